@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything that circlekit raises.
+
+    CirclekitError
+    ├── FileError          a path that cannot be read or written
+    ├── FormatError        bytes that are no valid model
+    ├── ParseError         text that is no valid model, picture or recipe
+    ├── ModelError         a model that breaks a structural rule
+    │   └── ShapeError     shapes, dtypes or ranks that do not fit an operator
+    ├── UnsupportedError   something valid that circlekit, or the target format, does not have
+    ├── RewriteError       a pass that is declared or applied wrongly
+    └── EquivalenceError   two models, or two runs, with different values
+
+A message says what was found and what was wanted.  ``note`` adds where, from the inside out:
+the operand, the operator with the lines around it, the graph, the file.
+"""
+
+from __future__ import annotations
+
+
+class CirclekitError(Exception):
+    """Base of all errors of this package; ``str`` is the message and the places, one a line."""
+
+    def __init__(self, message: str, *where: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.where: list[str] = list(where)
+
+    def note(self, place: str) -> CirclekitError:
+        """Add a line (or block) that tells where it happened; returns the error, to be raised on."""
+        self.where.append(place)
+        return self
+
+    def __str__(self) -> str:
+        return "\n  ".join([self.message, *self.where])
+
+
+class FileError(CirclekitError):
+    """A path that cannot be read or written."""
+
+
+class FormatError(CirclekitError):
+    """Bytes that are no valid circle or TFLite flatbuffer."""
+
+
+class FormatWarning(UserWarning):
+    """Something in a file that circlekit reads past and cannot keep."""
+
+
+class ParseError(CirclekitError):
+    """Text that the grammar refuses; the message holds line, column and a caret."""
+
+
+class ModelError(CirclekitError):
+    """A model that breaks a structural rule."""
+
+
+class ShapeError(ModelError):
+    """Shapes, dtypes or ranks that do not fit an operator."""
+
+
+class UnsupportedError(CirclekitError):
+    """Valid, but not available here: an operator, a dtype, a form, or a feature of the target format."""
+
+
+class RewriteError(CirclekitError):
+    """A pass that is declared or applied wrongly."""
+
+
+class EquivalenceError(CirclekitError):
+    """Two models that should compute the same values and do not."""

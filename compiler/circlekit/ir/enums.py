@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attribute types with named values.  Member names are those of the schema's enums, and io maps by name."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+
+class Named(Enum):
+    """An enum whose members have names and no meaning in their numbers."""
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class Padding(Named):
+    SAME = auto()
+    VALID = auto()
+
+
+class Activation(Named):
+    """The function an operator applies to its result before it hands it on."""
+
+    NONE = auto()
+    RELU = auto()
+    RELU_N1_TO_1 = auto()
+    RELU6 = auto()
+    TANH = auto()
+    SIGN_BIT = auto()
+
+
+class MirrorPadMode(Named):
+    REFLECT = auto()
+    SYMMETRIC = auto()
+
+
+class WeightsFormat(Named):
+    DEFAULT = auto()
+    SHUFFLED4x16INT8 = auto()
+    SHUFFLED16x1FLOAT32 = auto()
+
+
+class RoPEMode(Named):
+    GPT_NEOX = auto()
+    GPT_J = auto()

@@ -1,0 +1,363 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators: how one is declared, and what every one of them can do.
+
+A declaration is a class whose fields are operands, attributes and results (design, section 4):
+
+    class TransposeConv(Op, code="TRANSPOSE_CONV"):
+        output_shape = operand(i32)
+        filter = operand()
+        input = operand()
+        bias = optional_operand()
+        padding: Padding = attribute(Padding.SAME)
+
+It enters REGISTRY by being defined; nothing else needs to mention it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast, overload
+
+from circlekit.errors import ModelError, UnsupportedError
+from circlekit.ir.dtypes import DType
+from circlekit.ir.value import Array, TensorType, Value
+
+if TYPE_CHECKING:
+    from circlekit.ir.graph import Graph
+
+T = TypeVar("T")
+Inferred = TensorType | tuple[TensorType, ...]
+Run = Callable[["Graph", Sequence[Array]], list[Array]]
+
+REGISTRY: dict[str, type[Op]] = {}
+"""Every declared operator by the schema's name of it (``TRANSPOSE_CONV``)."""
+
+
+class Operand:
+    """A required operand; reading it from an operator gives its Value."""
+
+    optional = False
+    variadic = False
+
+    def __init__(self, dtypes: tuple[DType, ...]) -> None:
+        self.dtypes = dtypes
+        self.name = ""
+        self.index = 0
+
+    @overload
+    def __get__(self, op: None, owner: type[Op]) -> Operand: ...
+    @overload
+    def __get__(self, op: Op, owner: type[Op]) -> Value: ...
+    def __get__(self, op: Op | None, owner: type[Op]) -> Value | Operand:
+        if op is None:
+            return self
+        value = op.inputs[self.index] if self.index < len(op.inputs) else None
+        if value is None:
+            raise ModelError(f"{type(op).__name__} lacks its operand {self.name}")
+        return value
+
+    def __set__(self, op: Op, value: Value) -> None:
+        op.set_input(self.index, value)
+
+
+class OptionalOperand(Operand):
+    """An operand that may be absent; reading it gives a Value or None."""
+
+    optional = True
+
+    @overload  # type: ignore[override]  # absent is what optional means
+    def __get__(self, op: None, owner: type[Op]) -> OptionalOperand: ...
+    @overload
+    def __get__(self, op: Op, owner: type[Op]) -> Value | None: ...
+    def __get__(self, op: Op | None, owner: type[Op]) -> Value | OptionalOperand | None:
+        if op is None:
+            return self
+        return op.inputs[self.index] if self.index < len(op.inputs) else None
+
+    def __set__(self, op: Op, value: Value | None) -> None:
+        op.set_input(self.index, value)
+
+
+class VariadicOperand(Operand):
+    """The rest of the operands; reading it gives a tuple of Values."""
+
+    variadic = True
+
+    @overload  # type: ignore[override]  # several is what variadic means
+    def __get__(self, op: None, owner: type[Op]) -> VariadicOperand: ...
+    @overload
+    def __get__(self, op: Op, owner: type[Op]) -> tuple[Value, ...]: ...
+    def __get__(self, op: Op | None, owner: type[Op]) -> tuple[Value, ...] | VariadicOperand:
+        if op is None:
+            return self
+        return tuple(v for v in op.inputs[self.index :] if v is not None)
+
+
+class Attribute:
+    """A field of the operator's options.  ``field`` is its name in the schema's table."""
+
+    def __init__(self, default: Any, field: str | None, graph: bool) -> None:
+        self.default = default
+        self.field = field or ""
+        self.is_graph = graph
+        self.name = ""
+
+    def __get__(self, op: Op | None, owner: type[Op]) -> Any:
+        return self if op is None else op.attribute_values.get(self.name, self.default)
+
+    def __set__(self, op: Op, value: Any) -> None:
+        op.attribute_values[self.name] = value
+        op.touch()
+
+
+def operand(*dtypes: DType) -> Operand:
+    """Declare a required operand.  A literal in the text form takes the first of ``dtypes``."""
+    return Operand(dtypes)
+
+
+def optional_operand(*dtypes: DType) -> OptionalOperand:
+    """Declare an operand that may be absent (index -1 in the file, or beyond the end)."""
+    return OptionalOperand(dtypes)
+
+
+def variadic_operand(*dtypes: DType) -> VariadicOperand:
+    """Declare that all further operands are of one kind (CONCATENATION, PACK, ADD_N)."""
+    return VariadicOperand(dtypes)
+
+
+def attribute(default: T, field: str | None = None) -> T:
+    """Declare an attribute with its default; ``field`` where the schema's name differs."""
+    return cast("T", Attribute(default, field, graph=False))
+
+
+def graph_attribute(field: str) -> Graph:
+    """Declare an attribute that is a graph here and the index of a subgraph in the file."""
+    return cast("Graph", Attribute(None, field, graph=True))
+
+
+class Op:
+    """One operator in a graph.
+
+    ``inputs``: operands in the schema's order, None where absent.  Change them by ``set_input``.
+    ``version``: what the file said, or None: then ``required_version`` decides when it is written.
+    ``extra``: fields of the schema's Operator that the IR does not interpret.
+    """
+
+    code: ClassVar[str] = ""
+    options: ClassVar[str | None] = None
+    operands: ClassVar[tuple[Operand, ...]] = ()
+    attributes: ClassVar[tuple[Attribute, ...]] = ()
+    result_names: ClassVar[tuple[str, ...]] = ("output",)
+    variadic_results: ClassVar[bool] = False
+    commutative: ClassVar[bool] = False
+    """The first two operands may change places."""
+    pure: ClassVar[bool] = True
+    """Same inputs, same outputs, no effect: may be folded, shared and removed."""
+    formats: ClassVar[frozenset[str]] = frozenset({"circle", "tflite"})
+    """The file formats that have this operator."""
+
+    def __init_subclass__(
+        cls,
+        code: str | None = None,
+        options: str | None = "",
+        results: Sequence[str] | None = None,
+        variadic_results: bool = False,
+        **flags: Any,
+    ) -> None:
+        """Note the fields.  ``flags``: commutative, pure, formats.
+
+        ``options``: the schema's options table; by default the class name + ``Options``; None for none.
+        """
+        super().__init_subclass__()
+        fields = [(n, f) for base in reversed(cls.__mro__) for n, f in vars(base).items()]
+        own = dict(fields)  # a subclass's field takes the place of its base's, at the base's position
+        cls.operands = tuple(f for n, f in own.items() if isinstance(f, Operand))
+        cls.attributes = tuple(f for n, f in own.items() if isinstance(f, Attribute))
+        for index, spec in enumerate(cls.operands):
+            spec.index = index
+        for name, item in own.items():
+            if isinstance(item, Operand | Attribute):
+                item.name = name
+            if isinstance(item, Attribute):
+                item.field = item.field or name
+        if results is not None:
+            cls.result_names = tuple(results)
+        if variadic_results:
+            cls.variadic_results = True
+        for flag, value in flags.items():
+            setattr(cls, flag, value)
+        if code is not None:
+            cls.code = code
+            cls.options = cls.__name__ + "Options" if options == "" else options
+            REGISTRY[code] = cls
+
+    def __init__(
+        self, *operands: Value | None, results: Sequence[Value] | None = None, **attributes: Any
+    ) -> None:
+        """``results``: the values to produce; by default new nameless ones of the inferred types."""
+        self.graph: Graph | None = None
+        self.previous: Op | None = None
+        self.next: Op | None = None
+        self.version: int | None = None
+        self.extra: dict[str, Any] = {}
+        self.attribute_values: dict[str, Any] = attributes
+        if attributes:
+            self._check_attributes(attributes)
+        self.inputs: list[Value | None] = list(operands)
+        for index, value in enumerate(operands):
+            if value is not None:
+                value._uses[self, index] = None
+        self.results: list[Value] = []
+        if results is None:
+            results = [Value("", t.dtype, t.shape, None, t.quantization) for t in self.inferred()]
+        for value in results:
+            self.add_result(value)
+
+    def _check_attributes(self, attributes: dict[str, Any]) -> None:
+        known = {a.name for a in self.attributes}
+        for name in attributes:
+            if name not in known:
+                raise ModelError(
+                    f"{type(self).__name__} has no attribute {name}; it has {', '.join(sorted(known))}"
+                )
+
+    # -- edges ---------------------------------------------------------------------------------
+
+    def set_input(self, index: int, value: Value | None) -> None:
+        """Read ``value`` in place of what operand ``index`` was; absent operands before it become None."""
+        while index >= len(self.inputs):
+            self.inputs.append(None)
+        old = self.inputs[index]
+        if old is value:
+            return
+        if old is not None:
+            del old._uses[self, index]
+        self.inputs[index] = value
+        if value is not None:
+            value._uses[self, index] = None
+        self.touch()
+
+    def add_result(self, value: Value) -> None:
+        """Produce ``value``, which has no producer, as the next result."""
+        value.producer = self
+        value.result_index = len(self.results)
+        self.results.append(value)
+
+    def take_result(self, index: int, value: Value) -> Value:
+        """Produce ``value`` (name, uses and all) as result ``index``; its old producer gets a nameless one.
+
+        Returns the value that was result ``index`` before, now without producer.
+        """
+        old = self.results[index]
+        if value is old:
+            return old
+        if value.producer is not None:
+            other, at = value.producer, value.result_index
+            stub = Value("", value.dtype, value.shape, None, value.quantization)
+            stub.producer, stub.result_index = other, at
+            other.results[at] = stub
+        self.results[index] = value
+        value.producer, value.result_index = self, index
+        old.producer = None
+        self.touch()
+        return old
+
+    def drop_inputs(self) -> None:
+        """Stop reading all operands; for an operator that leaves its graph."""
+        for index, value in enumerate(self.inputs):
+            if value is not None:
+                value._uses.pop((self, index), None)
+        self.inputs = []
+
+    def touch(self) -> None:
+        """Note a change: the file's version no longer binds, and the graph counts it."""
+        self.version = None
+        if self.graph is not None:
+            self.graph.epoch += 1
+
+    # -- what it is ----------------------------------------------------------------------------
+
+    @property
+    def output(self) -> Value:
+        """The first result."""
+        return self.results[0]
+
+    def operand_items(self) -> Iterator[tuple[str, Value]]:
+        """(operand name, value) of every operand that is there."""
+        last = len(self.operands) - 1
+        for index, value in enumerate(self.inputs):
+            if value is not None:
+                yield (self.operands[min(index, last)].name if last >= 0 else str(index)), value
+
+    def attribute_items(self) -> dict[str, Any]:
+        """Every declared attribute by name, defaults included."""
+        return {a.name: self.attribute_values.get(a.name, a.default) for a in self.attributes}
+
+    def called_graphs(self) -> list[Graph]:
+        """The graphs that this operator runs."""
+        return [g for a in self.attributes if a.is_graph and (g := getattr(self, a.name)) is not None]
+
+    def required_version(self) -> int:
+        """The lowest operator version of TFLite that has everything this operator uses."""
+        return 1
+
+    # -- what it means -------------------------------------------------------------------------
+
+    def infer(self) -> Inferred:
+        """Types of the results, from the operands; ShapeError where they do not fit."""
+        raise UnsupportedError(f"{self.code} has no shape rule")
+
+    def inferred(self) -> tuple[TensorType, ...]:
+        types = self.infer()
+        return types if isinstance(types, tuple) else (types,)
+
+    def kernel(self, *args: Any, **kwargs: Any) -> Any:
+        """The results (an array, or a tuple of them) of arrays, one for each operand, None where absent."""
+        raise UnsupportedError(f"{self.code} has no kernel")
+
+    def call(self, run: Run, *args: Any) -> Sequence[Array]:
+        """Like ``kernel``, for an operator that runs other graphs by ``run``."""
+        out = self.kernel(*args)
+        return out if isinstance(out, tuple | list) else (out,)
+
+    def macs(self) -> int:
+        """Multiply-accumulates of one run, 0 for what does none, or where a shape is unknown."""
+        return 0
+
+    layout_operands: ClassVar[tuple[str, ...]] = ()
+    """The operands that hold data in the layout of the result; the others are parameters (axes, paddings)."""
+
+    def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
+        """How to do the same to data with permuted axes; None where it cannot be done.
+
+        With every operand x of ``layout_operands`` replaced by transpose(x, perm), and each result by
+        transpose(result, perm): the attributes (by name) and the constants of parameter operands (by
+        name, as arrays) to change for that.  An empty dict: nothing else changes.
+        """
+        return None
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {', '.join('%' + v.name for v in self.results)}>"
+
+
+class OpaqueOp(Op):
+    """An operator without a declaration, kept as the file had it: a wall for rewrites, never an error.
+
+    ``code``: the schema's name, or ``UNKNOWN_310`` for a number that the schema does not have.
+    ``option_tree``: the decoded options table: ``{"": table name, field: value}``; None where there is none.
+    """
+
+    pure = False
+
+    def __init__(
+        self,
+        *operands: Value | None,
+        code: str,
+        results: Sequence[Value],
+        custom_code: str | None = None,
+        option_tree: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(*operands, results=results)
+        self.code = code  # type: ignore[misc]  # a class constant for every operator but this one
+        self.custom_code = custom_code
+        self.option_tree = option_tree
