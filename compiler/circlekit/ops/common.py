@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the operator families share: activations, shapes with unknown dimensions, window arithmetic, checks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from circlekit.errors import ShapeError, UnsupportedError
+from circlekit.ir.enums import Activation, Padding
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Shape, Value, format_shape
+
+Dim = int | None
+"""One dimension; None where it is unknown."""
+
+# -- activations -------------------------------------------------------------------------------
+
+_BOUNDS: dict[Activation, tuple[float | None, float | None]] = {
+    Activation.RELU: (0, None),
+    Activation.RELU6: (0, 6),
+    Activation.RELU_N1_TO_1: (-1, 1),
+}
+
+
+def apply_activation(array: Array, act: Activation, out: Array | None = None) -> Array:
+    """``act`` of every element; ``out=array`` works in place, for an array that the caller has just made.
+
+    NONE gives ``array`` itself.
+    """
+    if act is Activation.NONE:
+        return array
+    if act in _BOUNDS:
+        low, high = _BOUNDS[act]
+        return np.clip(array, low, high, out=out)
+    if act is Activation.TANH:
+        return np.asarray(np.tanh(array, out=out))
+    raise UnsupportedError(f"the fused activation {act!r} has no kernel")
+
+
+# -- dimensions --------------------------------------------------------------------------------
+
+
+def broadcast_dims(a: Dim, b: Dim) -> Dim:
+    """The dimension that ``a`` and ``b`` broadcast to; ShapeError where they cannot.
+
+    An unknown one takes a known one greater than 1, because it must then be that or 1.
+    """
+    if a == b or b == 1:
+        return a
+    if a == 1:
+        return b
+    if a is None or b is None:
+        return b if a is None else a
+    raise ShapeError(f"dimensions {a} and {b} do not broadcast")
+
+
+def broadcast_shapes(*shapes: Shape | None) -> Shape | None:
+    """The shape that all of ``shapes`` broadcast to, aligned at the last axis; None where a rank is unknown."""
+    result: Shape = ()
+    for shape in shapes:
+        if shape is None:
+            return None
+        rank = max(len(result), len(shape))
+        left = (1,) * (rank - len(result)) + result
+        right = (1,) * (rank - len(shape)) + shape
+        try:
+            result = tuple(broadcast_dims(a, b) for a, b in zip(left, right, strict=True))
+        except ShapeError as error:
+            pair = f"{format_shape(result)} and {format_shape(shape)}"
+            raise ShapeError(f"shapes {pair} do not broadcast: {error.message}") from None
+    return result
+
+
+def merge_dims(a: Dim, b: Dim) -> Dim:
+    """The dimension that is both ``a`` and ``b``; ShapeError where they differ."""
+    if a is None or b is None:
+        return b if a is None else a
+    if a != b:
+        raise ShapeError(f"dimensions {a} and {b} differ")
+    return a
+
+
+def dims_differ(a: Dim, b: Dim) -> bool:
+    """Whether both are known and not equal."""
+    return a is not None and b is not None and a != b
+
+
+def product(dims: Sequence[Dim]) -> Dim:
+    """The product of ``dims``: None where one is unknown, unless another is 0."""
+    if 0 in dims:
+        return 0
+    result = 1
+    for dim in dims:
+        if dim is None:
+            return None
+        result *= dim
+    return result
+
+
+def known(*dims: Dim) -> tuple[int, ...] | None:
+    """``dims`` if all of them are known, else None."""
+    return None if None in dims else dims  # type: ignore[return-value]  # no None is left
+
+
+def normalized_axis(axis: int, rank: int) -> int:
+    """``axis`` counted from the front; ShapeError where a tensor of ``rank`` has no such axis."""
+    if not -rank <= axis < rank:
+        raise ShapeError(f"axis {axis} is outside of a tensor of rank {rank}")
+    return axis % rank
+
+
+def static_int_vector(value: Value | None) -> list[int] | None:
+    """The elements of a constant integer operand, flattened; None where it is absent or no constant."""
+    if value is None or value.data is None or not value.dtype.is_integer or value.dtype.numpy is None:
+        return None
+    return [int(x) for x in value.data.reshape(-1)]
+
+
+# -- windows -----------------------------------------------------------------------------------
+
+
+class Window(NamedTuple):
+    """One axis of a sliding window: output size, and the padding before and after the data."""
+
+    size: int
+    before: int
+    after: int
+
+
+def window_size(size: Dim, taps: Dim, stride: int, dilation: int, padding: Padding) -> Dim:
+    """Output size of a window of ``taps`` over ``size``; None where one of them is unknown.
+
+    SAME: ceil(size / stride).  VALID: ceil((size - span + 1) / stride), span = (taps - 1) * dilation + 1.
+    """
+    if stride < 1 or dilation < 1:
+        raise ShapeError(f"stride {stride} and dilation {dilation} must be at least 1")
+    if size is None:
+        return None
+    if padding is Padding.SAME:
+        return -(-size // stride)
+    if taps is None:
+        return None
+    span = (taps - 1) * dilation + 1
+    if span > size:
+        raise ShapeError(f"a window of {span} does not fit into {size} with VALID padding")
+    return (size - span) // stride + 1
+
+
+def conv_padding(size: int, taps: int, stride: int, dilation: int, padding: Padding) -> Window:
+    """Output size and zero padding of one axis, as TFLite computes them: the odd element goes after."""
+    out = window_size(size, taps, stride, dilation, padding)
+    assert out is not None  # nothing is unknown
+    if padding is Padding.VALID:
+        return Window(out, 0, 0)
+    total = max((out - 1) * stride + (taps - 1) * dilation + 1 - size, 0)
+    return Window(out, total // 2, total - total // 2)
+
+
+# -- checks ------------------------------------------------------------------------------------
+
+
+def need_rank(value: Value, name: str, *ranks: int) -> Shape | None:
+    """The shape of operand ``name``, or None where unknown; ShapeError where its rank is none of ``ranks``."""
+    if value.shape is None or len(value.shape) in ranks:
+        return value.shape
+    wanted = " or ".join(str(r) for r in ranks)
+    raise ShapeError(f"{name} has shape {format_shape(value.shape)}, rank {wanted} is wanted")
+
+
+def need_bias(bias: Value | None, channels: Dim) -> None:
+    """ShapeError unless ``bias`` is absent or holds one element for each of ``channels``."""
+    if bias is None or bias.shape is None:
+        return
+    count = product(bias.shape)
+    if dims_differ(count, channels):
+        raise ShapeError(f"bias has {count} elements, the result has {channels} channels")
+
+
+def need_float(op: Op, *arrays: Array | None) -> None:
+    """UnsupportedError unless the present ``arrays`` are all float32 or all float64."""
+    kinds = sorted({str(a.dtype) for a in arrays if a is not None})
+    if kinds not in (["float32"], ["float64"]):
+        raise UnsupportedError(f"{op.code} on {', '.join(kinds)} has no kernel yet, only its float32 form")
+
+
