@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the operator families share: activations, shapes with unknown dimensions, window arithmetic, checks."""
+"""What the operator families share: activations, shapes with unknown dimensions, windows, checks."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def broadcast_dims(a: Dim, b: Dim) -> Dim:
 
 
 def broadcast_shapes(*shapes: Shape | None) -> Shape | None:
-    """The shape that all of ``shapes`` broadcast to, aligned at the last axis; None where a rank is unknown."""
+    """The shape that ``shapes`` broadcast to, aligned at the last axis; None where a rank is unknown."""
     result: Shape = ()
     for shape in shapes:
         if shape is None:
@@ -163,7 +163,7 @@ def conv_padding(size: int, taps: int, stride: int, dilation: int, padding: Padd
 
 
 def need_rank(value: Value, name: str, *ranks: int) -> Shape | None:
-    """The shape of operand ``name``, or None where unknown; ShapeError where its rank is none of ``ranks``."""
+    """The shape of operand ``name``, None where unknown; ShapeError where its rank is none of ``ranks``."""
     if value.shape is None or len(value.shape) in ranks:
         return value.shape
     wanted = " or ".join(str(r) for r in ranks)
@@ -184,5 +184,3 @@ def need_float(op: Op, *arrays: Array | None) -> None:
     kinds = sorted({str(a.dtype) for a in arrays if a is not None})
     if kinds not in (["float32"], ["float64"]):
         raise UnsupportedError(f"{op.code} on {', '.join(kinds)} has no kernel yet, only its float32 form")
-
-

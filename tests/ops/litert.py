@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LiteRT as the oracle of a kernel: a graph becomes a flatbuffer by LiteRT's own schema code, and is run.
+
+Nothing here uses circlekit.io, so that a mistake there cannot hide one in a kernel.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import flatbuffers
+import numpy as np
+from ai_edge_litert import schema_py_generated as schema
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+from circlekit.ir.dtypes import DType
+from circlekit.ir.enums import Named
+from circlekit.ir.graph import Graph
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Quantization, Shape, Value
+
+FLOAT_TOLERANCE = 1e-5
+"""Largest difference from LiteRT's reference kernels, in parts of the largest magnitude of the result."""
+
+_ENUM_TYPES = {"Activation": "ActivationFunctionType", "WeightsFormat": "FullyConnectedOptionsWeightsFormat"}
+
+
+# -- making a model ----------------------------------------------------------------------------
+
+
+def graph_of(op: Op) -> Graph:
+    """A graph of this one operator, whose inputs are the operands without data."""
+    inputs: dict[Value, None] = {}
+    for index, (name, value) in enumerate(op.operand_items()):
+        value.name = value.name or f"{name}{index}"
+        if not value.is_const:
+            inputs[value] = None
+    graph = Graph("main", tuple(inputs))
+    graph.append(op)
+    graph.outputs = op.results
+    return graph
+
+
+def flatbuffer(graphs: Sequence[Graph]) -> bytes:
+    """The ``.tflite`` file of ``graphs``; an operator's graphs must be among them."""
+    model = schema.ModelT()
+    model.version = 3
+    model.buffers = [schema.BufferT()]
+    model.operatorCodes = []
+    model.subgraphs = [_subgraph(model, graph, graphs) for graph in graphs]
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
+def _subgraph(model: Any, graph: Graph, graphs: Sequence[Graph]) -> Any:
+    values = list(graph.values())
+    index = {id(v): i for i, v in enumerate(values)}
+    out = schema.SubGraphT()
+    out.name = graph.name
+    out.tensors = [_tensor(model, v) for v in values]
+    out.inputs = _ints([index[id(v)] for v in graph.inputs])
+    out.outputs = _ints([index[id(v)] for v in graph.outputs])
+    out.operators = []
+    for op in graph:
+        item = schema.OperatorT()
+        item.opcodeIndex = _code(model, op)
+        item.inputs = _ints([-1 if v is None else index[id(v)] for v in op.inputs])
+        item.outputs = _ints([index[id(v)] for v in op.results])
+        _set_options(item, op, graphs)
+        out.operators.append(item)
+    return out
+
+
+def _tensor(model: Any, value: Value) -> Any:
+    out = schema.TensorT()
+    out.name = value.name
+    out.type = getattr(schema.TensorType, value.dtype.name)
+    out.isVariable = value.is_variable
+    if value.shape is not None:
+        out.hasRank = True
+        out.shape = _ints([1 if d is None else d for d in value.shape])
+        if None in value.shape:
+            out.shapeSignature = _ints([-1 if d is None else d for d in value.shape])
+    if value.quantization is not None:
+        out.quantization = _quantization(value.quantization)
+    if value.data is not None:
+        buffer = schema.BufferT()
+        buffer.data = np.frombuffer(value.data.tobytes(), np.uint8)
+        out.buffer = len(model.buffers)
+        model.buffers.append(buffer)
+    return out
+
+
+def _quantization(quantization: Quantization) -> Any:
+    out = schema.QuantizationParametersT()
+    out.scale = quantization.scale
+    out.zeroPoint = quantization.zero_point
+    out.quantizedDimension = quantization.quantized_dimension
+    return out
+
+
+def _code(model: Any, op: Op) -> int:
+    out = schema.OperatorCodeT()
+    out.builtinCode = getattr(schema.BuiltinOperator, op.code)
+    out.deprecatedBuiltinCode = min(out.builtinCode, 127)
+    out.version = op.required_version()
+    model.operatorCodes.append(out)
+    return len(model.operatorCodes) - 1
+
+
+def _set_options(item: Any, op: Op, graphs: Sequence[Graph]) -> None:
+    if op.options is None:
+        return
+    options = getattr(schema, op.options + "T")()
+    for attribute in op.attributes:
+        name = _camel(attribute.field)
+        assert hasattr(options, name), f"{op.options} has no field {attribute.field}"
+        setattr(options, name, _option(getattr(op, attribute.name), graphs))
+    second = hasattr(schema.BuiltinOptions2, op.options)
+    union = schema.BuiltinOptions2 if second else schema.BuiltinOptions
+    suffix = "2" if second else ""
+    setattr(item, "builtinOptions" + suffix, options)
+    setattr(item, f"builtinOptions{suffix}Type", getattr(union, op.options))
+
+
+def _option(value: Any, graphs: Sequence[Graph]) -> Any:
+    if isinstance(value, Graph):
+        return graphs.index(value)
+    if isinstance(value, DType):
+        return getattr(schema.TensorType, value.name)
+    if isinstance(value, Named):
+        kind = type(value).__name__
+        return getattr(getattr(schema, _ENUM_TYPES.get(kind, kind)), value.name)
+    if isinstance(value, tuple | list | np.ndarray):
+        return _ints(value)
+    return value
+
+
+def _camel(field: str) -> str:
+    return re.sub(r"_(\w)", lambda m: m.group(1).upper(), field)
+
+
+def _ints(numbers: Any) -> Array:
+    return np.asarray(numbers, np.int32).reshape(-1)
+
+
+# -- running it --------------------------------------------------------------------------------
+
+
+def run_litert(graphs: Graph | Sequence[Graph], inputs: Sequence[Array]) -> list[Array]:
+    """Outputs of the first graph by LiteRT's reference kernels."""
+    listed = [graphs] if isinstance(graphs, Graph) else graphs
+    interpreter = Interpreter(
+        model_content=flatbuffer(listed),
+        experimental_op_resolver_type=OpResolverType.BUILTIN_REF,
+        num_threads=1,
+    )
+    details = interpreter.get_input_details()
+    # LiteRT lists only the inputs that it knows of; ours are in the same order
+    for detail, array in zip(details, inputs, strict=True):
+        if tuple(detail["shape"]) != array.shape:
+            interpreter.resize_tensor_input(detail["index"], array.shape)
+    interpreter.allocate_tensors()
+    for detail, array in zip(details, inputs, strict=True):
+        interpreter.set_tensor(detail["index"], array)
+    interpreter.invoke()
+    return [interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()]
+
+
+def kernel_results(op: Op, inputs: Sequence[Array]) -> list[Array]:
+    """What the operator's kernel makes of ``inputs`` (one for each operand without data, in order)."""
+    given = iter(inputs)
+    seen: dict[Value, Array] = {}
+    arrays: list[Array | None] = []
+    for value in op.inputs:
+        if value is None:
+            arrays.append(None)
+            continue
+        if value not in seen:
+            seen[value] = value.array() if value.is_const else next(given)
+        arrays.append(seen[value])
+    for array in seen.values():
+        array.flags.writeable = False  # a kernel that writes into an operand fails here
+    arrays += [None] * (len(op.operands) - len(arrays))
+    result = op.kernel(*arrays)
+    return list(result) if isinstance(result, tuple | list) else [result]
+
+
+def assert_close(got: Array, wanted: Array, tolerance: float = FLOAT_TOLERANCE) -> None:
+    """Same dtype and shape; floats to ``tolerance`` of the largest magnitude, all else exactly."""
+    assert got.dtype == wanted.dtype
+    assert got.shape == wanted.shape
+    if wanted.dtype.kind != "f":
+        np.testing.assert_array_equal(got, wanted)
+        return
+    finite = np.isfinite(wanted)
+    np.testing.assert_array_equal(got[~finite], wanted[~finite])
+    scale = float(np.abs(wanted[finite]).max(initial=0.0))
+    np.testing.assert_allclose(got[finite], wanted[finite], rtol=0, atol=tolerance * scale)
+
+
+def check(op: Op, *inputs: Array, tolerance: float = FLOAT_TOLERANCE) -> list[Array]:
+    """The operator's kernel agrees with LiteRT, and its shape rule with the kernel; the kernel's results."""
+    inputs = tuple(np.array(x) for x in inputs)  # our own copies: kernel_results makes them read-only
+    results = kernel_results(op, inputs)
+    check_shapes(op, results)
+    graph = op.graph or graph_of(op)
+    for got, wanted in zip(results, run_litert(graph, inputs), strict=True):
+        assert_close(got, wanted, tolerance)
+    return results
+
+
+# -- shape rules -------------------------------------------------------------------------------
+
+
+def check_shapes(op: Op, results: Sequence[Array]) -> None:
+    """The shape rule tells what the kernel made, and never the contrary when dimensions are unknown."""
+    for kind, array in zip(op.inferred(), results, strict=True):
+        assert kind.dtype.numpy == array.dtype
+        assert kind.shape is not None
+        _assert_fits(kind.shape, array.shape)
+        if all(v is None or v.is_const or v.is_static for v in op.inputs) and not _data_dependent(op):
+            assert kind.shape == array.shape
+    for value in {v: None for v in op.inputs if v is not None and not v.is_const}:
+        shape = value.shape
+        assert shape is not None
+        vaguer: list[Shape | None] = [(*shape[:i], None, *shape[i + 1 :]) for i in range(len(shape))]
+        for attempt in (*vaguer, (None,) * len(shape), None):
+            value.shape = attempt
+            for kind, array in zip(op.inferred(), results, strict=True):
+                assert kind.dtype.numpy == array.dtype
+                if kind.shape is not None:
+                    _assert_fits(kind.shape, array.shape)
+        value.shape = shape
+
+
+def _assert_fits(shape: Shape, actual: tuple[int, ...]) -> None:
+    assert len(shape) == len(actual), f"rule says {shape}, the kernel made {actual}"
+    assert all(d is None or d == a for d, a in zip(shape, actual, strict=True)), (shape, actual)
+
+
+def _data_dependent(op: Op) -> bool:
+    """Whether the result's shape hangs on the elements of an operand that is no constant."""
+    return any(not v.is_const and v.dtype.is_integer for v in op.inputs if v is not None)
+
+
+# -- operands ----------------------------------------------------------------------------------
+
+
+def var(array: Array, name: str = "") -> Value:
+    """A Value of the type of ``array``, without data: an input of the graph."""
+    return Value(name, DType.of(array.dtype), array.shape)
+
+
+def const(array: Any, dtype: Any = None) -> Value:
+    """A constant."""
+    return Value.constant("", np.array(array, dtype))
