@@ -24,7 +24,7 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True)
 class Token:
-    """``kind``: value (%x), graph (@g), string, number, name, mark, end.  ``text``: without % @ and quotes."""
+    """``kind``: value (%x), graph (@g), string, number, name, mark, end.  ``text`` lacks % @ and quotes."""
 
     kind: str
     text: str

@@ -5,7 +5,7 @@
     constant  := "const" type payload
     call      := kind {"|" kind} "(" [operand {"," operand}] ")" [attributes] [":" type {"," type}]
     operand   := literal | ref ["?"] [":" ["const"] type]
-    type      := [dtype] ["[" dim {"," dim} "]"] {suffix}           dim := number | "?" | "*" | name
+    type      := [dtype] ["[" dim {"," dim} "]"] {suffix}           dim := number | "?" | "*" | name ["|" number]
     suffix    := name ["(" argument {"," argument} ")"]
     attributes:= "{" ["like" name] {name ":" choice {"|" choice} ["=" name]} "}"
     payload   := literal | filler "(" argument {"," argument} ")"   argument := [name ":"] literal
@@ -176,12 +176,11 @@ def _parse_dim(source: Source) -> int | str:
     if source.accept("*"):
         return "*"
     token = source.expect_kind("number", "name")
-    if token.kind == "name":
-        return token.text
-    try:
-        return int(token.text)
-    except ValueError:
+    if token.kind == "number" and not token.text.isdigit():
         source.fail(f"a dimension is a whole number, not {token.text}", token)
+    if source.accept("|"):
+        return f"{token.text}|{source.expect_kind('number', 'name').text}"
+    return token.text if token.kind == "name" else int(token.text)
 
 
 def _parse_attributes(source: Source, call: Call) -> None:

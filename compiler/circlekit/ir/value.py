@@ -28,6 +28,9 @@ class TensorType:
     shape: Shape | None
     quantization: Quantization | None = None
 
+    def __str__(self) -> str:
+        return self.dtype.short + format_shape(self.shape)
+
 
 @dataclass(frozen=True, eq=False)
 class Quantization:
@@ -133,6 +136,11 @@ class Value:
     @property
     def is_const(self) -> bool:
         return self.data is not None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether ``data`` is an array of ``shape``, not the bytes of something packed or sparse."""
+        return self.data is not None and self.data.dtype == self.dtype.numpy and self.data.shape == self.shape
 
     @property
     def type(self) -> TensorType:

@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Unify a picture with a graph, from its root backwards, with backtracking; remember the furthest failure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from circlekit.ir.op import Attribute, Op
+from circlekit.ir.value import Array, Value, format_shape
+from circlekit.rewrite.picture import AttributePattern, Node, OperandPattern, Picture
+
+NONE_MATCHED = 0
+
+
+@dataclass(frozen=True)
+class Match:
+    """What the names of a picture stand for.
+
+    ``values``: operands and results, None for one that is absent; ``ops``: by the name of each result;
+    ``dims``: the capital letters; ``attributes``: those with a name.
+    """
+
+    values: dict[str, Value | None] = field(default_factory=dict)
+    ops: dict[str, Op] = field(default_factory=dict)
+    dims: dict[str, int] = field(default_factory=dict)
+    attributes: dict[str, Any] = field(default_factory=dict)
+
+    def value(self, name: str) -> Value:
+        """The value called ``name``, which is there."""
+        value = self.values[name]
+        if value is None:
+            raise KeyError(name)
+        return value
+
+    def array(self, name: str) -> Array | None:
+        """The constant called ``name``, None where it is absent."""
+        value = self.values[name]
+        return None if value is None else value.array()
+
+    def with_value(self, name: str, value: Value | None) -> Match:
+        return replace(self, values={**self.values, name: value})
+
+    def with_op(self, node: Node, op: Op, attributes: dict[str, Any]) -> Match:
+        names = dict.fromkeys(node.results, op)
+        values = dict(zip(node.results, op.results, strict=False))
+        return replace(
+            self,
+            ops={**self.ops, **names},
+            values={**self.values, **values},
+            attributes={**self.attributes, **attributes},
+        )
+
+
+@dataclass
+class Failure:
+    """Why the furthest attempt ended.  ``progress`` counts the operators that fitted until then."""
+
+    progress: int = NONE_MATCHED
+    sentence: str = ""
+
+
+class Matcher:
+    """Matches of one picture.  With ``explain`` the furthest failure is described, else nothing is."""
+
+    def __init__(self, picture: Picture, explain: bool = False) -> None:
+        self.picture = picture
+        self.explain = explain
+        self.failure = Failure()
+
+    def matches(self, root: Op) -> Iterator[Match]:
+        """Every way in which the picture fits with ``root`` as its last operator."""
+        self.failure = Failure()
+        yield from self._op(self.picture.root, root, Match())
+
+    def refuse(self, progress: int, sentence: str) -> None:
+        """Keep the sentence of the attempt that came furthest (the first of several)."""
+        if progress > self.failure.progress:
+            self.failure = Failure(progress, sentence)
+
+    # Progress: each operator of the picture that was found counts 2; its kind alone counts 1.
+
+    def _op(self, node: Node, op: Op, match: Match) -> Iterator[Match]:
+        if not isinstance(op, node.kinds):
+            return
+        done = 2 * len({id(o) for o in match.ops.values()})
+        bound = self._attributes(node, op, match, done + 1)
+        if bound is None or not self._arity(node, op, done + 1):
+            return
+        here = match.with_op(node, op, bound)
+        yield from self._operands(node, op.inputs, 0, here)
+        first, second = [*op.inputs, None, None][:2]
+        if op.commutative and first is not second:
+            yield from self._operands(node, [second, first, *op.inputs[2:]], 0, here)
+
+    def _attributes(self, node: Node, op: Op, match: Match, progress: int) -> dict[str, Any] | None:
+        bound: dict[str, Any] = {}
+        for spec in op.attributes:
+            pattern = node.attributes.get(spec.name)
+            if pattern is None and spec.name in node.carried:
+                continue
+            value = getattr(op, spec.name)
+            wanted = _wanted(pattern, spec, match, bound)
+            if wanted is not None and not any(_same(value, choice) for choice in wanted):
+                if self.explain:
+                    either = " or ".join(map(_show, wanted))
+                    self.refuse(
+                        progress,
+                        f"%{op.output.name}: {spec.name} is {_show(value)}, the picture wants {either}",
+                    )
+                return None
+            if pattern is not None and pattern.bind:
+                bound[pattern.bind] = value
+        return bound
+
+    def _arity(self, node: Node, op: Op, progress: int) -> bool:
+        extra = [name for name, v in list(op.operand_items())[len(node.operands) :] if v is not None]
+        if extra and self.explain:
+            self.refuse(
+                progress, f"%{op.output.name}: has an operand {extra[0]}, the picture has no place for it"
+            )
+        return not extra
+
+    def _operands(self, node: Node, inputs: list[Value | None], at: int, match: Match) -> Iterator[Match]:
+        if at == len(node.operands):
+            yield match
+            return
+        value = inputs[at] if at < len(inputs) else None
+        for further in self._operand(node.operands[at], value, match):
+            yield from self._operands(node, inputs, at + 1, further)
+
+    def _operand(self, pattern: OperandPattern, value: Value | None, match: Match) -> Iterator[Match]:
+        progress = 2 * len({id(o) for o in match.ops.values()})
+        if pattern.name is None:
+            if value is not None and _equals_literal(value, pattern.literal):
+                yield match
+            elif self.explain and value is not None:
+                self.refuse(progress, f"%{value.name}: the picture wants the constant {pattern.literal}")
+            return
+        if value is None:
+            if pattern.optional and match.values.get(pattern.name, None) is None:
+                yield match.with_value(pattern.name, None)
+            return
+        node = self.picture.producer.get(pattern.name)
+        if pattern.name in match.values:
+            if match.values[pattern.name] is value:
+                yield match
+            elif self.explain:
+                self.refuse(progress, f"%{value.name}: the picture wants the same value in two places")
+            return
+        dims = self._type(pattern, value, match, progress)
+        if dims is None:
+            return
+        match = replace(match, dims=dims) if dims is not match.dims else match
+        if node is None:
+            yield match.with_value(pattern.name, value)
+        else:
+            yield from self._producer(pattern.name, node, value, match, progress)
+
+    def _producer(self, name: str, node: Node, value: Value, match: Match, progress: int) -> Iterator[Match]:
+        op = value.producer
+        at = node.results.index(name)
+        if op is not None and isinstance(op, node.kinds) and op.results[at] is value:
+            yield from self._op(node, op, match)
+        elif self.explain:
+            found = "a constant" if value.is_const else "an input" if op is None else type(op).__name__
+            kinds = " or ".join(kind.__name__ for kind in node.kinds)
+            self.refuse(progress, f"%{value.name}: comes from {found}, the picture wants {kinds}")
+
+    def _type(
+        self, pattern: OperandPattern, value: Value, match: Match, progress: int
+    ) -> dict[str, int] | None:
+        """The dims with those of this operand added, or None where its type does not fit."""
+        if pattern.const and (value.data is None or value.is_variable):
+            if self.explain:
+                self.refuse(
+                    progress, f"%{value.name}: is not constant, the picture wants {pattern.wanted_type()}"
+                )
+            return None
+        if pattern.const and value.dtype.numpy is None:
+            if self.explain:
+                self.refuse(
+                    progress, f"%{value.name}: is packed {value.dtype.short}, a plain dtype is wanted"
+                )
+            return None
+        if pattern.dtype is not None and value.dtype is not pattern.dtype:
+            if self.explain:
+                self.refuse(
+                    progress,
+                    f"%{value.name}: is {value.dtype.short}, the picture wants {pattern.dtype.short}",
+                )
+            return None
+        if pattern.dims is None:
+            return match.dims
+        dims = unify(pattern.dims, value.shape, match.dims)
+        if dims is None and self.explain:
+            known = {str(d): match.dims[str(d)] for d in pattern.dims if str(d) in match.dims}
+            where = ", ".join(f"{name} = {size}" for name, size in known.items())
+            self.refuse(
+                progress,
+                f"%{value.name}: shape is {format_shape(value.shape)}, the picture wants "
+                f"[{','.join(map(str, pattern.dims))}]" + (f" with {where}" if where else ""),
+            )
+        return dims
+
+
+def unify(
+    pattern: tuple[int | str, ...], shape: tuple[int | None, ...] | None, dims: dict[str, int]
+) -> dict[str, int] | None:
+    """``dims`` with what ``shape`` tells of the letters in ``pattern`` added; None where they disagree."""
+    if shape is None:
+        return None
+    if pattern[:1] == ("*",):
+        pattern = pattern[1:]
+        lead = len(shape) - len(pattern)
+        if not shape:
+            shape = (1,) * len(pattern)
+        elif lead < 0 or any(d != 1 for d in shape[:lead]):
+            return None
+        else:
+            shape = shape[lead:]
+    if len(pattern) != len(shape):
+        return None
+    found = dict(dims)
+    for want, size in zip(pattern, shape, strict=True):
+        if want == "_":
+            continue
+        if isinstance(want, str) and "|" in want:
+            want, other = want.split("|")
+            if size == int(other):
+                continue
+        if size is None or (isinstance(want, int) and want != size):
+            return None
+        if isinstance(want, str) and found.setdefault(want, size) != size:
+            return None
+    return found
+
+
+def _wanted(
+    pattern: AttributePattern | None, spec: Attribute, match: Match, bound: dict[str, Any]
+) -> tuple[Any, ...] | None:
+    """The values that fit, None for any.  A name that is bound already fits its value alone."""
+    if pattern is None:
+        return (spec.default,)
+    if pattern.bind:
+        for known in (match.attributes, bound):
+            if pattern.bind in known:
+                return (known[pattern.bind],)
+    return pattern.choices
+
+
+def _same(a: Any, b: Any) -> bool:
+    return a is b or bool(a == b)
+
+
+def _show(value: Any) -> str:
+    return str(getattr(value, "name", value))
+
+
+def _equals_literal(value: Value, literal: Any) -> bool:
+    if value.data is None or not value.is_plain or value.is_variable:
+        return False
+    wanted = np.asarray(literal).astype(value.data.dtype)
+    if wanted.ndim == 0:
+        return value.data.size == 1 and bool(value.data.reshape(-1)[0] == wanted)
+    return value.data.shape == wanted.shape and bool(np.array_equal(value.data, wanted))

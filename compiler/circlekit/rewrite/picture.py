@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pictures: a small graph written as text, checked against the operators' declarations when it is read.
+
+Names without a producer in the picture are its inputs.  What the text can say, see ``ir.syntax``; here
+
+    w: const f32[O, _, 3, *]    a constant of dtype f32; O unifies with every other O, _ is any dimension,
+                                a leading * any number of ones (none too, and then also a scalar), and
+                                ``O|1`` is O or 1
+    b?: const                   an operand that may be absent
+    0.5   [0, 2, 3, 1]          a constant with these values (a scalar fits any shape of one element)
+    {act: any = a}              any value, called ``a`` from here on;  {act: RELU|RELU6} one of these
+    {like y}                    after: all attributes as ``y`` had them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from enum import Enum
+from typing import Any
+
+import circlekit.ops  # noqa: F401  # declares the operators that a picture may name
+from circlekit.ir.dtypes import BY_SHORT, DType
+from circlekit.ir.lexer import Source, Token
+from circlekit.ir.op import REGISTRY, Attribute, Op
+from circlekit.ir.syntax import AttributeNode, Call, Constant, OperandNode, Symbol, parse_statement
+
+ANY = Symbol("any")
+
+
+@dataclass(frozen=True)
+class OperandPattern:
+    """``name`` or ``literal`` is set.  ``dims``: None for any shape."""
+
+    name: str | None
+    literal: Any = None
+    optional: bool = False
+    const: bool = False
+    dtype: DType | None = None
+    dims: tuple[int | str, ...] | None = None
+
+    def wanted_type(self) -> str:
+        """The type as it was written."""
+        dims = "" if self.dims is None else "[" + ",".join(map(str, self.dims)) + "]"
+        return f"{'const ' if self.const else ''}{self.dtype.short if self.dtype else ''}{dims}".strip()
+
+
+@dataclass(frozen=True)
+class AttributePattern:
+    """``choices``: the values that fit, or None for any.  ``bind``: the name that the value gets."""
+
+    choices: tuple[Any, ...] | None
+    bind: str | None = None
+
+
+@dataclass
+class Node:
+    """One operator of a picture.  ``carried``: attributes that ``after`` copies, so any value fits."""
+
+    kinds: tuple[type[Op], ...]
+    results: tuple[str, ...]
+    operands: tuple[OperandPattern, ...]
+    attributes: dict[str, AttributePattern]
+    like: str | None = None
+    carried: frozenset[str] = field(default_factory=frozenset)
+
+
+@dataclass
+class Picture:
+    """``nodes`` in the order of the text; the last one is the root.
+
+    ``producer``: the node of each result's name.  ``alias``: set when the picture is one bare name.
+    """
+
+    nodes: tuple[Node, ...]
+    producer: dict[str, Node]
+    alias: str | None = None
+
+    @property
+    def root(self) -> Node:
+        return self.nodes[-1]
+
+    def bound(self) -> set[str]:
+        """The names that attributes get."""
+        return {a.bind for n in self.nodes for a in n.attributes.values() if a.bind}
+
+    def operand_names(self) -> set[str]:
+        return {o.name for n in self.nodes for o in n.operands if o.name}
+
+
+def parse_picture(text: str, label: str, variables: Sequence[str] = (), free: bool = False) -> Picture:
+    """Read a picture; ParseError with a caret under what does not fit.
+
+    ``variables``: names that stand for attribute values (bound in ``before``); ``free``: any other bare
+    lower-case word in the place of an attribute is one too (``after``: computed by the pass).
+    """
+    source = Source(text, label)
+    if source.peek.kind == "name" and source.ahead().kind == "end":
+        return Picture((), {}, alias=source.peek.text)
+    reader = _Reader(source, frozenset(variables), free)
+    while source.peek.kind != "end":
+        statement = parse_statement(source)
+        if isinstance(statement, Constant):
+            source.fail(
+                "a picture has no constant statements; write `name: const` in an operand", statement.result
+            )
+        reader.add(statement)
+    if not reader.nodes:
+        source.fail("the picture is empty")
+    return Picture(tuple(reader.nodes), reader.producer)
+
+
+class _Reader:
+    def __init__(self, source: Source, variables: frozenset[str], free: bool) -> None:
+        self.source = source
+        self.variables = variables
+        self.free = free
+        self.nodes: list[Node] = []
+        self.producer: dict[str, Node] = {}
+        self.by_name = {cls.__name__: cls for cls in REGISTRY.values()}
+
+    def add(self, call: Call) -> None:
+        kinds = tuple(self._kind(token) for token in call.kinds)
+        self._check_operand_count(kinds, call)
+        operands = tuple(self._operand(kinds, i, node) for i, node in enumerate(call.operands))
+        attributes = {name: self._attribute(kinds, name, a) for name, a in call.attributes.items()}
+        names = tuple(token.text for token in call.results)
+        node = Node(kinds, names, operands, attributes, call.like.text if call.like else None)
+        for token in call.results:
+            if token.text in self.producer:
+                self.source.fail(f"{token.text} is produced twice", token)
+            self.producer[token.text] = node
+        self.nodes.append(node)
+
+    def _kind(self, token: Token) -> type[Op]:
+        kind = self.by_name.get(token.text)
+        if kind is None:
+            near = get_close_matches(token.text, self.by_name, 1)
+            self.source.fail(
+                f"no operator is called {token.text}" + (f"; do you mean {near[0]}?" if near else ""), token
+            )
+        return kind
+
+    def _check_operand_count(self, kinds: tuple[type[Op], ...], call: Call) -> None:
+        for kind in kinds:
+            specs = kind.operands
+            most = None if specs and specs[-1].variadic else len(specs)
+            least = sum(1 for s in specs if not s.optional and not s.variadic)
+            count = len(call.operands)
+            if count < least or (most is not None and count > most):
+                names = ", ".join(s.name + ("?" if s.optional else "") for s in specs)
+                self.source.fail(
+                    f"{kind.__name__} has the operands ({names}), {count} are given", call.kinds[0]
+                )
+
+    def _operand(self, kinds: tuple[type[Op], ...], index: int, node: OperandNode) -> OperandPattern:
+        if node.name is None:
+            return OperandPattern(None, literal=node.literal, const=True)
+        spec = kinds[0].operands[min(index, len(kinds[0].operands) - 1)]
+        if node.optional and not spec.optional:
+            self.source.fail(f"the operand {spec.name} of {kinds[0].__name__} is never absent", node.token)
+        if node.type is None:
+            return OperandPattern(node.name, optional=node.optional, const=node.const)
+        dtype = None
+        if node.type.dtype is not None:
+            dtype = BY_SHORT.get(node.type.dtype)
+            if dtype is None and node.type.dtype != "const":
+                self.source.fail(f"no dtype is called {node.type.dtype}", node.type.token)
+        dims = None if node.type.dims is None else tuple(node.type.dims)
+        if dims is not None and "*" in dims[1:]:
+            self.source.fail("* stands for leading ones, so it comes first", node.type.token)
+        return OperandPattern(node.name, None, node.optional, node.const, dtype, dims)
+
+    def _attribute(self, kinds: tuple[type[Op], ...], name: str, node: AttributeNode) -> AttributePattern:
+        for kind in kinds:
+            spec = next((a for a in kind.attributes if a.name == name), None)
+            if spec is None:
+                near = get_close_matches(name, [a.name for a in kind.attributes], 1)
+                self.source.fail(
+                    f"{kind.__name__} has no attribute {name}"
+                    + (f"; do you mean {near[0]}?" if near else ""),
+                    node.token,
+                )
+        if node.choices == [ANY]:
+            return AttributePattern(None, node.bind)
+        return AttributePattern(tuple(self._choice(spec, c, node.token) for c in node.choices), node.bind)
+
+    def _choice(self, spec: Attribute | None, choice: Any, token: Token) -> Any:
+        """The value of one written choice: an enum member, a plain literal, or a Symbol for a variable."""
+        if isinstance(choice, Symbol):
+            if choice in self.variables:
+                return choice
+            default = None if spec is None else spec.default
+            if isinstance(default, Enum):
+                member = type(default).__members__.get(choice) or BY_SHORT.get(choice)
+                if member is not None:
+                    return member
+            if self.free and choice.islower():
+                return choice
+            self.source.fail(f"{choice} is no value of {token.text}", token)
+        return tuple(choice) if isinstance(choice, list) else choice
+
+
+def carry_attributes(before: Picture, after: Picture) -> None:
+    """Mark what ``{like y}`` in ``after`` copies: those attributes of ``y`` may have any value in ``before``.
+
+    All others that ``before`` does not mention must have their default, or they would be lost.
+    """
+    for new in after.nodes:
+        if new.like is None:
+            continue
+        old = before.producer[new.like]
+        shared = {a.name for kind in new.kinds for a in kind.attributes}
+        carried = {a.name for kind in old.kinds for a in kind.attributes} & shared
+        old.carried = old.carried | frozenset(carried - set(new.attributes))

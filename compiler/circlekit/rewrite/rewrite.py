@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A pass that is a picture: ``before``, ``after``, and how the new constants are made."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+
+from circlekit.errors import CirclekitError, RewriteError
+from circlekit.ir.graph import Graph
+from circlekit.ir.op import Op
+from circlekit.ir.syntax import Symbol
+from circlekit.ir.value import Array, Value, format_shape
+from circlekit.rewrite.base import Context, GraphPass
+from circlekit.rewrite.match import Match, Matcher
+from circlekit.rewrite.picture import Node, OperandPattern, Picture, carry_attributes, parse_picture
+
+F = TypeVar("F", bound=Callable[..., str | None])
+
+
+def condition(method: F) -> F:
+    """Mark a method of a Rewrite as a condition: it returns None, or the sentence of the refusal."""
+    method.is_condition = True  # type: ignore[attr-defined]  # a mark that __init_subclass__ reads
+    return method
+
+
+class Rewrite(GraphPass):
+    """``before`` becomes ``after`` (design, section 5).
+
+    A method's parameters are filled by name: a constant of the picture as its array (None where absent),
+    any other operand or result as its Value, a capital letter as its size, a bound attribute as its value,
+    ``match`` as the Match.  ``constants`` returns, by name, what ``after`` uses and ``before`` lacks:
+    arrays become constants, all else values of attributes.
+
+    ``shared``: interior results that other operators may read too (they stay).
+    ``quantized``: whether quantized values may take part; the pass then keeps the parameters right.
+    """
+
+    before: ClassVar[str] = ""
+    after: ClassVar[str] = ""
+    shared: ClassVar[tuple[str, ...]] = ()
+    quantized: ClassVar[bool] = False
+
+    old: ClassVar[Picture]
+    new: ClassVar[Picture]
+    conditions: ClassVar[tuple[str, ...]] = ()
+    constant_names: ClassVar[frozenset[str]] = frozenset()
+    parameters: ClassVar[dict[str, tuple[str, ...]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if not cls.before:
+            return
+        label = f"{cls.__module__}.{cls.__name__}"
+        cls.old = parse_picture(cls.before, label + ".before")
+        cls.new = parse_picture(cls.after, label + ".after", sorted(cls.old.bound()), free=True)
+        _check_names(cls.old, cls.new, label)
+        carry_attributes(cls.old, cls.new)
+        members = {n: m for base in reversed(cls.__mro__) for n, m in vars(base).items()}
+        cls.conditions = tuple(n for n, m in members.items() if getattr(m, "is_condition", False))
+        cls.constant_names = frozenset(
+            o.name for n in cls.old.nodes for o in n.operands if o.name and o.const
+        )
+        cls.parameters = {n: _parameters(cls, n, label) for n in (*cls.conditions, "constants")}
+
+    def constants(self, *args: Any, **kwargs: Any) -> Mapping[str, Any]:
+        """What ``after`` needs beyond ``before``: arrays, and values of attributes."""
+        return {}
+
+    # -- driving -------------------------------------------------------------------------------
+
+    def run_graph(self, graph: Graph, context: Context) -> int:
+        matcher = Matcher(self.old, explain=context.refusals is not None)
+        kinds = self.old.root.kinds
+        changes = 0
+        for op in graph.ops:
+            root: Op | None = op
+            while root is not None and root.graph is graph and isinstance(root, kinds):
+                value = root.output
+                if not self._try(graph, root, matcher, context):
+                    break
+                changes += 1
+                root = value.producer  # what makes the value now may match again
+        return changes
+
+    def _try(self, graph: Graph, op: Op, matcher: Matcher, context: Context) -> bool:
+        """Rewrite the first match with root ``op`` that nothing refuses; whether there was one."""
+        for match in matcher.matches(op):
+            sentence = self._refusal(graph, match)
+            if sentence is None:
+                sentence = self._apply(graph, op, match)
+            if sentence is None:
+                return True
+            matcher.refuse(2 * len(self.old.nodes), sentence)
+        near = min(len(self.old.nodes), 2)
+        if context.refusals is not None and (matcher.failure.progress + 1) // 2 >= near:
+            context.refuse(self.name, op, matcher.failure.sentence, matcher.failure.progress)
+        return False
+
+    def _refusal(self, graph: Graph, match: Match) -> str | None:
+        return (
+            self._interior_refusal(graph, match)
+            or (None if self.quantized else _quantized_refusal(match))
+            or next((s for name in self.conditions if (s := self._call(name, match)) is not None), None)
+        )
+
+    def _interior_refusal(self, graph: Graph, match: Match) -> str | None:
+        """Interior values must have no reader outside the picture and be no output of the graph."""
+        matched = set(match.ops.values())
+        for node in self.old.nodes[:-1]:
+            for name in node.results:
+                if name in self.shared:
+                    continue
+                value = match.value(name)
+                if graph.is_output(value):
+                    return f"%{value.name}: is an output of the graph, the picture would lose it"
+                outside = [user for user in value.users if user not in matched]
+                if outside:
+                    other = type(outside[0]).__name__
+                    return f"%{value.name}: is also read by {other} %{outside[0].output.name}"
+        return None
+
+    def _call(self, name: str, match: Match) -> Any:
+        wanted = self.parameters[name]
+        return getattr(self, name)(**{p: self._argument(p, match) for p in wanted})
+
+    def _argument(self, name: str, match: Match) -> Any:
+        if name == "match":
+            return match
+        if name in match.values:
+            value = match.values[name]
+            return value.data if value is not None and name in self.constant_names else value
+        if name in match.dims:
+            return match.dims[name]
+        return match.attributes.get(name)
+
+    # -- applying ------------------------------------------------------------------------------
+
+    def _apply(self, graph: Graph, root: Op, match: Match) -> str | None:
+        """Change the graph; or a sentence where the new operators do not fit, and nothing changed."""
+        old = match.value(self.old.root.results[0])
+        if self.new.alias is not None:
+            return self._apply_alias(graph, root, old, match)
+        computed = self._call("constants", match)
+        built = _Builder(graph, root, match, computed, old.name)
+        try:
+            ops = [built.op(node) for node in self.new.nodes]
+        except CirclekitError as error:
+            built.discard()
+            return f"%{old.name}: {error.message}"
+        for name in self.old.root.results:
+            sentence = _type_refusal(match.value(name), built.values[name])
+            if sentence is not None:
+                built.discard()
+                return sentence
+        for op in ops:
+            graph.insert_before(root, op)
+        for name in self.old.root.results:
+            made = built.values[name]
+            producer, at = made.producer, made.result_index
+            if producer is not None:
+                producer.take_result(at, match.value(name))
+        self._drop(graph, match)
+        return None
+
+    def _apply_alias(self, graph: Graph, root: Op, old: Value, match: Match) -> str | None:
+        new = match.values[self.new.alias or ""]
+        if new is None:
+            return f"%{old.name}: the operand {self.new.alias} is absent"
+        if old.dtype is not new.dtype or old.shape is None or old.shape != new.shape:
+            return f"%{old.name}: is {old.type}, %{new.name} is {new.type}"
+        if old.quantization != new.quantization:
+            return f"%{old.name}: has other quantization parameters than %{new.name}"
+        if not graph.can_stand_for(old, new):
+            return f"%{old.name}: is an output of the graph, and so is, or is an input, %{new.name}"
+        graph.replace(old, new)
+        self._drop(graph, match)
+        return None
+
+    def _drop(self, graph: Graph, match: Match) -> None:
+        """Remove the matched operators that nothing reads any more, the last one first."""
+        for node in reversed(self.old.nodes):
+            op = match.ops[node.results[0]]
+            if op.graph is graph and not any(v.use_count or graph.is_output(v) for v in op.results):
+                graph.remove(op)
+
+
+class _Builder:
+    """Makes the operators of ``after`` for one match."""
+
+    def __init__(
+        self, graph: Graph, root: Op, match: Match, computed: Mapping[str, Any], base_name: str
+    ) -> None:
+        self.graph = graph
+        self.root = root
+        self.match = match
+        self.computed = computed
+        self.base_name = base_name
+        self.values: dict[str, Value] = {}
+        self.ops: list[Op] = []
+
+    def op(self, node: Node) -> Op:
+        kind = node.kinds[0]
+        operands = [self._operand(kind, i, pattern) for i, pattern in enumerate(node.operands)]
+        while operands and operands[-1] is None:
+            operands.pop()
+        op = kind(*operands, **self._attributes(node))
+        self.ops.append(op)
+        self.values.update(zip(node.results, op.results, strict=False))
+        return op
+
+    def _operand(self, kind: type[Op], index: int, pattern: OperandPattern) -> Value | None:
+        spec = kind.operands[min(index, len(kind.operands) - 1)]
+        if pattern.name is None:
+            array = np.asarray(pattern.literal)
+            dtype = spec.dtypes[0].numpy if spec.dtypes else np.dtype(np.float32)
+            return self._constant(spec.name, array.astype(dtype))
+        if pattern.name in self.values:
+            return self.values[pattern.name]
+        if pattern.name in self.computed:
+            made = self.computed[pattern.name]
+            if made is None or isinstance(made, Value):
+                return made
+            self.values[pattern.name] = self._constant(spec.name, np.ascontiguousarray(made))
+            return self.values[pattern.name]
+        return self.match.values[pattern.name]
+
+    def _constant(self, operand: str, array: Array) -> Value:
+        return Value.constant(self.graph.unique_name(f"{self.base_name}/{operand}"), array)
+
+    def _attributes(self, node: Node) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        if node.like is not None:
+            known = {a.name for a in node.kinds[0].attributes}
+            values = {n: v for n, v in self.match.ops[node.like].attribute_items().items() if n in known}
+        for name, pattern in node.attributes.items():
+            value = (pattern.choices or (None,))[0]
+            if isinstance(value, Symbol):
+                value = self.computed[value] if value in self.computed else self.match.attributes[value]
+            values[name] = value
+        return values
+
+    def discard(self) -> None:
+        """Undo: the new operators stop reading what they read."""
+        for op in self.ops:
+            op.drop_inputs()
+
+
+def _type_refusal(old: Value, new: Value) -> str | None:
+    """A rewrite must not change what the outside sees: the dtype, and the shape as far as it is known."""
+    if old.dtype is not new.dtype:
+        return f"%{old.name}: is {old.dtype.short}, the rewrite gives {new.dtype.short}"
+    if old.shape is None or new.shape is None:
+        return None if old.shape == new.shape else f"%{old.name}: has an unknown rank"
+    if len(old.shape) != len(new.shape) or any(
+        a != b for a, b in zip(old.shape, new.shape, strict=True) if a is not None and b is not None
+    ):
+        return (
+            f"%{old.name}: has shape {format_shape(old.shape)}, the rewrite gives {format_shape(new.shape)}"
+        )
+    return None
+
+
+def _quantized_refusal(match: Match) -> str | None:
+    for value in match.values.values():
+        if value is not None and value.quantization is not None and value.quantization.scale.size:
+            return f"%{value.name}: is quantized, this pass is for plain values"
+    return None
+
+
+def _walk_names(picture: Picture) -> Iterator[str]:
+    for node in picture.nodes:
+        yield from (o.name for o in node.operands if o.name)
+
+
+def _check_names(old: Picture, new: Picture, label: str) -> None:
+    """The root's results must be made again, and only they; ``like`` must name an operator of before."""
+    if not old.nodes:
+        raise RewriteError(f"{label}: before needs an operator")
+    if new.alias is not None:
+        if new.alias not in set(_walk_names(old)) | set(old.producer):
+            raise RewriteError(f"{label}: after is {new.alias}, which before does not have")
+        return
+    for name in old.root.results:
+        if name not in new.producer:
+            raise RewriteError(f"{label}: after does not make {name}, the result of before")
+    for node in new.nodes:
+        if node.like is not None and node.like not in old.producer:
+            raise RewriteError(f"{label}: after says like {node.like}, which is no operator of before")
+        for name in node.results:
+            if name in old.producer and name not in old.root.results:
+                raise RewriteError(
+                    f"{label}: after makes {name}, which is inside before; give it another name"
+                )
+
+
+def _parameters(cls: type[Rewrite], method: str, label: str) -> tuple[str, ...]:
+    """The parameters of a method; RewriteError for one that no name of the picture would fill."""
+    dims = {str(d).split("|")[0] for n in cls.old.nodes for o in n.operands for d in o.dims or ()}
+    known = cls.old.operand_names() | set(cls.old.producer) | cls.old.bound() | dims | {"match"}
+    specs = list(inspect.signature(getattr(cls, method)).parameters.values())[1:]
+    names = tuple(p.name for p in specs if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD))
+    for name in names:
+        if name not in known:
+            raise RewriteError(f"{label}.{method}: the picture has no {name}")
+    return names
