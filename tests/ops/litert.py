@@ -202,12 +202,18 @@ def assert_close(got: Array, wanted: Array, tolerance: float = FLOAT_TOLERANCE) 
     np.testing.assert_allclose(got[finite], wanted[finite], rtol=0, atol=tolerance * scale)
 
 
-def check(op: Op, *inputs: Array, tolerance: float = FLOAT_TOLERANCE) -> list[Array]:
-    """The operator's kernel agrees with LiteRT, and its shape rule with the kernel; the kernel's results."""
+def check(
+    op: Op, *inputs: Array, tolerance: float = FLOAT_TOLERANCE, reference: Op | None = None
+) -> list[Array]:
+    """The operator's kernel agrees with LiteRT, and its shape rule with the kernel; the kernel's results.
+
+    ``reference``: an operator of the same meaning, where LiteRT does not take ``op`` itself.
+    """
     inputs = tuple(np.array(x) for x in inputs)  # our own copies: kernel_results makes them read-only
     results = kernel_results(op, inputs)
     check_shapes(op, results)
-    graph = op.graph or graph_of(op)
+    reference = reference or op
+    graph = reference.graph or graph_of(reference)
     for got, wanted in zip(results, run_litert(graph, inputs), strict=True):
         assert_close(got, wanted, tolerance)
     return results

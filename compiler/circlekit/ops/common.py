@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from circlekit.errors import ShapeError, UnsupportedError
+from circlekit.ir.dtypes import DType
 from circlekit.ir.enums import Activation, Padding
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Shape, Value, format_shape
@@ -184,3 +185,30 @@ def need_float(op: Op, *arrays: Array | None) -> None:
     kinds = sorted({str(a.dtype) for a in arrays if a is not None})
     if kinds not in (["float32"], ["float64"]):
         raise UnsupportedError(f"{op.code} on {', '.join(kinds)} has no kernel yet, only its float32 form")
+
+
+def need_same_float(op: Op) -> None:
+    """ShapeError where two operands have different floating point types."""
+    kinds = [(name, v.dtype) for name, v in op.operand_items() if v.dtype.is_float]
+    for name, dtype in kinds[1:]:
+        if dtype is not kinds[0][1]:
+            raise ShapeError(
+                f"{name} is {dtype.short}, {kinds[0][0]} is {kinds[0][1].short}; one type is wanted"
+            )
+
+
+# -- operator versions -------------------------------------------------------------------------
+
+
+def version_by_dtype(value: Value, versions: Mapping[DType, int]) -> int:
+    """The operator version that the type of ``value`` needs, 1 where ``versions`` does not say."""
+    return versions.get(value.dtype, 1)
+
+
+def is_hybrid(data: Value, weights: Value) -> bool:
+    """Whether float data meets integer weights."""
+    return data.dtype is DType.FLOAT32 and weights.dtype.is_integer
+
+
+def is_per_channel(value: Value) -> bool:
+    return value.quantization is not None and value.quantization.is_per_channel

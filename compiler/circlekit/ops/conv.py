@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolutions over NHWC (and NDHWC) data."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from circlekit.errors import ShapeError
+from circlekit.ir.dtypes import DType, bf16, f16, f32, f64, i8, i16, i32, i64, u8
+from circlekit.ir.enums import Activation, Padding
+from circlekit.ir.op import Op, attribute, operand, optional_operand
+from circlekit.ir.value import Array, Shape, TensorType, Value, format_shape
+from circlekit.ops.common import (
+    Dim,
+    Window,
+    apply_activation,
+    conv_padding,
+    dims_differ,
+    is_hybrid,
+    is_per_channel,
+    merge_dims,
+    need_bias,
+    need_float,
+    need_rank,
+    need_same_float,
+    product,
+    static_int_vector,
+    version_by_dtype,
+    window_size,
+)
+from circlekit.ops.im2col import convolve, convolve_depthwise, convolve_transposed
+
+DATA = (f32, i8, u8, i16, f16, bf16, f64)
+WEIGHTS = (*DATA, DType.INT4)
+BIAS = (f32, i32, i64, f16, bf16, f64)
+
+
+class Conv2D(Op, code="CONV_2D"):
+    """Correlation with a filter [O,KH,KW,I / groups]; the groups follow from I.
+
+    Source: TFLite conv.
+    """
+
+    input = operand(*DATA)
+    filter = operand(*WEIGHTS)
+    bias = optional_operand(*BIAS)
+
+    padding: Padding = attribute(Padding.SAME)
+    stride_w: int = attribute(1)
+    stride_h: int = attribute(1)
+    act: Activation = attribute(Activation.NONE, "fused_activation_function")
+    dilation_w: int = attribute(1, "dilation_w_factor")
+    dilation_h: int = attribute(1, "dilation_h_factor")
+    quantized_bias_type: DType = attribute(f32)
+
+    def infer(self) -> TensorType:
+        n, h, w, depth = need_rank(self.input, "input", 4) or (None,) * 4
+        out_depth, taps_h, taps_w, per_group = need_rank(self.filter, "filter", 4) or (None,) * 4
+        need_same_float(self)
+        _check_groups(depth, out_depth, per_group)
+        need_bias(self.bias, out_depth)
+        high = window_size(h, taps_h, self.stride_h, self.dilation_h, self.padding)
+        wide = window_size(w, taps_w, self.stride_w, self.dilation_w, self.padding)
+        return TensorType(self.input.dtype, (n, high, wide, out_depth))
+
+    def kernel(self, input: Array, filter: Array, bias: Array | None = None) -> Array:
+        need_float(self, input, filter, bias)
+        out = convolve(
+            input,
+            filter,
+            (self.stride_h, self.stride_w),
+            (self.dilation_h, self.dilation_w),
+            _windows(self, input.shape[1:3], filter.shape[1:3]),
+        )
+        return _finish(out, bias, self.act)
+
+    def macs(self) -> int:
+        per_element = product((self.filter.shape or (None,))[1:])
+        return (product(self.output.shape or (None,)) or 0) * (per_element or 0)
+
+    def required_version(self) -> int:
+        data, weights = self.input.dtype, self.filter.dtype
+        if (data, weights) == (i16, i8) and self.quantized_bias_type is not f32:
+            return 8
+        shape, taps = self.input.shape, self.filter.shape
+        if shape is not None and taps is not None and dims_differ(shape[3], taps[3]):
+            return 6
+        if is_hybrid(self.input, self.filter):
+            return 5 if is_per_channel(self.filter) else 2
+        return {(i16, i16): 4, (i8, i8): 3, (i8, DType.INT4): 7}.get((data, weights), 1)
+
+
+def _check_groups(depth: Dim, out_depth: Dim, per_group: Dim) -> None:
+    if depth is None or per_group is None:
+        return
+    if per_group == 0 or depth % per_group:
+        raise ShapeError(
+            f"input has {depth} channels, the filter reads {per_group}: no whole number of groups"
+        )
+    if out_depth is not None and out_depth % (depth // per_group):
+        groups = depth // per_group
+        raise ShapeError(f"filter has {out_depth} output channels, {groups} groups cannot share them")
+
+
+class DepthwiseConv2D(Op, code="DEPTHWISE_CONV_2D"):
+    """Correlation of each channel with ``depth_multiplier`` filters of its own: [1,KH,KW,I * multiplier].
+
+    The multiplier that counts is the quotient of the channels, as in TFLite (depthwise_conv).
+    """
+
+    input = operand(*DATA)
+    filter = operand(*WEIGHTS)
+    bias = optional_operand(*BIAS)
+
+    padding: Padding = attribute(Padding.SAME)
+    stride_w: int = attribute(1)
+    stride_h: int = attribute(1)
+    depth_multiplier: int = attribute(1)
+    act: Activation = attribute(Activation.NONE, "fused_activation_function")
+    dilation_w: int = attribute(1, "dilation_w_factor")
+    dilation_h: int = attribute(1, "dilation_h_factor")
+
+    def infer(self) -> TensorType:
+        n, h, w, depth = need_rank(self.input, "input", 4) or (None,) * 4
+        one, taps_h, taps_w, out_depth = need_rank(self.filter, "filter", 4) or (None,) * 4
+        need_same_float(self)
+        if dims_differ(one, 1):
+            raise ShapeError(f"filter has shape {format_shape(self.filter.shape)}, [1,KH,KW,C] is wanted")
+        if depth is not None and out_depth is not None and (depth == 0 or out_depth % depth):
+            raise ShapeError(f"filter has {out_depth} channels, no multiple of the input's {depth}")
+        need_bias(self.bias, out_depth)
+        high = window_size(h, taps_h, self.stride_h, self.dilation_h, self.padding)
+        wide = window_size(w, taps_w, self.stride_w, self.dilation_w, self.padding)
+        return TensorType(self.input.dtype, (n, high, wide, out_depth))
+
+    def kernel(self, input: Array, filter: Array, bias: Array | None = None) -> Array:
+        need_float(self, input, filter, bias)
+        out = convolve_depthwise(
+            input,
+            filter,
+            (self.stride_h, self.stride_w),
+            (self.dilation_h, self.dilation_w),
+            _windows(self, input.shape[1:3], filter.shape[1:3]),
+        )
+        return _finish(out, bias, self.act)
+
+    def macs(self) -> int:
+        per_element = product((self.filter.shape or (None,))[1:3])
+        return (product(self.output.shape or (None,)) or 0) * (per_element or 0)
+
+    def required_version(self) -> int:
+        data, weights = self.input.dtype, self.filter.dtype
+        if is_hybrid(self.input, self.filter):
+            return 6 if is_per_channel(self.filter) else 4
+        by_type = {(i16, i16): 5, (i16, i8): 5, (i8, i8): 3, (i8, DType.INT4): 7}.get((data, weights))
+        return by_type or (2 if (self.dilation_w, self.dilation_h) != (1, 1) else 1)
+
+
+class TransposeConv(Op, code="TRANSPOSE_CONV"):
+    """Gradient of Conv2D with respect to its input.  OHWI filter.
+
+    Input element y goes through tap k to y * stride - before + k, where ``before`` is the padding that a
+    convolution of the *output* would have; what falls outside of ``output_shape`` is dropped.
+    LiteRT 2 refuses an ``output_shape`` from which that convolution would not give the size of the input.
+    Source: TFLite transpose_conv.
+    """
+
+    output_shape = operand(i32)
+    filter = operand(*WEIGHTS)
+    input = operand(*DATA)
+    bias = optional_operand(*BIAS)
+
+    padding: Padding = attribute(Padding.SAME)
+    stride_w: int = attribute(1)
+    stride_h: int = attribute(1)
+    act: Activation = attribute(Activation.NONE, "fused_activation_function")
+    quantized_bias_type: DType = attribute(f32)
+
+    def infer(self) -> TensorType:
+        n, _, _, depth = need_rank(self.input, "input", 4) or (None,) * 4
+        out_depth, _, _, taps_depth = need_rank(self.filter, "filter", 4) or (None,) * 4
+        need_same_float(self)
+        if dims_differ(depth, taps_depth):
+            raise ShapeError(f"input has {depth} channels, the filter reads {taps_depth}")
+        need_bias(self.bias, out_depth)
+        if self.stride_h < 1 or self.stride_w < 1:
+            raise ShapeError(f"strides {self.stride_h} and {self.stride_w} must be at least 1")
+        shape = _output_shape(self.output_shape, 4)
+        return TensorType(self.input.dtype, _merged(shape, (n, None, None, out_depth)))
+
+    def kernel(self, output_shape: Array, filter: Array, input: Array, bias: Array | None = None) -> Array:
+        need_float(self, input, filter, bias)
+        strides = (self.stride_h, self.stride_w)
+        out = np.zeros(tuple(int(d) for d in output_shape), input.dtype)
+        before = tuple(
+            transposed_padding(out.shape[1 + a], filter.shape[1 + a], strides[a], self.padding)
+            for a in (0, 1)
+        )
+        convolve_transposed(input, filter, strides, (before[0], before[1]), out)
+        return _finish(out, bias, self.act)
+
+    def macs(self) -> int:
+        per_element = product((self.filter.shape or (None,))[:3])
+        return (product(self.input.shape or (None,)) or 0) * (per_element or 0)
+
+    def required_version(self) -> int:
+        if (self.input.dtype, self.filter.dtype) == (i16, i8) and self.quantized_bias_type is not f32:
+            return 5
+        if self.act is not Activation.NONE:
+            return 4
+        if self.bias is not None:
+            return 3
+        return version_by_dtype(self.filter, {i8: 2})
+
+
+def transposed_padding(size: int, taps: int, stride: int, padding: Padding) -> int:
+    """Elements that a transposed convolution drops before its output of ``size``.
+
+    That is the padding of a convolution whose *input* has ``size``.
+    """
+    return 0 if padding is Padding.VALID else conv_padding(size, taps, stride, 1, padding).before
+
+
+def _output_shape(operand: Value, rank: int) -> Shape:
+    """The dimensions that a shape operand holds; unknown ones where it is no constant."""
+    numbers = static_int_vector(operand)
+    if numbers is None:
+        count = product(operand.shape) if operand.shape is not None else None
+        if dims_differ(count, rank):
+            raise ShapeError(f"output_shape has {count} elements, {rank} are wanted")
+        return (None,) * rank
+    if len(numbers) != rank or min(numbers) < 0:
+        raise ShapeError(f"output_shape is {numbers}, {rank} dimensions are wanted")
+    return tuple(numbers)
+
+
+def _merged(shape: Shape, wanted: Shape) -> Shape:
+    try:
+        return tuple(merge_dims(a, b) for a, b in zip(shape, wanted, strict=True))
+    except ShapeError:
+        found, fit = format_shape(shape), format_shape(wanted)
+        raise ShapeError(f"output_shape is {found}, input and filter want {fit}") from None
+
+
+def _windows(
+    op: Conv2D | DepthwiseConv2D, size: tuple[int, ...], taps: tuple[int, ...]
+) -> tuple[Window, Window]:
+    return (
+        conv_padding(size[0], taps[0], op.stride_h, op.dilation_h, op.padding),
+        conv_padding(size[1], taps[1], op.stride_w, op.dilation_w, op.padding),
+    )
+
+
+def _finish(out: Array, bias: Array | None, act: Activation) -> Array:
+    """Add the bias and apply the activation, in place."""
+    if bias is not None:
+        out += bias.reshape(-1)
+    return apply_activation(out, act, out=out)

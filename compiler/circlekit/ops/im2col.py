@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolutions as matrix products, in blocks of rows, so that scratch memory stays small for any layer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from circlekit.ir.value import Array
+from circlekit.ops.common import Window
+
+PATCH_BYTES = 8 << 20
+"""Scratch of one matrix product."""
+
+CACHE_BYTES = 1 << 18
+"""Block that stays in the cache while all filter taps pass over it."""
+
+Pair = tuple[int, int]
+"""(along the height, along the width)"""
+
+
+def convolve(
+    x: Array, filter: Array, strides: Pair, dilations: Pair, windows: tuple[Window, Window]
+) -> Array:
+    """Correlate x [N,H,W,I] with filter [O,KH,KW,I / groups]: [N,OH,OW,O]."""
+    out_depth, taps_h, taps_w, _ = filter.shape
+    rows, cols = windows
+    out = np.empty((x.shape[0], rows.size, cols.size, out_depth), x.dtype)
+    groups = x.shape[3] // filter.shape[3]
+    pointwise = taps_h == taps_w == 1 == groups and strides == (1, 1)
+    if pointwise:
+        np.matmul(x.reshape(-1, x.shape[3]), filter.reshape(out_depth, -1).T, out=out.reshape(-1, out_depth))
+        return out
+    weights = filter.reshape(groups, out_depth // groups, -1).transpose(0, 2, 1)
+    step = _rows_per_block(PATCH_BYTES, cols.size * taps_h * taps_w * x.shape[3] * x.itemsize)
+    for image, result in zip(x, out, strict=True):
+        for top, strip in _strips(image, (taps_h, taps_w), strides, dilations, windows, step):
+            block = result[top : top + step]
+            patches = _patches(strip, (taps_h, taps_w), strides, dilations, block.shape[:2])
+            _multiply(patches, weights, block)
+    return out
+
+
+def _multiply(patches: Array, weights: Array, block: Array) -> None:
+    """Patches [R,OW,KH,KW,I] times weights [G,K,O / G], into block [R,OW,O]."""
+    groups, length, _ = weights.shape
+    count = block.shape[0] * block.shape[1]
+    if groups == 1:
+        np.matmul(patches.reshape(count, length), weights[0], out=block.reshape(count, -1))
+        return
+    split = patches.reshape(*patches.shape[:4], groups, -1).transpose(4, 0, 1, 2, 3, 5)
+    product = np.matmul(split.reshape(groups, count, length), weights)
+    block[...] = product.transpose(1, 0, 2).reshape(block.shape)
+
+
+def convolve_depthwise(
+    x: Array, filter: Array, strides: Pair, dilations: Pair, windows: tuple[Window, Window]
+) -> Array:
+    """Each channel of x [N,H,W,I] with its own M filters of [1,KH,KW,I * M]: [N,OH,OW,I * M]."""
+    _, taps_h, taps_w, depth = filter.shape
+    rows, cols = windows
+    out = np.empty((x.shape[0], rows.size, cols.size, depth), x.dtype)
+    width = cols.size * depth
+    taps = np.tile(filter.reshape(taps_h, taps_w, 1, depth), (1, 1, cols.size, 1))
+    taps = taps.reshape(taps_h, taps_w, width)
+    step = _rows_per_block(CACHE_BYTES, width * x.itemsize)
+    for image, result in zip(x, out, strict=True):
+        for top, strip in _strips(image, (taps_h, taps_w), strides, dilations, windows, step):
+            wide = np.repeat(strip, depth // x.shape[3], axis=2) if depth != x.shape[3] else strip
+            block = result[top : top + step]
+            _add_taps(wide, taps, strides, dilations, block.reshape(block.shape[0], width))
+    return out
+
+
+def _add_taps(strip: Array, taps: Array, strides: Pair, dilations: Pair, block: Array) -> None:
+    """Sum of the taps [KH,KW,OW*C] over a strip [R',W',C], into block [R,OW*C].
+
+    Columns are sorted by their remainder modulo the stride first: each tap is then one contiguous run.
+    """
+    rows, width = block.shape
+    high, _, depth = strip.shape
+    lanes = [strip[:, p :: strides[1]].reshape(high, -1) for p in range(strides[1])]
+    term = np.empty_like(block)
+    block[...] = 0
+    for y in range(taps.shape[0]):
+        top = y * dilations[0]
+        for x in range(taps.shape[1]):
+            skip, lane = divmod(x * dilations[1], strides[1])
+            run = lanes[lane][top : top + (rows - 1) * strides[0] + 1 : strides[0]]
+            np.multiply(run[:, skip * depth : skip * depth + width], taps[y, x], out=term)
+            block += term
+
+
+def convolve_transposed(x: Array, filter: Array, strides: Pair, before: Pair, out: Array) -> None:
+    """Add x [N,H,W,I], spread by filter [O,KH,KW,I], to out [N,OH,OW,O]; what falls outside is dropped.
+
+    Element (y, x) goes through tap (i, j) to (y * stride_h - before_h + i, x * stride_w - before_w + j).
+    """
+    depth, taps_h, taps_w, _ = filter.shape
+    few = depth < 16  # too narrow for a matrix product per tap: one for all taps
+    size = x.shape[2] * depth * x.itemsize
+    step = (
+        _rows_per_block(PATCH_BYTES, size * taps_h * taps_w)
+        if few
+        else _rows_per_block(4 * CACHE_BYTES, size)
+    )
+    every = np.ascontiguousarray(filter.transpose(3, 1, 2, 0)).reshape(x.shape[3], -1) if few else None
+    for image, result in zip(x, out, strict=True):
+        for top in range(0, x.shape[1], step):
+            block = image[top : top + step]
+            flat = block.reshape(-1, x.shape[3])
+            spread = (
+                None if every is None else (flat @ every).reshape(*block.shape[:2], taps_h, taps_w, depth)
+            )
+            for i in range(taps_h):
+                for j in range(taps_w):
+                    corner = (top * strides[0] - before[0] + i, j - before[1])
+                    if spread is not None:
+                        term = spread[:, :, i, j]
+                    else:
+                        term = (flat @ filter[:, i, j].T).reshape(*block.shape[:2], depth)
+                    _add_at(result, term, corner, strides)
+
+
+def _add_at(result: Array, term: Array, corner: Pair, strides: Pair) -> None:
+    """Add term [R,C,O] to result [H,W,O] from ``corner`` on, ``strides`` apart, where it is inside."""
+    low, high = [], []
+    for axis in (0, 1):
+        low.append(max(0, -(corner[axis] // strides[axis])))
+        high.append(min(term.shape[axis], -((corner[axis] - result.shape[axis]) // strides[axis])))
+        if low[axis] >= high[axis]:
+            return
+    first = [corner[a] + low[a] * strides[a] for a in (0, 1)]
+    last = [corner[a] + (high[a] - 1) * strides[a] + 1 for a in (0, 1)]
+    place = result[first[0] : last[0] : strides[0], first[1] : last[1] : strides[1]]
+    place += term[low[0] : high[0], low[1] : high[1]]
+
+
+def _rows_per_block(scratch: int, row: int) -> int:
+    return max(1, scratch // max(1, row))
+
+
+def _strips(
+    image: Array, taps: Pair, strides: Pair, dilations: Pair, windows: tuple[Window, Window], step: int
+) -> Iterator[tuple[int, Array]]:
+    """For each ``step`` output rows: the first, and the zero-padded input [R',W',I] that they read."""
+    rows, cols = windows
+    width = (cols.size - 1) * strides[1] + (taps[1] - 1) * dilations[1] + 1
+    for top in range(0, rows.size, step):
+        count = min(step, rows.size - top)
+        high = (count - 1) * strides[0] + (taps[0] - 1) * dilations[0] + 1
+        yield top, padded(image, (top * strides[0] - rows.before, -cols.before), (high, width))
+
+
+def padded(image: Array, corner: Pair, size: Pair, fill: float = 0) -> Array:
+    """The ``size`` part of image [H,W,C] from ``corner`` on (maybe outside), ``fill`` where it has none."""
+    top, left = max(corner[0], 0), max(corner[1], 0)
+    part = image[top : max(corner[0] + size[0], 0), left : max(corner[1] + size[1], 0)]
+    if part.shape[:2] == size:
+        return part
+    out = np.full((*size, image.shape[2]), fill, image.dtype)
+    y, x = top - corner[0], left - corner[1]
+    out[y : y + part.shape[0], x : x + part.shape[1]] = part
+    return out
+
+
+def _patches(strip: Array, taps: Pair, strides: Pair, dilations: Pair, size: Pair) -> Array:
+    """View of a strip [R',W',I] as what each output element reads: [R,OW,KH,KW,I]."""
+    y, x, c = strip.strides
+    steps = (y * strides[0], x * strides[1], y * dilations[0], x * dilations[1], c)
+    return as_strided(strip, (*size, *taps, strip.shape[2]), steps, writeable=False)
