@@ -5,11 +5,12 @@
     constant  := "const" type payload
     call      := kind {"|" kind} "(" [operand {"," operand}] ")" [attributes] [":" type {"," type}]
     operand   := literal | ref ["?"] [":" ["const"] type]
-    type      := [dtype] ["[" dim {"," dim} "]"] {suffix}           dim := number | "?" | "*" | name ["|" number]
+    type      := [dtype] ["[" dim {"," dim} "]"] {suffix}   dim := number | "?" | "*" | name ["|" number]
     suffix    := name ["(" argument {"," argument} ")"]
     attributes:= "{" ["like" name] {name ":" choice {"|" choice} ["=" name]} "}"
     payload   := literal | filler "(" argument {"," argument} ")"   argument := [name ":"] literal
     literal   := number | string | "true" | "false" | name | graph | "[" {literal} "]"
+               | name "(" argument {"," argument} ")" | "{" {(name | string) ":" literal} "}"
     ref       := "%" name, or a bare name (in pictures)
 
 It says nothing of what an operator, a type or a filler is: ``ir.text`` and ``rewrite.picture`` do.
@@ -24,7 +25,9 @@ from typing import TypeVar, Union
 from circlekit.ir.lexer import Source, Token
 
 T = TypeVar("T")
-Literal = Union[int, float, str, bool, "Symbol", "GraphName", list["Literal"]]
+Literal = Union[
+    int, float, str, bool, "Symbol", "GraphName", "Arguments", list["Literal"], dict[str, "Literal"]
+]
 
 
 class Symbol(str):
@@ -41,7 +44,7 @@ class GraphName(str):
 
 @dataclass
 class Arguments:
-    """What stands in the parentheses of a filler or a suffix."""
+    """``name(...)``: a filler, a suffix, or a literal that needs a word in front."""
 
     name: str
     positional: list[Literal]
@@ -166,7 +169,7 @@ def parse_type(source: Source) -> TypeNode:
     return TypeNode(dtype, dims, suffixes, token)
 
 
-_SUFFIXES = frozenset({"quant", "sparse", "extra", "like"})
+_SUFFIXES = frozenset({"quant", "sparse", "extra", "like", "named"})
 _FLAGS = frozenset({"variable"})
 
 
@@ -203,37 +206,63 @@ def _parse_attributes(source: Source, call: Call) -> None:
 
 
 def parse_payload(source: Source) -> Literal | Arguments:
-    if source.peek.kind == "name" and source.ahead().text == "(":
-        return parse_arguments(source)
     return parse_literal(source)
 
 
-def parse_arguments(source: Source) -> Arguments:
+def parse_arguments(source: Source, depth: int = 0) -> Arguments:
     token = source.expect_kind("name")
     arguments = Arguments(token.text, [], {}, token)
     source.expect("(")
 
     def argument() -> None:
         if source.peek.kind == "name" and source.ahead().text == ":":
-            name = source.take().text
+            name = source.take()
             source.take()
-            arguments.named[name] = parse_literal(source)
+            if name.text in arguments.named:
+                source.fail(f"argument {name.text} is given twice", name)
+            arguments.named[name.text] = parse_literal(source, depth)
         else:
-            arguments.positional.append(parse_literal(source))
+            arguments.positional.append(parse_literal(source, depth))
 
     separated(source, ")", argument)
     return arguments
 
 
-def parse_literal(source: Source) -> Literal:
+def parse_literal(source: Source, depth: int = 0) -> Literal:
+    if depth > _DEEPEST:
+        source.fail(f"literals are nested more than {_DEEPEST} levels deep")
     if source.accept("["):
-        return separated(source, "]", lambda: parse_literal(source))
+        return separated(source, "]", lambda: parse_literal(source, depth + 1))
+    if source.accept("{"):
+        return _parse_tree(source, depth + 1)
+    if source.peek.kind == "name" and source.ahead().kind == "mark" and source.ahead().text == "(":
+        return parse_arguments(source, depth + 1)
     token = source.expect_kind("number", "string", "name", "graph")
     if token.kind == "number":
-        return parse_number(token.text)
+        try:
+            return parse_number(token.text)
+        except ValueError:  # Python refuses whole numbers of thousands of digits
+            source.fail("the number is too long", token)
     if token.kind == "name":
         return {"true": True, "false": False}.get(token.text, Symbol(token.text))
     return GraphName(token.text) if token.kind == "graph" else token.text
+
+
+def _parse_tree(source: Source, depth: int) -> dict[str, Literal]:
+    tree: dict[str, Literal] = {}
+
+    def item() -> None:
+        key = source.expect_kind("name", "string")
+        if key.text in tree:
+            source.fail(f"{key.text} is given twice", key)
+        source.expect(":")
+        tree[key.text] = parse_literal(source, depth)
+
+    separated(source, "}", item)
+    return tree
+
+
+_DEEPEST = 64
 
 
 def parse_number(text: str) -> int | float:

@@ -307,3 +307,17 @@ def _parameters(cls: type[Rewrite], method: str, label: str) -> tuple[str, ...]:
         if name not in known:
             raise RewriteError(f"{label}.{method}: the picture has no {name}")
     return names
+
+
+class Rules(GraphPass):
+    """A pass that is several pictures, tried in their order; the pictures themselves have no name."""
+
+    rules: ClassVar[tuple[type[Rewrite], ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        for rule in cls.rules:
+            rule.name = cls.name
+
+    def run_graph(self, graph: Graph, context: Context) -> int:
+        return sum(rule().run_graph(graph, context) for rule in self.rules)
