@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One operator on given arrays, with its results checked against what its values declare."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import circlekit.ops  # noqa: F401  # the operators must be declared, whoever made the graph
+from circlekit.errors import CirclekitError, ModelError, ShapeError, UnsupportedError
+from circlekit.ir.op import Op, OpaqueOp, Run
+from circlekit.ir.value import Array, Value, format_shape
+
+CustomKernel = Callable[..., Any]
+"""Called with the operator and its operands (None where absent): its result, or a sequence of them."""
+
+_CUSTOM: dict[str, CustomKernel] = {}
+
+
+def register_custom(name: str, kernel: CustomKernel) -> None:
+    """Give the custom operator ``name`` a kernel, in the place of one that it may have had."""
+    _CUSTOM[name] = kernel
+
+
+def evaluate(op: Op, operands: Sequence[Array | None], run: Run | None = None) -> list[Array]:
+    """Results of ``op`` for ``operands``, None where absent.
+
+    ``run`` runs the graphs that the operator calls.  UnsupportedError where there is no kernel for this
+    operator, dtype or form; ShapeError where a result is not what the operator's values declare.
+    """
+    missing = len(op.operands) - len(operands) if not any(o.variadic for o in op.operands) else 0
+    arguments = [*operands, *([None] * missing)]
+    with np.errstate(all="ignore"):  # infinities and NaN are values like others, as in the runtimes
+        try:
+            results = _results(op, arguments, run)
+        except CirclekitError:
+            raise
+        except (ValueError, IndexError, ArithmeticError, MemoryError) as error:
+            found = ", ".join("none" if a is None else f"{a.dtype}{list(a.shape)}" for a in operands)
+            raise ModelError(f"{op.code} cannot be computed of {found}: {error}") from error
+    arrays = [np.asarray(r) for r in results]
+    if len(arrays) != len(op.results):
+        raise ShapeError(f"{op.code} made {len(arrays)} results, {len(op.results)} are declared")
+    for value, array in zip(op.results, arrays, strict=True):
+        check_type(value, array, "made")
+    return arrays
+
+
+def _results(op: Op, arguments: Sequence[Array | None], run: Run | None) -> Sequence[Any]:
+    if isinstance(op, OpaqueOp):
+        kernel = _CUSTOM.get(op.custom_code or "")
+        if kernel is None:
+            name = f"custom operator {op.custom_code}" if op.custom_code else f"operator {op.code}"
+            raise UnsupportedError(f"{name} has no kernel")
+        out = kernel(op, *arguments)
+        return out if isinstance(out, list | tuple) else (out,)
+    return op.call(run or _no_graphs, *arguments)
+
+
+def _no_graphs(graph: object, inputs: Sequence[Array]) -> list[Array]:
+    raise UnsupportedError("an operator that runs other graphs cannot be computed alone")
+
+
+def check_type(value: Value, array: Array, verb: str) -> None:
+    """ShapeError unless ``array`` has the dtype, and the known dimensions, of ``value``."""
+    if value.dtype.numpy is not None and array.dtype != value.dtype.numpy:
+        raise ShapeError(f"%{value.name} was {verb} as {array.dtype}, {value.dtype.numpy} is declared")
+    if value.shape is None:
+        return
+    fits = len(value.shape) == array.ndim and all(
+        d is None or d == a for d, a in zip(value.shape, array.shape, strict=True)
+    )
+    if not fits:
+        raise ShapeError(
+            f"%{value.name} was {verb} with shape {format_shape(array.shape)}, "
+            f"{format_shape(value.shape)} is declared"
+        )

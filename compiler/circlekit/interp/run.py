@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Walks a graph in order; a value is freed after its last use."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from circlekit.errors import CirclekitError, ModelError, ShapeError, UnsupportedError
+from circlekit.interp.evaluate import check_type, evaluate
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Value
+
+Observe = Callable[[Op, Sequence[Array]], None]
+"""Is told every operator and its results, in the order of the run; must not change them."""
+
+
+def run(
+    model: Model,
+    inputs: Sequence[Array] | Mapping[str, Array],
+    graph: int = 0,
+    observe: Observe | None = None,
+) -> list[Array]:
+    """Outputs of graph number ``graph``, in its order.
+
+    ``inputs``: arrays in the graph's order, or by name.  ShapeError where they do not fit the graph.
+    """
+    if not 0 <= graph < len(model.graphs):
+        raise ModelError(f"there is no graph {graph}, the model has {len(model.graphs)}")
+    try:
+        return run_graph(model.graphs[graph], _in_order(model.graphs[graph], inputs), observe)
+    except CirclekitError as error:
+        if model.source is not None:
+            error.note(f"in {model.source}")
+        raise
+
+
+def run_graph(graph: Graph, inputs: Sequence[Array], observe: Observe | None = None) -> list[Array]:
+    """Outputs of ``graph`` for ``inputs``, in its order; they share no memory with inputs or constants."""
+    arrays = [np.asarray(x) for x in inputs]
+    if len(arrays) != len(graph.inputs):
+        names = ", ".join(f"%{v.name}" for v in graph.inputs)
+        raise ShapeError(f"graph {graph.name} got {len(arrays)} inputs, it has {len(graph.inputs)}: {names}")
+    for value, array in zip(graph.inputs, arrays, strict=True):
+        check_type(value, array, "given")
+    return [_own(x) for x in _Frame(graph, arrays, observe).run()]
+
+
+def _in_order(graph: Graph, inputs: Sequence[Array] | Mapping[str, Array]) -> Sequence[Array]:
+    if not isinstance(inputs, Mapping):
+        return inputs
+    names = [v.name for v in graph.inputs]
+    if set(names) != set(inputs):
+        raise ShapeError(
+            f"inputs are named {', '.join(sorted(inputs))}; graph {graph.name} wants {', '.join(names)}"
+        )
+    return [inputs[name] for name in names]
+
+
+def _own(array: Array) -> Array:
+    return (
+        array if array.flags.owndata and array.flags.writeable and array.flags.c_contiguous else array.copy()
+    )
+
+
+class _Frame:
+    """One run of one graph: the arrays of the values that are still needed."""
+
+    def __init__(self, graph: Graph, inputs: Sequence[Array], observe: Observe | None) -> None:
+        self.graph = graph
+        self.observe = observe
+        self.arrays: dict[int, Array] = {}
+        for value, array in zip(graph.inputs, inputs, strict=True):
+            self.arrays[id(value)] = _frozen(array)
+        self.pending = Counter(id(v) for op in graph for v in op.inputs if v is not None)
+        self.pending.update(id(v) for v in graph.outputs)
+
+    def run(self) -> list[Array]:
+        for index, op in enumerate(self.graph):
+            self._step(index, op)
+        return [self._read(v) for v in self.graph.outputs]
+
+    def _step(self, index: int, op: Op) -> None:
+        try:
+            results = evaluate(op, [None if v is None else self._read(v) for v in op.inputs], self._call)
+        except CirclekitError as error:
+            error.note(f"at {self.graph.name} > op {index} {_describe(op)}")
+            raise
+        if self.observe is not None:
+            self.observe(op, results)
+        for value, array in zip(op.results, results, strict=True):
+            if self.pending[id(value)]:
+                self.arrays[id(value)] = array
+        for value in (v for v in op.inputs if v is not None):
+            self.pending[id(value)] -= 1
+            if not self.pending[id(value)]:
+                self.arrays.pop(id(value), None)
+
+    def _call(self, graph: Graph, inputs: Sequence[Array]) -> list[Array]:
+        return run_graph(graph, inputs, self.observe)
+
+    def _read(self, value: Value) -> Array:
+        array = self.arrays.get(id(value))
+        if array is not None:
+            return array
+        if value.data is not None:
+            return _constant(value)
+        if value.is_variable:
+            return self.arrays.setdefault(id(value), np.zeros(value.static_shape, value.dtype.numpy))
+        raise ModelError(f"%{value.name} is read before anything makes it")
+
+
+def _constant(value: Value) -> Array:
+    """The elements of a constant; UnsupportedError where they are packed or sparse."""
+    data = value.array()
+    if data.dtype != value.dtype.numpy or data.shape != value.shape:
+        kind = "sparse" if value.dtype.numpy is not None else f"packed {value.dtype.short}"
+        raise UnsupportedError(f"%{value.name} is a {kind} constant, which no kernel reads yet")
+    return _frozen(data)
+
+
+def _frozen(array: Array) -> Array:
+    """A view that no kernel can write into."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _describe(op: Op) -> str:
+    kind = op.code if type(op).code == "" else type(op).__name__
+    results = ", ".join(f"%{v.name}" for v in op.results)
+    operands = ", ".join("none" if v is None else repr(v) for v in op.inputs)
+    return f"{kind}: {results} = ({operands})"
