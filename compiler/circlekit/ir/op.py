@@ -324,6 +324,9 @@ class Op:
         """Multiply-accumulates of one run, 0 for what does none, or where a shape is unknown."""
         return 0
 
+    fuses_activation: ClassVar[bool] = False
+    """It has an attribute ``act`` that runtimes apply to its result."""
+
     layout_operands: ClassVar[tuple[str, ...]] = ()
     """The operands that hold data in the layout of the result; the others are parameters (axes, paddings)."""
 

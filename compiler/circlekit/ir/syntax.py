@@ -239,10 +239,9 @@ def parse_literal(source: Source, depth: int = 0) -> Literal:
         return parse_arguments(source, depth + 1)
     token = source.expect_kind("number", "string", "name", "graph")
     if token.kind == "number":
-        try:
-            return parse_number(token.text)
-        except ValueError:  # Python refuses whole numbers of thousands of digits
-            source.fail("the number is too long", token)
+        if len(token.text) > _LONGEST:
+            source.fail(f"a number has at most {_LONGEST} characters", token)
+        return parse_number(token.text)
     if token.kind == "name":
         return {"true": True, "false": False}.get(token.text, Symbol(token.text))
     return GraphName(token.text) if token.kind == "graph" else token.text
@@ -263,6 +262,7 @@ def _parse_tree(source: Source, depth: int) -> dict[str, Literal]:
 
 
 _DEEPEST = 64
+_LONGEST = 1000
 
 
 def parse_number(text: str) -> int | float:

@@ -144,7 +144,11 @@ class Rewrite(GraphPass):
         old = match.value(self.old.root.results[0])
         if self.new.alias is not None:
             return self._apply_alias(graph, root, old, match)
-        computed = self._call("constants", match)
+        with np.errstate(all="ignore"):
+            computed = self._call("constants", match)
+        sentence = _overflow_refusal(computed, match)
+        if sentence is not None:
+            return sentence
         built = _Builder(graph, root, match, computed, old.name)
         try:
             ops = [built.op(node) for node in self.new.nodes]
@@ -262,6 +266,15 @@ def _type_refusal(old: Value, new: Value) -> str | None:
             f"%{old.name}: has shape {format_shape(old.shape)}, the rewrite gives {format_shape(new.shape)}"
         )
     return None
+
+
+def _overflow_refusal(computed: Mapping[str, Any], match: Match) -> str | None:
+    """A finite model must not get an infinite constant, as the product of two large factors would be."""
+    arrays = {n: a for n, a in computed.items() if isinstance(a, np.ndarray) and a.dtype.kind == "f"}
+    broken = next((n for n, a in arrays.items() if not np.isfinite(a).all()), None)
+    if broken is None:
+        return None
+    return f"%{next(iter(match.ops.values())).output.name}: {broken} would not be finite"
 
 
 def _quantized_refusal(match: Match) -> str | None:

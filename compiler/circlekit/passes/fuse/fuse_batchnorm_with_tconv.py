@@ -22,6 +22,6 @@ class FuseBatchNormWithTransposeConv(Rewrite):
         z = TransposeConv(shape, w2, x, b2)       {like y, act: act}
     """
 
-    def constants(self, w: Array, scale: Array, shift: Array, O: int, b: Array | None) -> dict[str, Array]:  # noqa: N803  # a letter of the picture
+    def constants(self, w: Array, scale: Array, shift: Array, O: int, b: Array | None) -> dict[str, Array]:
         s = per_channel(scale, O)
         return {"w2": w * s[:, None, None, None], "b2": fold_bias(b, s, per_channel(shift, O))}
