@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What operators of one kind have in common: versions by dtype, elementwise forms, data movement, checks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from circlekit.errors import ShapeError, UnsupportedError
+from circlekit.ir.dtypes import DType
+from circlekit.ir.op import Op, operand
+from circlekit.ir.value import Array, Quantization, Shape, TensorType, Value, format_shape
+from circlekit.ops.common import broadcast_shapes, normalized_axis, static_int_vector
+
+# -- quantization ------------------------------------------------------------------------------
+
+
+def is_quantized(value: Value) -> bool:
+    """Whether the integers of ``value`` stand for real numbers."""
+    return value.dtype.is_integer and value.quantization is not None and value.quantization.scale.size > 0
+
+
+def refuse_quantized(op: Op) -> None:
+    """UnsupportedError where an operand or a result of ``op`` is quantized: it would have to be rescaled."""
+    for value in (*op.inputs, *op.results):
+        if value is not None and is_quantized(value):
+            raise UnsupportedError(
+                f"{op.code} on quantized {value.dtype.short} (%{value.name}) has no kernel yet"
+            )
+
+
+def zero_point(value: Value) -> int:
+    """The integer that stands for 0.0 in ``value``; 0 where it is not quantized."""
+    if not is_quantized(value) or value.quantization is None or not value.quantization.zero_point.size:
+        return 0
+    return int(value.quantization.zero_point[0])
+
+
+def kept_quantization(value: Value) -> Quantization | None:
+    """The quantization that rearranged elements of ``value`` have: its own, unless it follows an axis."""
+    quantization = value.quantization
+    return None if quantization is None or quantization.scale.size != 1 else quantization
+
+
+def moved(value: Value, shape: Shape | None) -> TensorType:
+    """The type of elements of ``value`` arranged as ``shape``."""
+    return TensorType(value.dtype, shape, kept_quantization(value))
+
+
+# -- checks ------------------------------------------------------------------------------------
+
+
+def need_same_dtype(first: str, a: Value, second: str, b: Value) -> None:
+    """ShapeError unless the operands named ``first`` and ``second`` have one dtype."""
+    if a.dtype is not b.dtype:
+        raise ShapeError(f"{first} is {a.dtype.short}, {second} is {b.dtype.short}, equal dtypes are wanted")
+
+
+def need_integers(value: Value, name: str) -> None:
+    """ShapeError unless operand ``name`` holds integers."""
+    if not value.dtype.is_integer:
+        raise ShapeError(f"{name} is {value.dtype.short}, integers are wanted")
+
+
+def need_kind(op: Op, array: Array, kinds: str) -> None:
+    """UnsupportedError unless the numpy kind of ``array`` (f, i, u, b, c) is one of ``kinds``."""
+    if array.dtype.kind not in kinds:
+        raise UnsupportedError(f"{op.code} on {array.dtype} has no kernel")
+
+
+def need_count(shape: Shape | None, count: int, name: str) -> None:
+    """ShapeError unless operand ``name``, of ``shape``, is, as far as known, a vector of ``count``."""
+    if shape is not None and (len(shape) != 1 or shape[0] not in (None, count)):
+        raise ShapeError(f"{name} has shape {format_shape(shape)}, [{count}] is wanted")
+
+
+def single_int(value: Value, name: str) -> int | None:
+    """The one element of a constant integer operand, None where it is no constant; ShapeError for several."""
+    numbers = static_int_vector(value)
+    if numbers is None:
+        return None
+    if len(numbers) != 1:
+        raise ShapeError(f"{name} has {len(numbers)} elements, one is wanted")
+    return numbers[0]
+
+
+def vector_length(value: Value) -> int | None:
+    """How many elements an operand of rank 1 has; None where unknown."""
+    return value.shape[0] if value.shape is not None and len(value.shape) == 1 else None
+
+
+def integers(array: Array) -> list[int]:
+    """The elements of a parameter operand, flattened."""
+    return [int(x) for x in array.reshape(-1)]
+
+
+def unknown_dims(count: int | None) -> Shape | None:
+    """A shape of ``count`` unknown dimensions; None where the count is unknown."""
+    return None if count is None else (None,) * count
+
+
+# -- layout ------------------------------------------------------------------------------------
+
+
+def new_axis(axis: int, perm: Sequence[int]) -> int:
+    """Where axis ``axis`` (which may be negative) is after a transpose by ``perm``."""
+    return list(perm).index(normalized_axis(axis, len(perm)))
+
+
+def permuted_rows(value: Value, perm: Sequence[int]) -> Array | None:
+    """A constant with one entry (or row) an axis, in the order of the permuted axes; None if it is none."""
+    if value.data is None or value.data.ndim == 0 or value.data.shape[0] != len(perm):
+        return None
+    return np.ascontiguousarray(value.data[list(perm)])
+
+
+def permuted_axes(value: Value, perm: Sequence[int]) -> Array | None:
+    """A constant that lists axes, after a transpose by ``perm``; None where it is no constant."""
+    if value.data is None:
+        return None
+    axes = [new_axis(a, perm) for a in integers(value.data)]
+    return np.asarray(axes, value.data.dtype).reshape(value.data.shape)
+
+
+# -- kinds of operators ------------------------------------------------------------------------
+
+
+class Typed(Op):
+    """An operator whose version follows from the dtype of one operand.
+
+    ``versions``: dtype to version, 1 for all others; ``typed_by``: the operand's index.
+    Source of all versions: TFLite's op_version.cc.
+    """
+
+    versions: ClassVar[Mapping[DType, int]] = {}
+    typed_by: ClassVar[int] = 0
+
+    def required_version(self) -> int:
+        value = self.inputs[self.typed_by] if self.typed_by < len(self.inputs) else None
+        return 1 if value is None else self.versions.get(value.dtype, 1)
+
+
+class Unary(Typed):
+    """The same function of every element.  ``kinds``: the numpy kinds that it is computed on."""
+
+    input = operand()
+
+    kinds: ClassVar[str] = "f"
+    layout_operands = ("input",)
+
+    def infer(self) -> TensorType:
+        return TensorType(self.input.dtype, self.input.shape)
+
+    def kernel(self, input: Array) -> Array:
+        need_kind(self, input, self.kinds)
+        refuse_quantized(self)
+        with np.errstate(all="ignore"):
+            return np.asarray(self.compute(input))
+
+    def compute(self, x: Array) -> Array:
+        """The results, of the same dtype as ``x``."""
+        raise NotImplementedError
+
+    def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
+        return {}
+
+
+class Binary(Typed):
+    """The same function of every two elements that broadcasting brings together."""
+
+    lhs = operand()
+    rhs = operand()
+
+    kinds: ClassVar[str] = "fiu"
+    layout_operands = ("lhs", "rhs")
+
+    def infer(self) -> TensorType:
+        need_same_dtype("lhs", self.lhs, "rhs", self.rhs)
+        return TensorType(self.lhs.dtype, broadcast_shapes(self.lhs.shape, self.rhs.shape))
+
+    def kernel(self, lhs: Array, rhs: Array) -> Array:
+        need_kind(self, lhs, self.kinds)
+        refuse_quantized(self)
+        with np.errstate(all="ignore"):
+            return np.asarray(self.compute(lhs, rhs))
+
+    def compute(self, x: Array, y: Array) -> Array:
+        """The broadcast results; ``x`` and ``y`` have one dtype."""
+        raise NotImplementedError
+
+    def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
+        return {}
+
+    def broadcasts_beyond_4d(self) -> bool:
+        """Whether the operands' shapes differ and one has more than four dimensions."""
+        ranks = [v.rank or 0 for v in (self.lhs, self.rhs)]
+        return self.lhs.shape != self.rhs.shape and max(ranks) > 4

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Comparison, logic and choice.  Source: TFLite comparisons, logical, select, where."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from circlekit.errors import ShapeError
+from circlekit.ir.dtypes import DType, boolean, i8, i16, i64, u32
+from circlekit.ir.op import operand
+from circlekit.ir.value import Array, Shape, TensorType, Value, format_shape
+from circlekit.ops.bases import Binary, Typed, Unary, kept_quantization, need_same_dtype
+from circlekit.ops.common import broadcast_shapes
+
+
+class Comparison(Binary):
+    """A truth value for every two elements."""
+
+    versions: ClassVar = {i8: 2}
+
+    def infer(self) -> TensorType:
+        return TensorType(boolean, super().infer().shape)
+
+
+class Less(Comparison, code="LESS", versions={i8: 2, i16: 3}):
+    """lhs < rhs."""
+
+    def compute(self, x: Array, y: Array) -> Array:
+        return np.less(x, y)
+
+
+class LessEqual(Comparison, code="LESS_EQUAL"):
+    """lhs <= rhs."""
+
+    def compute(self, x: Array, y: Array) -> Array:
+        return np.less_equal(x, y)
+
+
+class Greater(Comparison, code="GREATER"):
+    """lhs > rhs."""
+
+    def compute(self, x: Array, y: Array) -> Array:
+        return np.greater(x, y)
+
+
+class GreaterEqual(Comparison, code="GREATER_EQUAL", versions={i8: 2, i16: 3}):
+    """lhs >= rhs."""
+
+    def compute(self, x: Array, y: Array) -> Array:
+        return np.greater_equal(x, y)
+
+
+class Equal(Comparison, code="EQUAL", commutative=True):
+    """lhs == rhs."""
+
+    versions: ClassVar = {i8: 2, DType.STRING: 3, i16: 5}
+    kinds = "fiub"
+
+    def compute(self, x: Array, y: Array) -> Array:
+        return np.equal(x, y)
+
+
+class NotEqual(Comparison, code="NOT_EQUAL", commutative=True):
+    """lhs != rhs."""
+
+    versions: ClassVar = {i8: 2, DType.STRING: 3, i16: 4}
+    kinds = "fiub"
+
+    def compute(self, x: Array, y: Array) -> Array:
+        return np.not_equal(x, y)
+
+
+class LogicalAnd(Binary, code="LOGICAL_AND", commutative=True):
+    """Both."""
+
+    kinds = "b"
+
+    def compute(self, x: Array, y: Array) -> Array:
+        return np.logical_and(x, y)
+
+
+class LogicalOr(Binary, code="LOGICAL_OR", commutative=True):
+    """Either."""
+
+    kinds = "b"
+
+    def compute(self, x: Array, y: Array) -> Array:
+        return np.logical_or(x, y)
+
+
+class LogicalNot(Unary, code="LOGICAL_NOT"):
+    """The other truth value."""
+
+    kinds = "b"
+
+    def compute(self, x: Array) -> Array:
+        return np.logical_not(x)
+
+
+def _check_choice(condition: Value, x: Value, y: Value) -> None:
+    need_same_dtype("x", x, "y", y)
+    if condition.dtype is not boolean:
+        raise ShapeError(f"condition is {condition.dtype.short}, bool is wanted")
+
+
+class Select(Typed, code="SELECT"):
+    """x where the condition holds, else y, both of one shape.
+
+    The condition has that shape too, or is a scalar, or is a vector that chooses along axis 0.
+    """
+
+    condition = operand(boolean)
+    x = operand()
+    y = operand()
+
+    layout_operands = ("condition", "x", "y")
+
+    def infer(self) -> TensorType:
+        _check_choice(self.condition, self.x, self.y)
+        shapes = [self.x.shape, self.y.shape]
+        known = [s for s in shapes if s is not None]
+        if len({len(s) for s in known}) > 1:
+            raise ShapeError(
+                f"x has shape {format_shape(shapes[0])}, y {format_shape(shapes[1])}, equal ones are wanted"
+            )
+        condition = self.condition.shape
+        if not self.chooses_rows() and condition is not None and len(condition):
+            known.append(condition)
+        return TensorType(
+            self.x.dtype, broadcast_shapes(*known) if known else None, kept_quantization(self.x)
+        )
+
+    def chooses_rows(self) -> bool:
+        """Whether the condition is a vector over axis 0 of x and y of a higher rank."""
+        return self.condition.rank == 1 and (self.x.rank or 0) > 1
+
+    def kernel(self, condition: Array, x: Array, y: Array) -> Array:
+        if condition.ndim == 1 and x.ndim > 1:
+            condition = condition.reshape((-1,) + (1,) * (x.ndim - 1))
+        return np.where(condition, x, y)
+
+    def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
+        return None if self.chooses_rows() else {}
+
+    def required_version(self) -> int:
+        if 5 in [v.rank for v in (self.condition, self.x, self.y)]:
+            return 3
+        return 1
+
+
+class SelectV2(Typed, code="SELECT_V2"):
+    """x where the condition holds, else y; all three broadcast."""
+
+    condition = operand(boolean)
+    x = operand()
+    y = operand()
+
+    layout_operands = ("condition", "x", "y")
+
+    def infer(self) -> TensorType:
+        _check_choice(self.condition, self.x, self.y)
+        shape = broadcast_shapes(self.condition.shape, self.x.shape, self.y.shape)
+        return TensorType(self.x.dtype, shape, kept_quantization(self.x))
+
+    def kernel(self, condition: Array, x: Array, y: Array) -> Array:
+        return np.where(condition, x, y)
+
+    def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
+        return {}
+
+    def required_version(self) -> int:
+        return 2 if self.x.dtype is u32 else 1
+
+
+class Where(Typed, code="WHERE"):
+    """The indices of all elements that are not zero, i64[count, rank], in order."""
+
+    condition = operand(boolean)
+
+    def infer(self) -> TensorType:
+        count = int(np.count_nonzero(self.condition.data)) if self.condition.data is not None else None
+        shape: Shape = (count, self.condition.rank)
+        return TensorType(i64, shape)
+
+    def kernel(self, condition: Array) -> Array:
+        return np.argwhere(condition).astype(np.int64, copy=False)
+
+    def required_version(self) -> int:
+        return 1 if self.condition.dtype is boolean else 2

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators that run other graphs.  Source: TFLite while, if, call_once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from circlekit.errors import ModelError, ShapeError, UnsupportedError
+from circlekit.ir.dtypes import boolean
+from circlekit.ir.graph import Graph
+from circlekit.ir.op import Op, Run, graph_attribute, operand, variadic_operand
+from circlekit.ir.value import Array, Shape, TensorType, Value
+
+
+def _either(a: Shape | None, b: Shape | None) -> Shape | None:
+    """What two shapes have in common."""
+    if a is None or b is None or len(a) != len(b):
+        return None
+    return tuple(x if x == y else None for x, y in zip(a, b, strict=True))
+
+
+def _need_pairs(what: str, left: Sequence[Value], right: Sequence[Value]) -> None:
+    """ShapeError unless both have the same number of values, of the same dtypes."""
+    if len(left) != len(right):
+        raise ShapeError(f"{what}: {len(left)} and {len(right)} values, equal counts are wanted")
+    for a, b in zip(left, right, strict=True):
+        if a.dtype is not b.dtype:
+            raise ShapeError(f"{what}: %{a.name} is {a.dtype.short}, %{b.name} is {b.dtype.short}")
+
+
+def _truth(array: Array) -> bool:
+    if array.size != 1:
+        raise ModelError(f"a condition has {array.size} elements, one is wanted")
+    return bool(array.reshape(-1)[0])
+
+
+class While(Op, code="WHILE", variadic_results=True, pure=False):
+    """The operands through ``body`` again and again, as long as ``cond`` of them holds."""
+
+    input = variadic_operand()
+
+    cond: Graph = graph_attribute(field="cond_subgraph_index")
+    body: Graph = graph_attribute(field="body_subgraph_index")
+
+    def infer(self) -> tuple[TensorType, ...]:
+        values = self.input
+        _need_pairs("operands and inputs of the body", values, self.body.inputs)
+        _need_pairs("operands and outputs of the body", values, self.body.outputs)
+        pairs = zip(values, self.body.outputs, strict=True)
+        return tuple(TensorType(v.dtype, _either(v.shape, out.shape), v.quantization) for v, out in pairs)
+
+    def call(self, run: Run, *args: Array) -> Sequence[Array]:
+        state: Sequence[Array] = args
+        while _truth(run(self.cond, state)[0]):
+            state = run(self.body, state)
+        return state
+
+
+class If(Op, code="IF", variadic_results=True, pure=False):
+    """The outputs of ``then_graph`` where the condition holds, else those of ``else_graph``."""
+
+    condition = operand(boolean)
+    input = variadic_operand()
+
+    then_graph: Graph = graph_attribute(field="then_subgraph_index")
+    else_graph: Graph = graph_attribute(field="else_subgraph_index")
+
+    def infer(self) -> tuple[TensorType, ...]:
+        if self.condition.dtype is not boolean:
+            raise ShapeError(f"condition is {self.condition.dtype.short}, bool is wanted")
+        then, other = self.then_graph.outputs, self.else_graph.outputs
+        _need_pairs("outputs of both branches", then, other)
+        pairs = zip(then, other, strict=True)
+        return tuple(TensorType(a.dtype, _either(a.shape, b.shape), a.quantization) for a, b in pairs)
+
+    def call(self, run: Run, *args: Array) -> Sequence[Array]:
+        return run(self.then_graph if _truth(args[0]) else self.else_graph, args[1:])
+
+
+class CallOnce(Op, code="CALL_ONCE", results=(), pure=False):
+    """A graph that sets up resources; it runs before the first run of the model."""
+
+    init: Graph = graph_attribute(field="init_subgraph_index")
+
+    def infer(self) -> tuple[TensorType, ...]:
+        return ()
+
+    def call(self, run: Run, *args: Array) -> Sequence[Array]:
+        raise UnsupportedError("CALL_ONCE has no kernel: resource variables are not there to be set up")

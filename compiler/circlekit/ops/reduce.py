@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many elements to one, and running sums.  Source: TFLite reduce, arg_min_max, cumsum."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from circlekit.errors import ShapeError
+from circlekit.ir.dtypes import DType, boolean, i8, i16, i32, i64
+from circlekit.ir.op import attribute, operand
+from circlekit.ir.value import Array, TensorType
+from circlekit.ops.bases import (
+    Typed,
+    integers,
+    kept_quantization,
+    need_kind,
+    new_axis,
+    permuted_axes,
+    refuse_quantized,
+    single_int,
+    unknown_dims,
+)
+from circlekit.ops.common import normalized_axis, static_int_vector
+
+
+class Reduction(Typed):
+    """One result for all elements along ``axis`` (one axis or several, in any order, or none).
+
+    ``keep_dims``: the reduced dimensions stay, as 1.
+    """
+
+    input = operand()
+    axis = operand(i32)
+
+    keep_dims: bool = attribute(False)
+
+    kinds: ClassVar[str] = "fiu"
+    layout_operands = ("input",)
+
+    def infer(self) -> TensorType:
+        shape, axes = self.input.shape, static_int_vector(self.axis)
+        if shape is None or axes is None:
+            kept = shape is not None and self.keep_dims
+            return TensorType(self.input.dtype, unknown_dims(self.input.rank) if kept else None)
+        gone = self.axes(axes, len(shape))
+        if self.keep_dims:
+            return TensorType(self.input.dtype, tuple(1 if i in gone else d for i, d in enumerate(shape)))
+        return TensorType(self.input.dtype, tuple(d for i, d in enumerate(shape) if i not in gone))
+
+    def axes(self, axes: Sequence[int], rank: int) -> tuple[int, ...]:
+        """``axes`` without negative ones and repetitions."""
+        return tuple(dict.fromkeys(normalized_axis(a, rank) for a in axes))
+
+    def kernel(self, input: Array, axis: Array) -> Array:
+        need_kind(self, input, self.kinds)
+        refuse_quantized(self)
+        with np.errstate(all="ignore"):
+            return np.asarray(self.reduce(input, self.axes(integers(axis), input.ndim)))
+
+    def reduce(self, x: Array, axes: tuple[int, ...]) -> Array:
+        """The results, of the same dtype as ``x``."""
+        raise NotImplementedError
+
+    def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
+        axes = permuted_axes(self.axis, perm) if self.keep_dims else None
+        return None if axes is None else {"axis": axes}
+
+
+class Mean(Reduction, code="MEAN", options="ReducerOptions", versions={i8: 2, i16: 3}):
+    """The sum, divided by the count; integers round towards zero."""
+
+    def reduce(self, x: Array, axes: tuple[int, ...]) -> Array:
+        if x.dtype.kind == "f":
+            return np.asarray(np.mean(x, axis=axes, dtype=x.dtype, keepdims=self.keep_dims))
+        total = np.asarray(np.sum(x, axis=axes, dtype=np.int64, keepdims=self.keep_dims))
+        count = int(np.prod([x.shape[a] for a in axes], dtype=np.int64))
+        return np.asarray(np.sign(total) * (np.abs(total) // count), x.dtype)
+
+
+class Sum(Reduction, code="SUM", options="ReducerOptions", versions={i8: 2}):
+    """The sum; integers wrap around."""
+
+    def reduce(self, x: Array, axes: tuple[int, ...]) -> Array:
+        return np.asarray(np.sum(x, axis=axes, dtype=x.dtype, keepdims=self.keep_dims))
+
+
+class ReduceProd(Reduction, code="REDUCE_PROD", options="ReducerOptions", versions={i8: 2, i16: 2}):
+    """The product; integers wrap around."""
+
+    def reduce(self, x: Array, axes: tuple[int, ...]) -> Array:
+        return np.asarray(np.prod(x, axis=axes, dtype=x.dtype, keepdims=self.keep_dims))
+
+
+class Selection(Reduction):
+    """The extreme element; of none, the identity of the comparison, as in LiteRT."""
+
+    versions: ClassVar = {i8: 2, i16: 3}
+
+    def infer(self) -> TensorType:
+        inferred = super().infer()
+        return TensorType(inferred.dtype, inferred.shape, kept_quantization(self.input))
+
+    def kernel(self, input: Array, axis: Array) -> Array:
+        need_kind(self, input, self.kinds)
+        if self.input.quantization != self.output.quantization:
+            refuse_quantized(self)
+        return np.asarray(self.reduce(input, self.axes(integers(axis), input.ndim)))
+
+
+class ReduceMax(Selection, code="REDUCE_MAX", options="ReducerOptions"):
+    """The greatest element."""
+
+    def reduce(self, x: Array, axes: tuple[int, ...]) -> Array:
+        low = np.finfo(x.dtype).min if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+        return np.asarray(np.max(x, axis=axes, keepdims=self.keep_dims, initial=low))
+
+
+class ReduceMin(Selection, code="REDUCE_MIN", options="ReducerOptions"):
+    """The least element."""
+
+    def reduce(self, x: Array, axes: tuple[int, ...]) -> Array:
+        high = np.finfo(x.dtype).max if x.dtype.kind == "f" else np.iinfo(x.dtype).max
+        return np.asarray(np.min(x, axis=axes, keepdims=self.keep_dims, initial=high))
+
+
+class ReduceAny(Reduction, code="REDUCE_ANY", options="ReducerOptions"):
+    """Whether one element is true."""
+
+    kinds = "b"
+
+    def reduce(self, x: Array, axes: tuple[int, ...]) -> Array:
+        return np.asarray(np.any(x, axis=axes, keepdims=self.keep_dims))
+
+
+class ReduceAll(Reduction, code="REDUCE_ALL", options="ReducerOptions"):
+    """Whether all elements are true."""
+
+    kinds = "b"
+
+    def reduce(self, x: Array, axes: tuple[int, ...]) -> Array:
+        return np.asarray(np.all(x, axis=axes, keepdims=self.keep_dims))
+
+
+class ArgExtreme(Typed):
+    """The index of the first extreme element along axis ``dimension``, which goes."""
+
+    input = operand()
+    dimension = operand(i32, i64)
+
+    output_type: DType = attribute(DType.FLOAT32)
+
+    versions: ClassVar = {i8: 2, boolean: 3}
+
+    def infer(self) -> TensorType:
+        if self.output_type not in (i32, i64):
+            raise ShapeError(f"output_type is {self.output_type.name}, INT32 or INT64 is wanted")
+        shape, axis = self.input.shape, single_int(self.dimension, "dimension")
+        if shape is None or axis is None:
+            return TensorType(self.output_type, None if shape is None else unknown_dims(len(shape) - 1))
+        at = normalized_axis(axis, len(shape))
+        return TensorType(self.output_type, (*shape[:at], *shape[at + 1 :]))
+
+    def kernel(self, input: Array, dimension: Array) -> Array:
+        axis = normalized_axis(int(dimension.reshape(-1)[0]), input.ndim)
+        return np.asarray(self.find(input, axis), self.output_type.numpy)
+
+    def find(self, x: Array, axis: int) -> Array:
+        """The indices, of any integer dtype."""
+        raise NotImplementedError
+
+
+class ArgMax(ArgExtreme, code="ARG_MAX"):
+    """Where the greatest element is."""
+
+    def find(self, x: Array, axis: int) -> Array:
+        return np.asarray(np.argmax(x, axis=axis))
+
+
+class ArgMin(ArgExtreme, code="ARG_MIN"):
+    """Where the least element is."""
+
+    def find(self, x: Array, axis: int) -> Array:
+        return np.asarray(np.argmin(x, axis=axis))
+
+
+class Cumsum(Typed, code="CUMSUM"):
+    """The sum of all elements up to each along one axis, without it where ``exclusive``, or from it on."""
+
+    input = operand()
+    axis = operand(i32)
+
+    exclusive: bool = attribute(False)
+    reverse: bool = attribute(False)
+
+    layout_operands = ("input",)
+
+    def infer(self) -> TensorType:
+        axis = single_int(self.axis, "axis")
+        if axis is not None and self.input.shape is not None:
+            normalized_axis(axis, len(self.input.shape))
+        return TensorType(self.input.dtype, self.input.shape)
+
+    def kernel(self, input: Array, axis: Array) -> Array:
+        need_kind(self, input, "fi")
+        refuse_quantized(self)
+        at = normalized_axis(int(axis.reshape(-1)[0]), input.ndim)
+        data = np.flip(input, at) if self.reverse else input
+        with np.errstate(all="ignore"):
+            sums = np.cumsum(data, axis=at, dtype=input.dtype)
+        if self.exclusive:
+            first = np.zeros_like(np.take(sums, [0], axis=at)) if sums.shape[at] else sums
+            sums = np.concatenate([first, np.delete(sums, -1, axis=at)], axis=at) if sums.shape[at] else sums
+        return np.flip(sums, at) if self.reverse else sums
+
+    def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
+        axis = single_int(self.axis, "axis")
+        if axis is None:
+            return None
+        data = self.axis.array()
+        return {"axis": np.full(data.shape, new_axis(axis, perm), data.dtype)}

@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators that make, read or change shapes.
+
+Source: TFLite reshape, squeeze, expand_dims, shape, rank, transpose, broadcast_to, tile, fill, range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from circlekit.errors import ShapeError, UnsupportedError
+from circlekit.ir.dtypes import DType, boolean, f16, i8, i16, i32, i64
+from circlekit.ir.op import attribute, operand, optional_operand
+from circlekit.ir.value import Array, TensorType, format_shape
+from circlekit.ir.value import Shape as Dims
+from circlekit.ops.bases import (
+    Typed,
+    integers,
+    kept_quantization,
+    moved,
+    need_same_dtype,
+    permuted_rows,
+    single_int,
+    unknown_dims,
+    vector_length,
+)
+from circlekit.ops.common import broadcast_shapes, normalized_axis, product, static_int_vector
+
+
+class Reshape(Typed, code="RESHAPE"):
+    """The same elements in another shape; -1 stands for what is left.
+
+    The shape is the operand, or, where that is absent, the attribute (``[0]`` there: a scalar).
+    """
+
+    input = operand()
+    shape = optional_operand(i32)
+
+    new_shape: Sequence[int] | None = attribute(None)
+
+    def infer(self) -> TensorType:
+        wanted = self.wanted()
+        if wanted is None:
+            length = None if self.shape is None else vector_length(self.shape)
+            return moved(self.input, unknown_dims(length))
+        return moved(self.input, self.resolve(wanted, self.input.shape))
+
+    def wanted(self) -> list[int] | None:
+        """The shape that is asked for, -1 included; None where it is not known before the run."""
+        if self.shape is not None:
+            return static_int_vector(self.shape)
+        if self.new_shape is None:
+            raise ShapeError("RESHAPE has neither a shape operand nor new_shape, one is wanted")
+        new_shape = [int(d) for d in self.new_shape]
+        return [] if new_shape == [0] else new_shape
+
+    def resolve(self, wanted: Sequence[int], shape: Dims | None) -> Dims:
+        """``wanted`` with its -1 replaced, if the elements of ``shape`` fit into it."""
+        if wanted.count(-1) > 1 or any(d < -1 for d in wanted):
+            raise ShapeError(f"shape is {list(wanted)}, at most one -1 and no other negative is wanted")
+        have = None if shape is None else product(shape)
+        fixed = product([d for d in wanted if d != -1]) or 0
+        if have is None:
+            return tuple(None if d == -1 else d for d in wanted)
+        left = have // fixed if fixed else 0
+        if have != (fixed * left if -1 in wanted else fixed):
+            raise ShapeError(f"{have} elements ({format_shape(shape)}) do not fit into shape {list(wanted)}")
+        return tuple(left if d == -1 else d for d in wanted)
+
+    def kernel(self, input: Array, shape: Array | None) -> Array:
+        wanted = self.wanted() if shape is None else integers(shape)
+        return input.reshape(self.resolve(wanted or [], input.shape))
+
+
+class Squeeze(Typed, code="SQUEEZE", versions={DType.STRING: 2}):
+    """Without the dimensions of 1 listed in ``squeeze_dims``, or without all of them where it is empty."""
+
+    input = operand()
+
+    squeeze_dims: Sequence[int] | None = attribute(None)
+
+    def infer(self) -> TensorType:
+        shape = self.input.shape
+        axes = None if shape is None else self.axes(shape)
+        if shape is None or axes is None:
+            return moved(self.input, None)
+        return moved(self.input, tuple(d for i, d in enumerate(shape) if i not in axes))
+
+    def axes(self, shape: Dims) -> list[int] | None:
+        """The axes that go; None where an unknown dimension leaves it open."""
+        listed = [] if self.squeeze_dims is None else [int(a) for a in self.squeeze_dims]
+        if not listed:
+            return None if None in shape else [i for i, d in enumerate(shape) if d == 1]
+        axes = [normalized_axis(a, len(shape)) for a in listed]
+        for axis in axes:
+            if shape[axis] not in (1, None):
+                raise ShapeError(f"dimension {axis} of {format_shape(shape)} is squeezed, 1 is wanted there")
+        return axes
+
+    def kernel(self, input: Array) -> Array:
+        return np.squeeze(input, axis=tuple(dict.fromkeys(self.axes(input.shape) or ())))
+
+
+class ExpandDims(Typed, code="EXPAND_DIMS"):
+    """A dimension of 1 before axis ``dim``; -1 is behind the last."""
+
+    input = operand()
+    dim = operand(i32, i64)
+
+    def infer(self) -> TensorType:
+        shape, dim = self.input.shape, single_int(self.dim, "dim")
+        if shape is None or dim is None:
+            return moved(self.input, None if shape is None else unknown_dims(len(shape) + 1))
+        at = normalized_axis(dim, len(shape) + 1)
+        return moved(self.input, (*shape[:at], 1, *shape[at:]))
+
+    def kernel(self, input: Array, dim: Array) -> Array:
+        return np.expand_dims(input, normalized_axis(int(dim.reshape(-1)[0]), input.ndim + 1))
+
+
+class Shape(Typed, code="SHAPE"):
+    """The dimensions of the operand, as a vector of ``out_type``."""
+
+    input = operand()
+
+    out_type: DType = attribute(DType.FLOAT32)
+
+    def infer(self) -> TensorType:
+        if self.out_type not in (i32, i64):
+            raise ShapeError(f"out_type is {self.out_type.name}, INT32 or INT64 is wanted")
+        return TensorType(self.out_type, (self.input.rank,))
+
+    def kernel(self, input: Array) -> Array:
+        return np.asarray(input.shape, self.out_type.numpy)
+
+
+class Rank(Typed, code="RANK"):
+    """The number of dimensions."""
+
+    input = operand()
+
+    def infer(self) -> TensorType:
+        return TensorType(i32, ())
+
+    def kernel(self, input: Array) -> Array:
+        return np.asarray(input.ndim, np.int32)
+
+
+class Transpose(Typed, code="TRANSPOSE"):
+    """Axes in another order: dimension i of the result is dimension perm[i] of the input."""
+
+    input = operand()
+    perm = operand(i32, i64)
+
+    versions: ClassVar = {i8: 2, boolean: 3, i16: 5}
+
+    def infer(self) -> TensorType:
+        shape, perm = self.input.shape, static_int_vector(self.perm)
+        if perm is None:
+            return moved(self.input, unknown_dims(self.input.rank or vector_length(self.perm)))
+        if shape is None:
+            shape = (None,) * len(perm)
+        return moved(self.input, tuple(shape[a] for a in checked_perm(perm, len(shape))))
+
+    def kernel(self, input: Array, perm: Array) -> Array:
+        return np.transpose(input, checked_perm(integers(perm), input.ndim))
+
+    def required_version(self) -> int:
+        rank = self.input.rank or 0
+        return max(super().required_version(), 6 if rank > 5 else 4 if rank > 4 else 1)
+
+
+def checked_perm(perm: Sequence[int], rank: int) -> list[int]:
+    """``perm`` without negative axes; ShapeError unless each axis of ``rank`` is in it once."""
+    axes = [normalized_axis(a, rank) for a in perm]
+    if sorted(axes) != list(range(rank)):
+        raise ShapeError(f"perm is {list(perm)}, each axis of a tensor of rank {rank} is wanted once")
+    return axes
+
+
+class BroadcastTo(Typed, code="BROADCAST_TO"):
+    """The operand repeated along dimensions of 1, and along new leading ones, to fill ``shape``."""
+
+    input = operand()
+    shape = operand(i32, i64)
+
+    layout_operands = ("input",)
+
+    def infer(self) -> TensorType:
+        wanted = static_int_vector(self.shape)
+        if wanted is None:
+            return moved(self.input, unknown_dims(vector_length(self.shape)))
+        if broadcast_shapes(self.input.shape, tuple(wanted)) not in (None, tuple(wanted)):
+            raise ShapeError(f"shape {format_shape(self.input.shape)} does not broadcast to {wanted}")
+        return moved(self.input, tuple(wanted))
+
+    def kernel(self, input: Array, shape: Array) -> Array:
+        return np.broadcast_to(input, integers(shape))
+
+    def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
+        rows = permuted_rows(self.shape, perm)
+        return None if rows is None or self.input.rank != len(perm) else {"shape": rows}
+
+    def required_version(self) -> int:
+        return 3 if self.input.dtype in (i8, i16) else 2
+
+
+class Tile(Typed, code="TILE", versions={i8: 3, DType.STRING: 2}):
+    """The operand ``multiples[i]`` times along each axis i."""
+
+    input = operand()
+    multiples = operand(i32, i64)
+
+    layout_operands = ("input",)
+
+    def infer(self) -> TensorType:
+        shape, multiples = self.input.shape, static_int_vector(self.multiples)
+        if shape is None or multiples is None:
+            return moved(self.input, unknown_dims(self.input.rank or vector_length(self.multiples)))
+        if len(shape) != len(multiples):
+            raise ShapeError(f"multiples has {len(multiples)} elements, the input has rank {len(shape)}")
+        return moved(
+            self.input, tuple(None if d is None else d * m for d, m in zip(shape, multiples, strict=True))
+        )
+
+    def kernel(self, input: Array, multiples: Array) -> Array:
+        return np.tile(input, integers(multiples))
+
+    def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
+        rows = permuted_rows(self.multiples, perm)
+        return None if rows is None else {"multiples": rows}
+
+
+class Fill(Typed, code="FILL", typed_by=1):
+    """A tensor of shape ``dims``, every element of it ``value``."""
+
+    dims = operand(i32, i64)
+    value = operand()
+
+    versions: ClassVar = {boolean: 2, DType.STRING: 2, i8: 3, i16: 3, f16: 4}
+
+    def infer(self) -> TensorType:
+        if self.value.rank not in (0, None):
+            raise ShapeError(f"value has shape {format_shape(self.value.shape)}, a scalar is wanted")
+        dims = static_int_vector(self.dims)
+        shape = unknown_dims(vector_length(self.dims)) if dims is None else tuple(dims)
+        return TensorType(self.value.dtype, shape, kept_quantization(self.value))
+
+    def kernel(self, dims: Array, value: Array) -> Array:
+        return np.full(integers(dims), value, value.dtype)
+
+
+class Range(Typed, code="RANGE", versions={i64: 2}):
+    """start, start + delta, ... as long as ``limit`` is not reached."""
+
+    start = operand()
+    limit = operand()
+    delta = operand()
+
+    def infer(self) -> TensorType:
+        need_same_dtype("start", self.start, "limit", self.limit)
+        need_same_dtype("start", self.start, "delta", self.delta)
+        parts = (self.start.data, self.limit.data, self.delta.data)
+        if any(p is None for p in parts):
+            return TensorType(self.start.dtype, (None,))
+        return TensorType(self.start.dtype, (self.count(*[p for p in parts if p is not None]),))
+
+    def count(self, start: Array, limit: Array, delta: Array) -> int:
+        """How many elements the range has; floats are divided as LiteRT divides them."""
+        first, end, step = (x.reshape(-1)[0] for x in (start, limit, delta))
+        if step == 0 or (first < end and step < 0) or (first > end and step > 0):
+            raise ShapeError(f"a range from {first} to {end} by {step} does not end")
+        if start.dtype.kind == "f":
+            return int(np.ceil(np.abs((end - first) / step)))
+        return -(-abs(int(end) - int(first)) // abs(int(step)))
+
+    def kernel(self, start: Array, limit: Array, delta: Array) -> Array:
+        if start.dtype.kind not in "fi":
+            raise UnsupportedError(f"RANGE on {start.dtype} has no kernel")
+        steps = np.full(self.count(start, limit, delta), delta.reshape(-1)[0], start.dtype)
+        steps[:1] = start.reshape(-1)[0]
+        return np.cumsum(steps, dtype=start.dtype)  # the running sum of LiteRT, its rounding included
