@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Imports go down only: every import of the package is read and held against the layers."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "compiler" / "circlekit"
+
+BELOW = {
+    "errors": set(),
+    "ir": {"errors"},
+    "ops": {"ir"},
+    "io": {"ir"},
+    "interp": {"ops"},
+    "rewrite": {"ops"},
+    "passes": {"rewrite", "interp"},
+    "equivalence": {"passes", "io"},
+    "recipes": {"equivalence", "io"},
+    "quant": {"equivalence", "io"},
+    "api": {"equivalence", "recipes", "quant", "io"},
+    "cli": {"api", "equivalence", "recipes", "quant", "io"},
+}
+"""Each layer and those right below it; a layer may import itself and all that are below."""
+
+
+def closure(layer: str) -> set[str]:
+    """``layer`` and everything below it."""
+    return {layer}.union(*(closure(lower) for lower in BELOW[layer]))
+
+
+def imports(path: Path) -> list[tuple[str, bool]]:
+    """(module, whether the import is inside a function) of every import in a file."""
+    tree = ast.parse(path.read_text())
+    inner = {
+        node
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        for node in ast.walk(function)
+    }
+    found: list[tuple[str, bool]] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [(alias.name, node in inner) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute"
+            found.append((node.module or "", node in inner))
+    return found
+
+
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+def layer_of(path: Path) -> str:
+    first = path.relative_to(PACKAGE).parts[0]
+    return first.removesuffix(".py")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_imports_go_down_only(path: Path) -> None:
+    layer = layer_of(path)
+    if layer == "__init__":
+        return
+    assert layer in BELOW, f"{path} is in no layer"
+    for module, inside in imports(path):
+        if module.split(".")[0] == "circlekit" and module != "circlekit":
+            target = module.split(".")[1]
+            assert target in closure(layer), f"{layer} imports {module}"
+        assert not inside or layer == "cli", f"an import of {module} hides in a function"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_only_io_knows_flatbuffers(path: Path) -> None:
+    modules = {module.split(".")[0] for module, _ in imports(path)}
+    assert "flatbuffers" not in modules or layer_of(path) == "io"
+
+
+def operator_names() -> set[str]:
+    """The classes of ops/ that are declared with a code."""
+    names: set[str] = set()
+    for path in (PACKAGE / "ops").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef) and any(k.arg == "code" for k in node.keywords):
+                names.add(node.name)
+    return names
+
+
+@pytest.mark.parametrize("layer", ["io", "rewrite"])
+def test_the_engine_names_no_operator(layer: str) -> None:
+    names = operator_names()
+    assert len(names) > 50
+    for path in (PACKAGE / layer).rglob("*.py"):
+        if path.name == "tables.py":
+            continue
+        used = {n.id for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Name)}
+        assert not used & names, f"{path} names {used & names}"
