@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bytes of a flatbuffer -> tree, driven by the schema, with every offset checked before it is used.
+
+A bad file gives FormatError with the path of the field, such as ``subgraphs[0].operators[12].inputs``.
+Time and memory are bounded by the file's size: a file that refers to the same table more often than
+it has room for references is refused.
+"""
+
+from __future__ import annotations
+
+import struct
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+
+from circlekit.errors import FormatError, FormatWarning
+from circlekit.io.schema import IDENTIFIERS, Field, Kind, Table, Tree, table
+
+MINIMUM = 8
+"""Bytes of the smallest file: offset of the root, identifier."""
+
+MAX_WARNINGS = 20
+"""What is lost is told for the first places only."""
+
+_U32 = struct.Struct("<I")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How tables with one vtable lie in the file: one ``unpack`` reads all that a table holds itself."""
+
+    size: int
+    unpack: struct.Struct
+    names: tuple[str, ...]
+    enums: tuple[tuple[str, dict[int, str]], ...]
+    references: tuple[tuple[Field, int], ...]
+    unions: tuple[tuple[Field, int | None], ...]
+    wide: tuple[int, ...]
+    unknown: tuple[int, ...]
+
+
+def identify(data: memoryview) -> str | None:
+    """The format by the file identifier, None where it is neither."""
+    tag = bytes(data[4:8])
+    return next((fmt for fmt, identifier in IDENTIFIERS.items() if identifier == tag), None)
+
+
+def decode(data: memoryview, fmt: str, name: str = "<bytes>") -> Tree:
+    """The whole tree below the root.  ``name`` is the file's, for messages; vectors are views of ``data``."""
+    return Decoder(data, fmt, name).root()
+
+
+class Decoder:
+    """One run over one file."""
+
+    def __init__(self, data: memoryview, fmt: str, name: str) -> None:
+        self.data = data
+        self.size = len(data)
+        self.format = fmt
+        self.name = name
+        self.path: list[str | int] = []
+        self.references = self.size // 4
+        self.bytes = 4 * self.size
+        self.warnings = 0
+        self.layouts: dict[tuple[str, int], Layout] = {}
+        self.strings: dict[int, str] = {}
+        self.words = np.frombuffer(data, dtype="<i4", count=self.size // 4)
+
+    def root(self) -> Tree:
+        if self.size < MINIMUM:
+            self.fail(f"{self.size} bytes are too few for a model")
+        return self.table_at(0, _U32.unpack_from(self.data, 0)[0], table("Model", self.format))
+
+    # -- errors --------------------------------------------------------------------------------
+
+    def where(self, leaf: str = "") -> str:
+        """The path of the current field."""
+        parts = [*self.path, leaf] if leaf else self.path
+        text = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in parts)
+        return text[1:] or "the root"
+
+    def fail(self, what: str, leaf: str = "") -> NoReturn:
+        raise FormatError(f"{self.name}: {self.where(leaf)}: {what}")
+
+    def warn(self, what: str, leaf: str) -> None:
+        self.warnings += 1
+        if self.warnings > MAX_WARNINGS:
+            return
+        warnings.warn(f"{self.name}: {self.where(leaf)}: {what}", FormatWarning, stacklevel=2)
+
+    def spend(self, references: int, size: int = 0) -> None:
+        """Account for references (each needs four bytes of the file) and for bytes looked through."""
+        self.references -= references
+        self.bytes -= size
+        if self.references < 0 or self.bytes < 0:
+            self.fail("the file refers to the same data too often")
+
+    # -- tables --------------------------------------------------------------------------------
+
+    def target(self, at: int, offset: int) -> int:
+        """Where the offset stored at ``at`` leads: to at least four bytes, aligned."""
+        target = at + offset
+        if not offset or target > self.size - 4 or target % 4:
+            self.fail(f"the offset {offset} at byte {at} leads to no valid place")
+        return target
+
+    def table_at(self, at: int, offset: int, spec: Table) -> Tree:
+        position = self.target(at, offset)
+        self.spend(1)
+        return self.read(position, position - int(self.words[position >> 2]), spec)
+
+    def tables_at(self, at: int, offset: int, spec: Table) -> list[Tree]:
+        """A vector of tables."""
+        start, count = self.vector(at, offset, 4)
+        self.spend(count)
+        self.path.append(0)
+        offsets = self.words[start >> 2 : (start >> 2) + count].view("<u4")
+        places = offsets.astype(np.int64)
+        places += np.arange(start, start + 4 * count, 4, dtype=np.int64)
+        bad = (offsets == 0) | (places > self.size - 4) | (places & 3 != 0)
+        if bad.any():
+            index = int(np.argmax(bad))
+            self.path[-1] = index
+            self.target(start + 4 * index, int(offsets[index]))
+        vtables = places - self.words[places >> 2]
+        out = []
+        path, read = self.path, self.read
+        for index, (place, vtable) in enumerate(zip(places.tolist(), vtables.tolist(), strict=True)):
+            path[-1] = index
+            out.append(read(place, vtable, spec))
+        path.pop()
+        return out
+
+    def read(self, position: int, vtable: int, spec: Table) -> Tree:
+        """The table at ``position``, whose vtable is at ``vtable`` (not checked yet)."""
+        layout = self.layouts.get((spec.name, vtable))
+        if layout is None:
+            layout = self.layout(vtable, spec)
+            self.layouts[spec.name, vtable] = layout
+        if position + layout.size > self.size:
+            self.fail(f"a table of {layout.size} bytes at byte {position} ends beyond the file")
+        for offset in layout.wide:
+            if (position + offset) % 8:
+                self.fail(f"an 8-byte field at byte {position + offset} is not aligned")
+        tree: Tree = dict(zip(layout.names, layout.unpack.unpack_from(self.data, position), strict=True))
+        for name, names in layout.enums:
+            tree[name] = names.get(tree[name], tree[name])
+        for slot in layout.unknown:
+            self.warn(f"the schema has no slot {slot} in {spec.name}; its value is lost", f"slot_{slot}")
+        for field, offset in layout.references:
+            tree[field.name] = self.reference(position + offset, tree[field.name], field)
+        for field, union_offset in layout.unions:
+            self.union(tree, field, None if union_offset is None else position + union_offset)
+        return tree
+
+    def layout(self, vtable: int, spec: Table) -> Layout:
+        """Check a vtable and prepare to read the tables that share it."""
+        if vtable < 0 or vtable > self.size - 4 or vtable % 2:
+            self.fail(f"its vtable would be at byte {vtable}")
+        length, size = struct.unpack_from("<HH", self.data, vtable)
+        if length < 4 or length % 2 or vtable + length > self.size or size < 4:
+            self.fail(f"its vtable at byte {vtable} is broken")
+        self.spend(0, length)
+        offsets = struct.unpack_from(f"<{(length - 4) // 2}H", self.data, vtable + 4)
+        present = [(offset, field) for offset, field in zip(offsets, spec.fields, strict=False) if offset]
+        present.sort(key=lambda item: item[0])
+        code, end = "<", 0
+        for offset, field in present:
+            if offset < max(end, 4) or offset + field.size > size or offset % min(field.size, 4):
+                self.fail(f"the vtable puts it at {offset}, where it cannot be", field.name)
+            code += f"{offset - end}x{field.code if field.kind is Kind.SCALAR else 'BI'[field.size == 4]}"
+            end = offset + field.size
+        known = len(spec.fields)
+        unknown = tuple(slot for slot, at in enumerate(offsets[known:], known) if at)[:MAX_WARNINGS]
+        return self.planned(present, size, struct.Struct(code), unknown)
+
+    @staticmethod
+    def planned(
+        present: Sequence[tuple[int, Field]], size: int, unpack: struct.Struct, unknown: tuple[int, ...]
+    ) -> Layout:
+        """Sort the fields by what reading them takes."""
+        at = {field.name: offset for offset, field in present}
+        tagged = [field for _, field in present if field.kind is Kind.UNION_TYPE]
+        lone = [f for _, f in present if f.kind is Kind.UNION and f.name + "_type" not in at]
+        unions = [(f, at.get(f.name.removesuffix("_type"))) for f in tagged]
+        return Layout(
+            size,
+            unpack,
+            tuple(field.name for _, field in present),
+            tuple((f.name, f.enum.names) for _, f in present if f.enum and f.kind is Kind.SCALAR),
+            tuple((f, o) for o, f in present if Kind.STRING <= f.kind <= Kind.TABLES),
+            (*unions, *((f, at[f.name]) for f in lone)),
+            tuple(offset for offset, field in present if field.size == 8),
+            unknown,
+        )
+
+    # -- what a table refers to ----------------------------------------------------------------
+
+    def reference(self, at: int, offset: int, field: Field) -> Any:
+        self.path.append(field.name)
+        value: Any
+        if field.kind is Kind.VECTOR:
+            value = self.scalars_at(at, offset, field)
+        elif field.kind is Kind.STRING:
+            value = self.string_at(at, offset)
+        elif field.kind is Kind.TABLE:
+            value = self.table_at(at, offset, table(field.table, self.format))
+        else:
+            value = self.tables_at(at, offset, table(field.table, self.format))
+        self.path.pop()
+        return value
+
+    def union(self, tree: Tree, field: Field, at: int | None) -> None:
+        """Read the union that ``field`` (its type field, or the union where it has no type) belongs to."""
+        name = field.name.removesuffix("_type") if field.kind is Kind.UNION_TYPE else field.name
+        tag = tree.pop(name + "_type", 0)
+        offset = tree.pop(name, None)
+        member = field.enum.names.get(tag) if field.enum else None
+        if member is None:
+            if tag or offset is not None:
+                self.warn(f"the schema has no member {tag} in this union; its value is lost", name)
+        elif at is None:
+            tree[name + "_type"] = member
+        else:
+            self.path.append(name)
+            tree[name] = {"": member, **self.table_at(at, offset, table(member, self.format))}
+            self.path.pop()
+
+    def vector(self, at: int, offset: int, size: int) -> tuple[int, int]:
+        """(first byte, number) of the elements of the vector that the offset at ``at`` leads to."""
+        position = self.target(at, offset)
+        (count,) = _U32.unpack_from(self.data, position)
+        if position + 4 + count * size > self.size:
+            self.fail(f"{count} elements at byte {position} end beyond the file")
+        if size == 8 and (position + 4) % 8 and count:
+            self.fail(f"8-byte elements at byte {position + 4} are not aligned")
+        return position + 4, count
+
+    def scalars_at(self, at: int, offset: int, field: Field) -> Any:
+        """A vector of numbers: a view of the file; one of enum values: a list."""
+        numbers = np.dtype(field.code).newbyteorder("<")
+        start, count = self.vector(at, offset, numbers.itemsize)
+        view = np.frombuffer(self.data, numbers, count, start) if count else np.zeros(0, numbers)
+        if field.enum is None:
+            return view
+        self.spend(count)
+        return [field.enum.names.get(v, v) for v in view.tolist()]
+
+    def string_at(self, at: int, offset: int) -> str:
+        start, count = self.vector(at, offset, 1)
+        self.spend(1)
+        text = self.strings.get(start)
+        if text is None:
+            self.spend(0, count)
+            if start + count >= self.size or self.data[start + count]:
+                self.fail(f"the string at byte {start} does not end with a zero")
+            text = str(self.data[start : start + count], "utf-8", "surrogateescape")
+            self.strings[start] = text
+        return text

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ops -> trees of operators, and the list of operator codes that they share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from circlekit.errors import UnsupportedError
+from circlekit.io.convert import OptionsPlan, OptionsPlans, stored_attribute
+from circlekit.io.encode import Far, as_bytes
+from circlekit.io.load_ops import PLACEHOLDER, code_name, code_number
+from circlekit.io.origin import Origin, drop_absent
+from circlekit.io.schema import Tree, enumeration, options_field, table
+from circlekit.ir.graph import Graph
+from circlekit.ir.op import Op, OpaqueOp
+
+CodeKey = tuple[str, str | None, int]
+"""Operator, custom code, version."""
+
+OWN_KEYS = frozenset({"options", "no_options", "far_options", "stored_version", "absent"})
+
+
+class OpSaver:
+    """Makes the trees of all operators of one file.
+
+    ``graphs``: index by id.  ``is_native``: the file is written in the format that the model came from.
+    """
+
+    def __init__(self, fmt: str, origin: Origin | None, graphs: dict[int, int]) -> None:
+        self.format = fmt
+        self.origin = origin if origin is not None and origin.format == fmt else None
+        self.plans = OptionsPlans(fmt)
+        self.graphs = graphs
+        self.codes: list[Tree] = []
+        self.keys: dict[CodeKey, int] = {}
+        self.found: set[int] = set()
+        for tree in self.origin.codes if self.origin else ():
+            number = code_number(tree, fmt)
+            key = (code_name(number, fmt), tree.get("custom_code") or None, tree.get("version", 1))
+            self.keys.setdefault(key, len(self.codes))
+            self.codes.append(tree)
+
+    def tree(self, op: Op, indices: dict[int, int], graph: Graph) -> Tree:
+        """The operator; ``opcode_index`` is preliminary until ``operator_codes``."""
+        tree: Tree = {k: v for k, v in op.extra.items() if k not in OWN_KEYS}
+        tree["opcode_index"] = self.code(op, graph)
+        tree["inputs"] = [-1 if v is None else indices[id(v)] for v in op.inputs]
+        tree["outputs"] = [indices[id(v)] for v in op.results]
+        if "intermediates" in tree:
+            tree["intermediates"] = [-1 if v is None else indices[id(v)] for v in tree["intermediates"]]
+        drop_absent(tree, op.extra.get("absent", ()))
+        self.options(op, tree, graph)
+        if op.extra.get("far_options"):
+            data = as_bytes(tree.pop("custom_options"))
+            tree |= {"large_custom_options_offset": Far(data), "large_custom_options_size": len(data)}
+        return tree
+
+    def operator_codes(self, trees: list[Tree]) -> list[Tree]:
+        """The codes, without those that went out of use; sets the operators' indices to them."""
+        unused = self.origin.unused_codes if self.origin else frozenset()
+        kept = [i for i in range(len(self.codes)) if i in self.found or i in unused]
+        index = {old: new for new, old in enumerate(kept)}
+        for tree in trees:
+            tree["opcode_index"] = index[tree["opcode_index"]]
+        return [self.codes[i] for i in kept]
+
+    # -- codes ---------------------------------------------------------------------------------
+
+    def code(self, op: Op, graph: Graph) -> int:
+        """Index of the operator's code among ``codes``."""
+        custom = op.custom_code if isinstance(op, OpaqueOp) else None
+        key = (op.code, custom or None, self.version(op))
+        index = self.keys.get(key)
+        if index is None:
+            index = self.keys[key] = len(self.codes)
+            self.codes.append(self.new_code(op, custom, key[2], graph))
+        self.found.add(index)
+        return index
+
+    def version(self, op: Op) -> int:
+        """What the file said where it is still true; in another format also what that requires."""
+        stored: int | None = op.version if op.version is not None else op.extra.get("stored_version")
+        if stored is None:
+            return op.required_version()
+        return stored if self.origin else max(stored, op.required_version())
+
+    def new_code(self, op: Op, custom: str | None, version: int, graph: Graph) -> Tree:
+        number = enumeration("BuiltinOperator", self.format).numbers.get(op.code)
+        if number is None and op.code.startswith("UNKNOWN_"):
+            number = int(op.code.removeprefix("UNKNOWN_"))
+            if number < 0 and not self.origin:
+                number = None
+        if number is None or self.format not in op.formats:
+            raise UnsupportedError(f".{self.format} has no operator {op.code}", place(op, graph))
+        old = min(number, PLACEHOLDER)
+        tree: Tree = {"deprecated_builtin_code": old, "builtin_code": number, "version": version}
+        return tree if custom is None else {**tree, "custom_code": custom}
+
+    # -- options -------------------------------------------------------------------------------
+
+    def options(self, op: Op, tree: Tree, graph: Graph) -> None:
+        """Put the options of ``op`` into its tree."""
+        if isinstance(op, OpaqueOp):
+            options = op.option_tree
+            union = None if options is None else options_field(options[""])
+        else:
+            plan = self.plans[type(op)]
+            if plan is None:
+                return
+            options, union = self.attributes(op, plan), plan.union
+        if options is None or union is None:
+            return
+        self.check(options, union, op, graph)
+        tree[union] = options
+
+    def attributes(self, op: Op, plan: OptionsPlan) -> Tree | None:
+        """The options table of a declared operator."""
+        options: dict[str, Any] = {"": op.options, **op.extra.get("options", {})}
+        changed = False
+        for slot in plan.slots:
+            attribute, field = slot
+            value = getattr(op, attribute.name)
+            changed = changed or value != attribute.default
+            stored = stored_attribute(slot, value, self.graphs)
+            if stored is not None:
+                options[field.name] = stored
+        return None if op.extra.get("no_options") and not changed else options
+
+    def check(self, options: Tree, union: str, op: Op, graph: Graph) -> None:
+        """Refuse options that the format lacks, with the operator's name."""
+        name = options[""]
+        enum = "BuiltinOptions2" if union.endswith("2") else "BuiltinOptions"
+        if name not in enumeration(enum, self.format).numbers:
+            raise UnsupportedError(f".{self.format} has no {name}", place(op, graph))
+        for field in table(name, self.format).foreign & options.keys():
+            raise UnsupportedError(f".{self.format} has no {name}.{field}", place(op, graph))
+
+
+def place(op: Op, graph: Graph) -> str:
+    """Where an operator is, for a message."""
+    names = ", ".join("%" + v.name for v in op.results)
+    return f"at {graph.name} > {op.code} {names}"

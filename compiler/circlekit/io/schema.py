@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The schema as one of the two formats sees it: slots, numbers and names, made from tables.py on demand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import cache
+from typing import Any, Final
+
+from circlekit.io.tables import ENUMS, TABLES, UNIONS
+
+Tree = dict[str, Any]
+"""One decoded table: what the file has, by field.  Enum values by name (numbers the schema lacks stay
+numbers), strings as str, vectors as arrays or lists, tables as trees; one that stands for a union has
+its table's name under the key "" as well."""
+
+FORMATS: Final = ("tflite", "circle")
+IDENTIFIERS: Final = {"tflite": b"TFL3", "circle": b"CIR0"}
+EXTENSIONS: Final = {".tflite": "tflite", ".lite": "tflite", ".circle": "circle"}
+
+SCALARS: Final = {
+    "bool": "?", "byte": "b", "ubyte": "B", "short": "h", "ushort": "H", "int": "i", "uint": "I",
+    "long": "q", "ulong": "Q", "float": "f", "double": "d",
+}  # fmt: skip
+"""Scalar types of the schema, and the letter that both ``struct`` and numpy have for them."""
+
+SIZES: Final = {"?": 1, "b": 1, "B": 1, "h": 2, "H": 2, "i": 4, "I": 4, "f": 4, "q": 8, "Q": 8, "d": 8}
+
+
+class Kind(IntEnum):
+    """How a field is stored."""
+
+    SCALAR = 0
+    STRING = 1
+    VECTOR = 2
+    TABLE = 3
+    TABLES = 4
+    UNION_TYPE = 5
+    UNION = 6
+
+
+@dataclass(frozen=True)
+class Enumeration:
+    """Names of an enum's or union's numbers, and back, in one format."""
+
+    name: str
+    names: dict[int, str]
+    numbers: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Field:
+    """One slot of a table.  ``code``: letter of the scalar (or of a vector's elements)."""
+
+    name: str
+    kind: Kind
+    slot: int
+    code: str
+    default: Any = None
+    enum: Enumeration | None = None
+    table: str = ""
+    is_data: bool = False
+
+    @property
+    def size(self) -> int:
+        """Bytes within the table itself."""
+        return SIZES[self.code] if self.kind in (Kind.SCALAR, Kind.UNION_TYPE) else 4
+
+
+@dataclass(frozen=True)
+class Table:
+    """The fields of a table by slot, and those that only the other format has."""
+
+    name: str
+    format: str
+    fields: tuple[Field, ...]
+    foreign: frozenset[str]
+    by_name: dict[str, Field] = field(repr=False, compare=False)
+
+
+@cache
+def enumeration(name: str, fmt: str) -> Enumeration:
+    """The numbers of enum or union ``name`` in format ``fmt``."""
+    rows = UNIONS[name] if name in UNIONS else ENUMS[name][1]
+    pairs = ((row[0], row[1] if fmt == "tflite" else row[2]) for row in rows)
+    known = {name: number for name, number in pairs if number is not None}
+    return Enumeration(name, {v: n for n, v in known.items()}, known)
+
+
+@cache
+def table(name: str, fmt: str) -> Table:
+    """Table ``name`` in format ``fmt``."""
+    fields: list[Field] = []
+    foreign = set()
+    for field_name, type_name, default, only in TABLES[name]:
+        if only not in ("", fmt):
+            foreign.add(field_name)
+            continue
+        if type_name in UNIONS:
+            union = enumeration(type_name, fmt)
+            fields.append(Field(field_name + "_type", Kind.UNION_TYPE, len(fields), "B", 0, union))
+            fields.append(Field(field_name, Kind.UNION, len(fields), "I", None, union))
+        else:
+            is_data = (name, field_name) == ("Buffer", "data")
+            fields.append(_field(field_name, type_name, default, len(fields), fmt, is_data))
+    return Table(name, fmt, tuple(fields), frozenset(foreign), {f.name: f for f in fields})
+
+
+def _field(name: str, type_name: str, default: Any, slot: int, fmt: str, is_data: bool) -> Field:
+    inner = type_name.strip("[]")
+    enum = enumeration(inner, fmt) if inner in ENUMS else None
+    code = SCALARS[ENUMS[inner][0]] if inner in ENUMS else SCALARS.get(inner, "I")
+    is_vector = type_name.startswith("[")
+    if inner in TABLES:
+        return Field(name, Kind.TABLES if is_vector else Kind.TABLE, slot, "I", None, None, inner)
+    if inner == "string":
+        return Field(name, Kind.STRING, slot, "I")
+    return Field(name, Kind.VECTOR if is_vector else Kind.SCALAR, slot, code, default, enum, "", is_data)
+
+
+@cache
+def options_field(options: str) -> str | None:
+    """The union field of Operator that can hold options table ``options``, None for no such table."""
+    for union, name in (("BuiltinOptions", "builtin_options"), ("BuiltinOptions2", "builtin_options_2")):
+        if any(row[0] == options for row in UNIONS[union]):
+            return name
+    return None
+
+
+def number_of(enum: str, fmt: str, value: str | int) -> int | None:
+    """The number of an enum value given by name (None where ``fmt`` lacks it) or already by number."""
+    return value if isinstance(value, int) else enumeration(enum, fmt).numbers.get(value)
