@@ -1,2 +1,53 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Optimize circle and TFLite models, every rewrite proven by value."""
+"""Optimize circle and TFLite models, every rewrite proven by value.
+
+    model = circlekit.load("in.tflite")
+    report = circlekit.optimize(model, verify=True)
+    circlekit.save(model, "out.circle")
+
+A name is imported when it is first used, so that the start of a command pays for what it needs.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from circlekit.api import compare, load, optimize, run, save
+    from circlekit.errors import CirclekitError
+    from circlekit.interp.evaluate import register_custom
+    from circlekit.ir.graph import Model
+
+__all__ = [
+    "CirclekitError",
+    "Model",
+    "compare",
+    "load",
+    "optimize",
+    "register_custom",
+    "run",
+    "save",
+]
+
+_HOMES = {
+    "CirclekitError": "circlekit.errors",
+    "Model": "circlekit.ir.graph",
+    "compare": "circlekit.api",
+    "load": "circlekit.api",
+    "optimize": "circlekit.api",
+    "register_custom": "circlekit.interp.evaluate",
+    "run": "circlekit.api",
+    "save": "circlekit.api",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

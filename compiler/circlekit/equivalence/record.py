@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keeps what was compared, as HDF5 files.
+
+``DIR/input.h5``, ``DIR/expected.h5`` (the outputs before) and ``DIR/opt.expected.h5`` (after) hold the
+normal inputs; ``DIR/boundary`` and ``DIR/zero`` the same three files for theirs.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+
+from circlekit.equivalence.verify import Verifier
+from circlekit.errors import FileError
+from circlekit.io.files import write_file
+from circlekit.ir.graph import Model
+from circlekit.ir.value import Array
+
+INPUT, EXPECTED, OPTIMIZED = "input.h5", "expected.h5", "opt.expected.h5"
+
+
+def check_folder(folder: str | os.PathLike[str]) -> Path:
+    """``folder``, which is one or can be made where it is; FileError else.  Nothing is made yet."""
+    path = Path(folder)
+    if path.exists() and not path.is_dir():
+        raise FileError(f"{path} is no directory, records need one")
+    if not path.absolute().parent.is_dir():
+        raise FileError(f"{path}: the directory {path.absolute().parent} does not exist")
+    return path
+
+
+def write_record(folder: str | os.PathLike[str], model: Model, verifier: Verifier) -> list[Path]:
+    """Write what ``verifier`` compared, with the names of ``model``; returns the files, in order."""
+    inputs = [value.name for value in model.main.inputs]
+    outputs = [value.name for value in model.main.outputs]
+    written = []
+    for run, latest in zip(verifier.runs, verifier.latest, strict=True):
+        place = check_folder(folder) / ("" if run.kind == verifier.runs[0].kind else run.kind)
+        given = list(run.inputs.values()) if isinstance(run.inputs, Mapping) else run.inputs
+        written += [
+            _write(place / INPUT, inputs, given),
+            _write(place / EXPECTED, outputs, run.outputs),
+            _write(place / OPTIMIZED, outputs, latest),
+        ]
+    return written
+
+
+def _write(path: Path, names: Sequence[str], arrays: Sequence[Array]) -> Path:
+    try:
+        path.parent.mkdir(exist_ok=True)
+    except OSError as error:
+        raise FileError(f"{path.parent}: cannot be made: {error.strerror}") from error
+    write_file(path, [_encode(list(zip(names, arrays, strict=True)))])
+    return path
+
+
+def _encode(arrays: Sequence[tuple[str, Array]]) -> bytes:
+    """By the module that needs h5py: a tenth of a second of start-up, which only those pay who record."""
+    encoded: bytes = import_module("circlekit.equivalence.h5").encode(arrays)
+    return encoded

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a model on the input sets that equivalence is judged by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from circlekit.equivalence.inputs import KINDS, make_inputs
+from circlekit.errors import CirclekitError, UnsupportedError
+from circlekit.interp.run import run
+from circlekit.ir.graph import Model
+from circlekit.ir.value import Array
+
+Inputs = Sequence[Array] | Mapping[str, Array]
+
+NEEDS_KERNELS = "to verify means to run the model before and after"
+
+
+@dataclass
+class Run:
+    """Outputs of a model on one set of inputs; ``kind`` names the set (normal, boundary, zero, given)."""
+
+    kind: str
+    inputs: Inputs
+    outputs: list[Array]
+
+
+def run_quietly(model: Model, inputs: Inputs) -> list[Array]:
+    """The outputs; boundary inputs may well overflow, so numpy's warnings of that say nothing."""
+    with np.errstate(all="ignore"):
+        return run(model, inputs)
+
+
+def reference_runs(model: Model, inputs: Inputs | None = None) -> tuple[list[Run], list[str]]:
+    """``model`` on ``inputs``, or on every seeded set, and sentences on the sets that it cannot take.
+
+    UnsupportedError where it cannot run at all for want of a kernel; the error of the run where it cannot
+    take normal inputs.
+    """
+    if inputs is not None:
+        return [Run("given", inputs, run_quietly(model, inputs))], []
+    found = [_attempt(model, kind) for kind in KINDS]
+    return [x for x in found if isinstance(x, Run)], [x for x in found if isinstance(x, str)]
+
+
+def _attempt(model: Model, kind: str) -> Run | str:
+    """The run, or the sentence why there is none."""
+    try:
+        return _seeded_run(model, kind)
+    except UnsupportedError as error:
+        raise error.note(NEEDS_KERNELS) from None
+    except CirclekitError as error:
+        if kind == "normal":
+            raise
+        return f"not compared on {kind} inputs, which the model does not take: {error.message}"
+
+
+def _seeded_run(model: Model, kind: str) -> Run:
+    """Unknown dimensions are 2, which tells a broadcast from a batch, or 1 where the model wants that."""
+    if any(None in (value.shape or ()) for value in model.main.inputs):
+        inputs = make_inputs(model.main, kind, unknown=2)
+        try:
+            return Run(kind, inputs, run_quietly(model, inputs))
+        except UnsupportedError:
+            raise
+        except CirclekitError:
+            pass
+    inputs = make_inputs(model.main, kind)
+    return Run(kind, inputs, run_quietly(model, inputs))

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compares whole models by value, and watches one while passes rewrite it."""
+
+from __future__ import annotations
+
+from circlekit.equivalence.compare import (
+    Comparison,
+    compare_outputs,
+    interface_differences,
+    interface_of,
+    weak_outputs,
+)
+from circlekit.equivalence.runs import Inputs, Run, reference_runs, run_quietly
+from circlekit.errors import CirclekitError, EquivalenceError
+from circlekit.ir.graph import Model
+from circlekit.ir.value import Array
+
+
+def compare_models(a: Model, b: Model, inputs: Inputs | None = None) -> Comparison:
+    """Compare interface and outputs of ``b`` with those of ``a``, the reference.
+
+    ``inputs``: arrays in graph order or by name; without them three seeded sets are used (normal,
+    boundary, zero).  Where the interfaces differ the values are compared only if the outputs can be
+    paired by name and ``b`` takes the same inputs.
+    """
+    found = Comparison(interface_differences(interface_of(a), interface_of(b)))
+    runs, found.notes = reference_runs(a, inputs)
+    if not _take_same_inputs(a, b):
+        return found
+    for run in runs:
+        after = run_quietly(b, run.inputs)
+        pairs = _paired(a, b, run.outputs, after)
+        found.outputs += compare_outputs(run.kind, *pairs)
+    found.notes += weak_outputs(a.main, [run.outputs for run in runs])
+    return found
+
+
+def _take_same_inputs(a: Model, b: Model) -> bool:
+    left, right = ([(v.name, v.dtype, v.rank) for v in m.main.inputs] for m in (a, b))
+    return left == right
+
+
+def _paired(
+    a: Model, b: Model, before: list[Array], after: list[Array]
+) -> tuple[list[str], list[Array], list[Array]]:
+    """Names, and the outputs of that name in both."""
+    names = [value.name for value in a.main.outputs]
+    if names == [value.name for value in b.main.outputs]:
+        return names, before, after
+    theirs = dict(zip((value.name for value in b.main.outputs), after, strict=True))
+    shared = [(n, x, theirs[n]) for n, x in zip(names, before, strict=True) if n in theirs]
+    return [n for n, _, _ in shared], [x for _, x, _ in shared], [y for _, _, y in shared]
+
+
+class Verifier:
+    """Remembers what a model computes, and checks that it still does after each pass.
+
+    ``runs``: the original on every set of inputs.  ``latest``: the outputs of the last check on the same
+    sets.  ``notes``: what equality does not prove here.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.interface = interface_of(model)
+        self.names = [value.name for value in model.main.outputs]
+        self.runs: list[Run]
+        self.runs, self.notes = reference_runs(model)
+        self.notes += weak_outputs(model.main, [run.outputs for run in self.runs])
+        self.latest = [run.outputs for run in self.runs]
+
+    def check(self, model: Model, step: str) -> None:
+        """EquivalenceError, naming ``step``, where ``model`` is not what it was before that step."""
+        changed = interface_differences(self.interface, interface_of(model))
+        if changed:
+            raise EquivalenceError(f"{step} changed the interface: {'; '.join(changed)}")
+        self.latest = [self._check_run(model, step, run) for run in self.runs]
+
+    def _check_run(self, model: Model, step: str, run: Run) -> list[Array]:
+        try:
+            outputs = run_quietly(model, run.inputs)
+        except CirclekitError as error:
+            raise EquivalenceError(
+                f"after {step} the model does not run: {error.message}", *error.where
+            ) from error
+        found = Comparison(outputs=compare_outputs(run.kind, self.names, run.outputs, outputs))
+        if not found.equal:
+            raise EquivalenceError(f"{step} changed {found.worst}")
+        return outputs

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs passes over a model until none of them finds anything to change."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from circlekit.errors import RewriteError
+from circlekit.ir.graph import Model
+from circlekit.passes import all_passes
+from circlekit.passes.pipelines import PIPELINES
+from circlekit.rewrite.base import Context, Pass
+
+MAX_ROUNDS = 100
+
+Before = Callable[[str], None]
+After = Callable[[str, int], None]
+Epochs = tuple[int, ...]
+
+
+@dataclass
+class PassRecord:
+    """What one pass did: ``changes`` made in ``runs`` runs (a pass with nothing new to see is not run)."""
+
+    name: str
+    changes: int = 0
+    runs: int = 0
+
+
+def run_passes(
+    model: Model,
+    passes: Sequence[type[Pass] | str],
+    context: Context,
+    after: After | None = None,
+    before: Before | None = None,
+) -> list[PassRecord]:
+    """Run ``passes`` in this order, again and again, until a whole round changes nothing.
+
+    ``before`` is called with the name of a pass that is about to run, ``after`` with the name and the
+    number of changes of one that has run.  A pass that does not apply to ``context.format`` is left out.
+    Returns one record for each pass that applies.  RewriteError for an unknown name, and for passes that
+    never come to rest.
+    """
+    todo = [p() for p in map(_resolve, passes) if context.format in p.formats]
+    records = [PassRecord(p.name) for p in todo]
+    idle: list[Epochs | None] = [None] * len(todo)
+    for _ in range(MAX_ROUNDS):
+        busy = []
+        for index, (item, record) in enumerate(zip(todo, records, strict=True)):
+            if idle[index] == _epochs(model):
+                continue
+            if before is not None:
+                before(item.name)
+            changes = item.run(model, context)
+            record.changes += changes
+            record.runs += 1
+            idle[index] = None if changes else _epochs(model)
+            if changes:
+                busy.append(item.name)
+            if after is not None:
+                after(item.name, changes)
+        if not busy:
+            return records
+    raise RewriteError(f"after {MAX_ROUNDS} rounds these passes still change the model: {', '.join(busy)}")
+
+
+def _epochs(model: Model) -> Epochs:
+    return tuple(graph.epoch for graph in model.graphs)
+
+
+def _resolve(item: type[Pass] | str) -> type[Pass]:
+    return find_pass(item) if isinstance(item, str) else item
+
+
+def find_pass(name: str) -> type[Pass]:
+    """The pass of that name; RewriteError where there is none."""
+    known = all_passes()
+    if name not in known:
+        raise RewriteError(unknown_name("pass", name, known))
+    return known[name]
+
+
+def pass_names(passes: str | Iterable[str], disable: Collection[str] = ()) -> list[str]:
+    """The passes that are meant: the names of pipelines replaced by their passes, without ``disable``.
+
+    RewriteError for a name that is neither a pass nor a pipeline, in ``disable`` too.
+    """
+    known = all_passes()
+    names: dict[str, None] = {}
+    for name in [passes] if isinstance(passes, str) else passes:
+        if name not in known and name not in PIPELINES:
+            raise RewriteError(unknown_name("pass or pipeline", name, [*known, *PIPELINES]))
+        names.update(dict.fromkeys(PIPELINES.get(name, (name,))))
+    for name in disable:
+        names.pop(find_pass(name).name, None)
+    return list(names)
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
+    """The sentence for a name that does not exist, with the names that it may have meant."""
+    near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.6)
+    return f"there is no {kind} {name!r}" + (f", did you mean {' or '.join(near)}?" if near else "")

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fixtures of all tests: the folder of real models that is shared between projects."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+SHARED = Path(os.environ.get("CIRCLEKIT_SHARED", Path(__file__).parents[2] / "shared"))
+MODELS = sorted(path for suffix in ("circle", "tflite") for path in SHARED.glob(f"models/*/*.{suffix}"))
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of shared data; tests that need it are skipped where it is absent."""
+    if not SHARED.is_dir():
+        pytest.skip(f"no shared models at {SHARED}, CIRCLEKIT_SHARED can name the folder")
+    return SHARED
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test that takes ``model_path`` runs on every shared model, or is skipped once where there are none."""
+    if "model_path" not in metafunc.fixturenames:
+        return
+    if MODELS:
+        names = [str(path.relative_to(SHARED / "models")) for path in MODELS]
+        metafunc.parametrize("model_path", MODELS, ids=names)
+    else:
+        skip = pytest.mark.skip(reason=f"no shared models at {SHARED}, CIRCLEKIT_SHARED can name the folder")
+        metafunc.parametrize("model_path", [pytest.param(SHARED, marks=skip)], ids=["absent"])

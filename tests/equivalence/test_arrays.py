@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Differences of arrays: which element is worst, what is tolerated, what never is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from circlekit.equivalence.arrays import TOLERANCE, Difference, is_telling, worst_difference
+from circlekit.ir.value import Array
+
+
+def worst(left: Array, right: Array, tolerance: float | None = None) -> Difference:
+    found = worst_difference(left, right, tolerance)
+    assert found is not None
+    return found
+
+
+def test_the_worst_element_is_named() -> None:
+    left = np.array([[1, 2], [3, 400]], np.float32)
+    right = left + np.array([[0, 0.5], [-0.25, 0]], np.float32)
+    found = worst(left, right)
+    assert (found.index, found.left, found.right) == ((0, 1), 2.0, 2.5)
+    assert (found.absolute, found.relative) == (0.5, 0.25)
+    assert not found.equal
+    assert str(found).startswith("[0,1]: 2.0 and 2.5 differ by 0.5 (0.25 of the value)")
+
+
+@pytest.mark.parametrize("dtype", sorted(TOLERANCE))
+def test_floats_may_differ_by_a_fraction_of_the_largest(dtype: str) -> None:
+    left = np.array([1000, 0, 1], dtype)
+    step = TOLERANCE[dtype] * 1000
+    assert worst(left, (left + np.array([0, 0.9 * step, 0])).astype(dtype)).equal
+    assert not worst(left, (left + np.array([0, 1.1 * step, 0])).astype(dtype)).equal
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "int64", "uint64", "bool"])
+def test_all_else_is_exact(dtype: str) -> None:
+    left = np.array([0, 1, 1], dtype)
+    assert worst(left, left.copy()).equal
+    found = worst(left, np.array([0, 1, 0], dtype))
+    assert (found.index, found.absolute, found.equal) == ((2,), 1.0, False)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64])
+def test_the_ends_of_64_bits_do_not_wrap(dtype: type[np.integer]) -> None:
+    limits = np.iinfo(dtype)
+    left, right = np.array([limits.min], dtype), np.array([limits.max], dtype)
+    assert worst(left, right).absolute == pytest.approx(2.0**64)
+    big = np.array([2**62], dtype)
+    assert worst(big, big + dtype(1)).absolute == 1
+
+
+def test_nan_and_infinities_equal_themselves_alone() -> None:
+    odd = np.array([np.nan, np.inf, -np.inf, 1], np.float32)
+    assert worst(odd, odd.copy()).equal
+    for index, other in ((0, 1.0), (1, -np.inf), (1, np.nan), (2, 3.0), (3, np.nan), (3, np.inf)):
+        changed = odd.copy()
+        changed[index] = other
+        found = worst(odd, changed)
+        assert (found.index, found.equal) == ((index,), False)
+
+
+def test_an_absolute_tolerance_takes_the_place_of_the_relative() -> None:
+    left = np.array([1.0], np.float32)
+    assert worst(left, left + np.float32(0.25), 0.25).equal
+    assert not worst(left, left + np.float32(0.25), 0.125).equal
+
+
+def test_zero_differs_from_next_to_nothing_only() -> None:
+    zero = np.zeros(1, np.float32)
+    assert worst(zero, np.full(1, 1e-40, np.float32)).equal
+    assert not worst(zero, np.full(1, 1e-30, np.float32)).equal
+
+
+def test_empty_and_scalar() -> None:
+    assert worst_difference(np.zeros((0, 3)), np.zeros((0, 3))) is None
+    assert worst(np.array(1.0), np.array(2.0)).index == ()
+
+
+def test_complex_is_compared_by_magnitude() -> None:
+    left = np.array([3 + 4j], np.complex64)
+    assert worst(left, left + np.complex64(1e-6j)).equal
+    assert worst(left, left + np.complex64(1j)).absolute == pytest.approx(1)
+
+
+@pytest.mark.parametrize(("value", "says_something"), [(0, False), (np.nan, False), (np.inf, False), (2, True)])
+def test_telling(value: float, says_something: bool) -> None:
+    assert is_telling(np.array([0, value, np.nan], np.float32)) is says_something
