@@ -122,9 +122,8 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[5_000, 10_000, 20_000])
     parser.add_argument("--chains", nargs="+", choices=sorted(CHAINS), default=list(CHAINS))
     arguments = parser.parse_args()
-    print(
-        f"{'chain':12} {'operators':>9} {'after':>7} {'load':>7} {'O1':>7} {'save':>7} {'sum':>7} {'ratio':>6}"
-    )
+    steps = ("operators", "after", "load", "O1", "save", "sum", "ratio")
+    print(f"{'chain':12}" + "".join(f"{name:>10}" for name in steps))
     with tempfile.TemporaryDirectory() as folder:
         for kind in arguments.chains:
             before = None
@@ -132,9 +131,11 @@ def main() -> None:
                 times = measure(kind, size, Path(folder))
                 total = times["load"] + times["O1"] + times["save"]
                 ratio = f"{total / before:6.2f}" if before else ""
+                figures = (times["load"], times["O1"], times["save"], total)
                 print(
-                    f"{kind:12} {size:9} {times['operators']:7.0f} {times['load']:7.2f} {times['O1']:7.2f} "
-                    f"{times['save']:7.2f} {total:7.2f} {ratio:>6}"
+                    f"{kind:12}{size:>10}{times['operators']:>10.0f}"
+                    + "".join(f"{seconds:>10.2f}" for seconds in figures)
+                    + f"{ratio:>10}"
                 )
                 before = total
 

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A picture is read when its class is made: what it cannot mean fails there, with a caret."""
+
+from __future__ import annotations
+
+import pytest
+
+from circlekit.errors import CirclekitError, ParseError, RewriteError
+from circlekit.ir.enums import Activation
+from circlekit.rewrite.base import PASSES
+from circlekit.rewrite.picture import parse_picture
+from circlekit.rewrite.rewrite import Rewrite, condition
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "column"),
+    [
+        ("y = TransposeCnov(s, w, x)", "no operator is called TransposeCnov; do you mean TransposeConv?", 5),
+        ("y = Add(a)", "Add has the operands (lhs, rhs), 1 are given", 5),
+        ("y = Add(a, b, c)", "Add has the operands (lhs, rhs), 3 are given", 5),
+        ("y = Add(a?, b)", "the operand lhs of Add is never absent", 9),
+        ("y = Add(a, b) {atc: RELU}", "Add has no attribute atc; do you mean act?", 16),
+        ("y = Add(a, b) {act: RELU7}", "RELU7 is no value of act", 16),
+        ("y = Add(a: f33, b)", "no dtype is called f33", 12),
+        ("y = Add(a: f32[O, *], b)", "* stands for leading ones, so it comes first", 12),
+        ("y = Add(a, b", "expected ',', found 'end of text'", 13),
+        ("y = Add(a, b) {act: RELU, act: RELU6}", "attribute act is given twice", 27),
+        ("y = Relu(x)\ny = Relu(x)", "y is produced twice", 1),
+        ("w = const f32[2] [1, 2]", "a picture has no constant statements", 1),
+        ("y = Add(a, b) $", "unexpected character '$'", 15),
+        ("", "the picture is empty", 1),
+    ],
+)
+def test_a_typo_fails_with_a_caret_under_it(text: str, message: str, column: int) -> None:
+    with pytest.raises(ParseError) as caught:
+        parse_picture(text, "Pass.before")
+    first, _, caret = str(caught.value).split("\n")
+    assert message in first
+    assert first.startswith("Pass.before:")
+    assert caret.index("^") - 2 == column - 1
+
+
+def test_what_a_picture_says() -> None:
+    picture = parse_picture(
+        """
+        y = Conv2D(x, w: const f32[O, _, 3], b?: const) {act: RELU|RELU6 = a, stride_h: any}
+        z = Relu|Relu6(y)
+        """,
+        "before",
+    )
+    conv, relu = picture.nodes
+    assert [kind.__name__ for kind in relu.kinds] == ["Relu", "Relu6"]
+    assert conv.operands[1].dims == ("O", "_", 3)
+    assert conv.operands[1].const
+    assert conv.operands[2].optional
+    assert conv.attributes["act"].choices == (Activation.RELU, Activation.RELU6)
+    assert conv.attributes["act"].bind == "a"
+    assert conv.attributes["stride_h"].choices is None
+    assert picture.root is relu
+    assert picture.bound() == {"a"}
+
+
+def make(before: str, after: str, **members: object) -> type[Rewrite]:
+    return type("Made", (Rewrite,), {"before": before, "after": after, **members})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("z = Relu(x)", "y = Relu6(x)", "after does not make z"),
+        ("y = Relu(x)\nz = Relu(y)", "y = Relu(x)\nz = Relu(y)", "after makes y, which is inside before"),
+        ("z = Relu(x)", "z = Relu6(x) {like y}", "after says like y"),
+        ("z = Relu(x)", "w", "after is w, which before does not have"),
+        ("x", "x", "before needs an operator"),
+    ],
+)
+def test_before_and_after_must_belong_together(before: str, after: str, message: str) -> None:
+    with pytest.raises(RewriteError, match=message):
+        make(before, after)
+
+
+def test_a_parameter_must_be_a_name_of_the_picture() -> None:
+    @condition
+    def small(self: Rewrite, weight: object) -> str | None:
+        return None
+
+    with pytest.raises(RewriteError, match="the picture has no weight"):
+        make("z = Add(x, w: const)", "x", small=small)
+
+
+def test_a_picture_without_a_name_is_no_pass() -> None:
+    before = set(PASSES)
+    make("z = Add(x, 0.0)", "x")
+    assert set(PASSES) == before
+
+
+def test_all_errors_are_ours() -> None:
+    with pytest.raises(CirclekitError):
+        make("z = Relu(", "x")
