@@ -49,6 +49,7 @@ class Conv2D(Op, code="CONV_2D"):
     stride_w: int = attribute(1)
     stride_h: int = attribute(1)
     act: Activation = attribute(Activation.NONE, "fused_activation_function")
+    fuses_activation = True
     dilation_w: int = attribute(1, "dilation_w_factor")
     dilation_h: int = attribute(1, "dilation_h_factor")
     quantized_bias_type: DType = attribute(f32)
@@ -117,6 +118,7 @@ class DepthwiseConv2D(Op, code="DEPTHWISE_CONV_2D"):
     stride_h: int = attribute(1)
     depth_multiplier: int = attribute(1)
     act: Activation = attribute(Activation.NONE, "fused_activation_function")
+    fuses_activation = True
     dilation_w: int = attribute(1, "dilation_w_factor")
     dilation_h: int = attribute(1, "dilation_h_factor")
 
@@ -174,6 +176,7 @@ class TransposeConv(Op, code="TRANSPOSE_CONV"):
     stride_w: int = attribute(1)
     stride_h: int = attribute(1)
     act: Activation = attribute(Activation.NONE, "fused_activation_function")
+    fuses_activation = True
     quantized_bias_type: DType = attribute(f32)
 
     def infer(self) -> TensorType:

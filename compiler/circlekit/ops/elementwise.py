@@ -24,6 +24,7 @@ class Fused(Binary):
     """A binary operator that applies an activation to its result."""
 
     act: Activation = attribute(Activation.NONE, field="fused_activation_function")
+    fuses_activation = True
 
     def kernel(self, lhs: Array, rhs: Array) -> Array:
         return np.asarray(apply_activation(super().kernel(lhs, rhs), self.act))
