@@ -31,6 +31,8 @@ def shape_of(stored: Sequence[int], signature: Sequence[int] | None) -> Shape:
 def shape_fields(shape: Shape | None, extra: Tree, is_const: bool) -> Tree:
     """``shape`` and ``shape_signature`` of a tensor: those of the file where they still say the same."""
     canonical = [1 if d is None else d for d in shape or ()]
+    if shape is not None and None not in shape and extra.keys().isdisjoint(("shape", "shape_signature")):
+        return {"shape": canonical}
     stored, signature = extra.get("shape", canonical), extra.get("shape_signature")
     said = shape_of(stored, None if is_const else signature)
     if said != (shape or ()):

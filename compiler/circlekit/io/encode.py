@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import math
 import struct
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -26,6 +27,7 @@ INLINE_LIMIT = 2**31 - 1
 """A flatbuffer ends below this; data of larger files is referred to by its place in the file."""
 
 _U32 = struct.Struct("<I")
+_ZEROS = tuple(bytes(n) for n in range(8))
 _U64 = struct.Struct("<Q")
 
 
@@ -67,8 +69,8 @@ class Far:
 class Layout:
     """How a table with certain fields lies in the file.
 
-    ``order``: for each value in the packed order, its index among the fields in slot order.
-    ``references``: (index in slot order, offset in the table, field) of those stored elsewhere.
+    ``order``: the slots as they are packed.  ``references``: (slot, offset in the table, field) of the
+    fields that are stored elsewhere.  ``is_wide``: some take 8 bytes; they come first.
     """
 
     pack: struct.Struct
@@ -81,21 +83,20 @@ class Layout:
 def plan(spec: Table, mask: int) -> Layout:
     """Lay out the fields in ``mask`` (a bit per slot), largest first; 8-byte ones start at byte 4."""
     fields = [f for f in spec.fields if mask >> f.slot & 1]
-    order = sorted(range(len(fields)), key=lambda i: -fields[i].size)
     slots = [0] * (fields[-1].slot + 1 if fields else 0)
+    packed = sorted(fields, key=lambda f: -f.size)
     references = []
     code, end = "<i", 4
-    for index in order:
-        item = fields[index]
+    for item in packed:
         slots[item.slot] = end
         if item.kind not in (Kind.SCALAR, Kind.UNION_TYPE):
-            references.append((index, end, item))
-        code += item.code if item.size < 4 or item.kind is Kind.SCALAR else "I"
+            references.append((item.slot, end, item))
+        code += item.code if item.kind in (Kind.SCALAR, Kind.UNION_TYPE) else "I"
         end += item.size
     vtable = struct.pack(f"<{len(slots) + 2}H", 4 + 2 * len(slots), end, *slots)
-    references.sort()
-    is_wide = any(f.size == 8 for f in fields)
-    return Layout(struct.Struct(code), vtable, tuple(order), tuple(references), is_wide)
+    references.sort(key=lambda reference: reference[0])
+    order = tuple(item.slot for item in packed)
+    return Layout(struct.Struct(code), vtable, order, tuple(references), any(f.size == 8 for f in fields))
 
 
 def encode(tree: Tree, fmt: str, limit: int = INLINE_LIMIT) -> Encoded:
@@ -128,7 +129,7 @@ class Encoder:
     def __init__(self, fmt: str) -> None:
         self.format = fmt
         self.out = bytearray()
-        self.pending: list[tuple[int, Field, Any]] = []
+        self.pending: deque[tuple[int, Field, Any]] = deque()
         self.vtables: dict[bytes, int] = {}
         self.layouts: dict[tuple[str, int], Layout] = {}
         self.far: list[tuple[int, memoryview, bool]] = []
@@ -136,8 +137,8 @@ class Encoder:
     def run(self, tree: Tree) -> Encoded:
         self.out += bytes(4) + IDENTIFIERS[self.format]
         self.write_table(0, tree, table("Model", self.format))
-        for at, item, value in self.pending:  # which grows meanwhile
-            self.write(at, item, value)
+        while self.pending:
+            self.write(*self.pending.popleft())
         return self.place()
 
     def place(self) -> Encoded:
@@ -156,56 +157,63 @@ class Encoder:
 
     def align(self, size: int, ahead: int = 0) -> int:
         """Fill up until what comes ``ahead`` bytes later is at a multiple of ``size``."""
-        self.out += bytes(-(len(self.out) + ahead) % size)
-        return len(self.out)
+        end = len(self.out)
+        gap = -(end + ahead) % size
+        if gap:
+            self.out += _ZEROS[gap]
+        return end + gap
 
-    def refer(self, at: int) -> None:
-        """Let the offset at ``at`` lead to the end of what is written."""
-        _U32.pack_into(self.out, at, len(self.out) - at)
+    def begin(self, at: int, size: int = 4, ahead: int = 0) -> int:
+        """Let the offset at ``at`` lead to the end of what is written, aligned; returns that."""
+        start = self.align(size, ahead)
+        _U32.pack_into(self.out, at, start - at)
+        return start
 
     # -- tables --------------------------------------------------------------------------------
 
     def write_table(self, at: int, tree: Tree, spec: Table) -> None:
         """A table, and the offset at ``at`` to it."""
-        values: list[Any] = []
-        mask = found = 0
-        get = tree.get
-        for item in spec.fields:
-            value = get(item.name)
-            if value is not None:
-                found += 1
-            elif item.kind is not Kind.UNION_TYPE or (value := _member(tree, item)) is None:
+        values: dict[int, Any] = {}
+        mask = 0
+        for name, value in tree.items():
+            if value is None or not name:
                 continue
-            if item.kind is Kind.SCALAR and value == item.default and not _is_negative_zero(value):
-                continue
-            if item.enum is not None and item.kind in (Kind.SCALAR, Kind.UNION_TYPE):
+            item = spec.by_name.get(name) or self.refuse(name, value, spec)
+            kind, slot = item.kind, item.slot
+            if kind is Kind.SCALAR:
+                if value == item.default and not _is_negative_zero(value):
+                    continue
+                if item.enum is not None:
+                    value = self.number(value, item, spec)
+            elif kind is Kind.UNION:
+                values[slot - 1] = self.number(value[""], item, spec)
+                mask |= 1 << slot - 1
+            elif kind is Kind.UNION_TYPE:
                 value = self.number(value, item, spec)
-            mask |= 1 << item.slot
-            values.append(value)
-        if found != len(tree) - ("" in tree):
-            self.check_names(tree, spec)
+            mask |= 1 << slot
+            values[slot] = value
         layout = self.layouts.get((spec.name, mask))
         if layout is None:
             layout = self.layouts[spec.name, mask] = plan(spec, mask)
         self.put(at, layout, values)
 
-    def put(self, at: int, layout: Layout, values: list[Any]) -> None:
-        """The table with ``values`` (in slot order), behind its vtable where that is new."""
+    def put(self, at: int, layout: Layout, values: dict[int, Any]) -> None:
+        """The table with ``values`` (by slot), behind its vtable where that is new."""
         vtable = self.vtables.get(layout.vtable)
         if vtable is None:
             vtable = self.vtables[layout.vtable] = self.align(2)
             self.out += layout.vtable
-        start = self.align(8, 4) if layout.is_wide else self.align(4)
-        self.refer(at)
-        for index, offset, item in layout.references:
-            self.pending.append((start + offset, item, values[index]))
-            values[index] = 0
-        for index, value in enumerate(values):
-            if isinstance(value, Far):
-                offset = 4 + 8 * layout.order.index(index)
-                self.far.append((start + offset, value.data, False))
-                values[index] = 0
-        self.out += layout.pack.pack(start - vtable, *[values[i] for i in layout.order])
+        start = self.begin(at, 8, 4) if layout.is_wide else self.begin(at)
+        for slot, offset, item in layout.references:
+            self.pending.append((start + offset, item, values[slot]))
+            values[slot] = 0
+        if layout.is_wide:
+            for index, slot in enumerate(layout.order):
+                value = values[slot]
+                if isinstance(value, Far):
+                    self.far.append((start + 4 + 8 * index, value.data, False))
+                    values[slot] = 0
+        self.out += layout.pack.pack(start - vtable, *[values[slot] for slot in layout.order])
 
     def number(self, value: str | int, item: Field, spec: Table) -> int:
         """The number of an enum value."""
@@ -218,14 +226,11 @@ class Encoder:
             raise UnsupportedError(f".{self.format} has no {item.enum.name} {value} for {place}")
         return number
 
-    def check_names(self, tree: Tree, spec: Table) -> None:
-        """Refuse what the format cannot say; None stands for absent."""
-        for name, value in tree.items():
-            if value is None or not name or name in spec.by_name:
-                continue
-            if name not in spec.foreign:
-                raise KeyError(f"the schema has no field {spec.name}.{name}")
-            raise UnsupportedError(f".{self.format} has no field {spec.name}.{name} (it is {value!r} here)")
+    def refuse(self, name: str, value: Any, spec: Table) -> NoReturn:
+        """Refuse a field that the format does not have."""
+        if name not in spec.foreign:
+            raise KeyError(f"the schema has no field {spec.name}.{name}")
+        raise UnsupportedError(f".{self.format} has no field {spec.name}.{name} (it is {value!r} here)")
 
     # -- what a table refers to ----------------------------------------------------------------
 
@@ -236,8 +241,7 @@ class Encoder:
             self.write_vector(at, item, value)
         elif kind is Kind.STRING:
             text = value.encode("utf-8", "surrogateescape")
-            self.align(4)
-            self.refer(at)
+            self.begin(at)
             self.out += _U32.pack(len(text)) + text + b"\0"
         elif kind is Kind.TABLE:
             self.write_table(at, value, table(item.table, self.format))
@@ -247,9 +251,7 @@ class Encoder:
             self.write_tables(at, value, table(item.table, self.format))
 
     def write_tables(self, at: int, trees: list[Tree], spec: Table) -> None:
-        self.align(4)
-        self.refer(at)
-        start = len(self.out) + 4
+        start = self.begin(at) + 4
         self.out += _U32.pack(len(trees)) + bytes(4 * len(trees))
         for index, tree in enumerate(trees):
             self.write_table(start + 4 * index, tree, spec)
@@ -268,16 +270,9 @@ class Encoder:
         else:
             data = bytes(value)
         size = SIZES[item.code]
-        self.align(max(size, 4), 4)
-        self.refer(at)
+        self.begin(at, max(size, 4), 4)
         self.out += _U32.pack(len(data) // size)
         self.out += data
-
-
-def _member(tree: Tree, item: Field) -> str | None:
-    """Which table the union of type field ``item`` holds."""
-    value = tree.get(item.name.removesuffix("_type"))
-    return None if value is None else str(value[""])
 
 
 def _is_negative_zero(value: Any) -> bool:
