@@ -15,7 +15,10 @@ from circlekit.ops.bases import Typed, Unary, is_quantized
 
 
 class Cast(Typed, code="CAST"):
-    """The numbers in another dtype, as a C cast makes them; the dtype of an existing result decides."""
+    """The numbers in another dtype; where there is a result already, its dtype decides.
+
+    From float to integer: towards zero, limited to what the dtype holds, NaN to the greatest.  Integers wrap.
+    """
 
     input = operand()
 
@@ -35,6 +38,8 @@ class Cast(Typed, code="CAST"):
             raise UnsupportedError(f"CAST to {self.output.dtype.short} has no kernel")
         if input.dtype.kind == "c" and wanted.kind != "c":
             input = input.real
+        if input.dtype.kind == "f" and wanted.kind in "iu":
+            return saturated(input, wanted)
         return input.astype(wanted)
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
@@ -53,6 +58,16 @@ class Cast(Typed, code="CAST"):
             (2, {u32}),
         )
         return next((version for version, dtypes in steps if dtypes & set(kinds)), 1)
+
+
+def saturated(x: Array, dtype: np.dtype[Any]) -> Array:
+    """Floats as integers of ``dtype``: towards zero, limited, NaN to the greatest.  Source: LiteRT cast."""
+    limits = np.iinfo(dtype)
+    # 2^bits is a float of every precision (in float16 infinity); the greatest integer itself is not
+    above = ~(x.astype(np.float64) < float(limits.max) + 1)
+    below = x.astype(np.float64) <= limits.min
+    inside = np.where(above | below, 0, x).astype(dtype)
+    return np.where(above, dtype.type(limits.max), np.where(below, dtype.type(limits.min), inside))
 
 
 def _along_axis(values: Array, quantization: Quantization, rank: int) -> Array:

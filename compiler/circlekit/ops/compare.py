@@ -134,7 +134,7 @@ class Select(Typed, code="SELECT"):
 
     def chooses_rows(self) -> bool:
         """Whether the condition is a vector over axis 0 of x and y of a higher rank."""
-        return self.condition.rank == 1 and (self.x.rank or 0) > 1
+        return self.condition.rank == 1 and max(self.x.rank or 0, self.y.rank or 0) > 1
 
     def kernel(self, condition: Array, x: Array, y: Array) -> Array:
         if condition.ndim == 1 and x.ndim > 1:

@@ -121,7 +121,7 @@ class ExpandDims(Typed, code="EXPAND_DIMS"):
         return np.expand_dims(input, normalized_axis(int(dim.reshape(-1)[0]), input.ndim + 1))
 
 
-class Shape(Typed, code="SHAPE"):
+class Shape(Typed, code="SHAPE", reads_data=False):
     """The dimensions of the operand, as a vector of ``out_type``."""
 
     input = operand()
@@ -137,7 +137,7 @@ class Shape(Typed, code="SHAPE"):
         return np.asarray(input.shape, self.out_type.numpy)
 
 
-class Rank(Typed, code="RANK"):
+class Rank(Typed, code="RANK", reads_data=False):
     """The number of dimensions."""
 
     input = operand()

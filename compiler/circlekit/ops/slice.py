@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from circlekit.errors import ShapeError
+from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, boolean, f16, i8, i16, i32, i64, u32
 from circlekit.ir.enums import MirrorPadMode
 from circlekit.ir.op import attribute, operand
@@ -149,11 +149,10 @@ class StridedSlice(Typed, code="STRIDED_SLICE"):
             raise ShapeError(f"begin, end and strides have {counts} elements, equal counts are wanted")
         parts: list[Part | None] = []
         bits = [1 << i for i in range(len(begin))]
-        new = sum(bool(self.new_axis_mask & b and not self.ellipsis_mask & b) for b in bits)
-        hidden = rank - (len(begin) - new - sum(bool(self.ellipsis_mask & b) for b in bits))
+        hidden = self.hidden(len(begin), rank)
         if hidden < 0:
             raise ShapeError(
-                f"begin has {len(begin)} elements, {new} of them new axes; the input has rank {rank}"
+                f"begin has {len(begin)} elements, {-hidden} too many for an input of rank {rank}"
             )
         if self.ellipsis_mask & sum(bits) == 0:
             bits.append(0)
@@ -168,6 +167,16 @@ class StridedSlice(Typed, code="STRIDED_SLICE"):
                 last = None if self.end_mask & bit else end[i]
                 parts.append(Part(first, last, strides[i], shrink))
         return parts
+
+    def hidden(self, count: int, rank: int) -> int:
+        """How many axes of the input none of the ``count`` entries is about; the ellipsis stands for them."""
+        bits = [1 << i for i in range(count)]
+        apart = sum(bool((self.new_axis_mask | self.ellipsis_mask) & b) for b in bits)
+        return rank - (count - apart)
+
+    def hides_nothing(self, count: int, rank: int) -> bool:
+        """Whether there is an ellipsis that stands for no axis."""
+        return bool(self.ellipsis_mask & ((1 << count) - 1)) and self.hidden(count, rank) == 0
 
     def bounds(self, part: Part, size: int) -> tuple[int, int, int]:
         """(start, stop, step) of Python's range over the elements that ``part`` takes of ``size``."""
@@ -184,6 +193,8 @@ class StridedSlice(Typed, code="STRIDED_SLICE"):
         return slice(part.begin, end, part.stride).indices(size)
 
     def kernel(self, input: Array, begin: Array, end: Array, strides: Array) -> Array:
+        if self.hides_nothing(len(begin), input.ndim):
+            raise UnsupportedError("STRIDED_SLICE has an ellipsis for no axis, which LiteRT takes for one")
         index: list[slice | int | None] = []
         sizes = iter(input.shape)
         for part in self.parts(integers(begin), integers(end), integers(strides), input.ndim):

@@ -234,14 +234,20 @@ class ResizeNearestNeighbor(Resize, code="RESIZE_NEAREST_NEIGHBOR"):
 
 
 class ResizeBilinear(Resize, code="RESIZE_BILINEAR"):
-    """Four neighbours, weighted by nearness; int8 and int16 in fixed point, 10 fractional bits an axis."""
+    """Four neighbours, weighted by nearness; int8 and int16 in fixed point, 10 fractional bits an axis.
+
+    uint8 is computed in float32 and rounded, halves up.
+    """
 
     def kernel(self, input: Array, size: Array) -> Array:
         height, width = integers(size)
-        if input.dtype.kind == "f":
+        if input.dtype.kind == "f" or input.dtype == np.uint8:
             rows = self.neighbours(input.shape[1], height)
             columns = self.neighbours(input.shape[2], width)
-            return self.blend(input, rows, columns).astype(input.dtype, copy=False)
+            if input.dtype.kind == "f":
+                return self.blend(input, rows, columns).astype(input.dtype, copy=False)
+            total = self.four_products(input.astype(np.float32), rows, columns)
+            return np.asarray(total + np.float32(0.5), np.uint8)
         if input.dtype.name not in ("int8", "int16"):
             raise UnsupportedError(f"RESIZE_BILINEAR on {input.dtype} has no kernel")
         rows = self.fixed_neighbours(input.shape[1], height)
@@ -258,6 +264,14 @@ class ResizeBilinear(Resize, code="RESIZE_BILINEAR"):
         low, high, weights = columns
         w0, w1 = (w[:, None] for w in weights)
         return np.asarray(mixed[:, :, low] * w0 + mixed[:, :, high] * w1)
+
+    def four_products(self, x: Array, rows: Any, columns: Any) -> Array:
+        """``blend`` in LiteRT's order of operations, where a last bit decides about rounding."""
+        total: Array = np.zeros(1, np.float32)
+        for column, right in zip(columns[:2], columns[2], strict=True):
+            for row, down in zip(rows[:2], rows[2], strict=True):
+                total = total + x[:, row[:, None], column] * down[:, None, None] * right[:, None]
+        return total
 
     def neighbours(self, size: int, wanted: int) -> tuple[Array, Array, tuple[Array, Array]]:
         """The two input pixels of every output pixel along one axis, and their weights."""
