@@ -9,6 +9,7 @@ from typing import NoReturn
 import numpy as np
 
 from circlekit.errors import FormatError, UnsupportedError
+from circlekit.io.collector import paused
 from circlekit.io.convert import quantization_of, quantization_tree, same_tree, shape_of
 from circlekit.io.decode import decode, identify
 from circlekit.io.files import map_file
@@ -33,6 +34,7 @@ def load(path: str | os.PathLike[str]) -> Model:
     return model
 
 
+@paused()
 def load_bytes(data: bytes | bytearray | memoryview, name: str = "<bytes>") -> Model:
     """The model of a file's bytes; ``name`` is for messages.  Constants are views of ``data``."""
     view = memoryview(data).cast("B").toreadonly()

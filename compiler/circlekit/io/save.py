@@ -10,6 +10,7 @@ import numpy as np
 
 from circlekit.errors import ModelError, UnsupportedError
 from circlekit.io.buffers import Buffers, Key
+from circlekit.io.collector import paused
 from circlekit.io.convert import quantization_tree, shape_fields
 from circlekit.io.encode import INLINE_LIMIT, Encoded, encode
 from circlekit.io.files import write_file
@@ -37,6 +38,7 @@ def to_bytes(model: Model, format: str | None = None) -> bytes:
     return b"".join(encoded(model, format or model.format).pieces())
 
 
+@paused()
 def encoded(model: Model, fmt: str, limit: int = INLINE_LIMIT) -> Encoded:
     """The file in pieces; the data of constants is where it was.  ``limit``: see ``encode``."""
     if fmt not in FORMATS:
