@@ -124,7 +124,7 @@ def _constant(value: Value) -> Array:
 
 def _frozen(array: Array) -> Array:
     """A view that no kernel can write into."""
-    view = array.view()
+    view: Array = array.view()
     view.flags.writeable = False
     return view
 

@@ -73,7 +73,7 @@ class Conv2D(Op, code="CONV_2D"):
             (self.dilation_h, self.dilation_w),
             _windows(self, input.shape[1:3], filter.shape[1:3]),
         )
-        return _finish(out, bias, self.act)
+        return finish(out, bias, self.act)
 
     def macs(self) -> int:
         per_element = product((self.filter.shape or (None,))[1:])
@@ -144,7 +144,7 @@ class DepthwiseConv2D(Op, code="DEPTHWISE_CONV_2D"):
             (self.dilation_h, self.dilation_w),
             _windows(self, input.shape[1:3], filter.shape[1:3]),
         )
-        return _finish(out, bias, self.act)
+        return finish(out, bias, self.act)
 
     def macs(self) -> int:
         per_element = product((self.filter.shape or (None,))[1:3])
@@ -188,8 +188,8 @@ class TransposeConv(Op, code="TRANSPOSE_CONV"):
         need_bias(self.bias, out_depth)
         if self.stride_h < 1 or self.stride_w < 1:
             raise ShapeError(f"strides {self.stride_h} and {self.stride_w} must be at least 1")
-        shape = _output_shape(self.output_shape, 4)
-        return TensorType(self.input.dtype, _merged(shape, (n, None, None, out_depth)))
+        shape = static_output_shape(self.output_shape, 4)
+        return TensorType(self.input.dtype, merged_shape(shape, (n, None, None, out_depth)))
 
     def kernel(self, output_shape: Array, filter: Array, input: Array, bias: Array | None = None) -> Array:
         need_float(self, input, filter, bias)
@@ -200,7 +200,7 @@ class TransposeConv(Op, code="TRANSPOSE_CONV"):
             for a in (0, 1)
         )
         convolve_transposed(input, filter, strides, (before[0], before[1]), out)
-        return _finish(out, bias, self.act)
+        return finish(out, bias, self.act)
 
     def macs(self) -> int:
         per_element = product((self.filter.shape or (None,))[:3])
@@ -224,7 +224,7 @@ def transposed_padding(size: int, taps: int, stride: int, padding: Padding) -> i
     return 0 if padding is Padding.VALID else conv_padding(size, taps, stride, 1, padding).before
 
 
-def _output_shape(operand: Value, rank: int) -> Shape:
+def static_output_shape(operand: Value, rank: int) -> Shape:
     """The dimensions that a shape operand holds; unknown ones where it is no constant."""
     numbers = static_int_vector(operand)
     if numbers is None:
@@ -237,7 +237,7 @@ def _output_shape(operand: Value, rank: int) -> Shape:
     return tuple(numbers)
 
 
-def _merged(shape: Shape, wanted: Shape) -> Shape:
+def merged_shape(shape: Shape, wanted: Shape) -> Shape:
     try:
         return tuple(merge_dims(a, b) for a, b in zip(shape, wanted, strict=True))
     except ShapeError:
@@ -254,7 +254,7 @@ def _windows(
     )
 
 
-def _finish(out: Array, bias: Array | None, act: Activation) -> Array:
+def finish(out: Array, bias: Array | None, act: Activation) -> Array:
     """Add the bias and apply the activation, in place."""
     if bias is not None:
         out += bias.reshape(-1)

@@ -139,7 +139,8 @@ class BatchMatMul(Op, code="BATCH_MATMUL"):
         need_float(self, x, y)
         left = x.swapaxes(-1, -2) if self.adj_x else x
         right = y.swapaxes(-1, -2) if self.adj_y else y
-        return np.matmul(left, right)
+        out: Array = np.matmul(left, right)
+        return out
 
     def macs(self) -> int:
         x = _matrices(self.x, "x", self.adj_x)

@@ -51,7 +51,7 @@ class Softmax(_LastAxis, code="SOFTMAX"):
 
     def kernel(self, input: Array) -> Array:
         need_float(self, input)
-        out = input - input.max(axis=-1, keepdims=True)
+        out: Array = input - input.max(axis=-1, keepdims=True)
         if self.beta != 1.0:
             out *= out.dtype.type(self.beta)
         np.exp(out, out=out)
@@ -67,7 +67,7 @@ class LogSoftmax(_LastAxis, code="LOG_SOFTMAX"):
 
     def kernel(self, input: Array) -> Array:
         need_float(self, input)
-        out = input - input.max(axis=-1, keepdims=True)
+        out: Array = input - input.max(axis=-1, keepdims=True)
         out -= np.log(np.exp(out).sum(axis=-1, keepdims=True))
         return out
 
@@ -76,7 +76,10 @@ class LogSoftmax(_LastAxis, code="LOG_SOFTMAX"):
 
 
 class L2Normalization(_LastAxis, code="L2_NORMALIZATION", options="L2NormOptions"):
-    """x / sqrt(sum(x * x)) along the last axis.  No runtime takes a fused activation.  Source: TFLite l2norm."""
+    """x / sqrt(sum(x * x)) along the last axis; no runtime takes a fused activation.
+
+    Source: TFLite l2norm.
+    """
 
     act: Activation = attribute(Activation.NONE, "fused_activation_function")
 
@@ -85,16 +88,18 @@ class L2Normalization(_LastAxis, code="L2_NORMALIZATION", options="L2NormOptions
         if self.act is not Activation.NONE:
             raise UnsupportedError(f"{self.code} with the fused activation {self.act!r} runs nowhere")
         norm = np.sqrt(np.square(input).sum(axis=-1, keepdims=True))
-        return input / np.maximum(norm, norm.dtype.type(L2_FLOOR))
+        out: Array = input / np.maximum(norm, norm.dtype.type(L2_FLOOR))
+        return out
 
     def required_version(self) -> int:
         return version_by_dtype(self.input, {i8: 2})
 
 
 class LocalResponseNormalization(_LastAxis, code="LOCAL_RESPONSE_NORMALIZATION"):
-    """x * (bias + alpha * sum(x * x)) ** -beta, the sum over the channels at most ``radius`` away.
+    """x * (bias + alpha * sum(x * x)) ** -beta, the sum over channels c - radius to c + radius - 1.
 
-    Source: TFLite local_response_norm.
+    TensorFlow's window has channel c + radius too; LiteRT, measured, leaves it out, with both of its
+    sets of kernels.  Source: TFLite local_response_norm.
     """
 
     radius: int = attribute(0)
@@ -108,13 +113,15 @@ class LocalResponseNormalization(_LastAxis, code="LOCAL_RESPONSE_NORMALIZATION")
 
     def kernel(self, input: Array) -> Array:
         need_float(self, input)
-        square = np.square(input)
-        total = square.copy()
-        for step in range(1, min(self.radius, input.shape[-1] - 1) + 1):
-            total[..., step:] += square[..., :-step]
-            total[..., :-step] += square[..., step:]
+        square, depth = np.square(input), input.shape[-1]
+        total = np.zeros_like(square)
+        for step in range(max(-self.radius, 1 - depth), min(self.radius, depth)):
+            target = slice(max(-step, 0), depth - max(step, 0))
+            source = slice(max(step, 0), depth - max(-step, 0))
+            total[..., target] += square[..., source]
         kind = input.dtype.type
-        return input * np.power(kind(self.bias) + kind(self.alpha) * total, kind(-self.beta))
+        out: Array = input * np.power(kind(self.bias) + kind(self.alpha) * total, kind(-self.beta))
+        return out
 
 
 class RmsNorm(_LastAxis, code="RMS_NORM", formats=CIRCLE):

@@ -88,9 +88,10 @@ def _slide(x: Array, axis: int, taps: int, stride: int, combine: Combine) -> Arr
     last = x.shape[axis] - taps + 1
 
     def tap(index: int) -> Array:
-        return x[(slice(None),) * axis + (slice(index, index + last, stride),)]
+        part: Array = x[(slice(None),) * axis + (slice(index, index + last, stride),)]
+        return part
 
-    out = tap(0).copy()
+    out: Array = tap(0).copy()
     for index in range(1, taps):
         combine(out, tap(index), out=out)
     return out

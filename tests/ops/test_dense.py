@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Matrix products against LiteRT's reference kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.ops.litert import check, const, kernel_results, var
+
+from circlekit.errors import ShapeError, UnsupportedError
+from circlekit.ir.dtypes import DType, f32, i8, i16
+from circlekit.ir.enums import Activation, WeightsFormat
+from circlekit.ir.value import Array, Quantization, Shape, Value
+from circlekit.ops.dense import BatchMatMul, FullyConnected
+
+ACTS = [Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1]
+
+
+def normal(seed: int, *shape: int) -> Array:
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("act", ACTS)
+@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize("shape", [(6,), (1, 6), (5, 6), (2, 3, 6), (2, 1, 3, 6)])
+def test_fully_connected(shape: tuple[int, ...], keep: bool, act: Activation) -> None:
+    x, w = normal(0, *shape), const(normal(1, 4, 6))
+    check(FullyConnected(var(x), w, const(normal(2, 4)), keep_num_dims=keep, act=act), x)
+    check(FullyConnected(var(x), w, None, keep_num_dims=keep, act=act), x)
+    check(FullyConnected(var(x), w, keep_num_dims=keep, act=act), x)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 4), (12,), (1, 2, 2, 3), (4, 3)])
+def test_fully_connected_flattens(shape: tuple[int, ...]) -> None:
+    x = normal(0, *shape)
+    check(FullyConnected(var(x), const(normal(1, 5, 6)), const(normal(2, 5))), x)
+
+
+def test_fully_connected_weights_may_be_computed() -> None:
+    x, w, b = normal(0, 3, 6), normal(1, 4, 6), normal(2, 4)
+    check(FullyConnected(var(x), var(w), var(b)), x, w, b)
+
+
+def test_fully_connected_large() -> None:
+    x = normal(0, 33, 700)
+    check(FullyConnected(var(x), const(normal(1, 129, 700)), const(normal(2, 129))), x)
+
+
+def test_fully_connected_versions() -> None:
+    x, w, b = Value("", f32, (2, 6)), const(normal(1, 4, 6)), const(normal(2, 4))
+    assert FullyConnected(x, w, b).required_version() == 1
+    assert FullyConnected(x, w, None).required_version() == 1
+    assert FullyConnected(x, w).required_version() == 6
+    assert FullyConnected(x, w, b, keep_num_dims=True).required_version() == 5
+    small = Value.constant("", np.zeros((4, 6), np.int8))
+    assert FullyConnected(x, small, b).required_version() == 3
+    assert FullyConnected(x, small, b, asymmetric_quantize_inputs=True).required_version() == 9
+    assert FullyConnected(Value("", i8, (2, 6)), small, b).required_version() == 4
+    assert FullyConnected(Value("", i8, (2, 6)), Value("", DType.INT4, (4, 6)), b).required_version() == 10
+    assert FullyConnected(Value("", i16, (2, 6)), Value("", i16, (4, 6)), b).required_version() == 7
+    small.quantization = Quantization(np.ones(4, np.float32), np.zeros(4, np.int64))
+    assert FullyConnected(x, small, b).required_version() == 12
+
+
+@pytest.mark.parametrize(
+    ("shape", "weights", "keep", "result"),
+    [
+        ((None, 6), (4, 6), False, (None, 4)),
+        ((None, 6), (4, 6), True, (None, 4)),
+        (None, (4, 6), False, (None, 4)),
+        (None, (4, 6), True, None),
+        ((2, 3, 6), None, True, (2, 3, None)),
+        ((2, 3, 6), (4, None), False, (None, 4)),
+    ],
+)
+def test_fully_connected_unknown_dimensions(
+    shape: Shape | None, weights: Shape | None, keep: bool, result: Shape | None
+) -> None:
+    op = FullyConnected(Value("", f32, shape), Value("", f32, weights), keep_num_dims=keep)
+    assert op.output.shape == result
+
+
+def test_fully_connected_refuses() -> None:
+    w = Value("", f32, (4, 6))
+    with pytest.raises(ShapeError, match="input has 10 elements, no multiple of the 6 columns"):
+        FullyConnected(Value("", f32, (2, 5)), w)
+    with pytest.raises(ShapeError, match=r"input has shape \[3,12\], its last dimension must be 6"):
+        FullyConnected(Value("", f32, (3, 12)), w, keep_num_dims=True)
+    with pytest.raises(ShapeError, match="bias has 3 elements, the result has 4 channels"):
+        FullyConnected(Value("", f32, (2, 6)), w, Value("", f32, (3,)))
+    with pytest.raises(ShapeError, match=r"weights has shape \[4,6,1\], rank 2 is wanted"):
+        FullyConnected(Value("", f32, (2, 6)), Value("", f32, (4, 6, 1)))
+    with pytest.raises(ShapeError, match="weights is f64, input is f32"):
+        FullyConnected(Value("", f32, (2, 6)), Value("", DType.FLOAT64, (4, 6)))
+
+
+def test_forms_without_a_kernel() -> None:
+    x = normal(0, 2, 6)
+    op = FullyConnected(var(x), Value.constant("", np.zeros((4, 6), np.int8)))
+    with pytest.raises(UnsupportedError, match="FULLY_CONNECTED on float32, int8 has no kernel yet"):
+        kernel_results(op, [x])
+    shuffled = WeightsFormat.SHUFFLED16x1FLOAT32
+    op = FullyConnected(var(x), const(normal(1, 4, 6)), weights_format=shuffled)
+    with pytest.raises(UnsupportedError, match="SHUFFLED16x1FLOAT32 weights"):
+        kernel_results(op, [x])
+
+
+BATCHES: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
+    ((), ()), ((3,), (3,)), ((2, 3), (2, 3)), ((2, 3), (1, 3)), ((2, 1), (1, 3)),
+    ((3,), ()), ((), (2, 3)), ((2, 3), (3,)), ((2, 1, 3), (2, 2, 1)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("adj_x", [False, True])
+@pytest.mark.parametrize("adj_y", [False, True])
+@pytest.mark.parametrize(("left", "right"), BATCHES)
+def test_batch_matmul(left: tuple[int, ...], right: tuple[int, ...], adj_x: bool, adj_y: bool) -> None:
+    x = normal(0, *left, *((5, 4) if adj_x else (4, 5)))
+    y = normal(1, *right, *((6, 5) if adj_y else (5, 6)))
+    check(BatchMatMul(var(x), var(y), adj_x=adj_x, adj_y=adj_y), x, y)
+    check(BatchMatMul(var(x), const(y), adj_x=adj_x, adj_y=adj_y), x)
+
+
+def test_batch_matmul_of_itself() -> None:
+    x = normal(0, 2, 4, 5)
+    value = var(x)
+    check(BatchMatMul(value, value, adj_y=True), x)
+
+
+def test_batch_matmul_refuses() -> None:
+    with pytest.raises(ShapeError, match="x has 5 columns, y has 4 rows"):
+        BatchMatMul(Value("", f32, (2, 4, 5)), Value("", f32, (2, 4, 5)))
+    with pytest.raises(ShapeError, match=r"x has shape \[5\], a rank of at least 2"):
+        BatchMatMul(Value("", f32, (5,)), Value("", f32, (5, 4)))
+    with pytest.raises(ShapeError, match=r"shapes \[2\] and \[3\] do not broadcast"):
+        BatchMatMul(Value("", f32, (2, 4, 5)), Value("", f32, (3, 5, 4)))
+
+
+def test_macs() -> None:
+    assert FullyConnected(Value("", f32, (3, 6)), Value("", f32, (4, 6))).macs() == 3 * 4 * 6
+    assert BatchMatMul(Value("", f32, (2, 4, 5)), Value("", f32, (5, 7))).macs() == 2 * 4 * 5 * 7
+    assert BatchMatMul(Value("", f32, (2, 5, 4)), Value("", f32, (5, 7)), adj_x=True).macs() == 2 * 4 * 5 * 7
+    assert BatchMatMul(Value("", f32, None), Value("", f32, (5, 7))).macs() == 0

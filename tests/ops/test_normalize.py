@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Normalizations: against LiteRT, and those of circle against their definition in double precision."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.ops.litert import assert_close, check, check_shapes, const, kernel_results, var
+
+from circlekit.errors import ShapeError, UnsupportedError
+from circlekit.ir.dtypes import f16, f32, i8, i16
+from circlekit.ir.enums import Activation, RoPEMode
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Value
+from circlekit.ops.normalize import (
+    InstanceNorm,
+    L2Normalization,
+    LocalResponseNormalization,
+    LogSoftmax,
+    RmsNorm,
+    RoPE,
+    Softmax,
+)
+
+SHAPES = [(7,), (3, 7), (2, 3, 7), (2, 3, 4, 7), (2, 1)]
+
+
+def normal(seed: int, *shape: int, scale: float = 1.0) -> Array:
+    return (np.random.default_rng(seed).normal(size=shape) * scale).astype(np.float32)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("scale", [1.0, 100.0])
+def test_last_axis(shape: tuple[int, ...], scale: float) -> None:
+    x = normal(0, *shape, scale=scale)
+    for beta in (1.0, 0.5, 0.0):
+        check(Softmax(var(x), beta=beta), x)
+    check(LogSoftmax(var(x)), x)
+    check(L2Normalization(var(x)), x)
+
+
+def test_l2_normalization_of_nothing() -> None:
+    x = np.zeros((2, 4), np.float32)
+    x[1] = 1e-7
+    check(L2Normalization(var(x)), x)
+
+
+def test_l2_normalization_takes_no_activation() -> None:
+    x = normal(0, 2, 4)
+    op = L2Normalization(var(x), act=Activation.RELU)
+    with pytest.raises(UnsupportedError, match="L2_NORMALIZATION with the fused activation RELU"):
+        kernel_results(op, [x])
+
+
+@pytest.mark.parametrize("radius", [0, 1, 2, 5, 20])
+@pytest.mark.parametrize(("bias", "alpha", "beta"), [(1.0, 0.5, 0.75), (0.1, 2.0, 1.5)])
+def test_local_response_normalization(radius: int, bias: float, alpha: float, beta: float) -> None:
+    x = normal(0, 2, 3, 2, 9)
+    op = LocalResponseNormalization(var(x), radius=radius, bias=bias, alpha=alpha, beta=beta)
+    check(op, x)
+    check(op, x, optimized=True)
+
+
+def check_definition(op: Op, inputs: list[Array], wanted: Array) -> None:
+    results = kernel_results(op, inputs)
+    check_shapes(op, results)
+    assert_close(results[0], wanted.astype(np.float32))
+
+
+@pytest.mark.parametrize("shape", [(2, 5, 8), (2, 3, 4, 8), (6, 8), (8,)])
+@pytest.mark.parametrize("channels", [1, 8])
+@pytest.mark.parametrize("epsilon", [0.0, 1e-5, 0.25])
+def test_rms_norm(shape: tuple[int, ...], channels: int, epsilon: float) -> None:
+    x, gamma = normal(0, *shape, scale=3.0), normal(1, channels)
+    wide = x.astype(np.float64)
+    wanted = gamma * wide / np.sqrt((wide**2).mean(-1, keepdims=True) + epsilon)
+    check_definition(RmsNorm(var(x), const(gamma), epsilon=epsilon), [x], wanted)
+
+
+@pytest.mark.parametrize("act", [Activation.NONE, Activation.RELU])
+@pytest.mark.parametrize("channels", [1, 6])
+@pytest.mark.parametrize("epsilon", [1e-5, 0.25])
+def test_instance_norm(channels: int, epsilon: float, act: Activation) -> None:
+    x = normal(0, 2, 5, 4, 6) * 3 + 10
+    gamma, beta = normal(1, channels), normal(2, channels)
+    wide = x.astype(np.float64)
+    mean, variance = wide.mean((1, 2), keepdims=True), wide.var((1, 2), keepdims=True)
+    wanted = gamma * (wide - mean) / np.sqrt(variance + epsilon) + beta
+    if act is Activation.RELU:
+        wanted = np.maximum(wanted, 0)
+    op = InstanceNorm(var(x), const(gamma), const(beta), epsilon=epsilon, act=act)
+    check_definition(op, [x], wanted)
+
+
+def test_instance_norm_of_rank_3_has_its_channels_second() -> None:
+    x, gamma, beta = normal(0, 2, 3, 7), normal(1, 3), normal(2, 3)
+    wide = x.astype(np.float64)
+    scaled = (wide - wide.mean(2, keepdims=True)) / np.sqrt(wide.var(2, keepdims=True) + 1e-3)
+    wanted = gamma[:, None] * scaled + beta[:, None]
+    check_definition(InstanceNorm(var(x), const(gamma), const(beta), epsilon=1e-3), [x], wanted)
+
+
+def rotation(size: int, position: float) -> tuple[Array, Array]:
+    """Tables of one row, as a model has them: each frequency in both halves."""
+    angle = position / 100 ** (np.arange(size // 2) / (size // 2))
+    both = np.concatenate([angle, angle])
+    return np.sin(both).astype(np.float32), np.cos(both).astype(np.float32)
+
+
+def test_rope_rotates_the_halves_as_complex_numbers() -> None:
+    size = 8
+    x = normal(0, 2, 3, 4, size)
+    sin, cos = rotation(size, 3.0)
+    turned = (x[..., : size // 2] + 1j * x[..., size // 2 :]).astype(np.complex128)
+    turned *= (cos + 1j * sin.astype(np.float64))[: size // 2]
+    wanted = np.concatenate([turned.real, turned.imag], -1)
+    tables = [const(t.reshape(1, 1, 1, size)) for t in (sin, cos)]
+    check_definition(RoPE(var(x), *tables), [x], wanted)
+
+
+def test_rope_of_neighbours() -> None:
+    size = 8
+    x = normal(0, 2, 3, 4, size)
+    angle = np.repeat(np.linspace(0.3, 2, size // 2), 2)
+    turned = (x[..., ::2] + 1j * x[..., 1::2]) * np.exp(1j * angle[::2])
+    wanted = np.stack([turned.real, turned.imag], -1).reshape(x.shape)
+    tables = [const(t(angle).reshape(1, 1, 1, size), np.float32) for t in (np.sin, np.cos)]
+    check_definition(RoPE(var(x), *tables, mode=RoPEMode.GPT_J), [x], wanted)
+
+
+def test_rope_each_element_has_its_own_entry() -> None:
+    x, sin, cos = normal(0, 1, 2, 3, 6), normal(1, 6), normal(2, 6)
+    wide, half = x.astype(np.float64), np.concatenate([-x[..., 3:], x[..., :3]], -1)
+    op = RoPE(var(x), const(sin.reshape(1, 1, 1, 6)), const(cos.reshape(1, 1, 1, 6)))
+    check_definition(op, [x], wide * cos + half * sin)
+
+
+def test_rope_reads_the_first_row_for_every_position() -> None:
+    """ONE's runtimes do; a pass that makes this operator must therefore refuse other tables."""
+    x, sin, cos = normal(0, 1, 2, 3, 6), normal(1, 1, 1, 3, 6), normal(2, 1, 1, 3, 6)
+    (many,) = kernel_results(RoPE(var(x), const(sin), const(cos)), [x])
+    (one,) = kernel_results(RoPE(var(x), const(sin[:, :, :1]), const(cos[:, :, :1])), [x])
+    np.testing.assert_array_equal(many, one)
+
+
+def test_which_permutations_are_free() -> None:
+    x = Value("", f32, (1, 2, 3, 4))
+    for op in (Softmax(x), L2Normalization(x), RmsNorm(x, Value("", f32, (4,)))):
+        assert op.permuted((2, 0, 1, 3)) == {}
+        assert op.permuted((0, 3, 1, 2)) is None
+    instance = InstanceNorm(x, Value("", f32, (4,)), Value("", f32, (4,)))
+    assert instance.permuted((0, 2, 1, 3)) == {}
+    assert instance.permuted((1, 0, 2, 3)) is None
+
+
+def test_refusals() -> None:
+    x = Value("", f32, (1, 2, 3, 4))
+    with pytest.raises(ShapeError, match="gamma has 3 elements, 1 or 4 are wanted"):
+        RmsNorm(x, Value("", f32, (3,)))
+    with pytest.raises(ShapeError, match=r"gamma has shape \[1,4\], rank 1 is wanted"):
+        InstanceNorm(x, Value("", f32, (1, 4)), Value("", f32, (4,)))
+    with pytest.raises(ShapeError, match="beta has 3 elements"):
+        InstanceNorm(x, Value("", f32, (4,)), Value("", f32, (3,)))
+    with pytest.raises(ShapeError, match=r"cos_table has shape \[1,1,1,2\], the last dimension must be 4"):
+        RoPE(x, Value("", f32, (1, 1, 1, 4)), Value("", f32, (1, 1, 1, 2)))
+    with pytest.raises(ShapeError, match="even last dimension"):
+        RoPE(Value("", f32, (1, 2, 3, 5)), Value("", f32, (5,)), Value("", f32, (5,)))
+    with pytest.raises(ShapeError, match="rank 4 is wanted"):
+        LocalResponseNormalization(Value("", f32, (3, 4)))
+    with pytest.raises(ShapeError, match="input is a scalar"):
+        Softmax(Value("", f32, ()))
+
+
+def test_versions_and_formats() -> None:
+    assert [Softmax(Value("", t, (2, 4))).required_version() for t in (f32, i8, i16, f16)] == [1, 2, 3, 4]
+    assert [LogSoftmax(Value("", t, (2, 4))).required_version() for t in (f32, i8)] == [1, 2]
+    assert {k.formats for k in (RmsNorm, InstanceNorm, RoPE)} == {frozenset({"circle"})}
