@@ -9,7 +9,7 @@ Names without a producer in the picture are its inputs.  What the text can say, 
     b?: const                   an operand that may be absent
     0.5   [0, 2, 3, 1]          a constant with these values (a scalar fits any shape of one element)
     {act: any = a}              any value, called ``a`` from here on;  {act: RELU|RELU6} one of these
-    {like y}                    after: all attributes as ``y`` had them
+    {like y}                    after: all attributes as ``y`` had them, and of several kinds the one of ``y``
 """
 
 from __future__ import annotations

@@ -160,13 +160,15 @@ class Rewrite(GraphPass):
             if sentence is not None:
                 built.discard()
                 return sentence
-        for op in ops:
-            graph.insert_before(root, op)
         for name in self.old.root.results:
             made = built.values[name]
             producer, at = made.producer, made.result_index
             if producer is not None:
                 producer.take_result(at, match.value(name))
+        for op in ops:
+            for value in op.results:
+                value.name = value.name or graph.unique_name(f"{old.name}/{type(op).__name__}")
+            graph.insert_before(root, op)
         self._drop(graph, match)
         return None
 
@@ -208,6 +210,8 @@ class _Builder:
 
     def op(self, node: Node) -> Op:
         kind = node.kinds[0]
+        if node.like is not None and type(self.match.ops[node.like]) in node.kinds:
+            kind = type(self.match.ops[node.like])
         operands = [self._operand(kind, i, pattern) for i, pattern in enumerate(node.operands)]
         while operands and operands[-1] is None:
             operands.pop()

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reductions that keep the reduced dimensions, only for a Reshape to drop them."""
+
+from __future__ import annotations
+
+from circlekit.ir.value import Value, format_shape
+from circlekit.passes.remove.checks import certain
+from circlekit.rewrite.rewrite import Rewrite, Rules, condition
+
+KINDS = "Mean|Sum|ReduceProd|ReduceMax|ReduceMin|ReduceAny|ReduceAll"
+
+
+class DroppedByReshape(Rewrite):
+    """reshape(mean(x, keep_dims), the shape without these dimensions)  ==  mean(x)."""
+
+    before = f"""
+        y = {KINDS}(x, axis: const)     {{keep_dims: true}}
+        z = Reshape(y, shape?)          {{new_shape: any}}
+    """
+    after = f"""
+        z = {KINDS}(x, axis)            {{like y, keep_dims: false}}
+    """
+
+    @condition
+    def certain_shape(self, z: Value) -> str | None:
+        if certain(z.shape):
+            return None
+        return f"%{z.name}: shape {format_shape(z.shape)} leaves more than one dimension open"
+
+
+class DroppedBySqueeze(DroppedByReshape):
+    """squeeze(mean(x, keep_dims), these dimensions)  ==  mean(x)."""
+
+    before = f"""
+        y = {KINDS}(x, axis: const)     {{keep_dims: true}}
+        z = Squeeze(y)                  {{squeeze_dims: any}}
+    """
+
+
+class FuseReshapeWithMean(Rules):
+    """A MEAN, SUM, or other reduction whose result loses exactly the reduced dimensions."""
+
+    name = "fuse_reshape_with_mean"
+    rules = (DroppedByReshape, DroppedBySqueeze)

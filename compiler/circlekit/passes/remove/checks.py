@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Conditions that several removals share; each gives None or the sentence of the refusal."""
+
+from __future__ import annotations
+
+from circlekit.ir.value import Array, Shape, Value, format_shape
+
+
+def certain(shape: Shape | None) -> bool:
+    """Whether a tensor with this many elements can have but one such shape."""
+    return shape is not None and (None not in shape or (shape.count(None) == 1 and 0 not in shape))
+
+
+def same_elements(a: Value, b: Value) -> str | None:
+    """Refuse unless ``a`` and ``b``, which have the same elements in the same order, have one shape."""
+    if a.shape != b.shape:
+        return f"%{b.name}: has shape {format_shape(b.shape)}, %{a.name} has {format_shape(a.shape)}"
+    if not certain(a.shape):
+        return f"%{b.name}: shape {format_shape(b.shape)} leaves more than one dimension open"
+    return None
+
+
+def same_quantization(*values: Value) -> str | None:
+    """Refuse unless all have the same quantization parameters, or none."""
+    first = values[0]
+    for value in values[1:]:
+        if value.quantization != first.quantization:
+            return f"%{value.name}: has other quantization parameters than %{first.name}"
+    return None
+
+
+def all_are(array: Array, number: int, name: str) -> str | None:
+    """Refuse unless every element of the constant ``name`` is ``number``."""
+    if array.size == 0:
+        return f"%{name}: is empty"
+    wrong = array.reshape(-1)[array.reshape(-1) != number]
+    return None if wrong.size == 0 else f"%{name}: holds {wrong[0]}, {number} is wanted"
+
+
+def keeps_shape(x: Value, constant: Value) -> str | None:
+    """Refuse where broadcasting ``x`` with ``constant`` may give another shape than that of ``x``."""
+    shape, other = x.shape, constant.static_shape
+    if shape is not None and len(other) <= len(shape):
+        tail = shape[len(shape) - len(other) :]
+        if all(b in (1, a) for a, b in zip(tail, other, strict=True)):
+            return None
+    return f"%{constant.name}: shape {format_shape(other)} broadcasts %{x.name} of {format_shape(shape)}"

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Slices that take everything."""
+
+from __future__ import annotations
+
+from circlekit.ir.value import Array, Value
+from circlekit.rewrite.rewrite import Rewrite, condition
+
+
+class RemoveUnnecessarySlice(Rewrite):
+    """slice(x, 0, all)  ==  x."""
+
+    name = "remove_unnecessary_slice"
+    quantized = True
+
+    before = """
+        y = Slice(x, begin: const, size: const)
+    """
+    after = "x"
+
+    @condition
+    def takes_everything(self, x: Value, y: Value, begin: Array, size: Array) -> str | None:
+        if x.shape is None:
+            return f"%{x.name}: has an unknown rank"
+        for axis, (dim, first, count) in enumerate(zip(x.shape, begin, size, strict=True)):
+            if first != 0 or count not in (-1, dim):
+                return f"%{y.name}: takes {count} from {first} on of axis {axis}, not all {dim or 'of it'}"
+        return None

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Strided slices that take everything."""
+
+from __future__ import annotations
+
+from circlekit.ir.value import Array, Value
+from circlekit.ops.slice import Part, StridedSlice
+from circlekit.rewrite.match import Match
+from circlekit.rewrite.rewrite import Rewrite, condition
+
+ENDLESS = 2**31 - 1
+"""What exporters write for "to the end" of a dimension that they do not know."""
+
+
+class RemoveUnnecessaryStridedSlice(Rewrite):
+    """x[:, 0:n, :]  ==  x, by the operator's own reading of masks, offsets and negative ends."""
+
+    name = "remove_unnecessary_strided_slice"
+    quantized = True
+
+    before = """
+        y = StridedSlice(x, begin: const, end: const, strides: const)
+            {begin_mask: any, end_mask: any, ellipsis_mask: any, new_axis_mask: any, shrink_axis_mask: any,
+             offset: any}
+    """
+    after = "x"
+
+    @condition
+    def takes_everything(
+        self, match: Match, x: Value, begin: Array, end: Array, strides: Array
+    ) -> str | None:
+        op = match.ops["y"]
+        assert isinstance(op, StridedSlice)  # the picture says so
+        if x.shape is None:
+            return f"%{x.name}: has an unknown rank"
+        parts = op.parts(begin.tolist(), end.tolist(), strides.tolist(), len(x.shape))
+        name = op.output.name
+        if None in parts:
+            return f"%{name}: adds an axis"
+        for axis, (part, dim) in enumerate(zip(parts, x.shape, strict=True)):
+            assert part is not None  # checked above
+            if part.shrink:
+                return f"%{name}: takes axis {axis} away"
+            if not _is_full(op, part, dim):
+                return f"%{name}: does not take all of axis {axis}"
+        return None
+
+
+def _is_full(op: StridedSlice, part: Part, dim: int | None) -> bool:
+    if dim is not None:
+        return op.bounds(part, dim) == (0, dim, 1)
+    endless = part.end is None or (part.end >= ENDLESS and not op.offset)
+    return part.begin in (None, 0) and part.stride == 1 and endless

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks a pass on a model in text form: what is left, the values, the interface, a second run."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from circlekit.interp.run import run
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.text import parse_model, print_model
+from circlekit.ir.value import Array, Value
+from circlekit.passes import all_passes
+from circlekit.passes.optimize import run_passes
+from circlekit.rewrite.base import Context, Pass
+
+TOLERANCE = 1e-5
+"""Largest difference of a float output, in parts of its largest magnitude; all other dtypes are exact."""
+
+UNKNOWN = 3
+"""The size of unknown dimensions in the runs."""
+
+KINDS = ("normal", "boundary", "zero")
+
+EDGES = (0.0, -0.0, 1.0, -1.0, 3.0, -3.0, 6.0, -6.0, 0.5, -0.5, 1e-3, -1e-3, 30.0, -30.0)
+"""Where activations bend, and numbers that are small or large against that."""
+
+PassLike = str | type[Pass]
+
+
+def check_pass(
+    text: str,
+    passes: PassLike | Sequence[PassLike],
+    expect_ops: Sequence[str] | None = None,
+    refused: str | None = None,
+    format: str = "circle",
+    tolerance: float = TOLERANCE,
+) -> Model:
+    """Run ``passes`` on the model of ``text`` and check what design section 6 promises; returns the result.
+
+    ``expect_ops``: the classes of the operators that are left in the main graph, in order.  ``refused``: a
+    part of a sentence that one refusal must have; without ``expect_ops`` the model must then be unchanged.
+    One pass must be done after one run, several after ``run_passes``; running them again changes nothing.
+    """
+    model = parse_model(text)
+    verify(model)
+    interface, before = interface_of(model), print_model(model)
+    inputs = [[make_input(v, kind) for v in model.main.inputs] for kind in KINDS]
+    wanted = [run(model, arrays) for arrays in inputs]
+
+    context = Context(format=format, refusals=[])
+    changes = apply(model, passes, context)
+    sentences = [r.sentence for r in context.refusals or ()]
+
+    verify(model)
+    if expect_ops is not None:
+        found = [type(op).__name__ for op in model.main]
+        assert found == list(expect_ops), f"operators left: {found}\n" + "\n".join(sentences)
+    if refused is not None:
+        assert any(refused in s for s in sentences), f"no refusal says {refused!r}, they say {sentences}"
+        if expect_ops is None:
+            assert changes == 0
+            assert print_model(model) == before
+    assert interface_of(model) == interface
+    for kind, arrays, values in zip(KINDS, inputs, wanted, strict=True):
+        assert_close(run(model, arrays), values, f"{kind} inputs", tolerance)
+    once = print_model(model)
+    assert apply(model, passes, Context(format=format)) == 0, "the second run still changes the model"
+    assert print_model(model) == once
+    return model
+
+
+def apply(model: Model, passes: PassLike | Sequence[PassLike], context: Context) -> int:
+    """Run one pass once, or several until nothing changes; how many changes they made."""
+    if isinstance(passes, str):
+        return all_passes()[passes]().run(model, context)
+    if isinstance(passes, type):
+        return passes().run(model, context)
+    return sum(record.changes for record in run_passes(model, list(passes), context))
+
+
+def make_input(value: Value, kind: str) -> Array:
+    """An array for ``value`` that depends on its name, type and ``kind`` alone."""
+    assert value.dtype.numpy is not None
+    assert value.shape is not None
+    dtype, shape = value.dtype.numpy, tuple(UNKNOWN if d is None else d for d in value.shape)
+    random = np.random.default_rng([zlib.crc32(value.name.encode()), KINDS.index(kind)])
+    if kind == "zero":
+        return np.zeros(shape, dtype)
+    if dtype.kind == "b":
+        return random.integers(0, 2, shape).astype(dtype)
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)  # type: ignore[type-var]  # the kind is i or u
+        edges = np.array([limits.min, limits.max, 0], dtype)
+        small = random.integers(max(limits.min, -100), 100, shape, endpoint=True)
+        return random.choice(edges, shape) if kind == "boundary" else small.astype(dtype)
+    data = random.standard_normal(shape) if kind == "normal" else random.choice(np.array(EDGES), shape)
+    return data.astype(dtype)
+
+
+def interface_of(model: Model) -> list[list[str]]:
+    """Names and types of the inputs and outputs of every graph."""
+    return [[repr(v) for v in (*g.inputs, *g.outputs)] for g in model.graphs]
+
+
+def assert_close(
+    found: Sequence[Array], wanted: Sequence[Array], what: str = "", tolerance: float = TOLERANCE
+) -> None:
+    """Float arrays agree to ``tolerance`` of the largest magnitude (NaN equals NaN), others exactly."""
+    assert len(found) == len(wanted), what
+    for index, (a, b) in enumerate(zip(found, wanted, strict=True)):
+        assert (a.dtype, a.shape) == (b.dtype, b.shape), f"output {index} of {what}"
+        if b.dtype.kind not in "fc":
+            np.testing.assert_array_equal(a, b, f"output {index} of {what}")
+            continue
+        largest = float(np.max(np.abs(b[np.isfinite(b)]), initial=0.0))
+        np.testing.assert_allclose(a, b, 0, tolerance * largest, err_msg=f"output {index} of {what}")
+
+
+def verify(model: Model) -> None:
+    """The edges are consistent, and the printed model is a valid one with the same text."""
+    for graph in model.graphs:
+        _check_edges(graph)
+    text = print_model(model)
+    assert print_model(parse_model(text)) == text
+
+
+def _check_edges(graph: Graph) -> None:
+    made = {id(v) for v in graph.inputs}
+    for op in graph:
+        assert op.graph is graph
+        for index, value in enumerate(op.inputs):
+            if value is None:
+                continue
+            assert (op, index) in value.uses, f"%{value.name} does not know that {op} reads it"
+            assert value.is_const or value.is_variable or id(value) in made, f"{op} reads %{value.name} early"
+            assert all(user.graph is graph for user in value.users), f"%{value.name} is read from nowhere"
+        for index, value in enumerate(op.results):
+            assert value.producer is op
+            assert value.result_index == index
+            made.add(id(value))
+    names = [v.name for v in graph.values()]
+    assert len(names) == len(set(names)), f"names are not unique: {names}"
+    assert all(id(v) in made for v in graph.outputs)
