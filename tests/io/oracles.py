@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Other readers of the two formats, generated from the formats' own schemas, as oracles of ours.
+
+Nothing is listed by hand: what a reader can read is found by looking at its classes, and its own names and
+numbers of enum values are used.  Keys of the trees made here are the readers' (``BuiltinOptions``).
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import tflite
+from ai_edge_litert import schema_py_generated
+from circle_schema.v0_10 import circle
+from flatbuffers.table import Table
+
+from circlekit.io.schema import Tree
+from circlekit.io.tables import ENUMS, TABLES, UNIONS
+
+ALIASES = {"AdjointLhs": "AdjX", "AdjointRhs": "AdjY"}
+"""Circle's own names for fields that both formats have."""
+
+DERIVED = {("tflite", "OperatorCode", "BuiltinCode")}
+"""What a package works out from two fields, in place of reading one."""
+
+TYPES = {(name, field[0]): field[1] for name, fields in TABLES.items() for field in fields}
+DEFAULTS = {(name, field[0]): field[2] for name, fields in TABLES.items() for field in fields}
+
+
+def camel(name: str) -> str:
+    """``builtin_options_2`` as the readers call it."""
+    return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """One package that reads a format."""
+
+    name: str
+    format: str
+    module: Any
+
+    @cached_property
+    def names(self) -> dict[str, Any]:
+        """Classes and functions of the package, whether in one module or in one per table."""
+        found = dict(vars(self.module))
+        for item in pkgutil.iter_modules(getattr(self.module, "__path__", ())):
+            found |= vars(importlib.import_module(f"{self.module.__name__}.{item.name}"))
+        return found
+
+    @cached_property
+    def enums(self) -> dict[str, dict[str, int]]:
+        """The numbers of every enum and union."""
+        out = {}
+        for name in (*ENUMS, *UNIONS):
+            values = vars(self.names.get(name, object)).items()
+            out[name] = {key: value for key, value in values if isinstance(value, int)}
+        return out
+
+    def read(self, data: bytes) -> Tree:
+        """All that the package can read of a file."""
+        return self.tree(self.names["Model"].GetRootAs(data))
+
+    def fields(self, table: str) -> list[str]:
+        """What the package can read of a table."""
+        support = ("Length", "AsNumpy", "IsNone", "HasIdentifier")
+        kind = self.names[table]
+        return [
+            name
+            for name, member in vars(kind).items()
+            if inspect.isfunction(member)
+            and name != "Init"
+            and not name.endswith(support)
+            and (self.name, table, name) not in DERIVED
+        ]
+
+    def tree(self, reader: Any) -> Tree:
+        """One table, as {field: value}."""
+        return {name: self.value(reader, name) for name in self.fields(type(reader).__name__)}
+
+    def value(self, reader: Any, name: str) -> Any:
+        method = getattr(reader, name)
+        if "j" not in inspect.signature(method).parameters:
+            return self.plain(reader, name, method())
+        if getattr(reader, name + "IsNone")():
+            return None
+        count = getattr(reader, name + "Length")()
+        if hasattr(reader, name + "AsNumpy"):
+            return getattr(reader, name + "AsNumpy")() if count else np.zeros(0)
+        return [self.plain(reader, name, method(i)) for i in range(count)]
+
+    def plain(self, reader: Any, name: str, value: Any) -> Any:
+        if isinstance(value, Table):
+            return self.union(reader, name, value)
+        return self.tree(value) if hasattr(value, "_tab") else value
+
+    def union(self, reader: Any, name: str, table: Table) -> Any:
+        """The table that a union holds: of the type that the field before it tells."""
+        union = TYPES[type(reader).__name__, next(k for t, k in TYPES if camel(k) == name)]
+        number = getattr(reader, name + "Type")()
+        member = next(k for k, v in self.enums[union].items() if v == number)
+        inner = self.names[member]()
+        inner.Init(table.Bytes, table.Pos)
+        return {"": member, **self.tree(inner)}
+
+
+CIRCLE = Oracle("circle-schema", "circle", circle)
+LITERT = Oracle("ai-edge-litert", "tflite", schema_py_generated)
+TFLITE = Oracle("tflite", "tflite", tflite)
+ORACLES = [CIRCLE, LITERT, TFLITE]
+
+
+def differences(oracle: Oracle, table: str, ours: Tree, theirs: Tree, path: str = "") -> list[str]:
+    """Where our decoded tree and the oracle's disagree, for every field that the oracle reads."""
+    fields = {camel(field[0]): field[0] for field in TABLES[table]}
+    out: list[str] = []
+    for name, value in theirs.items():
+        if not name:
+            continue
+        alias = ALIASES.get(name, name)
+        union = alias.removesuffix("Type")
+        if alias not in fields and union in fields:
+            member = (ours.get(fields[union]) or {}).get("") or ours.get(fields[union] + "_type", "NONE")
+            if oracle.enums[TYPES[table, fields[union]]][member] != value:
+                out.append(f"{path}.{alias}: {member} is not {value}")
+        elif alias not in fields:
+            out.append(f"{path}.{alias}: a field that we do not have")
+        else:
+            field = fields[alias]
+            mine = ours.get(field, DEFAULTS[table, field])
+            out += _compare(oracle, TYPES[table, field], mine, value, f"{path}.{field}")
+    return out
+
+
+def _compare(oracle: Oracle, kind: str, ours: Any, theirs: Any, path: str) -> list[str]:
+    """The same for one field of type ``kind``."""
+    if ours is None or theirs is None:
+        return [] if ours is theirs else [f"{path}: {ours!r} is not {theirs!r}"]
+    if isinstance(theirs, list):
+        if len(ours) != len(theirs):
+            return [f"{path}: {len(ours)} elements, not {len(theirs)}"]
+        pairs = enumerate(zip(ours, theirs, strict=True))
+        return [d for i, (a, b) in pairs for d in _compare(oracle, kind.strip("[]"), a, b, f"{path}[{i}]")]
+    if isinstance(theirs, dict):
+        if ours.get("") != theirs.get(""):
+            return [f"{path}: {ours.get('')} is not {theirs.get('')}"]
+        return differences(oracle, theirs.get("") or kind, ours, theirs, path)
+    enum = kind.strip("[]")
+    if enum in oracle.enums:
+        numbers = oracle.enums[enum]
+        ours = [numbers.get(v, v) for v in ours] if isinstance(ours, list) else numbers.get(ours, ours)
+    if isinstance(theirs, np.ndarray):
+        same = len(ours) == len(theirs) and bool(
+            np.array_equal(ours, theirs, equal_nan=theirs.dtype.kind == "f")
+        )
+    elif isinstance(theirs, bytes):
+        same = ours.encode("utf-8", "surrogateescape") == theirs
+    else:
+        same = ours == theirs
+    return [] if same else [f"{path}: {ours!r} is not {theirs!r}"]

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every field that other readers of the formats can read of a real model is the same for us, and stays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.io.models import LIBRARY, recipe
+from tests.io.oracles import CIRCLE, ORACLES, TFLITE, Oracle, differences
+
+from circlekit.io import load_bytes, to_bytes
+from circlekit.io.decode import decode, identify
+
+
+def readers(data: bytes) -> list[Oracle]:
+    """The oracles that read the format of a file."""
+    return [oracle for oracle in ORACLES if oracle.format == identify(memoryview(data))]
+
+
+def agree(data: bytes) -> None:
+    """Our tree of a file is that of every oracle, before and after it goes through the IR."""
+    saved = to_bytes(load_bytes(data))
+    for oracle in readers(data):
+        theirs = oracle.read(data)
+        for ours in (data, saved):
+            tree = decode(memoryview(ours), oracle.format)
+            assert differences(oracle, "Model", tree, theirs) == []
+
+
+def test_real_model(model_path: Path) -> None:
+    agree(model_path.read_bytes())
+
+
+def test_codes_of_operators(model_path: Path) -> None:
+    """The one-byte and the four-byte field of a code are read as other readers do."""
+    data = model_path.read_bytes()
+    oracle = CIRCLE if identify(memoryview(data)) == "circle" else TFLITE
+    model = oracle.names["Model"].GetRootAs(data)
+    numbers = oracle.enums["BuiltinOperator"]
+    for index, graph in enumerate(load_bytes(data).graphs):
+        reader = model.Subgraphs(index)
+        codes = [model.OperatorCodes(reader.Operators(i).OpcodeIndex()) for i in range(len(graph.ops))]
+        assert [numbers[op.code] for op in graph] == [code.BuiltinCode() for code in codes]
+
+
+@pytest.mark.parametrize("name", sorted(LIBRARY))
+def test_rare_features(name: str) -> None:
+    agree(recipe(name))
