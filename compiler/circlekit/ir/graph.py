@@ -32,7 +32,7 @@ class Graph:
         self._last: Op | None = None
         self._count = 0
         self._listed: tuple[Op, ...] | None = None
-        self._names: set[str] | None = None
+        self._names: dict[str, int] | None = None
 
     @property
     def inputs(self) -> tuple[Value, ...]:
@@ -164,12 +164,15 @@ class Graph:
     def unique_name(self, base: str) -> str:
         """``base``, or ``base_1``, ``base_2``... : the first that no value of this graph has had."""
         if self._names is None:
-            self._names = {v.name for v in self.values()}
-        name, count = base, 0
-        while name in self._names:
-            count += 1
-            name = f"{base}_{count}"
-        self._names.add(name)
+            self._names = {v.name: 0 for v in self.values()}
+        if base not in self._names:
+            self._names[base] = 0
+            return base
+        name = base
+        while name in self._names:  # counted on from the last time, or many of one base would take long
+            self._names[base] += 1
+            name = f"{base}_{self._names[base]}"
+        self._names[name] = 0
         return name
 
     def values(self) -> Iterator[Value]:
