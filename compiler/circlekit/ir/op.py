@@ -94,10 +94,14 @@ class VariadicOperand(Operand):
 
 
 class Attribute:
-    """A field of the operator's options.  ``field`` is its name in the schema's table."""
+    """A field of the operator's options.  ``field`` is its name in the schema's table.
 
-    def __init__(self, default: Any, field: str | None, graph: bool) -> None:
+    ``quantized_only``: it means nothing for plain floats and integers.
+    """
+
+    def __init__(self, default: Any, field: str | None, graph: bool, quantized_only: bool = False) -> None:
         self.default = default
+        self.quantized_only = quantized_only
         self.field = field or ""
         self.is_graph = graph
         self.name = ""
@@ -125,9 +129,12 @@ def variadic_operand(*dtypes: DType) -> VariadicOperand:
     return VariadicOperand(dtypes)
 
 
-def attribute(default: T, field: str | None = None) -> T:
-    """Declare an attribute with its default; ``field`` where the schema's name differs."""
-    return cast("T", Attribute(default, field, graph=False))
+def attribute(default: T, field: str | None = None, quantized_only: bool = False) -> T:
+    """Declare an attribute with its default; ``field`` where the schema's name differs.
+
+    ``quantized_only``: it matters for quantized data alone, so that rewrites of plain data pass it by.
+    """
+    return cast("T", Attribute(default, field, graph=False, quantized_only=quantized_only))
 
 
 def graph_attribute(field: str) -> Graph:
@@ -153,6 +160,8 @@ class Op:
     """The first two operands may change places."""
     pure: ClassVar[bool] = True
     """Same inputs, same outputs, no effect: may be folded, shared and removed."""
+    reads_data: ClassVar[bool] = True
+    """False where the results depend on the operands' shapes alone (SHAPE, RANK)."""
     formats: ClassVar[frozenset[str]] = frozenset({"circle", "tflite"})
     """The file formats that have this operator."""
 
@@ -164,7 +173,7 @@ class Op:
         variadic_results: bool = False,
         **flags: Any,
     ) -> None:
-        """Note the fields.  ``flags``: commutative, pure, formats.
+        """Note the fields.  ``flags``: commutative, pure, reads_data, formats.
 
         ``options``: the schema's options table; by default the class name + ``Options``; None for none.
         """

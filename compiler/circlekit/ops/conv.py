@@ -52,7 +52,7 @@ class Conv2D(Op, code="CONV_2D"):
     fuses_activation = True
     dilation_w: int = attribute(1, "dilation_w_factor")
     dilation_h: int = attribute(1, "dilation_h_factor")
-    quantized_bias_type: DType = attribute(f32)
+    quantized_bias_type: DType = attribute(f32, quantized_only=True)
 
     def infer(self) -> TensorType:
         n, h, w, depth = need_rank(self.input, "input", 4) or (None,) * 4
@@ -177,7 +177,7 @@ class TransposeConv(Op, code="TRANSPOSE_CONV"):
     stride_h: int = attribute(1)
     act: Activation = attribute(Activation.NONE, "fused_activation_function")
     fuses_activation = True
-    quantized_bias_type: DType = attribute(f32)
+    quantized_bias_type: DType = attribute(f32, quantized_only=True)
 
     def infer(self) -> TensorType:
         n, _, _, depth = need_rank(self.input, "input", 4) or (None,) * 4

@@ -48,8 +48,8 @@ class FullyConnected(Op, code="FULLY_CONNECTED"):
     fuses_activation = True
     weights_format: WeightsFormat = attribute(WeightsFormat.DEFAULT)
     keep_num_dims: bool = attribute(False)
-    asymmetric_quantize_inputs: bool = attribute(False)
-    quantized_bias_type: DType = attribute(f32)
+    asymmetric_quantize_inputs: bool = attribute(False, quantized_only=True)
+    quantized_bias_type: DType = attribute(f32, quantized_only=True)
     quant_spec: Any = attribute(None)
 
     def infer(self) -> TensorType:
@@ -122,7 +122,7 @@ class BatchMatMul(Op, code="BATCH_MATMUL"):
 
     adj_x: bool = attribute(False)
     adj_y: bool = attribute(False)
-    asymmetric_quantize_inputs: bool = attribute(False)
+    asymmetric_quantize_inputs: bool = attribute(False, quantized_only=True)
 
     def infer(self) -> TensorType:
         need_same_float(self)

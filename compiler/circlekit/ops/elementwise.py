@@ -2,7 +2,7 @@
 """Arithmetic on two operands that broadcast.
 
 Source: TFLite add, sub, mul, div, maximum_minimum, pow, squared_difference, floor_div, floor_mod, atan2.
-Integers wrap around.
+Integers wrap around.  Infinity stays what it is, where LiteRT's fused limits make the greatest float of it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Fused(Binary):
 class Add(Fused, code="ADD", commutative=True):
     """lhs + rhs."""
 
-    pot_scale_int16: bool = attribute(True)
+    pot_scale_int16: bool = attribute(True, quantized_only=True)
 
     kinds = "fiuc"
 
@@ -52,7 +52,7 @@ class Add(Fused, code="ADD", commutative=True):
 class Sub(Fused, code="SUB"):
     """lhs - rhs."""
 
-    pot_scale_int16: bool = attribute(True)
+    pot_scale_int16: bool = attribute(True, quantized_only=True)
 
     kinds = "fiuc"
 

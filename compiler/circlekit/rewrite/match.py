@@ -64,10 +64,14 @@ class Failure:
 
 
 class Matcher:
-    """Matches of one picture.  With ``explain`` the furthest failure is described, else nothing is."""
+    """Matches of one picture.  With ``explain`` the furthest failure is described, else nothing is.
 
-    def __init__(self, picture: Picture, explain: bool = False) -> None:
+    ``quantized``: attributes that matter for quantized data alone count too.
+    """
+
+    def __init__(self, picture: Picture, explain: bool = False, quantized: bool = True) -> None:
         self.picture = picture
+        self.quantized = quantized
         self.explain = explain
         self.failure = Failure()
 
@@ -100,7 +104,8 @@ class Matcher:
         bound: dict[str, Any] = {}
         for spec in op.attributes:
             pattern = node.attributes.get(spec.name)
-            if pattern is None and spec.name in node.carried:
+            idle = spec.quantized_only and not self.quantized
+            if pattern is None and (idle or spec.name in node.carried):
                 continue
             value = getattr(op, spec.name)
             wanted = _wanted(pattern, spec, match, bound)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -12,11 +13,11 @@ import numpy as np
 from circlekit.errors import CirclekitError, RewriteError
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
-from circlekit.ir.syntax import Symbol
-from circlekit.ir.value import Array, Value, format_shape
-from circlekit.rewrite.base import Context, GraphPass
+from circlekit.ir.value import Value
+from circlekit.rewrite.base import Context, GraphPass, Refusal
+from circlekit.rewrite.build import Builder, overflow_refusal, quantized_refusal, type_refusal
 from circlekit.rewrite.match import Match, Matcher
-from circlekit.rewrite.picture import Node, OperandPattern, Picture, carry_attributes, parse_picture
+from circlekit.rewrite.picture import Picture, carry_attributes, parse_picture
 
 F = TypeVar("F", bound=Callable[..., str | None])
 
@@ -73,7 +74,7 @@ class Rewrite(GraphPass):
     # -- driving -------------------------------------------------------------------------------
 
     def run_graph(self, graph: Graph, context: Context) -> int:
-        matcher = Matcher(self.old, explain=context.refusals is not None)
+        matcher = Matcher(self.old, context.refusals is not None, self.quantized)
         kinds = self.old.root.kinds
         changes = 0
         for op in graph.ops:
@@ -103,7 +104,7 @@ class Rewrite(GraphPass):
     def _refusal(self, graph: Graph, match: Match) -> str | None:
         return (
             self._interior_refusal(graph, match)
-            or (None if self.quantized else _quantized_refusal(match))
+            or (None if self.quantized else quantized_refusal(match))
             or next((s for name in self.conditions if (s := self._call(name, match)) is not None), None)
         )
 
@@ -146,17 +147,17 @@ class Rewrite(GraphPass):
             return self._apply_alias(graph, root, old, match)
         with np.errstate(all="ignore"):
             computed = self._call("constants", match)
-        sentence = _overflow_refusal(computed, match)
+        sentence = overflow_refusal(computed, match)
         if sentence is not None:
             return sentence
-        built = _Builder(graph, root, match, computed, old.name)
+        built = Builder(graph, match, computed, old.name)
         try:
             ops = [built.op(node) for node in self.new.nodes]
         except CirclekitError as error:
             built.discard()
             return f"%{old.name}: {error.message}"
         for name in self.old.root.results:
-            sentence = _type_refusal(match.value(name), built.values[name])
+            sentence = type_refusal(match.value(name), built.values[name])
             if sentence is not None:
                 built.discard()
                 return sentence
@@ -192,100 +193,6 @@ class Rewrite(GraphPass):
             op = match.ops[node.results[0]]
             if op.graph is graph and not any(v.use_count or graph.is_output(v) for v in op.results):
                 graph.remove(op)
-
-
-class _Builder:
-    """Makes the operators of ``after`` for one match."""
-
-    def __init__(
-        self, graph: Graph, root: Op, match: Match, computed: Mapping[str, Any], base_name: str
-    ) -> None:
-        self.graph = graph
-        self.root = root
-        self.match = match
-        self.computed = computed
-        self.base_name = base_name
-        self.values: dict[str, Value] = {}
-        self.ops: list[Op] = []
-
-    def op(self, node: Node) -> Op:
-        kind = node.kinds[0]
-        if node.like is not None and type(self.match.ops[node.like]) in node.kinds:
-            kind = type(self.match.ops[node.like])
-        operands = [self._operand(kind, i, pattern) for i, pattern in enumerate(node.operands)]
-        while operands and operands[-1] is None:
-            operands.pop()
-        op = kind(*operands, **self._attributes(node))
-        self.ops.append(op)
-        self.values.update(zip(node.results, op.results, strict=False))
-        return op
-
-    def _operand(self, kind: type[Op], index: int, pattern: OperandPattern) -> Value | None:
-        spec = kind.operands[min(index, len(kind.operands) - 1)]
-        if pattern.name is None:
-            array = np.asarray(pattern.literal)
-            dtype = spec.dtypes[0].numpy if spec.dtypes else np.dtype(np.float32)
-            return self._constant(spec.name, array.astype(dtype))
-        if pattern.name in self.values:
-            return self.values[pattern.name]
-        if pattern.name in self.computed:
-            made = self.computed[pattern.name]
-            if made is None or isinstance(made, Value):
-                return made
-            self.values[pattern.name] = self._constant(spec.name, np.ascontiguousarray(made))
-            return self.values[pattern.name]
-        return self.match.values[pattern.name]
-
-    def _constant(self, operand: str, array: Array) -> Value:
-        return Value.constant(self.graph.unique_name(f"{self.base_name}/{operand}"), array)
-
-    def _attributes(self, node: Node) -> dict[str, Any]:
-        values: dict[str, Any] = {}
-        if node.like is not None:
-            known = {a.name for a in node.kinds[0].attributes}
-            values = {n: v for n, v in self.match.ops[node.like].attribute_items().items() if n in known}
-        for name, pattern in node.attributes.items():
-            value = (pattern.choices or (None,))[0]
-            if isinstance(value, Symbol):
-                value = self.computed[value] if value in self.computed else self.match.attributes[value]
-            values[name] = value
-        return values
-
-    def discard(self) -> None:
-        """Undo: the new operators stop reading what they read."""
-        for op in self.ops:
-            op.drop_inputs()
-
-
-def _type_refusal(old: Value, new: Value) -> str | None:
-    """A rewrite must not change what the outside sees: the dtype, and the shape as far as it is known."""
-    if old.dtype is not new.dtype:
-        return f"%{old.name}: is {old.dtype.short}, the rewrite gives {new.dtype.short}"
-    if old.shape is None or new.shape is None:
-        return None if old.shape == new.shape else f"%{old.name}: has an unknown rank"
-    if len(old.shape) != len(new.shape) or any(
-        a != b for a, b in zip(old.shape, new.shape, strict=True) if a is not None and b is not None
-    ):
-        return (
-            f"%{old.name}: has shape {format_shape(old.shape)}, the rewrite gives {format_shape(new.shape)}"
-        )
-    return None
-
-
-def _overflow_refusal(computed: Mapping[str, Any], match: Match) -> str | None:
-    """A finite model must not get an infinite constant, as the product of two large factors would be."""
-    arrays = {n: a for n, a in computed.items() if isinstance(a, np.ndarray) and a.dtype.kind == "f"}
-    broken = next((n for n, a in arrays.items() if not np.isfinite(a).all()), None)
-    if broken is None:
-        return None
-    return f"%{next(iter(match.ops.values())).output.name}: {broken} would not be finite"
-
-
-def _quantized_refusal(match: Match) -> str | None:
-    for value in match.values.values():
-        if value is not None and value.quantization is not None and value.quantization.scale.size:
-            return f"%{value.name}: is quantized, this pass is for plain values"
-    return None
 
 
 def _walk_names(picture: Picture) -> Iterator[str]:
@@ -337,4 +244,19 @@ class Rules(GraphPass):
             rule.name = cls.name
 
     def run_graph(self, graph: Graph, context: Context) -> int:
-        return sum(rule().run_graph(graph, context) for rule in self.rules)
+        refusals = None if context.refusals is None else list[Refusal]()
+        inner = replace(context, refusals=refusals)
+        changes = sum(rule().run_graph(graph, inner) for rule in self.rules)
+        if context.refusals is not None and refusals is not None:
+            context.refusals += _furthest(refusals)
+        return changes
+
+
+def _furthest(refusals: list[Refusal]) -> list[Refusal]:
+    """For each operator that is still there, the refusal of the picture that came closest."""
+    best: dict[Op, Refusal] = {}
+    for refusal in refusals:
+        known = best.get(refusal.op)
+        if refusal.op.graph is not None and (known is None or refusal.progress > known.progress):
+            best[refusal.op] = refusal
+    return list(best.values())

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operators of ``after``, made for one match, and what speaks against putting them in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from circlekit.ir.graph import Graph
+from circlekit.ir.op import Op
+from circlekit.ir.syntax import Symbol
+from circlekit.ir.value import Array, Value, format_shape
+from circlekit.rewrite.match import Match
+from circlekit.rewrite.picture import Node, OperandPattern
+
+
+class Builder:
+    """Makes the operators of ``after`` for one match."""
+
+    def __init__(self, graph: Graph, match: Match, computed: Mapping[str, Any], base_name: str) -> None:
+        self.graph = graph
+        self.match = match
+        self.computed = computed
+        self.base_name = base_name
+        self.values: dict[str, Value] = {}
+        self.ops: list[Op] = []
+
+    def op(self, node: Node) -> Op:
+        kind = node.kinds[0]
+        if node.like is not None and type(self.match.ops[node.like]) in node.kinds:
+            kind = type(self.match.ops[node.like])
+        operands = [self._operand(kind, i, pattern) for i, pattern in enumerate(node.operands)]
+        while operands and operands[-1] is None:
+            operands.pop()
+        op = kind(*operands, **self._attributes(node))
+        self.ops.append(op)
+        self.values.update(zip(node.results, op.results, strict=False))
+        return op
+
+    def _operand(self, kind: type[Op], index: int, pattern: OperandPattern) -> Value | None:
+        spec = kind.operands[min(index, len(kind.operands) - 1)]
+        if pattern.name is None:
+            array = np.asarray(pattern.literal)
+            dtype = spec.dtypes[0].numpy if spec.dtypes else np.dtype(np.float32)
+            return self._constant(spec.name, array.astype(dtype))
+        if pattern.name in self.values:
+            return self.values[pattern.name]
+        if pattern.name in self.computed:
+            made = self.computed[pattern.name]
+            if made is None or isinstance(made, Value):
+                return made
+            self.values[pattern.name] = self._constant(spec.name, np.ascontiguousarray(made))
+            return self.values[pattern.name]
+        return self.match.values[pattern.name]
+
+    def _constant(self, operand: str, array: Array) -> Value:
+        return Value.constant(self.graph.unique_name(f"{self.base_name}/{operand}"), array)
+
+    def _attributes(self, node: Node) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        if node.like is not None:
+            known = {a.name for a in node.kinds[0].attributes}
+            values = {n: v for n, v in self.match.ops[node.like].attribute_items().items() if n in known}
+        for name, pattern in node.attributes.items():
+            value = (pattern.choices or (None,))[0]
+            if isinstance(value, Symbol):
+                value = self.computed[value] if value in self.computed else self.match.attributes[value]
+            values[name] = value
+        return values
+
+    def discard(self) -> None:
+        """Undo: the new operators stop reading what they read."""
+        for op in self.ops:
+            op.drop_inputs()
+
+
+def type_refusal(old: Value, new: Value) -> str | None:
+    """A rewrite must not change what the outside sees: the dtype, and the shape as far as it is known."""
+    if old.dtype is not new.dtype:
+        return f"%{old.name}: is {old.dtype.short}, the rewrite gives {new.dtype.short}"
+    if old.shape is None or new.shape is None:
+        return None if old.shape == new.shape else f"%{old.name}: has an unknown rank"
+    if len(old.shape) != len(new.shape) or any(
+        a != b for a, b in zip(old.shape, new.shape, strict=True) if a is not None and b is not None
+    ):
+        return (
+            f"%{old.name}: has shape {format_shape(old.shape)}, the rewrite gives {format_shape(new.shape)}"
+        )
+    return None
+
+
+def overflow_refusal(computed: Mapping[str, Any], match: Match) -> str | None:
+    """A finite model must not get an infinite constant, as the product of two large factors would be."""
+    arrays = {n: a for n, a in computed.items() if isinstance(a, np.ndarray) and a.dtype.kind == "f"}
+    broken = next((n for n, a in arrays.items() if not np.isfinite(a).all()), None)
+    if broken is None:
+        return None
+    return f"%{next(iter(match.ops.values())).output.name}: {broken} would not be finite"
+
+
+def quantized_refusal(match: Match) -> str | None:
+    for value in match.values.values():
+        if value is not None and value.quantization is not None and value.quantization.scale.size:
+            return f"%{value.name}: is quantized, this pass is for plain values"
+    return None
