@@ -5,25 +5,29 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
-from typing import NoReturn
+import warnings
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import NamedTuple, NoReturn
 
 from circlekit.errors import ParseError
 
+_STRING = r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"'
 _TOKEN = re.compile(
-    r"""(?P<skip>[ \t\r\n]+|\#[^\n]*)
-    |(?P<value>%(?:"(?:[^"\\\n]|\\.)*"|[\w.$/;:@+-]*[\w$/@+]))
-    |(?P<graph>@(?:"(?:[^"\\\n]|\\.)*"|[\w.$/-]+))
-    |(?P<string>"(?:[^"\\\n]|\\.)*")
+    rf"""(?P<skip>[ \t\r\n]+|\#[^\n]*)
+    |(?P<value>%(?:{_STRING}|[\w.$/;:@+-]*[\w$/@+]))
+    |(?P<graph>@(?:{_STRING}|[\w.$/-]+))
+    |(?P<string>{_STRING})
     |(?P<number>-?(?:0x[0-9a-fA-F]+|inf\b|nan\b|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?))
     |(?P<name>[A-Za-z_]\w*)
-    |(?P<mark>->|[()\[\]{},:=|?*])""",
+    |(?P<mark>->|[()\[\]{{}},:=|?*])""",
     re.VERBOSE,
 )
+_SHOWN = 100
+"""How many characters an error shows before and after the place."""
 
 
-@dataclass(frozen=True)
-class Token:
+class Token(NamedTuple):
     """``kind``: value (%x), graph (@g), string, number, name, mark, end.  ``text`` lacks % @ and quotes."""
 
     kind: str
@@ -50,10 +54,25 @@ class Source:
                 raise self.error_at(at, f"unexpected character {self.text[at]!r}")
             kind = match.lastgroup or ""
             if kind != "skip":
-                tokens.append(Token(kind, _plain(kind, match.group()), at))
+                tokens.append(Token(kind, self._plain(kind, match.group(), at), at))
             at = match.end()
         tokens.append(Token("end", "end of text", at))
         return tokens
+
+    def _plain(self, kind: str, text: str, at: int) -> str:
+        """The text of a token without sigil and quotes, escapes resolved."""
+        if kind in ("value", "graph"):
+            text = text[1:]
+        if kind == "number" or not text.startswith('"'):
+            return text
+        if "\\" not in text:
+            return text[1:-1]
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")  # an unknown escape is a warning to Python, an error here
+                return str(ast.literal_eval(text))
+        except (SyntaxError, ValueError):
+            raise self.error_at(at, "the string holds an escape that does not exist") from None
 
     def error_at(self, at: int, message: str) -> ParseError:
         """A ParseError with line, column, the line itself, and a caret under the place."""
@@ -61,8 +80,12 @@ class Source:
         line = before.count("\n")
         column = at - (before.rfind("\n") + 1)
         shown = self.text.split("\n")[line]
+        message = f"{self.label}:{self.first_line + line}:{column + 1}: {message}"
+        if len(shown) > 2 * _SHOWN:  # a constant can be one very long line
+            start = max(column - _SHOWN, 0)
+            shown, column = shown[start : column + _SHOWN], column - start
         caret = re.sub(r"[^\t]", " ", shown[:column]) + "^"
-        return ParseError(f"{self.label}:{self.first_line + line}:{column + 1}: {message}", shown, caret)
+        return ParseError(message, shown, caret)
 
     def fail(self, message: str, token: Token | None = None) -> NoReturn:
         raise self.error_at((token or self.peek).at, message)
@@ -103,11 +126,10 @@ class Source:
         return self.take()
 
 
-def _plain(kind: str, text: str) -> str:
-    if kind in ("value", "graph"):
-        text = text[1:]
-        kind = "string" if text.startswith('"') else kind
-    return str(ast.literal_eval(text)) if kind == "string" else text
+def near_miss(word: str, names: Iterable[str]) -> str:
+    """``; do you mean NAME?`` where one of ``names`` looks like ``word``, else nothing."""
+    near = get_close_matches(word, list(names), 1) if len(word) < _SHOWN else []
+    return f"; do you mean {near[0]}?" if near else ""
 
 
 def quoted(sigil: str, name: str) -> str:

@@ -2,13 +2,13 @@
 """The statements of the text form as a tree: models, recipes and pictures share this grammar.
 
     statement := ref {"," ref} "=" (constant | call)
-    constant  := "const" type payload
+    constant  := "const" type literal
     call      := kind {"|" kind} "(" [operand {"," operand}] ")" [attributes] [":" type {"," type}]
     operand   := literal | ref ["?"] [":" ["const"] type]
     type      := [dtype] ["[" dim {"," dim} "]"] {suffix}   dim := number | "?" | "*" | name ["|" number]
     suffix    := name ["(" argument {"," argument} ")"]
     attributes:= "{" ["like" name] {name ":" choice {"|" choice} ["=" name]} "}"
-    payload   := literal | filler "(" argument {"," argument} ")"   argument := [name ":"] literal
+    argument  := [name ":"] literal
     literal   := number | string | "true" | "false" | name | graph | "[" {literal} "]"
                | name "(" argument {"," argument} ")" | "{" {(name | string) ":" literal} "}"
     ref       := "%" name, or a bare name (in pictures)
@@ -97,7 +97,9 @@ class Call:
 class Constant:
     result: Token
     type: TypeNode
-    payload: Literal | Arguments
+    payload: Literal
+    token: Token
+    """Where the payload starts."""
 
 
 def separated(source: Source, close: str, item: Callable[[], T]) -> list[T]:
@@ -119,7 +121,8 @@ def parse_statement(source: Source) -> Call | Constant:
         if len(results) > 1:
             source.fail("a constant has one name", results[1])
         source.take()
-        return Constant(results[0], parse_type(source), parse_payload(source))
+        type_, token = parse_type(source), source.peek
+        return Constant(results[0], type_, parse_literal(source), token)
     return parse_call(source, results)
 
 
@@ -203,10 +206,6 @@ def _parse_attributes(source: Source, call: Call) -> None:
             call.attributes[name.text] = node
         if not source.at("}"):
             source.expect(",")
-
-
-def parse_payload(source: Source) -> Literal | Arguments:
-    return parse_literal(source)
 
 
 def parse_arguments(source: Source, depth: int = 0) -> Arguments:

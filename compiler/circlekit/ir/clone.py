@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Copies of models that share nothing but constant data and types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from copy import copy
+from typing import Any
+
+from circlekit.ir.graph import Graph, Model, Signature
+from circlekit.ir.op import Op, OpaqueOp
+from circlekit.ir.value import Value
+
+
+def clone(model: Model) -> Model:
+    """A copy of graphs, operators and values, which may be changed without a trace in ``model``.
+
+    Arrays are shared: constants are replaced, never written into.  Values that only operators outside of
+    all graphs know are not copied, nor are such operators.
+    """
+    return _Cloner().model(model)
+
+
+class _Cloner:
+    """``values``, ``ops``, ``graphs``: from each id to the copy."""
+
+    def __init__(self) -> None:
+        self.values: dict[int, Value] = {}
+        self.ops: dict[int, Op] = {}
+        self.graphs: dict[int, Graph] = {}
+
+    def model(self, model: Model) -> Model:
+        for graph in model.graphs:
+            self.graphs[id(graph)] = Graph(graph.name)
+        for graph in model.graphs:
+            self._graph(graph, self.graphs[id(graph)])
+        for graph in model.graphs:
+            self._edges(graph)
+            self.graphs[id(graph)].extra = self._tree(graph.extra)
+        new = copy(model)
+        new.graphs = [self.graphs[id(g)] for g in model.graphs]
+        new.signatures = [self._signature(s) for s in model.signatures]
+        new.metadata = list(model.metadata)
+        new.extra = self._tree(model.extra)
+        return new
+
+    def _signature(self, signature: Signature) -> Signature:
+        inputs, outputs = (
+            {key: self._value(v) for key, v in side.items()} for side in (signature.inputs, signature.outputs)
+        )
+        return Signature(signature.key, self._mapped(signature.graph), inputs, outputs)
+
+    def _mapped(self, graph: Graph) -> Graph:
+        return self.graphs.get(id(graph), graph)
+
+    def _value(self, value: Value) -> Value:
+        new = self.values.get(id(value))
+        if new is None:
+            new = Value(value.name, value.dtype, value.shape, value.data, value.quantization)
+            new.is_variable = value.is_variable
+            new.result_index = value.result_index
+            self.values[id(value)] = new
+        return new
+
+    def _all(self, values: Iterable[Value]) -> list[Value]:
+        return [self._value(v) for v in values]
+
+    def _graph(self, graph: Graph, new: Graph) -> None:
+        new.table = self._all(graph.table)
+        new.inputs = self._all(graph.inputs)
+        for op in graph:
+            twin = new.append(self._op(op))
+            for old, value in zip(op.results, twin.results, strict=True):
+                value.name = old.name  # an empty one too
+        new.outputs = self._all(graph.outputs)
+        new.epoch = graph.epoch
+
+    def _op(self, op: Op) -> Op:
+        new: Op = object.__new__(type(op))
+        vars(new).update(vars(op))  # whatever a class of operators keeps besides
+        new.graph = new.previous = new.next = None
+        new.extra = self._tree(op.extra)
+        new.attribute_values = self._tree(op.attribute_values)
+        if isinstance(new, OpaqueOp):
+            new.option_tree = self._tree(new.option_tree)
+        new.inputs = [None if v is None else self._value(v) for v in op.inputs]
+        new.results = self._all(op.results)
+        self.ops[id(op)] = new
+        return new
+
+    def _edges(self, graph: Graph) -> None:
+        """Producers and uses, in the order that they have in the original."""
+        for value in graph.values():
+            new = self.values[id(value)]
+            if value.extra:
+                new.extra = self._tree(value.extra)
+            if value.producer is not None:
+                new.producer = self.ops.get(id(value.producer))
+            ops = self.ops
+            new._uses = {(ops[id(op)], i): None for op, i in value._uses if id(op) in ops}
+
+    def _tree(self, data: Any) -> Any:
+        """Lists and dicts are copied, values and graphs mapped, all else is shared."""
+        if type(data) is dict:
+            return {key: self._tree(x) for key, x in data.items()}
+        if type(data) is list:
+            return [self._tree(x) for x in data]
+        if type(data) is tuple:
+            return tuple(self._tree(x) for x in data)
+        if isinstance(data, Value):
+            return self._value(data)
+        return self._mapped(data) if isinstance(data, Graph) else data
