@@ -20,7 +20,7 @@ from ai_edge_litert import schema_py_generated
 from circle_schema.v0_10 import circle
 from flatbuffers.table import Table
 
-from circlekit.io.schema import Tree
+from circlekit.io.schema import Tree, enumeration
 from circlekit.io.tables import ENUMS, TABLES, UNIONS
 
 ALIASES = {"AdjointLhs": "AdjX", "AdjointRhs": "AdjY"}
@@ -28,6 +28,9 @@ ALIASES = {"AdjointLhs": "AdjX", "AdjointRhs": "AdjY"}
 
 DERIVED = {("tflite", "OperatorCode", "BuiltinCode")}
 """What a package works out from two fields, in place of reading one."""
+
+UNREADABLE = object()
+"""A member of a union that is newer than the package."""
 
 TYPES = {(name, field[0]): field[1] for name, fields in TABLES.items() for field in fields}
 DEFAULTS = {(name, field[0]): field[2] for name, fields in TABLES.items() for field in fields}
@@ -104,7 +107,9 @@ class Oracle:
         """The table that a union holds: of the type that the field before it tells."""
         union = TYPES[type(reader).__name__, next(k for t, k in TYPES if camel(k) == name)]
         number = getattr(reader, name + "Type")()
-        member = next(k for k, v in self.enums[union].items() if v == number)
+        member = next((k for k, v in self.enums[union].items() if v == number), None)
+        if member is None:
+            return UNREADABLE
         inner = self.names[member]()
         inner.Init(table.Bytes, table.Pos)
         return {"": member, **self.tree(inner)}
@@ -127,7 +132,7 @@ def differences(oracle: Oracle, table: str, ours: Tree, theirs: Tree, path: str 
         union = alias.removesuffix("Type")
         if alias not in fields and union in fields:
             member = (ours.get(fields[union]) or {}).get("") or ours.get(fields[union] + "_type", "NONE")
-            if oracle.enums[TYPES[table, fields[union]]][member] != value:
+            if oracle.enums[TYPES[table, fields[union]]].get(member, value) != value:
                 out.append(f"{path}.{alias}: {member} is not {value}")
         elif alias not in fields:
             out.append(f"{path}.{alias}: a field that we do not have")
@@ -140,6 +145,8 @@ def differences(oracle: Oracle, table: str, ours: Tree, theirs: Tree, path: str 
 
 def _compare(oracle: Oracle, kind: str, ours: Any, theirs: Any, path: str) -> list[str]:
     """The same for one field of type ``kind``."""
+    if theirs is UNREADABLE:
+        return []
     if ours is None or theirs is None:
         return [] if ours is theirs else [f"{path}: {ours!r} is not {theirs!r}"]
     if isinstance(theirs, list):
@@ -153,7 +160,7 @@ def _compare(oracle: Oracle, kind: str, ours: Any, theirs: Any, path: str) -> li
         return differences(oracle, theirs.get("") or kind, ours, theirs, path)
     enum = kind.strip("[]")
     if enum in oracle.enums:
-        numbers = oracle.enums[enum]
+        numbers = {**enumeration(enum, oracle.format).numbers, **oracle.enums[enum]}
         ours = [numbers.get(v, v) for v in ours] if isinstance(ours, list) else numbers.get(ours, ours)
     if isinstance(theirs, np.ndarray):
         same = len(ours) == len(theirs) and bool(

@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from tests.io.models import LIBRARY, recipe
 from tests.io.oracles import CIRCLE, ORACLES, TFLITE, Oracle, differences
 
+import circlekit.ops  # noqa: F401  # operators are declared by being imported
 from circlekit.io import load_bytes, to_bytes
 from circlekit.io.decode import decode, identify
+from circlekit.ir.op import REGISTRY
 
 
 def readers(data: bytes) -> list[Oracle]:
@@ -19,11 +22,16 @@ def readers(data: bytes) -> list[Oracle]:
 
 
 def agree(data: bytes) -> None:
-    """Our tree of a file is that of every oracle, before and after it goes through the IR."""
+    """Our tree of a file is that of every oracle, before and after it goes through the IR.
+
+    With declared operators and, as if nothing was declared, with opaque ones only.
+    """
     saved = to_bytes(load_bytes(data))
+    with patch.dict(REGISTRY, clear=True):
+        opaque = to_bytes(load_bytes(data))
     for oracle in readers(data):
         theirs = oracle.read(data)
-        for ours in (data, saved):
+        for ours in (data, saved, opaque):
             tree = decode(memoryview(ours), oracle.format)
             assert differences(oracle, "Model", tree, theirs) == []
 

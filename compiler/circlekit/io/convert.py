@@ -95,6 +95,12 @@ class Slot(NamedTuple):
     attribute: Attribute
     field: Field
 
+    @property
+    def differs(self) -> bool:
+        """Whether a file without the field means other than the attribute's default (beta 0, not 1)."""
+        attribute, field = self
+        return isinstance(attribute.default, int | float) and attribute.default != field.default
+
 
 class OptionsPlan(NamedTuple):
     """Where the attributes of an operator class are in the file."""

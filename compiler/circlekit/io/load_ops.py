@@ -14,6 +14,9 @@ from circlekit.ir.graph import Graph
 from circlekit.ir.op import REGISTRY, Op, OpaqueOp
 from circlekit.ir.value import Value
 
+CodeKey = tuple[str, str | None, int]
+"""Operator, custom code, version."""
+
 PLACEHOLDER = 127
 """What the one-byte field holds for codes that do not fit into it."""
 
@@ -32,6 +35,12 @@ def code_name(number: int, fmt: str) -> str:
     return enumeration("BuiltinOperator", fmt).names.get(number, f"UNKNOWN_{number}")
 
 
+def code_key(tree: Tree, fmt: str) -> CodeKey:
+    """What tells one operator code from another."""
+    name = code_name(code_number(tree, fmt), fmt)
+    return name, tree.get("custom_code") or None, tree.get("version", 1)
+
+
 class OpLoader:
     """Makes the operators of one file; ``used``: indices of the operator codes they have."""
 
@@ -39,7 +48,9 @@ class OpLoader:
         self.name = name
         self.format = fmt
         self.codes = codes
-        self.names = [code_name(code_number(code, fmt), fmt) for code in codes]
+        self.keys = [code_key(code, fmt) for code in codes]
+        first = {key: index for index, key in reversed(list(enumerate(self.keys)))}
+        self.repeated = {index for index, key in enumerate(self.keys) if first[key] != index}
         self.graphs = graphs
         self.plans = OptionsPlans(fmt)
         self.used: set[int] = set()
@@ -67,7 +78,9 @@ class OpLoader:
             tree["intermediates"] = self.pick(tree["intermediates"], values, path, "intermediates", 0)
         op = self.declared(index, tree, operands, results, path)
         op = op or self.opaque(index, tree, operands, results)
-        op.version = self.codes[index].get("version", 1)
+        op.version = self.keys[index][2]
+        if index in self.repeated:
+            tree["stored_code"] = index
         if isinstance(op, OpaqueOp):
             tree["stored_version"] = op.version
         if missing:
@@ -91,7 +104,7 @@ class OpLoader:
         options = tree.pop("builtin_options", None) or tree.pop("builtin_options_2", None)
         return OpaqueOp(
             *operands,
-            code=self.names[index],
+            code=self.keys[index][0],
             results=results,
             custom_code=self.codes[index].get("custom_code"),
             option_tree=options,
@@ -101,7 +114,7 @@ class OpLoader:
         self, index: int, tree: Tree, operands: list[Value | None], results: list[Value], path: str
     ) -> Op | None:
         """An operator of its declared class; None where there is none, or it does not fit."""
-        kind = REGISTRY.get(self.names[index])
+        kind = REGISTRY.get(self.keys[index][0])
         if kind is None or not _fits(kind, operands, results):
             return None
         plan = self.plans[kind]
@@ -130,7 +143,7 @@ class OpLoader:
         out: dict[str, Any] = {}
         for slot in plan.slots:
             attribute, field = slot
-            if field.name not in options and not attribute.is_graph:
+            if field.name not in options and not attribute.is_graph and not slot.differs:
                 continue
             value = options.get(field.name, field.default)
             try:

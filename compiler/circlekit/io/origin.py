@@ -10,6 +10,7 @@ Keys of ``extra`` that io sets besides the schema's own field names:
             no_options    the file had no options, where the operator has them
             far_options   custom options were stored behind the flatbuffer
             stored_version  the version of an operator that cannot tell which one it requires
+            stored_code   index of the operator code, where another one before says the same
     Value   buffer        index of the buffer without data
             stored_name   (name given here, name in the file) of a tensor without a name
             stored_quantization  the table as it was, where the canonical one for the same meaning differs

@@ -8,16 +8,13 @@ from typing import Any
 from circlekit.errors import UnsupportedError
 from circlekit.io.convert import OptionsPlan, OptionsPlans, stored_attribute
 from circlekit.io.encode import Far, as_bytes
-from circlekit.io.load_ops import PLACEHOLDER, code_name, code_number
+from circlekit.io.load_ops import PLACEHOLDER, CodeKey, code_key
 from circlekit.io.origin import Origin, drop_absent
 from circlekit.io.schema import Tree, enumeration, options_field, table
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op, OpaqueOp
 
-CodeKey = tuple[str, str | None, int]
-"""Operator, custom code, version."""
-
-OWN_KEYS = frozenset({"options", "no_options", "far_options", "stored_version", "absent"})
+OWN_KEYS = frozenset({"options", "no_options", "far_options", "stored_version", "stored_code", "absent"})
 
 
 class OpSaver:
@@ -35,9 +32,7 @@ class OpSaver:
         self.keys: dict[CodeKey, int] = {}
         self.found: set[int] = set()
         for tree in self.origin.codes if self.origin else ():
-            number = code_number(tree, fmt)
-            key = (code_name(number, fmt), tree.get("custom_code") or None, tree.get("version", 1))
-            self.keys.setdefault(key, len(self.codes))
+            self.keys.setdefault(code_key(tree, fmt), len(self.codes))
             self.codes.append(tree)
 
     def tree(self, op: Op, indices: dict[int, int], graph: Graph) -> Tree:
@@ -71,6 +66,9 @@ class OpSaver:
         custom = op.custom_code if isinstance(op, OpaqueOp) else None
         key = (op.code, custom or None, self.version(op))
         index = self.keys.get(key)
+        stored = op.extra.get("stored_code")
+        if stored is not None and stored < len(self.codes):
+            index = stored if code_key(self.codes[stored], self.format) == key else index
         if index is None:
             index = self.keys[key] = len(self.codes)
             self.codes.append(self.new_code(op, custom, key[2], graph))
