@@ -147,7 +147,7 @@ _COEFFICIENTS = _scaled_erfc_coefficients()
 
 
 def erfc(x: Array) -> NDArray[np.float64]:
-    """1 - erf(x) in float64, to a relative error of about 1e-10 (small values included)."""
+    """1 - erf(x) in float64, to a relative error of 1e-8 in the far tail, 1e-11 elsewhere."""
     z: NDArray[np.float64] = np.abs(np.asarray(x, np.float64))
     twice_u = 4 / (1 + 0.5 * z) - 2
     last, before = np.zeros_like(z), np.zeros_like(z)

@@ -17,7 +17,7 @@ from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op, attribute, variadic_operand
 from circlekit.ir.value import Array, TensorType
 from circlekit.ops.bases import Binary, Typed, is_quantized, need_kind, need_same_dtype, refuse_quantized
-from circlekit.ops.common import apply_activation, merge_dims
+from circlekit.ops.common import fused, merge_dims
 
 
 class Fused(Binary):
@@ -27,7 +27,7 @@ class Fused(Binary):
     fuses_activation = True
 
     def kernel(self, lhs: Array, rhs: Array) -> Array:
-        return np.asarray(apply_activation(super().kernel(lhs, rhs), self.act))
+        return fused(super().kernel(lhs, rhs), self.act)
 
 
 class Add(Fused, code="ADD", commutative=True):

@@ -202,6 +202,8 @@ class StridedSlice(Typed, code="STRIDED_SLICE"):
                 index.append(None)
                 continue
             start, stop, step = self.bounds(part, next(sizes))
+            if not range(start, stop, step):
+                start, stop = 0, 0  # a start of -1, before all elements, would count from the end
             index.append(start if part.shrink else slice(start, None if stop < 0 else stop, step))
         return np.asarray(input[tuple(index)])
 

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Comparison, logic and choice against LiteRT."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.ops.litert import check, const, graph_of, kernel_results, run_litert, var
+
+from circlekit.errors import ShapeError
+from circlekit.ir.op import REGISTRY
+from circlekit.ir.value import Value
+from circlekit.ops.compare import Equal, LogicalNot, Select, SelectV2, Where
+
+ORDERED = ["LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL"]
+SHAPES: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
+    ((2, 3, 4), (2, 3, 4)), ((2, 3, 4), (3, 1)), ((), (4,)), ((2, 1, 3, 1), (3, 1, 2)),
+]  # fmt: skip
+DTYPES = ["f4", "i4", "i8", "i2", "i1", "u1", "?"]
+
+COMPARISONS = [
+    *((code, dtype) for code in ORDERED for dtype in ("f4", "i4", "i8", "i2")),
+    *(("EQUAL", dtype) for dtype in ("f4", "i4", "i8", "i2", "?")),
+    *(("NOT_EQUAL", dtype) for dtype in ("f4", "i4", "i8", "?")),
+]
+"""LiteRT takes other integers for quantized, and where they have no scale, for numbers of scale 0."""
+
+
+@pytest.mark.parametrize(("code", "dtype"), COMPARISONS)
+@pytest.mark.parametrize("shapes", SHAPES)
+def test_comparison(code: str, dtype: str, shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    rng = np.random.default_rng(5)
+    x, y = (rng.integers(0, 3, s).astype(dtype) for s in shapes)
+    check(REGISTRY[code](var(x), var(y)), x, y)
+
+
+@pytest.mark.parametrize("code", ["LOGICAL_AND", "LOGICAL_OR"])
+@pytest.mark.parametrize("shapes", SHAPES)
+def test_logic(code: str, shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    rng = np.random.default_rng(6)
+    x, y = (rng.integers(0, 2, s).astype(bool) for s in shapes)
+    check(REGISTRY[code](var(x), var(y)), x, y)
+
+
+def test_logical_not() -> None:
+    x = np.array([[True, False, True]])
+    check(LogicalNot(var(x)), x)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("condition", [(2, 3, 4), (), (2,)])
+def test_select(dtype: str, condition: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(7)
+    x, y = (rng.integers(0, 2, (2, 3, 4)).astype(dtype) for _ in range(2))
+    choice = rng.integers(0, 2, condition).astype(bool)
+    check(Select(var(choice), var(x), var(y)), choice, x, y)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "shapes",
+    [((2, 3, 4), (2, 3, 4), (2, 3, 4)), ((3, 1), (4,), (2, 1, 1)), ((), (2,), (2,)), ((2, 1), (), ())],
+)
+def test_select_v2(dtype: str, shapes: tuple[tuple[int, ...], ...]) -> None:
+    rng = np.random.default_rng(8)
+    choice = rng.integers(0, 2, shapes[0]).astype(bool)
+    x, y = (rng.integers(0, 2, s).astype(dtype) for s in shapes[1:])
+    check(SelectV2(var(choice), var(x), var(y)), choice, x, y)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i4", "i8", "i1", "u1", "?"])
+@pytest.mark.parametrize("shape", [(5,), (2, 3), (2, 3, 4)])
+def test_where(dtype: str, shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(9).integers(0, 2, shape).astype(dtype)
+    op = Where(var(x))
+    assert op.output.shape == (None, len(shape))
+    (got,), (wanted,) = kernel_results(op, [x]), run_litert(graph_of(op), [x])
+    assert got.dtype == wanted.dtype
+    np.testing.assert_array_equal(got, wanted)
+    assert Where(const(x)).output.shape == got.shape
+
+
+def test_infer_of_unknown_dimensions() -> None:
+    unknown = Value("", const(0.0, np.float32).dtype, (None, 3))
+    assert Equal(unknown, var(np.zeros((5, 1), np.float32))).output.shape == (5, 3)
+    assert Equal(unknown, var(np.zeros((1, 1), np.float32))).output.shape == (None, 3)
+
+
+def test_refusals_are_sentences() -> None:
+    x, flags = var(np.zeros((2, 3), np.float32)), var(np.zeros((2, 3), bool))
+    with pytest.raises(ShapeError, match="condition is f32, bool is wanted"):
+        Select(x, x, x)
+    with pytest.raises(ShapeError, match="x is f32, y is bool"):
+        SelectV2(flags, x, flags)
+    with pytest.raises(ShapeError, match=r"x has shape \[2,3\], y \[3\]"):
+        Select(flags, x, var(np.zeros(3, np.float32)))
+
+
+def test_a_vector_over_axis_0_cannot_be_permuted() -> None:
+    x = var(np.zeros((2, 3), np.float32))
+    assert Select(var(np.zeros(2, bool)), x, x).permuted((1, 0)) is None
+    assert Select(var(np.zeros((2, 3), bool)), x, x).permuted((1, 0)) == {}

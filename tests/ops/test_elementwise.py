@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arithmetic on two operands against LiteRT."""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+import pytest
+from tests.ops.litert import check, const, kernel_results, var
+
+from circlekit.errors import ShapeError, UnsupportedError
+from circlekit.ir.dtypes import i8, i16
+from circlekit.ir.enums import Activation
+from circlekit.ir.op import REGISTRY
+from circlekit.ir.value import Array, Quantization, Value
+from circlekit.ops.elementwise import (
+    Add,
+    AddN,
+    Atan2,
+    Div,
+    FloorDiv,
+    FloorMod,
+    Maximum,
+    Minimum,
+    Mul,
+    Pow,
+    Sub,
+)
+
+SHAPES: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
+    ((2, 3, 4), (2, 3, 4)),
+    ((2, 3, 4), (3, 1)),
+    ((4,), (2, 3, 4)),
+    ((), (3, 2)),
+    ((1, 3, 1, 2), (2, 1, 4, 1)),
+    ((2, 1, 3, 1, 2), (1, 2, 1, 2, 2)),
+    ((0, 3), (1, 3)),
+]
+FORMS = {
+    "ADD": ["f4", "i4", "i8", "i2"],
+    "SUB": ["f4", "i4", "i8"],
+    "MUL": ["f4", "i4", "i8", "i2", "u4", "c8"],
+    "DIV": ["f4", "i4"],
+    "MAXIMUM": ["f4", "i4", "i8", "i2", "i1", "u1"],
+    "MINIMUM": ["f4", "i4", "i8", "i2", "i1", "u1"],
+    "SQUARED_DIFFERENCE": ["f4", "i4"],
+    "FLOOR_DIV": ["f4", "i4", "i2", "i1"],
+    "FLOOR_MOD": ["f4", "i4", "i8", "i2", "i1"],
+}
+CASES = [
+    (code, dtype, *pair)
+    for code, dtypes in FORMS.items()
+    for dtype in dtypes
+    for pair in (SHAPES[:1] if dtype == "c8" else SHAPES)  # LiteRT does not broadcast complex numbers
+]
+
+
+def numbers(name: str, dtype: str, shape: tuple[int, ...], spread: float = 40.0) -> Array:
+    """Numbers of both signs (of one for unsigned), none of them 0."""
+    rng = np.random.default_rng(zlib.crc32(name.encode()))
+    drawn = rng.normal(0, spread, shape)
+    if np.dtype(dtype).kind == "u":
+        drawn = np.abs(drawn)
+    if np.dtype(dtype).kind != "f":
+        drawn = np.clip(drawn, -120, 120)
+    array = np.asarray(drawn.astype(dtype))
+    return np.where(array == 0, np.ones_like(array), array)
+
+
+@pytest.mark.parametrize(("code", "dtype", "left", "right"), CASES)
+def test_binary(code: str, dtype: str, left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    x, y = numbers(f"{code}x", dtype, left), numbers(f"{code}y", dtype, right)
+    check(REGISTRY[code](var(x), var(y)), x, y)
+
+
+@pytest.mark.parametrize("code", ["ADD", "SUB", "MUL", "DIV"])
+@pytest.mark.parametrize("act", [Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1])
+@pytest.mark.parametrize("dtype", ["f4", "i4"])
+def test_fused_activation(code: str, act: Activation, dtype: str) -> None:
+    x, y = numbers("x", dtype, (3, 4)), numbers("y", dtype, (3, 4), 10)
+    check(REGISTRY[code](var(x), var(y), act=act), x, y)
+
+
+def test_fused_activation_of_scalars() -> None:
+    x, y = np.float32(-2.0), np.float32(0.5)
+    op = Add(const(x), const(y), act=Activation.RELU)
+    assert isinstance(kernel_results(op, [])[0], np.ndarray)
+
+
+@pytest.mark.parametrize("kind", [Add, Sub, Mul])
+def test_integers_wrap(kind: type[Add]) -> None:
+    x = np.array([2**31 - 1, -(2**31), 65536, 3], np.int32)
+    y = np.array([2**31 - 1, 1, 65536, 4], np.int32)
+    check(kind(var(x), var(y)), x, y)
+
+
+def test_scalars_wrap_without_a_warning() -> None:
+    x = np.array(2**31 - 1, np.int32)
+    check(Add(var(x), var(x)), x, x)
+
+
+@pytest.mark.parametrize("kind", [Maximum, Minimum])
+def test_extremes_of_nan(kind: type[Maximum]) -> None:
+    x = np.array([np.nan, 1, np.inf, -np.inf, np.nan], np.float32)
+    y = np.array([1, np.nan, 2, 3, np.nan], np.float32)
+    check(kind(var(x), var(y)), x, y)
+
+
+def test_float_division_by_zero() -> None:
+    x, y = np.array([1, -1, 0], np.float32), np.zeros(3, np.float32)
+    for kind in (Div, FloorDiv, Atan2):
+        op = kind(var(x), var(y))
+        kernel_results(op, [x, y])  # no warning, hence no error
+    np.testing.assert_array_equal(kernel_results(Div(var(x), var(y)), [x, y])[0], [np.inf, -np.inf, np.nan])
+
+
+@pytest.mark.parametrize("kind", [Div, FloorDiv, FloorMod])
+def test_integer_division_by_zero_is_refused(kind: type[Div]) -> None:
+    x, y = np.array([1, 2], np.int32), np.array([1, 0], np.int32)
+    with pytest.raises(UnsupportedError, match="divided by 0"):
+        kernel_results(kind(var(x), var(y)), [x, y])
+
+
+def test_pow_of_floats() -> None:
+    x, y = np.abs(numbers("x", "f4", (3, 4), 3)), numbers("y", "f4", (4,), 2)
+    check(Pow(var(x), var(y)), x, y)
+
+
+def test_pow_of_integers() -> None:
+    x, y = np.array([2, -3, 7, 1, 0], np.int32), np.array([10, 5, 3, 30, 4], np.int32)
+    check(Pow(var(x), var(y)), x, y)
+
+
+def test_integers_have_no_negative_power() -> None:
+    x, y = np.array([2], np.int32), np.array([-1], np.int32)
+    with pytest.raises(UnsupportedError, match="negative power"):
+        kernel_results(Pow(var(x), var(y)), [x, y])
+
+
+def test_atan2() -> None:
+    x, y = numbers("x", "f4", (3, 4)), numbers("y", "f4", (3, 4))
+    check(Atan2(var(x), var(y)), x, y)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i4"])
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_add_n(dtype: str, count: int) -> None:
+    terms = [numbers(str(i), dtype, (2, 3)) for i in range(count)]
+    check(AddN(*[var(t) for t in terms]), *terms)
+
+
+def test_refusals_are_sentences() -> None:
+    x = var(np.zeros((2, 3), np.float32))
+    with pytest.raises(ShapeError, match="lhs is f32, rhs is i32, equal dtypes are wanted"):
+        Add(x, var(np.zeros(3, np.int32)))
+    with pytest.raises(ShapeError, match=r"shapes \[2,3\] and \[4\] do not broadcast"):
+        Mul(x, var(np.zeros(4, np.float32)))
+    with pytest.raises(ShapeError, match="at least one is wanted"):
+        AddN()
+
+
+@pytest.mark.parametrize("kind", [Add, Sub, Mul, Div, Maximum])
+def test_quantized_operands_have_no_kernel_yet(kind: type[Add]) -> None:
+    quantizations = [Quantization(np.array([s], np.float32), np.array([0])) for s in (0.1, 0.2)]
+    data = np.ones(2, np.int8)
+    left, right = (Value("", i8, (2,), data, q) for q in quantizations)
+    with pytest.raises(UnsupportedError, match=rf"{kind.code} on quantized i8 \(%\) has no kernel"):
+        kernel_results(kind(left, right), [])
+
+
+def test_equally_quantized_extremes_need_no_rescaling() -> None:
+    quantization = Quantization(np.array([0.1], np.float32), np.array([3]))
+    x, y = np.array([-5, 7], np.int8), np.array([2, 1], np.int8)
+    left, right = (Value("", i8, (2,), None, quantization) for _ in range(2))
+    check(Maximum(left, right), x, y)
+
+
+def test_versions() -> None:
+    def pair(dtype: str, *shapes: tuple[int, ...]) -> tuple[Value, Value]:
+        left, right = shapes or ((2,), (2,))
+        return var(np.zeros(left, dtype)), var(np.zeros(right, dtype))
+
+    wide = ((1, 2, 1, 2, 2), (2,))
+    assert Add(*pair("f4")).required_version() == 1
+    assert Add(*pair("i8")).required_version() == 4
+    assert Add(*pair("i2")).required_version() == 5
+    assert Sub(*pair("f4", *wide)).required_version() == 3
+    assert Mul(*pair("i2")).required_version() == 7
+    assert Div(*pair("f4", *wide)).required_version() == 2
+    assert Maximum(*pair("i1")).required_version() == 2
+    assert Maximum(*pair("f4", *wide)).required_version() == 3
+    assert FloorDiv(*pair("f4")).required_version() == 2
+    quantized = Value("", i16, (2,), None, Quantization(np.array([0.5], np.float32), np.array([0])))
+    assert Add(quantized, quantized, pot_scale_int16=False).required_version() == 3
+
+
+def test_rescaling_by_more_than_one_raises_the_version_of_mul() -> None:
+    def quantized(scale: float) -> Value:
+        return Value("", i8, (2,), None, Quantization(np.array([scale], np.float32), np.array([0])))
+
+    assert Mul(quantized(1), quantized(1), results=[quantized(0.5)]).required_version() == 3
+    assert Mul(quantized(1), quantized(1), results=[quantized(2)]).required_version() == 2

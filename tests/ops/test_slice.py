@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parts of a tensor, and borders around it, against LiteRT."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.ops.litert import check, const, kernel_results, var
+
+from circlekit.errors import ShapeError, UnsupportedError
+from circlekit.ir.dtypes import f32, i8, i32
+from circlekit.ir.enums import MirrorPadMode
+from circlekit.ir.value import Array, Quantization, Value
+from circlekit.ops.slice import MirrorPad, Pad, PadV2, Slice, StridedSlice
+
+MOVED = ["f4", "i4", "i8", "i2", "i1", "u1", "?"]
+
+
+def data(dtype: str, *shape: int) -> Array:
+    return np.random.default_rng(len(shape)).integers(0, 100, shape).astype(dtype)
+
+
+def ints(numbers: Any) -> Value:
+    return const(numbers, np.int32)
+
+
+# -- slices ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [*MOVED, "f2", "u4"])
+@pytest.mark.parametrize(
+    ("begin", "size"), [([0, 1, 2], [2, 2, 3]), ([1, 0, 0], [-1, -1, 0]), ([0, 3, 1], [1, 0, -1])]
+)
+def test_slice(dtype: str, begin: list[int], size: list[int]) -> None:
+    x = data(dtype, 2, 3, 5)
+    check(Slice(var(x), ints(begin), ints(size)), x)
+    check(Slice(var(x), const(begin, np.int64), const(size, np.int64)), x)
+
+
+def test_slice_of_rank_5() -> None:
+    x = data("f4", 2, 1, 3, 4, 2)
+    check(Slice(var(x), ints([0, 0, 1, 1, 1]), ints([1, -1, 2, 2, -1])), x)
+
+
+def test_slice_of_unknown_dimensions() -> None:
+    x = Value("x", f32, (None, 4))
+    assert Slice(x, ints([1, 1]), ints([-1, 2])).output.shape == (None, 2)
+    assert Slice(x, Value("b", i32, (2,)), ints([3, -1])).output.shape == (3, None)
+    assert Slice(x, Value("b", i32, (2,)), Value("s", i32, (2,))).output.shape == (None, None)
+
+
+def random_box(seed: int) -> tuple[list[list[int]], dict[str, Any]]:
+    """Begin, end, strides over [4,5,6], negative ones included, and random begin and end masks."""
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(1, 4))
+    begin, end = rng.integers(-6, 7, count).tolist(), rng.integers(-8, 9, count).tolist()
+    strides = rng.choice([-3, -2, -1, 1, 2, 3], count).tolist()
+    return [begin, end, strides], {"begin_mask": int(rng.integers(0, 8)), "end_mask": int(rng.integers(0, 8))}
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_strided_slice(seed: int) -> None:
+    x = data("f4", 4, 5, 6)
+    boxes, masks = random_box(seed)
+    check(StridedSlice(var(x), *[ints(b) for b in boxes], **masks), x)
+    check(StridedSlice(var(x), *[ints(b) for b in boxes]), x)
+
+
+def random_entries(seed: int) -> tuple[list[list[int]], dict[str, Any]]:
+    """Entries over [4,5,6] with new axes, shrunk axes and (each odd seed) an ellipsis for an axis or more."""
+    rng = np.random.default_rng(seed)
+    new, ellipsis, real = int(rng.integers(0, 3)), seed % 2, int(rng.integers(0, 3))
+    kinds = rng.permutation(
+        ["new"] * new + ["ellipsis"] * ellipsis + ["real"] * real + ["shrink"] * (seed % 3 == 0 and real < 2)
+    )
+    if not len(kinds):
+        kinds = np.array(["real"])
+
+    def mask(kind: str) -> int:
+        return sum(1 << i for i, k in enumerate(kinds) if k == kind)
+
+    boxes = [rng.integers(0, 3, len(kinds)).tolist(), rng.integers(3, 6, len(kinds)).tolist()]
+    strides = [1 if k == "shrink" else int(rng.integers(1, 3)) for k in kinds]
+    masks = {
+        "ellipsis_mask": mask("ellipsis"),
+        "new_axis_mask": mask("new"),
+        "shrink_axis_mask": mask("shrink"),
+    }
+    more = {"begin_mask": int(rng.integers(0, 32)), "end_mask": int(rng.integers(0, 32))}
+    return [*boxes, strides], masks | more
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_strided_slice_masks(seed: int) -> None:
+    x = data("f4", 4, 5, 6)
+    boxes, masks = random_entries(seed)
+    check(StridedSlice(var(x), *[ints(b) for b in boxes], **masks), x)
+
+
+@pytest.mark.parametrize("dtype", [*MOVED, "u4"])
+def test_strided_slice_moves_any_dtype(dtype: str) -> None:
+    x = data(dtype, 3, 4)
+    check(StridedSlice(var(x), ints([0, -1]), ints([3, 0]), ints([2, -2]), begin_mask=1), x)
+
+
+def test_strided_slice_by_offset() -> None:
+    x = data("f4", 4, 5, 6)
+    check(StridedSlice(var(x), ints([1, 2, 0]), ints([2, 2, 6]), ints([1, 1, 2]), offset=True), x)
+
+
+def test_strided_slice_of_negative_single_elements() -> None:
+    x = data("f4", 4, 5, 6)
+    check(StridedSlice(var(x), ints([-1, -2, 0]), ints([0, 2, 6]), ints([1, 1, 1]), shrink_axis_mask=3), x)
+
+
+def test_strided_slice_of_unknown_dimensions() -> None:
+    x, one = Value("x", f32, (None, 4, 5)), ints([1, 1])
+    assert StridedSlice(x, ints([0, 1]), ints([2, 3]), one).output.shape == (None, 2, 5)
+    assert StridedSlice(x, ints([0, 1]), ints([2, 3]), one, shrink_axis_mask=1).output.shape == (2, 5)
+    assert StridedSlice(x, ints([0, 1]), ints([0, 3]), one, begin_mask=1, end_mask=1).output.shape == (
+        None,
+        2,
+        5,
+    )
+    free = Value("b", i32, (2,))
+    assert StridedSlice(x, free, free, one, shrink_axis_mask=2).output.shape == (None, 5)
+
+
+def test_an_ellipsis_for_no_axis_is_refused() -> None:
+    x = data("f4", 4)
+    op = StridedSlice(var(x), ints([0, 1]), ints([0, 2]), ints([1, 1]), ellipsis_mask=1)
+    assert op.output.shape == (1,)
+    with pytest.raises(UnsupportedError, match="an ellipsis for no axis"):
+        kernel_results(op, [x])
+
+
+# -- borders -----------------------------------------------------------------------------------
+
+PADDINGS = [[[0, 0], [1, 2], [0, 3]], [[1, 0], [0, 1], [2, 2]], [[0, 0], [0, 0], [0, 0]]]
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i4", "i8", "i2", "i1", "u1", "?"])
+@pytest.mark.parametrize("paddings", PADDINGS)
+def test_pad(dtype: str, paddings: list[list[int]]) -> None:
+    x = data(dtype, 2, 3, 4)
+    check(Pad(var(x), ints(paddings)), x)
+    check(Pad(var(x), const(paddings, np.int64)), x)
+    check(PadV2(var(x), ints(paddings), const(x[0, 0, 0])), x)
+
+
+def test_pad_of_rank_5() -> None:
+    x = data("f4", 1, 2, 3, 2, 2)
+    check(Pad(var(x), ints([[0, 1], [1, 0], [0, 0], [2, 1], [0, 3]])), x)
+
+
+def test_zero_of_a_quantized_border_is_the_zero_point() -> None:
+    x, quantization = data("i1", 2, 3), Quantization(np.array([0.5], np.float32), np.array([-7]))
+    check(Pad(Value("x", i8, (2, 3), None, quantization), ints([[1, 0], [0, 2]])), x)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i4", "i8", "u1", "i1", "i2"])
+@pytest.mark.parametrize("mode", [MirrorPadMode.REFLECT, MirrorPadMode.SYMMETRIC])
+@pytest.mark.parametrize("paddings", [[[1, 0], [2, 1], [0, 3]], [[0, 0], [0, 2], [3, 3]]])
+def test_mirror_pad(dtype: str, mode: MirrorPadMode, paddings: list[list[int]]) -> None:
+    x = data(dtype, 2, 3, 4)
+    check(MirrorPad(var(x), ints(paddings), mode=mode), x)
+
+
+def test_pad_of_unknown_dimensions() -> None:
+    assert Pad(Value("x", f32, (None, 2)), ints([[0, 1], [1, 1]])).output.shape == (None, 4)
+    assert Pad(Value("x", f32, (1, 2)), Value("p", i32, (2, 2))).output.shape == (None, None)
+    assert Pad(Value("x", f32, None), ints([[0, 1], [1, 1]])).output.shape == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda x: Slice(x, ints([0, 2]), ints([1, 2])), "a slice of 2 from 2 leaves a dimension of 3"),
+        (lambda x: Slice(x, ints([0]), ints([1])), r"begin has shape \[1\], \[2\] is wanted"),
+        (lambda x: Slice(x, ints([0, 0]), ints([1, -2])), "size is -2"),
+        (lambda x: StridedSlice(x, ints([0]), ints([1]), ints([0])), "a stride is 0"),
+        (lambda x: StridedSlice(x, *[ints([1, 1, 1])] * 3), "1 too many for an input of rank 2"),
+        (lambda x: StridedSlice(x, *[ints([5])] * 3, shrink_axis_mask=1), "index 5 is outside of a dimension of 2"),
+        (lambda x: StridedSlice(x, ints([0]), ints([1, 2]), ints([1])), "1, 2 and 1 elements, equal counts"),
+        (lambda x: Pad(x, ints([[0, 1]])), "paddings has 1 rows, the input has rank 2"),
+        (lambda x: Pad(x, ints([0, 1])), r"paddings has shape \[2\], \[rank,2\] is wanted"),
+        (lambda x: Pad(x, ints([[0, -1], [0, 0]])), "at least 0 is wanted"),
+        (lambda x: PadV2(x, ints([[0, 1], [0, 0]]), ints(0)), "input is f32, constant_values is i32"),
+        (lambda x: MirrorPad(x, ints([[0, 2], [0, 0]])), "REFLECT by 0 and 2 of 2 elements, at most 1 is wanted"),
+    ],
+)  # fmt: skip
+def test_refusals_are_sentences(make: Any, sentence: str) -> None:
+    with pytest.raises(ShapeError, match=sentence):
+        make(var(np.zeros((2, 3), np.float32)))
+
+
+def test_versions() -> None:
+    def version(dtype: str, **masks: Any) -> int:
+        return StridedSlice(
+            var(data(dtype, 2, 3)), ints([0]), ints([1]), ints([1]), **masks
+        ).required_version()
+
+    assert [version("f4"), version("i1"), version("?"), version("u4")] == [1, 2, 3, 7]
+    assert [version("f4", new_axis_mask=1), version("f4", offset=True)] == [6, 8]
+    rows = ints(np.zeros((5, 2)))
+    assert Pad(var(data("i1", 1, 1, 1, 1, 1)), rows).required_version() == 4
+    assert (
+        Pad(var(data("i2", 1)), rows.__class__.constant("", np.zeros((1, 2), np.int32))).required_version()
+        == 3
+    )
