@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators that compute the same of the same."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from circlekit.ir.graph import Graph
+from circlekit.ir.op import Op
+from circlekit.ir.value import Value
+from circlekit.passes.fold.content import equal_constants, frozen, graph_constants
+from circlekit.rewrite.base import Context, GraphPass
+
+
+class CommonSubexpressionElimination(GraphPass):
+    """Of equal pure operators on equal operands the first stays, and its results serve all readers.
+
+    Operands are equal when they are one value, equal constants, or results of equal operators; results
+    must agree in dtype, shape and quantization.  Two outputs of a graph never become one.
+    """
+
+    name = "common_subexpression_elimination"
+
+    def run_graph(self, graph: Graph, context: Context) -> int:
+        numbers = Numbers(graph)
+        firsts: dict[Hashable, Op] = {}
+        gone = 0
+        for op in graph.ops:
+            key = numbers.key(op)
+            if key is None:
+                continue
+            first = firsts.setdefault(key, op)
+            if first is op:
+                continue
+            numbers.equate(op, first)
+            if all(graph.can_stand_for(old, new) for old, new in zip(op.results, first.results, strict=True)):
+                for old, new in zip(tuple(op.results), tuple(first.results), strict=True):
+                    graph.replace(old, new)
+                graph.remove(op)
+                gone += 1
+            else:
+                names = f"%{op.output.name} and %{first.output.name}"
+                context.refuse(self.name, op, f"{names} are equal, but both are outputs of the graph")
+        return gone
+
+
+class Numbers:
+    """A number for every value, the same for values that are known to be equal."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._numbers: dict[Value, int] = {}
+        groups = equal_constants(graph_constants(graph))
+        for number, group in enumerate(groups):
+            self._numbers.update(dict.fromkeys(group, number))
+        self._next = len(groups)
+
+    def of(self, value: Value | None) -> int:
+        """The number of ``value``, a new one where it is met for the first time; -1 for an absent operand."""
+        if value is None:
+            return -1
+        number = self._numbers.get(value)
+        if number is None:
+            number = self._numbers[value] = self._next
+            self._next += 1
+        return number
+
+    def equate(self, op: Op, first: Op) -> None:
+        """Note that ``op`` has the results of ``first``."""
+        for value, same in zip(op.results, first.results, strict=True):
+            self._numbers[value] = self.of(same)
+
+    def key(self, op: Op) -> Hashable | None:
+        """Equal for operators that compute the same; None for one that must stay itself."""
+        if not op.pure or not op.results or op.called_graphs():
+            return None
+        if any(v is not None and v.is_variable for v in (*op.inputs, *op.results)):
+            return None
+        operands = [self.of(v) for v in op.inputs]
+        while operands and operands[-1] == -1:
+            operands.pop()  # an absent operand may be written or left out
+        if op.commutative:
+            operands[:2] = sorted(operands[:2])
+        types = tuple((v.dtype, v.shape, v.quantization) for v in op.results)
+        extra = frozen(op.extra) if op.extra else None
+        return op.code, tuple(operands), frozen(op.attribute_items()), types, extra

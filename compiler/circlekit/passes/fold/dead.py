@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators and constants that nothing reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.op import Op
+from circlekit.ir.value import Value
+from circlekit.rewrite.base import Context, Pass
+
+
+class RemoveDead(Pass):
+    """Without the operators that have no effect and no used result, and the values that only they had.
+
+    The interface of every graph stays: inputs that nothing reads, and the bodies of WHILE and IF.
+    """
+
+    name = "remove_dead"
+
+    def run(self, model: Model, context: Context) -> int:
+        effects = Effects()
+        changes = sum(_remove_ops(graph, effects, context) for graph in model.graphs)
+        kept = {id(v) for s in model.signatures for v in (*s.inputs.values(), *s.outputs.values())}
+        return changes + sum(_remove_values(graph, kept) for graph in model.graphs)
+
+
+class Effects:
+    """Which operators do more than to compute their results."""
+
+    def __init__(self) -> None:
+        self._graphs: dict[int, bool] = {}
+
+    def of(self, op: Op) -> bool:
+        """Whether ``op`` may have an effect: by itself, on a variable, or in a graph that it runs."""
+        if not op.pure or any(v is not None and v.is_variable for v in op.inputs):
+            return True
+        return any(self._of_graph(graph) for graph in op.called_graphs())
+
+    def _of_graph(self, graph: Graph) -> bool:
+        if id(graph) not in self._graphs:
+            self._graphs[id(graph)] = True  # a graph that runs itself may never end
+            self._graphs[id(graph)] = any(self.of(op) for op in graph)
+        return self._graphs[id(graph)]
+
+
+def _remove_ops(graph: Graph, effects: Effects, context: Context) -> int:
+    count = 0
+    for op in reversed(graph.ops):
+        if any(v.use_count or graph.is_output(v) for v in op.results):
+            continue
+        if effects.of(op):
+            context.refuse(RemoveDead.name, op, f"nothing reads its results, but {op.code} may have effects")
+            continue
+        graph.remove(op)
+        count += 1
+    return count
+
+
+def _remove_values(graph: Graph, kept: set[int]) -> int:
+    """Take out of the table what no operator reads or makes; returns how many values went."""
+    needed = kept | {id(v) for v in (*graph.inputs, *graph.outputs)}
+    for op in graph:
+        needed.update(id(v) for v in _values_in(op.extra))
+
+    def is_used(value: Value) -> bool:
+        if value.use_count or value.is_variable or id(value) in needed:
+            return True
+        return value.producer is not None and value.producer.graph is graph
+
+    table = [v for v in graph.table if is_used(v)]
+    gone = len(graph.table) - len(table)
+    if gone:
+        graph.table = table
+        if "unused" in graph.extra:  # what the file listed and nothing read from the start
+            graph.extra["unused"] = [v for v in graph.extra["unused"] if is_used(v)]
+    return gone
+
+
+def _values_in(thing: Any) -> Iterator[Value]:
+    """The values that fields of the file refer to (the intermediates of an LSTM)."""
+    if isinstance(thing, Value):
+        yield thing
+    elif isinstance(thing, Mapping):
+        for item in thing.values():
+            yield from _values_in(item)
+    elif isinstance(thing, list | tuple):
+        for item in thing:
+            yield from _values_in(item)

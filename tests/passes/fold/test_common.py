@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Common subexpressions and duplicate constants: what is equal, and what only looks so."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from circlekit.ir.text import parse_model
+from circlekit.ir.value import Quantization, Value
+from circlekit.passes.fold.common import CommonSubexpressionElimination
+from circlekit.passes.fold.content import SMALL, digest, equal_constants, frozen
+from circlekit.passes.fold.duplicates import RemoveDuplicateConst
+from circlekit.rewrite.base import Context
+from tests.passes.kit import check_pass
+
+CSE = "common_subexpression_elimination"
+
+
+def test_whole_chains_merge_in_one_sweep() -> None:
+    check_pass(
+        """graph main(%x: f32[2,3]) -> %y {
+             %a = Mul(%x, [1.0, 2.0, 3.0])
+             %b = Mul(%x, [1.0, 2.0, 3.0])
+             %c = Transpose(%a, [1, 0])
+             %d = Transpose(%b, [1, 0])
+             %e = Relu(%c)
+             %f = Relu(%d)
+             %y = Sub(%e, %f)
+           }""",
+        CSE,
+        ["Mul", "Transpose", "Relu", "Sub"],
+    )
+
+
+def test_operators_with_several_results_merge() -> None:
+    check_pass(
+        """graph main(%x: f32[2,2]) -> %y {
+             %a, %b = Split(0, %x) {num_splits: 2}
+             %c, %d = Split(0, %x) {num_splits: 2}
+             %e = Add(%a, %d)
+             %y = Mul(%e, %c)
+           }""",
+        CSE,
+        ["Split", "Add", "Mul"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "left"), [("Add", ["Add", "Pow"]), ("Mul", ["Mul", "Pow"]), ("Sub", ["Sub", "Sub", "Pow"])]
+)
+def test_operands_may_change_places_where_that_is_the_same(kind: str, left: list[str]) -> None:
+    text = f"""graph main(%x: f32[2], %z: f32[2]) -> %y {{
+                 %a = {kind}(%x, %z)
+                 %b = {kind}(%z, %x)
+                 %y = Pow(%a, %b)
+               }}"""
+    check_pass(text, CSE, left)
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        "Add(%x, [1.0, 2.0]) {act: RELU}",
+        "Add(%x, [1.0, 2.5])",
+        "Add(%x, [[1.0, 2.0]])",
+        "Add(%z, [1.0, 2.0])",
+        "Sub(%x, [1.0, 2.0])",
+        "Add(%x, [1.0, 2.0]) : f32[2,2] quant(min: -1.0, max: 1.0)",
+    ],
+    ids=["attribute", "bits", "shape", "operand", "operator", "quantization"],
+)
+def test_near_misses_stay(second: str) -> None:
+    text = f"""graph main(%x: f32[2,2], %z: f32[2,2]) -> %y {{
+                 %a = Add(%x, [1.0, 2.0])
+                 %b = {second}
+                 %y = Mul(%a, %b)
+               }}"""
+    assert CommonSubexpressionElimination().run(parse_model(text), Context()) == 0
+
+
+def test_negative_zero_is_another_constant() -> None:
+    text = """graph main(%x: f32[2]) -> %y {
+                %a = Div(%x, [0.0])
+                %b = Div(%x, [-0.0])
+                %y = Maximum(%a, %b)
+              }"""
+    check_pass(text, CSE, ["Div", "Div", "Maximum"])
+
+
+def test_an_output_keeps_its_name() -> None:
+    check_pass(
+        """graph main(%x: f32[2]) -> %y {
+             %a = Neg(%x)
+             %z = Exp(%a)
+             %y = Neg(%x)
+           }""",
+        [CSE, "remove_dead"],
+        ["Neg"],
+    )
+
+
+def test_readers_of_the_first_see_the_output() -> None:
+    check_pass(
+        """graph main(%x: f32[2]) -> %y, %u, %v {
+             %a = Neg(%x)
+             %u = Exp(%a)
+             %y = Neg(%x)
+             %b = Neg(%x)
+             %v = Abs(%b)
+           }""",
+        CSE,
+        ["Neg", "Exp", "Abs"],
+    )
+
+
+def test_two_outputs_stay_two() -> None:
+    text = "graph main(%x: f32[2]) -> %y, %z { %y = Neg(%x) %z = Neg(%x) }"
+    check_pass(text, CSE, refused="both are outputs of the graph")
+
+
+def test_what_follows_two_equal_outputs_merges() -> None:
+    text = """graph main(%x: f32[2]) -> %y, %z, %w {
+                %y = Neg(%x)
+                %z = Neg(%x)
+                %a = Exp(%y)
+                %b = Exp(%z)
+                %w = Add(%a, %b)
+              }"""
+    check_pass(text, CSE, ["Neg", "Neg", "Exp", "Add"])
+
+
+def test_what_may_have_effects_stays() -> None:
+    text = """graph main(%x: f32[2]) -> %y {
+                %a = While(%x) {cond: @c, body: @b} : f32[2]
+                %b = While(%x) {cond: @c, body: @b} : f32[2]
+                %y = Add(%a, %b)
+              }
+              graph c(%p: f32[2]) -> %q { %q = Less(1.0, 0.0) : bool[] }
+              graph b(%r: f32[2]) -> %s { %s = Neg(%r) }"""
+    check_pass(text, CSE, ["While", "While", "Add"])
+
+
+def test_reading_a_variable_twice_may_give_two_values() -> None:
+    text = """graph main(%x: f32[2]) -> %y {
+                %v = const f32[2] [1.0, 2.0]
+                %a = Neg(%v)
+                %b = Neg(%v)
+                %y = Add(%a, %b)
+              }"""
+    model = parse_model(text)
+    state = model.main.ops[0].inputs[0]
+    assert state is not None
+    state.is_variable = True
+    assert CommonSubexpressionElimination().run(model, Context()) == 0
+
+
+# -- constants ---------------------------------------------------------------------------------
+
+
+def test_equal_constants_become_one() -> None:
+    model = check_pass(
+        """graph main(%x: f32[2]) -> %y {
+             %a = Mul(%x, [1.0, 2.0])
+             %b = Add(%a, [1.0, 2.0])
+             %c = Sub(%b, [1.0, 2.5])
+             %y = Div(%c, [[1.0, 2.0]]) : f32[1,2]
+           }""",
+        ["remove_duplicate_const"],
+        ["Mul", "Add", "Sub", "Div"],
+    )
+    first, second, third, fourth = (op.inputs[1] for op in model.main)
+    assert first is second
+    assert len({first, third, fourth}) == 3
+
+
+def test_constants_differ_by_all_that_makes_them() -> None:
+    big = np.arange(SMALL, dtype=np.float32)
+    other = big.copy()
+    other[-1] += 1
+    quantization = Quantization(np.ones(1, np.float32), np.zeros(1, np.int64))
+    values = [
+        Value.constant("big", big),
+        Value.constant("other", other),
+        Value.constant("same", big.copy()),
+        Value.constant("shaped", big.reshape(2, -1)),
+        Value.constant("typed", big.view(np.int32)),
+        Value.constant("quantized", big, quantization),
+        Value.constant("strided", np.stack([big, other], axis=1)[:, 0]),
+    ]
+    groups = [[v.name for v in group] for group in equal_constants(values)]
+    assert groups == [["big", "same", "strided"], ["other"], ["shaped"], ["typed"], ["quantized"]]
+    assert len(digest(big)) == 32
+
+
+def test_variables_and_outputs_stay_their_own() -> None:
+    text = """graph main(%x: f32[1]) -> %y, %k {
+                %k = const f32[1] [1.0]
+                %s = const f32[1] [1.0]
+                %c = const f32[1] [1.0]
+                %a = Mul(%x, %c)
+                %b = Add(%a, %k)
+                %y = Sub(%b, %s)
+              }"""
+    model = parse_model(text)
+    mul, add, sub = model.main
+    state = sub.inputs[1]
+    assert state is not None
+    state.is_variable = True
+    RemoveDuplicateConst().run(model, Context())
+    assert mul.inputs[1] is add.inputs[1]
+    assert sub.inputs[1] is state
+    assert [v.name for v in model.main.outputs] == ["y", "k"]
+
+
+def test_attributes_are_told_apart_by_type() -> None:
+    things = [1, True, 1.0, "1", [1], (1.0,), {"a": 1}, np.ones(1), 0.0, -0.0, None]
+    assert len({frozen(t) for t in things}) == len(things)
+    assert frozen(float("nan")) == frozen(float("nan"))

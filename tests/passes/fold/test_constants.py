@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Constant folding: what becomes a constant, what stays, and why."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from circlekit.interp.run import run
+from circlekit.ir.text import parse_model
+from circlekit.passes.fold.constants import FoldConstants
+from circlekit.rewrite.base import Context
+from tests.passes.kit import check_pass
+
+
+def test_a_chain_becomes_one_constant_in_one_sweep() -> None:
+    model = check_pass(
+        """graph main(%x: f32[2,3]) -> %y {
+             %a = const f32[2,3] gaussian(0, 1)
+             %b = Mul(%a, [2.0])
+             %c = Add(%b, [1.0, -4.0, 0.5]) {act: RELU}
+             %y = Add(%x, %c)
+           }""",
+        "fold_constants",
+        ["Add"],
+    )
+    (add,) = model.main
+    folded = add.inputs[1]
+    assert folded is not None
+    assert folded.name == "c"
+    assert folded.is_const
+
+
+@pytest.mark.parametrize(("kind", "wanted"), [("Shape", [2, 3]), ("Rank", 2)])
+def test_what_depends_on_shapes_alone_is_known(kind: str, wanted: object) -> None:
+    attributes = "{out_type: i32}" if kind == "Shape" else ""
+    model = check_pass(
+        f"""graph main(%x: f32[2,3]) -> %y {{
+              %s = {kind}(%x) {attributes}
+              %y = Add(%s, 1)
+            }}""",
+        "fold_constants",
+        ["Add"],
+    )
+    operand = model.main.ops[0].inputs[0]
+    assert operand is not None
+    np.testing.assert_array_equal(operand.array(), wanted)
+
+
+def test_a_shape_with_an_unknown_dimension_stays() -> None:
+    text = """graph main(%x: f32[?,3]) -> %y {
+                %s = Shape(%x) {out_type: i32}
+                %y = Add(%s, 1)
+              }"""
+    check_pass(text, "fold_constants", ["Shape", "Add"])
+
+
+def test_a_constant_that_others_read_is_not_written_to() -> None:
+    model = check_pass(
+        """graph main(%x: f32[2,3]) -> %y, %z {
+             %a = const f32[2,3] gaussian(0, 1)
+             %b = Relu(%a)
+             %y = Add(%x, %b)
+             %z = Add(%x, %a)
+           }""",
+        "fold_constants",
+        ["Add", "Add"],
+    )
+    relu, plain = (op.inputs[1] for op in model.main)
+    assert relu is not None
+    assert plain is not None
+    assert (plain.array() < 0).any()
+    np.testing.assert_array_equal(relu.array(), np.maximum(plain.array(), 0))
+
+
+def test_float16_weights_are_dequantized() -> None:
+    model = check_pass(
+        """graph main(%x: f32[2]) -> %y {
+             %w = const f16[2] [0.5, -2.0]
+             %d = Dequantize(%w) : f32[2]
+             %y = Mul(%x, %d)
+           }""",
+        "fold_constants",
+        ["Mul"],
+    )
+    operand = model.main.ops[0].inputs[1]
+    assert operand is not None
+    assert operand.array().tolist() == [0.5, -2.0]
+
+
+def test_a_quantized_result_keeps_its_quantization() -> None:
+    model = parse_model(
+        """graph main(%x: i8[2,2] quant(scale: 0.5, zero_point: 3)) -> %y {
+             %w = const i8[4] quant(scale: 0.5, zero_point: 3) [1, -2, 3, 4]
+             %r = Reshape(%w, [2, 2]) : i8[2,2] quant(scale: 0.5, zero_point: 3)
+             %y = Concatenation(%x, %r) : i8[4,2] quant(scale: 0.5, zero_point: 3)
+           }"""
+    )
+    assert FoldConstants().run(model, Context()) == 1
+    folded = model.main.ops[0].inputs[1]
+    assert folded is not None
+    assert folded.quantization is not None
+    assert folded.quantization.scale.tolist() == [0.5]
+    assert folded.quantization.zero_point.tolist() == [3]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("%b = Relu(%a) %y = Mul(%x, %x)", "is an output of the graph"),
+        ("%c = Tile(%a, [400, 100]) %b = Mul(%x, %c) %y = Relu(%x)", "the file would grow"),
+    ],
+    ids=["output", "growth"],
+)
+def test_what_stays_says_why(text: str, sentence: str) -> None:
+    model = "graph main(%x: f32[1,1]) -> %y, %b { %a = const f32[2,2] gaussian(0, 1) " + text + " }"
+    check_pass(model, "fold_constants", refused=sentence)
+
+
+def test_a_result_beyond_the_limit_stays() -> None:
+    text = "graph main(%x: f32[8]) -> %y { %b = Relu([1, 2, 3, 4, 5, 6, 7, 8.0]) %y = Add(%x, %b) }"
+    refusals: list[str] = []
+    for limit, changes in ((31, 0), (32, 1)):
+        context = Context(fold_limit=limit, refusals=[])
+        assert FoldConstants().run(parse_model(text), context) == changes
+        refusals += [r.sentence for r in context.refusals or ()]
+    assert refusals == ["the result would have 32 bytes, at most 31 are computed"]
+
+
+def test_an_operator_without_a_kernel_stays() -> None:
+    text = "graph main(%x: bool[2]) -> %y { %b = Relu([true, false]) %y = LogicalAnd(%x, %b) }"
+    model = parse_model(text)
+    context = Context(refusals=[])
+    assert FoldConstants().run(model, context) == 0
+    assert [r.op.code for r in context.refusals or ()] == ["RELU"]
+
+
+def test_a_variable_is_no_constant() -> None:
+    model = parse_model("graph main(%x: f32[2]) -> %y { %b = Relu([1.0, 2.0]) %y = Add(%x, %b) }")
+    constant = model.main.ops[0].inputs[0]
+    assert constant is not None
+    constant.is_variable = True
+    assert FoldConstants().run(model, Context()) == 0
+
+
+def test_control_flow_is_left_to_the_run() -> None:
+    text = """graph main(%x: f32[2]) -> %y {
+                %i = If(true, [1.0, 2.0]) {then_graph: @a, else_graph: @b} : f32[2]
+                %y = Add(%x, %i)
+              }
+              graph a(%p: f32[2]) -> %q { %q = Relu(%p) }
+              graph b(%r: f32[2]) -> %s { %s = Neg(%r) }"""
+    check_pass(text, "fold_constants", ["If", "Add"])
+
+
+def test_results_own_their_memory() -> None:
+    model = parse_model(
+        "graph main(%x: f32[2,2]) -> %y { %t = Transpose([[1.0, 2.0], [3.0, 4.0]], [1, 0]) %y = Add(%x, %t) }"
+    )
+    FoldConstants().run(model, Context())
+    folded = model.main.ops[0].inputs[1]
+    assert folded is not None
+    assert folded.array().flags.c_contiguous
+    assert folded.array().base is None
+    np.testing.assert_array_equal(run(model, [np.zeros((2, 2), np.float32)])[0], [[1, 3], [2, 4]])
