@@ -72,6 +72,15 @@ def check_pass(
     return model
 
 
+def refusals(text: str, name: str) -> list[str]:
+    """What pass ``name`` says of a model that no kernel can run; the model must stay as it is."""
+    model, context = parse_model(text), Context(refusals=[])
+    before = print_model(model)
+    assert apply(model, name, context) == 0
+    assert print_model(model) == before
+    return [r.sentence for r in context.refusals or ()]
+
+
 def apply(model: Model, passes: PassLike | Sequence[PassLike], context: Context) -> int:
     """Run one pass once, or several until nothing changes; how many changes they made."""
     if isinstance(passes, str):

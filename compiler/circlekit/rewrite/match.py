@@ -91,14 +91,25 @@ class Matcher:
         if not isinstance(op, node.kinds):
             return
         done = 2 * len({id(o) for o in match.ops.values()})
-        bound = self._attributes(node, op, match, done + 1)
-        if bound is None or not self._arity(node, op, done + 1):
+        if not self._arity(node, op, done + 1):
             return
-        here = match.with_op(node, op, bound)
-        yield from self._operands(node, op.inputs, 0, here)
+        if not self.explain:
+            bound = self._attributes(node, op, match, done + 1)
+            if bound is not None:
+                yield from self._orders(node, op, match.with_op(node, op, bound))
+            return
+        # Attributes last: a picture that fits but for one of them is the nearest miss there is.
+        for full in self._orders(node, op, match.with_op(node, op, {})):
+            bound = self._attributes(node, op, full, 2 * len({id(o) for o in full.ops.values()}))
+            if bound is not None:
+                yield replace(full, attributes={**full.attributes, **bound})
+
+    def _orders(self, node: Node, op: Op, match: Match) -> Iterator[Match]:
+        """Match the operands, in both orders where the operator allows it."""
+        yield from self._operands(node, op.inputs, 0, match)
         first, second = [*op.inputs, None, None][:2]
         if op.commutative and first is not second:
-            yield from self._operands(node, [second, first, *op.inputs[2:]], 0, here)
+            yield from self._operands(node, [second, first, *op.inputs[2:]], 0, match)
 
     def _attributes(self, node: Node, op: Op, match: Match, progress: int) -> dict[str, Any] | None:
         bound: dict[str, Any] = {}
@@ -202,7 +213,8 @@ class Matcher:
             return match.dims
         dims = unify(pattern.dims, value.shape, match.dims)
         if dims is None and self.explain:
-            known = {str(d): match.dims[str(d)] for d in pattern.dims if str(d) in match.dims}
+            letters = [str(d).split("|")[0] for d in pattern.dims]
+            known = {letter: match.dims[letter] for letter in letters if letter in match.dims}
             where = ", ".join(f"{name} = {size}" for name, size in known.items())
             self.refuse(
                 progress,

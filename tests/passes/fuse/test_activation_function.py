@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An activation moves into the operator before it, where that can hold it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.passes.kit import check_pass, refusals
+
+NAME = "fuse_activation_function"
+
+
+def graph(body: str, result: str = "%z", type: str = "f32[1,4,4,2]") -> str:
+    return f"graph main(%x: {type}, %o: {type}) -> {result} {{\n{body}\n}}"
+
+
+PRODUCERS = [
+    "Add(%x, %o)",
+    "Sub(%x, %o)",
+    "Mul(%x, %o)",
+    "Div(%x, 3.0)",
+    "MaxPool2D(%x) {filter_width: 2, filter_height: 2}",
+    "AveragePool2D(%x) {filter_width: 2, filter_height: 2}",
+    "Conv2D(%x, [[[[1.0, -2.0]]]])",
+    "DepthwiseConv2D(%x, [[[[1.0, -2.0]]]])",
+    "TransposeConv([1,4,4,1], [[[[1.0, -2.0]]]], %x)",
+    "FullyConnected(%x, [[1.0, -2.0]]) {keep_num_dims: true}",
+]
+
+
+@pytest.mark.parametrize("act", ["Relu", "Relu6", "ReluN1To1"])
+@pytest.mark.parametrize("producer", PRODUCERS)
+def test_every_operator_that_holds_one(producer: str, act: str) -> None:
+    model = check_pass(graph(f"%y = {producer}\n%z = {act}(%y)"), NAME, expect_ops=[producer.split("(")[0]])
+    assert model.main.outputs[0].name == "z"
+
+
+@pytest.mark.parametrize(
+    ("held", "act", "joined"),
+    [
+        ("RELU", "Relu", "RELU"),
+        ("RELU6", "Relu", "RELU6"),
+        ("RELU", "Relu6", "RELU6"),
+        ("RELU6", "Relu6", "RELU6"),
+        ("RELU_N1_TO_1", "ReluN1To1", "RELU_N1_TO_1"),
+    ],
+)
+def test_two_activations_that_are_one(held: str, act: str, joined: str) -> None:
+    model = check_pass(graph(f"%y = Add(%x, %o) {{act: {held}}}\n%z = {act}(%y)"), NAME, expect_ops=["Add"])
+    assert model.main.ops[0].attribute_items()["act"].name == joined
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (graph("%y = Add(%x, %o) {act: RELU_N1_TO_1}\n%z = Relu(%y)"), "%y: act is RELU_N1_TO_1"),
+        (graph("%y = Add(%x, %o) {act: RELU}\n%z = ReluN1To1(%y)"), "%y: act is RELU"),
+        (graph("%y = Add(%x, %o)\n%z = Relu(%y)\n%n = Neg(%y)", "%z, %n"), "%y: is read elsewhere"),
+        (graph("%y = Add(%x, %o)\n%z = Relu(%y)", "%z, %y"), "%y: is read elsewhere"),
+    ],
+)
+def test_near_misses(text: str, sentence: str) -> None:
+    check_pass(text, NAME, refused=sentence)
+
+
+@pytest.mark.parametrize("producer", ["Concatenation(%x, %o) {axis: 3}", "Neg(%x)", "Reshape(%x, [32])"])
+def test_operators_that_cannot_hold_one_are_left(producer: str) -> None:
+    text = graph(f"%y = {producer}\n%z = Relu(%y)")
+    check_pass(text, NAME, expect_ops=[producer.split("(")[0], "Relu"])
+
+
+def test_a_chain_of_activations() -> None:
+    text = graph("%a = Add(%x, %o)\n%b = Relu(%a)\n%z = Relu6(%b)")
+    model = check_pass(text, NAME, expect_ops=["Add"])
+    assert model.main.ops[0].attribute_items()["act"].name == "RELU6"
+
+
+def test_an_activation_that_no_relu_can_join() -> None:
+    text = graph("%y = Add(%x, %o) {act: TANH}\n%z = Relu(%y)")
+    assert any("%y: act is TANH" in s for s in refusals(text, NAME))

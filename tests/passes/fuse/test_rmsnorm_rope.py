@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RMS norm and rotary embedding are recognized by what they compute, not by their shape alone."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from circlekit.ir.text import parse_model
+from circlekit.ops.normalize import RmsNorm
+from circlekit.passes import all_passes
+from circlekit.rewrite.base import Context
+from tests.passes.kit import check_pass
+
+SQUARES = ["Mul(%x, %x)", "Square(%x)", "Pow(%x, 2.0)"]
+DIVISIONS = [
+    "%r = Rsqrt(%a)\n%z = Mul(%x, %r)",
+    "%r = Rsqrt(%a)\n%z = Mul(%r, %x)",
+    "%r = Sqrt(%a)\n%z = Div(%x, %r)",
+]
+
+
+def rms(
+    square: str = SQUARES[0],
+    divide: str = DIVISIONS[0],
+    axes: str = "[-1]",
+    keep: str = "true",
+    epsilon: str = "1e-6",
+    more: str = "",
+    result: str = "%z",
+) -> str:
+    return f"""graph main(%x: f32[2,3,8], %o: f32[2,3,8], %e: f32[]) -> {result} {{
+      %s = {square}
+      %m = Mean(%s, {axes}) {{keep_dims: {keep}}}
+      %a = Add(%m, {epsilon})
+      {divide}
+      {more}
+    }}"""
+
+
+@pytest.mark.parametrize(("square", "divide"), list(itertools.product(SQUARES, DIVISIONS)))
+def test_rmsnorm(square: str, divide: str) -> None:
+    (op,) = check_pass(rms(square, divide), "fuse_rmsnorm", expect_ops=["RmsNorm"]).main.ops
+    assert isinstance(op, RmsNorm)
+    assert op.epsilon == pytest.approx(1e-6)
+    assert op.gamma.array().tolist() == [1.0]
+
+
+@pytest.mark.parametrize("form", [rms(axes="[2]"), rms(axes="2"), rms(epsilon="[[[1e-3]]]")])
+def test_rmsnorm_written_otherwise(form: str) -> None:
+    check_pass(form, "fuse_rmsnorm", expect_ops=["RmsNorm"])
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (rms(axes="[1]"), "the mean is over axes [1], not the last alone"),
+        (rms(axes="[1,2]"), "the mean is over axes [1, 2], not the last alone"),
+        (rms(epsilon="%e"), "%e: is not constant"),
+        (rms(epsilon="0.0"), "epsilon is 0.0, RMS_NORM wants one above 0"),
+        (
+            rms(epsilon="[1e-6, 1e-6, 1e-6, 1e-6, 1e-6, 1e-6, 1e-6, 1e-6]"),
+            "shape is [8], the picture wants [*,1]",
+        ),
+        (rms(square="Mul(%x, %o)"), "the picture wants the same value in two places"),
+        (rms(divide="%r = Rsqrt(%a)\n%z = Mul(%o, %r)"), "the picture wants the same value in two places"),
+        (rms(more="%n = Neg(%r)", result="%z, %n"), "%r: is also read by Neg"),
+        (rms(result="%z, %m"), "%m: is an output of the graph"),
+        (rms(divide="%r = Rsqrt(%a)\n%z = Mul(%x, %r) {act: RELU}"), "%z: act is RELU"),
+    ],
+)
+def test_rmsnorm_near_misses(text: str, sentence: str) -> None:
+    check_pass(text, "fuse_rmsnorm", refused=sentence)
+
+
+def test_a_mean_that_drops_its_dimension_is_no_rmsnorm() -> None:
+    text = rms(keep="false").replace("f32[2,3,8]", "f32[8,8]").replace("[-1]", "[1]")
+    check_pass(text, "fuse_rmsnorm", refused="%m: keep_dims is False, the picture wants True")
+
+
+def test_rmsnorm_is_for_circle() -> None:
+    assert all_passes()["fuse_rmsnorm"].formats == {"circle"}
+
+
+@pytest.mark.parametrize("factors", ["[1.0, 2.0, 3.0, 4.0, -5.0, 6.0, 7.0, 0.5]", "%g"])
+def test_the_factors_after_a_norm(factors: str) -> None:
+    text = f"""graph main(%x: f32[2,3,8]) -> %z {{
+      %g = const f32[1,1,8] uniform(1, 2)
+      %n = RmsNorm(%x, [1.0]) {{epsilon: 1e-5}}
+      %z = Mul({factors}, %n)
+    }}"""
+    (op,) = check_pass(text, "fuse_mul_with_rmsnorm", expect_ops=["RmsNorm"]).main.ops
+    assert isinstance(op, RmsNorm)
+    assert op.gamma.shape == (8,)
+    assert op.epsilon == pytest.approx(1e-5)
+
+
+@pytest.mark.parametrize(
+    ("factors", "sentence"),
+    [("2.0", "the picture wants [*,D]"), ("%c", "shape is [3,1]"), ("%x", "%x: is not constant")],
+)
+def test_the_factors_near_misses(factors: str, sentence: str) -> None:
+    text = f"""graph main(%x: f32[2,3,8]) -> %z {{
+      %c = const f32[3,1] uniform(1, 2)
+      %n = RmsNorm(%x, [1.0]) {{epsilon: 1e-5}}
+      %z = Mul(%n, {factors})
+    }}"""
+    if factors == "2.0":
+        sentence = "1 factors for a last dimension of 8"
+        text = text.replace("2.0)", "[2.0])")
+    check_pass(text, "fuse_mul_with_rmsnorm", refused=sentence)
+
+
+STRIDED = """%lo = StridedSlice(%x, [0,0,0,0], [1,2,3,4], [1,1,1,1])
+      %hi = StridedSlice(%x, [0,0,0,4], [1,2,3,8], [1,1,1,1])"""
+MASKED = """%lo = StridedSlice(%x, [0,0,0,0], [0,0,0,-4], [1,1,1,1]) {begin_mask: 15, end_mask: 7}
+      %hi = StridedSlice(%x, [0,0,0,-4], [0,0,0,0], [1,1,1,1]) {begin_mask: 7, end_mask: 15}"""
+SLICED = """%lo = Slice(%x, [0,0,0,0], [1,2,3,4])
+      %hi = Slice(%x, [0,0,0,4], [-1,-1,-1,-1])"""
+SPLIT = "%lo, %hi = Split(3, %x) {num_splits: 2}"
+
+
+def rope(
+    halves: str = STRIDED,
+    join: str = "%c = Concatenation(%n, %lo) {axis: -1}",
+    negate: str = "%n = Neg(%hi)",
+    tables: str = "f32[1,1,1,8]",
+    sum: str = "%z = Add(%p, %q)",
+    result: str = "%z",
+    x: str = "f32[1,2,3,8]",
+) -> str:
+    return f"""graph main(%x: {x}, %cos: {tables}, %sin: {tables}) -> {result} {{
+      {halves}
+      {negate}
+      {join}
+      %p = Mul(%x, %cos)
+      %q = Mul(%c, %sin)
+      {sum}
+    }}"""
+
+
+@pytest.mark.parametrize("halves", [STRIDED, MASKED, SLICED, SPLIT])
+def test_rope(halves: str) -> None:
+    (op,) = check_pass(rope(halves), "fuse_rope", expect_ops=["RoPE"]).main.ops
+    assert [v.name for v in op.inputs if v is not None] == ["x", "sin", "cos"]
+    assert op.attribute_items()["mode"].name == "GPT_NEOX"
+
+
+@pytest.mark.parametrize("tables", ["f32[8]", "f32[1,8]"])
+def test_rope_with_one_row_of_lower_rank(tables: str) -> None:
+    check_pass(rope(tables=tables), "fuse_rope", expect_ops=["RoPE"])
+
+
+def test_rope_in_the_other_order() -> None:
+    check_pass(rope(sum="%z = Add(%q, %p)"), "fuse_rope", expect_ops=["RoPE"])
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (rope(tables="f32[1,1,3,8]"), "a row per position"),
+        (rope(tables="f32[1,2,1,8]"), "a row per position"),
+        (rope(tables="f32[1]"), "a row of 8 is wanted"),
+        (
+            rope(STRIDED.replace("[1,2,3,4]", "[1,2,3,5]"), x="f32[1,2,3,9]", tables="f32[9]"),
+            "even last dimension",
+        ),
+        (
+            rope(STRIDED.replace("[0,0,0,4]", "[0,0,0,3]").replace("[1,2,3,8]", "[1,2,3,7]")),
+            "is not the second half",
+        ),
+        (
+            rope(STRIDED.replace("[1,1,1,1]", "[1,1,1,2]", 1).replace("[1,2,3,4]", "[1,2,3,8]")),
+            "is not the first half",
+        ),
+        (rope(sum="%z = Add(%p, %q) {act: RELU}"), "%z: act is RELU"),
+        (rope(result="%z, %n"), "%n: is an output of the graph"),
+        (rope(negate="%n = Neg(%lo)"), "comes from"),
+    ],
+)
+def test_rope_near_misses(text: str, sentence: str) -> None:
+    if "f32[9]" in text:
+        text = text.replace("[0,0,0,4], [1,2,3,8]", "[0,0,0,5], [1,2,3,9]")
+    if "Neg(%lo)" in text:
+        text = text.replace("Concatenation(%n, %lo)", "Concatenation(%n, %hi)")
+        sentence = "half"
+    check_pass(text, "fuse_rope", refused=sentence)
+
+
+def test_halves_joined_along_another_axis() -> None:
+    text = """graph main(%x: f32[1,1,8,8], %cos: f32[8], %sin: f32[8]) -> %z {
+      %lo = Slice(%x, [0,0,0,0], [1,1,4,8])
+      %hi = Slice(%x, [0,0,4,0], [1,1,4,8])
+      %n = Neg(%hi)
+      %c = Concatenation(%n, %lo) {axis: 2}
+      %p = Mul(%x, %cos)
+      %q = Mul(%c, %sin)
+      %z = Add(%p, %q)
+    }"""
+    check_pass(text, "fuse_rope", refused="joined along axis 2, not the last")
+
+
+def test_a_refusal_is_told_once_for_an_operator() -> None:
+    context = Context(refusals=[])
+    all_passes()["fuse_rmsnorm"]().run(parse_model(rms(epsilon="0.0")), context)
+    assert [r.sentence for r in context.refusals or ()] == ["%x: epsilon is 0.0, RMS_NORM wants one above 0"]

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Slice behind a transposed convolution is a padding, where one of the two paddings starts there."""
+
+from __future__ import annotations
+
+import pytest
+
+from circlekit.ops.conv import TransposeConv
+from tests.passes.kit import check_pass, refusals
+
+
+def sliced(
+    begin: str,
+    size: str,
+    *,
+    output: str = "[1,10,10,3]",
+    filter: str = "f32[3,4,4,2]",
+    input: str = "f32[1,4,4,2]",
+    attributes: str = "padding: VALID, stride_h: 2, stride_w: 2",
+    bias: str = ", %b",
+    result: str = "%z",
+) -> str:
+    """A transposed convolution as PyTorch exporters write one with padding: everything, then a Slice."""
+    return f"""graph main(%x: {input}, %dyn: i32[4]) -> {result} {{
+      %w = const {filter} gaussian(0, 1)
+      %b = const f32[3] [0.5, -1.0, 2.0]
+      %y = TransposeConv({output}, %w, %x{bias}) {{{attributes}}}
+      %z = Slice(%y, {begin}, {size})
+    }}"""
+
+
+@pytest.mark.parametrize("bias", ["", ", %b"])
+@pytest.mark.parametrize(
+    ("begin", "size", "padding", "shape"),
+    [
+        ("[0,1,1,0]", "[1,8,8,3]", "SAME", (1, 8, 8, 3)),
+        ("[0,1,1,1]", "[1,8,8,2]", "SAME", (1, 8, 8, 2)),
+        ("[0,1,1,0]", "[-1,8,8,-1]", "SAME", (1, 8, 8, 3)),
+        ("[0,0,0,1]", "[1,10,10,1]", "VALID", (1, 10, 10, 1)),
+    ],
+)
+def test_a_padding_is_found(begin: str, size: str, padding: str, shape: tuple[int, ...], bias: str) -> None:
+    model = check_pass(sliced(begin, size, bias=bias), "fuse_slice_with_tconv", expect_ops=["TransposeConv"])
+    (op,) = model.main.ops
+    assert isinstance(op, TransposeConv)
+    assert op.padding.name == padding
+    assert op.output.shape == shape
+    assert op.output_shape.array().tolist() == list(shape)
+    assert (op.bias is None) == (bias == "")
+    assert op.output.name == "z"
+
+
+def test_different_strides_and_kernels() -> None:
+    text = sliced(
+        "[0,0,1,0]",
+        "[1,4,12,3]",
+        output="[1,4,14,3]",
+        filter="f32[3,1,5,2]",
+        attributes="padding: VALID, stride_h: 1, stride_w: 3",
+    )
+    (op,) = check_pass(text, "fuse_slice_with_tconv", expect_ops=["TransposeConv"]).main.ops
+    assert isinstance(op, TransposeConv)
+    assert (op.stride_h, op.stride_w, op.padding.name) == (1, 3, "SAME")
+
+
+def test_an_activation_is_carried() -> None:
+    text = sliced("[0,1,1,0]", "[1,8,8,3]", attributes="padding: VALID, stride_h: 2, stride_w: 2, act: RELU")
+    (op,) = check_pass(text, "fuse_slice_with_tconv", expect_ops=["TransposeConv"]).main.ops
+    assert isinstance(op, TransposeConv)
+    assert op.act.name == "RELU"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (sliced("[0,2,1,0]", "[1,8,8,3]"), "neither SAME nor VALID padding starts at [2, 1]"),
+        (sliced("[0,1,1,0]", "[1,6,8,3]"), "neither SAME nor VALID padding starts at [1, 1] for [6, 8]"),
+        (sliced("[0,0,0,0]", "[1,8,8,3]"), "neither SAME nor VALID padding starts at [0, 0]"),
+        (
+            sliced("[1,1,1,0]", "[1,8,8,3]", output="[2,10,10,3]", input="f32[2,4,4,2]"),
+            "%z: cuts the batch",
+        ),
+        (sliced("[0,1,1,0]", "[1,8,8,3]", result="%z, %y"), "%y: is an output of the graph"),
+    ],
+)
+def test_near_misses(text: str, sentence: str) -> None:
+    check_pass(text, "fuse_slice_with_tconv", refused=sentence)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        sliced("%dyn", "[1,8,8,3]"),
+        sliced("[0,1,1,0]", "%dyn"),
+        sliced("[0,1,1,0]", "[1,8,8,3]", output="%dyn"),
+    ],
+)
+def test_sizes_that_are_not_constant(text: str) -> None:
+    assert any("%dyn: is not constant" in s for s in refusals(text, "fuse_slice_with_tconv"))
