@@ -40,7 +40,7 @@ class HardSwishChain(Rewrite):
             if value.numel != 1:
                 return f"%{value.name}: has {value.numel} elements, one is wanted"
             if not _nearly(value, wanted):
-                return f"%{value.name}: is {value.array().reshape(-1)[0]}, {np.float32(wanted)} is wanted"
+                return f"%{value.name}: is {value.array().reshape(-1)[0]!s}, {np.float32(wanted)!s} is wanted"
         return None
 
 

@@ -34,7 +34,7 @@ def all_are(array: Array, number: int, name: str) -> str | None:
     if array.size == 0:
         return f"%{name}: is empty"
     wrong = array.reshape(-1)[array.reshape(-1) != number]
-    return None if wrong.size == 0 else f"%{name}: holds {wrong[0]}, {number} is wanted"
+    return None if wrong.size == 0 else f"%{name}: holds {wrong[0]!s}, {number} is wanted"
 
 
 def keeps_shape(x: Value, constant: Value) -> str | None:

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RMS_NORM, which TFLite lacks, in operators that it has."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from circlekit.ir.value import Array, Value
+from circlekit.passes.remove.checks import all_are
+from circlekit.passes.replace.legalize import Legalization
+from circlekit.rewrite.match import Match
+from circlekit.rewrite.rewrite import Rewrite, condition
+
+
+class LowerPlainRmsNorm(Legalization, Rewrite):
+    """x * rsqrt(mean(x * x) + epsilon), where gamma is all ones."""
+
+    targets = frozenset({"tflite"})
+
+    before = """
+        y = RmsNorm(x, gamma: const)    {epsilon: any = epsilon}
+    """
+    after = """
+        q = Square(x)
+        m = Mean(q, [-1])               {keep_dims: true}
+        e = Add(m, eps)
+        r = Rsqrt(e)
+        y = Mul(x, r)
+    """
+
+    @condition
+    def only_ones(self, match: Match) -> str | None:
+        gamma = match.value("gamma")
+        return all_are(gamma.array(), 1, gamma.name)
+
+    def constants(self, x: Value, epsilon: float) -> dict[str, Array]:
+        return {"eps": np.asarray(epsilon, x.dtype.numpy)}
+
+
+class LowerRmsNorm(Legalization, Rewrite):
+    """x * rsqrt(mean(x * x) + epsilon) * gamma."""
+
+    targets = frozenset({"tflite"})
+
+    before = """
+        y = RmsNorm(x, gamma)           {epsilon: any = epsilon}
+    """
+    after = """
+        q = Square(x)
+        m = Mean(q, [-1])               {keep_dims: true}
+        e = Add(m, eps)
+        r = Rsqrt(e)
+        n = Mul(x, r)
+        y = Mul(n, gamma)
+    """
+
+    def constants(self, x: Value, epsilon: float) -> dict[str, Array]:
+        return {"eps": np.asarray(epsilon, x.dtype.numpy)}

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two activations in a row."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from tests.passes.kit import check_pass
+
+NAME = "remove_redundant_activation"
+RANGE = {"Relu": (0, 99), "Relu6": (0, 6), "ReluN1To1": (-1, 1), "Relu0To1": (0, 1)}
+
+
+def two(first: str, second: str, outputs: str = "%z") -> str:
+    return f"""
+        graph main(%x: f32[40]) -> {outputs} {{
+          %y = {first}(%x)
+          %z = {second}(%y)
+        }}
+    """
+
+
+def within(a: str, b: str) -> bool:
+    return RANGE[b][0] <= RANGE[a][0] and RANGE[a][1] <= RANGE[b][1]
+
+
+@pytest.mark.parametrize(("first", "second"), list(product(RANGE, RANGE)))
+def test_the_wider_one_goes(first: str, second: str) -> None:
+    if within(first, second):
+        check_pass(two(first, second), NAME, [first])
+    elif within(second, first):
+        check_pass(two(first, second), NAME, [second])
+    else:
+        check_pass(two(first, second), NAME, [first, second])
+
+
+def test_the_first_has_other_readers() -> None:
+    check_pass(two("Relu", "Relu6", "%y, %z"), NAME, refused="%y: is an output of the graph")
+    text = two("Relu6", "Relu", "%z, %w").replace("%z =", "%w = Neg(%y)\n%z =")
+    check_pass(text, NAME, ["Relu6", "Neg"])

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a target lacks is lowered: same values by our interpreter, and by LiteRT for TFLite."""
+
+from __future__ import annotations
+
+import pytest
+
+from circlekit.interp.run import run
+from circlekit.ir.graph import Model
+from circlekit.ir.text import parse_model, print_model
+from circlekit.passes import all_passes
+from circlekit.passes.replace.legalize import LEGALIZATIONS, legalize
+from tests.ops.litert import run_litert
+from tests.passes.kit import KINDS, assert_close, interface_of, make_input, verify
+
+
+def check(text: str, format: str, ops: list[str]) -> Model:
+    """The legalized model has ``ops`` and the values of the model of ``text``, which stays as it is."""
+    model = parse_model(text)
+    before = print_model(model)
+    lowered = legalize(model, format)
+    assert print_model(model) == before
+    verify(lowered)
+    assert [type(op).__name__ for op in lowered.main] == ops
+    assert interface_of(lowered) == interface_of(model)
+    assert [v.name for v in lowered.main.outputs] == [v.name for v in model.main.outputs]
+    for kind in KINDS:
+        inputs = [make_input(v, kind) for v in model.main.inputs]
+        wanted = run(model, inputs)
+        assert_close(run(lowered, inputs), wanted, f"{kind} inputs")
+        if format == "tflite":
+            assert_close(run_litert(lowered.main, inputs), wanted, f"{kind} inputs in LiteRT")
+    again = legalize(lowered, format)
+    assert print_model(again) == print_model(lowered)
+    return lowered
+
+
+# -- circle ------------------------------------------------------------------------------------
+
+TCONV = """
+    graph main(%x: f32[1,3,4,2]) -> %y {{
+      %w = const f32[3,2,2,2] gaussian(0, 1)
+      %y = TransposeConv([1, 6, 8, 3], %w, %x, [0.1, -0.2, 0.3])
+        {{stride_h: 2, stride_w: 2, padding: VALID, act: {act}}}
+    }}
+"""
+
+
+@pytest.mark.parametrize(
+    ("act", "operator"),
+    [("RELU", "Relu"), ("RELU6", "Relu6"), ("RELU_N1_TO_1", "ReluN1To1"), ("TANH", "Tanh")],
+)
+def test_activation_of_transpose_conv(act: str, operator: str) -> None:
+    model = check(TCONV.format(act=act), "circle", ["TransposeConv", operator])
+    names = [op.output.name for op in model.main]
+    assert names == ["y/TransposeConv", "y"]
+
+
+def test_activation_stays_fused_for_tflite() -> None:
+    check(TCONV.format(act="RELU"), "tflite", ["TransposeConv"])
+
+
+def test_nothing_to_do() -> None:
+    check(TCONV.format(act="NONE"), "circle", ["TransposeConv"])
+
+
+def test_result_in_the_middle_keeps_its_quantization() -> None:
+    q = "quant(scale: 0.5, zero_point: 3)"
+    text = f"""
+        graph main(%x: i8[1,3,4,2] {q}) -> %y {{
+          %w = const i8[3,2,2,2] {q} zeros()
+          %y = TransposeConv([1, 6, 8, 3], %w, %x) {{stride_h: 2, stride_w: 2, act: RELU}} : i8[1,6,8,3] {q}
+        }}
+    """
+    first, second = legalize(parse_model(text), "circle").main.ops
+    assert first.output.type == second.output.type
+    assert first.output.quantization is not None
+
+
+# -- TFLite ------------------------------------------------------------------------------------
+
+NORM = ["Mean", "SquaredDifference", "Mean", "Add", "Rsqrt", "Mul", "Sub", "Mul", "Add"]
+
+
+@pytest.mark.parametrize("act", ["NONE", "RELU", "RELU6"])
+@pytest.mark.parametrize(("gamma", "beta"), [("[1.5, -0.5, 2.0]", "[0.1, 0.2, 0.3]"), ("[1.5]", "[0.25]")])
+def test_instance_norm(act: str, gamma: str, beta: str) -> None:
+    text = f"""
+        graph main(%x: f32[2,4,5,3]) -> %y {{
+          %n = Abs(%x)
+          %z = InstanceNorm(%n, {gamma}, {beta}) {{epsilon: 1e-3, act: {act}}}
+          %y = Exp(%z)
+        }}
+    """
+    model = check(text, "tflite", ["Abs", *NORM, "Exp"])
+    assert [getattr(op, "act").name for op in model.main.ops[-2:-1]] == [act]  # noqa: B009  # not on every Op
+
+
+def test_instance_norm_of_rank_3() -> None:
+    text = """
+        graph main(%x: f32[2,3,7]) -> %y {
+          %y = InstanceNorm(%x, [1.5, -0.5, 2.0], [0.1, 0.2, 0.3]) {epsilon: 1e-3}
+        }
+    """
+    found = ["Mean", "SquaredDifference", "Mean", "Add", "Rsqrt", "Reshape", "Mul", "Sub", "Mul", "Reshape"]
+    check(text, "tflite", [*found, "Add"])
+
+
+@pytest.mark.parametrize(
+    ("gamma", "ops"),
+    [
+        ("[1.0]", ["Square", "Mean", "Add", "Rsqrt", "Mul"]),
+        ("[1.0, 1.0, 1.0, 1.0]", ["Square", "Mean", "Add", "Rsqrt", "Mul"]),
+        ("[1.0, 1.0, 2.0, 1.0]", ["Square", "Mean", "Add", "Rsqrt", "Mul", "Mul"]),
+        ("%g", ["Square", "Mean", "Add", "Rsqrt", "Mul", "Mul"]),
+    ],
+)
+def test_rms_norm(gamma: str, ops: list[str]) -> None:
+    text = f"""
+        graph main(%x: f32[2,3,4], %g: f32[4]) -> %y {{
+          %y = RmsNorm(%x, {gamma}) {{epsilon: 1e-5}}
+        }}
+    """
+    check(text, "tflite", ops)
+
+
+TURN = {"GPT_NEOX": ["Split", "Neg", "Concatenation"], "GPT_J": ["Gather", "Mul"]}
+
+
+@pytest.mark.parametrize("mode", sorted(TURN))
+@pytest.mark.parametrize("rows", ["8", "1,1,1,8", "1,1,5,8"])
+def test_rope_of_constant_tables(mode: str, rows: str) -> None:
+    text = f"""
+        graph main(%x: f32[2,3,5,8]) -> %y {{
+          %s = const f32[{rows}] uniform(-1, 1)
+          %c = const f32[{rows}] uniform(-1, 1)
+          %y = RoPE(%x, %s, %c) {{mode: {mode}}}
+        }}
+    """
+    check(text, "tflite", [*TURN[mode], "Mul", "Mul", "Add"])
+
+
+@pytest.mark.parametrize("mode", sorted(TURN))
+@pytest.mark.parametrize(
+    ("rows", "more"), [("1,1,1,8", []), ("1,1,5,8", ["Reshape", "Slice", "Reshape", "Slice"])]
+)
+def test_rope_of_computed_tables(mode: str, rows: str, more: list[str]) -> None:
+    text = f"""
+        graph main(%x: f32[2,3,5,8], %s: f32[{rows}], %c: f32[{rows}]) -> %y {{
+          %y = RoPE(%x, %s, %c) {{mode: {mode}}}
+        }}
+    """
+    check(text, "tflite", [*TURN[mode], *more, "Mul", "Mul", "Add"])
+
+
+def test_circle_keeps_its_own_operators() -> None:
+    text = """
+        graph main(%x: f32[2,3,4]) -> %y {
+          %y = RmsNorm(%x, [1.0]) {epsilon: 1e-5}
+        }
+    """
+    check(text, "circle", ["RmsNorm"])
+
+
+def test_two_in_a_row_have_names_of_their_own() -> None:
+    text = """
+        graph main(%x: f32[2,3,4]) -> %y {
+          %z = RmsNorm(%x, [1.0]) {epsilon: 1e-5}
+          %y = RmsNorm(%z, [2.0]) {epsilon: 1e-5}
+        }
+    """
+    model = check(text, "tflite", ["Square", "Mean", "Add", "Rsqrt", "Mul"] * 2 + ["Mul"])
+    assert model.main.ops[4].output.name == "z"
+
+
+def test_legalizations_are_no_passes() -> None:
+    assert LEGALIZATIONS
+    assert not {cls.__name__ for cls in LEGALIZATIONS} & {cls.__name__ for cls in all_passes().values()}
+    assert all(not cls.name for cls in LEGALIZATIONS)
