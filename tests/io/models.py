@@ -8,9 +8,9 @@ from typing import Any
 
 import flatbuffers
 import numpy as np
-from tests.io.oracles import CIRCLE, LITERT, Oracle
 
 from circlekit.io.schema import IDENTIFIERS
+from tests.io.oracles import CIRCLE, LITERT, Oracle
 
 Fill = Callable[["File"], None]
 LIBRARY: dict[str, tuple[Oracle, Fill]] = {}

@@ -7,13 +7,13 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-from tests.io.models import LIBRARY, recipe
-from tests.io.oracles import CIRCLE, ORACLES, TFLITE, Oracle, differences
 
 import circlekit.ops  # noqa: F401  # operators are declared by being imported
 from circlekit.io import load_bytes, to_bytes
 from circlekit.io.decode import decode, identify
 from circlekit.ir.op import REGISTRY
+from tests.io.models import LIBRARY, recipe
+from tests.io.oracles import CIRCLE, ORACLES, TFLITE, Oracle, differences
 
 
 def readers(data: bytes) -> list[Oracle]:

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.io.oracles import ALIASES, CIRCLE, LITERT, ORACLES, TFLITE, Oracle, camel
 
 from circlekit.io.schema import SIZES, Field, Kind, enumeration, table
 from circlekit.io.tables import ENUMS, TABLES, UNIONS
+from tests.io.oracles import ALIASES, CIRCLE, LITERT, ORACLES, TFLITE, Oracle, camel
 
 ROOT = Path(__file__).parents[2]
 UNREADABLE = {"deprecated_tag", "new_height", "new_width", "data_format"}

@@ -56,6 +56,8 @@ def quantization_of(tree: Tree | None) -> Quantization | None:
     low, high, details = tree.get("min"), tree.get("max"), tree.get("details")
     if details is None and not any(v is not None and len(v) for v in (scale, zero_point, low, high)):
         return None
+    if details is not None:
+        details = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in details.items()}
     scale = np.zeros(0, np.float32) if scale is None else scale
     if zero_point is None:
         zero_point = np.zeros(len(scale), np.int64)
@@ -83,6 +85,8 @@ def same_tree(a: Any, b: Any) -> bool:
         return isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and same_array(a, b)
     if isinstance(a, dict):
         return isinstance(b, dict) and a.keys() == b.keys() and all(same_tree(a[k], b[k]) for k in a)
+    if isinstance(a, list):
+        return isinstance(b, list) and len(a) == len(b) and all(map(same_tree, a, b))
     return bool(a == b)
 
 

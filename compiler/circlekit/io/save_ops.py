@@ -91,7 +91,8 @@ class OpSaver:
         if number is None or self.format not in op.formats:
             raise UnsupportedError(f".{self.format} has no operator {op.code}", place(op, graph))
         old = min(number, PLACEHOLDER)
-        tree: Tree = {"deprecated_builtin_code": old, "builtin_code": number, "version": version}
+        name = number if op.code.startswith("UNKNOWN_") else op.code
+        tree: Tree = {"deprecated_builtin_code": old, "builtin_code": name, "version": version}
         return tree if custom is None else {**tree, "custom_code": custom}
 
     # -- options -------------------------------------------------------------------------------

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether two models are the same in everything that the IR says."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+from circlekit.io.convert import same_tree
+from circlekit.io.origin import Origin
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.op import Op, OpaqueOp
+from circlekit.ir.value import Value, same_array
+
+
+def assert_same_model(a: Model, b: Model) -> None:
+    """Every graph, operator, value, attribute, constant, name, order and extra field."""
+    for field in ("format", "metadata", "description", "version"):
+        assert getattr(a, field) == getattr(b, field), field
+    assert len(a.graphs) == len(b.graphs)
+    graphs = {id(g): i for m in (a, b) for i, g in enumerate(m.graphs)}
+    values = {id(v): (i, j) for m in (a, b) for i, g in enumerate(m.graphs) for j, v in enumerate(g.values())}
+    names = {**graphs, **values}
+    for one, two in zip(a.graphs, b.graphs, strict=True):
+        _same_graph(one, two, names)
+    assert _plain(a.signatures, names) == _plain(b.signatures, names)
+
+
+def _same_graph(a: Graph, b: Graph, names: dict[int, Any]) -> None:
+    assert a.name == b.name
+    for side in ("inputs", "outputs", "table"):
+        assert _plain(getattr(a, side), names) == _plain(getattr(b, side), names), side
+    assert same_tree(_plain(a.extra, names), _plain(b.extra, names))
+    for one, two in zip(a.values(), b.values(), strict=True):
+        _same_value(one, two)
+    for left, right in zip(a, b, strict=True):
+        _same_op(left, right, names)
+
+
+def _same_value(a: Value, b: Value) -> None:
+    for field in ("name", "dtype", "shape", "is_variable", "quantization"):
+        assert getattr(a, field) == getattr(b, field), f"{a} {field}"
+    assert same_array(a.data, b.data), a
+    assert same_tree(a.extra, b.extra), a
+
+
+def _same_op(a: Op, b: Op, names: dict[int, Any]) -> None:
+    assert type(a) is type(b)
+    assert (a.code, a.version) == (b.code, b.version)
+    for field in ("inputs", "results", "attribute_values", "extra"):
+        assert same_tree(_plain(getattr(a, field), names), _plain(getattr(b, field), names)), f"{a} {field}"
+    if isinstance(a, OpaqueOp) and isinstance(b, OpaqueOp):
+        assert a.custom_code == b.custom_code
+        assert same_tree(a.option_tree, b.option_tree)
+
+
+def _plain(item: Any, names: dict[int, Any]) -> Any:
+    """``item`` with an index for each value and graph, which compare by identity."""
+    if id(item) in names:
+        return names[id(item)]
+    if isinstance(item, dict):
+        return {key: _plain(value, names) for key, value in item.items()}
+    if isinstance(item, list | tuple):
+        return [_plain(value, names) for value in item]
+    if isinstance(item, Origin) or type(item).__name__ == "Signature":
+        return _plain(vars(item), names)
+    return item.name if isinstance(item, Enum) else item

@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Saving: the same model comes back, the same bytes come out, a file appears whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import circlekit.ops  # noqa: F401  # operators are declared by being imported
+from circlekit.errors import FileError, UnsupportedError
+from circlekit.io import load, load_bytes, save, to_bytes
+from circlekit.io.decode import identify
+from circlekit.io.files import write_file
+from circlekit.io.save import encoded
+from circlekit.ir.dtypes import DType
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.op import OpaqueOp
+from circlekit.ir.value import Value, same_array
+from tests.io.equal import assert_same_model
+from tests.io.models import LIBRARY, File, recipe
+from tests.io.oracles import CIRCLE, LITERT, Oracle
+
+
+def oracle_of(data: bytes) -> Oracle:
+    return CIRCLE if identify(memoryview(data)) == "circle" else LITERT
+
+
+def check_round(data: bytes) -> None:
+    """Load, save, load gives an equal model; the same bytes come out again and again."""
+    model = load_bytes(data)
+    saved = to_bytes(model)
+    assert to_bytes(model) == saved
+    again = load_bytes(saved)
+    assert_same_model(model, again)
+    assert to_bytes(again) == saved
+
+
+def test_round_of_real_model(model_path: Path) -> None:
+    check_round(model_path.read_bytes())
+
+
+@pytest.mark.parametrize("name", sorted(LIBRARY))
+def test_round_of_rare_features(name: str) -> None:
+    check_round(recipe(name))
+
+
+def test_constants_are_views_of_the_file(model_path: Path) -> None:
+    for graph in load(model_path).graphs:
+        for value in graph.values():
+            if value.data is not None and value.data.size:
+                assert not value.data.flags.owndata
+                assert not value.data.flags.writeable
+
+
+@pytest.mark.parametrize("limit", [2**31 - 1, 0])
+def test_constants_are_aligned(model_path: Path, limit: int) -> None:
+    """Inline or, as in files beyond 2 GiB, by position: all data starts at a multiple of 16."""
+    model = load(model_path)
+    data = b"".join(encoded(model, model.format, limit).pieces())
+    reader = oracle_of(data).names["Model"].GetRootAs(data)
+    places = []
+    for i in range(reader.BuffersLength()):
+        buffer = reader.Buffers(i)
+        if buffer.DataLength():
+            places.append(buffer._tab.Vector(buffer._tab.Offset(4)))
+        elif buffer.Size():
+            places.append(buffer.Offset())
+    assert len(places) > 0
+    assert all(place % 16 == 0 for place in places)
+    again = load_bytes(data)
+    for old, new in zip(model.graphs, again.graphs, strict=True):
+        for a, b in zip(old.values(), new.values(), strict=True):
+            assert same_array(a.data, b.data)
+    assert to_bytes(again) == data
+
+
+# -- what a change leaves behind ---------------------------------------------------------------
+
+
+def test_what_goes_out_of_use_is_not_written() -> None:
+    f = File(LITERT)
+    weight = f.tensor("w", [1, 4], buffer=f.buffer(bytes(range(16))))
+    kept = f.tensor("kept", [1, 4], buffer=f.buffer(bytes(range(1, 17))))
+    inner = f.tensor("inner", [1, 4])
+    f.op("ADD", [0, weight], [inner], f.make("AddOptions"))
+    f.op("MUL", [inner, weight], [1], f.make("MulOptions"))
+    model = load_bytes(f.pack())
+    graph = model.main
+    add, mul = graph.ops
+    mul.set_input(0, graph.inputs[0])
+    mul.set_input(1, graph.inputs[0])
+    graph.remove(add)
+    again = load_bytes(to_bytes(model))
+    assert [v.name for v in again.main.values()] == ["x", "y", "kept"]
+    assert [op.code for op in again.ops()] == ["MUL"]
+    reader = LITERT.read(to_bytes(model))
+    assert len(reader["OperatorCodes"]) == 1
+    assert len(reader["Buffers"]) == 2
+    assert reader["Subgraphs"][0]["Tensors"][2]["Buffer"] == 1
+    assert kept
+
+
+def test_equal_new_constants_share_a_buffer() -> None:
+    graph = Graph("main")
+    data = np.arange(6, dtype=np.float32)
+    graph.table = [
+        Value.constant("a", data),
+        Value.constant("b", data.copy()),
+        Value.constant("c", data[::-1]),
+    ]
+    graph.extra["unused"] = list(graph.table)
+    tree = LITERT.read(to_bytes(Model([graph]), "tflite"))
+    assert [t["Buffer"] for t in tree["Subgraphs"][0]["Tensors"]] == [1, 1, 2]
+
+
+def test_transposed_view_of_a_buffer_is_new_data() -> None:
+    f = File(LITERT)
+    data = np.arange(4, dtype=np.float32).reshape(2, 2)
+    f.tensor("w", [2, 2], buffer=f.buffer(data.tobytes()))
+    model = load_bytes(f.pack())
+    value = model.main.table[2]
+    assert value.data is not None
+    value.data = value.data.T
+    again = load_bytes(to_bytes(model)).main.table[2].data
+    assert np.array_equal(np.asarray(again), data.T)
+
+
+def test_opaque_operator_keeps_its_version_when_an_operand_changes() -> None:
+    f = File(LITERT)
+    f.op(310, [0], [1], version=5)
+    model = load_bytes(f.pack())
+    model.main.ops[0].set_input(0, None)
+    assert load_bytes(to_bytes(model)).main.ops[0].version == 5
+
+
+# -- the other format --------------------------------------------------------------------------
+
+
+def test_tflite_to_circle_and_back(model_path: Path) -> None:
+    model = load(model_path)
+    other = {"tflite": "circle", "circle": "tflite"}[model.format]
+    changed = load_bytes(to_bytes(model, other))
+    assert changed.format == other
+    for a, b in zip(model.ops(), changed.ops(), strict=True):
+        assert (a.code, a.attribute_values) == (b.code, b.attribute_values) or a.called_graphs()
+        assert b.version == max(a.version or 1, a.required_version())
+    for g, h in zip(model.graphs, changed.graphs, strict=True):
+        for v, w in zip(g.values(), h.values(), strict=True):
+            assert (v.name, v.dtype, v.shape, v.quantization) == (w.name, w.dtype, w.shape, w.quantization)
+    assert to_bytes(changed, model.format) == to_bytes(load_bytes(to_bytes(changed, model.format)))
+
+
+def test_uint4_has_its_own_number_in_each_format() -> None:
+    for name, other, number in (("constants.tflite", CIRCLE, -1), ("constants.circle", LITERT, 20)):
+        model = load_bytes(recipe(name))
+        tree = other.read(to_bytes(model, other.format))
+        kinds = {t["Name"]: t["Type"] for t in tree["Subgraphs"][0]["Tensors"]}
+        assert kinds[b"u4"] == number
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("own_operators.circle", "no operator INSTANCE_NORM\n  at main > INSTANCE_NORM %y"),
+        ("own_tensors.circle", "no tensors of GGML_Q4_0\n  at main > %q4"),
+        ("newest_types.tflite", "no tensors of INT2\n  at main > %i2"),
+        ("external.tflite", "external_buffer"),
+    ],
+)
+def test_what_the_other_format_lacks_is_named(name: str, what: str, tmp_path: Path) -> None:
+    model = load_bytes(recipe(name))
+    other = "tflite" if model.format == "circle" else "circle"
+    with pytest.raises(UnsupportedError) as error:
+        save(model, tmp_path / f"out.{other}")
+    assert what in str(error.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_extension_tells_the_format(tmp_path: Path) -> None:
+    model = load_bytes(recipe("nothing.circle"))
+    for name, fmt, tag in (
+        ("a.tflite", None, b"TFL3"),
+        ("a.circle", None, b"CIR0"),
+        ("a.bin", "tflite", b"TFL3"),
+    ):
+        save(model, tmp_path / name, fmt)
+        assert (tmp_path / name).read_bytes()[4:8] == tag
+    with pytest.raises(UnsupportedError, match="onnx"):
+        save(model, tmp_path / "a.bin", "onnx")
+
+
+def test_model_made_from_nothing() -> None:
+    """No origin: what every writer does by default."""
+    x, y = Value("x", DType.FLOAT32, (None, 2)), Value("y", DType.FLOAT32, None)
+    graph = Graph("main", [x])
+    graph.append(OpaqueOp(x, code="CUSTOM", results=[y], custom_code="Mine"))
+    graph.outputs = [y]
+    for oracle in (CIRCLE, LITERT):
+        tree = oracle.read(to_bytes(Model([graph], version=3), oracle.format))
+        tensor = tree["Subgraphs"][0]["Tensors"][0]
+        assert tensor["Shape"].tolist() == [1, 2]
+        assert tensor["ShapeSignature"].tolist() == [-1, 2]
+        assert tree["OperatorCodes"][0]["CustomCode"] == b"Mine"
+        assert tree["Buffers"][0]["Data"] is None
+
+
+# -- files -------------------------------------------------------------------------------------
+
+
+def test_input_may_be_output(tmp_path: Path, model_path: Path) -> None:
+    path = tmp_path / model_path.name
+    path.write_bytes(model_path.read_bytes())
+    model = load(path)
+    save(model, path)
+    assert path.read_bytes() == to_bytes(model)
+    assert_same_model(load(path), model)
+
+
+def test_failure_leaves_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "m.tflite"
+    path.write_bytes(b"before")
+
+    def pieces() -> object:
+        yield b"half"
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_file(path, pieces())  # type: ignore[arg-type]
+    assert [p.name for p in tmp_path.iterdir()] == ["m.tflite"]
+    assert path.read_bytes() == b"before"
+
+
+def test_full_disk_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(FileError, match=r"m\.tflite: cannot be written: No space left"):
+        write_file(tmp_path / "m.tflite", [b"data"])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_permissions_and_links_are_kept(tmp_path: Path) -> None:
+    real, link = tmp_path / "real.tflite", tmp_path / "link.tflite"
+    real.write_bytes(b"before")
+    real.chmod(0o640)
+    link.symlink_to(real)
+    write_file(link, [b"after"])
+    assert link.is_symlink()
+    assert real.read_bytes() == b"after"
+    assert real.stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize("where", ["no/such/folder/m.circle", ".", "file/m.circle"])
+def test_no_such_place(where: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    model = load_bytes(recipe("nothing.circle"))
+    with pytest.raises(FileError, match="cannot be written") as error:
+        save(model, tmp_path / where)
+    assert str(tmp_path) in str(error.value)
+    assert "\n" not in str(error.value)
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+def test_device_is_written_directly() -> None:
+    save(load_bytes(recipe("nothing.circle")), "/dev/null")
+    assert not Path("/dev/null").is_file()
