@@ -66,7 +66,7 @@ class GraphBuilder:
             listed = [self.value(token) for token in self.node.table]
             self.graph.table = listed or list(self.order)
         if self.node.extra is not None:
-            self.graph.extra = tree_of(self.node.extra, self._fail_at(self.node.name))
+            self.graph.extra = tree_of(self.node.extra, self._fail_at(self.node.name), self.values)
         self._set_names()
 
     def _set_names(self) -> None:
@@ -270,7 +270,7 @@ class GraphBuilder:
         for name in COMMON:
             if name in call.attributes:
                 node = call.attributes[name]
-                found[name] = tree_of(self._single(node), self._fail_at(node.token))
+                found[name] = tree_of(self._single(node), self._fail_at(node.token), self.values)
                 wanted = int if name == "version" else dict
                 if type(found[name]) is not wanted:
                     self.source.fail(f"{name} must be a {'number' if wanted is int else 'tree'}", node.token)
@@ -281,7 +281,8 @@ class GraphBuilder:
         for name, node in call.attributes.items():
             if name not in ("code", "custom_code", "options", *COMMON):
                 self.source.fail(f"{OPAQUE} has no attribute {name}", node.token)
-            trees[name] = tree_of(self._single(node), self._fail_at(node.token))
+            if name not in COMMON:
+                trees[name] = tree_of(self._single(node), self._fail_at(node.token))
         code, custom = trees.get("code"), trees.get("custom_code")
         options = trees.get("options")
         if not isinstance(code, str) or not isinstance(custom, str | None):

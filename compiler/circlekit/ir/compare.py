@@ -12,7 +12,7 @@ from circlekit.errors import CirclekitError
 from circlekit.ir.attributes import same_attribute
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Graph, Model
-from circlekit.ir.literals import is_plain
+from circlekit.ir.literals import plain_items
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.value import Value, format_shape, same_array
 
@@ -24,8 +24,8 @@ Pairs = dict[int, Value]
 def difference(a: Model, b: Model) -> str | None:
     """The first difference as a sentence with its place, or None where the models are equal.
 
-    Everything counts but ``source`` and entries of ``extra`` that are no plain data (what a reader keeps
-    for itself).  Graphs are compared by position, versions of operators as they would be written,
+    Everything counts but ``source`` and what readers of files note in ``extra`` for the writer (whatever
+    is no plain data, or tells how the file stored what the model says anyway).  Graphs are compared by position, versions of operators as they would be written,
     attributes with their defaults and floats in 32 bits, constants by their bits.
     """
     return next(_Comparison(a, b).differences(), None)
@@ -46,7 +46,7 @@ class _Comparison:
             left, right = getattr(self.a, name), getattr(self.b, name)
             if left != right:
                 yield f"{name}: {left!r} and {right!r}"
-        yield from _extras("extra", self.a.extra, self.b.extra)
+        yield from _extras("extra", self.a.extra, self.b.extra, self.pairs)
         yield from _count("graphs", self.a.graphs, self.b.graphs)
         for left, right in zip(self.a.graphs, self.b.graphs, strict=True):
             yield from self._graphs(left, right)
@@ -62,7 +62,7 @@ class _Comparison:
         for index, (left, right) in enumerate(zip(a, b, strict=True)):
             yield from self._ops(f"{where} > op {index} {_kind(left)}", left, right)
         yield from self._values(f"{where} > outputs", a.outputs, b.outputs)
-        yield from _extras(f"{where} > extra", a.extra, b.extra)
+        yield from _extras(f"{where} > extra", a.extra, b.extra, self.pairs)
 
     def _ops(self, where: str, a: Op, b: Op) -> Iterator[str]:
         if type(a) is not type(b) or a.code != b.code:
@@ -72,9 +72,9 @@ class _Comparison:
         left, right = _version(a), _version(b)
         if left != right:
             yield f"{where} > version: {left} and {right}"
-        yield from _extras(f"{where} > extra", a.extra, b.extra)
         yield from self._values(f"{where} > operands", a.inputs, b.inputs)
         yield from self._values(f"{where} > results", a.results, b.results)
+        yield from _extras(f"{where} > extra", a.extra, b.extra, self.pairs)
 
     def _attributes(self, where: str, a: Op, b: Op) -> Iterator[str]:
         for spec in a.attributes:
@@ -106,7 +106,7 @@ class _Comparison:
                 continue
             self.pairs[id(left)] = right
             self.taken.add(id(right))
-            yield from _contents(f"{where} > {index} %{left.name}", left, right)
+            yield from _contents(f"{where} > {index} %{left.name}", left, right, self.pairs)
 
     def _signatures(self) -> Iterator[str]:
         yield from _count("signatures", self.a.signatures, self.b.signatures)
@@ -124,7 +124,7 @@ class _Comparison:
                 yield from self._values(f"{where} > {side}", list(left.values()), list(right.values()))
 
 
-def _contents(where: str, a: Value, b: Value) -> Iterator[str]:
+def _contents(where: str, a: Value, b: Value, pairs: Pairs) -> Iterator[str]:
     if a.name != b.name:
         yield f"{where} > name: {a.name!r} and {b.name!r}"
     if a.dtype is not b.dtype:
@@ -134,7 +134,7 @@ def _contents(where: str, a: Value, b: Value) -> Iterator[str]:
     if a.is_variable != b.is_variable:
         yield f"{where} > variable: {a.is_variable} and {b.is_variable}"
     yield from _quantizations(where, a, b)
-    yield from _extras(f"{where} > extra", a.extra, b.extra)
+    yield from _extras(f"{where} > extra", a.extra, b.extra, pairs)
     if (a.data is None) != (b.data is None):
         yield f"{where} > data: a constant in one only"
     elif not same_array(a.data, b.data):
@@ -167,28 +167,32 @@ def _unequal(a: Value, b: Value) -> str:
     return f"{count} of {left.size} elements differ"
 
 
-def same_data(a: Any, b: Any) -> bool:
-    """Equal plain data: lists and tuples alike, arrays and floats by their bits."""
+def same_data(a: Any, b: Any, pairs: Pairs | None = None) -> bool:
+    """Equal plain data: lists and tuples alike, arrays and floats by their bits, values as paired."""
     if a is b:
         return True
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
         return same_array(a, b)
     if isinstance(a, Mapping) and isinstance(b, Mapping):
-        return list(a) == list(b) and all(same_data(x, b[key]) for key, x in a.items())
+        return list(a) == list(b) and all(same_data(x, b[key], pairs) for key, x in a.items())
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
-        return len(a) == len(b) and all(map(same_data, a, b))
+        return len(a) == len(b) and all(same_data(x, y, pairs) for x, y in zip(a, b, strict=True))
+    if isinstance(a, Value) and isinstance(b, Value):
+        return (pairs or {}).get(id(a)) is b
     if isinstance(a, float) and isinstance(b, float):
         return repr(a) == repr(b)
     return type(a) is type(b) and bool(a == b)
 
 
-def _extras(where: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[str]:
+def _extras(where: str, a: Mapping[str, Any], b: Mapping[str, Any], pairs: Pairs) -> Iterator[str]:
     if not a and not b:
         return
-    for name in [*a, *(name for name in b if name not in a)]:
-        left, right = a.get(name), b.get(name)
-        if is_plain(left) and is_plain(right) and not same_data(left, right):
-            yield f"{where} > {name}: {left!r} and {right!r}"
+    left, right = plain_items(a), plain_items(b)
+    for name in [*left, *(name for name in right if name not in left)]:
+        if name not in left or name not in right:
+            yield f"{where} > {name}: in one only"
+        elif not same_data(left[name], right[name], pairs):
+            yield f"{where} > {name}: {left[name]!r} and {right[name]!r}"
 
 
 def _count(where: str, a: Sequence[Any], b: Sequence[Any]) -> Iterator[str]:

@@ -12,9 +12,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from circlekit.ir.dtypes import BY_SHORT, DType
-from circlekit.ir.lexer import quote
-from circlekit.ir.syntax import Arguments, Literal, Symbol
-from circlekit.ir.value import Array
+from circlekit.ir.lexer import near_miss, quote, quoted
+from circlekit.ir.syntax import Arguments, Literal, Symbol, ValueName
+from circlekit.ir.value import Array, Value
 
 Fail = Callable[[str], NoReturn]
 """Raises the ParseError for a message."""
@@ -79,8 +79,14 @@ def format_base64(data: bytes) -> str:
 # -- plain data to text ------------------------------------------------------------------------
 
 
-def format_tree(data: Any) -> str:
-    """A literal for an uninterpreted field of a file: numbers, text, bytes, arrays, lists, dicts."""
+Reference = Callable[[Value], str]
+
+
+def format_tree(data: Any, reference: Reference | None = None) -> str:
+    """A literal for an uninterpreted field of a file: numbers, text, bytes, arrays, lists, dicts, values.
+
+    ``reference``: how the values of the graph are called.
+    """
     if data is None:
         return "none"
     if isinstance(data, bool | np.bool_):
@@ -94,10 +100,17 @@ def format_tree(data: Any) -> str:
     if isinstance(data, bytes | bytearray | memoryview):
         return f"base64({format_base64(bytes(data))})"
     if isinstance(data, Mapping):
-        return "{" + ", ".join(f"{format_key(k)}: {format_tree(v)}" for k, v in data.items()) + "}"
+        return "{" + format_items(data, reference) + "}"
+    if isinstance(data, Value):
+        return reference(data) if reference is not None else quoted("%", data.name)
     if isinstance(data, np.ndarray):
         return _format_array(data)
-    return format_flat(format_tree(x) for x in data)
+    return format_flat(format_tree(x, reference) for x in data)
+
+
+def format_items(data: Mapping[str, Any], reference: Reference | None = None) -> str:
+    """What stands in the braces for a dict."""
+    return ", ".join(f"{format_key(k)}: {format_tree(v, reference)}" for k, v in data.items())
 
 
 def is_plain(data: Any) -> bool:
@@ -111,12 +124,20 @@ def is_plain(data: Any) -> bool:
     return data is None or isinstance(data, _PLAIN)
 
 
-def plain_items(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The entries that are plain data."""
-    return {key: value for key, value in data.items() if is_plain(value)}
+def plain_items(extra: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries of an ``extra`` that mean something outside of the file they came from."""
+    if not extra:
+        return {}
+    return {key: value for key, value in extra.items() if not _is_storage(key) and is_plain(value)}
 
 
-_PLAIN = (bool, int, float, str, bytes, bytearray, memoryview, np.bool_, np.integer, np.floating)
+def _is_storage(key: str) -> bool:
+    """Whether a reader notes under this key how its file stored what the model says anyway."""
+    return key in _STORAGE or key.startswith("stored_")
+
+
+_STORAGE = frozenset({"absent", "buffer", "no_options", "far_options"})
+_PLAIN = (bool, int, float, str, bytes, bytearray, memoryview, Value, np.bool_, np.integer, np.floating)
 
 
 def _format_array(array: Array) -> str:
@@ -136,20 +157,24 @@ def format_key(key: str) -> str:
 # -- text to data ------------------------------------------------------------------------------
 
 
-def tree_of(literal: Literal, fail: Fail) -> Any:
-    """What ``format_tree`` was given."""
+def tree_of(literal: Literal, fail: Fail, values: Mapping[str, Value] | None = None) -> Any:
+    """What ``format_tree`` was given.  ``values``: those of the graph by name."""
     if isinstance(literal, Symbol):
         if literal == "none":
             return None
         fail(f"expected a literal, found {literal}; text stands in quotes")
     if isinstance(literal, list):
-        return [tree_of(x, fail) for x in literal]
+        return [tree_of(x, fail, values) for x in literal]
     if isinstance(literal, dict):
-        return {key: tree_of(x, fail) for key, x in literal.items()}
+        return {key: tree_of(x, fail, values) for key, x in literal.items()}
     if isinstance(literal, Arguments):
         return _special(literal, fail)
     if isinstance(literal, bool | int | float):
         return literal
+    if isinstance(literal, ValueName):
+        if literal not in (values or {}):
+            fail(f"%{literal} is not defined before this place{near_miss(literal, values or {})}")
+        return (values or {})[literal]
     return str(literal)
 
 

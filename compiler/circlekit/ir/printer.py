@@ -12,7 +12,14 @@ from circlekit.ir import literals
 from circlekit.ir.attributes import format_attribute, same_attribute
 from circlekit.ir.graph import Graph, Model, Signature
 from circlekit.ir.lexer import quote, quoted
-from circlekit.ir.literals import format_base64, format_flat, format_key, format_tree, plain_items
+from circlekit.ir.literals import (
+    format_base64,
+    format_flat,
+    format_items,
+    format_key,
+    format_tree,
+    plain_items,
+)
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.value import Array, Quantization, Value, format_shape
 
@@ -54,7 +61,8 @@ def _metadata(data: bytes) -> str:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
         text = ""
-    if text.replace("\0", "").isprintable() and len(text.rstrip("\0")) >= len(data) / 2:
+    bare = text.rstrip("\0")
+    if bare.isprintable() and len(text) - len(bare) < 16 and len(bare) > 0:
         return quote(text)
     return f"base64({format_base64(data)})"
 
@@ -151,7 +159,7 @@ def print_graph(graph: Graph, labels: Labels | None = None, locate: Locate | Non
         defined += op.results
     lines += [f"  {line}" for line in _aligned(calls)]
     if extra := plain_items(graph.extra):
-        lines.append(f"  extra {format_tree(extra)}")
+        lines.append(f"  extra {format_tree(extra, names.value)}")
     if graph.table:
         ordered = len(graph.table) == len(defined) and all(map(_same, graph.table, defined))
         listed = format_flat(names.value(v) for v in graph.table)
@@ -229,13 +237,13 @@ def _call(
 ) -> str:
     operands = ", ".join(map(operand, op.inputs))
     results = ", ".join(map(result, op.results))
-    items = _attributes(op, graph)
+    items = _attributes(op, result, graph)
     attributes = f" {{{', '.join(items)}}}" if items else ""
     kind = "Opaque" if isinstance(op, OpaqueOp) else type(op).__name__
     return f"{results}{' = ' if results else ''}{kind}({operands}){attributes}"
 
 
-def _attributes(op: Op, graph: Callable[[Graph], str]) -> list[str]:
+def _attributes(op: Op, result: Callable[[Value], str], graph: Callable[[Graph], str]) -> list[str]:
     items = []
     if isinstance(op, OpaqueOp):
         items.append(f"code: {format_tree(op.code)}")
@@ -250,7 +258,7 @@ def _attributes(op: Op, graph: Callable[[Graph], str]) -> list[str]:
     if op.version is not None and op.version != _required_version(op):
         items.append(f"version: {op.version}")
     if extra := plain_items(op.extra):
-        items.append(f"extra: {format_tree(extra)}")
+        items.append(f"extra: {format_tree(extra, result)}")
     return items
 
 
@@ -269,8 +277,7 @@ def _typed(value: Value, names: Names | None) -> str:
         parts.append(_quantization(value.quantization))
     if names is not None:
         if extra := plain_items(value.extra):
-            fields = (f"{format_key(k)}: {format_tree(v)}" for k, v in extra.items())
-            parts.append(f"extra({', '.join(fields)})")
+            parts.append(f"extra({format_items(extra, names.value)})")
         if names.label(value) != value.name:
             parts.append(f"named({quote(value.name)})")
         if value.is_variable:
@@ -311,8 +318,15 @@ def _is_raw(value: Value, data: Array) -> bool:
     return value.dtype.numpy is None or data.dtype != value.dtype.numpy or data.shape != value.shape
 
 
+def _is_zero(data: Array) -> bool:
+    """Whether no bit is set."""
+    return data.dtype.kind in "fiub" and not np.ascontiguousarray(data).reshape(-1).view(np.uint8).any()
+
+
 def _payload(value: Value, data: Array, locate: Locate | None) -> str:
     raw = _is_raw(value, data)
+    if not raw and INLINE_LIMIT < data.size <= LIST_LIMIT and _is_zero(data):
+        return "zeros"
     texts = literals.elements(data) if data.size <= LIST_LIMIT and not raw else None
     if texts is not None:
         return texts[0] if not data.shape else format_flat(texts)
@@ -320,6 +334,6 @@ def _payload(value: Value, data: Array, locate: Locate | None) -> str:
     if place is not None:
         path, offset = place
         return f"file({quote(path)}, {offset}, {data.nbytes}{', raw: true' if raw else ''})"
-    if not raw and not np.ascontiguousarray(data).reshape(-1).view(np.uint8).any():
+    if not raw and _is_zero(data):
         return "zeros"
     return f"{'raw' if raw else 'base64'}({format_base64(data.tobytes())})"

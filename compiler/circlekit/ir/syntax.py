@@ -9,7 +9,7 @@
     suffix    := name ["(" argument {"," argument} ")"]
     attributes:= "{" ["like" name] {name ":" choice {"|" choice} ["=" name]} "}"
     argument  := [name ":"] literal
-    literal   := number | string | "true" | "false" | name | graph | "[" {literal} "]"
+    literal   := number | string | "true" | "false" | name | graph | value | "[" {literal} "]"
                | name "(" argument {"," argument} ")" | "{" {(name | string) ":" literal} "}"
     ref       := "%" name, or a bare name (in pictures)
 
@@ -26,7 +26,16 @@ from circlekit.ir.lexer import Source, Token
 
 T = TypeVar("T")
 Literal = Union[
-    int, float, str, bool, "Symbol", "GraphName", "Arguments", list["Literal"], dict[str, "Literal"]
+    int,
+    float,
+    str,
+    bool,
+    "Symbol",
+    "GraphName",
+    "ValueName",
+    "Arguments",
+    list["Literal"],
+    dict[str, "Literal"],
 ]
 
 
@@ -38,6 +47,12 @@ class Symbol(str):
 
 class GraphName(str):
     """``@name`` in the place of a literal."""
+
+    __slots__ = ()
+
+
+class ValueName(str):
+    """``%name`` in the place of a literal, other than an operand's."""
 
     __slots__ = ()
 
@@ -236,14 +251,15 @@ def parse_literal(source: Source, depth: int = 0) -> Literal:
         return _parse_tree(source, depth + 1)
     if source.peek.kind == "name" and source.ahead().kind == "mark" and source.ahead().text == "(":
         return parse_arguments(source, depth + 1)
-    token = source.expect_kind("number", "string", "name", "graph")
+    token = source.expect_kind("number", "string", "name", "graph", "value")
     if token.kind == "number":
         if len(token.text) > _LONGEST:
             source.fail(f"a number has at most {_LONGEST} characters", token)
         return parse_number(token.text)
     if token.kind == "name":
         return {"true": True, "false": False}.get(token.text, Symbol(token.text))
-    return GraphName(token.text) if token.kind == "graph" else token.text
+    kinds: dict[str, type[str]] = {"graph": GraphName, "value": ValueName}
+    return kinds.get(token.kind, str)(token.text)
 
 
 def _parse_tree(source: Source, depth: int) -> dict[str, Literal]:
