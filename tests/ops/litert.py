@@ -196,7 +196,8 @@ def kernel_results(op: Op, inputs: Sequence[Array]) -> list[Array]:
     for array in seen.values():
         array.flags.writeable = False  # a kernel that writes into an operand fails here
     arrays += [None] * (len(op.operands) - len(arrays))
-    result = op.kernel(*arrays)
+    with np.errstate(all="ignore"):  # as the interpreter runs them
+        result = op.kernel(*arrays)
     return list(result) if isinstance(result, tuple | list) else [result]
 
 

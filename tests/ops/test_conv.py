@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.ops.litert import assert_close, check, const, kernel_results, var
 
 from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import f32, i8, i32
@@ -17,6 +16,7 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops import im2col
 from circlekit.ops.conv import Conv2D, DepthwiseConv2D, TransposeConv
+from tests.ops.litert import assert_close, check, const, kernel_results, var
 
 SAME, VALID = Padding.SAME, Padding.VALID
 ACTS = [Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1]
@@ -279,3 +279,15 @@ def test_double_precision() -> None:
     (double,) = kernel_results(Conv2D(var(wide[0]), var(wide[1])), wide)
     assert double.dtype == np.float64
     assert_close(single, double.astype(np.float32))
+
+
+def test_results_are_finite() -> None:
+    """LiteRT clamps what can fuse an activation to the finite numbers, even without one; NaN stays."""
+    x = np.full((1, 2, 2, 2), 3e38, np.float32)
+    x[0, 0, 0, 0], x[0, 1, 1], x[0, 0, 1, 0] = np.inf, -np.inf, np.nan
+    ones = const(np.ones((1, 1, 1, 2)), np.float32)
+    shape = const([1, 2, 2, 1], np.int32)
+    for act in (Activation.NONE, Activation.RELU):
+        check(Conv2D(var(x), ones, const([0], np.float32), act=act), x)
+        check(DepthwiseConv2D(var(x), ones, const([0, 0], np.float32), act=act), x)
+        check(TransposeConv(shape, ones, var(x), act=act), x)

@@ -112,7 +112,7 @@ def test_float_division_by_zero() -> None:
     for kind in (Div, FloorDiv, Atan2):
         op = kind(var(x), var(y))
         kernel_results(op, [x, y])  # no warning, hence no error
-    np.testing.assert_array_equal(kernel_results(Div(var(x), var(y)), [x, y])[0], [np.inf, -np.inf, np.nan])
+    check(Div(var(x), var(y)), x, y)  # not infinite: an operator that can fuse an activation clamps
 
 
 @pytest.mark.parametrize("kind", [Div, FloorDiv, FloorMod])

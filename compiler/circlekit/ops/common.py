@@ -41,6 +41,24 @@ def apply_activation(array: Array, act: Activation, out: Array | None = None) ->
     raise UnsupportedError(f"the fused activation {act!r} has no kernel")
 
 
+def fused(out: Array, act: Activation) -> Array:
+    """What an operator that can fuse an activation hands on: ``act`` of ``out``, in place, and all finite.
+
+    TFLite's kernels clamp to the activation's range, which ends at the largest finite number even for
+    NONE; NaN stays.  ``out`` is an array that the kernel has just made.
+    """
+    out = np.asarray(out)
+    if out.dtype.kind != "f" or act not in (Activation.NONE, *_BOUNDS):
+        return apply_activation(out, act, out=out)
+    low, high = _BOUNDS.get(act, (None, None))
+    if low is None:
+        with np.errstate(over="ignore", invalid="ignore"):
+            if np.isfinite(out.sum()):  # one pass that only reads: there is nothing to clamp
+                return out
+    limit = np.finfo(out.dtype).max
+    return np.clip(out, -limit if low is None else low, limit if high is None else high, out=out)
+
+
 # -- dimensions --------------------------------------------------------------------------------
 
 

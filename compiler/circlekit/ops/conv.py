@@ -13,9 +13,9 @@ from circlekit.ir.value import Array, Shape, TensorType, Value, format_shape
 from circlekit.ops.common import (
     Dim,
     Window,
-    apply_activation,
     conv_padding,
     dims_differ,
+    fused,
     is_hybrid,
     is_per_channel,
     merge_dims,
@@ -258,4 +258,4 @@ def finish(out: Array, bias: Array | None, act: Activation) -> Array:
     """Add the bias and apply the activation, in place."""
     if bias is not None:
         out += bias.reshape(-1)
-    return apply_activation(out, act, out=out)
+    return fused(out, act)

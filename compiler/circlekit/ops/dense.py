@@ -14,9 +14,9 @@ from circlekit.ir.op import Op, attribute, operand, optional_operand
 from circlekit.ir.value import Array, Shape, TensorType, Value, format_shape
 from circlekit.ops.common import (
     Dim,
-    apply_activation,
     broadcast_shapes,
     dims_differ,
+    fused,
     is_hybrid,
     is_per_channel,
     need_bias,
@@ -84,7 +84,7 @@ class FullyConnected(Op, code="FULLY_CONNECTED"):
         out = np.matmul(input.reshape(-1, weights.shape[1]), weights.T)
         if bias is not None:
             out += bias.reshape(-1)
-        return apply_activation(out, self.act, out=out).reshape(shape)
+        return fused(out, self.act).reshape(shape)
 
     def macs(self) -> int:
         depth = self.weights.shape[1] if self.weights.shape is not None else None

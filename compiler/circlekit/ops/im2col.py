@@ -29,8 +29,8 @@ def convolve(
     rows, cols = windows
     out = np.empty((x.shape[0], rows.size, cols.size, out_depth), x.dtype)
     groups = x.shape[3] // filter.shape[3]
-    pointwise = taps_h == taps_w == 1 == groups and strides == (1, 1)
-    if pointwise:
+    whole = out.shape[1:3] == x.shape[1:3] and rows.before == cols.before == 0
+    if filter.shape[1:3] == strides == (1, 1) and groups == 1 and whole:
         np.matmul(x.reshape(-1, x.shape[3]), filter.reshape(out_depth, -1).T, out=out.reshape(-1, out_depth))
         return out
     weights = filter.reshape(groups, out_depth // groups, -1).transpose(0, 2, 1)
@@ -97,45 +97,18 @@ def convolve_transposed(x: Array, filter: Array, strides: Pair, before: Pair, ou
     """Add x [N,H,W,I], spread by filter [O,KH,KW,I], to out [N,OH,OW,O]; what falls outside is dropped.
 
     Element (y, x) goes through tap (i, j) to (y * stride_h - before_h + i, x * stride_w - before_w + j).
+    The taps that meet in the outputs of one remainder modulo the strides are a convolution with stride 1.
     """
-    depth, taps_h, taps_w, _ = filter.shape
-    few = depth < 16  # too narrow for a matrix product per tap: one for all taps
-    size = x.shape[2] * depth * x.itemsize
-    step = (
-        _rows_per_block(PATCH_BYTES, size * taps_h * taps_w)
-        if few
-        else _rows_per_block(4 * CACHE_BYTES, size)
-    )
-    every = np.ascontiguousarray(filter.transpose(3, 1, 2, 0)).reshape(x.shape[3], -1) if few else None
-    for image, result in zip(x, out, strict=True):
-        for top in range(0, x.shape[1], step):
-            block = image[top : top + step]
-            flat = block.reshape(-1, x.shape[3])
-            spread = (
-                None if every is None else (flat @ every).reshape(*block.shape[:2], taps_h, taps_w, depth)
-            )
-            for i in range(taps_h):
-                for j in range(taps_w):
-                    corner = (top * strides[0] - before[0] + i, j - before[1])
-                    if spread is not None:
-                        term = spread[:, :, i, j]
-                    else:
-                        term = (flat @ filter[:, i, j].T).reshape(*block.shape[:2], depth)
-                    _add_at(result, term, corner, strides)
-
-
-def _add_at(result: Array, term: Array, corner: Pair, strides: Pair) -> None:
-    """Add term [R,C,O] to result [H,W,O] from ``corner`` on, ``strides`` apart, where it is inside."""
-    low, high = [], []
-    for axis in (0, 1):
-        low.append(max(0, -(corner[axis] // strides[axis])))
-        high.append(min(term.shape[axis], -((corner[axis] - result.shape[axis]) // strides[axis])))
-        if low[axis] >= high[axis]:
-            return
-    first = [corner[a] + low[a] * strides[a] for a in (0, 1)]
-    last = [corner[a] + (high[a] - 1) * strides[a] + 1 for a in (0, 1)]
-    place = result[first[0] : last[0] : strides[0], first[1] : last[1] : strides[1]]
-    place += term[low[0] : high[0], low[1] : high[1]]
+    for phase in np.ndindex(*strides):
+        place = out[:, phase[0] :: strides[0], phase[1] :: strides[1]]
+        start = [phase[a] + before[a] for a in (0, 1)]
+        taps = filter[:, start[0] % strides[0] :: strides[0], start[1] % strides[1] :: strides[1]]
+        if place.size == 0 or taps.size == 0:
+            continue
+        rows, cols = (
+            Window(place.shape[1 + a], taps.shape[1 + a] - 1 - start[a] // strides[a], 0) for a in (0, 1)
+        )
+        place += convolve(x, np.ascontiguousarray(taps[:, ::-1, ::-1]), (1, 1), (1, 1), (rows, cols))
 
 
 def _rows_per_block(scratch: int, row: int) -> int:

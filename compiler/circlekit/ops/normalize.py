@@ -14,8 +14,8 @@ from circlekit.ir.op import Op, attribute, operand
 from circlekit.ir.value import Array, TensorType, Value, format_shape
 from circlekit.ops.common import (
     Dim,
-    apply_activation,
     dims_differ,
+    fused,
     need_float,
     need_rank,
     need_same_float,
@@ -183,7 +183,7 @@ class InstanceNorm(Op, code="INSTANCE_NORM", formats=CIRCLE):
         scale = gamma.reshape(spread) / np.sqrt(variance + self.epsilon)
         out *= scale.astype(input.dtype)
         out += beta.reshape(spread)
-        return apply_activation(out, self.act, out=out)
+        return fused(out, self.act)
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
         channel = _channel_axis(len(perm))

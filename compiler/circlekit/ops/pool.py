@@ -14,8 +14,8 @@ from circlekit.ir.op import Op, attribute, operand
 from circlekit.ir.value import Array, TensorType
 from circlekit.ops.common import (
     Window,
-    apply_activation,
     conv_padding,
+    fused,
     need_float,
     need_rank,
     version_by_dtype,
@@ -109,7 +109,7 @@ class AveragePool2D(_Pool2D, code="AVERAGE_POOL_2D", options="Pool2DOptions"):
     def kernel(self, input: Array) -> Array:
         need_float(self, input)
         out = self._mean(input)
-        return apply_activation(out, self.act, out=out)
+        return fused(out, self.act)
 
 
 class MaxPool2D(_Pool2D, code="MAX_POOL_2D", options="Pool2DOptions"):
@@ -118,7 +118,7 @@ class MaxPool2D(_Pool2D, code="MAX_POOL_2D", options="Pool2DOptions"):
     def kernel(self, input: Array) -> Array:
         need_float(self, input)
         out = self._reduce(input, np.maximum, -np.inf)
-        return apply_activation(out, self.act, out=out)
+        return fused(out, self.act)
 
 
 class L2Pool2D(_Pool2D, code="L2_POOL_2D", options="Pool2DOptions"):
@@ -128,7 +128,7 @@ class L2Pool2D(_Pool2D, code="L2_POOL_2D", options="Pool2DOptions"):
         need_float(self, input)
         out = self._mean(np.square(input))
         np.sqrt(out, out=out)
-        return apply_activation(out, self.act, out=out)
+        return fused(out, self.act)
 
     def required_version(self) -> int:
         return 1
