@@ -21,7 +21,7 @@ def shared() -> Path:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test that takes ``model_path`` runs on every shared model, or is skipped once where there are none."""
+    """A test that takes ``model_path`` runs on every shared model, or is skipped where there are none."""
     if "model_path" not in metafunc.fixturenames:
         return
     if MODELS:

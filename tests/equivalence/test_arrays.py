@@ -84,6 +84,8 @@ def test_complex_is_compared_by_magnitude() -> None:
     assert worst(left, left + np.complex64(1j)).absolute == pytest.approx(1)
 
 
-@pytest.mark.parametrize(("value", "says_something"), [(0, False), (np.nan, False), (np.inf, False), (2, True)])
+@pytest.mark.parametrize(
+    ("value", "says_something"), [(0, False), (np.nan, False), (np.inf, False), (2, True)]
+)
 def test_telling(value: float, says_something: bool) -> None:
     assert is_telling(np.array([0, value, np.nan], np.float32)) is says_something

@@ -34,6 +34,8 @@ class Difference:
         return self.absolute <= self.tolerance
 
     def __str__(self) -> str:
+        if self.absolute == 0:
+            return "all elements are equal"
         place = "[" + ",".join(map(str, self.index)) + "]"
         return (
             f"{place}: {self.left} and {self.right} differ by {self.absolute:.3g} "

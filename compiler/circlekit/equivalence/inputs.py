@@ -1,74 +1,111 @@
 # SPDX-License-Identifier: Apache-2.0
 """Seeded inputs for a graph: normal, boundary and zero.
 
-An input depends on its name, dtype, shape and kind alone, so that the same model meets the same values
-on every machine, whatever its other inputs are.
+An input depends on its name, dtype, shape and set alone, so that the same model meets the same values on
+every machine and for ever, whatever its other inputs are.
 """
 
 from __future__ import annotations
 
 import zlib
+from typing import NamedTuple
 
 import numpy as np
 
 from circlekit.equivalence.indices import index_bounds
 from circlekit.errors import UnsupportedError
 from circlekit.ir.dtypes import DType
+from circlekit.ir.fillers import fill
 from circlekit.ir.graph import Graph
 from circlekit.ir.value import Array, Value
-
-KINDS = ("normal", "boundary", "zero")
 
 SMALL = 4
 """Integers that are not quantized and index nothing that we see stay below this: they may be sizes."""
 
-_EDGES = (0.0, -0.0, 1.0, -1.0, 3.0, -3.0, 6.0, -6.0, 0.5, -0.5, 1e-3, -1e-3, 1e-30, -1e-30, 100.0, -100.0)
+EDGES = (0.0, -0.0, 1.0, -1.0, 3.0, -3.0, 6.0, -6.0, 0.5, -0.5, 1e-3, -1e-3, 1e-30, -1e-30, 100.0, -100.0)
 """Where activations bend (0, 1, 3, 6), where an epsilon shows (tiny), and large against both.
 
 Larger ones would measure how a model amplifies rounding, not whether a rewrite is right.
 """
 
+FEW = 1024
+"""Elements of all inputs together up to which a model meets every edge at every small input."""
 
-def make_inputs(graph: Graph, kind: str, unknown: int = 1) -> list[Array]:
+
+class InputSet(NamedTuple):
+    """``kind``: normal, boundary or zero.  Of several boundary sets, this is ``number`` of ``among``."""
+
+    kind: str
+    number: int = 0
+    among: int = 1
+
+    @property
+    def label(self) -> str:
+        return self.kind if self.number == 0 else f"{self.kind}_{self.number + 1}"
+
+
+def input_sets(graph: Graph) -> list[InputSet]:
+    """The sets that judge ``graph``: more boundary sets where one cannot show all edges."""
+    sizes = [_size(value) for value in graph.inputs if value.dtype.is_float]
+    count = 1
+    if sizes and sum(sizes) <= FEW:
+        count = -(-len(EDGES) // max(min(sizes), 1))
+    boundary = [InputSet("boundary", number, count) for number in range(count)]
+    return [InputSet("normal"), *boundary, InputSet("zero")]
+
+
+def _size(value: Value) -> int:
+    return int(np.prod([dim or 1 for dim in value.shape or ()], dtype=np.int64))
+
+
+def make_inputs(graph: Graph, which: InputSet, unknown: int = 1) -> list[Array]:
     """One array for each input of ``graph``; ``unknown`` is the size of its unknown dimensions.
 
     UnsupportedError for an input whose dtype no array can hold, or of unknown rank.
     """
     bounds = index_bounds(graph)
-    return [make_input(value, kind, unknown, bounds.get(id(value))) for value in graph.inputs]
+    return [make_input(value, which, unknown, bounds.get(id(value))) for value in graph.inputs]
 
 
-def make_input(value: Value, kind: str, unknown: int = 1, bound: int | None = None) -> Array:
+def make_input(value: Value, which: InputSet, unknown: int = 1, bound: int | None = None) -> Array:
     """An array for ``value``.  ``bound``: integers are used as indices below this."""
     if value.dtype.numpy is None or value.shape is None:
         raise UnsupportedError(f"no inputs can be made for {value!r}")
     shape = tuple(unknown if dim is None else dim for dim in value.shape)
-    if kind == "zero":
+    seed = zlib.crc32(f"{which.kind}/{value.name}".encode("utf-8", "surrogatepass"))
+    kind = value.dtype.numpy.kind
+    if which.kind == "zero":
         return np.full(shape, _zero_point(value), value.dtype.numpy)
-    random = np.random.default_rng([zlib.crc32(value.name.encode()), KINDS.index(kind)])
-    if value.dtype is DType.BOOL:
-        return random.integers(0, 2, shape).astype(np.bool_)
-    if value.dtype.numpy.kind in "iu":
-        return _integers(value, kind, shape, bound, random)
-    array = _floats(kind, shape, random)
-    if value.dtype.numpy.kind == "c":
-        array = array + 1j * _floats(kind, shape, random)
+    if kind in "iu":
+        return _integers(value, which, shape, bound, seed)
+    if kind == "b":
+        return fill("uniform", (0, 1), {}, value.dtype, shape, seed)
+    array = _floats(which, shape, seed)
+    if kind == "c":
+        array = array + 1j * _floats(which, shape, seed + 1)
     return array.astype(value.dtype.numpy)
 
 
-def _floats(kind: str, shape: tuple[int, ...], random: np.random.Generator) -> Array:
-    if kind == "normal":
-        return random.standard_normal(shape)
-    return random.choice(np.array(_EDGES), shape)
+def _floats(which: InputSet, shape: tuple[int, ...], seed: int) -> Array:
+    if which.kind == "normal":
+        return fill("gaussian", (0, 1), {}, DType.FLOAT64, shape, seed)
+    return _shuffled(np.array(EDGES), which, shape, seed)
 
 
-def _integers(
-    value: Value, kind: str, shape: tuple[int, ...], bound: int | None, random: np.random.Generator
-) -> Array:
+def _shuffled(edges: Array, which: InputSet, shape: tuple[int, ...], seed: int) -> Array:
+    """``edges`` as often as they fit in all boundary sets together, shuffled; the part of this set."""
+    size = int(np.prod(shape, dtype=np.int64))
+    order = np.argsort(fill("uniform", (0, 1), {}, DType.FLOAT64, (size * which.among,), seed), kind="stable")
+    part = order[which.number * size : (which.number + 1) * size]
+    return np.asarray(edges[part % len(edges)]).reshape(shape)
+
+
+def _integers(value: Value, which: InputSet, shape: tuple[int, ...], bound: int | None, seed: int) -> Array:
     low, high = _range(value, bound)
-    if kind == "boundary":
-        return random.choice(np.array([low, high, _zero_point(value)]), shape).astype(value.dtype.numpy)
-    return random.integers(low, high, shape, endpoint=True).astype(value.dtype.numpy)
+    if which.kind == "boundary":
+        edges = np.array([low, high, _zero_point(value)])
+        return _shuffled(edges, which, shape, seed).astype(value.dtype.numpy)
+    return fill("uniform", (low, high + 1), {}, value.dtype, shape, seed)
 
 
 def _range(value: Value, bound: int | None) -> tuple[int, int]:

@@ -2,7 +2,7 @@
 """Keeps what was compared, as HDF5 files.
 
 ``DIR/input.h5``, ``DIR/expected.h5`` (the outputs before) and ``DIR/opt.expected.h5`` (after) hold the
-normal inputs; ``DIR/boundary`` and ``DIR/zero`` the same three files for theirs.
+normal inputs; ``DIR/boundary``, ``DIR/zero``... the same three files for theirs.
 """
 
 from __future__ import annotations

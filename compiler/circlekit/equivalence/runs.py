@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from circlekit.equivalence.inputs import KINDS, make_inputs
+from circlekit.equivalence.inputs import InputSet, input_sets, make_inputs
 from circlekit.errors import CirclekitError, UnsupportedError
 from circlekit.interp.run import run
 from circlekit.ir.graph import Model
@@ -16,12 +16,12 @@ from circlekit.ir.value import Array
 
 Inputs = Sequence[Array] | Mapping[str, Array]
 
-NEEDS_KERNELS = "to verify means to run the model before and after"
+NEEDS_KERNELS = "so the model cannot be verified, which means to run it before and after"
 
 
 @dataclass
 class Run:
-    """Outputs of a model on one set of inputs; ``kind`` names the set (normal, boundary, zero, given)."""
+    """Outputs of a model on one set of inputs; ``kind`` is the label of the set, or "given"."""
 
     kind: str
     inputs: Inputs
@@ -42,31 +42,31 @@ def reference_runs(model: Model, inputs: Inputs | None = None) -> tuple[list[Run
     """
     if inputs is not None:
         return [Run("given", inputs, run_quietly(model, inputs))], []
-    found = [_attempt(model, kind) for kind in KINDS]
+    found = [_attempt(model, which) for which in input_sets(model.main)]
     return [x for x in found if isinstance(x, Run)], [x for x in found if isinstance(x, str)]
 
 
-def _attempt(model: Model, kind: str) -> Run | str:
+def _attempt(model: Model, which: InputSet) -> Run | str:
     """The run, or the sentence why there is none."""
     try:
-        return _seeded_run(model, kind)
+        return _seeded_run(model, which)
     except UnsupportedError as error:
         raise error.note(NEEDS_KERNELS) from None
     except CirclekitError as error:
-        if kind == "normal":
+        if which.kind == "normal":
             raise
-        return f"not compared on {kind} inputs, which the model does not take: {error.message}"
+        return f"not compared on {which.label} inputs, which the model does not take: {error.message}"
 
 
-def _seeded_run(model: Model, kind: str) -> Run:
+def _seeded_run(model: Model, which: InputSet) -> Run:
     """Unknown dimensions are 2, which tells a broadcast from a batch, or 1 where the model wants that."""
     if any(None in (value.shape or ()) for value in model.main.inputs):
-        inputs = make_inputs(model.main, kind, unknown=2)
+        inputs = make_inputs(model.main, which, unknown=2)
         try:
-            return Run(kind, inputs, run_quietly(model, inputs))
+            return Run(which.label, inputs, run_quietly(model, inputs))
         except UnsupportedError:
             raise
         except CirclekitError:
             pass
-    inputs = make_inputs(model.main, kind)
-    return Run(kind, inputs, run_quietly(model, inputs))
+    inputs = make_inputs(model.main, which)
+    return Run(which.label, inputs, run_quietly(model, inputs))

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The public functions, and the way of a file through them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from circlekit.equivalence.compare import Comparison
+from circlekit.equivalence.record import check_folder, write_record
+from circlekit.equivalence.runs import Inputs
+from circlekit.equivalence.verify import Verifier, compare_models
+from circlekit.errors import FileError, FormatError
+from circlekit.interp.run import run as run_model
+from circlekit.io.files import map_file
+from circlekit.io.load import load_bytes
+from circlekit.io.save import save as save_file
+from circlekit.ir.graph import Model
+from circlekit.ir.text import parse_model
+from circlekit.ir.value import Array
+from circlekit.passes.explain import explain_pass
+from circlekit.passes.optimize import find_pass, pass_names, run_passes
+from circlekit.passes.replace.legalize import legalize
+from circlekit.passes.report import Report, summarize
+from circlekit.rewrite.base import Context
+
+FilePath = str | os.PathLike[str]
+
+FORMATS = {".circle": "circle", ".tflite": "tflite"}
+"""What an extension says of the format of a file."""
+
+_TEXT_PROBE = 4096
+
+
+def load(path: FilePath) -> Model:
+    """The model in a file: circle, TFLite, or text, told apart by what is in it.
+
+    FileError where it cannot be read, FormatError or ParseError where it holds no valid model.
+    """
+    return _read(path)[0]
+
+
+def _read(path: FilePath) -> tuple[Model, int | None]:
+    """A model, and its size in bytes; None for the size of a text, which is not comparable."""
+    name = os.fspath(path)
+    content = map_file(path)
+    text = _is_text(content)
+    model = parse_model(_decoded(content, name), name) if text else load_bytes(content, name)
+    model.source = name
+    return model, None if text else len(content)
+
+
+def _decoded(content: memoryview, name: str) -> str:
+    try:
+        return bytes(content).decode()
+    except UnicodeDecodeError as error:
+        raise FormatError(f"{name} is neither a model nor a text in UTF-8: {error}") from None
+
+
+def _is_text(content: memoryview) -> bool:
+    """Whether this starts like text: not empty, and no control characters but tabs and line ends."""
+    probe = bytes(content[:_TEXT_PROBE])
+    return bool(probe) and all(byte >= 32 or byte in b"\t\n\r\f" for byte in probe)
+
+
+def save(model: Model, path: FilePath, format: str | None = None) -> None:
+    """Write ``model``; ``format`` (circle, tflite) follows from the extension, or else from the model.
+
+    What the format lacks is replaced by what it has, in the file only.  The file appears whole or not at
+    all.  UnsupportedError for what cannot be replaced.
+    """
+    target = format or FORMATS.get(Path(path).suffix, model.format)
+    save_file(legalize(model, target), path, target)
+
+
+def run(model: Model, inputs: Inputs) -> list[Array]:
+    """Outputs in graph order.  ``inputs``: arrays in graph order, or by name."""
+    return run_model(model, inputs)
+
+
+def compare(a: Model, b: Model, inputs: Inputs | None = None) -> Comparison:
+    """Compare two models by interface and value; ``a`` is the reference, ``inputs`` None for seeded ones."""
+    return compare_models(a, b, inputs)
+
+
+def optimize(
+    model: Model,
+    passes: str | Iterable[str] = "O1",
+    verify: bool = False,
+    record: FilePath | None = None,
+    explain: str | None = None,
+    disable: Collection[str] = (),
+    format: str | None = None,
+) -> Report:
+    """Rewrite ``model`` in place; ``passes``: a pipeline, or names of passes, run in that order.
+
+    ``verify``: run the model before and after every pass that changed it; EquivalenceError where it
+    computes something else, and then ``model`` is left as that pass made it.  ``record``: a directory that
+    keeps what was compared, which it implies.  ``explain``: a pass whose near misses to report.
+    ``format``: what the model will be written as; by default what it was.
+    """
+    options = Options(passes, disable, verify, record, explain)
+    _check(options)
+    verifier = _verifier(model, options)
+    report = _optimize(model, options, format or model.format, verifier)
+    if record is not None and verifier is not None:
+        write_record(record, model, verifier)
+    return report
+
+
+@dataclass(frozen=True)
+class Options:
+    """What ``optimize`` and ``convert`` do to a model; the meanings are those of ``optimize``."""
+
+    passes: str | Iterable[str] = ()
+    disable: Collection[str] = ()
+    verify: bool = False
+    record: FilePath | None = None
+    explain: str | None = None
+    progress: Callable[[str], None] | None = None
+    """Called with the name of each step that starts."""
+
+
+def convert(source: FilePath, target: FilePath, options: Options, format: str | None = None) -> Report:
+    """Read a model, rewrite it, and write it as ``format``, which the extension says by default.
+
+    What can be refused without work is refused first, and on any error nothing is written.  The report's
+    ``after`` is the model as it is in the file.
+    """
+    format = _target_format(target, format)
+    _check_target(target)
+    _check(options)
+    _announce(options, "read")
+    model, size = _read(source)
+    verifier = _verifier(model, options)
+    report = _optimize(model, options, format, verifier, size)
+    _announce(options, "write")
+    legal = legalize(model, format)
+    if verifier is not None:
+        verifier.check(legal, f"the replacement of what {format} lacks")
+        if options.record is not None:
+            write_record(options.record, legal, verifier)
+    save_file(legal, target, format)
+    report.after = summarize(legal, Path(target).stat().st_size)
+    return report
+
+
+def _check(options: Options) -> None:
+    """Refuse names that do not exist, and a place that cannot take a record, before the work."""
+    pass_names(options.passes, options.disable)
+    if options.explain is not None:
+        find_pass(options.explain)
+    if options.record is not None:
+        check_folder(options.record)
+
+
+def _target_format(target: FilePath, format: str | None) -> str:
+    named = FORMATS.get(Path(target).suffix)
+    if format is None and named is None:
+        raise FileError(f"{os.fspath(target)}: the format does not follow from the name (.circle, .tflite)")
+    if format is not None and named is not None and format != named:
+        raise FileError(f"{os.fspath(target)} is the name of a {named} file, {format} was to be written")
+    return str(format or named)
+
+
+def _check_target(target: FilePath) -> None:
+    """FileError for a target that cannot be written, before the work is done."""
+    path = Path(target)
+    if path.is_dir():
+        raise FileError(f"{path} is a directory, the name of a file is wanted")
+    if not path.absolute().parent.is_dir():
+        raise FileError(f"{path}: the directory {path.absolute().parent} does not exist")
+
+
+def _verifier(model: Model, options: Options) -> Verifier | None:
+    if not options.verify and options.record is None:
+        return None
+    _announce(options, "run the original")
+    return Verifier(model)
+
+
+def _optimize(
+    model: Model, options: Options, format: str, verifier: Verifier | None, file_size: int | None = None
+) -> Report:
+    def check(name: str, changes: int) -> None:
+        if verifier is not None and changes:
+            _announce(options, f"verify {name}")
+            verifier.check(model, name)
+
+    def announce(name: str) -> None:
+        _announce(options, name)
+
+    before = summarize(model, file_size)
+    names = pass_names(options.passes, options.disable)
+    records = run_passes(model, names, Context(format), check, announce)
+    report = Report(before, summarize(model), records)
+    if verifier is not None:
+        report.verified, report.notes = True, verifier.notes
+    if options.explain is not None:
+        _announce(options, f"explain {options.explain}")
+        report.refusals = explain_pass(model, options.explain, format)
+    return report
+
+
+def _announce(options: Options, step: str) -> None:
+    if options.progress is not None:
+        options.progress(step)

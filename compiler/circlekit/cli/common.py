@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the commands share: flags, and how an error ends one."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NoReturn
+
+from circlekit.errors import CirclekitError
+
+FAILED, USAGE, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141
+"""Exit codes; the last two are those of a shell for the signals INT and PIPE."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that knows ``--some-flag`` as ``--some_flag``, and what a mistyped flag may have meant."""
+
+    def __init__(self, name: str, description: str, places: str) -> None:
+        super().__init__(
+            prog=name, usage=f"{name} [flags] {places}", description=description, allow_abbrev=False
+        )
+        self.add_argument(
+            "-V", "--verbose", action="store_true", help="show where in the code an error arose"
+        )
+        self.add_argument("--version", action=_Version, help="show the version and leave")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        given = sys.argv[1:] if args is None else args
+        return super().parse_known_args([self._spelled(word) for word in given], namespace)
+
+    def _spelled(self, word: str) -> str:
+        """A long flag as it was declared, whichever of ``-`` and ``_`` it is written with."""
+        if not word.startswith("--"):
+            return word
+        flag, sign, value = word.partition("=")
+        known = {_key(name): name for name in self._option_string_actions}
+        return known.get(_key(flag), flag) + sign + value
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong, and what was perhaps meant; leaves with 2."""
+        unknown = message.removeprefix("unrecognized arguments: ")
+        if unknown != message:
+            message = self._unknown(unknown.split())
+        self.exit(USAGE, f"error: {message}\n  {self.prog} --help lists the flags\n")
+
+    def _unknown(self, words: Sequence[str]) -> str:
+        import difflib
+
+        flags = [word.partition("=")[0] for word in words if word.startswith("-")]
+        if not flags:
+            return f"too many arguments: {' '.join(words)}"
+        near = difflib.get_close_matches(flags[0], list(self._option_string_actions), n=3, cutoff=0.6)
+        return f"unknown flag {flags[0]}" + (f", did you mean {' or '.join(near)}?" if near else "")
+
+
+def _key(flag: str) -> str:
+    return flag.replace("_", "-")
+
+
+class _Version(argparse.Action):
+    def __init__(self, option_strings: Sequence[str], dest: str, **keywords: Any) -> None:
+        super().__init__(option_strings, dest, nargs=0, **keywords)
+
+    def __call__(self, parser: argparse.ArgumentParser, *rest: Any) -> None:
+        from importlib.metadata import version
+
+        parser.exit(0, f"{parser.prog} of circlekit {version('circlekit')}\n")
+
+
+def known_name(kind: str, known: Iterable[str]) -> Callable[[str], str]:
+    """An argument type: one of ``known``, in which ``-`` stands for ``_``."""
+    from circlekit.passes.optimize import unknown_name
+
+    names = list(known)
+
+    def check(text: str) -> str:
+        name = text.replace("-", "_")
+        if name not in names:
+            raise argparse.ArgumentTypeError(unknown_name(kind, text, names))
+        return name
+
+    return check
+
+
+def run_command(
+    parser: Callable[[], Parser], argv: Sequence[str] | None, command: Callable[[argparse.Namespace], int]
+) -> int:
+    """Parse, run, and turn every end into an exit code, every error into lines without a traceback."""
+    verbose = False
+    try:
+        arguments = parser().parse_args(argv)
+        verbose = arguments.verbose
+        code = command(arguments)
+        sys.stdout.flush()
+    except SystemExit as leaving:
+        return leaving.code if isinstance(leaving.code, int) else FAILED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python's own flush fails again
+        return BROKEN_PIPE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Exception as error:  # whatever it is, the user gets a line and a code
+        print_error(error, verbose)
+        return FAILED
+    return code
+
+
+def print_error(error: Exception, verbose: bool) -> None:
+    """One line where it fits, with the places below it; the traceback only for those who ask."""
+    if verbose:
+        import traceback
+
+        traceback.print_exception(error)
+    expected = isinstance(error, CirclekitError)
+    text = str(error) if expected else f"internal error, please report: {type(error).__name__}: {error}"
+    print(f"error: {text}", file=sys.stderr)

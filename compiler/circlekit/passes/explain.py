@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why a pass leaves things alone."""
+
+from __future__ import annotations
+
+from circlekit.errors import RewriteError
+from circlekit.ir.compare import clone
+from circlekit.ir.graph import Model
+from circlekit.passes.optimize import find_pass, run_passes
+from circlekit.rewrite.base import Context, Refusal
+
+
+def explain_pass(model: Model, name: str, format: str) -> list[Refusal]:
+    """The near misses of pass ``name`` on ``model``, once it has done what it can; the model stays as it is.
+
+    For each operator only those refusals that got furthest, in the order of the operators.  RewriteError
+    for an unknown pass, and for one that does not apply to ``format``.
+    """
+    explained = find_pass(name)
+    if format not in explained.formats:
+        wanted = ", ".join(sorted(explained.formats))
+        raise RewriteError(f"{name} does not apply to {format}, only to {wanted}")
+    copy = clone(model)
+    run_passes(copy, [name], Context(format))
+    refusals: list[Refusal] = []
+    explained().run(copy, Context(format, refusals=refusals))
+    return _furthest(refusals)
+
+
+def _furthest(refusals: list[Refusal]) -> list[Refusal]:
+    reached: dict[int, int] = {}
+    for refusal in refusals:
+        key = id(refusal.op)
+        reached[key] = max(reached.get(key, refusal.progress), refusal.progress)
+    best = {(id(r.op), r.sentence): r for r in reversed(refusals) if r.progress == reached[id(r.op)]}
+    return list(best.values())[::-1]

@@ -1,0 +1,372 @@
+# SPDX-License-Identifier: Apache-2.0
+"""circle2circle: what it writes, what it prints, and how each bad input ends."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+import tflite
+
+import circlekit
+from circlekit.cli.circle2circle import main
+from circlekit.ir.graph import Model
+from circlekit.rewrite.base import PASSES, Context, Pass
+
+RECIPE = """
+graph main(%x: f32[1,4,4,2]) -> %y {
+  %w = const f32[3,3,3,2] gaussian(0, 0.1)
+  %t = TransposeConv([1,8,8,3], %w, %x) {padding: SAME, stride_h: 2, stride_w: 2} : f32[1,8,8,3]
+  %m = Mul(%t, [2.0, 1.5, 0.5])                                                   : f32[1,8,8,3]
+  %y = Add(%m, [-2.0, 0.1, 0.0]) {act: RELU}                                      : f32[1,8,8,3]
+}
+"""
+NEAR_MISS = RECIPE.replace("[2.0, 1.5, 0.5])", "[2.0, 1.5, 0.5]) {act: RELU}")
+
+
+class Wrong(Pass):
+    """Doubles a constant: what a pass must never do."""
+
+    def run(self, model: Model, context: Context) -> int:
+        if model.extra.pop("wronged", None):
+            return 0
+        model.extra["wronged"] = True
+        weights = model.main.ops[0].inputs[1]
+        assert weights is not None
+        weights.data = weights.array() * np.float32(2)
+        model.main.epoch += 1
+        return 1
+
+
+@pytest.fixture
+def wrong(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A pass by the name ``wrong``, for one test."""
+    monkeypatch.setattr(Wrong, "name", "wrong")
+    monkeypatch.setitem(PASSES, "wrong", Wrong)
+    return "wrong"
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Path:
+    path = tmp_path / "in.ck"
+    path.write_text(RECIPE)
+    return path
+
+
+def codes(path: Path) -> list[str]:
+    return [op.code for op in circlekit.load(path).graphs[0].ops]
+
+
+def test_o1_fuses_and_tells(recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(recipe), str(tmp_path / "out.circle"), "--O1", "--verify"]) == 0
+    assert codes(tmp_path / "out.circle") == ["TRANSPOSE_CONV", "RELU"]
+    out, err = capsys.readouterr()
+    rows = {line.split("  ")[0]: line.split()[-2:] for line in out.splitlines()}
+    assert rows["TRANSPOSE_CONV"] == ["1", "1"]
+    assert rows["MUL"] == ["1", "0"]
+    assert rows["operators"] == ["3", "2"]
+    assert rows["file size, bytes"][-1] == f"{(tmp_path / 'out.circle').stat().st_size:,}"
+    assert rows["parameters"] == ["60", "57"]
+    assert rows["MACs"][0] == rows["MACs"][1] != "0"
+    assert out.endswith("verified: the outputs before and after every pass are equal\n")
+    assert err == ""
+
+
+def test_without_passes_it_copies(recipe: Path, tmp_path: Path) -> None:
+    assert main([str(recipe), str(tmp_path / "a.circle")]) == 0
+    assert codes(tmp_path / "a.circle") == ["TRANSPOSE_CONV", "MUL", "ADD"]
+    for name in ("b", "c"):
+        assert main([str(tmp_path / "a.circle"), str(tmp_path / f"{name}.circle")]) == 0
+    assert (tmp_path / "b.circle").read_bytes() == (tmp_path / "c.circle").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--fuse_batchnorm_with_tconv"],
+        ["--fuse-batchnorm-with-tconv"],
+        ["--O1", "--disable", "remove_dead"],
+        ["--remove_dead", "--fuse_batchnorm_with_tconv"],
+        ["--fuse_batchnorm_with_tconv", "--remove_dead"],
+    ],
+    ids=" ".join,
+)
+def test_a_pass_has_a_flag(recipe: Path, tmp_path: Path, flags: list[str]) -> None:
+    assert main([*flags, str(recipe), str(tmp_path / "out.tflite")]) == 0
+    assert codes(tmp_path / "out.tflite")[0] == "TRANSPOSE_CONV"
+    assert "MUL" not in codes(tmp_path / "out.tflite")
+
+
+def test_disable_takes_a_pass_out(recipe: Path, tmp_path: Path) -> None:
+    flags = ["--fuse_batchnorm_with_tconv", "--disable", "fuse-batchnorm-with-tconv"]
+    assert main([*flags, str(recipe), str(tmp_path / "out.circle")]) == 0
+    assert "MUL" in codes(tmp_path / "out.circle")
+
+
+def test_the_order_of_flags_has_no_effect(recipe: Path, tmp_path: Path) -> None:
+    flags = ["--fuse_batchnorm_with_tconv", "--remove_dead", "--fold_constants"]
+    assert main([str(recipe), str(tmp_path / "a.circle"), *flags]) == 0
+    assert main([*flags[::-1], str(recipe), str(tmp_path / "b.circle")]) == 0
+    assert (tmp_path / "a.circle").read_bytes() == (tmp_path / "b.circle").read_bytes()
+
+
+def test_input_and_output_may_be_one_path(recipe: Path, tmp_path: Path) -> None:
+    path = tmp_path / "a.circle"
+    assert main([str(recipe), str(path)]) == 0
+    assert main([str(path), str(path), "--O1"]) == 0
+    assert codes(path) == ["TRANSPOSE_CONV", "RELU"]
+
+
+def test_the_format_can_be_told_where_the_name_does_not(recipe: Path, tmp_path: Path) -> None:
+    assert main([str(recipe), str(tmp_path / "out"), "-o", "tflite"]) == 0
+    assert (tmp_path / "out").read_bytes()[4:8] == b"TFL3"
+
+
+def test_explain_prints_operator_and_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "in.ck").write_text(NEAR_MISS)
+    flags = ["--explain", "fuse_batchnorm_with_tconv"]
+    assert main([str(tmp_path / "in.ck"), str(tmp_path / "out.circle"), *flags]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "fuse_batchnorm_with_tconv was close to rewriting 1 place:"
+    assert lines[1].startswith("  %y = Add(%m, ")
+    assert lines[2] == "    %m: act is RELU, the picture wants NONE"
+
+
+def test_passes_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--list-passes"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines].count("fuse_batchnorm_with_tconv") == 1
+    assert any(line.startswith("remove_dead ") and " O1 " in line for line in lines)
+
+
+def test_record_keeps_what_was_compared(recipe: Path, tmp_path: Path) -> None:
+    assert main([str(recipe), str(tmp_path / "out.circle"), "--O1", "--record", str(tmp_path / "rec")]) == 0
+    files = sorted(str(p.relative_to(tmp_path / "rec")) for p in (tmp_path / "rec").rglob("*.h5"))
+    names = ["expected.h5", "input.h5", "opt.expected.h5"]
+    assert files == sorted([*names, *(f"{kind}/{name}" for kind in ("boundary", "zero") for name in names)])
+    with h5py.File(tmp_path / "rec" / "input.h5") as file:
+        assert file["name"].attrs["0"] in (b"x", "x")
+        given = file["value/0"][()]
+    (result,) = circlekit.run(circlekit.load(tmp_path / "out.circle"), [given])
+    with h5py.File(tmp_path / "rec" / "opt.expected.h5") as file:
+        assert np.array_equal(file["value/0"][()], result)
+    (before,) = circlekit.run(circlekit.load(recipe), [given])
+    with h5py.File(tmp_path / "rec" / "expected.h5") as file:
+        assert np.array_equal(file["value/0"][()], before)
+
+
+def test_records_are_the_same_bytes_each_time(recipe: Path, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        flags = ["--O1", "--record", str(tmp_path / name)]
+        assert main([str(recipe), str(tmp_path / "out.circle"), *flags]) == 0
+    one, two = ({p.name: p.read_bytes() for p in (tmp_path / n).glob("*.h5")} for n in ("one", "two"))
+    assert one == two
+
+
+# -- what goes wrong ---------------------------------------------------------------------------
+
+
+def test_a_wrong_pass_is_named_and_nothing_is_written(
+    wrong: str, recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, record = tmp_path / "out.circle", tmp_path / "rec"
+    flags = ["--fuse_batchnorm_with_tconv", f"--{wrong}", "--verify", "--record", str(record)]
+    assert main([str(recipe), str(out), *flags]) == 1
+    assert not out.exists()
+    assert not record.exists()
+    err = capsys.readouterr().err
+    assert err.startswith("error: wrong changed output %y on ")
+    assert " differ by " in err
+    assert main([str(recipe), str(out), f"--{wrong}"]) == 0, "without --verify nobody looks"
+
+
+Make = Callable[[Path, Path], Any]
+
+
+def truncated(path: Path, recipe: Path) -> None:
+    circlekit.save(circlekit.load(recipe), path)
+    path.write_bytes(path.read_bytes()[:300])
+
+
+def index_out_of_range(path: Path, recipe: Path) -> None:
+    """The graph's output becomes tensor 1,000,000; an independent reader tells where its index is."""
+    circlekit.save(circlekit.load(recipe), path)
+    data = bytearray(path.read_bytes())
+    graph = tflite.Model.GetRootAs(data).Subgraphs(0)
+    at = graph._tab.Vector(graph._tab.Offset(8))
+    data[at : at + 4] = (1_000_000).to_bytes(4, "little")
+    path.write_bytes(data)
+
+
+BAD: dict[str, tuple[Make, str]] = {
+    "missing": (lambda path, recipe: None, "cannot be read: No such file"),
+    "directory": (lambda path, recipe: path.mkdir(), "cannot be read: Is a directory"),
+    "empty": (lambda path, recipe: path.write_bytes(b""), "not a model"),
+    "zeros": (lambda path, recipe: path.write_bytes(b"\0" * 5000), "not a model"),
+    "elf": (lambda path, recipe: path.write_bytes(Path(sys.executable).read_bytes()[:5000]), "not a model"),
+    "truncated": (truncated, ""),
+    "index": (index_out_of_range, r"subgraphs\[0\].outputs\[0\]: index 1000000"),
+    "latin": (lambda path, recipe: path.write_bytes(b"graph \xe9()"), "neither a model nor a text in UTF-8"),
+    "syntax": (lambda path, recipe: path.write_text("graph main("), r":1:12: "),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_bad_input_is_a_line_and_a_code(
+    kind: str, recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make, sentence = BAD[kind]
+    path = tmp_path / "bad.circle"
+    make(path, recipe)
+    before = sorted(tmp_path.rglob("*"))
+    assert main([str(path), str(tmp_path / "out.circle"), "--O1"]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    first, *rest = err.splitlines()
+    assert first.startswith(f"error: {path}")
+    assert "Traceback" not in err
+    assert len(rest) <= 2
+    assert re.search(sentence, first)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("output", "sentence"),
+    [
+        ("no/such/out.circle", "no/such does not exist"),
+        ("folder.circle", "is a directory, the name of a file is wanted"),
+        ("out.onnx", "the format does not follow from the name"),
+        ("out.tflite -o circle", "is the name of a tflite file, circle was to be written"),
+    ],
+)
+def test_bad_output_is_refused_before_the_work(
+    output: str, sentence: str, recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "folder.circle").mkdir()
+    name, *flags = output.split()
+    assert main(["missing.circle", str(tmp_path / name), *flags]) == 1
+    err = capsys.readouterr().err
+    assert sentence in err
+    assert "missing.circle" not in err, "the output is looked at first"
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        (
+            ["--fuse_batchnorm_with_tconf"],
+            "unknown flag --fuse_batchnorm_with_tconf, did you mean --fuse_batchnorm_with_tconv",
+        ),
+        (["--verfy"], "unknown flag --verfy, did you mean --verify"),
+        (["--zzzzzz"], "unknown flag --zzzzzz\n"),
+        (["--explain", "remove_deed"], "there is no pass 'remove_deed', did you mean remove_dead"),
+        (["--disable", "x"], "there is no pass 'x'"),
+        (["one.circle"], "too many arguments: one.circle"),
+        (["-o", "onnx"], "invalid choice: 'onnx'"),
+    ],
+    ids=lambda value: "_".join(value) if isinstance(value, list) else "",
+)
+def test_wrong_usage_leaves_with_two(
+    flags: list[str], sentence: str, recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([str(recipe), str(tmp_path / "out.circle"), *flags]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("error: ")
+    assert sentence in err
+    assert not (tmp_path / "out.circle").exists()
+
+
+def test_missing_arguments_are_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    assert "an input and an output are wanted" in capsys.readouterr().err
+
+
+def test_verbose_shows_where_in_the_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["missing.circle", str(tmp_path / "out.circle"), "-V"]) == 1
+    err = capsys.readouterr().err
+    assert err.startswith("Traceback")
+    assert "\nerror: missing.circle" in err
+
+
+def test_an_operator_without_kernel_cannot_be_verified(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "in.ck"
+    source.write_text("""
+        graph main(%x: f32[2]) -> %y {
+          %y = Opaque(%x) {code: "CUSTOM", custom_code: "Unheard"} : f32[2]
+        }
+    """)
+    assert main([str(source), str(tmp_path / "out.circle"), "--verify"]) == 1
+    assert "custom operator Unheard has no kernel" in capsys.readouterr().err
+    assert not (tmp_path / "out.circle").exists()
+    assert main([str(source), str(tmp_path / "out.circle"), "--O1"]) == 0
+
+
+# -- as a process ------------------------------------------------------------------------------
+
+
+def run_python(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+FORBIDDEN = {"h5py", "rich", "pytest", "hypothesis", "tflite", "circle_schema", "ai_edge_litert"}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import circlekit",
+        "import circlekit; circlekit.load, circlekit.optimize, circlekit.compare",
+        "from circlekit.cli.circle2circle import main; main(['--help'])",
+        "from circlekit.cli.tflite2circle import main; main(['--help'])",
+        "from circlekit.cli.i5diff import main; main(['--help'])",
+    ],
+)
+def test_the_start_loads_nothing_that_it_does_not_need(code: str) -> None:
+    printed = run_python(f"{code}\nimport sys\nprint('modules:', *sys.modules)")
+    modules = set(printed.rpartition("modules:")[2].split())
+    assert "circlekit" in modules
+    assert not modules & FORBIDDEN
+
+
+def test_o1_needs_neither_h5py_nor_rich_where_nobody_watches(recipe: Path, tmp_path: Path) -> None:
+    arguments = [str(recipe), str(tmp_path / "out.circle"), "--O1", "--verify"]
+    code = f"from circlekit.cli.circle2circle import main; assert main({arguments}) == 0"
+    modules = set(run_python(f"{code}\nimport sys\nprint(*sys.modules)").split())
+    assert not modules & FORBIDDEN
+
+
+def test_a_closed_pipe_ends_it_quietly(recipe: Path, tmp_path: Path) -> None:
+    code = (
+        "import subprocess, sys\n"
+        "from circlekit.cli.circle2circle import main\n"
+        "sys.exit(main(['--list-passes']))\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait() == 141
+
+
+def test_the_command_is_installed(recipe: Path, tmp_path: Path) -> None:
+    command = Path(sys.executable).with_name("circle2circle")
+    done = subprocess.run(
+        [command, recipe, tmp_path / "out.circle", "--O1"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0].split() == ["before", "after"]
+    done = subprocess.run([command, recipe, "--nope"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tflite2circle and circle2tflite: the format changes, the values do not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import circlekit
+from circlekit.cli.circle2tflite import main as circle2tflite
+from circlekit.cli.tflite2circle import main as tflite2circle
+
+NORMS = """
+graph main(%x: f32[1,4,4,3], %t: f32[2,8]) -> %y, %z {
+  %y = InstanceNorm(%x, [1.0, 2.0, 3.0], [0.5, 0.0, -0.5]) {epsilon: 0.001} : f32[1,4,4,3]
+  %z = RmsNorm(%t, [1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0]) {epsilon: 0.001} : f32[2,8]
+}
+"""
+FUSED = """
+model tflite
+graph main(%x: f32[1,4,4,2]) -> %y {
+  %w = const f32[3,3,3,2] gaussian(0, 0.1)
+  %y = TransposeConv([1,8,8,3], %w, %x) {padding: SAME, stride_h: 2, stride_w: 2, act: RELU} : f32[1,8,8,3]
+}
+"""
+
+
+def test_what_tflite_lacks_is_lowered(tmp_path: Path) -> None:
+    source, target = tmp_path / "in.ck", tmp_path / "out.tflite"
+    source.write_text(NORMS)
+    assert circle2tflite([str(source), str(target), "--verify"]) == 0
+    assert target.read_bytes()[4:8] == b"TFL3"
+    model = circlekit.load(target)
+    assert not {"INSTANCE_NORM", "RMS_NORM"} & {op.code for op in model.graphs[0].ops}
+    assert circlekit.compare(circlekit.load(source), model).equal
+
+
+def test_an_activation_that_circle_runtimes_ignore_is_split_off(tmp_path: Path) -> None:
+    source, target = tmp_path / "in.ck", tmp_path / "out.circle"
+    source.write_text(FUSED)
+    assert tflite2circle([str(source), str(target), "--verify"]) == 0
+    assert target.read_bytes()[4:8] == b"CIR0"
+    model = circlekit.load(target)
+    assert [op.code for op in model.graphs[0].ops] == ["TRANSPOSE_CONV", "RELU"]
+    assert circlekit.compare(circlekit.load(source), model).equal
+
+
+def test_the_name_must_not_say_otherwise(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "in.ck"
+    source.write_text(NORMS)
+    assert circle2tflite([str(source), str(tmp_path / "out.circle")]) == 1
+    assert "is the name of a circle file, tflite was to be written" in capsys.readouterr().err
+    assert circle2tflite([str(source), str(tmp_path / "out")]) == 0
+
+
+def test_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert tflite2circle(["one"]) == 2
+    assert "output" in capsys.readouterr().err
+    assert tflite2circle(["--help"]) == 0
+    assert "the .circle file to write" in capsys.readouterr().out

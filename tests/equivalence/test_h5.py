@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HDF5 files: the peer's layout, the same bytes for ever, clear refusals, comparison of two."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from circlekit.equivalence import h5
+from circlekit.equivalence.h5diff import compare_files
+from circlekit.errors import CirclekitError, FileError, FormatError
+from circlekit.ir.value import Array
+
+ARRAYS: list[tuple[str, Array]] = [
+    ("serving:0", np.arange(6, dtype=np.float32).reshape(2, 3)),
+    ("größe", np.array(7, np.int64)),
+    ("", np.array([True, False])),
+    ("bytes", np.array([[-1]], np.int8)),
+    ("half", np.array([1.5], np.float16)),
+    ("none", np.zeros((0, 2), np.float32)),
+]
+
+
+def write(path: Path, arrays: list[tuple[str, Array]]) -> Path:
+    path.write_bytes(h5.encode(arrays))
+    return path
+
+
+def test_layout_is_the_peers(tmp_path: Path) -> None:
+    with h5py.File(write(tmp_path / "a.h5", ARRAYS)) as file:
+        assert sorted(file) == ["name", "value"]
+        assert sorted(file["name"].attrs) == sorted(file["value"]) == [str(i) for i in range(len(ARRAYS))]
+        for index, (name, array) in enumerate(ARRAYS):
+            stored = file["name"].attrs[str(index)]
+            assert (stored.decode() if isinstance(stored, bytes) else stored) == name
+            assert np.array_equal(file["value"][str(index)][()], array)
+            assert file["value"][str(index)].dtype == array.dtype
+
+
+def test_reading_gives_what_was_written(tmp_path: Path) -> None:
+    many = [(f"x{i}", np.array([i], np.float32)) for i in range(12)]
+    for arrays in (ARRAYS, many):
+        read = h5.read(write(tmp_path / "a.h5", arrays))
+        assert [name for name, _ in read] == [name for name, _ in arrays]
+        assert all(np.array_equal(a, b) for (_, a), (_, b) in zip(read, arrays, strict=True))
+
+
+def test_bytes_do_not_depend_on_the_time() -> None:
+    first = h5.encode(ARRAYS)
+    time.sleep(1.1)  # HDF5 counts in seconds
+    assert h5.encode(ARRAYS) == first
+
+
+def peer_file(path: Path) -> None:
+    """Big-endian, unnamed, as i5diff of ONE reads it."""
+    with h5py.File(path, "w") as file:
+        file.create_group("value").create_dataset("0", data=np.array([1, 2], ">f4"))
+
+
+def no_value(path: Path) -> None:
+    with h5py.File(path, "w") as file:
+        file.create_group("other")
+
+
+def strings(path: Path) -> None:
+    with h5py.File(path, "w") as file:
+        file["value/0"] = "text"
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "sentence"),
+    [
+        (lambda path: None, FileError, "no such file"),
+        (lambda path: path.mkdir(), FileError, "is a directory"),
+        (lambda path: path.write_bytes(b"\0" * 100), FormatError, "is no readable HDF5 file"),
+        (lambda path: path.write_bytes(b""), FormatError, "is no readable HDF5 file"),
+        (lambda path: path.write_bytes(h5.encode(ARRAYS)[:900]), FormatError, "is no readable HDF5 file"),
+        (no_value, FormatError, "has no group /value"),
+        (strings, FormatError, "/value/0 is no dataset of numbers"),
+    ],
+    ids=["missing", "directory", "zeros", "empty", "truncated", "layout", "strings"],
+)
+def test_other_files_are_refused(
+    tmp_path: Path, make: Callable[[Path], None], error: type[CirclekitError], sentence: str
+) -> None:
+    path = tmp_path / "bad.h5"
+    make(path)
+    with pytest.raises(error, match=f"bad.h5.*{sentence}"):
+        h5.read(path)
+
+
+# -- comparison --------------------------------------------------------------------------------
+
+
+def test_equal_by_name_whatever_the_order(tmp_path: Path) -> None:
+    left = write(tmp_path / "l.h5", ARRAYS)
+    right = write(tmp_path / "r.h5", ARRAYS[::-1])
+    assert all(entry.equal for entry in compare_files(left, right, 0))
+
+
+def test_differences_are_named(tmp_path: Path) -> None:
+    one = np.ones(2, np.float32)
+    left = write(tmp_path / "l.h5", [("a", one), ("b", one), ("c", one), ("d", one), ("only", one)])
+    right = write(
+        tmp_path / "r.h5",
+        [
+            ("a:0", one),
+            ("b", one + np.float32(0.5)),
+            ("c", np.ones(3, np.float32)),
+            ("d", one.astype(np.int32)),
+        ],
+    )
+    entries = {entry.name: entry for entry in compare_files(left, right, 0.001)}
+    assert [name for name, entry in entries.items() if entry.equal] == ["a"]
+    assert str(entries["b"]).startswith("b: [0]: 1.0 and 1.5 differ by 0.5")
+    assert entries["c"].reason == "shapes [2] and [3] differ"
+    assert entries["d"].reason == "dtypes float32 and int32 differ"
+    assert entries["only"].reason == f"missing in {right}"
+    assert all(entry.equal for entry in compare_files(left, left, 0))
+
+
+def test_byte_order_and_missing_names_do_not_matter(tmp_path: Path) -> None:
+    peer_file(tmp_path / "peer.h5")
+    ours = write(tmp_path / "ours.h5", [("0", np.array([1, 2.0005], np.float32))])
+    (entry,) = compare_files(tmp_path / "peer.h5", ours, 0.001)
+    assert entry.equal
+    (entry,) = compare_files(tmp_path / "peer.h5", ours, 0.0001)
+    assert not entry.equal

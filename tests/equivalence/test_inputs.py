@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Seeded inputs: the same for ever, within what the model can take, at the edges of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from circlekit.equivalence.indices import index_bounds
+from circlekit.equivalence.inputs import EDGES, SMALL, InputSet, input_sets, make_input, make_inputs
+from circlekit.errors import UnsupportedError
+from circlekit.ir.dtypes import DType
+from circlekit.ir.graph import Graph
+from circlekit.ir.text import parse_model
+from circlekit.ir.value import Quantization, Value
+
+NORMAL, BOUNDARY, ZERO = InputSet("normal"), InputSet("boundary"), InputSet("zero")
+NUMBERS = [t for t in DType if t.numpy is not None]
+
+
+def main_graph(text: str) -> Graph:
+    return parse_model(text).main
+
+
+@pytest.mark.parametrize("kind", ["normal", "boundary", "zero"])
+@pytest.mark.parametrize("dtype", NUMBERS, ids=lambda t: t.short)
+def test_dtype_and_shape_are_as_declared(dtype: DType, kind: str) -> None:
+    array = make_input(Value("x", dtype, (2, None, 3)), InputSet(kind), unknown=5)
+    assert (array.dtype, array.shape) == (dtype.numpy, (2, 5, 3))
+
+
+def test_the_values_are_the_same_for_ever() -> None:
+    x, q = Value("x", DType.FLOAT32, (4,)), Value("q", DType.INT8, (4,))
+    assert make_input(x, NORMAL).tolist() == [
+        -0.7685699462890625, 0.2019195556640625, 0.2359466552734375, -0.1487274169921875,
+    ]  # fmt: skip
+    assert make_input(x, BOUNDARY).tolist() == [-1, 1, -0.0, 0]
+    assert make_input(q, NORMAL).tolist() == [-45, 3, 1, -107]
+
+
+def test_name_and_kind_alone_make_the_difference() -> None:
+    a, b = (Value(name, DType.FLOAT32, (8,)) for name in "ab")
+    alone = make_inputs(Graph("g", [b]), NORMAL)[0]
+    both = make_inputs(Graph("g", [a, b]), NORMAL)
+    assert np.array_equal(alone, both[1])
+    assert not np.array_equal(both[0], both[1])
+
+
+def test_boundary_has_negative_zero_and_the_bends_of_activations() -> None:
+    array = make_input(Value("x", DType.FLOAT32, (1000,)), BOUNDARY)
+    assert {0.0, 1.0, -1.0, 6.0, -3.0, 100.0} <= set(array.tolist())
+    assert np.any(np.signbit(array) & (array == 0))
+
+
+def test_small_inputs_meet_every_edge_in_several_sets() -> None:
+    graph = Graph("g", [Value("x", DType.FLOAT32, (3,)), Value("image", DType.FLOAT32, (8, 8))])
+    sets = input_sets(graph)
+    assert [s.label for s in sets] == ["normal", "boundary", *(f"boundary_{i}" for i in range(2, 7)), "zero"]
+    met = np.concatenate([make_inputs(graph, s)[0] for s in sets if s.kind == "boundary"])
+    assert set(met.tolist()) == {float(np.float32(edge)) for edge in EDGES}
+    large = Graph("g", [Value("x", DType.FLOAT32, (3,)), Value("image", DType.FLOAT32, (64, 64))])
+    assert [s.label for s in input_sets(large)] == ["normal", "boundary", "zero"]
+
+
+def test_quantized_data_uses_its_whole_range() -> None:
+    scale = Quantization(np.array([0.5], np.float32), np.array([3], np.int64))
+    value = Value("x", DType.INT16, (4000,), None, scale)
+    assert np.unique(make_input(value, BOUNDARY)).tolist() == [-32768, 3, 32767]
+    assert make_input(value, NORMAL).min() < -30000
+    assert np.all(make_input(value, ZERO) == 3)
+
+
+def test_other_integers_stay_small() -> None:
+    array = make_input(Value("x", DType.INT32, (1000,)), NORMAL)
+    assert (array.min(), array.max()) == (0, SMALL - 1)
+
+
+def test_what_no_array_can_hold_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="no inputs can be made for %s"):
+        make_input(Value("s", DType.STRING, (1,)), NORMAL)
+    with pytest.raises(UnsupportedError, match="no inputs can be made for %x"):
+        make_input(Value("x", DType.FLOAT32, None), NORMAL)
+
+
+GATHERS = """
+graph main(%table: f32[7,5], %ids: i64[2,3], %free: i32[4]) -> %y, %z {
+  %small = Cast(%ids) : i32[2,3]
+  %flat = Reshape(%small, [6]) : i32[6]
+  %y = Gather(%table, %flat) {axis: 1} : f32[7,6]
+  %z = Add(%free, %free) : i32[4]
+}
+"""
+
+
+def test_indices_stay_below_what_they_index() -> None:
+    graph = main_graph(GATHERS)
+    _, ids, free = graph.inputs
+    assert index_bounds(graph) == {id(ids): 5}
+    normal = make_inputs(graph, NORMAL)
+    assert normal[1].min() >= 0
+    assert normal[1].max() < 5
+    assert id(free) not in index_bounds(graph)
+
+
+def test_the_smallest_of_several_tables_counts() -> None:
+    graph = main_graph("""
+        graph main(%a: f32[9,2], %b: f32[2,4], %ids: i32[3]) -> %y, %z {
+          %y = Gather(%a, %ids) {axis: 0} : f32[3,2]
+          %z = Gather(%b, %ids) {axis: -1} : f32[2,3]
+        }
+    """)
+    assert index_bounds(graph) == {id(graph.inputs[2]): 4}
+
+
+def test_indices_are_followed_into_called_graphs() -> None:
+    graph = main_graph("""
+        graph main(%table: f32[6,2], %i: i32[1]) -> %out, %j {
+          %out, %j = While(%table, %i) {cond: @cond, body: @body} : f32[6,2], i32[1]
+        }
+        graph cond(%table: f32[6,2], %i: i32[1]) -> %c {
+          %c = Less(%i, [3]) : bool[1]
+        }
+        graph body(%table: f32[6,2], %i: i32[1]) -> %next, %k {
+          %row = Gather(%table, %i) {axis: 0} : f32[1,2]
+          %next = Add(%table, %row) : f32[6,2]
+          %k = Add(%i, [1]) : i32[1]
+        }
+    """)
+    assert index_bounds(graph) == {id(graph.inputs[1]): 6}

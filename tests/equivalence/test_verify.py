@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Comparison of models, and the verifier that watches passes: what is found, and how it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import circlekit
+from circlekit.equivalence.verify import Verifier, compare_models
+from circlekit.errors import CirclekitError, EquivalenceError, UnsupportedError
+from circlekit.ir.graph import Model
+from circlekit.ir.text import parse_model
+
+NET = """
+graph main(%x: f32[2,3], %k: f32[3]) -> %y, %z {
+  %s = Mul(%x, [2.0, 0.5, 4.0])     : f32[2,3]
+  %y = Add(%s, %k)                  : f32[2,3]
+  %z = Relu(%x)                     : f32[2,3]
+}
+"""
+
+
+def net(*changes: tuple[str, str]) -> Model:
+    text = NET
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    return parse_model(text)
+
+
+# -- compare -----------------------------------------------------------------------------------
+
+
+def test_a_model_equals_itself_on_every_set_of_inputs() -> None:
+    found = compare_models(net(), net())
+    assert found.equal
+    assert found
+    assert len({(o.inputs, o.name) for o in found.outputs}) == len(found.outputs)
+    assert {o.inputs.partition("_")[0] for o in found.outputs} == {"normal", "boundary", "zero"}
+    assert {o.name for o in found.outputs} == {"y", "z"}
+
+
+def test_a_rounding_difference_is_none_and_a_real_one_is_named() -> None:
+    assert compare_models(net(), net(("0.5", "0.5000001"))).equal
+    found = compare_models(net(), net(("0.5", "0.501")))
+    assert not found.equal
+    assert found.worst is not None
+    assert found.worst.name == "y"
+    assert found.worst.worst is not None
+    assert found.worst.worst.index[1] == 1
+    assert f"output %y on {found.worst.inputs} inputs: [" in str(found)
+
+
+def test_a_difference_at_the_bend_of_an_activation_is_found() -> None:
+    assert not compare_models(net(), net(("Relu(", "Relu6("))).equal
+
+
+def test_given_inputs_take_the_place_of_the_seeded_ones() -> None:
+    inputs = {"k": np.ones(3, np.float32), "x": np.full((2, 3), 2, np.float32)}
+    found = compare_models(net(), net(("Relu(", "Relu6(")), inputs)
+    assert found.equal
+    assert {o.inputs for o in found.outputs} == {"given"}
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (("-> %y, %z", "-> %z, %y"), "output 0 was %y: f32[2,3], is %z: f32[2,3]"),
+        (("-> %y, %z", "-> %y"), "output 1 was %z: f32[2,3], is missing"),
+        (("%k", "%kk"), "input 1 was %k: f32[3], is %kk: f32[3]"),
+    ],
+)
+def test_interfaces_must_be_the_same(change: tuple[str, str], sentence: str) -> None:
+    found = compare_models(net(), net(change))
+    assert not found.equal
+    assert sentence in found.interface
+    assert all(output.equal for output in found.outputs)
+
+
+def test_an_output_that_is_always_zero_proves_little() -> None:
+    dead = ("Relu(%x)", "Mul(%x, [0.0, 0.0, 0.0])")
+    found = compare_models(net(dead), net(dead))
+    assert found.equal
+    assert found.notes == ["output %z is NaN, infinite or zero on all inputs: its equality proves little"]
+    assert not compare_models(net(), net()).notes
+
+
+def test_unknown_dimensions_are_two_where_the_model_takes_that() -> None:
+    text = """
+        graph main(%x: f32[?,3]) -> %y {{
+          %y = Add(%x, {c}) : f32[?,3]
+        }}
+    """
+    plain, batched = (
+        parse_model(text.format(c=c)) for c in ("[[1.0, 1.0, 1.0]]", "[[1.0, 1.0, 1.0], [2.0, 1.0, 1.0]]")
+    )
+    assert not compare_models(plain, batched).equal
+    only_one = parse_model("""
+        graph main(%x: f32[?,3]) -> %y {
+          %y = Reshape(%x, [3]) : f32[3]
+        }
+    """)
+    assert compare_models(only_one, only_one).equal
+
+
+def test_boundary_inputs_that_the_model_cannot_take_are_noted() -> None:
+    reshaped = parse_model("""
+        graph main(%x: f32[3], %shape: i32[2]) -> %y {
+          %y = Reshape(%x, %shape) : f32[?,?]
+        }
+    """)
+    with pytest.raises(CirclekitError):
+        compare_models(reshaped, reshaped)
+
+
+# -- verify ------------------------------------------------------------------------------------
+
+
+def scale(model: Model, factor: float) -> None:
+    """Make a constant of the model another one, as a wrong pass would."""
+    constant = next(v for v in model.main.values() if v.is_const)
+    assert constant.data is not None
+    constant.data = constant.data * np.float32(factor)
+
+
+def rename(model: Model) -> None:
+    model.main.outputs[0].name = "other"
+
+
+def widen(model: Model) -> None:
+    model.main.inputs[1].shape = (1,)
+
+
+def swap(model: Model) -> None:
+    model.main.outputs = model.main.outputs[::-1]
+
+
+def break_(model: Model) -> None:
+    model.main.ops[1].set_input(1, model.main.outputs[1])
+
+
+@pytest.mark.parametrize(
+    ("damage", "sentence"),
+    [
+        (
+            lambda model: scale(model, 1.5),
+            r"^bad changed output %y on (normal|boundary) inputs: \[\d,\d\]: .* differ by",
+        ),
+        (rename, "^bad changed the interface: output 0 was %y: .* is %other:"),
+        (widen, r"^bad changed the interface: input 1 was %k: f32\[3\], is %k: f32\[1\]"),
+        (swap, "^bad changed the interface: output 0 was %y"),
+        (break_, "^after bad the model does not run: %z is read before anything makes it"),
+    ],
+    ids=["values", "name", "shape", "order", "broken"],
+)
+def test_the_pass_that_changes_something_is_named(damage: Callable[[Model], None], sentence: str) -> None:
+    model = net()
+    verifier = Verifier(model)
+    verifier.check(model, "good")
+    damage(model)
+    with pytest.raises(EquivalenceError, match=sentence):
+        verifier.check(model, "bad")
+
+
+def test_signatures_must_stay() -> None:
+    model = parse_model("""
+        signature "serve" @main(in: %x) -> (out: %y)
+        graph main(%x: f32[2]) -> %y {
+          %y = Relu(%x) : f32[2]
+        }
+    """)
+    verifier = Verifier(model)
+    signature = model.signatures[0]
+    signature.outputs = {"result": signature.outputs["out"]}
+    with pytest.raises(EquivalenceError, match=r"signature 'serve' output 'out' was %y: .*, is missing"):
+        verifier.check(model, "bad")
+
+
+def test_a_model_without_kernels_cannot_be_verified() -> None:
+    model = parse_model("""
+        graph main(%x: f32[2]) -> %y {
+          %y = Opaque(%x) {code: "CUSTOM", custom_code: "Mystery"} : f32[2]
+        }
+    """)
+    with pytest.raises(
+        UnsupportedError, match=r"Mystery has no kernel(.|\n)*so the model cannot be verified"
+    ):
+        Verifier(model)
+    circlekit.register_custom("Mystery", lambda op, x: x + 1)
+    Verifier(model).check(model, "nothing")

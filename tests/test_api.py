@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The public names and what they promise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import circlekit
+from circlekit.errors import EquivalenceError, FileError, RewriteError
+from circlekit.ir.text import parse_model
+from circlekit.rewrite.base import PASSES, Context, Pass
+
+RECIPE = """
+signature "serve" @main (image: %x) -> (result: %y)
+graph main(%x: f32[1,4,4,2]) -> %y {
+  %w = const f32[3,3,3,2] gaussian(0, 0.1)
+  %t = TransposeConv([1,8,8,3], %w, %x) {padding: SAME, stride_h: 2, stride_w: 2} : f32[1,8,8,3]
+  %m = Mul(%t, [2.0, 1.5, 0.5])                                                   : f32[1,8,8,3]
+  %y = Add(%m, [-2.0, 0.1, 0.0]) {act: RELU}                                      : f32[1,8,8,3]
+}
+"""
+
+
+class Halve(Pass):
+    """Wrong on purpose: the first filter becomes half of itself."""
+
+    def run(self, model: circlekit.Model, context: Context) -> int:
+        if model.extra.pop("halved", None):
+            return 0
+        model.extra["halved"] = True
+        weights = model.main.ops[0].inputs[1]
+        assert weights is not None
+        weights.data = weights.array() / np.float32(2)
+        model.main.epoch += 1
+        return 1
+
+
+@pytest.fixture
+def halve(monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(Halve, "name", "halve")
+    monkeypatch.setitem(PASSES, "halve", Halve)
+    return "halve"
+
+
+@pytest.fixture
+def model() -> circlekit.Model:
+    return parse_model(RECIPE)
+
+
+def test_every_public_name_is_there_and_documented() -> None:
+    assert set(circlekit.__all__) <= set(dir(circlekit))
+    for name in circlekit.__all__:
+        assert getattr(circlekit, name).__doc__, name
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        circlekit.nothing  # noqa: B018  # to read it is the test
+
+
+def test_optimize_reports_what_it_did(model: circlekit.Model) -> None:
+    report = circlekit.optimize(model, verify=True)
+    assert [op.code for op in model.graphs[0].ops] == ["TRANSPOSE_CONV"]
+    assert report.changes["fuse_batchnorm_with_tconv"] == 1
+    assert report.before.ops == {"ADD": 1, "MUL": 1, "TRANSPOSE_CONV": 1}
+    assert report.after.ops == {"TRANSPOSE_CONV": 1}
+    assert (report.before.op_count, report.after.op_count) == (3, 1)
+    assert (report.before.parameters, report.after.parameters) == (54 + 6, 54 + 3)
+    assert report.before.macs == report.after.macs == 4 * 4 * 2 * 9 * 3
+    assert report.verified
+
+
+def test_the_interface_stays(model: circlekit.Model) -> None:
+    before = parse_model(RECIPE)
+    circlekit.optimize(model)
+    found = circlekit.compare(before, model)
+    assert found.equal, str(found)
+    assert not found.interface
+
+
+def test_passes_by_name(model: circlekit.Model) -> None:
+    report = circlekit.optimize(model, ["fuse_mul_with_tconv"])
+    assert report.changes == {"fuse_mul_with_tconv": 1}
+    assert circlekit.optimize(model, []).changes == {}
+    assert (
+        circlekit.optimize(model, "O1", disable=["fuse_add_with_tconv"]).changes.get("fuse_add_with_tconv")
+        is None
+    )
+
+
+def test_a_wrong_pass_is_named(model: circlekit.Model, halve: str) -> None:
+    with pytest.raises(EquivalenceError, match=r"^halve changed output %y on \w+ inputs: \[0,\d,\d,\d\]: "):
+        circlekit.optimize(model, ["fuse_batchnorm_with_tconv", halve], verify=True)
+
+
+def test_without_verify_nobody_looks(model: circlekit.Model, halve: str) -> None:
+    assert circlekit.optimize(model, [halve]).changes == {"halve": 1}
+
+
+def test_record_implies_verify_and_leaves_nothing_on_failure(
+    model: circlekit.Model, halve: str, tmp_path: Path
+) -> None:
+    with pytest.raises(EquivalenceError):
+        circlekit.optimize(model, [halve], record=tmp_path / "rec")
+    assert not (tmp_path / "rec").exists()
+    circlekit.optimize(parse_model(RECIPE), record=tmp_path / "rec")
+    assert (tmp_path / "rec" / "opt.expected.h5").exists()
+
+
+def test_bad_requests_are_refused_before_the_work(model: circlekit.Model, tmp_path: Path) -> None:
+    epoch = model.main.epoch
+    with pytest.raises(RewriteError, match="no pass or pipeline 'O9'"):
+        circlekit.optimize(model, "O9")
+    with pytest.raises(RewriteError, match="no pass 'fuse_x'"):
+        circlekit.optimize(model, explain="fuse_x")
+    with pytest.raises(FileError, match="does not exist"):
+        circlekit.optimize(model, record=tmp_path / "no" / "rec")
+    assert model.main.epoch == epoch
+
+
+def test_explain_gives_the_sentence_and_changes_nothing_more() -> None:
+    model = parse_model(RECIPE.replace("[2.0, 1.5, 0.5])", "[2.0, 1.5, 0.5]) {act: RELU}"))
+    report = circlekit.optimize(model, [], explain="fuse_batchnorm_with_tconv")
+    assert [refusal.sentence for refusal in report.refusals] == ["%m: act is RELU, the picture wants NONE"]
+    assert len(model.main.ops) == 3
+    model = parse_model(RECIPE)
+    assert circlekit.optimize(model, [], explain="fuse_batchnorm_with_tconv").refusals == []
+    assert len(model.main.ops) == 3, "the pass that is explained was not asked to run"
+
+
+def test_load_tells_files_apart_by_content(model: circlekit.Model, tmp_path: Path) -> None:
+    (tmp_path / "a.circle").write_text(RECIPE)
+    circlekit.save(model, tmp_path / "b.ck", "tflite")
+    circlekit.save(model, tmp_path / "c.circle")
+    for name, fmt in (("a.circle", "circle"), ("b.ck", "tflite"), ("c.circle", "circle")):
+        loaded = circlekit.load(tmp_path / name)
+        assert loaded.format == fmt
+        assert loaded.source == str(tmp_path / name)
+        assert circlekit.compare(model, loaded).equal
+
+
+def test_save_leaves_the_model_as_it_is(model: circlekit.Model, tmp_path: Path) -> None:
+    circlekit.optimize(model)
+    circlekit.save(model, tmp_path / "a.circle")
+    assert [op.code for op in model.main.ops] == ["TRANSPOSE_CONV"]
+    assert [op.code for op in circlekit.load(tmp_path / "a.circle").main.ops] == ["TRANSPOSE_CONV", "RELU"]
+    circlekit.save(model, tmp_path / "a.tflite")
+    assert [op.code for op in circlekit.load(tmp_path / "a.tflite").main.ops] == ["TRANSPOSE_CONV"]
+
+
+def test_run_takes_inputs_by_order_or_name(model: circlekit.Model) -> None:
+    x = np.ones((1, 4, 4, 2), np.float32)
+    (by_order,) = circlekit.run(model, [x])
+    (by_name,) = circlekit.run(model, {"x": x})
+    assert by_order.shape == (1, 8, 8, 3)
+    assert np.array_equal(by_order, by_name)
