@@ -67,7 +67,8 @@ class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *rest: Any) -> None:
         from importlib.metadata import version
 
-        parser.exit(0, f"{parser.prog} of circlekit {version('circlekit')}\n")
+        print(f"{parser.prog} of circlekit {version('circlekit')}")
+        parser.exit()
 
 
 def known_name(kind: str, known: Iterable[str]) -> Callable[[str], str]:

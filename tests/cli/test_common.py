@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the commands share: how they end, and what they show on a terminal."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import pytest
+
+from circlekit.cli import progress
+from circlekit.cli.circle2circle import main
+from circlekit.cli.common import INTERRUPTED, Parser, run_command
+from circlekit.errors import ShapeError
+
+RECIPE = """
+graph main(%x: f32[2,3]) -> %y {
+  %z = Add(%x, [0.0, 0.0, 0.0]) : f32[2,3]
+  %y = Relu(%z)                 : f32[2,3]
+}
+"""
+
+
+def parser() -> Parser:
+    return Parser("demo", "A command for tests.", "nothing")
+
+
+def failing(error: BaseException) -> int:
+    def command(arguments: argparse.Namespace) -> int:
+        raise error
+
+    return run_command(parser, [], command)
+
+
+def test_an_interruption_is_quiet(capsys: pytest.CaptureFixture[str]) -> None:
+    assert failing(KeyboardInterrupt()) == INTERRUPTED
+    assert capsys.readouterr() == ("", "")
+
+
+def test_an_error_is_its_message_and_its_places(capsys: pytest.CaptureFixture[str]) -> None:
+    assert failing(ShapeError("4 was found, 8 wanted", "at net > op 12")) == 1
+    assert capsys.readouterr().err == "error: 4 was found, 8 wanted\n  at net > op 12\n"
+
+
+def test_a_mistake_of_ours_is_said_to_be_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert failing(KeyError("x")) == 1
+    assert capsys.readouterr().err == "error: internal error, please report: KeyError: 'x'\n"
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("circle2circle of circlekit ")
+
+
+def test_a_terminal_gets_a_table_and_a_progress_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in.ck").write_text(RECIPE)
+    monkeypatch.setattr(progress, "PATIENCE", 0)
+    monkeypatch.setenv("TERM", "xterm")
+    for stream in (sys.stdout, sys.stderr):
+        monkeypatch.setattr(stream, "isatty", lambda: True)
+    assert main([str(tmp_path / "in.ck"), str(tmp_path / "out.circle"), "--O1", "--verify"]) == 0
+    out, err = capsys.readouterr()
+    assert "│" in out
+    assert "RELU" in out
+    assert " write" in err, "the last step; how many others are drawn depends on the time"
+
+
+def test_short_work_shows_no_progress(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in.ck").write_text(RECIPE)
+    monkeypatch.setattr(progress, "PATIENCE", 1000)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert main([str(tmp_path / "in.ck"), str(tmp_path / "out.circle"), "--O1"]) == 0
+    assert capsys.readouterr().err == ""
