@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
-from tests.ops.litert import assert_close, check, check_shapes, const, kernel_results, var
 
+from circlekit import io
 from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import f16, f32, i8, i16
 from circlekit.ir.enums import Activation, RoPEMode
@@ -21,6 +23,7 @@ from circlekit.ops.normalize import (
     RoPE,
     Softmax,
 )
+from tests.ops.litert import assert_close, check, check_shapes, const, kernel_results, var
 
 SHAPES = [(7,), (3, 7), (2, 3, 7), (2, 3, 4, 7), (2, 1)]
 
@@ -141,6 +144,25 @@ def test_rope_reads_the_first_row_for_every_position() -> None:
     (many,) = kernel_results(RoPE(var(x), const(sin), const(cos)), [x])
     (one,) = kernel_results(RoPE(var(x), const(sin[:, :, :1]), const(cos[:, :, :1])), [x])
     np.testing.assert_array_equal(many, one)
+
+
+def recorded(shared: Path, case: str, *names: str) -> tuple[Array, Array, list[Array]]:
+    """Input and output that LiteRT recorded for a model of plain operators, and constants of it."""
+    folder = shared / "peer" / "traps" / case
+    constants = {v.name: v for v in io.load(folder / "model.tflite").main.values()}
+    with np.load(folder / "io.npz") as data:
+        return data["in0"], data["out0"], [constants[n].array() for n in names]
+
+
+def test_rope_computes_what_a_model_of_plain_operators_does(shared: Path) -> None:
+    x, wanted, tables = recorded(shared, "b8_rope_plain", "sin", "cos")
+    check_definition(RoPE(var(x), *(const(t) for t in tables)), [x], wanted)
+
+
+def test_instance_norm_computes_what_a_model_of_plain_operators_does(shared: Path) -> None:
+    x, wanted, (gamma, beta, epsilon) = recorded(shared, "b10_instnorm_v1_plain", "gam", "bet", "eps")
+    op = InstanceNorm(var(x), const(gamma.reshape(-1)), const(beta.reshape(-1)), epsilon=float(epsilon))
+    check_definition(op, [x], wanted)
 
 
 def test_which_permutations_are_free() -> None:
