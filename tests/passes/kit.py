@@ -81,6 +81,17 @@ def refusals(text: str, name: str) -> list[str]:
     return [r.sentence for r in context.refusals or ()]
 
 
+def check_refusal(text: str, name: str, sentence: str) -> None:
+    """The refusal alone, for a model that seeded inputs, or our kernels, cannot run."""
+    model = parse_model(text)
+    before = print_model(model)
+    context = Context(refusals=[])
+    assert apply(model, name, context) == 0
+    sentences = [r.sentence for r in context.refusals or ()]
+    assert any(sentence in s for s in sentences), f"no refusal says {sentence!r}, they say {sentences}"
+    assert print_model(model) == before
+
+
 def apply(model: Model, passes: PassLike | Sequence[PassLike], context: Context) -> int:
     """Run one pass once, or several until nothing changes; how many changes they made."""
     if isinstance(passes, str):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.passes.kit import check_pass
+from tests.passes.kit import check_pass, check_refusal
 
 ADD, MUL, DIV = "remove_unnecessary_add", "remove_unnecessary_mul", "remove_unnecessary_div"
 
@@ -94,18 +94,7 @@ def test_quantized_is_refused() -> None:
           %y = Reshape(%z, [3, 2])      : i8[3,2] {q}
         }}
     """
-    check_unrunnable(text, ADD, "is quantized")
-
-
-def check_unrunnable(text: str, name: str, sentence: str) -> None:
-    """The refusal alone, where there is no kernel to run the model."""
-    from circlekit.ir.text import parse_model
-    from circlekit.passes import all_passes
-    from circlekit.rewrite.base import Context
-
-    context = Context(refusals=[])
-    assert all_passes()[name]().run(parse_model(text), context) == 0
-    assert [sentence in r.sentence for r in context.refusals or ()] == [True]
+    check_refusal(text, ADD, "is quantized")
 
 
 def test_output_keeps_its_name() -> None:

@@ -7,6 +7,7 @@ import numpy as np
 
 from circlekit.ir.value import Array, Value
 from circlekit.passes.remove.checks import same_quantization
+from circlekit.passes.remove.remove_unnecessary_transpose import Identity
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 PAIR = """
@@ -56,8 +57,12 @@ class Merge(Rewrite):
         return {"perm": composed(first, second)}
 
 
+class Nothing(Identity):
+    """What is left of several that, together, do nothing."""
+
+
 class RemoveRedundantTranspose(Rules):
-    """Two Transposes in a row cancel, or become one."""
+    """Two Transposes in a row cancel, or become one; one that does nothing goes."""
 
     name = "remove_redundant_transpose"
-    rules = (Cancel, Merge)
+    rules = (Cancel, Merge, Nothing)

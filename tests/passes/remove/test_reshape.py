@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reshapes to the same shape, two in a row, and around elementwise operators."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.passes.kit import check_pass, check_refusal
+from tests.passes.remove.test_transpose import chain
+
+SAME, PAIR, AROUND = "remove_unnecessary_reshape", "remove_redundant_reshape", "forward_reshape_to_unaryop"
+
+# -- one ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("shape", "wanted"), [("[2,3]", "[2, 3]"), ("[2,3]", "[-1, 3]"), ("[?,3]", "[-1, 3]"), ("[]", "[]")]
+)
+def test_same_shape(shape: str, wanted: str) -> None:
+    check_pass(chain(shape, f"Reshape(%a, {wanted})"), SAME, ["Neg", "Neg"])
+
+
+def test_same_shape_by_attribute() -> None:
+    check_pass(chain("[2,3]", "Reshape(%a) {new_shape: [2, 3]}"), SAME, ["Neg", "Neg"])
+
+
+def test_other_shape() -> None:
+    check_pass(chain("[2,3]", "Reshape(%a, [3, 2])"), SAME, refused="%b: has shape [3,2], %a has [2,3]")
+
+
+def test_shapes_that_may_differ() -> None:
+    text = """
+        graph main(%x: f32[?,?], %s: i32[2]) -> %y {
+          %a = Neg(%x)
+          %b = Reshape(%a, %s)      : f32[?,?]
+          %y = Reshape(%b, [-1])
+        }
+    """
+    check_refusal(text, SAME, "leaves more than one dimension open")
+
+
+# -- two ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("shape", "first", "second"),
+    [
+        ("[2,3,4]", "Reshape(%a, [6, 4])", "Reshape(%b, [4, -1])"),
+        ("[?,3,4]", "Reshape(%a, [-1, 4])", "Reshape(%b, [-1, 12])"),
+        ("[?,2,?]", "Reshape(%a, [-1])", "Reshape(%b, [2, -1])"),
+        ("[2,1,3,1]", "Squeeze(%a) {squeeze_dims: [1]}", "Reshape(%b, [6])"),
+        ("[2,3]", "ExpandDims(%a, 1)", "Reshape(%b, [6])"),
+    ],
+)
+def test_pair(shape: str, first: str, second: str) -> None:
+    check_pass(chain(shape, first, second), PAIR, ["Neg", "Reshape", "Neg"])
+
+
+def test_many() -> None:
+    calls = [f"Reshape(%{chr(97 + i)}, [{2 + i % 2}, {3 - i % 2}])" for i in range(1, 6)]
+    check_pass(chain("[6]", "Reshape(%a, [2, 3])", *calls), PAIR, ["Neg", "Reshape", "Neg"])
+
+
+def test_first_stays_for_other_readers() -> None:
+    text = chain("[6]", "Reshape(%a, [2, 3])", "Reshape(%b, [3, 2])", outputs="%y, %b")
+    check_pass(text, PAIR, ["Neg", "Reshape", "Reshape", "Neg"])
+
+
+def test_other_quantization() -> None:
+    q, other = "quant(scale: 0.5, zero_point: 3)", "quant(scale: 0.25, zero_point: 3)"
+    text = f"""
+        graph main(%x: i8[2,3] {q}) -> %y {{
+          %b = Reshape(%x, [6])         : i8[6] {other}
+          %y = Reshape(%b, [3, 2])      : i8[3,2] {q}
+        }}
+    """
+    check_pass(text, PAIR, refused="has other quantization parameters")
+    check_pass(text.replace(other, q), PAIR, ["Reshape"])
+
+
+# -- around elementwise operators --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", ["0.5", "[0.5]", "[[[[0.5]]]]"])
+def test_chain_between_shapes(scale: str) -> None:
+    text = chain("[2,3,4]", "Reshape(%a, [2, 3, 2, 2])", f"Mul(%b, {scale})", "Exp(%c)", "Reshape(%d, [24])")
+    check_pass(text, AROUND, ["Neg", "Mul", "Exp", "Reshape", "Neg"])
+
+
+def test_chain_back_to_the_same_shape() -> None:
+    text = chain("[2,3,4]", "Reshape(%a, [6, 4])", "Mul(0.25, %b)", "Logistic(%c)", "Reshape(%d, [2, 3, 4])")
+    check_pass(text, AROUND, ["Neg", "Mul", "Logistic", "Neg"])
+
+
+def test_fused_activation_moves_along() -> None:
+    text = chain("[2,3,4]", "Reshape(%a, [6, 4])", "Add(%b, 1.0) {act: RELU6}", "Reshape(%c, [2, 3, 4])")
+    check_pass(text, AROUND, ["Neg", "Add", "Neg"])
+
+
+def test_unknown_dimension() -> None:
+    text = chain("[?,3,4]", "Reshape(%a, [-1, 4])", "Exp(%b)", "Reshape(%c, [-1, 3, 4])")
+    check_pass(text, AROUND, ["Neg", "Exp", "Neg"])
+
+
+def test_interface_at_both_ends() -> None:
+    text = """
+        graph main(%x: f32[2,3]) -> %y {
+          %a = Reshape(%x, [6])
+          %b = Exp(%a)
+          %y = Reshape(%b, [2, 3])
+        }
+    """
+    model = check_pass(text, AROUND, ["Exp"])
+    assert model.main.ops[0].output is model.main.outputs[0]
+
+
+@pytest.mark.parametrize(
+    ("calls", "outputs", "sentence"),
+    [
+        (["Reshape(%a, [6, 4])", "Exp(%b)", "Reshape(%c, [24])"], "%y, %c", "%c: is an output"),
+        (["Reshape(%a, [6, 4])", "Exp(%b)", "Reshape(%c, [24])"], "%y, %b", "%b: is an output"),
+        (["Reshape(%a, [6, 4])", "Mul(%b, [[[2.0]]])", "Reshape(%c, [24])"], "%y", "another rank"),
+        (["Reshape(%a, [6, 4])", "Exp(%b)", "Add(%b, 0.5)", "Reshape(%d, [24])"], "%y, %c", "2 readers"),
+    ],
+)
+def test_near_miss(calls: list[str], outputs: str, sentence: str) -> None:
+    check_pass(chain("[2,3,4]", *calls, outputs=outputs), AROUND, refused=sentence)
+
+
+@pytest.mark.parametrize(
+    "call", ["Mul(%b, [1.0, 2.0, 3.0, 4.0])", "Softmax(%b)", "Mul(%b, %b)", "Sum(%b, [1]) {keep_dims: true}"]
+)
+def test_other_operators_stay(call: str) -> None:
+    text = chain("[2,3,4]", "Reshape(%a, [6, 4])", call, "Reshape(%c, [-1])")
+    check_pass(text, AROUND, ["Neg", "Reshape", call.split("(")[0], "Reshape", "Neg"])

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Transposes that do nothing, undo each other, or do no more than a Reshape."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from circlekit.ops.shape import Transpose
+from circlekit.passes.remove.moves import Moves
+from tests.passes.kit import check_pass, check_refusal
+
+ALONE, PAIR = "remove_unnecessary_transpose", "remove_redundant_transpose"
+
+
+def chain(shape: str, *calls: str, outputs: str = "%y") -> str:
+    """%a = Neg(%x), then ``calls`` that read %a, %b, ... and make %b, %c, ..., and %y = Neg of the last."""
+    lines = [f"%{chr(98 + i)} = {call}" for i, call in enumerate(calls)]
+    last = chr(97 + len(calls))
+    body = "\n".join(["%a = Neg(%x)", *lines, f"%y = Neg(%{last})"])
+    return f"graph main(%x: f32{shape}) -> {outputs} {{\n{body}\n}}"
+
+
+# -- one ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("perm", ["[0, 1, 2]", "[0, 1, -1]", "[-3, -2, -1]"])
+def test_identity(perm: str) -> None:
+    check_pass(chain("[2,?,4]", f"Transpose(%a, {perm})"), ALONE, ["Neg", "Neg"])
+
+
+def test_not_identity() -> None:
+    check_pass(chain("[2,3,3]", "Transpose(%a, [0, 2, 1])"), ALONE, refused="perm is [0, 2, 1], which moves")
+
+
+def test_computed_perm() -> None:
+    text = "graph main(%x: f32[2,2], %p: i32[2]) -> %y { %a = Neg(%x)\n%y = Transpose(%a, %p) : f32[2,2] }"
+    check_refusal(text, ALONE, "%p: is not constant")
+
+
+# -- two ---------------------------------------------------------------------------------------
+
+
+def test_cancel() -> None:
+    text = chain("[2,3,4,5]", "Transpose(%a, [0, 2, 3, 1])", "Transpose(%b, [0, 3, 1, 2])")
+    check_pass(text, PAIR, ["Neg", "Neg"])
+
+
+def test_cancel_with_unknown_dimensions() -> None:
+    check_pass(
+        chain("[?,3,?]", "Transpose(%a, [1, 2, 0])", "Transpose(%b, [-1, 0, 1])"), PAIR, ["Neg", "Neg"]
+    )
+
+
+def test_merge() -> None:
+    text = chain("[2,3,4,5]", "Transpose(%a, [1, 0, 3, 2])", "Transpose(%b, [-1, 0, 2, 1])")
+    model = check_pass(text, PAIR, ["Neg", "Transpose", "Neg"])
+    (op,) = (op for op in model.main if isinstance(op, Transpose))
+    np.testing.assert_array_equal(op.perm.array(), [2, 1, 3, 0])
+
+
+def test_three_become_one() -> None:
+    turn = ["Transpose(%a, [1, 2, 0])", "Transpose(%b, [1, 2, 0])", "Transpose(%c, [1, 0, 2])"]
+    check_pass(chain("[2,3,4]", *turn), PAIR, ["Neg", "Transpose", "Neg"])
+    back = ["Transpose(%a, [1, 2, 0])", "Transpose(%b, [1, 2, 0])", "Transpose(%c, [1, 2, 0])"]
+    check_pass(chain("[2,3,4]", *back), PAIR, ["Neg", "Neg"])
+
+
+def test_first_stays_for_other_readers() -> None:
+    text = chain("[2,3,4]", "Transpose(%a, [1, 2, 0])", "Transpose(%b, [2, 0, 1])", outputs="%y, %b")
+    check_pass(text, PAIR, ["Neg", "Transpose", "Neg"])
+    text = chain("[2,3,4]", "Transpose(%a, [1, 2, 0])", "Transpose(%b, [1, 0, 2])", outputs="%y, %b")
+    check_pass(text, PAIR, ["Neg", "Transpose", "Transpose", "Neg"])
+
+
+def test_input_and_output_are_two_values() -> None:
+    text = """
+        graph main(%x: f32[2,3]) -> %y {
+          %a = Transpose(%x, [1, 0])
+          %y = Transpose(%a, [1, 0])
+        }
+    """
+    check_pass(text, PAIR, ["Transpose"])
+    check_pass(text, [ALONE, PAIR], ["Transpose"], refused="or is an input, %x")
+
+
+def test_output_keeps_its_name() -> None:
+    text = """
+        graph main(%x: f32[2,3]) -> %y {
+          %n = Neg(%x)
+          %a = Transpose(%n, [1, 0])
+          %y = Transpose(%a, [1, 0])
+        }
+    """
+    check_pass(text, PAIR, ["Neg"])
+
+
+def test_quantized_alike() -> None:
+    q, other = "quant(scale: 0.5, zero_point: 3)", "quant(scale: 0.25, zero_point: 3)"
+    text = f"""
+        graph main(%x: i8[2,3] {q}) -> %y {{
+          %a = Transpose(%x, [1, 0])    : i8[3,2] {q}
+          %b = Transpose(%a, [1, 0])    : i8[2,3] {q}
+          %y = Reshape(%b, [6])         : i8[6] {q}
+        }}
+    """
+    check_pass(text, PAIR, ["Reshape"])
+    text = text.replace(f"i8[3,2] {q}", f"i8[3,2] {other}")
+    check_pass(text, PAIR, refused="has other quantization parameters")
+
+
+# -- with Reshapes -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("shape", "calls"),
+    [
+        ("[1,1,1,64]", ["Transpose(%a, [0, 3, 1, 2])", "Reshape(%b, [1, 64])"]),
+        ("[2,3,1,4]", ["Transpose(%a, [0, 2, 1, 3])", "Reshape(%b, [2, 12])"]),
+        ("[2,12]", ["Reshape(%a, [2, 3, 1, 4])", "Transpose(%b, [2, 0, 1, 3])"]),
+        ("[1,8,4,6]", ["Transpose(%a, [0, 3, 1, 2])", "Reshape(%b, [1, 6, 32])", "Transpose(%c, [0, 2, 1])"]),
+        ("[2,3,4]", ["Transpose(%a, [2, 0, 1])", "Reshape(%b, [2, 2, 6])", "Transpose(%c, [2, 0, 1])"]),
+    ],
+)
+def test_one_reshape(shape: str, calls: list[str]) -> None:
+    check_pass(chain(shape, *calls), ALONE, ["Neg", "Reshape", "Neg"])
+
+
+@pytest.mark.parametrize(
+    ("shape", "calls", "sentence"),
+    [
+        ("[2,3,4]", ["Transpose(%a, [1, 0, 2])", "Reshape(%b, [6, 4])"], "in another order"),
+        ("[2,6]", ["Reshape(%a, [4, 3])", "Transpose(%b, [1, 0])"], "%c: has its elements in another"),
+        ("[4,6]", ["Reshape(%a, [6, 4])", "Transpose(%b, [1, 0])"], "%b: cuts across the axes of %a"),
+        (
+            "[2,3,4]",
+            ["Transpose(%a, [2, 0, 1])", "Reshape(%b, [2, 2, 6])", "Transpose(%c, [0, 2, 1])"],
+            "in another order",
+        ),
+    ],
+)
+def test_more_than_a_reshape(shape: str, calls: list[str], sentence: str) -> None:
+    check_pass(chain(shape, *calls), ALONE, refused=sentence)
+
+
+def test_unknown_dimensions() -> None:
+    text = chain("[?,1,3]", "Transpose(%a, [1, 0, 2])", "Reshape(%b, [-1, 3])")
+    check_pass(text, ALONE, refused="a static one is wanted")
+
+
+def test_middle_that_others_read() -> None:
+    text = chain("[1,1,1,64]", "Transpose(%a, [0, 3, 1, 2])", "Reshape(%b, [1, 64])", outputs="%y, %b")
+    check_pass(text, ALONE, refused="%b: is an output of the graph")
+
+
+@settings(derandomize=True, max_examples=200, deadline=None)
+@given(st.data())
+def test_moves_agree_with_numpy(data: st.DataObject) -> None:
+    """Where ``Moves`` follows a chain, it says in order exactly when numpy's elements are."""
+    shape = data.draw(st.lists(st.sampled_from([1, 2, 2, 3, 4]), min_size=1, max_size=4))
+    array = np.arange(np.prod(shape)).reshape(shape)
+    moves = Moves(shape)
+    for _ in range(data.draw(st.integers(1, 4))):
+        if data.draw(st.booleans()):
+            perm = data.draw(st.permutations(range(array.ndim)))
+            moves.transpose(perm)
+            array = array.transpose(perm)
+        else:
+            factors = [d for d in range(1, array.size + 1) if array.size % d == 0]
+            first = data.draw(st.sampled_from(factors))
+            rest = array.size // first
+            second = data.draw(st.sampled_from([d for d in factors if rest % d == 0]))
+            target = (first, second, rest // second)
+            if not moves.reshape(target):
+                return
+            array = array.reshape(target)
+    assert moves.in_order() == bool((array.reshape(-1) == np.arange(array.size)).all())
