@@ -86,7 +86,9 @@ def operator_codes() -> set[str]:
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.ClassDef)
         for keyword in node.keywords
-        if keyword.arg == "code" and isinstance(keyword.value, ast.Constant)
+        if keyword.arg == "code"
+        and isinstance(keyword.value, ast.Constant)
+        and isinstance(keyword.value.value, str)
     }
 
 

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+import numpy as np
+
 from circlekit.errors import FormatError
 from circlekit.io.convert import OptionsPlan, OptionsPlans, attribute_of
 from circlekit.io.origin import absent
@@ -24,7 +26,7 @@ PLACEHOLDER = 127
 def code_number(tree: Tree, fmt: str) -> int:
     """The operator's number: old writers filled the one-byte field only, new ones both."""
     old: int = tree.get("deprecated_builtin_code", 0)
-    number = number_of("BuiltinOperator", fmt, tree.get("builtin_code", "ADD"))
+    number = number_of("BuiltinOperator", fmt, tree.get("builtin_code", 0))
     if not number:
         return old
     return number if number < 0 else max(number, old)
@@ -44,7 +46,8 @@ def code_key(tree: Tree, fmt: str) -> CodeKey:
 class OpLoader:
     """Makes the operators of one file; ``used``: indices of the operator codes they have."""
 
-    def __init__(self, name: str, fmt: str, codes: list[Tree], graphs: list[Graph]) -> None:
+    def __init__(self, data: memoryview, name: str, fmt: str, codes: list[Tree], graphs: list[Graph]) -> None:
+        self.data = data
         self.name = name
         self.format = fmt
         self.codes = codes
@@ -76,6 +79,8 @@ class OpLoader:
                 self.fail(f"{path}.outputs[{i}]", f"%{value.name} is the result of an operator already")
         if "intermediates" in tree:
             tree["intermediates"] = self.pick(tree["intermediates"], values, path, "intermediates", 0)
+        if "large_custom_options_offset" in tree:
+            self.fetch_options(tree, path)
         op = self.declared(index, tree, operands, results, path)
         op = op or self.opaque(index, tree, operands, results)
         op.version = self.keys[index][2]
@@ -98,6 +103,20 @@ class OpLoader:
             if not least - 1 <= index < count:
                 self.fail(f"{path}.{side}[{i}]", f"index {index}, there are {count} tensors")
         return [values[i] if i >= 0 else None for i in numbers]
+
+    def fetch_options(self, tree: Tree, path: str) -> None:
+        """Custom options that are stored behind the flatbuffer."""
+        offset, size = tree["large_custom_options_offset"], tree.get("large_custom_options_size", 0)
+        if offset <= 1 or "custom_options" in tree:
+            return
+        if offset + size > len(self.data):
+            self.fail(path + ".large_custom_options_offset", f"{size} bytes at {offset} end beyond the file")
+        tree.pop("large_custom_options_size", None)
+        del tree["large_custom_options_offset"]
+        tree["custom_options"] = (
+            np.frombuffer(self.data, np.uint8, size, offset) if size else np.zeros(0, np.uint8)
+        )
+        tree["far_options"] = True
 
     def opaque(self, index: int, tree: Tree, operands: list[Value | None], results: list[Value]) -> OpaqueOp:
         """An operator kept as it is."""
