@@ -25,8 +25,10 @@ def difference(a: Model, b: Model) -> str | None:
     """The first difference as a sentence with its place, or None where the models are equal.
 
     Everything counts but ``source`` and what readers of files note in ``extra`` for the writer (whatever
-    is no plain data, or tells how the file stored what the model says anyway).  Graphs are compared by position, versions of operators as they would be written,
-    attributes with their defaults and floats in 32 bits, constants by their bits.
+    is no plain data, or tells how the file stored what the model says anyway).
+
+    Graphs are compared by position, versions of operators as they would be written, attributes with
+    their defaults and floats in 32 bits, constants by their bits.
     """
     return next(_Comparison(a, b).differences(), None)
 

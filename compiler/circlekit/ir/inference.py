@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shape inference over a model: the operators' rules in order, merged with what the model says."""
+
+from __future__ import annotations
+
+from circlekit.errors import CirclekitError, ShapeError, UnsupportedError
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.op import Op
+from circlekit.ir.place import place
+from circlekit.ir.value import Shape, TensorType, Value, format_shape
+
+
+def infer_shapes(model: Model) -> int:
+    """Fill in unknown ranks and dimensions of results; returns how many values are known better now.
+
+    What is known stays.  ShapeError, with the place, where an operator's rule refuses its operands or
+    contradicts a dtype or dimension that the model states.  Operators without a rule are passed over.
+    """
+    return sum(_refine(op, model) for graph in callees_first(model) for op in graph)
+
+
+def callees_first(model: Model) -> list[Graph]:
+    """The graphs of the model, those that operators run before the graphs of these operators."""
+    ordered: list[Graph] = []
+    opened: set[int] = set()
+    closed: set[int] = set()
+    for start in model.graphs:
+        stack = [start]
+        while stack:
+            graph = stack[-1]
+            if id(graph) in opened:
+                stack.pop()
+                if id(graph) not in closed:
+                    closed.add(id(graph))
+                    ordered.append(graph)
+                continue
+            opened.add(id(graph))
+            stack += [g for op in graph for g in op.called_graphs() if id(g) not in opened]
+    return ordered
+
+
+def _refine(op: Op, model: Model) -> int:
+    try:
+        types = op.inferred()
+        if len(types) != len(op.results):
+            raise ShapeError(f"{op.code} gives {len(types)} results, the model has {len(op.results)}")
+        return sum(_merge(value, t) for value, t in zip(op.results, types, strict=True))
+    except UnsupportedError:
+        return 0
+    except CirclekitError as error:
+        raise error.note(place(op, model)) from None
+
+
+def _merge(value: Value, inferred: TensorType) -> bool:
+    """Whether ``value`` is known better now."""
+    if value.dtype is not inferred.dtype:
+        found = f"%{value.name} is {value.dtype.short}"
+        raise ShapeError(f"{found}, its operator gives {inferred.dtype.short}")
+    shape = _merged(value.shape, inferred.shape)
+    if shape is None and value.shape is not None and inferred.shape is not None:
+        found = f"%{value.name} has shape {format_shape(value.shape)}"
+        raise ShapeError(f"{found}, its operator gives {format_shape(inferred.shape)}")
+    if shape == value.shape:
+        return False
+    value.shape = shape
+    return True
+
+
+def _merged(a: Shape | None, b: Shape | None) -> Shape | None:
+    """All that ``a`` and ``b`` know; None where they contradict each other, or neither knows its rank."""
+    if a is None or b is None:
+        return b if a is None else a
+    if len(a) != len(b) or any(x != y for x, y in zip(a, b, strict=True) if None not in (x, y)):
+        return None
+    return tuple(y if x is None else x for x, y in zip(a, b, strict=True))

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The structural rules of one value and of one operator, as sentences where they are broken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+from typing import Any
+
+import numpy as np
+
+from circlekit.ir.dtypes import DType
+from circlekit.ir.enums import Named
+from circlekit.ir.graph import Graph
+from circlekit.ir.op import Attribute, Op, OpaqueOp
+from circlekit.ir.value import Array, Quantization, Value, format_shape
+
+# -- values ------------------------------------------------------------------------------------
+
+
+def value_faults(value: Value) -> Iterator[str]:
+    """What is wrong with a value taken by itself."""
+    shape = value.shape or ()
+    if any(d is not None and d < 0 for d in shape):
+        yield f"shape {format_shape(value.shape)} has a negative dimension"
+    if value.data is not None:
+        yield from _data_faults(value, value.data)
+    if value.quantization is not None:
+        yield from _quantization_faults(value, value.quantization)
+
+
+def _data_faults(value: Value, data: Array) -> Iterator[str]:
+    if value.is_variable:
+        yield "it is a variable and a constant"
+    if value.dtype.numpy is None or "sparsity" in value.extra or (data.ndim == 1 and _is_bytes(value, data)):
+        if data.dtype != np.uint8 or data.ndim != 1:
+            yield f"its data is {data.dtype}{list(data.shape)}, bytes (uint8, rank 1) are wanted"
+        return
+    if data.dtype != value.dtype.numpy:
+        yield f"it is {value.dtype.short}, its data is {data.dtype}"
+    if data.shape != value.shape:
+        yield f"it has shape {format_shape(value.shape)}, its data has {list(data.shape)}"
+
+
+def _is_bytes(value: Value, data: Array) -> bool:
+    """Whether the reader kept compressed data as the file had it."""
+    return data.dtype == np.uint8 and value.extra.get("compression_type", "NONE") != "NONE"
+
+
+def _quantization_faults(value: Value, quantization: Quantization) -> Iterator[str]:
+    scale, zero_point = quantization.scale, quantization.zero_point
+    for name, array, dtype in (("scale", scale, np.float32), ("zero_point", zero_point, np.int64)):
+        if array.ndim != 1 or array.dtype != dtype:
+            found = f"{array.dtype}{list(array.shape)}"
+            yield f"{name} of its quantization is {found}, rank 1 of {dtype.__name__} is wanted"
+    if zero_point.size not in (0, 1, scale.size):
+        yield f"its quantization has {scale.size} scales and {zero_point.size} zero points"
+    if scale.size > 1 and value.shape is not None:
+        axis = quantization.quantized_dimension
+        if not 0 <= axis < len(value.shape):
+            yield f"it is quantized along axis {axis}, its shape is {format_shape(value.shape)}"
+        elif value.shape[axis] not in (None, scale.size):
+            size = value.shape[axis]
+            yield f"its quantization has {scale.size} scales, axis {axis} has {size} elements"
+
+
+# -- operators ---------------------------------------------------------------------------------
+
+
+def op_faults(op: Op, graphs: Set[int]) -> Iterator[str]:
+    """How an operator departs from its declaration.  ``graphs``: ids of those of the model."""
+    if isinstance(op, OpaqueOp):
+        return
+    yield from _operand_faults(op)
+    count = len(op.result_names)
+    if len(op.results) != count and not op.variadic_results:
+        yield f"it has {len(op.results)} results, its declaration has {count}"
+    for spec in op.attributes:
+        if spec.name in op.attribute_values or spec.is_graph:
+            fault = _attribute_fault(spec, op.attribute_values.get(spec.name, spec.default), graphs)
+            if fault:
+                yield fault
+
+
+def _operand_faults(op: Op) -> Iterator[str]:
+    specs = op.operands
+    is_variadic = bool(specs) and specs[-1].variadic
+    if len(op.inputs) > len(specs) and not is_variadic:
+        yield f"it has {len(op.inputs)} operands, its declaration has {len(specs)}"
+    for index, spec in enumerate(specs):
+        if not spec.optional and not spec.variadic and (index >= len(op.inputs) or op.inputs[index] is None):
+            yield f"it lacks its operand {spec.name}"
+    for index, value in enumerate(op.inputs[: len(specs)] if not is_variadic else op.inputs):
+        spec = specs[min(index, len(specs) - 1)]
+        if value is None:
+            if spec.variadic:
+                yield f"operand {index} of {spec.name} is absent"
+        elif spec.dtypes and value.dtype not in spec.dtypes:
+            wanted = " or ".join(d.short for d in spec.dtypes)
+            yield f"{spec.name} %{value.name} is {value.dtype.short}, {wanted} is wanted"
+
+
+def _attribute_fault(spec: Attribute, value: Any, graphs: Set[int]) -> str | None:
+    if spec.is_graph:
+        if isinstance(value, Graph) and id(value) in graphs:
+            return None
+        name = value.name if isinstance(value, Graph) else value
+        return f"{spec.name} is {name}, which is no graph of the model"
+    wanted = _wanted(spec.default)
+    if wanted is None or (isinstance(value, wanted[0]) and isinstance(value, bool) == (wanted[0] is bool)):
+        return None
+    return f"{spec.name} is {value!r}, {wanted[1]} is wanted"
+
+
+def _wanted(default: Any) -> tuple[Any, str] | None:
+    """The types that an attribute with this default may have; None for any."""
+    if isinstance(default, Named | DType):
+        return type(default), f"a {type(default).__name__}"
+    kinds = {
+        bool: (bool, "true or false"),
+        int: ((int, np.integer), "a whole number"),
+        float: ((float, int, np.number), "a number"),
+        str: (str, "a text"),
+        list: ((list, tuple, np.ndarray), "a list"),
+        tuple: ((list, tuple, np.ndarray), "a list"),
+    }
+    return kinds.get(type(default))
