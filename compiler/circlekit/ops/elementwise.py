@@ -2,7 +2,7 @@
 """Arithmetic on two operands that broadcast.
 
 Source: TFLite add, sub, mul, div, maximum_minimum, pow, squared_difference, floor_div, floor_mod, atan2.
-Integers wrap around.  Infinity stays what it is, where LiteRT's fused limits make the greatest float of it.
+Integers wrap around.
 """
 
 from __future__ import annotations

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Changes of dtype against LiteRT."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from circlekit.errors import ModelError, ShapeError, UnsupportedError
+from circlekit.ir.dtypes import DType, f16, f32, i8, i16, i32, u8
+from circlekit.ir.value import Array, Quantization, Value
+from circlekit.ops.cast import Cast, Dequantize, FakeQuant, Quantize
+from tests.ops.litert import check, graph_of, kernel_results, run_litert, var
+
+DTYPES = ["f4", "f8", "f2", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "?"]
+INTEGERS = {"i1": i8, "u1": u8, "i2": i16}
+EXTREMES = [
+    0, -0.0, 0.5, -0.5, 1.5, -2.7, 100.9, -100.9, 127, 128, 250, -129, 300, 32768, 40000, 65504, 70000, -1e9,
+    3e9, 9.3e18, 1.9e19, 1e20, -1e20, np.inf, -np.inf, np.nan,
+]  # fmt: skip
+
+
+def numbers(dtype: str) -> Array:
+    """Numbers of ``dtype``; for floats also all that the integer types do not hold."""
+    if np.dtype(dtype).kind == "f":
+        with np.errstate(over="ignore"):
+            return np.array(EXTREMES).astype(dtype)
+    limits = {"?": (0, 2)}.get(dtype) or (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
+    rng = np.random.default_rng(3)
+    return np.append(rng.integers(*limits, 20, dtype="i8" if dtype != "?" else "i1"), limits[0]).astype(dtype)
+
+
+@pytest.mark.parametrize("target", DTYPES)
+@pytest.mark.parametrize("source", DTYPES)
+def test_cast(source: str, target: str) -> None:
+    x = numbers(source)
+    op = Cast(var(x), in_data_type=DType.of(x.dtype), out_data_type=DType.of(target))
+    (got,), (wanted,) = kernel_results(op, [x]), run_litert(graph_of(op), [x])
+    assert got.dtype == wanted.dtype == np.dtype(target)
+    np.testing.assert_array_equal(got, wanted)
+
+
+def test_the_dtype_of_an_existing_result_decides() -> None:
+    x = var(np.array([1.5], np.float32))
+    op = Cast(x, results=[Value("y", i32, (1,))])
+    assert op.inferred()[0].dtype is i32
+    assert kernel_results(op, [np.array([1.5], np.float32)])[0].dtype == np.int32
+
+
+# -- quantization ------------------------------------------------------------------------------
+
+
+def grid(scale: float, zero: int) -> Array:
+    """Real numbers: on the grid, half way between, beyond its ends, and at random."""
+    halves = (np.arange(-300, 300) * 0.5 - zero) * scale
+    return np.concatenate([halves, np.random.default_rng(4).normal(0, 60 * scale, 200)]).astype(np.float32)
+
+
+def per_tensor(scale: float, zero: int) -> Quantization:
+    return Quantization(np.array([scale], np.float32), np.array([zero]))
+
+
+PER_CHANNEL = Quantization(np.array([0.5, 0.01, 0.1], np.float32), np.array([0, 0, 0]), 1)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+@pytest.mark.parametrize("scale", [0.5, 0.05, 0.0173])
+@pytest.mark.parametrize("zero", [0, 7])
+def test_quantize(dtype: str, scale: float, zero: int) -> None:
+    zero = 0 if dtype == "i2" else zero
+    x = grid(scale, zero)
+    check(Quantize(var(x), results=[Value("q", INTEGERS[dtype], x.shape, None, per_tensor(scale, zero))]), x)
+
+
+def test_quantize_per_channel() -> None:
+    x = np.random.default_rng(5).normal(0, 2, (2, 3, 5)).astype(np.float32)
+    check(Quantize(var(x), results=[Value("q", i8, x.shape, None, PER_CHANNEL)]), x)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+@pytest.mark.parametrize("scale", [0.5, 0.0173])
+def test_dequantize(dtype: str, scale: float) -> None:
+    q = np.arange(0, 128, dtype=dtype).reshape(2, -1)
+    quantization = per_tensor(scale, 0 if dtype == "i2" else 7)
+    check(Dequantize(Value("q", INTEGERS[dtype], q.shape, None, quantization)), q, tolerance=0)
+
+
+def test_dequantize_per_channel() -> None:
+    q = np.random.default_rng(6).integers(-128, 128, (2, 3, 5)).astype(np.int8)
+    check(Dequantize(Value("q", i8, q.shape, None, PER_CHANNEL)), q, tolerance=0)
+
+
+def test_dequantize_of_half_precision() -> None:
+    x = np.array([0.1, -65504, 1e-7, np.inf], np.float16)
+    check(Dequantize(var(x)), x, tolerance=0)
+
+
+@pytest.mark.parametrize("bits", [4, 8, 16])
+@pytest.mark.parametrize("limits", [(-1.0, 2.0), (0.0, 3.3), (-2.2, 0.0), (-0.37, 5.1)])
+def test_fake_quant(bits: int, limits: tuple[float, float]) -> None:
+    x = np.random.default_rng(7).normal(0, 3, 500).astype(np.float32)
+    check(FakeQuant(var(x), min=limits[0], max=limits[1], num_bits=bits), x)
+
+
+def test_fake_quant_of_a_narrow_range() -> None:
+    """LiteRT has no kernel for it: by definition, -1 to 1 in 8 bits are the 255 multiples of 1/127."""
+    x = np.array([-2, -1, 0.5, 0.504, 2], np.float32)
+    op = FakeQuant(var(x), min=-1.0, max=1.0, num_bits=8, narrow_range=True)
+    np.testing.assert_allclose(kernel_results(op, [x])[0] * 127, [-127, -127, 64, 64, 127], rtol=1e-6)
+
+
+def test_refusals_are_sentences() -> None:
+    x = var(np.zeros(2, np.float32))
+    with pytest.raises(ModelError, match="give it the result"):
+        Quantize(x)
+    with pytest.raises(ShapeError, match="input is f32, quantized integers or f16 are wanted"):
+        Dequantize(x)
+    with pytest.raises(ModelError, match="%q is i8 without a scale"):
+        kernel_results(Dequantize(Value("q", i8, (2,))), [np.zeros(2, np.int8)])
+    requantize = Quantize(Value("q", i16, (2,)), results=[Value("r", i8, (2,), None, per_tensor(1, 0))])
+    with pytest.raises(UnsupportedError, match="QUANTIZE from i16 to i8 has no kernel yet"):
+        kernel_results(requantize, [np.zeros(2, np.int16)])
+
+
+def test_versions() -> None:
+    def cast(source: DType, target: DType) -> int:
+        return Cast(Value("x", source, (1,)), out_data_type=target).required_version()
+
+    assert [cast(f32, i32), cast(f32, i8), cast(f32, f16), cast(DType.INT4, f32)] == [1, 3, 5, 6]
+    assert [cast(DType.UINT32, f32), cast(DType.UINT16, f32), cast(f32, DType.BFLOAT16)] == [2, 4, 7]
+    assert Dequantize(Value("q", i8, (3, 3), None, PER_CHANNEL)).required_version() == 5
+    assert Dequantize(Value("q", i8, (3, 3), None, per_tensor(1, 0))).required_version() == 2

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators that run other graphs, against LiteRT."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from circlekit.errors import ModelError, ShapeError, UnsupportedError
+from circlekit.ir.dtypes import boolean, f32, i32
+from circlekit.ir.graph import Graph
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Value
+from circlekit.ops.compare import Less
+from circlekit.ops.control import CallOnce, If, While
+from circlekit.ops.elementwise import Add, Mul
+from tests.ops.litert import const, run_litert
+
+
+def graph(name: str, inputs: Sequence[Value], *ops: Op, outputs: Sequence[Value] | None = None) -> Graph:
+    made = Graph(name, inputs)
+    for op in ops:
+        for i, value in enumerate(op.inputs):
+            if value is not None and value.is_const:
+                value.name = f"{name}_{op.code}_{i}"
+        made.append(op)
+    made.outputs = list(outputs or ops[-1].results)
+    return made
+
+
+def run(graph: Graph, inputs: Sequence[Array]) -> list[Array]:
+    """A graph of operators with kernels, run in order."""
+    known = dict(zip(graph.inputs, inputs, strict=True))
+    for op in graph:
+        arrays = [known[v] if v in known else v.array() for v in op.inputs if v is not None]
+        known.update(zip(op.results, op.call(run, *arrays), strict=True))
+    return [known[v] for v in graph.outputs]
+
+
+def state(prefix: str, shape: tuple[int, ...] = (3,)) -> list[Value]:
+    return [Value(f"{prefix}_i", i32, ()), Value(f"{prefix}_x", f32, shape)]
+
+
+def doubling(limit: int) -> tuple[Graph, Graph]:
+    """Condition i < limit, and body (i + 1, 2x)."""
+    tested, carried = state("cond"), state("body")
+    cond = graph("cond", tested, Less(tested[0], const(limit, np.int32)))
+    count = Add(carried[0], const(1, np.int32))
+    double = Mul(carried[1], const(2, np.float32))
+    return cond, graph("body", carried, count, double, outputs=[count.output, double.output])
+
+
+@pytest.mark.parametrize("limit", [0, 1, 7])
+def test_while(limit: int) -> None:
+    cond, body = doubling(limit)
+    values = state("main")
+    main = graph("main", values, While(*values, cond=cond, body=body))
+    inputs = [np.array(0, np.int32), np.array([1, -2, 0.5], np.float32)]
+    for got, wanted in zip(run(main, inputs), run_litert([main, cond, body], inputs), strict=True):
+        assert got.dtype == wanted.dtype
+        np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("flag", [True, False])
+def test_if(flag: bool) -> None:
+    then, other = Value("t_x", f32, (2,)), Value("e_x", f32, (2,))
+    branches = graph("then", [then], Add(then, then)), graph("else", [other], Mul(other, other))
+    condition, x = Value("flag", boolean, ()), Value("x", f32, (2,))
+    main = graph("main", [condition, x], If(condition, x, then_graph=branches[0], else_graph=branches[1]))
+    inputs = [np.array(flag), np.array([3, 5], np.float32)]
+    (got,), (wanted,) = run(main, inputs), run_litert([main, *branches], inputs)
+    np.testing.assert_array_equal(got, wanted)
+
+
+def test_shapes_that_change_are_unknown() -> None:
+    cond, body = doubling(3)
+    values = state("main")
+    assert [v.shape for v in While(*values, cond=cond, body=body).results] == [(), (3,)]
+    longer = state("main", (5,))
+    assert [v.shape for v in While(*longer, cond=cond, body=body).results] == [(), (None,)]
+
+
+def test_refusals_are_sentences() -> None:
+    cond, body = doubling(3)
+    with pytest.raises(ShapeError, match="operands and inputs of the body: 1 and 2 values"):
+        While(Value("i", i32, ()), cond=cond, body=body)
+    with pytest.raises(ShapeError, match="%x is i32, %body_x is f32"):
+        While(Value("i", i32, ()), Value("x", i32, (3,)), cond=cond, body=body)
+    with pytest.raises(ShapeError, match="condition is f32, bool is wanted"):
+        If(Value("c", f32, ()), then_graph=cond, else_graph=cond)
+    choice = If(Value("c", boolean, (2,)), then_graph=cond, else_graph=cond)
+    with pytest.raises(ModelError, match="a condition has 2 elements, one is wanted"):
+        choice.call(run, np.array([True, False]))
+
+
+def test_call_once_has_no_kernel() -> None:
+    cond, _ = doubling(3)
+    op = CallOnce(init=cond)
+    assert op.results == []
+    assert op.called_graphs() == [cond]
+    with pytest.raises(UnsupportedError, match="CALL_ONCE has no kernel"):
+        op.call(run)
+
+
+def test_they_are_not_folded() -> None:
+    assert not any(kind.pure for kind in (While, If, CallOnce))

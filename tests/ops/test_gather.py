@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Elements by index, against LiteRT."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from circlekit.errors import ModelError, ShapeError
+from circlekit.ir.dtypes import f32, i32
+from circlekit.ir.value import Array, Value
+from circlekit.ops.gather import (
+    DynamicUpdateSlice,
+    EmbeddingLookup,
+    Gather,
+    GatherNd,
+    OneHot,
+    ReverseSequence,
+    ReverseV2,
+    ScatterNd,
+    TopKV2,
+)
+from tests.ops.litert import check, const, kernel_results, var
+
+DTYPES = ["f4", "i4", "i8", "i2", "i1", "u1", "?"]
+
+
+def data(dtype: str, *shape: int) -> Array:
+    return np.random.default_rng(sum(shape)).integers(0, 50, shape).astype(dtype)
+
+
+def ints(numbers: Any) -> Value:
+    return const(numbers, np.int32)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("indices", [0, [1], [1, 0, 1, 1], [[0, 1], [1, 0]]])
+def test_gather(dtype: str, axis: int, indices: Any) -> None:
+    x = data(dtype, 2, 3, 4)
+    check(Gather(var(x), ints(indices), axis=axis), x)
+    check(Gather(var(x), const(indices, np.int64), axis=axis), x)
+
+
+@pytest.mark.parametrize(("axis", "batch_dims"), [(1, 1), (2, 1), (2, 2), (3, 2), (-1, -1), (1, 0)])
+def test_gather_batches(axis: int, batch_dims: int) -> None:
+    x = data("f4", 2, 3, 4, 5)
+    indices = np.random.default_rng(1).integers(0, 3, (2, 3, 2)).astype(np.int32)
+    check(Gather(var(x), const(indices), axis=axis, batch_dims=batch_dims), x)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("indices", [[[0], [1]], [[0, 1], [1, 2]], [[[1, 0, 3]], [[0, 2, 1]]], [1, 1]])
+def test_gather_nd(dtype: str, indices: Any) -> None:
+    x = data(dtype, 2, 3, 4)
+    check(GatherNd(var(x), ints(indices)), x)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i4", "i8", "i1", "u1", "?"])
+@pytest.mark.parametrize("axis", [-1, 0, 1, 2])
+def test_one_hot(dtype: str, axis: int) -> None:
+    on, off = np.array(1, dtype), np.array(0, dtype)
+    check(OneHot(ints([[0, 2], [-1, 5]]), ints(3), var(on), var(off), axis=axis), on, off)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i4", "i1", "u1"])
+def test_embedding_lookup(dtype: str) -> None:
+    x = data(dtype, 4, 2, 3)
+    check(EmbeddingLookup(ints([3, 0, 0]), var(x)), x)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("axes", [[0], [-1], [0, 1], [2, 1]])
+def test_reverse(dtype: str, axes: list[int]) -> None:
+    x = data(dtype, 2, 3, 4)
+    check(ReverseV2(var(x), ints(axes)), x)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i4", "i8", "i2", "u1"])
+@pytest.mark.parametrize(("seq", "batch", "lengths"), [(1, 0, [0, 3]), (2, 1, [4, 1, 2]), (0, 1, [1, 2, 0])])
+def test_reverse_sequence(dtype: str, seq: int, batch: int, lengths: list[int]) -> None:
+    x = data(dtype, 2, 3, 4)
+    check(ReverseSequence(var(x), ints(lengths), seq_dim=seq, batch_dim=batch), x)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i4", "i8", "i1", "u1"])
+@pytest.mark.parametrize(("indices", "rest"), [([[0], [2], [2]], (2,)), ([[0, 1], [0, 1], [2, 0]], ())])
+def test_scatter_nd(dtype: str, indices: list[list[int]], rest: tuple[int, ...]) -> None:
+    updates = data(dtype, 3, *rest)
+    check(ScatterNd(ints(indices), var(updates), ints([4, 2])), updates)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i4", "i8", "i2", "i1", "u1"])
+@pytest.mark.parametrize("k", [1, 3, 6])
+def test_top_k(dtype: str, k: int) -> None:
+    x = (data("i4", 3, 2, 6) % 4).astype(dtype)  # few numbers, hence equal ones: the first counts
+    check(TopKV2(var(x), ints(k)), x)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("start", [[0, 0, 0], [1, 1, 2], [-3, 9, 1]])
+def test_dynamic_update_slice(dtype: str, start: list[int]) -> None:
+    x, update = data(dtype, 2, 3, 4), data(dtype, 1, 2, 2)
+    check(DynamicUpdateSlice(var(x), var(update), ints(start)), x, update)
+    check(DynamicUpdateSlice(var(x), var(update), const(start, np.int64)), x, update)
+
+
+def test_unknown_dimensions() -> None:
+    x = Value("x", f32, (None, 3, 4))
+    assert Gather(x, ints([0, 1]), axis=1).output.shape == (None, 2, 4)
+    assert Gather(x, Value("i", i32, (5, 2)), axis=1, batch_dims=1).output.shape == (5, 2, 4)
+    assert GatherNd(x, Value("i", i32, (7, None))).output.shape is None
+    assert GatherNd(x, Value("i", i32, (None, 2))).output.shape == (None, 4)
+    depth = Value("depth", i32, ())
+    assert OneHot(ints([1]), depth, const(1.0), const(0.0), axis=-1).output.shape == (1, None)
+    assert [v.shape for v in TopKV2(x, Value("k", i32, ())).results] == [(None, 3, None)] * 2
+
+
+@pytest.mark.parametrize("index", [2, -1])
+def test_an_index_outside_is_an_error(index: int) -> None:
+    x = data("f4", 2, 3)
+    for op in (
+        Gather(var(x), ints([index])),
+        GatherNd(var(x), ints([[index]])),
+        EmbeddingLookup(ints([index]), var(x)),
+    ):
+        with pytest.raises(ModelError, match=f"{op.code}: index {index} is outside of"):
+            kernel_results(op, [x])
+    with pytest.raises(ModelError, match="SCATTER_ND: index"):
+        kernel_results(ScatterNd(ints([[index]]), const([[1.0, 2, 3]]), ints([2, 3])), [])
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda x: Gather(x, x), "indices is f32, integers are wanted"),
+        (lambda x: Gather(x, ints([0]), axis=0, batch_dims=1), "batch_dims is 1, at most the axis 0"),
+        (lambda x: Gather(x, ints([0]), axis=2), "axis 2 is outside"),
+        (lambda x: GatherNd(x, ints([[0, 0, 0]])), "indices have 3 coordinates, params has rank 2"),
+        (lambda x: EmbeddingLookup(ints([[0]]), x), r"lookup has shape \[1,1\], rank 1 is wanted"),
+        (lambda x: ReverseV2(x, ints([2])), "axis 2 is outside"),
+        (lambda x: ReverseSequence(x, ints([1]), seq_dim=1), "dimensions 2 and 1 differ"),
+        (lambda x: TopKV2(x, ints(4)), r"k is 4, at most the last dimension of \[2,3\] is wanted"),
+        (lambda x: DynamicUpdateSlice(x, var(data("f4", 3, 3)), ints([0, 0])), "does not fit into"),
+        (lambda x: OneHot(ints([0]), ints(2), const(1.0), ints(0)), "on_value is f64, off_value is i32"),
+    ],
+)  # fmt: skip
+def test_refusals_are_sentences(make: Any, sentence: str) -> None:
+    with pytest.raises(ShapeError, match=sentence):
+        make(var(np.zeros((2, 3), np.float32)))

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors put together and taken apart, against LiteRT."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from circlekit.errors import ShapeError, UnsupportedError
+from circlekit.ir.dtypes import f32, i8, i32, u8
+from circlekit.ir.enums import Activation
+from circlekit.ir.value import Array, Quantization, Value
+from circlekit.ops.join import Concatenation, Pack, Split, SplitV, Unpack
+from tests.ops.litert import check, const, kernel_results, var
+
+
+def data(dtype: str, *shape: int) -> Array:
+    return np.random.default_rng(sum(shape)).integers(0, 100, shape).astype(dtype)
+
+
+def ints(numbers: Any) -> Value:
+    return const(numbers, np.int32)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i4", "i8", "i2", "i1", "u1", "?", "u4", "f2"])
+@pytest.mark.parametrize("axis", [0, 2, -1, -2])
+def test_concatenation(dtype: str, axis: int) -> None:
+    shapes = [[2, 3, 4] for _ in range(3)]
+    for i, shape in enumerate(shapes):
+        shape[axis] = i + 1
+    parts = [data(dtype, *s) for s in shapes]
+    check(Concatenation(*[var(p) for p in parts], axis=axis), *parts)
+
+
+def test_concatenation_of_one_value_twice() -> None:
+    x = data("f4", 2, 3)
+    value = var(x)
+    check(Concatenation(value, value, axis=1), x)
+
+
+def test_fused_activation() -> None:
+    x = np.array([-2.0, 9.0], np.float32)
+    op = Concatenation(var(x), var(x), axis=0, act=Activation.RELU6)
+    assert kernel_results(op, [x, x])[0].tolist() == [0, 6, 0, 6]
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i4", "i8", "i2", "i1", "u1", "u4"])
+@pytest.mark.parametrize("axis", [0, 1, 2, -1])
+def test_pack(dtype: str, axis: int) -> None:
+    x, y = data(dtype, 2, 3), data(dtype, 2, 3) + np.ones(1, dtype)
+    check(Pack(var(x), var(y), values_count=2, axis=axis), x, y)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i4", "i2", "i1", "u1", "?"])
+@pytest.mark.parametrize("axis", [0, 1, -1, -3])
+def test_unpack(dtype: str, axis: int) -> None:
+    x = data(dtype, 2, 3, 4)
+    check(Unpack(var(x), num=x.shape[axis], axis=axis), x)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i4", "i2", "i1", "u1"])
+@pytest.mark.parametrize(("axis", "count"), [(0, 2), (1, 3), (-1, 2), (-1, 4), (1, 1)])
+def test_split(dtype: str, axis: int, count: int) -> None:
+    x = data(dtype, 2, 3, 4)
+    check(Split(ints(axis), var(x), num_splits=count), x)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i4", "i8", "i2", "i1", "u1"])
+@pytest.mark.parametrize(("axis", "sizes"), [(0, [1, 1]), (2, [1, -1, 2]), (-1, [0, 5]), (1, [3])])
+def test_split_v(dtype: str, axis: int, sizes: list[int]) -> None:
+    x = data(dtype, 2, 3, 5)
+    op = SplitV(var(x), ints(sizes), ints(axis), num_splits=len(sizes))
+    if 0 in sizes:  # LiteRT hands out no empty tensor
+        assert [r.shape for r in kernel_results(op, [x])] == [r.shape for r in op.results]
+    else:
+        check(op, x)
+
+
+def test_unknown_dimensions() -> None:
+    x, y = Value("x", f32, (None, 3)), Value("y", f32, (2, 3))
+    assert Concatenation(x, y, axis=1).output.shape == (2, 6)
+    assert Concatenation(x, y, axis=0).output.shape == (None, 3)
+    assert Concatenation(x, Value("z", f32, None), axis=-1).output.shape == (None, None)
+    assert Pack(x, y, values_count=2, axis=-1).output.shape == (2, 3, 2)
+    assert [v.shape for v in Split(ints(0), x, num_splits=2).results] == [(None, 3)] * 2
+    free = Split(Value("axis", i32, ()), x, num_splits=2)
+    assert [v.shape for v in free.results] == [(None, None)] * 2
+    assert [v.shape for v in SplitV(x, ints([1, -1]), ints(0), num_splits=2).results] == [(1, 3), (None, 3)]
+    assert [v.shape for v in Unpack(Value("x", f32, None), num=2).results] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda x: Concatenation(), "CONCATENATION has no operand"),
+        (lambda x: Concatenation(x, x, axis=2), "axis 2 is outside of a tensor of rank 2"),
+        (lambda x: Concatenation(x, var(data("f4", 3, 3)), axis=1), "dimensions 2 and 3 differ"),
+        (lambda x: Concatenation(x, var(data("f4", 3)), axis=0), "ranks 2 and 1, equal ones are wanted"),
+        (lambda x: Concatenation(x, var(data("i4", 2, 3))), "operand 0 is f32, operand 1 is i32"),
+        (lambda x: Pack(x, x), "values_count is 0, there are 2 operands"),
+        (lambda x: Unpack(x, num=2, axis=1), r"num is 2, dimension 1 of \[2,3\] is 3"),
+        (lambda x: Split(ints(1), x, num_splits=2), "a dimension of 3 does not split into 2 equal parts"),
+        (lambda x: Split(ints(1), x), "num_splits is 0, at least 1 is wanted"),
+        (lambda x: SplitV(x, ints([1, 1]), ints(1), num_splits=2), "a dimension of 3 is to be split"),
+        (lambda x: SplitV(x, ints([-1, -1]), ints(1), num_splits=2), "at most one -1"),
+        (lambda x: SplitV(x, ints([3]), ints(1), num_splits=2), "size_splits has 1 elements, num_splits"),
+    ],
+)  # fmt: skip
+def test_refusals_are_sentences(make: Any, sentence: str) -> None:
+    with pytest.raises(ShapeError, match=sentence):
+        make(var(np.zeros((2, 3), np.float32)))
+
+
+def quantized(dtype: Any, scale: float) -> Value:
+    return Value("", dtype, (2, 3), None, Quantization(np.array([scale], np.float32), np.array([5])))
+
+
+def test_quantized() -> None:
+    x, y = data("i1", 2, 3), data("i1", 2, 3)
+    op = Concatenation(quantized(i8, 0.5), quantized(i8, 0.5), axis=1)
+    assert op.output.quantization == quantized(i8, 0.5).quantization
+    check(op, x, y)
+    with pytest.raises(UnsupportedError, match="CONCATENATION on quantized u8"):
+        kernel_results(Concatenation(quantized(u8, 0.5), quantized(u8, 0.25)), [data("u1", 2, 3)] * 2)

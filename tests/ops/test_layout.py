@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ``permuted`` promises: the same operator on permuted data makes the permuted results.
+
+The oracle is numpy's transpose of what the operator makes without it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from circlekit.ir.dtypes import i8, i32
+from circlekit.ir.enums import MirrorPadMode
+from circlekit.ir.op import REGISTRY, Op
+from circlekit.ir.value import Array, Quantization, Value
+from circlekit.ops import activation, bases, cast, compare, elementwise, gather, join, reduce, shape, slice
+from tests.ops.litert import const, kernel_results, var
+
+PERMS = [(0, 2, 3, 1), (0, 3, 1, 2), (3, 2, 1, 0), (1, 0, 2, 3), (0, 1, 2, 3), (2, 0, 3, 1)]
+RNG = np.random.default_rng(8)
+X = RNG.normal(0, 3, (2, 3, 4, 6)).astype(np.float32)
+Y = RNG.normal(1, 3, (2, 3, 4, 6)).astype(np.float32)
+ROW = RNG.normal(1, 3, (1, 3, 1, 6)).astype(np.float32)
+FLAGS = X > 0
+UPDATE = RNG.normal(0, 1, (1, 2, 2, 3)).astype(np.float32)
+PAIRS = [[1, 0], [0, 2], [2, 1], [0, 0]]
+
+
+def ints(numbers: Any) -> Value:
+    return const(numbers, np.int32)
+
+
+def cases() -> dict[str, tuple[Op, list[Array]]]:
+    """An operator of each kind, and what its operands without data are given."""
+    x, y, row, flags = var(X), var(Y), var(ROW), var(FLAGS)
+    found: dict[str, tuple[Op, list[Array]]] = {
+        "leaky_relu": (activation.LeakyRelu(x, alpha=0.3), [X]),
+        "prelu": (activation.PRelu(x, row), [X, ROW]),
+        "add": (elementwise.Add(x, row), [X, ROW]),
+        "add_n": (elementwise.AddN(x, y), [X, Y]),
+        "less": (compare.Less(x, row), [X, ROW]),
+        "select": (compare.Select(flags, x, y), [FLAGS, X, Y]),
+        "select_v2": (compare.SelectV2(flags, row, y), [FLAGS, ROW, Y]),
+        "concatenation": (join.Concatenation(x, y, axis=2), [X, Y]),
+        "concatenation, negative axis": (join.Concatenation(x, y, axis=-1), [X, Y]),
+        "split": (join.Split(ints(-1), x, num_splits=3), [X]),
+        "split_v": (join.SplitV(x, ints([1, -1]), ints(2), num_splits=2), [X]),
+        "mean": (reduce.Mean(x, ints([-1, 1]), keep_dims=True), [X]),
+        "reduce_max": (reduce.ReduceMax(x, ints(2), keep_dims=True), [X]),
+        "cumsum": (reduce.Cumsum(x, ints(-2), exclusive=True), [X]),
+        "pad": (slice.Pad(x, ints(PAIRS)), [X]),
+        "padv2": (slice.PadV2(x, ints(PAIRS), const(2.5, np.float32)), [X]),
+        "mirror_pad": (slice.MirrorPad(x, ints(PAIRS), mode=MirrorPadMode.SYMMETRIC), [X]),
+        "slice": (slice.Slice(x, ints([0, 1, 2, 3]), ints([-1, 2, 1, -1])), [X]),
+        "strided_slice": (
+            slice.StridedSlice(x, ints([0, 2, 1, -1]), ints([2, 0, 9, 0]), ints([1, -1, 2, -2]), end_mask=8),
+            [X],
+        ),
+        "strided_slice of the first axes": (
+            slice.StridedSlice(x, ints([1, 0]), ints([2, 2]), ints([1, 1]), begin_mask=2),
+            [X],
+        ),
+        "gather": (gather.Gather(x, ints([2, 0, 0]), axis=-2), [X]),
+        "reverse": (gather.ReverseV2(x, ints([1, -1])), [X]),
+        "reverse_sequence": (gather.ReverseSequence(x, ints([3, 1]), seq_dim=3, batch_dim=0), [X]),
+        "dynamic_update_slice": (
+            gather.DynamicUpdateSlice(x, var(UPDATE), ints([1, 0, 2, 1])),
+            [X, UPDATE],
+        ),
+        "tile": (shape.Tile(x, ints([1, 2, 1, 3])), [X]),
+        "broadcast_to": (shape.BroadcastTo(row, ints([2, 3, 4, 6])), [ROW]),
+        "cast": (cast.Cast(x, out_data_type=i32), [X]),
+        "fake_quant": (cast.FakeQuant(x, min=-1.0, max=1.0, num_bits=8), [X]),
+    }
+    return found
+
+
+CASES = cases()
+
+
+@pytest.mark.parametrize("perm", PERMS)
+@pytest.mark.parametrize("name", CASES)
+def test_permuted_operator_makes_permuted_results(name: str, perm: tuple[int, ...]) -> None:
+    op, inputs = CASES[name]
+    changes = op.permuted(perm)
+    assert changes is not None
+    wanted = [np.transpose(r, perm) for r in kernel_results(op, [np.array(x) for x in inputs])]
+    turned = rebuilt(op, changes, perm)
+    data = [np.ascontiguousarray(np.transpose(x, perm)) for x in inputs]
+    for got, right, result in zip(kernel_results(turned, data), wanted, turned.results, strict=True):
+        assert got.dtype == right.dtype
+        assert got.shape == result.shape
+        np.testing.assert_allclose(got, right, rtol=1e-6)
+
+
+def rebuilt(op: Op, changes: dict[str, Any], perm: tuple[int, ...]) -> Op:
+    """The operator with ``changes``, on operands whose axes are permuted."""
+    names = {a.name for a in op.attributes}
+    values = []
+    for name, value in op.operand_items():
+        if name in changes:
+            old = value.array()
+            assert changes[name].dtype == old.dtype
+            values.append(Value.constant("", changes[name]))
+        elif name in op.layout_operands:
+            assert value.shape is not None
+            values.append(Value("", value.dtype, tuple(value.shape[a] for a in perm)))
+        else:
+            values.append(value)
+    assert set(changes) <= names | {n for n, _ in op.operand_items()}
+    attributes = {**op.attribute_items(), **{k: v for k, v in changes.items() if k in names}}
+    return type(op)(*values, **attributes)
+
+
+def test_quantization_does_not_depend_on_the_layout() -> None:
+    quantization = Quantization(np.array([0.5], np.float32), np.array([0]))
+    quantized = Value("q", i8, (1, 2), None, quantization)
+    assert cast.Dequantize(quantized).permuted((1, 0)) == {}
+    assert cast.Quantize(Value("x", i8, (1, 2)), results=[quantized]).permuted((1, 0)) == {}
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        reduce.Mean(var(X), ints([1])),
+        slice.StridedSlice(var(X), ints([0]), ints([1]), ints([1]), shrink_axis_mask=1),
+        slice.StridedSlice(var(X), ints([0]), ints([1]), ints([1]), new_axis_mask=1),
+        slice.StridedSlice(var(X), ints([0, 0]), ints([1, 0]), ints([1, 1]), ellipsis_mask=2),
+        slice.Pad(var(X), Value("p", i32, (4, 2))),
+        slice.Slice(var(X), Value("b", i32, (4,)), ints([1, 1, 1, 1])),
+        join.Split(Value("axis", i32, ()), var(X), num_splits=1),
+        gather.Gather(var(X), ints([[0]]), axis=1),
+        shape.BroadcastTo(var(ROW[0]), ints([2, 3, 4, 6])),
+        shape.Reshape(var(X), ints([-1])),
+        join.Pack(var(X), var(X), values_count=2),
+    ],
+    ids=repr,
+)
+def test_what_cannot_be_permuted(op: Op) -> None:
+    assert op.permuted((0, 2, 3, 1)) is None
+
+
+def test_every_operator_that_can_be_permuted_is_tried() -> None:
+    """Elementwise ones share one implementation; all others with layout operands have a case above."""
+    shared = {bases.Unary.permuted, bases.Binary.permuted}
+    tried = {type(op).permuted for op, _ in CASES.values()} | {
+        cast.Dequantize.permuted,
+        cast.Quantize.permuted,
+    }
+    own = {k for k in REGISTRY.values() if k.__module__.split(".")[-1] in FAMILIES and k.layout_operands}
+    assert sorted(k.__name__ for k in own if k.permuted not in shared | tried) == []
+
+
+FAMILIES = {
+    "elementwise",
+    "unary",
+    "activation",
+    "compare",
+    "reduce",
+    "shape",
+    "slice",
+    "join",
+    "gather",
+    "space",
+    "cast",
+}

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reductions and running sums against LiteRT."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from circlekit.errors import ShapeError, UnsupportedError
+from circlekit.ir.dtypes import DType, f32, i8, i32, i64
+from circlekit.ir.op import REGISTRY
+from circlekit.ir.value import Array, Quantization, Value
+from circlekit.ops.reduce import ArgMax, ArgMin, Cumsum, Mean, ReduceMax, Sum
+from tests.ops.litert import check, const, kernel_results, var
+
+AXES: list[Any] = [[1], [-1, 0], [0, 1, 2, 3], [2, 2], [], 1]
+FORMS = {
+    "MEAN": ["f4", "i4", "i8"],
+    "SUM": ["f4", "i4", "i8"],
+    "REDUCE_PROD": ["f4", "i4", "i8"],
+    "REDUCE_MAX": ["f4", "i4", "i8", "u1", "i1", "i2"],
+    "REDUCE_MIN": ["f4", "i4", "i8", "u1", "i1", "i2"],
+    "REDUCE_ANY": ["?"],
+    "REDUCE_ALL": ["?"],
+}
+
+
+def data(dtype: str, *shape: int) -> Array:
+    rng = np.random.default_rng(11)
+    if dtype == "?":
+        return rng.normal(0, 1, shape) > -0.5
+    low = 0 if np.dtype(dtype).kind == "u" else -6
+    return (rng.normal(0, 3, shape) if dtype == "f4" else rng.integers(low, 7, shape)).astype(dtype)
+
+
+def ints(numbers: Any) -> Value:
+    return const(numbers, np.int32)
+
+
+@pytest.mark.parametrize(("code", "dtype"), [(c, d) for c, dtypes in FORMS.items() for d in dtypes])
+@pytest.mark.parametrize("axes", AXES)
+@pytest.mark.parametrize("keep_dims", [False, True])
+def test_reduction(code: str, dtype: str, axes: Any, keep_dims: bool) -> None:
+    x = data(dtype, 2, 3, 4, 5)
+    check(REGISTRY[code](var(x), ints(axes), keep_dims=keep_dims), x)
+
+
+@pytest.mark.parametrize("code", ["SUM", "REDUCE_PROD"])
+def test_integers_wrap(code: str) -> None:
+    x = np.full((2, 8), 2**30 + 3, np.int32)
+    check(REGISTRY[code](var(x), ints([1])), x)
+
+
+@pytest.mark.parametrize("code", ["SUM", "REDUCE_PROD", "REDUCE_MAX", "REDUCE_MIN"])
+def test_reduction_of_nothing(code: str) -> None:
+    x = np.zeros((2, 0, 3), np.float32)
+    check(REGISTRY[code](var(x), ints([1])), x)
+
+
+@pytest.mark.parametrize("kind", [ArgMax, ArgMin])
+@pytest.mark.parametrize("dtype", ["f4", "i4", "u1", "i1"])
+@pytest.mark.parametrize("dimension", [0, 2, -1, -3, [1]])
+@pytest.mark.parametrize("output_type", [i32, i64])
+def test_arg_extreme(kind: type[ArgMax], dtype: str, dimension: Any, output_type: DType) -> None:
+    x = data(dtype, 4, 3, 5)  # few numbers, hence equal ones: the first counts
+    check(kind(var(x), ints(dimension), output_type=output_type), x)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i4", "i8"])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_cumsum(dtype: str, axis: int, exclusive: bool, reverse: bool) -> None:
+    x = data(dtype, 3, 4, 5)
+    check(Cumsum(var(x), ints(axis), exclusive=exclusive, reverse=reverse), x)
+
+
+def test_unknown_dimensions() -> None:
+    x = Value("x", f32, (None, 3, 4))
+    assert Mean(x, ints([1]), keep_dims=True).output.shape == (None, 1, 4)
+    assert Mean(x, ints([0])).output.shape == (3, 4)
+    axes = Value("axes", i32, (1,))
+    assert Mean(x, axes, keep_dims=True).output.shape == (None, None, None)
+    assert Mean(x, axes).output.shape is None
+
+
+def test_refusals_are_sentences() -> None:
+    x = var(data("f4", 2, 3))
+    with pytest.raises(ShapeError, match="axis 2 is outside of a tensor of rank 2"):
+        Mean(x, ints([2]))
+    with pytest.raises(ShapeError, match="output_type is FLOAT32, INT32 or INT64 is wanted"):
+        ArgMax(x, ints(0))
+    with pytest.raises(ShapeError, match="axis -3 is outside"):
+        Cumsum(x, ints(-3))
+
+
+def test_quantized() -> None:
+    quantization = Quantization(np.array([0.1], np.float32), np.array([3]))
+    x = Value("x", i8, (2, 3), None, quantization)
+    check(ReduceMax(x, ints([1])), data("i1", 2, 3))  # the extreme of equally quantized integers
+    with pytest.raises(UnsupportedError, match="SUM on quantized i8"):
+        kernel_results(Sum(x, ints([1])), [data("i1", 2, 3)])
+
+
+def test_layout() -> None:
+    x = var(data("f4", 2, 3, 4, 5))
+    assert Mean(x, ints([1, 2])).permuted((0, 3, 1, 2)) is None
+    changed = Mean(x, ints([1, -1]), keep_dims=True).permuted((0, 3, 1, 2))
+    assert changed is not None
+    assert changed["axis"].dtype == np.int32
+    assert changed["axis"].tolist() == [2, 1]
+    assert Mean(x, Value("a", i32, (1,)), keep_dims=True).permuted((0, 3, 1, 2)) is None
