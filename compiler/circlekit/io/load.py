@@ -75,7 +75,8 @@ class Loader:
         if not self.trees:
             self.fail("subgraphs", "the model has none")
         graphs = [Graph(tree.get("name", "")) for tree in self.trees]
-        operators = OpLoader(self.name, self.format, self.tree.get("operator_codes", []), graphs)
+        codes = self.tree.get("operator_codes", [])
+        operators = OpLoader(self.data, self.name, self.format, codes, graphs)
         for number, (graph, tree) in enumerate(zip(graphs, self.trees, strict=True)):
             path = f"subgraphs[{number}]"
             tensors = tree.get("tensors", ())

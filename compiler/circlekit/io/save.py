@@ -20,6 +20,9 @@ from circlekit.io.schema import EXTENSIONS, FORMATS, Tree, enumeration, table
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Array, Value
 
+TFLITE_VERSION = 3
+"""The only schema version that LiteRT takes; circle files often have 0."""
+
 OWN_KEYS = frozenset({"buffer", "stored_name", "stored_quantization", "absent", "shape", "shape_signature"})
 
 
@@ -67,7 +70,7 @@ class Saver:
         """The table Model."""
         model = self.model
         tree: Tree = dict(self.origin.rest) if self.origin else {}
-        tree["version"] = model.version
+        tree["version"] = model.version if self.is_native or self.format == "circle" else TFLITE_VERSION
         if model.description is not None:
             tree["description"] = model.description
         tree["subgraphs"] = [self.graph(g) for g in model.graphs]

@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A bad file gives one FormatError of one line, with the file and the path of the field in it."""
+
+from __future__ import annotations
+
+import re
+import struct
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import circlekit.ops  # noqa: F401  # operators are declared by being imported
+from circlekit.errors import CirclekitError, FileError, FormatError, FormatWarning, UnsupportedError
+from circlekit.io import load, load_bytes, to_bytes
+from tests.io.models import LIBRARY, File, recipe
+from tests.io.oracles import CIRCLE, LITERT
+
+FILES = {name: recipe(name) for name in sorted(LIBRARY)}
+
+
+def message(data: bytes, name: str = "bad.tflite") -> str:
+    """What loading says, one line that begins with the file."""
+    with pytest.raises(FormatError) as error:
+        load_bytes(data, name)
+    text = str(error.value)
+    assert text.startswith(name + ": ")
+    assert "\n" not in text
+    return text
+
+
+# -- no models at all --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"TFL3",
+        b"\0" * 4096,
+        b"\x7fELF" + bytes(600),
+        b"graph main() {}\n",
+        bytes(4) + b"TFL3",
+        b"PK\3\4" * 9,
+    ],
+    ids=["empty", "short", "zeros", "elf", "text", "header", "zip"],
+)
+def test_no_model(data: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "bad.tflite"
+    path.write_bytes(data)
+    with pytest.raises(FormatError) as error:
+        load(path)
+    assert str(path) in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_no_file(tmp_path: Path) -> None:
+    for path in (
+        tmp_path,
+        tmp_path / "absent.tflite",
+        tmp_path / "a" / "b.tflite",
+        tmp_path / "nul\0.tflite",
+    ):
+        with pytest.raises(FileError, match="cannot be read") as error:
+            load(path)
+        assert str(path) in str(error.value)
+
+
+def test_truncated_at_every_length(model_path: Path) -> None:
+    """Every cut in the first kilobyte, then 200 over the rest: the end of a file is always data."""
+    data = model_path.read_bytes()
+    cuts = {*range(min(1024, len(data))), *range(1024, len(data), max(1, len(data) // 200)), len(data) - 1}
+    for cut in cuts:
+        message(data[:cut])
+
+
+# -- bad indices -------------------------------------------------------------------------------
+
+
+def broken(change: Callable[[File], None]) -> bytes:
+    """A file with one operator of every kind of reference, after ``change``."""
+    f = File(LITERT)
+    f.buffer(b"0123456789abcdef")
+    f.op("WHILE", [0], [1], f.make("WhileOptions"))
+    entry = [f.make("TensorMap", name="a", tensorIndex=0)]
+    f.model.signatureDefs = [f.make("SignatureDef", signatureKey="s", inputs=entry, outputs=[])]
+    f.model.metadata = [f.make("Metadata", name="m", buffer=1)]
+    change(f)
+    return f.pack()
+
+
+def put(place: str, value: Any) -> Callable[[File], None]:
+    """Set the field at ``place``, a path within the object API's model."""
+
+    def change(f: File) -> None:
+        *path, last = re.findall(r"\w+", place)
+        item: Any = f.model
+        for step in path:
+            item = item[int(step)] if step.isdigit() else getattr(item, step)
+        if last.isdigit():
+            item[int(last)] = value
+        else:
+            setattr(item, last, value)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "path"),
+    [
+        ("OP.inputs[0]", 99, "OP.inputs[0]: index 99"),
+        ("OP.inputs[0]", -2, "OP.inputs[0]: index -2"),
+        ("OP.outputs[0]", -1, "OP.outputs[0]: index -1"),
+        (
+            "OP.outputs",
+            [1, 1],
+            "OP.outputs[1]: %y is the result",
+        ),
+        (
+            "OP.intermediates",
+            [9],
+            "OP.intermediates[0]: index 9",
+        ),
+        ("OP.opcodeIndex", 5, "OP.opcode_index: index 5"),
+        ("subgraphs[0].inputs[0]", 2, "subgraphs[0].inputs[0]: index 2"),
+        ("subgraphs[0].outputs[0]", -1, "subgraphs[0].outputs[0]: index -1"),
+        ("subgraphs[0].tensors[1].buffer", 7, "subgraphs[0].tensors[1].buffer: index 7"),
+        ("subgraphs[0].tensors[1].buffer", 1, "subgraphs[0].tensors[1]: f32[1, 4] takes 16 bytes"),
+        ("subgraphs[0].tensors[1].shape", [-7], "subgraphs[0].tensors[1].shape: shape [-7]"),
+        ("metadata[0].buffer", 3, "metadata[0].buffer: index 3"),
+        ("signatureDefs[0].subgraphIndex", 1, "signature_defs[0].subgraph_index: index 1"),
+        ("signatureDefs[0].inputs[0].tensorIndex", 2, "signature_defs[0].inputs[0]: index 2"),
+        ("buffers[1].offset", 1000, "buffers[1]: "),
+        ("subgraphs", [], "subgraphs: the model has none"),
+    ],
+)
+def test_bad_index(place: str, value: Any, path: str) -> None:
+    place, path = (text.replace("OP", "subgraphs[0].operators[0]") for text in (place, path))
+    data = broken(put(place, value))
+    if place == "subgraphs[0].tensors[1].buffer" and value == 1:
+        data = broken(lambda f: (put(place, 1)(f), put("buffers[1].data", [1, 2])(f))[0])
+    if place == "buffers[1].offset":
+        data = broken(lambda f: put("buffers[1]", f.make("Buffer", offset=1000, size=9999))(f))
+    assert path in message(data)
+
+
+def test_graph_index_of_a_declared_operator() -> None:
+    data = broken(put("subgraphs[0].operators[0].builtinOptions.condSubgraphIndex", 3))
+    assert "operators[0].cond_subgraph_index: index 3, there are 1 graphs" in message(data)
+
+
+def test_unknown_tensor_type() -> None:
+    with pytest.raises(
+        UnsupportedError, match=r"subgraphs\[0\].tensors\[1\].type: the schema has no type 99"
+    ):
+        load_bytes(broken(put("subgraphs[0].tensors[1].type", 99)))
+
+
+# -- what would be lost is told ----------------------------------------------------------------
+
+
+def test_unknown_slot_is_told() -> None:
+    """A tflite file with two fields more in Model, as a newer schema may have."""
+    data = bytearray(recipe("nothing.tflite"))
+    root = struct.unpack_from("<I", data)[0]
+    vtable = root - struct.unpack_from("<i", data, root)[0]
+    length, size = struct.unpack_from("<HH", data, vtable)
+    old = data[vtable + 4 : vtable + length]
+    slots = old + bytes(20 - len(old)) + struct.pack("<HH", 0, 4)
+    struct.pack_into("<i", data, root, root - len(data))
+    data += struct.pack("<HH", 4 + len(slots), size) + slots + bytes(2)
+    with pytest.warns(FormatWarning, match=r"bad.tflite: slot_11: the schema has no slot 11 in Model"):
+        load_bytes(bytes(data), "bad.tflite")
+
+
+def test_unknown_union_member_is_told() -> None:
+    data = broken(put("subgraphs[0].operators[0].builtinOptionsType", 240))
+    place = r"subgraphs\[0\].operators\[0\].builtin_options: the schema has no member 240"
+    with pytest.warns(FormatWarning, match=place):
+        model = load_bytes(data)
+    assert model.main.ops[0].code == "WHILE"
+
+
+# -- hostile files -----------------------------------------------------------------------------
+
+
+def bomb(count: int = 4000) -> bytes:
+    """Three nested vectors, each of ``count`` references to one table: 64 thousand million tables."""
+    out = bytearray(struct.pack("<I4s", 0, b"TFL3"))
+
+    def table(slot: int) -> int:
+        """A table whose only field, in ``slot``, refers to what follows it."""
+        vtable, length = len(out), 6 + 2 * slot
+        out.extend(struct.pack(f"<{length // 2}H", length, 8, *[0] * slot, 4) + bytes(-length % 4))
+        out.extend(struct.pack("<iI", len(out) - vtable, 4))
+        return len(out) - 8
+
+    struct.pack_into("<I", out, 0, table(2))
+    for slot in (0, 9, 0):  # Model.subgraphs of SubGraph.tensors of Tensor.variant_tensors of VariantSubType
+        start = len(out)
+        out.extend(bytes(4 + 4 * count))
+        target = table(slot)
+        offsets = (target - start - 4 - 4 * i for i in range(count))
+        struct.pack_into(f"<{count + 1}I", out, start, count, *offsets)
+    return bytes(out + bytes(8))
+
+
+def test_shared_tables_cannot_blow_up() -> None:
+    start = time.perf_counter()
+    text = message(bomb())
+    assert time.perf_counter() - start < 2
+    assert re.match(r"bad.tflite: subgraphs\[0\].tensors\[\d\].variant_tensors: .* too often", text)
+
+
+def mutations() -> Iterator[tuple[str, bytes]]:
+    """Every 32-bit word of the skeleton replaced by what is likely to hurt."""
+    for name in ("operator_fields.tflite", "sparsity.circle", "metadata.tflite"):
+        data = to_bytes(load_bytes(FILES[name]))
+        for at in range(0, min(len(data), 1200), 4):
+            for word in (0, 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, len(data), len(data) - 4):
+                yield name, data[:at] + struct.pack("<I", word) + data[at + 4 :]
+
+
+def survive(data: bytes) -> None:
+    """Load and save what may be anything: a CirclekitError or a model, within a second."""
+    start = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FormatWarning)
+        try:
+            to_bytes(load_bytes(data))
+        except CirclekitError as error:
+            assert "\n" not in error.message  # noqa: PT017
+    assert time.perf_counter() - start < 1
+
+
+def test_every_word_changed() -> None:
+    for _, data in mutations():
+        survive(data)
+
+
+@settings(max_examples=1500, derandomize=True, deadline=None, database=None)
+@given(
+    name=st.sampled_from(sorted(FILES)),
+    flips=st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), min_size=1, max_size=8),
+    cut=st.none() | st.integers(0, 1 << 20),
+)
+def test_bytes_changed(name: str, flips: list[tuple[int, int]], cut: int | None) -> None:
+    data = bytearray(FILES[name])
+    for at, value in flips:
+        data[at % len(data)] = value
+    survive(bytes(data if cut is None else data[: cut % len(data)]))
+
+
+@settings(max_examples=300, derandomize=True, deadline=None, database=None)
+@given(st.binary(max_size=400), st.sampled_from([b"TFL3", b"CIR0"]))
+def test_random_bytes(data: bytes, tag: bytes) -> None:
+    survive(struct.pack("<I", 8) + tag + data)
+
+
+def test_name_that_is_no_text_survives() -> None:
+    f = File(CIRCLE)
+    f.tensor(b"\xff\xfe\0\n", [1])
+    assert load_bytes(f.pack()).main.table[2].name == "\udcff\udcfe\0\n"
