@@ -193,7 +193,7 @@ def _optimize(
         _announce(options, name)
 
     before = summarize(model, file_size)
-    names = pass_names(options.passes, options.disable)
+    names = pass_names(options.passes, options.disable, format)
     records = run_passes(model, names, Context(format), check, announce)
     report = Report(before, summarize(model), records)
     if verifier is not None:

@@ -75,10 +75,13 @@ def test_observers_are_told_every_run(model: Model) -> None:
     assert told == ["a starts", "a made 1", "a starts", "a made 0"]
 
 
-def test_a_pass_of_another_format_is_left_out(model: Model) -> None:
-    circle_only = make_pass("c", lambda graph: 0, frozenset({"circle"}))
-    assert run_passes(model, [circle_only], Context("tflite")) == []
-    assert [r.name for r in run_passes(model, [circle_only], Context("circle"))] == ["c"]
+def test_a_pipeline_leaves_out_what_makes_no_sense_for_the_format(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = make_pass("only_circle", lambda graph: 0, frozenset({"circle"}))
+    monkeypatch.setitem(PASSES, "only_circle", made)
+    monkeypatch.setitem(PIPELINES, "demo", ("only_circle", "remove_dead"))
+    assert pass_names("demo", format="tflite") == ["remove_dead"]
+    assert pass_names("demo", format="circle") == ["only_circle", "remove_dead"]
+    assert pass_names(["only_circle"], format="tflite") == ["only_circle"]
 
 
 def test_passes_that_never_rest_are_named(model: Model) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import argparse
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from circlekit.cli.common import Parser, known_name, run_command
 from circlekit.passes import all_passes
-from circlekit.passes.optimize import pass_names
 from circlekit.passes.pipelines import PIPELINES, in_order
 
 
@@ -69,7 +68,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
     with ProgressLine() as progress:
         options = Options(
-            passes=in_order(pass_names(arguments.passes or ())),
+            passes=_ordered(arguments.passes or ()),
             disable=arguments.disable,
             verify=arguments.verify,
             record=arguments.record,
@@ -81,6 +80,13 @@ def _run(arguments: argparse.Namespace) -> int:
         print_refusals(arguments.explain, report.refusals)
     print_report(report)
     return 0
+
+
+def _ordered(names: Iterable[str]) -> list[str]:
+    """Pipelines first, then single passes: the order of the flags has no effect."""
+    chosen = set(names)
+    pipelines = sorted(chosen & set(PIPELINES))
+    return [*pipelines, *in_order(chosen - set(pipelines))]
 
 
 def _list_passes() -> int:

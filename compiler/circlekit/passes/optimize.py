@@ -39,11 +39,10 @@ def run_passes(
     """Run ``passes`` in this order, again and again, until a whole round changes nothing.
 
     ``before`` is called with the name of a pass that is about to run, ``after`` with the name and the
-    number of changes of one that has run.  A pass that does not apply to ``context.format`` is left out.
-    Returns one record for each pass that applies.  RewriteError for an unknown name, and for passes that
+    number of changes of one that has run.  Returns one record for each pass.  RewriteError for an unknown name, and for passes that
     never come to rest.
     """
-    todo = [p() for p in map(_resolve, passes) if context.format in p.formats]
+    todo = [p() for p in map(_resolve, passes)]
     records = [PassRecord(p.name) for p in todo]
     idle: list[Epochs | None] = [None] * len(todo)
     for _ in range(MAX_ROUNDS):
@@ -82,17 +81,21 @@ def find_pass(name: str) -> type[Pass]:
     return known[name]
 
 
-def pass_names(passes: str | Iterable[str], disable: Collection[str] = ()) -> list[str]:
+def pass_names(
+    passes: str | Iterable[str], disable: Collection[str] = (), format: str | None = None
+) -> list[str]:
     """The passes that are meant: the names of pipelines replaced by their passes, without ``disable``.
 
-    RewriteError for a name that is neither a pass nor a pipeline, in ``disable`` too.
+    A pass of a pipeline that makes no sense for ``format`` is left out; one that is named is not: what it
+    makes is replaced again when the model is written.  RewriteError for a name that is neither a pass nor a pipeline, in ``disable`` too.
     """
     known = all_passes()
     names: dict[str, None] = {}
     for name in [passes] if isinstance(passes, str) else passes:
         if name not in known and name not in PIPELINES:
             raise RewriteError(unknown_name("pass or pipeline", name, [*known, *PIPELINES]))
-        names.update(dict.fromkeys(PIPELINES.get(name, (name,))))
+        of_pipeline = [n for n in PIPELINES.get(name, ()) if format is None or format in known[n].formats]
+        names.update(dict.fromkeys(of_pipeline if name in PIPELINES else (name,)))
     for name in disable:
         names.pop(find_pass(name).name, None)
     return list(names)
