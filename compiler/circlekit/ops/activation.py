@@ -146,12 +146,27 @@ def _scaled_erfc_coefficients() -> list[float]:
 _COEFFICIENTS = _scaled_erfc_coefficients()
 
 
+_BLOCK = 1 << 14
+"""Elements at a time: the temporary arrays of a block stay in the cache."""
+
+
 def erfc(x: Array) -> NDArray[np.float64]:
     """1 - erf(x) in float64, to a relative error of 1e-8 in the far tail, 1e-11 elsewhere."""
-    z: NDArray[np.float64] = np.abs(np.asarray(x, np.float64))
+    flat = np.ravel(x)
+    out = np.empty(flat.size, np.float64)
+    for start in range(0, flat.size, _BLOCK):
+        out[start : start + _BLOCK] = _erfc_block(flat[start : start + _BLOCK].astype(np.float64))
+    result: NDArray[np.float64] = out.reshape(x.shape)
+    return result
+
+
+def _erfc_block(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    z: NDArray[np.float64] = np.abs(x)
     twice_u = 4 / (1 + 0.5 * z) - 2
-    last, before = np.zeros_like(z), np.zeros_like(z)
+    last, before, spare = np.zeros_like(z), np.zeros_like(z), np.empty_like(z)
     for coefficient in reversed(_COEFFICIENTS[1:]):  # Clenshaw's recurrence
-        last, before = coefficient + twice_u * last - before, last
+        np.multiply(twice_u, last, out=spare)
+        spare += coefficient - before
+        last, before, spare = spare, last, before
     tail = np.exp(-z * z) * (_COEFFICIENTS[0] + 0.5 * twice_u * last - before)
-    return np.where(x < 0, 2 - tail, tail)
+    return np.asarray(np.where(x < 0, 2 - tail, tail), np.float64)
