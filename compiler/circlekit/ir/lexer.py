@@ -106,7 +106,8 @@ class Source:
 
     def at(self, *texts: str) -> bool:
         """Whether the next token is one of these marks or names."""
-        return self.peek.kind in ("mark", "name") and self.peek.text in texts
+        token = self.tokens[self.position]
+        return token.text in texts and token.kind in ("mark", "name")
 
     def accept(self, *texts: str) -> bool:
         """Take the next token if it is one of these marks or names."""

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from circlekit.ir.graph import Model
+from circlekit.ir.lines import op_parts
 from circlekit.ir.op import Op, OpaqueOp
-from circlekit.ir.printer import op_parts
 
 WIDEST = 160
 """Longer lines are cut: names of exporters can have hundreds of characters."""

@@ -3,34 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-import numpy as np
-
-from circlekit.errors import CirclekitError
-from circlekit.ir import literals
-from circlekit.ir.attributes import format_attribute, same_attribute
 from circlekit.ir.graph import Graph, Model, Signature
 from circlekit.ir.lexer import quote, quoted
-from circlekit.ir.literals import (
-    format_base64,
-    format_flat,
-    format_items,
-    format_key,
-    format_tree,
-    plain_items,
-)
-from circlekit.ir.op import Op, OpaqueOp
-from circlekit.ir.value import Array, Quantization, Value, format_shape
+from circlekit.ir.lines import Locate, Style, op_parts, payload, print_op, type_text
+from circlekit.ir.literals import format_base64, format_flat, format_key, format_tree, plain_items
+from circlekit.ir.value import Value
 
-Locate = Callable[[Value], "tuple[str, int] | None"]
-"""Where a constant's bytes lie: (file, offset), or None where they are in no file."""
-
-LIST_LIMIT = 32
-"""Constants up to this many elements are printed as lists, larger ones as bytes or by reference."""
-
-INLINE_LIMIT = 8
-"""``print_op`` shows constants up to this many elements in the place of their names."""
+__all__ = ["Labels", "Locate", "print_graph", "print_model", "print_op"]
 
 ALIGN_LIMIT = 78
 """The types of a graph's operators stand in one column, unless that is beyond this one."""
@@ -71,7 +52,7 @@ def _signature(signature: Signature, labels: Labels) -> str:
     names = labels.of(signature.graph)
 
     def ports(values: Mapping[str, Value]) -> str:
-        return "(" + ", ".join(f"{format_key(k)}: {names.value(v)}" for k, v in values.items()) + ")"
+        return "(" + ", ".join(f"{format_key(k)}: {names.result(v)}" for k, v in values.items()) + ")"
 
     head = f"signature {quote(signature.key)} {labels.graph(signature.graph)}"
     return f"{head} {ports(signature.inputs)} -> {ports(signature.outputs)}"
@@ -80,19 +61,24 @@ def _signature(signature: Signature, labels: Labels) -> str:
 # -- names -------------------------------------------------------------------------------------
 
 
-class Names:
+class Names(Style):
     """What the values of one graph are called in the text: their names, made unique and not empty."""
 
-    def __init__(self, graph: Graph) -> None:
-        values = list(graph.values())
-        self.labels = _unique([(id(v), v.name) for v in values], "value")
-        self.values = values
+    lossless = True
+
+    def __init__(self, graph: Graph, graph_labels: Mapping[int, str]) -> None:
+        self.values = list(graph.values())
+        self.labels = _unique([(id(v), v.name) for v in self.values], "value")
+        self.graph_labels = graph_labels
+
+    def operand(self, value: Value | None) -> str:
+        return "none" if value is None else self.result(value)
 
     def label(self, value: Value) -> str:
         return self.labels.get(id(value), value.name)
 
-    def value(self, value: Value | None) -> str:
-        return "none" if value is None else quoted("%", self.label(value))
+    def graph(self, graph: Graph) -> str:
+        return quoted("@", self.graph_labels.get(id(graph), graph.name))
 
 
 class Labels:
@@ -106,7 +92,7 @@ class Labels:
     def of(self, graph: Graph) -> Names:
         names = self._names.get(id(graph))
         if names is None:
-            names = self._names[id(graph)] = Names(graph)
+            names = self._names[id(graph)] = Names(graph, self.graphs)
         return names
 
     def label(self, graph: Graph) -> str:
@@ -154,15 +140,14 @@ def print_graph(graph: Graph, labels: Labels | None = None, locate: Locate | Non
     defined += loose
     calls = []
     for op in graph:
-        call = _call(op, names.value, names.value, labels.graph)
-        calls.append((call, ", ".join(_typed(v, names) for v in op.results)))
+        calls.append(op_parts(op, names))
         defined += op.results
     lines += [f"  {line}" for line in _aligned(calls)]
     if extra := plain_items(graph.extra):
-        lines.append(f"  extra {format_tree(extra, names.value)}")
+        lines.append(f"  extra {format_tree(extra, names.result)}")
     if graph.table:
         ordered = len(graph.table) == len(defined) and all(map(_same, graph.table, defined))
-        listed = format_flat(names.value(v) for v in graph.table)
+        listed = format_flat(names.result(v) for v in graph.table)
         lines.append("  table" if ordered else f"  table {listed}")
     return "\n".join([*lines, "}"])
 
@@ -182,8 +167,8 @@ def _head(graph: Graph, labels: Labels, names: Names) -> str:
     for value in graph.inputs:
         again = id(value) in seen
         seen.add(id(value))
-        inputs.append(names.value(value) if again else f"{names.value(value)}: {_typed(value, names)}")
-    outputs = ", ".join(names.value(v) for v in graph.outputs)
+        inputs.append(names.result(value) if again else f"{names.result(value)}: {type_text(value, names)}")
+    outputs = ", ".join(names.result(v) for v in graph.outputs)
     word = label if label.isidentifier() and label.isascii() else quote(label)
     head = f"graph {word}({', '.join(inputs)})" + (f" -> {outputs}" if outputs else "")
     return head + ("" if label == graph.name else f" named({quote(graph.name)})") + " {"
@@ -191,8 +176,8 @@ def _head(graph: Graph, labels: Labels, names: Names) -> str:
 
 def _declaration(value: Value, names: Names, locate: Locate | None) -> str:
     if value.data is None:
-        return f"{names.value(value)}: {_typed(value, names)}"
-    return f"{names.value(value)} = const {_typed(value, names)} {_payload(value, value.data, locate)}"
+        return f"{names.result(value)}: {type_text(value, names)}"
+    return f"{names.result(value)} = const {type_text(value, names)} {payload(value, value.data, locate)}"
 
 
 def _aligned(lines: list[tuple[str, str]]) -> Iterator[str]:
@@ -200,140 +185,3 @@ def _aligned(lines: list[tuple[str, str]]) -> Iterator[str]:
     width = max((len(call) for call, types in lines if types and len(call) <= ALIGN_LIMIT), default=0)
     for call, types in lines:
         yield f"{call:{width}}  : {types}" if types else call
-
-
-# -- operators ---------------------------------------------------------------------------------
-
-
-def print_op(op: Op) -> str:
-    """One line for a person: small constants are shown in the place of their names."""
-    call, types = op_parts(op)
-    return f"{call} : {types}" if types else call
-
-
-def op_parts(op: Op) -> tuple[str, str]:
-    """The call, and the types of its results, as ``print_op`` shows them."""
-    call = _call(op, _inlined, lambda value: quoted("%", value.name), lambda graph: quoted("@", graph.name))
-    return call, ", ".join(_typed(v, None) for v in op.results)
-
-
-def _inlined(value: Value | None) -> str:
-    """A small constant as a literal, else the name."""
-    if value is None:
-        return "none"
-    data = value.data
-    if data is not None and data.size <= INLINE_LIMIT and not _is_raw(value, data):
-        texts = literals.elements(data)
-        if texts is not None:
-            return literals.format_nested(texts, data.shape)
-    return quoted("%", value.name)
-
-
-def _call(
-    op: Op,
-    operand: Callable[[Value | None], str],
-    result: Callable[[Value], str],
-    graph: Callable[[Graph], str],
-) -> str:
-    operands = ", ".join(map(operand, op.inputs))
-    results = ", ".join(map(result, op.results))
-    items = _attributes(op, result, graph)
-    attributes = f" {{{', '.join(items)}}}" if items else ""
-    kind = "Opaque" if isinstance(op, OpaqueOp) else type(op).__name__
-    return f"{results}{' = ' if results else ''}{kind}({operands}){attributes}"
-
-
-def _attributes(op: Op, result: Callable[[Value], str], graph: Callable[[Graph], str]) -> list[str]:
-    items = []
-    if isinstance(op, OpaqueOp):
-        items.append(f"code: {format_tree(op.code)}")
-        if op.custom_code is not None:
-            items.append(f"custom_code: {quote(op.custom_code)}")
-        if op.option_tree is not None:
-            items.append(f"options: {format_tree(op.option_tree)}")
-    for spec in op.attributes:
-        value = op.attribute_values.get(spec.name, spec.default)
-        if not same_attribute(value, spec.default):
-            items.append(f"{spec.name}: {format_attribute(spec, value, graph)}")
-    if op.version is not None and op.version != _required_version(op):
-        items.append(f"version: {op.version}")
-    if extra := plain_items(op.extra):
-        items.append(f"extra: {format_tree(extra, result)}")
-    return items
-
-
-def _required_version(op: Op) -> int | None:
-    """None where the operator is too broken to tell."""
-    try:
-        return op.required_version()
-    except CirclekitError:
-        return None
-
-
-def _typed(value: Value, names: Names | None) -> str:
-    """The type of ``value`` and, where ``names`` are given, all else that is to be kept."""
-    parts = [f"{value.dtype.short}{format_shape(value.shape)}"]
-    if value.quantization is not None:
-        parts.append(_quantization(value.quantization))
-    if names is not None:
-        if extra := plain_items(value.extra):
-            parts.append(f"extra({format_items(extra, names.value)})")
-        if names.label(value) != value.name:
-            parts.append(f"named({quote(value.name)})")
-        if value.is_variable:
-            parts.append("variable")
-    return " ".join(parts)
-
-
-def _quantization(quantization: Quantization) -> str:
-    items = []
-    scale, zero_point = quantization.scale, quantization.zero_point
-    if scale.size:
-        items.append(f"scale: {_vector(scale)}")
-    if zero_point.size != scale.size or zero_point.any():
-        items.append(f"zero_point: {_vector(zero_point)}")
-    if quantization.quantized_dimension:
-        items.append(f"axis: {quantization.quantized_dimension}")
-    for name in ("min", "max"):
-        bound: Array | None = getattr(quantization, name)
-        if bound is not None:
-            items.append(f"{name}: {_vector(bound)}")
-    if quantization.details is not None:
-        items.append(f"details: {format_tree(quantization.details)}")
-    return f"quant({', '.join(items)})"
-
-
-def _vector(array: Array) -> str:
-    texts = literals.elements(array)
-    if texts is None:  # a NaN with a payload
-        return format_tree(array)
-    return texts[0] if len(texts) == 1 else format_flat(texts)
-
-
-# -- constants ---------------------------------------------------------------------------------
-
-
-def _is_raw(value: Value, data: Array) -> bool:
-    """Whether the data is no array of the value's own dtype and shape but the bytes of the file."""
-    return value.dtype.numpy is None or data.dtype != value.dtype.numpy or data.shape != value.shape
-
-
-def _is_zero(data: Array) -> bool:
-    """Whether no bit is set."""
-    return data.dtype.kind in "fiub" and not np.ascontiguousarray(data).reshape(-1).view(np.uint8).any()
-
-
-def _payload(value: Value, data: Array, locate: Locate | None) -> str:
-    raw = _is_raw(value, data)
-    if not raw and INLINE_LIMIT < data.size <= LIST_LIMIT and _is_zero(data):
-        return "zeros"
-    texts = literals.elements(data) if data.size <= LIST_LIMIT and not raw else None
-    if texts is not None:
-        return texts[0] if not data.shape else format_flat(texts)
-    place = locate(value) if locate is not None and data.nbytes else None
-    if place is not None:
-        path, offset = place
-        return f"file({quote(path)}, {offset}, {data.nbytes}{', raw: true' if raw else ''})"
-    if not raw and _is_zero(data):
-        return "zeros"
-    return f"{'raw' if raw else 'base64'}({format_base64(data.tobytes())})"
