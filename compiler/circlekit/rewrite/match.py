@@ -161,17 +161,17 @@ class Matcher:
                 yield match.with_value(pattern.name, None)
             return
         node = self.picture.producer.get(pattern.name)
-        if pattern.name in match.values:
-            if match.values[pattern.name] is value:
-                yield match
-            elif self.explain:
+        if match.values.get(pattern.name, value) is not value:
+            if self.explain:
                 self.refuse(progress, f"%{value.name}: the picture wants the same value in two places")
             return
         dims = self._type(pattern, value, match, progress)
         if dims is None:
             return
         match = replace(match, dims=dims) if dims is not match.dims else match
-        if node is None:
+        if pattern.name in match.values:
+            yield match
+        elif node is None:
             yield match.with_value(pattern.name, value)
         else:
             yield from self._producer(pattern.name, node, value, match, progress)

@@ -95,7 +95,7 @@ class Rewrite(GraphPass):
                 sentence = self._apply(graph, op, match)
             if sentence is None:
                 return True
-            matcher.refuse(2 * len(self.old.nodes), sentence)
+            matcher.refuse(2 * len(self.old.nodes) + 1, sentence)  # further than any that did not fit
         near = min(len(self.old.nodes), 2)
         if context.refusals is not None and (matcher.failure.progress + 1) // 2 >= near:
             context.refuse(self.name, op, matcher.failure.sentence, matcher.failure.progress)

@@ -47,7 +47,7 @@ class HardSwishChain(Rewrite):
 def _nearly(value: Value, wanted: float) -> bool:
     """Whether the element is the float32 next to ``wanted``, or for 1/6, which none is, a neighbour of it."""
     nearest = np.float32(wanted)
-    slack = 0 if nearest == wanted else np.spacing(nearest)
+    slack = 0 if float(nearest) == wanted else np.spacing(nearest)
     return bool(abs(np.float32(value.array().reshape(-1)[0]) - nearest) <= slack)
 
 

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Transposes and Reshapes around BATCH_MATMUL."""
+
+from __future__ import annotations
+
+import pytest
+
+from circlekit.ops.dense import BatchMatMul
+from tests.passes.kit import check_pass
+
+FLIP, BATCH = "fuse_transpose_with_batch_matmul", "remove_reshape_around_batch_matmul"
+
+
+def product(x: str, y: str, *lines: str, outputs: str = "%z") -> str:
+    """``lines`` between the inputs %x and %y, of shapes ``x`` and ``y``, and the output."""
+    body = "\n".join(lines)
+    return f"graph main(%x: f32{x}, %y: f32{y}) -> {outputs} {{\n{body}\n}}"
+
+
+# -- Transposes --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "lines", "flags"),
+    [
+        ("[2,4,3]", "[2,4,5]", ["%t = Transpose(%x, [0, 2, 1])", "%z = BatchMatMul(%t, %y)"], (1, 0)),
+        ("[2,3,4]", "[2,5,4]", ["%t = Transpose(%y, [0, 2, 1])", "%z = BatchMatMul(%x, %t)"], (0, 1)),
+        ("[4,3]", "[2,4,5]", ["%t = Transpose(%x, [-1, 0])", "%z = BatchMatMul(%t, %y)"], (1, 0)),
+        (
+            "[2,3,4]", "[2,4,5]",
+            ["%t = Transpose(%x, [0, 2, 1])", "%z = BatchMatMul(%t, %y) {adj_x: true}"], (0, 0),
+        ),
+        (
+            "[1,2,3,4]", "[1,2,4,5]",
+            ["%t = Transpose(%y, [0, 1, 3, 2])", "%z = BatchMatMul(%x, %t) {adj_y: true}"], (0, 0),
+        ),
+        (
+            "[2,4,3]", "[2,5,4]",
+            ["%t = Transpose(%x, [0, 2, 1])", "%u = Transpose(%y, [0, 2, 1])", "%z = BatchMatMul(%t, %u)"],
+            (1, 1),
+        ),
+    ],
+)  # fmt: skip
+def test_transpose_becomes_the_flag(x: str, y: str, lines: list[str], flags: tuple[int, int]) -> None:
+    (op,) = check_pass(product(x, y, *lines), FLIP, ["BatchMatMul"]).main.ops
+    assert isinstance(op, BatchMatMul)
+    assert (op.adj_x, op.adj_y) == flags
+
+
+def test_square_of_a_transposed_matrix() -> None:
+    lines = ["%t = Transpose(%x, [0, 2, 1])", "%z = BatchMatMul(%t, %t)", "%w = Neg(%y)"]
+    check_pass(product("[2,3,3]", "[1]", *lines, outputs="%z, %w"), FLIP, ["BatchMatMul", "Neg"])
+
+
+@pytest.mark.parametrize(
+    ("lines", "outputs", "sentence"),
+    [
+        (["%t = Transpose(%x, [1, 0, 2])", "%z = BatchMatMul(%t, %y)"], "%z", "the last two axes alone"),
+        (["%t = Transpose(%x, [2, 0, 1])", "%z = BatchMatMul(%t, %y)"], "%z", "the last two axes alone"),
+        (["%t = Transpose(%x, [0, 2, 1])", "%z = BatchMatMul(%t, %y)"], "%z, %t", "%t: is an output"),
+        (
+            ["%t = Transpose(%x, [0, 2, 1])", "%z = BatchMatMul(%t, %y)", "%w = Neg(%t)"],
+            "%z, %w",
+            "%t: is also read by Neg",
+        ),
+    ],
+)
+def test_transpose_that_stays(lines: list[str], outputs: str, sentence: str) -> None:
+    check_pass(product("[3,3,3]", "[3,3,3]", *lines, outputs=outputs), FLIP, refused=sentence)
+
+
+# -- Reshapes ----------------------------------------------------------------------------------
+
+MERGE = ["%u = Reshape(%x, [8, 3, 5])", "%v = Reshape(%y, [8, 5, 7])"]
+
+
+def test_merged_batches() -> None:
+    lines = [*MERGE, "%z = BatchMatMul(%u, %v)"]
+    check_pass(product("[2,4,3,5]", "[2,4,5,7]", *lines), BATCH, ["BatchMatMul", "Reshape"])
+
+
+def test_split_batches() -> None:
+    lines = [
+        "%u = Reshape(%x, [2, 4, 3, 5])",
+        "%v = Reshape(%y, [2, 4, 7, 5])",
+        "%z = BatchMatMul(%u, %v) {adj_y: true}",
+    ]
+    check_pass(product("[8,3,5]", "[8,7,5]", *lines), BATCH, ["BatchMatMul", "Reshape"])
+
+
+def test_reshape_behind_cancels() -> None:
+    lines = [*MERGE, "%p = BatchMatMul(%u, %v)", "%z = Reshape(%p, [2, 4, 3, 7])"]
+    passes = [BATCH, "remove_redundant_reshape", "remove_unnecessary_reshape"]
+    check_pass(product("[2,4,3,5]", "[2,4,5,7]", *lines), passes, ["BatchMatMul"])
+    text = product("[2,4,3,5]", "[2,4,5,7]", *lines, "%w = Neg(%z)", outputs="%w")
+    check_pass(text, passes, ["BatchMatMul", "Neg"])
+
+
+@pytest.mark.parametrize("constant", ["f32[8,5,7]", "f32[1,5,7]", "f32[5,7]"])
+def test_constant_on_the_right(constant: str) -> None:
+    lines = [
+        f"%w = const {constant} gaussian(0, 1)",
+        "%u = Reshape(%x, [8, 3, 5])",
+        "%z = BatchMatMul(%u, %w)",
+        "%n = Neg(%y)",
+    ]
+    model = check_pass(
+        product("[2,4,3,5]", "[1]", *lines, outputs="%z, %n"), BATCH, ["BatchMatMul", "Reshape", "Neg"]
+    )
+    assert model.main.ops[0].inputs[0] is model.main.inputs[0]
+
+
+def test_constant_on_the_left() -> None:
+    lines = [
+        "%w = const f32[8,3,5] gaussian(0, 1)",
+        "%v = Reshape(%y, [8, 5, 7])",
+        "%z = BatchMatMul(%w, %v)",
+        "%n = Neg(%x)",
+    ]
+    text = product("[1]", "[2,4,5,7]", *lines, outputs="%z, %n")
+    check_pass(text, BATCH, ["BatchMatMul", "Reshape", "Neg"])
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "lines", "sentence"),
+    [
+        (
+            "[2,4,15]", "[2,4,5,7]",
+            ["%u = Reshape(%x, [8, 3, 5])", "%v = Reshape(%y, [8, 5, 7])"], "equal matrices are wanted",
+        ),
+        (
+            "[2,4,3,5]", "[2,4,7,5]",
+            ["%u = Reshape(%x, [8, 3, 5])", "%v = Reshape(%y, [8, 5, 7])"],
+            "makes [8,5,7] of [2,4,7,5]",
+        ),
+        ("[2,4,3,5]", "[4,2,5,7]", MERGE, "%y: has batch dimensions [4,2], %x has [2,4]"),
+        (
+            "[2,4,3,5]", "[1,1,5,7]",
+            ["%u = Reshape(%x, [8, 3, 5])", "%v = Reshape(%y, [1, 5, 7])"], "%y: has batch dimensions [1,1]",
+        ),
+        (
+            "[2,2,2,3,5]", "[2,2,2,5,7]", MERGE, "%x: has rank 5, 2 to 4 are wanted",
+        ),
+        (
+            "[?,4,3,5]", "[?,4,5,7]",
+            ["%u = Reshape(%x, [-1, 3, 5])", "%v = Reshape(%y, [-1, 5, 7])"], "a static one is wanted",
+        ),
+    ],
+)  # fmt: skip
+def test_reshapes_that_stay(x: str, y: str, lines: list[str], sentence: str) -> None:
+    check_pass(product(x, y, *lines, "%z = BatchMatMul(%u, %v)"), BATCH, refused=sentence)
+
+
+def test_shared_reshape_stays() -> None:
+    lines = [*MERGE, "%z = BatchMatMul(%u, %v)", "%w = Neg(%v)"]
+    text = product("[2,4,3,5]", "[2,4,5,7]", *lines, outputs="%z, %w")
+    check_pass(text, BATCH, refused="%v: is also read by Neg %w")
+    text = product("[2,4,3,5]", "[2,4,5,7]", *lines[:-1], outputs="%z, %u")
+    check_pass(text, BATCH, refused="%u: is an output of the graph")
+
+
+def test_shared_constant_stays() -> None:
+    lines = [
+        "%w = const f32[8,5,7] gaussian(0, 1)",
+        "%u = Reshape(%x, [8, 3, 5])",
+        "%z = BatchMatMul(%u, %w)",
+        "%n = BatchMatMul(%y, %w)",
+    ]
+    text = product("[2,4,3,5]", "[8,3,5]", *lines, outputs="%z, %n")
+    check_pass(text, BATCH, refused="%w: has 2 readers")
+
+
+def test_constant_of_other_batches_stays() -> None:
+    lines = [
+        "%w = const f32[2,1,5,7] gaussian(0, 1)",
+        "%u = Reshape(%x, [8, 3, 5])",
+        "%z = BatchMatMul(%u, %w)",
+        "%n = Neg(%y)",
+    ]
+    text = product("[2,4,3,5]", "[1]", *lines, outputs="%z, %n")
+    check_pass(text, BATCH, refused="%w: has batch dimensions [2,1], %u has [8]")

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""x * relu6(x + 3) / 6 in all its writings."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from tests.passes.kit import check_pass
+
+NAME = "fuse_hardswish"
+SIXTH = float(np.float32(1 / 6))
+
+RELU6 = ("%r = Add({three}) {{act: RELU6}}", "%a = Add({three})\n%r = Relu6(%a)")
+SIXTHS = ("Div({0}, 6.0)", f"Mul({{0}}, {SIXTH!r})", f"Mul({SIXTH!r}, {{0}})")
+TAILS = (
+    ("%m = Mul({p})\n%z = {s}", "%x, %r", "%m"),
+    ("%m = {s}\n%z = Mul({p})", "%x, %m", "%r"),
+    ("%m = {s}\n%z = Mul({p})", "%r, %m", "%x"),
+)
+
+
+def swapped(pair: str, swap: bool) -> str:
+    return ", ".join(reversed(pair.split(", "))) if swap else pair
+
+
+def text(relu6: str, tail: tuple[str, str, str], sixth: str, swap: bool = False) -> str:
+    form, pair, divided = tail
+    body = form.format(p=swapped(pair, swap), s=sixth.format(divided))
+    return f"""
+        graph main(%in: f32[2,40]) -> %y {{
+          %x = Neg(%in)
+          {relu6.format(three=swapped("%x, 3.0", swap))}
+          {body}
+          %y = Neg(%z)
+        }}
+    """
+
+
+@pytest.mark.parametrize(
+    ("relu6", "tail", "sixth", "swap"), list(product(RELU6, TAILS, SIXTHS, (False, True)))
+)
+def test_all_writings(relu6: str, tail: tuple[str, str, str], sixth: str, swap: bool) -> None:
+    check_pass(text(relu6, tail, sixth, swap), NAME, ["Neg", "HardSwish", "Neg"])
+
+
+def neighbour(steps: int) -> str:
+    value = np.float32(SIXTH) + np.float32(steps) * np.spacing(np.float32(SIXTH))
+    return repr(float(value))
+
+
+PLAIN = text(RELU6[0], TAILS[0], SIXTHS[0])
+TIMES = text(RELU6[1], TAILS[1], SIXTHS[1])
+
+
+@pytest.mark.parametrize("steps", [-1, 1])
+def test_sixth_is_as_near_as_float32_gets(steps: int) -> None:
+    check_pass(TIMES.replace(repr(SIXTH), neighbour(steps)), NAME, ["Neg", "HardSwish", "Neg"])
+
+
+@pytest.mark.parametrize(
+    ("model", "old", "new", "sentence"),
+    [
+        (PLAIN, "%x, 3.0", "%x, 2.5", "is 2.5, 3.0 is wanted"),
+        (PLAIN, "%x, 3.0", "%x, 3.0000002384185791", "3.0 is wanted"),
+        (PLAIN, ", 6.0", ", 5.0", "is 5.0, 6.0 is wanted"),
+        (TIMES, repr(SIXTH), neighbour(2), "is wanted"),
+        (PLAIN, "act: RELU6", "act: RELU", "act is RELU, the picture wants RELU6"),
+        (text(RELU6[1], TAILS[0], SIXTHS[0]), "Relu6(%a)", "Relu(%a)", "comes from Relu"),
+        (PLAIN, "%m = Mul(%x, %r)", "%m = Mul(%in, %r)", "the same value in two places"),
+        (PLAIN, "%m = Mul(%x, %r)", "%m = Mul(%x, %r) {act: RELU}", "act is RELU"),
+        (PLAIN, "Add(%x, 3.0)", f"Add(%x, {[3.0] * 40})", "has 40 elements, one is wanted"),
+        (PLAIN, "Add(%x, 3.0)", "Add(%x, [[[3.0]]])", "has shape [1,2,40], the rewrite gives [2,40]"),
+        (PLAIN, "-> %y", "-> %y, %m", "%m: is an output of the graph"),
+        (PLAIN, "-> %y", "-> %y, %r", "%r: is an output of the graph"),
+    ],
+)
+def test_near_miss(model: str, old: str, new: str, sentence: str) -> None:
+    assert old in model
+    check_pass(model.replace(old, new), NAME, refused=sentence)
+
+
+def test_integers_are_something_else() -> None:
+    model = PLAIN.replace("f32", "i32").replace("3.0", "3").replace("6.0", "6")
+    check_pass(model, NAME, refused="is i32, the picture wants f32")

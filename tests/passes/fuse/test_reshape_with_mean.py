@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reductions whose kept dimensions are dropped behind them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.passes.kit import check_pass
+from tests.passes.remove.test_transpose import chain
+
+NAME = "fuse_reshape_with_mean"
+
+
+@pytest.mark.parametrize("kind", ["Mean", "Sum", "ReduceProd", "ReduceMax", "ReduceMin"])
+@pytest.mark.parametrize(
+    ("shape", "axes", "drop"),
+    [
+        ("[1,8,4,4]", "[2, 3]", "Reshape(%b, [1, 8])"),
+        ("[1,8,4,4]", "[-1, -2]", "Reshape(%b, [1, 8])"),
+        ("[2,4,4,8]", "[1, 2]", "Squeeze(%b) {squeeze_dims: [1, 2]}"),
+        ("[2,3,4]", "[0, 1, 2]", "Reshape(%b, [])"),
+        ("[?,3,4]", "[2]", "Reshape(%b, [-1, 3])"),
+    ],
+)
+def test_reduction(kind: str, shape: str, axes: str, drop: str) -> None:
+    text = chain(shape, f"{kind}(%a, {axes}) {{keep_dims: true}}", drop)
+    check_pass(text, NAME, ["Neg", kind, "Neg"])
+
+
+@pytest.mark.parametrize("kind", ["ReduceAny", "ReduceAll"])
+def test_truth(kind: str) -> None:
+    text = f"""
+        graph main(%x: bool[2,3,4]) -> %z {{
+          %y = {kind}(%x, [1]) {{keep_dims: true}}
+          %z = Reshape(%y, [2, 4])
+        }}
+    """
+    check_pass(text, NAME, [kind])
+
+
+@pytest.mark.parametrize(
+    ("shape", "calls", "sentence"),
+    [
+        ("[1,8,4,4]", ["Mean(%a, [2, 3]) {keep_dims: true}", "Reshape(%b, [8])"], "the rewrite gives [1,8]"),
+        (
+            "[1,8,4,4]",
+            ["Mean(%a, [2]) {keep_dims: true}", "Reshape(%b, [8, 4])"],
+            "the rewrite gives [1,8,4]",
+        ),
+        ("[2,3,4]", ["Mean(%a, [2])", "Reshape(%b, [3, 2])"], "keep_dims is False, the picture wants True"),
+        ("[1,3,4]", ["Mean(%a, [2]) {keep_dims: true}", "Squeeze(%b)"], "the rewrite gives [1,3]"),
+    ],
+)
+def test_near_miss(shape: str, calls: list[str], sentence: str) -> None:
+    check_pass(chain(shape, *calls), NAME, refused=sentence)
+
+
+def test_result_that_others_read() -> None:
+    calls = ["Mean(%a, [2]) {keep_dims: true}", "Reshape(%b, [2, 3])"]
+    check_pass(chain("[2,3,4]", *calls, outputs="%y, %b"), NAME, refused="%b: is an output of the graph")
