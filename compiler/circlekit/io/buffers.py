@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-import hashlib
+import zlib
+
+import numpy as np
 
 from circlekit.io.encode import as_bytes
 from circlekit.io.origin import Origin
@@ -32,7 +34,7 @@ class Buffers:
                 self.places.setdefault((_address(data), data.nbytes), index)
         self.used: set[Key] = {EMPTY, *((0, i) for i in (origin.unused_buffers if origin else ()))}
         self.new: list[Array | bytes] = []
-        self.digests: dict[bytes, Key] = {}
+        self.alike: dict[tuple[int, int], list[int]] = {}
 
     def data(self, data: Array) -> Key:
         """The buffer of constant data."""
@@ -55,12 +57,16 @@ class Buffers:
         view = as_bytes(data)
         if not len(view):
             return EMPTY
-        digest = hashlib.blake2b(view, digest_size=32).digest()
-        key = self.digests.get(digest)
-        if key is None:
-            key = self.digests[digest] = (1, len(self.new))
-            self.new.append(data)
-            self.used.add(key)
+        bucket = self.alike.setdefault((len(view), zlib.crc32(view)), [])
+        for index in bucket:
+            if np.array_equal(
+                np.frombuffer(view, np.uint8), np.frombuffer(as_bytes(self.new[index]), np.uint8)
+            ):
+                return 1, index
+        key = (1, len(self.new))
+        bucket.append(key[1])
+        self.new.append(data)
+        self.used.add(key)
         return key
 
     def trees(self) -> tuple[list[Tree], dict[Key, int]]:
