@@ -22,6 +22,7 @@ PIPELINES: dict[str, tuple[str, ...]] = {
         "remove_redundant_activation",
         "remove_redundant_reshape",
         "remove_redundant_transpose",
+        "optimize_layout",
         "fuse_rmsnorm",
         "fuse_mul_with_rmsnorm",
         "fuse_rope",
