@@ -154,8 +154,8 @@ class Unary(Typed):
         return TensorType(self.input.dtype, self.input.shape)
 
     def kernel(self, input: Array) -> Array:
-        need_kind(self, input, self.kinds)
         refuse_quantized(self)
+        need_kind(self, input, self.kinds)
         with np.errstate(all="ignore"):
             return np.asarray(self.compute(input))
 
@@ -181,8 +181,8 @@ class Binary(Typed):
         return TensorType(self.lhs.dtype, broadcast_shapes(self.lhs.shape, self.rhs.shape))
 
     def kernel(self, lhs: Array, rhs: Array) -> Array:
-        need_kind(self, lhs, self.kinds)
         refuse_quantized(self)
+        need_kind(self, lhs, self.kinds)
         with np.errstate(all="ignore"):
             return np.asarray(self.compute(lhs, rhs))
 
