@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.ops.litert import check, const, graph_of, kernel_results, run_litert, var
 
 from circlekit.errors import ShapeError
 from circlekit.ir.op import REGISTRY
 from circlekit.ir.value import Value
 from circlekit.ops.compare import Equal, LogicalNot, Select, SelectV2, Where
+from tests.ops.litert import check, const, graph_of, kernel_results, run_litert, var
 
 ORDERED = ["LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL"]
 SHAPES: list[tuple[tuple[int, ...], tuple[int, ...]]] = [

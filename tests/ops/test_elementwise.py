@@ -7,7 +7,6 @@ import zlib
 
 import numpy as np
 import pytest
-from tests.ops.litert import check, const, kernel_results, var
 
 from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import i8, i16
@@ -27,6 +26,7 @@ from circlekit.ops.elementwise import (
     Pow,
     Sub,
 )
+from tests.ops.litert import check, const, kernel_results, var
 
 SHAPES: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
     ((2, 3, 4), (2, 3, 4)),

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.ops.litert import check, const, kernel_results, run_litert, var
-from tests.ops.litert import graph_of as graph
 
 from circlekit.errors import ShapeError
 from circlekit.ir.dtypes import DType, f32, i32, i64
@@ -26,6 +24,8 @@ from circlekit.ops.shape import (
     Tile,
     Transpose,
 )
+from tests.ops.litert import check, const, kernel_results, run_litert, var
+from tests.ops.litert import graph_of as graph
 
 DTYPES = ["f4", "f2", "i4", "i8", "i2", "i1", "u1", "?"]
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.ops.litert import check, kernel_results, var
 
 from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import i8, i16
@@ -16,6 +15,7 @@ from circlekit.ir.op import REGISTRY
 from circlekit.ir.value import Quantization, Value
 from circlekit.ops.activation import Gelu, LeakyRelu, PRelu, Relu, erfc
 from circlekit.ops.unary import Abs, Exp, Neg
+from tests.ops.litert import check, kernel_results, var
 
 ERFC_TOLERANCE = 1e-8
 """Relative error of our erfc against the standard library's."""
