@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -42,16 +42,19 @@ class Match:
         return None if value is None else value.array()
 
     def with_value(self, name: str, value: Value | None) -> Match:
-        return replace(self, values={**self.values, name: value})
+        return Match({**self.values, name: value}, self.ops, self.dims, self.attributes)
+
+    def with_dims(self, dims: dict[str, int]) -> Match:
+        return Match(self.values, self.ops, dims, self.attributes)
+
+    def with_attributes(self, attributes: dict[str, Any]) -> Match:
+        return Match(self.values, self.ops, self.dims, {**self.attributes, **attributes})
 
     def with_op(self, node: Node, op: Op, attributes: dict[str, Any]) -> Match:
         names = dict.fromkeys(node.results, op)
         values = dict(zip(node.results, op.results, strict=False))
-        return replace(
-            self,
-            ops={**self.ops, **names},
-            values={**self.values, **values},
-            attributes={**self.attributes, **attributes},
+        return Match(
+            {**self.values, **values}, {**self.ops, **names}, self.dims, {**self.attributes, **attributes}
         )
 
 
@@ -74,6 +77,11 @@ class Matcher:
         self.quantized = quantized
         self.explain = explain
         self.failure = Failure()
+        interior = picture.producer
+        self.makers = {
+            id(node): [interior[o.name].kinds for o in node.operands if o.name in interior]
+            for node in picture.nodes
+        }
 
     def matches(self, root: Op) -> Iterator[Match]:
         """Every way in which the picture fits with ``root`` as its last operator."""
@@ -94,7 +102,7 @@ class Matcher:
         if not self._arity(node, op, done + 1):
             return
         if not self.explain:
-            bound = self._attributes(node, op, match, done + 1)
+            bound = self._attributes(node, op, match, done + 1) if self._plausible(node, op) else None
             if bound is not None:
                 yield from self._orders(node, op, match.with_op(node, op, bound))
             return
@@ -102,7 +110,12 @@ class Matcher:
         for full in self._orders(node, op, match.with_op(node, op, {})):
             bound = self._attributes(node, op, full, 2 * len({id(o) for o in full.ops.values()}))
             if bound is not None:
-                yield replace(full, attributes={**full.attributes, **bound})
+                yield full.with_attributes(bound)
+
+    def _plausible(self, node: Node, op: Op) -> bool:
+        """Whether each operand that the picture makes comes from such an operator: most attempts end here."""
+        makers = [value.producer for value in op.inputs if value is not None]
+        return all(any(isinstance(m, kinds) for m in makers) for kinds in self.makers[id(node)])
 
     def _orders(self, node: Node, op: Op, match: Match) -> Iterator[Match]:
         """Match the operands, in both orders where the operator allows it."""
@@ -168,7 +181,7 @@ class Matcher:
         dims = self._type(pattern, value, match, progress)
         if dims is None:
             return
-        match = replace(match, dims=dims) if dims is not match.dims else match
+        match = match.with_dims(dims) if dims is not match.dims else match
         if pattern.name in match.values:
             yield match
         elif node is None:
