@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Walks a graph in order; a value is freed after its last use."""
+"""Walks a graph in order; a value is freed after its last use, the model's state with its interpreter."""
 
 from __future__ import annotations
 
@@ -13,9 +13,43 @@ from circlekit.interp.evaluate import check_type, evaluate
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
+from circlekit.ops.constants import constant_elements
+from circlekit.ops.state import State
 
 Observe = Callable[[Op, Sequence[Array]], None]
 """Is told every operator and its results, in the order of the run; must not change them."""
+
+
+class Interpreter:
+    """Runs one model again and again; ``state``: its variables and tables, which one run leaves to the next."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.state = State()
+
+    def reset(self) -> None:
+        """Forget the state: the next run is like the first."""
+        self.state = State()
+
+    def run(
+        self,
+        inputs: Sequence[Array] | Mapping[str, Array],
+        graph: int = 0,
+        observe: Observe | None = None,
+    ) -> list[Array]:
+        """Outputs of graph number ``graph``, in its order.
+
+        ``inputs``: arrays in the graph's order, or by name.  ShapeError where they do not fit the graph.
+        """
+        graphs = self.model.graphs
+        if not 0 <= graph < len(graphs):
+            raise ModelError(f"there is no graph {graph}, the model has {len(graphs)}")
+        try:
+            return run_graph(graphs[graph], _in_order(graphs[graph], inputs), observe, self.state)
+        except CirclekitError as error:
+            if self.model.source is not None:
+                error.note(f"in {self.model.source}")
+            raise
 
 
 def run(
@@ -24,29 +58,37 @@ def run(
     graph: int = 0,
     observe: Observe | None = None,
 ) -> list[Array]:
-    """Outputs of graph number ``graph``, in its order.
+    """What a new ``Interpreter`` of the model gives in its first run."""
+    return Interpreter(model).run(inputs, graph, observe)
 
-    ``inputs``: arrays in the graph's order, or by name.  ShapeError where they do not fit the graph.
+
+def run_graph(
+    graph: Graph, inputs: Sequence[Array], observe: Observe | None = None, state: State | None = None
+) -> list[Array]:
+    """Outputs of ``graph`` for ``inputs``, in its order; they share no memory with inputs or constants.
+
+    ``state``: what earlier runs left; nothing by default.
     """
-    if not 0 <= graph < len(model.graphs):
-        raise ModelError(f"there is no graph {graph}, the model has {len(model.graphs)}")
-    try:
-        return run_graph(model.graphs[graph], _in_order(model.graphs[graph], inputs), observe)
-    except CirclekitError as error:
-        if model.source is not None:
-            error.note(f"in {model.source}")
-        raise
+    return _Runner(State() if state is None else state, observe)(graph, inputs)
 
 
-def run_graph(graph: Graph, inputs: Sequence[Array], observe: Observe | None = None) -> list[Array]:
-    """Outputs of ``graph`` for ``inputs``, in its order; they share no memory with inputs or constants."""
-    arrays = [np.asarray(x) for x in inputs]
-    if len(arrays) != len(graph.inputs):
-        names = ", ".join(f"%{v.name}" for v in graph.inputs)
-        raise ShapeError(f"graph {graph.name} got {len(arrays)} inputs, it has {len(graph.inputs)}: {names}")
-    for value, array in zip(graph.inputs, arrays, strict=True):
-        check_type(value, array, "given")
-    return [_own(x) for x in _Frame(graph, arrays, observe).run()]
+class _Runner:
+    """Runs graphs that share one state."""
+
+    def __init__(self, state: State, observe: Observe | None) -> None:
+        self.state = state
+        self.observe = observe
+
+    def __call__(self, graph: Graph, inputs: Sequence[Array]) -> list[Array]:
+        arrays = [np.asarray(x) for x in inputs]
+        if len(arrays) != len(graph.inputs):
+            names = ", ".join(f"%{v.name}" for v in graph.inputs)
+            raise ShapeError(
+                f"graph {graph.name} got {len(arrays)} inputs, it has {len(graph.inputs)}: {names}"
+            )
+        for value, array in zip(graph.inputs, arrays, strict=True):
+            check_type(value, array, "given")
+        return [_own(x) for x in _Frame(graph, arrays, self).run()]
 
 
 def _in_order(graph: Graph, inputs: Sequence[Array] | Mapping[str, Array]) -> Sequence[Array]:
@@ -69,9 +111,10 @@ def _own(array: Array) -> Array:
 class _Frame:
     """One run of one graph: the arrays of the values that are still needed."""
 
-    def __init__(self, graph: Graph, inputs: Sequence[Array], observe: Observe | None) -> None:
+    def __init__(self, graph: Graph, inputs: Sequence[Array], runner: _Runner) -> None:
         self.graph = graph
-        self.observe = observe
+        self.runner = runner
+        self.observe = runner.observe
         self.arrays: dict[int, Array] = {}
         for value, array in zip(graph.inputs, inputs, strict=True):
             self.arrays[id(value)] = _frozen(array)
@@ -85,7 +128,7 @@ class _Frame:
 
     def _step(self, index: int, op: Op) -> None:
         try:
-            results = evaluate(op, [None if v is None else self._read(v) for v in op.inputs], self._call)
+            results = evaluate(op, [None if v is None else self._read(v) for v in op.inputs], self.runner)
         except CirclekitError as error:
             error.note(f"at {self.graph.name} > op {index} {_describe(op)}")
             raise
@@ -99,27 +142,15 @@ class _Frame:
             if not self.pending[id(value)]:
                 self.arrays.pop(id(value), None)
 
-    def _call(self, graph: Graph, inputs: Sequence[Array]) -> list[Array]:
-        return run_graph(graph, inputs, self.observe)
-
     def _read(self, value: Value) -> Array:
         array = self.arrays.get(id(value))
         if array is not None:
             return array
         if value.data is not None:
-            return _constant(value)
+            return _frozen(constant_elements(value))
         if value.is_variable:
-            return self.arrays.setdefault(id(value), np.zeros(value.static_shape, value.dtype.numpy))
+            return self.runner.state.read(value)
         raise ModelError(f"%{value.name} is read before anything makes it")
-
-
-def _constant(value: Value) -> Array:
-    """The elements of a constant; UnsupportedError where they are packed or sparse."""
-    data = value.array()
-    if data.dtype != value.dtype.numpy or data.shape != value.shape:
-        kind = "sparse" if value.dtype.numpy is not None else f"packed {value.dtype.short}"
-        raise UnsupportedError(f"%{value.name} is a {kind} constant, which no kernel reads yet")
-    return _frozen(data)
 
 
 def _frozen(array: Array) -> Array:

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Constants as kernels see them: sparse ones dense, strings one by one.
+
+Sources: TFLite's sparsity_format_converter (TACO-like levels), string_util (serialized strings).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from circlekit.errors import ModelError, UnsupportedError
+from circlekit.ir.dtypes import DType
+from circlekit.ir.value import Array, Value
+
+
+def constant_elements(value: Value) -> Array:
+    """The elements of a constant, in its shape: strings as an object array of ``bytes``.
+
+    UnsupportedError where no kernel reads them (packed dtypes).
+    """
+    data = value.array()
+    dtype = value.dtype.numpy
+    if data.dtype == dtype and data.shape == value.shape:
+        return data
+    if value.dtype is DType.STRING:
+        return decode_strings(data).reshape(value.static_shape)
+    if dtype is not None and "sparsity" in value.extra:
+        return dense(data.view(dtype), value.static_shape, value.extra["sparsity"])
+    kind = "compressed" if dtype is not None else f"packed {value.dtype.short}"
+    raise UnsupportedError(f"%{value.name} is a {kind} constant, which no kernel reads yet")
+
+
+# -- strings -----------------------------------------------------------------------------------
+
+
+def decode_strings(data: Array) -> Array:
+    """The strings of a tensor's bytes: a count, count + 1 offsets (int32 all), and the texts."""
+    raw = data.tobytes()
+    count = int(np.frombuffer(raw, "<i4", 1)[0]) if len(raw) >= 4 else 0
+    if count < 0 or (count and len(raw) < 4 * (count + 2)):
+        raise ModelError(f"{len(raw)} bytes cannot hold {count} strings")
+    out = np.empty(count, object)
+    offsets = np.frombuffer(raw, "<i4", count + 1, 4).tolist() if count else [0]
+    if any(not 0 <= a <= b <= len(raw) for a, b in zip(offsets[:-1], offsets[1:], strict=True)):
+        raise ModelError("the offsets of a string tensor leave its bytes")
+    out[:] = [raw[a:b] for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
+    return out
+
+
+def encode_strings(strings: Sequence[bytes]) -> Array:
+    """The bytes of a tensor of ``strings``."""
+    sizes = np.cumsum([0, *(len(s) for s in strings)]) + 4 * (len(strings) + 2)
+    head = np.array([len(strings), *sizes], "<i4").tobytes()
+    return np.frombuffer(head + b"".join(strings), np.uint8)
+
+
+# -- sparse data -------------------------------------------------------------------------------
+
+
+def dense(stored: Array, shape: tuple[int, ...], sparsity: Mapping[str, Any]) -> Array:
+    """The array of ``shape`` whose elements ``stored`` are where the levels of ``sparsity`` say, else zeros.
+
+    A level is dense (every index) or compressed (segments of indices); levels of blocks come last.
+    """
+    order = [int(x) for x in sparsity.get("traversal_order", ())]
+    block_map = [int(x) for x in sparsity.get("block_map", ())]
+    levels = sparsity.get("dim_metadata", ())
+    rank = len(shape)
+    if sorted(order) != list(range(rank + len(block_map))) or len(levels) != len(order):
+        raise ModelError(f"the sparsity has levels {order}, rank {rank} and {len(block_map)} blocks")
+    position = np.zeros(1, np.int64)
+    columns: dict[int, Array] = {}
+    for axis, level in zip(order, levels, strict=True):
+        owners, position, index = _level(level, position)
+        columns = {a: column[owners] for a, column in columns.items()}
+        columns[axis] = index
+    for block, axis in enumerate(block_map):
+        size = int(levels[order.index(rank + block)].get("dense_size", 0))
+        columns[axis] = columns[axis] * size + columns[rank + block]
+    if len(position) > len(stored):
+        raise ModelError(f"the sparsity places {len(position)} elements, {len(stored)} are stored")
+    out = np.zeros(shape, stored.dtype)
+    out[tuple(columns[axis] for axis in range(rank))] = stored[: len(position)]
+    return out
+
+
+def _level(level: Mapping[str, Any], position: Array) -> tuple[Array, Array, Array]:
+    """One level below ``position``: the parent (by number) of each of its entries, their positions, indices."""
+    if level.get("format", "DENSE") == "DENSE":
+        size = int(level.get("dense_size", 0))
+        owners = np.repeat(np.arange(len(position)), size)
+        index = np.tile(np.arange(size), len(position))
+        return owners, position[owners] * size + index, index
+    segments = np.asarray(level["array_segments"]["values"], np.int64)
+    indices = np.asarray(level["array_indices"]["values"], np.int64)
+    counts = segments[position + 1] - segments[position]
+    owners = np.repeat(np.arange(len(position)), counts)
+    starts = np.cumsum(counts) - counts
+    entries = segments[position][owners] + np.arange(len(owners)) - starts[owners]
+    return owners, entries, indices[entries]
