@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import io
 import re
 import struct
 import time
 import warnings
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -226,6 +228,14 @@ def mutations() -> Iterator[tuple[str, bytes]]:
                 yield name, data[:at] + struct.pack("<I", word) + data[at + 4 :]
 
 
+def archived() -> bytes:
+    """A file with a zip archive at its end."""
+    target = io.BytesIO(recipe("metadata.tflite"))
+    with zipfile.ZipFile(target, "a") as archive:
+        archive.writestr("labels.txt", "cat")
+    return target.getvalue()
+
+
 def survive(data: bytes) -> None:
     """Load and save what may be anything: a CirclekitError or a model, within a second."""
     start = time.perf_counter()
@@ -241,6 +251,13 @@ def survive(data: bytes) -> None:
 def test_every_word_changed() -> None:
     for _, data in mutations():
         survive(data)
+
+
+def test_archive_changed() -> None:
+    data = archived()
+    for at in range(len(data) - 120, len(data)):
+        for value in (0, 1, 0x7F, 0xFF):
+            survive(data[:at] + bytes([value]) + data[at + 1 :])
 
 
 @settings(max_examples=1500, derandomize=True, deadline=None, database=None)

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -134,6 +136,21 @@ def test_opaque_operator_keeps_its_version_when_an_operand_changes() -> None:
     model = load_bytes(f.pack())
     model.main.ops[0].set_input(0, None)
     assert load_bytes(to_bytes(model)).main.ops[0].version == 5
+
+
+def test_attached_files_stay_readable() -> None:
+    """The archive of TFLite's metadata tools is appended with offsets from the start of the whole file."""
+    target = io.BytesIO(recipe("constants.tflite"))
+    with zipfile.ZipFile(target, "a") as archive:
+        archive.writestr("labels.txt", "cat\ndog\n")
+        archive.writestr("vocabulary.txt", "a b c")
+    data = target.getvalue()
+    saved = to_bytes(load_bytes(data))
+    assert len(saved) != len(data)
+    with zipfile.ZipFile(io.BytesIO(saved)) as archive:
+        assert archive.read("labels.txt") == b"cat\ndog\n"
+        assert archive.read("vocabulary.txt") == b"a b c"
+    assert to_bytes(load_bytes(saved)) == saved
 
 
 # -- the other format --------------------------------------------------------------------------

@@ -41,11 +41,12 @@ class Payload(NamedTuple):
 
 @dataclass
 class Encoded:
-    """A file in pieces."""
+    """A file in pieces.  ``size``: without ``tail``, which comes last."""
 
     skeleton: bytearray
     payloads: list[Payload]
     size: int
+    tail: bytes = b""
 
     def pieces(self) -> Iterator[bytes | bytearray | memoryview]:
         """The bytes of the file, in order."""
@@ -56,6 +57,7 @@ class Encoded:
             yield bytes(position - len(head) - at) + head
             yield data
             at = position + len(data)
+        yield self.tail
 
 
 @dataclass(frozen=True)

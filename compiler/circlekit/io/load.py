@@ -9,6 +9,7 @@ from typing import NoReturn
 import numpy as np
 
 from circlekit.errors import FormatError, UnsupportedError
+from circlekit.io.attached import attached_archive
 from circlekit.io.collector import paused
 from circlekit.io.convert import quantization_of, quantization_tree, same_tree, shape_of
 from circlekit.io.decode import decode, identify
@@ -116,6 +117,7 @@ class Loader:
             far=self.far,
             has_rank=self.has_rank,
             absent=absent(tree, MODEL_VECTORS),
+            archive=attached_archive(self.data),
             rest={name: value for name, value in tree.items() if name not in known},
         )
 

@@ -32,6 +32,7 @@ class Origin:
 
     ``unused_buffers``, ``unused_codes``: indices of those that nothing referred to; they are kept.
     ``far``: constant data was behind the flatbuffer.  ``has_rank``: tensors of known rank say so.
+    ``archive``: a zip archive behind everything.  ``rest``: fields of Model that the IR has no place for.
     """
 
     format: str
@@ -44,6 +45,7 @@ class Origin:
     far: bool = False
     has_rank: bool = False
     absent: tuple[str, ...] = ()
+    archive: bytes = b""
     rest: Tree = field(default_factory=dict)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Origin:

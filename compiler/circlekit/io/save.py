@@ -46,9 +46,11 @@ def encoded(model: Model, fmt: str, limit: int = INLINE_LIMIT) -> Encoded:
     """The file in pieces; the data of constants is where it was.  ``limit``: see ``encode``."""
     if fmt not in FORMATS:
         raise UnsupportedError(f"there is no format {fmt!r}, only {' and '.join(FORMATS)}")
-    origin = model.extra.get("origin")
-    far = isinstance(origin, Origin) and origin.far
-    return encode(Saver(model, fmt).tree(), fmt, 0 if far else limit)
+    saver = Saver(model, fmt)
+    pieces = encode(saver.tree(), fmt, 0 if saver.origin and saver.origin.far else limit)
+    if saver.origin:
+        pieces.tail = saver.origin.archive
+    return pieces
 
 
 class Saver:
