@@ -177,3 +177,24 @@ def test_legalizations_are_no_passes() -> None:
     assert LEGALIZATIONS
     assert not {cls.__name__ for cls in LEGALIZATIONS} & {cls.__name__ for cls in all_passes().values()}
     assert all(not cls.name for cls in LEGALIZATIONS)
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        "Conv2D(%x, %w) {stride_h: 2, stride_w: 2, act: RELU}",
+        "Conv2D(%x, %w, none) {padding: VALID}",
+        "DepthwiseConv2D(%x, %d) {depth_multiplier: 2}",
+    ],
+)
+def test_a_convolution_without_bias_gets_zeros_for_tflite(op: str) -> None:
+    text = f"""graph main(%x: f32[1,5,5,2]) -> %y {{
+      %w = const f32[3,2,2,2] gaussian(0, 1)
+      %d = const f32[1,2,2,4] gaussian(0, 1)
+      %y = {op}
+    }}"""
+    lowered = check(text, "tflite", [op.split("(")[0]])
+    bias = lowered.main.ops[0].inputs[2]
+    assert bias is not None
+    assert not bias.array().any()
+    check(text, "circle", [op.split("(")[0]])
