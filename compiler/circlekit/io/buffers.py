@@ -8,7 +8,7 @@ import zlib
 import numpy as np
 
 from circlekit.io.encode import as_bytes
-from circlekit.io.origin import Origin
+from circlekit.io.origin import Origin, Place, place_of
 from circlekit.io.schema import Tree
 from circlekit.ir.value import Array
 
@@ -28,17 +28,17 @@ class Buffers:
 
     def __init__(self, origin: Origin | None) -> None:
         self.old: tuple[Array | None, ...] = origin.buffers if origin else ()
-        self.places: dict[tuple[int, int], int] = {}
+        self.places: dict[Place, int] = {}
         for index, data in enumerate(self.old):
             if data is not None and len(data):
-                self.places.setdefault((_address(data), data.nbytes), index)
+                self.places.setdefault(place_of(data), index)
         self.used: set[Key] = {EMPTY, *((0, i) for i in (origin.unused_buffers if origin else ()))}
         self.new: list[Array | bytes] = []
         self.alike: dict[tuple[int, int], list[int]] = {}
 
     def data(self, data: Array) -> Key:
         """The buffer of constant data."""
-        index = self.places.get((_address(data), data.nbytes)) if data.flags.c_contiguous else None
+        index = self.places.get(place_of(data)) if data.flags.c_contiguous else None
         return self.add(data) if index is None else self.keep(index)
 
     def empty(self, index: int | None) -> Key:
@@ -77,7 +77,3 @@ class Buffers:
             data = self.new[index] if origin else self.old[index] if index < len(self.old) else None
             trees.append({} if data is None else {"data": data})
         return trees, {key: index for index, key in enumerate(keys)}
-
-
-def _address(data: Array) -> int:
-    return int(data.__array_interface__["data"][0])

@@ -243,6 +243,8 @@ class Decoder:
         """A vector of numbers: a view of the file; one of enum values: a list."""
         numbers = np.dtype(field.code).newbyteorder("<")
         start, count = self.vector(at, offset, numbers.itemsize)
+        if not field.is_data:
+            self.spend(0, count * numbers.itemsize)
         view = np.frombuffer(self.data, numbers, count, start) if count else np.zeros(0, numbers)
         if field.enum is None:
             return view

@@ -144,17 +144,21 @@ class Encoder:
         return self.place()
 
     def place(self) -> Encoded:
-        """Put the data behind the skeleton."""
+        """Put the data behind the skeleton, once what several buffers have from the same place."""
         payloads: list[Payload] = []
+        placed: dict[tuple[int, int, bool], int] = {}
         end = len(self.out)
         for at, data, counted in self.far:
-            start = -(-(end + 4 * counted) // ALIGNMENT) * ALIGNMENT
+            key = (np.asarray(data).__array_interface__["data"][0], len(data), counted)
+            start = placed.get(key, 0)
+            if not start:
+                start = placed[key] = -(-(end + 4 * counted) // ALIGNMENT) * ALIGNMENT
+                payloads.append(Payload(start, data, counted))
+                end = start + len(data)
             if counted:
                 _U32.pack_into(self.out, at, (start - 4 - at) & 0xFFFFFFFF)
             else:
                 _U64.pack_into(self.out, at, start)
-            payloads.append(Payload(start, data, counted))
-            end = start + len(data)
         return Encoded(self.out, payloads, end)
 
     def align(self, size: int, ahead: int = 0) -> int:

@@ -15,7 +15,7 @@ from circlekit.io.convert import quantization_of, quantization_tree, same_tree, 
 from circlekit.io.decode import decode, identify
 from circlekit.io.files import map_file
 from circlekit.io.load_ops import OpLoader
-from circlekit.io.origin import Origin, absent
+from circlekit.io.origin import Origin, Place, absent, place_of
 from circlekit.io.schema import Tree
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model, Signature
@@ -56,6 +56,7 @@ class Loader:
         self.name = name
         self.far = False
         self.buffers = [self.buffer(i, b) for i, b in enumerate(tree.get("buffers", ()))]
+        self.check_overlap()
         self.used_buffers: set[int] = {0}
         self.trees: list[Tree] = tree.get("subgraphs", [])
         self.has_rank = any(t.get("has_rank") for g in self.trees for t in g.get("tensors", ()))
@@ -97,12 +98,18 @@ class Loader:
         model.version = tree.get("version", 0)
         model.description = tree.get("description")
         named = []
+        copies: dict[Place, bytes] = {}
         for number, item in enumerate(tree.get("metadata", ())):
             path = f"metadata[{number}].buffer"
             index = self.index(item.get("buffer", 0), len(self.buffers), path, "buffers")
             data = self.buffers[index]
             named.append((item.get("name", ""), index))
-            model.metadata.append((item.get("name", ""), b"" if data is None else data.tobytes()))
+            if data is None or not len(data):
+                model.metadata.append((item.get("name", ""), b""))
+                continue
+            place = place_of(data)
+            copies[place] = copies.get(place) or data.tobytes()
+            model.metadata.append((item.get("name", ""), copies[place]))
         numbers = tree.get("metadata_buffer")
         known = {*MODEL_VECTORS, "version", "metadata_buffer"}
         unused = set(range(len(self.buffers))) - self.used_buffers - {index for _, index in named}
@@ -156,9 +163,13 @@ class Loader:
         for name in ("data_format", "debug_metadata_index"):
             if name in tree:
                 graph.extra[name] = tree[name]
-        for value in values:
+        names = {value.name for value in values}
+        for i, value in enumerate(values):
             if not value.name:
-                value.name = graph.unique_name("tensor")
+                value.name = f"tensor_{i}"
+                while value.name in names:
+                    value.name += "_"
+                names.add(value.name)
                 value.extra["stored_name"] = (value.name, value.extra.pop("name"))
 
     @staticmethod
@@ -189,6 +200,12 @@ class Loader:
             self.fail(f"buffers[{number}]", f"{size} bytes at {offset} end beyond the file")
         self.far = True
         return np.frombuffer(self.data, np.uint8, size, offset) if size else None
+
+    def check_overlap(self) -> None:
+        """Buffers may be one place of the file; if they overlapped, what is copied could outgrow the file."""
+        places = {place_of(data): len(data) for data in self.buffers if data is not None and len(data)}
+        if sum(places.values()) > len(self.data):
+            self.fail("buffers", "they overlap")
 
     def value(self, tree: Tree, path: str) -> Value:
         """One tensor.  Takes the fields it interprets out of ``tree``; the rest becomes ``extra``."""

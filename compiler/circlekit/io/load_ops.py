@@ -74,9 +74,11 @@ class OpLoader:
         missing = absent(tree, ("inputs", "outputs"))
         operands = self.pick(tree.pop("inputs", ()), values, path, "inputs", 0)
         results = [v for v in self.pick(tree.pop("outputs", ()), values, path, "outputs", 1) if v is not None]
+        seen: set[int] = set()
         for i, value in enumerate(results):
-            if value.producer is not None or results.index(value) < i:
+            if value.producer is not None or id(value) in seen:
                 self.fail(f"{path}.outputs[{i}]", f"%{value.name} is the result of an operator already")
+            seen.add(id(value))
         if "intermediates" in tree:
             tree["intermediates"] = self.pick(tree["intermediates"], values, path, "intermediates", 0)
         if "large_custom_options_offset" in tree:

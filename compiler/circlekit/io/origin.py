@@ -63,3 +63,12 @@ def drop_absent(tree: Tree, names: Iterable[str]) -> None:
     for name in names:
         if name in tree and not len(tree[name]):
             del tree[name]
+
+
+Place = tuple[int, int]
+"""Address and number of bytes: tells views of the same memory."""
+
+
+def place_of(data: Array) -> Place:
+    """Where a contiguous array lies in memory."""
+    return int(data.__array_interface__["data"][0]), data.nbytes
