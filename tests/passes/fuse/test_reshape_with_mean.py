@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.passes.kit import check_pass
-from tests.passes.remove.test_transpose import chain
+from tests.passes.kit import chain, check_pass
 
 NAME = "fuse_reshape_with_mean"
 

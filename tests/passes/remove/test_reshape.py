@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.passes.kit import check_pass, check_refusal
-from tests.passes.remove.test_transpose import chain
+from tests.passes.kit import chain, check_pass, check_refusal
 
 SAME, PAIR, AROUND = "remove_unnecessary_reshape", "remove_redundant_reshape", "forward_reshape_to_unaryop"
 

@@ -10,8 +10,7 @@ from circlekit.ir.text import parse_model
 from circlekit.ops.slice import Slice
 from circlekit.passes import all_passes
 from circlekit.rewrite.base import Context
-from tests.passes.kit import check_pass
-from tests.passes.remove.test_transpose import chain
+from tests.passes.kit import chain, check_pass
 
 SLICE, STRIDED, PAD = (
     "remove_unnecessary_slice",

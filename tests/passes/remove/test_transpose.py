@@ -10,17 +10,9 @@ from hypothesis import strategies as st
 
 from circlekit.ops.shape import Transpose
 from circlekit.passes.remove.moves import Moves
-from tests.passes.kit import check_pass, check_refusal
+from tests.passes.kit import chain, check_pass, check_refusal
 
 ALONE, PAIR = "remove_unnecessary_transpose", "remove_redundant_transpose"
-
-
-def chain(shape: str, *calls: str, outputs: str = "%y") -> str:
-    """%a = Neg(%x), then ``calls`` that read %a, %b, ... and make %b, %c, ..., and %y = Neg of the last."""
-    lines = [f"%{chr(98 + i)} = {call}" for i, call in enumerate(calls)]
-    last = chr(97 + len(calls))
-    body = "\n".join(["%a = Neg(%x)", *lines, f"%y = Neg(%{last})"])
-    return f"graph main(%x: f32{shape}) -> {outputs} {{\n{body}\n}}"
 
 
 # -- one ---------------------------------------------------------------------------------------

@@ -22,11 +22,15 @@ class ForwardReshapeToUnaryOp(GraphPass):
     name = "forward_reshape_to_unaryop"
 
     def run_graph(self, graph: Graph, context: Context) -> int:
-        return sum(1 for op in graph.ops if isinstance(op, Reshape) and self._forward(graph, op, context))
+        dead_ends: set[Value] = set()
+        reshapes = [op for op in graph.ops if isinstance(op, Reshape)]
+        return sum(1 for op in reshapes if self._forward(graph, op, context, dead_ends))
 
-    def _forward(self, graph: Graph, last: Reshape, context: Context) -> bool:
-        chain, start = _chain_before(last.input)
+    def _forward(self, graph: Graph, last: Reshape, context: Context, dead_ends: set[Value]) -> bool:
+        """``dead_ends``: results of chains that no Reshape begins; nobody walks along them twice."""
+        chain, start = _chain_before(last.input, dead_ends)
         if not chain or not isinstance(start.producer, Reshape):
+            dead_ends.update(op.output for op in chain)
             return False
         first = start.producer
         source, end = first.input, chain[-1].output
@@ -45,10 +49,10 @@ class ForwardReshapeToUnaryOp(GraphPass):
         return True
 
 
-def _chain_before(value: Value) -> tuple[list[Op], Value]:
+def _chain_before(value: Value, dead_ends: set[Value]) -> tuple[list[Op], Value]:
     """The elementwise operators that make ``value``, in order, and what the first of them reads."""
     chain: list[Op] = []
-    while value.producer is not None and value.use_count == 1:
+    while value.producer is not None and value.use_count == 1 and value not in dead_ends:
         operand = _only_operand(value.producer)
         if operand is None:
             break

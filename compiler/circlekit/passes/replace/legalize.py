@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import ClassVar
 
 import circlekit.passes.replace as home
-from circlekit.ir.compare import clone
+from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.rewrite.base import Context, GraphPass
 

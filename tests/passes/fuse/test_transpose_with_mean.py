@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reductions of what was transposed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.passes.kit import chain, check_pass
+
+NAME = "fuse_transpose_with_mean"
+
+
+@pytest.mark.parametrize("kind", ["Mean", "Sum", "ReduceProd", "ReduceMax", "ReduceMin"])
+@pytest.mark.parametrize(
+    ("perm", "axes"),
+    [
+        ("[0, 3, 1, 2]", "[2, 3]"),
+        ("[0, 3, 1, 2]", "[-1, -2]"),
+        ("[0, -1, 1, 2]", "[1]"),
+        ("[3, 2, 1, 0]", "[0, 1, 3]"),
+    ],
+)
+def test_axes_as_they_were(kind: str, perm: str, axes: str) -> None:
+    text = chain("[2,3,4,5]", f"Transpose(%a, {perm})", f"{kind}(%b, {axes})")
+    check_pass(text, NAME, ["Neg", kind, "Neg"])
+
+
+@pytest.mark.parametrize(
+    ("calls", "outputs", "sentence"),
+    [
+        (["Transpose(%a, [0, 3, 1, 2])", "Mean(%b, [2])"], "%y", "%c: leaves the axes [0, 3, 2] in another"),
+        (["Transpose(%a, [0, 3, 1, 2])", "Mean(%b, [2, 3]) {keep_dims: true}"], "%y", "keep_dims is True"),
+        (["Transpose(%a, [0, 3, 1, 2])", "Mean(%b, [2, 3])"], "%y, %b", "%b: is an output of the graph"),
+    ],
+)
+def test_near_miss(calls: list[str], outputs: str, sentence: str) -> None:
+    check_pass(chain("[2,3,4,5]", *calls, outputs=outputs), NAME, refused=sentence)
