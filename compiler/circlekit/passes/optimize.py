@@ -61,8 +61,21 @@ def run_passes(
             if after is not None:
                 after(item.name, changes)
         if not busy:
+            if context.format == "circle":
+                _mend_versions(model)
             return records
     raise RewriteError(f"after {MAX_ROUNDS} rounds these passes still change the model: {', '.join(busy)}")
+
+
+def _mend_versions(model: Model) -> None:
+    """Derive anew the versions of operators that use more than the version in their file allows for.
+
+    Exporters to circle write 1 for everything; the versions in TFLite files come from a converter that
+    knows them.
+    """
+    for op in model.ops():
+        if op.version is not None and op.version < op.required_version():
+            op.version = None
 
 
 def _epochs(model: Model) -> Epochs:

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The main job on real models: the command and its file, held against PyTorch and LiteRT."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+import circlekit
+from circlekit.cli.circle2circle import main
+from circlekit.ir.value import Array
+from circlekit.ops.conv import TransposeConv
+
+AT_MOST = {"cbr": 10, "dcgan": 10, "unet": 18, "resnet": 20, "mbv2": 22, "llm_block": 40}
+"""Operators of the optimized circle file."""
+
+TCONVS = {"cbr": 0, "dcgan": 4, "unet": 3, "resnet": 0, "mbv2": 0, "llm_block": 0}
+"""What the PyTorch networks have."""
+
+AS_TFLITE = {"dcgan": 7, "unet": 16}
+"""Operators where activations may be fused into transposed convolutions."""
+
+TOLERANCE = 1e-4
+"""Of the largest magnitude, against PyTorch."""
+
+
+def recorded(shared: Path, name: str, prefix: str) -> list[Array]:
+    with np.load(shared / "models" / "tico" / f"{name}.npz") as file:
+        return [file[f"{prefix}{i}"] for i in range(sum(n.startswith(prefix) for n in file.files))]
+
+
+def assert_close(found: list[Array], wanted: list[Array]) -> None:
+    for a, b in zip(found, wanted, strict=True):
+        assert (a.dtype, a.shape) == (b.dtype, b.shape)
+        np.testing.assert_allclose(a, b, rtol=0, atol=TOLERANCE * float(np.abs(b).max()))
+
+
+def run_litert(path: Path, inputs: list[Array]) -> list[Array]:
+    interpreter = Interpreter(str(path), experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
+    interpreter.allocate_tensors()
+    for detail, array in zip(interpreter.get_input_details(), inputs, strict=True):
+        interpreter.set_tensor(detail["index"], array)
+    interpreter.invoke()
+    return [interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()]
+
+
+@pytest.mark.parametrize("name", AT_MOST)
+def test_circle(shared: Path, tmp_path: Path, name: str) -> None:
+    source, target = shared / "models" / "tico" / f"{name}.circle", tmp_path / "out.circle"
+    assert main(["--O1", "--verify", str(source), str(target)]) == 0
+    before, after = circlekit.load(source), circlekit.load(target)
+    kinds = Counter(op.code for op in after.graphs[0].ops)
+    assert len(after.graphs[0].ops) <= AT_MOST[name]
+    assert kinds["TRANSPOSE_CONV"] == TCONVS[name]
+    for op in after.graphs[0].ops:
+        if isinstance(op, TransposeConv):
+            assert op.bias is not None
+            assert op.version == 3
+            assert op.act.name == "NONE"
+    for old, new in (
+        (before.main.inputs, after.main.inputs),
+        (before.main.outputs, after.main.outputs),
+    ):
+        assert [(v.name, v.type) for v in old] == [(v.name, v.type) for v in new]
+    inputs, outputs = recorded(shared, name, "in"), recorded(shared, name, "out")
+    assert_close(circlekit.run(before, inputs), outputs)
+    assert_close(circlekit.run(after, inputs), outputs)
+
+
+@pytest.mark.parametrize("name", AT_MOST)
+def test_tflite(shared: Path, tmp_path: Path, name: str) -> None:
+    source, target = shared / "models" / "tico" / f"{name}.circle", tmp_path / "out.tflite"
+    assert main(["--O1", str(source), str(target)]) == 0
+    ops = circlekit.load(target).main.ops
+    if name in AS_TFLITE:
+        assert len(ops) == AS_TFLITE[name]
+    inputs, outputs = recorded(shared, name, "in"), recorded(shared, name, "out")
+    assert_close(run_litert(target, inputs), outputs)
+
+
+@pytest.mark.parametrize("name", AT_MOST)
+def test_optimizing_twice_changes_nothing_more(shared: Path, tmp_path: Path, name: str) -> None:
+    source = shared / "models" / "tico" / f"{name}.circle"
+    paths = [tmp_path / f"{i}.circle" for i in range(3)]
+    assert main(["--O1", str(source), str(paths[0])]) == 0
+    assert main(["--O1", str(source), str(paths[1])]) == 0
+    assert main(["--O1", str(paths[0]), str(paths[2])]) == 0
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+    assert len(circlekit.load(paths[2]).main) == len(circlekit.load(paths[0]).main)
