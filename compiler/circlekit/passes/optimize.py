@@ -39,8 +39,8 @@ def run_passes(
     """Run ``passes`` in this order, again and again, until a whole round changes nothing.
 
     ``before`` is called with the name of a pass that is about to run, ``after`` with the name and the
-    number of changes of one that has run.  Returns one record for each pass.  RewriteError for an unknown name, and for passes that
-    never come to rest.
+    number of changes of one that has run.  Returns one record for each pass.  RewriteError for an
+    unknown name, and for passes that never come to rest.
     """
     todo = [p() for p in map(_resolve, passes)]
     records = [PassRecord(p.name) for p in todo]
@@ -100,7 +100,8 @@ def pass_names(
     """The passes that are meant: the names of pipelines replaced by their passes, without ``disable``.
 
     A pass of a pipeline that makes no sense for ``format`` is left out; one that is named is not: what it
-    makes is replaced again when the model is written.  RewriteError for a name that is neither a pass nor a pipeline, in ``disable`` too.
+    makes is replaced again when the model is written.  RewriteError for a name that is neither a pass nor
+    a pipeline, in ``disable`` too.
     """
     known = all_passes()
     names: dict[str, None] = {}

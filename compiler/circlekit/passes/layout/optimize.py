@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The layout that moves the fewest bytes (design, section 9)."""
+
+from __future__ import annotations
+
+from circlekit.ir.graph import Graph
+from circlekit.ir.op import Op
+from circlekit.ops.shape import Transpose
+from circlekit.passes.layout.apply import Applier, Constants
+from circlekit.passes.layout.axes import Perm, inverse
+from circlekit.passes.layout.region import Finder, Region, constant_perm
+from circlekit.rewrite.base import Context, GraphPass
+
+
+class OptimizeLayout(GraphPass):
+    """Every operator that can work on permuted axes does so where that leaves fewer bytes to transpose.
+
+    The choice is exact for each permutation of axes that transposes of the graph have: a minimum cut.
+    Neither bytes nor number of the operators that move data ever grow; constants are permuted; inputs
+    and outputs stay as they are.  A copy in which only dimensions of 1 change place is a Reshape.
+    """
+
+    name = "optimize_layout"
+
+    def run_graph(self, graph: Graph, context: Context) -> int:
+        changes = 0
+        while found := self.sweep(graph):
+            changes += found
+        if context.refusals is not None:
+            for perm, transposes in transposes_of(graph).items():
+                self.explain(graph, perm, transposes, context)
+        return changes
+
+    def sweep(self, graph: Graph) -> int:
+        """Every permutation once; returns how many operators were moved, removed or changed."""
+        changes = 0
+        constants = Constants(graph)
+        for perm in transposes_of(graph):
+            transposes = transposes_of(graph).get(perm, [])
+            finder = Finder(graph, perm)
+            better = []
+            for region in finder.regions(transposes):
+                labels = improved(finder, region)
+                if labels is not None:
+                    better.append((region, labels))
+            if better:
+                applier = Applier(finder, constants)
+                for region, labels in better:
+                    applier.apply(region, labels)
+                    changes += count_changes(region, labels)
+        return changes
+
+    def explain(self, graph: Graph, perm: Perm, transposes: list[Transpose], context: Context) -> None:
+        """Note what holds the transposes that are left: operators with one layout, inputs and outputs."""
+        finder = Finder(graph, perm)
+        for region in finder.regions(transposes):
+            for tensor in region.tensors if any(t.moves for t in region.tensors) else ():
+                root, move = tensor.root, tensor.moves[0] if tensor.moves else None
+                if root.producer is not None:
+                    self.note(finder, root.producer, context)
+                elif move is not None:
+                    context.refuse(self.name, move, f"%{root.name}: an input keeps its layout")
+                for value in tensor.sides:
+                    for user in value.users:
+                        self.note(finder, user, context)
+                    if graph.is_output(value) and value.producer is not None:
+                        sentence = f"%{value.name}: an output keeps its layout"
+                        context.refuse(self.name, value.producer, sentence)
+
+    def note(self, finder: Finder, op: Op, context: Context) -> None:
+        sentence = finder.walls.pop(op, None)  # popped: once is enough
+        if sentence is not None and constant_perm(op) not in finder.perms:
+            context.refuse(self.name, op, f"%{op.output.name}: {sentence}")
+
+
+def transposes_of(graph: Graph) -> dict[Perm, list[Transpose]]:
+    """The transposes by a known permutation, those by one and by its inverse together."""
+    found: dict[Perm, list[Transpose]] = {}
+    for op in graph:
+        perm = constant_perm(op)
+        if perm is not None and isinstance(op, Transpose):
+            found.setdefault(min(perm, inverse(perm)), []).append(op)
+    return found
+
+
+def improved(finder: Finder, region: Region) -> list[int] | None:
+    """The best sides for the variables of ``region``; None where today's are as good."""
+    problem, today = finder.problem(region), region.today()
+    labels = problem.solve()
+    cost = problem.cost(labels)
+    if cost.moves > today.moves:  # fewer bytes in more operators: only what is better in both is taken
+        labels = problem.solve(moves_first=True)
+        cost = problem.cost(labels)
+    return labels if cost.improves_on(today) else None
+
+
+def count_changes(region: Region, labels: list[int]) -> int:
+    """How many operators a labelling changes: those that change sides, and the transposes around them."""
+    return sum(labels[v.number] != v.side for v in region.variables) + sum(
+        len(t.moves) for t in region.tensors
+    )
