@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.ops.litert import check, const, var
 
 from circlekit.errors import ShapeError
 from circlekit.ir.dtypes import f32
 from circlekit.ir.enums import Activation, Padding
 from circlekit.ir.value import Array, Value
 from circlekit.ops.conv3d import Conv3D, Conv3DTranspose
+from tests.ops.litert import check, const, var
 
 
 def normal(seed: int, *shape: int) -> Array:

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.ops.litert import check, kernel_results, var
 
 from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import f32, i8, i16
 from circlekit.ir.enums import Activation, Padding
 from circlekit.ir.value import Array, Value
 from circlekit.ops.pool import AveragePool2D, L2Pool2D, MaxPool2D
+from tests.ops.litert import check, kernel_results, var
 
 POOLS = [AveragePool2D, MaxPool2D, L2Pool2D]
 Pool = AveragePool2D | MaxPool2D | L2Pool2D

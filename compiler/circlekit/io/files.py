@@ -22,6 +22,8 @@ def map_file(path: str | os.PathLike[str]) -> memoryview:
     """The bytes of a file as a read-only map of it, of a pipe as a copy; FileError where there are none."""
     with _translated(path, "read"), Path(path).open("rb") as file:
         status = os.fstat(file.fileno())
+        if stat.S_ISCHR(status.st_mode) or stat.S_ISBLK(status.st_mode):
+            raise OSError(None, "it is a device")
         if not stat.S_ISREG(status.st_mode):
             return memoryview(file.read())
         if not status.st_size:

@@ -43,6 +43,7 @@ PIPELINES: dict[str, tuple[str, ...]] = {
         "fuse_add_with_tconv",
         "fuse_add_with_fully_connected",
         "fuse_activation_function",
+        "fuse_transpose_with_mean",
         "fuse_reshape_with_mean",
         "common_subexpression_elimination",
         "remove_duplicate_const",

@@ -51,7 +51,7 @@ class Builder:
             made = self.computed[pattern.name]
             if made is None or isinstance(made, Value):
                 return made
-            self.values[pattern.name] = self._constant(spec.name, np.ascontiguousarray(made))
+            self.values[pattern.name] = self._constant(spec.name, np.asarray(made, order="C"))
             return self.values[pattern.name]
         return self.match.values[pattern.name]
 

@@ -94,7 +94,7 @@ class Applier:
             self.insert(mover, readers)
 
     def value_on(self, tensor: Tensor, side: int) -> Value:
-        """What holds ``tensor`` on ``side``: an output of the graph, any value that is there, or a new one."""
+        """What holds ``tensor`` on ``side``: an output of the graph, any value there, or a new one."""
         there = [value for value, at in tensor.sides.items() if at == side]
         for value in there:
             if self.graph.is_output(value):
