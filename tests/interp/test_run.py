@@ -237,11 +237,35 @@ def test_a_value_that_nothing_makes() -> None:
         run_graph(graph, [X])
 
 
-def test_packed_constants_have_no_kernel() -> None:
-    packed = Value("w", DType.INT4, (4,), np.zeros(2, np.uint8))
+@pytest.mark.parametrize(
+    ("dtype", "data", "elements"),
+    [
+        (DType.INT4, [0x21, 0x8F, 0x07], [1, 2, -1, -8, 7]),
+        (DType.UINT4, [0x21, 0x8F, 0x07], [1, 2, 15, 8, 7]),
+        (DType.INT2, [0b11100100, 0b01], [0, 1, -2, -1, 1]),
+        (DType.BFLOAT16, [0x80, 0x3F, 0, 0xC0], [1.0, -2.0]),
+    ],
+)
+def test_kernels_get_packed_constants_unpacked(dtype: DType, data: list[int], elements: list[float]) -> None:
+    packed = Value("w", dtype, (len(elements),), np.array(data, np.uint8))
     graph = Graph("main", [])
     graph.outputs = [graph.append(Twice(packed)).output]
-    with pytest.raises(UnsupportedError, match="%w is a packed i4 constant"):
+    np.testing.assert_array_equal(run_graph(graph, [])[0], np.array(elements) * 2)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "size", "error", "sentence"),
+    [
+        (DType.MXFP4, 4, UnsupportedError, "%w is a packed mxfp4 constant"),
+        (DType.INT4, 1, ModelError, "%w has 4 elements, its bytes hold 2"),
+    ],
+)
+def test_packed_constants_that_cannot_be_read(
+    dtype: DType, size: int, error: type[CirclekitError], sentence: str
+) -> None:
+    graph = Graph("main", [])
+    graph.outputs = [graph.append(Twice(Value("w", dtype, (4,), np.zeros(size, np.uint8)))).output]
+    with pytest.raises(error, match=sentence):
         run_graph(graph, [])
 
 

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants as kernels see them: sparse ones dense, strings one by one.
+"""Constants as kernels see them: packed ones unpacked, sparse ones dense, strings one by one.
 
-Sources: TFLite's sparsity_format_converter (TACO-like levels), string_util (serialized strings).
+Sources: TFLite's sparsity_format_converter (TACO-like levels), string_util (serialized strings),
+portable_tensor_utils (packed integers).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,9 +19,10 @@ from circlekit.ir.value import Array, Value
 
 
 def constant_elements(value: Value) -> Array:
-    """The elements of a constant, in its shape: strings as an object array of ``bytes``.
+    """The elements of a constant, in its shape.
 
-    UnsupportedError where no kernel reads them (packed dtypes).
+    Packed integers as int8 or uint8, bfloat16 as float32, strings as an object array of ``bytes``.
+    UnsupportedError where no kernel reads them (compressed data, microscaled types).
     """
     data = value.array()
     dtype = value.dtype.numpy
@@ -27,10 +30,45 @@ def constant_elements(value: Value) -> Array:
         return data
     if value.dtype is DType.STRING:
         return decode_strings(data).reshape(value.static_shape)
-    if dtype is not None and "sparsity" in value.extra:
-        return dense(data.view(dtype), value.static_shape, value.extra["sparsity"])
-    kind = "compressed" if dtype is not None else f"packed {value.dtype.short}"
-    raise UnsupportedError(f"%{value.name} is a {kind} constant, which no kernel reads yet")
+    if value.extra.get("compression_type", "NONE") != "NONE":
+        raise UnsupportedError(f"%{value.name} is a compressed constant, which no kernel reads yet")
+    stored = unpacked(data, value.dtype, f"%{value.name}")
+    if "sparsity" in value.extra:
+        return dense(stored, value.static_shape, value.extra["sparsity"])
+    if stored.size < value.numel:
+        raise ModelError(f"%{value.name} has {value.numel} elements, its bytes hold {stored.size}")
+    return stored[: value.numel].reshape(value.static_shape)
+
+
+# -- packed numbers ----------------------------------------------------------------------------
+
+
+def unpacked(data: Array, dtype: DType, name: str = "a constant") -> Array:
+    """The numbers in the bytes of a tensor, flat; those of a last byte that is not full included.
+
+    Integers below 8 bits lie in a byte from the low bits on; they become int8 or uint8.
+    """
+    if dtype.numpy is not None:
+        return data.view(dtype.numpy)
+    if dtype is DType.BFLOAT16:
+        return (data.view("<u2").astype("<u4") << 16).view("<f4")
+    if not dtype.is_integer:
+        raise UnsupportedError(f"{name} is a packed {dtype.short} constant, which no kernel reads yet")
+    shifts = np.arange(0, 8, dtype.bits, dtype=np.uint8)
+    fields = ((data.reshape(-1, 1) >> shifts) & ((1 << dtype.bits) - 1)).reshape(-1)
+    if dtype.short.startswith("u"):
+        return fields
+    unused = 8 - dtype.bits
+    return np.asarray((fields << unused).view(np.int8) >> unused)
+
+
+def packed(numbers: Array, dtype: DType) -> Array:
+    """The bytes of a tensor of ``numbers``, integers of fewer than 8 bits: the reverse of ``unpacked``."""
+    each = 8 // dtype.bits
+    fields = np.zeros(-(-numbers.size // each) * each, np.uint8)
+    fields[: numbers.size] = numbers.reshape(-1).astype(np.uint8) & ((1 << dtype.bits) - 1)
+    shifts = np.arange(0, 8, dtype.bits, dtype=np.uint8)
+    return np.asarray(np.bitwise_or.reduce(fields.reshape(-1, each) << shifts, axis=1), np.uint8)
 
 
 # -- strings -----------------------------------------------------------------------------------
@@ -44,9 +82,9 @@ def decode_strings(data: Array) -> Array:
         raise ModelError(f"{len(raw)} bytes cannot hold {count} strings")
     out = np.empty(count, object)
     offsets = np.frombuffer(raw, "<i4", count + 1, 4).tolist() if count else [0]
-    if any(not 0 <= a <= b <= len(raw) for a, b in zip(offsets[:-1], offsets[1:], strict=True)):
+    if any(not 0 <= a <= b <= len(raw) for a, b in pairwise(offsets)):
         raise ModelError("the offsets of a string tensor leave its bytes")
-    out[:] = [raw[a:b] for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
+    out[:] = [raw[a:b] for a, b in pairwise(offsets)]
     return out
 
 
@@ -88,7 +126,7 @@ def dense(stored: Array, shape: tuple[int, ...], sparsity: Mapping[str, Any]) ->
 
 
 def _level(level: Mapping[str, Any], position: Array) -> tuple[Array, Array, Array]:
-    """One level below ``position``: the parent (by number) of each of its entries, their positions, indices."""
+    """One level below ``position``: the parent (by number) of each entry, their positions, indices."""
     if level.get("format", "DENSE") == "DENSE":
         size = int(level.get("dense_size", 0))
         owners = np.repeat(np.arange(len(position)), size)
