@@ -134,6 +134,7 @@ def put(place: str, value: Any) -> Callable[[File], None]:
         ("subgraphs[0].tensors[1].buffer", 7, "subgraphs[0].tensors[1].buffer: index 7"),
         ("subgraphs[0].tensors[1].buffer", 1, "subgraphs[0].tensors[1]: f32[1, 4] takes 16 bytes"),
         ("subgraphs[0].tensors[1].shape", [-7], "subgraphs[0].tensors[1].shape: shape [-7]"),
+        ("subgraphs[0].tensors[1].shape", [1] * 33, "subgraphs[0].tensors[1].shape: 33 dimensions"),
         ("metadata[0].buffer", 3, "metadata[0].buffer: index 3"),
         ("signatureDefs[0].subgraphIndex", 1, "signature_defs[0].subgraph_index: index 1"),
         ("signatureDefs[0].inputs[0].tensorIndex", 2, "signature_defs[0].inputs[0]: index 2"),
@@ -149,6 +150,12 @@ def test_bad_index(place: str, value: Any, path: str) -> None:
     if place == "buffers[1].offset":
         data = broken(lambda f: put("buffers[1]", f.make("Buffer", offset=1000, size=9999))(f))
     assert path in message(data)
+
+
+def test_empty_tensor_of_huge_shape() -> None:
+    f = File(LITERT)
+    f.tensor("none", [2**31 - 1, 2**31 - 1, 0, 2**31 - 1])
+    assert load_bytes(f.pack()).main.table[2].data is None
 
 
 def test_graph_index_of_a_declared_operator() -> None:
@@ -186,6 +193,14 @@ def test_unknown_union_member_is_told() -> None:
     with pytest.warns(FormatWarning, match=place):
         model = load_bytes(data)
     assert model.main.ops[0].code == "WHILE"
+
+
+def test_repeated_name_in_a_signature_is_told() -> None:
+    def repeat(f: File) -> None:
+        f.model.signatureDefs[0].inputs *= 2
+
+    with pytest.warns(FormatWarning, match=r"signature_defs\[0\].inputs\[1\]: 'a' was there before"):
+        load_bytes(broken(repeat))
 
 
 # -- hostile files -----------------------------------------------------------------------------

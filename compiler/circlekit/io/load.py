@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import math
 import os
+import warnings
 from typing import NoReturn
 
 import numpy as np
 
-from circlekit.errors import FormatError, UnsupportedError
+from circlekit.errors import FormatError, FormatWarning, UnsupportedError
 from circlekit.io.attached import attached_archive
 from circlekit.io.collector import paused
 from circlekit.io.convert import quantization_of, quantization_tree, same_tree, shape_of
@@ -20,6 +22,9 @@ from circlekit.io.schema import Tree
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model, Signature
 from circlekit.ir.value import Array, Shape, Value
+
+MAX_RANK = 32
+"""What numpy can have, in all of its versions; neither format has operators that take more than 8."""
 
 MODEL_VECTORS = ("operator_codes", "subgraphs", "description", "buffers", "metadata", "signature_defs")
 
@@ -64,6 +69,9 @@ class Loader:
 
     def fail(self, path: str, what: str) -> NoReturn:
         raise FormatError(f"{self.name}: {path}: {what}")
+
+    def warn(self, path: str, what: str) -> None:
+        warnings.warn(f"{self.name}: {path}: {what}", FormatWarning, stacklevel=2)
 
     def index(self, value: int, among: int, path: str, what: str) -> int:
         """``value``, which must be an index into ``among`` of ``what``."""
@@ -138,8 +146,13 @@ class Loader:
                 values: dict[str, Value] = {}
                 for i, item in enumerate(tree.get(side, ())):
                     index = item.get("tensor_index", 0)
-                    values[item.get("name", "")] = self.pick(index, graph, f"{path}.{side}[{i}]")
+                    name = item.get("name", "")
+                    if name in values:
+                        self.warn(f"{path}.{side}[{i}]", f"{name!r} was there before; the one before is lost")
+                    values[name] = self.pick(index, graph, f"{path}.{side}[{i}]")
                 sides.append(values)
+            if "deprecated_tag" in tree:
+                self.warn(f"{path}.deprecated_tag", f"{tree['deprecated_tag']!r} is lost")
             out.append(Signature(tree.get("signature_key", ""), graphs[graph], *sides))
         return out
 
@@ -181,10 +194,9 @@ class Loader:
             if value.producer is None and id(value) not in interface:
                 if not value.use_count:
                     unused.append(value)
-                if value.data is None and value.shape and 0 in value.shape and value.is_static:
-                    kind = value.dtype.numpy
-                    if kind is not None and not value.is_variable:
-                        value.data = np.zeros(value.static_shape, kind)
+                kind = value.dtype.numpy
+                if value.data is None and _is_empty(value) and kind is not None and not value.is_variable:
+                    value.data = np.zeros(value.static_shape, kind)
         if unused:
             graph.extra["unused"] = unused
 
@@ -241,6 +253,8 @@ class Loader:
         signature = tree.get("shape_signature")
         ranked = tree.pop("has_rank", False)
         numbers = [] if stored is None else stored.tolist()
+        if len(numbers) > MAX_RANK:
+            self.fail(path + ".shape", f"{len(numbers)} dimensions, at most {MAX_RANK} can be")
         if stored is None:
             tree["absent"] = ("shape",)
         try:
@@ -275,3 +289,9 @@ class Loader:
             shape = list(value.static_shape)
             self.fail(path, f"{value.dtype.short}{shape} takes {size} bytes, its buffer has {len(data)}")
         return data.view(kind).reshape(value.static_shape)
+
+
+def _is_empty(value: Value) -> bool:
+    """Whether a value has no elements, and numpy an array of its shape."""
+    shape = value.shape or ()
+    return 0 in shape and None not in shape and math.prod(d for d in shape if d) < 2**31
