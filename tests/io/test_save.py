@@ -20,6 +20,7 @@ from circlekit.io.save import encoded
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import OpaqueOp
+from circlekit.ir.text import parse_model
 from circlekit.ir.value import Value, same_array
 from tests.io.equal import assert_same_model
 from tests.io.models import LIBRARY, File, recipe
@@ -285,3 +286,14 @@ def test_no_such_place(where: str, tmp_path: Path) -> None:
 def test_device_is_written_directly() -> None:
     save(load_bytes(recipe("nothing.circle")), "/dev/null")
     assert not Path("/dev/null").is_file()
+
+
+def test_a_scalar_constant_made_here_is_written() -> None:
+    model = parse_model("graph main(%x: f32[2]) -> %y {\n%y = Mul(%x, 0.5)\n}")
+    factor = model.main.ops[0].inputs[1]
+    assert factor is not None
+    factor.data = np.asarray(0.25, np.float32)
+    (op,) = load_bytes(to_bytes(model, "circle")).main.ops
+    again = op.inputs[1]
+    assert again is not None
+    assert (again.shape, again.array().tolist()) == ((), 0.25)

@@ -33,7 +33,7 @@ class Buffers:
             if data is not None and len(data):
                 self.places.setdefault(place_of(data), index)
         self.used: set[Key] = {EMPTY, *((0, i) for i in (origin.unused_buffers if origin else ()))}
-        self.new: list[Array | bytes] = []
+        self.new: list[memoryview] = []
         self.alike: dict[tuple[int, int], list[int]] = {}
 
     def data(self, data: Array) -> Key:
@@ -59,13 +59,11 @@ class Buffers:
             return EMPTY
         bucket = self.alike.setdefault((len(view), zlib.crc32(view)), [])
         for index in bucket:
-            if np.array_equal(
-                np.frombuffer(view, np.uint8), np.frombuffer(as_bytes(self.new[index]), np.uint8)
-            ):
+            if np.array_equal(np.frombuffer(view, np.uint8), np.frombuffer(self.new[index], np.uint8)):
                 return 1, index
         key = (1, len(self.new))
         bucket.append(key[1])
-        self.new.append(data)
+        self.new.append(view)
         self.used.add(key)
         return key
 
@@ -74,6 +72,8 @@ class Buffers:
         keys = sorted(self.used)
         trees: list[Tree] = []
         for origin, index in keys:
-            data = self.new[index] if origin else self.old[index] if index < len(self.old) else None
+            data: Array | memoryview | None = self.old[index] if index < len(self.old) else None
+            if origin:
+                data = self.new[index]
             trees.append({} if data is None else {"data": data})
         return trees, {key: index for index, key in enumerate(keys)}
