@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -46,8 +47,8 @@ def keeps_shape(shape: Shape, perm: Perm) -> bool:
 
 def size_of(value: Value) -> int:
     """Bytes of ``value``, an unknown dimension taken as 1."""
-    dims = [1 if d is None else d for d in value.shape or ()]
-    return (int(np.prod(dims, dtype=np.int64)) * (value.dtype.bits or 8) + 7) // 8
+    elements = math.prod(1 if d is None else d for d in value.shape or ())
+    return (elements * (value.dtype.bits or 8) + 7) // 8
 
 
 def permuted_quantization(

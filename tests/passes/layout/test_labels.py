@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The minimum cut and the labelling against all possible answers."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from circlekit.passes.layout.labels import FIXED, Cost, Demand, Problem
+from circlekit.passes.layout.mincut import SINK, SOURCE, Network
+
+EXAMPLES = settings(max_examples=400, derandomize=True, deadline=None)
+NODES = 6
+
+Edge = tuple[int, int, int, int]
+
+
+def cut_cost(edges: Sequence[Edge], sides: Sequence[bool]) -> int:
+    """What the edges from the source's side to the sink's cost."""
+    total = 0
+    for a, b, there, back in edges:
+        if sides[a] != sides[b]:
+            total += back if sides[a] else there
+    return total
+
+
+@EXAMPLES
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, NODES - 1), st.integers(0, NODES - 1), st.integers(0, 9), st.integers(0, 9)
+        ).filter(lambda edge: edge[0] != edge[1]),
+        max_size=20,
+    )
+)
+def test_no_cut_is_smaller(edges: list[Edge]) -> None:
+    network = Network()
+    for _ in range(NODES - 2):
+        network.add_node()
+    for edge in edges:
+        network.add_edge(*edge)
+    found = network.minimum_cut()
+    assert not found[SOURCE]
+    assert found[SINK]
+    cuts = [(False, True, *rest) for rest in itertools.product((False, True), repeat=NODES - 2)]
+    least = min(cut_cost(edges, cut) for cut in cuts)
+    assert cut_cost(edges, found) == least
+    smallest = min(sum(cut) for cut in cuts if cut_cost(edges, cut) == least)
+    assert sum(found) == smallest
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> Problem:
+    count = draw(st.integers(0, 6))
+    end = st.sampled_from([*range(count), *FIXED])
+    cost = st.builds(Cost, st.sampled_from([0, 1, 2, 3, 8]), st.integers(0, 1))
+    demand = st.builds(Demand, end, st.lists(end, max_size=4), cost)
+    return Problem(
+        draw(st.lists(st.integers(0, 1), min_size=count, max_size=count)), draw(st.lists(demand, max_size=8))
+    )
+
+
+@EXAMPLES
+@given(problems(), st.booleans())
+def test_no_labelling_is_cheaper_or_changes_less(problem: Problem, moves_first: bool) -> None:
+    def worth(labels: Sequence[int]) -> tuple[int, int, int]:
+        cost = problem.cost(labels)
+        changes = sum(a != b for a, b in zip(labels, problem.today, strict=True))
+        return (cost.moves, cost.bytes, changes) if moves_first else (cost.bytes, cost.moves, changes)
+
+    best = min(worth(labels) for labels in itertools.product((0, 1), repeat=len(problem.today)))
+    assert worth(problem.solve(moves_first)) == best
+
+
+def test_a_copy_is_paid_for_once() -> None:
+    cost = Cost(10, 1)
+    problem = Problem(
+        [0, 0, 0], [Demand(FIXED[0], [0, 1, 2], cost), *(Demand(i, [FIXED[1]], Cost(4, 1)) for i in range(3))]
+    )
+    assert problem.cost([0, 0, 0]) == Cost(12, 3)
+    assert problem.solve() == [1, 1, 1]
+    assert problem.cost([1, 1, 1]) == cost
+
+
+@pytest.mark.parametrize("kind", ["chain", "wide", "walls"])
+def test_time_is_near_linear(kind: str) -> None:
+    count = 20_000
+    random = np.random.default_rng(0)
+    sizes = random.integers(1, 1000, count).tolist()
+    middle = range(count - 1)
+    demands = {
+        "chain": [Demand(i, [i + 1], Cost(sizes[i], 1)) for i in middle],
+        "wide": [Demand(0, range(1, count), Cost(sizes[0], 1))],
+        "walls": [
+            Demand(i, [i + 1, FIXED[i // 7 % 2]][: 1 + (i % 7 == 0)], Cost(sizes[i], 1)) for i in middle
+        ],
+    }[kind]
+    ends = [Demand(FIXED[1], [0], Cost(500, 1)), Demand(count - 1, [FIXED[1]], Cost(500, 1))]
+    problem = Problem([0] * count, [*demands, *ends])
+    start = time.perf_counter()
+    labels = problem.solve()
+    assert time.perf_counter() - start < 10
+    assert problem.cost(labels) <= min(problem.cost([0] * count), problem.cost([1] * count))

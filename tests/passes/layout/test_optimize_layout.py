@@ -1,0 +1,349 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layout: which transposes go, what they leave behind, and what holds the others."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from circlekit.interp.run import run
+from circlekit.io import load
+from circlekit.ir.graph import Model
+from circlekit.ir.text import parse_model
+from circlekit.ir.value import Quantization, Value
+from circlekit.passes.layout.axes import (
+    inverse,
+    keeps_order,
+    keeps_shape,
+    permuted_constant,
+    permuted_quantization,
+    size_of,
+)
+from circlekit.passes.layout.optimize import OptimizeLayout
+from circlekit.rewrite.base import Context
+from tests.passes.kit import assert_close, check_pass, interface_of
+
+LAYOUT = "optimize_layout"
+
+NHWC, NCHW = "[0, 2, 3, 1]", "[0, 3, 1, 2]"
+
+POOL = "{padding: SAME, filter_height: 2, filter_width: 2, stride_h: 1, stride_w: 1}"
+"""A max pool: it works on NHWC alone, whatever its operands are."""
+
+
+def pooled(body: str, inputs: str = "%x: f32[1,4,5,3]", outputs: str = "%y") -> str:
+    """A model in which a pool makes %n; %m, the same in NCHW, is what ``body`` starts with."""
+    return f"""graph main({inputs}) -> {outputs} {{
+                 %n = MaxPool2D(%x) {POOL}
+                 %m = Transpose(%n, {NCHW})
+                 {body}
+               }}"""
+
+
+def last(value: str) -> str:
+    """Back to NHWC, and a pool that makes the output."""
+    return f"""%t = Transpose({value}, {NHWC})
+               %y = MaxPool2D(%t) {POOL}"""
+
+
+def kinds(model: Model) -> list[str]:
+    return [type(op).__name__ for op in model.main]
+
+
+BETWEEN = {
+    "unary": "%z = Relu(%m)",
+    "chain": "%a = Tanh(%m) %b = Abs(%a) %z = Neg(%b)",
+    "channel constant": "%z = Mul(%m, [[[[1.0]], [[2.0]], [[3.0]]]])",
+    "constant of lower rank": "%z = Add([[[1.0]], [[2.0]], [[3.0]]], %m)",
+    "constant of the last axis": "%z = Sub(%m, [1.0, 2.0, 3.0, 4.0, 5.0])",
+    "scalar": "%z = Maximum(%m, 0.5)",
+    "one element": "%z = Minimum([[[[0.5]]]], %m)",
+    "full constant": "%k = const f32[1,3,4,5] gaussian(0, 1) %z = Add(%m, %k)",
+    "both operands": "%a = Logistic(%m) %z = Mul(%m, %a)",
+    "concat": "%a = Neg(%m) %z = Concatenation(%m, %a) {axis: 1}",
+    "concat from behind": "%a = Neg(%m) %z = Concatenation(%m, %a) {axis: -1}",
+    "pad": "%z = Pad(%m, [[0, 0], [1, 2], [0, 1], [3, 0]])",
+    "slice": "%z = Slice(%m, [0, 1, 2, 0], [1, 2, -1, 4])",
+    "mean": "%a = Mean(%m, [-1, -2]) {keep_dims: true} %z = Mul(%m, %a)",
+    "split": "%a, %b, %c = Split(1, %m) {num_splits: 3} %d = Add(%a, %c) %z = Sub(%d, %b)",
+    "prelu": "%z = PRelu(%m, [[[0.1]], [[0.2]], [[0.3]]])",
+    "select": "%a = Greater(%m, 0.0) %z = SelectV2(%a, %m, [[[1.0]], [[2.0]], [[3.0]]])",
+}
+
+
+@pytest.mark.parametrize("between", BETWEEN.values(), ids=BETWEEN)
+def test_what_lies_between_two_pools_needs_no_transpose(between: str) -> None:
+    model = check_pass(pooled(between + "\n" + last("%z")), LAYOUT)
+    assert "Transpose" not in kinds(model)
+
+
+def test_unknown_dimensions_are_no_obstacle() -> None:
+    text = pooled(BETWEEN["mean"] + "\n" + last("%z"), "%x: f32[?,?,4,3]")
+    assert "Transpose" not in kinds(check_pass(text, LAYOUT))
+
+
+@pytest.mark.parametrize(
+    ("shape", "there", "back"),
+    [
+        ("[2,3,4]", "[0,2,1]", "[0,2,1]"),
+        ("[1,2,3,4,5]", "[0,4,1,2,3]", "[0,2,3,4,1]"),
+        ("[2,3]", "[-1,0]", "[1,0]"),
+    ],
+)
+def test_any_permutation_of_any_rank(shape: str, there: str, back: str) -> None:
+    text = f"""graph main(%x: f32{shape}) -> %y {{
+                 %a = Transpose(%x, {there})
+                 %b = Mul(%a, [2.0])
+                 %y = Transpose(%b, {back})
+               }}"""
+    check_pass(text, LAYOUT, ["Mul"])
+
+
+def test_two_permutations_in_one_graph() -> None:
+    text = f"""graph main(%x: f32[1,2,3,4], %u: f32[2,3]) -> %y, %v {{
+                 %a = Transpose(%x, {NHWC})
+                 %b = Neg(%a)
+                 %y = Transpose(%b, {NCHW})
+                 %s = Transpose(%u, [1, 0])
+                 %r = Relu(%s)
+                 %v = Transpose(%r, [1, 0])
+               }}"""
+    check_pass(text, LAYOUT, ["Neg", "Relu"])
+
+
+def test_readers_share_one_copy() -> None:
+    text = f"""graph main(%x: f32[1,3,4,5]) -> %y, %z {{
+                 %r = Relu(%x)
+                 %a = Transpose(%r, {NHWC})
+                 %b = Transpose(%r, {NHWC})
+                 %y = MaxPool2D(%a) {POOL}
+                 %z = AveragePool2D(%b) {POOL}
+               }}"""
+    check_pass(text, LAYOUT, ["Relu", "Transpose", "MaxPool2D", "AveragePool2D"])
+
+
+def test_the_smaller_side_of_a_pad_is_transposed() -> None:
+    text = f"""graph main(%x: f32[1,3,4,5]) -> %y {{
+                 %p = Pad(%x, [[0, 0], [0, 0], [1, 1], [1, 1]])
+                 %a = Transpose(%p, {NHWC})
+                 %y = MaxPool2D(%a) {POOL}
+               }}"""
+    check_pass(text, LAYOUT, ["Transpose", "Pad", "MaxPool2D"])
+
+
+def test_at_equal_cost_nothing_moves() -> None:
+    text = f"""graph main(%x: f32[1,4,5,3]) -> %y {{
+                 %n = MaxPool2D(%x) {POOL}
+                 %t = Transpose(%n, {NCHW})
+                 %y = Tanh(%t)
+               }}"""
+    check_pass(text, LAYOUT, refused="MaxPool2D works in its own layout alone")
+
+
+def test_fewer_bytes_in_more_transposes_are_refused() -> None:
+    """One transpose of 4 parts becomes two of one part each: fewer bytes, but one operator more."""
+    text = f"""graph main(%x: f32[1,4,6,8]) -> %y, %z {{
+                 %n = MaxPool2D(%x) {POOL}
+                 %m = Transpose(%n, {NCHW})
+                 %a = Slice(%m, [0, 0, 0, 0], [1, 2, 4, 6])
+                 %b = Slice(%m, [0, 2, 0, 0], [1, 2, 4, 6])
+                 %y = Reshape(%a, [48])
+                 %z = Reshape(%b, [48])
+               }}"""
+    check_pass(text, LAYOUT, refused="Reshape works in its own layout alone")
+
+
+def test_outputs_keep_name_and_layout() -> None:
+    text = pooled(f"%z = Relu(%m) %w = Transpose(%z, {NHWC})", outputs="%w, %m, %n")
+    model = check_pass(text, LAYOUT, ["MaxPool2D", "Transpose", "Relu"])
+    assert [v.name for v in model.main.outputs] == ["w", "m", "n"]
+
+
+def test_two_equal_outputs_are_made_twice() -> None:
+    text = pooled(f"%a = Transpose(%n, {NCHW})", outputs="%m, %a")
+    check_pass(text, LAYOUT, ["MaxPool2D", "Transpose", "Transpose"])
+
+
+def test_dimensions_of_one_are_reshaped() -> None:
+    text = pooled(
+        """%a = Mean(%m, [2, 3]) {keep_dims: true}
+           %s = SpaceToDepth(%a) {block_size: 1}
+           %z = Mul(%m, %a)
+        """
+        + last("%z"),
+        outputs="%y, %s",
+    )
+    check_pass(text, LAYOUT, ["MaxPool2D", "Mean", "Reshape", "SpaceToDepth", "Mul", "MaxPool2D"])
+
+
+def test_a_reshape_of_such_dimensions_reads_either_order() -> None:
+    text = pooled("%a = Mean(%m, [2, 3]) {keep_dims: true} %y = Reshape(%a, [1, 3])")
+    check_pass(text, LAYOUT, ["MaxPool2D", "Mean", "Reshape"])
+
+
+def test_a_shared_constant_stays_what_it_is() -> None:
+    text = pooled(
+        """%k = const f32[1,3,1,1] gaussian(0, 1)
+           %z = Mul(%m, %k)
+           %s = Sub(%u, %k)
+        """
+        + last("%z"),
+        "%x: f32[1,4,5,3], %u: f32[1,3,2,2]",
+        "%y, %s",
+    )
+    model = check_pass(text, LAYOUT)
+    shapes = {type(op).__name__: op.inputs[1].shape for op in model.main if op.inputs[1:] and op.inputs[1]}
+    assert shapes == {"Mul": (1, 1, 1, 3), "Sub": (1, 3, 1, 1)}
+
+
+WALLS = {
+    "reshape": ("%z = Reshape(%m, [1, 3, 4, 5])", "Reshape works in its own layout alone"),
+    "reduction without the axes": (
+        "%a = Sum(%m, [1]) %z = Mul(%m, %a)",
+        "Sum has %a, which cannot be permuted",
+    ),
+    "lower rank": ("%z = Add(%m, %u)", "Add has %u, which cannot be permuted"),
+    "axes known at run time": (
+        "%a = Mean(%m, %i) {keep_dims: true} %z = Mul(%m, %a)",
+        "Mean cannot work on permuted axes",
+    ),
+    "both orders": ("%z = Add(%m, %n)", "Add reads data in both orders"),
+}
+
+
+@pytest.mark.parametrize(("between", "sentence"), WALLS.values(), ids=WALLS)
+def test_what_cannot_move_says_why(between: str, sentence: str) -> None:
+    square = between.endswith("%n)")
+    inputs = f"%x: f32[1,{'3,3,3' if square else '4,5,3'}], %u: f32[4,5], %i: i32[1]"
+    model = parse_model(pooled(between + "\n" + last("%z"), inputs))
+    before = kinds(model).count("Transpose")
+    context = Context(refusals=[])
+    OptimizeLayout().run(model, context)
+    assert any(sentence in r.sentence for r in context.refusals or ())
+    assert kinds(model).count("Transpose") == before
+
+
+def test_what_a_graph_may_write_to_is_left_alone() -> None:
+    model = parse_model(pooled("%z = Relu(%m)\n" + last("%z")))
+    value = next(v for v in model.main.values() if v.name == "m")
+    value.is_variable = True
+    assert OptimizeLayout().run(model, Context()) == 0
+
+
+def test_bodies_keep_their_interface() -> None:
+    text = f"""graph main(%x: f32[1,2,3,4]) -> %y {{
+                 %a = Transpose(%x, {NHWC})
+                 %b = If(true, %a) {{then_graph: @a, else_graph: @b}} : f32[1,3,4,2]
+                 %y = Transpose(%b, {NCHW})
+               }}
+               graph a(%p: f32[1,3,4,2]) -> %q {{
+                 %c = Transpose(%p, {NCHW})
+                 %d = Relu(%c)
+                 %q = Transpose(%d, {NHWC})
+               }}
+               graph b(%r: f32[1,3,4,2]) -> %s {{ %s = Neg(%r) }}"""
+    model = check_pass(text, LAYOUT, ["Transpose", "If", "Transpose"])
+    assert [type(op).__name__ for op in model.graphs[1]] == ["Relu"]
+
+
+# -- quantization ------------------------------------------------------------------------------
+
+
+def per_channel(dimension: int, count: int = 3) -> Quantization:
+    return Quantization(np.arange(1, count + 1, dtype=np.float32), np.zeros(count, np.int64), dimension)
+
+
+def quantized_model(result: Quantization | None) -> Model:
+    """Transposes around a Relu; its operand has one scale for each channel, its result ``result``."""
+    model = parse_model(
+        f"""graph main(%x: i8[1,4,5,3]) -> %y {{
+              %m = Transpose(%x, {NCHW})
+              %r = Relu(%m)
+              %y = Transpose(%r, {NHWC})
+            }}"""
+    )
+    values = {v.name: v for v in model.main.values()}
+    values["x"].quantization, values["m"].quantization = per_channel(3), per_channel(1)
+    values["r"].quantization = result
+    values["y"].quantization = permuted_quantization(result, (0, 2, 3, 1))
+    return model
+
+
+def test_the_quantized_dimension_follows_its_axis() -> None:
+    model = quantized_model(per_channel(1))
+    assert OptimizeLayout().run(model, Context()) > 0
+    assert kinds(model) == ["Relu"]
+    assert [v.quantization for v in (*model.main.inputs, *model.main.outputs)] == [per_channel(3)] * 2
+
+
+def test_a_transpose_that_rescales_stays() -> None:
+    model = quantized_model(per_channel(1))
+    model.main.outputs[0].quantization = per_channel(1)
+    OptimizeLayout().run(model, Context())
+    assert kinds(model).count("Transpose") >= 1
+
+
+def test_a_scheme_that_is_not_understood_stays() -> None:
+    blockwise = Quantization(details={"": "BlockwiseQuantization"})
+    model = quantized_model(blockwise)
+    assert OptimizeLayout().run(model, Context()) == 0
+
+
+def test_constants_are_permuted_with_their_quantization() -> None:
+    constant = Value.constant("k", np.arange(6, dtype=np.int8).reshape(3, 2, 1), per_channel(0))
+    moved = permuted_constant(constant, (0, 2, 3, 1))
+    assert moved.shape == (1, 2, 1, 3)
+    assert moved.quantization == per_channel(3)
+    np.testing.assert_array_equal(moved.array()[0, :, 0, :], constant.array()[:, :, 0].T)
+
+
+# -- parts -------------------------------------------------------------------------------------
+
+
+def test_axes() -> None:
+    assert inverse((0, 2, 3, 1)) == (0, 3, 1, 2)
+    assert keeps_order((2, 3, 1, 1), (0, 2, 3, 1))
+    assert not keeps_order((2, 3, 4, 1), (0, 2, 3, 1))
+    assert keeps_order((None, 3, 1, 1), (0, 2, 3, 1))
+    assert not keeps_order((None, None, 1, 1), (0, 2, 3, 1))
+    assert keeps_shape((5, 1, 1, 1), (0, 2, 3, 1))
+    assert keeps_shape((), (1, 0))
+    assert keeps_shape((1, 1, 7), (0, 2, 1, 3))
+    assert not keeps_shape((1, 7, 1), (0, 2, 1, 3))
+    assert not keeps_shape((1, 1, 1, 1, 1), (0, 2, 3, 1))
+    assert size_of(Value("x", Value.constant("c", np.zeros(1, np.float32)).dtype, (None, 3))) == 12
+
+
+def test_a_long_chain_takes_linear_time() -> None:
+    links = "\n".join(f"%v{i + 1} = Relu(%v{i})" for i in range(5000))
+    text = f"""graph main(%x: f32[1,4,5,3]) -> %y {{
+                 %v0 = Transpose(%x, {NCHW})
+                 {links}
+                 %y = Transpose(%v5000, {NHWC})
+               }}"""
+    model = parse_model(text)
+    start = time.perf_counter()
+    OptimizeLayout().run(model, Context())
+    assert time.perf_counter() - start < 5
+    assert kinds(model) == ["Relu"] * 5000
+
+
+LEFT = {"cbr": 1, "dcgan": 1, "mbv2": 1, "resnet": 1, "unet": 2}
+"""Transposes that PyTorch's models keep: at the interface, whose layout is theirs to choose."""
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_models_of_pytorch(shared: Path, name: str) -> None:
+    model = load(shared / "models" / "tico" / f"{name}.circle")
+    interface = interface_of(model)
+    random = np.random.default_rng(0)
+    inputs = [random.standard_normal(v.static_shape).astype(np.float32) for v in model.main.inputs]
+    wanted = run(model, inputs)
+    OptimizeLayout().run(model, Context())
+    assert kinds(model).count("Transpose") == LEFT[name]
+    assert interface_of(model) == interface
+    assert_close(run(model, inputs), wanted)
+    assert OptimizeLayout().run(model, Context()) == 0

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layout on random graphs: values, interface, the promised cost, rest after one run."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+from hypothesis import HealthCheck, given, settings
+
+from circlekit.interp.run import run
+from circlekit.ir.graph import Model
+from circlekit.ir.text import print_model
+from circlekit.passes.layout.apply import Applier, Constants
+from circlekit.passes.layout.axes import size_of
+from circlekit.passes.layout.labels import Cost
+from circlekit.passes.layout.optimize import OptimizeLayout, improved, transposes_of
+from circlekit.passes.layout.region import Finder
+from circlekit.rewrite.base import Context
+from tests.passes.kit import assert_close, interface_of, verify
+from tests.passes.layout.random_graphs import NHWC, Step, make_model, steps
+
+EXAMPLES = settings(
+    max_examples=800, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+
+
+def cost_of(model: Model) -> Cost:
+    """What the transposes of ``model`` move."""
+    moves = [op for ops in transposes_of(model.main).values() for op in ops]
+    return Cost(sum(size_of(op.output) for op in moves), len(moves))
+
+
+@EXAMPLES
+@given(steps(14))
+def test_values_and_interface_stay_and_cost_never_grows(chosen: list[Step]) -> None:
+    model = make_model(chosen)
+    before, interface = cost_of(model), interface_of(model)
+    x = np.random.default_rng(0).standard_normal((1, 2, 3, 4)).astype(np.float32)
+    wanted = run(model, [x])
+    changes = OptimizeLayout().run(model, Context(refusals=[]))
+    after = cost_of(model)
+    assert after == before if not changes else after.improves_on(before)
+    assert interface_of(model) == interface
+    verify(model)
+    assert_close(run(model, [x]), wanted)
+    once = print_model(model)
+    assert OptimizeLayout().run(model, Context()) == 0
+    assert print_model(model) == once
+
+
+@EXAMPLES
+@given(steps(10))
+def test_no_labelling_is_better_and_the_graph_costs_what_was_promised(chosen: list[Step]) -> None:
+    model = make_model(chosen)
+    found = transposes_of(model.main).get(NHWC, [])
+    finder = Finder(model.main, NHWC)
+    regions = list(finder.regions(found))
+    expected, has_reshapes = cost_of(model), False
+    taken = []
+    for region in regions:
+        problem, today = finder.problem(region), region.today()
+        every = [problem.cost(labels) for labels in itertools.product((0, 1), repeat=len(region.variables))]
+        assert problem.cost(problem.solve()) == min(every)
+        assert problem.cost(problem.solve(moves_first=True)) == min(every, key=lambda c: c[::-1])
+        labels = improved(finder, region)
+        if labels is None:
+            assert not any(c.improves_on(today) for c in (min(every), min(every, key=lambda c: c[::-1])))
+            continue
+        cost = problem.cost(labels)
+        assert cost.improves_on(today)
+        expected = Cost(expected.bytes - today.bytes + cost.bytes, expected.moves - today.moves + cost.moves)
+        has_reshapes |= any(finder.lies_still(t) for t in region.tensors)
+        taken.append((region, labels))
+    applier = Applier(finder, Constants(model.main))
+    for region, labels in taken:
+        applier.apply(region, labels)
+    after = cost_of(model)
+    assert after.bytes == expected.bytes
+    assert after.moves == expected.moves or has_reshapes
