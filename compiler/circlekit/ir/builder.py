@@ -186,9 +186,11 @@ class GraphBuilder:
             )
         by_index = [specs[min(i, len(specs) - 1)] for i in range(len(call.operands))]
         named = [self._reference(node) for node in call.operands]
+        # what an operator hands on to its graphs can be of any kinds, whatever they share as operands
+        alike = [] if any(a.is_graph for a in cls.attributes) else named
         pairs = zip(call.operands, named, by_index, strict=True)
         return [
-            v if n.literal is None else self._inline(call, n, s, self._peer(s, named, by_index))
+            v if n.literal is None else self._inline(call, n, s, self._peer(s, alike, by_index))
             for n, v, s in pairs
         ]
 
@@ -205,7 +207,7 @@ class GraphBuilder:
     @staticmethod
     def _peer(spec: Operand, named: Sequence[Value | None], specs: Sequence[Operand]) -> DType | None:
         """The dtype of the first operand that is no literal and is declared like ``spec``."""
-        for value, other in zip(named, specs, strict=True):
+        for value, other in zip(named, specs, strict=False):
             if value is not None and other.dtypes == spec.dtypes:
                 return value.dtype
         return None
@@ -216,9 +218,10 @@ class GraphBuilder:
         assert node.literal is not None  # the caller looked
         dtype = _choose_dtype(node.literal, spec.dtypes if spec else (), peer, fail)
         array = array_of(node.literal, dtype, None, fail)
-        value = Value("", dtype, array.shape, array)
         base = call.results[0].text if call.results else call.kinds[0].text
-        self.nameless.append((value, f"{base}/{spec.name if spec else 'operand'}"))
+        base = f"{base}/{spec.name if spec else 'operand'}"
+        value = Value(base, dtype, array.shape, array)
+        self.nameless.append((value, base))
         self.order.append(value)
         return value
 

@@ -39,7 +39,9 @@ def elements(array: Array) -> list[str] | None:
 
 
 def _floats(flat: Array) -> list[str] | None:
-    texts = [repr(x) for x in flat.tolist()] if flat.dtype.itemsize == 8 else [str(x) for x in flat]
+    texts = (
+        [repr(x) for x in flat.tolist()] if flat.dtype.itemsize == 8 else [repr(float(str(x))) for x in flat]
+    )
     back = np.array([float(t) for t in texts], np.float64)
     with np.errstate(over="ignore"):
         bits = back.astype(flat.dtype)
@@ -54,7 +56,7 @@ def _floats(flat: Array) -> list[str] | None:
 def format_float32(value: float) -> str:
     """The shortest decimal with the same float32."""
     with np.errstate(over="ignore"):
-        return str(np.float32(value))
+        return repr(float(str(np.float32(value))))
 
 
 def format_flat(texts: Iterable[str]) -> str:

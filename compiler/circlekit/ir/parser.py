@@ -4,7 +4,8 @@
 Constants without a name, written in the place of an operand, have the shape of their nesting.  Their
 dtype is the first of these that can hold them (a number with a point or an exponent fits float types only):
 
-1.  that of the first operand that is no literal and is declared like this one;
+1.  that of the first operand that is no literal and is declared like this one (unless the operator
+    hands its operands on to other graphs);
 2.  those that the operand's declaration allows, in its order;
 3.  where it allows any: f32 for a list with such a number, else i32; bool for true and false.
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from circlekit.ir.graph import Graph, Model, Signature
 from circlekit.ir.lexer import quote, quoted
@@ -67,7 +68,7 @@ class Names(Style):
     lossless = True
 
     def __init__(self, graph: Graph, graph_labels: Mapping[int, str]) -> None:
-        self.values = list(graph.values())
+        self.values = [*dict.fromkeys([*graph.values(), *_mentioned(graph)])]
         self.labels = _unique([(id(v), v.name) for v in self.values], "value")
         self.graph_labels = graph_labels
 
@@ -123,6 +124,21 @@ def _unique(named: list[tuple[int, str]], nameless: str) -> dict[int, str]:
             taken.add(label)
             labels[key] = label
     return labels
+
+
+def _mentioned(graph: Graph) -> Iterator[Value]:
+    """The values in fields that the IR does not interpret."""
+    pending: list[Any] = [op.extra for op in graph if op.extra]
+    pending += [graph.extra] if graph.extra else []
+    pending.reverse()
+    while pending:
+        data = pending.pop()
+        if isinstance(data, Value):
+            yield data
+        elif isinstance(data, Mapping):
+            pending += reversed(list(data.values()))
+        elif isinstance(data, list | tuple):
+            pending += reversed(data)
 
 
 # -- graphs ------------------------------------------------------------------------------------

@@ -137,6 +137,8 @@ def parse_statement(source: Source) -> Call | Constant:
             source.fail("a constant has one name", results[1])
         source.take()
         type_, token = parse_type(source), source.peek
+        if token.kind not in ("number", "string", "name", "mark") or token.text in ("}", ")"):
+            source.fail("the constant has no data behind its type, such as zeros, or a list")
         return Constant(results[0], type_, parse_literal(source), token)
     return parse_call(source, results)
 

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models for the tests of the IR: the project's recipes, and one text with everything that the form has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import circlekit.ops  # noqa: F401  # declares the operators
+from circlekit.ir.graph import Model
+from circlekit.ir.text import parse_model
+
+RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*/*.ck"))
+
+EVERYTHING = """
+model tflite {version: 7, description: "all of it \\"quoted\\", \\\\ and \\n"}
+metadata "text" "1.5.0\\x00\\x00"
+metadata "bytes" base64("AD+A")
+metadata "text" ""
+signature "serving default" @main ("x y": %x, i: %i) -> (%y)
+signature "other" @"a graph/with a name" (x: %x)
+extra {numbers: [1, -2, 0.1, nan, inf], nothing: none, flag: true, tree: {"": "Table", "a b": [[], {}]}}
+
+graph main(%x: f32[1,?] named("x;"), %i: i8[2,3] quant(scale: [0.5, 0.25], zero_point: [-1, 2], max: 1.5),
+           %any: f32[*], %x) -> %y, %"strange name;", %x {
+  %state: f32[2] variable
+  %loose: resource[]
+  %packed = const i4[3] raw("ECM=")
+  %sparse = const f32[4]
+    extra(sparsity: {traversal_order: array(i32, [0]), map: array(u8, "AAEC", [3,1])}) raw("AAAAAA==")
+  %nan = const f32[3] [nan, -inf, -0.0]
+  %small = const f16[2] [1e-07, 65504.0]
+  %wide = const u64[1] [18446744073709551615]
+  %many = const i16[40] uniform(-100, 100)
+  %"same name" = const f32[1] [1.0]
+  %y = Add(%x, 1.0)
+    {act: RELU_N1_TO_1, version: 2, extra: {kept: [%state, none], raw: base64("AA==")}}  : f32[1,?]
+  %"strange name;" = Relu(%any)
+    : f32[*] quant(axis: 1, min: [0.0], max: [1.0], details: {"": "Custom", custom: array(u8, [1, 2])})
+  %c, %d = Opaque(%x, none, [1, 2])
+    {code: "CUSTOM", custom_code: "FlexErf", options: {"": "Any", deep: {er: 1.5}}}  : f32[2], str[?]
+  Opaque(%c) {code: "UNKNOWN_310"}
+  extra {unused: [%loose]}
+  table
+}
+
+graph "a graph/with a name"(%x: f32[1]) -> %x {
+}
+
+graph twin(%x: f32[1]) -> %x named("main") {
+  table
+}
+"""
+
+
+def everything() -> Model:
+    return parse_model(EVERYTHING, "everything")
+
+
+def graph_text(*lines: str, inputs: str = "%x: f32[1,4]", outputs: str = "%y") -> str:
+    """A graph of these statements."""
+    body = "\n".join(f"  {line}" for line in lines)
+    return f"graph main({inputs}) -> {outputs} {{\n{body}\n}}\n"

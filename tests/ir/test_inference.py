@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shape inference over models: what becomes known, what stays, what contradicts, and where."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from circlekit.errors import ShapeError
+from circlekit.io import load
+from circlekit.ir.compare import clone, difference
+from circlekit.ir.graph import Model
+from circlekit.ir.inference import callees_first, infer_shapes
+from circlekit.ir.place import place
+from circlekit.ir.text import parse_model
+from circlekit.ir.value import Shape
+from tests.ir.recipes import RECIPES, graph_text
+
+
+def shapes(model: Model) -> list[Shape | None]:
+    return [v.shape for op in model.main for v in op.results]
+
+
+def test_unknown_shapes_become_known() -> None:
+    model = parse_model(
+        graph_text("%1 = Relu(%x) : f32[*]", "%2 = Transpose(%1, [1,0]) : f32[?,?]", "%y = Relu(%2)")
+    )
+    assert infer_shapes(model) == 3
+    assert shapes(model) == [(1, 4), (4, 1), (4, 1)]
+    assert infer_shapes(model) == 0
+
+
+def test_unknown_dimensions_go_through() -> None:
+    model = parse_model(
+        graph_text("%1 = Relu(%x) : f32[*]", "%y = Transpose(%1, [1,0]) : f32[*]", inputs="%x: f32[?,4]")
+    )
+    infer_shapes(model)
+    assert shapes(model) == [(None, 4), (4, None)]
+
+
+def test_what_is_known_stays() -> None:
+    model = parse_model(graph_text("%y = Relu(%x) : f32[3,?]", inputs="%x: f32[?,4]"))
+    assert infer_shapes(model) == 1
+    assert shapes(model) == [(3, 4)]
+    model = parse_model(graph_text("%y = Relu(%x) : f32[3,4]", inputs="%x: f32[*]"))
+    assert infer_shapes(model) == 0
+    assert shapes(model) == [(3, 4)]
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("%y = Relu(%x) : f32[1,5]", "%y has shape [1,5], its operator gives [1,4]"),
+        ("%y = Relu(%x) : f32[4]", "%y has shape [4], its operator gives [1,4]"),
+        ("%y = Relu(%x) : f32[]", "%y has shape [], its operator gives [1,4]"),
+        ("%y = Relu(%x) : i8[1,4]", "%y is i8, its operator gives f32"),
+        ("%y = Add(%x, [1.0, 2.0]) : f32[1,4]", "broadcast"),
+    ],
+)
+def test_contradictions_have_a_place(statement: str, message: str) -> None:
+    model = parse_model(graph_text("%0 = Relu(%x)", statement), "net.ck")
+    with pytest.raises(ShapeError) as caught:
+        infer_shapes(model)
+    text = str(caught.value)
+    assert message in text
+    kind = "Add" if "Add" in statement else "Relu"
+    assert f"  at net.ck > main > op 1 {kind}\n" in text
+    assert "\n  >  1  %y = " in text
+
+
+def test_operators_without_a_rule_are_passed_over() -> None:
+    model = parse_model(graph_text('%1 = Opaque(%x) {code: "CUSTOM"} : f32[?,2]', "%y = Relu(%1) : f32[*]"))
+    assert infer_shapes(model) == 1
+    assert shapes(model) == [(None, 2), (None, 2)]
+
+
+def test_callees_come_first() -> None:
+    text = (
+        graph_text("%y = While(%x) {cond: @c, body: @b}", inputs="%x: f32[]")
+        + "graph b(%x: f32[]) -> %z {\n%z = While(%x) {cond: @c, body: @d}\n}\n"
+        + "graph c(%x: f32[]) -> %t {\n%t = Less(%x, 1.0)\n}\n"
+        + "graph d(%x: f32[]) -> %u {\n%u = Relu(%x) : f32[*]\n}\n"
+    )
+    model = parse_model(text)
+    order = [g.name for g in callees_first(model)]
+    assert sorted(order) == ["b", "c", "d", "main"]
+    assert order.index("d") < order.index("b") < order.index("main")
+    assert order.index("c") < order.index("b")
+    assert infer_shapes(model) == 3
+    assert shapes(model) == [()]
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda p: p.stem)
+def test_recipes_are_inferred_whole(path: Path) -> None:
+    model = parse_model(path.read_text())
+    infer_shapes(model)
+    assert all(v.is_static for g in model.graphs for v in g.values())
+
+
+def test_real_models_agree_with_their_shapes(model_path: Path) -> None:
+    """The converters' shapes are the oracle: inference, told nothing of results, finds them again."""
+    model = load(model_path)
+    assert infer_shapes(model) == 0
+    blank = clone(model)
+    for op in blank.ops():
+        for value in op.results:
+            value.shape = None
+    infer_shapes(blank)
+    if "lstm" in model_path.name:  # a loop's results have the dimensions that no turn changes
+        assert "shape: [10,1,16] and [?,1,16]" in (difference(model, blank) or "")
+    else:
+        assert difference(model, blank) is None
+
+
+# -- places ------------------------------------------------------------------------------------
+
+
+def test_a_place_shows_the_lines_around() -> None:
+    model = parse_model(
+        graph_text("%1 = Relu(%x)", "%two = Mul(%1, [1.0, 2.0, 3.0, 4.0])", "%y = Relu6(%two)"), "net.ck"
+    )
+    assert place(model.main.ops[1], model, "rhs").split("\n  ") == [
+        "at net.ck > main > op 1 Mul > rhs",
+        "   0  %1 = Relu(%x)                         : f32[1,4]",
+        ">  1  %two = Mul(%1, [1.0, 2.0, 3.0, 4.0])  : f32[1,4]",
+        "   2  %y = Relu6(%two)                      : f32[1,4]",
+    ]
+
+
+def test_a_place_at_the_ends_and_outside() -> None:
+    model = parse_model(graph_text("%y = Relu(%x)"))
+    op = model.main.ops[0]
+    assert place(op) == "at main > op 0 Relu\n  >  0  %y = Relu(%x)  : f32[1,4]"
+    model.main.unlink(op)
+    assert place(op) == "at op 0 Relu\n  >  0  %y = Relu(%x)  : f32[1,4]"
+
+
+def test_long_lines_are_cut() -> None:
+    model = parse_model(graph_text(f"%{'n' * 500} = Relu(%x)", outputs="%x"))
+    assert max(map(len, place(model.main.ops[0]).split("\n"))) < 180

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What texts mean: literals and their dtypes, inferred types, fillers, references, graphs of operators."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from circlekit.errors import ShapeError
+from circlekit.ir.compare import difference
+from circlekit.ir.dtypes import DType
+from circlekit.ir.enums import Padding
+from circlekit.ir.graph import Model
+from circlekit.ir.text import parse_model
+from circlekit.ir.value import Value
+from tests.ir.recipes import graph_text
+
+
+def constant(text: str) -> Value:
+    """The constant that ``const TEXT`` describes."""
+    return parse_model(f"graph main() -> %c {{\n%c = const {text}\n}}").main.outputs[0]
+
+
+def operand(statement: str, inputs: str, index: int = 1) -> Value:
+    model = parse_model(graph_text(statement, inputs=inputs))
+    value = model.main.ops[0].inputs[index]
+    assert value is not None
+    return value
+
+
+def test_the_example_of_the_design() -> None:
+    model = parse_model(
+        graph_text(
+            "%w = const f32[3,3,3,1] gaussian(0, 0.1)",
+            "%1 = TransposeConv([1,4,4,3], %w, %x) {padding: VALID, stride_h: 1, stride_w: 1} : f32[1,4,4,3]",
+            "%2 = Mul(%1, [2.0, 1.5, 0.5])  # scale",
+            "%y = Add(%2, [-2.0, 0.1, 0.0]) {act: RELU6}",
+            inputs="%x: f32[1,2,2,1]",
+        )
+    )
+    tconv, mul, _ = model.main.ops
+    assert tconv.attribute_values["padding"] is Padding.VALID
+    assert (mul.output.dtype, mul.output.shape) == (DType.FLOAT32, (1, 4, 4, 3))
+    assert tconv.inputs[0] is not None
+    assert tconv.inputs[0].array().dtype == np.int32
+    assert model.main.outputs[0].name == "y"
+    assert (model.format, model.source) == ("circle", "text")
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("f32[2,2] [1, 2, 3, 4]", np.array([[1, 2], [3, 4]], "f4")),
+        ("f32[2,2] [[1, 2], [3, 4]]", np.array([[1, 2], [3, 4]], "f4")),
+        ("f32[] 0.1", np.array(0.1, "f4")),
+        ("f32[1,1] 2", np.array([[2]], "f4")),
+        ("i8 -3", np.array(-3, "i1")),
+        ("_ true", np.array(True)),
+        ("i64[3] arange(2, 3)", np.array([2, 5, 8], "i8")),
+        ("u8[2] constant(300)", np.array([255, 255], "u1")),
+        ("f64[2] ones", np.ones(2)),
+        ("i32[0,3] []", np.zeros((0, 3), "i4")),
+        ('f32[1] base64("AACAPw==")', np.ones(1, "f4")),
+        ("i16[2] [0x7fff, -0x8000]", np.array([32767, -32768], "i2")),
+        ("bool[2] [true, false]", np.array([True, False])),
+    ],
+)
+def test_constants(text: str, wanted: np.ndarray) -> None:
+    array = constant(text).array()
+    assert array.dtype == wanted.dtype
+    assert array.shape == wanted.shape
+    assert array.tobytes() == wanted.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("statement", "inputs", "index", "dtype"),
+    [
+        ("%y = Add(%x, 1)", "%x: f32[2]", 1, "f32"),
+        ("%y = Add(%x, 1)", "%x: i64[2]", 1, "i64"),
+        ("%y = Add(1, %x)", "%x: i64[2]", 0, "i64"),
+        ("%y = Add(%x, 1.5)", "%x: f32[2]", 1, "f32"),
+        ("%y = Reshape(%x, [2,1])", "%x: f32[2]", 1, "i32"),
+        ("%y = LogicalAnd(%x, true)", "%x: bool[2]", 1, "bool"),
+        ('%y = Opaque(%x, [1, 2.5]) {code: "CUSTOM"} : f32[1]', "%x: bool[2]", 1, "f32"),
+        ('%y = Opaque(%x, 1) {code: "CUSTOM"} : f32[1]', "%x: bool[2]", 1, "i32"),
+    ],
+)
+def test_literals_take_the_dtype_that_the_operator_wants(
+    statement: str, inputs: str, index: int, dtype: str
+) -> None:
+    assert operand(statement, inputs, index).dtype.short == dtype
+
+
+def test_names_of_literals_keep_off_other_names() -> None:
+    model = parse_model(graph_text("%a = Add(%x, 1.0)", "%a/rhs = Add(%a, 2.0)", "%y = Add(%a/rhs, 3.0)"))
+    names = [v.name for v in model.main.values()]
+    assert len(set(names)) == len(names)
+    assert {"a/rhs_1", "a/rhs/rhs", "y/rhs"} <= set(names)
+
+
+def test_a_partial_type_is_completed() -> None:
+    model = parse_model(graph_text("%y = Relu(%x) : _[?,4] quant(scale: 0.5)"))
+    result = model.main.outputs[0]
+    assert (result.dtype, result.shape) == (DType.FLOAT32, (None, 4))
+    assert result.quantization is not None
+    assert result.quantization.zero_point.tolist() == [0]
+
+
+def test_a_filler_has_the_same_bytes_whatever_the_file_is_called() -> None:
+    text = graph_text("%w = const f32[4] gaussian(0, 1)", "%y = Add(%x, %w)")
+    one, two = parse_model(text, "a.ck"), parse_model(text, "/tmp/b.ck")
+    assert difference(one, two) is None
+
+
+def test_fillers_differ_by_graph_and_name_and_seed() -> None:
+    texts = [
+        "graph {} () -> %w {{\n%w = const f32[4] gaussian()\n}}".format("a"),
+        "graph {} () -> %w {{\n%w = const f32[4] gaussian()\n}}".format("b"),
+        "graph a() -> %v {\n%v = const f32[4] gaussian()\n}",
+        "graph a() -> %v {\n%v = const f32[4] gaussian(seed: 1)\n}",
+        "graph a() -> %v {\n%v = const f32[4] gaussian(seed: 2)\n}",
+    ]
+    assert len({parse_model(t).main.outputs[0].array().tobytes() for t in texts}) == len(texts)
+
+
+def test_graphs_of_operators_may_come_later() -> None:
+    model = parse_model(
+        graph_text("%y = While(%x) {cond: @cond, body: @body}", inputs="%x: f32[]")
+        + "graph cond(%x: f32[]) -> %go {\n%go = Less(%x, 3.0)\n}\n"
+        + "graph body(%x: f32[]) -> %more {\n%more = Add(%x, 1.0)\n}\n"
+    )
+    loop = model.main.ops[0]
+    assert loop.called_graphs() == model.graphs[1:]
+    assert loop.output.shape == ()
+
+
+def test_a_reference_is_read_by_the_caller_only() -> None:
+    asked = []
+
+    def resolve(path: str, offset: int, size: int) -> bytes:
+        asked.append((path, offset, size))
+        return np.array([1.5, 2.5], "f4").tobytes()
+
+    text = 'graph main() -> %c {\n%c = const f32[2] file("../net", 16, 8)\n}'
+    model = parse_model(text, resolve=resolve)
+    assert asked == [("../net", 16, 8)]
+    assert model.main.outputs[0].array().tolist() == [1.5, 2.5]
+
+
+def test_an_unused_constant_is_no_part_of_the_graph() -> None:
+    model = parse_model(graph_text("%c = const f32[1] zeros", "%y = Relu(%x)"))
+    assert [v.name for v in model.main.values()] == ["x", "y"]
+
+
+def test_a_shape_error_shows_the_line() -> None:
+    with pytest.raises(ShapeError) as caught:
+        parse_model(graph_text("%y = Add(%x, [1.0, 2.0, 3.0])"), "net.ck")
+    message = str(caught.value)
+    assert message.startswith("net.ck:2:8: ")
+    assert "%y = Add(%x, [1.0, 2.0, 3.0])\n         ^" in message
+
+
+def test_signatures_name_values_of_their_graph() -> None:
+    model = parse_model('signature "s" @main (a: %x) -> (%y)\n' + graph_text("%y = Relu(%x)"))
+    signature = model.signatures[0]
+    assert signature.inputs == {"a": model.main.inputs[0]}
+    assert signature.outputs == {"y": model.main.outputs[0]}
+
+
+def test_without_a_header_it_is_a_circle_model() -> None:
+    model = parse_model(graph_text("%y = Relu(%x)"))
+    assert (model.format, model.version) == (Model([]).format, Model([]).version)
+
+
+def test_operands_for_other_graphs_are_of_any_dtype() -> None:
+    text = (
+        graph_text("%n, %y = While(0, %x) {cond: @c, body: @b}")
+        + "graph c(%i: i32[], %x: f32[1,4]) -> %go {\n%go = Less(%i, 3)\n}\n"
+        + "graph b(%i: i32[], %x: f32[1,4]) -> %i, %x {\n}\n"
+    )
+    first = parse_model(text).main.ops[0].inputs[0]
+    assert first is not None
+    assert first.dtype is DType.INT32

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every mistake gives a ParseError: line, column, the line itself, a caret, a hint where one is near."""
+
+from __future__ import annotations
+
+import string
+from contextlib import suppress
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from circlekit.errors import CirclekitError, ParseError
+from circlekit.ir.text import parse_model
+from tests.ir.recipes import EVERYTHING, graph_text
+
+
+def line(statement: str) -> str:
+    """A graph whose third line is ``statement``."""
+    return graph_text("%a = Relu(%x)", statement, "%y = Relu(%a)")
+
+
+CASES = [
+    ("operator", line("%b = Rellu(%a)"), "3:8", "no operator is called Rellu; do you mean Relu?"),
+    (
+        "undefined",
+        line("%b = Relu(%aa)"),
+        "3:13",
+        "%aa is not defined before this place",
+    ),
+    ("later", line("%b = Relu(%y)"), "3:13", "%y is not defined before this place"),
+    ("twice", line("%a = Relu(%x)"), "3:3", "%a is defined twice"),
+    ("bare", line("%b = Relu(a)"), "3:13", "a value of a graph is written %a"),
+    ("bare result", line("b = Relu(%a)"), "3:3", "a value of a graph is written %b"),
+    ("attribute", line("%b = Add(%a, %a) {akt: RELU}"), "3:21", "Add has no attribute akt; do you mean act?"),
+    ("member", line("%b = Add(%a, %a) {act: RELU7}"), "3:21", "act cannot be RELU7; do you mean RELU"),
+    ("no member", line("%b = Add(%a, %a) {act: 3}"), "3:21", "act cannot be 3; it is one of NONE, RELU"),
+    (
+        "attribute twice",
+        line("%b = Add(%a, %a) {act: RELU, act: RELU}"),
+        "3:32",
+        "attribute act is given twice",
+    ),
+    (
+        "whole number",
+        line("%b = Concatenation(%a, %a) {axis: 1.5}"),
+        "3:31",
+        "axis must be a whole number, not 1.5",
+    ),
+    ("number", line("%b = Softmax(%a) {beta: true}"), "3:21", "beta must be a number"),
+    ("flag", line("%b = Mean(%a, [0]) {keep_dims: 1}"), "3:23", "keep_dims must be true or false"),
+    ("graph name", line("%b = While(%a) {cond: main}"), "3:19", "cond must be a graph, written @name"),
+    ("graph", line("%b = While(%a) {cond: @man}"), "3:19", "no graph is called @man; do you mean main?"),
+    ("few operands", line("%b = Add(%a)"), "3:8", "Add takes 2 operands (lhs, rhs), found 1"),
+    ("many operands", line("%b = Relu(%a, %a)"), "3:8", "Relu takes 1 operands"),
+    ("results", line("%b, %c = Relu(%a)"), "3:12", "Relu has 1 results, found 2"),
+    (
+        "typed results",
+        line("%b, %c = Relu(%a) : f32[1], f32[1]"),
+        "3:12",
+        "Relu has 1 results (output), found 2",
+    ),
+    ("types", line("%b = Relu(%a) : f32[1], f32[1]"), "3:19", "1 results have 2 types"),
+    ("dtype", line("%b: f33[1]"), "3:7", "no dtype is called f33; do you mean f32?"),
+    ("no shape", line("%b: f32"), "3:7", "a dtype and a shape are wanted here"),
+    ("dimension", line("%b: f32[1,n]"), "3:7", "a dimension of a model is a number or ?, not n"),
+    ("negative", line("%b: f32[-1]"), "3:11", "a dimension is a whole number, not -1"),
+    ("large", line("%b: f32[2147483648]"), "3:7", "a dimension is from 0 to 2147483647, not 2147483648"),
+    ("float dimension", line("%b: f32[1.5]"), "3:11", "a dimension is a whole number, not 1.5"),
+    ("quant", line("%b: i8[1] quant(scales: 1)"), "3:13", "quant has no scales; do you mean scale?"),
+    ("suffix", line("%b: i8[1] like(1)"), "3:13", "a type of a model cannot have like"),
+    (
+        "too few elements",
+        line("%b = const f32[3] [1, 2]"),
+        "3:21",
+        "the literal has 2 elements, the type says [3]",
+    ),
+    (
+        "shape",
+        line("%b = const f32[3,2] [[1, 2, 3], [1, 2, 3]]"),
+        "3:23",
+        "the literal has shape [2, 3], the type says [3, 2]",
+    ),
+    ("ragged", line("%b = const f32[3] [[1], [1, 2]]"), "3:21", "the inner lists differ in length"),
+    ("no payload", line("%b = const f32 [3]"), "4:3", "the constant has no data behind its type"),
+    ("unknown size", line("%b = const f32[?] zeros"), "3:21", "a constant has a known shape, not [?]"),
+    ("range", line("%b = const i8[1] [128]"), "3:20", "128 does not fit i8"),
+    ("unsigned", line("%b = const u8[1] [-1]"), "3:20", "-1 does not fit u8"),
+    ("float range", line("%b = const f32[1] [1e39]"), "3:21", "1e+39 does not fit f32"),
+    ("float in int", line("%b = const i8[1] [1.5]"), "3:20", "1.5 is no whole number, i8 is wanted"),
+    ("bool", line("%b = const bool[1] [2]"), "3:22", "a bool is true or false"),
+    ("text", line('%b = const f32[1] ["a"]'), "3:21", "expected a number, found a"),
+    ("packed", line("%b = const i4[1] [1]"), "3:20", "a constant of i4 has no elements to write"),
+    (
+        "filler",
+        line("%b = const f32[1] gausian(0)"),
+        "3:21",
+        "no filler is called gausian; do you mean gaussian?",
+    ),
+    ("filler argument", line("%b = const f32[1] gaussian(sd: 1)"), "3:21", "gaussian has no argument sd"),
+    ("filler arguments", line("%b = const f32[1] zeros(1)"), "3:21", "zeros takes 0 arguments, found 1"),
+    (
+        "filler number",
+        line("%b = const f32[1] constant()"),
+        "3:21",
+        "argument value of constant must be a number",
+    ),
+    ("huge", line("%b = const f32[2147483647,2147483647] zeros"), "3:41", "the constant would have"),
+    ("base64", line('%b = const f32[1] base64("?")'), "3:21", "the string is no base64"),
+    ("bytes", line('%b = const f32[1] base64("AA==")'), "3:21", "the data has 1 bytes, f32[1] has 4"),
+    (
+        "file",
+        line('%b = const f32[1] file("/etc/passwd", 0, 4)'),
+        "3:21",
+        "refers to a file, which is not allowed here",
+    ),
+    ("literal dtype", line("%b = Reshape(%a, [1.5])"), "3:20", "1.5 is no whole number, i32 is wanted"),
+    ("opaque", line("%b = Opaque(%a) : f32[1]"), "3:8", 'Opaque needs {code: "NAME"}'),
+    ("opaque type", line('%b = Opaque(%a) {code: "A"}'), "3:8", "the results of Opaque need types"),
+    ("picture", line("%b = Relu|Relu6(%a)"), "3:13", "alternatives and `like` are for pictures"),
+    ("picture operand", line("%b = Relu(%a?)"), "3:13", "types and ? behind an operand are for pictures"),
+    ("comma", line("%b = Add(%a %a)"), "3:15", "expected ',', found 'a'"),
+    ("character", line("%b = Relu(%a) &"), "3:17", "unexpected character '&'"),
+    ("escape", line('%"\\d" = Relu(%a)'), "3:3", "the string holds an escape that does not exist"),
+    ("open", "graph main() {\n%c = const f32[1] zeros\n", "1:14", "this graph has no closing '}'"),
+    ("empty", "", "1:1", "the text has no graph"),
+    ("statement", "grph main() {}", "1:1", "expected one of model, metadata, signature, extra, graph"),
+    ("format", "model onnx\ngraph main() {}", "1:7", "the format is circle or tflite, not onnx"),
+    (
+        "option",
+        "model circle {versoin: 3}\ngraph main() {}",
+        "1:7",
+        "a model has no versoin; do you mean version?",
+    ),
+    ("graph twice", "graph a() {}\ngraph a() {}", "2:7", "graph a is defined twice"),
+    (
+        "signature graph",
+        'signature "s" @man ()\ngraph main() {}',
+        "1:15",
+        "no graph is called @man; do you mean main?",
+    ),
+    ("signature value", 'signature "s" @main (a: %q)\ngraph main() {}', "1:25", "@main has no %q"),
+    ("output", "graph main() -> %q {}", "1:17", "%q is not defined before this place"),
+]
+
+
+@pytest.mark.parametrize(("text", "place", "message"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
+def test_mistakes(text: str, place: str, message: str) -> None:
+    with pytest.raises(ParseError) as caught:
+        parse_model(text, "net.ck")
+    first, shown, caret = str(caught.value).split("\n")
+    assert first.startswith(f"net.ck:{place}: ")
+    assert message in first
+    row, column = map(int, place.split(":"))
+    assert shown[2:] == text.split("\n")[row - 1]
+    assert caret == " " * (column + 1) + "^"
+
+
+def test_a_deep_literal_is_refused() -> None:
+    with pytest.raises(ParseError, match="nested more than"):
+        parse_model(line("%b = const f32[1] " + "[" * 5000))
+
+
+def test_a_number_of_many_digits_is_refused() -> None:
+    with pytest.raises(ParseError, match="at most 1000 characters"):
+        parse_model(line("%b = const f32[1] " + "1" * 5000))
+
+
+def test_a_long_line_is_shown_in_part() -> None:
+    with pytest.raises(ParseError) as caught:
+        parse_model(line("%b = const f32[1] [" + "1," * 5000 + "&]"))
+    _, shown, caret = str(caught.value).split("\n")
+    assert len(shown) < 250
+    assert shown[caret.index("^")] == "&"
+
+
+PIECES = st.sampled_from([*EVERYTHING.split(), *graph_text("%y = Add(%x, [1, 2.5])").split(), "(", "]", "{"])
+TEXTS = st.lists(PIECES, max_size=30).map(" ".join) | st.text(string.printable, max_size=60)
+
+
+@settings(derandomize=True, max_examples=400, deadline=None)
+@given(TEXTS)
+def test_any_text_gives_a_model_or_an_error_of_ours(text: str) -> None:
+    with suppress(CirclekitError):
+        parse_model(text)
+
+
+@settings(derandomize=True, max_examples=400, deadline=None)
+@given(st.integers(0, len(EVERYTHING)), st.integers(0, 40), PIECES)
+def test_a_damaged_text_gives_a_model_or_an_error_of_ours(at: int, cut: int, piece: str) -> None:
+    with suppress(CirclekitError):
+        parse_model(EVERYTHING[:at] + piece + EVERYTHING[at + cut :])
