@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from circlekit.errors import ShapeError, UnsupportedError
-from circlekit.ir.dtypes import DType
+from circlekit.ir.dtypes import DType, i8, i16, u8
 from circlekit.ir.op import Op, operand
 from circlekit.ir.value import Array, Quantization, Shape, TensorType, Value, format_shape
 from circlekit.ops.common import broadcast_shapes, normalized_axis, static_int_vector
@@ -20,6 +20,11 @@ from circlekit.ops.common import broadcast_shapes, normalized_axis, static_int_v
 def is_quantized(value: Value) -> bool:
     """Whether the integers of ``value`` stand for real numbers."""
     return value.dtype.is_integer and value.quantization is not None and value.quantization.scale.size > 0
+
+
+def is_narrow(value: Value) -> bool:
+    """Whether ``value`` is quantized in 8 or 16 bits; kernels take wider integers as they are."""
+    return value.dtype in (i8, u8, i16) and is_quantized(value)
 
 
 def refuse_quantized(op: Op) -> None:
@@ -154,10 +159,16 @@ class Unary(Typed):
         return TensorType(self.input.dtype, self.input.shape)
 
     def kernel(self, input: Array) -> Array:
-        refuse_quantized(self)
+        if is_narrow(self.input):
+            return self.quantized(input)
         need_kind(self, input, self.kinds)
         with np.errstate(all="ignore"):
             return np.asarray(self.compute(input))
+
+    def quantized(self, x: Array) -> Array:
+        """The results, quantized as the output, of ``x``, quantized in 8 or 16 bits as the input."""
+        refuse_quantized(self)
+        raise NotImplementedError
 
     def compute(self, x: Array) -> Array:
         """The results, of the same dtype as ``x``."""
@@ -181,10 +192,16 @@ class Binary(Typed):
         return TensorType(self.lhs.dtype, broadcast_shapes(self.lhs.shape, self.rhs.shape))
 
     def kernel(self, lhs: Array, rhs: Array) -> Array:
-        refuse_quantized(self)
+        if is_narrow(self.lhs):
+            return self.quantized(lhs, rhs)
         need_kind(self, lhs, self.kinds)
         with np.errstate(all="ignore"):
             return np.asarray(self.compute(lhs, rhs))
+
+    def quantized(self, x: Array, y: Array) -> Array:
+        """The results, quantized as the output, of elements quantized in 8 or 16 bits as the operands."""
+        refuse_quantized(self)
+        raise NotImplementedError
 
     def compute(self, x: Array, y: Array) -> Array:
         """The broadcast results; ``x`` and ``y`` have one dtype."""

@@ -11,41 +11,63 @@ from circlekit.errors import ShapeError
 from circlekit.ir.dtypes import DType, boolean, i8, i16, i64, u32
 from circlekit.ir.op import operand
 from circlekit.ir.value import Array, Shape, TensorType, Value, format_shape
-from circlekit.ops.bases import Binary, Typed, Unary, kept_quantization, need_same_dtype
+from circlekit.ops.bases import Binary, Typed, Unary, kept_quantization, need_same_dtype, zero_point
 from circlekit.ops.common import broadcast_shapes
+from circlekit.ops.fixed_point import multiply, quantize_multiplier, scale_of
+from circlekit.ops.tables import tabulated_pairs
 
 
 class Comparison(Binary):
-    """A truth value for every two elements."""
+    """A truth value for every two elements.
+
+    Quantized ones are compared as real numbers, which are rounded to 1/256.
+    """
 
     versions: ClassVar = {i8: 2}
+
+    def quantized(self, x: Array, y: Array) -> Array:
+        return tabulated_pairs(x, y, self.compare_real)
+
+    def compare_real(self, x: Array, y: Array) -> Array:
+        return self.compute(self.in_256ths(x, self.lhs), self.in_256ths(y, self.rhs))
+
+    def in_256ths(self, x: Array, value: Value) -> Array:
+        scale = quantize_multiplier(scale_of(value))
+        return multiply((x.astype(np.int32) - zero_point(value)) << 8, scale)
 
     def infer(self) -> TensorType:
         return TensorType(boolean, super().infer().shape)
 
 
-class Less(Comparison, code="LESS", versions={i8: 2, i16: 3}):
+class Order(Comparison):
+    """An order of two elements; LiteRT compares int16 as plain integers, whatever their scales."""
+
+    def quantized(self, x: Array, y: Array) -> Array:
+        return self.compute(x, y) if self.lhs.dtype is i16 else super().quantized(x, y)
+
+
+class Less(Order, code="LESS", versions={i8: 2, i16: 3}):
     """lhs < rhs."""
 
     def compute(self, x: Array, y: Array) -> Array:
         return np.less(x, y)
 
 
-class LessEqual(Comparison, code="LESS_EQUAL"):
+class LessEqual(Order, code="LESS_EQUAL"):
     """lhs <= rhs."""
 
     def compute(self, x: Array, y: Array) -> Array:
         return np.less_equal(x, y)
 
 
-class Greater(Comparison, code="GREATER"):
+class Greater(Order, code="GREATER"):
     """lhs > rhs."""
 
     def compute(self, x: Array, y: Array) -> Array:
         return np.greater(x, y)
 
 
-class GreaterEqual(Comparison, code="GREATER_EQUAL", versions={i8: 2, i16: 3}):
+class GreaterEqual(Order, code="GREATER_EQUAL", versions={i8: 2, i16: 3}):
     """lhs >= rhs."""
 
     def compute(self, x: Array, y: Array) -> Array:

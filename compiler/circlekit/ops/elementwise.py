@@ -7,17 +7,41 @@ Integers wrap around.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
 
 from circlekit.errors import ShapeError, UnsupportedError
-from circlekit.ir.dtypes import DType, f16, i8, i16, i64, u32
+from circlekit.ir.dtypes import DType, f16, i8, i16, i64, u8, u32
 from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op, attribute, variadic_operand
-from circlekit.ir.value import Array, TensorType
-from circlekit.ops.bases import Binary, Typed, is_quantized, need_kind, need_same_dtype, refuse_quantized
+from circlekit.ir.value import Array, TensorType, Value
+from circlekit.ops.bases import (
+    Binary,
+    Typed,
+    is_narrow,
+    is_quantized,
+    need_kind,
+    need_same_dtype,
+    refuse_quantized,
+    zero_point,
+)
 from circlekit.ops.common import fused, merge_dims
+from circlekit.ops.fixed_point import (
+    Multiplier,
+    activation_limits,
+    doubling_high_mul,
+    multiply,
+    quantize_multiplier,
+    rescale,
+    round_half_away,
+    rounding_divide_by_pot,
+    scale_of,
+    wrap32,
+)
+from circlekit.ops.newton import bit_length, reciprocal
+from circlekit.ops.tables import tabulated, tabulated_pairs
 
 
 class Fused(Binary):
@@ -27,18 +51,89 @@ class Fused(Binary):
     fuses_activation = True
 
     def kernel(self, lhs: Array, rhs: Array) -> Array:
-        return fused(super().kernel(lhs, rhs), self.act)
+        out = super().kernel(lhs, rhs)
+        return out if is_narrow(self.lhs) else fused(out, self.act)
+
+    def ended(self, accumulators: Array, by: Multiplier) -> Array:
+        """int32 ``accumulators`` (as int64) times ``by``, as the quantized result, the activation applied."""
+        limits, dtype = activation_limits(self.act, self.output), self.output.dtype.numpy
+        assert dtype is not None  # quantized in 8 or 16 bits
+        return rescale(accumulators, by, zero_point(self.output), limits, dtype)
 
 
-class Add(Fused, code="ADD", commutative=True):
-    """lhs + rhs."""
+class Sum(Fused):
+    """ADD and SUB.  Quantized operands are brought to twice the greater scale, with 15 or 20 bits more.
+
+    int16 with ``pot_scale_int16`` and scales that are powers of two is only shifted: one operand has the
+    scale of the result, the other a smaller one.
+    """
 
     pot_scale_int16: bool = attribute(True, quantized_only=True)
 
     kinds = "fiuc"
+    sign: ClassVar[int] = 1
 
     def compute(self, x: Array, y: Array) -> Array:
-        return np.asarray(x + y)
+        return np.asarray(x + y if self.sign > 0 else x - y)
+
+    def quantized(self, x: Array, y: Array) -> Array:
+        shifts = self.shifts()
+        if shifts is not None:
+            return self.shifted(x, y, shifts)
+        bits = 15 if x.dtype == np.int16 else 20
+        scales = [scale_of(v) for v in (self.lhs, self.rhs, self.output)]
+        unit = 2 * float(max(scales[:2]))
+        by = quantize_multiplier(unit / ((1 << bits) * float(scales[2])))
+
+        def term(array: Array, value: Value, scale: np.float32) -> Array:
+            real = quantize_multiplier(float(scale) / unit)
+            return tabulated(array, lambda part: widened(part, value, bits, real))
+
+        def total(a: Array, b: Array) -> Array:
+            first, second = term(a, self.lhs, scales[0]), term(b, self.rhs, scales[1])
+            return self.ended(first + self.sign * second, by)
+
+        return tabulated_pairs(x, y, total)
+
+    def shifts(self) -> list[int] | None:
+        """How far each operand is shifted to the right where scales are powers of two; else None."""
+        if self.lhs.dtype is not i16 or not self.pot_scale_int16:
+            return None
+        powers = [power_of_two(scale_of(v)) for v in (self.lhs, self.rhs, self.output)]
+        known = [p for p in powers if p is not None]
+        if len(known) < len(powers):
+            return None
+        shifts = [known[2] - p for p in known[:2]]
+        if min(shifts) != 0:
+            raise UnsupportedError(
+                f"{self.code} of int16 with scales 2^{known[0]} and 2^{known[1]} to 2^{known[2]}: "
+                "the greater scale of the operands is wanted for the result"
+            )
+        return shifts
+
+    def shifted(self, x: Array, y: Array, shifts: Sequence[int]) -> Array:
+        first, second = (
+            rounding_divide_by_pot(a, s) if s else a.astype(np.int32)
+            for a, s in zip((x, y), shifts, strict=True)
+        )
+        limits = activation_limits(self.act, self.output)
+        return np.asarray(np.clip(first + self.sign * second, *limits), np.int16)
+
+
+def widened(x: Array, value: Value, bits: int, by: Multiplier) -> Array:
+    """(x - zero point) * 2^bits * ``by`` of elements of ``value``, rounded twice; int32."""
+    return multiply((x.astype(np.int64) - zero_point(value)) << bits, by).astype(np.int32)
+
+
+def power_of_two(scale: np.float32) -> int | None:
+    """The exponent, where ``scale`` is a power of two as exactly as TFLite asks for."""
+    log = np.log(scale, dtype=np.float32) * (np.float32(1) / np.log(np.float32(2)))
+    exponent = float(round_half_away(log))
+    return int(exponent) if abs(float(log) - exponent) < 1e-3 else None
+
+
+class Add(Sum, code="ADD", commutative=True):
+    """lhs + rhs."""
 
     def required_version(self) -> int:
         dtype = self.lhs.dtype
@@ -49,15 +144,10 @@ class Add(Fused, code="ADD", commutative=True):
         return {f16: 6, i64: 4, i8: 2}.get(dtype, 1)
 
 
-class Sub(Fused, code="SUB"):
+class Sub(Sum, code="SUB"):
     """lhs - rhs."""
 
-    pot_scale_int16: bool = attribute(True, quantized_only=True)
-
-    kinds = "fiuc"
-
-    def compute(self, x: Array, y: Array) -> Array:
-        return np.asarray(x - y)
+    sign = -1
 
     def required_version(self) -> int:
         dtype = self.lhs.dtype
@@ -71,12 +161,34 @@ class Sub(Fused, code="SUB"):
 
 
 class Mul(Fused, code="MUL", commutative=True):
-    """lhs * rhs."""
+    """lhs * rhs.  int16 operands may have a result of 8 bits: both then count as fractions of 15 bits."""
 
     kinds = "fiuc"
 
+    def infer(self) -> TensorType:
+        inferred = super().infer()
+        if self.narrows():
+            return TensorType(self.results[0].dtype, inferred.shape, self.results[0].quantization)
+        return inferred
+
+    def narrows(self) -> bool:
+        """Whether int16 operands have a result of 8 bits."""
+        return self.lhs.dtype is i16 and bool(self.results) and self.results[0].dtype in (i8, u8)
+
     def compute(self, x: Array, y: Array) -> Array:
         return np.asarray(x * y)
+
+    def quantized(self, x: Array, y: Array) -> Array:
+        if self.narrows():
+            return self.narrowed(x, y)
+        by = quantize_multiplier(self.rescale())
+        return tabulated_pairs(x, y, lambda a, b: self.ended(centred(a, self.lhs) * centred(b, self.rhs), by))
+
+    def narrowed(self, x: Array, y: Array) -> Array:
+        fraction = (x.astype(np.int32) * y + (1 << 14)) >> 15
+        limits = activation_limits(self.act, self.output)
+        shifted = rounding_divide_by_pot(np.minimum(fraction, (1 << 15) - 1), 8) + zero_point(self.output)
+        return np.clip(shifted, *limits).astype(self.output.dtype.numpy)
 
     def required_version(self) -> int:
         dtype = self.lhs.dtype
@@ -90,14 +202,41 @@ class Mul(Fused, code="MUL", commutative=True):
         return 2 if dtype is i8 else 1
 
     def rescale(self) -> float:
-        """Lhs scale * rhs scale / output scale; 0 where one of them has none."""
+        """Lhs scale * rhs scale / output scale in float32; 0 where one of them has none."""
         values = (self.lhs, self.rhs, self.output)
-        scales = [float(v.quantization.scale[0]) for v in values if is_quantized(v) and v.quantization]
-        return 0.0 if len(scales) < 3 or 0.0 in scales else scales[0] * scales[1] / scales[2]
+        scales = [v.quantization.scale[0] for v in values if is_quantized(v) and v.quantization]
+        return 0.0 if len(scales) < 3 or 0.0 in scales else float(scales[0] * scales[1] / scales[2])
+
+
+def centred(x: Array, value: Value) -> Array:
+    """Elements of ``value`` without its zero point, int32."""
+    return x.astype(np.int32) - zero_point(value)
 
 
 class Div(Fused, code="DIV"):
-    """lhs / rhs; integers round towards zero."""
+    """lhs / rhs; integers round towards zero, quantized ones multiply with a reciprocal of 31 bits.
+
+    A quantized quotient that is far below the scale of the result is wrong in LiteRT, and here.
+    """
+
+    def quantized(self, x: Array, y: Array) -> Array:
+        if np.any(y == zero_point(self.rhs)):
+            raise UnsupportedError("DIV: a quantized number divided by 0.0 has no value")
+        scales = [scale_of(v) for v in (self.lhs, self.rhs, self.output)]
+        by = quantize_multiplier(scales[0] / (scales[1] * scales[2]))
+        return tabulated_pairs(
+            x, y, lambda a, b: self.divided(centred(a, self.lhs), centred(b, self.rhs), by)
+        )
+
+    def divided(self, x: Array, y: Array, by: Multiplier) -> Array:
+        sign = np.where(y < 0, -1, 1)
+        inverse, bits = reciprocal(np.maximum(np.abs(y), 1))  # 0 is in no operand, but in the table
+        x = (x * sign).astype(np.int64)
+        headroom = 31 - bit_length(np.where(x < 0, ~x, x))
+        quotient = doubling_high_mul(x << headroom, inverse)
+        scaled = x86_shift(doubling_high_mul(quotient, by.mantissa), bits + headroom - by.shift)
+        limits = activation_limits(self.act, self.output)
+        return np.asarray(np.clip(scaled + zero_point(self.output), *limits), self.output.dtype.numpy)
 
     def compute(self, x: Array, y: Array) -> Array:
         if x.dtype.kind == "f":
@@ -110,6 +249,15 @@ class Div(Fused, code="DIV"):
         return 2 if self.broadcasts_beyond_4d() else 1
 
 
+def x86_shift(x: Array, exponent: Array) -> Array:
+    """round(x / 2^exponent), halves away from zero; beyond 31 bits what x86 makes of such a shift.
+
+    The exponent then counts modulo 32 (in 64 bits: 64), which C leaves open: LiteRT's quotients near 0.
+    """
+    mask = wrap32((np.int64(1) << (exponent & 63)) - 1)
+    return np.asarray((x >> (exponent & 31)) + ((x & mask) > (mask >> 1) + (x < 0)))
+
+
 def need_no_zero(op: Op, divisors: Array) -> None:
     """UnsupportedError where an integer would be divided by zero."""
     if divisors.dtype.kind in "iu" and not np.all(divisors):
@@ -117,7 +265,10 @@ def need_no_zero(op: Op, divisors: Array) -> None:
 
 
 class Extremum(Binary, options="MaximumMinimumOptions"):
-    """MAXIMUM and MINIMUM: the first wins only where it is truly beyond the second (NaN is not)."""
+    """MAXIMUM and MINIMUM: the first wins only where it is truly beyond the second (NaN is not).
+
+    Quantized integers are compared as they are, whatever their scales, as in LiteRT.
+    """
 
     versions: ClassVar = {i8: 2, i16: 4}
 
@@ -125,14 +276,8 @@ class Extremum(Binary, options="MaximumMinimumOptions"):
         inferred = super().infer()
         return TensorType(inferred.dtype, inferred.shape, self.lhs.quantization)
 
-    def kernel(self, lhs: Array, rhs: Array) -> Array:
-        if (
-            is_quantized(self.lhs)
-            and not self.lhs.quantization == self.rhs.quantization == self.output.quantization
-        ):
-            refuse_quantized(self)
-        need_kind(self, lhs, self.kinds)
-        return np.asarray(self.compute(lhs, rhs))
+    def quantized(self, x: Array, y: Array) -> Array:
+        return self.compute(x, y)
 
     def required_version(self) -> int:
         if self.lhs.dtype is not i16 and self.broadcasts_beyond_4d():
@@ -164,7 +309,23 @@ class Pow(Binary, code="POW"):
 
 
 class SquaredDifference(Binary, code="SQUARED_DIFFERENCE", commutative=True, versions={i8: 2}):
-    """(lhs - rhs)^2."""
+    """(lhs - rhs)^2.  LiteRT has no quantized form but int8."""
+
+    def quantized(self, x: Array, y: Array) -> Array:
+        if self.lhs.dtype is not i8:
+            return super().quantized(x, y)
+        scales = [scale_of(v) for v in (self.lhs, self.rhs, self.output)]
+        unit = 2 * float(max(scales[:2]))
+        first, second = (quantize_multiplier(float(s) / unit) for s in scales[:2])
+        by = quantize_multiplier(unit * unit / ((1 << 14) * float(scales[2])))
+
+        def square(a: Array, b: Array) -> Array:
+            difference = widened(a, self.lhs, 7, first) - widened(b, self.rhs, 7, second)
+            return rescale(
+                difference * difference, by, zero_point(self.output), (-128, 127), np.dtype(np.int8)
+            )
+
+        return tabulated_pairs(x, y, square)
 
     def compute(self, x: Array, y: Array) -> Array:
         difference = x - y
@@ -172,9 +333,12 @@ class SquaredDifference(Binary, code="SQUARED_DIFFERENCE", commutative=True, ver
 
 
 class FloorDiv(Binary, code="FLOOR_DIV"):
-    """floor(lhs / rhs)."""
+    """floor(lhs / rhs); of quantized integers too, whatever their scales, as in LiteRT."""
 
     versions: ClassVar = {DType.FLOAT32: 2, i8: 3, i16: 3}
+
+    def quantized(self, x: Array, y: Array) -> Array:
+        return self.compute(x, y)
 
     def compute(self, x: Array, y: Array) -> Array:
         need_no_zero(self, y)
@@ -182,7 +346,10 @@ class FloorDiv(Binary, code="FLOOR_DIV"):
 
 
 class FloorMod(Binary, code="FLOOR_MOD", versions={i8: 2, i16: 2}):
-    """lhs - floor(lhs / rhs) * rhs: the remainder with the sign of rhs."""
+    """lhs - floor(lhs / rhs) * rhs: the remainder with the sign of rhs, whatever the scales."""
+
+    def quantized(self, x: Array, y: Array) -> Array:
+        return self.compute(x, y)
 
     def compute(self, x: Array, y: Array) -> Array:
         need_no_zero(self, y)

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of small integers by table: computed once for each integer there is, then looked up.
+
+Source of the tables that LiteRT itself makes: TFLite kernels/internal/common.h.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from circlekit.ir.value import Array, Value
+from circlekit.ops.bases import zero_point
+from circlekit.ops.fixed_point import dtype_limits, round_half_away, scale_of
+
+BLOCK = 1 << 14
+"""Elements that are looked up at a time: their 64-bit indices stay in the cache."""
+
+Function = Callable[[Array], Array]
+Pairs = Callable[[Array, Array], Array]
+
+# -- speed ---------------------------------------------------------------------------------------
+
+
+def tabulated(x: Array, function: Function) -> Array:
+    """``function`` of integers of 8 or 16 bits, which must depend on nothing but the element.
+
+    It is computed of ``x``, or, where that is less work, of every integer of its dtype.
+    """
+    count = 1 << (8 * x.dtype.itemsize)
+    if x.size <= count:
+        return function(x)
+    unsigned = x.dtype.str.replace("i", "u")
+    return _looked_up(function(np.arange(count, dtype=unsigned).view(x.dtype)), x.view(unsigned))
+
+
+def tabulated_pairs(x: Array, y: Array, function: Pairs) -> Array:
+    """``function`` of 8-bit integers that broadcast, computed of them or of all 65536 pairs."""
+    shape = np.broadcast_shapes(x.shape, y.shape)
+    if x.dtype.itemsize > 1 or y.dtype.itemsize > 1 or np.prod(shape, dtype=np.int64) <= 1 << 16:
+        return function(x, y)
+    bytes_ = np.arange(256, dtype=np.uint8)
+    table = function(bytes_.view(x.dtype)[:, None], bytes_.view(y.dtype))
+    return _looked_up(table.reshape(-1), (x.view(np.uint8).astype(np.uint16) << 8) | y.view(np.uint8))
+
+
+def _looked_up(table: Array, indices: Array) -> Array:
+    flat = np.ascontiguousarray(indices).reshape(-1)
+    out = np.empty(flat.shape, table.dtype)
+    for start in range(0, flat.size, BLOCK):
+        part = slice(start, start + BLOCK)
+        np.take(table, flat[part], out=out[part], mode="clip")  # no index is outside; clip is the fast mode
+    return out.reshape(indices.shape)
+
+
+# -- LiteRT's tables -----------------------------------------------------------------------------
+
+
+def real_function(x: Array, input: Value, output: Value, transform: Function) -> Array:
+    """``transform`` of the real numbers that ``x`` stands for, quantized as ``output``: LiteRT's tables.
+
+    8 bits: of every integer.  16 bits: of 513 of them, linear in between, and moved so that the largest
+    error in between is halved.  ``transform`` is given and gives float32.
+    """
+    if x.dtype.itemsize == 1:
+        return tabulated(x, lambda part: _table_of_8_bits(part, input, output, transform))
+    table = _table_of_16_bits(input, output, transform)
+    return tabulated(x, lambda part: _interpolated(part, table))
+
+
+def _table_of_8_bits(x: Array, input: Value, output: Value, transform: Function) -> Array:
+    """What does not fit into 32 bits ends at the least integer, as on x86."""
+    inverse = np.float32(1) / scale_of(output)
+    real = scale_of(input) * (x.astype(np.int32) - zero_point(input)).astype(np.float32)
+    rounded = round_half_away(transform(real) * inverse) + np.float32(zero_point(output))
+    fits = np.abs(rounded) < 2.0**31
+    limits = dtype_limits(output.dtype)
+    return np.clip(np.where(fits, rounded, limits[0]), *limits).astype(output.dtype.numpy)
+
+
+def _table_of_16_bits(input: Value, output: Value, transform: Function) -> Array:
+    f32 = np.float32
+    least, most = (scale_of(input) * f32(n - zero_point(input)) for n in (-(1 << 15), (1 << 15) - 1))
+    low, high = (scale_of(output) * f32(n - zero_point(output)) for n in (-(1 << 15), (1 << 15) - 1))
+    step = (most - least) / f32(512)
+    inverse = f32(1 << 16) / (high - low)
+    count = np.arange(513, dtype=f32)
+    at, middle = transform(least + count * step), transform(least + count[:512] * step + step / f32(2))
+    sample = round_half_away(at * inverse)
+    between = round_half_away((at[1:] * inverse + sample[:512]) / f32(2))
+    bias = round_half_away((between - round_half_away(middle * inverse)) / f32(2))
+    last = round_half_away(transform(np.full(1, most)) * inverse)
+    table = np.clip(np.concatenate([sample[:512] - bias, last]), f32(-(1 << 15)), f32((1 << 15) - 1))
+    return np.where(np.isnan(table), 0, table).astype(np.int16)
+
+
+def _interpolated(x: Array, table: Array) -> Array:
+    index = 256 + (x >> 7)
+    base = table[index]
+    slope = (table[index + 1] - base).astype(np.int32)
+    return np.asarray(base + ((slope * (x & 0x7F) + 64) >> 7), np.int16)
