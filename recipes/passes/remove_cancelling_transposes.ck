@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
+# Two transposes that undo each other; the second reader of the first keeps that one alive.
+
+graph main(%x: f32[1,2,3,4]) -> %y, %z {
+  %1 = Transpose(%x, [0,2,3,1])
+  %2 = Transpose(%1, [0,3,1,2])
+  %y = Relu(%2)
+  %z = Tanh(%1)
+}
