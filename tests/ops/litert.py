@@ -18,7 +18,7 @@ from ai_edge_litert.interpreter import Interpreter, OpResolverType
 from circlekit.ir.dtypes import DType
 from circlekit.ir.enums import Named
 from circlekit.ir.graph import Graph
-from circlekit.ir.op import Op
+from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.value import Array, Quantization, Shape, Value
 
 FLOAT_TOLERANCE = 1e-5
@@ -35,7 +35,7 @@ def graph_of(op: Op) -> Graph:
     inputs: dict[Value, None] = {}
     for index, (name, value) in enumerate(op.operand_items()):
         value.name = value.name or f"{name}{index}"
-        if not value.is_const:
+        if not value.is_const and not value.is_variable:
             inputs[value] = None
     graph = Graph("main", tuple(inputs))
     graph.append(op)
@@ -56,7 +56,7 @@ def flatbuffer(graphs: Sequence[Graph]) -> bytes:
 
 
 def _subgraph(model: Any, graph: Graph, graphs: Sequence[Graph]) -> Any:
-    values = list(graph.values())
+    values = list(dict.fromkeys((*graph.values(), *_intermediates(graph))))
     index = {id(v): i for i, v in enumerate(values)}
     out = schema.SubGraphT()
     out.name = graph.name
@@ -69,9 +69,15 @@ def _subgraph(model: Any, graph: Graph, graphs: Sequence[Graph]) -> Any:
         item.opcodeIndex = _code(model, op)
         item.inputs = _ints([-1 if v is None else index[id(v)] for v in op.inputs])
         item.outputs = _ints([index[id(v)] for v in op.results])
+        if "intermediates" in op.extra:
+            item.intermediates = _ints([index[id(v)] for v in op.extra["intermediates"]])
         _set_options(item, op, graphs)
         out.operators.append(item)
     return out
+
+
+def _intermediates(graph: Graph) -> list[Value]:
+    return [v for op in graph for v in op.extra.get("intermediates", ())]
 
 
 def _tensor(model: Any, value: Value) -> Any:
@@ -105,6 +111,8 @@ def _quantization(quantization: Quantization) -> Any:
 def _code(model: Any, op: Op) -> int:
     out = schema.OperatorCodeT()
     out.builtinCode = getattr(schema.BuiltinOperator, op.code)
+    if isinstance(op, OpaqueOp):
+        out.customCode = op.custom_code
     out.deprecatedBuiltinCode = min(out.builtinCode, 127)
     out.version = op.required_version()
     model.operatorCodes.append(out)
@@ -112,6 +120,8 @@ def _code(model: Any, op: Op) -> int:
 
 
 def _set_options(item: Any, op: Op, graphs: Sequence[Graph]) -> None:
+    if "custom_options" in op.extra:
+        item.customOptions = np.asarray(op.extra["custom_options"], np.uint8)
     if op.options is None:
         return
     options = getattr(schema, op.options + "T")()
@@ -150,6 +160,25 @@ def _ints(numbers: Any) -> Array:
 # -- running it --------------------------------------------------------------------------------
 
 
+def run_steps(
+    graphs: Graph | Sequence[Graph], steps: Sequence[Sequence[Array]], optimized: bool = False
+) -> list[list[Array]]:
+    """Outputs of the first graph in several runs, one after the other, by LiteRT's reference kernels.
+
+    ``optimized``: by its fast kernels, for operators or versions that the reference lacks.
+    """
+    interpreter = _interpreter(flatbuffer([graphs] if isinstance(graphs, Graph) else graphs), optimized)
+    details = interpreter.get_input_details()
+    interpreter.allocate_tensors()
+    outs = []
+    for inputs in steps:
+        for detail, array in zip(details, inputs, strict=True):
+            interpreter.set_tensor(detail["index"], array)
+        interpreter.invoke()
+        outs.append([interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()])
+    return outs
+
+
 def run_litert(
     graphs: Graph | Sequence[Graph], inputs: Sequence[Array], optimized: bool = False
 ) -> list[Array]:
@@ -168,8 +197,11 @@ def run_litert(
     return [interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()]
 
 
-def _interpreter(model: bytes) -> Any:
+def _interpreter(model: bytes, optimized: bool = False) -> Any:
     """LiteRT with its reference kernels, or with all it has where their list stops at an older version."""
+    if optimized:
+        kinds = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+        return Interpreter(model_content=model, experimental_op_resolver_type=kinds, num_threads=1)
     try:
         return Interpreter(
             model_content=model, experimental_op_resolver_type=OpResolverType.BUILTIN_REF, num_threads=1

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from circlekit.errors import CirclekitError, ModelError, ShapeError, UnsupportedError
+from circlekit.errors import CirclekitError, ModelError, ShapeError
 from circlekit.interp.evaluate import check_type, evaluate
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
@@ -21,7 +21,7 @@ Observe = Callable[[Op, Sequence[Array]], None]
 
 
 class Interpreter:
-    """Runs one model again and again; ``state``: its variables and tables, which one run leaves to the next."""
+    """Runs one model again and again; ``state``: variables and tables, which one run leaves to the next."""
 
     def __init__(self, model: Model) -> None:
         self.model = model

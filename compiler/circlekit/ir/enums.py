@@ -43,3 +43,34 @@ class WeightsFormat(Named):
 class RoPEMode(Named):
     GPT_NEOX = auto()
     GPT_J = auto()
+
+
+class LSTMKernelType(Named):
+    FULL = auto()
+    BASIC = auto()
+
+
+class LSHProjectionType(Named):
+    UNKNOWN = auto()
+    SPARSE = auto()
+    DENSE = auto()
+
+
+class CombinerType(Named):
+    SUM = auto()
+    MEAN = auto()
+    SQRTN = auto()
+
+
+class ReduceWindowFunction(Named):
+    UNSUPPORTED = auto()
+    ADD = auto()
+    MUL = auto()
+    MINIMUM = auto()
+    MAXIMUM = auto()
+    ALL = auto()
+    ANY = auto()
+
+
+class CustomOptionsFormat(Named):
+    FLEXBUFFERS = auto()

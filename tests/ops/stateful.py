@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators that keep state, run several times by the interpreter and by LiteRT."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from circlekit.interp.run import Interpreter
+from circlekit.ir.dtypes import DType
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Quantization, Shape, Value
+from tests.ops.litert import FLOAT_TOLERANCE, assert_close, graph_of, run_steps
+
+
+def state(dtype: DType, shape: Shape, quantization: Quantization | None = None) -> Value:
+    """A variable tensor."""
+    value = Value("", dtype, shape, None, quantization)
+    value.is_variable = True
+    return value
+
+
+def quantized(scale: float, zero_point: int = 0) -> Quantization:
+    return Quantization(np.array([scale], np.float32), np.array([zero_point], np.int64))
+
+
+def check_runs(
+    op: Op | Sequence[Graph],
+    steps: Sequence[Sequence[Array]],
+    tolerance: float = FLOAT_TOLERANCE,
+    optimized: bool = False,
+) -> list[list[Array]]:
+    """Every run of the first graph gives what LiteRT gives, state and all; our results."""
+    graphs = [op.graph or graph_of(op)] if isinstance(op, Op) else list(op)
+    interpreter = Interpreter(Model(graphs))
+    wanted = run_steps(graphs, steps, optimized)
+    got = [interpreter.run(inputs) for inputs in steps]
+    for ours, theirs in zip(got, wanted, strict=True):
+        for x, y in zip(ours, theirs, strict=True):
+            assert_close(x, y, tolerance)
+    return got

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LSTM in all its forms, against LiteRT, over several runs with the state between them."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from circlekit.errors import ShapeError, UnsupportedError
+from circlekit.interp import evaluate
+from circlekit.ir.dtypes import f32, i8, i16
+from circlekit.ir.enums import Activation, LSTMKernelType
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Value
+from circlekit.ops.lstm import Lstm, UnidirectionalSequenceLstm
+from circlekit.ops.lstm_both import BidirectionalSequenceLstm
+from tests.ops.litert import FLOAT_TOLERANCE, check, const, var
+from tests.ops.stateful import check_runs, quantized, state
+
+HYBRID_TOLERANCE = 2e-2
+"""A rounding of the float state can move it by one 127th of its range when it is quantized anew."""
+
+GATES = ("input", "forget", "cell", "output")
+FORMS = [frozenset(f) for f in ((), ("cifg",), ("peephole",), ("projection",), ("norm",))]
+FORMS += [
+    frozenset(("cifg", "peephole", "projection", "norm")),
+    frozenset(("peephole", "projection", "norm")),
+]
+
+
+class Maker:
+    """Makes constants of one kind of weights, seeded."""
+
+    def __init__(self, seed: int, kind: str = "float") -> None:
+        self.rng = np.random.default_rng(seed)
+        self.kind = kind
+
+    def matrix(self, *shape: int) -> Value:
+        if self.kind == "float":
+            return const(self.rng.normal(0, 0.5, shape), np.float32)
+        value = const(self.rng.integers(-127, 128, shape), np.int8)
+        value.quantization = quantized(float(self.rng.uniform(0.003, 0.008)))
+        return value
+
+    def vector(self, size: int, around: float = 0.0) -> Value:
+        return const(self.rng.normal(around, 0.3, size), np.float32)
+
+
+def operands(make: Maker, form: frozenset[str], inputs: int, cells: int, batch: int) -> list[Value | None]:
+    """Operands 1 to 23 of a full LSTM."""
+    outputs = cells - 1 if "projection" in form else cells
+    gates = GATES[1:] if "cifg" in form else GATES
+    out: dict[str, Value | None] = {}
+    for g in GATES:
+        has = g in gates
+        out[f"i_{g}"] = make.matrix(cells, inputs) if has else None
+        out[f"r_{g}"] = make.matrix(cells, outputs) if has else None
+        out[f"b_{g}"] = make.vector(cells) if has else None
+        out[f"n_{g}"] = make.vector(cells, 1.0) if has and "norm" in form else None
+        has_peephole = has and g != "cell" and "peephole" in form
+        out[f"p_{g}"] = make.matrix(cells) if has_peephole else None
+    order = [f"{k}_{g}" for k in "ir" for g in GATES] + ["p_input", "p_forget", "p_output"]
+    listed = [out[name] for name in order] + [out[f"b_{g}"] for g in GATES]
+    projected = "projection" in form
+    listed += [
+        make.matrix(outputs, cells) if projected else None,
+        make.vector(outputs) if projected else None,
+    ]
+    listed += [state(f32, (batch, outputs)), state(f32, (batch, cells))]
+    return listed + ([out[f"n_{g}"] for g in GATES] if "norm" in form else [])
+
+
+def sequence(seed: int, *shape: int, runs: int = 2) -> list[list[Array]]:
+    rng = np.random.default_rng(seed)
+    return [[rng.normal(0, 1, shape).astype(np.float32)] for _ in range(runs)]
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda f: "+".join(sorted(f)) or "plain")
+@pytest.mark.parametrize("time_major", [False, True])
+@pytest.mark.parametrize("kind", ["float", "int8", "asymmetric"])
+def test_unidirectional(form: frozenset[str], time_major: bool, kind: str) -> None:
+    steps = sequence(3, 4, 3, 5)
+    batch = 3 if time_major else 4
+    rest = operands(Maker(1, kind), form, 5, 6, batch)
+    op = UnidirectionalSequenceLstm(
+        var(steps[0][0]), *rest, act=Activation.TANH, time_major=time_major, cell_clip=0.9, proj_clip=0.4,
+        asymmetric_quantize_inputs=kind == "asymmetric",
+    )  # fmt: skip
+    assert op.results[0].shape == (4, 3, 5 if "projection" in form else 6)
+    check_runs(op, steps, tolerance=FLOAT_TOLERANCE if kind == "float" else HYBRID_TOLERANCE)
+
+
+@pytest.mark.parametrize("act", [Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1])
+def test_activations(act: Activation) -> None:
+    steps = sequence(4, 2, 5, 3)
+    op = UnidirectionalSequenceLstm(var(steps[0][0]), *operands(Maker(2), FORMS[0], 3, 4, 2), act=act)
+    check_runs(op, steps)
+
+
+def test_diagonal_recurrent_weights() -> None:
+    steps = sequence(4, 2, 5, 3)
+    rest = operands(Maker(2), FORMS[0], 3, 4, 2)
+    rest[4:8] = [Maker(i).vector(4) for i in range(4)]
+    op = UnidirectionalSequenceLstm(
+        var(steps[0][0]), *rest, act=Activation.TANH, diagonal_recurrent_tensors=True
+    )
+    assert op.required_version() == 4
+    assert op.results[0].shape == (2, 5, 4)
+    check_runs(op, steps)
+
+
+@pytest.mark.parametrize("form", FORMS[:5], ids=lambda f: "+".join(sorted(f)) or "plain")
+@pytest.mark.parametrize(("kind", "version"), [("float", 1), ("int8", 3), ("asymmetric", 4)])
+def test_full(form: frozenset[str], kind: str, version: int) -> None:
+    steps = sequence(5, 2, 5, runs=4)
+    rest = operands(Maker(3, kind), form, 5, 4, 2)
+    op = Lstm(var(steps[0][0]), *rest, act=Activation.TANH, asymmetric_quantize_inputs=kind == "asymmetric")
+    assert op.required_version() == version
+    check_runs(op, steps, tolerance=FLOAT_TOLERANCE if kind == "float" else HYBRID_TOLERANCE)
+
+
+def test_basic() -> None:
+    make, rng = Maker(6), np.random.default_rng(6)
+    x, before, cells = (rng.normal(0, 1, (2, n)).astype(np.float32) for n in (3, 4, 4))
+    weights, bias = make.matrix(16, 7), make.vector(16)
+    op = Lstm(
+        var(x), var(before), weights, bias, var(cells), kernel_type=LSTMKernelType.BASIC, act=Activation.TANH
+    )
+    assert op.required_version() == 2
+    check(op, x, before, cells)
+
+
+@pytest.mark.parametrize("merge", [False, True])
+@pytest.mark.parametrize("second", ["none", "cross", "aux"])
+@pytest.mark.parametrize("kind", ["float", "int8", "asymmetric"])
+def test_bidirectional(merge: bool, second: str, kind: str) -> None:
+    time_major = True  # LiteRT's batch-major form writes beyond the state where it joins the results
+    steps = [a + b for a, b in zip(sequence(7, 4, 3, 5), sequence(8, 4, 3, 5), strict=True)]
+    make = Maker(9, kind)
+    fw, bw = (operands(make, frozenset(("peephole", "projection")), 5, 6, 3) for _ in range(2))
+    rest: list[Value | None] = [*fw[:17], *bw[:17], *fw[17:19], *bw[17:19]]
+    if second == "none":
+        steps = [s[:1] for s in steps]
+        rest += [None] * 9
+    else:
+        aux = [make.matrix(6, 5) if second == "aux" else None for _ in range(8)]
+        rest += [var(steps[0][1]), *aux]
+    op = BidirectionalSequenceLstm(
+        var(steps[0][0]), *rest, act=Activation.TANH, merge_outputs=merge, time_major=time_major,
+        asymmetric_quantize_inputs=kind == "asymmetric",
+    )  # fmt: skip
+    assert [v.shape for v in op.results] == ([(4, 3, 10)] if merge else [(4, 3, 5)] * 2)
+    check_runs(op, steps, tolerance=FLOAT_TOLERANCE if kind == "float" else HYBRID_TOLERANCE)
+
+
+def test_bidirectional_batch_major() -> None:
+    steps = sequence(7, 3, 4, 5)
+    fw, bw = (operands(Maker(i), frozenset(), 5, 6, 3) for i in range(2))
+    rest = [*fw[:17], *bw[:17], *fw[17:19], *bw[17:19], *[None] * 9]
+    op = BidirectionalSequenceLstm(var(steps[0][0]), *rest, act=Activation.TANH, time_major=False)
+    check_runs(op, steps)
+
+
+# -- integers ----------------------------------------------------------------------------------
+
+
+def integer_lstm(seed: int, form: frozenset[str], batch: int, kind: type[Op], **attributes: Any) -> Op:
+    """An LSTM on int8 with random scales, and its five intermediates."""
+    rng = np.random.default_rng(seed)
+    inputs, cells = 5, 6
+    outputs = 4 if "projection" in form else cells
+    gates = GATES[1:] if "cifg" in form else GATES
+
+    def weights(*shape: int, dtype: Any = np.int8, limit: int = 127, scale: float = 0.01) -> Value:
+        value = const(rng.integers(-limit, limit + 1, shape), dtype)
+        value.quantization = quantized(float(rng.uniform(0.3, 1.5)) * scale)
+        return value
+
+    x = Value("x", i8, (batch, 4, inputs), None, quantized(0.02, 7))
+    if attributes.get("time_major"):
+        x.shape = (4, batch, inputs)
+    if kind is Lstm:
+        x.shape = (batch, inputs)
+    ins = [weights(cells, inputs) if g in gates else None for g in GATES]
+    recurrent = [weights(cells, outputs) if g in gates else None for g in GATES]
+    has = "peephole" in form
+    peephole = [
+        weights(cells, dtype=np.int16, limit=32767, scale=3e-5) if has and g in gates else None
+        for g in ("input", "forget", "output")
+    ]
+    bias = [weights(cells, dtype=np.int32, limit=4000) if g in gates else None for g in GATES]
+    projection = [weights(outputs, cells), weights(outputs, dtype=np.int32, limit=2000)]
+    states = [
+        state(i8, (batch, outputs), quantized(0.008, -11)),
+        state(i16, (batch, cells), quantized(2.0**-11)),
+    ]
+    rest = [*ins, *recurrent, *peephole, *bias]
+    rest += [*(projection if "projection" in form else [None, None]), *states]
+    if "norm" in form:
+        rest += [
+            weights(cells, dtype=np.int16, limit=3000, scale=1e-3) if g in gates else None for g in GATES
+        ]
+    op = kind(x, *rest, act=Activation.TANH, **attributes)
+    scales = [float(s) for s in rng.uniform(0.001, 0.004, 4)] + [0.007]
+    zeros = [0, 0, 0, 0, 5 if "projection" in form else -3]
+    op.extra["intermediates"] = [
+        Value(f"mid{i}", i8 if i == 4 else i16, (1,), None, quantized(s, z))
+        for i, (s, z) in enumerate(zip(scales, zeros, strict=True))
+    ]
+    return op
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda f: "+".join(sorted(f)) or "plain")
+@pytest.mark.parametrize(("time_major", "clip"), list(product([False, True], [0.0, 0.3])))
+def test_integers(form: frozenset[str], time_major: bool, clip: float) -> None:
+    op = integer_lstm(
+        1, form, 3, UnidirectionalSequenceLstm, time_major=time_major, cell_clip=clip, proj_clip=clip / 2
+    )
+    shape = op.inputs[0].static_shape if op.inputs[0] else ()
+    rng = np.random.default_rng(12)
+    check_runs(op, [[rng.integers(-128, 128, shape).astype(np.int8)] for _ in range(3)])
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda f: "+".join(sorted(f)) or "plain")
+def test_full_integers(form: frozenset[str]) -> None:
+    op = integer_lstm(2, form, 2, Lstm)
+    rng = np.random.default_rng(13)
+    check_runs(op, [[rng.integers(-128, 128, (2, 5)).astype(np.int8)] for _ in range(4)])
+
+
+# -- refusals ----------------------------------------------------------------------------------
+
+
+def test_refusals_are_sentences() -> None:
+    x = Value("x", f32, (2, 4, 3))
+    with pytest.raises(ShapeError, match="lacks its recurrent weights or its states"):
+        Lstm(x, None, *[Maker(0).matrix(4, 3) for _ in range(3)])
+    op = UnidirectionalSequenceLstm(x, *operands(Maker(0), FORMS[0], 3, 4, 2))
+    with pytest.raises(UnsupportedError, match="keeps state between runs, it cannot be computed alone"):
+        evaluate(op, [np.zeros(v.static_shape, np.float32) if v else None for v in op.inputs])
+    short = Value("x", i16, (2, 4, 3))
+    wide = UnidirectionalSequenceLstm(short, *operands(Maker(0, "int8"), FORMS[0], 3, 4, 2))
+    assert wide.required_version() == 5
+    assert not op.pure
