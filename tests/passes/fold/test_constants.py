@@ -7,7 +7,12 @@ import numpy as np
 import pytest
 
 from circlekit.interp.run import run
+from circlekit.ir.dtypes import DType
+from circlekit.ir.graph import Graph, Model
 from circlekit.ir.text import parse_model
+from circlekit.ir.value import Value
+from circlekit.ops.cast import Dequantize
+from circlekit.ops.elementwise import Add
 from circlekit.passes.fold.constants import FoldConstants
 from circlekit.rewrite.base import Context
 from tests.passes.kit import check_pass
@@ -163,3 +168,17 @@ def test_results_own_their_memory() -> None:
     assert folded.array().flags.c_contiguous
     assert folded.array().base is None
     np.testing.assert_array_equal(run(model, [np.zeros((2, 2), np.float32)])[0], [[1, 3], [2, 4]])
+
+
+def test_packed_elements_are_not_at_hand() -> None:
+    packed = Value("w", DType.INT4, (4,), np.array([0x21, 0x43], np.uint8))
+    result = Value("d", DType.FLOAT32, (4,))
+    x = Value("x", DType.FLOAT32, (4,))
+    graph = Graph("main", [x])
+    graph.append(Dequantize(packed, results=[result]))
+    graph.outputs = [graph.append(Add(x, result)).output]
+    context = Context(refusals=[])
+    assert FoldConstants().run(Model([graph]), context) == 0
+    assert [r.sentence for r in context.refusals or ()] == [
+        "%w is packed or sparse, its elements are not at hand"
+    ]
