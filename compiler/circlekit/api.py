@@ -12,7 +12,7 @@ from circlekit.equivalence.compare import Comparison
 from circlekit.equivalence.record import check_folder, write_record
 from circlekit.equivalence.runs import Inputs
 from circlekit.equivalence.verify import Verifier, compare_models
-from circlekit.errors import FileError, FormatError
+from circlekit.errors import FileError, FormatError, ModelError
 from circlekit.interp.run import run as run_model
 from circlekit.io.files import map_file
 from circlekit.io.load import load_bytes
@@ -20,6 +20,7 @@ from circlekit.io.save import save as save_file
 from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Array
+from circlekit.ir.verify import verify
 from circlekit.passes.explain import explain_pass
 from circlekit.passes.optimize import find_pass, pass_names, run_passes
 from circlekit.passes.replace.legalize import legalize
@@ -134,10 +135,12 @@ def convert(source: FilePath, target: FilePath, options: Options, format: str | 
     _check(options)
     _announce(options, "read")
     model, size = _read(source)
+    _check_structure(model, os.fspath(source))
     verifier = _verifier(model, options)
     report = _optimize(model, options, format, verifier, size)
     _announce(options, "write")
     legal = legalize(model, format)
+    _check_structure(legal, os.fspath(target))
     if verifier is not None:
         verifier.check(legal, f"the replacement of what {format} lacks")
         if options.record is not None:
@@ -154,6 +157,14 @@ def _check(options: Options) -> None:
         find_pass(options.explain)
     if options.record is not None:
         check_folder(options.record)
+
+
+def _check_structure(model: Model, name: str) -> None:
+    """ModelError with what is unsound: no pass is run on such a model, and none is written."""
+    findings = verify(model)
+    if findings:
+        more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
+        raise ModelError(f"{name}: {findings[0]}{more}", *map(str, findings[1:]))
 
 
 def _target_format(target: FilePath, format: str | None) -> str:
@@ -184,7 +195,7 @@ def _verifier(model: Model, options: Options) -> Verifier | None:
 def _optimize(
     model: Model, options: Options, format: str, verifier: Verifier | None, file_size: int | None = None
 ) -> Report:
-    def check(name: str, changes: int) -> None:
+    def prove(name: str, changes: int) -> None:
         if verifier is not None and changes:
             _announce(options, f"verify {name}")
             verifier.check(model, name)
@@ -194,7 +205,7 @@ def _optimize(
 
     before = summarize(model, file_size)
     names = pass_names(options.passes, options.disable, format)
-    records = run_passes(model, names, Context(format), check, announce)
+    records = run_passes(model, names, Context(format), prove, announce)
     report = Report(before, summarize(model), records)
     if verifier is not None:
         report.verified, report.notes = True, verifier.notes

@@ -12,6 +12,8 @@ from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 import circlekit
 from circlekit.cli.circle2circle import main
+from circlekit.io.save import save as to_file
+from circlekit.ir.text import parse_model
 from circlekit.ir.value import Array
 from circlekit.ops.conv import TransposeConv
 
@@ -91,3 +93,18 @@ def test_optimizing_twice_changes_nothing_more(shared: Path, tmp_path: Path, nam
     assert main(["--O1", str(paths[0]), str(paths[2])]) == 0
     assert paths[0].read_bytes() == paths[1].read_bytes()
     assert len(circlekit.load(paths[2]).main) == len(circlekit.load(paths[0]).main)
+
+
+def test_a_file_that_breaks_a_rule_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Readable, but an operator reads what a later one makes."""
+    model = parse_model("graph main(%x: f32[2]) -> %z {\n%y = Relu(%x)\n%z = Neg(%y)\n}")
+    first, second = model.main.ops
+    model.main.unlink(first)
+    model.main.insert_after(second, first)
+    source, target = tmp_path / "in.circle", tmp_path / "out.circle"
+    to_file(model, source)
+    assert main(["--O1", str(source), str(target)]) == 1
+    assert not target.exists()
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: {source}: ")
+    assert "%y" in line
