@@ -4,42 +4,96 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from circlekit.ir.dtypes import f16, i8, i16, u8
+from circlekit.errors import UnsupportedError
+from circlekit.ir.dtypes import DType, f16, i8, i16, u8
 from circlekit.ir.enums import Activation
 from circlekit.ir.op import attribute, operand
 from circlekit.ir.value import Array, TensorType
-from circlekit.ops.bases import Typed, Unary, need_kind, need_same_dtype, refuse_quantized
+from circlekit.ops.bases import (
+    Typed,
+    Unary,
+    is_narrow,
+    need_kind,
+    need_same_dtype,
+    refuse_quantized,
+    zero_point,
+)
 from circlekit.ops.common import apply_activation, broadcast_shapes
+from circlekit.ops.fixed_point import (
+    dtype_limits,
+    multiply,
+    quantize_multiplier,
+    round_half_away,
+    rounding_divide_by_pot,
+    saturating_shift_left,
+    scale_of,
+)
+from circlekit.ops.sigmoid import logistic_16, need_fraction, tanh_16
+from circlekit.ops.tables import in_float64, limited, real_function, tabulated, tabulated_pairs
 
 
-class Relu(Unary, code="RELU", options=None, versions={i8: 2, u8: 2, i16: 3}):
+class Clamped(Unary):
+    """x limited to ``bounds``; quantized, x is rescaled, then limited to what the bounds round to."""
+
+    bounds: ClassVar[tuple[float, float | None]] = (0.0, None)
+    narrow: ClassVar[frozenset[DType]] = frozenset({i8, u8})
+    """The quantized types that LiteRT has."""
+
+    def quantized(self, x: Array) -> Array:
+        if self.input.dtype not in self.narrow:
+            refuse_quantized(self)
+        scale, zero = scale_of(self.output), zero_point(self.output)
+        least, most = dtype_limits(self.output.dtype)
+        low, high = self.bounds
+        least = max(least, zero + int(round_half_away(np.float32(low) / scale)))
+        if high is not None:
+            most = min(most, zero + int(round_half_away(np.float32(high) / scale)))
+        by = quantize_multiplier(scale_of(self.input) / scale)
+
+        def clamped(part: Array) -> Array:
+            scaled = multiply(part.astype(np.int32) - zero_point(self.input), by) + zero
+            return np.minimum(np.maximum(scaled, least), most).astype(x.dtype)
+
+        return tabulated(x, clamped)
+
+
+class Relu(Clamped, code="RELU", options=None, versions={i8: 2, u8: 2, i16: 3}):
     """max(x, 0)."""
+
+    narrow = frozenset({i8, u8, i16})
 
     def compute(self, x: Array) -> Array:
         return apply_activation(x, Activation.RELU)
 
 
-class Relu6(Unary, code="RELU6", options=None, versions={i8: 2, i16: 3}):
+class Relu6(Clamped, code="RELU6", options=None, versions={i8: 2, i16: 3}):
     """min(max(x, 0), 6)."""
+
+    bounds = (0.0, 6.0)
+    narrow = frozenset({i8, u8, i16})
 
     def compute(self, x: Array) -> Array:
         return apply_activation(x, Activation.RELU6)
 
 
-class ReluN1To1(Unary, code="RELU_N1_TO_1", options=None):
+class ReluN1To1(Clamped, code="RELU_N1_TO_1", options=None):
     """min(max(x, -1), 1)."""
+
+    bounds = (-1.0, 1.0)
 
     def compute(self, x: Array) -> Array:
         return apply_activation(x, Activation.RELU_N1_TO_1)
 
 
-class Relu0To1(Unary, code="RELU_0_TO_1", options=None):
+class Relu0To1(Clamped, code="RELU_0_TO_1", options=None):
     """min(max(x, 0), 1)."""
+
+    bounds = (0.0, 1.0)
 
     def compute(self, x: Array) -> Array:
         return np.clip(x, 0, 1)
@@ -53,6 +107,18 @@ class LeakyRelu(Unary, code="LEAKY_RELU", versions={i16: 2}):
     def compute(self, x: Array) -> Array:
         return np.where(x > 0, x, x * x.dtype.type(self.alpha))
 
+    def quantized(self, x: Array) -> Array:
+        ratio = scale_of(self.input) / scale_of(self.output)
+        slope = scale_of(self.input) * np.float32(self.alpha) / scale_of(self.output)
+        same, leak = quantize_multiplier(ratio), quantize_multiplier(np.abs(slope))
+
+        def leaky(part: Array) -> Array:
+            real = part.astype(np.int32) - zero_point(self.input)
+            below = multiply(real, leak) * (-1 if slope < 0 else 1)
+            return limited(self.output, np.where(real >= 0, multiply(real, same), below))
+
+        return tabulated(x, leaky)
+
 
 class Elu(Unary, code="ELU", options=None):
     """x where it is not negative, else e^x - 1."""
@@ -60,9 +126,17 @@ class Elu(Unary, code="ELU", options=None):
     def compute(self, x: Array) -> Array:
         return np.where(x < 0, np.expm1(x), x)
 
+    def quantized(self, x: Array) -> Array:
+        if self.input.dtype is not i8:
+            refuse_quantized(self)
+        return real_function(x, self.input, self.output, in_float64(self.compute))
+
 
 class PRelu(Typed, code="PRELU", options=None):
-    """x where it is not negative, else alpha * x; ``alpha`` broadcasts to the input."""
+    """x where it is not negative, else alpha * x; ``alpha`` broadcasts to the input.
+
+    An input of int16 has an alpha of int8.
+    """
 
     input = operand()
     alpha = operand()
@@ -70,14 +144,25 @@ class PRelu(Typed, code="PRELU", options=None):
     layout_operands = ("input", "alpha")
 
     def infer(self) -> TensorType:
-        need_same_dtype("input", self.input, "alpha", self.alpha)
+        if (self.input.dtype, self.alpha.dtype) != (i16, i8):
+            need_same_dtype("input", self.input, "alpha", self.alpha)
         return TensorType(self.input.dtype, broadcast_shapes(self.input.shape, self.alpha.shape))
 
     @np.errstate(all="ignore")
     def kernel(self, input: Array, alpha: Array) -> Array:
+        if is_narrow(self.input):
+            return tabulated_pairs(input, alpha, self.quantized)
         need_kind(self, input, "f")
-        refuse_quantized(self)
         return np.where(input >= 0, input, input * alpha)
+
+    def quantized(self, x: Array, alpha: Array) -> Array:
+        """Of elements quantized in 8 or 16 bits."""
+        scales = [scale_of(v) for v in (self.input, self.alpha, self.output)]
+        same = quantize_multiplier(scales[0] / scales[2])
+        leak = quantize_multiplier(scales[0] * scales[1] / scales[2])
+        real = x.astype(np.int32) - zero_point(self.input)
+        below = multiply(real * (alpha.astype(np.int32) - zero_point(self.alpha)), leak)
+        return limited(self.output, np.where(real >= 0, multiply(real, same), below))
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
         return {}
@@ -94,6 +179,15 @@ class Gelu(Unary, code="GELU", versions={f16: 3, i8: 2, u8: 2}):
         inner = x.dtype.type(math.sqrt(2 / math.pi)) * (x + x.dtype.type(0.044715) * x * x * x)
         return np.asarray(x.dtype.type(0.5) * x * (1 + np.tanh(inner)))
 
+    def quantized(self, x: Array) -> Array:
+        def gelu(real: Array) -> Array:
+            if not self.approximate:
+                return np.asarray(np.float32(0.5) * real * in_float64(erfc)(real * np.float32(-(0.5**0.5))))
+            inner = np.float32(math.sqrt(2 / math.pi)) * (real + np.float32(0.044715) * real * real * real)
+            return np.asarray(np.float32(0.5) * real * (1 + in_float64(np.tanh)(inner)))
+
+        return real_function(x, self.input, self.output, gelu)
+
 
 class HardSwish(Unary, code="HARD_SWISH"):
     """x * min(max(x + 3, 0), 6) / 6."""
@@ -101,19 +195,64 @@ class HardSwish(Unary, code="HARD_SWISH"):
     def compute(self, x: Array) -> Array:
         return np.asarray(x * (np.clip(x + 3, 0, 6) / 6), x.dtype)
 
+    def quantized(self, x: Array) -> Array:
+        if self.input.dtype is i16:
+            refuse_quantized(self)
+        return tabulated(x, self.swished)
+
+    def swished(self, x: Array) -> Array:
+        """In 16 bits: x + 3 as a fraction of 6, times x."""
+        fine = scale_of(self.input) / np.float32(128)
+        out = quantize_multiplier(fine / scale_of(self.output))
+        relu = quantize_multiplier(fine / (np.float32(3) / np.float32(32768)))
+        if out.shift > 0:
+            raise UnsupportedError("HARD_SWISH with a result far finer than its input has no kernel")
+        value = (x.astype(np.int64) - zero_point(self.input)) << 7
+        product = _high_mul_16(value, out.mantissa)
+        gate = value
+        if relu.shift > 0:
+            gate = saturating_shift_left(gate, relu.shift - 1, 16)
+        gate = _high_mul_16(gate, relu.mantissa)
+        if relu.shift > 0:
+            gate = saturating_shift_left(gate, 1, 16)
+        if relu.shift < 0:
+            gate = rounding_divide_by_pot(gate, -relu.shift)
+        total = ((gate + (1 << 15)) >> 1) * product
+        fraction = np.sign(total) * (np.abs(total) >> 15)
+        return limited(self.output, rounding_divide_by_pot(fraction, -out.shift))
+
+
+def _high_mul_16(x: Array, mantissa: Array) -> Array:
+    """round(x * m / 2^15), halves up, of int16 numbers and a ``mantissa`` of 31 bits, rounded to m of 15."""
+    short = np.where(mantissa >= (1 << 31) - 1 - (1 << 15), (1 << 15) - 1, (mantissa + (1 << 15)) >> 16)
+    return np.asarray(np.minimum((x * short + (1 << 14)) >> 15, (1 << 15) - 1))
+
 
 class Logistic(Unary, code="LOGISTIC", options=None, versions={i8: 2, i16: 3}):
-    """1 / (1 + e^-x)."""
+    """1 / (1 + e^-x).  Quantized, the result has a scale of 1/256, or 1/32768 of int16."""
 
     def compute(self, x: Array) -> Array:
         return np.asarray(np.reciprocal(1 + np.exp(-x)))
 
+    def quantized(self, x: Array) -> Array:
+        if self.input.dtype is i16:
+            need_fraction(self, 2.0**-15)
+            return tabulated(x, lambda part: logistic_16(part, self.input))
+        need_fraction(self, 2.0**-8)
+        return real_function(x, self.input, self.output, lambda real: 1 / (1 + in_float64(np.exp)(-real)))
+
 
 class Tanh(Unary, code="TANH", options=None, versions={i8: 2, i16: 3}):
-    """The hyperbolic tangent."""
+    """The hyperbolic tangent.  The result of int16 has a scale of 1/32768."""
 
     def compute(self, x: Array) -> Array:
         return np.tanh(x)
+
+    def quantized(self, x: Array) -> Array:
+        if self.input.dtype is i16:
+            need_fraction(self, 2.0**-15)
+            return tabulated(x, lambda part: tanh_16(part, self.input))
+        return real_function(x, self.input, self.output, in_float64(np.tanh))
 
 
 # -- the error function ------------------------------------------------------------------------

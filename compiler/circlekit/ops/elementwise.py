@@ -35,13 +35,12 @@ from circlekit.ops.fixed_point import (
     multiply,
     quantize_multiplier,
     rescale,
-    round_half_away,
     rounding_divide_by_pot,
     scale_of,
     wrap32,
 )
 from circlekit.ops.newton import bit_length, reciprocal
-from circlekit.ops.tables import tabulated, tabulated_pairs
+from circlekit.ops.tables import power_of_two, tabulated, tabulated_pairs
 
 
 class Fused(Binary):
@@ -123,13 +122,6 @@ class Sum(Fused):
 def widened(x: Array, value: Value, bits: int, by: Multiplier) -> Array:
     """(x - zero point) * 2^bits * ``by`` of elements of ``value``, rounded twice; int32."""
     return multiply((x.astype(np.int64) - zero_point(value)) << bits, by).astype(np.int32)
-
-
-def power_of_two(scale: np.float32) -> int | None:
-    """The exponent, where ``scale`` is a power of two as exactly as TFLite asks for."""
-    log = np.log(scale, dtype=np.float32) * (np.float32(1) / np.log(np.float32(2)))
-    exponent = float(round_half_away(log))
-    return int(exponent) if abs(float(log) - exponent) < 1e-3 else None
 
 
 class Add(Sum, code="ADD", commutative=True):

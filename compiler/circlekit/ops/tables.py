@@ -54,6 +54,11 @@ def _looked_up(table: Array, indices: Array) -> Array:
     return out.reshape(indices.shape)
 
 
+def in_float64(function: Function) -> Function:
+    """``function`` computed in float64, rounded once: as near to C's float functions as numpy comes."""
+    return lambda x: np.asarray(function(x.astype(np.float64)), np.float32)
+
+
 # -- LiteRT's tables -----------------------------------------------------------------------------
 
 
@@ -69,14 +74,25 @@ def real_function(x: Array, input: Value, output: Value, transform: Function) ->
     return tabulated(x, lambda part: _interpolated(part, table))
 
 
+def power_of_two(scale: np.float32) -> int | None:
+    """The exponent, where ``scale`` is a power of two as exactly as TFLite asks for."""
+    log = np.log(scale, dtype=np.float32) * (np.float32(1) / np.log(np.float32(2)))
+    exponent = float(round_half_away(log))
+    return int(exponent) if abs(float(log) - exponent) < 1e-3 else None
+
+
+def limited(output: Value, x: Array) -> Array:
+    """``x`` with the zero point of ``output``, limited to its dtype."""
+    return np.asarray(np.clip(x + zero_point(output), *dtype_limits(output.dtype)), output.dtype.numpy)
+
+
 def _table_of_8_bits(x: Array, input: Value, output: Value, transform: Function) -> Array:
-    """What does not fit into 32 bits ends at the least integer, as on x86."""
     inverse = np.float32(1) / scale_of(output)
     real = scale_of(input) * (x.astype(np.int32) - zero_point(input)).astype(np.float32)
     rounded = round_half_away(transform(real) * inverse) + np.float32(zero_point(output))
-    fits = np.abs(rounded) < 2.0**31
-    limits = dtype_limits(output.dtype)
-    return np.clip(np.where(fits, rounded, limits[0]), *limits).astype(output.dtype.numpy)
+    if x.dtype == np.uint8:
+        rounded = np.where(rounded < 2.0**31, rounded, 0)  # as on x86; int8 saturates
+    return np.asarray(np.clip(rounded, *dtype_limits(output.dtype)), output.dtype.numpy)
 
 
 def _table_of_16_bits(input: Value, output: Value, transform: Function) -> Array:

@@ -7,13 +7,35 @@ from typing import ClassVar
 
 import numpy as np
 
+from circlekit.errors import UnsupportedError
 from circlekit.ir.dtypes import i8, i16, i32, u8
 from circlekit.ir.value import Array
-from circlekit.ops.bases import Unary, is_quantized
+from circlekit.ops.bases import Unary, is_quantized, refuse_quantized, zero_point
+from circlekit.ops.fixed_point import (
+    Multiplier,
+    dtype_limits,
+    multiply,
+    quantize_multiplier,
+    scale_of,
+)
+from circlekit.ops.newton import inverse_square_root
+from circlekit.ops.tables import in_float64, limited, real_function, tabulated
+
+
+def need_signed(op: Unary) -> None:
+    """UnsupportedError where the operand is quantized as uint8, of which LiteRT has no form."""
+    if op.input.dtype is u8:
+        refuse_quantized(op)
+
+
+def need_above_zero(op: Unary, x: Array) -> None:
+    """UnsupportedError where a quantized number is negative."""
+    if np.any(x < zero_point(op.input)):
+        raise UnsupportedError(f"{op.code}: a negative number has no value")
 
 
 class Abs(Unary, code="ABS"):
-    """The magnitude."""
+    """The magnitude.  LiteRT has no quantized form of uint8."""
 
     versions: ClassVar = {i32: 5, i16: 4, i8: 2, u8: 2}
     kinds = "fi"
@@ -21,14 +43,29 @@ class Abs(Unary, code="ABS"):
     def compute(self, x: Array) -> Array:
         return np.abs(x)
 
+    def quantized(self, x: Array) -> Array:
+        need_signed(self)
+        ratio = scale_of(self.input) / scale_of(self.output)
+        by = quantize_multiplier(ratio)
+
+        def magnitude(part: Array) -> Array:
+            distance = np.abs(part.astype(np.int32) - zero_point(self.input))
+            return limited(self.output, distance if ratio == 1 else multiply(distance, by))
+
+        return tabulated(x, magnitude)
+
     def required_version(self) -> int:
         return 3 if self.input.dtype is i16 and is_quantized(self.input) else super().required_version()
 
 
 class Neg(Unary, code="NEG"):
-    """0 - x."""
+    """0 - x; of quantized integers too, whatever their scales and zero points, as in LiteRT."""
 
     kinds = "fi"
+
+    def quantized(self, x: Array) -> Array:
+        need_signed(self)
+        return np.negative(x)
 
     def compute(self, x: Array) -> Array:
         return np.negative(x)
@@ -40,6 +77,10 @@ class Exp(Unary, code="EXP", versions={i8: 2, i16: 2}):
     def compute(self, x: Array) -> Array:
         return np.exp(x)
 
+    def quantized(self, x: Array) -> Array:
+        need_signed(self)
+        return real_function(x, self.input, self.output, in_float64(np.exp))
+
 
 class Log(Unary, code="LOG", options=None, versions={i8: 2, i16: 2}):
     """The natural logarithm."""
@@ -47,19 +88,61 @@ class Log(Unary, code="LOG", options=None, versions={i8: 2, i16: 2}):
     def compute(self, x: Array) -> Array:
         return np.log(x)
 
+    def quantized(self, x: Array) -> Array:
+        need_signed(self)
+        least = np.float32(dtype_limits(self.output.dtype)[0] - zero_point(self.output)) * scale_of(
+            self.output
+        )
+
+        def log(real: Array) -> Array:
+            return np.where(real <= 0, least, in_float64(np.log)(real))
+
+        return real_function(x, self.input, self.output, log)
+
 
 class Sqrt(Unary, code="SQRT", options=None, versions={i8: 2, i16: 2}):
-    """The square root."""
+    """The square root.  Quantized results round towards zero."""
 
     def compute(self, x: Array) -> Array:
         return np.sqrt(x)
 
+    def quantized(self, x: Array) -> Array:
+        need_signed(self)
+        need_above_zero(self, x)
+        return tabulated(x, self.rooted)
+
+    def rooted(self, x: Array) -> Array:
+        """float32 all the way, as in LiteRT."""
+        real = scale_of(self.input) * (x.astype(np.int32) - zero_point(self.input)).astype(np.float32)
+        root = np.sqrt(np.maximum(real, np.float32(0))) / scale_of(self.output)
+        return limited(self.output, root.astype(np.int64))
+
 
 class Rsqrt(Unary, code="RSQRT", options=None, versions={i8: 2, i16: 3}):
-    """1 / sqrt(x)."""
+    """1 / sqrt(x).  Quantized, that of 0 is the greatest integer; int8 takes Newton's iteration."""
 
     def compute(self, x: Array) -> Array:
         return np.reciprocal(np.sqrt(x))
+
+    def quantized(self, x: Array) -> Array:
+        need_signed(self)
+        need_above_zero(self, x)
+        if self.input.dtype is i8:
+            return tabulated(x, self.iterated)
+        most = np.float32((1 << 15) - 1) * scale_of(self.output)
+
+        def inverse(real: Array) -> Array:
+            return np.asarray(np.where(real <= 0, most, 1 / np.sqrt(np.maximum(real, np.float32(0)))))
+
+        return real_function(x, self.input, self.output, inverse)
+
+    def iterated(self, x: Array) -> Array:
+        distance = np.maximum(x.astype(np.int32) - zero_point(self.input), 0)
+        root = inverse_square_root(distance)
+        scaled = multiply(np.ones_like(distance), Multiplier(root.mantissa, root.shift + 20))
+        by = quantize_multiplier(1 / float(np.sqrt(scale_of(self.input)) * scale_of(self.output)))
+        result = limited(self.output, multiply(scaled, Multiplier(by.mantissa, by.shift - 20)))
+        return np.asarray(np.where(distance == 0, 127, result), np.int8)
 
 
 class Square(Unary, code="SQUARE"):

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of one quantized element, bit for bit as LiteRT's reference kernels: every integer of 8 bits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from circlekit.errors import ShapeError, UnsupportedError
+from circlekit.ir.dtypes import DType, i8, i16, u8
+from circlekit.ir.op import REGISTRY
+from circlekit.ir.value import Array
+from circlekit.ops.activation import Logistic, PRelu, Tanh
+from circlekit.ops.fixed_point import dtype_limits
+from circlekit.ops.unary import Sqrt
+from tests.ops.litert import check, kernel_results
+from tests.ops.quantized import draw, draw_scale, draw_zero, generator, quantized
+
+FORMS = {
+    "ABS": [i8, i16],
+    "NEG": [i8, i16],
+    "EXP": [i8, i16],
+    "LOG": [i8, i16],
+    "SQRT": [i8, i16],
+    "RSQRT": [i8, i16],
+    "RELU": [i8, u8, i16],
+    "RELU6": [i8, u8, i16],
+    "RELU_N1_TO_1": [i8, u8],
+    "RELU_0_TO_1": [i8, u8],
+    "LEAKY_RELU": [i8, u8, i16],
+    "ELU": [i8],
+    "HARD_SWISH": [i8, u8],
+    "GELU": [i8, u8, i16],
+    "LOGISTIC": [i8, u8, i16],
+    "TANH": [i8, u8, i16],
+}
+"""All that LiteRT runs."""
+
+ATTRIBUTES: dict[str, list[dict[str, Any]]] = {
+    "LEAKY_RELU": [{"alpha": a} for a in (0.1, 1.5, -0.3, 0.0)],
+    "GELU": [{"approximate": False}, {"approximate": True}],
+}
+RESULT_SCALES = {("LOGISTIC", 8): 2.0**-8, ("LOGISTIC", 16): 2.0**-15, ("TANH", 16): 2.0**-15}
+
+
+def everything(dtype: DType) -> Array:
+    """Every integer of ``dtype``."""
+    low, high = dtype_limits(dtype)
+    return np.arange(low, high + 1).astype(dtype.numpy)
+
+
+@pytest.mark.parametrize(
+    ("code", "dtype"), [(code, dtype) for code, dtypes in FORMS.items() for dtype in dtypes]
+)
+@pytest.mark.parametrize("index", range(6))
+def test_function(code: str, dtype: DType, index: int) -> None:
+    rng = generator(code, dtype.short, index)
+    finer = 0.01 if dtype is i16 else 1
+    source, target = (draw_scale(rng, 0.002 * finer, 2 * finer) for _ in range(2))
+    zeros = [draw_zero(rng, dtype) for _ in range(2)]
+    if code == "HARD_SWISH":
+        target = max(target, source / 100)  # LiteRT takes no finer result
+    target = RESULT_SCALES.get((code, dtype.bits), target)
+    x = everything(dtype)
+    if code in ("SQRT", "RSQRT"):
+        x = x[x >= zeros[0]]
+    attributes = ATTRIBUTES.get(code, [{}])
+    op = REGISTRY[code](
+        quantized(dtype, x.shape, source, zeros[0]),
+        results=[quantized(dtype, x.shape, target, zeros[1])],
+        **attributes[index % len(attributes)],
+    )
+    check(op, x)
+
+
+@pytest.mark.parametrize("kind", [Logistic, Tanh])
+@pytest.mark.parametrize("scale", [2.0**-12, 2.0**-11, 2.0**-13, 2.0**-15, 1e-5, 3e-4, 0.01, 0.5])
+def test_curves_of_16_bits(kind: type[Logistic], scale: float) -> None:
+    """A shift of 0 or 1 from 2^-12, and multipliers."""
+    x = everything(i16)
+    check(kind(quantized(i16, x.shape, scale), results=[quantized(i16, x.shape, 2.0**-15)]), x)
+
+
+@pytest.mark.parametrize("dtype", [i8, u8])
+def test_exponentials_beyond_all_integers(dtype: DType) -> None:
+    x = everything(dtype)
+    if dtype is i8:
+        check(REGISTRY["EXP"](quantized(i8, x.shape, 3.0), results=[quantized(i8, x.shape, 1e-6)]), x)
+    check(REGISTRY["GELU"](quantized(dtype, x.shape, 1e5), results=[quantized(dtype, x.shape, 1e-6)]), x)
+
+
+@pytest.mark.parametrize("scale", [0.001, 0.02, 0.1, 0.7])
+@pytest.mark.parametrize("dtype", [i8, u8])
+def test_hard_swish_shifts_either_way(dtype: DType, scale: float) -> None:
+    x = everything(dtype)
+    zero = 3 if dtype is i8 else 130
+    op = REGISTRY["HARD_SWISH"](
+        quantized(dtype, x.shape, scale, zero), results=[quantized(dtype, x.shape, scale * 0.9, zero)]
+    )
+    check(op, x)
+
+
+@pytest.mark.parametrize("dtype", [i8, u8, i16])
+@pytest.mark.parametrize("shape", [(2, 3, 50), (1, 50), (50,), (3, 1)])
+def test_prelu(dtype: DType, shape: tuple[int, ...]) -> None:
+    rng = generator("prelu", dtype.short, shape)
+    narrow = i8 if dtype is i16 else dtype
+    x, alpha = draw(rng, dtype, (2, 3, 50)), draw(rng, narrow, shape)
+    op = PRelu(
+        quantized(dtype, x.shape, draw_scale(rng), draw_zero(rng, dtype)),
+        quantized(narrow, shape, draw_scale(rng), draw_zero(rng, narrow)),
+        results=[quantized(dtype, x.shape, draw_scale(rng), draw_zero(rng, dtype))],
+    )
+    check(op, x, alpha)
+
+
+@pytest.mark.parametrize("code", FORMS)
+def test_a_table_gives_what_the_elements_give(code: str) -> None:
+    """More elements than integers are looked up; fewer are computed one by one."""
+    rng = generator("table", code)
+    x = np.abs(draw(rng, i8, (40, 50)).astype(np.int16)).clip(0, 127).astype(np.int8)
+    target = RESULT_SCALES.get((code, 8), 0.03)
+    whole = REGISTRY[code](quantized(i8, x.shape, 0.05), results=[quantized(i8, x.shape, target, 5)])
+    part = REGISTRY[code](quantized(i8, (50,), 0.05), results=[quantized(i8, (50,), target, 5)])
+    rows = [kernel_results(part, [row])[0] for row in x]
+    np.testing.assert_array_equal(kernel_results(whole, [x])[0], rows)
+
+
+def test_refusals_are_sentences() -> None:
+    x = np.array([-3, 4], np.int8)
+    op = Sqrt(quantized(i8, (2,), 0.1, -2), results=[quantized(i8, (2,), 0.1)])
+    with pytest.raises(UnsupportedError, match="SQRT: a negative number has no value"):
+        kernel_results(op, [x])
+    wrong = Logistic(quantized(i8, (2,), 0.1), results=[quantized(i8, (2,), 0.1)])
+    with pytest.raises(UnsupportedError, match=r"LOGISTIC to a scale of 0\.1 has no kernel, 0\.00390625 is"):
+        kernel_results(wrong, [x])
+    for code in ("ABS", "SIN", "ELU"):
+        unsigned = REGISTRY[code](quantized(u8, (2,), 0.1), results=[quantized(u8, (2,), 0.1)])
+        with pytest.raises(UnsupportedError, match=f"{code} on quantized u8"):
+            kernel_results(unsigned, [x.view(np.uint8)])
+    with pytest.raises(ShapeError, match="input is i16, alpha is i16"):
+        PRelu(quantized(i8, (2,), 1), quantized(i16, (2,), 1))
