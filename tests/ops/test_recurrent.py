@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RNN, SVDF and GRU, against LiteRT, over several runs with the state between them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from circlekit.errors import ShapeError, UnsupportedError
+from circlekit.ir.dtypes import f32, i8, i16
+from circlekit.ir.enums import Activation
+from circlekit.ir.value import Array, Value
+from circlekit.ops.gru import Gru
+from circlekit.ops.rnn import BidirectionalSequenceRnn, Rnn, UnidirectionalSequenceRnn
+from circlekit.ops.svdf import Svdf
+from tests.ops.litert import FLOAT_TOLERANCE, assert_close, const, kernel_results, var
+from tests.ops.stateful import check_runs, quantized, state
+
+HYBRID_TOLERANCE = 2e-2
+"""A rounding of the float state can move it by one 127th of its range when it is quantized anew."""
+
+KINDS = {"float": 1, "int8": 2, "asymmetric": 3}
+
+
+def tolerance(kind: str) -> float:
+    return FLOAT_TOLERANCE if kind == "float" else HYBRID_TOLERANCE
+
+
+def matrix(rng: np.random.Generator, kind: str, *shape: int) -> Value:
+    if kind == "float":
+        return const(rng.normal(0, 0.5, shape), np.float32)
+    value = const(rng.integers(-127, 128, shape), np.int8)
+    value.quantization = quantized(float(rng.uniform(0.003, 0.008)))
+    return value
+
+
+def floats(rng: np.random.Generator, *shape: int, runs: int = 3) -> list[list[Array]]:
+    return [[rng.normal(0, 1, shape).astype(np.float32)] for _ in range(runs)]
+
+
+def gate(rng: np.random.Generator, kind: str, inputs: int, units: int, batch: int) -> list[Value]:
+    weights = [matrix(rng, kind, units, n) for n in (inputs, units)]
+    return [*weights, const(rng.normal(0, 1, units), np.float32), state(f32, (batch, units))]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("act", [Activation.NONE, Activation.RELU, Activation.TANH])
+def test_rnn(kind: str, act: Activation) -> None:
+    rng = np.random.default_rng(1)
+    steps = floats(rng, 2, 5)
+    op = Rnn(
+        var(steps[0][0]), *gate(rng, kind, 5, 3, 2), act=act, asymmetric_quantize_inputs=kind == "asymmetric"
+    )
+    assert op.required_version() == KINDS[kind]
+    check_runs(op, steps, tolerance(kind))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("time_major", [False, True])
+def test_unidirectional(kind: str, time_major: bool) -> None:
+    rng = np.random.default_rng(2)
+    steps = floats(rng, 4, 3, 5)
+    op = UnidirectionalSequenceRnn(
+        var(steps[0][0]), *gate(rng, kind, 5, 6, 3 if time_major else 4), act=Activation.TANH,
+        time_major=time_major, asymmetric_quantize_inputs=kind == "asymmetric",
+    )  # fmt: skip
+    assert op.required_version() == KINDS[kind]
+    assert op.output.shape == (4, 3, 6)
+    check_runs(op, steps, tolerance(kind))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("time_major", [False, True])
+@pytest.mark.parametrize("merge", [False, True])
+@pytest.mark.parametrize("second", ["none", "cross", "aux"])
+def test_bidirectional(kind: str, time_major: bool, merge: bool, second: str) -> None:
+    if kind == "int8" and merge and time_major:
+        pytest.skip("LiteRT reads beyond its zero points")
+    rng = np.random.default_rng(3)
+    steps = [a + b for a, b in zip(floats(rng, 4, 3, 5), floats(rng, 4, 3, 5), strict=True)]
+    batch = 3 if time_major else 4
+    rest: list[Value | None] = [*gate(rng, kind, 5, 6, batch), *gate(rng, kind, 5, 2, batch)]
+    if second == "none":
+        steps = [s[:1] for s in steps]
+        rest += [None] * 3
+    else:
+        aux = [matrix(rng, kind, 6, 5), matrix(rng, kind, 2, 5)] if second == "aux" else [None, None]
+        rest += [var(steps[0][1]), *aux]
+    op = BidirectionalSequenceRnn(
+        var(steps[0][0]), *rest, act=Activation.TANH, time_major=time_major, merge_outputs=merge,
+        asymmetric_quantize_inputs=kind == "asymmetric",
+    )  # fmt: skip
+    assert op.required_version() == KINDS[kind]
+    assert [v.shape for v in op.results] == ([(4, 3, 8)] if merge else [(4, 3, 6), (4, 3, 2)])
+    check_runs(op, steps, tolerance(kind))
+
+
+# -- SVDF --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("kind", "version"), [("float", 1), ("int8", 2), ("asymmetric", 4)])
+@pytest.mark.parametrize("rank", [1, 2])
+@pytest.mark.parametrize("has_bias", [False, True])
+def test_svdf(kind: str, version: int, rank: int, has_bias: bool) -> None:
+    rng = np.random.default_rng(4)
+    steps = floats(rng, 2, 5, runs=6)
+    filters, memory = 6, 4
+    bias = const(rng.normal(0, 1, filters // rank), np.float32) if has_bias else None
+    op = Svdf(
+        var(steps[0][0]), matrix(rng, kind, filters, 5), matrix(rng, kind, filters, memory), bias,
+        state(f32, (2, filters * memory)), rank=rank, act=Activation.RELU if has_bias else Activation.NONE,
+        asymmetric_quantize_inputs=kind == "asymmetric",
+    )  # fmt: skip
+    assert op.required_version() == version
+    assert op.output.shape == (2, filters // rank)
+    check_runs(op, steps)
+
+
+@pytest.mark.parametrize("rank", [1, 2])
+@pytest.mark.parametrize("scale", [0.005, 0.1])
+def test_integer_svdf(rank: int, scale: float) -> None:
+    rng = np.random.default_rng(5)
+    filters, memory = 6, 4
+    feature = const(rng.integers(-127, 128, (filters, 5)), np.int8)
+    feature.quantization = quantized(0.02)
+    time = const(rng.integers(-32767, 32768, (filters, memory)), np.int16)
+    time.quantization = quantized(1e-4)
+    bias = const(rng.integers(-1000, 1000, filters // rank), np.int32)
+    bias.quantization = quantized(1e-7)
+    x = Value("x", i8, (2, 5), None, quantized(0.03, -4))
+    out = Value("y", i8, (2, filters // rank), None, quantized(scale * 40, 9))
+    memory_tensor = state(i16, (2, filters * memory), quantized(scale / 30))
+    op = Svdf(x, feature, time, bias, memory_tensor, rank=rank, act=Activation.RELU, results=[out])
+    assert op.required_version() == 3
+    check_runs(op, [[rng.integers(-128, 128, (2, 5)).astype(np.int8)] for _ in range(6)])
+
+
+def test_rank_divides_the_filters() -> None:
+    rng = np.random.default_rng(4)
+    with pytest.raises(ShapeError, match="rank 4 does not divide 6 filters"):
+        Svdf(
+            Value("x", f32, (2, 5)), matrix(rng, "float", 6, 5), matrix(rng, "float", 6, 4), None,
+            state(f32, (2, 24)), rank=4,
+        )  # fmt: skip
+
+
+# -- GRU ---------------------------------------------------------------------------------------
+
+
+def logistic(x: Array) -> Array:
+    return np.asarray(1 / (1 + np.exp(-x)))
+
+
+def test_gru_is_that_of_keras() -> None:
+    """LiteRT has no GRU: the equations of Keras' layer (reset_after) in float64, gate by gate."""
+    rng = np.random.default_rng(6)
+    x, h = rng.normal(0, 1, (5, 1, 3)), rng.normal(0, 1, (1, 4))
+    kernels, recurrent = rng.normal(0, 1, (3, 4, 3)), rng.normal(0, 1, (3, 4, 4))
+    bias, recurrent_bias = rng.normal(0, 1, (3, 4)), rng.normal(0, 1, (3, 4))
+    data = [a.astype(np.float32) for a in (x, kernels, bias, recurrent, recurrent_bias, h)]
+    op = Gru(
+        var(data[0]), const(data[1].reshape(12, 3)), const(data[2].reshape(12)),
+        const(data[3].reshape(12, 4)), const(data[4].reshape(12)), var(data[5]),
+    )  # fmt: skip
+    assert op.output.shape == (1, 4)
+    (got,) = kernel_results(op, [data[0], data[5]])
+    for step in x:
+        z, r = (
+            logistic(step @ kernels[i].T + bias[i] + h @ recurrent[i].T + recurrent_bias[i]) for i in (0, 1)
+        )
+        inner = h @ recurrent[2].T + recurrent_bias[2]
+        h = z * h + (1 - z) * np.tanh(step @ kernels[2].T + bias[2] + r * inner)
+    assert_close(got, h.astype(np.float32))
+
+
+def test_gru_refuses_what_nobody_defines() -> None:
+    rng = np.random.default_rng(6)
+    values = [Value("x", f32, (5, 1, 3)), *gate(rng, "float", 3, 4, 1)]
+    with pytest.raises(ShapeError, match="hidden_hidden takes 4 inputs, the input has 3"):
+        Gru(values[0], values[2], None, values[2], None, values[4])
+    op = Gru(values[0], values[1], None, values[2], None, values[4], return_sequences=True)
+    with pytest.raises(UnsupportedError, match="GRU that returns its sequence"):
+        kernel_results(op, [np.zeros((5, 1, 3), np.float32), np.zeros((1, 4), np.float32)])
