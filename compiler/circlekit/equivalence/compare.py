@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from circlekit.equivalence.arrays import Difference, is_telling, worst_difference
+from circlekit.equivalence.arrays import Difference, allowed_difference, is_telling, worst_difference
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Array, Value, format_shape
 
@@ -108,18 +108,26 @@ def interface_differences(before: Interface, after: Interface) -> list[str]:
 
 
 def compare_outputs(
-    inputs: str, names: Sequence[str], before: Sequence[Array], after: Sequence[Array]
+    inputs: str,
+    names: Sequence[str],
+    before: Sequence[Array],
+    after: Sequence[Array],
+    noise: Sequence[float] | None = None,
 ) -> list[OutputDifference]:
-    """One entry for each output; ``inputs`` names the set of inputs that gave these values."""
+    """One entry for each output; ``inputs`` names the set of inputs that gave these values.
+
+    ``noise``: absolute differences, one an output, that are allowed where they exceed the tolerance.
+    """
     found = []
-    for name, a, b in zip(names, before, after, strict=True):
+    for name, a, b, excused in zip(names, before, after, noise or [0.0] * len(names), strict=True):
         if a.dtype != b.dtype:
             found.append(OutputDifference(inputs, name, reason=f"dtype was {a.dtype}, is {b.dtype}"))
         elif a.shape != b.shape:
             sentence = f"shape was {format_shape(a.shape)}, is {format_shape(b.shape)}"
             found.append(OutputDifference(inputs, name, reason=sentence))
         else:
-            found.append(OutputDifference(inputs, name, worst_difference(a, b)))
+            allowed = max(allowed_difference(a), excused)
+            found.append(OutputDifference(inputs, name, worst_difference(a, b, allowed)))
     return found
 
 

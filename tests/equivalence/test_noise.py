@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A model that amplifies rounding is given the slack that it itself shows, and no more than a limit."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from circlekit.equivalence.arrays import TOLERANCE
+from circlekit.equivalence.noise import LIMIT, rounding_noise
+from circlekit.equivalence.runs import reference_runs
+from circlekit.equivalence.verify import compare_models
+from circlekit.ir.clone import clone
+from circlekit.ir.graph import Model
+from circlekit.ir.text import parse_model
+
+F32 = TOLERANCE["float32"]
+
+
+def amplifier() -> Model:
+    """X * 1.1 - x * 1.09: of a difference that small, one unit in a factor is a part of 1e-5."""
+    return parse_model("""graph main(%x: f32[64]) -> %y {
+      %a = Mul(%x, 1.1)
+      %b = Mul(%x, 1.09)
+      %y = Sub(%a, %b)
+    }""")
+
+
+def with_factor(model: Model, relative: float) -> Model:
+    """A copy in which the first factor is off by ``relative``."""
+    copy = clone(model)
+    constant = copy.main.ops[0].inputs[1]
+    assert constant is not None
+    constant.data = np.asarray(constant.array() * (1 + relative), np.float32)
+    return copy
+
+
+def test_noise_is_what_one_unit_in_the_weights_does() -> None:
+    model = amplifier()
+    run = reference_runs(model)[0][0]
+    (noise,) = rounding_noise(model, run)
+    largest = float(np.abs(run.outputs[0]).max())
+    assert 0 < noise <= LIMIT * largest
+    assert rounding_noise(model, run) == [noise]
+
+
+def test_rounding_that_the_model_amplifies_is_excused() -> None:
+    model = amplifier()
+    found = compare_models(model, with_factor(model, 2.0**-23))
+    assert found.equal
+    worst = found.outputs[0].worst
+    assert worst is not None
+    assert worst.tolerance > F32 * float(np.abs(reference_runs(model)[0][0].outputs[0]).max())
+
+
+def test_a_wrong_factor_is_not_excused() -> None:
+    for relative in (2 * F32, 1e-3, -1e-3):
+        steady = parse_model("graph main(%x: f32[64]) -> %y {\n%y = Mul(%x, 1.1)\n}")
+        assert not compare_models(steady, with_factor(steady, relative)).equal
+    assert not compare_models(amplifier(), with_factor(amplifier(), 1e-4)).equal
+
+
+def test_what_is_no_float_gets_no_slack() -> None:
+    model = parse_model("graph main(%x: i32[4]) -> %y {\n%y = Add(%x, 1)\n}")
+    assert rounding_noise(model, reference_runs(model)[0][0]) == [0.0]
