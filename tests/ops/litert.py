@@ -128,7 +128,10 @@ def _set_options(item: Any, op: Op, graphs: Sequence[Graph]) -> None:
     for attribute in op.attributes:
         name = _camel(attribute.field)
         assert hasattr(options, name), f"{op.options} has no field {attribute.field}"
-        setattr(options, name, _option(getattr(op, attribute.name), graphs))
+        value = _option(getattr(op, attribute.name), graphs)
+        if attribute.field == "composite_attributes":
+            value = np.asarray(value, np.uint8)
+        setattr(options, name, value)
     second = hasattr(schema.BuiltinOptions2, op.options)
     union = schema.BuiltinOptions2 if second else schema.BuiltinOptions
     suffix = "2" if second else ""
@@ -145,7 +148,7 @@ def _option(value: Any, graphs: Sequence[Graph]) -> Any:
         kind = type(value).__name__
         return getattr(getattr(schema, _ENUM_TYPES.get(kind, kind)), value.name)
     if isinstance(value, tuple | list | np.ndarray):
-        return _ints(value)
+        return np.asarray(value, np.float32) if any(isinstance(x, float) for x in value) else _ints(value)
     return value
 
 
@@ -184,7 +187,7 @@ def run_litert(
 ) -> list[Array]:
     """Outputs of the first graph by LiteRT's reference kernels, or by its fast ones."""
     listed = [graphs] if isinstance(graphs, Graph) else graphs
-    interpreter = _interpreter(flatbuffer(listed))
+    interpreter = _interpreter(flatbuffer(listed), optimized)
     details = interpreter.get_input_details()
     # LiteRT lists only the inputs that it knows of; ours are in the same order
     for detail, array in zip(details, inputs, strict=True):

@@ -140,5 +140,5 @@ def test_refusals_are_sentences() -> None:
         unsigned = REGISTRY[code](quantized(u8, (2,), 0.1), results=[quantized(u8, (2,), 0.1)])
         with pytest.raises(UnsupportedError, match=f"{code} on quantized u8"):
             kernel_results(unsigned, [x.view(np.uint8)])
-    with pytest.raises(ShapeError, match="input is i16, alpha is i16"):
+    with pytest.raises(ShapeError, match="input is i8, alpha is i16"):
         PRelu(quantized(i8, (2,), 1), quantized(i16, (2,), 1))

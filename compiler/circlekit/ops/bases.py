@@ -27,6 +27,19 @@ def is_narrow(value: Value) -> bool:
     return value.dtype in (i8, u8, i16) and is_quantized(value)
 
 
+def same_grid(a: Value, b: Value) -> bool:
+    """Whether equal integers of ``a`` and ``b`` stand for equal numbers; true of all that is not narrow."""
+    if not (is_narrow(a) or is_narrow(b)):
+        return True
+    first, second = a.quantization, b.quantization
+    return (
+        first is not None
+        and second is not None
+        and np.array_equal(first.scale, second.scale)
+        and zero_point(a) == zero_point(b)
+    )
+
+
 def refuse_quantized(op: Op) -> None:
     """UnsupportedError where an operand or a result of ``op`` is quantized: it would have to be rescaled."""
     for value in (*op.inputs, *op.results):

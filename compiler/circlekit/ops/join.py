@@ -15,23 +15,19 @@ from circlekit.ir.value import Array, Shape, TensorType, Value, format_shape
 from circlekit.ops.bases import (
     Typed,
     integers,
-    is_quantized,
     moved,
     need_same_dtype,
     new_axis,
     permuted_axes,
     refuse_quantized,
+    same_grid,
     single_int,
     unknown_dims,
+    zero_point,
 )
 from circlekit.ops.common import apply_activation, merge_dims, normalized_axis, static_int_vector
-
-
-def need_equal_scales(op: Op) -> None:
-    """UnsupportedError where results that are put together from ``op``'s operands must be rescaled."""
-    values = [v for v in op.inputs if v is not None]
-    if any(is_quantized(v) and v.quantization != op.output.quantization for v in values):
-        refuse_quantized(op)
+from circlekit.ops.fixed_point import round_half_away, scale_of
+from circlekit.ops.tables import limited, tabulated
 
 
 def need_operands(op: Op, values: tuple[Value, ...]) -> None:
@@ -63,7 +59,11 @@ def merged_shape(values: tuple[Value, ...], skip: int | None) -> list[int | None
 
 
 class Concatenation(Typed, code="CONCATENATION"):
-    """The operands one behind the other along ``axis``."""
+    """The operands one behind the other along ``axis``.
+
+    uint8 of another scale or zero point than the result's is rescaled, in float32.  int8 is not, and
+    refused; int16 is taken as it is, if it has no zero point, whatever its scale: as in LiteRT.
+    """
 
     values = variadic_operand()
 
@@ -85,8 +85,24 @@ class Concatenation(Typed, code="CONCATENATION"):
         return moved(values[0], tuple(shape))
 
     def kernel(self, *values: Array) -> Array:
-        need_equal_scales(self)
-        return apply_activation(np.concatenate(values, axis=self.axis), self.act)
+        parts = [self.rescaled(v, x) for v, x in zip(self.values, values, strict=True)]
+        return apply_activation(np.concatenate(parts, axis=self.axis), self.act)
+
+    def rescaled(self, value: Value, x: Array) -> Array:
+        """Elements of ``value``, quantized as the result."""
+        if value.dtype is i16 or same_grid(value, self.output):
+            if value.dtype is i16 and (zero_point(value) or zero_point(self.output)):
+                refuse_quantized(self)
+            return x
+        if value.dtype is not u8:
+            refuse_quantized(self)
+        scale = scale_of(value) * (np.float32(1) / scale_of(self.output))
+        bias = np.float32(-zero_point(value)) * scale
+
+        def moved_on(part: Array) -> Array:
+            return limited(self.output, round_half_away(part.astype(np.float32) * scale + bias))
+
+        return tabulated(x, moved_on)
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
         return {"axis": new_axis(self.axis, perm)}
@@ -114,7 +130,8 @@ class Pack(Typed, code="PACK"):
         return moved(values[0], (*shape[:at], len(values), *shape[at:]))
 
     def kernel(self, *values: Array) -> Array:
-        need_equal_scales(self)
+        if not all(same_grid(v, self.output) for v in self.values):
+            refuse_quantized(self)
         return np.stack(values, axis=self.axis)
 
 

@@ -3,27 +3,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
-from circlekit.errors import ShapeError
-from circlekit.ir.dtypes import DType, boolean, i8, i16, i32, i64
+from circlekit.errors import ShapeError, UnsupportedError
+from circlekit.ir.dtypes import DType, boolean, i8, i16, i32, i64, u8
 from circlekit.ir.op import attribute, operand
 from circlekit.ir.value import Array, TensorType
 from circlekit.ops.bases import (
     Typed,
     integers,
+    is_narrow,
     kept_quantization,
     need_kind,
     new_axis,
     permuted_axes,
     refuse_quantized,
+    same_grid,
     single_int,
     unknown_dims,
+    zero_point,
 )
 from circlekit.ops.common import normalized_axis, static_int_vector
+from circlekit.ops.fixed_point import (
+    Multiplier,
+    multiply,
+    multiply_wide,
+    quantize_multiplier,
+    round_half_away,
+    scale_of,
+)
+from circlekit.ops.tables import limited
 
 
 class Reduction(Typed):
@@ -55,10 +67,21 @@ class Reduction(Typed):
         return tuple(dict.fromkeys(normalized_axis(a, rank) for a in axes))
 
     def kernel(self, input: Array, axis: Array) -> Array:
+        axes = self.axes(integers(axis), input.ndim)
+        if is_narrow(self.input):
+            return self.quantized(input, axes)
         need_kind(self, input, self.kinds)
-        refuse_quantized(self)
         with np.errstate(all="ignore"):
-            return np.asarray(self.reduce(input, self.axes(integers(axis), input.ndim)))
+            return np.asarray(self.reduce(input, axes))
+
+    def quantized(self, x: Array, axes: tuple[int, ...]) -> Array:
+        """The results, quantized as the output, of ``x``, quantized in 8 or 16 bits as the input."""
+        refuse_quantized(self)
+        raise NotImplementedError
+
+    def sums(self, x: Array, axes: tuple[int, ...]) -> Array:
+        """Sums of quantized integers in int32, as LiteRT has them."""
+        return np.asarray(np.sum(x, axis=axes, dtype=np.int32, keepdims=self.keep_dims))
 
     def reduce(self, x: Array, axes: tuple[int, ...]) -> Array:
         """The results, of the same dtype as ``x``."""
@@ -69,26 +92,75 @@ class Reduction(Typed):
         return None if axes is None else {"axis": axes}
 
 
+def group_size(x: Array, axes: tuple[int, ...]) -> int:
+    """How many elements become one."""
+    return int(np.prod([x.shape[a] for a in axes], dtype=np.int64))
+
+
 class Mean(Reduction, code="MEAN", options="ReducerOptions", versions={i8: 2, i16: 3}):
-    """The sum, divided by the count; integers round towards zero."""
+    """The sum, divided by the count; integers round towards zero, quantized ones to the nearest."""
+
+    def quantized(self, x: Array, axes: tuple[int, ...]) -> Array:
+        count = group_size(x, axes)
+        total = self.sums(x, axes)
+        if count == 0:
+            return total.astype(x.dtype)
+        mantissa, exponent = quantize_multiplier(float(scale_of(self.input)) / float(scale_of(self.output)))
+        shift = min(count.bit_length() - 1, 32, 31 + int(exponent))
+        by = Multiplier((mantissa << shift) // count, exponent - shift)
+        return limited(self.output, multiply(total - zero_point(self.input) * count, by))
 
     def reduce(self, x: Array, axes: tuple[int, ...]) -> Array:
         if x.dtype.kind == "f":
             return np.asarray(np.mean(x, axis=axes, dtype=x.dtype, keepdims=self.keep_dims))
         total = np.asarray(np.sum(x, axis=axes, dtype=np.int64, keepdims=self.keep_dims))
-        count = int(np.prod([x.shape[a] for a in axes], dtype=np.int64))
+        count = group_size(x, axes)
         return np.asarray(np.sign(total) * (np.abs(total) // count), x.dtype)
 
 
 class Sum(Reduction, code="SUM", options="ReducerOptions", versions={i8: 2}):
-    """The sum; integers wrap around."""
+    """The sum; integers wrap around.
+
+    LiteRT's reference takes quantized int8 and int16 for uint8, which is a mistake: they are summed here as
+    its optimized kernel does, with a rescaling in float32.
+    """
+
+    def quantized(self, x: Array, axes: tuple[int, ...]) -> Array:
+        count, total = group_size(x, axes), self.sums(x, axes)
+        if count == 0:
+            return np.zeros(total.shape, x.dtype)
+        if x.dtype == np.uint8:
+            by = quantize_multiplier(float(scale_of(self.input)) / float(scale_of(self.output)))
+            return limited(self.output, multiply(total - zero_point(self.input) * count, by))
+        scale = scale_of(self.input) / scale_of(self.output)
+        bias = np.float32(-zero_point(self.input)) * scale * np.float32(count)
+        return limited(self.output, round_half_away(total.astype(np.float32) * scale + bias).astype(np.int64))
 
     def reduce(self, x: Array, axes: tuple[int, ...]) -> Array:
         return np.asarray(np.sum(x, axis=axes, dtype=x.dtype, keepdims=self.keep_dims))
 
 
 class ReduceProd(Reduction, code="REDUCE_PROD", options="ReducerOptions", versions={i8: 2, i16: 2}):
-    """The product; integers wrap around."""
+    """The product; integers wrap around.
+
+    Quantized, each step is rescaled, with a multiplier of 15 bits, so that the next one fits.
+    """
+
+    def quantized(self, x: Array, axes: tuple[int, ...]) -> Array:
+        if self.input.dtype is u8:
+            refuse_quantized(self)
+        count = group_size(x, axes)
+        if count == 0:
+            raise UnsupportedError("REDUCE_PROD of no quantized element has no value in LiteRT")
+        root = float(scale_of(self.output)) ** (1 / count)
+        by = quantize_multiplier(float(scale_of(self.input)) / root)
+        steps = np.moveaxis(x, sorted(axes), range(len(axes)))
+        steps = steps.reshape(count, *steps.shape[len(axes) :]).astype(np.int64) - zero_point(self.input)
+        product = steps[0]
+        for step in steps[1:]:  # each rounding hangs on the one before
+            product = multiply_wide(product * step, by)
+        result = limited(self.output, multiply_wide(product, by))
+        return np.expand_dims(result, sorted(axes)) if self.keep_dims else result
 
     def reduce(self, x: Array, axes: tuple[int, ...]) -> Array:
         return np.asarray(np.prod(x, axis=axes, dtype=x.dtype, keepdims=self.keep_dims))
@@ -105,7 +177,7 @@ class Selection(Reduction):
 
     def kernel(self, input: Array, axis: Array) -> Array:
         need_kind(self, input, self.kinds)
-        if self.input.quantization != self.output.quantization:
+        if not same_grid(self.input, self.output):
             refuse_quantized(self)
         return np.asarray(self.reduce(input, self.axes(integers(axis), input.ndim)))
 
@@ -172,18 +244,26 @@ class ArgExtreme(Typed):
         raise NotImplementedError
 
 
+def first_extreme(x: Array, axis: int, find: Callable[..., Any], last: float) -> Array:
+    """Where ``find`` finds the extreme.  NaN is passed by, but the first element stays where it is NaN."""
+    nan = np.isnan(x) if x.dtype.kind == "f" else None
+    if nan is None or not nan.any():
+        return np.asarray(find(x, axis=axis))
+    return np.where(np.take(nan, 0, axis=axis), 0, find(np.where(nan, last, x), axis=axis))
+
+
 class ArgMax(ArgExtreme, code="ARG_MAX"):
     """Where the greatest element is."""
 
     def find(self, x: Array, axis: int) -> Array:
-        return np.asarray(np.argmax(x, axis=axis))
+        return first_extreme(x, axis, np.argmax, -np.inf)
 
 
 class ArgMin(ArgExtreme, code="ARG_MIN"):
     """Where the least element is."""
 
     def find(self, x: Array, axis: int) -> Array:
-        return np.asarray(np.argmin(x, axis=axis))
+        return first_extreme(x, axis, np.argmin, np.inf)
 
 
 class Cumsum(Typed, code="CUMSUM"):
@@ -204,8 +284,9 @@ class Cumsum(Typed, code="CUMSUM"):
         return TensorType(self.input.dtype, self.input.shape)
 
     def kernel(self, input: Array, axis: Array) -> Array:
+        if is_narrow(self.input):
+            refuse_quantized(self)
         need_kind(self, input, "fi")
-        refuse_quantized(self)
         at = normalized_axis(int(axis.reshape(-1)[0]), input.ndim)
         data = np.flip(input, at) if self.reverse else input
         with np.errstate(all="ignore"):
