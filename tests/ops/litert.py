@@ -20,6 +20,7 @@ from circlekit.ir.enums import Named
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.value import Array, Quantization, Shape, Value
+from circlekit.ops.constants import constant_elements
 
 FLOAT_TOLERANCE = 1e-5
 """Largest difference from LiteRT's reference kernels, in parts of the largest magnitude of the result."""
@@ -226,7 +227,7 @@ def kernel_results(op: Op, inputs: Sequence[Array]) -> list[Array]:
             arrays.append(None)
             continue
         if value not in seen:
-            seen[value] = value.array() if value.is_const else next(given)
+            seen[value] = constant_elements(value) if value.is_const else next(given)
         arrays.append(seen[value])
     for array in seen.values():
         array.flags.writeable = False  # a kernel that writes into an operand fails here
