@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from circlekit.errors import ShapeError, UnsupportedError
+from circlekit.errors import ShapeError
 from circlekit.ir.dtypes import f32, i8, i32
 from circlekit.ir.enums import Activation, Padding
 from circlekit.ir.op import Op
@@ -264,12 +264,6 @@ def test_depthwise_refuses() -> None:
         DepthwiseConv2D(Value("", f32, X), Value("", f32, (1, 3, 3, 6)))
     with pytest.raises(ShapeError, match=r"\[1,KH,KW,C\] is wanted"):
         DepthwiseConv2D(Value("", f32, X), Value("", f32, (4, 3, 3, 8)))
-
-
-def test_quantized_forms_have_no_kernel_yet() -> None:
-    op = Conv2D(Value("", i8, X), Value.constant("", np.zeros((8, 3, 3, 4), np.int8)))
-    with pytest.raises(UnsupportedError, match="CONV_2D on int8 has no kernel yet"):
-        kernel_results(op, [np.zeros(X, np.int8)])
 
 
 def test_double_precision() -> None:

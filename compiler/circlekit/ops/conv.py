@@ -28,7 +28,8 @@ from circlekit.ops.common import (
     version_by_dtype,
     window_size,
 )
-from circlekit.ops.im2col import convolve, convolve_depthwise, convolve_transposed
+from circlekit.ops.conv_quantized import quantized_convolution
+from circlekit.ops.im2col import Ends, convolve, convolve_depthwise, convolve_transposed
 
 DATA = (f32, i8, u8, i16, f16, bf16, f64)
 WEIGHTS = (*DATA, DType.INT4)
@@ -65,15 +66,19 @@ class Conv2D(Op, code="CONV_2D"):
         return TensorType(self.input.dtype, (n, high, wide, out_depth))
 
     def kernel(self, input: Array, filter: Array, bias: Array | None = None) -> Array:
+        if filter.dtype.kind != "f":
+            grouped = input.shape[3] != filter.shape[3]
+            arrays = (input, filter, bias)
+            return quantized_convolution(
+                self, self.filter, arrays, 0, self._product, grouped or _differ(self.filter)
+            )
         need_float(self, input, filter, bias)
-        out = convolve(
-            input,
-            filter,
-            (self.stride_h, self.stride_w),
-            (self.dilation_h, self.dilation_w),
-            _windows(self, input.shape[1:3], filter.shape[1:3]),
-        )
-        return finish(out, bias, self.act)
+        return finish(self._product(input, filter), bias, self.act)
+
+    def _product(self, input: Array, filter: Array, ends: Ends | None = None) -> Array:
+        windows = _windows(self, input.shape[1:3], filter.shape[1:3])
+        strides, dilations = (self.stride_h, self.stride_w), (self.dilation_h, self.dilation_w)
+        return convolve(input, filter, strides, dilations, windows, ends)
 
     def macs(self) -> int:
         per_element = product((self.filter.shape or (None,))[1:])
@@ -136,15 +141,15 @@ class DepthwiseConv2D(Op, code="DEPTHWISE_CONV_2D"):
         return TensorType(self.input.dtype, (n, high, wide, out_depth))
 
     def kernel(self, input: Array, filter: Array, bias: Array | None = None) -> Array:
+        if filter.dtype.kind != "f":
+            return quantized_convolution(self, self.filter, (input, filter, bias), 3, self._product)
         need_float(self, input, filter, bias)
-        out = convolve_depthwise(
-            input,
-            filter,
-            (self.stride_h, self.stride_w),
-            (self.dilation_h, self.dilation_w),
-            _windows(self, input.shape[1:3], filter.shape[1:3]),
-        )
-        return finish(out, bias, self.act)
+        return finish(self._product(input, filter), bias, self.act)
+
+    def _product(self, input: Array, filter: Array, ends: Ends | None = None) -> Array:
+        windows = _windows(self, input.shape[1:3], filter.shape[1:3])
+        strides, dilations = (self.stride_h, self.stride_w), (self.dilation_h, self.dilation_w)
+        return convolve_depthwise(input, filter, strides, dilations, windows, ends)
 
     def macs(self) -> int:
         per_element = product((self.filter.shape or (None,))[1:3])
@@ -192,15 +197,22 @@ class TransposeConv(Op, code="TRANSPOSE_CONV"):
         return TensorType(self.input.dtype, merged_shape(shape, (n, None, None, out_depth)))
 
     def kernel(self, output_shape: Array, filter: Array, input: Array, bias: Array | None = None) -> Array:
+        shape = tuple(int(d) for d in output_shape)
+
+        def product(input: Array, filter: Array, ends: Ends | None = None) -> Array:
+            out = np.empty(shape, ends.dtype if ends else input.dtype)
+            strides = (self.stride_h, self.stride_w)
+            before = [
+                transposed_padding(shape[1 + a], filter.shape[1 + a], strides[a], self.padding)
+                for a in (0, 1)
+            ]
+            convolve_transposed(input, filter, strides, (before[0], before[1]), out, ends)
+            return out
+
+        if filter.dtype.kind != "f":
+            return quantized_convolution(self, self.filter, (input, filter, bias), 0, product)
         need_float(self, input, filter, bias)
-        strides = (self.stride_h, self.stride_w)
-        out = np.zeros(tuple(int(d) for d in output_shape), input.dtype)
-        before = tuple(
-            transposed_padding(out.shape[1 + a], filter.shape[1 + a], strides[a], self.padding)
-            for a in (0, 1)
-        )
-        convolve_transposed(input, filter, strides, (before[0], before[1]), out)
-        return finish(out, bias, self.act)
+        return finish(product(input, filter), bias, self.act)
 
     def macs(self) -> int:
         per_element = product((self.filter.shape or (None,))[:3])
@@ -252,6 +264,12 @@ def _windows(
         conv_padding(size[0], taps[0], op.stride_h, op.dilation_h, op.padding),
         conv_padding(size[1], taps[1], op.stride_w, op.dilation_w, op.padding),
     )
+
+
+def _differ(weights: Value) -> bool:
+    """Whether channels of ``weights`` have different scales."""
+    scales = weights.quantization.scale if weights.quantization is not None else np.zeros(0)
+    return bool(np.any(scales != scales[:1]))
 
 
 def finish(out: Array, bias: Array | None, act: Activation) -> Array:

@@ -114,7 +114,9 @@ class Conv3DTranspose(_Spatial3D, code="CONV_3D_TRANSPOSE", options="Conv3DOptio
         window = Window(input.shape[1], before[0], 0)
         for source, target, tap in _frame_pairs(window, out.shape[1], filter.shape[0], self):
             frame = np.ascontiguousarray(input[:, source])
-            convolve_transposed(frame, weights[tap], strides[1:], (before[1], before[2]), out[:, target])
+            part = np.empty_like(out[:, target])
+            convolve_transposed(frame, weights[tap], strides[1:], (before[1], before[2]), part)
+            out[:, target] += part
         return finish(out, bias, self.act)
 
     def macs(self) -> int:

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantized convolutions: integer data, or float data that is quantized on the way (hybrid).
+
+``product`` computes the float convolution at the heart: (data, float filter, ends) to its result.
+Source: TFLite conv.cc, depthwise_conv.cc, transpose_conv.cc and their reference kernels; ONE's interpreter
+for int16 weights and uint8 weights with a scale per channel.  The integer forms of LiteRT's optimized kernels
+differ in the last unit where a rounding is a tie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from circlekit.ir.dtypes import f32
+from circlekit.ir.value import Array, Value
+from circlekit.ops.common import fused
+from circlekit.ops.fixed_point import zero_point_of
+from circlekit.ops.hybrid import quantize_rows
+from circlekit.ops.im2col import Ends
+from circlekit.ops.quantized import (
+    channel_scales,
+    exact_weights,
+    fixed_point_end,
+    need_form,
+    reach,
+    weight_zeros,
+)
+
+Product = Callable[[Array, Array, Ends | None], Array]
+
+
+def loader(zero: int, dtype: np.dtype[Any]) -> Callable[[Array], Array]:
+    """What makes floats of ``dtype`` of integers, minus ``zero``."""
+    offset = dtype.type(zero)
+    return lambda x: np.asarray(np.subtract(x, offset, dtype=dtype))
+
+
+def quantized_convolution(
+    op: Any,
+    weights: Value,
+    arrays: tuple[Array, Array, Array | None],
+    axis: int,
+    product: Product,
+    asymmetric: bool = True,
+) -> Array:
+    """The result of convolution ``op`` on ``arrays``: its data, filter and bias.
+
+    ``axis``: that of the filter's output channels.  ``asymmetric``: how hybrid data is quantized.
+    """
+    data, filter, bias = arrays
+    channels = filter.shape[axis]
+    if need_form(op, op.input, weights):
+        return _hybrid(op, weights, arrays, axis, product, asymmetric)
+    limit, zero = reach(op.input), zero_point_of(op.input)
+    floats, bound = exact_weights(filter, weight_zeros(weights, channels), axis, limit)
+    end = fixed_point_end(op, op.input, weights, bias, bound, channels, op.act)
+    return product(data, floats, Ends(zero, loader(zero, floats.dtype), end, data.dtype))
+
+
+def _hybrid(
+    op: Any,
+    weights: Value,
+    arrays: tuple[Array, Array, Array | None],
+    axis: int,
+    product: Product,
+    asymmetric: bool,
+) -> Array:
+    """Each image is quantized in 8 bits by itself; sums of its products are scaled back to floats.
+
+    LiteRT's symmetric kernel on x86 is wrong for weights of -128, which its converter never makes.
+    """
+    data, filter, bias = arrays
+    assert op.input.dtype is f32
+    rows = quantize_rows(data.reshape(data.shape[0], -1), asymmetric)
+    floats, _ = exact_weights(filter.view(np.int8), np.zeros((), np.float32), axis, 255)
+    numbers = (rows.data - rows.offset).reshape(data.shape)
+    out = product(numbers.astype(floats.dtype, copy=False), floats, None).astype(np.float32, copy=False)
+    out *= channel_scales(weights, filter.shape[axis])
+    out *= rows.scale.reshape(-1, 1, 1, 1)
+    if bias is not None:
+        out += bias.reshape(-1)
+    return fused(out, op.act)

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layers with weights on quantized numbers: which form it is, exact sums, and what becomes of them.
+
+A sum of products is computed by float matrix products, in float32 where it stays below 2^24 and in
+float64 below 2^53, so it is the integer that LiteRT accumulates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from circlekit.errors import ModelError, UnsupportedError
+from circlekit.ir.dtypes import DType, f32, i8, i16, i32, u8
+from circlekit.ir.enums import Activation
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Value
+from circlekit.ops.fixed_point import (
+    BLOCK,
+    Ints,
+    Multiplier,
+    activation_limits,
+    multiply,
+    multiply_wide,
+    quantize_multiplier,
+    round_half_away,
+    scale_of,
+    wrap32,
+    zero_point_of,
+)
+
+PACKED_WEIGHTS = (DType.INT4, DType.INT2)
+"""Weights that kernels get as int8."""
+
+INTEGER_FORMS: dict[DType, tuple[DType, ...]] = {
+    i8: (i8, *PACKED_WEIGHTS),
+    u8: (u8,),
+    i16: (i8, i16, *PACKED_WEIGHTS),
+}
+"""The weights that data of an integer type can meet."""
+
+
+def need_form(op: Op, data: Value, weights: Value) -> bool:
+    """Whether float ``data`` meets integer ``weights`` (hybrid); UnsupportedError where no form fits."""
+    if data.dtype is f32 and weights.dtype in (i8, u8, *PACKED_WEIGHTS):
+        return True
+    if weights.dtype not in INTEGER_FORMS.get(data.dtype, ()):
+        pair = f"{data.dtype.short} by {weights.dtype.short} weights"
+        raise UnsupportedError(f"{op.code} on {pair} has no kernel")
+    return False
+
+
+# -- parameters --------------------------------------------------------------------------------
+
+
+def channel_scales(weights: Value, channels: int) -> Array:
+    """The scales of ``weights`` as float32: one, or one for each of ``channels``; ModelError for others."""
+    scale_of(weights)
+    assert weights.quantization is not None  # it has a scale
+    scales: Array = weights.quantization.scale
+    if scales.size not in (1, channels):
+        raise ModelError(f"%{weights.name} has {scales.size} scales, 1 or {channels} are wanted")
+    return scales
+
+
+def effective_scale(data: Value, weights: Value, output: Value, channels: int) -> Array:
+    """What one unit of the sums is in units of the result, float64: a scalar, or one per channel.
+
+    uint8 data, and int16 weights: the product of both scales is rounded to float32 first.
+    """
+    scales = channel_scales(weights, channels)
+    by_output = np.float64(scale_of(output))
+    if data.dtype is u8 or weights.dtype is i16:
+        product = (scale_of(data) * scales).astype(np.float64)
+    else:
+        product = np.float64(scale_of(data)) * scales.astype(np.float64)
+    factors: Array = product / by_output
+    return factors.reshape(()) if factors.size == 1 else factors
+
+
+def weight_zeros(weights: Value, channels: int) -> Array:
+    """Zero points of ``weights``, float32: signed weights are symmetric, as LiteRT takes them."""
+    quantization = weights.quantization
+    if weights.dtype is not u8 or quantization is None or not quantization.zero_point.any():
+        return np.zeros((), np.float32)
+    zeros = quantization.zero_point.astype(np.float32)
+    if zeros.size not in (1, channels):
+        raise ModelError(f"%{weights.name} has {zeros.size} zero points, 1 or {channels} are wanted")
+    return zeros.reshape(()) if zeros.size == 1 else zeros
+
+
+def reach(value: Value) -> int:
+    """The greatest |x - zero point| of data quantized as ``value``."""
+    bits, zero = value.dtype.bits, zero_point_of(value)
+    least = 0 if value.dtype is u8 else -(1 << (bits - 1))
+    return max(zero - least, least + (1 << bits) - 1 - zero)
+
+
+def exact_weights(weights: Array, zeros: Array, axis: int, reach: int) -> tuple[Array, float]:
+    """``weights`` minus ``zeros`` (along ``axis``, the output channels) as floats, and a bound of sums.
+
+    The floats are wide enough for all sums of products with numbers up to ``reach`` to be exact.
+    """
+    shape = [1] * weights.ndim
+    shape[axis] = -1
+    spread = zeros.reshape(shape) if zeros.ndim else zeros
+    floats = weights.astype(np.float32)
+    if zeros.any():
+        floats -= spread
+    others = tuple(a for a in range(weights.ndim) if a != axis % weights.ndim)
+    # rounding makes the float32 sum of the magnitudes uncertain by less than a percent
+    bound = 1.01 * reach * float(np.abs(floats).sum(axis=others).max(initial=0))
+    return (floats, bound) if bound < 1 << 24 else (floats.astype(np.float64), bound)
+
+
+# -- what becomes of the sums ------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FixedPoint:
+    """(sums + bias) times ``by`` in fixed point, plus the zero point, limited.
+
+    ``wide``: sums of int64 and LiteRT's 16x8 arithmetic; else sums of int32, which wrap if ``wraps``.
+    """
+
+    by: Multiplier
+    bias: Ints | None
+    zero: int
+    limits: tuple[int, int]
+    wide: bool = False
+    wraps: bool = False
+
+    def __call__(self, sums: Array, out: Array) -> None:
+        """Write what becomes of ``sums`` [R,..,C] into ``out``."""
+        step = max(1, BLOCK // max(1, sums[:1].size))
+        for top in range(0, len(sums), step):
+            part = sums[top : top + step].astype(np.int64)
+            if self.bias is not None:
+                part += self.bias
+            if self.wide:
+                part = multiply_wide(part, self.by)
+            else:
+                part = multiply(wrap32(part) if self.wraps else part, self.by)
+            if self.zero:
+                part += self.zero
+            np.clip(part, *self.limits, out=part)
+            out[top : top + step] = part
+
+
+@dataclass(frozen=True)
+class DoubleScale:
+    """(sums + bias) times ``by`` in float64, rounded half away from zero, plus the zero point, limited.
+
+    What leaves int32 becomes its least number, as the instructions of x86 have it.
+    """
+
+    by: Array
+    bias: Ints | None
+    zero: int
+    limits: tuple[int, int]
+    wraps: bool = False
+
+    def __call__(self, sums: Array, out: Array) -> None:
+        """Write what becomes of ``sums`` [R,..,C] into ``out``."""
+        step = max(1, BLOCK // max(1, sums[:1].size))
+        for top in range(0, len(sums), step):
+            part = sums[top : top + step].astype(np.float64)
+            if self.wraps:
+                whole = part.astype(np.int64) + (0 if self.bias is None else self.bias)
+                part = wrap32(whole).astype(np.float64)
+            elif self.bias is not None:
+                part += self.bias
+            part *= self.by
+            part = round_half_away(part)
+            outside = np.abs(part) >= 2.0**31
+            if outside.any():
+                part[outside & (part != -(2.0**31))] = -(2.0**31)
+            part += self.zero
+            np.clip(part, *self.limits, out=part)
+            out[top : top + step] = part
+
+
+def sums_wrap(bound: float, bias: Array | None) -> bool:
+    """Whether sums up to ``bound`` plus ``bias`` can leave int32."""
+    most = 0.0 if bias is None else float(np.abs(bias.astype(np.float64)).max(initial=0))
+    return bound + most >= 2.0**31
+
+
+def wide_bias(bias: Array | None) -> Ints | None:
+    return None if bias is None else bias.reshape(-1).astype(np.int64)
+
+
+def has_wide_sums(op: Any, data: Value, bias: Array | None) -> bool:
+    """Whether sums are int64: int16 data, unless ``quantized_bias_type`` says int32."""
+    if bias is not None and bias.dtype.kind != "i":
+        raise UnsupportedError(f"{op.code} on {data.dtype.short} with a bias of {bias.dtype} has no kernel")
+    return data.dtype is i16 and getattr(op, "quantized_bias_type", f32) is not i32
+
+
+def fixed_point_end(
+    op: Any, data: Value, weights: Value, bias: Array | None, bound: float, channels: int, act: Activation
+) -> FixedPoint:
+    """What LiteRT's convolutions do with their sums.
+
+    int16 weights are circle's own; ONE's interpreter then leaves out the least int16.
+    """
+    low, high = activation_limits(act, op.output)
+    if weights.dtype is i16:
+        low = max(low, 1 - (1 << 15))
+    return FixedPoint(
+        quantize_multiplier(effective_scale(data, weights, op.output, channels)),
+        wide_bias(bias),
+        zero_point_of(op.output),
+        (low, high),
+        has_wide_sums(op, data, bias),
+        sums_wrap(bound, bias),
+    )
