@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.ops.compare import Less
-from circlekit.ops.control import CallOnce, If, While
+from circlekit.ops.control import Call, CallOnce, If, StablehloComposite, While
 from circlekit.ops.elementwise import Add, Mul
 from tests.ops.litert import const, run_litert
 
@@ -95,14 +96,42 @@ def test_refusals_are_sentences() -> None:
         choice.call(run, np.array([True, False]))
 
 
-def test_call_once_has_no_kernel() -> None:
+def test_call_once_needs_an_interpreter() -> None:
     cond, _ = doubling(3)
     op = CallOnce(init=cond)
     assert op.results == []
     assert op.called_graphs() == [cond]
-    with pytest.raises(UnsupportedError, match="CALL_ONCE has no kernel"):
+    with pytest.raises(UnsupportedError, match="CALL_ONCE keeps state between runs"):
         op.call(run)
 
 
+def squares() -> tuple[Value, Graph]:
+    x = Value("c_x", f32, (3,))
+    return Value("x", f32, (3,)), graph("callee", [x], Mul(x, x))
+
+
+def test_call() -> None:
+    x, callee = squares()
+    op = Call(x, subgraph=callee)
+    assert [str(v.type) for v in op.results] == ["f32[3]"]
+    np.testing.assert_array_equal(op.call(run, np.array([1, 2, 3], np.float32))[0], [1, 4, 9])
+    with pytest.raises(ShapeError, match="operands and inputs of callee: 0 and 1 values"):
+        Call(subgraph=callee)
+
+
+ATTRIBUTES: dict[str, Any] = {
+    "name": "custom.square",
+    "composite_attributes": tuple(b"\x00\x01\x00\x01\x00\x00\x24\x01"),  # an empty map
+}
+
+
+def test_composite_runs_its_decomposition() -> None:
+    x, callee = squares()
+    main = graph("main", [x], StablehloComposite(x, decomposition=callee, **ATTRIBUTES))
+    inputs = [np.array([3, -5, 2], np.float32)]
+    (got,), (wanted,) = run(main, inputs), run_litert([main, callee], inputs)
+    np.testing.assert_array_equal(got, wanted)
+
+
 def test_they_are_not_folded() -> None:
-    assert not any(kind.pure for kind in (While, If, CallOnce))
+    assert not any(kind.pure for kind in (While, If, CallOnce, Call, StablehloComposite))

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that run other graphs.  Source: TFLite while, if, call_once."""
+"""Operators that run other graphs.  Source: TFLite while, if, call_once, stablehlo_composite."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from circlekit.errors import ModelError, ShapeError, UnsupportedError
+from circlekit.errors import ModelError, ShapeError
 from circlekit.ir.dtypes import boolean
+from circlekit.ir.enums import CustomOptionsFormat
 from circlekit.ir.graph import Graph
-from circlekit.ir.op import Op, Run, graph_attribute, operand, variadic_operand
+from circlekit.ir.op import Op, Run, attribute, graph_attribute, operand, variadic_operand
 from circlekit.ir.value import Array, Shape, TensorType, Value
+from circlekit.ops.state import state_of
 
 
 def _either(a: Shape | None, b: Shape | None) -> Shape | None:
@@ -86,4 +88,46 @@ class CallOnce(Op, code="CALL_ONCE", results=(), pure=False):
         return ()
 
     def call(self, run: Run, *args: Array) -> Sequence[Array]:
-        raise UnsupportedError("CALL_ONCE has no kernel: resource variables are not there to be set up")
+        initialized = state_of(self, run).initialized
+        if self.init not in initialized:
+            initialized.add(self.init)
+            run(self.init, ())
+        return ()
+
+
+class Callee(Op, variadic_results=True):
+    """The outputs of another graph for the operands."""
+
+    input = variadic_operand()
+
+    def callee(self) -> Graph:
+        raise NotImplementedError
+
+    def infer(self) -> tuple[TensorType, ...]:
+        _need_pairs(f"operands and inputs of {self.callee().name}", self.input, self.callee().inputs)
+        return tuple(v.type for v in self.callee().outputs)
+
+    def call(self, run: Run, *args: Array) -> Sequence[Array]:
+        return run(self.callee(), args)
+
+
+class Call(Callee, code="CALL", pure=False):
+    """Runs a graph.  LiteRT has no kernel for it."""
+
+    subgraph: Graph = graph_attribute(field="subgraph")
+
+    def callee(self) -> Graph:
+        return self.subgraph
+
+
+class StablehloComposite(Callee, code="STABLEHLO_COMPOSITE", options="StableHLOCompositeOptions", pure=False):
+    """An operation with a name of its own, computed by the graph that decomposes it."""
+
+    name: str | None = attribute(None)
+    decomposition: Graph = graph_attribute(field="decomposition_subgraph_index")
+    composite_attributes: tuple[int, ...] | None = attribute(None)
+    composite_attributes_format: CustomOptionsFormat = attribute(CustomOptionsFormat.FLEXBUFFERS)
+    composite_version: int = attribute(0, field="version")
+
+    def callee(self) -> Graph:
+        return self.decomposition

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Resource variables and hash tables against LiteRT, over several runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from circlekit.errors import CirclekitError, ModelError, ShapeError
+from circlekit.interp.run import Interpreter
+from circlekit.ir.dtypes import DType, f32, i64
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Value
+from circlekit.ops.constants import decode_strings, encode_strings
+from circlekit.ops.control import CallOnce
+from circlekit.ops.elementwise import Add
+from circlekit.ops.variables import (
+    AssignVariable,
+    Hashtable,
+    HashtableFind,
+    HashtableImport,
+    HashtableSize,
+    ReadVariable,
+    VarHandle,
+)
+from tests.ops.litert import const, run_steps
+from tests.ops.stateful import check_runs
+
+
+def named(graph: Graph) -> Graph:
+    for number, op in enumerate(graph):
+        for value in (*op.inputs, *op.results):
+            if value is not None and not value.name:
+                value.name = f"{graph.name}_{op.code}_{number}"
+    return graph
+
+
+def graph(name: str, inputs: list[Value], *ops: Op, outputs: list[Value]) -> Graph:
+    made = Graph(name, tuple(inputs))
+    for op in ops:
+        made.append(op)
+    made.outputs = outputs
+    return named(made)
+
+
+def counter() -> tuple[Graph, Graph]:
+    """A variable that starts at [10, 20] and grows by the input in every run."""
+    start = VarHandle(shared_name="sum")
+    init = graph("init", [], start, AssignVariable(start.output, const([10, 20], np.float32)), outputs=[])
+    x = Value("x", f32, (2,))
+    handle, other = VarHandle(shared_name="sum"), VarHandle(shared_name="other", container="box")
+    read = ReadVariable(handle.output, results=[Value("old", f32, (2,))])
+    total = Add(read.output, x)
+    assign = AssignVariable(handle.output, total.output)
+    again = ReadVariable(handle.output, results=[Value("new", f32, (2,))])
+    ops: list[Op] = [CallOnce(init=init), handle, other, read, total, assign, again]
+    return graph("main", [x], *ops, outputs=[read.output, again.output]), init
+
+
+STEPS: list[list[Array]] = [[np.array(x, np.float32)] for x in ([1, 2], [3, 4], [-5, 6])]
+
+
+def test_a_variable_outlives_the_run() -> None:
+    results = check_runs(counter(), STEPS)
+    np.testing.assert_array_equal(results[2][1], [9, 32])
+
+
+def test_interpreters_do_not_share_state_and_can_be_reset() -> None:
+    model = Model(list(counter()))
+    first, second = Interpreter(model), Interpreter(model)
+    before = first.run(STEPS[0])
+    np.testing.assert_array_equal(second.run(STEPS[0])[1], before[1])
+    assert not np.array_equal(first.run(STEPS[0])[1], before[1])
+    first.reset()
+    np.testing.assert_array_equal(first.run(STEPS[0])[1], before[1])
+
+
+def test_an_unassigned_variable_is_no_value() -> None:
+    handle = VarHandle(shared_name="x")
+    read = ReadVariable(handle.output, results=[Value("y", f32, (2,))])
+    main = graph("main", [], handle, read, outputs=[read.output])
+    with pytest.raises(ModelError, match="nothing has been assigned to the variable yet"):
+        Interpreter(Model([main])).run([])
+
+
+# -- hash tables -------------------------------------------------------------------------------
+
+
+def strings(*texts: bytes) -> Value:
+    return Value("", DType.STRING, (len(texts),), encode_strings(texts))
+
+
+def numbers(*items: int) -> Value:
+    return const(items, np.int64)
+
+
+def table_model(to_strings: bool) -> tuple[Graph, Graph]:
+    sides = (strings(b"one", b"two", b"one"), numbers(1, 2, 9))
+    default: Value = strings(b"none") if to_strings else numbers(-1)
+    keys, values = reversed(sides) if to_strings else sides
+    types: dict[str, Any] = {"key_dtype": keys.dtype, "value_dtype": values.dtype}
+    made = Hashtable(table_id=3, **types)
+    init = graph("init", [], made, HashtableImport(made.output, keys, values), outputs=[])
+    used = Hashtable(table_id=3, **types)
+    wanted = numbers(2, 7, 1) if to_strings else strings(b"two", b"seven", b"one")
+    find, size = HashtableFind(used.output, wanted, default), HashtableSize(used.output)
+    ops: list[Op] = [CallOnce(init=init), used, find, size]
+    return graph("main", [], *ops, outputs=[find.output, size.output]), init
+
+
+@pytest.mark.parametrize("to_strings", [False, True])
+def test_tables(to_strings: bool) -> None:
+    graphs = table_model(to_strings)
+    (wanted,) = run_steps(graphs, [[]])
+    got = Interpreter(Model(list(graphs))).run([])
+    assert [x.tolist() for x in got] == [x.tolist() for x in wanted]
+    assert got[1].dtype == np.int64
+
+
+def test_tables_that_are_not_there() -> None:
+    used = Hashtable(table_id=1, key_dtype=i64, value_dtype=DType.STRING)
+    find = HashtableFind(used.output, numbers(1), strings(b""))
+    main = graph("main", [], used, find, outputs=[find.output])
+    with pytest.raises(CirclekitError, match="the table has not been filled yet"):
+        Interpreter(Model([main])).run([])
+    with pytest.raises(ShapeError, match="a table of f32 to i64"):
+        Hashtable(key_dtype=f32, value_dtype=i64)
+
+
+def test_strings_as_bytes_and_back() -> None:
+    for texts in ([], [b""], [b"a", b"", b"long text"]):
+        assert decode_strings(encode_strings(texts)).tolist() == texts
+    with pytest.raises(ModelError, match="cannot hold 5 strings"):
+        decode_strings(np.frombuffer(b"\5\0\0\0", np.uint8))
+    with pytest.raises(ModelError, match="leave its bytes"):
+        decode_strings(np.array([1, 12, 99], np.int32).view(np.uint8))
