@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from circlekit.errors import ShapeError, UnsupportedError
-from circlekit.ir.dtypes import f32, i8, i32, u8
+from circlekit.ir.dtypes import f32, i8, i32
 from circlekit.ir.enums import Activation
 from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.join import Concatenation, Pack, Split, SplitV, Unpack

@@ -98,8 +98,8 @@ class L2Normalization(_LastAxis, code="L2_NORMALIZATION", options="L2NormOptions
 class LocalResponseNormalization(_LastAxis, code="LOCAL_RESPONSE_NORMALIZATION"):
     """x * (bias + alpha * sum(x * x)) ** -beta, the sum over channels c - radius to c + radius - 1.
 
-    TensorFlow's window has channel c + radius too; LiteRT, measured, leaves it out, with both of its
-    sets of kernels.  Source: TFLite local_response_norm.
+    TensorFlow's window has channel c + radius too, and so has that of LiteRT's optimized kernel; its
+    reference kernel, measured, leaves it out.  Source: TFLite local_response_norm.
     """
 
     radius: int = attribute(0)
