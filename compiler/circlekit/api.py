@@ -16,8 +16,10 @@ from circlekit.errors import FileError, FormatError, ModelError
 from circlekit.interp.run import run as run_model
 from circlekit.io.files import map_file
 from circlekit.io.load import load_bytes
+from circlekit.io.save import format_of
 from circlekit.io.save import save as save_file
 from circlekit.ir.graph import Model
+from circlekit.ir.inference import check_shapes
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Array
 from circlekit.ir.verify import verify
@@ -28,9 +30,6 @@ from circlekit.passes.report import Report, summarize
 from circlekit.rewrite.base import Context
 
 FilePath = str | os.PathLike[str]
-
-FORMATS = {".circle": "circle", ".tflite": "tflite"}
-"""What an extension says of the format of a file."""
 
 _TEXT_PROBE = 4096
 
@@ -72,7 +71,7 @@ def save(model: Model, path: FilePath, format: str | None = None) -> None:
     What the format lacks is replaced by what it has, in the file only.  The file appears whole or not at
     all.  UnsupportedError for what cannot be replaced.
     """
-    target = format or FORMATS.get(Path(path).suffix, model.format)
+    target = format or format_of(path) or model.format
     save_file(legalize(model, target), path, target)
 
 
@@ -160,15 +159,19 @@ def _check(options: Options) -> None:
 
 
 def _check_structure(model: Model, name: str) -> None:
-    """ModelError with what is unsound: no pass is run on such a model, and none is written."""
+    """ModelError with what is unsound: no pass is run on such a model, and none is written.
+
+    ShapeError, with the place, where operators do not fit what they read or what the model says of them.
+    """
     findings = verify(model)
     if findings:
         more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
         raise ModelError(f"{name}: {findings[0]}{more}", *map(str, findings[1:]))
+    check_shapes(model)
 
 
 def _target_format(target: FilePath, format: str | None) -> str:
-    named = FORMATS.get(Path(target).suffix)
+    named = format_of(target)
     if format is None and named is None:
         raise FileError(f"{os.fspath(target)}: the format does not follow from the name (.circle, .tflite)")
     if format is not None and named is not None and format != named:

@@ -262,12 +262,13 @@ def test_bad_output_is_refused_before_the_work(
     [
         (
             ["--fuse_batchnorm_with_tconf"],
-            "unknown flag --fuse_batchnorm_with_tconf, did you mean --fuse_batchnorm_with_tconv",
+            "unknown flag --fuse_batchnorm_with_tconf; do you mean --fuse_batchnorm_with_tconv",
         ),
-        (["--verfy"], "unknown flag --verfy, did you mean --verify"),
-        (["--zzzzzz"], "unknown flag --zzzzzz\n"),
-        (["--explain", "remove_deed"], "there is no pass 'remove_deed', did you mean remove_dead"),
+        (["--verfy"], "unknown flag --verfy; do you mean --verify"),
+        (["--zzzzzz"], "unknown flag --zzzzzz ("),
+        (["--explain", "remove_deed"], "there is no pass 'remove_deed'; do you mean remove_dead"),
         (["--disable", "x"], "there is no pass 'x'"),
+        (["--explain", "fuse_add"], "do you mean fuse_add_with_conv or fuse_add_with_dwconv or"),
         (["one.circle"], "too many arguments: one.circle"),
         (["-o", "onnx"], "invalid choice: 'onnx'"),
     ],
@@ -280,6 +281,29 @@ def test_wrong_usage_leaves_with_two(
     err = capsys.readouterr().err
     assert err.startswith("error: ")
     assert sentence in err
+    assert err.count("\n") == 1, "one line"
+    assert not (tmp_path / "out.circle").exists()
+
+
+def test_operands_that_do_not_fit_are_refused_with_their_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "net.ck"
+    source.write_text(
+        """
+        graph main(%x: f32[1,2,2,1]) -> %z {
+          %y = Relu(%x)  : f32[1,2,2,1]
+          %z = Conv2D(%y, const_w, [1.0, 2.0, 3.0, 4.0]) {padding: VALID}  : f32[1,2,2,3]
+        }
+    """.replace("const_w", "[[[[1.0]]], [[[2.0]]], [[[3.0]]]]")
+    )
+    assert main([str(source), str(tmp_path / "out.circle")]) == 1
+    first, where, before, here, *rest = capsys.readouterr().err.splitlines()
+    assert first == "error: bias has 4 elements, the result has 3 channels"
+    assert where == f"  at {source} > main > op 1 Conv2D"
+    assert before.startswith("     0  %y = Relu(%x)")
+    assert here.startswith("  >  1  %z = Conv2D(%y, ")
+    assert not rest
     assert not (tmp_path / "out.circle").exists()
 
 

@@ -183,10 +183,12 @@ def test_an_error_tells_its_place() -> None:
     graph.ops[1].output.shape = (4,)
     with pytest.raises(ShapeError) as caught:
         run(model(graph, "net.circle"), [X])
-    message, where, file = str(caught.value).split("\n")
-    assert message == "%Twice_1 was made with shape [3], [4] is declared"
-    assert where.strip() == "at main > op 1 Twice: %Twice_1 = (%Twice: f32[3])"
-    assert file.strip() == "in net.circle"
+    assert str(caught.value).split("\n") == [
+        "%Twice_1 was made with shape [3], [4] is declared",
+        "  at net.circle > main > op 1 Twice",
+        "     0  %Twice = Twice(%x)        : f32[3]",
+        "  >  1  %Twice_1 = Twice(%Twice)  : f32[4]",
+    ]
 
 
 def test_a_wrong_dtype_is_told() -> None:
@@ -212,7 +214,7 @@ def opaque(code: str, custom_code: str | None = None) -> Graph:
 def test_operators_without_a_kernel() -> None:
     with pytest.raises(UnsupportedError, match="operator SVDF has no kernel") as caught:
         run_graph(opaque("SVDF"), [X])
-    assert "at main > op 0 SVDF: %y = (%x: f32[3])" in str(caught.value)
+    assert "at main > op 0 SVDF\n" in str(caught.value)
     with pytest.raises(UnsupportedError, match="custom operator Unheard has no kernel"):
         run_graph(opaque("CUSTOM", "Unheard"), [X])
 

@@ -44,16 +44,15 @@ class Parser(argparse.ArgumentParser):
         unknown = message.removeprefix("unrecognized arguments: ")
         if unknown != message:
             message = self._unknown(unknown.split())
-        self.exit(USAGE, f"error: {message}\n  {self.prog} --help lists the flags\n")
+        self.exit(USAGE, f"error: {message} ({self.prog} --help lists the flags)\n")
 
     def _unknown(self, words: Sequence[str]) -> str:
-        import difflib
+        from circlekit.ir.lexer import near_miss
 
         flags = [word.partition("=")[0] for word in words if word.startswith("-")]
         if not flags:
             return f"too many arguments: {' '.join(words)}"
-        near = difflib.get_close_matches(flags[0], list(self._option_string_actions), n=3, cutoff=0.6)
-        return f"unknown flag {flags[0]}" + (f", did you mean {' or '.join(near)}?" if near else "")
+        return f"unknown flag {flags[0]}" + near_miss(flags[0], self._option_string_actions, 3)
 
 
 def _key(flag: str) -> str:

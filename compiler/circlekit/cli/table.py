@@ -28,8 +28,11 @@ def print_report(report: Report) -> None:
 
 def print_refusals(name: str, refusals: Sequence[Refusal]) -> None:
     """Every near miss: the operator as text, below it the sentence."""
+    if not refusals:
+        print(f"{name} finds nothing here that it was close to rewriting")
+        return
     places = "1 place" if len(refusals) == 1 else f"{len(refusals)} places"
-    print(f"{name} was close to rewriting {places}" + (":" if refusals else ""))
+    print(f"{name} was close to rewriting {places}:")
     for refusal in refusals:
         print(f"  {print_op(refusal.op)}\n    {refusal.sentence}")
 

@@ -12,6 +12,7 @@ from circlekit.errors import CirclekitError, ModelError, ShapeError
 from circlekit.interp.evaluate import check_type, evaluate
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
+from circlekit.ir.place import place
 from circlekit.ir.value import Array, Value
 from circlekit.ops.constants import constant_elements
 from circlekit.ops.state import State
@@ -45,11 +46,12 @@ class Interpreter:
         if not 0 <= graph < len(graphs):
             raise ModelError(f"there is no graph {graph}, the model has {len(graphs)}")
         try:
-            return run_graph(graphs[graph], _in_order(graphs[graph], inputs), observe, self.state)
+            arrays = _checked(graphs[graph], _in_order(graphs[graph], inputs))
         except CirclekitError as error:
             if self.model.source is not None:
                 error.note(f"in {self.model.source}")
             raise
+        return _Runner(self.state, observe, self.model)(graphs[graph], arrays)
 
 
 def run(
@@ -73,22 +75,26 @@ def run_graph(
 
 
 class _Runner:
-    """Runs graphs that share one state."""
+    """Runs graphs that share one state.  ``model``: theirs, for the places of errors."""
 
-    def __init__(self, state: State, observe: Observe | None) -> None:
+    def __init__(self, state: State, observe: Observe | None, model: Model | None = None) -> None:
         self.state = state
         self.observe = observe
+        self.model = model
 
     def __call__(self, graph: Graph, inputs: Sequence[Array]) -> list[Array]:
-        arrays = [np.asarray(x) for x in inputs]
-        if len(arrays) != len(graph.inputs):
-            names = ", ".join(f"%{v.name}" for v in graph.inputs)
-            raise ShapeError(
-                f"graph {graph.name} got {len(arrays)} inputs, it has {len(graph.inputs)}: {names}"
-            )
-        for value, array in zip(graph.inputs, arrays, strict=True):
-            check_type(value, array, "given")
-        return [_own(x) for x in _Frame(graph, arrays, self).run()]
+        return [_own(x) for x in _Frame(graph, _checked(graph, inputs), self).run()]
+
+
+def _checked(graph: Graph, inputs: Sequence[Array]) -> list[Array]:
+    """``inputs`` as arrays; ShapeError where ``graph`` does not take them."""
+    arrays = [np.asarray(x) for x in inputs]
+    if len(arrays) != len(graph.inputs):
+        names = ", ".join(f"%{v.name}" for v in graph.inputs)
+        raise ShapeError(f"graph {graph.name} got {len(arrays)} inputs, it has {len(graph.inputs)}: {names}")
+    for value, array in zip(graph.inputs, arrays, strict=True):
+        check_type(value, array, "given")
+    return arrays
 
 
 def _in_order(graph: Graph, inputs: Sequence[Array] | Mapping[str, Array]) -> Sequence[Array]:
@@ -122,16 +128,15 @@ class _Frame:
         self.pending.update(id(v) for v in graph.outputs)
 
     def run(self) -> list[Array]:
-        for index, op in enumerate(self.graph):
-            self._step(index, op)
+        for op in self.graph:
+            self._step(op)
         return [self._read(v) for v in self.graph.outputs]
 
-    def _step(self, index: int, op: Op) -> None:
+    def _step(self, op: Op) -> None:
         try:
             results = evaluate(op, [None if v is None else self._read(v) for v in op.inputs], self.runner)
         except CirclekitError as error:
-            error.note(f"at {self.graph.name} > op {index} {_describe(op)}")
-            raise
+            raise error.note(place(op, self.runner.model)) from None
         if self.observe is not None:
             self.observe(op, results)
         for value, array in zip(op.results, results, strict=True):
@@ -158,10 +163,3 @@ def _frozen(array: Array) -> Array:
     view: Array = array.view()
     view.flags.writeable = False
     return view
-
-
-def _describe(op: Op) -> str:
-    kind = op.code if type(op).code == "" else type(op).__name__
-    results = ", ".join(f"%{v.name}" for v in op.results)
-    operands = ", ".join("none" if v is None else repr(v) for v in op.inputs)
-    return f"{kind}: {results} = ({operands})"

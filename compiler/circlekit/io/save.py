@@ -32,8 +32,13 @@ def save(model: Model, path: str | os.PathLike[str], format: str | None = None) 
     UnsupportedError where the format lacks something that the model has, FileError where the file cannot
     be written; then nothing is.
     """
-    fmt = format or EXTENSIONS.get(Path(path).suffix.lower(), model.format)
+    fmt = format or format_of(path) or model.format
     write_file(path, encoded(model, fmt).pieces())
+
+
+def format_of(path: str | os.PathLike[str]) -> str | None:
+    """The format that the extension of ``path`` says, None where it says none."""
+    return EXTENSIONS.get(Path(path).suffix.lower())
 
 
 def to_bytes(model: Model, format: str | None = None) -> bytes:
@@ -63,7 +68,7 @@ class Saver:
         self.origin = origin if isinstance(origin, Origin) else None
         self.is_native = self.origin is not None and self.origin.format == fmt
         self.buffers = Buffers(self.origin)
-        self.operators = OpSaver(fmt, self.origin, {id(g): i for i, g in enumerate(model.graphs)})
+        self.operators = OpSaver(fmt, self.origin, model)
         self.has_rank = self.origin is not None and self.origin.has_rank
         self.indices: dict[int, dict[int, int]] = {}
         self.tensors: list[tuple[Tree, Key]] = []
@@ -132,7 +137,7 @@ class Saver:
         tree["inputs"] = [indices[id(v)] for v in graph.inputs]
         tree["outputs"] = [indices[id(v)] for v in graph.outputs]
         tree["tensors"] = [self.tensor(v, graph) for v in values]
-        tree["operators"] = [self.operators.tree(op, indices, graph) for op in graph]
+        tree["operators"] = [self.operators.tree(op, indices) for op in graph]
         drop_absent(tree, graph.extra.get("absent", ()))
         return tree
 
@@ -193,7 +198,7 @@ class Saver:
 
     def check(self, tree: Tree, value: Value, graph: Graph) -> None:
         """Refuse what the format lacks, with the tensor's name."""
-        where = f"at {graph.name} > %{value.name}"
+        where = "at " + " > ".join([*filter(None, [self.model.source]), graph.name, f"%{value.name}"])
         if tree["type"] not in enumeration("TensorType", self.format).numbers:
             raise UnsupportedError(f".{self.format} has no tensors of {value.dtype.name}", where)
         for field in sorted(table("Tensor", self.format).foreign & tree.keys()):

@@ -11,8 +11,9 @@ from circlekit.io.encode import Far, as_bytes
 from circlekit.io.load_ops import PLACEHOLDER, CodeKey, code_key
 from circlekit.io.origin import Origin, drop_absent
 from circlekit.io.schema import Tree, enumeration, options_field, table
-from circlekit.ir.graph import Graph
+from circlekit.ir.graph import Model
 from circlekit.ir.op import Op, OpaqueOp
+from circlekit.ir.place import place
 
 OWN_KEYS = frozenset({"options", "no_options", "far_options", "stored_version", "stored_code", "absent"})
 
@@ -20,14 +21,15 @@ OWN_KEYS = frozenset({"options", "no_options", "far_options", "stored_version", 
 class OpSaver:
     """Makes the trees of all operators of one file.
 
-    ``graphs``: index by id.  ``is_native``: the file is written in the format that the model came from.
+    ``origin``: the file that the model came from, whatever its format.
     """
 
-    def __init__(self, fmt: str, origin: Origin | None, graphs: dict[int, int]) -> None:
+    def __init__(self, fmt: str, origin: Origin | None, model: Model) -> None:
+        self.model = model
         self.format = fmt
         self.origin = origin if origin is not None and origin.format == fmt else None
         self.plans = OptionsPlans(fmt)
-        self.graphs = graphs
+        self.graphs = {id(graph): index for index, graph in enumerate(model.graphs)}
         self.codes: list[Tree] = []
         self.keys: dict[CodeKey, int] = {}
         self.found: set[int] = set()
@@ -35,16 +37,16 @@ class OpSaver:
             self.keys.setdefault(code_key(tree, fmt), len(self.codes))
             self.codes.append(tree)
 
-    def tree(self, op: Op, indices: dict[int, int], graph: Graph) -> Tree:
+    def tree(self, op: Op, indices: dict[int, int]) -> Tree:
         """The operator; ``opcode_index`` is preliminary until ``operator_codes``."""
         tree: Tree = {k: v for k, v in op.extra.items() if k not in OWN_KEYS}
-        tree["opcode_index"] = self.code(op, graph)
+        tree["opcode_index"] = self.code(op)
         tree["inputs"] = [-1 if v is None else indices[id(v)] for v in op.inputs]
         tree["outputs"] = [indices[id(v)] for v in op.results]
         if "intermediates" in tree:
             tree["intermediates"] = [-1 if v is None else indices[id(v)] for v in tree["intermediates"]]
         drop_absent(tree, op.extra.get("absent", ()))
-        self.options(op, tree, graph)
+        self.options(op, tree)
         if op.extra.get("far_options"):
             data = as_bytes(tree.pop("custom_options"))
             tree |= {"large_custom_options_offset": Far(data), "large_custom_options_size": len(data)}
@@ -61,7 +63,7 @@ class OpSaver:
 
     # -- codes ---------------------------------------------------------------------------------
 
-    def code(self, op: Op, graph: Graph) -> int:
+    def code(self, op: Op) -> int:
         """Index of the operator's code among ``codes``."""
         custom = op.custom_code if isinstance(op, OpaqueOp) else None
         key = (op.code, custom or None, self.version(op))
@@ -71,7 +73,7 @@ class OpSaver:
             index = stored if code_key(self.codes[stored], self.format) == key else index
         if index is None:
             index = self.keys[key] = len(self.codes)
-            self.codes.append(self.new_code(op, custom, key[2], graph))
+            self.codes.append(self.new_code(op, custom, key[2]))
         self.found.add(index)
         return index
 
@@ -82,14 +84,14 @@ class OpSaver:
             return op.required_version()
         return stored if self.origin else max(stored, op.required_version())
 
-    def new_code(self, op: Op, custom: str | None, version: int, graph: Graph) -> Tree:
+    def new_code(self, op: Op, custom: str | None, version: int) -> Tree:
         number = enumeration("BuiltinOperator", self.format).numbers.get(op.code)
         if number is None and op.code.startswith("UNKNOWN_"):
             number = int(op.code.removeprefix("UNKNOWN_"))
             if number < 0 and not self.origin:
                 number = None
         if number is None or self.format not in op.formats:
-            raise UnsupportedError(f".{self.format} has no operator {op.code}", place(op, graph))
+            raise UnsupportedError(f".{self.format} has no operator {op.code}", place(op, self.model))
         old = min(number, PLACEHOLDER)
         name = number if op.code.startswith("UNKNOWN_") else op.code
         tree: Tree = {"deprecated_builtin_code": old, "builtin_code": name, "version": version}
@@ -97,7 +99,7 @@ class OpSaver:
 
     # -- options -------------------------------------------------------------------------------
 
-    def options(self, op: Op, tree: Tree, graph: Graph) -> None:
+    def options(self, op: Op, tree: Tree) -> None:
         """Put the options of ``op`` into its tree."""
         if isinstance(op, OpaqueOp):
             options = op.option_tree
@@ -109,7 +111,7 @@ class OpSaver:
             options, union = self.attributes(op, plan), plan.union
         if options is None or union is None:
             return
-        self.check(options, union, op, graph)
+        self.check(options, union, op)
         tree[union] = options
 
     def attributes(self, op: Op, plan: OptionsPlan) -> Tree | None:
@@ -125,17 +127,11 @@ class OpSaver:
                 options[field.name] = stored
         return None if op.extra.get("no_options") and not changed else options
 
-    def check(self, options: Tree, union: str, op: Op, graph: Graph) -> None:
+    def check(self, options: Tree, union: str, op: Op) -> None:
         """Refuse options that the format lacks, with the operator's name."""
         name = options[""]
         enum = "BuiltinOptions2" if union.endswith("2") else "BuiltinOptions"
         if name not in enumeration(enum, self.format).numbers:
-            raise UnsupportedError(f".{self.format} has no {name}", place(op, graph))
+            raise UnsupportedError(f".{self.format} has no {name}", place(op, self.model))
         for field in table(name, self.format).foreign & options.keys():
-            raise UnsupportedError(f".{self.format} has no {name}.{field}", place(op, graph))
-
-
-def place(op: Op, graph: Graph) -> str:
-    """Where an operator is, for a message."""
-    names = ", ".join("%" + v.name for v in op.results)
-    return f"at {graph.name} > {op.code} {names}"
+            raise UnsupportedError(f".{self.format} has no {name}.{field}", place(op, self.model))

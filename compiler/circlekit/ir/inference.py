@@ -19,6 +19,13 @@ def infer_shapes(model: Model) -> int:
     return sum(_refine(op, model) for graph in callees_first(model) for op in graph)
 
 
+def check_shapes(model: Model) -> None:
+    """Like ``infer_shapes``, but the model stays as it is: ShapeError, with the place, or nothing."""
+    for graph in model.graphs:
+        for op in graph:
+            _refine(op, model, keep=True)
+
+
 def callees_first(model: Model) -> list[Graph]:
     """The graphs of the model, those that operators run before the graphs of these operators."""
     ordered: list[Graph] = []
@@ -39,20 +46,21 @@ def callees_first(model: Model) -> list[Graph]:
     return ordered
 
 
-def _refine(op: Op, model: Model) -> int:
+def _refine(op: Op, model: Model, keep: bool = False) -> int:
+    """How many results are known better now, or, to be kept as they are, could be."""
     try:
         types = op.inferred()
         if len(types) != len(op.results):
             raise ShapeError(f"{op.code} gives {len(types)} results, the model has {len(op.results)}")
-        return sum(_merge(value, t) for value, t in zip(op.results, types, strict=True))
+        return sum(_merge(value, t, keep) for value, t in zip(op.results, types, strict=True))
     except UnsupportedError:
         return 0
     except CirclekitError as error:
         raise error.note(place(op, model)) from None
 
 
-def _merge(value: Value, inferred: TensorType) -> bool:
-    """Whether ``value`` is known better now."""
+def _merge(value: Value, inferred: TensorType, keep: bool) -> bool:
+    """Whether ``value`` is known better now (or could be)."""
     if value.dtype is not inferred.dtype:
         found = f"%{value.name} is {value.dtype.short}"
         raise ShapeError(f"{found}, its operator gives {inferred.dtype.short}")
@@ -62,7 +70,8 @@ def _merge(value: Value, inferred: TensorType) -> bool:
         raise ShapeError(f"{found}, its operator gives {format_shape(inferred.shape)}")
     if shape == value.shape:
         return False
-    value.shape = shape
+    if not keep:
+        value.shape = shape
     return True
 
 

@@ -127,10 +127,14 @@ class Source:
         return self.take()
 
 
-def near_miss(word: str, names: Iterable[str]) -> str:
-    """``; do you mean NAME?`` where one of ``names`` looks like ``word``, else nothing."""
-    near = get_close_matches(word, list(names), 1) if len(word) < _SHOWN else []
-    return f"; do you mean {near[0]}?" if near else ""
+def near_miss(word: str, names: Iterable[str], most: int = 1) -> str:
+    """``; do you mean NAME?`` where ``names`` begin or look like ``word``, else nothing; ``most``: names."""
+    if len(word) >= _SHOWN:
+        return ""
+    known = list(names)
+    begun = [name for name in known if len(word) > 2 and name.startswith(word)]
+    near = begun[:most] or get_close_matches(word, known, most)
+    return f"; do you mean {' or '.join(near)}?" if near else ""
 
 
 def quoted(sigil: str, name: str) -> str:

@@ -86,6 +86,8 @@ def _attributes(op: Op, style: Style) -> list[str]:
             items.append(f"options: {format_tree(op.option_tree)}")
     for spec in op.attributes:
         value = op.attribute_values.get(spec.name, spec.default)
+        if spec.quantized_only and not style.lossless and not _is_quantized(op):
+            continue
         if not same_attribute(value, spec.default):
             items.append(f"{spec.name}: {format_attribute(spec, value, style.graph)}")
     if style.lossless:
@@ -94,6 +96,10 @@ def _attributes(op: Op, style: Style) -> list[str]:
         if extra := plain_items(op.extra):
             items.append(f"extra: {format_tree(extra, style.result)}")
     return items
+
+
+def _is_quantized(op: Op) -> bool:
+    return any(value.quantization is not None for value in op.results)
 
 
 def _required_version(op: Op) -> int | None:

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from circlekit.errors import RewriteError
 from circlekit.ir.graph import Model
+from circlekit.ir.lexer import near_miss
 from circlekit.passes import all_passes
 from circlekit.passes.pipelines import PIPELINES
 from circlekit.rewrite.base import Context, Pass
@@ -117,5 +117,4 @@ def pass_names(
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
     """The sentence for a name that does not exist, with the names that it may have meant."""
-    near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.6)
-    return f"there is no {kind} {name!r}" + (f", did you mean {' or '.join(near)}?" if near else "")
+    return f"there is no {kind} {name!r}" + near_miss(name, known, 3)

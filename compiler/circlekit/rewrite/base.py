@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
@@ -78,12 +78,3 @@ class GraphPass(Pass):
     @abstractmethod
     def run_graph(self, graph: Graph, context: Context) -> int:
         """Like ``run``, for one graph."""
-
-
-@dataclass
-class PassResult:
-    """What one pass did in one round."""
-
-    name: str
-    changes: int
-    refusals: list[Refusal] = field(default_factory=list)

@@ -16,13 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from enum import Enum
 from typing import Any
 
 import circlekit.ops  # noqa: F401  # declares the operators that a picture may name
 from circlekit.ir.dtypes import BY_SHORT, DType
-from circlekit.ir.lexer import Source, Token
+from circlekit.ir.lexer import Source, Token, near_miss
 from circlekit.ir.op import REGISTRY, Attribute, Op
 from circlekit.ir.syntax import AttributeNode, Call, Constant, OperandNode, Symbol, parse_statement
 
@@ -136,10 +135,8 @@ class _Reader:
     def _kind(self, token: Token) -> type[Op]:
         kind = self.by_name.get(token.text)
         if kind is None:
-            near = get_close_matches(token.text, self.by_name, 1)
-            self.source.fail(
-                f"no operator is called {token.text}" + (f"; do you mean {near[0]}?" if near else ""), token
-            )
+            near = near_miss(token.text, self.by_name)
+            self.source.fail(f"no operator is called {token.text}{near}", token)
         return kind
 
     def _check_operand_count(self, kinds: tuple[type[Op], ...], call: Call) -> None:
@@ -176,12 +173,8 @@ class _Reader:
         for kind in kinds:
             spec = next((a for a in kind.attributes if a.name == name), None)
             if spec is None:
-                near = get_close_matches(name, [a.name for a in kind.attributes], 1)
-                self.source.fail(
-                    f"{kind.__name__} has no attribute {name}"
-                    + (f"; do you mean {near[0]}?" if near else ""),
-                    node.token,
-                )
+                near = near_miss(name, [a.name for a in kind.attributes])
+                self.source.fail(f"{kind.__name__} has no attribute {name}{near}", node.token)
         if node.choices == [ANY]:
             return AttributePattern(None, node.bind)
         return AttributePattern(tuple(self._choice(spec, c, node.token) for c in node.choices), node.bind)
