@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A whole model of the text form as a tree; its statements are those of ``ir.syntax``.
 
-    document  := ["model" format [tree]] {metadata | signature | extra} {graph}        in any order
+    document  := ["model" format [tree]] {metadata | signature | extra} {graph} {rules}   in any order
     metadata  := "metadata" string (string | base64 "(" string ")")
     signature := "signature" string graphref "(" ports ")" ["->" "(" ports ")"]   ports := {key ":" value}
     extra     := "extra" tree
@@ -9,7 +9,9 @@
                  ["named" "(" string ")"] "{" {line} "}"
     input     := value ":" type | value           (the second: an input that is listed twice)
     line      := statement | call | value ":" type | "extra" tree | "table" ["[" {value} "]"]
+    rules     := "rules" "{" {name "(" argument {"," argument} ")"} "}"
 
+``rules`` say nothing of the model but what must hold of it after some passes (``recipes.text_rules``).
 A graph's name is how the text refers to it (``@name``), a value's (``%name``) holds in its graph; where
 the model says otherwise (a name twice, or none), ``named("...")`` tells.  ``table``: the order in which
 the file lists the values; the bare word stands for the order of their first mention here.
@@ -70,6 +72,14 @@ class SignatureNode:
 
 
 @dataclass
+class RulesNode:
+    """One block of rules: calls of functions that only those who check them know."""
+
+    token: Token
+    calls: list[Arguments]
+
+
+@dataclass
 class Document:
     format: Token | None = None
     options: dict[str, Literal] = field(default_factory=dict)
@@ -77,9 +87,10 @@ class Document:
     signatures: list[SignatureNode] = field(default_factory=list)
     extra: dict[str, Literal] | None = None
     graphs: list[GraphNode] = field(default_factory=list)
+    rules: list[RulesNode] = field(default_factory=list)
 
 
-_STATEMENTS = ("model", "metadata", "signature", "extra", "graph")
+_STATEMENTS = ("model", "metadata", "signature", "extra", "graph", "rules")
 
 
 def parse_document(source: Source) -> Document:
@@ -94,6 +105,8 @@ def parse_document(source: Source) -> Document:
             document.signatures.append(_parse_signature(source))
         elif word.text == "metadata":
             document.metadata.append((source.expect_kind("string"), parse_literal(source)))
+        elif word.text == "rules":
+            document.rules.append(_parse_rules(source, word))
         elif word.text == "extra":
             if document.extra is not None:
                 source.fail("extra is given twice", word)
@@ -112,6 +125,16 @@ def _parse_tree(source: Source) -> dict[str, Literal]:
     tree = parse_literal(source)
     assert isinstance(tree, dict)  # what starts with a brace
     return tree
+
+
+def _parse_rules(source: Source, word: Token) -> RulesNode:
+    opening = source.expect("{")
+    node = RulesNode(word, [])
+    while not source.accept("}"):
+        if source.peek.kind == "end":
+            source.fail("these rules have no closing '}'", opening)
+        node.calls.append(parse_arguments(source))
+    return node
 
 
 def _parse_signature(source: Source) -> SignatureNode:
