@@ -268,7 +268,7 @@ def test_bad_output_is_refused_before_the_work(
         (["--zzzzzz"], "unknown flag --zzzzzz ("),
         (["--explain", "remove_deed"], "there is no pass 'remove_deed'; do you mean remove_dead"),
         (["--disable", "x"], "there is no pass 'x'"),
-        (["--explain", "fuse_add"], "do you mean fuse_add_with_conv or fuse_add_with_dwconv or"),
+        (["--explain", "fuse_batchnorm"], "do you mean fuse_batchnorm_with_conv or fuse_batchnorm_with_dw"),
         (["one.circle"], "too many arguments: one.circle"),
         (["-o", "onnx"], "invalid choice: 'onnx'"),
     ],
@@ -394,3 +394,18 @@ def test_the_command_is_installed(recipe: Path, tmp_path: Path) -> None:
     assert done.stdout.splitlines()[0].split() == ["before", "after"]
     done = subprocess.run([command, recipe, "--nope"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
+
+
+@pytest.mark.parametrize(("where", "code", "message"), [(">/dev/full", 1, "No space left"), (">&-", 0, "")])
+def test_output_that_cannot_be_printed(
+    where: str, code: int, message: str, recipe: Path, tmp_path: Path
+) -> None:
+    command = Path(sys.executable).parent / "circle2circle"
+    done = subprocess.run(
+        ["sh", "-c", f'"$0" "$@" {where}', command, recipe, tmp_path / "out.circle"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == code, done.stderr
+    assert message in done.stderr
+    assert done.stderr.count("\n") == code, "no line, or one"
+    assert (tmp_path / "out.circle").exists()

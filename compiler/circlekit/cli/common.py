@@ -7,7 +7,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 from circlekit.errors import CirclekitError
 
@@ -94,18 +94,33 @@ def run_command(
         arguments = parser().parse_args(argv)
         verbose = arguments.verbose
         code = command(arguments)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else FAILED
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python's own flush fails again
+        _drop_stdout()
         return BROKEN_PIPE
+    except OSError as error:  # those of files are FileErrors
+        _drop_stdout()
+        print(f"error: standard output cannot be written: {error.strerror or error}", file=sys.stderr)
+        return FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as error:  # whatever it is, the user gets a line and a code
         print_error(error, verbose)
         return FAILED
     return code
+
+
+def _drop_stdout() -> None:
+    """Send what is still to be printed nowhere, or Python's own flush at the end fails again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def is_watched(stream: TextIO | None) -> bool:
+    """Whether a person looks at ``stream``; a process may have been started without one."""
+    return stream is not None and stream.isatty()
 
 
 def print_error(error: Exception, verbose: bool) -> None:

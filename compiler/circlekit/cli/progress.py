@@ -8,6 +8,8 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from circlekit.cli.common import is_watched
+
 if TYPE_CHECKING:
     from rich.progress import Progress
 
@@ -21,7 +23,7 @@ class ProgressLine:
     def __init__(self) -> None:
         self._start = time.monotonic()
         self._shown: Progress | None = None
-        self._watched = sys.stderr.isatty()
+        self._watched = is_watched(sys.stderr)
 
     def __enter__(self) -> ProgressLine:
         return self

@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from circlekit.cli.common import is_watched
 from circlekit.ir.text import print_op
 from circlekit.passes.report import Report
 from circlekit.rewrite.base import Refusal
@@ -16,7 +17,7 @@ Row = tuple[str, str, str]
 def print_report(report: Report) -> None:
     """By rich on a terminal, else as plain columns."""
     kinds, totals = _kinds(report), _totals(report)
-    if sys.stdout.isatty():
+    if is_watched(sys.stdout):
         _print_rich(kinds, totals)
     else:
         _print_plain([("", "before", "after"), *kinds, *totals])
