@@ -93,7 +93,8 @@ def type_refusal(old: Value, new: Value) -> str | None:
 
 def overflow_refusal(computed: Mapping[str, Any], match: Match) -> str | None:
     """A finite model must not get an infinite constant, as the product of two large factors would be."""
-    arrays = {n: a for n, a in computed.items() if isinstance(a, np.ndarray) and a.dtype.kind == "f"}
+    made = {n: np.asarray(a) for n, a in computed.items() if isinstance(a, np.ndarray | np.generic)}
+    arrays = {n: a for n, a in made.items() if a.dtype.kind == "f"}
     broken = next((n for n, a in arrays.items() if not np.isfinite(a).all()), None)
     if broken is None:
         return None

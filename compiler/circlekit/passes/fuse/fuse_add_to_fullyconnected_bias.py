@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An offset before a fully connected layer, carried through its weights."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from circlekit.ir.value import Array
+from circlekit.passes.fuse.channels import per_channel
+from circlekit.rewrite.rewrite import Rewrite
+
+
+class FuseAddToFullyConnectedBias(Rewrite):
+    """fc(x + c, w) + b  ==  fc(x, w) + (w c + b)."""
+
+    name = "fuse_add_to_fullyconnected_bias"
+
+    before = """
+        a = Add(x: f32, c: const f32[*, I|1])
+        z = FullyConnected(a, w: const f32[O, I], b?: const f32[O])     {weights_format: DEFAULT}
+    """
+    after = """
+        z = FullyConnected(x, w, b2)    {like z}
+    """
+
+    def constants(self, w: Array, c: Array, I: int, O: int, b: Array | None) -> dict[str, Array]:
+        moved = w.astype(np.float64) @ per_channel(c, I)
+        return {"b2": (moved + (np.zeros(O) if b is None else b)).astype(np.float32)}

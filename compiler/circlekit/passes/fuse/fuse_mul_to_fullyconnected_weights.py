@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A factor before a fully connected layer, carried into its weights."""
+
+from __future__ import annotations
+
+from circlekit.ir.value import Array
+from circlekit.passes.fuse.channels import per_channel
+from circlekit.rewrite.rewrite import Rewrite
+
+
+class FuseMulToFullyConnectedWeights(Rewrite):
+    """fc(x * c, w)  ==  fc(x, w * c)."""
+
+    name = "fuse_mul_to_fullyconnected_weights"
+
+    before = """
+        m = Mul(x: f32, c: const f32[*, I|1])
+        z = FullyConnected(m, w: const f32[O, I], b?: const f32[O])     {weights_format: DEFAULT}
+    """
+    after = """
+        z = FullyConnected(x, w2, b)    {like z}
+    """
+
+    def constants(self, w: Array, c: Array, I: int) -> dict[str, Array]:
+        return {"w2": w * per_channel(c, I)}

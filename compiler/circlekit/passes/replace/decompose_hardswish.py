@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HARD_SWISH as the operators it stands for."""
+
+from __future__ import annotations
+
+from circlekit.rewrite.rewrite import Rewrite
+
+
+class DecomposeHardSwish(Rewrite):
+    """hard_swish(x)  ==  x * (relu6(x + 3) / 6); fuse_hardswish undoes it, so do not ask for both."""
+
+    name = "decompose_hardswish"
+
+    before = """
+        z = HardSwish(x: f32)
+    """
+    after = """
+        a = Add(x, 3.0)
+        r = Relu6(a)
+        s = Mul(r, 0.16666667)
+        z = Mul(x, s)
+    """

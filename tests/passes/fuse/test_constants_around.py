@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Constants on both sides of a division, before a fully connected layer, and the sum of two such layers."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.passes.kit import check_pass
+
+
+def graph(body: str, result: str = "%z") -> str:
+    return f"""graph main(%x: f32[2,4], %dyn: f32[4]) -> {result} {{
+      %w = const f32[3,4] gaussian(0, 1)
+      %v = const f32[3,4] gaussian(0, 1)
+      %b = const f32[3] [0.5, -1.0, 2.0]
+      {body}
+    }}"""
+
+
+@pytest.mark.parametrize(
+    ("body", "left"),
+    [
+        (
+            "%s = Square(%x)\n%e = Add(%s, 1.0)\n%m = Mul(%e, 2.0)\n%z = Div(3.0, %m)",
+            ["Square", "Add", "Div"],
+        ),
+        ("%m = Mul(%x, 2.0)\n%z = Div(%m, 4.0) {act: RELU}", ["Mul"]),
+        ("%m = Mul([2.0], %x)\n%z = Div(%m, 4.0)", ["Mul"]),
+    ],
+)
+def test_mul_with_div(body: str, left: list[str]) -> None:
+    check_pass(graph(body), "fuse_mul_with_div", expect_ops=left)
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        ("%m = Mul(%x, %dyn)\n%z = Div(%m, 4.0)", "%dyn: is not constant"),
+        ("%m = Mul(%x, 2.0) {act: RELU}\n%z = Div(%m, 4.0)", "%m: act is RELU"),
+        ("%m = Mul(%x, [1.0, 2.0, 3.0, 4.0])\n%z = Div(%m, 4.0)", "shape is [4]"),
+        ("%m = Mul(%x, 2.0)\n%z = Div(%m, 0.0)", "would not be finite"),
+    ],
+)
+def test_mul_with_div_near_misses(body: str, sentence: str) -> None:
+    check_pass(graph(body), "fuse_mul_with_div", refused=sentence)
+
+
+def test_prelu() -> None:
+    body = """%r = Relu(%x)
+      %n = Abs(%x)
+      %d = Sub(%x, %n)
+      %a = Mul(%d, [0.1, 0.2, 0.3, 0.4])
+      %h = Mul(%a, 0.5)
+      %z = Add(%r, %h)"""
+    check_pass(graph(body), "fuse_prelu", expect_ops=["PRelu"])
+    check_pass(graph(body.replace("0.5", "0.25")), "fuse_prelu", refused="the picture wants the constant 0.5")
+    check_pass(
+        graph(body.replace("Abs(%x)", "Abs(%r)")), "fuse_prelu", refused="the same value in two places"
+    )
+
+
+@pytest.mark.parametrize("bias", ["", ", %b"])
+@pytest.mark.parametrize("c", ["[1.0, 2.0, -3.0, 4.0]", "0.5", "[[1.0, 2.0, -3.0, 4.0]]"])
+def test_before_a_fully_connected_layer(c: str, bias: str) -> None:
+    add = graph(f"%a = Add(%x, {c})\n%z = FullyConnected(%a, %w{bias}) {{act: RELU}}")
+    check_pass(add, "fuse_add_to_fullyconnected_bias", expect_ops=["FullyConnected"])
+    mul = graph(f"%a = Mul({c}, %x)\n%z = FullyConnected(%a, %w{bias}) {{act: RELU}}")
+    check_pass(mul, "fuse_mul_to_fullyconnected_weights", expect_ops=["FullyConnected"])
+
+
+@pytest.mark.parametrize("kind", ["Add", "Mul"])
+def test_before_a_fully_connected_layer_near_misses(kind: str) -> None:
+    name = {"Add": "fuse_add_to_fullyconnected_bias", "Mul": "fuse_mul_to_fullyconnected_weights"}[kind]
+    body = f"%a = {kind}(%x, 0.5)\n%z = FullyConnected(%a, %w)"
+    check_pass(graph(body.replace("0.5", "%dyn")), name, refused="%dyn: is not constant")
+    check_pass(graph(body.replace("0.5)", "0.5) {act: RELU}")), name, refused="%a: act is RELU")
+    check_pass(graph(body.replace("0.5", "[[1.0],[2.0]]")), name, refused="shape is [2,1]")
+    check_pass(graph(body, "%z, %a"), name, refused="%a: is an output of the graph")
+    wide = graph(f"%n = Reshape(%x, [8,1])\n%a = {kind}(%n, [1.0,2.0,3.0,4.0])\n%z = FullyConnected(%a, %w)")
+    check_pass(wide, name, refused="has shape [8,3], the rewrite gives [2,3]")
+
+
+@pytest.mark.parametrize("biases", [("", ""), (", %b", ""), ("", ", %b"), (", %b", ", [1.0, 2.0, 3.0]")])
+def test_two_layers_of_one_input(biases: tuple[str, str]) -> None:
+    first, second = biases
+    layers = f"%l = FullyConnected(%x, %w{first})\n%r = FullyConnected(%x, %v{second})"
+    body = f"{layers}\n%z = Add(%l, %r) {{act: RELU}}"
+    check_pass(graph(body), "fuse_horizontal_fc_layers", expect_ops=["FullyConnected"])
+
+
+def test_two_layers_near_misses() -> None:
+    name = "fuse_horizontal_fc_layers"
+    body = "%l = FullyConnected(%x, %w)\n%r = FullyConnected(%x, %v)\n%z = Add(%l, %r)"
+    check_pass(graph(body.replace("%v)", "%v) {act: RELU}")), name, refused="act is RELU")
+    other = body.replace("%l =", "%y = Neg(%x)\n%l =").replace(
+        "FullyConnected(%x, %v)", "FullyConnected(%y, %v)"
+    )
+    check_pass(graph(other), name, refused="the picture wants the same value in two places")
+    check_pass(graph(body, "%z, %r"), name, refused="%r: is an output of the graph")
