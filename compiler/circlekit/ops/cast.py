@@ -8,16 +8,27 @@ from typing import Any, ClassVar
 import numpy as np
 
 from circlekit.errors import ModelError, ShapeError, UnsupportedError
-from circlekit.ir.dtypes import DType, bf16, f16, f32, f64, i8, i16, u16, u32
+from circlekit.ir.dtypes import DType, bf16, f16, f32, f64, i8, i16, i32, u8, u16, u32
 from circlekit.ir.op import attribute, operand
 from circlekit.ir.value import Array, Quantization, TensorType, Value
-from circlekit.ops.bases import Typed, Unary, is_quantized
+from circlekit.ops.bases import Typed, Unary, is_narrow, is_quantized, zero_point
+from circlekit.ops.common import is_per_channel
+from circlekit.ops.fixed_point import (
+    dtype_limits,
+    quantize_multiplier,
+    rescale,
+    round_half_away,
+    scale_of,
+    wrap32,
+)
+from circlekit.ops.tables import tabulated
 
 
 class Cast(Typed, code="CAST"):
     """The numbers in another dtype; where there is a result already, its dtype decides.
 
     From float to integer: towards zero, limited to what the dtype holds, NaN to the greatest.  Integers wrap.
+    Kernels hold bfloat16 in float32, and integers of fewer than 8 bits in bytes.
     """
 
     input = operand()
@@ -33,14 +44,28 @@ class Cast(Typed, code="CAST"):
 
     @np.errstate(all="ignore")
     def kernel(self, input: Array) -> Array:
-        wanted = self.output.dtype.numpy
-        if wanted is None:
-            raise UnsupportedError(f"CAST to {self.output.dtype.short} has no kernel")
-        if input.dtype.kind == "c" and wanted.kind != "c":
+        target = self.output.dtype
+        if input.dtype.kind == "c" and target not in (DType.COMPLEX64, DType.COMPLEX128):
             input = input.real
-        if input.dtype.kind == "f" and wanted.kind in "iu":
-            return saturated(input, wanted)
-        return input.astype(wanted)
+        if target is bf16:
+            return rounded_to_bfloat16(input.astype(np.float32))
+        if target in HELD_IN_BYTES:
+            return self.cut(input)
+        if target.numpy is None:
+            raise UnsupportedError(f"CAST to {target.short} has no kernel")
+        if input.dtype.kind == "f" and target.numpy.kind in "iu":
+            return saturated(input, target.numpy)
+        return input.astype(target.numpy)
+
+    def cut(self, x: Array) -> Array:
+        """float32 as integers of fewer than 8 bits; LiteRT takes no other dtype."""
+        if x.dtype != np.float32:
+            raise UnsupportedError(
+                f"CAST from {x.dtype} to {self.output.dtype.short} has no kernel, only from f32"
+            )
+        low, high = dtype_limits(self.output.dtype)
+        limited_ = np.clip(np.where(np.isnan(x), np.float32(high), x), np.float32(low), np.float32(high))
+        return limited_.astype(HELD_IN_BYTES[self.output.dtype])
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
         return {}
@@ -58,6 +83,22 @@ class Cast(Typed, code="CAST"):
             (2, {u32}),
         )
         return next((version for version, dtypes in steps if dtypes & set(kinds)), 1)
+
+
+HELD_IN_BYTES: dict[DType, type[np.integer[Any]]] = {
+    DType.INT4: np.int8,
+    DType.UINT4: np.uint8,
+    DType.INT2: np.int8,
+}
+"""What kernels take for integers that are packed in a file."""
+
+
+def rounded_to_bfloat16(x: Array) -> Array:
+    """float32 numbers that bfloat16 holds: the nearest, of two the even one; kernels hold them in float32."""
+    bits = np.ascontiguousarray(x, np.float32).view(np.uint32)
+    rounded = (bits + (0x7FFF + ((bits >> 16) & 1))) & np.uint32(0xFFFF0000)
+    quiet = np.uint32(0x7FC00000) | (bits & np.uint32(0x80000000))
+    return np.asarray(np.where(np.isnan(x), quiet, rounded), np.uint32).view(np.float32)
 
 
 def saturated(x: Array, dtype: np.dtype[Any]) -> Array:
@@ -88,8 +129,16 @@ def parameters(value: Value, rank: int) -> tuple[Array, Array]:
     return _along_axis(quantization.scale, quantization, rank), _along_axis(zero, quantization, rank)
 
 
+REQUANTIZED = {i8: (i8, u8, i16), u8: (i8, u8, i16), i16: (i8, i16, i32), i32: (i8, i16)}
+"""From and to which quantized integers LiteRT rescales."""
+
+
 class Quantize(Typed, code="QUANTIZE"):
-    """round(x / scale) + zero_point, halves away from zero, limited to the dtype of the result."""
+    """round(x / scale) + zero_point, halves away from zero, limited to the dtype of the result.
+
+    NaN, and what is no int32, is -2^31 before the zero point is added modulo 2^32: as on x86.  Quantized
+    integers are rescaled: between 8 and 16 bits, 16 to 32, and 32 to 8 or 16.
+    """
 
     input = operand()
 
@@ -104,14 +153,29 @@ class Quantize(Typed, code="QUANTIZE"):
     @np.errstate(all="ignore")
     def kernel(self, input: Array) -> Array:
         dtype = self.output.dtype
-        if input.dtype.kind != "f" or dtype not in (i8, DType.UINT8, i16):
+        if input.dtype == np.float32 and dtype in (i8, u8, i16, DType.INT4, DType.UINT4):
+            return self.rounded(input)
+        if dtype not in REQUANTIZED.get(self.input.dtype, ()):
             pair = f"{self.input.dtype.short} to {dtype.short}"
-            raise UnsupportedError(f"QUANTIZE from {pair} has no kernel yet, only from f32 to i8, u8, i16")
-        scale, zero = parameters(self.output, input.ndim)
-        real = (input / scale).astype(np.float64)
-        rounded = np.trunc(real + np.copysign(0.5, real)) + zero
-        limits = {i8: (-128, 127), i16: (-(2**15), 2**15 - 1)}.get(dtype, (0, 255))
-        return np.asarray(np.clip(rounded, *limits), dtype.numpy)
+            raise UnsupportedError(f"QUANTIZE from {pair} has no kernel, nor has LiteRT")
+        by = quantize_multiplier(float(scale_of(self.input)) / float(scale_of(self.output)))
+
+        def requantized(x: Array) -> Array:
+            distance = (x.astype(np.int64) - zero_point(self.input)).astype(np.int32)
+            kept = np.dtype(dtype.numpy)
+            return rescale(distance, by, zero_point(self.output), dtype_limits(dtype), kept)
+
+        return requantized(input) if input.dtype.itemsize > 2 else tabulated(input, requantized)
+
+    def rounded(self, x: Array) -> Array:
+        dtype = self.output.dtype
+        scale, zero = parameters(self.output, x.ndim)
+        steps = round_half_away(x / scale)
+        total = steps + zero.astype(np.float32)
+        wild = ~(np.abs(steps) < np.float32(2**31))
+        if wild.any():
+            total = np.where(wild, wrap32(zero - (1 << 31)).astype(np.float32), total)
+        return np.asarray(np.clip(total, *dtype_limits(dtype)), HELD_IN_BYTES.get(dtype, dtype.numpy))
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
         return {}
@@ -134,15 +198,21 @@ class Dequantize(Typed, code="DEQUANTIZE"):
     versions: ClassVar = {i8: 2, i16: 3, f16: 3, DType.INT4: 6, DType.INT2: 7, DType.UINT4: 8}
 
     def infer(self) -> TensorType:
-        if not self.input.dtype.is_integer and self.input.dtype is not f16:
+        if not self.input.dtype.is_integer and self.input.dtype not in (f16, bf16):
             raise ShapeError(f"input is {self.input.dtype.short}, quantized integers or f16 are wanted")
         return TensorType(f32, self.input.shape)
 
     def kernel(self, input: Array) -> Array:
-        if input.dtype == np.float16:
+        if input.dtype.kind == "f":
             return input.astype(np.float32)
-        scale, zero = parameters(self.input, input.ndim)
-        return np.asarray((input.astype(np.int64) - zero) * scale.astype(np.float64), np.float32)
+        if is_narrow(self.input) and input.dtype.itemsize == 1 and not is_per_channel(self.input):
+            return tabulated(input, self.real)
+        return self.real(input)
+
+    def real(self, x: Array) -> Array:
+        scale, zero = parameters(self.input, x.ndim)
+        exact = np.float32 if x.dtype.itemsize < 4 else np.float64
+        return np.asarray((x - zero).astype(exact) * scale, np.float32)
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
         return {}
@@ -171,9 +241,9 @@ class FakeQuant(Unary, code="FAKE_QUANT"):
         low, high = np.float32(self.narrow_range), np.float32(2**self.num_bits - 1)
         least, most = np.float32(self.min), np.float32(self.max)
         scale = (most - least) / (high - low)
-        zero = np.clip(np.floor(low - least / scale + np.float32(0.5)), low, high)
+        zero = np.clip(round_half_away(low - least / scale), low, high)
         first, last = (low - zero) * scale, (high - zero) * scale
-        steps = np.floor((np.clip(x, first, last) - first) * (np.float32(1) / scale) + np.float32(0.5))
+        steps = round_half_away((np.clip(x, first, last) - first) * (np.float32(1) / scale))
         return np.asarray(steps * scale + first, x.dtype)
 
     def required_version(self) -> int:
