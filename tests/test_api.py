@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 
 import numpy as np
@@ -56,6 +57,25 @@ def test_every_public_name_is_there_and_documented() -> None:
         assert getattr(circlekit, name).__doc__, name
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         circlekit.nothing  # noqa: B018  # to read it is the test
+
+
+def test_the_public_surface_is_pinned() -> None:
+    """A change here is a change for users: it belongs into CHANGELOG.md."""
+    signatures = {
+        name: str(inspect.signature(getattr(circlekit, name)))
+        for name in ("compare", "load", "optimize", "register_custom", "run", "save")
+    }
+    assert signatures == {
+        "compare": "(a: 'Model', b: 'Model', inputs: 'Inputs | None' = None) -> 'Comparison'",
+        "load": "(path: 'FilePath') -> 'Model'",
+        "optimize": "(model: 'Model', passes: 'str | Iterable[str]' = 'O1', verify: 'bool' = False, "
+        "record: 'FilePath | None' = None, explain: 'str | None' = None, "
+        "disable: 'Collection[str]' = (), format: 'str | None' = None) -> 'Report'",
+        "register_custom": "(name: 'str', kernel: 'CustomKernel') -> 'None'",
+        "run": "(model: 'Model', inputs: 'Inputs') -> 'list[Array]'",
+        "save": "(model: 'Model', path: 'FilePath', format: 'str | None' = None) -> 'None'",
+    }
+    assert circlekit.__all__ == sorted([*signatures, "CirclekitError", "Model"])
 
 
 def test_optimize_reports_what_it_did(model: circlekit.Model) -> None:

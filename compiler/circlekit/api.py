@@ -37,7 +37,8 @@ _TEXT_PROBE = 4096
 def load(path: FilePath) -> Model:
     """The model in a file: circle, TFLite, or text, told apart by what is in it.
 
-    FileError where it cannot be read, FormatError or ParseError where it holds no valid model.
+    Constants are read-only views of a map of the file.  FileError where it cannot be read, FormatError or
+    ParseError where it holds no valid model.
     """
     return _read(path)[0]
 
@@ -69,19 +70,29 @@ def save(model: Model, path: FilePath, format: str | None = None) -> None:
     """Write ``model``; ``format`` (circle, tflite) follows from the extension, or else from the model.
 
     What the format lacks is replaced by what it has, in the file only.  The file appears whole or not at
-    all.  UnsupportedError for what cannot be replaced.
+    all.  UnsupportedError for what cannot be replaced, FileError where the file cannot be written.
     """
     target = format or format_of(path) or model.format
     save_file(legalize(model, target), path, target)
 
 
 def run(model: Model, inputs: Inputs) -> list[Array]:
-    """Outputs in graph order.  ``inputs``: arrays in graph order, or by name."""
+    """What the main graph computes: one new array for each of its outputs, in its order.
+
+    ``inputs``: arrays in the graph's order, or by the names of its inputs, with its dtypes (quantized
+    integers stay as they are) and its shapes; an unknown dimension takes any size.  ShapeError where they
+    do not fit, UnsupportedError, with the place, for an operator, a dtype or a form without a kernel.
+    """
     return run_model(model, inputs)
 
 
 def compare(a: Model, b: Model, inputs: Inputs | None = None) -> Comparison:
-    """Compare two models by interface and value; ``a`` is the reference, ``inputs`` None for seeded ones."""
+    """Compare two models by interface and value; ``a`` is the reference.
+
+    ``inputs``: as for ``run``; None for seeded ones: normal, boundary and zero.  Integers must be equal,
+    floats to 1e-5 (float32) of the reference's largest magnitude.  The result is true where all are equal,
+    and prints what was compared.  The errors are those of ``run``.
+    """
     return compare_models(a, b, inputs)
 
 
@@ -99,7 +110,8 @@ def optimize(
     ``verify``: run the model before and after every pass that changed it; EquivalenceError where it
     computes something else, and then ``model`` is left as that pass made it.  ``record``: a directory that
     keeps what was compared, which it implies.  ``explain``: a pass whose near misses to report.
-    ``format``: what the model will be written as; by default what it was.
+    ``format``: what the model will be written as; by default what it was.  RewriteError, before any
+    work, for a name that is neither a pass nor a pipeline.
     """
     options = Options(passes, disable, verify, record, explain)
     _check(options)
