@@ -12,11 +12,12 @@ import circlekit.ops  # noqa: F401  # the operators must be declared, whoever ma
 from circlekit.errors import CirclekitError, ModelError, ShapeError, UnsupportedError
 from circlekit.ir.op import Op, OpaqueOp, Run
 from circlekit.ir.value import Array, Value, format_shape
+from circlekit.ops.custom import CUSTOM
 
 CustomKernel = Callable[..., Any]
 """Called with the operator and its operands (None where absent): its result, or a sequence of them."""
 
-_CUSTOM: dict[str, CustomKernel] = {}
+_CUSTOM: dict[str, CustomKernel] = dict(CUSTOM)
 
 
 def register_custom(name: str, kernel: CustomKernel) -> None:

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Custom operators that models are known to have.
+
+TensorFlow's own, which converters leave custom, mean what TensorFlow says of them; their attributes are a
+FlexBuffer map.  A kernel gets the operator and its operands, as those that a user registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from circlekit.errors import ModelError, ShapeError
+from circlekit.ir.enums import Padding
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array
+from circlekit.ops.activation import erfc
+from circlekit.ops.bases import integers
+from circlekit.ops.common import conv_padding, normalized_axis
+from circlekit.ops.detection import detection_postprocess
+from circlekit.ops.flexbuffer import options_of
+
+
+def add_v2(op: Op, x: Array, y: Array) -> Array:
+    """X + y, broadcast."""
+    return np.asarray(x + y)
+
+
+def reduce_all(op: Op, x: Array, axes: Array) -> Array:
+    """Whether all elements along ``axes`` are true."""
+    along = tuple(normalized_axis(a, x.ndim) for a in integers(axes))
+    return np.asarray(np.all(x, axis=along, keepdims=bool(options_of(op).get("keep_dims"))))
+
+
+def batch_matmul_v2(op: Op, x: Array, y: Array) -> Array:
+    """Products of the matrices in the last two axes, each transposed where ``adj_x``, ``adj_y`` say."""
+    options = options_of(op)
+    x, y = (_adjoint(a) if options.get(n) else a for a, n in ((x, "adj_x"), (y, "adj_y")))
+    return np.asarray(x @ y)
+
+
+def _adjoint(x: Array) -> Array:
+    return np.asarray(np.conj(x.swapaxes(-1, -2)))
+
+
+def matmul(op: Op, x: Array, y: Array) -> Array:
+    """The product of two matrices, each transposed where ``transpose_a``, ``transpose_b`` say."""
+    if x.ndim != 2 or y.ndim != 2:
+        raise ShapeError(f"MatMul of ranks {x.ndim} and {y.ndim}, matrices are wanted")
+    options = options_of(op)
+    x, y = (a.T if options.get(n) else a for a, n in ((x, "transpose_a"), (y, "transpose_b")))
+    return np.asarray(x @ y)
+
+
+def matrix_band_part(op: Op, x: Array, lower: Array, upper: Array) -> Array:
+    """The diagonals from ``lower`` below to ``upper`` above the main one; all, where that is negative."""
+    below, above = (int(a.reshape(-1)[0]) for a in (lower, upper))
+    distance = np.arange(x.shape[-1]) - np.arange(x.shape[-2])[:, None]
+    kept = ((below < 0) | (-distance <= below)) & ((above < 0) | (distance <= above))
+    return np.where(kept, x, np.zeros((), x.dtype))
+
+
+def erf(op: Op, x: Array) -> Array:
+    """The error function."""
+    return np.asarray(1 - erfc(x), x.dtype)
+
+
+def broadcast_to(op: Op, x: Array, shape: Array) -> Array:
+    """``x`` in a larger shape."""
+    return np.array(np.broadcast_to(x, integers(shape)))
+
+
+def split_v(op: Op, x: Array, sizes: Array, axis: Array) -> Sequence[Array]:
+    """Parts of the given ``sizes`` along ``axis``; one of them may be -1, the rest."""
+    along = normalized_axis(int(axis.reshape(-1)[0]), x.ndim)
+    parts = integers(sizes)
+    if parts.count(-1) > 1 or min(parts, default=0) < -1:
+        raise ModelError(f"SplitV into {parts}, at most one -1 is wanted")
+    rest = x.shape[along] - sum(p for p in parts if p >= 0)
+    parts = [rest if p < 0 else p for p in parts]
+    if sum(parts) != x.shape[along] or rest < 0:
+        raise ShapeError(f"SplitV into {parts} of an axis of {x.shape[along]}")
+    return np.split(x, np.cumsum(parts)[:-1], axis=along)
+
+
+def max_pool_with_argmax(op: Op, x: Array) -> Sequence[Array]:
+    """The greatest of each window of NHWC data, and where it is: (y * width + x) * channels + channel.
+
+    ``include_batch_in_index`` adds the batch's number times the size of an image.
+    """
+    options = options_of(op)
+    taps, strides = ([int(n) for n in options[name]] for name in ("ksize", "strides"))
+    padding = Padding[str(options["padding"])]
+    batch, height, width, channels = x.shape
+    rows, columns = (conv_padding(x.shape[a], taps[a], strides[a], 1, padding) for a in (1, 2))
+    edges = ((0, 0), rows[1:], columns[1:], (0, 0))
+    lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    data = np.pad(x, edges, constant_values=lowest)
+    places = np.arange(height * width, dtype=np.int64).reshape(1, height, width, 1)
+    windows = np.lib.stride_tricks.sliding_window_view(data, (taps[1], taps[2]), (1, 2))
+    where = np.lib.stride_tricks.sliding_window_view(np.pad(places, edges), (taps[1], taps[2]), (1, 2))
+    flat = (batch, rows.size, columns.size, channels, -1)
+    step = (slice(None), slice(None, None, strides[1]), slice(None, None, strides[2]))
+    windows = windows[step][:, : rows.size, : columns.size].reshape(flat)
+    where = where[step][:, : rows.size, : columns.size].reshape((1, rows.size, columns.size, 1, -1))
+    best = windows.argmax(axis=-1)[..., None]
+    index = np.take_along_axis(np.broadcast_to(where, windows.shape), best, axis=-1)[..., 0]
+    index = index * channels + np.arange(channels)
+    if options.get("include_batch_in_index"):
+        index = index + np.arange(batch).reshape(-1, 1, 1, 1) * (height * width * channels)
+    kind = op.results[1].dtype.numpy if len(op.results) > 1 else None
+    return np.take_along_axis(windows, best, axis=-1)[..., 0], index.astype(kind or np.int64)
+
+
+CUSTOM: dict[str, Callable[..., Any]] = {
+    "AddV2": add_v2,
+    "All": reduce_all,
+    "BatchMatMulV2": batch_matmul_v2,
+    "BroadcastTo": broadcast_to,
+    "Erf": erf,
+    "MatMul": matmul,
+    "MatrixBandPart": matrix_band_part,
+    "MaxPoolWithArgmax": max_pool_with_argmax,
+    "SplitV": split_v,
+    "TFLite_Detection_PostProcess": detection_postprocess,
+}
+"""Kernels by custom code."""

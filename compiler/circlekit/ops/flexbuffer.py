@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""FlexBuffers, the schemaless format of custom operators' options, read into Python's own types.
+
+Source: FlatBuffers' description of FlexBuffers' internals.  A value is its bytes and the width of a slot
+(1, 2, 4 or 8 bytes); what does not fit a slot is at an offset before it.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from circlekit.errors import ModelError
+from circlekit.ir.op import Op
+
+NULL, INT, UINT, FLOAT, KEY, STRING = range(6)
+INDIRECT_INT, INDIRECT_UINT, INDIRECT_FLOAT, MAP, VECTOR, VECTOR_INT = range(6, 12)
+VECTOR_STRING, VECTOR_INT2, VECTOR_FLOAT4, BLOB, BOOL, VECTOR_BOOL = 15, 16, 24, 25, 26, 36
+
+_SIGNED = {1: "<b", 2: "<h", 4: "<i", 8: "<q"}
+_UNSIGNED = {1: "<B", 2: "<H", 4: "<I", 8: "<Q"}
+_FLOATS = {2: "<e", 4: "<f", 8: "<d"}
+
+DEPTH = 64
+"""How deep values may nest."""
+
+
+def options_of(op: Op) -> dict[str, Any]:
+    """The custom options of an operator, a map; empty where it has none."""
+    stored = op.extra.get("custom_options")
+    if stored is None or not len(stored):
+        return {}
+    tree = read_flexbuffer(bytes(stored))
+    if not isinstance(tree, dict):
+        raise ModelError(f"the options of {op.code} are a {type(tree).__name__}, a map is wanted")
+    return tree
+
+
+def read_flexbuffer(data: bytes) -> Any:
+    """The root value: None, bool, int, float, str, bytes, list or dict; ModelError for bad bytes."""
+    if len(data) < 3:
+        raise ModelError(f"{len(data)} bytes are no FlexBuffer")
+    width = data[-1]
+    if width not in _UNSIGNED:
+        raise ModelError(f"a FlexBuffer cannot have slots of {width} bytes")
+    return _Reader(data).value(len(data) - 2 - width, width, data[-2], 0)
+
+
+class _Reader:
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.budget = 4 * len(data)  # a vector may be shared; a bad file must not make it endless
+
+    def number(self, form: str, at: int) -> Any:
+        if not 0 <= at <= len(self.data) - struct.calcsize(form):
+            raise ModelError(f"a FlexBuffer of {len(self.data)} bytes points to byte {at}")
+        return struct.unpack_from(form, self.data, at)[0]
+
+    def unsigned(self, at: int, width: int) -> int:
+        return int(self.number(_UNSIGNED[width], at))
+
+    def pointed(self, at: int, width: int) -> int:
+        return at - self.unsigned(at, width)
+
+    def value(self, at: int, width: int, packed: int, depth: int) -> Any:
+        """``packed``: the type, and the width of what the slot points to."""
+        kind, inner = packed >> 2, 1 << (packed & 3)
+        if depth > DEPTH:
+            raise ModelError("a FlexBuffer nests too deep")
+        if kind == NULL:
+            return None
+        if kind in (INT, UINT, FLOAT, BOOL):
+            return self.scalar(at, width, kind)
+        target = self.pointed(at, width)
+        if kind in (INDIRECT_INT, INDIRECT_UINT, INDIRECT_FLOAT):
+            return self.scalar(target, inner, kind - INDIRECT_INT + INT)
+        if kind == KEY:
+            return self.key(target)
+        if kind in (STRING, BLOB):
+            raw = self.slice(target, self.unsigned(target - inner, inner))
+            return raw.decode("utf-8", "replace") if kind == STRING else raw
+        if kind in (MAP, VECTOR):
+            return self.collection(target, inner, kind, depth)
+        return self.typed(target, inner, kind, depth)
+
+    def scalar(self, at: int, width: int, kind: int) -> Any:
+        if kind == FLOAT:
+            if width not in _FLOATS:
+                raise ModelError("a FlexBuffer has a float of one byte")
+            return float(self.number(_FLOATS[width], at))
+        number = int(self.number((_SIGNED if kind == INT else _UNSIGNED)[width], at))
+        return bool(number) if kind == BOOL else number
+
+    def slice(self, at: int, size: int) -> bytes:
+        if not 0 <= at <= at + size <= len(self.data):
+            raise ModelError(f"a FlexBuffer of {len(self.data)} bytes has {size} bytes at {at}")
+        return self.data[at : at + size]
+
+    def key(self, at: int) -> str:
+        end = self.data.find(b"\0", max(at, 0))
+        if at < 0 or end < 0:
+            raise ModelError("a key of a FlexBuffer does not end")
+        return self.data[at:end].decode("utf-8", "replace")
+
+    def spend(self, count: int) -> None:
+        self.budget -= count
+        if self.budget < 0:
+            raise ModelError("a FlexBuffer has more elements than bytes")
+
+    def collection(self, at: int, width: int, kind: int, depth: int) -> Any:
+        count = self.unsigned(at - width, width)
+        self.spend(count)
+        types = self.slice(at + count * width, count)
+        values = [self.value(at + i * width, width, types[i], depth + 1) for i in range(count)]
+        if kind == VECTOR:
+            return values
+        keys = self.pointed(at - 3 * width, width)
+        key_width = self.unsigned(at - 2 * width, width)
+        if key_width not in _UNSIGNED:
+            raise ModelError(f"a FlexBuffer cannot have slots of {key_width} bytes")
+        names = [self.key(self.pointed(keys + i * key_width, key_width)) for i in range(count)]
+        return dict(zip(names, values, strict=True))
+
+    def typed(self, at: int, width: int, kind: int, depth: int) -> list[Any]:
+        """A vector whose elements have one type; 2 to 4 of them without a stored length."""
+        if VECTOR_INT2 <= kind <= VECTOR_FLOAT4:
+            element, count = (kind - VECTOR_INT2) % 3 + INT, (kind - VECTOR_INT2) // 3 + 2
+        elif VECTOR_INT <= kind <= VECTOR_STRING or kind == VECTOR_BOOL:
+            element = BOOL if kind == VECTOR_BOOL else kind - VECTOR_INT + INT
+            count = self.unsigned(at - width, width)
+        else:
+            raise ModelError(f"a FlexBuffer has a value of the unknown type {kind}")
+        self.spend(count)
+        packed = element << 2
+        return [self.value(at + i * width, width, packed, depth + 1) for i in range(count)]

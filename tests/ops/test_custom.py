@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TensorFlow's operators that converters leave custom, and their FlexBuffer options."""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pytest
+from flatbuffers import flexbuffers
+
+from circlekit.errors import ModelError, ShapeError, UnsupportedError
+from circlekit.interp import evaluate
+from circlekit.ir.op import OpaqueOp
+from circlekit.ir.value import Array, Value
+from circlekit.ops.flexbuffer import options_of, read_flexbuffer
+from circlekit.ops.pool import MaxPool2D
+from circlekit.ops.reduce import ReduceAll
+from tests.ops.litert import assert_close, const, graph_of, run_litert, var
+
+
+def custom(name: str, inputs: list[Array], shapes: list[tuple[Any, ...]], **options: Any) -> list[Array]:
+    """Results of a custom operator; ``shapes``: (dtype, dimension, ...) of each."""
+    results = [Value(f"y{i}", var(np.zeros(1, s[0])).dtype, s[1:]) for i, s in enumerate(shapes)]
+    op = OpaqueOp(*map(var, inputs), code="CUSTOM", custom_code=name, results=results)
+    if options:
+        op.extra["custom_options"] = np.frombuffer(bytes(flexbuffers.Dumps(options)), np.uint8)
+    return evaluate(op, inputs)
+
+
+def numbers(*shape: int) -> Array:
+    return np.random.default_rng(1).normal(0, 1, shape).astype(np.float32)
+
+
+def test_add_v2() -> None:
+    x, y = np.arange(6).reshape(2, 3), np.array([[10], [20]])
+    (out,) = custom("AddV2", [x, y], [("i8", 2, 3)], T=9)
+    np.testing.assert_array_equal(out, [[10, 11, 12], [23, 24, 25]])
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_all(keep: bool) -> None:
+    x = np.random.default_rng(2).uniform(size=(3, 4, 2)) < 0.8
+    axes = const([0, -1], np.int32)
+    (wanted,) = run_litert(graph_of(ReduceAll(var(x), axes, keep_dims=keep)), [x])
+    (out,) = custom("All", [x, np.array([0, -1], np.int32)], [("?", *wanted.shape)], keep_dims=keep)
+    np.testing.assert_array_equal(out, wanted)
+
+
+@pytest.mark.parametrize("adj_x", [False, True])
+@pytest.mark.parametrize("adj_y", [False, True])
+def test_batch_matmul(adj_x: bool, adj_y: bool) -> None:
+    x, y = numbers(2, 3, 4), numbers(2, 4, 5)
+    given = [x.swapaxes(1, 2).copy() if adj_x else x, y.swapaxes(1, 2).copy() if adj_y else y]
+    (out,) = custom("BatchMatMulV2", given, [("f4", 2, 3, 5)], adj_x=adj_x, adj_y=adj_y)
+    assert_close(out, np.einsum("bij,bjk->bik", x, y))
+
+
+@pytest.mark.parametrize("a", [False, True])
+@pytest.mark.parametrize("b", [False, True])
+def test_matmul(a: bool, b: bool) -> None:
+    x, y = numbers(3, 4), numbers(4, 5)
+    (out,) = custom(
+        "MatMul", [x.T if a else x, y.T if b else y], [("f4", 3, 5)], transpose_a=a, transpose_b=b
+    )
+    assert_close(out, np.einsum("ij,jk->ik", x, y))
+    with pytest.raises(ShapeError, match="MatMul of ranks 1 and 2, matrices are wanted"):
+        custom("MatMul", [x[0], y], [("f4", 5)])
+
+
+def test_erf() -> None:
+    x = np.linspace(-4, 4, 101, dtype=np.float32)
+    (out,) = custom("Erf", [x], [("f4", 101)])
+    assert_close(out, np.array([math.erf(v) for v in x], np.float32))
+
+
+@pytest.mark.parametrize("lower", [-1, 0, 1])
+@pytest.mark.parametrize("upper", [-1, 0, 2])
+def test_matrix_band_part(lower: int, upper: int) -> None:
+    x = numbers(2, 4, 5)
+    (out,) = custom("MatrixBandPart", [x, np.array(lower), np.array(upper)], [("f4", 2, 4, 5)])
+    high = x if upper < 0 else np.stack([np.tril(m, upper) for m in x])
+    np.testing.assert_array_equal(out, high if lower < 0 else np.stack([np.triu(m, -lower) for m in high]))
+
+
+def test_broadcast_to() -> None:
+    x = numbers(3, 1)
+    (out,) = custom("BroadcastTo", [x, np.array([2, 3, 4])], [("f4", 2, 3, 4)])
+    np.testing.assert_array_equal(out, np.stack([np.tile(x, (1, 4))] * 2))
+
+
+def test_split_v() -> None:
+    x = numbers(2, 7)
+    shapes = [("f4", 2, n) for n in (2, 4, 1)]
+    parts = custom("SplitV", [x, np.array([2, -1, 1]), np.array(-1)], shapes, num_split=3)
+    np.testing.assert_array_equal(np.concatenate(parts, axis=1), x)
+    with pytest.raises(ShapeError, match=r"SplitV into \[2, 4\] of an axis of 7"):
+        custom("SplitV", [x, np.array([2, 4]), np.array(1)], shapes[:2])
+    with pytest.raises(ModelError, match="at most one -1"):
+        custom("SplitV", [x, np.array([-1, -1]), np.array(1)], shapes[:2])
+
+
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+@pytest.mark.parametrize("batched", [False, True])
+def test_max_pool_with_argmax(padding: str, batched: bool) -> None:
+    x = numbers(2, 7, 6, 3)
+    pool = MaxPool2D(var(x), filter_height=3, filter_width=2, stride_h=2, stride_w=2)
+    pool.padding = type(pool.padding)[padding]
+    (wanted,) = run_litert(graph_of(MaxPool2D(var(x), **pool.attribute_values)), [x])
+    options = {"ksize": [1, 3, 2, 1], "strides": [1, 2, 2, 1], "padding": padding}
+    shapes = [(kind, *wanted.shape) for kind in ("f4", "i8")]
+    out, where = custom("MaxPoolWithArgmax", [x], shapes, include_batch_in_index=batched, **options)
+    np.testing.assert_array_equal(out, wanted)
+    images = where if batched else where + np.arange(2).reshape(2, 1, 1, 1) * x[0].size
+    np.testing.assert_array_equal(x.reshape(-1)[images], wanted)
+
+
+def test_unknown_names() -> None:
+    with pytest.raises(UnsupportedError, match="custom operator Nobody has no kernel"):
+        custom("Nobody", [numbers(1)], [("f4", 1)])
+
+
+# -- FlexBuffers -------------------------------------------------------------------------------
+
+TREES: list[Any] = [
+    {}, {"a": 1}, {"flag": True, "none": None, "text": "hello", "pi": 3.5, "big": 1 << 40, "low": -7},
+    {"list": [1, 2, 3], "nested": {"x": [1.5, "y", {"z": []}]}, "blob": b"\x00\x01"},
+    [1, 2.5, "three"], "root", 12, -300, 1e300, list(range(300)), {f"k{i}": i for i in range(200)},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("tree", TREES, ids=lambda t: str(t)[:20])
+def test_flexbuffers_of_their_own_library(tree: Any) -> None:
+    assert read_flexbuffer(bytes(flexbuffers.Dumps(tree))) == tree
+
+
+def test_typed_vectors() -> None:
+    builder = flexbuffers.Builder()
+    with builder.Map():
+        builder.TypedVectorFromElements("ints", [1, -2, 300])
+        builder.FixedTypedVectorFromElements("three", [1.5, 2.5, 3.5])
+        builder.IndirectInt("far", 70000)
+        builder.IndirectFloat("real", 2.25)
+    wanted = {"ints": [1, -2, 300], "three": [1.5, 2.5, 3.5], "far": 70000, "real": 2.25}
+    assert read_flexbuffer(bytes(builder.Finish())) == wanted
+
+
+def test_damaged_flexbuffers_are_one_error() -> None:
+    whole = bytes(flexbuffers.Dumps(TREES[3]))
+    rng = np.random.default_rng(3)
+    for _ in range(500):
+        data = bytearray(whole[: rng.integers(0, len(whole) + 1)])
+        for _ in range(2):
+            if data:
+                data[rng.integers(len(data))] = rng.integers(256)
+        with suppress(ModelError):  # all else fails the test
+            read_flexbuffer(bytes(data))
+
+
+def test_options_are_a_map() -> None:
+    op = OpaqueOp(code="CUSTOM", custom_code="X", results=[])
+    assert options_of(op) == {}
+    op.extra["custom_options"] = np.frombuffer(bytes(flexbuffers.Dumps([1, 2])), np.uint8)
+    with pytest.raises(ModelError, match="the options of CUSTOM are a list, a map is wanted"):
+        options_of(op)

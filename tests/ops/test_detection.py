@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Non-maximum suppression and TFLite_Detection_PostProcess against LiteRT."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from flatbuffers import flexbuffers
+
+from circlekit.errors import ModelError
+from circlekit.interp import evaluate
+from circlekit.ir.dtypes import f32
+from circlekit.ir.op import OpaqueOp
+from circlekit.ir.value import Array, Value
+from circlekit.ops.detection import NonMaxSuppressionV4, NonMaxSuppressionV5
+from tests.ops.litert import (
+    FLOAT_TOLERANCE,
+    assert_close,
+    check,
+    const,
+    graph_of,
+    kernel_results,
+    run_litert,
+    var,
+)
+from tests.ops.stateful import quantized
+
+
+def boxes(seed: int, count: int, spread: float = 3.0) -> Array:
+    rng = np.random.default_rng(seed)
+    corner = rng.uniform(0, spread, (count, 2))
+    other = corner + rng.uniform(0.2, 1.5, (count, 2))
+    out = np.concatenate([corner, other], axis=1)
+    swapped = rng.uniform(size=count) < 0.3
+    out[swapped] = out[swapped][:, [2, 3, 0, 1]]  # either diagonal, in either direction
+    return out.astype(np.float32)
+
+
+def scores(seed: int, count: int) -> Array:
+    return np.random.default_rng(seed).permutation(np.linspace(0.01, 0.99, count)).astype(np.float32)
+
+
+def single(number: float) -> Value:
+    return const(number, np.float32)
+
+
+@pytest.mark.parametrize("overlap", [0.0, 0.3, 0.5, 1.0])
+@pytest.mark.parametrize("least", [0.0, 0.5])
+@pytest.mark.parametrize("most", [0, 3, 60])
+def test_v4(overlap: float, least: float, most: int) -> None:
+    b, s = boxes(1, 40), scores(2, 40)
+    check(NonMaxSuppressionV4(var(b), var(s), const(most, np.int32), single(overlap), single(least)), b, s)
+
+
+@pytest.mark.parametrize("sigma", [0.0, 0.1, 0.5, 2.0])
+@pytest.mark.parametrize("overlap", [0.4, 1.0])
+@pytest.mark.parametrize("least", [0.0, 0.3])
+def test_v5(sigma: float, overlap: float, least: float) -> None:
+    b, s = boxes(3, 40), scores(4, 40)
+    size = const(25, np.int32)
+    check(NonMaxSuppressionV5(var(b), var(s), size, single(overlap), single(least), single(sigma)), b, s)
+
+
+def test_boxes_without_area_come_again() -> None:
+    b, s = boxes(1, 6), scores(2, 6)
+    b[np.argmax(s), 2:] = b[np.argmax(s), :2]
+    check(NonMaxSuppressionV4(var(b), var(s), const(4, np.int32), single(0.5), single(0.0)), b, s)
+
+
+def test_the_size_of_the_result_is_an_operand() -> None:
+    b, s, most = boxes(1, 6), scores(2, 6), np.array(9, np.int32)
+    op = NonMaxSuppressionV4(var(b), var(s), var(most), single(0.5), single(0.0))
+    assert op.output.shape == (None,)
+    check(op, b, s, most)
+    with pytest.raises(ModelError, match="max_output_size is -1"):
+        kernel_results(op, [b, s, np.array(-1, np.int32)])
+
+
+# -- TFLite_Detection_PostProcess --------------------------------------------------------------
+
+OPTIONS: dict[str, Any] = {
+    "max_detections": 8, "max_classes_per_detection": 1, "detections_per_class": 5,
+    "nms_score_threshold": 0.2, "nms_iou_threshold": 0.5, "num_classes": 4,
+    "y_scale": 10.0, "x_scale": 10.0, "h_scale": 5.0, "w_scale": 5.0,
+}  # fmt: skip
+
+
+def detector(values: list[Value], **changes: Any) -> OpaqueOp:
+    options = {k: v for k, v in {**OPTIONS, **changes}.items() if v is not None}
+    size = options["max_detections"] * options["max_classes_per_detection"]
+    shapes = [(1, size, 4), (1, size), (1, size), (1,)]
+    results = [Value(f"out{i}", f32, shape) for i, shape in enumerate(shapes)]
+    op = OpaqueOp(*values, code="CUSTOM", results=results, custom_code="TFLite_Detection_PostProcess")
+    op.extra["custom_options"] = np.frombuffer(bytes(flexbuffers.Dumps(options)), np.uint8)
+    return op
+
+
+def scene(seed: int, count: int = 30, classes: int = 5) -> tuple[Array, Array, Array]:
+    rng = np.random.default_rng(seed)
+    codes = rng.normal(0, 2, (1, count, 4))
+    likely = rng.permutation(np.linspace(0.001, 0.999, count * classes)).reshape(1, count, classes)
+    anchors = np.concatenate([rng.uniform(0, 1, (count, 2)), rng.uniform(0.1, 0.5, (count, 2))], axis=1)
+    return tuple(a.astype(np.float32) for a in (codes, likely, anchors))  # type: ignore[return-value]
+
+
+def check_detector(op: OpaqueOp, *inputs: Array) -> None:
+    wanted = run_litert(graph_of(op), inputs)
+    got = evaluate(op, [*inputs, *(v.array() for v in op.inputs[len(inputs) :] if v is not None)])
+    slots = 1 if options_of(op).get("use_regular_nms") else got[1].shape[1] // OPTIONS["max_detections"]
+    rows = int(wanted[3][0]) * slots  # LiteRT leaves the others as they were
+    for ours, theirs in zip(got[:3], wanted[:3], strict=True):
+        assert ours.shape == theirs.shape
+        assert_close(ours[:, :rows], theirs[:, :rows], FLOAT_TOLERANCE)
+    assert_close(got[3], wanted[3])
+
+
+@pytest.mark.parametrize("regular", [False, True, None])
+@pytest.mark.parametrize("classes", [4, 5])
+@pytest.mark.parametrize("per_box", [1, 3])
+@pytest.mark.parametrize("threshold", [0.2, 0.9])
+def test_detections(regular: bool | None, classes: int, per_box: int, threshold: float) -> None:
+    codes, likely, anchors = scene(5, classes=classes)
+    op = detector(
+        [var(codes), var(likely), const(anchors)], use_regular_nms=regular, nms_score_threshold=threshold,
+        max_classes_per_detection=per_box,
+    )  # fmt: skip
+    check_detector(op, codes, likely)
+
+
+def test_detections_of_quantized_data() -> None:
+    rng = np.random.default_rng(6)
+    codes, likely, anchors = (
+        rng.integers(0, 256, shape).astype(np.uint8) for shape in ((1, 30, 4), (1, 30, 5), (30, 4))
+    )
+    anchors[:, 2:] = np.maximum(anchors[:, 2:], 20)
+    values = [var(codes), var(likely), const(anchors)]
+    for value, scale, zero in zip(values, (0.05, 1 / 256, 1 / 256), (128, 0, 0), strict=True):
+        value.quantization = quantized(scale, zero)
+    likely[:] = np.argsort(rng.uniform(size=150)).reshape(1, 30, 5)  # no two are equal
+    check_detector(detector(values, use_regular_nms=True), codes, likely)
+
+
+def test_anchors_fit_the_boxes() -> None:
+    codes, likely, anchors = scene(5)
+    op = detector([var(codes), var(likely), const(anchors[:7])])
+    with pytest.raises(ModelError, match="7 anchors do not fit box codes"):
+        evaluate(op, [codes, likely, anchors[:7]])
