@@ -8,19 +8,16 @@ from collections.abc import Sequence
 
 from circlekit.cli.common import is_watched
 from circlekit.ir.text import print_op
-from circlekit.passes.report import Report
+from circlekit.passes.report import Report, Row
 from circlekit.rewrite.base import Refusal
-
-Row = tuple[str, str, str]
 
 
 def print_report(report: Report) -> None:
     """By rich on a terminal, else as plain columns."""
-    kinds, totals = _kinds(report), _totals(report)
     if is_watched(sys.stdout):
-        _print_rich(kinds, totals)
+        _print_rich(*report.rows())
     else:
-        _print_plain([("", "before", "after"), *kinds, *totals])
+        print(report)
     for note in report.notes:
         print(f"note: {note}")
     if report.verified:
@@ -38,35 +35,7 @@ def print_refusals(name: str, refusals: Sequence[Refusal]) -> None:
         print(f"  {print_op(refusal.op)}\n    {refusal.sentence}")
 
 
-def _kinds(report: Report) -> list[Row]:
-    before, after = report.before.ops, report.after.ops
-    return [
-        (kind, _number(before.get(kind, 0)), _number(after.get(kind, 0)))
-        for kind in sorted({*before, *after})
-    ]
-
-
-def _totals(report: Report) -> list[Row]:
-    before, after = report.before, report.after
-    return [
-        ("operators", _number(before.op_count), _number(after.op_count)),
-        ("file size, bytes", _number(before.file_size), _number(after.file_size)),
-        ("parameters", _number(before.parameters), _number(after.parameters)),
-        ("MACs", _number(before.macs), _number(after.macs)),
-    ]
-
-
-def _number(count: int | None) -> str:
-    return "" if count is None else f"{count:,}"
-
-
-def _print_plain(rows: list[Row]) -> None:
-    first, second, third = (max(len(row[i]) for row in rows) for i in range(3))
-    for name, before, after in rows:
-        print(f"{name:{first}}  {before:>{second}}  {after:>{third}}")
-
-
-def _print_rich(kinds: list[Row], totals: list[Row]) -> None:
+def _print_rich(kinds: list[Row], sums: list[Row]) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -76,6 +45,6 @@ def _print_rich(kinds: list[Row], totals: list[Row]) -> None:
     for row in kinds:
         table.add_row(*row)
     table.add_section()
-    for row in totals:
+    for row in sums:
         table.add_row(*row)
     Console().print(table)

@@ -247,7 +247,7 @@ class Op:
         return out if isinstance(out, tuple | list) else (out,)
 
     def macs(self) -> int:
-        """Multiply-accumulates of one run, 0 for what does none, or where a shape is unknown."""
+        """Multiply-accumulates of one run, unknown dimensions taken as 1; 0 for what does none."""
         return 0
 
     fuses_activation: ClassVar[bool] = False

@@ -119,6 +119,11 @@ def product(dims: Sequence[Dim]) -> Dim:
     return result
 
 
+def element_count(dims: Sequence[Dim] | None) -> int:
+    """The product of ``dims``, unknown ones taken as 1; 0 where even the rank is unknown."""
+    return 0 if dims is None else product([1 if dim is None else dim for dim in dims]) or 0
+
+
 def known(*dims: Dim) -> tuple[int, ...] | None:
     """``dims`` if all of them are known, else None."""
     return None if None in dims else dims  # type: ignore[return-value]  # no None is left

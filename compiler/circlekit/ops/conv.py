@@ -15,6 +15,7 @@ from circlekit.ops.common import (
     Window,
     conv_padding,
     dims_differ,
+    element_count,
     fused,
     is_hybrid,
     is_per_channel,
@@ -81,8 +82,7 @@ class Conv2D(Op, code="CONV_2D"):
         return convolve(input, filter, strides, dilations, windows, ends)
 
     def macs(self) -> int:
-        per_element = product((self.filter.shape or (None,))[1:])
-        return (product(self.output.shape or (None,)) or 0) * (per_element or 0)
+        return element_count(self.output.shape) * element_count(self.filter.shape and self.filter.shape[1:])
 
     def required_version(self) -> int:
         data, weights = self.input.dtype, self.filter.dtype
@@ -152,8 +152,7 @@ class DepthwiseConv2D(Op, code="DEPTHWISE_CONV_2D"):
         return convolve_depthwise(input, filter, strides, dilations, windows, ends)
 
     def macs(self) -> int:
-        per_element = product((self.filter.shape or (None,))[1:3])
-        return (product(self.output.shape or (None,)) or 0) * (per_element or 0)
+        return element_count(self.output.shape) * element_count(self.filter.shape and self.filter.shape[1:3])
 
     def required_version(self) -> int:
         data, weights = self.input.dtype, self.filter.dtype
@@ -215,8 +214,7 @@ class TransposeConv(Op, code="TRANSPOSE_CONV"):
         return finish(product(input, filter), bias, self.act)
 
     def macs(self) -> int:
-        per_element = product((self.filter.shape or (None,))[:3])
-        return (product(self.input.shape or (None,)) or 0) * (per_element or 0)
+        return element_count(self.input.shape) * element_count(self.filter.shape and self.filter.shape[:3])
 
     def required_version(self) -> int:
         if (self.input.dtype, self.filter.dtype) == (i16, i8) and self.quantized_bias_type is not f32:

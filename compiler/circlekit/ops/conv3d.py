@@ -14,10 +14,10 @@ from circlekit.ops.common import (
     Window,
     conv_padding,
     dims_differ,
+    element_count,
     need_bias,
     need_float,
     need_rank,
-    product,
     window_size,
 )
 from circlekit.ops.conv import finish, merged_shape, static_output_shape, transposed_padding
@@ -80,8 +80,7 @@ class Conv3D(_Spatial3D, code="CONV_3D"):
         return finish(out, bias, self.act)
 
     def macs(self) -> int:
-        per_element = product((self.filter.shape or (None,))[:4])
-        return (product(self.output.shape or (None,)) or 0) * (per_element or 0)
+        return element_count(self.output.shape) * element_count(self.filter.shape and self.filter.shape[:4])
 
 
 class Conv3DTranspose(_Spatial3D, code="CONV_3D_TRANSPOSE", options="Conv3DOptions"):
@@ -120,8 +119,7 @@ class Conv3DTranspose(_Spatial3D, code="CONV_3D_TRANSPOSE", options="Conv3DOptio
         return finish(out, bias, self.act)
 
     def macs(self) -> int:
-        per_element = product((self.filter.shape or (None,))[:4])
-        return (product(self.input.shape or (None,)) or 0) * (per_element or 0)
+        return element_count(self.input.shape) * element_count(self.filter.shape and self.filter.shape[:4])
 
 
 def _frame_pairs(window: Window, size: int, taps: int, op: _Spatial3D) -> list[tuple[int, int, int]]:

@@ -16,6 +16,7 @@ from circlekit.ops.common import (
     Dim,
     broadcast_shapes,
     dims_differ,
+    element_count,
     fused,
     is_hybrid,
     is_per_channel,
@@ -87,8 +88,7 @@ class FullyConnected(Op, code="FULLY_CONNECTED"):
         return fused(out, self.act).reshape(shape)
 
     def macs(self) -> int:
-        depth = self.weights.shape[1] if self.weights.shape is not None else None
-        return (product(self.output.shape or (None,)) or 0) * (depth or 0)
+        return element_count(self.output.shape) * element_count(self.weights.shape and self.weights.shape[1:])
 
     def required_version(self) -> int:
         data, weights = self.input.dtype, self.weights.dtype
@@ -144,7 +144,7 @@ class BatchMatMul(Op, code="BATCH_MATMUL"):
 
     def macs(self) -> int:
         x = _matrices(self.x, "x", self.adj_x)
-        return (product(self.output.shape or (None,)) or 0) * ((x[-1] if x else None) or 0)
+        return element_count(self.output.shape) * element_count(x and x[-1:])
 
     def required_version(self) -> int:
         if is_hybrid(self.x, self.y) and self.asymmetric_quantize_inputs:

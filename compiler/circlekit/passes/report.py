@@ -11,6 +11,9 @@ from circlekit.ir.value import Value
 from circlekit.passes.optimize import PassRecord
 from circlekit.rewrite.base import Refusal
 
+Row = tuple[str, str, str]
+"""What is counted, before, after."""
+
 
 @dataclass
 class Summary:
@@ -18,7 +21,8 @@ class Summary:
 
     ``ops``: operators by the schema's name of their kind, in all graphs.  ``parameters``: elements of
     float and quantized constants (shapes, axes and indices are none).  ``macs``: multiply-accumulates of
-    one run of every graph, where shapes are known.  ``file_size``: bytes, where there is a file.
+    one run of every graph, with unknown dimensions (a batch, mostly) taken as 1.  ``file_size``: bytes,
+    where there is a file.
     """
 
     ops: dict[str, int]
@@ -46,10 +50,36 @@ class Report:
     notes: list[str] = field(default_factory=list)
     verified: bool = False
 
+    def rows(self) -> tuple[list[Row], list[Row]]:
+        """The table of the model before and after: operators by kind, and the sums."""
+        before, after = self.before, self.after
+        kinds = sorted({*before.ops, *after.ops})
+        sums = {
+            "operators": (before.op_count, after.op_count),
+            "file size, bytes": (before.file_size, after.file_size),
+            "parameters": (before.parameters, after.parameters),
+            "MACs": (before.macs, after.macs),
+        }
+        return (
+            [(kind, _number(before.ops.get(kind, 0)), _number(after.ops.get(kind, 0))) for kind in kinds],
+            [(name, _number(a), _number(b)) for name, (a, b) in sums.items() if (a, b) != (None, None)],
+        )
+
+    def __str__(self) -> str:
+        """The table in plain columns."""
+        kinds, sums = self.rows()
+        rows = [("", "before", "after"), *kinds, *sums]
+        first, second, third = (max(len(row[i]) for row in rows) for i in range(3))
+        return "\n".join(f"{name:{first}}  {a:>{second}}  {b:>{third}}" for name, a, b in rows)
+
     @property
     def changes(self) -> dict[str, int]:
         """Changes by pass, of those that made any."""
         return {record.name: record.changes for record in self.passes if record.changes}
+
+
+def _number(count: int | None) -> str:
+    return "" if count is None else f"{count:,}"
 
 
 def summarize(model: Model, file_size: int | None = None) -> Summary:

@@ -1,2 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rewriting: pictures, the matcher that explains itself, and the driver to a fixed point."""
+"""Rewriting: pictures, the matcher that explains itself, and what a pass is.
+
+A pass of your own needs these names alone: a class with a ``name`` is known to ``circlekit.optimize`` from
+the moment that it is defined, in whatever package.
+"""
+
+from __future__ import annotations
+
+from circlekit.rewrite.base import Context, GraphPass, Pass
+from circlekit.rewrite.match import Match
+from circlekit.rewrite.rewrite import Rewrite, Rules, condition
+
+__all__ = ["Context", "GraphPass", "Match", "Pass", "Rewrite", "Rules", "condition"]
