@@ -297,3 +297,11 @@ def test_a_scalar_constant_made_here_is_written() -> None:
     again = op.inputs[1]
     assert again is not None
     assert (again.shape, again.array().tolist()) == ((), 0.25)
+
+
+@pytest.mark.parametrize("format", ["circle", "tflite"])
+def test_an_unknown_rank_is_no_scalar(format: str) -> None:
+    text = "graph main(%x: f32[?,1,3]) -> %z { %y = Squeeze(%x)\n %z = Relu(%y) }"
+    again = load_bytes(to_bytes(parse_model(text), format))
+    assert [v.shape for op in again.main for v in op.results] == [None, None]
+    assert again.main.inputs[0].shape == (None, 1, 3)

@@ -69,7 +69,8 @@ class Saver:
         self.is_native = self.origin is not None and self.origin.format == fmt
         self.buffers = Buffers(self.origin)
         self.operators = OpSaver(fmt, self.origin, model)
-        self.has_rank = self.origin is not None and self.origin.has_rank
+        is_ranked = self.origin is not None and self.origin.has_rank
+        self.has_rank = is_ranked or any(v.shape is None for g in model.graphs for v in g.values())
         self.indices: dict[int, dict[int, int]] = {}
         self.tensors: list[tuple[Tree, Key]] = []
 
