@@ -62,6 +62,13 @@ def test_activation_stays_fused_for_tflite() -> None:
     check(TCONV.format(act="RELU"), "tflite", ["TransposeConv"])
 
 
+@pytest.mark.parametrize("format", ["circle", "tflite"])
+def test_activation_of_concatenation(format: str) -> None:
+    text = "graph main(%x: f32[2,3]) -> %y { %y = Concatenation(%x, %x) {axis: 1, act: RELU6} }"
+    model = check(text, format, ["Concatenation", "Relu6"])
+    assert [op.output.name for op in model.main] == ["y/Concatenation", "y"]
+
+
 def test_nothing_to_do() -> None:
     check(TCONV.format(act="NONE"), "circle", ["TransposeConv"])
 
