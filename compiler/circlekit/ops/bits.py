@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bits, buckets, diagonals and distinct elements.
+
+Source: TFLite bitcast, bitwise_xor, right_shift, bucketize, matrix_diag, matrix_set_diag, unique,
+broadcast_args.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from circlekit.errors import ShapeError, UnsupportedError
+from circlekit.ir.dtypes import DType, i32, i64
+from circlekit.ir.op import Inferred, Op, attribute, operand
+from circlekit.ir.value import Array, TensorType, format_shape
+from circlekit.ops.bases import Binary, kept_quantization, need_kind, need_same_dtype, vector_length
+from circlekit.ops.common import dims_differ, need_rank
+
+
+class Bitcast(Op, code="BITCAST"):
+    """The same bytes as elements of another dtype, that of the result.
+
+    Smaller elements make a new last axis, larger ones take the last axis away.
+    """
+
+    input = operand()
+
+    def infer(self) -> Inferred:
+        if not self.results:
+            raise UnsupportedError("BITCAST has no shape rule, its result must be declared")
+        dtype, shape = self.output.dtype, self.input.shape
+        before, after = self.input.dtype.bits // 8, dtype.bits // 8
+        if shape is None or not before or not after:
+            return TensorType(dtype, None)
+        if before > after:
+            return TensorType(dtype, (*shape, before // after))
+        if before < after:
+            if not shape or dims_differ(shape[-1], after // before):
+                raise ShapeError(f"{format_shape(shape)} of {self.input.dtype.short} is no {dtype.short}")
+            return TensorType(dtype, shape[:-1])
+        return TensorType(dtype, shape)
+
+    def kernel(self, input: Array) -> Array:
+        kind = self.output.dtype.numpy
+        if kind is None:
+            raise UnsupportedError(f"BITCAST to {self.output.dtype.short} has no kernel")
+        before, after = input.dtype.itemsize, kind.itemsize
+        data = np.ascontiguousarray(input)
+        if before > after:
+            return data[..., None].view(kind)
+        return data.view(kind)[..., 0] if before < after else data.view(kind)
+
+
+class BitwiseXor(Binary, code="BITWISE_XOR", commutative=True):
+    """The bits that are set in one of both."""
+
+    kinds = "iu"
+
+    def compute(self, x: Array, y: Array) -> Array:
+        return np.asarray(x ^ y)
+
+
+class RightShift(Binary, code="RIGHT_SHIFT"):
+    """lhs shifted right by rhs, which is limited to 0 and the bits of the dtype less one."""
+
+    kinds = "iu"
+
+    def compute(self, x: Array, y: Array) -> Array:
+        return np.asarray(x >> np.clip(y, 0, 8 * y.dtype.itemsize - 1).astype(y.dtype))
+
+
+class Bucketize(Op, code="BUCKETIZE"):
+    """How many of the sorted ``boundaries`` are not above each element."""
+
+    input = operand()
+
+    boundaries: tuple[float, ...] | None = attribute(None)
+
+    layout_operands = ("input",)
+
+    def infer(self) -> TensorType:
+        return TensorType(i32, self.input.shape)
+
+    def kernel(self, input: Array) -> Array:
+        need_kind(self, input, "fi")
+        limits = np.array(self.boundaries or (), np.float32)
+        if np.any(np.diff(limits) < 0):
+            raise ShapeError("BUCKETIZE: the boundaries must be sorted")
+        data = input if input.dtype == np.float64 else input.astype(np.float32)
+        return np.searchsorted(limits.astype(data.dtype), data, side="right").astype(np.int32)
+
+    def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
+        return {}
+
+
+class MatrixDiag(Op, code="MATRIX_DIAG"):
+    """Matrices with the last axis as their diagonals, zeros elsewhere."""
+
+    input = operand()
+
+    def infer(self) -> TensorType:
+        shape = self.input.shape
+        if shape == ():
+            raise ShapeError("MATRIX_DIAG of a scalar, rank 1 or more is wanted")
+        return TensorType(self.input.dtype, None if shape is None else (*shape, shape[-1]))
+
+    def kernel(self, input: Array) -> Array:
+        size = input.shape[-1]
+        out = np.zeros((*input.shape, size), input.dtype)
+        out[..., np.arange(size), np.arange(size)] = input
+        return out
+
+
+class MatrixSetDiag(Op, code="MATRIX_SET_DIAG"):
+    """Matrices whose diagonals are replaced by ``diagonal``."""
+
+    input = operand()
+    diagonal = operand()
+
+    def infer(self) -> TensorType:
+        need_same_dtype("input", self.input, "diagonal", self.diagonal)
+        shape = self.input.shape
+        if shape is not None and len(shape) < 2:
+            raise ShapeError(f"input has shape {format_shape(shape)}, matrices are wanted")
+        return TensorType(self.input.dtype, shape, kept_quantization(self.input))
+
+    def kernel(self, input: Array, diagonal: Array) -> Array:
+        size = min(input.shape[-2:])
+        if diagonal.shape != (*input.shape[:-2], size):
+            raise ShapeError(f"a diagonal of {list(diagonal.shape)} does not fit {list(input.shape)}")
+        out: Array = input.copy()
+        out[..., np.arange(size), np.arange(size)] = diagonal
+        return out
+
+
+class Unique(Op, code="UNIQUE", results=("output", "indices")):
+    """The distinct elements of a vector in the order of their first places, and where each element is."""
+
+    input = operand()
+
+    idx_out_type: DType = attribute(i32)
+
+    def infer(self) -> tuple[TensorType, ...]:
+        if self.idx_out_type not in (i32, i64):
+            raise ShapeError(f"UNIQUE gives indices as {self.idx_out_type.short}, i32 or i64 is wanted")
+        shape = need_rank(self.input, "input", 1)
+        return TensorType(self.input.dtype, (None,)), TensorType(self.idx_out_type, shape)
+
+    def kernel(self, input: Array) -> tuple[Array, Array]:
+        found, first, inverse = np.unique(input, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        rank = np.empty(len(order), np.int64)
+        rank[order] = np.arange(len(order))
+        return found[order], rank[inverse.reshape(-1)].astype(self.idx_out_type.numpy)
+
+
+class BroadcastArgs(Op, code="BROADCAST_ARGS", options=None, commutative=True):
+    """The shape that two shapes broadcast to."""
+
+    shape1 = operand(i32, i64)
+    shape2 = operand(i32, i64)
+
+    def infer(self) -> TensorType:
+        need_same_dtype("shape1", self.shape1, "shape2", self.shape2)
+        counts = [vector_length(v) for v in (self.shape1, self.shape2)]
+        count = None if None in counts else max(c for c in counts if c is not None)
+        return TensorType(self.shape1.dtype, (count,))
+
+    def kernel(self, shape1: Array, shape2: Array) -> Array:
+        size = max(len(shape1), len(shape2))
+        a, b = (np.pad(s, (size - len(s), 0), constant_values=1) for s in (shape1, shape2))
+        if np.any((a != b) & (a != 1) & (b != 1)):
+            raise ShapeError(f"shapes {shape1.tolist()} and {shape2.tolist()} do not broadcast")
+        return np.where(a == 1, b, a)

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows put together by the number of their segment.  Source: TFLite segment_sum, unsorted_segment."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from circlekit.errors import ModelError, ShapeError, UnsupportedError
+from circlekit.ir.dtypes import i32
+from circlekit.ir.op import Op, operand
+from circlekit.ir.value import Array, Shape, TensorType, format_shape
+from circlekit.ops.bases import need_kind, refuse_quantized, single_int
+from circlekit.ops.common import dims_differ, need_rank
+
+
+def need_prefix(ids: Shape | None, data: Shape | None) -> None:
+    """ShapeError unless the ids have the first dimensions of the data."""
+    if ids is None or data is None:
+        return
+    if len(ids) > len(data) or any(dims_differ(a, b) for a, b in zip(ids, data, strict=False)):
+        raise ShapeError(f"segment_ids {format_shape(ids)} are no prefix of data {format_shape(data)}")
+
+
+class SegmentSum(Op, code="SEGMENT_SUM"):
+    """Sums of the rows of each segment; the ids are sorted and leave none out."""
+
+    data = operand()
+    segment_ids = operand(i32)
+
+    def infer(self) -> TensorType:
+        need_prefix(need_rank(self.segment_ids, "segment_ids", 1), self.data.shape)
+        ids = self.segment_ids.data
+        count = None if ids is None else int(ids[-1]) + 1 if ids.size else 0
+        shape = self.data.shape
+        return TensorType(self.data.dtype, None if shape is None else (count, *shape[1:]))
+
+    def kernel(self, data: Array, segment_ids: Array) -> Array:
+        need_kind(self, data, "fi")
+        refuse_quantized(self)
+        steps = np.diff(segment_ids, prepend=0)
+        if segment_ids.size and (segment_ids[0] != 0 or steps.min() < 0 or steps.max() > 1):
+            raise ModelError("SEGMENT_SUM: the ids must begin with 0 and grow by 0 or 1")
+        count = int(segment_ids[-1]) + 1 if segment_ids.size else 0
+        out = np.zeros((count, *data.shape[1:]), data.dtype)
+        np.add.at(out, segment_ids, data)
+        return out
+
+
+class UnsortedSegment(Op):
+    """Rows of equal ids put together in ``num_segments`` rows; a negative id leaves its row out."""
+
+    data = operand()
+    segment_ids = operand(i32)
+    num_segments = operand(i32)
+
+    combine: ClassVar[Any] = None
+
+    def infer(self) -> TensorType:
+        need_prefix(self.segment_ids.shape, self.data.shape)
+        shape, rank = self.data.shape, self.segment_ids.rank
+        if shape is None or rank is None:
+            return TensorType(self.data.dtype, None)
+        count = single_int(self.num_segments, "num_segments")
+        return TensorType(self.data.dtype, (count, *shape[rank:]))
+
+    def start(self, dtype: np.dtype[Any]) -> Any:
+        """What an empty segment has."""
+        raise UnsupportedError(f"{self.code} has no kernel")
+
+    def kernel(self, data: Array, segment_ids: Array, num_segments: Array) -> Array:
+        need_kind(self, data, "fi")
+        refuse_quantized(self)
+        count, ids = int(num_segments.reshape(-1)[0]), segment_ids.reshape(-1)
+        if ids.size and ids.max() >= count:
+            raise ModelError(f"{self.code}: id {ids.max()} is not below {count} segments")
+        rows = data.reshape(-1, *data.shape[segment_ids.ndim :])
+        out = np.full((count, *rows.shape[1:]), self.start(data.dtype), data.dtype)
+        kept = ids >= 0
+        type(self).combine.at(out, ids[kept], rows[kept])
+        return out
+
+
+def lowest(dtype: np.dtype[Any]) -> Any:
+    return np.finfo(dtype).min if dtype.kind == "f" else np.iinfo(dtype).min
+
+
+def highest(dtype: np.dtype[Any]) -> Any:
+    return np.finfo(dtype).max if dtype.kind == "f" else np.iinfo(dtype).max
+
+
+class UnsortedSegmentSum(UnsortedSegment, code="UNSORTED_SEGMENT_SUM"):
+    """Their sum."""
+
+    combine = np.add
+
+    def start(self, dtype: np.dtype[Any]) -> Any:
+        return 0
+
+
+class UnsortedSegmentProd(UnsortedSegment, code="UNSORTED_SEGMENT_PROD"):
+    """Their product."""
+
+    combine = np.multiply
+
+    def start(self, dtype: np.dtype[Any]) -> Any:
+        return 1
+
+
+class UnsortedSegmentMax(UnsortedSegment, code="UNSORTED_SEGMENT_MAX"):
+    """The greatest of them, the least number there is for an empty segment."""
+
+    combine = np.maximum
+
+    def start(self, dtype: np.dtype[Any]) -> Any:
+        return lowest(dtype)
+
+
+class UnsortedSegmentMin(UnsortedSegment, code="UNSORTED_SEGMENT_MIN"):
+    """The least of them, the greatest number there is for an empty segment."""
+
+    combine = np.minimum
+
+    def start(self, dtype: np.dtype[Any]) -> Any:
+        return highest(dtype)
