@@ -96,9 +96,6 @@ def test_fully_connected_refuses() -> None:
 
 def test_forms_without_a_kernel() -> None:
     x = normal(0, 2, 6)
-    op = FullyConnected(var(x), Value.constant("", np.zeros((4, 6), np.int8)))
-    with pytest.raises(UnsupportedError, match="FULLY_CONNECTED on float32, int8 has no kernel yet"):
-        kernel_results(op, [x])
     shuffled = WeightsFormat.SHUFFLED16x1FLOAT32
     op = FullyConnected(var(x), const(normal(1, 4, 6)), weights_format=shuffled)
     with pytest.raises(UnsupportedError, match="SHUFFLED16x1FLOAT32 weights"):

@@ -19,7 +19,7 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.common import fused
 from circlekit.ops.fixed_point import zero_point_of
 from circlekit.ops.hybrid import quantize_rows
-from circlekit.ops.im2col import Ends
+from circlekit.ops.im2col import Ends, loader
 from circlekit.ops.quantized import (
     channel_scales,
     exact_weights,
@@ -30,12 +30,6 @@ from circlekit.ops.quantized import (
 )
 
 Product = Callable[[Array, Array, Ends | None], Array]
-
-
-def loader(zero: int, dtype: np.dtype[Any]) -> Callable[[Array], Array]:
-    """What makes floats of ``dtype`` of integers, minus ``zero``."""
-    offset = dtype.type(zero)
-    return lambda x: np.asarray(np.subtract(x, offset, dtype=dtype))
 
 
 def quantized_convolution(

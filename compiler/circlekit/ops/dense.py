@@ -10,7 +10,7 @@ import numpy as np
 from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, bf16, f16, f32, f64, i8, i16, i32, i64, u8
 from circlekit.ir.enums import Activation, WeightsFormat
-from circlekit.ir.op import Op, attribute, operand, optional_operand
+from circlekit.ir.op import Inferred, Op, attribute, operand, optional_operand
 from circlekit.ir.value import Array, Shape, TensorType, Value, format_shape
 from circlekit.ops.common import (
     Dim,
@@ -27,6 +27,7 @@ from circlekit.ops.common import (
     product,
     version_by_dtype,
 )
+from circlekit.ops.dense_quantized import hybrid_matmul, quantized_dense, quantized_matmul, shuffled_dense
 
 DATA = (f32, i8, u8, i16, f16, bf16, f64)
 PACKED = (DType.INT4, DType.UINT4, DType.INT2, DType.MXFP4, DType.MXINT8)
@@ -34,10 +35,12 @@ GGML = (DType.GGML_Q4_0, DType.GGML_Q4_1, DType.GGML_Q8_0, DType.GGML_Q8_1)
 BIAS = (f32, i32, i64, f16, bf16, f64)
 
 
-class FullyConnected(Op, code="FULLY_CONNECTED"):
+class FullyConnected(Op, code="FULLY_CONNECTED", variadic_results=True):
     """input times the transpose of weights [U,K], plus bias.
 
     The result is [size of input / K, U]; with ``keep_num_dims`` the last axis of input is K and becomes U.
+    Shuffled int8 weights have a second result: the data as the runtime shuffles it.
+    LiteRT's reference kernels rescale integers in double precision, its optimized ones in fixed point.
     Source: TFLite fully_connected.
     """
 
@@ -53,15 +56,15 @@ class FullyConnected(Op, code="FULLY_CONNECTED"):
     quantized_bias_type: DType = attribute(f32, quantized_only=True)
     quant_spec: Any = attribute(None)
 
-    def infer(self) -> TensorType:
+    def infer(self) -> Inferred:
         units, depth = need_rank(self.weights, "weights", 2) or (None, None)
         need_same_float(self)
         need_bias(self.bias, units)
-        return TensorType(self._result_dtype(), self._result_shape(self.input.shape, units, depth))
-
-    def _result_dtype(self) -> DType:
-        shuffled = self.weights_format is WeightsFormat.SHUFFLED4x16INT8
-        return i16 if shuffled and self.input.dtype is u8 else self.input.dtype
+        shape = self._result_shape(self.input.shape, units, depth)
+        if self.weights_format is WeightsFormat.SHUFFLED4x16INT8 and self.input.dtype is u8:
+            return TensorType(i16, shape), TensorType(u8, self.input.shape)
+        wide = self.input.dtype is u8 and bool(self.results) and self.results[0].dtype is i16
+        return TensorType(i16 if wide else self.input.dtype, shape)
 
     def _result_shape(self, shape: Shape | None, units: Dim, depth: Dim) -> Shape | None:
         if shape is None:
@@ -77,12 +80,20 @@ class FullyConnected(Op, code="FULLY_CONNECTED"):
             raise ShapeError(f"input has {size} elements, no multiple of the {depth} columns of weights")
         return (size // depth, units)
 
-    def kernel(self, input: Array, weights: Array, bias: Array | None = None) -> Array:
-        need_float(self, input, weights, bias)
+    def kernel(self, input: Array, weights: Array, bias: Array | None = None) -> Array | tuple[Array, Array]:
+        shape = tuple(int(d or 0) for d in self._result_shape(input.shape, *weights.shape) or ())
+        if weights.shape[1] == 0:
+            return np.zeros(shape, input.dtype)
+        rows = input.reshape(-1, weights.shape[1])
+        if self.weights_format is WeightsFormat.SHUFFLED4x16INT8:
+            out, workspace = shuffled_dense(self, rows, weights, bias)
+            return out.reshape(shape), workspace.reshape(input.shape)
         if self.weights_format is not WeightsFormat.DEFAULT:
             raise UnsupportedError(f"{self.code} with {self.weights_format!r} weights has no kernel yet")
-        shape = self._result_shape(input.shape, *weights.shape)
-        out = np.matmul(input.reshape(-1, weights.shape[1]), weights.T)
+        if weights.dtype.kind != "f":
+            return quantized_dense(self, rows, weights, bias).reshape(shape)
+        need_float(self, input, weights, bias)
+        out = np.matmul(rows, weights.T)
         if bias is not None:
             out += bias.reshape(-1)
         return fused(out, self.act).reshape(shape)
@@ -114,6 +125,7 @@ class FullyConnected(Op, code="FULLY_CONNECTED"):
 class BatchMatMul(Op, code="BATCH_MATMUL"):
     """x times y over the last two axes, each transposed first by its ``adj``; the other axes broadcast.
 
+    Where float x meets int8 y and has several batch axes beyond 1, LiteRT takes scales of other rows.
     Source: TFLite batch_matmul.
     """
 
@@ -128,17 +140,26 @@ class BatchMatMul(Op, code="BATCH_MATMUL"):
         need_same_float(self)
         x, y = _matrices(self.x, "x", self.adj_x), _matrices(self.y, "y", self.adj_y)
         if x is None or y is None:
-            return TensorType(self.x.dtype, None)
+            return TensorType(self._result_dtype(), None)
         if dims_differ(x[-1], y[-2]):
             raise ShapeError(f"x has {x[-1]} columns, y has {y[-2]} rows; they must be as many")
         batch = broadcast_shapes(x[:-2], y[:-2])
         assert batch is not None  # both ranks are known
-        return TensorType(self.x.dtype, (*batch, x[-2], y[-1]))
+        return TensorType(self._result_dtype(), (*batch, x[-2], y[-1]))
+
+    def _result_dtype(self) -> DType:
+        """That of x, but int32 where the result of two int8 operands says so."""
+        sums = self.x.dtype is i8 and bool(self.results) and self.results[0].dtype is i32
+        return i32 if sums else self.x.dtype
 
     def kernel(self, x: Array, y: Array) -> Array:
-        need_float(self, x, y)
         left = x.swapaxes(-1, -2) if self.adj_x else x
         right = y.swapaxes(-1, -2) if self.adj_y else y
+        if x.dtype.kind == "i":
+            return quantized_matmul(self, left, right)
+        if y.dtype == np.int8:
+            return hybrid_matmul(self, left, right)
+        need_float(self, x, y)
         out: Array = np.matmul(left, right)
         return out
 

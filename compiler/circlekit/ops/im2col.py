@@ -35,6 +35,12 @@ class Ends(NamedTuple):
     dtype: np.dtype[Any]
 
 
+def loader(zero: int, dtype: np.dtype[Any]) -> Callable[[Array], Array]:
+    """What makes floats of ``dtype`` of integers, minus ``zero``."""
+    offset = dtype.type(zero)
+    return lambda x: np.asarray(np.subtract(x, offset, dtype=dtype))
+
+
 def convolve(
     x: Array,
     filter: Array,
@@ -53,7 +59,7 @@ def convolve(
     whole = out.shape[1:3] == x.shape[1:3] and rows.before == cols.before == 0 and out.flags.c_contiguous
     if filter.shape[1:3] == strides == (1, 1) and groups == 1 and whole:
         weights = filter.reshape(out_depth, -1)
-        _multiply_rows(x.reshape(-1, x.shape[3]), weights, ends, out.reshape(-1, out_depth))
+        multiply_rows(x.reshape(-1, x.shape[3]), weights, ends, out.reshape(-1, out_depth))
         return out
     weights = filter.reshape(groups, out_depth // groups, -1).transpose(0, 2, 1)
     step = _rows_per_block(PATCH_BYTES, cols.size * taps_h * taps_w * x.shape[3] * filter.itemsize)
@@ -77,7 +83,7 @@ def _put(block: Array, target: Array, ends: Ends | None) -> None:
         ends.store(block, target)
 
 
-def _multiply_rows(x: Array, weights: Array, ends: Ends | None, out: Array) -> None:
+def multiply_rows(x: Array, weights: Array, ends: Ends | None, out: Array) -> None:
     """Rows x [R,I] times the transpose of weights [O,I], into out [R,O]."""
     if ends is None:
         np.matmul(x, weights.T, out=out)

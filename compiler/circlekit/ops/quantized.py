@@ -65,18 +65,17 @@ def channel_scales(weights: Value, channels: int) -> Array:
     return scales
 
 
-def effective_scale(data: Value, weights: Value, output: Value, channels: int) -> Array:
+def effective_scale(data: Value, weights: Value, output: Value, channels: int, rounded: bool) -> Array:
     """What one unit of the sums is in units of the result, float64: a scalar, or one per channel.
 
-    uint8 data, and int16 weights: the product of both scales is rounded to float32 first.
+    ``rounded``: the product of both scales is rounded to float32 first.
     """
     scales = channel_scales(weights, channels)
-    by_output = np.float64(scale_of(output))
-    if data.dtype is u8 or weights.dtype is i16:
+    if rounded:
         product = (scale_of(data) * scales).astype(np.float64)
     else:
         product = np.float64(scale_of(data)) * scales.astype(np.float64)
-    factors: Array = product / by_output
+    factors: Array = product / np.float64(scale_of(output))
     return factors.reshape(()) if factors.size == 1 else factors
 
 
@@ -204,13 +203,15 @@ def fixed_point_end(
 ) -> FixedPoint:
     """What LiteRT's convolutions do with their sums.
 
-    int16 weights are circle's own; ONE's interpreter then leaves out the least int16.
+    The product of the scales is a float32 for uint8 data and int16 weights.  The latter are circle's
+    own: ONE's interpreter then leaves out the least int16.
     """
     low, high = activation_limits(act, op.output)
     if weights.dtype is i16:
         low = max(low, 1 - (1 << 15))
+    rounded = data.dtype is u8 or weights.dtype is i16
     return FixedPoint(
-        quantize_multiplier(effective_scale(data, weights, op.output, channels)),
+        quantize_multiplier(effective_scale(data, weights, op.output, channels, rounded)),
         wide_bias(bias),
         zero_point_of(op.output),
         (low, high),

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantized matrix products: integer data, or float rows that are quantized on the way (hybrid).
+
+Source: TFLite fully_connected.cc, batch_matmul.cc and their reference kernels.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from circlekit.errors import UnsupportedError
+from circlekit.ir.dtypes import i8, i16, i32, u8
+from circlekit.ir.value import Array, Value
+from circlekit.ops.common import apply_activation, is_per_channel
+from circlekit.ops.fixed_point import (
+    activation_limits,
+    dtype_limits,
+    quantize_multiplier,
+    zero_point_of,
+)
+from circlekit.ops.hybrid import quantize_rows
+from circlekit.ops.im2col import Ends, loader, multiply_rows
+from circlekit.ops.quantized import (
+    DoubleScale,
+    FixedPoint,
+    channel_scales,
+    effective_scale,
+    exact_weights,
+    has_wide_sums,
+    need_form,
+    reach,
+    sums_wrap,
+    wide_bias,
+)
+
+# -- FULLY_CONNECTED ---------------------------------------------------------------------------
+
+
+def quantized_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> Array:
+    """Rows x [R,K] times the transpose of ``weights`` [U,K], plus ``bias``, as ``op`` says: [R,U]."""
+    if need_form(op, op.input, op.weights):
+        return _hybrid_dense(op, x, weights, bias)
+    per_channel = is_per_channel(op.weights)
+    zero_w = 0 if per_channel else zero_point_of(op.weights)
+    floats, bound = exact_weights(weights, np.asarray(zero_w, np.float32), 0, reach(op.input))
+    zero = zero_point_of(op.input)
+    out = np.empty((len(x), len(weights)), op.output.dtype.numpy)
+    end = _dense_end(op, bias, bound, len(weights))
+    multiply_rows(x, floats, Ends(zero, loader(zero, floats.dtype), end, out.dtype), out)
+    return out
+
+
+def _dense_end(op: Any, bias: Array | None, bound: float, units: int) -> FixedPoint | DoubleScale:
+    """LiteRT rescales in double precision, but for int16 weights and sparse ones."""
+    limits, zero = activation_limits(op.act, op.output), zero_point_of(op.output)
+    wide = has_wide_sums(op, op.input, bias)
+    wraps = not wide and sums_wrap(bound, bias)
+    if op.weights.dtype is not i16 and "sparsity" not in op.weights.extra:
+        by = effective_scale(op.input, op.weights, op.output, units, rounded=False)
+        return DoubleScale(by, wide_bias(bias), zero, limits, wraps)
+    rounded = not is_per_channel(op.weights)
+    by_fixed = quantize_multiplier(effective_scale(op.input, op.weights, op.output, units, rounded))
+    return FixedPoint(by_fixed, wide_bias(bias), zero, limits, op.weights.dtype is i16, wraps)
+
+
+def _hybrid_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> Array:
+    """Each row is quantized in 8 bits by itself.  LiteRT on x86 is wrong for weights of -128."""
+    out = hybrid_rows(x, weights.view(np.int8), channel_scales(op.weights, len(weights)), op)
+    if bias is not None:
+        out += bias.reshape(-1)
+    return apply_activation(out, op.act, out=out)
+
+
+def hybrid_rows(x: Array, weights: Array, scales: Array, op: Any) -> Array:
+    """Float rows x [R,K] times the transpose of int8 ``weights`` [U,K]: float32 [R,U]."""
+    rows = quantize_rows(x, op.asymmetric_quantize_inputs)
+    floats, _ = exact_weights(weights, np.zeros((), np.float32), 0, 255)
+    numbers = (rows.data - rows.offset).astype(floats.dtype, copy=False)
+    sums = np.matmul(numbers, floats.T).astype(np.float32, copy=False)
+    sums *= rows.scale * scales
+    return np.asarray(sums)
+
+
+def shuffled_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> tuple[Array, Array]:
+    """The result for SHUFFLED4x16INT8 weights, and the data as the runtime shuffles it.
+
+    Both zero points are 128: the weights are stored as uint8 with their sign bit flipped, in tiles of 4
+    rows by 16 columns.  LiteRT takes 1 or 4 rows of data.
+    """
+    units, depth = weights.shape
+    if op.input.dtype is not u8 or units % 4 or depth % 16 or len(x) not in (1, 4):
+        raise UnsupportedError(
+            f"{op.code} with shuffled weights on {op.input!r} and {op.weights!r} runs nowhere"
+        )
+    tiles = weights.view(np.int8).reshape(units // 4, depth // 16, 4, 16)
+    plain = tiles.transpose(0, 2, 1, 3).reshape(units, depth)
+    flipped = x ^ 0x80
+    floats, bound = exact_weights(plain, np.zeros((), np.float32), 0, 128)
+    by = quantize_multiplier(effective_scale(op.input, op.weights, op.output, units, rounded=True))
+    limits = activation_limits(op.act, op.output)
+    end = FixedPoint(by, wide_bias(bias), 0, limits, wraps=sums_wrap(bound, bias))
+    out = np.empty((len(x), units), np.int16)
+    end(np.matmul(flipped.view(np.int8).astype(floats.dtype), floats.T), out)
+    workspace = flipped.reshape(len(x), depth // 16, 16).transpose(1, 0, 2)
+    return out, np.ascontiguousarray(workspace).reshape(x.shape)
+
+
+# -- BATCH_MATMUL ------------------------------------------------------------------------------
+
+
+def quantized_matmul(op: Any, x: Array, y: Array) -> Array:
+    """Integer x [..,R,K] times y [..,K,C]: rescaled, or plain sums of what is stored into int32."""
+    pair, output = (op.x.dtype, op.y.dtype), op.output.dtype
+    plain = output is i32 and pair == (i8, i8)
+    if not plain and (pair not in ((i8, i8), (i16, i16), (i16, i8)) or output is not op.x.dtype):
+        names = f"{op.x.dtype.short} by {op.y.dtype.short} to {output.short}"
+        raise UnsupportedError(f"{op.code} on {names} has no kernel")
+    zeros = (0, 0) if plain else (zero_point_of(op.x), zero_point_of(op.y))
+    depth = x.shape[-1]
+    bound = float(depth) * _most(op.x, zeros[0]) * _most(op.y, zeros[1])
+    exact = np.dtype(np.float32 if bound < 1 << 24 else np.float64)
+    sums = np.matmul(loader(zeros[0], exact)(x), loader(zeros[1], exact)(y))
+    if plain:
+        return np.asarray(sums.astype(np.int64).astype(np.int32))
+    by = quantize_multiplier(effective_scale(op.x, op.y, op.output, 1, rounded=True))
+    wide = op.x.dtype is i16
+    end = FixedPoint(
+        by, None, zero_point_of(op.output), dtype_limits(output), wide, not wide and bound >= 2**31
+    )
+    out = np.empty(sums.shape, output.numpy)
+    columns = sums.shape[-1]
+    end(sums.reshape(-1, columns), out.reshape(-1, columns))
+    return out
+
+
+def _most(value: Value, zero: int) -> int:
+    low, high = dtype_limits(value.dtype)
+    return max(zero - low, high - zero)
+
+
+def hybrid_matmul(op: Any, x: Array, y: Array) -> Array:
+    """Float x [..,R,K] times int8 y [..,K,C]: every row is quantized in 8 bits by itself.
+
+    LiteRT counts matrices by the sum of their batch indices: with two batch axes beyond 1 it scales rows
+    by the parameters of others, and so does this.
+    """
+    scales = channel_scales(op.y, y.shape[-1])
+    rows = quantize_rows(x.reshape(-1, x.shape[-1]), op.asymmetric_quantize_inputs)
+    exact = np.float32 if x.shape[-1] * 255 * 128 < 1 << 24 else np.float64
+    weights = y.astype(exact)
+    sums = np.matmul(rows.data.reshape(x.shape).astype(exact, copy=False), weights)
+    matrix = _matrix_numbers(x.shape[:-2])
+    if op.asymmetric_quantize_inputs:
+        column_sums = weights.sum(axis=-2).reshape(-1, 1, y.shape[-1])[_matrix_numbers(y.shape[:-2])]
+        sums -= rows.offset.reshape(-1, x.shape[-2], 1)[matrix] * column_sums
+    out = sums.astype(np.float32, copy=False)
+    out *= rows.scale.reshape(-1, x.shape[-2], 1)[matrix] * scales
+    return np.asarray(out)
+
+
+def _matrix_numbers(batch: tuple[int, ...]) -> Array:
+    """The number by which LiteRT finds the parameters of each matrix of ``batch``."""
+    return np.asarray(np.indices(batch, sparse=False).sum(axis=0, dtype=np.int64)).reshape(batch)

@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantized matrix products, bit for bit as LiteRT's reference kernels; hybrid ones to float tolerance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from circlekit.errors import UnsupportedError
+from circlekit.ir.dtypes import DType, f32, i8, i16, i32, i64, u8
+from circlekit.ir.enums import Activation, WeightsFormat
+from circlekit.ir.value import Array, Quantization, Value
+from circlekit.ops.constants import packed
+from circlekit.ops.dense import BatchMatMul, FullyConnected
+from circlekit.ops.fixed_point import dtype_limits
+from tests.ops.litert import check, const, kernel_results, var
+from tests.ops.quantized import draw, draw_scale, draw_zero, generator, per_tensor, quantized
+
+ACTS = [Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1]
+INT4, INT2 = DType.INT4, DType.INT2
+FORMS = [(i8, i8), (i8, INT4), (i8, INT2), (u8, u8), (i16, i8), (i16, INT4), (i16, INT2), (i16, i16)]
+
+
+def weights(rng: np.random.Generator, dtype: DType, units: int, depth: int, count: int, zero: int) -> Value:
+    """Weights with ``count`` scales, 1 or ``units``."""
+    low, high = dtype_limits(dtype)
+    numbers = rng.integers(low, high + 1, (units, depth))
+    data = packed(numbers, dtype) if dtype in (INT4, INT2) else numbers.astype(dtype.numpy)
+    scale = np.exp(rng.uniform(-6, -3, count)).astype(np.float32)
+    return Value("", dtype, (units, depth), data, Quantization(scale, np.full(count, zero), 0))
+
+
+def bias_of(rng: np.random.Generator, data: Value, weights: Value, dtype: DType) -> Value:
+    assert data.quantization is not None
+    assert weights.quantization is not None
+    assert weights.shape is not None
+    scale = data.quantization.scale * weights.quantization.scale
+    numbers = rng.integers(-(1 << 15), 1 << 15, weights.shape[0]).astype(dtype.numpy)
+    return Value.constant("", numbers, Quantization(scale, np.zeros(scale.size, np.int64), 0))
+
+
+def result_of(rng: np.random.Generator, data: Value, weights: Value, shape: tuple[int, ...]) -> Value:
+    """A result whose scale uses most of its range."""
+    assert data.quantization is not None
+    assert weights.quantization is not None
+    assert weights.shape is not None
+    unit = float(data.quantization.scale[0]) * float(weights.quantization.scale.mean())
+    spread = np.sqrt(float(weights.shape[1] or 1)) * 2.0 ** (weights.dtype.bits - 3)
+    scale = unit * spread * draw_scale(rng, 1, 8)
+    return quantized(data.dtype, shape, scale, draw_zero(rng, data.dtype))
+
+
+def check_dense(data: DType, weight: DType, index: int, bias: DType | None, **attributes: Any) -> None:
+    rng = generator("dense", data.short, weight.short, index, tuple(attributes))
+    batch, units, depth = (int(n) for n in rng.integers((1, 1, 1), (7, 20, 90)))
+    scale = draw_scale(rng, 1e-4, 1e-2) if data is i16 else draw_scale(rng)
+    x = quantized(data, (batch, depth), scale, draw_zero(rng, data))
+    # signed weights have zero points other than 0 only in old models, per tensor
+    zero = draw_zero(rng, weight) if weight is u8 or (weight is i8 and data is i8 and index % 4 == 1) else 0
+    w = weights(rng, weight, units, depth, units if index % 2 == 0 and weight is not u8 else 1, zero)
+    b = None if bias is None else bias_of(rng, x, w, bias)
+    result = result_of(rng, x, w, (batch, units))
+    op = FullyConnected(x, w, b, results=[result], act=ACTS[index % 4], **attributes)
+    check(op, draw(rng, data, (batch, depth)))
+
+
+@pytest.mark.parametrize(("data", "weight"), FORMS)
+@pytest.mark.parametrize("index", range(8))
+def test_fully_connected(data: DType, weight: DType, index: int) -> None:
+    if data is i16:
+        wide = index % 3 > 0
+        bias = None if index == 4 else (i64 if wide else i32)
+        check_dense(data, weight, index, bias, quantized_bias_type=i64 if wide else i32)
+    else:
+        check_dense(data, weight, index, None if index == 4 else i32)
+
+
+@pytest.mark.parametrize("index", range(4))
+def test_int16_by_int8_without_a_type_of_bias(index: int) -> None:
+    check_dense(i16, i8, index, i64)
+
+
+@pytest.mark.parametrize("index", range(4))
+def test_uint8_to_int16(index: int) -> None:
+    rng = generator("u8 to i16", index)
+    x = quantized(u8, (3, 40), draw_scale(rng), draw_zero(rng, u8))
+    w = weights(rng, u8, 5, 40, 1, draw_zero(rng, u8))
+    result = quantized(i16, (3, 5), 3 / 32768)
+    op = FullyConnected(x, w, bias_of(rng, x, w, i32), results=[result], act=ACTS[index])
+    check(op, draw(rng, u8, (3, 40)))
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_fully_connected_shapes(keep: bool) -> None:
+    rng = generator("shapes", keep)
+    x = quantized(i8, (2, 3, 8), 0.5, 3)
+    w = weights(rng, i8, 4, 8, 4, 0)
+    result = result_of(rng, x, w, (2, 3, 4) if keep else (6, 4))
+    check(FullyConnected(x, w, None, results=[result], keep_num_dims=keep), draw(rng, i8, (2, 3, 8)))
+
+
+@pytest.mark.parametrize("factor", [1e-12, 1e-3, 70, 1e4, 1e8])
+@pytest.mark.parametrize(("data", "weight"), [(i8, i8), (u8, u8), (i16, i8)])
+def test_extreme_scales(data: DType, weight: DType, factor: float) -> None:
+    """From results that are all zero point to those that leave int32."""
+    rng = generator("extreme", data.short, factor)
+    x = quantized(data, (4, 30), 1.0, draw_zero(rng, data))
+    w = weights(rng, weight, 6, 30, 1, draw_zero(rng, weight) if weight is u8 else 0)
+    assert w.quantization is not None
+    result = quantized(data, (4, 6), float(w.quantization.scale[0]) / factor, draw_zero(rng, data))
+    b = bias_of(rng, x, w, i64 if data is i16 else i32)
+    if factor > 1:  # LiteRT compares the scales of bias and sums in units of the result
+        b.quantization = per_tensor(float(w.quantization.scale[0]))
+    check(FullyConnected(x, w, b, results=[result]), draw(rng, data, (4, 30)))
+
+
+def test_sums_wrap() -> None:
+    rng = generator("wrap")
+    x, w = quantized(i8, (4, 50), 1.0, -128), weights(rng, i8, 3, 50, 3, 0)
+    b = bias_of(rng, x, w, i32)
+    b.data = np.array([2**31 - 1, -(2**31), 2**31 - 300], np.int32)
+    assert w.quantization is not None
+    result = quantized(i8, (4, 3), float(w.quantization.scale[0]) * 2.0**24)
+    check(FullyConnected(x, w, b, results=[result]), draw(rng, i8, (4, 50)))
+
+
+def test_large() -> None:
+    """Sums beyond what float32 holds exactly."""
+    rng = generator("large")
+    x, w = quantized(i8, (5, 3000), 0.1, 100), weights(rng, i8, 33, 3000, 33, 0)
+    op = FullyConnected(x, w, bias_of(rng, x, w, i32), results=[result_of(rng, x, w, (5, 33))])
+    check(op, draw(rng, i8, (5, 3000)))
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+@pytest.mark.parametrize("index", range(4))
+def test_shuffled_weights(batch: int, index: int) -> None:
+    rng = generator("shuffled", batch, index)
+    x = quantized(u8, (batch, 32), draw_scale(rng), 128)
+    w = weights(rng, u8, 8, 32, 1, 128)
+    result = quantized(i16, (batch, 8), 4 / 32768)
+    workspace = Value("", u8, (batch, 32))
+    op = FullyConnected(
+        x, w, bias_of(rng, x, w, i32), results=[result, workspace],
+        act=ACTS[index], weights_format=WeightsFormat.SHUFFLED4x16INT8,
+    )  # fmt: skip
+    assert op.required_version() == 2
+    array = draw(rng, u8, (batch, 32))
+    check(op, array)
+
+
+# -- hybrid ------------------------------------------------------------------------------------
+
+
+def no_least(value: Value) -> Value:
+    """LiteRT's kernels for x86 are wrong for weights of -128, which its converter never makes."""
+    if value.data is not None and value.data.dtype == np.int8:
+        value.data = np.maximum(value.data, -127)
+    return value
+
+
+@pytest.mark.parametrize("dtype", [i8, INT4, INT2])
+@pytest.mark.parametrize("asymmetric", [False, True])
+@pytest.mark.parametrize("index", range(4))
+def test_hybrid(dtype: DType, asymmetric: bool, index: int) -> None:
+    rng = generator("hybrid", dtype.short, asymmetric, index)
+    batch, units, depth = (int(n) for n in rng.integers((1, 1, 1), (7, 20, 60)))
+    x = (rng.normal(size=(batch, depth)) * 3 + index).astype(np.float32)
+    x[0] *= index % 3
+    w = no_least(weights(rng, dtype, units, depth, units if index % 2 else 1, 0))
+    b = const(rng.normal(size=units), np.float32) if index else None
+    act = [Activation.NONE, Activation.RELU, Activation.TANH, Activation.RELU6][index]
+    op = FullyConnected(var(x), w, b, act=act, asymmetric_quantize_inputs=asymmetric)
+    check(op, x)
+    check(op, np.zeros_like(x))
+
+
+# -- batch matmul ------------------------------------------------------------------------------
+
+SHAPES = [
+    ((3, 8), (8, 5)),
+    ((4, 3, 8), (4, 8, 5)),
+    ((4, 3, 8), (8, 5)),
+    ((2, 1, 3, 8), (1, 3, 8, 5)),
+    ((2, 3, 1, 3, 8), (2, 1, 2, 8, 2)),
+]
+
+
+def transposed(shape: tuple[int, ...], flag: bool) -> tuple[int, ...]:
+    return (*shape[:-2], shape[-1], shape[-2]) if flag else shape
+
+
+@pytest.mark.parametrize(("x_type", "y_type"), [(i8, i8), (i16, i16), (i16, i8)])
+@pytest.mark.parametrize("shapes", SHAPES)
+@pytest.mark.parametrize("adj", [(False, False), (True, False), (False, True)])
+def test_batch_matmul(
+    x_type: DType, y_type: DType, shapes: tuple[tuple[int, ...], ...], adj: tuple[bool, bool]
+) -> None:
+    rng = generator("matmul", x_type.short, y_type.short, shapes, adj)
+    left, right = transposed(shapes[0], adj[0]), transposed(shapes[1], adj[1])
+    batch = np.broadcast_shapes(shapes[0][:-2], shapes[1][:-2])
+    x = quantized(x_type, left, draw_scale(rng), draw_zero(rng, x_type))
+    y = quantized(y_type, right, draw_scale(rng), draw_zero(rng, y_type) if x_type is i8 else 0)
+    assert x.quantization is not None
+    assert y.quantization is not None
+    unit = float(x.quantization.scale[0] * y.quantization.scale[0])
+    scale = unit * 2.0 ** (y_type.bits - 1) * draw_scale(rng, 0.5, 5)
+    result = quantized(x_type, (*batch, shapes[0][-2], shapes[1][-1]), scale, draw_zero(rng, x_type))
+    arrays = draw(rng, x_type, left), draw(rng, y_type, right)
+    check(BatchMatMul(x, y, adj_x=adj[0], adj_y=adj[1], results=[result]), *arrays)
+
+
+def test_batch_matmul_of_sums() -> None:
+    rng = generator("sums")
+    x, y = quantized(i8, (2, 3, 8), 0.1, 5), quantized(i8, (2, 8, 4), 0.2, -7)
+    op = BatchMatMul(x, y, results=[Value("", i32, (2, 3, 4))])
+    check(op, draw(rng, i8, (2, 3, 8)), draw(rng, i8, (2, 8, 4)))
+
+
+@pytest.mark.parametrize("asymmetric", [False, True])
+@pytest.mark.parametrize("adj", [(False, False), (True, False), (False, True)])
+@pytest.mark.parametrize("shapes", [*SHAPES[:4], ((2, 3, 3, 8), (2, 3, 8, 5)), ((2, 3, 4, 3, 8), (8, 5))])
+def test_batch_matmul_hybrid(
+    asymmetric: bool, adj: tuple[bool, bool], shapes: tuple[tuple[int, ...], ...]
+) -> None:
+    rng = generator("hybrid matmul", asymmetric, shapes, adj)
+    x = rng.normal(size=transposed(shapes[0], adj[0])).astype(np.float32)
+    numbers = rng.integers(-127, 128, transposed(shapes[1], adj[1])).astype(np.int8)
+    y = Value.constant("", numbers, per_tensor(0.03))
+    op = BatchMatMul(var(x), y, adj_x=adj[0], adj_y=adj[1], asymmetric_quantize_inputs=asymmetric)
+    check(op, x)
+
+
+# -- what has no kernel ------------------------------------------------------------------------
+
+
+def refused(op: FullyConnected | BatchMatMul, sentence: str, *arrays: Array) -> None:
+    with pytest.raises(UnsupportedError, match=sentence):
+        kernel_results(op, arrays)
+
+
+def test_forms_without_kernel() -> None:
+    rng = generator("refused")
+    x, w = quantized(i8, (2, 16), 1.0), weights(rng, u8, 4, 16, 1, 3)
+    result = quantized(i8, (2, 4), 1.0)
+    numbers = np.zeros((2, 16), np.int8)
+    refused(FullyConnected(x, w, results=[result]), "FULLY_CONNECTED on i8 by u8 weights", numbers)
+    y = quantized(i16, (16, 4), 1.0)
+    sentence = "BATCH_MATMUL on i8 by i16 to i8 has no kernel"
+    refused(BatchMatMul(x, y, results=[result]), sentence, numbers, np.zeros((16, 4), np.int16))
+    signed = weights(rng, i8, 4, 16, 1, 0)
+    shuffled = WeightsFormat.SHUFFLED4x16INT8
+    op = FullyConnected(x, signed, results=[result], weights_format=shuffled)
+    refused(op, "runs nowhere", numbers)
+    float_bias = const(np.zeros(4), np.float32)
+    op = FullyConnected(x, signed, float_bias, results=[result])
+    refused(op, "on i8 with a bias of float32 has no kernel", numbers)
+    assert FullyConnected(Value("", f32, (2, 16)), signed).inferred()[0].dtype is f32
