@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from circlekit.errors import ModelError, ShapeError
+from circlekit.errors import ModelError, ShapeError, UnsupportedError
 from circlekit.ir.dtypes import boolean
 from circlekit.ir.enums import CustomOptionsFormat
 from circlekit.ir.graph import Graph
@@ -101,7 +101,8 @@ class Callee(Op, variadic_results=True):
     input = variadic_operand()
 
     def callee(self) -> Graph:
-        raise NotImplementedError
+        """The graph that it runs."""
+        raise UnsupportedError(f"{self.code} calls no graph")
 
     def infer(self) -> tuple[TensorType, ...]:
         _need_pairs(f"operands and inputs of {self.callee().name}", self.input, self.callee().inputs)

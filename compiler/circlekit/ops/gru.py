@@ -9,7 +9,7 @@ from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op, attribute, operand, optional_operand
 from circlekit.ir.value import Array, TensorType
-from circlekit.ops.common import need_float, need_rank
+from circlekit.ops.common import dims_differ, need_float, need_rank
 from circlekit.ops.lstm_cell import sigmoid
 
 
@@ -35,9 +35,8 @@ class Gru(Op, code="GRU", options="GRUOptions", formats=frozenset({"circle"})):
     def infer(self) -> TensorType:
         data = need_rank(self.input, "input", 3)
         weights = need_rank(self.hidden_hidden, "hidden_hidden", 2)
-        if data is not None and weights is not None and None not in (data[2], weights[1]):
-            if data[2] != weights[1]:
-                raise ShapeError(f"hidden_hidden takes {weights[1]} inputs, the input has {data[2]}")
+        if data is not None and weights is not None and dims_differ(data[2], weights[1]):
+            raise ShapeError(f"hidden_hidden takes {weights[1]} inputs, the input has {data[2]}")
         return TensorType(self.input.dtype, self.state.shape)
 
     def kernel(

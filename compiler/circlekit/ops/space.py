@@ -47,7 +47,7 @@ class BlockMove(Typed):
 
     def result_shape(self, n: Dim, h: Dim, w: Dim, c: Dim) -> Shape:
         """The shape of the result for an input of [n, h, w, c]."""
-        raise NotImplementedError
+        raise UnsupportedError(f"{self.code} has no shape rule")
 
 
 class DepthToSpace(BlockMove, code="DEPTH_TO_SPACE"):
@@ -117,7 +117,7 @@ class BatchMove(Typed):
 
     def result_shape(self, shape: Shape, blocks: list[int], pairs: list[tuple[int, int]]) -> Shape:
         """The shape of the result."""
-        raise NotImplementedError
+        raise UnsupportedError(f"{self.code} has no shape rule")
 
 
 class SpaceToBatchND(BatchMove, code="SPACE_TO_BATCH_ND"):

@@ -71,7 +71,7 @@ class Stateful(Op, pure=False):
     states: ClassVar[tuple[str, ...]] = ()
 
     def step(self, *args: Any) -> tuple[Sequence[Array], Sequence[Array | None]]:
-        raise NotImplementedError
+        raise UnsupportedError(f"{self.code} has no kernel")
 
     def kernel(self, *args: Any) -> Sequence[Array]:
         """The results alone, for the given contents of the variable tensors."""
