@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compare the interpreter with LiteRT on random models of one operator.
+
+python -m tools.kit --cases 20000 --seed 7 [--op CONV_2D ...] [--table docs/operators.md]
+python -m tools.kit --seed 7 --op CONV_2D --case 31      (one case, here, with its model as text)
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from circlekit.ir.graph import Model
+from circlekit.ir.op import REGISTRY
+from circlekit.ir.text import print_model
+from tools.kit.families import FAMILIES, draw_case
+from tools.kit.pool import Job, run_all, run_here
+from tools.kit.table import document, rows_of, terminal
+
+
+def jobs_of(codes: list[str], cases: int, seed: int) -> list[Job]:
+    """``cases`` in all, by turns of the operators."""
+    return [Job(codes[i % len(codes)], seed, i // len(codes)) for i in range(cases)]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="tools.kit", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--cases", type=int, default=2000, help="how many models in all")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--op", action="append", help="an operator by the schema's name; all by default")
+    parser.add_argument("--case", type=int, help="run this one of the operator, and print its model")
+    parser.add_argument("--table", type=Path, help="write the support table to this file")
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--reasons", action="store_true", help="say what LiteRT has against models too")
+    arguments = parser.parse_args()
+    codes = arguments.op or [code for code in REGISTRY if code in FAMILIES]
+    missing = [code for code in codes if code not in FAMILIES or code not in REGISTRY]
+    if missing:
+        parser.error(f"no operator or no family of cases: {', '.join(missing)}")
+    if arguments.case is not None:
+        return show(Job(codes[0], arguments.seed, arguments.case))
+    started = time.monotonic()
+    rows = rows_of(run_all(jobs_of(codes, arguments.cases, arguments.seed), arguments.processes))
+    print(terminal(rows, arguments.reasons))
+    print(f"{time.monotonic() - started:.0f} s")
+    if arguments.table is not None:
+        arguments.table.write_text(document(rows, arguments.cases, arguments.seed))
+    return 0
+
+
+def show(job: Job) -> int:
+    case = draw_case(*job)
+    print(print_model(Model(list(case.graphs), format="tflite")))
+    for step in case.steps:
+        for array in step:
+            print(repr(array))
+    done = run_here(job)
+    print(done.outcome.verdict.value, done.outcome.reason)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

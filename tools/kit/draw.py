@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Seeded choices: shapes, elements, quantization, attributes, and the model that is made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from circlekit.errors import CirclekitError
+from circlekit.ir.dtypes import DType, i32
+from circlekit.ir.enums import Activation, Named
+from circlekit.ir.graph import Graph
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Quantization, TensorType, Value
+from circlekit.ops.fixed_point import dtype_limits
+from tools.kit.kinds import Case, Kind
+from tools.kit.twin import real_ranges
+
+T = TypeVar("T")
+
+CONSTANT = 0.85
+"""How often a parameter operand (an axis, a shape) is a constant."""
+
+
+class Draw:
+    """One case in the making.  ``inputs``: the values without data, with an array for every step."""
+
+    def __init__(self, code: str, rng: np.random.Generator) -> None:
+        self.code = code
+        self.rng = rng
+        self.steps = 1
+        self.inputs: dict[Value, list[Array]] = {}
+        self.samples: dict[Value, Array] = {}
+
+    # -- choices -------------------------------------------------------------------------------
+
+    def choice(self, items: Sequence[T]) -> T:
+        return items[int(self.rng.integers(len(items)))]
+
+    def chance(self, probability: float) -> bool:
+        return bool(self.rng.random() < probability)
+
+    def integer(self, low: int, high: int) -> int:
+        """From ``low`` to ``high``, both included."""
+        return int(self.rng.integers(low, high + 1))
+
+    def integers(self, low: int, high: int, count: int) -> list[int]:
+        return [int(n) for n in self.rng.integers(low, high + 1, count)]
+
+    def real(self, low: float, high: float) -> float:
+        """Evenly spread in its logarithm."""
+        return float(np.exp(self.rng.uniform(np.log(low), np.log(high))))
+
+    def shape(self, low: int = 1, high: int = 4, size: int = 7, limit: int = 2000) -> tuple[int, ...]:
+        """A shape of rank ``low`` to ``high``, dimensions up to ``size``, at most ``limit`` elements."""
+        rank = self.integer(low, high)
+        while True:
+            dims = tuple(self.integers(1, size, rank))
+            if int(np.prod(dims)) <= limit:
+                return dims
+            size -= 1
+
+    def attributes(self, cls: type[Op], **given: Any) -> dict[str, Any]:
+        """Every attribute of ``cls``: those ``given``, any member of an enum, either of two truths."""
+        return {
+            a.name: given[a.name] if a.name in given else self.attribute(a.default) for a in cls.attributes
+        }
+
+    def attribute(self, default: Any) -> Any:
+        if isinstance(default, Activation):
+            bounded = (Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1)
+            return self.choice((Activation.NONE, *bounded))
+        if isinstance(default, Named):
+            return self.choice(list(type(default)))
+        return self.chance(0.5) if isinstance(default, bool) else default
+
+    # -- elements ------------------------------------------------------------------------------
+
+    def summands(self, shape: Sequence[int]) -> Array:
+        """Floats whose sums do not overflow on the way; that would hang on the order of the terms."""
+        x = self.floats(shape)
+        return np.where(np.isfinite(x), np.clip(x, -1e4, 1e4), x)
+
+    def floats(self, shape: Sequence[int]) -> Array:
+        """Numbers of several sorts: near 0, whole and half (ties of rounding), far apart, not finite."""
+        sort = self.rng.random()
+        x = self.rng.normal(size=tuple(shape))
+        if sort < 0.5:
+            x *= self.real(0.1, 20)
+        elif sort < 0.65:
+            x = np.round(x * 6) / 2
+        elif sort < 0.8:
+            x = self.rng.uniform(-1, 1, tuple(shape))
+        elif sort < 0.92:
+            x *= np.exp(self.rng.uniform(-12, 12, tuple(shape)))
+        else:
+            special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, 3e38, -3e38])
+            x = np.where(self.rng.random(tuple(shape)) < 0.2, self.rng.choice(special, tuple(shape)), x)
+        with np.errstate(all="ignore"):
+            return x.astype(np.float32)
+
+    def array(
+        self, dtype: DType, shape: Sequence[int], low: int | None = None, high: int | None = None
+    ) -> Array:
+        """Elements of any plain ``dtype``; integers from ``low`` to ``high``."""
+        if dtype is DType.STRING:
+            words = np.empty(tuple(shape), object)
+            words.reshape(-1)[:] = [b"abcdefgh"[: self.integer(0, 8)] for _ in range(words.size)]
+            return words
+        numpy = dtype.numpy
+        assert numpy is not None
+        if numpy.kind == "f":
+            with np.errstate(all="ignore"):
+                return self.floats(shape).astype(numpy)
+        if numpy.kind == "c":
+            return (self.floats(shape) + 1j * self.floats(shape)).astype(numpy)
+        if numpy.kind == "b":
+            return self.rng.random(tuple(shape)) < 0.5
+        least, most = dtype_limits(dtype)
+        if low is None or high is None:
+            reach = self.choice((3, 100, 1 << 40)) if numpy.itemsize > 2 else 1 << 40
+            low, high = -reach, reach
+        low, high = max(low, least), min(high, most, (1 << 63) - 1)
+        drawn = self.rng.integers(low, high, tuple(shape), dtype=np.int64, endpoint=True)
+        return drawn.astype(numpy)
+
+    def quantization(self, dtype: DType, real: tuple[float, float] | None = None) -> Quantization:
+        """Per tensor: any, or one that covers the ``real`` range, more or less.  int16 is symmetric."""
+        low, high = dtype_limits(dtype)
+        if real is None:
+            scale, zero = self.real(0.002, 2), self.integer(low, high)
+        else:
+            spread = max(real[1] - real[0], 1e-6) * self.real(0.4, 2.5)
+            scale = min(max(spread / (high - low), 1e-9), 1e9)
+            zero = int(np.clip(round(low - real[0] / scale), low, high))
+        if dtype not in (DType.INT8, DType.UINT8):
+            zero = 0
+            if real is not None:
+                scale = max(abs(real[0]), abs(real[1]), 1e-6) / high * self.real(0.4, 2.5)
+        return Quantization(np.array([scale], np.float32), np.array([zero]))
+
+    # -- values --------------------------------------------------------------------------------
+
+    def tensor(
+        self,
+        kind: Kind,
+        shape: Sequence[int],
+        quantization: Quantization | None = None,
+        const: float = 0.1,
+        low: int | None = None,
+        high: int | None = None,
+        make: Callable[[], Array] | None = None,
+    ) -> Value:
+        """Data of ``kind``: an input of the graph, or, at times, a constant.
+
+        ``make`` gives the elements, by default any.  A quantized kind gets any quantization by default.
+        """
+
+        def elements() -> Array:
+            return make() if make is not None else self.array(kind.dtype, shape, low, high)
+
+        if kind.quantized and quantization is None:
+            quantization = self.quantization(kind.dtype)
+        value = Value("", kind.dtype, tuple(shape), None, quantization)
+        first = elements()
+        self.samples[value] = first
+        if self.chance(const) and kind.dtype.numpy is not None:
+            value.data = first
+        else:
+            self.inputs[value] = [first, *(elements() for _ in range(self.steps - 1))]
+        return value
+
+    def constant(
+        self, array: Any, dtype: DType | None = None, quantization: Quantization | None = None
+    ) -> Value:
+        numpy = None if dtype is None else dtype.numpy
+        return Value.constant("", np.array(array, numpy), quantization)
+
+    def parameter(self, numbers: Any, dtype: DType = i32, const: float = CONSTANT) -> Value:
+        """An operand that says what to do: a constant, or at times an input."""
+        array = np.array(numbers, dtype.numpy)
+        if self.chance(const):
+            return Value.constant("", array)
+        value = Value("", dtype, array.shape)
+        self.inputs[value] = [array] * self.steps
+        self.samples[value] = array
+        return value
+
+    # -- models --------------------------------------------------------------------------------
+
+    def case(
+        self,
+        cls: type[Op],
+        operands: Sequence[Value | None],
+        label: str,
+        outputs: Sequence[Quantization | None] = (),
+        results: Sequence[DType] = (),
+        **attributes: Any,
+    ) -> Case:
+        """A model of the one operator.
+
+        ``attributes``: those with a meaning here; the others are drawn.  ``outputs``: quantizations of the
+        results; where one is wanted and none is given it covers what the operator makes of real numbers.
+        ``results``: dtypes of the results, where they are not what the operator infers.
+        """
+        drawn = self.attributes(cls, **attributes)
+        dtypes = list(results) or [next(v for v in operands if v is not None).dtype] * len(cls.result_names)
+        op = cls(*operands, results=[Value("", dtype, None) for dtype in dtypes], **drawn)
+        refused = None
+        try:
+            inferred = op.inferred()
+        except CirclekitError as error:
+            refused = error.message
+        else:
+            op = cls(*operands, results=[_result(t, i, results) for i, t in enumerate(inferred)], **drawn)
+        self._quantize(op, outputs, quantized=label.endswith(" q"))
+        return Case(self.code, label, [graph_of(op)], self._steps(op), refused)
+
+    def _quantize(self, op: Op, given: Sequence[Quantization | None], quantized: bool) -> None:
+        ranges: list[tuple[float, float] | None] | None = None
+        for index, value in enumerate(op.results):
+            if index < len(given) and given[index] is not None:
+                value.quantization = given[index]
+            elif (
+                quantized
+                and value.quantization is None
+                and value.dtype in (DType.INT8, DType.UINT8, DType.INT16)
+            ):
+                if ranges is None:
+                    ranges = real_ranges(op, self.samples)
+                value.quantization = self.quantization(value.dtype, ranges[index] if ranges else None)
+
+    def _steps(self, op: Op) -> list[list[Array]]:
+        used = [self.inputs[v] for v in op.graph.inputs] if op.graph is not None else []
+        return [[arrays[step] for arrays in used] for step in range(self.steps)]
+
+
+def _result(inferred: TensorType, index: int, dtypes: Sequence[DType]) -> Value:
+    dtype = dtypes[index] if index < len(dtypes) else inferred.dtype
+    return Value("", dtype, inferred.shape, None, inferred.quantization)
+
+
+def graph_of(op: Op, name: str = "main") -> Graph:
+    """A graph of this one operator, whose inputs are the operands without data."""
+    inputs: dict[Value, None] = {}
+    for index, (operand, value) in enumerate(op.operand_items()):
+        value.name = value.name or f"{operand}{index}"
+        if not value.is_const and not value.is_variable:
+            inputs[value] = None
+    graph = Graph(name, tuple(inputs))
+    graph.append(op)
+    graph.outputs = op.results
+    return graph

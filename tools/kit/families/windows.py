@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolutions and pools."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from circlekit.ir.dtypes import DType, f32, i32, i64
+from circlekit.ir.enums import Padding
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Quantization, Value
+from circlekit.ops.constants import packed
+from tools.kit.draw import Draw
+from tools.kit.families.base import family
+from tools.kit.kinds import F32, I8, I16, QI8, QI16, QU8, QUANTIZED, Case, Kind
+
+HYBRID = Kind(DType.FLOAT64)
+"""Stands for float32 data with int8 weights."""
+
+DATA = (F32, F32, QI8, QI8, QU8, QI16, QI16, HYBRID)
+
+
+class Weighted(NamedTuple):
+    """Data, weights and bias of a product, in a combination of types that belongs together."""
+
+    data: Value
+    weights: Value
+    bias: Value | None
+    label: str
+
+
+def weighted(
+    draw: Draw,
+    kind: Kind,
+    shape: Sequence[int],
+    filter: Sequence[int],
+    axis: int,
+    per_channel: bool = True,
+) -> Weighted:
+    """``axis``: that of the filter's output channels.  ``per_channel``: whether scales may differ there."""
+    channels = filter[axis]
+    if kind is F32:
+        bias = draw.constant(draw.array(f32, (channels,))) if draw.chance(0.85) else None
+        return Weighted(
+            draw.tensor(F32, shape, const=0, make=lambda: draw.summands(shape)),
+            draw.tensor(F32, filter, const=0.85, make=lambda: calm(draw, filter)),
+            bias,
+            "f32",
+        )
+    if kind is HYBRID:
+        weights = quantized_weights(draw, I8, filter, axis, per_channel)
+        bias = draw.constant(draw.array(f32, (channels,))) if draw.chance(0.85) else None
+        return Weighted(
+            draw.tensor(F32, shape, const=0, make=lambda: calm(draw, shape)),
+            weights,
+            bias,
+            f"f32 x {weights.dtype.short}",
+        )
+    data = draw.tensor(kind, shape, const=0)
+    integer = kind if kind is QU8 else I16 if kind is QI16 and draw.chance(0.05) else I8
+    weights = quantized_weights(draw, integer, filter, axis, per_channel and kind is not QU8)
+    bias = quantized_bias(draw, kind, data, weights, channels)
+    return Weighted(data, weights, bias, f"{kind.dtype.short} x {weights.dtype.short} q")
+
+
+def calm(draw: Draw, shape: Sequence[int]) -> Array:
+    """Floats without infinities and NaN."""
+    return (draw.rng.normal(size=tuple(shape)) * draw.real(0.1, 3)).astype(np.float32)
+
+
+def quantized_weights(draw: Draw, kind: Kind, shape: Sequence[int], axis: int, per_channel: bool) -> Value:
+    if kind is QU8:
+        return draw.tensor(QU8, shape, const=1)
+    each = shape[axis] if per_channel and draw.chance(0.6) else 1
+    scales = np.exp(draw.rng.uniform(np.log(0.002), np.log(0.3), each)).astype(np.float32)
+    quantization = Quantization(scales, np.zeros(each, np.int64), axis if each > 1 else 0)
+    dtype = DType.INT4 if kind is I8 and draw.chance(0.12) else kind.dtype
+    if dtype is DType.INT4:
+        numbers = draw.rng.integers(-7, 8, tuple(shape)).astype(np.int8)
+        value = Value("", dtype, tuple(shape), packed(numbers, dtype), quantization)
+        draw.samples[value] = numbers
+        return value
+    least = -127 if dtype is DType.INT8 else -32767
+    numbers = draw.rng.integers(least, -least + 1, tuple(shape)).astype(dtype.numpy)
+    return Value("", dtype, tuple(shape), numbers, quantization)
+
+
+def quantized_bias(draw: Draw, kind: Kind, data: Value, weights: Value, channels: int) -> Value | None:
+    if not draw.chance(0.9):
+        return None
+    assert data.quantization is not None
+    assert weights.quantization is not None
+    dtype = i64 if kind is QI16 and draw.chance(0.8) else i32
+    reach = 1 << draw.integer(4, 38 if dtype is i64 else 20)
+    numbers = draw.rng.integers(-reach, reach, channels).astype(dtype.numpy)
+    scales = (data.quantization.scale[0] * weights.quantization.scale).astype(np.float32)
+    return Value.constant("", numbers, Quantization(scales, np.zeros(scales.size, np.int64)))
+
+
+# -- convolutions ------------------------------------------------------------------------------
+
+
+def windows(draw: Draw, axes: str, dilated: bool = True) -> tuple[dict[str, Any], list[int], list[int]]:
+    """Padding, strides and dilations for each of ``axes``; taps; and sizes into which they fit."""
+    padding = draw.choice(list(Padding))
+    attributes: dict[str, Any] = {"padding": padding}
+    taps, sizes = [], []
+    for axis in axes:
+        tap, stride = draw.integer(1, 4), draw.choice((1, 1, 2, 3))
+        dilation = draw.choice((1, 1, 1, 2, 3)) if dilated else 1
+        attributes[f"stride_{axis}"] = stride
+        if dilated:
+            attributes[f"dilation_{axis}"] = dilation
+        taps.append(tap)
+        span = (tap - 1) * dilation + 1
+        small = padding is Padding.SAME and draw.chance(0.1)
+        sizes.append(draw.integer(1, 4) if small else span + draw.integer(0, 6))
+    return attributes, taps, sizes
+
+
+def wide_bias(given: dict[str, Any], cls: type[Op], made: Weighted) -> dict[str, Any]:
+    """The attributes with the one that tells the bias's type, where the operator has it."""
+    if "quantized_bias_type" in {a.name for a in cls.attributes}:
+        given["quantized_bias_type"] = f32
+    return given
+
+
+@family("CONV_2D", kinds=DATA)
+def conv(draw: Draw, cls: type[Op], kind: Kind) -> Case:
+    attributes, taps, sizes = windows(draw, "hw")
+    groups = draw.choice((1, 1, 1, 2, 3))
+    depth, channels = groups * draw.integer(1, 5), groups * draw.integer(1, 5)
+    if draw.chance(0.15):
+        groups, depth = 1, draw.integer(30, 90)
+    shape = (draw.integer(1, 2), *sizes, depth)
+    made = weighted(draw, kind, shape, (channels, *taps, depth // groups), 0)
+    return draw.case(cls, made[:3], made.label, **wide_bias(attributes, cls, made))
+
+
+@family("DEPTHWISE_CONV_2D", kinds=DATA)
+def depthwise(draw: Draw, cls: type[Op], kind: Kind) -> Case:
+    attributes, taps, sizes = windows(draw, "hw")
+    depth, multiplier = draw.integer(1, 9), draw.choice((1, 1, 2, 3))
+    shape = (draw.integer(1, 2), *sizes, depth)
+    made = weighted(draw, kind, shape, (1, *taps, depth * multiplier), 3)
+    return draw.case(cls, made[:3], made.label, depth_multiplier=multiplier, **attributes)
+
+
+@family("TRANSPOSE_CONV", kinds=(F32, F32, QI8, QU8, QI16, HYBRID))
+def transposed(draw: Draw, cls: type[Op], kind: Kind) -> Case:
+    attributes, taps, sizes = windows(draw, "hw", dilated=False)
+    padding = attributes["padding"]
+    depth, channels = draw.integer(1, 6), draw.integer(1, 6)
+    out, dims = [], []
+    for axis, tap, size in zip("hw", taps, sizes, strict=True):
+        stride = attributes[f"stride_{axis}"]
+        wanted = size * stride - draw.integer(0, stride - 1)
+        if padding is Padding.VALID:
+            wanted = (size - 1) * stride + tap + draw.integer(0, stride - 1)
+        out.append(max(wanted, 1))
+        dims.append(size)
+    batch = draw.integer(1, 2)
+    made = weighted(draw, kind, (batch, *dims, depth), (channels, *taps, depth), 0)
+    shape = draw.parameter([batch, *out, channels])
+    given = wide_bias(attributes, cls, made)
+    return draw.case(cls, [shape, made.weights, made.data, made.bias], made.label, **given)
+
+
+@family("CONV_3D", kinds=(F32,))
+def conv_3d(draw: Draw, cls: type[Op], kind: Kind) -> Case:
+    attributes, taps, sizes = windows(draw, "dhw")
+    depth, channels = draw.integer(1, 4), draw.integer(1, 4)
+    shape = (draw.integer(1, 2), *sizes, depth)
+    x = draw.tensor(F32, shape, const=0, make=lambda: draw.summands(shape))
+    filter = draw.tensor(
+        F32, (*taps, depth, channels), const=0.9, make=lambda: calm(draw, (*taps, depth, channels))
+    )
+    bias = draw.constant(draw.array(f32, (channels,))) if draw.chance(0.7) else None
+    return draw.case(cls, [x, filter, bias], "f32", **attributes)
+
+
+@family("CONV_3D_TRANSPOSE", kinds=(F32,))
+def conv_3d_transpose(draw: Draw, cls: type[Op], kind: Kind) -> Case:
+    attributes, taps, sizes = windows(draw, "dhw", dilated=False)
+    padding = attributes["padding"]
+    depth, channels = draw.integer(1, 3), draw.integer(1, 3)
+    strides = [attributes[f"stride_{axis}"] for axis in "dhw"]
+    out = [
+        size * stride if padding is Padding.SAME else (size - 1) * stride + tap
+        for size, stride, tap in zip(sizes, strides, taps, strict=True)
+    ]
+    batch = draw.integer(1, 2)
+    filter_shape = (*taps, channels, depth)
+    shape = (batch, *sizes, depth)
+    x = draw.tensor(F32, shape, const=0, make=lambda: draw.summands(shape))
+    filter = draw.tensor(F32, filter_shape, const=0.9, make=lambda: calm(draw, filter_shape))
+    bias = draw.constant(draw.array(f32, (channels,))) if draw.chance(0.7) else None
+    operands = [draw.parameter([batch, *out, channels]), filter, x, bias]
+    return draw.case(cls, operands, "f32", **attributes)
+
+
+# -- pools -------------------------------------------------------------------------------------
+
+
+@family("AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D", kinds=(F32, F32, *QUANTIZED))
+def pool(draw: Draw, cls: type[Op], kind: Kind) -> Case:
+    attributes, taps, sizes = windows(draw, "hw", dilated=False)
+    x = draw.tensor(kind, (draw.integer(1, 3), *sizes, draw.integer(1, 9)))
+    given: dict[str, Any] = {"filter_height": taps[0], "filter_width": taps[1], **attributes}
+    return draw.case(cls, [x], kind.label, [x.quantization if draw.chance(0.95) else None], **given)

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LiteRT, and the comparison of its results with circlekit's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, NamedTuple
+
+import numpy as np
+from ai_edge_litert.interpreter import Interpreter as LiteRt
+from ai_edge_litert.interpreter import OpResolverType
+
+from circlekit.errors import CirclekitError, UnsupportedError
+from circlekit.interp.run import Interpreter
+from circlekit.io.load import load_bytes
+from circlekit.io.save import to_bytes
+from circlekit.ir.graph import Model
+from circlekit.ir.value import Array
+from tools.kit.kinds import Case
+
+TOLERANCE = 1e-5
+"""Largest difference of floats, in parts of the largest magnitude of the result."""
+
+Steps = list[list[Array]]
+
+
+class Verdict(Enum):
+    PASSED = "passed"
+    FAILED = "failed"
+    NOT_OURS = "not supported by us"
+    NOT_LITERT = "not supported by LiteRT"
+
+
+class Outcome(NamedTuple):
+    verdict: Verdict
+    reason: str = ""
+    runs: bool = True
+    """Whether circlekit runs it; of interest where LiteRT does not."""
+
+
+def judge(case: Case, phase: Callable[[str], None] = lambda name: None) -> Outcome:
+    """Run ``case`` by both.  ``phase`` is told whose turn it is, for when that one takes the process down."""
+    target = "tflite" if all("tflite" in op.formats for graph in case.graphs for op in graph) else "circle"
+    content = to_bytes(Model(list(case.graphs), format=target), target)
+    phase("LiteRT")
+    try:
+        wanted = run_litert(content, case.steps)
+    except (ValueError, RuntimeError, TypeError) as error:
+        refusal = _first_line(error)
+        phase("circlekit")
+        runs = True
+        try:
+            run_ours(case, content)
+        except CirclekitError:
+            runs = False
+        return Outcome(Verdict.NOT_LITERT, refusal, runs)
+    phase("circlekit")
+    try:
+        got = run_ours(case, content)
+    except UnsupportedError as error:
+        return Outcome(Verdict.NOT_OURS, error.message)
+    except CirclekitError as error:
+        return Outcome(Verdict.FAILED, f"{type(error).__name__}: {error.message}")
+    return compare(got, wanted, case.comparable)
+
+
+def run_litert(content: bytes, steps: Steps) -> Steps:
+    """Outputs of every step by LiteRT's reference kernels, or by its others where those lack the operator."""
+    try:
+        return _run_litert(content, steps, OpResolverType.BUILTIN_REF)
+    except (ValueError, RuntimeError) as error:
+        if "Didn't find op" not in str(error):
+            raise
+    return _run_litert(content, steps, OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
+
+
+def _run_litert(content: bytes, steps: Steps, kernels: Any) -> Steps:
+    interpreter = LiteRt(model_content=content, experimental_op_resolver_type=kernels, num_threads=1)
+    details = interpreter.get_input_details()
+    interpreter.allocate_tensors()
+    outs = []
+    for inputs in steps:
+        for detail, array in zip(details, inputs, strict=True):
+            interpreter.set_tensor(detail["index"], np.ascontiguousarray(array).reshape(array.shape))
+        interpreter.invoke()
+        outs.append([np.array(interpreter.get_tensor(d["index"])) for d in interpreter.get_output_details()])
+    return outs
+
+
+def run_ours(case: Case, content: bytes) -> Steps:
+    if case.refused is not None:
+        raise UnsupportedError(case.refused)
+    interpreter = Interpreter(load_bytes(content))
+    return [interpreter.run([_writable(a) for a in inputs]) for inputs in case.steps]
+
+
+def _writable(array: Array) -> Array:
+    copy: Array = array.copy()
+    return copy
+
+
+def compare(got: Steps, wanted: Steps, values: bool = True) -> Outcome:
+    """``values``: False where types alone are compared."""
+    for step, (ours, theirs) in enumerate(zip(got, wanted, strict=True)):
+        place = f"run {step}: " if len(wanted) > 1 else ""
+        if len(ours) != len(theirs):
+            return Outcome(Verdict.FAILED, f"{place}{len(ours)} outputs instead of {len(theirs)}")
+        for index, pair in enumerate(zip(ours, theirs, strict=True)):
+            reason = difference(*pair, values)
+            if reason:
+                where = f"output {index}: " if len(theirs) > 1 else ""
+                return Outcome(Verdict.FAILED, place + where + reason)
+    return Outcome(Verdict.PASSED)
+
+
+def difference(got: Array, wanted: Array, values: bool = True) -> str | None:
+    """A sentence that tells how ``got`` differs from ``wanted``; None where it is as it should be."""
+    if got.dtype != wanted.dtype and not (got.dtype.kind in "OS" and wanted.dtype.kind in "OS"):
+        return f"dtype {got.dtype} instead of {wanted.dtype}"
+    if got.shape != wanted.shape:
+        return f"shape {list(got.shape)} instead of {list(wanted.shape)}"
+    if not values:
+        return None
+    if wanted.dtype.kind not in "fc":
+        wrong = np.flatnonzero(got.reshape(-1) != wanted.reshape(-1))
+        if not wrong.size:
+            return None
+        a, b = (x.reshape(-1)[wrong[0]] for x in (got, wanted))
+        return f"{wrong.size} of {wanted.size} elements differ, the first is {a} instead of {b}"
+    return _float_difference(got, wanted)
+
+
+def _float_difference(got: Array, wanted: Array) -> str | None:
+    got, wanted = got.reshape(-1), wanted.reshape(-1)
+    finite = np.isfinite(wanted)
+    strange = ~finite & ~((got == wanted) | (np.isnan(got) & np.isnan(wanted)))
+    strange |= finite & ~np.isfinite(got)
+    if strange.any():
+        first = int(np.flatnonzero(strange)[0])
+        return f"{got[first]} instead of {wanted[first]}"
+    scale = float(np.abs(wanted[finite]).max(initial=0.0))
+    error = np.abs(got[finite].astype(np.complex128) - wanted[finite].astype(np.complex128))
+    worst = float(error.max(initial=0.0))
+    if worst <= tolerance(wanted.dtype) * scale:
+        return None
+    first = int(error.argmax())
+    pair = f"{got[finite][first]} instead of {wanted[finite][first]}"
+    return f"differs by {worst / scale if scale else worst:.1e} of the largest magnitude: {pair}"
+
+
+def tolerance(dtype: np.dtype[Any]) -> float:
+    """float16 results are rounded to 11 bits: the last of them may differ."""
+    return 1e-3 if dtype == np.float16 else TOLERANCE
+
+
+def _first_line(error: Exception) -> str:
+    """What LiteRT says first, without the place in its sources and the number of the node."""
+    text = re.sub(r"\s*(ERROR: )?\S*\.(cc|h):\d+\s*", " ", str(error)).strip()
+    text = re.sub(r"\s*Node number.*", "", text, flags=re.S)
+    return (text.splitlines() or [type(error).__name__])[0].strip()[:160]

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an operator makes of the real numbers that quantized ones stand for: the range of its results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from circlekit.errors import CirclekitError
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Value
+
+
+def real_ranges(op: Op, samples: Mapping[Value, Array]) -> list[tuple[float, float] | None] | None:
+    """(least, greatest) of each result; None where the operator has no float form that says it."""
+    arrays = [None if v is None else _real(v, samples) for v in op.inputs]
+    twins = [None if a is None else Value.constant(f"x{i}", a) for i, a in enumerate(arrays)]
+    try:
+        with np.errstate(all="ignore"):
+            twin = type(op)(*twins, **op.attribute_values)
+            out = twin.kernel(*arrays, *([None] * (len(op.operands) - len(arrays))))
+    except (CirclekitError, ValueError, IndexError, TypeError):
+        return None
+    return [_range(np.asarray(a)) for a in (out if isinstance(out, tuple | list) else (out,))]
+
+
+def _real(value: Value, samples: Mapping[Value, Array]) -> Array:
+    array = samples[value] if value in samples else value.array()
+    quantization = value.quantization
+    if quantization is None or not quantization.scale.size:
+        return array
+    shape = [1] * array.ndim
+    if quantization.is_per_channel:
+        shape[quantization.quantized_dimension] = -1
+    scale = quantization.scale.astype(np.float64).reshape(shape)
+    return np.asarray((array - quantization.zero_point.reshape(shape)) * scale, np.float32)
+
+
+def _range(array: Array) -> tuple[float, float] | None:
+    finite = array[np.isfinite(array)] if array.dtype.kind == "f" else array
+    if not finite.size or array.dtype.kind not in "fiu":
+        return None
+    return min(float(finite.min()), 0.0), max(float(finite.max()), 0.0)
