@@ -69,14 +69,8 @@ class Saver:
         self.is_native = self.origin is not None and self.origin.format == fmt
         self.buffers = Buffers(self.origin)
         self.operators = OpSaver(fmt, self.origin, model)
-<<<<<<< Updated upstream
         is_ranked = self.origin is not None and self.origin.has_rank
         self.has_rank = is_ranked or any(v.shape is None for g in model.graphs for v in g.values())
-=======
-        marked = self.origin is not None and self.origin.has_rank
-        # without the mark a reader takes an unknown rank for a scalar
-        self.has_rank = marked or any(v.shape is None for g in model.graphs for v in g.values())
->>>>>>> Stashed changes
         self.indices: dict[int, dict[int, int]] = {}
         self.tensors: list[tuple[Tree, Key]] = []
 
