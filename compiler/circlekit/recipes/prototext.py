@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The text grammar of protobuf, read against message types that are given as data.
+
+    message := {field [","|";"]}
+    field   := name ":" scalar | name ":" "[" [scalar {"," scalar}] "]"
+             | name [":"] ("{" message "}" | "<" message ">")
+    scalar  := string {string} | number | name                 a # starts a comment
+
+Every error points at the place, and proposes a name where one is near.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+
+from circlekit.errors import ParseError
+from circlekit.io.schema import Enumeration
+from circlekit.ir.lexer import Source, Token, near_miss
+
+DEEPEST = 32
+
+_TOKEN = re.compile(
+    r"""(?P<skip>\s+|\#[^\n]*)
+    |(?P<string>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')
+    |(?P<number>-?\s*(?:0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fF]?\b\.?)|-\s*(?:inf(?:inity)?|nan)\b)
+    |(?P<name>[A-Za-z_]\w*)
+    |(?P<mark>[:{}<>\[\],;])""",
+    re.VERBOSE,
+)
+_ESCAPE = re.compile(
+    rb"\\(?:([0-7]{1,3})|[xX]([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([abfnrtv\\'\"?]))|\\"
+)
+_CONTROLS = dict(zip(b"abfnrtv\\'\"?", b"\a\b\f\n\r\t\v\\'\"?", strict=True))
+
+
+class TextSource(Source):
+    """The tokens of a protobuf text; kinds string, number, name, mark, end."""
+
+    def _scan(self) -> list[Token]:
+        tokens: list[Token] = []
+        at = 0
+        while at < len(self.text):
+            match = _TOKEN.match(self.text, at)
+            if match is None:
+                raise self.error_at(at, f"unexpected character {self.text[at]!r}")
+            kind, text = match.lastgroup or "", match.group()
+            if kind == "string":
+                text = self._unescaped(text[1:-1], at)
+            elif kind == "number":
+                text = "".join(text.split())
+            if kind != "skip":
+                tokens.append(Token(kind, text, at))
+            at = match.end()
+        tokens.append(Token("end", "end of text", at))
+        return tokens
+
+    def _unescaped(self, body: str, at: int) -> str:
+        if "\\" not in body:
+            return body
+
+        def character(match: re.Match[bytes]) -> bytes:
+            octal, hexadecimal, short, long, control = match.groups()
+            if control is not None:
+                return bytes([_CONTROLS[control[0]]])
+            if octal is not None or hexadecimal is not None:
+                return bytes([(int(octal, 8) if octal is not None else int(hexadecimal, 16)) & 255])
+            if short is None and long is None:
+                raise self.error_at(at, "the string holds an escape that does not exist")
+            number = int(short or long, 16)
+            if number > 0x10FFFF:
+                raise self.error_at(at, "the string holds a character that does not exist")
+            return chr(number).encode("utf-8", "surrogatepass")
+
+        raw = _ESCAPE.sub(character, body.encode("utf-8", "surrogatepass"))
+        return raw.decode("utf-8", "surrogateescape")
+
+
+# -- types -------------------------------------------------------------------------------------
+
+
+class FieldType(NamedTuple):
+    """``kind``: "string", "bool", a struct letter (``i`` is an int32, ``f`` a float), "enum" or "message".
+
+    ``message``: the type of a message, made when it is asked for (types refer to one another).
+    """
+
+    kind: str
+    repeated: bool = False
+    default: Any = None
+    enum: Enumeration | None = None
+    message: Callable[[], MessageType] | None = None
+    stored: str = ""
+    """What the schema calls the field, where that is not what the text calls it."""
+
+
+@dataclass(frozen=True)
+class MessageType:
+    """Name, for errors, and fields."""
+
+    name: str
+    fields: Mapping[str, FieldType]
+
+
+class Item(NamedTuple):
+    """A value of a field, and where it stands."""
+
+    value: Any
+    token: Token
+
+
+@dataclass
+class Message:
+    """A message as it was read: the items of every field that is there, in order."""
+
+    type: MessageType
+    token: Token
+    items: dict[str, list[Item]] = field(default_factory=dict)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.items
+
+    def all(self, name: str) -> list[Item]:
+        return self.items.get(name, [])
+
+    def values(self, name: str) -> list[Any]:
+        return [item.value for item in self.all(name)]
+
+    def get(self, name: str) -> Any:
+        """The value of a field that is not repeated, or its default."""
+        found = self.items.get(name)
+        return found[0].value if found else self.type.fields[name].default
+
+    def place(self, name: str) -> Token:
+        """Where the field stands, or else the message."""
+        found = self.items.get(name)
+        return found[0].token if found else self.token
+
+
+# -- reading -----------------------------------------------------------------------------------
+
+
+def parse_message(source: Source, type_: MessageType) -> Message:
+    """The whole text as one message of a type; ParseError where it is none."""
+    message = Message(type_, source.peek)
+    _fields(source, message, "", 0)
+    return message
+
+
+def _fields(source: Source, message: Message, close: str, depth: int) -> None:
+    if depth > DEEPEST:
+        source.fail(f"messages are nested more than {DEEPEST} levels deep")
+    while not (source.accept(close) if close else source.peek.kind == "end"):
+        if source.peek.kind != "name":
+            wanted = f"a field or {close!r}" if close else "a field"
+            source.fail(f"expected {wanted}, found {source.peek.text[:40]!r}")
+        name = source.take()
+        spec = message.type.fields.get(name.text)
+        if spec is None:
+            _unknown(source, message.type, name)
+        if not spec.repeated and name.text in message:
+            source.fail(f"{name.text} is given twice", name)
+        _field(source, message.items.setdefault(name.text, []), spec, name, depth)
+        _ = source.accept(",") or source.accept(";")
+
+
+def _unknown(source: Source, type_: MessageType, name: Token) -> NoReturn:
+    known = near_miss(name.text, type_.fields)
+    if not known and len(type_.fields) <= 12:
+        known = f"; it has {', '.join(type_.fields)}"
+    source.fail(f"{type_.name} has no field {name.text}{known}", name)
+
+
+def _field(source: Source, items: list[Item], spec: FieldType, name: Token, depth: int) -> None:
+    colon = source.accept(":")
+    if source.at("{", "<"):
+        if spec.message is None:
+            source.fail(f"{name.text} is no message, but a single value")
+        close = "}" if source.take().text == "{" else ">"
+        inner = Message(spec.message(), name)
+        _fields(source, inner, close, depth + 1)
+        items.append(Item(inner, name))
+        return
+    if spec.message is not None:
+        source.fail(f"{name.text} is a message: expected {'{'!r}, found {source.peek.text[:40]!r}")
+    if not colon:
+        source.fail(f"expected ':' behind {name.text}, found {source.peek.text[:40]!r}")
+    if not (spec.repeated and source.accept("[")):
+        items.append(_scalar(source, spec, name))
+        return
+    while not source.accept("]"):
+        items.append(_scalar(source, spec, name))
+        if not source.at("]"):
+            source.expect(",")
+
+
+def _scalar(source: Source, spec: FieldType, name: Token) -> Item:
+    token = source.expect_kind("string", "number", "name")
+    if token.kind == "string":
+        parts = [token.text]
+        while source.peek.kind == "string":
+            parts.append(source.take().text)
+        token = token._replace(text="".join(parts))
+    read: Reader = _READERS.get(spec.kind, _integer)
+    try:
+        return Item(read(token, spec), token)
+    except ValueError as error:
+        raise _at(source, token, f"{name.text}: {error}") from None
+
+
+def _at(source: Source, token: Token, message: str) -> ParseError:
+    return source.error_at(token.at, message)
+
+
+def _text(token: Token, spec: FieldType) -> str:
+    if token.kind != "string":
+        raise ValueError(f"expected a text in quotes, found {token.text}")
+    return token.text
+
+
+def _bool(token: Token, spec: FieldType) -> bool:
+    known = {"true": True, "True": True, "t": True, "1": True}
+    known |= {"false": False, "False": False, "f": False, "0": False}
+    if token.kind == "string" or token.text not in known:
+        raise ValueError(f"expected true or false, found {token.text[:40]!r}")
+    return known[token.text]
+
+
+def _integer(token: Token, spec: FieldType) -> int:
+    if token.kind != "number" or not re.fullmatch(r"-?(0[xX][0-9a-fA-F]+|\d{1,30})", token.text):
+        raise ValueError(f"expected a whole number, found {token.text[:40]!r}")
+    digits = token.text.lstrip("-")
+    base = (
+        16
+        if digits[:2] in ("0x", "0X")
+        else 8
+        if len(digits) > 1 and digits.isdigit() and digits[0] == "0"
+        else 10
+    )
+    number = int(digits, base) * (-1 if token.text[0] == "-" else 1)
+    limits = np.iinfo(np.dtype(spec.kind))
+    if not limits.min <= number <= limits.max:
+        raise ValueError(f"{number} is not from {limits.min} to {limits.max}")
+    return number
+
+
+def _float(token: Token, spec: FieldType) -> float:
+    if token.kind == "string":
+        raise ValueError(f"expected a number, found {token.text[:40]!r}")
+    return float_of(token.text)
+
+
+def float_of(text: str) -> float:
+    """A number as C++ reads one: ``1``, ``-.5e3``, ``0.1f``, ``inf``, ``nan``, ``0x1f``."""
+    body = text.strip()
+    if re.fullmatch(r"[-+]?0[xX][0-9a-fA-F]{1,16}", body):
+        return float(int(body, 16))
+    if body[-1:] in "fF" and body[-3:].lower() != "inf":
+        body = body[:-1]
+    if "_" in body:
+        raise ValueError(f"expected a number, found {text[:40]!r}")
+    try:
+        return float(body)
+    except ValueError:
+        raise ValueError(f"expected a number, found {text[:40]!r}") from None
+
+
+def _enum(token: Token, spec: FieldType) -> str:
+    assert spec.enum is not None
+    enum = spec.enum
+    if token.kind == "number":
+        number = _integer(token, FieldType("q"))
+        if number not in enum.names:
+            raise ValueError(f"{enum.name} has no number {number}")
+        return enum.names[number]
+    if token.kind == "string" or token.text not in enum.numbers:
+        near = near_miss(token.text, enum.numbers) or f"; there are {', '.join([*enum.numbers][:9])}"
+        raise ValueError(f"there is no {enum.name} {token.text[:40]}{near}")
+    return token.text
+
+
+Reader = Callable[[Token, FieldType], Any]
+_READERS: dict[str, Reader] = {
+    "string": _text, "bool": _bool, "?": _bool, "f": _float, "d": _float, "enum": _enum,
+}  # fmt: skip
