@@ -2,13 +2,14 @@
 """Named arrays in HDF5 files, in the layout of ONE's test data generator.
 
 ``/name`` has one string attribute for each array, named by its number; ``/value`` has one dataset for
-each, named likewise.  This is the only module that imports h5py, which is slow to start.
+each, named likewise.  This is the only module that imports h5py, which is slow to start; what has another
+layout is encoded here too.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import h5py
@@ -30,6 +31,17 @@ def encode(arrays: Sequence[tuple[str, Array]]) -> bytes:
             kind = h5py.string_dtype("ascii" if name.isascii() else "utf-8", max(len(text), 1))
             names.attrs.create(str(index), np.array(text, kind), dtype=kind)
             values.create_dataset(str(index), data=array, track_times=False)
+        file.flush()
+        return bytes(file.id.get_file_image())
+
+
+def encode_groups(groups: Mapping[str, Mapping[str, Array]]) -> bytes:
+    """The bytes of a file with a group for each name, and in it a dataset for each of its names."""
+    with h5py.File("memory", "w", driver="core", backing_store=False, libver="earliest") as file:
+        for name, arrays in groups.items():
+            group = file.create_group(name, track_order=False)
+            for key, array in arrays.items():
+                group.create_dataset(key, data=array, track_times=False)
         file.flush()
         return bytes(file.id.get_file_image())
 

@@ -105,14 +105,19 @@ class Facts:
         """The tensors of all graphs."""
         return [tensor for graph in self.graphs for tensor in graph.get("tensors", ())]
 
+    def buffer(self, index: int) -> memoryview:
+        """The bytes of a buffer, which may lie behind the flatbuffer; empty for an index beyond the last."""
+        buffers = self.tree.get("buffers", ())
+        tree = buffers[index] if index < len(buffers) else {}
+        data, offset = tree.get("data"), tree.get("offset", 0)
+        if data is not None and len(data):
+            return memoryview(data)
+        return self.data[offset : offset + tree.get("size", 0)] if offset > 1 else memoryview(b"")
+
     def buffer_size(self, tensor: Tree) -> int:
         """Bytes of the tensor's buffer; buffer 0 is the one of tensors without data."""
         index = tensor.get("buffer", 0)
-        buffers = self.tree.get("buffers", ())
-        if not index or index >= len(buffers):
-            return 0
-        data = buffers[index].get("data")
-        return int(len(data) if data is not None and len(data) else buffers[index].get("size", 0))
+        return len(self.buffer(index)) if index else 0
 
     def constants(self) -> list[str]:
         """The name of every tensor with data that is no variable."""

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of an operator as one line, with the peer's labels where it has some."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from circlekit.errors import ModelError
+from circlekit.io.schema import Tree, table
+from circlekit.ops.flexbuffer import read_flexbuffer
+
+LABELS = {
+    "fused_activation_function": "Activation",
+    "padding": "Padding",
+    "stride_w": "Stride.W",
+    "stride_h": "Stride.H",
+    "filter_width": "Filter.W",
+    "filter_height": "Filter.H",
+    "dilation_w_factor": "Dilation.W",
+    "dilation_h_factor": "Dilation.H",
+    "depth_multiplier": "DepthMultiplier",
+    "block_size": "BlockSize",
+    "new_shape": "NewShape",
+    "squeeze_dims": "SqueezeDims",
+    "values_count": "ValuesCount",
+    "weights_format": "WeightFormat",
+    "validate_indices": "ValidateIndices",
+    "num_bits": "NumBits",
+    "narrow_range": "NarrowRange",
+    "output_type": "OutputType",
+}
+"""What the peer calls a field, for all operators."""
+
+OWN_LABELS = {
+    ("SVDFOptions", "fused_activation_function"): "activation",
+    ("BCQGatherOptions", "input_hidden_size"): "weights_hidden_size",
+    ("ConcatenationOptions", "axis"): "Axis",
+    ("GatherOptions", "axis"): "Axis",
+    ("OneHotOptions", "axis"): "Axis",
+    ("PackOptions", "axis"): "Axis",
+    ("SoftmaxOptions", "beta"): "Beta",
+    ("FakeQuantOptions", "min"): "Min",
+    ("FakeQuantOptions", "max"): "Max",
+}
+"""What it calls a field of one table only."""
+
+ORDER = (
+    "padding", "stride_w", "stride_h", "filter_width", "filter_height", "depth_multiplier",
+    "dilation_w_factor", "dilation_h_factor", "rank", "epsilon", "weights_format",
+    "fused_activation_function", "keep_num_dims", "axis",
+)  # fmt: skip
+"""These come first, in this order; then the others as the schema has them."""
+
+AS_WORDS = frozenset(
+    {
+        "BatchMatMulOptions", "FakeQuantOptions", "GeluOptions", "ResizeBilinearOptions",
+        "ResizeNearestNeighborOptions",
+    }
+)  # fmt: skip
+"""Tables whose booleans are true and false; 1 and 0 in all others."""
+
+
+def option_line(op: Tree, fmt: str) -> Iterator[str]:
+    """No line for an operator without options; ``op`` is a decoded one."""
+    for union in ("builtin_options", "builtin_options_2"):
+        if union in op:
+            items = [f"{label}({value})" for label, value in _fields(op[union], fmt)]
+            if items:
+                yield f"    {' '.join(items)} "
+    if len(op.get("custom_options", ())):
+        yield f"    {' '.join(_custom(bytes(op['custom_options'])))} "
+
+
+def _fields(options: Tree, fmt: str) -> Iterator[tuple[str, str]]:
+    name = options[""]
+    fields = [f.name for f in table(name, fmt).fields]
+    defaults = {f.name: f.default for f in table(name, fmt).fields}
+    for field in sorted(fields, key=lambda f: ORDER.index(f) if f in ORDER else len(ORDER)):
+        value = options.get(field, defaults[field])
+        label = OWN_LABELS.get((name, field)) or LABELS.get(field, field)
+        yield label, _shown(value, name in AS_WORDS)
+
+
+def _shown(value: Any, words: bool) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool | np.bool_):
+        return str(bool(value)).lower() if words else str(int(value))
+    if isinstance(value, float | np.floating):
+        return f"{float(value):.6g}"
+    if isinstance(value, list | np.ndarray):
+        return ", ".join(_shown(x, words) for x in value)
+    return str(value)
+
+
+def _custom(data: bytes) -> Iterator[str]:
+    try:
+        tree = read_flexbuffer(data)
+    except ModelError:
+        tree = None
+    if isinstance(tree, dict):
+        yield from (f"{key}({_shown(value, True)})" for key, value in tree.items())
+    else:
+        yield "Unknown custom option format"

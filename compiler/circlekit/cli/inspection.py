@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What circle-verify and tfl-verify share, and circle-inspect and tfl-inspect: the peer's flags and lines."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from circlekit.cli.common import FAILED, Parser, run_command
+
+if TYPE_CHECKING:
+    from circlekit.recipes.facts import Facts
+
+Lines = Callable[["Facts"], list[str]]
+
+
+# -- verify ------------------------------------------------------------------------------------
+
+
+def verify_command(name: str, format: str, argv: Sequence[str] | None) -> int:
+    """Command ``name``: is a file a sound model of ``format``?  Leaves with 1 where it is not."""
+
+    def parser() -> Parser:
+        description = "Check the bytes of a model file, and the structure of the model in it."
+        parser = Parser(name, description, format)
+        parser.add_argument("file", metavar=format, help="the file to check")
+        parser.add_argument("--json", action="store_true", help="print the findings for machines")
+        return parser
+
+    def run(arguments: argparse.Namespace) -> int:
+        findings = _findings(arguments.file, format)
+        if arguments.json:
+            _print_json({"file": arguments.file, "pass": not findings, "findings": findings})
+        else:
+            print(f"[ RUN       ] Check {arguments.file}")
+            for finding in findings:
+                print(f"  {finding}", file=sys.stderr)  # a script may look for PASS in all of stdout
+            print(f"[      {'FAIL' if findings else 'PASS'} ] Check {arguments.file}")
+        return FAILED if findings else 0
+
+    return run_command(parser, argv, run)
+
+
+def _findings(path: str, format: str) -> list[str]:
+    from circlekit.io.decode import identify
+    from circlekit.io.files import map_file
+    from circlekit.recipes.facts import findings_of
+
+    data = map_file(path)
+    found = identify(data)
+    if found not in (None, format):
+        return [f"it is a {found} file, {format} is wanted"]
+    return findings_of(data, path)
+
+
+# -- inspect -----------------------------------------------------------------------------------
+
+VIEWS: dict[str, tuple[str, Lines, Callable[[Facts], Any]]] = {
+    "operators": (
+        "the kind of each operator",
+        lambda facts: facts.operators(),
+        lambda facts: facts.operators(),
+    ),
+    "conv2d_weight": (
+        "what makes the weights of each convolution",
+        lambda facts: [f"{kind},{made_by}" for kind, made_by in facts.conv2d_weights()],
+        lambda facts: [list(pair) for pair in facts.conv2d_weights()],
+    ),
+    "constants": (
+        "the name of each constant",
+        lambda facts: facts.constants(),
+        lambda facts: facts.constants(),
+    ),
+    "op_version": (
+        "the highest version of each kind of operator",
+        lambda facts: [f"{kind},{version}" for kind, version in facts.op_versions().items()],
+        lambda facts: facts.op_versions(),
+    ),
+    "tensor_dtype": (
+        "the element type of each tensor",
+        lambda facts: [f"{name} {dtype}" for name, dtype in facts.tensor_dtypes()],
+        lambda facts: [list(pair) for pair in facts.tensor_dtypes()],
+    ),
+    "tensor_shape": (
+        "the shape of each tensor",
+        lambda facts: [f"{name} {shape}" for name, shape in facts.tensor_shapes()],
+        lambda facts: [[name, _dims(shape)] for name, shape in facts.tensor_shapes()],
+    ),
+}
+"""By flag: its help, its lines, and what it is as JSON."""
+
+
+def _dims(shape: str) -> list[int]:
+    return [int(dim) for dim in shape.strip("[]").split(",") if dim]
+
+
+def inspect_command(name: str, format: str, argv: Sequence[str] | None) -> int:
+    """Command ``name``: print some views of a model file."""
+
+    def parser() -> Parser:
+        parser = Parser(name, "Print what is in a model file, one thing a line.", format)
+        parser.add_argument("file", metavar=format, help="the file to inspect")
+        parser.add_argument("--json", action="store_true", help="print one JSON object, by flag")
+        for flag, (what, _, _) in VIEWS.items():
+            parser.add_argument(f"--{flag}", action="append_const", dest="views", const=flag, help=what)
+        return parser
+
+    def run(arguments: argparse.Namespace) -> int:
+        from circlekit.recipes.facts import Facts
+
+        views = dict.fromkeys(arguments.views or (VIEWS if arguments.json else ()))
+        if not views:
+            parser().error(f"at least one of {', '.join('--' + flag for flag in VIEWS)} is wanted")
+        facts = Facts(arguments.file)
+        if arguments.json:
+            _print_json({flag: VIEWS[flag][2](facts) for flag in views})
+            return 0
+        for flag in (flag for flag in VIEWS if flag in views):
+            for line in VIEWS[flag][1](facts):
+                print(line)
+        return 0
+
+    return run_command(parser, argv, run)
+
+
+def _print_json(tree: Any) -> None:
+    import json
+
+    print(json.dumps(tree, indent=2))

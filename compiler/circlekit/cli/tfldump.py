@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tfldump: print a TFLite file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from circlekit.cli.dump import dump_command
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    return dump_command("tfldump", "tflite", argv)
