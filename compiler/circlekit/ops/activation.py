@@ -175,8 +175,8 @@ class Gelu(Unary, code="GELU", versions={f16: 3, i8: 2, u8: 2}):
 
     def compute(self, x: Array) -> Array:
         if not self.approximate:
-            return np.asarray(x * (0.5 * erfc(x * -math.sqrt(0.5))), x.dtype)
-        inner = x.dtype.type(math.sqrt(2 / math.pi)) * (x + x.dtype.type(0.044715) * x * x * x)
+            return np.asarray(x.dtype.type(0.5) * x * erfc(x * x.dtype.type(-(0.5**0.5))).astype(x.dtype))
+        inner = x.dtype.type(math.sqrt(2 / math.pi)) * (x + x.dtype.type(0.044715) * (x * x * x))
         return np.asarray(x.dtype.type(0.5) * x * (1 + np.tanh(inner)))
 
     def quantized(self, x: Array) -> Array:
@@ -232,7 +232,12 @@ class Logistic(Unary, code="LOGISTIC", options=None, versions={i8: 2, i16: 3}):
     """1 / (1 + e^-x).  Quantized, the result has a scale of 1/256, or 1/32768 of int16."""
 
     def compute(self, x: Array) -> Array:
-        return np.asarray(np.reciprocal(1 + np.exp(-x)))
+        real = x.astype(np.float32) if x.dtype == np.float16 else x
+        out = np.asarray(np.reciprocal(1 + np.exp(-real)))
+        low = real < -9  # there LiteRT takes e^x
+        if low.any():
+            out = np.where(low, np.exp(real), out)
+        return out.astype(x.dtype, copy=False)
 
     def quantized(self, x: Array) -> Array:
         if self.input.dtype is i16:

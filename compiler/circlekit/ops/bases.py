@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from circlekit.errors import ShapeError, UnsupportedError
-from circlekit.ir.dtypes import DType, i8, i16, u8
+from circlekit.ir.dtypes import DType, bf16, i8, i16, u8
 from circlekit.ir.op import Op, operand
 from circlekit.ir.value import Array, Quantization, Shape, TensorType, Value, format_shape
-from circlekit.ops.common import broadcast_shapes, normalized_axis, static_int_vector
+from circlekit.ops.common import broadcast_shapes, normalized_axis, rounded_to_bfloat16, static_int_vector
 
 # -- quantization ------------------------------------------------------------------------------
 
@@ -44,9 +44,12 @@ def refuse_quantized(op: Op) -> None:
     """UnsupportedError where an operand or a result of ``op`` is quantized: it would have to be rescaled."""
     for value in (*op.inputs, *op.results):
         if value is not None and is_quantized(value):
-            raise UnsupportedError(
-                f"{op.code} on quantized {value.dtype.short} (%{value.name}) has no kernel yet"
-            )
+            raise no_quantized_kernel(op, value)
+
+
+def no_quantized_kernel(op: Op, value: Value) -> UnsupportedError:
+    """The error to raise for ``value``, a quantized operand or result of ``op``."""
+    return UnsupportedError(f"{op.code} on quantized {value.dtype.short} (%{value.name}) has no kernel yet")
 
 
 def zero_point(value: Value) -> int:
@@ -142,6 +145,11 @@ def permuted_axes(value: Value, perm: Sequence[int]) -> Array | None:
     return np.asarray(axes, value.data.dtype).reshape(value.data.shape)
 
 
+def held(array: Array, value: Value) -> Array:
+    """``array`` as ``value`` can hold it: bfloat16, which kernels see as float32, is rounded."""
+    return rounded_to_bfloat16(array) if value.dtype is bf16 else np.asarray(array)
+
+
 # -- kinds of operators ------------------------------------------------------------------------
 
 
@@ -176,16 +184,15 @@ class Unary(Typed):
             return self.quantized(input)
         need_kind(self, input, self.kinds)
         with np.errstate(all="ignore"):
-            return np.asarray(self.compute(input))
+            return held(self.compute(input), self.output)
 
     def quantized(self, x: Array) -> Array:
         """The results, quantized as the output, of ``x``, quantized in 8 or 16 bits as the input."""
-        refuse_quantized(self)
-        raise NotImplementedError
+        raise no_quantized_kernel(self, self.input)
 
     def compute(self, x: Array) -> Array:
         """The results, of the same dtype as ``x``."""
-        raise NotImplementedError
+        raise UnsupportedError(f"{self.code} has no kernel")
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
         return {}
@@ -209,16 +216,15 @@ class Binary(Typed):
             return self.quantized(lhs, rhs)
         need_kind(self, lhs, self.kinds)
         with np.errstate(all="ignore"):
-            return np.asarray(self.compute(lhs, rhs))
+            return held(self.compute(lhs, rhs), self.output)
 
     def quantized(self, x: Array, y: Array) -> Array:
         """The results, quantized as the output, of elements quantized in 8 or 16 bits as the operands."""
-        refuse_quantized(self)
-        raise NotImplementedError
+        raise no_quantized_kernel(self, self.lhs)
 
     def compute(self, x: Array, y: Array) -> Array:
         """The broadcast results; ``x`` and ``y`` have one dtype."""
-        raise NotImplementedError
+        raise UnsupportedError(f"{self.code} has no kernel")
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
         return {}

@@ -12,7 +12,7 @@ from circlekit.ir.dtypes import DType, bf16, f16, f32, f64, i8, i16, i32, u8, u1
 from circlekit.ir.op import attribute, operand
 from circlekit.ir.value import Array, Quantization, TensorType, Value
 from circlekit.ops.bases import Typed, Unary, is_narrow, is_quantized, zero_point
-from circlekit.ops.common import is_per_channel
+from circlekit.ops.common import is_per_channel, rounded_to_bfloat16
 from circlekit.ops.fixed_point import (
     dtype_limits,
     quantize_multiplier,
@@ -91,14 +91,6 @@ HELD_IN_BYTES: dict[DType, type[np.integer[Any]]] = {
     DType.INT2: np.int8,
 }
 """What kernels take for integers that are packed in a file."""
-
-
-def rounded_to_bfloat16(x: Array) -> Array:
-    """float32 numbers that bfloat16 holds: the nearest, of two the even one; kernels hold them in float32."""
-    bits = np.ascontiguousarray(x, np.float32).view(np.uint32)
-    rounded = (bits + (0x7FFF + ((bits >> 16) & 1))) & np.uint32(0xFFFF0000)
-    quiet = np.uint32(0x7FC00000) | (bits & np.uint32(0x80000000))
-    return np.asarray(np.where(np.isnan(x), quiet, rounded), np.uint32).view(np.float32)
 
 
 def saturated(x: Array, dtype: np.dtype[Any]) -> Array:

@@ -59,6 +59,17 @@ def fused(out: Array, act: Activation) -> Array:
     return np.clip(out, -limit if low is None else low, limit if high is None else high, out=out)
 
 
+# -- bfloat16 ----------------------------------------------------------------------------------
+
+
+def rounded_to_bfloat16(x: Array) -> Array:
+    """float32 numbers that bfloat16 holds: the nearest, of two the even one; kernels hold them in float32."""
+    bits = np.ascontiguousarray(x, np.float32).view(np.uint32)
+    rounded = (bits + (0x7FFF + ((bits >> 16) & 1))) & np.uint32(0xFFFF0000)
+    quiet = np.uint32(0x7FC00000) | (bits & np.uint32(0x80000000))
+    return np.asarray(np.where(np.isnan(x), quiet, rounded), np.uint32).view(np.float32)
+
+
 # -- dimensions --------------------------------------------------------------------------------
 
 

@@ -78,20 +78,20 @@ class Equal(Comparison, code="EQUAL", commutative=True):
     """lhs == rhs."""
 
     versions: ClassVar = {i8: 2, DType.STRING: 3, i16: 5}
-    kinds = "fiub"
+    kinds = "fiubO"  # strings are objects
 
     def compute(self, x: Array, y: Array) -> Array:
-        return np.equal(x, y)
+        return np.asarray(np.equal(x, y), np.bool_)
 
 
 class NotEqual(Comparison, code="NOT_EQUAL", commutative=True):
     """lhs != rhs."""
 
     versions: ClassVar = {i8: 2, DType.STRING: 3, i16: 4}
-    kinds = "fiub"
+    kinds = "fiubO"  # strings are objects
 
     def compute(self, x: Array, y: Array) -> Array:
-        return np.not_equal(x, y)
+        return np.asarray(np.not_equal(x, y), np.bool_)
 
 
 class LogicalAnd(Binary, code="LOGICAL_AND", commutative=True):

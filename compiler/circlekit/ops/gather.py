@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from circlekit.errors import ModelError, ShapeError, UnsupportedError
-from circlekit.ir.dtypes import DType, bf16, boolean, f16, i8, i16, i32, i64
+from circlekit.ir.dtypes import DType, bf16, boolean, f16, f32, i8, i16, i32, i64
 from circlekit.ir.op import Op, attribute, operand
 from circlekit.ir.value import Array, Shape, TensorType, format_shape
 from circlekit.ops.bases import (
@@ -24,12 +24,12 @@ from circlekit.ops.bases import (
     new_axis,
     permuted_axes,
     permuted_rows,
-    refuse_quantized,
     single_int,
     unknown_dims,
     vector_length,
 )
-from circlekit.ops.common import merge_dims, normalized_axis, static_int_vector
+from circlekit.ops.common import is_per_channel, merge_dims, normalized_axis, static_int_vector
+from circlekit.ops.fixed_point import scale_of
 
 
 def need_in_range(op: Op, indices: Array, sizes: Any) -> None:
@@ -158,7 +158,10 @@ class OneHot(Typed, code="ONE_HOT"):
 
 
 class EmbeddingLookup(Typed, code="EMBEDDING_LOOKUP", options=None):
-    """Rows of ``value`` by number."""
+    """Rows of ``value`` by number; quantized rows may become floats, times their scale.
+
+    Rows of uint8 are then read as int8, as in LiteRT.
+    """
 
     lookup = operand(i32)
     value = operand()
@@ -167,18 +170,43 @@ class EmbeddingLookup(Typed, code="EMBEDDING_LOOKUP", options=None):
         lookup, value = self.lookup.shape, self.value.shape
         if lookup is not None and len(lookup) != 1:
             raise ShapeError(f"lookup has shape {format_shape(lookup)}, rank 1 is wanted")
-        if value is None:
-            return moved(self.value, None)
-        if len(value) < 2:
+        if value is not None and len(value) < 2:
             raise ShapeError(f"value has shape {format_shape(value)}, rank 2 or more is wanted")
-        return moved(self.value, (vector_length(self.lookup), *value[1:]))
+        shape = None if value is None else (vector_length(self.lookup), *value[1:])
+        return TensorType(self.results[0].dtype, shape) if self.is_hybrid() else moved(self.value, shape)
+
+    def is_hybrid(self) -> bool:
+        """Whether quantized rows become floats."""
+        return bool(self.results) and self.results[0].dtype in (f32, f16) and self.value.dtype.is_integer
 
     def kernel(self, lookup: Array, value: Array) -> Array:
-        if self.output.dtype is not self.value.dtype:
+        if self.output.dtype is not self.value.dtype and not self.is_hybrid():
             kinds = f"{self.value.dtype.short} rows to {self.output.dtype.short}"
-            raise UnsupportedError(f"EMBEDDING_LOOKUP of {kinds} has no kernel, only to the same dtype")
+            raise UnsupportedError(f"EMBEDDING_LOOKUP of {kinds} has no kernel, only to floats")
         need_in_range(self, lookup, value.shape[0])
-        return np.take(value, lookup, axis=0)
+        rows = np.take(value, lookup, axis=0)
+        return self.real(rows, lookup) if self.is_hybrid() else rows
+
+    def real(self, rows: Array, lookup: Array) -> Array:
+        """Quantized ``rows`` times their scales, in float32, as the result's type."""
+        scale_of(self.value)  # or there is an error
+        quantization = self.value.quantization
+        assert quantization is not None  # it has a scale
+        if np.any(quantization.zero_point) or (
+            is_per_channel(self.value) and quantization.quantized_dimension
+        ):
+            raise UnsupportedError(
+                "EMBEDDING_LOOKUP to floats has no kernel for zero points or scales of columns"
+            )
+        scale = quantization.scale[lookup] if is_per_channel(self.value) else quantization.scale
+        signed = rows.view(np.int8) if rows.dtype == np.uint8 else rows
+        product = signed.astype(np.float32) * scale.reshape(-1, *([1] * (rows.ndim - 1)))
+        return np.asarray(product, self.output.dtype.numpy)
+
+    def required_version(self) -> int:
+        if self.value.dtype is DType.INT4 or is_per_channel(self.value):
+            return 4
+        return 5 if self.value.dtype is DType.INT2 else 1
 
 
 class ReverseV2(Typed, code="REVERSE_V2", versions={boolean: 2, i8: 3}):
@@ -237,7 +265,7 @@ class ReverseSequence(Typed, code="REVERSE_SEQUENCE"):
 
 
 class ScatterNd(Typed, code="SCATTER_ND"):
-    """Zeros of ``shape``, and each of ``updates`` added at its index vector."""
+    """Zeros of ``shape``, and each of ``updates`` added at its index vector, quantized or not."""
 
     indices = operand(i32, i64)
     updates = operand()
@@ -250,7 +278,6 @@ class ScatterNd(Typed, code="SCATTER_ND"):
         return moved(self.updates, shape)
 
     def kernel(self, indices: Array, updates: Array, shape: Array) -> Array:
-        refuse_quantized(self)
         out = np.zeros(integers(shape), updates.dtype)
         need_in_range(self, indices, np.asarray(out.shape[: indices.shape[-1]]))
         np.add.at(out, tuple(np.moveaxis(indices, -1, 0)), updates)

@@ -19,6 +19,7 @@ from circlekit.ops.bases import (
     kept_quantization,
     need_kind,
     new_axis,
+    no_quantized_kernel,
     permuted_axes,
     refuse_quantized,
     same_grid,
@@ -76,8 +77,7 @@ class Reduction(Typed):
 
     def quantized(self, x: Array, axes: tuple[int, ...]) -> Array:
         """The results, quantized as the output, of ``x``, quantized in 8 or 16 bits as the input."""
-        refuse_quantized(self)
-        raise NotImplementedError
+        raise no_quantized_kernel(self, self.input)
 
     def sums(self, x: Array, axes: tuple[int, ...]) -> Array:
         """Sums of quantized integers in int32, as LiteRT has them."""
@@ -85,7 +85,7 @@ class Reduction(Typed):
 
     def reduce(self, x: Array, axes: tuple[int, ...]) -> Array:
         """The results, of the same dtype as ``x``."""
-        raise NotImplementedError
+        raise UnsupportedError(f"{self.code} has no kernel")
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
         axes = permuted_axes(self.axis, perm) if self.keep_dims else None
@@ -119,11 +119,13 @@ class Mean(Reduction, code="MEAN", options="ReducerOptions", versions={i8: 2, i1
 
 
 class Sum(Reduction, code="SUM", options="ReducerOptions", versions={i8: 2}):
-    """The sum; integers wrap around.
+    """The sum; integers wrap around, of truth values it is true where one is.
 
     LiteRT's reference takes quantized int8 and int16 for uint8, which is a mistake: they are summed here as
     its optimized kernel does, with a rescaling in float32.
     """
+
+    kinds = "fiub"
 
     def quantized(self, x: Array, axes: tuple[int, ...]) -> Array:
         count, total = group_size(x, axes), self.sums(x, axes)
@@ -141,10 +143,12 @@ class Sum(Reduction, code="SUM", options="ReducerOptions", versions={i8: 2}):
 
 
 class ReduceProd(Reduction, code="REDUCE_PROD", options="ReducerOptions", versions={i8: 2, i16: 2}):
-    """The product; integers wrap around.
+    """The product; integers wrap around, of truth values it is true where all are.
 
     Quantized, each step is rescaled, with a multiplier of 15 bits, so that the next one fits.
     """
+
+    kinds = "fiub"
 
     def quantized(self, x: Array, axes: tuple[int, ...]) -> Array:
         if self.input.dtype is u8:
@@ -169,6 +173,7 @@ class ReduceProd(Reduction, code="REDUCE_PROD", options="ReducerOptions", versio
 class Selection(Reduction):
     """The extreme element; of none, the identity of the comparison, as in LiteRT."""
 
+    kinds = "fiub"
     versions: ClassVar = {i8: 2, i16: 3}
 
     def infer(self) -> TensorType:
@@ -182,11 +187,21 @@ class Selection(Reduction):
         return np.asarray(self.reduce(input, self.axes(integers(axis), input.ndim)))
 
 
+def least_of(dtype: np.dtype[Any]) -> Any:
+    """The least finite number of ``dtype``; False is the least truth value."""
+    return False if dtype.kind == "b" else np.finfo(dtype).min if dtype.kind == "f" else np.iinfo(dtype).min
+
+
+def greatest_of(dtype: np.dtype[Any]) -> Any:
+    """The greatest finite number of ``dtype``; True is the greatest truth value."""
+    return True if dtype.kind == "b" else np.finfo(dtype).max if dtype.kind == "f" else np.iinfo(dtype).max
+
+
 class ReduceMax(Selection, code="REDUCE_MAX", options="ReducerOptions"):
     """The greatest element."""
 
     def reduce(self, x: Array, axes: tuple[int, ...]) -> Array:
-        low = np.finfo(x.dtype).min if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+        low = least_of(x.dtype)
         return np.asarray(np.max(x, axis=axes, keepdims=self.keep_dims, initial=low))
 
 
@@ -194,7 +209,7 @@ class ReduceMin(Selection, code="REDUCE_MIN", options="ReducerOptions"):
     """The least element."""
 
     def reduce(self, x: Array, axes: tuple[int, ...]) -> Array:
-        high = np.finfo(x.dtype).max if x.dtype.kind == "f" else np.iinfo(x.dtype).max
+        high = greatest_of(x.dtype)
         return np.asarray(np.min(x, axis=axes, keepdims=self.keep_dims, initial=high))
 
 
@@ -241,7 +256,7 @@ class ArgExtreme(Typed):
 
     def find(self, x: Array, axis: int) -> Array:
         """The indices, of any integer dtype."""
-        raise NotImplementedError
+        raise UnsupportedError(f"{self.code} has no kernel")
 
 
 def first_extreme(x: Array, axis: int, find: Callable[..., Any], last: float) -> Array:
