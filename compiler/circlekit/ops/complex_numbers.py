@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Complex numbers and the Fourier transform.  Source: TFLite complex_support, rfft2d."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from circlekit.errors import ShapeError
+from circlekit.ir.dtypes import DType, f32, f64, i32
+from circlekit.ir.op import Op, operand
+from circlekit.ir.value import Array, TensorType, format_shape
+from circlekit.ops.bases import integers, need_count
+from circlekit.ops.common import need_float, static_int_vector
+
+
+class OfComplex(Op):
+    """One real number for each complex one."""
+
+    input = operand(DType.COMPLEX64, DType.COMPLEX128)
+
+    layout_operands = ("input",)
+
+    def infer(self) -> TensorType:
+        parts = {DType.COMPLEX64: f32, DType.COMPLEX128: f64}
+        dtype = parts.get(self.input.dtype)
+        if dtype is None:
+            raise ShapeError(f"input is {self.input.dtype.short}, complex numbers are wanted")
+        return TensorType(dtype, self.input.shape)
+
+    def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
+        return {}
+
+
+class Real(OfComplex, code="REAL", options=None):
+    """The real part."""
+
+    def kernel(self, input: Array) -> Array:
+        return np.ascontiguousarray(input.real)
+
+
+class Imag(OfComplex, code="IMAG", options=None):
+    """The imaginary part."""
+
+    def kernel(self, input: Array) -> Array:
+        return np.ascontiguousarray(input.imag)
+
+
+class ComplexAbs(OfComplex, code="COMPLEX_ABS", options=None):
+    """The magnitude."""
+
+    def kernel(self, input: Array) -> Array:
+        return np.abs(input)
+
+
+class Rfft2d(Op, code="RFFT2D"):
+    """The Fourier transform of real matrices, cut or filled with zeros to ``fft_length`` (powers of two).
+
+    The last axis keeps the frequencies from 0 to half its length.
+    """
+
+    input = operand(f32)
+    fft_length = operand(i32)
+
+    def infer(self) -> TensorType:
+        need_count(self.fft_length.shape, 2, "fft_length")
+        shape = self.input.shape
+        if shape is None:
+            return TensorType(DType.COMPLEX64, None)
+        if len(shape) < 2:
+            raise ShapeError(f"input has shape {format_shape(shape)}, matrices are wanted")
+        sizes = static_int_vector(self.fft_length)
+        if sizes is None:
+            return TensorType(DType.COMPLEX64, (*shape[:-2], None, None))
+        return TensorType(DType.COMPLEX64, (*shape[:-2], sizes[0], sizes[1] // 2 + 1))
+
+    def kernel(self, input: Array, fft_length: Array) -> Array:
+        need_float(self, input)
+        sizes = integers(fft_length)
+        if any(n < 1 or n & (n - 1) for n in sizes):
+            raise ShapeError(f"fft_length is {sizes}, powers of two are wanted")
+        return np.fft.rfft2(input.astype(np.float64), s=sizes, axes=(-2, -1)).astype(np.complex64)
