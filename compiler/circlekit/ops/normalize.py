@@ -22,6 +22,15 @@ from circlekit.ops.common import (
     product,
     version_by_dtype,
 )
+from circlekit.ops.normalize_quantized import (
+    BYTES,
+    SOFTMAX_PAIRS,
+    l2_normalized,
+    log_softmax_of_8_bits,
+    need_pair,
+    softmax_of_8_bits,
+    softmax_of_16_bits,
+)
 
 DATA = (f32, i8, u8, i16, f16, bf16, f64)
 CIRCLE = frozenset({"circle"})
@@ -45,11 +54,25 @@ class _LastAxis(Op):
 
 
 class Softmax(_LastAxis, code="SOFTMAX"):
-    """exp(beta * x) / sum(exp(beta * x)) along the last axis.  Source: TFLite softmax."""
+    """exp(beta * x) / sum(exp(beta * x)) along the last axis.
+
+    Integers: fixed point, as LiteRT's reference kernels; its optimized ones compute in float32.
+    Source: TFLite softmax.
+    """
 
     beta: float = attribute(1.0)
 
+    def infer(self) -> TensorType:
+        kind = super().infer()
+        wide = self.input.dtype in (i8, u8) and bool(self.results) and self.results[0].dtype is i16
+        return TensorType(i16, kind.shape) if wide else kind
+
     def kernel(self, input: Array) -> Array:
+        if self.input.dtype.is_integer:
+            need_pair(self, self.input, self.output, SOFTMAX_PAIRS)
+            if input.dtype == np.int16:
+                return softmax_of_16_bits(input, self.input, self.beta)
+            return softmax_of_8_bits(input, self.input, self.output, self.beta)
         need_float(self, input)
         out: Array = input - input.max(axis=-1, keepdims=True)
         if self.beta != 1.0:
@@ -63,9 +86,16 @@ class Softmax(_LastAxis, code="SOFTMAX"):
 
 
 class LogSoftmax(_LastAxis, code="LOG_SOFTMAX"):
-    """x - log(sum(exp(x))) along the last axis.  Source: TFLite log_softmax."""
+    """x - log(sum(exp(x))) along the last axis.
+
+    Integers: fixed point, as LiteRT's reference kernels; its optimized ones compute in float32.
+    Source: TFLite log_softmax.
+    """
 
     def kernel(self, input: Array) -> Array:
+        if self.input.dtype.is_integer:
+            need_pair(self, self.input, self.output, BYTES)
+            return log_softmax_of_8_bits(input, self.input)
         need_float(self, input)
         out: Array = input - input.max(axis=-1, keepdims=True)
         out -= np.log(np.exp(out).sum(axis=-1, keepdims=True))
@@ -84,9 +114,12 @@ class L2Normalization(_LastAxis, code="L2_NORMALIZATION", options="L2NormOptions
     act: Activation = attribute(Activation.NONE, "fused_activation_function")
 
     def kernel(self, input: Array) -> Array:
-        need_float(self, input)
         if self.act is not Activation.NONE:
             raise UnsupportedError(f"{self.code} with the fused activation {self.act!r} runs nowhere")
+        if self.input.dtype.is_integer:
+            need_pair(self, self.input, self.output, BYTES)
+            return l2_normalized(input, self.input)
+        need_float(self, input)
         norm = np.sqrt(np.square(input).sum(axis=-1, keepdims=True))
         out: Array = input / np.maximum(norm, norm.dtype.type(L2_FLOOR))
         return out

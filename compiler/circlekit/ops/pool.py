@@ -21,8 +21,10 @@ from circlekit.ops.common import (
     version_by_dtype,
     window_size,
 )
+from circlekit.ops.fixed_point import activation_limits
 from circlekit.ops.im2col import padded
 
+INTEGERS = (i8, u8, i16)
 DATA = (f32, i8, u8, i16, f16, bf16, f64)
 Combine = Callable[..., Array]
 
@@ -73,11 +75,16 @@ class _Pool2D(Op):
     def _mean(self, input: Array) -> Array:
         """The mean over each window, of the elements inside of the image."""
         total = self._reduce(input, np.add, 0)
+        total /= self._counts(input).astype(total.dtype)
+        return total
+
+    def _counts(self, input: Array) -> Array:
+        """How many elements of each window lie inside of the image: [OH,OW,1]."""
         rows, cols = self._windows(input)
         high = _inside(rows, input.shape[1], self.filter_height, self.stride_h)
         wide = _inside(cols, input.shape[2], self.filter_width, self.stride_w)
-        total /= (high[:, None] * wide)[..., None].astype(total.dtype)
-        return total
+        counts: Array = (high[:, None] * wide)[..., None]
+        return counts
 
     def required_version(self) -> int:
         return version_by_dtype(self.input, {i16: 3, i8: 2})
@@ -104,9 +111,18 @@ def _inside(window: Window, size: int, taps: int, stride: int) -> Array:
 
 
 class AveragePool2D(_Pool2D, code="AVERAGE_POOL_2D", options="Pool2DOptions"):
-    """Mean over each window; padding does not count.  Source: TFLite pooling."""
+    """Mean over each window; padding does not count.  Integers: rounded, halves away from zero.
+
+    Source: TFLite pooling.
+    """
 
     def kernel(self, input: Array) -> Array:
+        if self.input.dtype in INTEGERS:
+            total = self._reduce(input.astype(np.int32), np.add, 0)
+            counts = self._counts(input).astype(np.int32)
+            magnitude = (np.abs(total) + counts // 2) // counts
+            mean = np.where(total > 0, magnitude, -magnitude)
+            return np.clip(mean, *activation_limits(self.act, self.output)).astype(input.dtype)
         need_float(self, input)
         out = self._mean(input)
         return fused(out, self.act)
@@ -116,6 +132,9 @@ class MaxPool2D(_Pool2D, code="MAX_POOL_2D", options="Pool2DOptions"):
     """Largest element of each window.  Source: TFLite pooling."""
 
     def kernel(self, input: Array) -> Array:
+        if self.input.dtype in INTEGERS:
+            out = self._reduce(input, np.maximum, np.iinfo(input.dtype).min)
+            return np.clip(out, *activation_limits(self.act, self.output), out=out)
         need_float(self, input)
         out = self._reduce(input, np.maximum, -np.inf)
         return fused(out, self.act)

@@ -7,6 +7,7 @@ Source of the tables that LiteRT itself makes: TFLite kernels/internal/common.h.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,7 @@ BLOCK = 1 << 14
 
 Function = Callable[[Array], Array]
 Pairs = Callable[[Array, Array], Array]
+Pair = tuple[np.floating[Any], np.floating[Any]]
 
 # -- speed ---------------------------------------------------------------------------------------
 
@@ -71,7 +73,7 @@ def real_function(x: Array, input: Value, output: Value, transform: Function) ->
     if x.dtype.itemsize == 1:
         return tabulated(x, lambda part: _table_of_8_bits(part, input, output, transform))
     table = _table_of_16_bits(input, output, transform)
-    return tabulated(x, lambda part: _interpolated(part, table))
+    return tabulated(x, lambda part: interpolated(part, table))
 
 
 def power_of_two(scale: np.float32) -> int | None:
@@ -96,22 +98,33 @@ def _table_of_8_bits(x: Array, input: Value, output: Value, transform: Function)
 
 
 def _table_of_16_bits(input: Value, output: Value, transform: Function) -> Array:
-    f32 = np.float32
-    least, most = (scale_of(input) * f32(n - zero_point(input)) for n in (-(1 << 15), (1 << 15) - 1))
-    low, high = (scale_of(output) * f32(n - zero_point(output)) for n in (-(1 << 15), (1 << 15) - 1))
-    step = (most - least) / f32(512)
-    inverse = f32(1 << 16) / (high - low)
-    count = np.arange(513, dtype=f32)
-    at, middle = transform(least + count * step), transform(least + count[:512] * step + step / f32(2))
+    ends = (-(1 << 15), (1 << 15) - 1)
+    least, most = (scale_of(input) * np.float32(n - zero_point(input)) for n in ends)
+    low, high = (scale_of(output) * np.float32(n - zero_point(output)) for n in ends)
+    return interpolation_table((least, most), (low, high), transform)
+
+
+def interpolation_table(domain: Pair, image: Pair, transform: Function) -> Array:
+    """The 513 int16 that stand for ``transform`` of ``domain``: int16 span both ranges.
+
+    All is computed in the float type of ``domain``.
+    """
+    real = type(domain[0])
+    least, most = domain
+    step = (most - least) / real(512)
+    inverse = real(1 << 16) / (image[1] - image[0])
+    count = np.arange(513, dtype=real)
+    at, middle = transform(least + count * step), transform(least + count[:512] * step + step / real(2))
     sample = round_half_away(at * inverse)
-    between = round_half_away((at[1:] * inverse + sample[:512]) / f32(2))
-    bias = round_half_away((between - round_half_away(middle * inverse)) / f32(2))
+    between = round_half_away((at[1:] * inverse + sample[:512]) / real(2))
+    bias = round_half_away((between - round_half_away(middle * inverse)) / real(2))
     last = round_half_away(transform(np.full(1, most)) * inverse)
-    table = np.clip(np.concatenate([sample[:512] - bias, last]), f32(-(1 << 15)), f32((1 << 15) - 1))
+    table = np.clip(np.concatenate([sample[:512] - bias, last]), real(-(1 << 15)), real((1 << 15) - 1))
     return np.where(np.isnan(table), 0, table).astype(np.int16)
 
 
-def _interpolated(x: Array, table: Array) -> Array:
+def interpolated(x: Array, table: Array) -> Array:
+    """What ``table`` says of int16 ``x``, linear between its entries."""
     index = 256 + (x >> 7)
     base = table[index]
     slope = (table[index + 1] - base).astype(np.int32)

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantized normalizations along the last axis, in the fixed-point arithmetic of LiteRT's reference kernels.
+
+Source: TFLite reference/softmax.h, log_softmax.h, l2normalization.h and their integer_ops.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from circlekit.errors import UnsupportedError
+from circlekit.ir.dtypes import DType, i8, i16, u8
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Value
+from circlekit.ops.fixed32 import exp_of_negative, log_of_at_least_one
+from circlekit.ops.fixed_point import (
+    Ints,
+    Multiplier,
+    doubling_high_mul,
+    dtype_limits,
+    multiply,
+    quantize_multiplier,
+    rounding_divide_by_pot,
+    scale_of,
+    zero_point_of,
+)
+from circlekit.ops.newton import bit_length, inverse_square_root, reciprocal
+from circlekit.ops.tables import interpolated, interpolation_table
+
+INPUT_BITS = 5
+"""Integer bits of scaled differences from the maximum: e^-16 counts for nothing."""
+
+SUM_BITS = 12
+"""Integer bits of the sum of exponentials."""
+
+
+def need_pair(op: Op, data: Value, output: Value, pairs: tuple[tuple[DType, DType], ...]) -> None:
+    """UnsupportedError unless LiteRT has ``op`` from ``data`` to ``output``."""
+    if (data.dtype, output.dtype) not in pairs:
+        raise UnsupportedError(f"{op.code} from {data.dtype.short} to {output.dtype.short} has no kernel")
+
+
+class Differences(NamedTuple):
+    """What a distance d from 0 to 255 below the maximum is worth.
+
+    ``scaled``: -d times the scale, Q5, 0 where d is too large; ``counts``: where it is not; ``exps``: e to
+    that power in Q0, 0 where d is too large; ``by`` and ``least``: the multiplier, and the largest -d.
+    """
+
+    scaled: Ints
+    counts: Array
+    exps: Ints
+    by: Multiplier
+    least: int
+
+
+def differences(scale: float) -> Differences:
+    """Of 8-bit numbers with ``scale``."""
+    by = quantize_multiplier(min(scale * 2.0 ** (31 - INPUT_BITS), 2.0**31 - 1))
+    least = -(((1 << INPUT_BITS) - 1) << (31 - INPUT_BITS) >> int(by.shift))
+    d = -np.arange(256)
+    counts = d >= least
+    scaled = multiply(np.where(counts, d, 0), by)
+    exps = np.where(counts, exp_of_negative(scaled, INPUT_BITS), 0)
+    return Differences(scaled, counts, exps, by, least)
+
+
+def below_maximum(x: Array) -> Array:
+    """How far each element lies below the greatest of its vector."""
+    return np.asarray(np.subtract(x.max(axis=-1, keepdims=True), x, dtype=np.int32))
+
+
+# -- SOFTMAX -----------------------------------------------------------------------------------
+
+
+def softmax_of_8_bits(x: Array, input: Value, output: Value, beta: float) -> Array:
+    """SOFTMAX of int8 or uint8: the result has the scale 2^-bits, whatever ``output`` says."""
+    table = differences(float(beta) * float(scale_of(input)))
+    d = below_maximum(x)
+    total = rounding_divide_by_pot(table.exps, SUM_BITS)[d].sum(axis=-1, keepdims=True)
+    inverse, bits = reciprocal(total)
+    least, most = dtype_limits(output.dtype)
+    # 1 / total is inverse * 2^-bits in units of Q12: bits over one, and those of the result, are shifted out
+    exponent = bits + SUM_BITS - output.dtype.bits
+    out = rounding_divide_by_pot(doubling_high_mul(inverse, table.exps[d]), exponent)
+    out += least
+    return np.asarray(np.clip(np.where(table.counts[d], out, least), least, most), output.dtype.numpy)
+
+
+def softmax_of_16_bits(x: Array, input: Value, beta: float) -> Array:
+    """SOFTMAX of int16, by LiteRT's tables of e^x from -10 to 0 and of 1 / (1 + x) from 0 to 1."""
+    step, unit = np.float64(1 / 65535), np.float64(2 / 65535)
+    image = (unit * -32768, unit * 32767)
+    exps = interpolation_table((np.float64(10 / 65535) * -65535, np.float64(0)), image, np.exp)
+    inverses = interpolation_table((np.float64(0), step * 65535), image, lambda v: 1 / (1 + v))
+    product = float(np.float32(scale_of(input) * np.float32(beta)))
+    by = quantize_multiplier(product / (10.0 / 65535.0))
+    scaled = multiply(-below_maximum(x).astype(np.int64), by) + 32767
+    powers = interpolated(np.clip(scaled, -32768, 32767).astype(np.int16), exps).astype(np.int64)
+    total = powers.sum(axis=-1, keepdims=True)
+    headroom = 32 - bit_length(total)
+    shifted = ((total << (headroom - 1)) + (1 << 13)) >> 14
+    centred = np.clip(shifted - ((1 << 15) + (1 << 16)), -32768, 32767).astype(np.int16)
+    right = 31 - headroom
+    out = (powers * interpolated(centred, inverses) + (np.int64(1) << (right - 1))) >> right
+    return np.asarray(np.clip(out, 0, 32767), np.int16)
+
+
+# -- LOG_SOFTMAX -------------------------------------------------------------------------------
+
+
+def log_softmax_of_8_bits(x: Array, input: Value) -> Array:
+    """LOG_SOFTMAX of int8 or uint8: the result has the scale 1 / 16, and 0 is its greatest integer."""
+    table = differences(float(scale_of(input)))
+    d = below_maximum(x)
+    total = rounding_divide_by_pot(table.exps, SUM_BITS)[d].sum(axis=-1, keepdims=True)
+    log = log_of_at_least_one(total, SUM_BITS, INPUT_BITS)
+    back = quantize_multiplier(2.0 ** (31 - int(table.by.shift)) / float(table.by.mantissa))
+    least = np.maximum(table.least - 1, multiply(log - (1 << 31), back))
+    low, high = dtype_limits(input.dtype)
+    # differences up to ``least`` are scaled even where they are too large for the sum
+    scaled = multiply(-np.arange(256), table.by)[d]
+    out = rounding_divide_by_pot(scaled - log, 31 - INPUT_BITS - 4) + high
+    return np.asarray(np.clip(np.where(-d > least, out, low), low, high), x.dtype)
+
+
+# -- L2_NORMALIZATION --------------------------------------------------------------------------
+
+
+def l2_normalized(x: Array, input: Value) -> Array:
+    """L2_NORMALIZATION of int8 or uint8: the result has the scale 1 / 128, and the zero point 0 or 128."""
+    shifted = x.astype(np.int64) - zero_point_of(input)
+    by = inverse_square_root(np.square(shifted).sum(axis=-1, keepdims=True))
+    if input.dtype is u8:
+        out = multiply(128 * shifted, by) + 128
+    else:
+        out = multiply(shifted, Multiplier(by.mantissa, by.shift + 7))
+    return np.asarray(np.clip(out, *dtype_limits(input.dtype)), x.dtype)
+
+
+SOFTMAX_PAIRS = ((i8, i8), (i8, i16), (u8, u8), (u8, i16), (i16, i16))
+BYTES = ((i8, i8), (u8, u8))

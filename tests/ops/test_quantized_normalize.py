@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantized normalizations, bit for bit as LiteRT's reference kernels."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from circlekit.errors import UnsupportedError
+from circlekit.ir.dtypes import DType, i8, i16, u8
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Value
+from circlekit.ops.fixed32 import exp_of_negative, log_of_at_least_one
+from circlekit.ops.fixed_point import dtype_limits
+from circlekit.ops.normalize import L2Normalization, LogSoftmax, Softmax
+from tests.ops.litert import check, kernel_results
+from tests.ops.quantized import draw, draw_scale, draw_zero, generator, quantized
+
+# LiteRT aborts where the exponentials of a vector add up to 512 or more
+SHAPES: list[tuple[int, ...]] = [(4, 10), (3, 1), (2, 3, 5, 7), (6,), (2, 300)]
+
+
+def softmax_result(input: Value, dtype: DType) -> Value:
+    assert input.shape is not None
+    zero = {i8: -128, u8: 0, i16: 0}[dtype]
+    return quantized(dtype, input.shape, 2.0 ** -(15 if dtype is i16 else 8), zero)
+
+
+def drawn(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...], index: int) -> Array:
+    """Integers over the whole type, near each other, or all equal."""
+    x = draw(rng, dtype, shape)
+    if index % 3 == 1:
+        x = (x >> 4).astype(dtype.numpy)
+    return np.full_like(x, x.reshape(-1)[-1]) if index % 7 == 6 else x
+
+
+@pytest.mark.parametrize(("dtype", "output"), [(i8, i8), (u8, u8), (i8, i16), (u8, i16), (i16, i16)])
+@pytest.mark.parametrize("index", range(14))
+def test_softmax(dtype: DType, output: DType, index: int) -> None:
+    rng = generator("softmax", dtype.short, output.short, index)
+    shape = SHAPES[index % len(SHAPES)]
+    scale = draw_scale(rng, 1e-6, 1e-2) if dtype is i16 else draw_scale(rng, 1e-4, 5)
+    data = quantized(dtype, shape, scale, draw_zero(rng, dtype))
+    op = Softmax(data, beta=(1.0, 0.3, 2.5)[index % 3], results=[softmax_result(data, output)])
+    check(op, drawn(rng, dtype, shape, index))
+
+
+@pytest.mark.parametrize("dtype", [i8, u8])
+@pytest.mark.parametrize("index", range(14))
+def test_log_softmax(dtype: DType, index: int) -> None:
+    rng = generator("log softmax", dtype.short, index)
+    shape = SHAPES[index % len(SHAPES)]
+    data = quantized(dtype, shape, draw_scale(rng, 1e-4, 5), draw_zero(rng, dtype))
+    result = quantized(dtype, shape, 16 / 256, dtype_limits(dtype)[1])
+    check(LogSoftmax(data, results=[result]), drawn(rng, dtype, shape, index))
+
+
+@pytest.mark.parametrize("dtype", [i8, u8])
+@pytest.mark.parametrize("index", range(14))
+def test_l2_normalization(dtype: DType, index: int) -> None:
+    rng = generator("l2", dtype.short, index)
+    shape = SHAPES[index % len(SHAPES)]
+    data = quantized(dtype, shape, draw_scale(rng), draw_zero(rng, dtype))
+    result = quantized(dtype, shape, 1 / 128, 128 if dtype is u8 else 0)
+    check(L2Normalization(data, results=[result]), drawn(rng, dtype, shape, index))
+
+
+@pytest.mark.parametrize("dtype", [i8, u8])
+def test_l2_normalization_of_zeros(dtype: DType) -> None:
+    data = quantized(dtype, (2, 5), 1.0, 7)
+    result = quantized(dtype, (2, 5), 1 / 128, 128 if dtype is u8 else 0)
+    x = np.full((2, 5), 7, dtype.numpy)
+    check(L2Normalization(data, results=[result]), x)
+    x[0, 2] += 1
+    check(L2Normalization(data, results=[result]), x)
+
+
+def test_exponential_and_logarithm() -> None:
+    """Near the real functions: 2^-26 is one unit of what goes in."""
+    x = np.linspace(0, 31, 500)
+    got = exp_of_negative(np.round(-x * 2**26), 5) / 2.0**31
+    np.testing.assert_allclose(got, np.exp(-x), rtol=0, atol=2.0**-22)
+    y = np.linspace(1, 4000, 500)
+    log = log_of_at_least_one(np.round(y * 2**19), 12, 5) / 2.0**26
+    np.testing.assert_allclose(log, [math.log(v) for v in y], rtol=0, atol=2.0**-19)
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "output", "sentence"),
+    [
+        (Softmax, i16, i8, "SOFTMAX from i16 to i8 has no kernel"),
+        (LogSoftmax, i16, i16, "LOG_SOFTMAX from i16 to i16 has no kernel"),
+        (L2Normalization, i16, i16, "L2_NORMALIZATION from i16 to i16 has no kernel"),
+    ],
+)
+def test_forms_without_kernel(kind: type[Op], data: DType, output: DType, sentence: str) -> None:
+    op = kind(quantized(data, (2, 3), 1.0), results=[quantized(output, (2, 3), 1.0)])
+    with pytest.raises(UnsupportedError, match=sentence):
+        kernel_results(op, [np.zeros((2, 3), data.numpy)])
