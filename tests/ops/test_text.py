@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Strings and hashes against LiteRT."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from circlekit.errors import ModelError, ShapeError
+from circlekit.interp.run import Interpreter
+from circlekit.ir.dtypes import DType, f32
+from circlekit.ir.enums import LSHProjectionType
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.value import Value
+from circlekit.ops.constants import encode_strings
+from circlekit.ops.text import LshProjection, SkipGram
+from tests.ops.litert import check, const, run_litert, var
+
+TEXTS = [b"The quick brown fox jumps", b" spaces  before\tand   between ", b"one", b"", b"a b c d e f g"]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize(("size", "skips"), [(1, 0), (2, 0), (2, 1), (3, 2), (3, 0), (9, 9)])
+@pytest.mark.parametrize("smaller", [False, True])
+def test_skip_gram(text: bytes, size: int, skips: int, smaller: bool) -> None:
+    value = Value("text", DType.STRING, (1,), encode_strings([text]))
+    op = SkipGram(value, ngram_size=size, max_skip_size=skips, include_all_ngrams=smaller)
+    graph = Graph("main", ())
+    graph.append(op)
+    op.output.name = "grams"
+    graph.outputs = op.results
+    (got,) = Interpreter(Model([graph])).run([])
+    (wanted,) = run_litert(graph, [])
+    assert got.tolist() == wanted.tolist()
+
+
+def test_skip_gram_wants_one_text() -> None:
+    value = Value("text", DType.STRING, (2,), encode_strings([b"a", b"b"]))
+    graph = Graph("main", ())
+    graph.append(SkipGram(value, ngram_size=1))
+    with pytest.raises(ModelError, match="SKIP_GRAM of 2 texts, one is wanted"):
+        Interpreter(Model([graph])).run([])
+
+
+@pytest.mark.parametrize("kind", [LSHProjectionType.SPARSE, LSHProjectionType.DENSE])
+@pytest.mark.parametrize("width", [1, 2, 3, 4, 6, 7, 8, 13, 15, 16, 31, 40, 200])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_lsh_projection(kind: LSHProjectionType, width: int, weighted: bool) -> None:
+    rng = np.random.default_rng(width)
+    seeds = rng.uniform(-1, 1, (4, 5)).astype(np.float32)
+    x = rng.integers(-(1 << 31), 1 << 31, (6, width)).astype(np.int32)
+    weights = rng.normal(0, 1, 6).astype(np.float32)
+    op = LshProjection(const(seeds), var(x), var(weights) if weighted else None, type=kind)
+    if not weighted:
+        op.inputs.pop()  # LiteRT counts the operands
+    check(op, x, *([weights] if weighted else []))
+
+
+@pytest.mark.parametrize("width", [1, 2, 3])
+def test_lsh_projection_of_bytes(width: int) -> None:
+    x = np.random.default_rng(width).integers(0, 256, (6, width)).astype(np.uint8)
+    seeds = const(np.linspace(-1, 1, 20).reshape(4, 5), np.float32)
+    op = LshProjection(seeds, var(x), type=LSHProjectionType.DENSE)
+    check(op, x)
+
+
+def test_the_projection_must_be_known() -> None:
+    with pytest.raises(ShapeError, match="has the type UNKNOWN"):
+        LshProjection(Value("h", f32, (2, 3)), Value("x", f32, (2,)))
