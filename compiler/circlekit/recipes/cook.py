@@ -166,8 +166,9 @@ class Cook:
         self.check_interface(message, tensors, known)
         made: dict[int, Token] = {}
         tree["operators"] = [self.operator(o.value, known, made) for o in message.all("operation")]
-        if "data_format" in message:
-            tree["data_format"] = message.get("data_format")
+        for field in ("data_format", "debug_metadata_index"):
+            if field in message:
+                tree[field] = message.get(field)
         return tree
 
     def declare(self, operand: Message, known: dict[str, int]) -> None:
@@ -199,7 +200,8 @@ class Cook:
     def tensor(self, operand: Message, graph: str, empty: dict[str, int]) -> Tree:
         name = operand.get("name")
         dims = self.shape(operand)
-        tree: Tree = {"name": name, "type": operand.get("type"), "shape": dims}
+        named = name if "named" not in operand else operand.get("named")
+        tree: Tree = {"name": named, "type": operand.get("type"), "shape": dims}
         tree["is_variable"] = operand.get("is_variable")
         if "shape_signature" in operand:
             tree["shape_signature"] = self.shape_signature(operand, dims)
@@ -234,7 +236,7 @@ class Cook:
 
     def shape_signature(self, operand: Message, dims: list[int] | None) -> list[int]:
         signature: list[int] = operand.get("shape_signature").values("dim")
-        if len(signature) != len(dims or ()):
+        if signature and len(signature) != len(dims or ()):
             self.fail(
                 f"the signature has {len(signature)} dimensions, the shape {len(dims or ())}",
                 operand.place("shape_signature"),
@@ -245,7 +247,8 @@ class Cook:
         tree: Tree = {}
         if "quant" in operand:
             quant = operand.get("quant")
-            tree = {name: quant.values(name) for name in ("min", "max", "scale", "zero_point")}
+            vectors = ("min", "max", "scale", "zero_point")
+            tree = {name: quant.values(name) for name in vectors if name in quant}
             tree["quantized_dimension"] = quant.get("quantized_dimension")
             for name in ("custom", "blockwise", "multi_axis"):
                 if name in quant:
@@ -295,7 +298,7 @@ class Cook:
         tag = filler.get("tag")
         if tag is None:
             self.fail("a filler has a tag", filler.token)
-        seed = seed_of(graph, tree["name"])
+        seed = seed_of(graph, operand.get("name"))
         data = self.filler(tag, args, filler.place("tag"), dtype, count, seed)
         if not operand.get("make_sparse"):
             return data

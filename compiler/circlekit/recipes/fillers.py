@@ -27,7 +27,7 @@ from circlekit.recipes.prototext import float_of
 Files = Callable[[str], bytes]
 """The bytes of a file that a recipe names."""
 
-_PACKED = {DType.INT4: np.dtype("i1"), DType.UINT4: np.dtype("u1")}
+PACKED = {DType.INT4: np.dtype("i1"), DType.UINT4: np.dtype("u1")}
 _LIMITS = {DType.INT4: (-8, 7), DType.UINT4: (0, 15)}
 TRUE = frozenset({"t", "true", "1"})
 FALSE = frozenset({"f", "false", "0"})
@@ -43,13 +43,13 @@ def filled(tag: str, args: Sequence[str], dtype: DType, count: int, seed: int, f
         return _from_file(args, dtype, count, files)
     if dtype is DType.STRING:
         return _strings(tag, args, count)
-    kind = _PACKED.get(dtype, dtype.numpy)
+    kind = PACKED.get(dtype, dtype.numpy)
     if kind is None or kind.kind == "c":
         raise ModelError(f"{tag} cannot make {dtype.name}")
     if count * kind.itemsize > LARGEST:
         raise ModelError(f"the constant would have {count} elements, a recipe may describe {LARGEST} bytes")
     array = FILLERS[tag](args, dtype, kind, count, seed)
-    return packed(array) if dtype in _PACKED else array.tobytes()
+    return packed(array) if dtype in PACKED else array.tobytes()
 
 
 def packed(array: Array) -> bytes:

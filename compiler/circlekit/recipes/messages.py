@@ -8,6 +8,7 @@ of the schema.  What the peer does not have stands behind the bar: fields that m
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
@@ -17,17 +18,18 @@ from circlekit.recipes import operators
 from circlekit.recipes.prototext import FieldType, MessageType
 
 _GRAPH = "operand*:Operand operation*:Operation input*:string output*:string name:string"
+_GRAPH_MORE = "data_format:DataFormat debug_metadata_index:int=-1"
 _MESSAGES: Final = {
     "ModelRecipe": f"{_GRAPH} version:uint=1 graph*:Graph signature_def*:SignatureDef ext_offset:bool=false"
     " | description:string model_version:uint metadata*:Metadata keep_versions:bool=false"
-    " data_format:DataFormat",
-    "Graph": f"{_GRAPH} | data_format:DataFormat",
+    f" {_GRAPH_MORE}",
+    "Graph": f"{_GRAPH} | {_GRAPH_MORE}",
     "SignatureDef": "inputs*:TensorMap outputs*:TensorMap signature_key:string subgraph_index:uint=0",
     "TensorMap": "name:string tensor:string tensor_index:uint",
     "Metadata": "name:string data:string base64:string",
     "Operand": "name:string type:TensorType shape:Shape filler:Filler quant:Quantization sparsity:Sparsity"
     " is_variable:bool=false shape_signature:Signature make_sparse:bool=false mx_quant:MXQuantization"
-    " | has_rank:bool=false variant_tensors*:VariantSubType compression_type:CompressionType",
+    " | named:string has_rank:bool=false variant_tensors*:VariantSubType compression_type:CompressionType",
     "Shape": "dim*:uint",
     "Signature": "dim*:int",
     "Filler": "tag:string arg*:string",
@@ -127,3 +129,9 @@ def _option_fields(fmt: str) -> dict[str, FieldType]:
     for name in operators.CUSTOM_FIELDS:
         fields[name] = _field_type(name, False, None, fmt)
     return fields
+
+
+@cache
+def schema_defaults(name: str, fmt: str) -> Mapping[str, Any]:
+    """What a file means by leaving out the fields of a table."""
+    return {item.name: item.default for item in table(name, fmt).fields if item.kind is Kind.SCALAR}
