@@ -77,7 +77,7 @@ def below_maximum(x: Array) -> Array:
 
 def softmax_of_8_bits(x: Array, input: Value, output: Value, beta: float) -> Array:
     """SOFTMAX of int8 or uint8: the result has the scale 2^-bits, whatever ``output`` says."""
-    table = differences(float(beta) * float(scale_of(input)))
+    table = differences(float(np.float32(beta)) * float(scale_of(input)))
     d = below_maximum(x)
     total = rounding_divide_by_pot(table.exps, SUM_BITS)[d].sum(axis=-1, keepdims=True)
     inverse, bits = reciprocal(total)
