@@ -21,7 +21,7 @@ from circlekit.ops.fixed_point import (
     scale_of,
     wrap32,
 )
-from circlekit.ops.tables import tabulated
+from circlekit.ops.tables import BLOCK, tabulated
 
 
 class Cast(Typed, code="CAST"):
@@ -121,6 +121,24 @@ def parameters(value: Value, rank: int) -> tuple[Array, Array]:
     return _along_axis(quantization.scale, quantization, rank), _along_axis(zero, quantization, rank)
 
 
+BELOW_HALF = np.nextafter(np.float32(0.5), np.float32(0))
+
+
+def stepped(x: Array, zero: Array, dtype: DType) -> Array:
+    """float32 numbers of steps, rounded, halves away from zero, plus ``zero``, limited to ``dtype``.
+
+    Works in ``x``.  Added to what is below a half, BELOW_HALF does not carry, where 0.5 would.
+    """
+    wild = None if np.abs(x).max(initial=0) < 2**31 else ~(np.abs(x) < np.float32(2**31))
+    x += np.copysign(BELOW_HALF, x)
+    np.trunc(x, out=x)
+    x += zero.astype(np.float32)
+    if wild is not None:
+        x = np.where(wild, wrap32(zero - (1 << 31)).astype(np.float32), x)
+    low, high = dtype_limits(dtype)
+    return np.clip(x, np.float32(low), np.float32(high), out=x)
+
+
 REQUANTIZED = {i8: (i8, u8, i16), u8: (i8, u8, i16), i16: (i8, i16, i32), i32: (i8, i16)}
 """From and to which quantized integers LiteRT rescales."""
 
@@ -160,14 +178,18 @@ class Quantize(Typed, code="QUANTIZE"):
         return requantized(input) if input.dtype.itemsize > 2 else tabulated(input, requantized)
 
     def rounded(self, x: Array) -> Array:
+        """The nearest integers of float32 numbers."""
         dtype = self.output.dtype
+        out = np.empty(x.shape, HELD_IN_BYTES.get(dtype, dtype.numpy))
         scale, zero = parameters(self.output, x.ndim)
-        steps = round_half_away(x / scale)
-        total = steps + zero.astype(np.float32)
-        wild = ~(np.abs(steps) < np.float32(2**31))
-        if wild.any():
-            total = np.where(wild, wrap32(zero - (1 << 31)).astype(np.float32), total)
-        return np.asarray(np.clip(total, *dtype_limits(dtype)), HELD_IN_BYTES.get(dtype, dtype.numpy))
+        if scale.ndim:
+            out[...] = stepped(x / scale, zero, dtype)
+            return out
+        real, flat = np.ascontiguousarray(x).reshape(-1), out.reshape(-1)
+        for start in range(0, x.size, BLOCK):
+            part = slice(start, start + BLOCK)
+            flat[part] = stepped(real[part] / scale, zero, dtype)
+        return out
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
         return {}

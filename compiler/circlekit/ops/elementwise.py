@@ -92,7 +92,7 @@ class Sum(Fused):
             first, second = term(a, self.lhs, scales[0]), term(b, self.rhs, scales[1])
             return self.ended(first + self.sign * second, by)
 
-        return tabulated_pairs(x, y, total)
+        return total(x, y) if bits == 15 else tabulated_pairs(x, y, total)
 
     def shifts(self) -> list[int] | None:
         """How far each operand is shifted to the right where scales are powers of two; else None."""
@@ -277,18 +277,25 @@ class Extremum(Binary, options="MaximumMinimumOptions"):
         return super().required_version()
 
 
+def has_nan(x: Array) -> bool:
+    """Whether there is NaN among floats."""
+    return x.dtype.kind == "f" and bool(np.isnan(x).any())
+
+
 class Maximum(Extremum, code="MAXIMUM", options="MaximumMinimumOptions", commutative=True):
     """The greater of both."""
 
     def compute(self, x: Array, y: Array) -> Array:
-        return np.where(x > y, x, y)
+        greatest = np.maximum(x, y)
+        return np.where(x > y, x, y) if has_nan(greatest) else greatest
 
 
 class Minimum(Extremum, code="MINIMUM", options="MaximumMinimumOptions", commutative=True):
     """The lesser of both."""
 
     def compute(self, x: Array, y: Array) -> Array:
-        return np.where(x < y, x, y)
+        least = np.minimum(x, y)
+        return np.where(x < y, x, y) if has_nan(least) else least
 
 
 class Pow(Binary, code="POW"):

@@ -250,11 +250,14 @@ class ResizeBilinear(Resize, code="RESIZE_BILINEAR"):
             return np.asarray(total + np.float32(0.5), np.uint8)
         if input.dtype.name not in ("int8", "int16"):
             raise UnsupportedError(f"RESIZE_BILINEAR on {input.dtype} has no kernel")
-        rows = self.fixed_neighbours(input.shape[1], height)
-        columns = self.fixed_neighbours(input.shape[2], width)
-        total = self.blend(input.astype(np.int64), rows, columns)
-        rounded = total + np.where(total > 0, 1 << 19, -(1 << 19))
-        return np.asarray(np.sign(rounded) * (np.abs(rounded) >> 20), input.dtype)
+        wide = np.int32 if input.dtype.itemsize == 1 else np.int64
+        rows = self.fixed_neighbours(input.shape[1], height, wide)
+        columns = self.fixed_neighbours(input.shape[2], width, wide)
+        total = self.blend(input.astype(wide), rows, columns)
+        # towards zero: half away from zero, then the bits are cut off a positive number
+        total += np.where(total > 0, 1 << 19, -(1 << 19)).astype(wide)
+        total += (total < 0) * wide((1 << 20) - 1)
+        return (total >> 20).astype(input.dtype)
 
     def blend(self, x: Array, rows: Any, columns: Any) -> Array:
         """Weighted sums along height, then along width; each triple is (lower, upper, weights of both)."""
@@ -285,8 +288,10 @@ class ResizeBilinear(Resize, code="RESIZE_BILINEAR"):
         part = position - low.astype(np.float32)
         return low, high, (np.float32(1) - part, part)
 
-    def fixed_neighbours(self, size: int, wanted: int) -> tuple[Array, Array, tuple[Array, Array]]:
-        """The same with positions and weights in 1/1024."""
+    def fixed_neighbours(
+        self, size: int, wanted: int, wide: type[np.signedinteger[Any]]
+    ) -> tuple[Array, Array, tuple[Array, Array]]:
+        """The same with positions in 1/1024, and weights in 1/1024 of type ``wide``."""
         if self.align_corners and wanted > 1:
             scale = (1024 * (size - 1) + (wanted - 1) // 2) // (wanted - 1)
         else:
@@ -297,4 +302,4 @@ class ResizeBilinear(Resize, code="RESIZE_BILINEAR"):
         low = np.maximum(position // 1024, 0)
         high = np.minimum((position + 1023) // 1024, size - 1)
         part = position - 1024 * low
-        return low, high, (1024 - part, part)
+        return low, high, ((1024 - part).astype(wide), part.astype(wide))

@@ -38,13 +38,26 @@ def tabulated(x: Array, function: Function) -> Array:
 
 
 def tabulated_pairs(x: Array, y: Array, function: Pairs) -> Array:
-    """``function`` of 8-bit integers that broadcast, computed of them or of all 65536 pairs."""
+    """``function`` of integers of 8 or 16 bits that broadcast; 8 bits of them, or of all 65536 pairs."""
     shape = np.broadcast_shapes(x.shape, y.shape)
-    if x.dtype.itemsize > 1 or y.dtype.itemsize > 1 or np.prod(shape, dtype=np.int64) <= 1 << 16:
+    if x.dtype.itemsize > 1 or y.dtype.itemsize > 1:
+        return _in_blocks(x, y, function, shape)
+    if np.prod(shape, dtype=np.int64) <= 1 << 16:
         return function(x, y)
     bytes_ = np.arange(256, dtype=np.uint8)
     table = function(bytes_.view(x.dtype)[:, None], bytes_.view(y.dtype))
     return _looked_up(table.reshape(-1), (x.view(np.uint8).astype(np.uint16) << 8) | y.view(np.uint8))
+
+
+def _in_blocks(x: Array, y: Array, function: Pairs, shape: tuple[int, ...]) -> Array:
+    """``function`` of so many elements at a time that its wide scratch stays in the cache."""
+    size = int(np.prod(shape, dtype=np.int64))
+    if size <= BLOCK:
+        return function(x, y)
+    left, right = (np.broadcast_to(a, shape).reshape(-1) for a in (x, y))
+    starts = range(0, size, BLOCK)
+    parts = [function(left[s : s + BLOCK], right[s : s + BLOCK]) for s in starts]
+    return np.concatenate(parts).reshape(shape)
 
 
 def _looked_up(table: Array, indices: Array) -> Array:
