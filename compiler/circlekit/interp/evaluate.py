@@ -13,6 +13,7 @@ from circlekit.errors import CirclekitError, ModelError, ShapeError, Unsupported
 from circlekit.ir.op import Op, OpaqueOp, Run
 from circlekit.ir.value import Array, Value, format_shape
 from circlekit.ops.custom import CUSTOM
+from circlekit.ops.scope import UNSUPPORTED
 
 CustomKernel = Callable[..., Any]
 """Called with the operator and its operands (None where absent): its result, or a sequence of them."""
@@ -50,6 +51,9 @@ def evaluate(op: Op, operands: Sequence[Array | None], run: Run | None = None) -
 
 
 def _results(op: Op, arguments: Sequence[Array | None], run: Run | None) -> Sequence[Any]:
+    reason = UNSUPPORTED.get(op.code)
+    if reason is not None:
+        raise UnsupportedError(f"operator {op.code} has no kernel: {reason}")
     if isinstance(op, OpaqueOp):
         kernel = _CUSTOM.get(op.custom_code or "")
         if kernel is None:
