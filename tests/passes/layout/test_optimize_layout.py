@@ -134,11 +134,22 @@ def test_the_smaller_side_of_a_pad_is_transposed() -> None:
     check_pass(text, LAYOUT, ["Transpose", "Pad", "MaxPool2D"])
 
 
-def test_at_equal_cost_nothing_moves() -> None:
+def test_at_equal_cost_the_later_transpose_is_taken() -> None:
+    """What follows a convolution can then be fused into it."""
     text = f"""graph main(%x: f32[1,4,5,3]) -> %y {{
                  %n = MaxPool2D(%x) {POOL}
                  %t = Transpose(%n, {NCHW})
-                 %y = Tanh(%t)
+                 %r = Relu(%t)
+                 %y = Tanh(%r)
+               }}"""
+    check_pass(text, LAYOUT, ["MaxPool2D", "Relu", "Tanh", "Transpose"])
+
+
+def test_a_transpose_is_not_moved_forward() -> None:
+    text = f"""graph main(%x: f32[1,3,4,5]) -> %y {{
+                 %r = Relu(%x)
+                 %t = Transpose(%r, {NHWC})
+                 %y = MaxPool2D(%t) {POOL}
                }}"""
     check_pass(text, LAYOUT, refused="MaxPool2D works in its own layout alone")
 

@@ -23,17 +23,24 @@ FIXED = (-1, -2)
 
 
 class Cost(NamedTuple):
-    """What moving data costs: bytes first, then the number of operators that move them."""
+    """What moving data costs: bytes first, then the number of operators that move them.
+
+    ``early``: how much of the graph is behind the moves.  Between equals it decides: what follows a
+    convolution can be fused into it only if no transpose is in between.
+    """
 
     bytes: int = 0
     moves: int = 0
+    early: int = 0
 
     def plus(self, other: Cost) -> Cost:
-        return Cost(self.bytes + other.bytes, self.moves + other.moves)
+        return Cost(self.bytes + other.bytes, self.moves + other.moves, self.early + other.early)
 
     def improves_on(self, other: Cost) -> bool:
-        """Whether this is less in one respect and no more in any."""
-        return self != other and self.bytes <= other.bytes and self.moves <= other.moves
+        """Whether this is fewer bytes or moves and no more of either; where both are equal, less early."""
+        if self[:2] == other[:2]:
+            return self.early < other.early
+        return self.bytes <= other.bytes and self.moves <= other.moves
 
 
 @dataclass
@@ -63,7 +70,7 @@ class Problem:
         return total
 
     def solve(self, moves_first: bool = False) -> list[int]:
-        """The labels of least (bytes, moves, changes), or of least (moves, bytes, changes)."""
+        """The labels of least (bytes, moves, early, changes), or of least (moves, bytes, early, changes)."""
         if not self.today:
             return []
         network = Network()
@@ -84,14 +91,12 @@ class Problem:
         return [int(cut[node]) for node in nodes]
 
     def _weights(self, moves_first: bool) -> list[int]:
-        """One number for each demand that orders sums as (bytes, moves) and leaves room for the changes."""
+        """One number for each demand that orders sums as ``solve`` says, with room for the changes."""
         costs = [d.cost for d in self.demands]
+        ranked = [(c.moves, c.bytes, c.early) if moves_first else tuple(c) for c in costs]
         room = len(self.today) + 1
-        if moves_first:
-            scale = sum(c.bytes for c in costs) + 1
-            return [(c.moves * scale + c.bytes) * room for c in costs]
-        scale = sum(c.moves for c in costs) + 1
-        return [(c.bytes * scale + c.moves) * room for c in costs]
+        totals = [sum(numbers) + 1 for numbers in zip(*ranked, strict=True)]
+        return [((a * totals[1] + b) * totals[2] + c) * room for a, b, c in ranked]
 
 
 @dataclass

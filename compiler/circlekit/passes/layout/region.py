@@ -47,10 +47,14 @@ def constant_perm(op: Op) -> Perm | None:
 
 @dataclass(eq=False)
 class Tensor:
-    """Data in one or two orders: the values that transposes make of ``root``, and the side of each."""
+    """Data in one or two orders: the values that transposes make of ``root``, and the side of each.
+
+    ``early``: how many operators that do more than to move data come behind the one that makes ``root``.
+    """
 
     root: Value
     sides: dict[Value, int]
+    early: int = 0
     moves: list[Transpose] = field(default_factory=list)
 
     @property
@@ -81,7 +85,9 @@ class Region:
     def today(self) -> Cost:
         """What the transposes cost as they are."""
         return Cost(
-            sum(size_of(t.root) * len(t.moves) for t in self.tensors), sum(len(t.moves) for t in self.tensors)
+            sum(size_of(t.root) * len(t.moves) for t in self.tensors),
+            sum(len(t.moves) for t in self.tensors),
+            sum(t.early * len(t.moves) for t in self.tensors),
         )
 
 
@@ -96,6 +102,12 @@ class Finder:
         self.sides: dict[Value, int] = {}
         self.variables: dict[Op, Variable] = {}
         self.walls: dict[Op, str] = {}
+        self.behind: dict[Op | None, int] = {}
+        count = 0
+        for op in reversed(graph.ops):
+            self.behind[op] = count
+            count += not isinstance(op, Transpose | Reshape)
+        self.behind[None] = count  # behind an input
 
     def regions(self, transposes: list[Transpose]) -> Iterator[Region]:
         """The regions that ``transposes``, all by the permutation or its inverse, are in."""
@@ -165,7 +177,7 @@ class Finder:
 
         One value on either side may be part of the interface: a second one needs an operator of its own.
         """
-        tensor = Tensor(root, {root: side})
+        tensor = Tensor(root, {root: side}, early=self.behind[root.producer])
         self.sides[root] = side
         bound = [False, False]
         bound[side] = root in self.inputs or self.graph.is_output(root) or root.is_variable
@@ -267,7 +279,7 @@ class Finder:
 
     def cost(self, tensor: Tensor) -> Cost:
         """What a new copy on the other side costs: no bytes where a Reshape does."""
-        return Cost(0 if self.lies_still(tensor) else size_of(tensor.root), 1)
+        return Cost(0 if self.lies_still(tensor) else size_of(tensor.root), 1, tensor.early)
 
 
 def _layout_indices(op: Op) -> Iterator[int]:
