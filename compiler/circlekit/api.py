@@ -12,7 +12,7 @@ from circlekit.equivalence.compare import Comparison
 from circlekit.equivalence.record import check_folder, write_record
 from circlekit.equivalence.runs import Inputs
 from circlekit.equivalence.verify import Verifier, compare_models
-from circlekit.errors import FileError, FormatError, ModelError
+from circlekit.errors import FileError, ModelError
 from circlekit.interp.run import run as run_model
 from circlekit.io.files import map_file
 from circlekit.io.load import load_bytes
@@ -20,13 +20,13 @@ from circlekit.io.save import format_of
 from circlekit.io.save import save as save_file
 from circlekit.ir.graph import Model
 from circlekit.ir.inference import check_shapes
-from circlekit.ir.text import parse_model
 from circlekit.ir.value import Array
 from circlekit.ir.verify import verify
 from circlekit.passes.explain import explain_pass
 from circlekit.passes.optimize import find_pass, pass_names, run_passes
 from circlekit.passes.replace.legalize import legalize
 from circlekit.passes.report import Report, summarize
+from circlekit.recipes.load import recipe_in
 from circlekit.rewrite.base import Context
 
 FilePath = str | os.PathLike[str]
@@ -35,7 +35,7 @@ _TEXT_PROBE = 4096
 
 
 def load(path: FilePath) -> Model:
-    """The model in a file: circle, TFLite, or text, told apart by what is in it.
+    """The model in a file: circle, TFLite, or a recipe in either language, told apart by what is in it.
 
     Constants are read-only views of a map of the file.  FileError where it cannot be read, FormatError or
     ParseError where it holds no valid model.
@@ -48,16 +48,9 @@ def _read(path: FilePath) -> tuple[Model, int | None]:
     name = os.fspath(path)
     content = map_file(path)
     text = _is_text(content)
-    model = parse_model(_decoded(content, name), name) if text else load_bytes(content, name)
+    model = recipe_in(content, path) if text else load_bytes(content, name)
     model.source = name
     return model, None if text else len(content)
-
-
-def _decoded(content: memoryview, name: str) -> str:
-    try:
-        return bytes(content).decode()
-    except UnicodeDecodeError as error:
-        raise FormatError(f"{name} is neither a model nor a text in UTF-8: {error}") from None
 
 
 def _is_text(content: memoryview) -> bool:
@@ -90,8 +83,9 @@ def compare(a: Model, b: Model, inputs: Inputs | None = None) -> Comparison:
     """Compare two models by interface and value; ``a`` is the reference.
 
     ``inputs``: as for ``run``; None for seeded ones: normal, boundary and zero.  Integers must be equal,
-    floats to 1e-5 (float32) of the reference's largest magnitude.  The result is true where all are equal,
-    and prints what was compared.  The errors are those of ``run``.
+    floats to 1e-5 (float32) of the reference's largest magnitude, or to what rounding makes in a model that
+    amplifies it.  The result is true where all are equal, and prints what was compared.  The errors are
+    those of ``run``.
     """
     return compare_models(a, b, inputs)
 

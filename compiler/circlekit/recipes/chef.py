@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from circlekit.errors import UnsupportedError
 from circlekit.io.decode import decode, identify
 from circlekit.io.files import write_file
 from circlekit.io.load import load_bytes
@@ -32,6 +33,8 @@ def reverse_model(model: Model, path: str | os.PathLike[str], fmt: str, resample
     folder = Folder(target.name.removesuffix(target.suffix))
     model = model if model.format == fmt else load_bytes(to_bytes(legalize(model, fmt), fmt))
     if target.suffix == TEXT_FORM:
+        if resample:
+            raise UnsupportedError(f"{target}: random numbers for constants are for test.recipe only")
         text = _text_form(model, folder)
     else:
         data = memoryview(to_bytes(model, fmt))

@@ -7,6 +7,7 @@ import os
 import re
 from pathlib import Path
 
+import circlekit.ops  # noqa: F401  operators are known by their declarations
 from circlekit.errors import CirclekitError, FormatError, ModelError
 from circlekit.io.encode import INLINE_LIMIT, encode
 from circlekit.io.files import map_file
@@ -14,7 +15,7 @@ from circlekit.io.load import load_bytes
 from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model
 from circlekit.recipes.cook import cook, recipe_format
-from circlekit.recipes.fillers import Files, array_in_file
+from circlekit.recipes.fillers import Files
 from circlekit.recipes.prototext import TextSource
 
 _FIELD = re.compile(r"(?:\s|#[^\n]*\n)*(?!extra\b)[A-Za-z_]\w*\s*[:{<]")
@@ -27,9 +28,14 @@ def load_recipe(path: str | os.PathLike[str], fmt: str | None = None) -> Model:
     ``fmt``: what ``test.recipe`` describes, "circle" or "tflite"; None where the text or the name of a
     folder above says it (TFLite where neither does).  FileError, or ParseError with line and column.
     """
+    return recipe_in(map_file(path), path, fmt)
+
+
+def recipe_in(content: memoryview, path: str | os.PathLike[str], fmt: str | None = None) -> Model:
+    """``load_recipe`` of a file whose content is at hand; ``path`` is for errors, and where its files are."""
     name = os.fspath(path)
     try:
-        text = bytes(map_file(path)).decode()
+        text = bytes(content).decode()
     except UnicodeDecodeError as error:
         raise FormatError(f"{name} is neither a model nor a text in UTF-8: {error}") from None
     model = read_recipe(text, name, fmt or _format_of_folder(Path(path)), Path(path).parent, fmt is not None)
@@ -91,6 +97,3 @@ def _files_of(folder: Path | None) -> Files:
 
 def _slice(data: bytes, offset: int, size: int) -> bytes:
     return data[offset : offset + size]
-
-
-__all__ = ["array_in_file", "is_test_recipe", "load_recipe", "read_recipe"]

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the commands that cook recipes, and make them, have in common."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from circlekit.cli.common import Parser, run_command
+
+RECIPE = "a test.recipe, or a model in the project's own text form (.ck)"
+
+
+def cook_file(name: str, format: str, argv: Sequence[str] | None) -> int:
+    """Command ``name``: a recipe file becomes a model file."""
+
+    def run(arguments: argparse.Namespace) -> int:
+        from circlekit.api import save
+        from circlekit.recipes.load import load_recipe
+
+        save(load_recipe(arguments.recipe, format), arguments.output, format)
+        return 0
+
+    def parser() -> Parser:
+        parser = Parser(name, f"Make the {format} model that a recipe describes.", "recipe output")
+        parser.add_argument("recipe", help=RECIPE)
+        parser.add_argument("output", help=f"the .{format} file to write")
+        return parser
+
+    return run_command(parser, argv, run)
+
+
+def cook_stream(name: str, format: str, argv: Sequence[str] | None) -> int:
+    """Command ``name``: a recipe on the standard input, the model on the standard output."""
+
+    def run(arguments: argparse.Namespace) -> int:
+        from circlekit.io import to_bytes
+        from circlekit.passes.replace.legalize import legalize
+        from circlekit.recipes.load import recipe_in
+
+        content = memoryview(sys.stdin.buffer.read())
+        model = recipe_in(content, "<stdin>", format)
+        sys.stdout.buffer.write(to_bytes(legalize(model, format), format))
+        return 0
+
+    def parser() -> Parser:
+        return Parser(name, f"Make the {format} model of a recipe: standard input to standard output.", "")
+
+    return run_command(parser, argv, run)
+
+
+def make_recipe(name: str, format: str, argv: Sequence[str] | None) -> int:
+    """Command ``name``: a model file becomes a recipe."""
+
+    def run(arguments: argparse.Namespace) -> int:
+        from circlekit.api import load
+        from circlekit.recipes.chef import reverse_model
+
+        reverse_model(load(arguments.model), arguments.recipe, format, arguments.gaussian)
+        return 0
+
+    def parser() -> Parser:
+        parser = Parser(name, "Make the recipe that a model can be made of again.", "model recipe")
+        parser.add_argument("model", help="a .circle or .tflite file, or a recipe")
+        parser.add_argument(
+            "recipe",
+            help="the recipe to write: .ck in the project's own text form, any other name as test.recipe;"
+            " large constants become .npy files beside it",
+        )
+        parser.add_argument(
+            "--gaussian",
+            action="store_true",
+            help="large constants become random numbers of their mean and deviation: another model",
+        )
+        return parser
+
+    return run_command(parser, argv, run)
