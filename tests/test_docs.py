@@ -24,6 +24,6 @@ def test_a_pass_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_commands_of_the_readme_are_installed() -> None:
     table = (ROOT / "README.md").read_text().partition("## Commands")[2].partition("\nExit code")[0]
-    named = set(re.findall(r"`([\w-]+) [A-Z]", table))
+    named = set(re.findall(r"`(\w[\w-]*) [A-Z]", table))
     scripts = (ROOT / "pyproject.toml").read_text().partition("[project.scripts]")[2].partition("\n[")[0]
     assert {"circle2circle", "i5diff"} <= named <= set(re.findall(r"^([\w-]+) = ", scripts, re.MULTILINE))

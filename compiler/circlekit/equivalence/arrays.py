@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from circlekit.ir.value import Array
+from circlekit.ir.value import Array, format_shape
 
 TOLERANCE = {"float64": 1e-9, "float32": 1e-5, "float16": 1e-2}
 """Largest difference of equal float results, as a fraction of the largest magnitude in the reference.
@@ -41,6 +41,36 @@ class Difference:
             f"{place}: {self.left} and {self.right} differ by {self.absolute:.3g} "
             f"({self.relative:.3g} of the value), {self.tolerance:.3g} is allowed"
         )
+
+
+@dataclass
+class Outcome:
+    """How two arrays of one name compare.
+
+    ``reason``: why they are not comparable at all (absent, dtype, shape); else ``worst`` tells, None where
+    they are empty.
+    """
+
+    name: str
+    worst: Difference | None = None
+    reason: str = ""
+
+    @property
+    def equal(self) -> bool:
+        return not self.reason and (self.worst is None or self.worst.equal)
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.reason or self.worst or 'empty'}"
+
+
+def compare_arrays(name: str, left: Array, right: Array, tolerance: float | None = None) -> Outcome:
+    """``right`` against ``left``, the reference; ``tolerance`` as in ``worst_difference``."""
+    if left.shape != right.shape:
+        shapes = f"{format_shape(left.shape)} and {format_shape(right.shape)}"
+        return Outcome(name, reason=f"shapes {shapes} differ")
+    if left.dtype != right.dtype:
+        return Outcome(name, reason=f"dtypes {left.dtype} and {right.dtype} differ")
+    return Outcome(name, worst_difference(left, right, tolerance))
 
 
 def worst_difference(left: Array, right: Array, tolerance: float | None = None) -> Difference | None:

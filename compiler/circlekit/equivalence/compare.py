@@ -6,26 +6,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from circlekit.equivalence.arrays import Difference, allowed_difference, is_telling, worst_difference
+from circlekit.equivalence.arrays import Outcome, allowed_difference, compare_arrays, is_telling
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Array, Value, format_shape
 
 
 @dataclass
-class OutputDifference:
-    """How one output compares on one set of inputs.
+class OutputDifference(Outcome):
+    """How one output compares on the set of inputs that ``inputs`` names."""
 
-    ``reason``: why it is not comparable at all (dtype, shape); else ``worst`` tells, None where empty.
-    """
-
-    inputs: str
-    name: str
-    worst: Difference | None = None
-    reason: str = ""
-
-    @property
-    def equal(self) -> bool:
-        return not self.reason and (self.worst is None or self.worst.equal)
+    inputs: str = ""
 
     def __str__(self) -> str:
         return f"output %{self.name} on {self.inputs} inputs: {self.reason or self.worst or 'empty'}"
@@ -120,14 +110,8 @@ def compare_outputs(
     """
     found = []
     for name, a, b, excused in zip(names, before, after, noise or [0.0] * len(names), strict=True):
-        if a.dtype != b.dtype:
-            found.append(OutputDifference(inputs, name, reason=f"dtype was {a.dtype}, is {b.dtype}"))
-        elif a.shape != b.shape:
-            sentence = f"shape was {format_shape(a.shape)}, is {format_shape(b.shape)}"
-            found.append(OutputDifference(inputs, name, reason=sentence))
-        else:
-            allowed = max(allowed_difference(a), excused)
-            found.append(OutputDifference(inputs, name, worst_difference(a, b, allowed)))
+        outcome = compare_arrays(name, a, b, max(allowed_difference(a), excused))
+        found.append(OutputDifference(name, outcome.worst, outcome.reason, inputs))
     return found
 
 

@@ -4,33 +4,16 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
 from circlekit.equivalence import h5
-from circlekit.equivalence.arrays import Difference, worst_difference
+from circlekit.equivalence.arrays import Outcome, compare_arrays
 from circlekit.errors import FormatError
-from circlekit.ir.value import Array, format_shape
-
-
-@dataclass
-class Entry:
-    """How the arrays of one name compare; ``reason`` where they cannot be (absent, shape, dtype)."""
-
-    name: str
-    worst: Difference | None = None
-    reason: str = ""
-
-    @property
-    def equal(self) -> bool:
-        return not self.reason and (self.worst is None or self.worst.equal)
-
-    def __str__(self) -> str:
-        return f"{self.name}: {self.reason or self.worst or 'empty'}"
+from circlekit.ir.value import Array
 
 
 def compare_files(
     left: str | os.PathLike[str], right: str | os.PathLike[str], tolerance: float
-) -> list[Entry]:
+) -> list[Outcome]:
     """One entry for each name in either file, in the order of the left one.
 
     ``tolerance``: the largest absolute difference of equal numbers.  Byte order does not matter, and a
@@ -59,11 +42,7 @@ def _entry(
     left: str | os.PathLike[str],
     right: str | os.PathLike[str],
     tolerance: float,
-) -> Entry:
+) -> Outcome:
     if a is None or b is None:
-        return Entry(name, reason=f"missing in {os.fspath(left if a is None else right)}")
-    if a.shape != b.shape:
-        return Entry(name, reason=f"shapes {format_shape(a.shape)} and {format_shape(b.shape)} differ")
-    if a.dtype != b.dtype:
-        return Entry(name, reason=f"dtypes {a.dtype} and {b.dtype} differ")
-    return Entry(name, worst_difference(a, b, tolerance))
+        return Outcome(name, reason=f"missing in {os.fspath(left if a is None else right)}")
+    return compare_arrays(name, a, b, tolerance)
