@@ -71,6 +71,16 @@ def test_quantize_per_channel(dtype: DType) -> None:
     same(Quantize(var(x), results=[Value("q", dtype, x.shape, None, quantization)]), x)
 
 
+@pytest.mark.parametrize("dtype", [i8, i16])
+def test_quantize_many(dtype: DType) -> None:
+    """More than are rounded at a time, halves and their neighbours among them."""
+    halves = np.arange(-20000, 20000).astype(np.float32) / 2
+    x = np.concatenate(
+        [halves, np.nextafter(halves, np.float32(0)), np.nextafter(halves, np.float32(np.inf))]
+    )
+    same(Quantize(var(x), results=[quantized(dtype, x.shape, 1.0)]), x)
+
+
 # -- packed --------------------------------------------------------------------------------------
 
 
