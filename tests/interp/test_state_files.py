@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models with state, resources, sparse data and custom operators, through a file: LiteRT reads what we save,
+and what we load of it computes the same, run after run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+from ai_edge_litert.interpreter import Interpreter as LiteRT
+from ai_edge_litert.interpreter import OpResolverType
+
+from circlekit.interp import Interpreter
+from circlekit.io import load_bytes, to_bytes
+from circlekit.ir.enums import Activation
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.op import Op, OpaqueOp
+from circlekit.ir.value import Array
+from circlekit.ops.control import StablehloComposite
+from circlekit.ops.lstm import UnidirectionalSequenceLstm
+from circlekit.ops.random_numbers import RandomUniform
+from circlekit.ops.sparse import Densify
+from tests.ops.litert import assert_close, const, graph_of, var
+from tests.ops.test_control import ATTRIBUTES, squares
+from tests.ops.test_control import graph as graph_with
+from tests.ops.test_detection import detector, scene
+from tests.ops.test_lstm import Maker, integer_lstm, operands, sequence
+from tests.ops.test_segments import sparse_value
+from tests.ops.test_variables import STEPS, counter, table_model
+
+Steps = Sequence[Sequence[Array]]
+Case = tuple[Sequence[Graph], Steps]
+
+
+def float_lstm() -> Case:
+    steps = sequence(3, 4, 3, 5)
+    op = UnidirectionalSequenceLstm(
+        var(steps[0][0]), *operands(Maker(1), frozenset({"peephole"}), 5, 6, 4), act=Activation.TANH
+    )
+    return [graph_of(op)], steps
+
+
+def eight_bits() -> Case:
+    op = integer_lstm(1, frozenset({"projection", "norm"}), 3, UnidirectionalSequenceLstm)
+    rng = np.random.default_rng(5)
+    return [graph_of(op)], [[rng.integers(-128, 128, (3, 4, 5)).astype(np.int8)] for _ in range(3)]
+
+
+def variables() -> Case:
+    return counter(), STEPS
+
+
+def tables() -> Case:
+    return table_model(to_strings=True), [[], []]
+
+
+def sparse() -> Case:
+    return [graph_of(Densify(sparse_value()))], [[]]
+
+
+def detections() -> Case:
+    codes, likely, anchors = scene(5)
+    op = detector([var(codes), var(likely), const(anchors)], use_regular_nms=True)
+    return [graph_of(op)], [[codes, likely]]
+
+
+def composite() -> Case:
+    x, callee = squares()
+    main = graph_with("main", [x], StablehloComposite(x, decomposition=callee, **ATTRIBUTES))
+    return [main, callee], [[np.array([3, -5, 2], np.float32)]]
+
+
+def random() -> Case:
+    return [graph_of(RandomUniform(const([7], np.int32), seed=3))], [[], [], []]
+
+
+CASES = [float_lstm, eight_bits, variables, tables, sparse, detections, composite, random]
+
+
+def litert_runs(data: bytes, steps: Steps) -> list[list[Array]]:
+    kinds = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    interpreter = LiteRT(model_content=data, experimental_op_resolver_type=kinds, num_threads=1)
+    interpreter.allocate_tensors()
+    outs = []
+    for inputs in steps:
+        for detail, array in zip(interpreter.get_input_details(), inputs, strict=True):
+            interpreter.set_tensor(detail["index"], array)
+        interpreter.invoke()
+        outs.append([interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()])
+    return outs
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda f: f.__name__)
+def test_a_saved_model_runs_as_in_litert(case: Callable[[], Case]) -> None:
+    graphs, steps = case()
+    data = to_bytes(Model(list(graphs)), "tflite")
+    model = load_bytes(data)
+    assert kinds(model.graphs) == kinds(graphs)
+    interpreter = Interpreter(model)
+    for wanted, inputs in zip(litert_runs(data, steps), steps, strict=True):
+        for got, right in zip(interpreter.run(inputs), wanted, strict=True):
+            if right.dtype == object:
+                assert got.tolist() == right.tolist()
+            else:
+                assert_close(got, right)
+
+
+def kinds(graphs: Sequence[Graph]) -> list[list[tuple[type[Op], str | None]]]:
+    return [[(type(op), op.custom_code if isinstance(op, OpaqueOp) else None) for op in g] for g in graphs]
