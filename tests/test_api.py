@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import circlekit
-from circlekit.errors import EquivalenceError, FileError, RewriteError
+from circlekit.errors import EquivalenceError, FileError, RewriteError, UnsupportedError
 from circlekit.ir.text import parse_model
 from circlekit.rewrite.base import PASSES, Context, Pass
 
@@ -144,7 +144,14 @@ def test_bad_requests_are_refused_before_the_work(model: circlekit.Model, tmp_pa
         circlekit.optimize(model, explain="fuse_x")
     with pytest.raises(FileError, match="does not exist"):
         circlekit.optimize(model, record=tmp_path / "no" / "rec")
+    with pytest.raises(UnsupportedError, match="no format 'onnx', only tflite and circle"):
+        circlekit.optimize(model, format="onnx")
     assert model.main.epoch == epoch
+
+
+def test_a_model_shows_in_a_line_what_it_is(model: circlekit.Model) -> None:
+    assert repr(model) == "<Model (circle): <Graph main: 3 operators>>"
+    assert model != parse_model(RECIPE), "a model is itself; circlekit.compare compares"
 
 
 def test_explain_gives_the_sentence_and_changes_nothing_more() -> None:

@@ -16,7 +16,7 @@ from circlekit.errors import FileError, ModelError
 from circlekit.interp.run import run as run_model
 from circlekit.io.files import map_file
 from circlekit.io.load import load_bytes
-from circlekit.io.save import format_of
+from circlekit.io.save import check_format, format_of
 from circlekit.io.save import save as save_file
 from circlekit.ir.graph import Model
 from circlekit.ir.inference import check_shapes
@@ -108,6 +108,7 @@ def optimize(
     work, for a name that is neither a pass nor a pipeline.
     """
     options = Options(passes, disable, verify, record, explain)
+    check_format(format or model.format)
     _check(options)
     verifier = _verifier(model, options)
     report = _optimize(model, options, format or model.format, verifier)

@@ -41,6 +41,12 @@ def format_of(path: str | os.PathLike[str]) -> str | None:
     return EXTENSIONS.get(Path(path).suffix.lower())
 
 
+def check_format(format: str) -> None:
+    """UnsupportedError for a format that there is not."""
+    if format not in FORMATS:
+        raise UnsupportedError(f"there is no format {format!r}, only {' and '.join(FORMATS)}")
+
+
 def to_bytes(model: Model, format: str | None = None) -> bytes:
     """The file as bytes; ``format`` is by default that of the model."""
     return b"".join(encoded(model, format or model.format).pieces())
@@ -49,8 +55,7 @@ def to_bytes(model: Model, format: str | None = None) -> bytes:
 @paused()
 def encoded(model: Model, fmt: str, limit: int = INLINE_LIMIT) -> Encoded:
     """The file in pieces; the data of constants is where it was.  ``limit``: see ``encode``."""
-    if fmt not in FORMATS:
-        raise UnsupportedError(f"there is no format {fmt!r}, only {' and '.join(FORMATS)}")
+    check_format(fmt)
     saver = Saver(model, fmt)
     pieces = encode(saver.tree(), fmt, 0 if saver.origin and saver.origin.far else limit)
     if saver.origin:

@@ -72,6 +72,9 @@ class Graph:
     def __len__(self) -> int:
         return self._count
 
+    def __repr__(self) -> str:
+        return f"<Graph {self.name}: {self._count} operators>"
+
     # -- changes -------------------------------------------------------------------------------
 
     def append(self, op: Op) -> Op:
@@ -202,7 +205,7 @@ class Signature:
     outputs: dict[str, Value]
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Model:
     """Graphs (the first is the main one), signatures, metadata.
 
@@ -228,3 +231,7 @@ class Model:
         """Every operator of every graph."""
         for graph in self.graphs:
             yield from graph
+
+    def __repr__(self) -> str:
+        source = f" {self.source}" if self.source is not None else ""
+        return f"<Model{source} ({self.format}): {', '.join(map(repr, self.graphs)) or 'no graph'}>"
