@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from circlekit.cli.common import FAILED, Parser, run_command
 
 if TYPE_CHECKING:
-    from circlekit.recipes.facts import Facts
+    from circlekit.recipes.facts import Facts, Findings
 
 Lines = Callable[["Facts"], list[str]]
 
@@ -20,38 +20,45 @@ Lines = Callable[["Facts"], list[str]]
 
 
 def verify_command(name: str, format: str, argv: Sequence[str] | None) -> int:
-    """Command ``name``: is a file a sound model of ``format``?  Leaves with 1 where it is not."""
+    """Command ``name``: can everybody read a file as ``format``?  Leaves with 1 where that is not so.
+
+    The peer's commands look at the bytes alone.  A model that can be read and breaks a rule of its structure
+    gets warnings, with ``--strict`` it fails.
+    """
 
     def parser() -> Parser:
         description = "Check the bytes of a model file, and the structure of the model in it."
         parser = Parser(name, description, format)
         parser.add_argument("file", metavar=format, help="the file to check")
+        parser.add_argument("--strict", action="store_true", help="fail where the structure is unsound")
         parser.add_argument("--json", action="store_true", help="print the findings for machines")
         return parser
 
     def run(arguments: argparse.Namespace) -> int:
-        findings = _findings(arguments.file, format)
+        errors, warnings = _findings(arguments.file, format)
+        failed = bool(errors or (arguments.strict and warnings))
         if arguments.json:
-            _print_json({"file": arguments.file, "pass": not findings, "findings": findings})
-        else:
-            print(f"[ RUN       ] Check {arguments.file}")
-            for finding in findings:
-                print(f"  {finding}", file=sys.stderr)  # a script may look for PASS in all of stdout
-            print(f"[      {'FAIL' if findings else 'PASS'} ] Check {arguments.file}")
-        return FAILED if findings else 0
+            _print_json({"file": arguments.file, "pass": not failed, "errors": errors, "warnings": warnings})
+            return FAILED if failed else 0
+        print(f"[ RUN       ] Check {arguments.file}")
+        for kind, sentences in (("error", errors), ("warning", warnings)):
+            for sentence in sentences:  # not to stdout, where scripts look for PASS
+                print(f"{kind}: {sentence}", file=sys.stderr)
+        print(f"[      {'FAIL' if failed else 'PASS'} ] Check {arguments.file}")
+        return FAILED if failed else 0
 
     return run_command(parser, argv, run)
 
 
-def _findings(path: str, format: str) -> list[str]:
+def _findings(path: str, format: str) -> Findings:
     from circlekit.io.decode import identify
     from circlekit.io.files import map_file
-    from circlekit.recipes.facts import findings_of
+    from circlekit.recipes.facts import Findings, findings_of
 
     data = map_file(path)
     found = identify(data)
     if found not in (None, format):
-        return [f"it is a {found} file, {format} is wanted"]
+        return Findings([f"it is a {found} file, {format} is wanted"], [])
     return findings_of(data, path)
 
 

@@ -11,7 +11,7 @@ import re
 import warnings
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from circlekit.errors import CirclekitError, FormatError, FormatWarning
 from circlekit.io.decode import decode, identify
@@ -137,19 +137,25 @@ class Facts:
 
     # -- soundness -----------------------------------------------------------------------------
 
-    def findings(self) -> list[str]:
-        """What is wrong with the file: its bytes, or the structure of its model; empty where nothing is."""
+    def findings(self) -> Findings:
         return findings_of(self.data, self.name)
 
 
-def findings_of(data: memoryview, name: str) -> list[str]:
-    """Like ``Facts.findings``, for bytes that may be no model at all."""
+class Findings(NamedTuple):
+    """``errors``: why nobody can read the file.  ``warnings``: rules that the model in it breaks."""
+
+    errors: list[str]
+    warnings: list[str]
+
+
+def findings_of(data: memoryview, name: str) -> Findings:
+    """What is wrong with the bytes of a file, and with the structure of the model in them."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FormatWarning)  # what the schema lacks is lost, but not wrong
-            return [str(finding) for finding in verify(load_bytes(data, name))]
+            return Findings([], [str(finding) for finding in verify(load_bytes(data, name))])
     except CirclekitError as error:
-        return [error.message.removeprefix(f"{name}: ")]
+        return Findings([error.message.removeprefix(f"{name}: ")], [])
 
 
 def name_of(tensor: Tree) -> str:

@@ -35,7 +35,7 @@ FUNCTIONS: dict[str, tuple[int, Callable[..., str]]] = {
         0,
         lambda facts: str(sum(made_by != "CONST" for _, made_by in facts.conv2d_weights())),
     ),
-    "verify_file_format": (0, lambda facts: str(int(not facts.findings()))),
+    "verify_file_format": (0, lambda facts: str(int(not facts.findings().errors))),
     "op_version": (1, lambda facts, kind: str(facts.op_versions().get(kind, ""))),
     "tensor_dtype": (1, lambda facts, name: _listed(facts.tensor_dtypes(), name)),
     "tensor_shape": (1, lambda facts, name: _listed(facts.tensor_shapes(), name)),

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A pytest plugin that collects recipes: ``pytest -p circlekit.recipes.plugin FOLDER``.
+
+Every ``test.recipe`` and ``*.ck`` is a test, every block of rules in a text one of its own, and so is every
+line of a list (``test.lst``, or a ``.tsv`` whose first line is ``recipe<tab>passes``).
+
+    --dredd-recipes DIR    where a list's recipes are, by default beside it; may stand more than once
+    --dredd-passes P,P     what to run on recipes that do not say
+    --dredd-keep DIR       leave the files of each test in DIR/NAME
+
+Passes that do not exist are skips, and so is nothing else: what was not compared is told with ``-rP``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from circlekit.recipes.cases import PEER_RECIPE, TEXT, Case, cases_of
+from circlekit.recipes.dredd import run_case
+
+LISTS = (".lst", ".tsv")
+_HEADER = b"recipe\tpasses"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("dredd", "tests of recipes")
+    group.addoption("--dredd-recipes", action="append", default=[], metavar="DIR")
+    group.addoption("--dredd-passes", default="", metavar="P,P")
+    group.addoption("--dredd-keep", default=None, metavar="DIR")
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    if file_path.name == PEER_RECIPE or file_path.suffix == TEXT or _is_list(file_path):
+        return RecipeFile.from_parent(parent, path=file_path)
+    return None
+
+
+def _is_list(path: Path) -> bool:
+    if path.suffix not in LISTS:
+        return False
+    return path.suffix == ".lst" or path.read_bytes().startswith(_HEADER)
+
+
+class RecipeFile(pytest.File):
+    """A recipe or a list of recipes."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        """Numbered where a name is not the first of its kind."""
+        config = self.config
+        passes = config.getoption("--dredd-passes").replace(",", " ").split()
+        seen: dict[str, int] = {}
+        for case in cases_of(self.path, config.getoption("--dredd-recipes"), passes):
+            count = seen[case.name] = seen.get(case.name, 0) + 1
+            name = case.name if count == 1 else f"{case.name}.{count}"
+            yield RecipeItem.from_parent(self, name=name, case=case)
+
+
+class RecipeItem(pytest.Item):
+    """One dredd test."""
+
+    def __init__(self, *, case: Case, **keywords: object) -> None:
+        super().__init__(**keywords)  # type: ignore[arg-type]  # what from_parent hands on
+        self.case = case
+
+    def runtest(self) -> None:
+        keep = self.config.getoption("--dredd-keep")
+        result = run_case(self.case, None if keep is None else Path(keep) / self.name)
+        for note in result.notes:
+            self.add_report_section("call", "dredd", note)
+        if result.failures:
+            raise DreddFailure("\n".join(result.failures))
+        if result.missing:
+            pytest.skip(f"there is no pass {', '.join(result.missing)}")
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException]) -> str:  # type: ignore[override]
+        """What the runner said; a traceback would show only the runner."""
+        return str(excinfo.value)
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        return self.path, None, f"{self.name}: {' '.join(self.case.passes)}".rstrip(": ")
+
+
+class DreddFailure(Exception):
+    """A test that failed; the text is all that is to be said."""
