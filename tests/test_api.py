@@ -75,7 +75,7 @@ def test_the_public_surface_is_pinned() -> None:
         "run": "(model: 'Model', inputs: 'Inputs') -> 'list[Array]'",
         "save": "(model: 'Model', path: 'FilePath', format: 'str | None' = None) -> 'None'",
     }
-    assert circlekit.__all__ == sorted([*signatures, "CirclekitError", "Model"])
+    assert circlekit.__all__ == sorted([*signatures, "CirclekitError", "Interpreter", "Model"])
 
 
 def test_optimize_reports_what_it_did(model: circlekit.Model) -> None:
@@ -150,7 +150,7 @@ def test_bad_requests_are_refused_before_the_work(model: circlekit.Model, tmp_pa
 
 
 def test_a_model_shows_in_a_line_what_it_is(model: circlekit.Model) -> None:
-    assert repr(model) == "<Model (circle): <Graph main: 3 operators>>"
+    assert repr(model) == "<Model text (circle): <Graph main: 3 operators>>"
     assert model != parse_model(RECIPE), "a model is itself; circlekit.compare compares"
 
 
