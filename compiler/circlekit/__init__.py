@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from circlekit.api import compare, load, optimize, run, save
     from circlekit.errors import CirclekitError
     from circlekit.interp.evaluate import register_custom
+    from circlekit.interp.interpreter import Interpreter
     from circlekit.ir.graph import Model
 
 __all__ = [
     "CirclekitError",
+    "Interpreter",
     "Model",
     "compare",
     "load",
@@ -32,6 +34,7 @@ __all__ = [
 
 _HOMES = {
     "CirclekitError": "circlekit.errors",
+    "Interpreter": "circlekit.interp.interpreter",
     "Model": "circlekit.ir.graph",
     "compare": "circlekit.api",
     "load": "circlekit.api",

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs one model again and again: graphs become plans once, a value is freed after its last use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from circlekit.errors import CirclekitError, ModelError, ShapeError
+from circlekit.interp.evaluate import check_type
+from circlekit.interp.plan import Plan
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.op import Op
+from circlekit.ir.place import place
+from circlekit.ir.value import Array, Value, format_shape
+from circlekit.ops.once import Kept, keeping
+from circlekit.ops.state import State
+
+Observe = Callable[[Op, Sequence[Array]], None]
+"""Is told every operator and its results, in the order of the run; must not change them."""
+
+OnValue = Callable[[str, Array], None]
+"""Is told the name and the elements of every input and every result; must not change them."""
+
+Inputs = Sequence[Array] | Mapping[str, Array]
+"""Arrays in a graph's order, or by name."""
+
+KEPT_SHARE, KEPT_BYTES = 3, 4 << 20
+"""An interpreter keeps, of what it prepares, up to this many times the bytes of the constants, plus these."""
+
+
+class Interpreter:
+    """Runs one model.  What follows from its constants is prepared in the first run, and kept.
+
+    ``state``: variables and tables, which one run leaves to the next.  The model must not change meanwhile:
+    operators that come and go are noticed, new contents of a constant are not.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.state = State()
+        constants = {
+            id(v.data): v.data.nbytes for g in model.graphs for v in g.values() if v.data is not None
+        }
+        self._runner = Runner(self.state, model, Kept(KEPT_SHARE * sum(constants.values()) + KEPT_BYTES))
+
+    def reset(self) -> None:
+        """Forget the state: the next run is like the first."""
+        self.state = self._runner.state = State()
+
+    def run(
+        self,
+        inputs: Inputs,
+        graph: int = 0,
+        observe: Observe | None = None,
+        on_value: OnValue | None = None,
+    ) -> list[Array]:
+        """Outputs of graph number ``graph``, in its order; they share no memory with inputs or constants.
+
+        ShapeError where ``inputs`` do not fit the graph, with the name of the input and what is wanted.
+        """
+        return run_in(self._runner, inputs, graph, observe, on_value)
+
+
+def run_in(
+    runner: Runner, inputs: Inputs, graph: int, observe: Observe | None, on_value: OnValue | None
+) -> list[Array]:
+    """One run of a graph of the runner's model."""
+    model = runner.model
+    assert model is not None  # the runner of an interpreter has one
+    if not 0 <= graph < len(model.graphs):
+        raise ModelError(f"there is no graph {graph}, the model has {len(model.graphs)}")
+    try:
+        arrays = checked(model.graphs[graph], in_order(model.graphs[graph], inputs))
+    except CirclekitError as error:
+        if model.source is not None:
+            error.note(f"in {model.source}")
+        raise
+    runner.observe, runner.on_value = observe, on_value
+    return runner.run(model.graphs[graph], arrays)
+
+
+class Runner:
+    """Runs graphs that share one state.  ``model``: theirs, for the places of errors."""
+
+    def __init__(self, state: State, model: Model | None = None, kept: Kept | None = None) -> None:
+        self.state = state
+        self.model = model
+        self.kept = kept
+        self.observe: Observe | None = None
+        self.on_value: OnValue | None = None
+        self.plans: dict[Graph, Plan] = {}
+
+    def __call__(self, graph: Graph, inputs: Sequence[Array]) -> list[Array]:
+        """Outputs of a graph that an operator calls."""
+        return self._run(graph, checked(graph, inputs))
+
+    def run(self, graph: Graph, arrays: Sequence[Array]) -> list[Array]:
+        """Outputs of ``graph``; ``arrays`` fit it."""
+        # infinities and NaN are values like others, as in the runtimes
+        with np.errstate(all="ignore"), keeping(self.kept):
+            return [_own(x) for x in self._run(graph, arrays)]
+
+    def _run(self, graph: Graph, arrays: Sequence[Array]) -> list[Array]:
+        plan = self.plans.get(graph)
+        if plan is None or plan.epoch != graph.epoch:
+            plan = self.plans[graph] = Plan(graph)
+        slots = plan.slots.copy()
+        for index, array in enumerate(arrays):
+            slots[index] = _frozen(array)
+            if self.on_value is not None:
+                self.on_value(graph.inputs[index].name, slots[index])
+        for step in plan.steps:
+            try:
+                results = step.compute(slots, self)
+            except CirclekitError as error:
+                raise error.note(place(step.op, self.model)) from None
+            if self.observe is not None or self.on_value is not None:
+                self._tell(step.op, results)
+        return plan.outputs(slots, self.state)
+
+    def _tell(self, op: Op, results: Sequence[Array]) -> None:
+        if self.observe is not None:
+            self.observe(op, results)
+        if self.on_value is not None:
+            for value, array in zip(op.results, results, strict=True):
+                self.on_value(value.name, array)
+
+
+# -- inputs and outputs ------------------------------------------------------------------------
+
+
+def in_order(graph: Graph, inputs: Inputs) -> Sequence[Array]:
+    """``inputs`` in the graph's order; ShapeError where one is missing, or none of the graph's."""
+    if not isinstance(inputs, Mapping):
+        return inputs
+    wanted = {v.name: v for v in graph.inputs}
+    missing = [v for name, v in wanted.items() if name not in inputs]
+    extra = [name for name in inputs if name not in wanted]
+    if missing:
+        given = f"; %{extra[0]} is no input of graph {graph.name}" if extra else ""
+        raise ShapeError(f"input {_declared(missing[0])} is missing{given}")
+    if extra:
+        listed = ", ".join(_declared(v) for v in graph.inputs) or "none"
+        raise ShapeError(f"%{extra[0]} is no input of graph {graph.name}, its inputs are {listed}")
+    return [inputs[name] for name in wanted]
+
+
+def checked(graph: Graph, inputs: Sequence[Array]) -> list[Array]:
+    """``inputs`` as arrays; ShapeError where ``graph`` does not take them."""
+    arrays = [np.asarray(x) for x in inputs]
+    if len(arrays) != len(graph.inputs):
+        listed = ", ".join(_declared(v) for v in graph.inputs) or "none"
+        less = len(arrays) < len(graph.inputs)
+        which = f"input {_declared(graph.inputs[len(arrays)])} is missing: " if less else ""
+        found = f"graph {graph.name} got {len(arrays)} inputs, it has {len(graph.inputs)}: {listed}"
+        raise ShapeError(which + found)
+    for value, array in zip(graph.inputs, arrays, strict=True):
+        check_type(value, array, "given")
+    return arrays
+
+
+def _declared(value: Value) -> str:
+    return f"%{value.name} ({value.dtype.short}{format_shape(value.shape)})"
+
+
+def _own(array: Array) -> Array:
+    flags = array.flags
+    return array if flags.owndata and flags.writeable and flags.c_contiguous else array.copy()
+
+
+def _frozen(array: Array) -> Array:
+    """A view that no kernel can write into."""
+    view: Array = array.view()
+    view.flags.writeable = False
+    return view

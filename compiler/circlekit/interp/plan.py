@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A graph made ready to run: its values numbered, its constants decoded, the end of each value known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from circlekit.errors import ModelError
+from circlekit.interp.evaluate import compute
+from circlekit.ir.graph import Graph
+from circlekit.ir.op import Op, Run
+from circlekit.ir.value import Array, Value
+from circlekit.ops.constants import constant_elements
+from circlekit.ops.state import State
+
+Slots = list[Any]
+"""The arrays of one run by the number of their value; None where there is none (yet, or any more)."""
+
+
+class Plan:
+    """``slots``: what a run starts with: inputs first, the constants; ``steps``: what it does."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.epoch = graph.epoch
+        self.numbers: dict[int, int] = {}
+        self.values: list[Value | None] = []
+        for value in graph.inputs:
+            self.number(value)
+        self.slots: Slots = []
+        self.steps = [Step(op, self) for op in graph]
+        self.results = [self.number(v) for v in graph.outputs]
+        self.slots = [None] * len(self.values)
+        self._note_ends()
+
+    def number(self, value: Value | None) -> int:
+        """The number of ``value``; absent operands share one."""
+        key = id(value)
+        if key not in self.numbers:
+            self.numbers[key] = len(self.values)
+            self.values.append(value)
+        return self.numbers[key]
+
+    def _note_ends(self) -> None:
+        """Each value is dropped by the step that reads it last, or that makes it for nobody."""
+        last: dict[int, Step] = {}
+        for step in self.steps:
+            for number in (*step.operands, *step.made):
+                last[number] = step
+        kept = set(self.results)
+        for number, step in last.items():
+            value = self.values[number]
+            if number not in kept and value is not None and value.data is None:
+                step.dropped.append(number)
+
+    def read(self, number: int, slots: Slots, state: State) -> Array:
+        """The array of a value that has none in ``slots`` yet."""
+        value = self.values[number]
+        assert value is not None  # absent operands are not read
+        if value.data is not None:
+            array: Array = constant_elements(value).view()
+            array.flags.writeable = False
+            self.slots[number] = slots[number] = array  # for the runs to come too
+            return array
+        if value.is_variable:
+            return state.read(value)
+        raise ModelError(f"%{value.name} is read before anything makes it")
+
+    def outputs(self, slots: Slots, state: State) -> list[Array]:
+        return [self.read(n, slots, state) if slots[n] is None else slots[n] for n in self.results]
+
+
+class Step:
+    """One operator: where its operands are, where its results go, and what nobody reads after it."""
+
+    def __init__(self, op: Op, plan: Plan) -> None:
+        self.op = op
+        self.plan = plan
+        self.operands = [plan.number(v) for v in op.inputs]
+        self.present = [v is not None for v in op.inputs]
+        self.made = [plan.number(v) for v in op.results]
+        self.dropped: list[int] = []
+        variadic = any(o.variadic for o in op.operands)
+        self.missing = [None] * (0 if variadic else max(len(op.operands) - len(op.inputs), 0))
+
+    def compute(self, slots: Slots, runner: Run) -> Sequence[Array]:
+        """Run the operator, keep its results in ``slots``, and drop what ends here."""
+        arguments = [slots[n] for n in self.operands]
+        for index, array in enumerate(arguments):
+            if array is None and self.present[index]:
+                arguments[index] = self.plan.read(self.operands[index], slots, runner.state)  # type: ignore[attr-defined]  # the interpreter's
+        results = compute(self.op, arguments + self.missing, runner)
+        for number, array in zip(self.made, results, strict=True):
+            slots[number] = array
+        for number in self.dropped:
+            slots[number] = None
+        return results
