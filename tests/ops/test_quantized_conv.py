@@ -166,6 +166,15 @@ def test_int8_by_int4(kind: str, index: int, monkeypatch: pytest.MonkeyPatch) ->
     check_layer(one, data, filter, integer_bias(one, i32, data, filter))
 
 
+@pytest.mark.parametrize("kind", ["conv", "grouped"])
+@pytest.mark.parametrize("index", range(4))
+def test_int16_by_int4(kind: str, index: int) -> None:
+    one = layer(kind, "16x4", index)
+    data = quantized(i16, one.input, draw_scale(one.rng, 1e-5, 1e-3))
+    filter = weights(one, DType.INT4, per_channel=index % 2 == 0)
+    check_layer(one, data, filter, integer_bias(one, i64, data, filter, 1 << 20))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("factor", [1e-12, 1e-6, 1.5, 60, 1e4])
 @pytest.mark.parametrize("dtype", [i8, i16])
@@ -214,6 +223,14 @@ def test_hybrid(kind: str, index: int) -> None:
         scale = np.resize(filter.quantization.scale, one.channels)
         filter.quantization = Quantization(scale, np.zeros(scale.size, np.int64), one.axis)
     check(one.op(var(x), filter, bias), x)
+
+
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_hybrid_by_int4(per_channel: bool) -> None:
+    one = layer("conv", "hybrid int4")
+    x = one.rng.normal(size=one.input).astype(np.float32)
+    filter = weights(one, DType.INT4, per_channel)
+    check(one.op(var(x), filter, const(np.ones(one.channels), np.float32)), x)
 
 
 def test_hybrid_of_zeros() -> None:
