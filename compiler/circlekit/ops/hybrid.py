@@ -54,13 +54,22 @@ def _asymmetric(x: Array) -> Rows:
     return Rows(np.where(empty, np.float32(0), data), np.where(empty, np.float32(1), scale), offset)
 
 
+def exact(matrix: Array) -> Array:
+    """Whole numbers of 8 bits [outputs, n] as floats, wide enough for exact products with 9 bits."""
+    return matrix.astype(np.float32 if matrix.shape[-1] * 255 * 128 < 1 << 24 else np.float64)
+
+
 def integer_product(a: Array, b: Array) -> Array:
-    """A @ b.T of whole numbers of 8 bits and their differences, exact, as float64 or float32."""
-    exact = np.float32 if a.shape[-1] * 255 * 128 < 1 << 24 else np.float64
-    return np.asarray(a.astype(exact) @ b.astype(exact).T)
+    """Rows ``a`` of 8 bits, or differences of such, times the transpose of ``b``, exact, as floats."""
+    if b.dtype.kind != "f":
+        b = exact(b)
+    return np.asarray(a.astype(b.dtype) @ b.T)
 
 
-def quantized_product(rows: Rows, weights: Array, scale: np.float32) -> Array:
-    """``rows`` [rows, n] times the transpose of int8 ``weights`` [outputs, n], as float32."""
+def quantized_product(rows: Rows, weights: Array, scale: np.float32 | Array) -> Array:
+    """``rows`` [rows, n] times the transpose of ``weights`` [outputs, n] (int8, or ``exact``), as float32.
+
+    ``scale``: of the weights, one or one for each output.
+    """
     total = integer_product(rows.data - rows.offset, weights).astype(np.float32)
     return np.asarray(total * (rows.scale * scale))

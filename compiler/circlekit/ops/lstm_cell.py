@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from circlekit.ir.enums import Activation
 from circlekit.ir.value import Array, Value
 from circlekit.ops.common import apply_activation
 from circlekit.ops.fixed_point import scale_of
-from circlekit.ops.hybrid import quantize_rows, quantized_product
+from circlekit.ops.hybrid import exact, quantize_rows, quantized_product
 
 GATES = ("input", "forget", "cell", "output")
 
@@ -50,6 +51,7 @@ class Weight:
     def is_hybrid(self) -> bool:
         return self.array.dtype.itemsize == 1
 
+    @cached_property
     def plain(self) -> Array:
         """The elements as floats."""
         if not self.is_hybrid:
@@ -57,13 +59,40 @@ class Weight:
         return np.asarray(self.array.view(np.int8).astype(np.float32) * scale_of(self.value))
 
     def product(self, x: Array, asymmetric: bool) -> Array:
-        """``x`` [rows, n] times the transposed matrix; float rows meet 8-bit weights as 8-bit rows."""
-        if self.array.ndim == 1:
-            return np.asarray(x * self.plain())
-        if not self.is_hybrid:
-            return np.asarray(x @ self.array.T)
-        rows = quantize_rows(x, asymmetric)
-        return quantized_product(rows, self.array.view(np.int8), scale_of(self.value))
+        """``x`` [rows, n] times the transposed matrix."""
+        return Stack({"": self}, asymmetric).products(x)[""]
+
+
+class Stack:
+    """Several weights that meet the same rows, as one matrix; diagonal ones (rank 1) by themselves."""
+
+    def __init__(self, weights: Mapping[str, Weight], asymmetric: bool) -> None:
+        self.diagonals = {g: w.plain for g, w in weights.items() if w.array.ndim == 1}
+        stacked = {g: w for g, w in weights.items() if w.array.ndim == 2}
+        self.names = list(stacked)
+        self.ends = np.cumsum([len(w.array) for w in stacked.values()])[:-1]
+        self.asymmetric = asymmetric
+        self.scales: Array | None = None
+        if not stacked:
+            return
+        arrays = [w.array for w in stacked.values()]
+        if any(w.is_hybrid for w in stacked.values()):
+            self.matrix = exact(np.concatenate([a.view(np.int8) for a in arrays]))
+            scales = [np.full(len(w.array), scale_of(w.value)) for w in stacked.values()]
+            self.scales = np.concatenate(scales)
+        else:
+            self.matrix = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+
+    def products(self, x: Array) -> dict[str, Array]:
+        """``x`` [rows, n] times each weight, transposed; float rows meet 8-bit weights as 8-bit rows."""
+        out = {g: np.asarray(x * w) for g, w in self.diagonals.items()}
+        if self.names:
+            if self.scales is None:
+                total = x @ self.matrix.T
+            else:
+                total = quantized_product(quantize_rows(x, self.asymmetric), self.matrix, self.scales)
+            out |= zip(self.names, np.split(total, self.ends, axis=-1), strict=True)
+        return out
 
 
 @dataclass
@@ -85,39 +114,44 @@ def run_lstm(
     ``x``: [time, batch, inputs]; ``aux``: a second input of the same times; ``hidden``: [batch, outputs];
     ``cell``: [batch, cells].
     """
-    driven = {g: _driven(weights, settings, g, x, aux) for g in weights.input}
+    driven = _driven(weights, settings, x, aux)
+    recurrent = Stack(weights.recurrent, settings.asymmetric)
     out = np.empty((*x.shape[:2], hidden.shape[-1]), np.float32)
     times = range(x.shape[0])
     for t in reversed(times) if backwards else times:
-        hidden, cell = _step(weights, settings, {g: d[t] for g, d in driven.items()}, hidden, cell)
+        sums = recurrent.products(hidden)
+        sums = {g: d[t] + sums[g] for g, d in driven.items()}
+        hidden, cell = _step(weights, settings, sums, cell)
         out[t] = hidden
     return out, hidden, cell
 
 
-def _driven(weights: Weights, settings: Settings, gate: str, x: Array, aux: Array | None) -> Array:
-    """What the inputs, and the bias of an LSTM without normalization, give to ``gate`` at all times."""
-    flat = x.reshape(-1, x.shape[-1])
-    total = weights.input[gate].product(flat, settings.asymmetric)
+def _driven(weights: Weights, settings: Settings, x: Array, aux: Array | None) -> dict[str, Array]:
+    """What the inputs, and the bias of an LSTM without normalization, give to each gate at all times."""
+    total = Stack(weights.input, settings.asymmetric).products(x.reshape(-1, x.shape[-1]))
     if aux is not None and weights.aux:
-        total = total + weights.aux[gate].product(aux.reshape(-1, aux.shape[-1]), settings.asymmetric)
+        more = Stack(weights.aux, settings.asymmetric).products(aux.reshape(-1, aux.shape[-1]))
+        total = {g: t + more[g] for g, t in total.items()}
     if not weights.norm:
-        total = total + weights.bias[gate]
-    return np.asarray(total.reshape(*x.shape[:2], -1))
+        total = {g: t + weights.bias[g] for g, t in total.items()}
+    return {g: t.reshape(*x.shape[:2], -1) for g, t in total.items()}
 
 
 def _step(
-    weights: Weights, settings: Settings, driven: Mapping[str, Array], hidden: Array, cell: Array
+    weights: Weights, settings: Settings, sums: Mapping[str, Array], cell: Array
 ) -> tuple[Array, Array]:
+    """The new hidden and cell states, from what inputs and hidden state give to the gates."""
+
     def gate(name: str, act: Activation | None) -> Array:
-        total = driven[name] + weights.recurrent[name].product(hidden, settings.asymmetric)
+        total = sums[name]
         if name in weights.peephole and name != "cell":
-            total = total + cell * weights.peephole[name].plain()
+            total = total + cell * weights.peephole[name].plain
         if weights.norm:
             total = normalized(total) * weights.norm[name] + weights.bias[name]
         return sigmoid(total) if act is None else apply_activation(total, act)
 
     forget = gate("forget", None)
-    entering = gate("input", None) if "input" in driven else 1 - forget
+    entering = gate("input", None) if "input" in sums else 1 - forget
     candidate = gate("cell", settings.act)
     cell = forget * cell + entering * candidate
     if settings.cell_clip > 0:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,10 +27,9 @@ from circlekit.ops.fixed_point import (
     wrap32,
     zero_point_of,
 )
-from circlekit.ops.hybrid import integer_product
+from circlekit.ops.hybrid import exact, integer_product
 from circlekit.ops.lstm_cell import GATES
 from circlekit.ops.newton import inverse_square_root
-from circlekit.ops.tables import tabulated
 
 if TYPE_CHECKING:
     from circlekit.ops.lstm import FullLstm
@@ -106,7 +106,7 @@ def _form(op: FullLstm, operands: Named, x: Array) -> Form:
         proj_clip=int(np.clip(np.float32(op.proj_clip) / scale_of(op.results[0]), -128, 127)),
         hidden_by=quantize_multiplier(np.float32(2**-15 / float(hidden_scale) * 2**-15)),
         hidden_zero=hidden_zero,
-        projection=None if projection is None else projection[1],
+        projection=None if projection is None else exact(projection[1]),
         projection_bias=_with_zero(None if bias is None else bias[1], projection, hidden_zero),
         projection_by=quantize_multiplier(weight_scale * hidden_scale / scale_of(state)),
         state_zero=zero_point_of(state),
@@ -128,7 +128,7 @@ def _gate(name: str, scale: np.float32, operands: Named, x: Array, cell_bits: in
     peephole_scale = 1.0 if peephole is None else 2.0**cell_bits * float(scale_of(peephole[0])) / float(scale)
     return Gate(
         driven=driven.reshape(*x.shape[:2], -1),
-        recurrent=recurrent[1],
+        recurrent=exact(recurrent[1]),
         recurrent_bias=_with_zero(None, recurrent, -zero_point_of(state)),
         recurrent_by=quantize_multiplier(scale_of(recurrent[0]) * scale_of(state) / scale),
         peephole=None if peephole is None else peephole[1],
@@ -154,19 +154,33 @@ def _step(form: Form, t: int, state: Ints, cells: Ints) -> tuple[Ints, Ints]:
 
     forget = _logistic(gate("forget"))
     entering = _logistic(gate("input")) if "input" in form.gates else (1 << 15) - 1 - forget
-    candidate = tabulated(gate("cell").astype(np.int16), lambda x: tanh(x, 3))
+    candidate = _tanh(gate("cell"), 3)
     kept = _as16(rounding_divide_by_pot(forget * cells, 15))
     added = _as16(rounding_divide_by_pot(entering * candidate, 30 + form.cell_bits))
     cells = np.clip(kept + added, *LIMITS)
     if form.cell_clip > 0:
         cells = np.clip(cells, -form.cell_clip, form.cell_clip)
     leaving = _logistic(_sums(form, form.gates["output"], t, state, cells))
-    made = leaving * tabulated(cells.astype(np.int16), lambda x: tanh(x, 15 + form.cell_bits))
+    made = leaving * _tanh(cells, 15 + form.cell_bits)
     return _projected(form, made), cells
 
 
+@cache
+def _logistic_table() -> Ints:
+    return logistic(np.arange(-(1 << 15), 1 << 15), 3)
+
+
+@cache
+def _tanh_table(integer_bits: int) -> Ints:
+    return tanh(np.arange(-(1 << 15), 1 << 15), integer_bits)
+
+
 def _logistic(sums: Ints) -> Ints:
-    return tabulated(sums.astype(np.int16), lambda x: logistic(x, 3))
+    return np.asarray(_logistic_table()[sums + (1 << 15)])
+
+
+def _tanh(sums: Ints, integer_bits: int) -> Ints:
+    return np.asarray(_tanh_table(integer_bits)[sums + (1 << 15)])
 
 
 def _sums(form: Form, gate: Gate, t: int, state: Ints, cells: Ints) -> Ints:

@@ -17,7 +17,7 @@ from circlekit.ir.op import attribute, operand, optional_operand
 from circlekit.ir.value import Array, TensorType
 from circlekit.ops.common import apply_activation, need_rank
 from circlekit.ops.lstm import as_sequence, hybrid_version, like_input
-from circlekit.ops.lstm_cell import Weight
+from circlekit.ops.lstm_cell import Stack, Weight
 from circlekit.ops.state import Stateful
 
 
@@ -31,9 +31,9 @@ def run_rnn(
 ) -> tuple[Array, Array]:
     """Outputs [time, batch, units] and the last hidden state, of what inputs and bias give at all times."""
     out = np.empty(driven.shape, np.float32)
-    times = range(driven.shape[0])
+    stack, times = Stack({"": recurrent}, asymmetric), range(driven.shape[0])
     for t in reversed(times) if backwards else times:
-        hidden = apply_activation(driven[t] + recurrent.product(hidden, asymmetric), act)
+        hidden = apply_activation(driven[t] + stack.products(hidden)[""], act)
         out[t] = hidden
     return out, hidden
 

@@ -59,7 +59,7 @@ class Svdf(Stateful, code="SVDF", options="SVDFOptions"):
             weights = Weight(self.weights_feature, feature)
             newest = weights.product(x, self.asymmetric_quantize_inputs)
             slots = _pushed(slots, newest)
-            times = Weight(self.weights_time, time).plain()
+            times = Weight(self.weights_time, time).plain
             out = np.einsum("bfm,fm->bf", slots, times).reshape(x.shape[0], -1, self.rank).sum(axis=2)
             out = apply_activation(out if bias is None else out + bias, self.act)
         elif x.dtype == np.int8:
