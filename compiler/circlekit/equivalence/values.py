@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The inputs and outputs of a run in files: raw elements, one file each, as the peer's interpreter has them,
+or all in one HDF5 file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from circlekit.errors import FileError, FormatError, ShapeError
+from circlekit.io.files import write_file
+from circlekit.ir.dtypes import DType
+from circlekit.ir.value import Array, Value, format_shape
+from circlekit.ops.constants import decode_strings, encode_strings
+
+Prefix = str | os.PathLike[str]
+
+
+def read_raw(prefix: Prefix, values: Sequence[Value]) -> list[Array]:
+    """The elements of each of ``values``, from the files ``<prefix>0``, ``<prefix>1``...
+
+    One unknown dimension follows from the size of the file.  FileError for a file that cannot be read,
+    ShapeError for one that does not hold the elements of its value.
+    """
+    return [_read(Path(f"{os.fspath(prefix)}{index}"), value) for index, value in enumerate(values)]
+
+
+def _read(path: Path, value: Value) -> Array:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise FileError(f"{path}: {reason}, the elements of input %{value.name} are wanted there") from None
+    numpy = value.dtype.numpy
+    if value.dtype is DType.STRING:
+        strings = decode_strings(np.frombuffer(content, np.uint8))
+        return strings.reshape(_shape(path, value, len(strings), "strings"))
+    if numpy is None:
+        raise ShapeError(f"input %{value.name} is {value.dtype.short}, which has no elements in files")
+    if len(content) % numpy.itemsize:
+        raise ShapeError(f"{path} has {len(content)} bytes, elements of %{value.name} have {numpy.itemsize}")
+    count = len(content) // numpy.itemsize
+    return np.frombuffer(content, numpy).reshape(_shape(path, value, count, "elements"))
+
+
+def _shape(path: Path, value: Value, count: int, what: str) -> tuple[int, ...]:
+    """The shape of ``value`` with ``count`` elements."""
+    if value.shape is None:
+        return (count,)
+    unknown = [axis for axis, dim in enumerate(value.shape) if dim is None]
+    rest = int(np.prod([d for d in value.shape if d is not None], dtype=np.int64))
+    fits = count == rest if not unknown else len(unknown) == 1 and rest > 0 and count % rest == 0
+    if not fits:
+        wanted = value.dtype.short + format_shape(value.shape)
+        raise ShapeError(f"{path} holds {count} {what}, input %{value.name} is {wanted}")
+    return tuple(count // rest if d is None else d for d in value.shape)
+
+
+def write_raw(prefix: Prefix, values: Sequence[Value], arrays: Sequence[Array]) -> None:
+    """Write the elements of each array to ``<prefix>0``, ``<prefix>1``..., whole or not at all."""
+    for index, array in enumerate(arrays):
+        content: Any = array
+        if array.dtype == object:
+            content = encode_strings([bytes(s) for s in array.reshape(-1)])
+        elif array.dtype.byteorder == ">":
+            content = array.astype(array.dtype.newbyteorder("<"))
+        write_file(f"{os.fspath(prefix)}{index}", [np.ascontiguousarray(content).tobytes()])
+
+
+def read_h5(path: Prefix, values: Sequence[Value]) -> Mapping[str, Array] | list[Array]:
+    """The arrays of an HDF5 file: by name where it has the names of ``values``, else in order."""
+    found: list[tuple[str, Array]] = _h5().read(path)
+    names = [name for name, _ in found]
+    if sorted(names) == sorted(v.name for v in values):
+        return dict(found)
+    if len(found) != len(values):
+        wanted = ", ".join(f"%{v.name}" for v in values)
+        raise FormatError(f"{os.fspath(path)} has {len(found)} arrays, the inputs are {wanted}")
+    return [array for _, array in found]
+
+
+def write_h5(path: Prefix, values: Sequence[Value], arrays: Sequence[Array]) -> None:
+    """Write all ``arrays``, named as ``values``, to one HDF5 file."""
+    write_file(path, [_h5().encode([(v.name, a) for v, a in zip(values, arrays, strict=True)])])
+
+
+def _h5() -> Any:
+    """The module that needs h5py: a tenth of a second of start-up, for those who ask for it."""
+    return import_module("circlekit.equivalence.h5")
