@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
+# The magnitude of each element.
+
+graph main(%x: f32[2,3]) -> %y {
+  %y = Abs(%x)
+}

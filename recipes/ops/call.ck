@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+# Another graph is run, whatever happens.
+
+model tflite
+
+graph main(%x: f32[2,3]) -> %y {
+  %y = Call(%x) {subgraph: @square}
+}
+
+graph square(%x: f32[2,3]) -> %y {
+  %y = Mul(%x, %x)
+}

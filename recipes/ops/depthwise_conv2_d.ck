@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+# Each channel has filters of its own: two results for every one.
+
+graph main(%x: f32[1,4,4,2]) -> %y {
+  %w = const f32[1,3,3,4] gaussian(0, 0.3)
+  %b = const f32[4] gaussian(0, 0.1)
+  %y = DepthwiseConv2D(%x, %w, %b) {padding: VALID, depth_multiplier: 2}
+}

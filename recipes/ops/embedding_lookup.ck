@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
+# Rows of a table by their numbers.
+
+graph main(%table: f32[5,4]) -> %y {
+  %y = EmbeddingLookup([4, 0, 0], %table)
+}

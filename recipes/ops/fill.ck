@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
+# A shape full of one value.
+
+graph main(%value: f32[]) -> %y {
+  %y = Fill([2,3], %value)
+}

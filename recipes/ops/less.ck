@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
+graph main(%a: f32[4], %b: f32[4]) -> %y {
+  %y = Less(%a, %b)
+}

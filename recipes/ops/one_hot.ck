@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
+# Numbers as rows with a single one.
+
+graph main(%x: i32[3]) -> %y {
+  %y = OneHot(%x, 4, 1.0, 0.0) {axis: -1}
+}

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+# From start up to, without, limit.
+
+graph main(%x: f32[2,3]) -> %y {
+  %limit = Rank(%x)
+  %y = Range(-3, %limit, 2)
+}

@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
+graph main(%x: f32[2,3]) -> %y {
+  %y = Relu0To1(%x)
+}

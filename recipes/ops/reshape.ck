@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
+# The same elements in another shape; -1 is what is left.
+
+graph main(%x: f32[2,6]) -> %y {
+  %y = Reshape(%x, [3,-1])
+}

@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
+# The first elements of each row in reverse, each row by its length.
+
+graph main(%x: f32[2,5]) -> %y {
+  %y = ReverseSequence(%x, [3, 5]) {seq_dim: 1, batch_dim: 0}
+}

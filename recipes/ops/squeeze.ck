@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
+# Without a dimension of 1.
+
+graph main(%x: f32[1,2,1,3]) -> %y {
+  %y = Squeeze(%x) {squeeze_dims: [0]}
+}

@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+# A variable that is set in every run, and read.
+
+model tflite
+
+graph main(%x: f32[2,3]) -> %y {
+  %handle = VarHandle() {container: "", shared_name: "kept"}  : resource[1]
+  %twice = Mul(%x, 2.0)
+  AssignVariable(%handle, %twice)
+  %y = ReadVariable(%handle)  : f32[2,3]
+}
