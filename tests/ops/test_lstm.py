@@ -133,6 +133,36 @@ def test_basic() -> None:
     check(op, x, before, cells)
 
 
+def test_basic_keeps_variables() -> None:
+    make, steps = Maker(6), sequence(6, 2, 3, runs=3)
+    before, cells = state(f32, (2, 4)), state(f32, (2, 4))
+    op = Lstm(
+        var(steps[0][0]), before, make.matrix(16, 7), make.vector(16), cells,
+        kernel_type=LSTMKernelType.BASIC, act=Activation.TANH,
+    )  # fmt: skip
+    results = check_runs(op, steps)
+    assert not np.array_equal(results[0][1], results[1][1])
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_basic_integers(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x, before = (rng.integers(0, 256, (2, n)).astype(np.uint8) for n in (3, 4))
+    cells = rng.integers(-32768, 32768, (2, 4)).astype(np.int16)
+    weights, bias = (
+        const(rng.integers(0, 256, (16, 7)), np.uint8),
+        const(rng.integers(-9000, 9000, 16), np.int32),
+    )
+    values = [var(x), var(before), weights, bias, var(cells)]
+    scales = [(1 / 128, 128), (1 / 128, 128), (0.01, 119), (0.01 / 128, 0), (2**-11, 0)]
+    for value, (scale, zero) in zip(values, scales, strict=True):
+        value.quantization = quantized(scale, zero)
+    op = Lstm(*values, kernel_type=LSTMKernelType.BASIC, act=Activation.TANH)
+    for value, (scale, zero) in zip(op.results, [scales[0], scales[4], scales[0], (2**-12, 0)], strict=True):
+        value.quantization = quantized(scale, zero)
+    check_runs(op, [[x, before, cells]])
+
+
 @pytest.mark.parametrize("merge", [False, True])
 @pytest.mark.parametrize("second", ["none", "cross", "aux"])
 @pytest.mark.parametrize("kind", ["float", "int8", "asymmetric"])

@@ -18,8 +18,9 @@ from circlekit.ir.dtypes import DType, f32, i8, i16
 from circlekit.ir.enums import Activation, LSTMKernelType
 from circlekit.ir.op import attribute, operand, optional_operand
 from circlekit.ir.value import Array, Quantization, Shape, TensorType, Value
-from circlekit.ops.common import apply_activation, is_hybrid, need_rank
-from circlekit.ops.lstm_cell import GATES, Settings, Weight, Weights, run_lstm, sigmoid
+from circlekit.ops.common import is_hybrid, need_rank
+from circlekit.ops.lstm_basic import basic_cell
+from circlekit.ops.lstm_cell import GATES, Settings, Weight, Weights, run_lstm
 from circlekit.ops.lstm_integer import run_integer_lstm
 from circlekit.ops.state import Stateful
 
@@ -192,22 +193,16 @@ class Lstm(FullLstm, code="LSTM", options="LSTMOptions", variadic_results=True):
         wide = f32 if data.dtype is f32 else i16
         return (before.type, state.type, TensorType(data.dtype, cat), TensorType(wide, gates))
 
-    def step(self, *args: Array | None) -> tuple[Sequence[Array], Sequence[Array | None]]:
+    @property
+    def states(self) -> tuple[str, ...]:  # type: ignore[override]  # the forms differ
+        """The basic form's are the operands at the places of two weights, if these are variables."""
+        return ("input_to_input_weights", "input_to_output_weights") if self.is_basic else super().states
+
+    def step(self, *args: Any) -> tuple[Sequence[Array], Sequence[Array | None]]:
         if not self.is_basic:
             return super().step(*args)
-        return self.basic(*args[:5]), (None, None)
-
-    def basic(self, *args: Any) -> Sequence[Array]:
-        """Activations, state, the joined operands, and the sums of the gates."""
-        data, before, weights, bias, state = args
-        if data.dtype != np.float32:
-            raise UnsupportedError(f"a basic LSTM on {self.input.dtype.short} has no kernel")
-        joined = np.concatenate([data, before], axis=-1)
-        sums = joined @ weights.T + bias
-        entering, candidate, forget, leaving = np.split(sums, 4, axis=-1)
-        new = sigmoid(entering) * np.tanh(candidate) + sigmoid(forget) * state
-        made = sigmoid(leaving) * apply_activation(new, Activation.TANH)
-        return made, new, joined, sums
+        results = basic_cell(self, args[:5])
+        return results, results[:2]
 
     def required_version(self) -> int:
         if self.is_basic:

@@ -82,6 +82,6 @@ class Stateful(Op, pure=False):
         results, contents = self.step(*args)
         for name, array in zip(self.states, contents, strict=True):
             value: Value | None = getattr(self, name)
-            if value is not None and array is not None:
+            if value is not None and value.is_variable and array is not None:
                 state.tensors[value] = array
         return results
