@@ -7,7 +7,9 @@ import pytest
 
 from circlekit.errors import CirclekitError, ParseError, RewriteError
 from circlekit.ir.enums import Activation
-from circlekit.rewrite.base import PASSES
+from circlekit.ir.text import parse_model
+from circlekit.passes import all_passes
+from circlekit.rewrite.base import PASSES, Context
 from circlekit.rewrite.picture import parse_picture
 from circlekit.rewrite.rewrite import Rewrite, condition
 
@@ -72,6 +74,7 @@ def make(before: str, after: str, **members: object) -> type[Rewrite]:
         ("z = Relu(x)", "z = Relu6(x) {like y}", "after says like y"),
         ("z = Relu(x)", "w", "after is w, which before does not have"),
         ("x", "x", "before needs an operator"),
+        ("z = Relu(x)", "z = Add(x, q)", "after reads q, which before lacks and no constants make"),
     ],
 )
 def test_before_and_after_must_belong_together(before: str, after: str, message: str) -> None:
@@ -92,6 +95,25 @@ def test_a_picture_without_a_name_is_no_pass() -> None:
     before = set(PASSES)
     make("z = Add(x, 0.0)", "x")
     assert set(PASSES) == before
+
+
+def test_constants_must_make_what_after_reads() -> None:
+    def constants(self: Rewrite) -> dict[str, object]:
+        return {}
+
+    made = make("z = Relu(x)", "z = Add(x, q)", constants=constants)
+    model = parse_model("graph main(%x: f32[2]) -> %z { %z = Relu(%x) : f32[2] }")
+    with pytest.raises(RewriteError, match="after reads q, which neither before nor constants has"):
+        made().run(model, Context())
+
+
+def test_a_name_belongs_to_one_pass() -> None:
+    before = all_passes()
+    with pytest.raises(RewriteError, match=r"fuse_add_with_conv is defined in circlekit\.passes\.fuse"):
+        make("z = Relu(x)", "x", name="fuse_add_with_conv")
+    with pytest.raises(CirclekitError):
+        make("z = Relu(", "x", name="never")
+    assert all_passes() == before
 
 
 def test_all_errors_are_ours() -> None:

@@ -7,6 +7,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from circlekit.errors import RewriteError
+
 if TYPE_CHECKING:
     from circlekit.ir.graph import Graph, Model
     from circlekit.ir.op import Op
@@ -62,7 +64,10 @@ class Pass(ABC):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if cls.__dict__.get("name"):
-            PASSES[cls.name] = cls
+            known = PASSES.setdefault(cls.name, cls)
+            if known.__qualname__ != cls.__qualname__ or known.__module__ != cls.__module__:
+                raise RewriteError(f"{cls.__module__}: the pass {cls.name} is defined in {known.__module__}")
+            PASSES[cls.name] = cls  # defined anew, as in a notebook
 
     @abstractmethod
     def run(self, model: Model, context: Context) -> int:

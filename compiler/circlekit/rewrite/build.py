@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from circlekit.errors import RewriteError
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.syntax import Symbol
@@ -53,6 +54,8 @@ class Builder:
                 return made
             self.values[pattern.name] = self._constant(spec.name, np.asarray(made, order="C"))
             return self.values[pattern.name]
+        if pattern.name not in self.match.values:
+            raise RewriteError(f"after reads {pattern.name}, which neither before nor constants has")
         return self.match.values[pattern.name]
 
     def _constant(self, operand: str, array: Array) -> Value:

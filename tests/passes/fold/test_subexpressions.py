@@ -8,9 +8,9 @@ import pytest
 
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Quantization, Value
-from circlekit.passes.fold.subexpressions import CommonSubexpressionElimination
 from circlekit.passes.fold.content import SMALL, digest, equal_constants, frozen
 from circlekit.passes.fold.duplicates import RemoveDuplicateConst
+from circlekit.passes.fold.subexpressions import CommonSubexpressionElimination
 from circlekit.rewrite.base import Context
 from tests.passes.kit import check_pass
 
