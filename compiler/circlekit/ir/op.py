@@ -130,12 +130,12 @@ class Op:
         if attributes:
             self._check_attributes(attributes)
         self.inputs: list[Value | None] = list(operands)
+        self.results: list[Value] = []
+        if results is None:  # an operator that does not fit its operands never reads them
+            results = [Value("", t.dtype, t.shape, None, t.quantization) for t in self.inferred()]
         for index, value in enumerate(operands):
             if value is not None:
                 value._uses[self, index] = None
-        self.results: list[Value] = []
-        if results is None:
-            results = [Value("", t.dtype, t.shape, None, t.quantization) for t in self.inferred()]
         for value in results:
             self.add_result(value)
 

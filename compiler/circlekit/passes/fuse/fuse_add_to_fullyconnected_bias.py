@@ -7,7 +7,9 @@ import numpy as np
 
 from circlekit.ir.value import Array
 from circlekit.passes.fuse.channels import per_channel
-from circlekit.rewrite.rewrite import Rewrite
+from circlekit.passes.remove.checks import keeps_shape
+from circlekit.rewrite.match import Match
+from circlekit.rewrite.rewrite import Rewrite, condition
 
 
 class FuseAddToFullyConnectedBias(Rewrite):
@@ -22,6 +24,10 @@ class FuseAddToFullyConnectedBias(Rewrite):
     after = """
         z = FullyConnected(x, w, b2)    {like z}
     """
+
+    @condition
+    def does_not_widen(self, match: Match) -> str | None:
+        return keeps_shape(match.value("x"), match.value("c"))
 
     def constants(self, w: Array, c: Array, I: int, O: int, b: Array | None) -> dict[str, Array]:
         moved = w.astype(np.float64) @ per_channel(c, I)

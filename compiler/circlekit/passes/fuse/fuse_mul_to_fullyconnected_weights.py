@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from circlekit.ir.value import Array
 from circlekit.passes.fuse.channels import per_channel
-from circlekit.rewrite.rewrite import Rewrite
+from circlekit.passes.remove.checks import keeps_shape
+from circlekit.rewrite.match import Match
+from circlekit.rewrite.rewrite import Rewrite, condition
 
 
 class FuseMulToFullyConnectedWeights(Rewrite):
@@ -20,6 +22,10 @@ class FuseMulToFullyConnectedWeights(Rewrite):
     after = """
         z = FullyConnected(x, w2, b)    {like z}
     """
+
+    @condition
+    def does_not_widen(self, match: Match) -> str | None:
+        return keeps_shape(match.value("x"), match.value("c"))
 
     def constants(self, w: Array, c: Array, I: int) -> dict[str, Array]:
         return {"w2": w * per_channel(c, I)}

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from circlekit.rewrite.rewrite import Rewrite
+from circlekit.passes.remove.checks import keeps_shape
+from circlekit.rewrite.match import Match
+from circlekit.rewrite.rewrite import Rewrite, condition
 
 
 class FusePRelu(Rewrite):
@@ -20,3 +22,8 @@ class FusePRelu(Rewrite):
         z = Add(r, h)
     """
     after = "z = PRelu(x, alpha)"
+
+    @condition
+    def alpha_fits(self, match: Match) -> str | None:
+        """LiteRT wants a result of the shape of x."""
+        return keeps_shape(match.value("x"), match.value("alpha"))
