@@ -46,6 +46,7 @@ def test_truth(kind: str) -> None:
             ["Mean(%a, [2]) {keep_dims: true}", "Reshape(%b, [8, 4])"],
             "the rewrite gives [1,8,4]",
         ),
+        ("[?,4,5]", ["Mean(%a, [2]) {keep_dims: true}", "Reshape(%b, [4, -1])"], "the rewrite gives [?,4]"),
         ("[2,3,4]", ["Mean(%a, [2])", "Reshape(%b, [3, 2])"], "keep_dims is False, the picture wants True"),
         ("[1,3,4]", ["Mean(%a, [2]) {keep_dims: true}", "Squeeze(%b)"], "the rewrite gives [1,3]"),
     ],

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from circlekit.ir.value import Value, format_shape
-from circlekit.passes.remove.checks import certain
+from circlekit.ir.value import Array, Value, format_shape
+from circlekit.ops.common import normalized_axis
+from circlekit.passes.remove.checks import surely_equal
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 KINDS = "Mean|Sum|ReduceProd|ReduceMax|ReduceMin|ReduceAny|ReduceAll"
@@ -22,10 +23,14 @@ class DroppedByReshape(Rewrite):
     """
 
     @condition
-    def certain_shape(self, z: Value) -> str | None:
-        if certain(z.shape):
+    def certain_shape(self, x: Value, z: Value, axis: Array) -> str | None:
+        if x.shape is None:
+            return f"%{x.name}: has an unknown rank"
+        gone = {normalized_axis(int(a), len(x.shape)) for a in axis.reshape(-1)}
+        left = tuple(d for i, d in enumerate(x.shape) if i not in gone)
+        if surely_equal(left, z.shape):
             return None
-        return f"%{z.name}: shape {format_shape(z.shape)} leaves more than one dimension open"
+        return f"%{z.name}: has shape {format_shape(z.shape)}, the rewrite gives {format_shape(left)}"
 
 
 class DroppedBySqueeze(DroppedByReshape):

@@ -11,6 +11,14 @@ def certain(shape: Shape | None) -> bool:
     return shape is not None and (None not in shape or (shape.count(None) == 1 and 0 not in shape))
 
 
+def surely_equal(a: Shape | None, b: Shape | None) -> bool:
+    """Whether tensors of these shapes with as many elements have one shape: one dimension may be open."""
+    if a is None or b is None or len(a) != len(b) or 0 in a or 0 in b:
+        return a is not None and a == b and None not in a
+    known = [x == y for x, y in zip(a, b, strict=True) if x is not None and y is not None]
+    return all(known) and len(known) >= len(a) - 1
+
+
 def same_elements(a: Value, b: Value) -> str | None:
     """Refuse unless ``a`` and ``b``, which have the same elements in the same order, have one shape."""
     if a.shape != b.shape:
