@@ -20,6 +20,7 @@ from circlekit.ops.common import fused
 from circlekit.ops.fixed_point import zero_point_of
 from circlekit.ops.hybrid import quantize_rows
 from circlekit.ops.im2col import Ends, loader
+from circlekit.ops.once import once
 from circlekit.ops.quantized import (
     channel_scales,
     exact_weights,
@@ -28,6 +29,7 @@ from circlekit.ops.quantized import (
     reach,
     weight_zeros,
 )
+from circlekit.ops.rescale import Store
 
 Product = Callable[[Array, Array, Ends | None], Array]
 
@@ -45,12 +47,16 @@ def quantized_convolution(
     ``axis``: that of the filter's output channels.  ``asymmetric``: how hybrid data is quantized.
     """
     data, filter, bias = arrays
-    channels = filter.shape[axis]
     if need_form(op, op.input, weights):
         return _hybrid(op, weights, arrays, axis, product, asymmetric)
-    limit, zero = reach(op.input), zero_point_of(op.input)
-    floats, bound = exact_weights(filter, weight_zeros(weights, channels), axis, limit)
-    end = fixed_point_end(op, op.input, weights, bias, bound, channels, op.act)
+
+    def prepared() -> tuple[Array, Store]:
+        channels = filter.shape[axis]
+        floats, bound = exact_weights(filter, weight_zeros(weights, channels), axis, reach(op.input))
+        return floats, fixed_point_end(op, op.input, weights, bias, bound, channels, op.act)
+
+    floats, end = once(op, "integer", prepared, weights, op.bias)
+    zero = zero_point_of(op.input)
     return product(data, floats, Ends(zero, loader(zero, floats.dtype), end, data.dtype))
 
 
@@ -69,7 +75,8 @@ def _hybrid(
     data, filter, bias = arrays
     assert op.input.dtype is f32
     rows = quantize_rows(data.reshape(data.shape[0], -1), asymmetric)
-    floats, _ = exact_weights(filter.view(np.int8), np.zeros((), np.float32), axis, 255)
+    no_zeros = np.zeros((), np.float32)
+    floats = once(op, "hybrid", lambda: exact_weights(filter.view(np.int8), no_zeros, axis, 255)[0], weights)
     numbers = (rows.data - rows.offset).reshape(data.shape)
     out = product(numbers.astype(floats.dtype, copy=False), floats, None).astype(np.float32, copy=False)
     out *= channel_scales(weights, filter.shape[axis])

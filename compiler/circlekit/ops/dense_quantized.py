@@ -23,18 +23,17 @@ from circlekit.ops.fixed_point import (
 )
 from circlekit.ops.hybrid import quantize_rows
 from circlekit.ops.im2col import Ends, loader, multiply_rows
+from circlekit.ops.once import once
 from circlekit.ops.quantized import (
-    DoubleScale,
-    FixedPoint,
     channel_scales,
     effective_scale,
     exact_weights,
     has_wide_sums,
     need_form,
     reach,
-    sums_wrap,
     wide_bias,
 )
+from circlekit.ops.rescale import Span, Store, double_scale, fixed_point
 
 # -- FULLY_CONNECTED ---------------------------------------------------------------------------
 
@@ -43,27 +42,29 @@ def quantized_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> Ar
     """Rows x [R,K] times the transpose of ``weights`` [U,K], plus ``bias``, as ``op`` says: [R,U]."""
     if need_form(op, op.input, op.weights):
         return _hybrid_dense(op, x, weights, bias)
-    per_channel = is_per_channel(op.weights)
-    zero_w = 0 if per_channel else zero_point_of(op.weights)
-    floats, bound = exact_weights(weights, np.asarray(zero_w, np.float32), 0, reach(op.input))
+
+    def prepared() -> tuple[Array, Store]:
+        zero_w = 0 if is_per_channel(op.weights) else zero_point_of(op.weights)
+        floats, bound = exact_weights(weights, np.asarray(zero_w, np.float32), 0, reach(op.input))
+        return floats, _dense_end(op, bias, bound, len(weights))
+
+    floats, end = once(op, "integer", prepared, op.weights, op.bias)
     zero = zero_point_of(op.input)
     out = np.empty((len(x), len(weights)), op.output.dtype.numpy)
-    end = _dense_end(op, bias, bound, len(weights))
     multiply_rows(x, floats, Ends(zero, loader(zero, floats.dtype), end, out.dtype), out)
     return out
 
 
-def _dense_end(op: Any, bias: Array | None, bound: float, units: int) -> FixedPoint | DoubleScale:
+def _dense_end(op: Any, bias: Array | None, bound: float, units: int) -> Store:
     """LiteRT rescales in double precision, but for int16 weights and sparse ones."""
-    limits, zero = activation_limits(op.act, op.output), zero_point_of(op.output)
+    span = Span(zero_point_of(op.output), activation_limits(op.act, op.output), bound)
     wide = has_wide_sums(op, op.input, bias)
-    wraps = not wide and sums_wrap(bound, bias)
     if op.weights.dtype is not i16 and "sparsity" not in op.weights.extra:
         by = effective_scale(op.input, op.weights, op.output, units, rounded=False)
-        return DoubleScale(by, wide_bias(bias), zero, limits, wraps)
+        return double_scale(by, wide_bias(bias), span, wide)
     rounded = not is_per_channel(op.weights)
     by_fixed = quantize_multiplier(effective_scale(op.input, op.weights, op.output, units, rounded))
-    return FixedPoint(by_fixed, wide_bias(bias), zero, limits, op.weights.dtype is i16, wraps)
+    return fixed_point(by_fixed, wide_bias(bias), span, op.weights.dtype is i16)
 
 
 def _hybrid_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> Array:
@@ -81,7 +82,8 @@ def _hybrid_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> Arra
 def hybrid_rows(x: Array, weights: Array, scales: Array, op: Any) -> Array:
     """Float rows x [R,K] times the transpose of int8 ``weights`` [U,K]: float32 [R,U]."""
     rows = quantize_rows(x, op.asymmetric_quantize_inputs)
-    floats, _ = exact_weights(weights, np.zeros((), np.float32), 0, 255)
+    no_zeros = np.zeros((), np.float32)
+    floats = once(op, "hybrid", lambda: exact_weights(weights, no_zeros, 0, 255)[0], op.weights)
     numbers = (rows.data - rows.offset).astype(floats.dtype, copy=False)
     sums = np.matmul(numbers, floats.T).astype(np.float32, copy=False)
     sums *= rows.scale * scales
@@ -130,8 +132,7 @@ def shuffled_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> tup
     flipped = x ^ 0x80
     floats, bound = exact_weights(plain, np.zeros((), np.float32), 0, 128)
     by = quantize_multiplier(effective_scale(op.input, op.weights, op.output, units, rounded=True))
-    limits = activation_limits(op.act, op.output)
-    end = FixedPoint(by, wide_bias(bias), 0, limits, wraps=sums_wrap(bound, bias))
+    end = fixed_point(by, wide_bias(bias), Span(0, activation_limits(op.act, op.output), bound), wide=False)
     out = np.empty((len(x), units), np.int16)
     end(np.matmul(flipped.view(np.int8).astype(floats.dtype), floats.T), out)
     workspace = flipped.reshape(len(x), depth // 16, 16).transpose(1, 0, 2)
@@ -156,10 +157,8 @@ def quantized_matmul(op: Any, x: Array, y: Array) -> Array:
     if plain:
         return np.asarray(sums.astype(np.int64).astype(np.int32))
     by = quantize_multiplier(effective_scale(op.x, op.y, op.output, 1, rounded=True))
-    wide = op.x.dtype is i16
-    end = FixedPoint(
-        by, None, zero_point_of(op.output), dtype_limits(output), wide, not wide and bound >= 2**31
-    )
+    span = Span(zero_point_of(op.output), dtype_limits(output), bound)
+    end = fixed_point(by, None, span, wide=op.x.dtype is i16)
     out = np.empty(sums.shape, output.numpy)
     columns = sums.shape[-1]
     end(sums.reshape(-1, columns), out.reshape(-1, columns))

@@ -8,6 +8,7 @@ from zero).  A few kernels round once.  Source: TFLite kernels/internal/common.h
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -92,16 +93,17 @@ def multiply(x: Array, by: Multiplier) -> Ints:
     out = np.asarray(x, np.int64)
     if left.any():
         out = wrap32(out << left)
-    out = out * by.mantissa
+    out = np.asarray(out * by.mantissa)
     out += 1 << 30
     out >>= 31
-    if right.any():
-        half = (np.int64(1) << right) >> 1
+    if right.all():
         sign = out >> 63
-        out += half if np.all(right) else np.where(right > 0, half, 0)
-        out += sign if np.all(right) else np.where(right > 0, sign, 0)
+        out += (np.int64(1) << right) >> 1
+        out += sign
         out >>= right
-    return np.asarray(out)
+    elif right.any():
+        out = rounding_divide_by_pot(out, right)
+    return out
 
 
 def multiply_once(x: Array, by: Multiplier) -> Ints:
@@ -176,7 +178,8 @@ def activation_limits(act: Activation, output: Value) -> tuple[int, int]:
     scale, zero = scale_of(output), zero_point_of(output)
 
     def quantized(real: float) -> int:
-        return zero + int(round_half_away(np.float32(real) / scale))
+        steps = float(np.float32(real) / scale)
+        return zero + int(math.copysign(math.floor(abs(steps) + 0.5), steps))
 
     return (
         least if low is None else max(least, quantized(low)),

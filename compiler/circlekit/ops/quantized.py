@@ -7,7 +7,6 @@ float64 below 2^53, so it is the integer that LiteRT accumulates.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,18 +17,13 @@ from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.ops.fixed_point import (
-    BLOCK,
     Ints,
-    Multiplier,
     activation_limits,
-    multiply,
-    multiply_wide,
     quantize_multiplier,
-    round_half_away,
     scale_of,
-    wrap32,
     zero_point_of,
 )
+from circlekit.ops.rescale import Span, Store, fixed_point
 
 PACKED_WEIGHTS = (DType.INT4, DType.INT2)
 """Weights that kernels get as int8."""
@@ -117,76 +111,6 @@ def exact_weights(weights: Array, zeros: Array, axis: int, reach: int) -> tuple[
 # -- what becomes of the sums ------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class FixedPoint:
-    """(sums + bias) times ``by`` in fixed point, plus the zero point, limited.
-
-    ``wide``: sums of int64 and LiteRT's 16x8 arithmetic; else sums of int32, which wrap if ``wraps``.
-    """
-
-    by: Multiplier
-    bias: Ints | None
-    zero: int
-    limits: tuple[int, int]
-    wide: bool = False
-    wraps: bool = False
-
-    def __call__(self, sums: Array, out: Array) -> None:
-        """Write what becomes of ``sums`` [R,..,C] into ``out``."""
-        step = max(1, BLOCK // max(1, sums[:1].size))
-        for top in range(0, len(sums), step):
-            part = sums[top : top + step].astype(np.int64)
-            if self.bias is not None:
-                part += self.bias
-            if self.wide:
-                part = multiply_wide(part, self.by)
-            else:
-                part = multiply(wrap32(part) if self.wraps else part, self.by)
-            if self.zero:
-                part += self.zero
-            np.clip(part, *self.limits, out=part)
-            out[top : top + step] = part
-
-
-@dataclass(frozen=True)
-class DoubleScale:
-    """(sums + bias) times ``by`` in float64, rounded half away from zero, plus the zero point, limited.
-
-    What leaves int32 becomes its least number, as the instructions of x86 have it.
-    """
-
-    by: Array
-    bias: Ints | None
-    zero: int
-    limits: tuple[int, int]
-    wraps: bool = False
-
-    def __call__(self, sums: Array, out: Array) -> None:
-        """Write what becomes of ``sums`` [R,..,C] into ``out``."""
-        step = max(1, BLOCK // max(1, sums[:1].size))
-        for top in range(0, len(sums), step):
-            part = sums[top : top + step].astype(np.float64)
-            if self.wraps:
-                whole = part.astype(np.int64) + (0 if self.bias is None else self.bias)
-                part = wrap32(whole).astype(np.float64)
-            elif self.bias is not None:
-                part += self.bias
-            part *= self.by
-            part = round_half_away(part)
-            outside = np.abs(part) >= 2.0**31
-            if outside.any():
-                part[outside & (part != -(2.0**31))] = -(2.0**31)
-            part += self.zero
-            np.clip(part, *self.limits, out=part)
-            out[top : top + step] = part
-
-
-def sums_wrap(bound: float, bias: Array | None) -> bool:
-    """Whether sums up to ``bound`` plus ``bias`` can leave int32."""
-    most = 0.0 if bias is None else float(np.abs(bias.astype(np.float64)).max(initial=0))
-    return bound + most >= 2.0**31
-
-
 def wide_bias(bias: Array | None) -> Ints | None:
     return None if bias is None else bias.reshape(-1).astype(np.int64)
 
@@ -200,7 +124,7 @@ def has_wide_sums(op: Any, data: Value, bias: Array | None) -> bool:
 
 def fixed_point_end(
     op: Any, data: Value, weights: Value, bias: Array | None, bound: float, channels: int, act: Activation
-) -> FixedPoint:
+) -> Store:
     """What LiteRT's convolutions do with their sums.
 
     The product of the scales is a float32 for uint8 data and int16 weights.  The latter are circle's
@@ -210,11 +134,6 @@ def fixed_point_end(
     if weights.dtype is i16:
         low = max(low, 1 - (1 << 15))
     rounded = data.dtype is u8 or weights.dtype is i16
-    return FixedPoint(
-        quantize_multiplier(effective_scale(data, weights, op.output, channels, rounded)),
-        wide_bias(bias),
-        zero_point_of(op.output),
-        (low, high),
-        has_wide_sums(op, data, bias),
-        sums_wrap(bound, bias),
-    )
+    by = quantize_multiplier(effective_scale(data, weights, op.output, channels, rounded))
+    span = Span(zero_point_of(op.output), (low, high), bound)
+    return fixed_point(by, wide_bias(bias), span, has_wide_sums(op, data, bias))

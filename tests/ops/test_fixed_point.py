@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fixed-point arithmetic against its definition in plain integers; the forms in float64 against both."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from circlekit.errors import ModelError
+from circlekit.ir.dtypes import DType, f32, i8, i16, u8
+from circlekit.ir.enums import Activation
+from circlekit.ops.fixed_point import (
+    Multiplier,
+    activation_limits,
+    doubling_high_mul,
+    dtype_limits,
+    multiply,
+    multiply_once,
+    multiply_wide,
+    quantize_multiplier,
+    rounding_divide_by_pot,
+    saturating_shift_left,
+)
+from circlekit.ops.rescale import FixedPoint, InFloats, Span, fixed_point
+from tests.ops.quantized import generator, quantized
+
+INT32 = (-(2**31), 2**31 - 1)
+
+
+def half_up(numerator: int, bits: int) -> int:
+    """The quotient by 2^bits, to the nearest, halves up."""
+    return (numerator + (1 << bits >> 1)) >> bits
+
+
+def half_away(numerator: int, bits: int) -> int:
+    magnitude = half_up(abs(numerator), bits)
+    return magnitude if numerator >= 0 else -magnitude
+
+
+def wrapped(x: int) -> int:
+    return (x + 2**31) % 2**32 - 2**31
+
+
+def twice_rounded(x: int, mantissa: int, shift: int) -> int:
+    high = half_up(wrapped(x << max(shift, 0)) * mantissa, 31)
+    return half_away(high, max(-shift, 0))
+
+
+def numbers(rng: np.random.Generator, count: int = 400) -> list[int]:
+    """int32 numbers of every magnitude, the ends among them."""
+    drawn = rng.integers(*INT32, count) >> rng.integers(0, 32, count)
+    return [*map(int, drawn), *INT32, 0, 1, -1]
+
+
+@pytest.mark.parametrize("shift", [-31, -20, -9, -1, 0, 1, 8, 20])
+def test_multiply(shift: int) -> None:
+    rng = generator("multiply", shift)
+    for mantissa in (1 << 30, (1 << 31) - 1, int(rng.integers(1 << 30, 1 << 31))):
+        by = Multiplier(np.array(mantissa), np.array(shift))
+        xs = numbers(rng)
+        got = multiply(np.array(xs), by)
+        assert got.tolist() == [twice_rounded(x, mantissa, shift) for x in xs]
+        if shift <= 0:
+            once = multiply_once(np.array(xs), by)
+            assert once.tolist() == [half_up(x * mantissa, 31 - shift) for x in xs]
+
+
+def test_multiply_per_channel() -> None:
+    rng = generator("channels")
+    by = quantize_multiplier([0.3, 1.0, 7.5, 1e-4, 0.0, 0.5])
+    x = rng.integers(-(1 << 20), 1 << 20, (50, 6))
+    columns = [multiply(x[:, c], Multiplier(by.mantissa[c], by.shift[c])) for c in range(6)]
+    np.testing.assert_array_equal(multiply(x, by), np.stack(columns, axis=1))
+
+
+@pytest.mark.parametrize("shift", [-31, -12, -1, 0, 3, 7])
+def test_multiply_wide(shift: int) -> None:
+    rng = generator("wide", shift)
+    for mantissa in (1 << 30, (1 << 31) - 1, int(rng.integers(1 << 30, 1 << 31))):
+        short = min((mantissa + (1 << 15)) >> 16, 0x7FFF)
+        xs = [int(x) for x in rng.integers(-(1 << 46), 1 << 46, 300) >> rng.integers(10, 46, 300)]
+        got = multiply_wide(np.array(xs), Multiplier(np.array(mantissa), np.array(shift)))
+        assert got.tolist() == [wrapped(half_up(x * short, 15 - shift)) for x in xs]
+
+
+def test_steps() -> None:
+    rng = generator("steps")
+    a, b = numbers(rng), numbers(rng)
+    high = doubling_high_mul(np.array(a), np.array(b))
+    assert high.tolist() == [min(half_up(x * y, 31), INT32[1]) for x, y in zip(a, b, strict=True)]
+    for bits in (0, 1, 5, 31):
+        assert rounding_divide_by_pot(np.array(a), bits).tolist() == [half_away(x, bits) for x in a]
+        limited = [min(max(x << bits, INT32[0]), INT32[1]) for x in a]
+        assert saturating_shift_left(np.array(a), bits).tolist() == limited
+
+
+@pytest.mark.parametrize("real", [1e-12, 2.0**-33, 1e-9, 0.1, 0.5, 1 - 2.0**-33, 1.0, 1.5, 200.0, 2.0**20])
+def test_quantize_multiplier(real: float) -> None:
+    by = quantize_multiplier(real)
+    if real < 2.0**-32:
+        assert by.mantissa == by.shift == 0
+        return
+    assert 1 << 30 <= by.mantissa <= (1 << 31) - 1
+    assert math.ldexp(int(by.mantissa), int(by.shift) - 31) == pytest.approx(real, rel=2.0**-31)
+
+
+@pytest.mark.parametrize("index", range(60))
+def test_float64_says_the_same(index: int) -> None:
+    """Sums of all magnitudes, multipliers that make many halves, biases that cancel."""
+    rng = generator("floats", index)
+    channels = 5
+    wide = index % 3 == 0
+    bound = 2.0 ** rng.uniform(8, 34 if wide else 29)
+    low, high = (-(2**15), 2**15 - 1) if wide else dtype_limits((i8, u8)[index % 2])
+    real = 2.0 ** rng.uniform(-14, 1, channels)
+    by = quantize_multiplier(np.exp2(np.round(np.log2(real))) if index % 4 == 1 else real)
+    sums = np.round(rng.uniform(-1, 1, (3000, channels)) * bound * 2.0 ** -rng.uniform(0, 20, (3000, 1)))
+    bias = np.round(rng.uniform(-1, 1, channels) * bound).astype(np.int64) if index % 2 else None
+    span = Span(0 if wide else int(rng.integers(low, high + 1)), (low, high), bound)
+    store = fixed_point(by, bias, span, wide)
+    outs = []
+    for each in (store, FixedPoint(by, bias, span, wide, wraps=True)):
+        out = np.empty(sums.shape, np.int32)
+        each(sums, out)
+        outs.append(out)
+    np.testing.assert_array_equal(outs[0], outs[1])
+
+
+def test_float64_is_used_where_it_is_exact() -> None:
+    span = Span(3, (-128, 127), 2.0**20)
+    assert isinstance(fixed_point(quantize_multiplier(1e-4), None, span, wide=False), InFloats)
+    assert isinstance(
+        fixed_point(quantize_multiplier(1e-2), None, span._replace(bound=2.0**28), False), InFloats
+    )
+    assert isinstance(
+        fixed_point(quantize_multiplier(1e-7), None, span._replace(bound=2.0**28), False), FixedPoint
+    )
+    assert isinstance(
+        fixed_point(quantize_multiplier(8.0), None, span._replace(bound=2.0**28), False), FixedPoint
+    )
+    assert isinstance(
+        fixed_point(quantize_multiplier(1e-7), None, span._replace(bound=2.0**34), True), InFloats
+    )
+    assert isinstance(
+        fixed_point(quantize_multiplier(1e-7), None, span._replace(bound=2.0**38), True), FixedPoint
+    )
+
+
+@pytest.mark.parametrize(
+    ("act", "dtype", "scale", "zero", "limits"),
+    [
+        (Activation.NONE, i8, 0.1, 5, (-128, 127)),
+        (Activation.RELU, i8, 0.1, 5, (5, 127)),
+        (Activation.RELU, i16, 0.1, 0, (0, 32767)),
+        (Activation.RELU6, u8, 0.1, 5, (5, 65)),
+        (Activation.RELU6, u8, 0.01, 5, (5, 255)),
+        (Activation.RELU_N1_TO_1, i8, 0.25, -3, (-7, 1)),
+        (Activation.RELU_N1_TO_1, i8, 2.0, 0, (-1, 1)),  # halves away from zero
+        (Activation.TANH, i8, 0.1, 5, (-128, 127)),
+    ],
+)
+def test_activation_limits(
+    act: Activation, dtype: DType, scale: float, zero: int, limits: tuple[int, int]
+) -> None:
+    assert activation_limits(act, quantized(dtype, (1,), scale, zero)) == limits
+
+
+def test_limits_of_types() -> None:
+    assert dtype_limits(DType.INT4) == (-8, 7)
+    assert dtype_limits(DType.INT2) == (-2, 1)
+    assert dtype_limits(DType.UINT4) == (0, 15)
+    with pytest.raises(ModelError, match="f32 holds no quantized numbers"):
+        dtype_limits(f32)
