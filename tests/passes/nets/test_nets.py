@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""O1 on networks as PyTorch exports them: what is left, the values, both files, LiteRT."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from circlekit.ir.graph import Model
+from circlekit.ops.conv import TransposeConv
+from circlekit.ops.elementwise import Add, Mul
+from tests.passes.nets.exported import Net
+from tests.passes.nets.zoo import ZOO
+from tests.passes.random.checks import Original
+
+TRANSPOSES = {
+    "resnet": 1, "mobilenet_v2": 1, "mobilenet_v3": 1, "unet": 2, "dcgan": 1, "inception": 1,
+    "group_convolution": 2, "convnext": 1, "pyramid": 3, "densenet": 1, "transformer": 4,
+    "vision_transformer": 5, "shufflenet": 6, "gated": 3,
+}  # fmt: skip
+"""At most so many are left: one at each input and output in NCHW, and those that the network itself has."""
+
+NORMS_STAY = {"densenet": 4, "group_convolution": 1, "transformer": 1, "vision_transformer": 2, "convnext": 2}
+"""A factor and an offset per channel that have no convolution before them alone."""
+
+
+def optimized(model: Model, folder: Path) -> Model:
+    arrays = [
+        np.random.default_rng(0).normal(size=v.static_shape).astype(np.float32) for v in model.main.inputs
+    ]
+    before = Original(model, arrays)
+    before.check_files(before.check("O1", "tflite"), folder, litert=True)
+    after = before.check("O1", "circle")
+    before.check_files(after, folder, litert=False)
+    return after
+
+
+def norms(model: Model) -> int:
+    """Operators that multiply by a constant per channel."""
+    return sum(
+        isinstance(op, Mul) and any(v.is_const and v.numel > 1 for v in (op.lhs, op.rhs)) for op in model.main
+    )
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("name", ZOO)
+def test_network(name: str, seed: int, tmp_path: Path) -> None:
+    model = ZOO[name](seed)
+    kinds = Counter(op.code for op in model.main)
+    after = optimized(model, tmp_path)
+    left = Counter(op.code for op in after.main)
+    assert left["TRANSPOSE"] <= TRANSPOSES[name]
+    assert norms(after) <= NORMS_STAY.get(name, 0)
+    assert left["TRANSPOSE_CONV"] == kinds["TRANSPOSE_CONV"]
+    assert all(op.bias is not None for op in after.main if isinstance(op, TransposeConv))
+    for code in ("RELU", "RELU6", "SLICE", "DIV", "NEG"):
+        assert left[code] == 0, code
+
+
+@pytest.mark.parametrize("end", ["norm", "relu", "flatten", "head", "two outputs", "before a resize"])
+@pytest.mark.parametrize("kind", ["conv", "depthwise", "upconv"])
+def test_a_batch_norm_at_the_end_is_fused(kind: str, end: str, tmp_path: Path) -> None:
+    """Wherever the transposes are that the end in NCHW needs."""
+    net = Net(0, (1, 4, 6, 6))
+    x = net.inputs[0]
+    y = (
+        net.conv(x, 4)
+        if kind == "conv"
+        else net.depthwise(x)
+        if kind == "depthwise"
+        else net.upconv(x, 4, 2, 2)
+    )
+    y = net.norm(y)
+    outputs = [y if end == "norm" else net.relu(y)]
+    if end == "flatten":
+        outputs = [net.linear(net.reshape(outputs[0], 1, outputs[0].numel), 3)]
+    elif end == "head":
+        outputs = [net.head(outputs[0])]
+    elif end == "two outputs":
+        outputs.append(net.conv(outputs[0], 3))
+    elif end == "before a resize":
+        outputs = [net.upsample(outputs[0])]
+    after = optimized(net.model(*outputs), tmp_path)
+    assert norms(after) == 0
+    assert not any(isinstance(op, Add) for op in after.main)
+    assert Counter(op.code for op in after.main)["TRANSPOSE"] <= 1 + len(outputs)

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random models from lists of steps: leave steps out, and what is left is a smaller model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from circlekit.errors import CirclekitError
+from circlekit.ir.dtypes import boolean, f32, i32
+from circlekit.ir.graph import Graph, Model, Signature
+from circlekit.ir.value import Array, Shape, Value
+from circlekit.ops.activation import Relu
+from circlekit.ops.compare import Less
+from circlekit.ops.control import If, While
+from circlekit.ops.elementwise import Add
+from circlekit.ops.shape import Reshape
+from tests.passes.random import motifs, parts, pieces
+from tests.passes.random.maker import Maker, Reject, example
+from tests.passes.random.parts import Part
+
+
+class Step(NamedTuple):
+    """Which part, and the seed of its choices."""
+
+    part: int
+    seed: int
+
+
+def branch(m: Maker) -> Value:
+    """An If over a float value; both branches are random graphs that keep its shape."""
+    x = m.pick(lambda v: v.is_static and bool(m.shape(v)))
+    found = [v for v in m.graph.inputs if v.dtype is boolean]
+    if not found:
+        raise Reject
+    graphs = [sub_graph(m, x, f"branch{len(m.graphs) + i}") for i in range(2)]
+    y = m.add(If(found[0], x, then_graph=graphs[0], else_graph=graphs[1]))
+    m.graphs += graphs
+    return y
+
+
+def loop(m: Maker) -> Value:
+    """A While that runs twice."""
+    x = m.pick(lambda v: v.is_static and bool(m.shape(v)))
+    body = sub_graph(m, x, f"body{len(m.graphs)}")
+    state = Value("i", i32, ())
+    count = Add(state, Value.constant("one", np.array(1, np.int32)))
+    body.append(count)
+    body.inputs, body.outputs = (state, *body.inputs), (count.output, *body.outputs)
+    cond = Graph(f"cond{len(m.graphs)}", [Value("i", i32, ()), Value("x", f32, x.shape)])
+    less = Less(cond.inputs[0], Value.constant("two", np.array(2, np.int32)))
+    cond.append(less)
+    cond.outputs = (less.output,)
+    op = While(m.constant(np.array(0), "i", np.int32), x, cond=cond, body=body)
+    m.add(op, keep=False)
+    m.graphs += [cond, body]
+    m.pool.append(op.results[1])
+    return op.results[1]
+
+
+def sub_graph(m: Maker, x: Value, name: str) -> Graph:
+    """A random graph with one input and one output, both of the type of ``x``."""
+    start = Value("x", f32, x.shape)
+    graph = Graph(name, [start])
+    inner = Maker(graph, [m.array(x)], m.random)
+    grow(inner, [Step(m.below(len(FLAT)), m.below(2**31)) for _ in range(m.below(5))])
+    fits = [v for v in inner.pool if v.dtype is f32 and v.shape == x.shape and v is not start]
+    if fits:
+        graph.outputs = (fits[-1],)
+    else:
+        op = Relu(start)
+        graph.append(op)
+        graph.outputs = (op.output,)
+    return graph
+
+
+FLAT: tuple[Part, ...] = (
+    parts.unary_op, parts.activation, parts.with_constant, parts.with_constant, parts.other_with_constant,
+    parts.with_value, parts.with_value, parts.transpose, parts.transpose, parts.transpose, parts.reshape,
+    parts.reshape, parts.squeeze_or_expand, parts.dynamic_reshape, pieces.pad, pieces.box, pieces.strided,
+    pieces.split, pieces.concat, pieces.unpack_and_pack, pieces.mean, pieces.mean, pieces.pooling,
+    pieces.softmax,
+    pieces.space, pieces.repeat, pieces.bmm, pieces.bmm, parts.cast, parts.integer_arithmetic,
+    parts.constant_chain, parts.duplicate, parts.duplicate,
+    motifs.conv, motifs.conv, motifs.dwconv, motifs.tconv, motifs.tconv, motifs.dense, motifs.rms_norm,
+    motifs.rope, motifs.hard_swish, motifs.layer_norm, motifs.squeeze_excite, motifs.cancelling,
+    motifs.cancelling,
+)  # fmt: skip
+
+PARTS: tuple[Part, ...] = (*FLAT, branch, loop)
+
+SHAPES: tuple[Shape, ...] = (
+    (1, 4, 5, 3), (1, 3, 4, 4), (2, 3, 4, 5), (1, 4, 4, 4), (1, 1, 4, 6), (None, 4, 4, 3), (2, 4, 6), (4, 6),
+    (1, 2, 3, 2, 2), (1, 4, 1, 4), (None, 6), (3, 3, 3, 3), (None, 3, 2, 4),
+)  # fmt: skip
+
+
+def random_steps(seed: int, most: int = 14) -> list[Step]:
+    random = np.random.default_rng(seed)
+    count = int(random.integers(1, most + 1))
+    return [Step(int(random.integers(len(PARTS))), int(random.integers(2**31))) for _ in range(count)]
+
+
+def grow(m: Maker, steps: Sequence[Step]) -> None:
+    for step in steps:
+        m.random = np.random.default_rng(step.seed)
+        try:
+            PARTS[step.part](m)
+        except (Reject, CirclekitError):  # an operator that does not fit its operands
+            continue
+    m.forget_strays()
+
+
+def make(seed: int, steps: Sequence[Step]) -> tuple[Model, list[Array]]:
+    """A model and inputs for it; the seed decides on inputs and outputs."""
+    random = np.random.default_rng(seed)
+    graph = Graph("main", _inputs(random))
+    arrays = [example(v.shape, v.dtype, random) for v in graph.inputs]
+    m = Maker(graph, arrays, random)
+    m.constants.append(Value.constant(graph.unique_name("shared"), np.ones(4, np.float32)))
+    grow(m, steps)
+    m.random = np.random.default_rng(seed)
+    graph.outputs = _outputs(m)
+    model = Model([graph, *m.graphs])
+    if m.chance(0.3):
+        ins = {f"in{i}": v for i, v in enumerate(graph.inputs)}
+        outs = {f"out{i}": v for i, v in enumerate(graph.outputs)}
+        model.signatures.append(Signature("serving_default", graph, ins, outs))
+    return model, arrays
+
+
+def _inputs(random: np.random.Generator) -> list[Value]:
+    count = 1 + int(random.integers(2))
+    inputs = [Value(f"x{i}", f32, SHAPES[int(random.integers(len(SHAPES)))]) for i in range(count)]
+    if random.random() < 0.5:
+        inputs.append(Value("channels", f32, (int(random.integers(1, 5)),)))
+    return [*inputs, Value("flag", boolean, (1,)), Value("numbers", i32, (2, 3))]
+
+
+def _outputs(m: Maker) -> list[Value]:
+    """The newest value, some in the middle, the same twice, an identity of an input."""
+    made = [v for v in m.pool if v.producer is not None]
+    if not made or m.chance(0.05):
+        x = m.graph.inputs[0]
+        shape = [-1 if d is None else d for d in x.shape or ()]
+        made.append(m.add(Reshape(x, m.ints(shape, "same"))))
+    outputs = [v for v in made[:-1] if m.chance(0.12)] + [made[-1]]
+    if m.chance(0.1):
+        outputs.append(outputs[0])
+    if m.chance(0.05):
+        outputs.append(m.graph.inputs[0])
+    m.random.shuffle(outputs)
+    return outputs
+
+
+def count_ops(model: Model) -> int:
+    return sum(1 for _ in model.ops())

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tiny models on which passes of the peer went wrong: the pass alone, and O1, in both formats."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import circlekit
+from circlekit.ir.clone import clone
+from circlekit.ir.text import print_model
+from circlekit.ir.value import Array
+from circlekit.ir.verify import check
+from circlekit.passes import all_passes
+from tests.conftest import SHARED
+from tests.passes.random.checks import interface, run_litert
+
+TRAPS = sorted(SHARED.glob("peer/traps/*/case.json"))
+
+TOLERANCE = 1e-5
+"""Of the largest magnitude of an output, against what the peer recorded of the model as it was."""
+
+if not TRAPS:
+    pytestmark = pytest.mark.skip(reason=f"no traps at {SHARED}, CIRCLEKIT_SHARED can name the folder")
+
+
+def recorded(folder: Path, prefix: str) -> list[Array]:
+    with np.load(folder / "io.npz") as file:
+        return [file[f"{prefix}{i}"] for i in range(sum(name.startswith(prefix) for name in file.files))]
+
+
+def assert_close(found: Sequence[Array], wanted: Sequence[Array]) -> None:
+    assert len(found) == len(wanted)
+    for a, b in zip(found, wanted, strict=True):
+        assert (a.dtype, a.shape) == (b.dtype, b.shape)
+        if b.dtype.kind == "f":
+            largest = float(np.abs(b[np.isfinite(b)]).max(initial=0))
+            np.testing.assert_allclose(a, b, 0, TOLERANCE * largest)
+        else:
+            np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("case", TRAPS, ids=lambda path: path.parent.name)
+def test_trap(case: Path, tmp_path: Path) -> None:
+    folder, known = case.parent, json.loads(case.read_text())
+    original = circlekit.load(next(folder.glob("model.*")))
+    before = print_model(original)
+    inputs, wanted = recorded(folder, "in"), recorded(folder, "out")
+    assert_close(circlekit.run(original, inputs), wanted)
+    named = [name for name in known["passes"] if name in all_passes()]
+    runs: list[str | list[str]] = [*([named] if named else []), "O1"]
+    for passes in runs:
+        for format in ("circle", "tflite"):
+            model = clone(original)
+            report = circlekit.optimize(model, passes, format=format)
+            check(model)
+            assert interface(model) == interface(original)
+            assert_close(circlekit.run(model, inputs), wanted)
+            path = tmp_path / f"model.{format}"
+            circlekit.save(model, path)
+            assert_close(circlekit.run(circlekit.load(path), inputs), wanted)
+            if format == original.format == "tflite":
+                assert_close(run_litert(path, inputs), wanted)
+            if passes is named and is_refused(known):
+                assert not report.changes, known["expected"]
+                assert print_model(model) == before or format == "circle"  # where versions are mended
+
+
+def is_refused(known: dict[str, str]) -> bool:
+    """Whether leaving the model alone is the only right thing to do."""
+    expected = known["expected"]
+    return expected.startswith("refuse") and " or " not in expected
