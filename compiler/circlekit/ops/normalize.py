@@ -71,8 +71,8 @@ class Softmax(_LastAxis, code="SOFTMAX"):
         if self.input.dtype.is_integer:
             need_pair(self, self.input, self.output, SOFTMAX_PAIRS)
             if input.dtype == np.int16:
-                return softmax_of_16_bits(input, self.input, self.beta)
-            return softmax_of_8_bits(input, self.input, self.output, self.beta)
+                return softmax_of_16_bits(self, input, self.input, self.beta)
+            return softmax_of_8_bits(self, input, self.input, self.output, self.beta)
         need_float(self, input)
         out: Array = input - input.max(axis=-1, keepdims=True)
         if self.beta != 1.0:
@@ -95,7 +95,7 @@ class LogSoftmax(_LastAxis, code="LOG_SOFTMAX"):
     def kernel(self, input: Array) -> Array:
         if self.input.dtype.is_integer:
             need_pair(self, self.input, self.output, BYTES)
-            return log_softmax_of_8_bits(input, self.input)
+            return log_softmax_of_8_bits(self, input, self.input)
         need_float(self, input)
         out: Array = input - input.max(axis=-1, keepdims=True)
         out -= np.log(np.exp(out).sum(axis=-1, keepdims=True))

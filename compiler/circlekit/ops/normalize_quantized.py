@@ -27,6 +27,7 @@ from circlekit.ops.fixed_point import (
     zero_point_of,
 )
 from circlekit.ops.newton import bit_length, inverse_square_root, reciprocal
+from circlekit.ops.once import once
 from circlekit.ops.tables import interpolated, interpolation_table
 
 INPUT_BITS = 5
@@ -75,9 +76,10 @@ def below_maximum(x: Array) -> Array:
 # -- SOFTMAX -----------------------------------------------------------------------------------
 
 
-def softmax_of_8_bits(x: Array, input: Value, output: Value, beta: float) -> Array:
+def softmax_of_8_bits(op: Op, x: Array, input: Value, output: Value, beta: float) -> Array:
     """SOFTMAX of int8 or uint8: the result has the scale 2^-bits, whatever ``output`` says."""
-    table = differences(float(np.float32(beta)) * float(scale_of(input)))
+    scale = float(np.float32(beta)) * float(scale_of(input))
+    table = once(op, "differences", lambda: differences(scale))
     d = below_maximum(x)
     total = rounding_divide_by_pot(table.exps, SUM_BITS)[d].sum(axis=-1, keepdims=True)
     inverse, bits = reciprocal(total)
@@ -89,12 +91,17 @@ def softmax_of_8_bits(x: Array, input: Value, output: Value, beta: float) -> Arr
     return np.asarray(np.clip(np.where(table.counts[d], out, least), least, most), output.dtype.numpy)
 
 
-def softmax_of_16_bits(x: Array, input: Value, beta: float) -> Array:
-    """SOFTMAX of int16, by LiteRT's tables of e^x from -10 to 0 and of 1 / (1 + x) from 0 to 1."""
+def tables_of_16_bits() -> tuple[Array, Array]:
+    """LiteRT's tables of e^x from -10 to 0 and of 1 / (1 + x) from 0 to 1."""
     step, unit = np.float64(1 / 65535), np.float64(2 / 65535)
     image = (unit * -32768, unit * 32767)
     exps = interpolation_table((np.float64(10 / 65535) * -65535, np.float64(0)), image, np.exp)
-    inverses = interpolation_table((np.float64(0), step * 65535), image, lambda v: 1 / (1 + v))
+    return exps, interpolation_table((np.float64(0), step * 65535), image, lambda v: 1 / (1 + v))
+
+
+def softmax_of_16_bits(op: Op, x: Array, input: Value, beta: float) -> Array:
+    """SOFTMAX of int16."""
+    exps, inverses = once(op, "tables", tables_of_16_bits)
     product = float(np.float32(scale_of(input) * np.float32(beta)))
     by = quantize_multiplier(product / (10.0 / 65535.0))
     scaled = multiply(-below_maximum(x).astype(np.int64), by) + 32767
@@ -111,9 +118,9 @@ def softmax_of_16_bits(x: Array, input: Value, beta: float) -> Array:
 # -- LOG_SOFTMAX -------------------------------------------------------------------------------
 
 
-def log_softmax_of_8_bits(x: Array, input: Value) -> Array:
+def log_softmax_of_8_bits(op: Op, x: Array, input: Value) -> Array:
     """LOG_SOFTMAX of int8 or uint8: the result has the scale 1 / 16, and 0 is its greatest integer."""
-    table = differences(float(scale_of(input)))
+    table = once(op, "differences", lambda: differences(float(scale_of(input))))
     d = below_maximum(x)
     total = rounding_divide_by_pot(table.exps, SUM_BITS)[d].sum(axis=-1, keepdims=True)
     log = log_of_at_least_one(total, SUM_BITS, INPUT_BITS)

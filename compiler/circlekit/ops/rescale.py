@@ -16,7 +16,7 @@ import numpy as np
 from circlekit.ir.value import Array
 from circlekit.ops.fixed_point import Ints, Multiplier, multiply, multiply_wide, round_half_away, wrap32
 
-BLOCK = 1 << 13
+BLOCK = 1 << 15
 """Elements at a time: their float64 scratch stays in the cache."""
 
 EXACT = 2.0**21
