@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TransposeConv, Mul, Add through the command: both formats, LiteRT, the sentence of every refusal."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import circlekit
+from circlekit.cli.circle2circle import main
+from circlekit.ops.conv import TransposeConv
+from tests.passes.random.checks import run_litert
+
+TOLERANCE = 1e-5
+"""Of the largest magnitude of the result."""
+
+PASS = "fuse_batchnorm_with_tconv"
+
+SCALES = {"[O]": "[2.0, -1.5, 0.5]", "[1,1,1,O]": "[[[[2.0, -1.5, 0.5]]]]", "scalar": "0.75", "[1]": "[0.75]"}
+
+SHIFTS = ["[-2.0, 0.1, 0.0]", "[[[[-2.0, 0.1, 0.0]]]]", "0.25"]
+
+FORMS = list(itertools.product(SCALES, (False, True), (False, True)))
+"""Scale, swapped operands, bias."""
+
+SIZES = list(itertools.product(("VALID", "SAME"), (1, 2, 3), (1, 2, 3)))
+"""Padding and strides."""
+
+
+def graph(
+    padding: str = "SAME",
+    strides: tuple[int, int] = (2, 1),
+    mul: str = "%y, [2.0, -1.5, 0.5]",
+    add: str = "%m, [-2.0, 0.1, 0.0]",
+    bias: bool = False,
+    act: str = "NONE",
+    outputs: str = "%z",
+    more: str = "",
+) -> str:
+    """An input of 4 x 5, filters of 3 x 2."""
+    sizes = [
+        n * s if padding == "SAME" else (n - 1) * s + k
+        for n, s, k in zip((4, 5), strides, (3, 2), strict=True)
+    ]
+    return f"""graph main(%x: f32[2,4,5,2], %dyn: f32[3]) -> {outputs} {{
+      %w = const f32[3,3,2,2] gaussian(0, 1)
+      %b = const f32[3] [0.5, -1.0, 2.0]
+      %y = TransposeConv([2,{sizes[0]},{sizes[1]},3], %w, %x{", %b" if bias else ""})
+           {{padding: {padding}, stride_h: {strides[0]}, stride_w: {strides[1]}}}
+      %m = Mul({mul})
+      %z = Add({add}) {{act: {act}}}
+      {more}
+    }}"""
+
+
+def convert(text: str, folder: Path, *flags: str) -> tuple[circlekit.Model, dict[str, circlekit.Model]]:
+    """The model of ``text``, and what the command wrote, by extension."""
+    source = folder / "in.txt"
+    source.write_text(text)
+    written = {}
+    for extension in ("circle", "tflite"):
+        target = folder / f"out.{extension}"
+        assert main([*flags, "--verify", str(source), str(target)]) == 0
+        written[extension] = circlekit.load(target)
+    return circlekit.load(source), written
+
+
+@pytest.mark.parametrize("act", ["NONE", "RELU", "RELU6"])
+@pytest.mark.parametrize(("padding", "stride_h", "stride_w"), SIZES)
+def test_becomes_one_operator(padding: str, stride_h: int, stride_w: int, act: str, tmp_path: Path) -> None:
+    """Every size with three of the forms, so that each form meets sizes of every kind."""
+    number = SIZES.index((padding, stride_h, stride_w)) + len(act)
+    for index in range(3):
+        scale, swap, bias = FORMS[(number * 3 + index * 5) % len(FORMS)]
+        shift = SHIFTS[(number + index) % len(SHIFTS)]
+        mul = f"{SCALES[scale]}, %y" if swap else f"%y, {SCALES[scale]}"
+        add = f"{shift}, %m" if index == 1 else f"%m, {shift}"
+        text = graph(padding, (stride_h, stride_w), mul, add, bias, act)
+        original, written = convert(text, tmp_path, "--O1" if index else f"--{PASS}")
+        random = np.random.default_rng(number)
+        inputs = [random.standard_normal(v.static_shape).astype(np.float32) for v in original.main.inputs]
+        (wanted,) = circlekit.run(original, inputs)
+        for extension, model in written.items():
+            kinds = [op.code for op in model.main.ops]
+            split = extension == "circle" and act != "NONE"
+            assert kinds == ["TRANSPOSE_CONV", *([act] if split else [])]
+            tconv = model.main.ops[0]
+            assert isinstance(tconv, TransposeConv)
+            assert tconv.bias is not None
+            assert tconv.bias.shape == (3,)
+            assert tconv.version == (3 if act == "NONE" or split else 4)
+            assert [v.name for v in model.main.outputs] == ["z"]
+            (found,) = circlekit.run(model, inputs)
+            np.testing.assert_allclose(found, wanted, 0, TOLERANCE * float(np.abs(wanted).max()))
+        (found,) = run_litert(tmp_path / "out.tflite", inputs)
+        np.testing.assert_allclose(found, wanted, 0, TOLERANCE * float(np.abs(wanted).max()))
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            graph(mul="%y, 2.0) {act: RELU").replace("RELU)", "RELU}"),
+            "%m: act is RELU, the picture wants NONE",
+        ),
+        (graph(outputs="%z, %o", more="%o = Neg(%m)"), "%m: is also read by Neg %o"),
+        (graph(outputs="%z, %o", more="%o = Neg(%y)"), "%y: is also read by Neg %o"),
+        (graph(outputs="%z, %m"), "%m: is an output of the graph, the picture would lose it"),
+        (graph(outputs="%y, %z"), "%y: is an output of the graph, the picture would lose it"),
+        (graph(mul="%y, %dyn"), "%dyn: is not constant, the picture wants const f32[*,O|1]"),
+        (graph(add="%m, %dyn"), "%dyn: is not constant, the picture wants const f32[*,O|1]"),
+        (
+            graph(bias=True).replace("%x, %b)", "%x, %dyn)"),
+            "%dyn: is not constant, the picture wants const f32[O]",
+        ),
+        (
+            graph(mul="%y, [[2.0], [1.0], [3.0], [1.0], [2.0]]"),
+            "shape is [5,1], the picture wants [*,O|1] with O = 3",
+        ),
+    ],
+)
+def test_is_refused(text: str, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the sentence, and nothing changed."""
+    _, written = convert(text, tmp_path, f"--{PASS}", "--explain", PASS)
+    shown = " ".join(capsys.readouterr().out.split())
+    assert sentence in shown
+    for model in written.values():
+        kinds = [op.code for op in model.main.ops]
+        assert kinds[:3] == ["TRANSPOSE_CONV", "MUL", "ADD"]
