@@ -84,6 +84,13 @@ def test_a_pipeline_leaves_out_what_makes_no_sense_for_the_format(monkeypatch: p
     assert pass_names(["only_circle"], format="tflite") == ["only_circle"]
 
 
+def test_a_pipeline_leaves_out_what_undoes_a_named_pass() -> None:
+    names = pass_names(["O1", "decompose_hardswish"])
+    assert "decompose_hardswish" in names
+    assert "fuse_hardswish" not in names
+    assert pass_names(["fuse_hardswish", "decompose_hardswish"]) == ["fuse_hardswish", "decompose_hardswish"]
+
+
 def test_passes_that_never_rest_are_named(model: Model) -> None:
     endless, still = make_pass("endless", lambda graph: 1), make_pass("still", lambda graph: 0)
     with pytest.raises(RewriteError, match=f"after {MAX_ROUNDS} rounds .* still change the model: endless$"):

@@ -99,16 +99,21 @@ def pass_names(
 ) -> list[str]:
     """The passes that are meant: the names of pipelines replaced by their passes, without ``disable``.
 
-    A pass of a pipeline that makes no sense for ``format`` is left out; one that is named is not: what it
-    makes is replaced again when the model is written.  RewriteError for a name that is neither a pass nor
-    a pipeline, in ``disable`` too.
+    A pass of a pipeline that makes no sense for ``format``, or would undo a pass that is named, is left
+    out.  One that is named stays: what ``format`` lacks is replaced when the model is written.
+    RewriteError for a name that is neither a pass nor a pipeline, in ``disable`` too.
     """
     known = all_passes()
+    asked = [passes] if isinstance(passes, str) else list(passes)
     names: dict[str, None] = {}
-    for name in [passes] if isinstance(passes, str) else passes:
+    for name in asked:
         if name not in known and name not in PIPELINES:
             raise RewriteError(unknown_name("pass or pipeline", name, [*known, *PIPELINES]))
-        of_pipeline = [n for n in PIPELINES.get(name, ()) if format is None or format in known[n].formats]
+        of_pipeline = [
+            n
+            for n in PIPELINES.get(name, ())
+            if (format is None or format in known[n].formats) and not known[n].undoes.intersection(asked)
+        ]
         names.update(dict.fromkeys(of_pipeline if name in PIPELINES else (name,)))
     for name in disable:
         names.pop(find_pass(name).name, None)

@@ -55,11 +55,13 @@ class Pass(ABC):
     """A named change of a model that keeps its values and its interface (design, section 6).
 
     A subclass with a ``name`` enters PASSES by being defined.  ``formats``: the target formats for which
-    the pass makes sense: one that creates operators of circle alone is skipped for TFLite.
+    the pass makes sense: one that creates operators of circle alone is skipped for TFLite.  ``undoes``:
+    passes whose work this one takes back: a pipeline leaves it out where one of them is asked for.
     """
 
     name: ClassVar[str] = ""
     formats: ClassVar[frozenset[str]] = frozenset({"circle", "tflite"})
+    undoes: ClassVar[frozenset[str]] = frozenset()
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

@@ -64,4 +64,5 @@ class FuseHardSwish(Rules):
     """x * relu6(x + 3) / 6, in every order, and with a multiplication by 1/6, becomes HARD_SWISH."""
 
     name = "fuse_hardswish"
+    undoes = frozenset({"decompose_hardswish"})
     rules = _rules()

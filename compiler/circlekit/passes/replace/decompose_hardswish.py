@@ -7,7 +7,7 @@ from circlekit.rewrite.rewrite import Rewrite
 
 
 class DecomposeHardSwish(Rewrite):
-    """hard_swish(x)  ==  x * (relu6(x + 3) / 6); fuse_hardswish undoes it, so do not ask for both."""
+    """hard_swish(x)  ==  x * (relu6(x + 3) / 6); fuse_hardswish undoes it, so O1 leaves that out."""
 
     name = "decompose_hardswish"
 
