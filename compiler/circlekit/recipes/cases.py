@@ -103,14 +103,16 @@ def read_text(path: Path) -> str:
 
 def _cases_of_recipe(path: Path, passes: Sequence[str]) -> list[Case]:
     name = name_of_recipe(path)
+    if path.name == PEER_RECIPE:
+        return [Case(name, path, tuple(passes))]
     try:
-        blocks = [] if path.name == PEER_RECIPE else parse_text_rules(read_text(path), str(path))
-    except CirclekitError:
-        blocks = []  # the case itself fails with that, so that a folder with a bad recipe can be run
+        blocks = parse_text_rules(read_text(path), str(path))
+    except CirclekitError:  # this case fails when it is run, and the others of a folder are run too
+        return [Case(name, path, tuple(passes), None, 0)]
     if not blocks:
         return [Case(name, path, tuple(passes))]
     names = [name if len(blocks) == 1 else f"{name}-{number}" for number in range(1, len(blocks) + 1)]
-    return [Case(n, path, tuple(passes), None, i, True) for i, n in enumerate(names)]
+    return [Case(n, path, tuple(passes), None, i) for i, n in enumerate(names)]
 
 
 # -- lists -------------------------------------------------------------------------------------

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The dredd command: its table, its last line, its exit code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from circlekit.cli.dredd import main
+
+MODEL = "graph main(%x: f32[2]) -> %y {\n  %z = Relu(%x) : f32[2]\n  %y = Relu(%z) : f32[2]\n}\n"
+
+Output = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "good.ck").write_text(MODEL + "rules { total(at_most(2)) }")
+    (tmp_path / "Relu_000").mkdir()
+    (tmp_path / "Relu_000" / "test.recipe").write_text(MODEL)
+    (tmp_path / "Relu_000" / "test.rule").write_text("RULE RELUS $(op_count RELU) '=' 1\n")
+    return tmp_path
+
+
+def test_all_is_well(folder: Path, capsys: Output) -> None:
+    assert main([str(folder), "--no-litert"]) == 0
+    text = capsys.readouterr().out
+    assert text == (
+        "\n2 tests: 2 passed, 0 failed, 0 with passes that do not exist; "
+        "values compared in 2, with LiteRT in 0\n"
+    )
+
+
+def test_the_table(folder: Path, capsys: Output) -> None:
+    assert main([str(folder), "--no-litert", "--all", "--passes", "remove_redundant_activation"]) == 0
+    head, first, second, *_ = (line.split() for line in capsys.readouterr().out.splitlines())
+    assert head == ["test", "status", "operators", "rules", "values", "LiteRT", "notes"]
+    assert first[:5] == ["Relu_000", "passed", "2", "->", "1"]
+    assert second[:6] == ["good", "passed", "2", "->", "1", "1"]
+
+
+def test_what_fails_is_shown_with_the_model(folder: Path, capsys: Output) -> None:
+    (folder / "a.lst").write_text("Add(Relu_000 PASS remove_dead)\nAdd(Relu_000 PASS fold_moon)\n")
+    assert main([str(folder / "a.lst"), "--no-litert"]) == 1
+    text = capsys.readouterr().out
+    assert "test.rule:1:1: RELUS: op_count RELU is 2, = 1 is wanted\n  graph main(%x) -> %y {\n" in text
+    assert "there is no pass fold_moon" in text
+    assert "2 tests: 0 passed, 1 failed, 1 with passes that do not exist" in text
+    assert main([str(folder / "a.lst"), "--no-litert", "--no-rules"]) == 0
+
+
+def test_keep_leaves_the_files(folder: Path) -> None:
+    assert main([str(folder / "good.ck"), "--no-litert", "--keep", str(folder / "kept")]) == 0
+    names = {path.name for path in (folder / "kept" / "good").iterdir()}
+    assert {"good.circle", "good.opt.circle", "input.h5", "expected.h5", "opt.expected.h5"} <= names
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["/absent.lst"], 1, "/absent.lst"),
+        (["-j", "0", "x"], 2, "a number of processes is wanted, not '0'"),
+        ([], 2, "list_or_folder"),
+        (["x", "--kep", "y"], 2, "unknown flag --kep"),
+    ],
+)
+def test_wrong_use(arguments: list[str], code: int, message: str, capsys: Output) -> None:
+    assert main(arguments) == code
+    assert message in capsys.readouterr().err

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""circledump and tfldump: the peer's lines, and the text form; circle-tensordump."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from circlekit.cli import circle_tensordump, circledump, tfldump
+from circlekit.io.load import load
+from circlekit.io.save import to_bytes
+from circlekit.ir.compare import difference
+from circlekit.ir.text import parse_model
+
+TEXT = """
+model circle {version: 3}
+metadata "ONE_op_table" base64("AQAAAAcAAAACAAAAAQAAAAIAAAA=")
+metadata "other" "text"
+signature "serve" @main (image: %x) -> (result: %y)
+graph main(%x: u8[1,?,2] quant(scale: 0.5, zero_point: 127)) -> %y {
+  %w = const i8[5,2] quant(scale: [1,2,3,4,0.125], zero_point: [0,0,0,0,0], axis: 0) [0,1,-1,2,3,4,5,6,7,8]
+  %s: f32[2] variable
+  %"a/b" = FullyConnected(%x, %w) {act: RELU} : u8[1,5]
+  %y = Softmax(%"a/b") {beta: 0.1}            : u8[1,5]
+  %r = Relu(%s)                               : f32[2]
+}
+"""
+
+Output = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "model.circle"
+    path.write_bytes(to_bytes(parse_model(TEXT)))
+    return path
+
+
+# a dot stands for the blank at the end of a line
+LINES = """\
+Model version: 3
+ # sub graphs: 1
+[0] FULLY_CONNECTED (code: 9, dep_code: 9, version: 6)
+[1] SOFTMAX (code: 25, dep_code: 25, version: 1)
+    [node_id : origin_ids]
+    [7 : 1, 2]
+S(0) signature_key(serve), sub_graph(0)
+    I(0) T(0:0) image
+    O(0) T(0:3) result
+Sub-Graph: #0 main
+CHANNEL_LAST (NHWC for 2d, NDHWC for 3d data)
+T(0:0) UINT8 (1, 1, 2) (1, -1, 2) B(0) x
+    Quantization: scale(0.5) zeropt(127) quantized_dimension(0)
+    Quantization: scale((5) 1, 2, 3, 4 ... ).
+                  zeropt((5) 0, 0, 0, 0 ... ).
+                  quantized_dimension(0)
+T(0:4) FLOAT32 (2) B(0) (variable) s
+O(0:0) FULLY_CONNECTED.
+    I T(0:0) x
+    O T(0:2) a/b
+O(0:1) SOFTMAX.
+    Beta(0.1).
+I T(0:0) x
+O T(0:3) y""".replace(".\n", " \n").splitlines()
+
+
+def test_lines(path: Path, capsys: Output) -> None:
+    assert circledump.main([str(path)]) == 0
+    found = capsys.readouterr().out.splitlines()
+    rest = iter(found)
+    for line in LINES:
+        assert line in rest, f"{line!r} is not there, or not in this order"
+    (options,) = [line for line in found if "WeightFormat" in line]
+    assert options.startswith("    WeightFormat(DEFAULT) Activation(RELU) keep_num_dims(0) ")
+    assert [line for line in found if line.endswith(" (10) 00 0x1 0xff 0x2 0x3 0x4 0x5 0x6 0x7 0x8 ...")]
+
+
+def test_tflite_files_have_no_data_format(path: Path, tmp_path: Path, capsys: Output) -> None:
+    other = tmp_path / "model.tflite"
+    other.write_bytes(to_bytes(load(path), "tflite"))
+    assert tfldump.main([str(other)]) == 0
+    text = capsys.readouterr().out
+    assert "Data Format" not in text
+    assert "O(0:1) SOFTMAX \n" in text
+
+
+def test_text_can_be_read_again(path: Path, capsys: Output) -> None:
+    assert circledump.main(["--text", str(path)]) == 0
+    assert difference(load(path), parse_model(capsys.readouterr().out)) is None
+
+
+def test_every_shared_model_can_be_printed(model_path: Path, capsys: Output) -> None:
+    command = circledump if model_path.suffix == ".circle" else tfldump
+    assert command.main([str(model_path)]) == 0
+    text = capsys.readouterr().out
+    assert text.count("\nO(") == sum(1 for _ in load(model_path).ops())
+
+
+def test_tables_that_end_too_early_are_said_to(path: Path, capsys: Output) -> None:
+    model = load(path)
+    model.metadata = [
+        ("ONE_op_table", b"\x02\0\0\0\x01\0\0\0"),
+        ("ONE_source_table", b"\x01\0\0\0" + b"\xff" * 8),
+    ]
+    path.write_bytes(to_bytes(model))
+    assert circledump.main([str(path)]) == 0
+    assert capsys.readouterr().out.count("(the table ends within an entry, after ") == 2
+
+
+# -- circle-tensordump -------------------------------------------------------------------------
+
+
+def test_tensors_as_lines(path: Path, capsys: Output) -> None:
+    assert circle_tensordump.main(["--tensors", str(path)]) == 0
+    blocks = capsys.readouterr().out.split("-" * 70 + "\n")
+    assert [b.partition("\n")[0] for b in blocks[1:]] == ["[x]", "[w]", "[a/b]", "[y]", "[s]", "[r]"]
+    assert blocks[2].splitlines() == [
+        "[w]",
+        " ├── shape : (5, 2)",
+        " ├── quantization",
+        " │   ├── min        : ",
+        " │   ├── max        : ",
+        " │   ├── scale      : 1, 2, 3, 4, 0.125",
+        " │   ├── zero_point : 0, 0, 0, 0, 0",
+        " │   └── quantized_dimension : 0",
+        " └── buffer",
+        blocks[2].splitlines()[9],
+        "     ├── size  : 10",
+        "     └── data  : 0, 1, -1, 2, 3, 4, 5, 6, 7, 8, ",
+        "",
+    ]
+    assert blocks[5].splitlines() == ["[s]", " └── shape : (2)", ""]
+
+
+def test_tensors_as_groups(path: Path, tmp_path: Path) -> None:
+    target = tmp_path / "tensors.h5"
+    assert circle_tensordump.main([str(path), "--tensors_to_hdf5", str(target)]) == 0
+    with h5py.File(target) as file:
+        assert sorted(file) == ["a_b", "r", "s", "w", "x", "y"]
+        weights = file["w/weights"][()]
+        np.testing.assert_array_equal(weights, np.array([[0, 1], [-1, 2], [3, 4], [5, 6], [7, 8]], np.int8))
+        assert weights.dtype == np.int8
+        assert file["w/scale"][()].tolist() == [1, 2, 3, 4, 0.125]
+        assert (file["x/zero_point"].dtype, file["x/zero_point"][()].tolist()) == (np.int64, [127])
+        assert file["w/quantized_dimension"].shape == ()
+        assert list(file["s"]) == []
+
+
+def test_one_target_is_wanted(path: Path, capsys: Output) -> None:
+    assert circle_tensordump.main([str(path)]) == 2
+    assert circle_tensordump.main([str(path), "--tensors", "--tensors_to_hdf5", "x"]) == 2
+    assert "--tensors" in capsys.readouterr().err

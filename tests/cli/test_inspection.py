@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""circle-verify, circle-inspect and their TFLite kin: the peer's lines, exit codes, JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from circlekit.cli import circle_inspect, circle_verify, tfl_inspect, tfl_verify
+from circlekit.io.save import to_bytes
+from circlekit.ir.text import parse_model
+
+TEXT = """
+graph main(%x: f32[1,?,4,2]) -> %y {
+  %w = const f32[3,3,3,2] gaussian(0, 1)
+  %c = Conv2D(%x, %w) {padding: SAME}                    : f32[1,?,4,3]
+  %k = Opaque(%w) {code: "CUSTOM", custom_code: "Keep"}  : f32[1,3,3,3]
+  %d = DepthwiseConv2D(%c, %k) {padding: SAME}           : f32[1,?,4,3]
+  %"a b" = Add(%d, %c)                                   : f32[1,?,4,3]
+  %y = Mul(%"a b", [2.0, 2.0, 2.0])                      : f32[1,?,4,3]
+}
+graph other(%p: bool[2]) -> %q {
+  %q = LogicalNot(%p) : bool[2]
+}
+"""
+
+Output = pytest.CaptureFixture[str]
+
+
+def write(path: Path, text: str = TEXT) -> str:
+    path.write_bytes(to_bytes(parse_model(text), path.suffix[1:]))
+    return str(path)
+
+
+@pytest.fixture
+def circle(tmp_path: Path) -> str:
+    return write(tmp_path / "model.circle")
+
+
+@pytest.mark.parametrize(
+    ("flag", "lines"),
+    [
+        (
+            "--operators",
+            ["CONV_2D", "CUSTOM(Keep)", "DEPTHWISE_CONV_2D", "ADD", "MUL", "LOGICAL_NOT"],
+        ),
+        ("--conv2d_weight", ["CONV_2D,CONST", "DEPTHWISE_CONV_2D,CUSTOM(Keep)"]),
+        ("--constants", ["w", "y/rhs"]),
+        (
+            "--op_version",
+            ["ADD,1", "CONV_2D,1", "CUSTOM(Keep),1", "DEPTHWISE_CONV_2D,1", "LOGICAL_NOT,1", "MUL,1"],
+        ),
+        ("--tensor_dtype", ["x FLOAT32", "a b FLOAT32", "p BOOL"]),
+        ("--tensor_shape", ["x [1,-1,4,2]", "w [3,3,3,2]", "a b [1,-1,4,3]", "p [2]"]),
+    ],
+)
+def test_inspect(circle: str, capsys: Output, flag: str, lines: list[str]) -> None:
+    assert circle_inspect.main([flag, circle]) == 0
+    found = capsys.readouterr().out.splitlines()
+    if flag.startswith("--tensor"):
+        assert set(lines) <= set(found)
+        assert len(found) == 10
+    else:
+        assert found == lines
+
+
+def test_several_views_have_a_fixed_order(circle: str, capsys: Output) -> None:
+    assert circle_inspect.main(["--constants", "--operators", circle]) == 0
+    assert capsys.readouterr().out.startswith("CONV_2D\n")
+
+
+def test_inspect_for_machines(circle: str, capsys: Output) -> None:
+    assert circle_inspect.main(["--json", "--tensor_shape", "--op-version", circle]) == 0
+    tree = json.loads(capsys.readouterr().out)
+    assert set(tree) == {"tensor_shape", "op_version"}
+    assert tree["tensor_shape"][0] == ["x", [1, -1, 4, 2]]
+    assert tree["op_version"]["CONV_2D"] == 1
+    assert circle_inspect.main(["--json", circle]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == 6
+
+
+def test_inspect_wants_a_view(circle: str, capsys: Output) -> None:
+    assert circle_inspect.main([circle]) == 2
+    assert "at least one of --operators" in capsys.readouterr().err
+
+
+def test_tflite_files(tmp_path: Path, capsys: Output) -> None:
+    path = write(tmp_path / "model.tflite")
+    assert tfl_inspect.main(["--operators", path]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == "CONV_2D"
+    assert tfl_verify.main([path]) == 0
+    assert circle_verify.main([path]) == 1
+    assert "it is a tflite file, circle is wanted" in capsys.readouterr().err
+
+
+def test_verify_says_pass_in_the_peers_words(circle: str, capsys: Output) -> None:
+    assert circle_verify.main([circle]) == 0
+    text = capsys.readouterr().out
+    assert text == f"[ RUN       ] Check {circle}\n[      PASS ] Check {circle}\n"
+
+
+def test_verify_of_bytes_that_are_no_model(circle: str, capsys: Output) -> None:
+    path = Path(circle)
+    path.write_bytes(path.read_bytes()[:200])
+    assert circle_verify.main([circle]) == 1
+    out, err = capsys.readouterr()
+    assert out.endswith(f"[      FAIL ] Check {circle}\n")
+    assert "PASS" not in out
+    assert err.startswith("error: ")
+    assert circle_verify.main(["--json", circle]) == 1
+    tree = json.loads(capsys.readouterr().out)
+    assert (tree["pass"], len(tree["errors"])) == (False, 1)
+
+
+def test_verify_warns_of_what_is_unsound(tmp_path: Path, capsys: Output) -> None:
+    path = write(tmp_path / "m.circle", "graph main(%x: f32[2]) -> %y {\n  %y: f32[2]\n}\n")
+    assert circle_verify.main([path]) == 0
+    assert capsys.readouterr().err == "warning: graph main > outputs: nothing produces %y\n"
+    assert circle_verify.main(["--strict", path]) == 1
+    assert "FAIL" in capsys.readouterr().out
+
+
+def test_a_file_that_is_not_there(capsys: Output) -> None:
+    for command in (circle_verify, circle_inspect):
+        assert command.main(["/absent.circle", *(["--operators"] if command is circle_inspect else [])]) == 1
+        assert "error: /absent.circle" in capsys.readouterr().err

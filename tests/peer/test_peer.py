@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The peer's recipes, rules and lists, unmodified."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from circlekit.recipes.cases import Case
+from circlekit.recipes.dredd import run_case
+
+UNSOUND = {
+    "CircleBatchMatMul_I4_000": "x %ifm1 is i4",
+    "CircleBatchMatMul_MXINT8_000": "x %ifm1_mxint8 is mxint8",
+    "CircleFullyConnected_U4_000": "input %in is u4",
+    "Net_Dangle_001": "nothing produces %ofm2",
+}
+"""Models of which the verifier says something: no pass is run on them."""
+
+NO_SHAPE = "its operator makes another shape than the [] that old TFLite files have for an unknown one"
+
+BROKEN = {"Unique_001": NO_SHAPE, "Unique_002": NO_SHAPE, "Where_001": NO_SHAPE}
+"""Recipes that LiteRT runs and we do not."""
+
+BOTH_NAMES = "both results are outputs of the graph, which keep their names"
+
+NOT_YET = {
+    "Net_Add_FullyConnected_000": "the rule wants two FULLY_CONNECTED, ours are one at once",
+    "Net_TConv_BN_004": "a bias of shape [1,1,1,O] is not taken",
+    "Net_TConv_Slice_001": "refused: the padding that fits would belong to an input of another size",
+    "CSE_Quantize_000": BOTH_NAMES,
+    "CSE_Transpose_000": BOTH_NAMES,
+}
+"""Rules of existing passes that do not hold."""
+
+
+def test_recipe(peer_recipe: Case) -> None:
+    """It is cooked, read back, run, optimized, and run again; LiteRT agrees where it can."""
+    sound = peer_recipe.name not in UNSOUND
+    result = run_case(dataclasses.replace(peer_recipe, passes=("O1",) if sound else ()))
+    if peer_recipe.name in BROKEN:
+        assert result.failures, f"{peer_recipe.name} runs now, it must leave BROKEN"
+        pytest.xfail(BROKEN[peer_recipe.name])
+    assert not result.failures, "\n".join(result.failures)
+    if not sound:
+        assert UNSOUND[peer_recipe.name] in result.notes[0]
+
+
+def test_dredd(peer_dredd: Case) -> None:
+    """The rules hold, the values stay; passes that do not exist are skips that name them."""
+    result = run_case(peer_dredd)
+    if result.missing:
+        assert not result.failures
+        pytest.skip(f"there is no pass {', '.join(result.missing)}")
+    if peer_dredd.name in NOT_YET:
+        assert result.failures, f"the rules of {peer_dredd.name} hold now, it must leave NOT_YET"
+        assert all(peer_dredd.name + "/test.rule" in failure for failure in result.failures)
+        pytest.xfail(NOT_YET[peer_dredd.name])
+    assert not result.failures, "\n".join(result.failures)
+    assert result.rules > 0
+
+
+def test_values(peer_value: Case) -> None:
+    """Equal before and after, whether or not rules were written for the pass."""
+    result = run_case(peer_value)
+    if result.missing:
+        assert not result.failures
+        pytest.skip(f"there is no pass {', '.join(result.missing)}")
+    assert not result.failures, "\n".join(result.failures)
+    assert result.compared > 0

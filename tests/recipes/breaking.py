@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Passes that do what no pass may do, for tests that look whether it is noticed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from circlekit.ir.graph import Model
+from circlekit.rewrite.base import PASSES, Context, Pass
+
+Change = Callable[[Model], None]
+
+
+@contextmanager
+def breaking_pass(name: str, change: Change) -> Iterator[None]:
+    """``change`` is a pass of that name, which changes a model once."""
+
+    def run(self: Pass, model: Model, context: Context) -> int:
+        if model.extra.get(name):
+            return 0
+        model.extra[name] = object()  # no plain data, so that it is not written
+        change(model)
+        return 1
+
+    members: dict[str, Any] = {"name": name, "run": run}
+    type("Breaking", (Pass,), members)
+    try:
+        yield
+    finally:
+        del PASSES[name]
+
+
+def die(*_: object) -> None:
+    """What a crash in a library does."""
+    os._exit(3)

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lists and folders of tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from circlekit.errors import CirclekitError, FileError, ParseError
+from circlekit.recipes.cases import cases_of
+
+MODEL = "graph main(%x: f32[2]) -> %y {\n  %y = Relu(%x) : f32[2]\n}\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two peer's recipes, one of them with rules, and one text with two blocks of rules."""
+    for name in ("Relu_000", "Relu_001"):
+        (tmp_path / "res" / name).mkdir(parents=True)
+        (tmp_path / "res" / name / "test.recipe").write_text(MODEL)
+    (tmp_path / "res" / "Relu_000" / "test.rule").write_text("RULE N $(op_count RELU) '=' 1\n")
+    (tmp_path / "own.ck").write_text(MODEL + "rules { passes(O1) total(1) } rules { format(tflite) }")
+    return tmp_path
+
+
+def test_a_folder(folder: Path) -> None:
+    cases = cases_of(folder, passes=["remove_dead"])
+    assert [c.name for c in cases] == ["own-1", "own-2", "Relu_000", "Relu_001"]
+    blocks = [case.rules() for case in cases]
+    assert [b.passes for b in blocks] == [("O1",), ("remove_dead",), ("remove_dead",), ("remove_dead",)]
+    assert [len(b.rules) for b in blocks] == [1, 0, 0, 0]  # test.rule is of passes that only a list names
+    assert [b.format for b in blocks] == [None, "tflite", None, None]
+
+
+def test_the_peers_list(folder: Path) -> None:
+    text = """
+    ## SUPPORTED PASS
+    Add(Relu_000 PASS remove_dead fold_constants)  # with rules
+    Add(Relu_001)
+    Add(Relu_001 PASS)
+    # Add(Relu_999 PASS x)
+    eval(own remove_dead)
+    Add(Relu_000 PASS
+          remove_dead # one
+          fold_constants
+    )
+    """
+    (folder / "test.lst").write_text(text)
+    cases = cases_of(folder / "test.lst")
+    assert [(c.name, c.passes, c.format) for c in cases] == [
+        ("Relu_000", ("remove_dead", "fold_constants"), "circle"),
+        ("Relu_001", (), "circle"),
+        ("Relu_001", (), "circle"),
+        ("own", ("remove_dead",), "circle"),
+        ("Relu_000", ("remove_dead", "fold_constants"), "circle"),
+    ]
+    assert [len(c.rules().rules) for c in cases] == [1, 0, 0, 0, 1]
+    assert [len(c.rules().rules) for c in cases_of(folder / "test.lst", with_rules=False)] == [0] * 5
+
+
+def test_our_list(folder: Path) -> None:
+    list_ = folder / "lists" / "some.tsv"
+    list_.parent.mkdir()
+    list_.write_text("recipe\tpasses\nRelu_000\tremove_dead,fold_constants\n\n# no\nRelu_001\t\nRelu_001\n")
+    cases = cases_of(list_, [folder / "res"])
+    assert [c.passes for c in cases] == [("remove_dead", "fold_constants"), (), ()]
+    assert all(c.recipe is not None for c in cases)
+
+
+def test_a_recipe_that_is_not_there_fails_where_it_is_named(folder: Path) -> None:
+    (folder / "some.tsv").write_text("recipe\tpasses\nRelu_00\t\n")
+    (case,) = cases_of(folder / "some.tsv")
+    with pytest.raises(FileError, match=r"some.tsv:2:1: no recipe is called Relu_00; do you mean Relu_00"):
+        case.rules()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.lst", "Add(Relu_000 PAS x)", "a.lst:1:1: expected PASS behind Relu_000, found PAS"),
+        ("a.lst", "\nAd(Relu_000)", "a.lst:2:1: there is no command Ad; do you mean Add?"),
+        ("a.lst", "Add()", "a.lst:1:1: Add names no recipe"),
+        ("a.lst", "Add(R DTYPE uint8)", "DTYPE is of a list for the quantizer"),
+        ("a.lst", "Relu_000", "expected Add"),
+        ("a.lst", "Add(R PASS x", "expected Add"),
+        ("a.tsv", "Relu_000\tx", "a.tsv:1:1: the first line"),
+        ("a.tsv", "recipe\tpasses\nR\tx\ty", "a.tsv:2:1: expected recipe<tab>passes"),
+    ],
+)
+def test_lists_that_make_no_sense(tmp_path: Path, name: str, text: str, message: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ParseError) as raised:
+        cases_of(tmp_path / name)
+    assert message in raised.value.message
+
+
+def test_places_without_recipes(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match="has no recipe"):
+        cases_of(tmp_path)
+    with pytest.raises(CirclekitError, match="No such file"):
+        cases_of(tmp_path / "absent.lst")
+    (tmp_path / "a.tsv").write_text("recipe\tpasses\n")
+    with pytest.raises(FileError, match="is no folder of recipes"):
+        cases_of(tmp_path / "a.tsv", [tmp_path / "absent"])
+
+
+def test_a_text_with_bad_rules_is_a_test_that_fails(tmp_path: Path) -> None:
+    (tmp_path / "bad.ck").write_text(MODEL + "rules { nothing() }")
+    (case,) = cases_of(tmp_path)
+    assert case.name == "bad"
+    with pytest.raises(ParseError, match="there is no rule nothing"):
+        case.rules()

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The runner: what a test does, and that it notices everything that can go wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from circlekit.equivalence import h5
+from circlekit.io.load import load
+from circlekit.ir.graph import Model
+from circlekit.recipes import litert, pool
+from circlekit.recipes.cases import Case, cases_of
+from circlekit.recipes.dredd import FAILED, MISSING, PASSED, Result, run_case
+from tests.recipes.breaking import breaking_pass, die
+
+MODEL = """graph main(%x: f32[2,3]) -> %y {
+  %w = const f32[4,3] gaussian(0, 0.5)
+  %b = const f32[4] gaussian(0, 0.5)
+  %1 = FullyConnected(%x, %w, %b)     : f32[2,4]
+  %y = Mul(%1, [2.0, 0.5, 1.5, 3.0])  : f32[2,4]
+}
+"""
+
+
+def run(folder: Path, rules: str, model: str = MODEL) -> Result:
+    path = folder / "model.ck"
+    path.write_text(f"{model}rules {{ {rules} }}")
+    (case,) = cases_of(path)
+    return run_case(case, folder / "files")
+
+
+def test_a_good_test(tmp_path: Path) -> None:
+    result = run(
+        tmp_path, "passes(fuse_mul_with_fullyconnected) ops(FullyConnected: 1, Mul: 0) order(FullyConnected)"
+    )
+    assert result.failures == []
+    assert (result.status, result.before, result.after, result.rules) == (PASSED, 2, 1, 2)
+    assert result.compared > 2
+    assert result.litert == 2  # before and after
+    files = tmp_path / "files"
+    assert [len(load(files / f"model{part}.circle").main) for part in ("", ".opt")] == [2, 1]
+    ((name, array),) = h5.read(files / "expected.h5")
+    assert (name, array.shape) == ("y", (2, 4))
+    assert (files / "boundary" / "opt.expected.h5").exists()
+    assert (files / "zero" / "input.h5").exists()
+
+
+def test_without_a_folder_nothing_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    (tmp_path / "model.ck").write_text(MODEL)
+    assert run_case(Case("model", tmp_path / "model.ck")).status == PASSED
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+def test_a_rule_that_fails_shows_the_model(tmp_path: Path) -> None:
+    result = run(tmp_path, "passes(remove_dead) ops(Mul: 0)")
+    assert result.status == FAILED
+    (text,) = result.failures
+    first, head, *lines = text.splitlines()
+    assert first.endswith("model.ck:7:29: ops(Mul: 0): there are 1 Mul, 0 wanted")
+    assert head == "graph main(%x) -> %y {"
+    assert lines[1] == "  %y = Mul(%1, [2.0, 0.5, 1.5, 3.0]) : f32[2,4]"
+
+
+def test_refusals_are_those_of_the_passes(tmp_path: Path) -> None:
+    model = MODEL.replace("%b)  ", "%b) {act: RELU}  ")
+    assert (
+        run(
+            tmp_path, 'passes(fuse_mul_with_fullyconnected) refused("act is RELU") unchanged()', model
+        ).failures
+        == []
+    )
+    result = run(tmp_path, 'passes(fuse_mul_with_fullyconnected) refused("something else")', model)
+    assert "refused were: %1: act is RELU" in result.failures[0]
+
+
+def test_a_missing_pass_is_no_success_and_no_failure(tmp_path: Path) -> None:
+    result = run(tmp_path, "passes(remove_dead, fold_moon) total(99)")
+    assert (result.status, result.missing, result.failures) == (MISSING, ["fold_moon"], [])
+    assert result.after is None
+
+
+def double(model: Model) -> None:
+    value = next(op.inputs[1] for op in model.ops() if op.code == "MUL")
+    assert value is not None
+    value.data = value.array() * np.float32(2)
+
+
+def rename(model: Model) -> None:
+    model.main.outputs[0].name = "z"
+
+
+def unlink(model: Model) -> None:
+    model.main.unlink(model.main.ops[0])
+
+
+def test_another_value_names_the_pass_and_the_place(tmp_path: Path) -> None:
+    with breaking_pass("double", double):
+        result = run(tmp_path, "passes(remove_dead, double)")
+    assert result.status == FAILED
+    assert result.failures[0].startswith("on normal inputs y: [")
+    assert result.failures[1].startswith("double changed output %y on normal inputs")
+
+
+def test_a_tolerance_is_of_the_largest_magnitude(tmp_path: Path) -> None:
+    def nudge(model: Model) -> None:
+        value = next(op.inputs[1] for op in model.ops() if op.code == "MUL")
+        assert value is not None
+        value.data = value.array() * np.float32(1.001)
+
+    with breaking_pass("nudge", nudge):
+        assert run(tmp_path, "passes(nudge)").status == FAILED
+        assert run(tmp_path, "passes(nudge) tolerance(2e-3)").failures == []
+
+
+def test_another_name_is_another_interface(tmp_path: Path) -> None:
+    with breaking_pass("rename", rename):
+        result = run(tmp_path, "passes(rename)")
+    assert "the interface changed: output 0 was %y: f32[2,4], is %z: f32[2,4]" in result.failures
+    assert "on normal inputs y: missing in" in result.failures[1]
+
+
+def test_an_unsound_model_is_not_run(tmp_path: Path) -> None:
+    with breaking_pass("unlink", unlink):
+        result = run(tmp_path, "passes(unlink)")
+    assert "the model breaks" in result.failures[0]
+    assert "%1 is the result of an operator that is not in this graph" in result.failures[0]
+
+
+def test_a_pass_that_raises_is_an_internal_error(tmp_path: Path) -> None:
+    def stumble(model: Model) -> None:
+        raise ZeroDivisionError("by hand")
+
+    with breaking_pass("stumble", stumble):
+        result = run(tmp_path, "passes(stumble)")
+    assert result.failures[0].startswith("internal error: Traceback")
+    assert "ZeroDivisionError: by hand" in result.failures[0]
+
+
+def test_a_recipe_without_kernel_is_compared_by_structure_and_says_so(tmp_path: Path) -> None:
+    call = 'Opaque(%x) {code: "CUSTOM", custom_code: "Moon"}'
+    result = run(tmp_path, "custom(Moon: 1)", f"graph main(%x: f32[2]) -> %y {{ %y = {call} : f32[2] }}")
+    assert (result.status, result.compared) == (PASSED, 0)
+    assert result.notes == ["values not compared: custom operator Moon has no kernel"]
+
+
+def test_a_recipe_that_cannot_be_read_fails(tmp_path: Path) -> None:
+    result = run(tmp_path, "total(1)", "graph main(%x: f32[2]) -> %y { %y = Rellu(%x) }\n")
+    assert result.status == FAILED
+    assert "do you mean Relu?" in result.failures[0]
+
+
+def test_our_values_are_held_against_litert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(litert, "run_litert", lambda data, inputs: [np.zeros((2, 4), np.float32)])
+    result = run(tmp_path, "total(2)")
+    assert result.failures[0].startswith("before the passes, %y, LiteRT's and ours: [")
+
+
+# -- many tests --------------------------------------------------------------------------------
+
+
+def many(folder: Path, count: int) -> list[Case]:
+    for index in range(count):
+        (folder / f"m{index:02}.ck").write_text(MODEL)
+    return cases_of(folder)
+
+
+def test_processes_give_the_results_of_one(tmp_path: Path) -> None:
+    cases = many(tmp_path, pool.FEW + 1)
+    found = dict(pool.run_cases(cases, pool.Settings(tmp_path / "kept", with_litert=False), 2))
+    assert [found[i].name for i in range(len(cases))] == [c.name for c in cases]
+    assert all(result.status == PASSED for result in found.values())
+    assert (tmp_path / "kept" / "m03" / "m03.circle").exists()
+
+
+def test_a_test_that_takes_its_process_down_fails_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cases = many(tmp_path, pool.FEW + 1)
+    monkeypatch.setattr(pool, "run_case", die_for_m04)
+    found = dict(pool.run_cases(cases, pool.Settings(with_litert=False), 2))
+    assert {found[i].name for i in range(len(cases)) if found[i].failures} == {"m04"}
+    assert found[4].failures == ["the process of the test died"]
+
+
+def die_for_m04(case: Case, folder: Path | None = None, with_litert: bool = True) -> Result:
+    if case.name == "m04":
+        die()
+    return run_case(case, folder, with_litert)
+
+
+def test_tests_of_one_name_get_folders_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "m.ck").write_text(MODEL)
+    cases = cases_of(tmp_path) * 2
+    assert [r.status for _, r in pool.run_cases(cases, pool.Settings(tmp_path / "kept"))] == [PASSED, PASSED]
+    assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == ["m", "m.2"]

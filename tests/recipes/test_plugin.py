@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pytest plugin, in a pytest of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+MODEL = "graph main(%x: f32[2]) -> %y {\n  %z = Relu(%x) : f32[2]\n  %y = Relu(%z) : f32[2]\n}\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "good.ck").write_text(MODEL + "rules { total(2) } rules { passes(fold_moon) }")
+    (tmp_path / "bad.ck").write_text(MODEL + "rules { ops(Relu: 1) }")
+    (tmp_path / "Relu_000").mkdir()
+    (tmp_path / "Relu_000" / "test.recipe").write_text(MODEL)
+    (tmp_path / "lists").mkdir()
+    (tmp_path / "lists" / "test.lst").write_text("Add(Relu_000 PASS remove_dead)\neval(Relu_000 O1)\n")
+    (tmp_path / "lists" / "numbers.tsv").write_text("one\ttwo\n1\t2\n")
+    return tmp_path
+
+
+def run_pytest(folder: Path, *flags: str) -> tuple[int, str]:
+    command = [sys.executable, "-m", "pytest", "-p", "circlekit.recipes.plugin", "-p", "no:cacheprovider"]
+    done = subprocess.run([*command, *flags, "."], cwd=folder, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_recipes_and_lists_are_tests(folder: Path) -> None:
+    flags = ["-v", "-rs", "--dredd-recipes", str(folder), "--dredd-keep", str(folder / "kept")]
+    code, text = run_pytest(folder, *flags)
+    assert code == 1
+    for name, outcome in [
+        ("good.ck::good-1", "PASSED"),
+        ("good.ck::good-2", "SKIPPED"),
+        ("bad.ck::bad", "FAILED"),
+        ("Relu_000/test.recipe::Relu_000", "PASSED"),
+        ("lists/test.lst::Relu_000 ", "PASSED"),
+        ("lists/test.lst::Relu_000.2", "PASSED"),
+    ]:
+        (line,) = [x for x in text.splitlines() if x.startswith(name) and "%" in x]
+        assert outcome in line
+    assert "there is no pass fold_moon" in text
+    assert "ops(Relu: 1): there are 2 Relu, 1 wanted" in text
+    assert "Traceback" not in text
+    assert "1 failed, 4 passed, 1 skipped" in text
+    assert (folder / "kept" / "Relu_000.2" / "Relu_000.opt.circle").exists()
+
+
+def test_passes_for_those_that_say_none(folder: Path) -> None:
+    (folder / "bad.ck").unlink()
+    (folder / "lists" / "test.lst").unlink()
+    code, text = run_pytest(folder, "-rs", "--dredd-passes", "fold_moon")
+    assert code == 0
+    assert "there is no pass fold_moon" in text
+    assert "3 skipped" in text
+
+
+def test_xdist_shares_the_tests(folder: Path) -> None:
+    (folder / "bad.ck").unlink()
+    code, text = run_pytest(folder, "-n", "2", "--dredd-recipes", str(folder))
+    assert code == 0
+    assert "4 passed, 1 skipped" in text

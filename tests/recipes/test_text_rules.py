@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules in a text: each holds, fails with what was found, and is refused where it makes no sense."""
+
+from __future__ import annotations
+
+import pytest
+
+from circlekit.errors import ParseError
+from circlekit.ir.compare import difference
+from circlekit.ir.text import parse_model
+from circlekit.recipes.rules import Outcome, Subject
+from circlekit.recipes.text_rules import parse_text_rules
+
+TEXT = """
+graph main(%x: f32[1,4]) -> %y {
+  %q = const i8[2,4] quant(scale: [0.5, 0.25], zero_point: [0, 3], axis: 0) zeros
+  %d = Dequantize(%q)              : f32[2,4]
+  %1 = Add(%x, [1.0]) {act: RELU}  : f32[1,4]
+  %2 = Relu(%1)                    : f32[?,4]
+  %z = Opaque(%2) {code: "CUSTOM", custom_code: "Erf"} : f32[1,4]
+  %y = Relu(%z)                    : f32[1,4]
+}
+"""
+
+
+def check(rule: str, changes: int = 0, refusals: tuple[str, ...] = ()) -> Outcome:
+    model = parse_model(TEXT)
+    (block,) = parse_text_rules(f"{TEXT}rules {{ {rule} }}", "r.ck")
+    (read,) = block.rules
+    return read.check(Subject("", model, changes, lambda: list(refusals)))
+
+
+HOLDING = [
+    "ops(Relu: 2, ADD: 1, Mul: 0, Add: at_most(1), RELU: at_least(2))",
+    "custom(Erf: 1, AddV2: 0)",
+    "total(5)",
+    "order(Dequantize, Add, Relu, CUSTOM, Relu)",
+    "value(%2, dtype: f32, shape: [-1,4], const: false, op: Relu)",
+    "value(%q, const: true, dtype: i8)",
+    "quant(%q, scale: [0.5, 0.25], zero_point: [0, 3], axis: 0)",
+    "quant(%y, none)",
+    "attributes(%1, act: RELU)",
+    "absent(%w, %v)",
+    "unchanged()",
+]
+
+
+@pytest.mark.parametrize("rule", HOLDING)
+def test_what_is_so_holds(rule: str) -> None:
+    found = check(rule)
+    assert found.holds, found.found
+
+
+@pytest.mark.parametrize(
+    ("rule", "found"),
+    [
+        ("ops(Relu: 1, Mul: at_least(1))", "there are 2 Relu, 1 wanted; there are 0 Mul, at least 1 wanted"),
+        ("custom(Erf: at_most(0))", "there are 1 custom Erf, at most 0 wanted"),
+        ("total(3)", "there are 5 operators, 3 wanted"),
+        ("order(Add, Relu)", "the operators are Dequantize, Add, Relu, CUSTOM Erf, Relu"),
+        ("value(%2, dtype: i8, shape: [1,4])", "its dtype is f32; its shape is [?,4]"),
+        ("value(%x, const: true, op: Add)", "it is no constant; nothing makes it"),
+        ("value(%y, op: Add)", "Relu makes it"),
+        ("value(%zz, dtype: f32)", "there is no %zz; do you mean z?"),
+        ("quant(%q, scale: [0.5, 0.5])", "its scale is 0.5, 0.25"),
+        ("quant(%q, none)", "it is quantized"),
+        ("quant(%y, axis: 0)", "it is not quantized"),
+        ("attributes(%1, act: RELU6)", "act is RELU"),
+        ("attributes(%1, atc: RELU6)", "Add has no attribute atc; do you mean act?"),
+        ("attributes(%x, act: RELU6)", "nothing makes it"),
+        ("absent(%y)", "there is %y"),
+    ],
+)
+def test_what_is_not_so_says_what_was_found(rule: str, found: str) -> None:
+    outcome = check(rule)
+    assert not outcome.holds
+    assert outcome.found == found
+    assert str(outcome).startswith(f"r.ck:10:9: {rule}: ")
+
+
+def test_what_the_passes_did() -> None:
+    assert check("unchanged()", changes=2).found == "the passes made 2 changes"
+    assert check('refused("act is RELU")', refusals=("%1: act is RELU, NONE is wanted",)).holds
+    assert check('refused("act")', refusals=("a", "b")).found == "refused were: a; b"
+    assert check('refused("act")').found == "refused were: none"
+
+
+def test_blocks_and_settings() -> None:
+    text = TEXT + "rules { passes(a, b) passes(c) format(tflite) tolerance(1e-3) }\nrules { total(5) }"
+    first, second = parse_text_rules(text, "r.ck")
+    assert (first.passes, first.format, first.tolerance) == (("a", "b", "c"), "tflite", 1e-3)
+    assert (second.passes, second.format, second.tolerance, len(second.rules)) == ((), None, None, 1)
+
+
+def test_rules_do_not_change_the_model() -> None:
+    with_rules = parse_model(TEXT + "rules { total(0) }")
+    assert difference(with_rules, parse_model(TEXT)) is None
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        ("opps(Relu: 1)", "there is no rule opps; do you mean ops?"),
+        ("ops(Rellu: 1)", "there is no operator Rellu; do you mean Relu?"),
+        ("ops(Relu: -1)", "an amount is a whole number"),
+        ("ops(Relu: true)", "an amount is a whole number"),
+        ("ops(Relu: at_mst(1))", "an amount is a whole number"),
+        ("ops(1)", "takes 0 arguments, 1 are given"),
+        ("total(1, 2)", "takes 1 arguments, 2 are given"),
+        ("value(x)", "value takes a value, written %name, not x"),
+        ("value(%x, dtyp: f32)", "value has no dtyp; do you mean dtype?"),
+        ("value(%x, dtype: f31)", "there is no dtype f31; do you mean f32?"),
+        ("value(%x, shape: 3)", "a shape is a list"),
+        ("value(%x, shape: [-2])", "a shape is a list"),
+        ("value(%x, const: 1)", "true or false"),
+        ("quant(%x, one)", "quant is quant"),
+        ('quant(%x, scale: "a")', "a number or a list of numbers"),
+        ("absent()", "takes 1 or more arguments"),
+        ("order(Relu, Rellu)", "there is no operator Rellu"),
+        ("refused(a)", "a text in quotes"),
+        ('passes("a")', "passes takes a name"),
+        ("format(onnx)", "the format is circle or tflite, not onnx"),
+        ("tolerance(1)", "a tolerance is a number from 0 to below 1"),
+        ("total(1", "expected ','"),
+        ("total", "expected '\\('"),
+    ],
+)
+def test_what_is_no_rule_is_refused_with_its_place(rule: str, message: str) -> None:
+    with pytest.raises(ParseError, match=message) as raised:
+        parse_text_rules(f"{TEXT}rules {{ {rule} }}", "r.ck")
+    assert raised.value.message.startswith("r.ck:10:")
+
+
+def test_rules_that_do_not_end() -> None:
+    with pytest.raises(ParseError, match="no closing"):
+        parse_text_rules(TEXT + "rules { total(5)", "r.ck")
