@@ -26,6 +26,7 @@ PIPELINES: dict[str, tuple[str, ...]] = {
         "fuse_rmsnorm",
         "fuse_mul_with_rmsnorm",
         "fuse_rope",
+        "fuse_instnorm",
         "fuse_hardswish",
         "remove_reshape_around_batch_matmul",
         "forward_reshape_to_unaryop",

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Instance norm in all the forms that exporters write; axes, parameters and epsilon must be those of one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from circlekit.ops.normalize import InstanceNorm
+from tests.passes.kit import check_pass
+
+SQUARES = (
+    "%q = SquaredDifference(%x, %m)",
+    "%e = Sub(%x, %m)\n%q = Square(%e)",
+    "%e = Sub(%x, %m)\n%q = Mul(%e, %e)",
+)
+INSIDE = "%a = Add(%v, 1e-3)\n"
+QUOTIENTS = (
+    INSIDE + "%r = Rsqrt(%a)\n%n = Mul(%d, %r)",
+    INSIDE + "%r = Sqrt(%a)\n%n = Div(%d, %r)",
+    INSIDE + "%r = Pow(%a, 0.5)\n%n = Div(%d, %r)",
+    "%o = Sqrt(%v)\n%r = Add(%o, 1e-9)\n%n = Div(%d, %r)",
+)
+GAMMA, BETA = "[2.0, 0.5, -1.0]", "[0.1, 0.2, 0.3]"
+CENTERED = "%d = Sub(%x, %m)\n{quotient}\n%t = Mul(%n, {gamma})\n%z = Add(%t, {beta}) {{act: RELU}}"
+SUMS = (
+    "%d = Sub(%x, %m)\n%t = Mul(%d, %f)\n%z = Add(%t, {beta})",
+    "%p = Mul(%x, %f)\n%o = Mul(%m, %f)\n%h = Sub({beta}, %o)\n%z = Add(%p, %h) {{act: RELU6}}",
+    "%p = Mul(%x, %f)\n%o = Mul(%f, %m)\n%h = Sub({beta}, %o)\n%z = Add(%h, %p)",
+    "%p = Mul(%x, %f)\n%i = Neg(%m)\n%o = Mul(%i, %f)\n%h = Add({beta}, %o)\n%z = Add(%p, %h)",
+)
+SCALED = "%a = Add(%v, 1e-3)\n%r = Rsqrt(%a)\n%f = Mul(%r, {gamma})\n"
+
+
+def norm(
+    body: str = CENTERED,
+    square: str = SQUARES[0],
+    quotient: str = QUOTIENTS[0],
+    gamma: str = GAMMA,
+    beta: str = BETA,
+    shape: str = "[2,4,5,3]",
+    axes: Sequence[str] = ("[1,2]", "[1,2]"),
+    keep: str = "{keep_dims: true}",
+    outputs: str = "%z",
+) -> str:
+    return f"""graph main(%x: f32{shape}, %c: f32[3]) -> {outputs} {{
+      %m = Mean(%x, {axes[0]}) {keep}
+      {square}
+      %v = Mean(%q, {axes[1]}) {keep}
+      {body.format(gamma=gamma, beta=beta, quotient=quotient)}
+    }}"""
+
+
+def check_fused(text: str) -> InstanceNorm:
+    (op,) = check_pass(text, "fuse_instnorm", ["InstanceNorm"], tolerance=3e-5).main.ops
+    assert isinstance(op, InstanceNorm)
+    assert op.gamma.shape == op.beta.shape == (3,)
+    return op
+
+
+@pytest.mark.parametrize("square", SQUARES)
+@pytest.mark.parametrize("quotient", QUOTIENTS)
+def test_centered_and_divided(square: str, quotient: str) -> None:
+    op = check_fused(norm(square=square, quotient=quotient))
+    assert op.gamma.array().tolist() == [2.0, 0.5, -1.0]
+    assert op.epsilon == pytest.approx(1e-3 if "1e-3" in quotient else 0.5e-9)
+
+
+@pytest.mark.parametrize("quotient", QUOTIENTS)
+def test_without_gamma_and_beta(quotient: str) -> None:
+    op = check_fused(norm("%d = Sub(%x, %m)\n{quotient}", quotient=quotient, outputs="%n"))
+    assert (op.gamma.array().tolist(), op.beta.array().tolist()) == ([1, 1, 1], [0, 0, 0])
+
+
+@pytest.mark.parametrize("body", SUMS)
+@pytest.mark.parametrize("square", SQUARES[:2])
+def test_one_factor_for_all(body: str, square: str) -> None:
+    check_fused(norm(SCALED + body, square))
+    if "%d" not in body:
+        check_fused(norm(SCALED.replace("%f = Mul(%r, {gamma})", "") + body.replace("%f", "%r"), square))
+
+
+def test_a_second_mean_of_the_same() -> None:
+    again = "%m2 = Mean(%x, [-3, -2]) {keep_dims: true}\n%e = Sub(%x, %m2)\n%q = Square(%e)"
+    check_fused(norm(square=again))
+
+
+@pytest.mark.parametrize("number", ["2.0", "[2.0]", "[[[[2.0]]]]", "[[[[2.0, 3.0, 4.0]]]]"])
+def test_parameters_of_other_shapes(number: str) -> None:
+    check_fused(norm(gamma=number, beta=number))
+
+
+def test_the_mean_may_be_read_by_others() -> None:
+    check_pass(norm(outputs="%z, %m"), "fuse_instnorm", ["Mean", "InstanceNorm"])
+
+
+def test_rank_3_has_its_channel_in_the_middle() -> None:
+    column = "[[[0.5], [1.0], [2.0]]]"
+    check_fused(norm(shape="[2,3,5]", axes=("[2]", "[2]"), gamma=column, beta=column))
+    check_fused(norm(shape="[2,3,5]", axes=("[-1]", "[2]"), gamma=column, beta="0.5"))
+
+
+@pytest.mark.parametrize("axes", ["[1,2,4]", "[1,2]", "[-4,-3,-1]"])
+def test_between_reshapes(axes: str) -> None:
+    column = "[[[[[0.5], [1.0], [2.0]]]]]"
+    text = norm(SCALED + SUMS[3], SQUARES[1], gamma=column, beta=column, axes=(axes, axes))
+    text = text.replace("%x", "%s").replace("(%s: f32", "(%x: f32").replace("-> %z", "-> %y")
+    text = text.replace("%m =", "%s = Reshape(%x, [-1,4,5,3,1])\n%m =", 1)
+    check_fused(text[:-1] + "%y = Reshape(%z, [2,4,5,3])\n}")
+    check_pass(
+        text[:-1] + "%y = Reshape(%z, [2,4,15])\n}",
+        "fuse_instnorm",
+        refused="%y: has shape [2,4,15], the rewrite gives [2,4,5,3]",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (norm(axes=("[1,2]", "[1,2,3]")), "%v: is over the axes [1, 2, 3], not [1, 2]"),
+        (norm(axes=("[3]", "[1,2]")), "%m: is over the axes [3], not [1, 2]"),
+        (norm(SCALED + SUMS[1], axes=("[1]", "[1]")), "%m: is over the axes [1], not [1, 2]"),
+        (norm(SCALED + SUMS[1], gamma="[[[[1.0]],[[2.0]],[[1.0]],[[1.0]]]]"), "one number a channel of %x"),
+        (norm(SCALED + SUMS[1], beta="[[[[1.0]],[[2.0]],[[1.0]],[[1.0]]]]"), "one number a channel of %x"),
+        (norm(SCALED + SUMS[1], gamma="%c"), "%c: is not constant"),
+        (norm(SCALED.replace("1e-3", "[1e-3, 1e-3, 1e-3]") + SUMS[1]), "shape is [3], the picture wants"),
+        (norm(SCALED.replace("1e-3", "-1e-3") + SUMS[1]), "epsilon is -0.001, none below 0 is wanted"),
+        (norm(SCALED.replace("Mul(%r, {gamma})", "Mul(%r, {gamma}) {{act: RELU}}") + SUMS[1]), "act is RELU"),
+        (norm(SCALED + SUMS[1], outputs="%z, %h"), "%h: is an output of the graph"),
+        (norm(SCALED + SUMS[1], outputs="%z, %v"), "%v: is an output of the graph"),
+        (norm(shape="[2,4,5,3,3]", axes=("[1,2]", "[1,2]")), "[N,H,W,C] or [N,C,W] with a known C is wanted"),
+        (norm(shape="[3,3,3,3]", axes=("[1,2]", "[1,2]"), keep="", gamma="0.1"), "keep_dims is False"),
+        (
+            norm(quotient=QUOTIENTS[3].replace("1e-9", "1e-3")),
+            "epsilon is 0.001, at most 1e-05 beside a root",
+        ),
+    ],
+)
+def test_near_misses(text: str, sentence: str) -> None:
+    check_pass(text, "fuse_instnorm", refused=sentence)
+
+
+def test_parameters_by_row_stay_behind_it() -> None:
+    rows = "[[[[1.0]],[[2.0]],[[1.0]],[[1.0]]]]"
+    check_pass(norm(gamma=rows), "fuse_instnorm", ["InstanceNorm", "Mul", "Add"])
+    check_pass(norm(quotient=QUOTIENTS[1] + " {act: RELU}"), "fuse_instnorm", ["InstanceNorm", "Mul", "Add"])
