@@ -365,7 +365,8 @@ class Cook:
         """A message whose type is a table of the schema."""
         tree: Tree = {"": message.type.name}
         for name, spec in message.type.fields.items():
-            if spec.stored in tree and name not in message:
+            stored = spec.stored or name
+            if stored in tree and name not in message:
                 continue  # an alias of a field that was there
             if spec.kind == "message":
                 found = [self.table(m) for m in message.values(name)]
@@ -373,7 +374,7 @@ class Cook:
             else:
                 value = message.values(name) if spec.repeated else message.get(name)
             if value is not None and (name in message or not spec.repeated):
-                tree[spec.stored or name] = value
+                tree[stored] = value
         return tree
 
     def custom_options(self, operation: Message, custom_code: str) -> Tree:

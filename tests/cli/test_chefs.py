@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tflchef, circlechef and their companions, as commands."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+
+import pytest
+
+import circlekit
+from circlekit.cli import circlechef, tflchef
+from circlekit.ir.compare import difference
+from circlekit.recipes.load import load_recipe
+
+RECIPE = """
+operand { name: "x" type: FLOAT32 shape { dim: 2 } }
+operand { name: "y" type: FLOAT32 shape { dim: 2 } }
+operation { type: "Abs" input: "x" output: "y" }
+input: "x" output: "y"
+"""
+TEXT = "graph main(%x: f32[2]) -> %y { %y = Abs(%x) }"
+
+
+class Stream:
+    """What a command sees as its standard input or output."""
+
+    def __init__(self, data: bytes = b"") -> None:
+        self.buffer = io.BytesIO(data)
+
+    def flush(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("text", [RECIPE, TEXT])
+@pytest.mark.parametrize(("chef", "format"), [(tflchef, "tflite"), (circlechef, "circle")])
+def test_cook(text: str, chef: object, format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "in").write_text(text)
+    out = tmp_path / f"out.{format}"
+    assert chef.main_file([str(tmp_path / "in"), str(out)]) == 0  # type: ignore[attr-defined]
+    assert circlekit.load(out).format == format
+    stream = Stream()
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdin", Stream(text.encode()))
+        patch.setattr(sys, "stdout", stream)
+        assert chef.main([]) == 0  # type: ignore[attr-defined]
+    assert stream.buffer.getvalue() == out.read_bytes()
+
+
+@pytest.mark.parametrize("name", ["back.recipe", "back.ck"])
+def test_reverse(name: str, tmp_path: Path) -> None:
+    (tmp_path / "test.recipe").write_text(RECIPE)
+    out, back = tmp_path / "a.tflite", tmp_path / name
+    assert tflchef.main_file([str(tmp_path / "test.recipe"), str(out)]) == 0
+    assert tflchef.main_reverse([str(out), str(back)]) == 0
+    assert difference(load_recipe(back), circlekit.load(out)) is None
+    assert circlechef.main_reverse([str(out), str(back)]) == 0
+    assert load_recipe(back, "circle").format == "circle"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('operand { nam: "x" }', ":1:11: Operand has no field nam; do you mean name?"),
+        (RECIPE.replace("Abs", "Absolut"), ":4:19: there is no operator Absolut"),
+        (RECIPE.replace('input: "x" output: "y" }', 'input: "z" output: "y" }'), "there is no operand z"),
+    ],
+)
+def test_mistakes(text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, out = tmp_path / "test.recipe", tmp_path / "out.tflite"
+    path.write_text(text)
+    assert tflchef.main_file([str(path), str(out)]) == 1
+    first = capsys.readouterr().err.splitlines()[0]
+    assert first.startswith(f"error: {path}")
+    assert message in first
+    assert not out.exists()
+
+
+def test_no_such_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert tflchef.main_file([str(tmp_path / "none"), str(tmp_path / "x.tflite")]) == 1
+    assert "cannot be read" in capsys.readouterr().err
+    assert tflchef.main_file([]) == 2
+
+
+def test_every_command_takes_a_recipe(tmp_path: Path) -> None:
+    (tmp_path / "test.recipe").write_text(RECIPE)
+    assert [op.code for op in circlekit.load(tmp_path / "test.recipe").main] == ["ABS"]

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The peer's recipes, and a reader of their grammar that has nothing in common with the project's."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import SHARED
+
+RECIPES = sorted(SHARED.glob("peer/one/*/*/test.recipe"))
+ABSENT = pytest.mark.skip(
+    reason=f"no peer recipes at {SHARED}/peer/one, CIRCLEKIT_SHARED can name the folder"
+)
+
+each_recipe = pytest.mark.parametrize(
+    "path", RECIPES or [pytest.param(Path(), marks=ABSENT)], ids=lambda p: p.parent.name or "absent"
+)
+"""Runs a test on every recipe of the peer, or skips it where there are none."""
+
+
+class Said:
+    """A message: all that a recipe says, in order, as (field, word or message)."""
+
+    def __init__(self, fields: list[tuple[str, Any]]) -> None:
+        self.fields = fields
+
+    def all(self, name: str) -> list[Any]:
+        return [value for key, value in self.fields if key == name]
+
+    def one(self, name: str, default: Any = None) -> Any:
+        found = self.all(name)
+        assert len(found) < 2, f"{name} is said {len(found)} times"
+        return found[0] if found else default
+
+
+def read(text: str) -> Said:
+    """The message of a recipe; words as they are, without quotes."""
+    words = re.findall(r'"[^"]*"|[{}\[\]]|[^\s:,{}"\[\]]+', re.sub(r"#.*", "", text))
+    message, rest = _message(words)
+    assert not rest
+    return message
+
+
+def _message(words: list[str]) -> tuple[Said, list[str]]:
+    fields: list[tuple[str, Any]] = []
+    while words and words[0] != "}":
+        name, words = words[0], words[1:]
+        if words[0] == "{":
+            value, words = _message(words[1:])
+            words = words[1:]
+            fields.append((name, value))
+        elif words[0] == "[":
+            end = words.index("]")
+            fields += [(name, word.strip('"')) for word in words[1:end]]
+            words = words[end + 1 :]
+        else:
+            fields.append((name, words[0].strip('"')))
+            words = words[1:]
+    return Said(fields), words

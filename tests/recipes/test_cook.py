@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ``test.recipe`` can say beside plain graphs, as LiteRT and other readers see it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from ai_edge_litert.interpreter import Interpreter
+from flatbuffers import flexbuffers
+
+from circlekit.io.save import to_bytes
+from circlekit.ir.compare import difference
+from circlekit.ir.op import OpaqueOp
+from circlekit.recipes.chef import reverse_model
+from circlekit.recipes.load import is_test_recipe, load_recipe, read_recipe
+from tests.io.oracles import CIRCLE, TFLITE
+
+UNARY = """
+operand {{ name: "x" type: {dtype} shape {{ dim: 1 dim: 8 dim: 8 dim: 2 }} }}
+operand {{ name: "y" type: {dtype} shape {{ dim: 1 dim: 8 dim: 8 dim: 2 }} }}
+operation {{ {operation} input: "x" output: "y" }}
+input: "x" output: "y"
+"""
+
+
+def unary(operation: str, dtype: str = "FLOAT32") -> str:
+    return UNARY.format(operation=operation, dtype=dtype)
+
+
+def tflite_tree(text: str) -> Any:
+    return TFLITE.read(to_bytes(read_recipe(text, "r", "tflite")))
+
+
+def options(operation: str, fmt: str = "tflite") -> Any:
+    """The options that another reader sees of an operator."""
+    oracle = TFLITE if fmt == "tflite" else CIRCLE
+    tree = oracle.read(to_bytes(read_recipe(unary(operation), "r", fmt)))
+    return tree["Subgraphs"][0]["Operators"][0]["BuiltinOptions"]
+
+
+@pytest.mark.parametrize(
+    ("operation", "wanted"),
+    [
+        ("Conv2D", {"Padding": 1, "StrideW": 1, "StrideH": 1, "DilationWFactor": 1}),
+        ("DepthwiseConv2D", {"Padding": 1, "DepthMultiplier": 1, "DilationHFactor": 1}),
+        ("TransposeConv", {"Padding": 1, "StrideW": 1, "StrideH": 1}),
+        ("AveragePool2D", {"Padding": 1, "FilterWidth": 1, "FilterHeight": 1, "StrideW": 1}),
+        ("Softmax", {"Beta": 0.0}),
+        ("LeakyRelu", {"Alpha": float(np.float32(0.2))}),
+        ("LocalResponseNormalization", {"Radius": 5, "Bias": 1.0, "Alpha": 1.0, "Beta": 0.5}),
+        ("ArgMax", {"OutputType": 4}),
+        ("Shape", {"OutType": 2}),
+        ("OneHot", {"Axis": -1}),
+        ("SparseToDense", {"ValidateIndices": True}),
+        ("Unique", {"IdxOutType": 2}),
+        ("Mean", {"KeepDims": False}),
+        ("BidirectionalSequenceLSTM", {"TimeMajor": True, "MergeOutputs": False}),
+    ],
+)  # fmt: skip
+def test_defaults_are_the_language_s_own(operation: str, wanted: dict[str, object]) -> None:
+    found = options(f'type: "{operation}"')
+    assert {name: found[name] for name in wanted} == wanted
+
+
+def test_defaults_of_circle() -> None:
+    assert options('type: "InstanceNorm"', "circle")["Epsilon"] == float(np.float32(1e-5))
+    found = options('type: "BatchMatMul" batch_matmul_options { adjoint_lhs: true }', "circle")
+    assert (found["AdjointLhs"], found["AdjointRhs"]) == (True, False)
+
+
+def test_options_beyond_the_peer_s() -> None:
+    found = options('type: "FullyConnected" fullyconnected_options { asymmetric_quantize_inputs: true }')
+    assert found["AsymmetricQuantizeInputs"] is True
+    found = options('type: "Bucketize" bucketize_options { boundaries: [0.5, 1] }')
+    assert found["Boundaries"].tolist() == [0.5, 1]
+
+
+def test_graphs_come_behind_the_main_one_wherever_they_stand() -> None:
+    text = """
+    graph { operand { name: "a" type: BOOL shape { } } input: "a" output: "a" }
+    graph { operand { name: "a" type: BOOL shape { } } input: "a" output: "a" name: "body" }
+    operand { name: "x" type: BOOL shape { } }
+    operand { name: "y" type: BOOL shape { } }
+    operation { type: "While" input: "x" output: "y"
+                while_options { cond_subgraph_index: 1 body_subgraph_index: 2 } }
+    input: "x" output: "y"
+    """
+    assert [g.name for g in read_recipe(text, "r").graphs] == ["main", "sub_1", "body"]
+    interpreter = Interpreter(model_content=to_bytes(read_recipe(text, "r")))
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], np.array(False))
+    interpreter.invoke()
+
+
+VERSIONS = """
+operand { name: "a" type: FLOAT32 shape { } }
+operand { name: "b" type: FLOAT32 shape { } }
+operand { name: "c" type: FLOAT32 shape { } }
+operand { name: "d" type: FLOAT32 shape { } }
+operation { type: "Abs" version: 2 input: "a" output: "b" }
+operation { type: "Neg" input: "b" output: "c" }
+operation { type: "Abs" version: 5 input: "c" output: "d" }
+input: "a" output: "d"
+"""
+
+
+def test_the_highest_version_goes_for_all() -> None:
+    codes: Any = tflite_tree(VERSIONS)["OperatorCodes"]
+    assert [(c["DeprecatedBuiltinCode"], c["Version"]) for c in codes] == [(59, 1), (101, 5)]
+    codes = tflite_tree("keep_versions: true" + VERSIONS)["OperatorCodes"]
+    assert [c["Version"] for c in codes] == [1, 2, 5]
+
+
+SPARSE = """
+operand { name: "w" type: FLOAT32 shape { dim: 2 dim: 2 dim: 3 } make_sparse: true
+          filler { tag: "explicit" arg: "0" arg: "1" arg: "2" arg: "0" arg: "0" arg: "0"
+                   arg: "3" arg: "0" arg: "-4" } }
+operand { name: "d" type: FLOAT32 shape { dim: 2 dim: 2 dim: 3 } }
+operand { name: "x" type: FLOAT32 shape { dim: 2 dim: 2 dim: 3 } }
+operand { name: "y" type: FLOAT32 shape { dim: 2 dim: 2 dim: 3 } }
+operation { type: "Densify" input: "w" output: "d" }
+operation { type: "Add" input: "x" input: "d" output: "y" add_options { } }
+input: "x" output: "y"
+"""
+
+
+def test_sparse_constants_are_what_litert_makes_dense() -> None:
+    data = to_bytes(read_recipe(SPARSE, "r"))
+    tensor = TFLITE.read(data)["Subgraphs"][0]["Tensors"][0]
+    last = tensor["Sparsity"]["DimMetadata"][2]
+    assert last["ArraySegments"]["Values"].tolist() == [0, 2, 2, 4, 4]
+    assert last["ArrayIndices"]["Values"].tolist() == [1, 2, 0, 2]
+    assert [d["DenseSize"] for d in tensor["Sparsity"]["DimMetadata"]] == [2, 2, 0]
+    interpreter = Interpreter(model_content=data)
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], np.zeros((2, 2, 3), np.float32))
+    interpreter.invoke()
+    found = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+    assert found.reshape(-1).tolist() == [0, 1, 2, 0, 0, 0, 3, 0, -4, 0, 0, 0]
+
+
+def test_data_behind_the_flatbuffer() -> None:
+    text = SPARSE + "ext_offset: true"
+    buffers = TFLITE.read(to_bytes(read_recipe(text, "r")))["Buffers"]
+    assert [b["Size"] for b in buffers if b["Offset"] > 1] == [16]
+    assert all(b["Data"] is None for b in buffers)
+    Interpreter(model_content=to_bytes(read_recipe(text, "r"))).allocate_tensors()
+
+
+@pytest.mark.parametrize(
+    ("custom", "wanted"),
+    [
+        ("AddV2", {"T": 0}),
+        ("Erf", {"T": 0}),
+        ("BroadcastTo", {"T": 0, "Tidx": 2}),
+        ("MatrixBandPart", {"T": 0, "Tindex": 3 + 1}),
+        ("All", {"Tidx": 2, "keep_dims": True}),
+        ("MatMul", {"T": 0, "transpose_a": False, "transpose_b": True}),
+        ("BatchMatMulV2", {"T": 0, "adj_x": True, "adj_y": False}),
+        (
+            "MaxPoolWithArgmax",
+            {
+                "T": 0, "Targmax": 2, "ksize": [1, 3, 1, 1], "strides": [1, 2, 1, 1], "padding": "SAME",
+                "include_batch_in_index": False,
+            },
+        ),
+        ("Unheard", None),
+    ],
+)  # fmt: skip
+def test_custom_operators(custom: str, wanted: dict[str, object] | None) -> None:
+    said = """all_options { keep_dims: true } matmul_options { transpose_b: true }
+    batch_matmul_options { adj_x: true }
+    max_pool_with_argmax_options { padding: SAME filter_width: 3 stride_w: 2 output_type: INT32 }"""
+    model = read_recipe(unary(f'type: "Custom" custom_code: "{custom}" {said}'), "r")
+    tree = TFLITE.read(to_bytes(model))
+    assert tree["OperatorCodes"][0]["CustomCode"] == custom.encode()
+    stored = tree["Subgraphs"][0]["Operators"][0]["CustomOptions"]
+    assert (stored is None) == (wanted is None)
+    if wanted is not None:
+        assert flexbuffers.Loads(bytearray(stored.tobytes())) == wanted
+    assert isinstance(model.main.ops[0], OpaqueOp) or model.main.ops[0].code == "CUSTOM"
+
+
+def test_given_options_of_custom_operators_come_back(tmp_path: Path) -> None:
+    model = read_recipe(unary('type: "Custom" custom_code: "Mine" custom_options: "AAECAw=="'), "r")
+    reverse_model(model, tmp_path / "r.recipe", "tflite")
+    assert difference(load_recipe(tmp_path / "r.recipe"), model) is None
+    assert 'custom_options: "AAECAw=="' in (tmp_path / "r.recipe").read_text()
+
+
+def test_the_format_follows_from_the_words_or_the_folder(tmp_path: Path) -> None:
+    assert read_recipe(unary('type: "Abs"'), "r").format == "tflite"
+    assert read_recipe(unary('type: "Abs"'), "r", "circle").format == "circle"
+    assert read_recipe(unary('type: "Abs"', "MXINT8"), "r").format == "circle"
+    assert read_recipe("# UINT4 in a comment\n" + unary('type: "Abs"'), "r").format == "tflite"
+    path = tmp_path / "CircleRecipes" / "Abs_000" / "test.recipe"
+    path.parent.mkdir(parents=True)
+    path.write_text(unary('type: "Abs"'))
+    assert load_recipe(path).format == "circle"
+    assert load_recipe(path, "tflite").format == "tflite"
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("operand {", True),
+        ("# c\n\n  name: 'x'", True),
+        ("graph {", True),
+        ("graph main(%x", False),
+        ("model circle {version: 0}", False),
+        ("extra {a: 1}", False),
+        ('metadata "a" "b"', False),
+        ("metadata { name", True),
+        ("", False),
+    ],
+)
+def test_the_languages_are_told_apart(text: str, wanted: bool) -> None:
+    assert is_test_recipe(text) == wanted
+
+
+COOK = """
+import sys
+from circlekit.io import to_bytes
+from circlekit.recipes.load import load_recipe
+sys.stdout.buffer.write(to_bytes(load_recipe(sys.argv[1])))
+"""
+
+
+def test_same_bytes_in_every_process(tmp_path: Path) -> None:
+    path = tmp_path / "test.recipe"
+    random = [
+        f'operand {{ name: "w{i}" type: {dtype} shape {{ dim: 100 }}'
+        ' filler { tag: "gaussian" arg: "0.5" arg: "3" } }'
+        for i, dtype in enumerate(("FLOAT32", "INT32", "UINT8", "FLOAT16"))
+    ]
+    path.write_text("\n".join(random) + unary('type: "Custom" custom_code: "All"'))
+    moved = tmp_path / "elsewhere.recipe"
+    moved.write_text(path.read_text())
+    found = set()
+    for seed, locale, file in (("0", "C", path), ("1", "C.UTF-8", path), ("77", "de_DE.UTF-8", moved)):
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "LC_ALL": locale, "TZ": "Asia/Seoul"}
+        command = [sys.executable, "-c", COOK, str(file)]
+        found.add(subprocess.run(command, env=environment, check=True, capture_output=True).stdout)
+    assert len(found) == 1

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Constants of ``test.recipe``."""
+
+from __future__ import annotations
+
+from io import BytesIO
+
+import numpy as np
+import pytest
+
+from circlekit.errors import ModelError
+from circlekit.ir.dtypes import DType
+from circlekit.recipes.fillers import filled, string_data, strings_of
+from circlekit.recipes.keep import Folder, filling, gaussian
+
+INTEGERS = (DType.UINT8, DType.INT8, DType.INT16, DType.INT32, DType.INT64)
+FLOATS = (DType.FLOAT32, DType.FLOAT16)
+
+
+def no_files(name: str) -> bytes:
+    raise AssertionError(name)
+
+
+def fill(tag: str, args: list[str], dtype: DType, count: int, seed: int = 1) -> bytes:
+    return filled(tag, args, dtype, count, seed, no_files)
+
+
+@pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS])
+def test_constant_and_explicit(dtype: DType) -> None:
+    assert dtype.numpy is not None
+    assert fill("constant", ["7"], dtype, 3) == np.full(3, 7, dtype.numpy).tobytes()
+    assert fill("explicit", ["1", "2"], dtype, 3) == np.array([1, 2, 0], dtype.numpy).tobytes()
+
+
+def test_bool() -> None:
+    assert fill("explicit", ["1", "0", "T", "true", "f", "-3"], DType.BOOL, 7) == bytes([1, 0, 1, 1, 0, 1, 0])
+    assert fill("constant", ["T"], DType.BOOL, 2) == bytes([1, 1])
+    with pytest.raises(ModelError, match="expected true or false, found 'maybe'"):
+        fill("explicit", ["maybe"], DType.BOOL, 1)
+
+
+def test_floats_are_rounded_once() -> None:
+    assert fill("explicit", ["0.1f", "1e39", "-0.0"], DType.FLOAT32, 3) == np.array(
+        [0.1, np.inf, -0.0], np.float32
+    ).tobytes()  # fmt: skip
+
+
+def test_four_bits_are_two_in_a_byte_the_first_below() -> None:
+    assert fill("explicit", ["1", "2", "15"], DType.UINT4, 3) == bytes([0x21, 0x0F])
+    assert fill("explicit", ["-1", "7", "-8", "0"], DType.INT4, 4) == bytes([0x7F, 0x08])
+    with pytest.raises(ModelError, match="INT4 is from -8 to 7, 8 is given"):
+        fill("explicit", ["8"], DType.INT4, 1)
+
+
+@pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS])
+def test_gaussian(dtype: DType) -> None:
+    assert dtype.numpy is not None
+    values = np.frombuffer(fill("gaussian", ["40", "10"], dtype, 4000), dtype.numpy).astype(np.float64)
+    assert abs(values.mean() - 40) < 1
+    assert abs(values.std() - 10) < 1
+    assert fill("gaussian", ["40", "10"], dtype, 4000) == fill("gaussian", ["40", "10"], dtype, 4000)
+    assert fill("gaussian", ["40", "10"], dtype, 4000) != fill("gaussian", ["40", "10"], dtype, 4000, seed=2)
+
+
+def test_gaussian_integers_stay_in_their_range() -> None:
+    for dtype, low, high in ((DType.UINT8, 0, 255), (DType.INT8, -128, 127)):
+        values = np.frombuffer(fill("gaussian", ["0", "1000"], dtype, 1000), dtype.numpy)
+        assert (values.min(), values.max()) == (low, high)
+    nibbles = np.frombuffer(fill("gaussian", ["0", "30"], DType.UINT4, 100), np.uint8)
+    assert {0, 15} <= {*(nibbles & 15).tolist()}
+
+
+@pytest.mark.parametrize(
+    ("tag", "args", "dtype", "message"),
+    [
+        ("gaussian", ["0"], DType.FLOAT32, "takes a mean and a deviation, found 1 arguments"),
+        ("gaussian", ["0", "1"], DType.BOOL, "gaussian cannot make BOOL"),
+        ("gaussian", ["0", "1"], DType.STRING, "gaussian cannot make STRING"),
+        ("gaussian", ["nan", "1"], DType.INT32, "cannot make INT32 of nan"),
+        ("constant", [], DType.FLOAT32, "constant takes an argument"),
+        ("explicit", ["300"], DType.UINT8, "UINT8 is from 0 to 255, 300 is given"),
+        ("explicit", ["nan"], DType.INT32, "expected a whole number, found 'nan'"),
+        ("explicit", ["1"], DType.MXINT8, "explicit cannot make MXINT8"),
+        ("uniform", ["1"], DType.FLOAT32, "there is no filler uniform"),
+        ("base64", ["A"], DType.FLOAT32, "no valid base64"),
+        ("constant", ["0"], DType.FLOAT32, "the constant would have"),
+    ],
+)
+def test_refused(tag: str, args: list[str], dtype: DType, message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        fill(tag, args, dtype, 2**40 if "would" in message else 2)
+
+
+def test_strings() -> None:
+    data = fill("explicit", ["Hello", "é"], DType.STRING, 3)
+    assert np.frombuffer(data, "<i4", 5).tolist() == [3, 20, 25, 27, 27]
+    assert data[20:] == "Helloé".encode()
+    assert strings_of(data) == [b"Hello", "é".encode(), b""]
+    assert strings_of(b"") is None
+    assert strings_of(data + b"x") is None
+    assert strings_of(string_data([])) == []
+
+
+def npy(array: np.typing.NDArray[np.generic]) -> bytes:
+    stream = BytesIO()
+    np.save(stream, array)
+    return stream.getvalue()
+
+
+def test_files() -> None:
+    array = np.arange(6, dtype=np.float32).reshape(2, 3)
+    assert filled("file", ["w.npy"], DType.FLOAT32, 6, 0, lambda _: npy(array)) == array.tobytes()
+    for wrong, message in (
+        (npy(array.astype(np.float64)), "holds 6 elements of float64, 6 of f32 are wanted"),
+        (npy(array[:1]), "holds 3 elements"),
+        (npy(np.asfortranarray(array)), "in C order"),
+        (npy(array)[:-1], "in C order"),
+        (b"nonsense", "w.npy is no .npy file"),
+        (np.array([{}], object).tobytes(), "w.npy is no .npy file"),
+    ):
+        with pytest.raises(ModelError, match=message):
+            filled("file", ["w.npy"], DType.FLOAT32, 6, 0, lambda _, wrong=wrong: wrong)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("array", "tag"),
+    [
+        (np.zeros(5, np.float32), "constant"),
+        (np.array([0.1, -0.0, np.inf, np.nan], np.float32), "explicit"),
+        (np.array([1.5, 65504], np.float16), "explicit"),
+        (np.array([True, False]), "explicit"),
+        (np.arange(1000, dtype=np.int64), "file"),
+        (np.array([0x7FC00001], np.uint32).view(np.float32), "base64"),
+        (np.full(100, 0x7FC00001, np.uint32).view(np.float32), "file"),
+        (np.ones(1000, np.int8), "constant"),
+    ],
+)
+def test_constants_become_fillers_and_come_back(array: np.typing.NDArray[np.generic], tag: str) -> None:
+    folder, dtype = Folder("r"), DType.of(array.dtype)
+    data = np.frombuffer(array.tobytes(), np.uint8)
+    found = filling(data, dtype, "w", array.size, folder.keep)
+    assert found.tag == tag
+    assert filled(found.tag, found.args, dtype, array.size, 0, folder.files.__getitem__) == array.tobytes()
+    assert filling(data, dtype, "w", array.size, None).tag in (tag, "base64")
+
+
+@pytest.mark.parametrize("dtype", [DType.INT4, DType.UINT4])
+def test_four_bits_come_back(dtype: DType) -> None:
+    for data in (bytes([0x21, 0x0F]), bytes([0x21, 0xFF])):  # the second has something behind its end
+        found = filling(np.frombuffer(data, np.uint8), dtype, "w", 3, None)
+        assert fill(found.tag, found.args, dtype, 3) == data
+
+
+def test_resampled() -> None:
+    array = np.random.default_rng(0).normal(3, 2, 4000).astype(np.float32)
+    found = gaussian(np.frombuffer(array.tobytes(), np.uint8), DType.FLOAT32, "w", 4000)
+    assert found is not None
+    assert [round(float(x), 1) for x in found.args] == [3.0, 2.0]
+    assert gaussian(np.zeros(400, np.uint8), DType.FLOAT32, "w", 100) is None

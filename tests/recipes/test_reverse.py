@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models become recipes, and the recipes equal models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from circlekit.errors import UnsupportedError
+from circlekit.io.load import load
+from circlekit.ir.compare import difference
+from circlekit.ir.text import parse_model
+from circlekit.recipes.chef import reverse_model
+from circlekit.recipes.load import load_recipe
+from tests.conftest import SHARED
+
+NAMES = ["test.recipe", "net.ck"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_real_models(model_path: Path, name: str, tmp_path: Path) -> None:
+    model = load(model_path)
+    reverse_model(model, tmp_path / name, model.format)
+    assert difference(load_recipe(tmp_path / name, model.format), model) is None
+    assert (tmp_path / name).stat().st_size < 110_000
+    assert any(path.suffix == ".npy" for path in tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_traps(shared: Path, name: str, tmp_path: Path) -> None:
+    """Two hundred tiny models at once: operators and forms that no recipe of the peer has."""
+    paths = sorted(shared.glob("peer/traps/*/model.*"))
+    if not paths:
+        pytest.skip(f"no traps at {SHARED}/peer/traps")
+    for path in paths:
+        model = load(path)
+        reverse_model(model, tmp_path / name, model.format)
+        assert difference(load_recipe(tmp_path / name, model.format), model) is None, path
+
+
+HARD = r"""
+model tflite {version: 3, description: "a \"description\"\nwith lines"}
+metadata "text" "plain"
+metadata "bytes" base64("AP+A")
+signature "first" @main (a: %x) -> (b: %y)
+
+graph main(%x: f32[1,?,3], %q: i8[2,3] quant(scale: [0.1, 0.2], zero_point: [1, -2], axis: 0)) -> %y {
+  %"na\"me": f32[4] variable
+  %again = const f32[2] [0.1, -0.0]
+  %loud = Abs(%x)
+  %y = Add(%loud, %loud)
+}
+"""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_everything_at_once(name: str, tmp_path: Path) -> None:
+    model = parse_model(HARD)
+    model.main.inputs[1].name = "x2"
+    again = model.main.ops[0].results[0]
+    again.name = "x"  # a name twice
+    reverse_model(model, tmp_path / name, "tflite")
+    found = load_recipe(tmp_path / name, "tflite")
+    reverse_model(found, tmp_path / f"again.{name}", "tflite")
+    assert difference(load_recipe(tmp_path / f"again.{name}", "tflite"), found) is None
+    assert found.description == model.description
+    assert found.metadata == model.metadata
+    assert [v.name for v in found.main.inputs] == ["x", "x2"]
+    assert found.main.ops[0].results[0].name == "x"
+    assert found.main.inputs[0].shape == (1, None, 3)
+    assert found.main.inputs[1].quantization == model.main.inputs[1].quantization
+
+
+def test_another_format_gets_what_it_has(tmp_path: Path) -> None:
+    text = """graph main(%x: f32[2,8]) -> %y {
+      %gamma = const f32[8] uniform(0.5, 1.5)
+      %y = RmsNorm(%x, %gamma) {epsilon: 1e-06}
+    }"""
+    reverse_model(parse_model(text), tmp_path / "r.recipe", "tflite")
+    assert "RMS_NORM" not in {op.code for op in load_recipe(tmp_path / "r.recipe").main}
+    reverse_model(parse_model(text), tmp_path / "c.recipe", "circle")
+    assert 'type: "RmsNorm"' in (tmp_path / "c.recipe").read_text()
+
+
+def test_constants_by_filler(tmp_path: Path) -> None:
+    text = """graph main(%x: f32[2,100]) -> %y {
+      %w = const f32[100,100] gaussian(0, 0.5)
+      %y = FullyConnected(%x, %w, none)
+    }"""
+    reverse_model(parse_model(text), tmp_path / "r.recipe", "circle", resample=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["r.recipe"]
+    found = load_recipe(tmp_path / "r.recipe").main.ops[0].inputs[1]
+    assert found is not None
+    assert abs(float(np.std(found.array())) - 0.5) < 0.05
+    with pytest.raises(UnsupportedError, match="for test"):
+        reverse_model(parse_model(text), tmp_path / "r.ck", "circle", resample=True)
+
+
+def test_a_recipe_can_be_moved_with_its_files(tmp_path: Path) -> None:
+    text = "graph main(%x: f32[100]) -> %y { %w = const f32[100] gaussian(0, 1) %y = Mul(%x, %w) }"
+    wanted = parse_model(text).main.ops[0].inputs[1]
+    assert wanted is not None
+    (tmp_path / "a").mkdir()
+    for name in NAMES:
+        reverse_model(parse_model(text), tmp_path / "a" / name, "circle")
+    (tmp_path / "a").rename(tmp_path / "b")
+    for name in NAMES:
+        constant = load_recipe(tmp_path / "b" / name, "circle").main.ops[0].inputs[1]
+        assert constant is not None
+        assert constant.array().tobytes() == wanted.array().tobytes()
