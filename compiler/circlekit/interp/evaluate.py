@@ -46,12 +46,14 @@ def compute(op: Op, arguments: Sequence[Array | None], run: Run | None) -> list[
     except (ValueError, IndexError, ArithmeticError, MemoryError) as error:
         found = ", ".join("none" if a is None else f"{a.dtype}{list(a.shape)}" for a in arguments)
         raise ModelError(f"{op.code} cannot be computed of {found}: {error}") from error
-    arrays = [np.asarray(r) for r in results]
-    if len(arrays) != len(op.results):
-        raise ShapeError(f"{op.code} made {len(arrays)} results, {len(op.results)} are declared")
-    for value, array in zip(op.results, arrays, strict=True):
+    if len(results) != len(op.results):
+        raise ShapeError(f"{op.code} made {len(results)} results, {len(op.results)} are declared")
+    arrays = []
+    for value, result in zip(op.results, results, strict=True):
+        array = result if type(result) is np.ndarray else np.asarray(result)
         if array.shape != value.shape or array.dtype != value.dtype.numpy:
             check_type(value, array, "made")
+        arrays.append(array)
     return arrays
 
 

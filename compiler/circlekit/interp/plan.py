@@ -29,7 +29,11 @@ class Plan:
         for value in graph.inputs:
             self.number(value)
         self.slots: Slots = []
-        self.steps = [Step(op, self) for op in graph]
+        self.steps: list[Step] = []
+        known = set(self.numbers.values())
+        for op in graph:
+            self.steps.append(Step(op, self, known))
+            known.update(self.steps[-1].made)
         self.results = [self.number(v) for v in graph.outputs]
         self.slots = [None] * len(self.values)
         self._note_ends()
@@ -72,13 +76,17 @@ class Plan:
 
 
 class Step:
-    """One operator: where its operands are, where its results go, and what nobody reads after it."""
+    """One operator: where its operands are, where its results go, and what nobody reads after it.
 
-    def __init__(self, op: Op, plan: Plan) -> None:
+    ``late``: indices of the operands that have no array when a run starts, and none that an operator makes:
+    constants that are not decoded yet, variables.
+    """
+
+    def __init__(self, op: Op, plan: Plan, known: set[int]) -> None:
         self.op = op
         self.plan = plan
         self.operands = [plan.number(v) for v in op.inputs]
-        self.present = [v is not None for v in op.inputs]
+        self.late = [i for i, n in enumerate(self.operands) if op.inputs[i] is not None and n not in known]
         self.made = [plan.number(v) for v in op.results]
         self.dropped: list[int] = []
         variadic = any(o.variadic for o in op.operands)
@@ -87,8 +95,8 @@ class Step:
     def compute(self, slots: Slots, runner: Run) -> Sequence[Array]:
         """Run the operator, keep its results in ``slots``, and drop what ends here."""
         arguments = [slots[n] for n in self.operands]
-        for index, array in enumerate(arguments):
-            if array is None and self.present[index]:
+        for index in self.late:
+            if arguments[index] is None:
                 arguments[index] = self.plan.read(self.operands[index], slots, runner.state)  # type: ignore[attr-defined]  # the interpreter's
         results = compute(self.op, arguments + self.missing, runner)
         for number, array in zip(self.made, results, strict=True):

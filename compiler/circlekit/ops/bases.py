@@ -183,8 +183,7 @@ class Unary(Typed):
         if is_narrow(self.input):
             return self.quantized(input)
         need_kind(self, input, self.kinds)
-        with np.errstate(all="ignore"):
-            return held(self.compute(input), self.output)
+        return held(self.compute(input), self.output)
 
     def quantized(self, x: Array) -> Array:
         """The results, quantized as the output, of ``x``, quantized in 8 or 16 bits as the input."""
@@ -215,8 +214,7 @@ class Binary(Typed):
         if is_narrow(self.lhs):
             return self.quantized(lhs, rhs)
         need_kind(self, lhs, self.kinds)
-        with np.errstate(all="ignore"):
-            return held(self.compute(lhs, rhs), self.output)
+        return held(self.compute(lhs, rhs), self.output)
 
     def quantized(self, x: Array, y: Array) -> Array:
         """The results, quantized as the output, of elements quantized in 8 or 16 bits as the operands."""

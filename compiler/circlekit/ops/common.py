@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +25,7 @@ _BOUNDS: dict[Activation, tuple[float | None, float | None]] = {
     Activation.RELU6: (0, 6),
     Activation.RELU_N1_TO_1: (-1, 1),
 }
+_FUSED_BOUNDS = {Activation.NONE: (None, None), **_BOUNDS}
 
 
 def apply_activation(array: Array, act: Activation, out: Array | None = None) -> Array:
@@ -48,15 +50,14 @@ def fused(out: Array, act: Activation) -> Array:
     NONE; NaN stays.  ``out`` is an array that the kernel has just made.
     """
     out = np.asarray(out)
-    if out.dtype.kind != "f" or act not in (Activation.NONE, *_BOUNDS):
+    if out.dtype.kind != "f" or act not in _FUSED_BOUNDS:
         return apply_activation(out, act, out=out)
-    low, high = _BOUNDS.get(act, (None, None))
-    if low is None:
-        with np.errstate(over="ignore", invalid="ignore"):
-            if np.isfinite(out.sum()):  # one pass that only reads: there is nothing to clamp
-                return out
-    limit = np.finfo(out.dtype).max
-    return np.clip(out, -limit if low is None else low, limit if high is None else high, out=out)
+    if act is Activation.NONE and isfinite(np.add.reduce(out, axis=None)):
+        return out  # one pass that only reads: there is nothing to clamp
+    low, high = _FUSED_BOUNDS[act]
+    limit = float(np.finfo(out.dtype).max)
+    np.maximum(out, -limit if low is None else low, out=out)
+    return np.asarray(np.minimum(out, limit if high is None else high, out=out))
 
 
 # -- bfloat16 ----------------------------------------------------------------------------------
@@ -216,9 +217,10 @@ def need_bias(bias: Value | None, channels: Dim) -> None:
 
 def need_float(op: Op, *arrays: Array | None) -> None:
     """UnsupportedError unless the present ``arrays`` are all float32 or all float64."""
-    kinds = sorted({str(a.dtype) for a in arrays if a is not None})
-    if kinds not in (["float32"], ["float64"]):
-        raise UnsupportedError(f"{op.code} on {', '.join(kinds)} has no kernel yet, only its float32 form")
+    kinds = {a.dtype.char for a in arrays if a is not None}
+    if kinds != {"f"} and kinds != {"d"}:
+        names = ", ".join(sorted({str(a.dtype) for a in arrays if a is not None}))
+        raise UnsupportedError(f"{op.code} on {names} has no kernel yet, only its float32 form")
 
 
 def need_same_float(op: Op) -> None:
