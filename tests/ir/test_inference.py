@@ -11,7 +11,7 @@ from circlekit.errors import ShapeError
 from circlekit.io import load
 from circlekit.ir.compare import clone, difference
 from circlekit.ir.graph import Model
-from circlekit.ir.inference import callees_first, infer_shapes
+from circlekit.ir.inference import callees_first, check_shapes, infer_shapes
 from circlekit.ir.place import place
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Shape
@@ -145,3 +145,13 @@ def test_a_place_at_the_ends_and_outside() -> None:
 def test_long_lines_are_cut() -> None:
     model = parse_model(graph_text(f"%{'n' * 500} = Relu(%x)", outputs="%x"))
     assert max(map(len, place(model.main.ops[0]).split("\n"))) < 180
+
+
+def test_a_rank_that_an_old_file_does_not_tell_is_held_against_nobody() -> None:
+    """[] in a file is a scalar or an unknown rank; only the first may contradict a rule."""
+    model = parse_model("graph main(%x: f32[1,4,4,2]) -> %y {\n%a = Relu(%x)\n%y = MaxPool2D(%a)\n}")
+    model.main.ops[0].output.shape = ()
+    check_shapes(model)
+    model.main.ops[0].output.shape = (3,)
+    with pytest.raises(ShapeError):
+        check_shapes(model)

@@ -20,7 +20,10 @@ def infer_shapes(model: Model) -> int:
 
 
 def check_shapes(model: Model) -> None:
-    """Like ``infer_shapes``, but the model stays as it is: ShapeError, with the place, or nothing."""
+    """Like ``infer_shapes``, but the model stays as it is: ShapeError, with the place, or nothing.
+
+    Where [] may stand for an unknown rank, nothing is held against the operator.
+    """
     for graph in model.graphs:
         for op in graph:
             _refine(op, model, keep=True)
@@ -56,7 +59,14 @@ def _refine(op: Op, model: Model, keep: bool = False) -> int:
     except UnsupportedError:
         return 0
     except CirclekitError as error:
+        if keep and any(_may_be_unranked(v) for v in (*op.inputs, *op.results)):
+            return 0
         raise error.note(place(op, model)) from None
+
+
+def _may_be_unranked(value: Value | None) -> bool:
+    """Old files write [] for a tensor of unknown rank, as they do for a scalar."""
+    return value is not None and value.shape == () and value.data is None
 
 
 def _merge(value: Value, inferred: TensorType, keep: bool) -> bool:
