@@ -151,7 +151,7 @@ class Applier:
         return self.constants.vector("perm", perm)
 
     def insert(self, op: Op, readers: Sequence[Op]) -> None:
-        """Put ``op`` before the first of ``readers``, or, where there is none, at the end."""
+        """Put ``op`` before the first of ``readers``, or, for an output alone, behind what it reads."""
         if op.graph is not None:
             if not readers:
                 return
@@ -159,7 +159,8 @@ class Applier:
         if readers:
             self.graph.insert_before(min(readers, key=lambda r: self.order[r]), op)
         else:
-            self.graph.append(op)
+            source = op.inputs[0]
+            self.graph.insert_after(None if source is None else source.producer, op)
 
     # -- operators -----------------------------------------------------------------------------
 
