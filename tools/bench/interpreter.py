@@ -116,12 +116,14 @@ def constants(model: Model) -> int:
 
 
 def arena(graph: Graph) -> int:
-    """The most bytes of values that live at the same time."""
+    """The most bytes of values that live at the same time; unknown dimensions count as 1."""
     last = {
         id(v): index for index, op in enumerate(graph) for v in (*op.inputs, *op.results) if v is not None
     }
     sizes = {
-        id(v): v.numel * max(v.dtype.bits // 8, 1) for v in graph.values() if v.data is None and v.is_static
+        id(v): int(np.prod([d or 1 for d in v.shape or ()])) * max(v.dtype.bits // 8, 1)
+        for v in graph.values()
+        if v.data is None
     }
     alive = {id(v): sizes.get(id(v), 0) for v in graph.inputs}
     most = 0

@@ -26,7 +26,7 @@ OnValue = Callable[[str, Array], None]
 Inputs = Sequence[Array] | Mapping[str, Array]
 """Arrays in a graph's order, or by name."""
 
-KEPT_SHARE, KEPT_BYTES = 3, 4 << 20
+KEPT_SHARE, KEPT_BYTES = 1, 1 << 20
 """An interpreter keeps, of what it prepares, up to this many times the bytes of the constants, plus these."""
 
 

@@ -12,7 +12,7 @@ from numpy.lib.stride_tricks import as_strided
 from circlekit.ir.value import Array
 from circlekit.ops.common import Window
 
-PATCH_BYTES = 8 << 20
+PATCH_BYTES = 1 << 19
 """Scratch of one matrix product."""
 
 CACHE_BYTES = 1 << 18

@@ -104,8 +104,14 @@ def exact_weights(weights: Array, zeros: Array, axis: int, reach: int) -> tuple[
         floats -= spread
     others = tuple(a for a in range(weights.ndim) if a != axis % weights.ndim)
     # rounding makes the float32 sum of the magnitudes uncertain by less than a percent
-    bound = 1.01 * reach * float(np.abs(floats).sum(axis=others).max(initial=0))
+    magnitudes = np.abs(floats) if zeros.any() else _magnitudes(weights)
+    bound = 1.01 * reach * float(magnitudes.sum(axis=others, dtype=np.float32).max(initial=0))
     return (floats, bound) if bound < 1 << 24 else (floats.astype(np.float64), bound)
+
+
+def _magnitudes(integers: Array) -> Array:
+    """The magnitudes in as few bytes: that of the least integer needs the sign's bit."""
+    return np.asarray(np.abs(integers).view(integers.dtype.str.replace("i", "u")))
 
 
 # -- what becomes of the sums ------------------------------------------------------------------
