@@ -52,13 +52,19 @@ class Rewrite(GraphPass):
     parameters: ClassVar[dict[str, tuple[str, ...]]] = {}
 
     def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        if not cls.before:
-            return
+        if cls.before:
+            cls._read()
+        super().__init_subclass__()  # which makes the pass known: not one that could not be read
+
+    @classmethod
+    def _read(cls) -> None:
+        """Parse and check the pictures."""
         label = f"{cls.__module__}.{cls.__name__}"
         cls.old = parse_picture(cls.before, label + ".before")
         cls.new = parse_picture(cls.after, label + ".after", sorted(cls.old.bound()), free=True)
         _check_names(cls.old, cls.new, label)
+        if cls.constants is Rewrite.constants:
+            _check_operands(cls.old, cls.new, label)
         carry_attributes(cls.old, cls.new)
         members = {n: m for base in reversed(cls.__mro__) for n, m in vars(base).items()}
         cls.conditions = tuple(n for n, m in members.items() if getattr(m, "is_condition", False))
@@ -153,6 +159,9 @@ class Rewrite(GraphPass):
         built = Builder(graph, match, computed, old.name)
         try:
             ops = [built.op(node) for node in self.new.nodes]
+        except RewriteError:  # a mistake of the pass, not of the model
+            built.discard()
+            raise
         except CirclekitError as error:
             built.discard()
             return f"%{old.name}: {error.message}"
@@ -219,6 +228,14 @@ def _check_names(old: Picture, new: Picture, label: str) -> None:
                 raise RewriteError(
                     f"{label}: after makes {name}, which is inside before; give it another name"
                 )
+
+
+def _check_operands(old: Picture, new: Picture, label: str) -> None:
+    """Without ``constants``, what after reads must be in before, or made by after itself."""
+    known = {*_walk_names(old), *old.producer, *new.producer}
+    for name in _walk_names(new):
+        if name not in known:
+            raise RewriteError(f"{label}: after reads {name}, which before lacks and no constants make")
 
 
 def _parameters(cls: type[Rewrite], method: str, label: str) -> tuple[str, ...]:
