@@ -67,3 +67,11 @@ def test_refusals() -> None:
 def test_versions() -> None:
     for kind in (AveragePool2D, MaxPool2D):
         assert [kind(Value("", t, (1, 4, 4, 2))).required_version() for t in (f32, i8, i16)] == [1, 2, 3]
+
+
+def test_max_pool_passes_nan_by() -> None:
+    x = normal(0, 1, 4, 4, 2)
+    x[0, 0, 0], x[0, 1, 1, 0], x[0, 2:, 2:] = np.nan, -np.inf, np.nan
+    for act in ACTS:
+        op = MaxPool2D(var(x), filter_height=2, filter_width=2, stride_h=2, stride_w=2, act=act)
+        check(op, x)

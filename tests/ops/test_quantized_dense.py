@@ -103,13 +103,15 @@ def test_fully_connected_shapes(keep: bool) -> None:
 
 @pytest.mark.parametrize("factor", [1e-12, 1e-3, 70, 1e4, 1e8])
 @pytest.mark.parametrize(("data", "weight"), [(i8, i8), (u8, u8), (i16, i8)])
-def test_extreme_scales(data: DType, weight: DType, factor: float) -> None:
+@pytest.mark.parametrize("index", [0, 1])
+def test_extreme_scales(data: DType, weight: DType, factor: float, index: int) -> None:
     """From results that are all zero point to those that leave int32."""
     rng = generator("extreme", data.short, factor)
     x = quantized(data, (4, 30), 1.0, draw_zero(rng, data))
+    zero = -3 if index and data is i8 else draw_zero(rng, data)
     w = weights(rng, weight, 6, 30, 1, draw_zero(rng, weight) if weight is u8 else 0)
     assert w.quantization is not None
-    result = quantized(data, (4, 6), float(w.quantization.scale[0]) / factor, draw_zero(rng, data))
+    result = quantized(data, (4, 6), float(w.quantization.scale[0]) / factor, zero)
     b = bias_of(rng, x, w, i64 if data is i16 else i32)
     if factor > 1:  # LiteRT compares the scales of bias and sums in units of the result
         b.quantization = per_tensor(float(w.quantization.scale[0]))
@@ -177,6 +179,15 @@ def test_hybrid(dtype: DType, asymmetric: bool, index: int) -> None:
     check(op, np.zeros_like(x))
 
 
+@pytest.mark.parametrize("act", [*ACTS, Activation.TANH])
+def test_hybrid_nan(act: Activation) -> None:
+    rng = generator("hybrid nan")
+    w = no_least(weights(rng, i8, 4, 6, 1, 0))
+    bias = const([1, np.nan, 3e38, -0.5], np.float32)
+    x = rng.normal(size=(2, 6)).astype(np.float32)
+    check(FullyConnected(var(x), w, bias, act=act), x)
+
+
 # -- batch matmul ------------------------------------------------------------------------------
 
 SHAPES = [
@@ -221,7 +232,10 @@ def test_batch_matmul_of_sums() -> None:
 
 @pytest.mark.parametrize("asymmetric", [False, True])
 @pytest.mark.parametrize("adj", [(False, False), (True, False), (False, True)])
-@pytest.mark.parametrize("shapes", [*SHAPES[:4], ((2, 3, 3, 8), (2, 3, 8, 5)), ((2, 3, 4, 3, 8), (8, 5))])
+@pytest.mark.parametrize(
+    "shapes",
+    [*SHAPES[:4], ((2, 3, 3, 8), (2, 3, 8, 5)), ((2, 3, 4, 3, 8), (8, 5)), ((3, 2, 6, 8), (3, 1, 8, 3))],
+)
 def test_batch_matmul_hybrid(
     asymmetric: bool, adj: tuple[bool, bool], shapes: tuple[tuple[int, ...], ...]
 ) -> None:

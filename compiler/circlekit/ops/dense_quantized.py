@@ -12,6 +12,7 @@ import numpy as np
 
 from circlekit.errors import ModelError, UnsupportedError
 from circlekit.ir.dtypes import i8, i16, i32, u8
+from circlekit.ir.enums import Activation
 from circlekit.ir.value import Array, Value
 from circlekit.ops.common import apply_activation, is_per_channel
 from circlekit.ops.constants import constant_elements
@@ -34,6 +35,9 @@ from circlekit.ops.quantized import (
     wide_bias,
 )
 from circlekit.ops.rescale import Span, Store, double_scale, fixed_point
+
+LEAST = {Activation.RELU: 0, Activation.RELU6: 0, Activation.RELU_N1_TO_1: -1}
+"""The least result of an activation."""
 
 # -- FULLY_CONNECTED ---------------------------------------------------------------------------
 
@@ -76,6 +80,8 @@ def _hybrid_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> Arra
         out = hybrid_rows(x, weights.view(np.int8), channel_scales(op.weights, len(weights)), op)
     if bias is not None:
         out += bias.reshape(-1)
+    if op.act in LEAST:
+        np.fmax(out, LEAST[op.act], out=out)  # NaN becomes the least number, as in LiteRT
     return apply_activation(out, op.act, out=out)
 
 
@@ -174,8 +180,17 @@ def hybrid_matmul(op: Any, x: Array, y: Array) -> Array:
     """Float x [..,R,K] times int8 y [..,K,C]: every row is quantized in 8 bits by itself.
 
     LiteRT counts matrices by the sum of their batch indices: with two batch axes beyond 1 it scales rows
-    by the parameters of others, and so does this.
+    by the parameters of others, and so does this.  Where the last batch axis of y is 1, that of x counts
+    as rows, unless x is transposed.
     """
+    if x.ndim > 2 and y.ndim > 2 and y.shape[-3] == 1 and not op.adj_x:
+        rows_of_all = x.reshape(*x.shape[:-3], -1, x.shape[-1])
+        out = _hybrid_matmul(op, rows_of_all, y.reshape(*y.shape[:-3], *y.shape[-2:]))
+        return out.reshape(*out.shape[:-2], *x.shape[-3:-1], y.shape[-1])
+    return _hybrid_matmul(op, x, y)
+
+
+def _hybrid_matmul(op: Any, x: Array, y: Array) -> Array:
     scales = channel_scales(op.y, y.shape[-1])
     rows = quantize_rows(x.reshape(-1, x.shape[-1]), op.asymmetric_quantize_inputs)
     exact = np.float32 if x.shape[-1] * 255 * 128 < 1 << 24 else np.float64

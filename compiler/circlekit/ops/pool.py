@@ -129,14 +129,18 @@ class AveragePool2D(_Pool2D, code="AVERAGE_POOL_2D", options="Pool2DOptions"):
 
 
 class MaxPool2D(_Pool2D, code="MAX_POOL_2D", options="Pool2DOptions"):
-    """Largest element of each window.  Source: TFLite pooling."""
+    """Largest element of each window; NaN counts as none, as in LiteRT.  Source: TFLite pooling."""
 
     def kernel(self, input: Array) -> Array:
         if self.input.dtype in INTEGERS:
             out = self._reduce(input, np.maximum, np.iinfo(input.dtype).min)
             return np.clip(out, *activation_limits(self.act, self.output), out=out)
         need_float(self, input)
-        out = self._reduce(input, np.maximum, -np.inf)
+        least = np.finfo(input.dtype).min
+        out = self._reduce(input, np.maximum, least)
+        if np.isnan(out).any():
+            out = self._reduce(input, np.fmax, least)
+            out[np.isnan(out)] = least
         return fused(out, self.act)
 
 

@@ -143,7 +143,8 @@ class FixedPoint:
 class DoubleScale:
     """(sums + bias) times ``by`` in float64, rounded half away from zero, plus the zero point, limited.
 
-    What leaves int32 becomes its least number, as the instructions of x86 have it.  Sums wrap if ``wraps``.
+    What leaves int32 becomes its least number, as the instructions of x86 have it, and wraps where the zero
+    point is negative.  Sums wrap if ``wraps``.
     """
 
     by: Array
@@ -164,7 +165,7 @@ class DoubleScale:
             part = round_half_away(part)
             outside = np.abs(part) >= 2.0**31
             if outside.any():
-                part[outside & (part != -(2.0**31))] = -(2.0**31)
+                part[outside] = (2.0**31 if self.span.zero < 0 else -(2.0**31)) - self.span.zero
             part += self.span.zero
             np.clip(part, *self.span.limits, out=part)
             out[top : top + step] = part

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from circlekit.ir.dtypes import DType, f32
+from circlekit.ir.dtypes import DType
 from circlekit.ir.enums import Activation, WeightsFormat
 from circlekit.ir.op import Op
 from circlekit.ir.value import Quantization
 from tools.kit.draw import Draw
 from tools.kit.families.base import family
-from tools.kit.families.windows import HYBRID, calm, quantized_weights, weighted
+from tools.kit.families.windows import HYBRID, bias_type, calm, quantized_weights, weighted
 from tools.kit.kinds import F32, I8, I32, QI8, QI16, QU8, QUANTIZED, Case, Kind
 
 
@@ -25,11 +25,11 @@ def fully_connected(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     )
     keep = draw.chance(0.5)
     shape = (*draw.shape(0 if depth == 1 and not keep else 1, 3, 4), depth)
-    made = weighted(draw, kind, shape, (channels, depth), 0)
+    made = weighted(draw, kind, shape, (channels, depth), 0, wide=True)
     given: dict[str, Any] = {
         "keep_num_dims": keep,
         "weights_format": WeightsFormat.DEFAULT,
-        "quantized_bias_type": f32,
+        "quantized_bias_type": bias_type(made),
     }
     return draw.case(cls, made[:3], made.label, quant_spec=None, **given)
 
@@ -50,6 +50,7 @@ def batch_matmul(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     right = (*other, columns, depth) if adj_y else (*other, depth, columns)
     given: dict[str, Any] = {"adj_x": adj_x, "adj_y": adj_y}
     if kind is HYBRID:
+        right = right[-4:]  # with more axes LiteRT reads sums of rows that it has not made
         x = draw.tensor(F32, left, const=0, make=lambda: calm(draw, left))
         return draw.case(cls, [x, quantized_weights(draw, I8, right, 0, False)], "f32 x i8", **given)
     x = draw.tensor(kind, left, const=0)

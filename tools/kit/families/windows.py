@@ -38,9 +38,16 @@ def weighted(
     shape: Sequence[int],
     filter: Sequence[int],
     axis: int,
-    per_channel: bool = True,
+    wide: bool = False,
+    packs: Sequence[Kind] = (QI8, QI16, HYBRID),
+    certain: bool = False,
 ) -> Weighted:
-    """``axis``: that of the filter's output channels.  ``per_channel``: whether scales may differ there."""
+    """``axis``: that of the filter's output channels.
+
+    ``wide``: int16 data may have int16 weights.  ``packs``: the data that int4 weights can have.
+    ``certain``: float data has a scale for each channel of int8 weights.  Other forms LiteRT does not
+    refuse: it reads beyond the weights or their scales.
+    """
     channels = filter[axis]
     if kind is F32:
         bias = draw.constant(draw.array(f32, (channels,))) if draw.chance(0.85) else None
@@ -51,7 +58,7 @@ def weighted(
             "f32",
         )
     if kind is HYBRID:
-        weights = quantized_weights(draw, I8, filter, axis, per_channel)
+        weights = quantized_weights(draw, I8, filter, axis, True, HYBRID in packs, certain)
         bias = draw.constant(draw.array(f32, (channels,))) if draw.chance(0.85) else None
         return Weighted(
             draw.tensor(F32, shape, const=0, make=lambda: calm(draw, shape)),
@@ -60,8 +67,8 @@ def weighted(
             f"f32 x {weights.dtype.short}",
         )
     data = draw.tensor(kind, shape, const=0)
-    integer = kind if kind is QU8 else I16 if kind is QI16 and draw.chance(0.05) else I8
-    weights = quantized_weights(draw, integer, filter, axis, per_channel and kind is not QU8)
+    integer = kind if kind is QU8 else I16 if wide and kind is QI16 and draw.chance(0.05) else I8
+    weights = quantized_weights(draw, integer, filter, axis, kind is not QU8, kind in packs)
     bias = quantized_bias(draw, kind, data, weights, channels)
     return Weighted(data, weights, bias, f"{kind.dtype.short} x {weights.dtype.short} q")
 
@@ -71,13 +78,22 @@ def calm(draw: Draw, shape: Sequence[int]) -> Array:
     return (draw.rng.normal(size=tuple(shape)) * draw.real(0.1, 3)).astype(np.float32)
 
 
-def quantized_weights(draw: Draw, kind: Kind, shape: Sequence[int], axis: int, per_channel: bool) -> Value:
+def quantized_weights(
+    draw: Draw,
+    kind: Kind,
+    shape: Sequence[int],
+    axis: int,
+    per_channel: bool,
+    packs: bool = True,
+    certain: bool = False,
+) -> Value:
+    """``per_channel``: scales may differ along ``axis``, and do if ``certain``; ``packs``: int4 may be."""
     if kind is QU8:
         return draw.tensor(QU8, shape, const=1)
-    each = shape[axis] if per_channel and draw.chance(0.6) else 1
+    each = shape[axis] if per_channel and (draw.chance(0.6) or certain) else 1
     scales = np.exp(draw.rng.uniform(np.log(0.002), np.log(0.3), each)).astype(np.float32)
     quantization = Quantization(scales, np.zeros(each, np.int64), axis if each > 1 else 0)
-    dtype = DType.INT4 if kind is I8 and draw.chance(0.12) else kind.dtype
+    dtype = DType.INT4 if packs and kind is I8 and draw.chance(0.12) else kind.dtype
     if dtype is DType.INT4:
         numbers = draw.rng.integers(-7, 8, tuple(shape)).astype(np.int8)
         value = Value("", dtype, tuple(shape), packed(numbers, dtype), quantization)
@@ -121,10 +137,18 @@ def windows(draw: Draw, axes: str, dilated: bool = True) -> tuple[dict[str, Any]
     return attributes, taps, sizes
 
 
+def bias_type(made: Weighted) -> DType:
+    """What tells LiteRT the type of the bias of int16 data, where it is not the usual one."""
+    usual = i32 if made.weights.dtype is DType.INT16 else i64
+    if made.bias is None or made.data.dtype is not DType.INT16 or made.bias.dtype is usual:
+        return f32
+    return made.bias.dtype
+
+
 def wide_bias(given: dict[str, Any], cls: type[Op], made: Weighted) -> dict[str, Any]:
     """The attributes with the one that tells the bias's type, where the operator has it."""
     if "quantized_bias_type" in {a.name for a in cls.attributes}:
-        given["quantized_bias_type"] = f32
+        given["quantized_bias_type"] = bias_type(made)
     return given
 
 
@@ -145,7 +169,7 @@ def depthwise(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     attributes, taps, sizes = windows(draw, "hw")
     depth, multiplier = draw.integer(1, 9), draw.choice((1, 1, 2, 3))
     shape = (draw.integer(1, 2), *sizes, depth)
-    made = weighted(draw, kind, shape, (1, *taps, depth * multiplier), 3)
+    made = weighted(draw, kind, shape, (1, *taps, depth * multiplier), 3, packs=(QI8,), certain=True)
     return draw.case(cls, made[:3], made.label, depth_multiplier=multiplier, **attributes)
 
 
