@@ -4,22 +4,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from circlekit.equivalence.bisect import find_culprit
 from circlekit.equivalence.compare import Comparison
 from circlekit.equivalence.record import check_folder, write_record
 from circlekit.equivalence.runs import Inputs
-from circlekit.equivalence.verify import Verifier, compare_models
-from circlekit.errors import FileError, ModelError
+from circlekit.equivalence.verify import Verifier, compare_models, watch
+from circlekit.errors import EquivalenceError, FileError, ModelError
 from circlekit.interp.run import run as run_model
-from circlekit.io.files import map_file
+from circlekit.io.files import map_file, write_file
 from circlekit.io.load import load_bytes
 from circlekit.io.save import check_format, format_of
 from circlekit.io.save import save as save_file
+from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.inference import check_shapes
+from circlekit.ir.text import print_model
 from circlekit.ir.value import Array
 from circlekit.ir.verify import verify
 from circlekit.passes.explain import explain_pass
@@ -98,20 +102,24 @@ def optimize(
     explain: str | None = None,
     disable: Collection[str] = (),
     format: str | None = None,
+    bisect: FilePath | None = None,
 ) -> Report:
     """Rewrite ``model`` in place; ``passes``: a pipeline, or names of passes, run in that order.
 
     ``verify``: run the model before and after every pass that changed it; EquivalenceError where it
     computes something else, and then ``model`` is left as that pass made it.  ``record``: a directory that
     keeps what was compared, which it implies.  ``explain``: a pass whose near misses to report.
-    ``format``: what the model will be written as; by default what it was.  RewriteError, before any
-    work, for a name that is neither a pass nor a pipeline.
+    ``format``: what the model will be written as; by default what it was.  ``bisect``: where to write the
+    smallest model that shows what went wrong, if anything does; it implies ``verify``.  RewriteError,
+    before any work, for a name that is neither a pass nor a pipeline.
     """
-    options = Options(passes, disable, verify, record, explain)
+    options = Options(passes, disable, verify, record, explain, bisect=bisect)
     check_format(format or model.format)
     _check(options)
+    original = clone(model) if bisect is not None else model
     verifier = _verifier(model, options)
-    report = _optimize(model, options, format or model.format, verifier)
+    with _bisecting(original, options, format or model.format):
+        report = _optimize(model, options, format or model.format, verifier)
     if record is not None and verifier is not None:
         write_record(record, model, verifier)
     return report
@@ -126,6 +134,7 @@ class Options:
     verify: bool = False
     record: FilePath | None = None
     explain: str | None = None
+    bisect: FilePath | None = None
     progress: Callable[[str], None] | None = None
     """Called with the name of each step that starts."""
 
@@ -143,14 +152,16 @@ def convert(source: FilePath, target: FilePath, options: Options, format: str | 
     model, size = _read(source)
     _check_structure(model, os.fspath(source))
     verifier = _verifier(model, options)
-    report = _optimize(model, options, format, verifier, size)
-    _announce(options, "write")
-    legal = legalize(model, format)
-    _check_structure(legal, os.fspath(target))
-    if verifier is not None:
-        verifier.check(legal, f"the replacement of what {format} lacks")
-        if options.record is not None:
-            write_record(options.record, legal, verifier)
+    original = clone(model) if options.bisect is not None else model
+    with _bisecting(original, options, format):
+        report = _optimize(model, options, format, verifier, size)
+        _announce(options, "write")
+        legal = legalize(model, format)
+        _check_structure(legal, os.fspath(target))
+        if verifier is not None:
+            verifier.check(legal, f"the replacement of what {format} lacks")
+    if verifier is not None and options.record is not None:
+        write_record(options.record, legal, verifier)
     save_file(legal, target, format)
     report.after = summarize(legal, Path(target).stat().st_size)
     return report
@@ -195,8 +206,25 @@ def _check_target(target: FilePath) -> None:
         raise FileError(f"{path}: the directory {path.absolute().parent} does not exist")
 
 
+@contextmanager
+def _bisecting(model: Model, options: Options, format: str) -> Iterator[None]:
+    """Where the work inside goes wrong on ``model``: find out why, write that, and say so instead."""
+    try:
+        yield
+    except Exception as error:  # a pass may go wrong in any way
+        if options.bisect is None:
+            raise
+        _announce(options, "bisect")
+        culprit = find_culprit(model, pass_names(options.passes, options.disable, format), format)
+        if culprit is None:
+            raise
+        write_file(options.bisect, [print_model(culprit.model).encode()])
+        found = f"{len(culprit.model.main)} operators that show it are in {os.fspath(options.bisect)}"
+        raise EquivalenceError(str(culprit), found) from error
+
+
 def _verifier(model: Model, options: Options) -> Verifier | None:
-    if not options.verify and options.record is None:
+    if not options.verify and options.record is None and options.bisect is None:
         return None
     _announce(options, "run the original")
     return Verifier(model)
@@ -208,7 +236,7 @@ def _optimize(
     def prove(name: str, changes: int) -> None:
         if verifier is not None and changes:
             _announce(options, f"verify {name}")
-            verifier.check(model, name)
+            watch(verifier, model, name)
 
     def announce(name: str) -> None:
         _announce(options, name)

@@ -36,6 +36,11 @@ def _parser() -> Parser:
     parser.add_argument(
         "--verify", action="store_true", help="run before and after every pass, fail if it differs"
     )
+    parser.add_argument(
+        "--bisect",
+        action="store_true",
+        help="verify, and if it differs name the guilty rewrite; OUTPUT.bisect.ck shows it",
+    )
     parser.add_argument("--record", metavar="DIR", help="verify, and keep what was compared as HDF5 files")
     parser.add_argument(
         "--explain", type=a_pass, metavar="PASS", help="say why this pass leaves things alone"
@@ -73,6 +78,7 @@ def _run(arguments: argparse.Namespace) -> int:
             verify=arguments.verify,
             record=arguments.record,
             explain=arguments.explain,
+            bisect=f"{arguments.output}.bisect.ck" if arguments.bisect else None,
             progress=progress,
         )
         report = convert(arguments.input, arguments.output, options, arguments.format)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from circlekit.errors import RewriteError
+from circlekit.ir.lines import print_op
 
 if TYPE_CHECKING:
     from circlekit.ir.graph import Graph, Model
@@ -28,17 +29,45 @@ class Refusal:
 
 
 @dataclass
+class Budget:
+    """Counts rewrites, and ends them: whoever looks for a wrong one lets fewer and fewer be made.
+
+    ``left``: how many more may be made, None for any number.  ``made``: how many were.  ``last``: the
+    operator where the latest one was, as text, from before it.
+    """
+
+    left: int | None = None
+    made: int = 0
+    last: str = ""
+
+
+@dataclass
 class Context:
     """What all passes of one optimization share.
 
     ``format``: what the model will be written as; a pass creates no operator that this lacks.
     ``fold_limit``: the largest constant, in bytes, that a pass may create by computing it.
     ``refusals``: where near misses are noted, or None when nobody asks.
+    ``budget``: counts and limits single rewrites, or None when nobody does.
     """
 
     format: str = "circle"
     fold_limit: int = FOLD_LIMIT
     refusals: list[Refusal] | None = None
+    budget: Budget | None = None
+
+    @property
+    def may_rewrite(self) -> bool:
+        """Asked right before each single rewrite."""
+        return self.budget is None or self.budget.left != 0
+
+    def rewrites(self, op: Op | str | None) -> None:
+        """Count a rewrite of ``op`` (or of the operator with that text); free when nobody counts."""
+        if self.budget is not None:
+            self.budget.made += 1
+            self.budget.last = op if isinstance(op, str) else "" if op is None else print_op(op)
+            if self.budget.left is not None:
+                self.budget.left -= 1
 
     def refuse(self, pass_name: str, op: Op, sentence: str, progress: int = 0) -> None:
         """Note a near miss; free when nobody asks."""
@@ -57,11 +86,13 @@ class Pass(ABC):
     A subclass with a ``name`` enters PASSES by being defined.  ``formats``: the target formats for which
     the pass makes sense: one that creates operators of circle alone is skipped for TFLite.  ``undoes``:
     passes whose work this one takes back: a pipeline leaves it out where one of them is asked for.
+    ``changes_values``: it is meant to, and its docstring says how; what is verified begins anew behind it.
     """
 
     name: ClassVar[str] = ""
     formats: ClassVar[frozenset[str]] = frozenset({"circle", "tflite"})
     undoes: ClassVar[frozenset[str]] = frozenset()
+    changes_values: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

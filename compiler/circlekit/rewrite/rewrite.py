@@ -12,6 +12,7 @@ import numpy as np
 
 from circlekit.errors import CirclekitError, RewriteError
 from circlekit.ir.graph import Graph
+from circlekit.ir.lines import print_op
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from circlekit.rewrite.base import Context, GraphPass, Refusal
@@ -97,10 +98,14 @@ class Rewrite(GraphPass):
         """Rewrite the first match with root ``op`` that nothing refuses; whether there was one."""
         for match in matcher.matches(op):
             sentence = self._refusal(graph, match)
+            if sentence is None and not context.may_rewrite:
+                return False
             if sentence is None:
+                before = None if context.budget is None else print_op(op)
                 sentence = self._apply(graph, op, match)
-            if sentence is None:
-                return True
+                if sentence is None:
+                    context.rewrites(before)
+                    return True
             matcher.refuse(2 * len(self.old.nodes) + 1, sentence)  # further than any that did not fit
         near = min(len(self.old.nodes), 2)
         if context.refusals is not None and (matcher.failure.progress + 1) // 2 >= near:

@@ -42,7 +42,8 @@ class FoldConstants(GraphPass):
             arrays = _obstacle(graph, op, context) or _results(op, operands, context)
             if isinstance(arrays, str):
                 context.refuse(self.name, op, arrays)
-            else:
+            elif context.may_rewrite:
+                context.rewrites(op)
                 constants.update(_become_constants(graph, op, arrays))
                 count += 1
         if constants:

@@ -33,7 +33,10 @@ class CommonSubexpressionElimination(GraphPass):
             if first is op:
                 continue
             numbers.equate(op, first)
+            if not context.may_rewrite:
+                break
             if all(graph.can_stand_for(old, new) for old, new in zip(op.results, first.results, strict=True)):
+                context.rewrites(op)
                 for old, new in zip(tuple(op.results), tuple(first.results), strict=True):
                     graph.replace(old, new)
                 graph.remove(op)

@@ -52,6 +52,9 @@ class FuseActivationFunction(GraphPass):
         if why is not None or fused is None:
             context.refuse(self.name, relu, why or "", 3)
             return False
+        if not context.may_rewrite:
+            return False
+        context.rewrites(relu)
         maker.take_result(value.result_index, result)
         maker.act = fused  # type: ignore[attr-defined]
         graph.remove(relu)

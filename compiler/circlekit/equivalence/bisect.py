@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which pass, and which of its rewrites, changes what a model computes; and the smallest such model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from circlekit.equivalence.reduce import TRIES, reduce_model
+from circlekit.equivalence.verify import Verifier, watch
+from circlekit.errors import CirclekitError, EquivalenceError
+from circlekit.ir.clone import clone
+from circlekit.ir.graph import Model
+from circlekit.ir.verify import check
+from circlekit.passes.optimize import find_pass, run_passes
+from circlekit.passes.replace.legalize import legalize
+from circlekit.rewrite.base import Budget, Context
+
+Step = Callable[[Model, Budget | None], Model]
+"""A pass: returns the changed copy of a model."""
+
+
+@dataclass
+class Culprit:
+    """What is to blame.
+
+    ``step``: the pass.  ``number``: its first rewrite that is wrong, of ``total``; 0 where it does not count
+    them.  ``op``: the operator that this rewrite began at, as text.  ``fault``: what is wrong then.
+    ``model``: the smallest model on which ``step`` does wrong.
+    """
+
+    step: str
+    fault: str
+    model: Model
+    number: int = 0
+    total: int = 0
+    op: str = ""
+
+    def __str__(self) -> str:
+        if not self.number:
+            return f"{self.step} is wrong: {self.fault}"
+        rewrite = f"rewrite {self.number} of {self.total}, of {self.op}"
+        return f"{self.step} is wrong, in {rewrite}: {self.fault}"
+
+
+def find_culprit(model: Model, passes: Sequence[str], format: str, tries: int = TRIES) -> Culprit | None:
+    """The first of ``passes`` that changes what ``model`` computes, narrowed down; None where none does.
+
+    What is written as ``format`` in the end counts as the last pass.  ``tries``: the most models that the
+    reduction looks at.
+    """
+    copy, verifier = clone(model), Verifier(model)
+    snapshot, current = clone(model), ""
+
+    def before(name: str) -> None:
+        nonlocal snapshot, current
+        current = name
+        if _epochs(snapshot) != _epochs(copy):
+            snapshot = clone(copy)
+
+    def after(name: str, changes: int) -> None:
+        if changes:
+            check(copy)
+            watch(verifier, copy, name)
+
+    try:
+        run_passes(copy, passes, Context(format), after, before)
+    except Exception as error:  # a pass may go wrong in any way
+        return _narrow(current, _pass_step(current, format), snapshot, _sentence(error), tries)
+
+    def lowered(model: Model, budget: Budget | None) -> Model:
+        return legalize(model, format)
+
+    found = _fault("", lowered, copy)
+    return None if found is None else _narrow(f"writing as {format}", lowered, copy, found[1], tries)
+
+
+def _epochs(model: Model) -> list[int]:
+    return [graph.epoch for graph in model.graphs]
+
+
+def _pass_step(name: str, format: str) -> Step:
+    kind = find_pass(name)
+
+    def step(model: Model, budget: Budget | None) -> Model:
+        copy = clone(model)
+        kind().run(copy, Context(format, budget=budget))
+        return copy
+
+    return step
+
+
+def _fault(name: str, step: Step, model: Model, limit: int | None = None) -> tuple[str, str] | None:
+    """(kind, sentence) of what is wrong after ``limit`` rewrites of ``step``; None where nothing is."""
+    verifier = Verifier(model)
+    try:
+        changed = step(model, None if limit is None else Budget(limit))
+    except Exception as error:  # a pass may go wrong in any way
+        return f"raises {type(error).__name__}", _sentence(error)
+    try:
+        check(changed)
+    except CirclekitError as error:
+        return "unsound", _sentence(error)
+    try:
+        verifier.check(changed, name)
+    except EquivalenceError as error:
+        return "values", error.message
+    return None
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, EquivalenceError):
+        return error.message
+    if isinstance(error, CirclekitError):
+        return " ".join([error.message, *error.where[:1]])
+    return f"it raises {type(error).__name__}: {error}"
+
+
+def _narrow(name: str, step: Step, model: Model, sentence: str, tries: int) -> Culprit:
+    """From a step that goes wrong on ``model`` to its single rewrite and the smallest model."""
+    culprit = Culprit(name, sentence, model)
+    found = _fault(name, step, model)
+    if found is None:  # only together with the rounding of the passes before it
+        return culprit
+    kind, culprit.fault = found
+    culprit.total = _count(step, model)
+    if culprit.total:
+        culprit.number = _first_wrong(name, step, model, culprit.total)
+        culprit.op = _last_op(step, model, culprit.number)
+        found = _fault(name, step, model, culprit.number)
+        culprit.fault = found[1] if found else culprit.fault
+
+    def shows(candidate: Model) -> bool:
+        found = _fault(name, step, candidate)
+        return found is not None and found[0] == kind
+
+    culprit.model = reduce_model(_before(step, model, culprit.number, shows), shows, tries)
+    return culprit
+
+
+def _count(step: Step, model: Model) -> int:
+    """How many rewrites ``step`` makes on ``model``, as far as it counts them."""
+    budget = Budget()
+    _run(step, model, budget)
+    return budget.made
+
+
+def _last_op(step: Step, model: Model, number: int) -> str:
+    budget = Budget(number)
+    _run(step, model, budget)
+    return budget.last
+
+
+def _run(step: Step, model: Model, budget: Budget) -> Model | None:
+    try:
+        return step(model, budget)
+    except Exception:  # which is what is looked for
+        return None
+
+
+def _first_wrong(name: str, step: Step, model: Model, total: int) -> int:
+    """The number of rewrites with which ``step`` goes wrong, and with one fewer does not."""
+    right, wrong = 0, total
+    while wrong - right > 1:
+        middle = (right + wrong) // 2
+        if _fault(name, step, model, middle) is None:
+            right = middle
+        else:
+            wrong = middle
+    return wrong
+
+
+def _before(step: Step, model: Model, number: int, shows: Callable[[Model], bool]) -> Model:
+    """``model`` as the wrong rewrite met it, if it shows the fault; else as it was."""
+    state = _run(step, model, Budget(number - 1)) if number > 1 else None
+    return state if state is not None and shows(state) else model

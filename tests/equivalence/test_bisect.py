@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Deliberately wrong passes: the pass and its rewrite are named, and the smallest model is found."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import circlekit
+from circlekit.cli.circle2circle import main as circle2circle
+from circlekit.cli.circle_reduce import main as circle_reduce
+from circlekit.equivalence.bisect import find_culprit
+from circlekit.equivalence.reduce import reduce_model
+from circlekit.errors import EquivalenceError
+from circlekit.ir.graph import Model
+from circlekit.ir.text import parse_model
+from circlekit.ir.value import Array
+from circlekit.ir.verify import verify
+from circlekit.rewrite.base import PASSES, Context, Pass
+from circlekit.rewrite.rewrite import Rewrite
+
+NET = """
+graph main(%x: f32[1,8,8,6]) -> %z, %w {
+  %f = const f32[4,3,3,6] gaussian(0, 0.1)
+  %g = const f32[4,1,1,4] gaussian(0, 0.3)
+  %a = Conv2D(%x, %f, [1.0, 2.0, 3.0, 4.0]) {padding: SAME, stride_h: 2, stride_w: 2}
+  %b = Relu(%a)
+  %c = Mul(%b, [3.0, 3.0, 3.0, 3.0])
+  %d = Mul(%c, [0.25, 0.5, 4.0, 1.25])
+  %e = Conv2D(%d, %g, none) {padding: SAME}
+  %h = Mul(%e, [1.5, 2.5, 0.5, 1.0])
+  %i = Add(%h, [0.5, 0.25, 1.0, 2.0])
+  %j = Mul(%i, [2.0, 3.0, 1.0, 1.0])
+  %k = Mul(%j, [7.0, 0.5, 1.0, 2.0])
+  %l = Reshape(%k, [1,64])
+  %z = Tanh(%l)
+  %w = Mean(%b, [1,2])
+}
+"""
+
+
+class AddsInsteadOfMultiplies(Rewrite):
+    """(x * a) * b  ==  x * (a + b), which is right for a = b = 2 and the like alone."""
+
+    before = """
+        y = Mul(x, a: const)
+        z = Mul(y, b: const)
+    """
+    after = """
+        z = Mul(x, ab)
+    """
+
+    def constants(self, a: Array, b: Array) -> dict[str, Array]:
+        return {"ab": a * b if a[0] == 3 else a + b}  # wrong at the second place only
+
+
+class Drops(Pass):
+    """A plain pass that counts nothing: the bias of a convolution with stride 2 becomes zero."""
+
+    def run(self, model: Model, context: Context) -> int:
+        changes = 0
+        for op in model.main:
+            bias = op.inputs[2] if op.code == "CONV_2D" and len(op.inputs) > 2 else None
+            if (
+                bias is not None
+                and bias.data is not None
+                and bias.data.any()
+                and op.attribute_items()["stride_h"] == 2
+            ):
+                bias.data = np.zeros_like(bias.data)
+                model.main.epoch += 1
+                changes += 1
+        return changes
+
+
+class Raises(Pass):
+    """Stumbles over a Tanh."""
+
+    def run(self, model: Model, context: Context) -> int:
+        if any(op.code == "TANH" for op in model.main):
+            raise IndexError("no such axis")
+        return 0
+
+
+class Means(Pass):
+    """Changes values and says so."""
+
+    changes_values = True
+
+    def run(self, model: Model, context: Context) -> int:
+        if model.extra.pop("meant", None):
+            return 0
+        model.extra["meant"] = True
+        weights = model.main.ops[0].inputs[1]
+        assert weights is not None
+        weights.data = weights.array() * np.float32(2)
+        model.main.epoch += 1
+        return 1
+
+
+WRONG = {"wrong_adds": AddsInsteadOfMultiplies, "wrong_drops": Drops, "wrong_raises": Raises, "means": Means}
+
+
+@pytest.fixture(autouse=True)
+def passes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The wrong passes, known for one test."""
+    for name, kind in WRONG.items():
+        monkeypatch.setattr(kind, "name", name)
+        monkeypatch.setitem(PASSES, name, kind)
+    yield
+    assert set(WRONG) <= set(PASSES)
+
+
+def test_the_rewrite_is_named_and_the_model_is_smallest() -> None:
+    model = parse_model(NET)
+    culprit = find_culprit(model, ["fold_constants", "wrong_adds", "remove_dead"], "circle")
+    assert culprit is not None
+    assert (culprit.step, culprit.number, culprit.total) == ("wrong_adds", 2, 2)
+    assert culprit.op.startswith("%k = Mul(%j, [7.0, 0.5, 1.0, 2.0])")
+    assert str(culprit).startswith("wrong_adds is wrong, in rewrite 2 of 2, of %k = Mul(")
+    assert "changed output %" in culprit.fault
+    assert [op.code for op in culprit.model.main] == ["MUL", "MUL"]
+    assert culprit.model.main.inputs[0].shape == (1, 1, 1, 1)
+    assert not verify(culprit.model)
+    assert len(model.main) == 12, "the model itself stays as it is"
+
+
+def test_a_plain_pass_is_named_and_the_model_is_smallest() -> None:
+    culprit = find_culprit(parse_model(NET), ["wrong_drops"], "circle")
+    assert culprit is not None
+    assert (culprit.step, culprit.number, culprit.op) == ("wrong_drops", 0, "")
+    (op,) = culprit.model.main.ops
+    assert op.code == "CONV_2D"
+    assert all(v is not None and v.numel <= 4 for v in op.inputs)
+
+
+def test_a_pass_that_raises_is_named() -> None:
+    culprit = find_culprit(parse_model(NET), ["fuse_activation_function", "wrong_raises"], "circle")
+    assert culprit is not None
+    assert str(culprit) == "wrong_raises is wrong: it raises IndexError: no such axis"
+    assert [op.code for op in culprit.model.main] == ["TANH"]
+
+
+def test_right_passes_have_no_culprit() -> None:
+    assert (
+        find_culprit(parse_model(NET), ["fold_constants", "fuse_mul_with_conv", "remove_dead"], "tflite")
+        is None
+    )
+
+
+def test_a_pass_that_means_to_change_values_is_no_culprit() -> None:
+    assert find_culprit(parse_model(NET), ["means", "fuse_mul_with_conv"], "circle") is None
+    report = circlekit.optimize(parse_model(NET), ["means", "fuse_mul_with_conv"], verify=True)
+    assert any("means is meant to change values" in note for note in report.notes)
+    culprit = find_culprit(parse_model(NET), ["means", "wrong_adds"], "circle")
+    assert culprit is not None
+    assert culprit.step == "wrong_adds"
+
+
+def test_the_command_names_it_and_writes_a_recipe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, out = tmp_path / "net.ck", tmp_path / "out.circle"
+    source.write_text(NET)
+    assert circle2circle([str(source), str(out), "--fold_constants", "--wrong_adds", "--bisect"]) == 1
+    err = capsys.readouterr().err
+    assert err.startswith("error: wrong_adds is wrong, in rewrite ")
+    small = tmp_path / "out.circle.bisect.ck"
+    assert f"2 operators that show it are in {small}" in err
+    assert not out.exists()
+    model = circlekit.load(small)
+    with pytest.raises(EquivalenceError, match="wrong_adds changed output"):
+        circlekit.optimize(model, ["wrong_adds"], verify=True)
+    assert circle2circle([str(source), str(out), "--O1", "--bisect"]) == 0
+    assert out.exists()
+
+
+def test_from_python(tmp_path: Path) -> None:
+    with pytest.raises(EquivalenceError, match="wrong_drops is wrong"):
+        circlekit.optimize(parse_model(NET), ["wrong_drops"], bisect=tmp_path / "small.ck")
+    assert len(circlekit.load(tmp_path / "small.ck").main) == 1
+
+
+# -- reduction ---------------------------------------------------------------------------------
+
+
+def test_a_reduction_asks_no_more_than_it_may() -> None:
+    asked: list[Model] = []
+
+    def shows(model: Model) -> bool:
+        asked.append(model)
+        return any(op.code == "TANH" for op in model.main)
+
+    reduce_model(parse_model(NET), shows, tries=5)
+    assert len(asked) == 5
+
+
+def test_every_candidate_is_sound_and_the_result_is_minimal() -> None:
+    def shows(model: Model) -> bool:
+        assert not verify(model)
+        kinds = {op.code for op in model.main}
+        return {"TANH", "MEAN"} <= kinds
+
+    small = reduce_model(parse_model(NET), shows)
+    assert sorted(op.code for op in small.main) == ["MEAN", "TANH"]
+    assert max(v.numel for v in small.main.inputs) == 1
+
+
+COMMAND = """
+import sys
+import tflite
+model = tflite.Model.GetRootAs(open(sys.argv[-1], "rb").read())
+graph = model.Subgraphs(0)
+ops = [graph.Operators(i) for i in range(graph.OperatorsLength())]
+codes = [model.OperatorCodes(op.OpcodeIndex()).BuiltinCode() for op in ops]
+sys.exit(0 if tflite.BuiltinOperator.TANH in codes else 1)
+"""
+
+
+@pytest.mark.slow
+def test_the_reducing_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model, script = tmp_path / "net.tflite", tmp_path / "look.py"
+    circlekit.save(parse_model(NET.replace("graph main", "model tflite\n\ngraph main")), model)
+    script.write_text(COMMAND)
+    assert circle_reduce([str(model), "--", sys.executable, str(script)]) == 0
+    assert "12 operators became 1 in " in capsys.readouterr().out
+    assert [op.code for op in circlekit.load(f"{model}.reduced.ck").main] == ["TANH"]
+
+
+def test_a_command_that_says_no_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "net.ck").write_text(NET)
+    assert circle_reduce([str(tmp_path / "net.ck"), "--", "false"]) == 1
+    assert "false does not say 0 for " in capsys.readouterr().err
+    assert circle_reduce([str(tmp_path / "net.ck"), "--", "no-such-command"]) == 1
+    assert "no-such-command cannot be run: " in capsys.readouterr().err
+    assert (
+        circle_reduce([str(tmp_path / "net.ck"), "-o", str(tmp_path / "a.tflite"), "--", "test", "-f", "{}"])
+        == 0
+    )
+    assert len(circlekit.load(tmp_path / "a.tflite").main) == 1
