@@ -27,8 +27,8 @@ class Case:
     """``graphs``: the first is run, once for each of ``steps``, which are its inputs in order.
 
     ``label``: the row of the table, usually the kind of the data.  ``refused``: what the operator's own
-    shape rule had to say against the model, or None.  ``ordered``: False where the values of the results
-    are no matter of comparison (random numbers), only their types.
+    shape rule had to say against the model, or None.  ``tolerance``: of floats, in parts of the largest
+    magnitude of the result, where it is not the kit's own.
     """
 
     code: str
@@ -36,7 +36,7 @@ class Case:
     graphs: Sequence[Graph]
     steps: list[list[Array]]
     refused: str | None = None
-    comparable: bool = True
+    tolerance: float | None = None
 
 
 F32, F16, F64 = Kind(DType.FLOAT32), Kind(DType.FLOAT16), Kind(DType.FLOAT64)

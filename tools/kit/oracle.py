@@ -63,7 +63,7 @@ def judge(case: Case, phase: Callable[[str], None] = lambda name: None) -> Outco
         return Outcome(Verdict.NOT_OURS, error.message)
     except CirclekitError as error:
         return Outcome(Verdict.FAILED, f"{type(error).__name__}: {error.message}")
-    return compare(got, wanted, case.comparable)
+    return compare(got, wanted, case.tolerance)
 
 
 def run_litert(content: bytes, steps: Steps) -> Steps:
@@ -101,38 +101,36 @@ def _writable(array: Array) -> Array:
     return copy
 
 
-def compare(got: Steps, wanted: Steps, values: bool = True) -> Outcome:
-    """``values``: False where types alone are compared."""
+def compare(got: Steps, wanted: Steps, within: float | None = None) -> Outcome:
+    """``within``: another tolerance than ``TOLERANCE``."""
     for step, (ours, theirs) in enumerate(zip(got, wanted, strict=True)):
         place = f"run {step}: " if len(wanted) > 1 else ""
         if len(ours) != len(theirs):
             return Outcome(Verdict.FAILED, f"{place}{len(ours)} outputs instead of {len(theirs)}")
         for index, pair in enumerate(zip(ours, theirs, strict=True)):
-            reason = difference(*pair, values)
+            reason = difference(*pair, within)
             if reason:
                 where = f"output {index}: " if len(theirs) > 1 else ""
                 return Outcome(Verdict.FAILED, place + where + reason)
     return Outcome(Verdict.PASSED)
 
 
-def difference(got: Array, wanted: Array, values: bool = True) -> str | None:
+def difference(got: Array, wanted: Array, within: float | None = None) -> str | None:
     """A sentence that tells how ``got`` differs from ``wanted``; None where it is as it should be."""
     if got.dtype != wanted.dtype and not (got.dtype.kind in "OS" and wanted.dtype.kind in "OS"):
         return f"dtype {got.dtype} instead of {wanted.dtype}"
     if got.shape != wanted.shape:
         return f"shape {list(got.shape)} instead of {list(wanted.shape)}"
-    if not values:
-        return None
     if wanted.dtype.kind not in "fc":
         wrong = np.flatnonzero(got.reshape(-1) != wanted.reshape(-1))
         if not wrong.size:
             return None
         a, b = (x.reshape(-1)[wrong[0]] for x in (got, wanted))
         return f"{wrong.size} of {wanted.size} elements differ, the first is {a} instead of {b}"
-    return _float_difference(got, wanted)
+    return _float_difference(got, wanted, within or tolerance(wanted.dtype))
 
 
-def _float_difference(got: Array, wanted: Array) -> str | None:
+def _float_difference(got: Array, wanted: Array, within: float) -> str | None:
     got, wanted = got.reshape(-1), wanted.reshape(-1)
     finite = np.isfinite(wanted)
     strange = ~finite & ~((got == wanted) | (np.isnan(got) & np.isnan(wanted)))
@@ -143,7 +141,7 @@ def _float_difference(got: Array, wanted: Array) -> str | None:
     scale = float(np.abs(wanted[finite]).max(initial=0.0))
     error = np.abs(got[finite].astype(np.complex128) - wanted[finite].astype(np.complex128))
     worst = float(error.max(initial=0.0))
-    if worst <= tolerance(wanted.dtype) * scale:
+    if worst <= within * scale:
         return None
     first = int(error.argmax())
     pair = f"{got[finite][first]} instead of {wanted[finite][first]}"
