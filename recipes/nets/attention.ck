@@ -45,3 +45,8 @@ graph main(%x: f32[1,4,8]) -> %y {
   %o = FullyConnected(%flat, %wo, none) {keep_num_dims: true}
   %y = Add(%x, %o)
 }
+
+rules {
+  passes(O1)
+  ops(RmsNorm: 1, FullyConnected: 4, BatchMatMul: 2, Reshape: at_most(4), Rsqrt: 0, Mean: 0)
+}

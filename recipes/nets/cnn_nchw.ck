@@ -38,3 +38,8 @@ graph main(%image: f32[1,3,16,16]) -> %scores {
   %b3 = const f32[4] gaussian(0, 0.1)
   %scores = FullyConnected(%f, %w3, %b3)
 }
+
+rules {
+  passes(O1)
+  ops(Conv2D: 1, DepthwiseConv2D: 1, HardSwish: 1, Mul: 0, Add: 0, Transpose: at_most(1))
+}

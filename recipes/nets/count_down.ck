@@ -16,3 +16,8 @@ graph double(%n: i32[], %x: f32[2]) -> %less, %twice {
   %less = Sub(%n, 1)
   %twice = Mul(%x, 2.0)
 }
+
+rules {
+  passes(O1)
+  ops(While: 1, Greater: 1, Sub: 1, Mul: 1)
+}

@@ -10,3 +10,8 @@ graph main(%x: f32[1,2,2,1]) -> %y {
   %2 = Mul(%1, [2.0, 1.5, 0.5])                                                     : f32[1,4,4,3]
   %y = Add(%2, [-2.0, 0.1, 0.0]) {act: RELU6}                                       : f32[1,4,4,3]
 }
+
+rules {
+  passes(O1)
+  order(TransposeConv, Relu6)
+}

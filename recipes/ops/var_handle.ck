@@ -4,7 +4,7 @@
 model tflite
 
 graph main(%x: f32[2,3]) -> %y {
-  %handle = VarHandle() {container: "", shared_name: "kept"}  : resource[1]
+  %handle = VarHandle() {shared_name: "kept"}  : resource[1]
   %twice = Mul(%x, 2.0)
   AssignVariable(%handle, %twice)
   %y = ReadVariable(%handle)  : f32[2,3]

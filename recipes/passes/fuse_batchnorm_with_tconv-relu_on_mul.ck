@@ -7,3 +7,9 @@ graph main(%x: f32[1,2,2,1]) -> %y {
   %2 = Mul(%1, [2.0, 1.5, 0.5]) {act: RELU}
   %y = Add(%2, [-2.0, 0.1, 0.0])
 }
+
+rules {
+  passes(fuse_batchnorm_with_tconv)
+  unchanged()
+  refused("act is RELU")
+}

@@ -8,3 +8,9 @@ graph main(%x: f32[1,2,2,1]) -> %y, %z {
   %y = Add(%2, [-2.0, 0.1, 0.0])
   %z = Tanh(%1)
 }
+
+rules {
+  passes(fuse_batchnorm_with_tconv)
+  unchanged()
+  refused("is also read by Tanh")
+}

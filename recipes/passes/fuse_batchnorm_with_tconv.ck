@@ -10,3 +10,8 @@ graph main(%x: f32[1,3,5,2]) -> %y {
   %2 = Mul(%scale, %1)
   %y = Add(%2, %shift)
 }
+
+rules {
+  passes(fuse_batchnorm_with_tconv)
+  order(TransposeConv)
+}

@@ -16,3 +16,8 @@ graph main(%x: f32[1,3,8,8]) -> %y {
   %c2 = Conv2D(%h1, %w2, none) {padding: SAME}
   %y = Transpose(%c2, [0,3,1,2])
 }
+
+rules {
+  passes(optimize_layout)
+  ops(Transpose: 2, Conv2D: 2)
+}

@@ -7,3 +7,8 @@ graph main(%x: f32[1,2,3,4]) -> %y, %z {
   %y = Relu(%2)
   %z = Tanh(%1)
 }
+
+rules {
+  passes(remove_redundant_transpose)
+  order(Transpose, Relu, Tanh)
+}

@@ -12,10 +12,14 @@ from circlekit.io.save import to_bytes
 from circlekit.ir.inference import check_shapes
 from circlekit.ir.op import REGISTRY
 from circlekit.ir.verify import verify
+from circlekit.passes import all_passes
 from circlekit.passes.replace.legalize import legalize
+from circlekit.recipes.cases import cases_of
+from circlekit.recipes.dredd import run_case
 from circlekit.recipes.load import load_recipe
 
 ROOT = Path(__file__).parents[2] / "recipes"
+PASSES = ROOT / "passes"
 RECIPES = sorted(ROOT.rglob("*.ck"))
 
 
@@ -30,6 +34,25 @@ def test_sound(path: Path) -> None:
     assert not verify(model)
     check_shapes(model)
     assert not verify(load_bytes(to_bytes(legalize(model, model.format))))
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda p: f"{p.parent.name}/{p.stem}")
+def test_rules_hold_and_values_stay(path: Path, tmp_path: Path) -> None:
+    for case in cases_of(path):
+        assert not run_case(case, tmp_path).failures
+
+
+UNCONDITIONAL = {"decompose_hardswish", "decompose_softmax", "remove_dead", "remove_duplicate_const"}
+"""Passes that take every operator of their kind."""
+
+
+@pytest.mark.parametrize("name", sorted(all_passes()))
+def test_every_pass_has_a_positive_and_a_near_miss(name: str) -> None:
+    """``PASS.ck`` and ``PASS-CONDITION.ck``, with rules that say which is which."""
+    assert "order(" in (PASSES / f"{name}.ck").read_text()
+    near = [path.read_text() for path in PASSES.glob(f"{name}-*.ck")]
+    assert near or name in UNCONDITIONAL
+    assert all("unchanged()" in text for text in near)
 
 
 def test_every_operator_has_a_recipe() -> None:

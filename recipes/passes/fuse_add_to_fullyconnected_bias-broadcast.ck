@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+# Refused: %a/rhs: shape [1,1] broadcasts %n of [8]
+
+graph main(%x: f32[2,4]) -> %z {
+  %w = const f32[3,8] gaussian(0, 1)
+  %n = Reshape(%x, [8])
+  %a = Add(%n, [[0.5]])
+  %z = FullyConnected(%a, %w)
+}
+
+rules {
+  passes(fuse_add_to_fullyconnected_bias)
+  unchanged()
+  refused("shape [1,1] broadcasts %n of [8]")
+}

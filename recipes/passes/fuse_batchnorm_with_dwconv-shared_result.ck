@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+# Refused: somebody else reads the result of the convolution before it is scaled.
+
+graph main(%x: f32[1,6,6,2]) -> %y, %z {
+  %w = const f32[1,3,3,4] gaussian(0, 0.3)
+  %1 = DepthwiseConv2D(%x, %w, none) {padding: VALID, depth_multiplier: 2}
+  %2 = Mul(%1, [2.0, 1.5, 0.5, 1.0])
+  %y = Add(%2, [-2.0, 0.1, 0.0, 1.0])
+  %z = Tanh(%1)
+}
+
+rules {
+  passes(fuse_batchnorm_with_dwconv)
+  unchanged()
+  refused("is also read by Tanh")
+}

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+# Refused: %z: has shape [1,1,10,8,3], the rewrite gives [1,10,8,3]
+
+graph main(%x: f32[1,5,4,2]) -> %z {
+  %w = const f32[3,2,3,2] gaussian(0, 1)
+  %y = TransposeConv([1,10,8,3], %w, %x) {padding: SAME, stride_h: 2, stride_w: 2}
+  %m = Mul(%y, [[[[[2.0, 1.5, -0.5]]]]])
+  %z = Add(%m, [-2.0, 0.1, 0.0])
+}
+
+rules {
+  passes(fuse_batchnorm_with_tconv)
+  unchanged()
+  refused("has shape [1,1,10,8,3], the rewrite gives [1,10,8,3]")
+}

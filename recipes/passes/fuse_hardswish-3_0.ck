@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+# Refused: %r/rhs: is 3.0000002, 3.0 is wanted
+
+graph main(%in: f32[2,40]) -> %y {
+  %x = Neg(%in)
+  %r = Add(%x, 3.0000002384185791) {act: RELU6}
+  %m = Mul(%x, %r)
+  %z = Div(%m, 6.0)
+  %y = Neg(%z)
+}
+
+rules {
+  passes(fuse_hardswish)
+  unchanged()
+  refused("3.0 is wanted")
+}

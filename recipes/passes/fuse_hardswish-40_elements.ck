@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+# Refused: %three: has 40 elements, one is wanted
+
+graph main(%in: f32[2,40]) -> %y {
+  %three = const f32[40] constant(3.0)
+  %x = Neg(%in)
+  %r = Add(%x, %three) {act: RELU6}
+  %m = Mul(%x, %r)
+  %z = Div(%m, 6.0)
+  %y = Neg(%z)
+}
+
+rules {
+  passes(fuse_hardswish)
+  unchanged()
+  refused("has 40 elements, one is wanted")
+}

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+# Refused: %r: comes from Relu, the picture wants Add
+
+graph main(%in: f32[2,40]) -> %y {
+  %x = Neg(%in)
+  %a = Add(%x, 3.0)
+  %r = Relu(%a)
+  %m = Mul(%x, %r)
+  %z = Div(%m, 6.0)
+  %y = Neg(%z)
+}
+
+rules {
+  passes(fuse_hardswish)
+  unchanged()
+  refused("comes from Relu")
+}

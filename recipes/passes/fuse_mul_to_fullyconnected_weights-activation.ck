@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+# Refused: %a: act is RELU, the picture wants NONE
+
+graph main(%x: f32[2,4]) -> %z {
+  %w = const f32[3,4] gaussian(0, 1)
+  %a = Mul(%x, 0.5) {act: RELU}
+  %z = FullyConnected(%a, %w)
+}
+
+rules {
+  passes(fuse_mul_to_fullyconnected_weights)
+  unchanged()
+  refused("%a: act is RELU")
+}

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+# Done: relu(x) + (x - |x|) * alpha * 0.5  ==  prelu(x, alpha).
+
+graph main(%x: f32[2,4]) -> %z {
+  %r = Relu(%x)
+  %n = Abs(%x)
+  %d = Sub(%x, %n)
+  %a = Mul(%d, [0.1, 0.2, 0.3, 0.4])
+  %h = Mul(%a, 0.5)
+  %z = Add(%r, %h)
+}
+
+rules {
+  passes(fuse_prelu)
+  order(PRelu)
+}

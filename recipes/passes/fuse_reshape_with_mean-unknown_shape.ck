@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+# Refused: %c: has shape [4,?], the rewrite gives [?,4]
+
+graph main(%x: f32[?,4,5]) -> %y {
+  %a = Neg(%x)
+  %b = Mean(%a, [2]) {keep_dims: true}
+  %c = Reshape(%b, [4, -1])
+  %y = Neg(%c)
+}
+
+rules {
+  passes(fuse_reshape_with_mean)
+  unchanged()
+  refused("the rewrite gives [?,4]")
+}

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+# Refused: %sin: has shape [1,1,3,8], a row per position; ONE's interpreter and runtime read row 0 for
+#   every position
+
+graph main(%x: f32[1,2,3,8], %cos: f32[1,1,3,8], %sin: f32[1,1,3,8]) -> %z {
+  %lo = StridedSlice(%x, [0,0,0,0], [1,2,3,4], [1,1,1,1])
+  %hi = StridedSlice(%x, [0,0,0,4], [1,2,3,8], [1,1,1,1])
+  %n = Neg(%hi)
+  %c = Concatenation(%n, %lo) {axis: -1}
+  %p = Mul(%x, %cos)
+  %q = Mul(%c, %sin)
+  %z = Add(%p, %q)
+}
+
+rules {
+  passes(fuse_rope)
+  unchanged()
+  refused("a row per position")
+}

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+# Done: Every operator that can work on permuted axes does so where that leaves fewer bytes to transpose.
+
+graph main(%x: f32[2,3]) -> %y {
+  %a = Transpose(%x, [-1,0])
+  %b = Mul(%a, [2.0])
+  %y = Transpose(%b, [1,0])
+}
+
+rules {
+  passes(optimize_layout)
+  order(Mul)
+}

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+# Done: A Reshape of what was only reshaped before.
+
+graph main(%x: f32[2,3]) -> %y {
+  %a = Neg(%x)
+  %b = ExpandDims(%a, 1)
+  %c = Reshape(%b, [6])
+  %y = Neg(%c)
+}
+
+rules {
+  passes(remove_redundant_reshape)
+  order(Neg, Reshape, Neg)
+}

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+# Refused: %u: makes [8,3,5] of [2,4,15], equal matrices are wanted
+
+graph main(%x: f32[2,4,15], %y: f32[2,4,5,7]) -> %z {
+  %u = Reshape(%x, [8, 3, 5])
+  %v = Reshape(%y, [8, 5, 7])
+  %z = BatchMatMul(%u, %v)
+}
+
+rules {
+  passes(remove_reshape_around_batch_matmul)
+  unchanged()
+  refused("equal matrices are wanted")
+}

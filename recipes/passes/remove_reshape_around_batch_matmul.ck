@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+# Done: A BATCH_MATMUL of what was only reshaped in its batch dimensions: one Reshape behind it is enough.
+
+graph main(%x: f32[2,4,3,5], %y: f32[2,4,5,7]) -> %z {
+  %u = Reshape(%x, [8, 3, 5])
+  %v = Reshape(%y, [8, 5, 7])
+  %z = BatchMatMul(%u, %v)
+}
+
+rules {
+  passes(remove_reshape_around_batch_matmul)
+  order(BatchMatMul, Reshape)
+}

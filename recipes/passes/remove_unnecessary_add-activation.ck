@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+# Refused: %z: act is RELU, the picture wants NONE
+
+graph main(%in: f32[2,3]) -> %y {
+  %x = Neg(%in)
+  %z = Add(%x, 0.0) {act: RELU}
+  %y = Abs(%z)
+}
+
+rules {
+  passes(remove_unnecessary_add)
+  unchanged()
+  refused("act is RELU, the picture wants NONE")
+}

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+# Refused: %z/rhs: holds 1e-30, 0 is wanted
+
+graph main(%in: f32[2,3]) -> %y {
+  %x = Neg(%in)
+  %z = Add(%x, [0.0, 1e-30, 0.0])
+  %y = Abs(%z)
+}
+
+rules {
+  passes(remove_unnecessary_add)
+  unchanged()
+  refused("holds 1e-30, 0 is wanted")
+}

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+# Refused: %c1: f32 does not hold every number of i32
+
+graph main(%x: i32[3,2]) -> %y {
+  %c0 = Reshape(%x, [2, 3])
+  %c1 = Cast(%c0) {in_data_type: i32, out_data_type: f32} : f32[2,3]
+  %c2 = Cast(%c1) {in_data_type: f32, out_data_type: i32} : i32[2,3]
+  %y = Reshape(%c2, [6])
+}
+
+rules {
+  passes(remove_unnecessary_cast)
+  unchanged()
+  refused("f32 does not hold every number of i32")
+}

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+# Refused: %z/rhs: shape [2,1,1] broadcasts %x of [2,3]
+
+graph main(%in: f32[2,3]) -> %y {
+  %x = Neg(%in)
+  %z = Mul(%x, [[[1.0]], [[1.0]]])
+  %y = Abs(%z)
+}
+
+rules {
+  passes(remove_unnecessary_mul)
+  unchanged()
+  refused("broadcasts %x")
+}

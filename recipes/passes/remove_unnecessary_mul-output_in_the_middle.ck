@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+# Refused: %y: is an output of the graph, and so is, or is an input, %x
+
+graph main(%x: f32[2,3]) -> %y {
+  %y = Mul(%x, 1.0)
+}
+
+rules {
+  passes(remove_unnecessary_mul)
+  unchanged()
+  refused("is an output of the graph, and so is, or is an input, %x")
+}

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+# Refused: %b: shape [?,?] leaves more than one dimension open
+
+graph main(%x: f32[?,?], %s: i32[2]) -> %y {
+  %a = Neg(%x)
+  %b = Reshape(%a, %s)      : f32[?,?]
+  %y = Reshape(%b, [-1])
+}
+
+rules {
+  passes(remove_unnecessary_reshape)
+  unchanged()
+  refused("leaves more than one dimension open")
+}

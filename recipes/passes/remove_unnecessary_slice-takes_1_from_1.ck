@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+# Refused: %b: takes -1 from 1 on of axis 0, not all 2
+
+graph main(%x: f32[2,3]) -> %y {
+  %a = Neg(%x)
+  %b = Slice(%a, [1, 0], [-1, 3])
+  %y = Neg(%b)
+}
+
+rules {
+  passes(remove_unnecessary_slice)
+  unchanged()
+  refused("takes -1 from 1 on of axis 0, not all 2")
+}

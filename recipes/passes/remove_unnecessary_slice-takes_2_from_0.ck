@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+# Refused: %b: takes 2 from 0 on of axis 1, not all 3
+
+graph main(%x: f32[2,3]) -> %y {
+  %a = Neg(%x)
+  %b = Slice(%a, [0, 0], [2, 2])
+  %y = Neg(%b)
+}
+
+rules {
+  passes(remove_unnecessary_slice)
+  unchanged()
+  refused("takes 2 from 0 on of axis 1, not all 3")
+}

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+# Refused: %b: takes 3 from 0 on of axis 0, not all of it
+
+graph main(%x: f32[?,3]) -> %y {
+  %a = Neg(%x)
+  %b = Slice(%a, [0, 0], [3, 3])
+  %y = Neg(%b)
+}
+
+rules {
+  passes(remove_unnecessary_slice)
+  unchanged()
+  refused("takes 3 from 0 on of axis 0, not all of it")
+}

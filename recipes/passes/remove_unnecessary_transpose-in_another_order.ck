@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+# Refused: %c: has its elements in another order
+
+graph main(%x: f32[2,3,4]) -> %y {
+  %a = Neg(%x)
+  %b = Transpose(%a, [1, 0, 2])
+  %c = Reshape(%b, [6, 4])
+  %y = Neg(%c)
+}
+
+rules {
+  passes(remove_unnecessary_transpose)
+  unchanged()
+  refused("in another order")
+}

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+# Refused: %p: is not constant, the picture wants const
+
+graph main(%x: f32[2,2], %p: i32[2]) -> %y {
+  %a = Neg(%x)
+  %y = Transpose(%a, %p) : f32[2,2]
+}
+
+rules {
+  passes(remove_unnecessary_transpose)
+  unchanged()
+  refused("%p: is not constant")
+}

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+# Done: Transposes that, alone or with Reshapes beside them, leave all elements in their order.
+
+graph main(%x: f32[2,?,4]) -> %y {
+  %a = Neg(%x)
+  %b = Transpose(%a, [0, 1, 2])
+  %y = Neg(%b)
+}
+
+rules {
+  passes(remove_unnecessary_transpose)
+  order(Neg, Neg)
+}

@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+# Refused: two tensors are no reshape of one.
+
+graph main(%x: f32[2,3], %z: f32[2,3]) -> %y {
+  %y = Pack(%x, %z) {values_count: 2, axis: 0}
+}
+
+rules {
+  passes(substitute_pack_to_reshape)
+  unchanged()
+}

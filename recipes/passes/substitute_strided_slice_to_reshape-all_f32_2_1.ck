@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+# Refused: %z: is f32[2,1,2,1], all of %x, f32[2,1,3,1], is wanted
+
+graph main(%x: f32[2,1,3,1]) -> %z {
+  %z = StridedSlice(%x, [0,0,1,0], [2,1,3,1], [1,1,1,1])
+}
+
+rules {
+  passes(substitute_strided_slice_to_reshape)
+  unchanged()
+  refused("all of %x, f32[2,1,3,1], is wanted")
+}

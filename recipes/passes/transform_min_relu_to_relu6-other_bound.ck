@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+# Refused: the bound is five, not six.
+
+graph main(%x: f32[2,3]) -> %y {
+  %m = Minimum(%x, 5.0)
+  %y = Relu(%m)
+}
+
+rules {
+  passes(transform_min_relu_to_relu6)
+  unchanged()
+}
