@@ -3,24 +3,18 @@
 
 from __future__ import annotations
 
-from math import prod
-from typing import Any, NoReturn
-
 import numpy as np
 
-from circlekit.errors import ModelError
 from circlekit.io.flexbuffers import flexbuffer_map
 from circlekit.io.schema import Tree, enumeration, options_field
 from circlekit.ir.dtypes import DType
-from circlekit.ir.fillers import seed_of
 from circlekit.ir.lexer import Token, near_miss
 from circlekit.recipes import operators
-from circlekit.recipes.fillers import FILLERS, Files, filled
-from circlekit.recipes.messages import CIRCLE_ONLY, INDEX_VECTORS, message_type
+from circlekit.recipes.cook_tensors import TensorCook
+from circlekit.recipes.fillers import Files
+from circlekit.recipes.messages import CIRCLE_ONLY, message_type
 from circlekit.recipes.prototext import Item, Message, TextSource, parse_message
-from circlekit.recipes.sparse import sparse_tree, stored_count
 
-LARGEST_DIM = 2**31 - 1
 PLACEHOLDER = 127
 """What the one-byte field of an operator code holds for numbers that do not fit into it."""
 
@@ -43,22 +37,17 @@ def cook(source: TextSource, fmt: str, files: Files) -> tuple[Tree, bool]:
     return Cook(source, fmt, files, recipe).model(), recipe.get("ext_offset")
 
 
-class Cook:
+class Cook(TensorCook):
     """One run over one recipe."""
 
     def __init__(self, source: TextSource, fmt: str, files: Files, recipe: Message) -> None:
-        self.source = source
+        super().__init__(source, files)
         self.format = fmt
-        self.files = files
         self.recipe = recipe
         self.graphs = [recipe, *recipe.values("graph")]
         self.types = operators.operator_types(fmt)
-        self.buffers: list[Tree] = [{}]
         self.indices: list[dict[str, int]] = []
         self.codes: dict[Key, int] = {}
-
-    def fail(self, message: str, token: Token) -> NoReturn:
-        self.source.fail(message, token)
 
     # -- the whole -----------------------------------------------------------------------------
 
@@ -195,129 +184,6 @@ class Cook:
                 if side == "input" and buffer.get("data") is not None:
                     self.fail(f"{item.value} has a filler: a constant is no input", item.token)
 
-    # -- tensors -------------------------------------------------------------------------------
-
-    def tensor(self, operand: Message, graph: str, empty: dict[str, int]) -> Tree:
-        name = operand.get("name")
-        dims = self.shape(operand)
-        named = name if "named" not in operand else operand.get("named")
-        tree: Tree = {"name": named, "type": operand.get("type"), "shape": dims}
-        tree["is_variable"] = operand.get("is_variable")
-        if "shape_signature" in operand:
-            tree["shape_signature"] = self.shape_signature(operand, dims)
-        if "quant" in operand or "mx_quant" in operand:
-            tree["quantization"] = self.quantization(operand)
-        if "sparsity" in operand:
-            tree["sparsity"] = self.sparsity(operand.get("sparsity"))
-        for field in ("has_rank", "compression_type"):
-            if field in operand:
-                tree[field] = operand.get(field)
-        if "variant_tensors" in operand:
-            tree["variant_tensors"] = [self.variant(m) for m in operand.values("variant_tensors")]
-        if "filler" in operand:
-            data = self.data(operand, tree, graph)
-            self.buffers.append({"data": np.frombuffer(data, np.uint8)} if data else {})
-            tree["buffer"] = len(self.buffers) - 1
-        elif name in empty:
-            tree["buffer"] = empty[name]
-        else:
-            self.buffers.append({})
-            tree["buffer"] = len(self.buffers) - 1
-        return tree
-
-    def shape(self, message: Message) -> list[int] | None:
-        if "shape" not in message:
-            return None
-        for item in message.get("shape").all("dim"):
-            if item.value > LARGEST_DIM:
-                self.fail(f"a dimension is at most {LARGEST_DIM}, not {item.value}", item.token)
-        dims: list[int] = message.get("shape").values("dim")
-        return dims
-
-    def shape_signature(self, operand: Message, dims: list[int] | None) -> list[int]:
-        signature: list[int] = operand.get("shape_signature").values("dim")
-        if signature and len(signature) != len(dims or ()):
-            self.fail(
-                f"the signature has {len(signature)} dimensions, the shape {len(dims or ())}",
-                operand.place("shape_signature"),
-            )
-        return signature
-
-    def quantization(self, operand: Message) -> Tree:
-        tree: Tree = {}
-        if "quant" in operand:
-            quant = operand.get("quant")
-            vectors = ("min", "max", "scale", "zero_point")
-            tree = {name: quant.values(name) for name in vectors if name in quant}
-            tree["quantized_dimension"] = quant.get("quantized_dimension")
-            for name in ("custom", "blockwise", "multi_axis"):
-                if name in quant:
-                    tree["details"] = self.table(quant.get(name))
-        if "mx_quant" in operand:
-            tree["details"] = self.table(operand.get("mx_quant"))
-        return tree
-
-    def variant(self, message: Message) -> Tree:
-        return {
-            "type": message.get("type"), "shape": self.shape(message), "has_rank": message.get("has_rank")
-        }  # fmt: skip
-
-    def sparsity(self, message: Message) -> Tree:
-        tree: Tree = {}
-        for name in ("traversal_order", "block_map"):
-            tree[name] = message.get(name).values("dim") if name in message else []
-        tree["dim_metadata"] = [self.dimension(m) for m in message.values("dim_metadata")]
-        return tree
-
-    def dimension(self, message: Message) -> Tree:
-        tree: Tree = {
-            "format": message.get("format") or "DENSE",
-            "dense_size": message.get("dense_size") or 0,
-        }
-        for name in ("array_segments", "array_indices"):
-            vector = message.get(name)
-            if vector is None or vector.get("type") not in INDEX_VECTORS:
-                continue
-            values = np.array(vector.values("dim"), np.int64)
-            top = {"INT32VEC": 2**31, "UINT16VEC": 2**16, "UINT8VEC": 2**8}[vector.get("type")]
-            if values.size and not 0 <= values.min() <= values.max() < top:
-                self.fail(f"an index is from 0 to {top - 1}", vector.token)
-            tree[name] = {"": INDEX_VECTORS[vector.get("type")], "values": values}
-        return tree
-
-    # -- constants -----------------------------------------------------------------------------
-
-    def data(self, operand: Message, tree: Tree, graph: str) -> bytes:
-        """The bytes of a constant; a sparse one is told apart in ``tree``."""
-        filler = operand.get("filler")
-        dtype = DType[tree["type"]]
-        args = filler.values("arg")
-        count = prod(tree["shape"]) if tree["shape"] is not None else len(args)
-        if "sparsity" in tree:
-            count = stored_count(tree["sparsity"])
-        tag = filler.get("tag")
-        if tag is None:
-            self.fail("a filler has a tag", filler.token)
-        seed = seed_of(graph, operand.get("name"))
-        data = self.filler(tag, args, filler.place("tag"), dtype, count, seed)
-        if not operand.get("make_sparse"):
-            return data
-        if "sparsity" in tree or not tree["shape"] or dtype not in (DType.FLOAT32, DType.FLOAT16):
-            self.fail(
-                "only FLOAT32 and FLOAT16 of rank 1 and more can be made sparse", operand.place("make_sparse")
-            )
-        tree["sparsity"], data = sparse_tree(np.frombuffer(data, dtype.numpy).reshape(tree["shape"]))
-        return data
-
-    def filler(self, tag: str, args: list[str], at: Token, dtype: DType, count: int, seed: int) -> bytes:
-        if tag not in FILLERS:
-            near = near_miss(tag, FILLERS) or f"; there are {', '.join(FILLERS)}"
-            self.fail(f"there is no filler {tag}{near}", at)
-        try:
-            return filled(tag, args, dtype, count, seed, self.files)
-        except ModelError as error:
-            self.fail(error.message, at)
-
     # -- operators -----------------------------------------------------------------------------
 
     def operator(self, operation: Message, known: dict[str, int], made: dict[int, Token]) -> Tree:
@@ -360,22 +226,6 @@ class Cook:
             if key.endswith("_subgraph_index") and options[key] >= len(self.graphs):
                 self.fail(f"there is no graph {options[key]}, but {len(self.graphs)} graphs", message.token)
         return {union: options}
-
-    def table(self, message: Message) -> Tree:
-        """A message whose type is a table of the schema."""
-        tree: Tree = {"": message.type.name}
-        for name, spec in message.type.fields.items():
-            stored = spec.stored or name
-            if stored in tree and name not in message:
-                continue  # an alias of a field that was there
-            if spec.kind == "message":
-                found = [self.table(m) for m in message.values(name)]
-                value: Any = found if spec.repeated else next(iter(found), None)
-            else:
-                value = message.values(name) if spec.repeated else message.get(name)
-            if value is not None and (name in message or not spec.repeated):
-                tree[stored] = value
-        return tree
 
     def custom_options(self, operation: Message, custom_code: str) -> Tree:
         data = b""
