@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from circlekit.api import compare, load, optimize, run, save
+    from circlekit.api import compare, load, optimize, read_pipeline, run, save
     from circlekit.errors import CirclekitError
     from circlekit.interp.evaluate import register_custom
     from circlekit.interp.interpreter import Interpreter
@@ -27,6 +27,7 @@ __all__ = [
     "compare",
     "load",
     "optimize",
+    "read_pipeline",
     "register_custom",
     "run",
     "save",
@@ -39,6 +40,7 @@ _HOMES = {
     "compare": "circlekit.api",
     "load": "circlekit.api",
     "optimize": "circlekit.api",
+    "read_pipeline": "circlekit.api",
     "register_custom": "circlekit.interp.evaluate",
     "run": "circlekit.api",
     "save": "circlekit.api",

@@ -4,17 +4,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from circlekit.equivalence.bisect import find_culprit
 from circlekit.equivalence.compare import Comparison
 from circlekit.equivalence.record import check_folder, write_record
 from circlekit.equivalence.runs import Inputs
 from circlekit.equivalence.verify import Verifier, compare_models, watch
-from circlekit.errors import EquivalenceError, FileError, ModelError
+from circlekit.errors import EquivalenceError, FileError, ModelError, ParseError
 from circlekit.interp.run import run as run_model
 from circlekit.io.files import map_file, write_file
 from circlekit.io.load import load_bytes
@@ -27,8 +28,11 @@ from circlekit.ir.text import print_model
 from circlekit.ir.value import Array
 from circlekit.ir.verify import verify
 from circlekit.passes.explain import explain_pass
-from circlekit.passes.optimize import find_pass, pass_names, run_passes
+from circlekit.passes.optimize import check_settings, find_pass, pass_names, run_passes
+from circlekit.passes.pipeline_file import Pipeline, parse_pipeline
+from circlekit.passes.profile import add_profile
 from circlekit.passes.replace.legalize import legalize
+from circlekit.passes.replace.split_activation import SplitTransposeConvActivation
 from circlekit.passes.report import Report, summarize
 from circlekit.recipes.load import recipe_in
 from circlekit.rewrite.base import Context
@@ -96,15 +100,18 @@ def compare(a: Model, b: Model, inputs: Inputs | None = None) -> Comparison:
 
 def optimize(
     model: Model,
-    passes: str | Iterable[str] = "O1",
+    passes: str | Iterable[str] | Pipeline = "O1",
     verify: bool = False,
     record: FilePath | None = None,
     explain: str | None = None,
     disable: Collection[str] = (),
     format: str | None = None,
     bisect: FilePath | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> Report:
-    """Rewrite ``model`` in place; ``passes``: a pipeline, or names of passes, run in that order.
+    """Rewrite ``model`` in place; ``passes``: names of passes and pipelines, run in that order.
+
+    It may be a Pipeline, too, which ``read_pipeline`` reads; ``settings``: what passes let a user set.
 
     ``verify``: run the model before and after every pass that changed it; EquivalenceError where it
     computes something else, and then ``model`` is left as that pass made it.  ``record``: a directory that
@@ -113,7 +120,10 @@ def optimize(
     smallest model that shows what went wrong, if anything does; it implies ``verify``.  RewriteError,
     before any work, for a name that is neither a pass nor a pipeline.
     """
-    options = Options(passes, disable, verify, record, explain, bisect=bisect)
+    asked = _as_pipeline(passes, disable, settings or {})
+    options = Options(
+        asked.passes, asked.disable, verify, record, explain, bisect=bisect, settings=asked.settings
+    )
     check_format(format or model.format)
     _check(options)
     original = clone(model) if bisect is not None else model
@@ -125,16 +135,46 @@ def optimize(
     return report
 
 
+def read_pipeline(path: FilePath) -> Pipeline:
+    """A pipeline from a TOML file: ``passes``, ``disable``, ``[settings]``; see passes/pipeline_file.py.
+
+    FileError, ParseError, or RewriteError for names that there are not.
+    """
+    try:
+        text = bytes(map_file(path)).decode()
+    except UnicodeDecodeError as error:
+        raise ParseError(f"{os.fspath(path)} is no text in UTF-8: {error}") from None
+    return parse_pipeline(text, os.fspath(path))
+
+
+def _as_pipeline(
+    passes: str | Iterable[str] | Pipeline, disable: Collection[str], settings: Mapping[str, Any]
+) -> Pipeline:
+    """Everything that was asked for, together."""
+    if not isinstance(passes, Pipeline):
+        return Pipeline((passes,) if isinstance(passes, str) else tuple(passes), tuple(disable), settings)
+    return Pipeline(passes.passes, (*passes.disable, *disable), {**passes.settings, **settings})
+
+
 @dataclass(frozen=True)
 class Options:
-    """What ``optimize`` and ``convert`` do to a model; the meanings are those of ``optimize``."""
+    """What ``optimize`` and ``convert`` do to a model; the meanings are those of ``optimize``.
 
-    passes: str | Iterable[str] = ()
+    ``validate``: look at the structure of the model and the shapes of its operators before the work.
+    ``keep_activations``: a fused activation stays where ONE's runtime does not apply it.  ``profile``: write
+    ONE's tables of what each operator was made from into the metadata.
+    """
+
+    passes: Sequence[str] = ()
     disable: Collection[str] = ()
     verify: bool = False
     record: FilePath | None = None
     explain: str | None = None
     bisect: FilePath | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    validate: bool = True
+    profile: bool = False
+    keep_activations: bool = False
     progress: Callable[[str], None] | None = None
     """Called with the name of each step that starts."""
 
@@ -150,18 +190,22 @@ def convert(source: FilePath, target: FilePath, options: Options, format: str | 
     _check(options)
     _announce(options, "read")
     model, size = _read(source)
-    _check_structure(model, os.fspath(source))
+    if options.validate:
+        _check_structure(model, os.fspath(source))
     verifier = _verifier(model, options)
-    original = clone(model) if options.bisect is not None else model
+    original = clone(model) if options.bisect is not None or options.profile else model
     with _bisecting(original, options, format):
         report = _optimize(model, options, format, verifier, size)
         _announce(options, "write")
-        legal = legalize(model, format)
-        _check_structure(legal, os.fspath(target))
+        legal = legalize(model, format, {SplitTransposeConvActivation} if options.keep_activations else ())
+        if options.validate:
+            _check_structure(legal, os.fspath(target))
         if verifier is not None:
             verifier.check(legal, f"the replacement of what {format} lacks")
     if verifier is not None and options.record is not None:
         write_record(options.record, legal, verifier)
+    if options.profile:
+        add_profile(original, legal)
     save_file(legal, target, format)
     report.after = summarize(legal, Path(target).stat().st_size)
     return report
@@ -170,6 +214,7 @@ def convert(source: FilePath, target: FilePath, options: Options, format: str | 
 def _check(options: Options) -> None:
     """Refuse names that do not exist, and a place that cannot take a record, before the work."""
     pass_names(options.passes, options.disable)
+    check_settings(options.settings)
     if options.explain is not None:
         find_pass(options.explain)
     if options.record is not None:
@@ -215,7 +260,8 @@ def _bisecting(model: Model, options: Options, format: str) -> Iterator[None]:
         if options.bisect is None:
             raise
         _announce(options, "bisect")
-        culprit = find_culprit(model, pass_names(options.passes, options.disable, format), format)
+        names = pass_names(options.passes, options.disable, format)
+        culprit = find_culprit(model, names, format, settings=options.settings)
         if culprit is None:
             raise
         write_file(options.bisect, [print_model(culprit.model).encode()])
@@ -243,13 +289,13 @@ def _optimize(
 
     before = summarize(model, file_size)
     names = pass_names(options.passes, options.disable, format)
-    records = run_passes(model, names, Context(format), prove, announce)
+    records = run_passes(model, names, Context(format, settings=options.settings), prove, announce)
     report = Report(before, summarize(model), records)
     if verifier is not None:
         report.verified, report.notes = True, verifier.notes
     if options.explain is not None:
         _announce(options, f"explain {options.explain}")
-        report.refusals = explain_pass(model, options.explain, format)
+        report.refusals = explain_pass(model, options.explain, format, options.settings)
     return report
 
 

@@ -4,35 +4,76 @@
 from __future__ import annotations
 
 import argparse
-import inspect
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
 
-from circlekit.cli.common import Parser, known_name, run_command
+from circlekit.cli.common import Parser, flag_key, known_name, run_command
+from circlekit.cli.pass_flags import add_pass_flags, asked_passes, list_passes, names, settings_in
 from circlekit.passes import all_passes
-from circlekit.passes.pipelines import PIPELINES, in_order
+from circlekit.passes.optimize import passes_with
+from circlekit.passes.pipelines import PIPELINES
+from circlekit.passes.plugins import load_plugins
+
+if TYPE_CHECKING:
+    from circlekit.api import Options
+    from circlekit.cli.progress import ProgressLine
+
+DESCRIPTION = "Optimize a circle or TFLite model; the order of the flags has no effect."
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    return run_command(_parser, argv, _run)
+    words = sys.argv[1:] if argv is None else list(argv)
+    return run_command(partial(_parser, words), words, _run)
 
 
-def _parser() -> Parser:
-    description = "Optimize a circle or TFLite model; the order of the flags has no effect."
-    parser = Parser("circle2circle", description, "input output")
+def _parser(words: Sequence[str] = ()) -> Parser:
+    """``words``: the arguments; passes of other packages are looked up only if these may speak of one."""
+    parser = Parser("circle2circle", DESCRIPTION, "input output")
     parser.add_argument("input", nargs="?", help="a .circle or .tflite file, or a model written as text")
     parser.add_argument("output", nargs="?", help="the file to write; its extension says the format")
     parser.add_argument(
         "-o", dest="format", choices=("circle", "tflite"), help="format, if the name says none"
     )
+    a_pass = known_name("pass", lambda name: passes_with([name]))
+    _add_choices(parser, a_pass)
+    _add_proofs(parser, a_pass)
+    _add_quirks(parser)
+    group = parser.add_argument_group("passes")
     known = all_passes()
-    a_pass = known_name("pass", known)
+    add_pass_flags(group, known)
+    if _is_more_wanted(parser, words):
+        load_plugins()
+        add_pass_flags(group, {name: p for name, p in all_passes().items() if name not in known})
+    return parser
+
+
+def _is_more_wanted(parser: Parser, words: Iterable[str]) -> bool:
+    """Whether ``words`` ask for help or a list, or have a flag that is none of ours."""
+    known = {flag_key(flag) for flag in parser.flags}
+    flags = {flag_key(word.partition("=")[0]) for word in words if word.startswith("-")}
+    return bool(flags & {"-h", "--help", "--list-passes"}) or not flags <= known
+
+
+def _add_choices(parser: Parser, a_pass: Callable[[str], str]) -> None:
+    """What to run."""
     for name in PIPELINES:
         parser.add_argument(
-            f"--{name}", action="append_const", dest="passes", const=name, help=f"all of {name}"
+            f"--{name}", action="append_const", dest="flags", const=name, help=f"all of {name}"
         )
+    parser.add_argument(
+        "--passes", type=names, default=[], metavar="P,P", help="these passes and pipelines, in this order"
+    )
+    parser.add_argument("--pipeline", metavar="FILE.toml", help="passes and their settings from a file")
     parser.add_argument(
         "--disable", type=a_pass, action="append", default=[], metavar="PASS", help="all but this"
     )
+    parser.add_argument("--list-passes", action="store_true", help="list the passes and leave")
+
+
+def _add_proofs(parser: Parser, a_pass: Callable[[str], str]) -> None:
+    """What to be told of it."""
     parser.add_argument(
         "--verify", action="store_true", help="run before and after every pass, fail if it differs"
     )
@@ -45,60 +86,64 @@ def _parser() -> Parser:
     parser.add_argument(
         "--explain", type=a_pass, metavar="PASS", help="say why this pass leaves things alone"
     )
-    parser.add_argument("--list-passes", action="store_true", help="list the passes and leave")
-    group = parser.add_argument_group("passes")
-    for name in in_order(known):
-        group.add_argument(
-            f"--{name}",
-            action="append_const",
-            dest="passes",
-            const=name,
-            help=_summary(known[name]).replace("%", "%%"),
-        )
-    return parser
 
 
-def _summary(item: type) -> str:
-    return inspect.cleandoc(item.__doc__ or "").partition("\n")[0]
+def _add_quirks(parser: Parser) -> None:
+    """What the peer has besides passes."""
+    parser.add_argument(
+        "--generate_profile_data",
+        action="store_true",
+        help="write into the metadata which operators of the input each one stands for",
+    )
+    parser.add_argument(
+        "--disable_validation", action="store_true", help="work on a model that breaks structural rules, too"
+    )
+    parser.add_argument("--mute_warnings", action="store_true", help="print no warnings and no notes")
+    parser.add_argument(
+        "--exp_disable_sep_transposeconv_actfunc",
+        action="store_true",
+        help="keep the activation in a TransposeConv of a .circle file, which ONE's runtime does not apply",
+    )
 
 
 def _run(arguments: argparse.Namespace) -> int:
     if arguments.list_passes:
-        return _list_passes()
+        return list_passes()
     if arguments.input is None or arguments.output is None:
         _parser().error("an input and an output are wanted")
-    from circlekit.api import Options, convert
+    import warnings
+
+    from circlekit.api import convert
     from circlekit.cli.progress import ProgressLine
     from circlekit.cli.table import print_refusals, print_report
 
-    with ProgressLine() as progress:
-        options = Options(
-            passes=_ordered(arguments.passes or ()),
-            disable=arguments.disable,
-            verify=arguments.verify,
-            record=arguments.record,
-            explain=arguments.explain,
-            bisect=f"{arguments.output}.bisect.ck" if arguments.bisect else None,
-            progress=progress,
-        )
-        report = convert(arguments.input, arguments.output, options, arguments.format)
+    with ProgressLine() as progress, warnings.catch_warnings():
+        if arguments.mute_warnings:
+            warnings.simplefilter("ignore")
+        report = convert(arguments.input, arguments.output, _options(arguments, progress), arguments.format)
+    if arguments.mute_warnings:
+        report.notes.clear()
     if arguments.explain is not None:
         print_refusals(arguments.explain, report.refusals)
     print_report(report)
     return 0
 
 
-def _ordered(names: Iterable[str]) -> list[str]:
-    """Pipelines first, then single passes: the order of the flags has no effect."""
-    chosen = set(names)
-    pipelines = sorted(chosen & set(PIPELINES))
-    return [*pipelines, *in_order(chosen - set(pipelines))]
+def _options(arguments: argparse.Namespace, progress: ProgressLine) -> Options:
+    from circlekit.api import Options, read_pipeline
+    from circlekit.passes.pipeline_file import Pipeline
 
-
-def _list_passes() -> int:
-    known = all_passes()
-    width = max(map(len, known), default=0)
-    for name in in_order(known):
-        member = " ".join(p for p, members in PIPELINES.items() if name in members)
-        print(f"{name:{width}}  {member:2}  {_summary(known[name])}".rstrip())
-    return 0
+    written = Pipeline() if arguments.pipeline is None else read_pipeline(arguments.pipeline)
+    return Options(
+        passes=[*written.passes, *arguments.passes, *asked_passes(arguments)],
+        disable=[*written.disable, *arguments.disable],
+        settings={**written.settings, **settings_in(arguments)},
+        verify=arguments.verify,
+        record=arguments.record,
+        explain=arguments.explain,
+        bisect=f"{arguments.output}.bisect.ck" if arguments.bisect else None,
+        validate=not arguments.disable_validation,
+        profile=arguments.generate_profile_data,
+        keep_activations=arguments.exp_disable_sep_transposeconv_actfunc,
+        progress=progress,
+    )

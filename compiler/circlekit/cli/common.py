@@ -36,8 +36,13 @@ class Parser(argparse.ArgumentParser):
         if not word.startswith("--"):
             return word
         flag, sign, value = word.partition("=")
-        known = {_key(name): name for name in self._option_string_actions}
-        return known.get(_key(flag), flag) + sign + value
+        known = {flag_key(name): name for name in self._option_string_actions}
+        return known.get(flag_key(flag), flag) + sign + value
+
+    @property
+    def flags(self) -> list[str]:
+        """Every flag, as it was declared."""
+        return list(self._option_string_actions)
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong, and what was perhaps meant; leaves with 2."""
@@ -55,7 +60,8 @@ class Parser(argparse.ArgumentParser):
         return f"unknown flag {flags[0]}" + near_miss(flags[0], self._option_string_actions, 3)
 
 
-def _key(flag: str) -> str:
+def flag_key(flag: str) -> str:
+    """Equal for all ways in which a flag may be written."""
     return flag.replace("_", "-")
 
 
@@ -70,14 +76,13 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-def known_name(kind: str, known: Iterable[str]) -> Callable[[str], str]:
-    """An argument type: one of ``known``, in which ``-`` stands for ``_``."""
+def known_name(kind: str, known: Callable[[str], Iterable[str]]) -> Callable[[str], str]:
+    """An argument type: one of ``known(name)``, in which ``-`` stands for ``_``."""
     from circlekit.passes.optimize import unknown_name
-
-    names = list(known)
 
     def check(text: str) -> str:
         name = text.replace("-", "_")
+        names = list(known(name))
         if name not in names:
             raise argparse.ArgumentTypeError(unknown_name(kind, text, names))
         return name

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from circlekit.equivalence.reduce import TRIES, reduce_model
 from circlekit.equivalence.verify import Verifier, watch
@@ -43,12 +44,19 @@ class Culprit:
         return f"{self.step} is wrong, in {rewrite}: {self.fault}"
 
 
-def find_culprit(model: Model, passes: Sequence[str], format: str, tries: int = TRIES) -> Culprit | None:
+def find_culprit(
+    model: Model,
+    passes: Sequence[str],
+    format: str,
+    tries: int = TRIES,
+    settings: Mapping[str, Any] | None = None,
+) -> Culprit | None:
     """The first of ``passes`` that changes what ``model`` computes, narrowed down; None where none does.
 
     What is written as ``format`` in the end counts as the last pass.  ``tries``: the most models that the
-    reduction looks at.
+    reduction looks at.  ``settings``: for the passes.
     """
+    settings = settings or {}
     copy, verifier = clone(model), Verifier(model)
     snapshot, current = clone(model), ""
 
@@ -64,9 +72,9 @@ def find_culprit(model: Model, passes: Sequence[str], format: str, tries: int = 
             watch(verifier, copy, name)
 
     try:
-        run_passes(copy, passes, Context(format), after, before)
+        run_passes(copy, passes, Context(format, settings=settings), after, before)
     except Exception as error:  # a pass may go wrong in any way
-        return _narrow(current, _pass_step(current, format), snapshot, _sentence(error), tries)
+        return _narrow(current, _pass_step(current, format, settings), snapshot, _sentence(error), tries)
 
     def lowered(model: Model, budget: Budget | None) -> Model:
         return legalize(model, format)
@@ -79,12 +87,12 @@ def _epochs(model: Model) -> list[int]:
     return [graph.epoch for graph in model.graphs]
 
 
-def _pass_step(name: str, format: str) -> Step:
+def _pass_step(name: str, format: str, settings: Mapping[str, Any]) -> Step:
     kind = find_pass(name)
 
     def step(model: Model, budget: Budget | None) -> Model:
         copy = clone(model)
-        kind().run(copy, Context(format, budget=budget))
+        kind().run(copy, Context(format, budget=budget, settings=settings))
         return copy
 
     return step

@@ -70,7 +70,10 @@ def judge(original: Model, run: Run, names: Sequence[str], after: Sequence[Array
 
 def watch(verifier: Verifier, model: Model, name: str) -> None:
     """Check ``model`` after pass ``name``, or start anew where that is meant to change values."""
-    if find_pass(name).changes_values:
+    kind = find_pass(name)
+    if kind.changes_interface:
+        verifier.restart(model, name)
+    elif kind.changes_values:
         verifier.accept(model, name)
     else:
         verifier.check(model, name)
@@ -91,6 +94,12 @@ class Verifier:
         self.runs, self.notes = reference_runs(model)
         self.notes += weak_outputs(model.main, [run.outputs for run in self.runs])
         self.latest = [run.outputs for run in self.runs]
+
+    def restart(self, model: Model, step: str) -> None:
+        """Take ``model`` as the new original: ``step`` is meant to change the interface."""
+        notes = self.notes
+        self.__init__(model)  # type: ignore[misc]  # all of it anew
+        self.notes = [*notes, f"{step} is meant to change the interface: passes are verified behind it anew"]
 
     def accept(self, model: Model, step: str) -> None:
         """Take ``model`` as the new original: ``step`` is meant to change values, not the interface."""

@@ -3,13 +3,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from circlekit.ir.compare import clone
 from circlekit.ir.graph import Model
 from circlekit.passes.optimize import find_pass, run_passes
 from circlekit.rewrite.base import Context, Refusal
 
 
-def explain_pass(model: Model, name: str, format: str) -> list[Refusal]:
+def explain_pass(
+    model: Model, name: str, format: str, settings: Mapping[str, Any] | None = None
+) -> list[Refusal]:
     """The near misses of pass ``name`` on ``model``, once it has done what it can; the model stays as it is.
 
     For each operator only those refusals that got furthest, in the order of the operators.  RewriteError
@@ -17,9 +22,9 @@ def explain_pass(model: Model, name: str, format: str) -> list[Refusal]:
     """
     explained = find_pass(name)
     copy = clone(model)
-    run_passes(copy, [name], Context(format))
+    run_passes(copy, [name], Context(format, settings=settings or {}))
     refusals: list[Refusal] = []
-    explained().run(copy, Context(format, refusals=refusals))
+    explained().run(copy, Context(format, refusals=refusals, settings=settings or {}))
     return _furthest(refusals)
 
 

@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from circlekit.errors import RewriteError
 from circlekit.ir.graph import Model
 from circlekit.ir.lexer import near_miss
 from circlekit.passes import all_passes
 from circlekit.passes.pipelines import PIPELINES
-from circlekit.rewrite.base import Context, Pass
+from circlekit.passes.plugins import load_plugins
+from circlekit.rewrite.base import PASSES, Context, Pass
 
 MAX_ROUNDS = 100
 
@@ -88,10 +90,27 @@ def _resolve(item: type[Pass] | str) -> type[Pass]:
 
 def find_pass(name: str) -> type[Pass]:
     """The pass of that name; RewriteError where there is none."""
-    known = all_passes()
+    known = passes_with([name])
     if name not in known:
         raise RewriteError(unknown_name("pass", name, known))
     return known[name]
+
+
+def passes_with(names: Iterable[str]) -> dict[str, type[Pass]]:
+    """Every pass by name; those of other packages only if one of ``names`` is none of ours."""
+    known = all_passes()
+    if all(name in known or name in PIPELINES for name in names):
+        return known
+    load_plugins()
+    return all_passes()
+
+
+def check_settings(settings: Mapping[str, Any]) -> None:
+    """RewriteError for a setting that no pass has."""
+    known = [option.name for item in PASSES.values() for option in item.options]
+    for name in settings:
+        if name not in known:
+            raise RewriteError(unknown_name("setting of a pass", name, known))
 
 
 def pass_names(
@@ -103,8 +122,8 @@ def pass_names(
     out.  One that is named stays: what ``format`` lacks is replaced when the model is written.
     RewriteError for a name that is neither a pass nor a pipeline, in ``disable`` too.
     """
-    known = all_passes()
     asked = [passes] if isinstance(passes, str) else list(passes)
+    known = passes_with(asked)
     names: dict[str, None] = {}
     for name in asked:
         if name not in known and name not in PIPELINES:

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from circlekit.errors import RewriteError
 from circlekit.ir.lines import print_op
@@ -49,12 +50,14 @@ class Context:
     ``fold_limit``: the largest constant, in bytes, that a pass may create by computing it.
     ``refusals``: where near misses are noted, or None when nobody asks.
     ``budget``: counts and limits single rewrites, or None when nobody does.
+    ``settings``: values for the options of passes, by their names.
     """
 
     format: str = "circle"
     fold_limit: int = FOLD_LIMIT
     refusals: list[Refusal] | None = None
     budget: Budget | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def may_rewrite(self) -> bool:
@@ -76,6 +79,21 @@ class Context:
             self.refusals.append(Refusal(pass_name, graph, op, sentence, progress))
 
 
+@dataclass(frozen=True)
+class Option:
+    """A setting of a pass: ``--name METAVAR`` on the command line, or ``--name`` for a switch (no metavar).
+
+    One that is called as its pass belongs to the pass's own flag.  ``parse``: from the text of a command
+    line; a ValueError's text is what is told.  ``default``: the value where none is given.
+    """
+
+    name: str
+    help: str
+    metavar: str = ""
+    parse: Callable[[str], Any] = str
+    default: Any = None
+
+
 PASSES: dict[str, type[Pass]] = {}
 """Every pass that has been defined, by name."""
 
@@ -86,13 +104,16 @@ class Pass(ABC):
     A subclass with a ``name`` enters PASSES by being defined.  ``formats``: the target formats for which
     the pass makes sense: one that creates operators of circle alone is skipped for TFLite.  ``undoes``:
     passes whose work this one takes back: a pipeline leaves it out where one of them is asked for.
-    ``changes_values``: it is meant to, and its docstring says how; what is verified begins anew behind it.
+    ``changes_values``, ``changes_interface``: it is meant to, and its docstring says how; what is verified
+    begins anew behind it.  ``options``: what a user may set.
     """
 
     name: ClassVar[str] = ""
     formats: ClassVar[frozenset[str]] = frozenset({"circle", "tflite"})
     undoes: ClassVar[frozenset[str]] = frozenset()
     changes_values: ClassVar[bool] = False
+    changes_interface: ClassVar[bool] = False
+    options: ClassVar[tuple[Option, ...]] = ()
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -101,6 +122,11 @@ class Pass(ABC):
             if known.__qualname__ != cls.__qualname__ or known.__module__ != cls.__module__:
                 raise RewriteError(f"{cls.__module__}: the pass {cls.name} is defined in {known.__module__}")
             PASSES[cls.name] = cls  # defined anew, as in a notebook
+
+    def setting(self, context: Context, name: str) -> Any:
+        """What the user set option ``name`` of this pass to, or its default."""
+        defaults = {option.name: option.default for option in self.options}
+        return context.settings.get(name, defaults[name])
 
     @abstractmethod
     def run(self, model: Model, context: Context) -> int:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pkgutil
+from collections.abc import Collection
 from importlib import import_module
 from typing import ClassVar
 
@@ -31,16 +32,16 @@ class Legalization(GraphPass):
             LEGALIZATIONS.append(cls)
 
 
-def legalize(model: Model, format: str) -> Model:
+def legalize(model: Model, format: str, without: Collection[type[Legalization]] = ()) -> Model:
     """A copy of ``model`` with the same values, as far as possible with what ``format`` has.
 
     Constants are shared with ``model``.  Operators that the format lacks and that no Legalization lowers
-    are left as they are.
+    are left as they are.  ``without``: what not to do.
     """
     for module in pkgutil.iter_modules(home.__path__, home.__name__ + "."):
         import_module(module.name)
     copy = clone(model)
     for kind in LEGALIZATIONS:
-        if format in kind.targets:
+        if format in kind.targets and kind not in without:
             kind().run(copy, Context(format=format))
     return copy

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A pipeline that a user wrote down, in TOML.
+
+passes = ["O1", "replace_sub_with_add"]      # passes and pipelines, run in this order
+disable = ["fuse_rope"]
+
+[settings]                                   # options of passes, as on the command line
+change_outputs = "logits,features"
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+from circlekit.errors import ParseError
+from circlekit.passes.optimize import check_settings, pass_names
+from circlekit.rewrite.base import PASSES, Option
+
+TOML = "tomllib" if sys.version_info >= (3, 11) else "tomli"
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """What to run, in which order, without what, and how."""
+
+    passes: Sequence[str] = ()
+    disable: Sequence[str] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+def parse_pipeline(text: str, label: str) -> Pipeline:
+    """The pipeline in a TOML text; ``label`` is its name in errors.
+
+    ParseError for what is no TOML or has other keys, RewriteError for passes and settings that there are not.
+    """
+    toml: Any = import_module(TOML)
+    try:
+        tree = toml.loads(text)
+    except toml.TOMLDecodeError as error:
+        raise ParseError(f"{label}: {error}") from None
+    for key in tree:
+        if key not in ("passes", "disable", "settings"):
+            raise ParseError(f"{label}: there is no key {key!r}, wanted are passes, disable, settings")
+    passes, disable = (_names(tree, key, label) for key in ("passes", "disable"))
+    pass_names(passes, disable)
+    return Pipeline(passes, disable, _settings(tree.get("settings", {}), label))
+
+
+def _names(tree: Mapping[str, Any], key: str, label: str) -> list[str]:
+    names = tree.get(key, [])
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ParseError(f"{label}: {key} is {names!r}, a list of names is wanted")
+    return [name.replace("-", "_") for name in names]
+
+
+def _settings(tree: Any, label: str) -> dict[str, Any]:
+    if not isinstance(tree, dict):
+        raise ParseError(f"{label}: settings is {tree!r}, a table is wanted")
+    settings = {name.replace("-", "_"): value for name, value in tree.items()}
+    check_settings(settings)
+    options = {option.name: option for item in PASSES.values() for option in item.options}
+    return {name: _parsed(options[name], value, label) for name, value in settings.items()}
+
+
+def _parsed(option: Option, value: Any, label: str) -> Any:
+    """As a command line would have it: a list as its items with commas."""
+    if not option.metavar:
+        if not isinstance(value, bool):
+            raise ParseError(f"{label}: {option.name} is {value!r}, true or false is wanted")
+        return value
+    text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    try:
+        return option.parse(text)
+    except ValueError as error:
+        raise ParseError(f"{label}: {option.name}: {error}") from None

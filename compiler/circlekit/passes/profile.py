@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ONE's profile data: for each operator of a rewritten model, those of the original that it stands for.
+
+The metadata ``ONE_source_table`` names the operators of the original by number, ``ONE_op_table`` lists the
+numbers for each operator of the model as it is written.  All words are 32-bit, little-endian:
+
+    source table := count {number, bytes, text with a zero at its end}
+    op table     := count {number, origins, number of an original operator {...}}
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.op import Op
+
+SOURCES, ORIGINS = "ONE_source_table", "ONE_op_table"
+
+
+def add_profile(original: Model, model: Model) -> None:
+    """Put the two tables into the metadata of ``model``, in the place of older ones.
+
+    Values that both models have, by name, are landmarks: what lies in ``original`` between the operands and
+    the results of an operator is what it was made from.
+    """
+    names = [op.results[0].name if op.results else op.code for op in original.ops()]
+    numbers = {id(op): number for number, op in enumerate(original.ops())}
+    graphs = {graph.name: graph for graph in original.graphs}
+    origins: list[list[int]] = []
+    for graph in model.graphs:
+        source = graphs.get(graph.name)
+        found = _origins(source, graph, numbers) if source is not None else [[] for _ in graph]
+        origins += found
+    kept = [(name, data) for name, data in model.metadata if name not in (SOURCES, ORIGINS)]
+    model.metadata = [*kept, (SOURCES, _source_table(names)), (ORIGINS, _origin_table(origins))]
+
+
+def _origins(original: Graph, graph: Graph, numbers: dict[int, int]) -> list[list[int]]:
+    makers = {value.name: op for op in original for value in op.results}
+    known = {value.name for value in original.values()}
+    found: dict[int, list[int]] = {}
+    for op in reversed(graph.ops):
+        starts = [makers[v.name] for v in op.results if v.name in makers]
+        operands = {v.name for v in op.inputs if v is not None and v.name in known}
+        inherited = [n for v in op.results for user in v.users for n in found.get(id(user), [])]
+        between = _between(starts, operands, numbers) if starts else inherited
+        found[id(op)] = sorted(set(between))
+    return [found[id(op)] for op in graph]
+
+
+def _between(starts: Sequence[Op], ends: set[str], numbers: dict[int, int]) -> list[int]:
+    """The numbers of ``starts`` and of what they read, back to the values called ``ends``.
+
+    At most FAR operators back: what lost its landmarks stands for the nearest ones alone.
+    """
+    seen = {id(op): op for op in starts}
+    todo = list(starts)
+    for op in todo:
+        for value in op.inputs:
+            maker = value.producer if value is not None and value.name not in ends else None
+            if maker is not None and id(maker) not in seen and len(seen) < FAR:
+                seen[id(maker)] = maker
+                todo.append(maker)
+    return [numbers[key] for key in seen]
+
+
+FAR = 32
+"""Operators that one is made from, at most."""
+
+
+def _source_table(names: Sequence[str]) -> bytes:
+    entries = []
+    for number, name in enumerate(names):
+        text = name.encode("utf-8", "replace") + b"\0"
+        entries.append(struct.pack("<II", number, len(text)) + text)
+    return struct.pack("<I", len(names)) + b"".join(entries)
+
+
+def _origin_table(origins: Sequence[Sequence[int]]) -> bytes:
+    entries = [struct.pack(f"<II{len(o)}I", number, len(o), *o) for number, o in enumerate(origins)]
+    return struct.pack("<I", len(origins)) + b"".join(entries)

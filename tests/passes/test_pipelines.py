@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pipelines from a file, the command line and Python; passes of a package of somebody else."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import circlekit
+from circlekit.cli.circle2circle import main
+from circlekit.errors import ParseError, RewriteError
+from circlekit.ir.text import parse_model
+from circlekit.passes.optimize import find_pass
+from circlekit.passes.plugins import load_plugins
+from circlekit.rewrite.base import PASSES
+
+DOCS = (Path(__file__).parents[2] / "docs" / "pipelines.md").read_text()
+
+NET = """
+graph main(%x: f32[2,3]) -> %z {
+  %a = Neg(%x)
+  %b = Neg(%a)
+  %c = Sub(%b, [1.0, 2.0, 3.0])
+  %z = Relu(%c)
+}
+"""
+
+
+def example(name: str) -> str:
+    found = re.search(rf"<!-- {name} -->\n```\w+\n(.*?)```", DOCS, re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> Path:
+    path = tmp_path / "net.ck"
+    path.write_text(NET)
+    return path
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The package of the document, as if it were installed."""
+    home = tmp_path / "site"
+    info = home / "my_passes-1.0.dist-info"
+    info.mkdir(parents=True)
+    (home / "my_passes.py").write_text(example("module"))
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-passes\nVersion: 1.0\n")
+    point = re.search(r'entry-points."circlekit.passes"\]\n(.*)\n', example("entry point"))
+    assert point is not None
+    (info / "entry_points.txt").write_text(f"[circlekit.passes]\n{point[1].replace(chr(34), '')}\n")
+    monkeypatch.syspath_prepend(str(home))
+    importlib.invalidate_caches()
+    load_plugins.cache_clear()
+    yield home
+    PASSES.pop("remove_two_negs", None)
+    sys.modules.pop("my_passes", None)
+    load_plugins.cache_clear()
+
+
+def codes(path: Path) -> list[str]:
+    return [op.code for op in circlekit.load(path).main]
+
+
+# -- pipelines ---------------------------------------------------------------------------------
+
+
+def test_the_file_of_the_document(net: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(example("pipeline"))
+    out = tmp_path / "out.circle"
+    assert main([str(net), str(out), "--pipeline", str(tmp_path / "mine.toml"), "--verify"]) == 0
+    assert codes(out) == ["NEG", "NEG", "ADD", "RELU"]
+    pipeline = circlekit.read_pipeline(tmp_path / "mine.toml")
+    assert (pipeline.passes[0], pipeline.disable) == ("O1", ["fuse_activation_function"])
+    model = circlekit.load(net)
+    circlekit.optimize(model, pipeline)
+    assert [op.code for op in model.main] == codes(out)
+
+
+def test_passes_in_the_order_of_the_command_line(net: Path, tmp_path: Path) -> None:
+    seen: list[str] = []
+    for order in (
+        "replace-sub-with-add,fuse_activation_function",
+        "fuse_activation_function, replace_sub_with_add",
+    ):
+        out = tmp_path / "out.circle"
+        assert main([str(net), str(out), "--passes", order]) == 0
+        seen += codes(out)
+    assert "SUB" not in seen
+    report = circlekit.optimize(circlekit.load(net), ["fuse_activation_function", "fold_constants"])
+    assert [record.name for record in report.passes] == ["fuse_activation_function", "fold_constants"]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("passes = [", "mine.toml: "),
+        ("pases = []", "there is no key 'pases', wanted are passes, disable, settings"),
+        ("passes = 'O1'", "passes is 'O1', a list of names is wanted"),
+        ("passes = ['remove_deed']", "there is no pass or pipeline 'remove_deed'; do you mean remove_dead"),
+        ("disable = ['O7']", "there is no pass 'O7'"),
+        ("settings = 3", "settings is 3, a table is wanted"),
+        ("[settings]\nzzz = 1", "there is no setting of a pass 'zzz'"),
+    ],
+)
+def test_a_bad_file_is_refused(text: str, sentence: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(text)
+    with pytest.raises((ParseError, RewriteError), match=re.escape(sentence)):
+        circlekit.read_pipeline(tmp_path / "mine.toml")
+
+
+def test_a_bad_list_is_wrong_usage(net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(net), str(tmp_path / "out.circle"), "--passes", "O1,remove_deed"]) == 2
+    assert "there is no pass or pipeline 'remove_deed'" in capsys.readouterr().err
+
+
+# -- passes of others --------------------------------------------------------------------------
+
+
+def test_a_pass_of_another_package_has_a_flag(
+    package: Path, net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out.circle"
+    assert main([str(net), str(out)]) == 0
+    assert "my_passes" not in sys.modules, "nobody asked for it"
+    assert main([str(net), str(out), "--remove-two-negs", "--verify"]) == 0
+    assert codes(out) == ["SUB", "RELU"]
+    capsys.readouterr()
+    assert main(["--list-passes"]) == 0
+    assert "remove_two_negs " in capsys.readouterr().out
+
+
+def test_a_pass_of_another_package_has_a_name(package: Path) -> None:
+    model = parse_model(NET)
+    assert circlekit.optimize(model, ["remove_two_negs"]).changes == {"remove_two_negs": 1}
+    assert find_pass("remove_two_negs").__module__ == "my_passes"
+
+
+def test_a_package_that_cannot_be_imported_is_named(
+    package: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (package / "my_passes.py").write_text("import nothing_of_that_name\n")
+    with pytest.raises(
+        RewriteError, match=r"the passes of my-passes \(my_passes\) cannot be loaded: ModuleNotFound"
+    ):
+        find_pass("remove_two_negs")
+    assert main(["--list-passes"]) == 1
+    assert capsys.readouterr().err.startswith("error: the passes of my-passes")
+
+
+def test_start_up_looks_for_no_packages(net: Path, tmp_path: Path) -> None:
+    code = (
+        "import sys; from circlekit.cli.circle2circle import main; "
+        f"main([{str(net)!r}, {str(tmp_path / 'out.circle')!r}, '--O1']); "
+        "print([m for m in ('importlib.metadata', 'tomllib', 'tomli', 'h5py') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
