@@ -133,7 +133,7 @@ def make_input(value: Value, kind: str) -> Array:
 
 def interface_of(model: Model) -> list[list[str]]:
     """Names and types of the inputs and outputs of every graph."""
-    return [[repr(v) for v in (*g.inputs, *g.outputs)] for g in model.graphs]
+    return [[f"%{v.name}: {v.type}" for v in (*g.inputs, *g.outputs)] for g in model.graphs]
 
 
 def assert_close(

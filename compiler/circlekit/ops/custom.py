@@ -14,7 +14,7 @@ import numpy as np
 
 from circlekit.errors import ModelError, ShapeError
 from circlekit.ir.enums import Padding
-from circlekit.ir.op import Op
+from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.value import Array
 from circlekit.ops.activation import erfc
 from circlekit.ops.bases import integers
@@ -127,3 +127,8 @@ CUSTOM: dict[str, Callable[..., Any]] = {
     "TFLite_Detection_PostProcess": detection_postprocess,
 }
 """Kernels by custom code."""
+
+
+def is_pure(op: Op) -> bool:
+    """Whether ``op`` has no effect and depends on its operands alone; custom ones that are known do."""
+    return op.pure or (isinstance(op, OpaqueOp) and op.code == "CUSTOM" and op.custom_code in CUSTOM)

@@ -8,6 +8,18 @@ from collections.abc import Iterable
 PIPELINES: dict[str, tuple[str, ...]] = {
     "O1": (
         "fold_constants",
+        "fold_add_v2",
+        "fold_cast",
+        "fold_densify",
+        "fold_dequantize",
+        "fold_dwconv",
+        "fold_fully_connected",
+        "fold_gather",
+        "fold_mul",
+        "fold_reshape",
+        "fold_shape",
+        "fold_sparse_to_dense",
+        "fold_squeeze",
         "remove_identity",
         "remove_unnecessary_add",
         "remove_unnecessary_cast",

@@ -106,7 +106,7 @@ def _digest(model: Model) -> int:
 
 
 def interface(model: Model) -> list[object]:
-    graphs = [[repr(v) for v in (*g.inputs, *g.outputs)] for g in model.graphs]
+    graphs = [[f"%{v.name}: {v.type}" for v in (*g.inputs, *g.outputs)] for g in model.graphs]
     signatures = [
         (s.key, {k: v.name for k, v in s.inputs.items()}, {k: v.name for k, v in s.outputs.items()})
         for s in model.signatures

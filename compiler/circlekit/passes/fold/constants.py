@@ -4,16 +4,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
 from circlekit.errors import CirclekitError
 from circlekit.interp.evaluate import evaluate
-from circlekit.ir.graph import Graph
-from circlekit.ir.op import Op
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.value import Array, Value
+from circlekit.ops.constants import constant_elements
+from circlekit.ops.custom import is_pure
 from circlekit.passes.fold.content import is_plain_constant
-from circlekit.rewrite.base import Context, GraphPass
+from circlekit.rewrite.base import Context, Pass
 
 GROWTH = 4
 """Results beyond SMALL of more than this many times the bytes of the operands are left to the run."""
@@ -22,24 +25,33 @@ SMALL = 64 << 10
 """Bytes up to which results may be any number of times as large as the operands."""
 
 
-class FoldConstants(GraphPass):
+class FoldConstants(Pass):
     """A pure operator on constants becomes its results, computed by its kernel.
 
-    So does one that reads no more of its operands than their shapes (SHAPE, RANK), where those are known.
-    Results keep name and quantization.  One that is an output of the graph stays computed: many readers
-    of the format stumble over a constant there.
+    So does one that reads no more of its operands than their shapes (SHAPE, RANK), where those are known,
+    and one whose other operands are empty.  Results keep name and quantization, those of the main graph's
+    interface too; what a graph called by WHILE or IF gives back stays computed.
+
+    ``codes``: the schema's names of the operators that are folded, or of custom ones their custom codes;
+    none for all of them.  ``growth``: how many times as large as the operands a result may be.
     """
 
     name = "fold_constants"
+    codes: ClassVar[frozenset[str]] = frozenset()
+    growth: ClassVar[int] = GROWTH
 
-    def run_graph(self, graph: Graph, context: Context) -> int:
+    def run(self, model: Model, context: Context) -> int:
+        return sum(self._run_graph(graph, graph is model.main, context) for graph in model.graphs)
+
+    def _run_graph(self, graph: Graph, is_main: bool, context: Context) -> int:
         count = 0
         constants: dict[Value, Value] = {}
         for op in graph.ops:
-            operands = _operands(op)
-            if operands is None:
+            if self.codes and code_of(op) not in self.codes:
                 continue
-            arrays = _obstacle(graph, op, context) or _results(op, operands, context)
+            if not _is_known(op):
+                continue
+            arrays = _obstacle(graph, op, is_main) or self._results(op, context)
             if isinstance(arrays, str):
                 context.refuse(self.name, op, arrays)
             elif context.may_rewrite:
@@ -50,65 +62,73 @@ class FoldConstants(GraphPass):
             graph.table = [constants.get(v, v) for v in graph.table]
         return count
 
+    def _results(self, op: Op, context: Context) -> list[Array] | str:
+        """The results of ``op``, or why there are none."""
+        if all(v.is_static for v in op.results):
+            why = self._oversize(op, sum(v.numel * v.dtype.bits // 8 for v in op.results), context)
+            if why is not None:
+                return why
+        try:
+            arrays = evaluate(op, [None if v is None else _elements(v) for v in op.inputs])
+        except CirclekitError as error:
+            return error.message
+        return self._oversize(op, sum(a.nbytes for a in arrays), context) or arrays
 
-def _operands(op: Op) -> list[Array | None] | None:
-    """What to call the kernel with; None where that is not known, or the run has an effect."""
-    if not op.pure or not op.inputs or op.called_graphs():
+    def _oversize(self, op: Op, size: int, context: Context) -> str | None:
+        """Why results of ``size`` bytes are too large, None where they are not."""
+        if size > context.fold_limit:
+            return f"the result would have {size} bytes, at most {context.fold_limit} are computed"
+        operands = sum(v.data.nbytes for v in op.inputs if v is not None and v.data is not None)
+        if size > max(SMALL, self.growth * operands):
+            return f"the result would have {size} bytes, the operands have {operands}: the file would grow"
         return None
-    arrays: list[Array | None] = []
-    for value in op.inputs:
-        if value is None or is_plain_constant(value):
-            arrays.append(None if value is None else value.data)
-        elif not op.reads_data and value.is_static and value.dtype.numpy is not None:
-            arrays.append(np.broadcast_to(np.zeros((), value.dtype.numpy), value.static_shape))
-        else:
-            return None
-    return arrays
 
 
-def _obstacle(graph: Graph, op: Op, context: Context) -> str | None:
-    """Why ``op`` should not be computed now, as far as its declaration tells."""
+def code_of(op: Op) -> str:
+    """The schema's name of an operator, of a custom one its custom code."""
+    return (op.custom_code or op.code) if isinstance(op, OpaqueOp) else op.code
+
+
+def _is_known(op: Op) -> bool:
+    """Whether all that ``op`` reads is known before the run, and it does no more than to compute of it."""
+    if not op.inputs or not is_pure(op) or op.called_graphs():
+        return False
+    return all(v is None or is_plain_constant(v) or _is_shape_enough(op, v) for v in op.inputs)
+
+
+def _is_shape_enough(op: Op, value: Value) -> bool:
+    if not value.is_static or value.dtype.numpy is None or value.is_variable:
+        return False
+    return value.numel == 0 or not op.reads_data
+
+
+def _elements(value: Value) -> Array:
+    """The elements of a constant, or, where its shape alone matters, zeros."""
+    if value.data is not None:
+        return constant_elements(value)
+    return np.broadcast_to(np.zeros((), value.dtype.numpy), value.static_shape)
+
+
+def _obstacle(graph: Graph, op: Op, is_main: bool) -> str | None:
+    """Why ``op`` should not be computed now, as far as its results tell."""
     for value in op.results:
-        if graph.is_output(value):
-            return f"%{value.name} is an output of the graph, which stays computed"
+        if graph.is_output(value) and not (is_main and value.is_static):
+            what = "of unknown shape" if is_main else "of a called graph"
+            return f"%{value.name} is an output {what}, which stays computed"
         if value.dtype.numpy is None or value.is_variable:
             kind = "a variable" if value.is_variable else value.dtype.short
             return f"%{value.name} is {kind}, which is not computed before the run"
-    for known in op.inputs:
-        if known is not None and known.data is not None and not _is_plain_array(known, known.data):
-            return f"%{known.name} is packed or sparse, its elements are not at hand"
-    if not all(v.is_static for v in op.results):
-        return None
-    return _oversize(op, sum(v.numel * v.dtype.bits // 8 for v in op.results), context)
-
-
-def _is_plain_array(value: Value, data: Array) -> bool:
-    return value.dtype.numpy == data.dtype and value.shape == data.shape
-
-
-def _oversize(op: Op, size: int, context: Context) -> str | None:
-    """Why results of ``size`` bytes are too large, None where they are not."""
-    if size > context.fold_limit:
-        return f"the result would have {size} bytes, at most {context.fold_limit} are computed"
-    operands = sum(v.data.nbytes for v in op.inputs if v is not None and v.data is not None)
-    if size > max(SMALL, GROWTH * operands):
-        return f"the result would have {size} bytes, the operands have {operands}: the file would grow"
     return None
-
-
-def _results(op: Op, operands: Sequence[Array | None], context: Context) -> list[Array] | str:
-    """The results of ``op``, or why there are none."""
-    try:
-        arrays = evaluate(op, operands)
-    except CirclekitError as error:
-        return error.message
-    return _oversize(op, sum(a.nbytes for a in arrays), context) or arrays
 
 
 def _become_constants(graph: Graph, op: Op, arrays: Sequence[Array]) -> dict[Value, Value]:
     """Put constants in the place of ``op``; returns them by the results that they stand for."""
     constants = {}
-    for value, array in zip(op.results, arrays, strict=True):
+    for index, (value, array) in enumerate(zip(tuple(op.results), arrays, strict=True)):
+        if graph.is_output(value):
+            op.take_result(index, Value("", value.dtype, value.shape))
+            value.data = _own(array)
+            continue
         constant = Value.constant(value.name, _own(array), value.quantization)
         graph.replace_uses(value, constant)
         constants[value] = constant

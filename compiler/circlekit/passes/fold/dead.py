@@ -9,6 +9,7 @@ from typing import Any
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
+from circlekit.ops.custom import is_pure
 from circlekit.rewrite.base import Context, Pass
 
 
@@ -35,7 +36,7 @@ class Effects:
 
     def of(self, op: Op) -> bool:
         """Whether ``op`` may have an effect: by itself, on a variable, or in a graph that it runs."""
-        if not op.pure or any(v is not None and v.is_variable for v in op.inputs):
+        if not is_pure(op) or any(v is not None and v.is_variable for v in op.inputs):
             return True
         return any(self._of_graph(graph) for graph in op.called_graphs())
 

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DEQUANTIZE of constants, and of rows that are looked up in one."""
+
+from __future__ import annotations
+
+from circlekit.interp.evaluate import evaluate
+from circlekit.ir.graph import Model
+from circlekit.ir.value import Array, Value
+from circlekit.ops.cast import Dequantize
+from circlekit.passes.fold.constants import FoldConstants
+from circlekit.passes.remove.checks import same_quantization
+from circlekit.rewrite.base import FOLD_LIMIT, Context
+from circlekit.rewrite.match import Match
+from circlekit.rewrite.rewrite import Rewrite, condition
+
+
+class DequantizeRows(Rewrite):
+    """dequantize(gather(table, indices))  ==  gather(dequantize(table), indices), with the table computed."""
+
+    quantized = True
+
+    before = """
+        g = Gather(table: const, indices)       {axis: any, batch_dims: any}
+        z = Dequantize(g)
+    """
+    after = """
+        z = Gather(table2, indices)             {like g}
+    """
+
+    @condition
+    def one_scale(self, match: Match, g: Value) -> str | None:
+        table = match.value("table")
+        parameters = table.quantization
+        if table.dtype.is_integer and (parameters is None or parameters.scale.size != 1):
+            return f"%{table.name}: has other than one scale"
+        return same_quantization(table, g)
+
+    @condition
+    def small_enough(self, match: Match) -> str | None:
+        table = match.value("table")
+        size = 4 * table.numel
+        return None if size <= FOLD_LIMIT else f"%{table.name}: would have {size} bytes, at most {FOLD_LIMIT}"
+
+    def constants(self, match: Match) -> dict[str, Array]:
+        op = Dequantize(match.value("table"))
+        made = evaluate(op, [match.array("table")])[0]
+        op.drop_inputs()
+        return {"table2": made}
+
+
+class FoldDequantize(FoldConstants):
+    """DEQUANTIZE of a constant becomes a constant, and looking up in a table does in its real values."""
+
+    name = "fold_dequantize"
+    codes = frozenset({"DEQUANTIZE"})
+
+    def run(self, model: Model, context: Context) -> int:
+        return super().run(model, context) + DequantizeRows().run(model, context)
+
+
+DequantizeRows.name = FoldDequantize.name  # for its refusals alone

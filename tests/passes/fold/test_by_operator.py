@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each fold_* pass folds its own operator, and no other."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.passes.kit import check_pass, check_refusal
+
+ADD_V2 = '{code: "CUSTOM", custom_code: "AddV2"}'
+CASES = {
+    "fold_add_v2": f"%k = Opaque([1, 2, 3], [4, 5, 6]) {ADD_V2} : i32[3]\n%r = Cast(%k) : f32[3]",
+    "fold_cast": "%r = Cast([1, 2, 3]) : f32[3]",
+    "fold_dequantize": "%k = const i8[3] quant(scale: 0.5) [1, 2, -3]\n%r = Dequantize(%k) : f32[3]",
+    "fold_dwconv": "%r = DepthwiseConv2D([[[[1.0,2,3]]]], [[[[1.0,2,3]]]], [1.0,1,1]) {act: RELU6}",
+    "fold_fully_connected": "%r = FullyConnected([[1.0,2]], [[1.0,2],[3,4],[5,-6]]) {act: RELU}",
+    "fold_gather": "%r = Gather([[1.0,2,3],[4,5,6]], [1]) {axis: 0}",
+    "fold_mul": "%r = Mul([[1.0],[-2]], [1.0,2,3]) {act: RELU}",
+    "fold_reshape": "%r = Reshape([1.0,2,3], [1,3])",
+    "fold_shape": "%k = Shape(%x) {out_type: i32}\n%r = Cast(%k) : f32[2]",
+    "fold_squeeze": "%r = Squeeze([[[1.0,2,3]]])",
+}
+LEFT = {"fold_add_v2": ["Cast"], "fold_shape": ["Cast"]}
+
+
+def model(lines: str) -> str:
+    shape = "[2,2]" if "%k = Shape" in lines else "[1,3]"
+    return f"graph main(%x: f32{shape}) -> %y {{\n{lines}\n%y = Add(%x, %r)\n}}"
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_folds_its_operator(name: str) -> None:
+    check_pass(model(CASES[name]), name, [*LEFT.get(name, ()), "Add"])
+    check_pass(model(CASES[name]), "fold_constants", ["Add"])
+
+
+@pytest.mark.parametrize("name", [*CASES, "fold_densify", "fold_sparse_to_dense"])
+def test_folds_no_other(name: str) -> None:
+    for other, lines in CASES.items():
+        if name != other and not (name == "fold_cast" and "Cast" in lines):
+            kinds = {"fold_add_v2": ["OpaqueOp", "Cast"], "fold_shape": ["Shape", "Cast"]}
+            first = lines.split("%r = ")[1].split("(")[0]
+            check_pass(model(lines), name, [*kinds.get(other, [first]), "Add"])
+
+
+def test_a_sum_of_what_is_no_constant_stays() -> None:
+    lines = f"%k = Opaque(%x, %x) {ADD_V2} : f32[1,3]\n%r = Neg(%k)"
+    check_pass(model(lines), "fold_add_v2", ["OpaqueOp", "Neg", "Add"])
+
+
+# -- looking up in a quantized table -------------------------------------------------------------
+
+TABLE = "quant(scale: 0.5, zero_point: 1)"
+
+
+def lookup(table: str = TABLE, rows: str = TABLE, shape: str = "[2,3]", attributes: str = "{axis: 0}") -> str:
+    return f"""graph main(%i: i32[2]) -> %y {{
+      %k = const i8{shape} {table} [[1, 2, 3], [-4, 5, 127]]
+      %g = Gather(%k, %i) {attributes} : i8[2,3] {rows}
+      %r = Dequantize(%g) : f32[2,3]
+      %y = Neg(%r)
+    }}"""
+
+
+@pytest.mark.parametrize("quantity", [TABLE, "quant(scale: 0.5)"])
+def test_rows_of_a_dequantized_table(quantity: str) -> None:
+    text = lookup(quantity, quantity).replace("main(%i: i32[2])", "main(%x: f32[2])")
+    text = text.replace("%g =", "%b = Greater(%x, [0.0, 0.0])\n%i = Cast(%b) : i32[2]\n%g =")
+    check_pass(text, "fold_dequantize", ["Greater", "Cast", "Gather", "Neg"])
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (lookup(rows="quant(scale: 0.25, zero_point: 1)"), "%g: has other quantization parameters than %k"),
+        (lookup("quant(scale: [0.5, 0.25], zero_point: [0, 0], axis: 0)"), "%k: has other than one scale"),
+        (lookup().replace("-> %y", "-> %y, %g"), "%g: is an output of the graph"),
+    ],
+)
+def test_rows_that_stay_quantized(text: str, sentence: str) -> None:
+    check_refusal(text, "fold_dequantize", sentence)
+
+
+SPARSE = """graph main(%x: f32[2,4]) -> %y {
+  %sparse = const f32[2,4] extra(sparsity: {
+    traversal_order: array(i32, [0, 1]), block_map: array(i32, []),
+    dim_metadata: [
+      {dense_size: 2},
+      {
+        format: "SPARSE_CSR",
+        array_segments: {"": "Int32Vector", values: array(i32, [0, 1, 3])},
+        array_indices: {"": "Int32Vector", values: array(i32, [1, 0, 3])}
+      }
+    ]
+  }) raw("AADAPwAAAMAAAAA/")
+  %dense = Densify(%sparse)
+  %y = Mul(%x, %dense)
+}"""
+
+
+def test_densify() -> None:
+    check_pass(SPARSE, "fold_densify", ["Mul"])
+    check_pass(SPARSE, "fold_constants", ["Mul"])
