@@ -114,7 +114,7 @@ def test_becomes_one_operator(padding: str, stride_h: int, stride_w: int, act: s
         (graph(add="%m, %dyn"), "%dyn: is not constant, the picture wants const f32[*,O|1]"),
         (
             graph(bias=True).replace("%x, %b)", "%x, %dyn)"),
-            "%dyn: is not constant, the picture wants const f32[O]",
+            "%dyn: is not constant, the picture wants const f32[*,O]",
         ),
         (
             graph(mul="%y, [[2.0], [1.0], [3.0], [1.0], [2.0]]"),

@@ -11,24 +11,13 @@ from circlekit.recipes.cases import Case
 from circlekit.recipes.dredd import run_case
 
 UNSOUND = {
-    "CircleBatchMatMul_I4_000": "x %ifm1 is i4",
-    "CircleBatchMatMul_MXINT8_000": "x %ifm1_mxint8 is mxint8",
-    "CircleFullyConnected_U4_000": "input %in is u4",
     "Net_Dangle_001": "nothing produces %ofm2",
 }
 """Models of which the verifier says something: no pass is run on them."""
 
-NO_SHAPE = "its operator makes another shape than the [] that old TFLite files have for an unknown one"
-
-BROKEN = {"Unique_001": NO_SHAPE, "Unique_002": NO_SHAPE, "Where_001": NO_SHAPE}
-"""Recipes that LiteRT runs and we do not."""
-
 BOTH_NAMES = "both results are outputs of the graph, which keep their names"
 
 NOT_YET = {
-    "Net_Add_FullyConnected_000": "the rule wants two FULLY_CONNECTED, ours are one at once",
-    "Net_TConv_BN_004": "a bias of shape [1,1,1,O] is not taken",
-    "Net_TConv_Slice_001": "refused: the padding that fits would belong to an input of another size",
     "CSE_Quantize_000": BOTH_NAMES,
     "CSE_Transpose_000": BOTH_NAMES,
 }
@@ -39,9 +28,6 @@ def test_recipe(peer_recipe: Case) -> None:
     """It is cooked, read back, run, optimized, and run again; LiteRT agrees where it can."""
     sound = peer_recipe.name not in UNSOUND
     result = run_case(dataclasses.replace(peer_recipe, passes=("O1",) if sound else ()))
-    if peer_recipe.name in BROKEN:
-        assert result.failures, f"{peer_recipe.name} runs now, it must leave BROKEN"
-        pytest.xfail(BROKEN[peer_recipe.name])
     assert not result.failures, "\n".join(result.failures)
     if not sound:
         assert UNSOUND[peer_recipe.name] in result.notes[0]

@@ -33,6 +33,8 @@ DATA = (f32, i8, u8, i16, f16, bf16, f64)
 PACKED = (DType.INT4, DType.UINT4, DType.INT2, DType.MXFP4, DType.MXINT8)
 GGML = (DType.GGML_Q4_0, DType.GGML_Q4_1, DType.GGML_Q8_0, DType.GGML_Q8_1)
 BIAS = (f32, i32, i64, f16, bf16, f64)
+CARRIED = (DType.INT4, DType.UINT4)
+"""Circle has models with such activations for other tools to read; nothing computes them."""
 
 
 class FullyConnected(Op, code="FULLY_CONNECTED", variadic_results=True):
@@ -44,9 +46,9 @@ class FullyConnected(Op, code="FULLY_CONNECTED", variadic_results=True):
     Source: TFLite fully_connected.
     """
 
-    input = operand(*DATA)
+    input = operand(*DATA, *CARRIED)
     weights = operand(*DATA, *PACKED, *GGML)
-    bias = optional_operand(*BIAS)
+    bias = optional_operand(*BIAS, *CARRIED)
 
     act: Activation = attribute(Activation.NONE, "fused_activation_function")
     fuses_activation = True
@@ -129,7 +131,7 @@ class BatchMatMul(Op, code="BATCH_MATMUL"):
     Source: TFLite batch_matmul.
     """
 
-    x = operand(*DATA, i32)
+    x = operand(*DATA, i32, *CARRIED, DType.MXFP4, DType.MXINT8)
     y = operand(*DATA, i32, DType.INT4, DType.MXFP4, DType.MXINT8)
 
     adj_x: bool = attribute(False)

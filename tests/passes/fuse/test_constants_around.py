@@ -65,7 +65,9 @@ def test_prelu() -> None:
 @pytest.mark.parametrize("c", ["[1.0, 2.0, -3.0, 4.0]", "0.5", "[[1.0, 2.0, -3.0, 4.0]]"])
 def test_before_a_fully_connected_layer(c: str, bias: str) -> None:
     add = graph(f"%a = Add(%x, {c})\n%z = FullyConnected(%a, %w{bias}) {{act: RELU}}")
-    check_pass(add, "fuse_add_to_fullyconnected_bias", expect_ops=["FullyConnected"])
+    check_pass(add, "fuse_add_to_fullyconnected_bias", expect_ops=["FullyConnected"] * 2)
+    both = ["fuse_add_to_fullyconnected_bias", "fold_constants"]
+    check_pass(add, both, expect_ops=["FullyConnected"])
     mul = graph(f"%a = Mul({c}, %x)\n%z = FullyConnected(%a, %w{bias}) {{act: RELU}}")
     check_pass(mul, "fuse_mul_to_fullyconnected_weights", expect_ops=["FullyConnected"])
 

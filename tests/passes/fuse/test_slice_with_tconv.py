@@ -5,8 +5,12 @@ from __future__ import annotations
 
 import pytest
 
+from circlekit.interp.run import run
+from circlekit.ir.text import parse_model
 from circlekit.ops.conv import TransposeConv
-from tests.passes.kit import check_pass, refusals
+from circlekit.passes.replace.legalize import legalize
+from tests.ops.litert import run_litert
+from tests.passes.kit import assert_close, check_pass, make_input, refusals
 
 
 def sliced(
@@ -63,6 +67,28 @@ def test_different_strides_and_kernels() -> None:
     assert (op.stride_h, op.stride_w, op.padding.name) == (1, 3, "SAME")
 
 
+def test_an_output_that_leaves_no_row_unused() -> None:
+    """14 of 18 rows: SAME would derive 7 input rows from that, all 8 are needed; for TFLite it is undone."""
+    text = sliced("[0,1,1,0]", "[1,6,6,3]")
+    model = check_pass(text, "fuse_slice_with_tconv", expect_ops=["TransposeConv"])
+    lowered = legalize(model, "tflite")
+    assert [type(op).__name__ for op in lowered.main] == ["TransposeConv", "Slice"]
+    inputs = [make_input(v, "normal") for v in model.main.inputs]
+    wanted = run(parse_model(text), inputs)
+    assert_close(run(lowered, inputs), wanted)
+    assert_close(run_litert(lowered.main, inputs), wanted)
+
+
+def test_a_bias_of_rank_4() -> None:
+    text = sliced("[0,1,1,1]", "[1,8,8,2]").replace(
+        "f32[3] [0.5, -1.0, 2.0]", "f32[1,1,1,3] [0.5, -1.0, 2.0]"
+    )
+    (op,) = check_pass(text, "fuse_slice_with_tconv", expect_ops=["TransposeConv"]).main.ops
+    assert isinstance(op, TransposeConv)
+    assert op.bias is not None
+    assert op.bias.shape == (2,)
+
+
 def test_an_activation_is_carried() -> None:
     text = sliced("[0,1,1,0]", "[1,8,8,3]", attributes="padding: VALID, stride_h: 2, stride_w: 2, act: RELU")
     (op,) = check_pass(text, "fuse_slice_with_tconv", expect_ops=["TransposeConv"]).main.ops
@@ -74,8 +100,8 @@ def test_an_activation_is_carried() -> None:
     ("text", "sentence"),
     [
         (sliced("[0,2,1,0]", "[1,8,8,3]"), "neither SAME nor VALID padding starts at [2, 1]"),
-        (sliced("[0,1,1,0]", "[1,6,8,3]"), "neither SAME nor VALID padding starts at [1, 1] for [6, 8]"),
-        (sliced("[0,0,0,0]", "[1,8,8,3]"), "neither SAME nor VALID padding starts at [0, 0]"),
+        (sliced("[0,1,1,0]", "[1,4,8,3]"), "neither SAME nor VALID padding starts at [1, 1] for [4, 8]"),
+        (sliced("[0,0,0,0]", "[1,6,6,3]"), "neither SAME nor VALID padding starts at [0, 0]"),
         (
             sliced("[1,1,1,0]", "[1,8,8,3]", output="[2,10,10,3]", input="f32[2,4,4,2]"),
             "%z: cuts the batch",

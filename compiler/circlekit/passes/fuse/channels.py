@@ -17,10 +17,10 @@ def fold_bias(bias: Array | None, scale: Array | None, shift: Array) -> Array:
     """``bias * scale + shift`` per channel, rounded once; an absent bias is 0, an absent scale 1."""
     if bias is None:
         return np.ascontiguousarray(shift)
-    exact = bias.astype(np.float64) * (1.0 if scale is None else scale) + shift
+    exact = bias.reshape(-1).astype(np.float64) * (1.0 if scale is None else scale) + shift
     return exact.astype(bias.dtype)
 
 
 def scaled(bias: Array | None, scale: Array) -> Array | None:
     """``bias * scale``; an absent bias stays absent."""
-    return None if bias is None else bias * scale
+    return None if bias is None else bias.reshape(-1) * scale

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from circlekit.ir.value import Array
 from circlekit.passes.fuse.channels import per_channel
 from circlekit.passes.remove.checks import keeps_shape
@@ -13,22 +11,22 @@ from circlekit.rewrite.rewrite import Rewrite, condition
 
 
 class FuseAddToFullyConnectedBias(Rewrite):
-    """fc(x + c, w) + b  ==  fc(x, w) + (w c + b)."""
+    """fc(x + c, w, b)  ==  fc(x, w, fc(c, w, b)); fold_constants computes the inner layer."""
 
     name = "fuse_add_to_fullyconnected_bias"
 
     before = """
         a = Add(x: f32, c: const f32[*, I|1])
-        z = FullyConnected(a, w: const f32[O, I], b?: const f32[O])     {weights_format: DEFAULT}
+        z = FullyConnected(a, w: const f32[O, I], b?: const f32[*, O])     {weights_format: DEFAULT}
     """
     after = """
-        z = FullyConnected(x, w, b2)    {like z}
+        s = FullyConnected(row, w, b)   {keep_num_dims: true}
+        z = FullyConnected(x, w, s)     {like z}
     """
 
     @condition
     def does_not_widen(self, match: Match) -> str | None:
         return keeps_shape(match.value("x"), match.value("c"))
 
-    def constants(self, w: Array, c: Array, I: int, O: int, b: Array | None) -> dict[str, Array]:
-        moved = w.astype(np.float64) @ per_channel(c, I)
-        return {"b2": (moved + (np.zeros(O) if b is None else b)).astype(np.float32)}
+    def constants(self, c: Array, I: int) -> dict[str, Array]:
+        return {"row": per_channel(c, I)}

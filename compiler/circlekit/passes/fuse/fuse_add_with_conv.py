@@ -14,7 +14,7 @@ class FuseAddWithConv2D(Rewrite):
     name = "fuse_add_with_conv"
 
     before = """
-        y = Conv2D(x, w: f32[O, _, _, _], b?: const f32[O])
+        y = Conv2D(x, w: f32[O, _, _, _], b?: const f32[*, O])
         z = Add(y, shift: const f32[*, O|1])      {act: NONE|RELU|RELU6|RELU_N1_TO_1 = act}
     """
     after = """

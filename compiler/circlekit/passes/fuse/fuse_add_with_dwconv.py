@@ -14,7 +14,7 @@ class FuseAddWithDepthwiseConv2D(Rewrite):
     name = "fuse_add_with_dwconv"
 
     before = """
-        y = DepthwiseConv2D(x, w: f32[1, _, _, O], b?: const f32[O])
+        y = DepthwiseConv2D(x, w: f32[1, _, _, O], b?: const f32[*, O])
         z = Add(y, shift: const f32[*, O|1])      {act: NONE|RELU|RELU6|RELU_N1_TO_1 = act}
     """
     after = """

@@ -14,7 +14,7 @@ class FuseAddWithFullyConnected(Rewrite):
     name = "fuse_add_with_fully_connected"
 
     before = """
-        y = FullyConnected(x: f32, w: f32[O, _], b?: const f32[O])
+        y = FullyConnected(x: f32, w: f32[O, _], b?: const f32[*, O])
         z = Add(y, shift: const f32[*, O|1])      {act: NONE|RELU|RELU6|RELU_N1_TO_1 = act}
     """
     after = """

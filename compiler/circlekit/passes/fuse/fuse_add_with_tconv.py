@@ -14,7 +14,7 @@ class FuseAddWithTransposeConv(Rewrite):
     name = "fuse_add_with_tconv"
 
     before = """
-        y = TransposeConv(shape, w: f32[O, _, _, _], x, b?: const f32[O])
+        y = TransposeConv(shape, w: f32[O, _, _, _], x, b?: const f32[*, O])
         z = Add(y, shift: const f32[*, O|1])      {act: NONE|RELU|RELU6|RELU_N1_TO_1 = act}
     """
     after = """

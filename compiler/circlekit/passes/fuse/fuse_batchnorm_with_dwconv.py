@@ -14,7 +14,7 @@ class FuseBatchNormWithDepthwiseConv2D(Rewrite):
     name = "fuse_batchnorm_with_dwconv"
 
     before = """
-        y = DepthwiseConv2D(x, w: const f32[1, _, _, O], b?: const f32[O])
+        y = DepthwiseConv2D(x, w: const f32[1, _, _, O], b?: const f32[*, O])
         m = Mul(y, scale: const f32[*, O|1])
         z = Add(m, shift: const f32[*, O|1])      {act: NONE|RELU|RELU6|RELU_N1_TO_1 = act}
     """

@@ -14,7 +14,7 @@ class FuseBatchNormWithTransposeConv(Rewrite):
     name = "fuse_batchnorm_with_tconv"
 
     before = """
-        y = TransposeConv(shape, w: const f32[O, _, _, _], x, b?: const f32[O])
+        y = TransposeConv(shape, w: const f32[O, _, _, _], x, b?: const f32[*, O])
         m = Mul(y, scale: const f32[*, O|1])
         z = Add(m, shift: const f32[*, O|1])      {act: NONE|RELU|RELU6|RELU_N1_TO_1 = act}
     """

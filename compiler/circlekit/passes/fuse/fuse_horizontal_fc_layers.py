@@ -13,9 +13,9 @@ class FuseHorizontalFullyConnected(Rewrite):
     name = "fuse_horizontal_fc_layers"
 
     before = """
-        l = FullyConnected(x: f32, w1: const f32[O, I], b1?: const f32[O])
+        l = FullyConnected(x: f32, w1: const f32[O, I], b1?: const f32[*, O])
             {weights_format: DEFAULT, keep_num_dims: any = keep}
-        r = FullyConnected(x, w2: const f32[O, I], b2?: const f32[O])
+        r = FullyConnected(x, w2: const f32[O, I], b2?: const f32[*, O])
             {weights_format: DEFAULT, keep_num_dims: any = keep}
         z = Add(l, r)           {act: NONE|RELU|RELU6|RELU_N1_TO_1 = act}
     """
@@ -24,4 +24,7 @@ class FuseHorizontalFullyConnected(Rewrite):
     """
 
     def constants(self, w1: Array, w2: Array, b1: Array | None, b2: Array | None) -> dict[str, Array | None]:
-        return {"w": w1 + w2, "b": b2 if b1 is None else b1 if b2 is None else b1 + b2}
+        return {
+            "w": w1 + w2,
+            "b": b2 if b1 is None else b1 if b2 is None else b1.reshape(-1) + b2.reshape(-1),
+        }

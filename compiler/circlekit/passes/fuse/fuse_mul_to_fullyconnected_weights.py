@@ -17,7 +17,7 @@ class FuseMulToFullyConnectedWeights(Rewrite):
 
     before = """
         m = Mul(x: f32, c: const f32[*, I|1])
-        z = FullyConnected(m, w: const f32[O, I], b?: const f32[O])     {weights_format: DEFAULT}
+        z = FullyConnected(m, w: const f32[O, I], b?: const f32[*, O])     {weights_format: DEFAULT}
     """
     after = """
         z = FullyConnected(x, w2, b)    {like z}

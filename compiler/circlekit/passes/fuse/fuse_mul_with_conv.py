@@ -14,7 +14,7 @@ class FuseMulWithConv2D(Rewrite):
     name = "fuse_mul_with_conv"
 
     before = """
-        y = Conv2D(x, w: const f32[O, _, _, _], b?: const f32[O])
+        y = Conv2D(x, w: const f32[O, _, _, _], b?: const f32[*, O])
         z = Mul(y, scale: const f32[*, O|1])      {act: NONE|RELU|RELU6|RELU_N1_TO_1 = act}
     """
     after = """

@@ -14,7 +14,7 @@ class FuseMulWithDepthwiseConv2D(Rewrite):
     name = "fuse_mul_with_dwconv"
 
     before = """
-        y = DepthwiseConv2D(x, w: const f32[1, _, _, O], b?: const f32[O])
+        y = DepthwiseConv2D(x, w: const f32[1, _, _, O], b?: const f32[*, O])
         z = Mul(y, scale: const f32[*, O|1])      {act: NONE|RELU|RELU6|RELU_N1_TO_1 = act}
     """
     after = """

@@ -14,7 +14,7 @@ class FuseMulWithFullyConnected(Rewrite):
     name = "fuse_mul_with_fullyconnected"
 
     before = """
-        y = FullyConnected(x: f32, w: const f32[O, _], b?: const f32[O])  {weights_format: DEFAULT}
+        y = FullyConnected(x: f32, w: const f32[O, _], b?: const f32[*, O])  {weights_format: DEFAULT}
         z = Mul(y, scale: const f32[*, O|1])      {act: NONE|RELU|RELU6|RELU_N1_TO_1 = act}
     """
     after = """

@@ -35,7 +35,7 @@ class FuseSliceWithTransposeConv(Rewrite):
 
     before = """
         y = TransposeConv(shape: const i32[4], w: const f32[O, KH, KW, _], x: f32[_, H, W, _],
-                          b?: const f32[O])
+                          b?: const f32[*, O])
             {padding: any = padding, stride_h: any = stride_h, stride_w: any = stride_w}
         z = Slice(y, begin: const, size: const)
     """
@@ -56,12 +56,14 @@ class FuseSliceWithTransposeConv(Rewrite):
             )
         return None
 
-    def constants(self, match: Match, shape: Array, begin: Array, size: Array) -> dict[str, Any]:
+    def constants(
+        self, match: Match, shape: Array, begin: Array, size: Array, b: Array | None
+    ) -> dict[str, Any]:
         at, out = _extent(shape, begin, size)
         return {
             "shape2": np.asarray(out, np.int32),
-            "w2": _channels(match.values["w"], at[3], out[3]),
-            "b2": _channels(match.values["b"], at[3], out[3]),
+            "w2": _channels(match.value("w"), at[3], out[3]),
+            "b2": None if b is None else b.reshape(-1)[at[3] : at[3] + out[3]],
             "padding2": _padding(match, at, out),
         }
 
@@ -74,17 +76,13 @@ def _extent(shape: Array, begin: Array, size: Array) -> tuple[list[int], list[in
 
 
 def _padding(match: Match, at: list[int], out: list[int]) -> Padding | None:
-    """The padding with which the smaller output starts where the slice does, on both axes; or None.
-
-    The window count of the new padding must also be the input's size: the reference kernel would not
-    mind, but other runtimes derive the one from the other.
-    """
+    """The padding with which the smaller output starts where the slice does, on both axes; or None."""
     old, shape = match.attributes["padding"], match.value("shape").array()
     for new in (Padding.SAME, Padding.VALID):
         if all(
             leading_pad(new, out[axis], kernel, stride)
             == at[axis] + leading_pad(old, int(shape[axis]), kernel, stride)
-            and forward_size(new, out[axis], kernel, stride) == rows
+            and _suits(new, old, out[axis], kernel, stride, rows)
             for axis, kernel, stride, rows in (
                 (1, match.dims["KH"], match.attributes["stride_h"], match.dims["H"]),
                 (2, match.dims["KW"], match.attributes["stride_w"], match.dims["W"]),
@@ -94,8 +92,17 @@ def _padding(match: Match, at: list[int], out: list[int]) -> Padding | None:
     return None
 
 
-def _channels(value: Value | None, begin: int, size: int) -> Value | Array | None:
-    """The output channels of a filter or a bias that are left; itself where all of them are."""
-    if value is None or (begin == 0 and value.shape is not None and size == value.shape[0]):
-        return value
-    return value.array()[begin : begin + size]
+def _suits(new: Padding, old: Padding, out: int, kernel: int, stride: int, rows: int) -> bool:
+    """Whether an output of ``out`` belongs to an input of ``rows``.
+
+    Exactly, or, where all of a VALID result was sliced, so that every row of the input still reaches the
+    output.  LiteRT wants it exactly, so writing TFLite undoes the second kind (replace/fit_tconv).
+    """
+    if forward_size(new, out, kernel, stride) == rows:
+        return True
+    return old is Padding.VALID and (rows - 1) * stride < out + leading_pad(new, out, kernel, stride)
+
+
+def _channels(value: Value, begin: int, size: int) -> Value | Array:
+    """The output channels of a filter that are left; itself where all of them are."""
+    return value if begin == 0 and size == value.static_shape[0] else value.array()[begin : begin + size]

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Transposed convolutions whose output does not fit their input, for TFLite: LiteRT refuses them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from circlekit.ir.dtypes import f32
+from circlekit.ir.enums import Padding
+from circlekit.ir.graph import Graph
+from circlekit.ir.value import Value
+from circlekit.ops.conv import TransposeConv
+from circlekit.ops.slice import Slice
+from circlekit.passes.fuse.fuse_slice_with_tconv import forward_size, leading_pad
+from circlekit.passes.replace.legalize import Legalization
+from circlekit.rewrite.base import Context
+
+
+class FitTransposeConv(Legalization):
+    """tconv(x, a size that x does not have)  ==  slice(tconv(x, the size that x has with VALID))."""
+
+    targets = frozenset({"tflite"})
+
+    def run_graph(self, graph: Graph, context: Context) -> int:
+        return sum(self._fit(graph, op) for op in graph.ops if isinstance(op, TransposeConv))
+
+    @staticmethod
+    def _fit(graph: Graph, op: TransposeConv) -> bool:
+        values = (op.input, op.filter, op.output)
+        if op.output_shape.data is None or op.input.dtype is not f32 or not all(v.is_static for v in values):
+            return False
+        x, w, y = (v.static_shape for v in values)
+        steps = (1, op.stride_h, op.stride_w)
+        axes = [(x[i], y[i], w[i], steps[i]) for i in (1, 2)]
+        if all(forward_size(op.padding, out, taps, step) == rows for rows, out, taps, step in axes):
+            return False
+        begin = [leading_pad(op.padding, out, taps, step) for _, out, taps, step in axes]
+        full = [(rows - 1) * step + taps for rows, _, taps, step in axes]
+        if any(b + out > all_ for b, (_, out, _, _), all_ in zip(begin, axes, full, strict=True)):
+            return False
+        _widen(graph, op, begin, (y[0], full[0], full[1], y[3]))
+        return True
+
+
+def _widen(graph: Graph, op: TransposeConv, begin: list[int], shape: tuple[int, ...]) -> None:
+    """Let ``op`` make ``shape``, and a Slice from ``begin`` make of it what ``op`` made."""
+    result = op.output
+    wide = Value(graph.unique_name(f"{result.name}/TransposeConv"), result.dtype, shape)
+
+    def vector(name: str, *numbers: int) -> Value:
+        return Value.constant(graph.unique_name(f"{result.name}/{name}"), np.array(numbers, np.int32))
+
+    op.take_result(0, wide)
+    op.output_shape = vector("output_shape", *shape)
+    op.padding = Padding.VALID
+    cut = Slice(wide, vector("begin", 0, *begin, 0), vector("size", *result.static_shape), results=[result])
+    graph.insert_after(op, cut)
