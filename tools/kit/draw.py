@@ -81,7 +81,7 @@ class Draw:
     def summands(self, shape: Sequence[int]) -> Array:
         """Floats whose sums do not overflow on the way; that would hang on the order of the terms."""
         x = self.floats(shape)
-        return np.where(np.isfinite(x), np.clip(x, -1e4, 1e4), x)
+        return np.where(np.isfinite(x), np.clip(x, -20, 20), x)
 
     def floats(self, shape: Sequence[int]) -> Array:
         """Numbers of several sorts: near 0, whole and half (ties of rounding), far apart, not finite."""
@@ -115,7 +115,9 @@ class Draw:
             with np.errstate(all="ignore"):
                 return self.floats(shape).astype(numpy)
         if numpy.kind == "c":
-            return (self.floats(shape) + 1j * self.floats(shape)).astype(numpy)
+            return np.nan_to_num(
+                self.summands(shape) + 1j * self.summands(shape), posinf=1, neginf=-1
+            ).astype(numpy)
         if numpy.kind == "b":
             return self.rng.random(tuple(shape)) < 0.5
         least, most = dtype_limits(dtype)
@@ -132,13 +134,13 @@ class Draw:
         if real is None:
             scale, zero = self.real(0.002, 2), self.integer(low, high)
         else:
-            spread = max(real[1] - real[0], 1e-6) * self.real(0.4, 2.5)
-            scale = min(max(spread / (high - low), 1e-9), 1e9)
+            spread = max(real[1] - real[0], 0.05) * self.real(0.4, 2.5)
+            scale = min(spread / (high - low), 1e9)
             zero = int(np.clip(round(low - real[0] / scale), low, high))
         if dtype not in (DType.INT8, DType.UINT8):
             zero = 0
             if real is not None:
-                scale = max(abs(real[0]), abs(real[1]), 1e-6) / high * self.real(0.4, 2.5)
+                scale = max(abs(real[0]), abs(real[1]), 0.05) / high * self.real(0.4, 2.5)
         return Quantization(np.array([scale], np.float32), np.array([zero]))
 
     # -- values --------------------------------------------------------------------------------
@@ -182,7 +184,9 @@ class Draw:
         """An operand that says what to do: a constant, or at times an input."""
         array = np.array(numbers, dtype.numpy)
         if self.chance(const):
-            return Value.constant("", array)
+            constant = Value.constant("", array)
+            self.samples[constant] = array
+            return constant
         value = Value("", dtype, array.shape)
         self.inputs[value] = [array] * self.steps
         self.samples[value] = array

@@ -28,7 +28,8 @@ class Case:
 
     ``label``: the row of the table, usually the kind of the data.  ``refused``: what the operator's own
     shape rule had to say against the model, or None.  ``tolerance``: of floats, in parts of the largest
-    magnitude of the result, where it is not the kit's own.
+    magnitude of the result, where it is not the kit's own.  ``optimized``: LiteRT's fast kernel is the
+    oracle, because its reference is wrong (the operator's docstring says how).
     """
 
     code: str
@@ -37,6 +38,7 @@ class Case:
     steps: list[list[Array]]
     refused: str | None = None
     tolerance: float | None = None
+    optimized: bool = False
 
 
 F32, F16, F64 = Kind(DType.FLOAT32), Kind(DType.FLOAT16), Kind(DType.FLOAT64)

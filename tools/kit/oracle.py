@@ -46,7 +46,7 @@ def judge(case: Case, phase: Callable[[str], None] = lambda name: None) -> Outco
     content = to_bytes(Model(list(case.graphs), format=target), target)
     phase("LiteRT")
     try:
-        wanted = run_litert(content, case.steps)
+        wanted = run_litert(content, case.steps, case.optimized)
     except (ValueError, RuntimeError, TypeError) as error:
         refusal = _first_line(error)
         phase("circlekit")
@@ -66,10 +66,11 @@ def judge(case: Case, phase: Callable[[str], None] = lambda name: None) -> Outco
     return compare(got, wanted, case.tolerance)
 
 
-def run_litert(content: bytes, steps: Steps) -> Steps:
+def run_litert(content: bytes, steps: Steps, optimized: bool = False) -> Steps:
     """Outputs of every step by LiteRT's reference kernels, or by its others where those lack the operator."""
     try:
-        return _run_litert(content, steps, OpResolverType.BUILTIN_REF)
+        if not optimized:
+            return _run_litert(content, steps, OpResolverType.BUILTIN_REF)
     except (ValueError, RuntimeError) as error:
         if "Didn't find op" not in str(error):
             raise

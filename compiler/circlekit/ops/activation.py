@@ -193,7 +193,7 @@ class HardSwish(Unary, code="HARD_SWISH"):
     """x * min(max(x + 3, 0), 6) / 6."""
 
     def compute(self, x: Array) -> Array:
-        return np.asarray(x * (np.clip(x + 3, 0, 6) / 6), x.dtype)
+        return np.asarray(x * np.clip(x + 3, 0, 6) / 6, x.dtype)
 
     def quantized(self, x: Array) -> Array:
         if self.input.dtype is i16:

@@ -47,7 +47,7 @@ class Bitcast(Op, code="BITCAST"):
         if kind is None:
             raise UnsupportedError(f"BITCAST to {self.output.dtype.short} has no kernel")
         before, after = input.dtype.itemsize, kind.itemsize
-        data = np.ascontiguousarray(input)
+        data = np.array(input)
         if before > after:
             return data[..., None].view(kind)
         return data.view(kind)[..., 0] if before < after else data.view(kind)

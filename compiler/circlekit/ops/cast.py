@@ -257,7 +257,8 @@ class FakeQuant(Unary, code="FAKE_QUANT"):
         scale = (most - least) / (high - low)
         zero = np.clip(round_half_away(low - least / scale), low, high)
         first, last = (low - zero) * scale, (high - zero) * scale
-        steps = round_half_away((np.clip(x, first, last) - first) * (np.float32(1) / scale))
+        limited = np.minimum(np.fmax(x, first), last)  # NaN becomes the least
+        steps = round_half_away((limited - first) * (np.float32(1) / scale))
         return np.asarray(steps * scale + first, x.dtype)
 
     def required_version(self) -> int:

@@ -37,14 +37,14 @@ class Real(OfComplex, code="REAL", options=None):
     """The real part."""
 
     def kernel(self, input: Array) -> Array:
-        return np.ascontiguousarray(input.real)
+        return np.array(input.real)
 
 
 class Imag(OfComplex, code="IMAG", options=None):
     """The imaginary part."""
 
     def kernel(self, input: Array) -> Array:
-        return np.ascontiguousarray(input.imag)
+        return np.array(input.imag)
 
 
 class ComplexAbs(OfComplex, code="COMPLEX_ABS", options=None):

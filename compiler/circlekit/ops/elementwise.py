@@ -245,11 +245,19 @@ class Minimum(Extremum, code="MINIMUM", options="MaximumMinimumOptions", commuta
 
 
 class Pow(Binary, code="POW"):
-    """lhs to the power of rhs."""
+    """lhs to the power of rhs.
+
+    An int32 that leaves its range becomes the least one, as on x86, but wraps where all elements have one
+    exponent: LiteRT then multiplies.
+    """
 
     def compute(self, x: Array, y: Array) -> Array:
         if x.dtype.kind == "i" and np.any(y < 0):
             raise UnsupportedError("POW: an integer to a negative power has no value")
+        one = y.size == 1 and x.shape != y.shape and y.reshape(-1)[0] > 0
+        if x.dtype == np.int32 and not one:
+            exact = np.power(x.astype(np.float64), y)
+            return np.where(np.abs(exact) < 2.0**31, exact, -(2.0**31)).astype(np.int32)
         return np.asarray(np.power(x, y))
 
 
@@ -287,7 +295,7 @@ class Atan2(Binary, code="ATAN2", options="ATan2Options"):
 
 
 class AddN(Typed, code="ADD_N"):
-    """The sum of any number of tensors of one shape."""
+    """The sum of any number of tensors of one shape; each sum on the way is finite, as that of ADD."""
 
     terms = variadic_operand()
 
@@ -312,7 +320,7 @@ class AddN(Typed, code="ADD_N"):
         refuse_quantized(self)
         total: Array = terms[0].copy()
         for term in terms[1:]:
-            np.add(total, term, out=total)
+            total = fused(np.add(total, term, out=total), Activation.NONE)
         return total
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, object] | None:

@@ -197,20 +197,25 @@ def greatest_of(dtype: np.dtype[Any]) -> Any:
     return True if dtype.kind == "b" else np.finfo(dtype).max if dtype.kind == "f" else np.iinfo(dtype).max
 
 
+def passing_nan(find: Any, x: Array, axes: tuple[int, ...], keep_dims: bool, start: Any) -> Array:
+    """The extreme that ``find`` (fmax, fmin) leaves of ``start`` and the elements along ``axes``."""
+    return np.asarray(find.reduce(x, axis=axes, keepdims=keep_dims, initial=start))
+
+
 class ReduceMax(Selection, code="REDUCE_MAX", options="ReducerOptions"):
-    """The greatest element."""
+    """The greatest element; NaN is passed by."""
 
     def reduce(self, x: Array, axes: tuple[int, ...]) -> Array:
         low = least_of(x.dtype)
-        return np.asarray(np.max(x, axis=axes, keepdims=self.keep_dims, initial=low))
+        return passing_nan(np.fmax, x, axes, self.keep_dims, low)
 
 
 class ReduceMin(Selection, code="REDUCE_MIN", options="ReducerOptions"):
-    """The least element."""
+    """The least element; NaN is passed by."""
 
     def reduce(self, x: Array, axes: tuple[int, ...]) -> Array:
         high = greatest_of(x.dtype)
-        return np.asarray(np.min(x, axis=axes, keepdims=self.keep_dims, initial=high))
+        return passing_nan(np.fmin, x, axes, self.keep_dims, high)
 
 
 class ReduceAny(Reduction, code="REDUCE_ANY", options="ReducerOptions"):

@@ -109,18 +109,18 @@ class UnsortedSegmentProd(UnsortedSegment, code="UNSORTED_SEGMENT_PROD"):
 
 
 class UnsortedSegmentMax(UnsortedSegment, code="UNSORTED_SEGMENT_MAX"):
-    """The greatest of them, the least number there is for an empty segment."""
+    """The greatest of them, the least number there is for an empty segment; NaN is passed by."""
 
-    combine = np.maximum
+    combine = np.fmax
 
     def start(self, dtype: np.dtype[Any]) -> Any:
         return lowest(dtype)
 
 
 class UnsortedSegmentMin(UnsortedSegment, code="UNSORTED_SEGMENT_MIN"):
-    """The least of them, the greatest number there is for an empty segment."""
+    """The least of them, the greatest number there is for an empty segment; NaN is passed by."""
 
-    combine = np.minimum
+    combine = np.fmin
 
     def start(self, dtype: np.dtype[Any]) -> Any:
         return highest(dtype)

@@ -119,7 +119,8 @@ class StridedSlice(Typed, code="STRIDED_SLICE"):
         if shape is None or count is None:
             return moved(self.input, None)
         nothing = [0] * count
-        parts = self.parts(begin or nothing, end or nothing, strides or [1] * count, len(shape))
+        # a stride of 2 where it is unknown: with 1 an axis between two masks would seem to stay as it is
+        parts = self.parts(begin or nothing, end or nothing, strides or [2] * count, len(shape))
         return moved(self.input, self._result_dims(parts, shape, exact=None not in lists))
 
     def _result_dims(

@@ -53,6 +53,9 @@ def batch_matmul(draw: Draw, cls: type[Op], kind: Kind) -> Case:
         right = right[-4:]  # with more axes LiteRT reads sums of rows that it has not made
         x = draw.tensor(F32, left, const=0, make=lambda: calm(draw, left))
         return draw.case(cls, [x, quantized_weights(draw, I8, right, 0, False)], "f32 x i8", **given)
+    if kind is F32:
+        values = [draw.tensor(F32, s, const=0.2, make=lambda s=s: draw.summands(s)) for s in (left, right)]  # type: ignore[misc]
+        return draw.case(cls, values, kind.label, **given)
     x = draw.tensor(kind, left, const=0)
     quantization = None
     if kind is QI8:

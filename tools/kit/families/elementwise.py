@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from circlekit.ir.dtypes import DType
+from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Quantization
 from tools.kit.draw import Draw
@@ -129,6 +130,8 @@ def arithmetic(draw: Draw, cls: type[Op], kind: Kind) -> Case:
         return powers_of_two(draw, cls, left, right)
     x, y = draw.tensor(kind, left), draw.tensor(kind, right, const=0.3)
     given: dict[str, Any] = {"pot_scale_int16": False} if draw.code in ("ADD", "SUB") else {}
+    if kind.dtype in (DType.UINT32, DType.COMPLEX64):
+        given["act"] = Activation.NONE  # LiteRT has no other for these
     return draw.case(cls, [x, y], kind.label, **given)
 
 
@@ -181,19 +184,22 @@ def power(draw: Draw, cls: type[Op], kind: Kind) -> Case:
 
 @family("ATAN2", kinds=(F32, F64))
 def angle(draw: Draw, cls: type[Op], kind: Kind) -> Case:
-    left, right = broadcasting(draw)
-    return draw.case(cls, [draw.tensor(kind, left), draw.tensor(kind, right)], kind.label)
+    """Of one shape: LiteRT takes the result's from the first, and reads beyond the second."""
+    shape = draw.shape(0, 5)
+    return draw.case(cls, [draw.tensor(kind, shape), draw.tensor(kind, shape)], kind.label)
 
 
 @family(
     "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL", "EQUAL", "NOT_EQUAL",
-    kinds=(F32, F32, QI8, QU8, QI16, I8, I16, I32, I64, BOOL, U8, U32),
+    kinds=(F32, F32, QI8, QU8, QI16, I32, I64, BOOL),
 )  # fmt: skip
 def comparison(draw: Draw, cls: type[Op], kind: Kind) -> Case:
+    """Quantized operands have scales below 1: LiteRT shifts by a negative count else."""
     left, right = broadcasting(draw)
-    x = draw.tensor(kind, left)
-    same = x.quantization if draw.chance(0.5) else None
-    return draw.case(cls, [x, draw.tensor(kind, right, same, const=0.3)], kind.label)
+    scales = [draw.quantization(kind.dtype, (-9.0, 9.0)) if kind.quantized else None for _ in range(2)]
+    x = draw.tensor(kind, left, scales[0])
+    y = draw.tensor(kind, right, scales[draw.integer(0, 1)], const=0.3)
+    return draw.case(cls, [x, y], kind.label)
 
 
 @family("LOGICAL_AND", "LOGICAL_OR", kinds=(BOOL,))

@@ -173,7 +173,7 @@ def cast(draw: Draw, cls: type[Op], kind: Kind) -> Case:
 
     x = draw.tensor(kind, shape, const=0, make=within)
     given: dict[str, Any] = {"in_data_type": kind.dtype, "out_data_type": to}
-    return draw.case(cls, [x], f"{kind.dtype.short} to {to.short}", results=[to], **given)
+    return draw.case(cls, [x], kind.label, results=[to], **given)
 
 
 @family("BITCAST", kinds=(F32, I8, I16, I32, I64, U8, U16, U32, F64))
@@ -183,7 +183,7 @@ def bitcast(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     if to.bits > kind.dtype.bits:
         shape = (*shape, to.bits // kind.dtype.bits)
     x = draw.tensor(kind, shape, const=0, low=None)
-    return draw.case(cls, [x], f"{kind.dtype.short} to {to.short}", results=[to])
+    return draw.case(cls, [x], kind.label, results=[to])
 
 
 @family("QUANTIZE", kinds=(F32, F32, QI8, QU8, QI16))

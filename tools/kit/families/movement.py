@@ -160,11 +160,18 @@ def strided(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     for name in ("ellipsis_mask", "new_axis_mask", "shrink_axis_mask"):
         masks[name] = 1 << draw.integer(0, count - 1) if draw.chance(0.2) else 0
     for bit in range(count):
-        if masks["shrink_axis_mask"] >> bit & 1 and draw.chance(0.95):
+        if (
+            masks["shrink_axis_mask"] >> bit & 1
+        ):  # LiteRT takes indices that are none, and means something else
             begin[bit] = draw.integer(-shape[bit], shape[bit] - 1)
             strides[bit] = 1
             end[bit] = begin[bit] + 1
-    offset = draw.chance(0.1)
+    offset = count == len(shape) and draw.chance(0.2)
+    if offset:  # ends are sizes, and LiteRT looks neither whether they fit nor whether they are there
+        masks = dict.fromkeys(masks, 0)
+        begin = [draw.integer(0, d - 1) for d in shape[:count]]
+        end = [draw.integer(1, d - b) for d, b in zip(shape, begin, strict=False)]
+        strides = [abs(stride) for stride in strides]
     operands = [draw.tensor(kind, shape), *(draw.parameter(x) for x in (begin, end, strides))]
     return draw.case(cls, operands, kind.label, offset=offset, **masks)
 

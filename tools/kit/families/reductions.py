@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from circlekit.ir.dtypes import DType, i32, i64
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from tools.kit.draw import Draw
 from tools.kit.families.base import family
-from tools.kit.kinds import BOOL, F32, I8, I16, I32, I64, QI8, QU8, QUANTIZED, U8, Case, Kind
+from tools.kit.kinds import BOOL, F32, I8, I16, I32, I64, QI8, QI16, QU8, QUANTIZED, U8, Case, Kind
 
 
 def axes(draw: Draw, rank: int) -> list[int]:
@@ -28,7 +30,10 @@ def reduction(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     sums = draw.code in ("MEAN", "SUM", "REDUCE_PROD") and kind is F32
     x = draw.tensor(kind, shape, const=0.03, make=(lambda: draw.summands(shape)) if sums else None)
     same = draw.code in ("REDUCE_MAX", "REDUCE_MIN") or draw.chance(0.2)
-    return draw.case(cls, [x, axis_operand(draw, len(shape))], kind.label, [x.quantization if same else None])
+    axis = axis_operand(draw, len(shape))
+    made = draw.case(cls, [x, axis], kind.label, [x.quantization if same else None])
+    # the reference takes signed integers for uint8
+    return replace(made, optimized=draw.code == "SUM" and kind in (QI8, QI16))
 
 
 def axis_operand(draw: Draw, rank: int) -> Value:
