@@ -90,8 +90,8 @@ class FullyConnected(Op, code="FULLY_CONNECTED", variadic_results=True):
         if self.weights_format is WeightsFormat.SHUFFLED4x16INT8:
             out, workspace = shuffled_dense(self, rows, weights, bias)
             return out.reshape(shape), workspace.reshape(input.shape)
-        if self.weights_format is not WeightsFormat.DEFAULT:
-            raise UnsupportedError(f"{self.code} with {self.weights_format!r} weights has no kernel yet")
+        if self.weights_format is WeightsFormat.SHUFFLED16x1FLOAT32:
+            weights = in_row_order(self, weights)
         if weights.dtype.kind != "f":
             return quantized_dense(self, rows, weights, bias).reshape(shape)
         need_float(self, input, weights, bias)
@@ -122,6 +122,25 @@ class FullyConnected(Op, code="FULLY_CONNECTED", variadic_results=True):
             (2, self.weights_format is WeightsFormat.SHUFFLED4x16INT8),
         )
         return next((version for version, holds in rules if holds), 1)
+
+
+ROWS = 16
+"""The rows of a block of weights in the format SHUFFLED16x1FLOAT32, of ONE's runtime."""
+
+
+def shuffled_16x1(weights: Array) -> Array:
+    """[rows, columns], 16 rows at a time: of these the first column, then the second...; the same shape."""
+    rows, columns = weights.shape
+    return np.ascontiguousarray(weights.reshape(-1, ROWS, columns).swapaxes(1, 2)).reshape(rows, columns)
+
+
+def in_row_order(op: Op, weights: Array) -> Array:
+    """The weights that ``shuffled_16x1`` has shuffled."""
+    rows, columns = weights.shape
+    if weights.dtype != np.float32 or rows % ROWS:
+        found = f"{weights.dtype}[{rows},{columns}]"
+        raise UnsupportedError(f"{op.code} with SHUFFLED16x1FLOAT32 weights of {found} has no kernel")
+    return np.ascontiguousarray(weights.reshape(-1, columns, ROWS).swapaxes(1, 2)).reshape(rows, columns)
 
 
 class BatchMatMul(Op, code="BATCH_MATMUL"):

@@ -14,7 +14,12 @@ from circlekit.passes import all_passes
 from tests.passes.random.checks import Original
 from tests.passes.random.graphs import PARTS, Step, count_ops, make, random_steps
 
-PASSES = sorted(all_passes())
+PASSES = sorted(
+    name for name, item in all_passes().items() if not (item.changes_values or item.changes_interface)
+)
+
+RESTLESS = {"convert_nchw_to_nhwc"}
+"""Runs once, whatever the layout is afterwards: others move its transposes back for fewer bytes."""
 
 FIRST = 1000
 """The seed of the first model; each test takes others."""
@@ -43,7 +48,8 @@ def test_single_pass(name: str) -> None:
 @pytest.mark.parametrize("seed", range(3 * FIRST, 3 * FIRST + 40))
 def test_passes_in_any_order(seed: int) -> None:
     random = np.random.default_rng(seed)
-    names = [str(name) for name in random.choice(PASSES, int(random.integers(2, 9)), replace=False)]
+    passes = [name for name in PASSES if name not in RESTLESS]
+    names = [str(name) for name in random.choice(passes, int(random.integers(2, 9)), replace=False)]
     with suppress(RewriteError):  # one undoes what the other does
         original(seed).check(names, "circle" if seed % 2 else "tflite", is_text_checked=False)
 

@@ -15,6 +15,7 @@ class FuseTransposeWithMean(Rewrite):
     """mean(transpose(x), axes)  ==  mean(x, the axes that they were before)."""
 
     name = "fuse_transpose_with_mean"
+    undoes = frozenset({"convert_nchw_to_nhwc"})
 
     before = f"""
         t = Transpose(x, perm: const)

@@ -21,6 +21,7 @@ class OptimizeLayout(GraphPass):
     """
 
     name = "optimize_layout"
+    undoes = frozenset({"convert_nchw_to_nhwc"})
 
     def run_graph(self, graph: Graph, context: Context) -> int:
         changes = 0

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inputs and outputs that the user wants with channels last."""
+
+from __future__ import annotations
+
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.value import Value
+from circlekit.ops.shape import Transpose
+from circlekit.passes.layout.apply import Constants
+from circlekit.passes.layout.axes import Perm, permuted_quantization, permuted_shape
+from circlekit.passes.layout.nhwc import NCHW, TO_NCHW, TO_NHWC, nhwc_regions
+from circlekit.passes.layout.region import constant_perm
+from circlekit.rewrite.base import Context, Pass
+
+
+class InterfacePass(Pass):
+    """Once, on the main graph, for the values that are NCHW as far as the operators around them tell."""
+
+    changes_interface = True
+
+    def __init__(self) -> None:
+        self.is_done = False
+
+    def run(self, model: Model, context: Context) -> int:
+        if self.is_done:
+            return 0
+        self.is_done = True
+        finder, _ = nhwc_regions(model.main)
+        values = [v for v in self.values(model.main) if finder.sides.get(v) == NCHW and not v.is_variable]
+        constants = Constants(model.main)
+        for value in dict.fromkeys(values):
+            twin = self.convert(model.main, value, constants)
+            for signature in model.signatures:
+                for ports in (signature.inputs, signature.outputs):
+                    ports.update({key: twin for key, old in ports.items() if old is value})
+        return len(values)
+
+    def values(self, graph: Graph) -> tuple[Value, ...]:
+        """The values of the interface that this pass is for."""
+        raise NotImplementedError
+
+    def convert(self, graph: Graph, value: Value, constants: Constants) -> Value:
+        """Put a new value with the name of ``value`` and channels last into the interface."""
+        raise NotImplementedError
+
+
+class NchwToNhwcInputShape(InterfacePass):
+    """Inputs of rank 4 in NCHW are taken in NHWC (the shape of the input changes)."""
+
+    name = "nchw_to_nhwc_input_shape"
+
+    def values(self, graph: Graph) -> tuple[Value, ...]:
+        return tuple(v for v in graph.inputs if not graph.is_output(v))
+
+    def convert(self, graph: Graph, value: Value, constants: Constants) -> Value:
+        twin = _twin(graph, value, TO_NHWC)
+        graph.inputs = [twin if v is value else v for v in graph.inputs]
+        for op in tuple(value.users):
+            if isinstance(op, Transpose) and constant_perm(op) == TO_NHWC and not graph.is_output(op.output):
+                graph.replace_uses(op.output, twin)
+                graph.remove(op)
+        if value.use_count:
+            move = Transpose(twin, constants.vector("perm", TO_NCHW), results=[value])
+            graph.insert_after(None, move)
+        return twin
+
+
+class NchwToNhwcOutputShape(InterfacePass):
+    """Outputs of rank 4 in NCHW are given in NHWC (the shape of the output changes)."""
+
+    name = "nchw_to_nhwc_output_shape"
+
+    def values(self, graph: Graph) -> tuple[Value, ...]:
+        return tuple(v for v in graph.outputs if v.producer is not None)
+
+    def convert(self, graph: Graph, value: Value, constants: Constants) -> Value:
+        twin = _twin(graph, value, TO_NHWC)
+        maker = value.producer
+        graph.outputs = [twin if v is value else v for v in graph.outputs]
+        source = maker.inputs[0] if maker is not None else None
+        if isinstance(maker, Transpose) and constant_perm(maker) == TO_NCHW and _can_be_output(graph, source):
+            assert source is not None
+            assert source.producer is not None
+            old = source.producer.take_result(source.result_index, twin)
+            graph.replace_uses(old, twin)
+            if not value.use_count:
+                graph.remove(maker)
+            return twin
+        graph.append(Transpose(value, constants.vector("perm", TO_NHWC), results=[twin]))
+        return twin
+
+
+def _can_be_output(graph: Graph, value: Value | None) -> bool:
+    return value is not None and value.producer is not None and not graph.is_output(value)
+
+
+def _twin(graph: Graph, value: Value, perm: Perm) -> Value:
+    """A value of the permuted type that takes over the name of ``value``."""
+    assert value.shape is not None  # it has a side
+    quantization = permuted_quantization(value.quantization, perm)
+    twin = Value(value.name, value.dtype, permuted_shape(value.shape, perm), None, quantization)
+    value.name = graph.unique_name(f"{value.name}_NCHW")
+    return twin

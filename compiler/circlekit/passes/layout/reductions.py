@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reductions that drop what they reduce, moved to channels last: their results have no layout."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+
+from circlekit.ir.graph import Graph
+from circlekit.ir.value import Value
+from circlekit.ops.common import static_int_vector
+from circlekit.ops.reduce import Reduction
+from circlekit.ops.shape import Transpose
+from circlekit.passes.layout.apply import Constants
+from circlekit.passes.layout.axes import inverse
+from circlekit.passes.layout.nhwc import NCHW, TO_NCHW, TO_NHWC
+from circlekit.passes.layout.region import constant_perm
+
+
+def move_reductions(graph: Graph, sides: Mapping[Value, int], codes: Collection[str]) -> int:
+    """Let reductions of NCHW values, those of ``codes``, read NHWC ones; what is left is ordered again."""
+    constants = Constants(graph)
+    reductions = [op for op in graph.ops if isinstance(op, Reduction) and op.code in codes]
+    found = [op for op in reductions if _is_open(op, sides)]
+    for op in found:
+        _move(graph, op, constants)
+    return len(found)
+
+
+def _is_open(op: Reduction, sides: Mapping[Value, int]) -> bool:
+    source = op.input
+    if op.keep_dims or (source.quantization is not None and source.quantization.is_per_channel):
+        return False
+    if static_int_vector(op.axis) is None or source.is_const or source.is_variable:
+        return False
+    maker = source.producer
+    if isinstance(maker, Transpose) and constant_perm(maker) == TO_NCHW:
+        return True
+    return sides.get(source) == NCHW
+
+
+def _move(graph: Graph, op: Reduction, constants: Constants) -> None:
+    axes = op.axes(static_int_vector(op.axis) or [], 4)
+    maker = op.input.producer
+    if isinstance(maker, Transpose) and constant_perm(maker) == TO_NCHW:
+        source = maker.input
+    else:
+        move = Transpose(op.input, constants.vector("perm", TO_NHWC))
+        graph.insert_before(op, move)
+        source = move.output
+    dropped = op.input
+    op.input = source
+    op.axis = constants.new(op.axis.name, np.array([TO_NHWC.index(a) for a in axes], np.int32))
+    _drop(graph, dropped)
+    left = [axis for axis in TO_NHWC if axis not in axes]
+    if left == sorted(left):
+        return
+    order = inverse(tuple(left.index(axis) for axis in sorted(left)))
+    result = op.output
+    assert result.shape is not None
+    shape = tuple(result.shape[axis] for axis in order)
+    made = Value(graph.unique_name(result.name), result.dtype, shape, None, result.quantization)
+    op.take_result(0, made)
+    back = inverse(order)
+    graph.insert_after(op, Transpose(made, constants.vector("perm", back), results=[result]))
+
+
+def _drop(graph: Graph, value: Value) -> None:
+    """Remove a transpose that nobody reads any more."""
+    if isinstance(value.producer, Transpose) and not value.use_count and not graph.is_output(value):
+        graph.remove(value.producer)

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Other results as the outputs of a model."""
+
+from __future__ import annotations
+
+from circlekit.errors import RewriteError
+from circlekit.ir.graph import Model
+from circlekit.ir.lexer import near_miss
+from circlekit.ir.value import Value
+from circlekit.passes.fold.dead import RemoveDead
+from circlekit.rewrite.base import Context, Option, Pass
+
+
+def _names(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise ValueError(f"names with commas in between are wanted, not {text!r}")
+    return names
+
+
+class ChangeOutputs(Pass):
+    """The results of these names, in this order, are the outputs; what only the others needed is removed."""
+
+    name = "change_outputs"
+    changes_interface = True
+    options = (
+        Option(
+            "change_outputs", "make these results the outputs, as many as there are now", "NAME,NAME", _names
+        ),
+    )
+
+    def run(self, model: Model, context: Context) -> int:
+        names: list[str] = self.setting(context, "change_outputs") or []
+        graph = model.main
+        if not names or [v.name for v in graph.outputs] == names:
+            return 0
+        if len(names) != len(graph.outputs):
+            raise RewriteError(
+                f"change_outputs has {len(names)} names, the model has {len(graph.outputs)} outputs"
+            )
+        results = {value.name: value for op in graph for value in op.results}
+        wanted = [_find(name, results) for name in names]
+        twins = dict(zip(graph.outputs, wanted, strict=True))
+        for signature in model.signatures:
+            if signature.graph is graph:
+                signature.outputs = {key: twins.get(v, v) for key, v in signature.outputs.items()}
+        graph.outputs = wanted
+        RemoveDead().run(model, Context(context.format))
+        return len(wanted)
+
+
+def _find(name: str, results: dict[str, Value]) -> Value:
+    if name not in results:
+        raise RewriteError(f"change_outputs: no operator makes %{name}" + near_miss(name, results, 3))
+    return results[name]

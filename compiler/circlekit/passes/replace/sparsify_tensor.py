@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A constant stored as the blocks of it that are not zero."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from circlekit.errors import RewriteError
+from circlekit.ir.dtypes import f32, i8, i32
+from circlekit.ir.graph import Model
+from circlekit.ir.lexer import near_miss
+from circlekit.ir.value import Array, Value
+from circlekit.passes.fold.content import graph_constants
+from circlekit.rewrite.base import Context, Option, Pass
+
+DENSE, SPARSE = "d", "s"
+
+
+def _numbers(text: str) -> list[int]:
+    """Whole numbers with commas in between."""
+    words = text.split(",")
+    if not all(word.strip().isdigit() for word in words):
+        raise ValueError(f"numbers with commas in between are wanted, not {text!r}")
+    return [int(word) for word in words]
+
+
+def _formats(text: str) -> list[str]:
+    words = [word.strip() for word in text.split(",")]
+    if not set(words) <= {DENSE, SPARSE}:
+        raise ValueError(f"d (dense) and s (sparse) with commas in between are wanted, not {text!r}")
+    return words
+
+
+class SparsifyTensor(Pass):
+    """The constant of this name is stored sparse, by blocks, in the schema's levels; its values stay."""
+
+    name = "sparsify_tensor"
+    options = (
+        Option("sparsify_tensor", "store the constant of this name sparse", "NAME"),
+        Option(
+            "sparsify_traversal_order",
+            "its levels, outer ones first (0,1,2,3)",
+            "N,N",
+            _numbers,
+            [0, 1, 2, 3],
+        ),
+        Option(
+            "sparsify_format", "of each dimension: d dense, s sparse (d,s)", "F,F", _formats, [DENSE, SPARSE]
+        ),
+        Option("sparsify_block_size", "of each dimension in the block map; must be given", "N,N", _numbers),
+        Option("sparsify_block_map", "the dimensions that have blocks (0,1)", "N,N", _numbers, [0, 1]),
+    )
+
+    def run(self, model: Model, context: Context) -> int:
+        name = self.setting(context, "sparsify_tensor")
+        if name is None:
+            return 0
+        constants = {v.name: v for graph in model.graphs for v in graph_constants(graph)}
+        if name not in constants:
+            raise RewriteError(
+                f"sparsify_tensor: no operator reads a constant %{name}{near_miss(name, constants, 3)}"
+            )
+        value = constants[name]
+        if "sparsity" in value.extra:
+            return 0
+        block = self.setting(context, "sparsify_block_size")
+        if block is None:
+            raise RewriteError("sparsify_tensor wants sparsify_block_size, too")
+        order, formats, block_map = (
+            self.setting(context, f"sparsify_{key}") for key in ("traversal_order", "format", "block_map")
+        )
+        if value.dtype not in (i32, i8, f32) or not value.is_plain:
+            raise RewriteError(f"sparsify_tensor: %{name} is {value.dtype.short}, f32, i32 or i8 is wanted")
+        _sparsify(value, order, formats, block, block_map)
+        for graph in model.graphs:
+            graph.epoch += 1
+        return 1
+
+
+def _sparsify(
+    value: Value, order: Sequence[int], formats: Sequence[str], block: Sequence[int], block_map: Sequence[int]
+) -> None:
+    """Store ``value`` by levels; RewriteError where they do not fit its shape."""
+    shape, rank = value.static_shape, len(value.static_shape)
+    levels = rank + len(block_map)
+    if sorted(order) != list(range(levels)) or len(formats) != rank or len(block) != len(block_map):
+        raise RewriteError(
+            f"sparsify_tensor: %{value.name} has rank {rank} and {len(block_map)} dimensions with blocks; a "
+            f"traversal order of {levels}, {rank} formats and {len(block_map)} block sizes are wanted"
+        )
+    if any(
+        axis >= rank or not size or shape[axis] % size for axis, size in zip(block_map, block, strict=True)
+    ):
+        raise RewriteError(f"sparsify_tensor: blocks of {list(block)} do not fit {list(shape)}")
+    blocks = _in_blocks(value.array(), block, block_map).transpose(order)
+    kinds = [formats[axis] if axis < rank else DENSE for axis in order]
+    stored, metadata = _levels(blocks, kinds)
+    value.data = np.frombuffer(stored.tobytes(), np.uint8)
+    tree = {"traversal_order": list(order), "block_map": list(block_map), "dim_metadata": metadata}
+    value.extra["sparsity"] = tree
+
+
+def _in_blocks(array: Array, block: Sequence[int], block_map: Sequence[int]) -> Array:
+    """[dimensions in blocks..., sizes of blocks...]."""
+    split: list[int] = []
+    inner: dict[int, int] = {}
+    outer = []
+    for axis, size in enumerate(array.shape):
+        outer.append(len(split))
+        if axis in block_map:
+            step = block[list(block_map).index(axis)]
+            split += [size // step, step]
+            inner[axis] = len(split) - 1
+        else:
+            split.append(size)
+    return np.asarray(array.reshape(split).transpose([*outer, *(inner[axis] for axis in block_map)]))
+
+
+def _levels(array: Array, kinds: Sequence[str]) -> tuple[Array, list[dict[str, Any]]]:
+    """The stored elements of ``array``, whose axes are the levels, and the metadata of each level.
+
+    What is left out has no bit set, so that -0.0 stays.
+    """
+    bits = np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}") != 0
+    places = np.zeros(1, np.int64)
+    metadata: list[dict[str, Any]] = []
+    for level, (size, kind) in enumerate(zip(array.shape, kinds, strict=True)):
+        children = places[:, None] * size + np.arange(size)
+        if kind == DENSE:
+            metadata.append({"format": "DENSE", "dense_size": size})
+            places = children.reshape(-1)
+            continue
+        occupied = bits.any(axis=tuple(range(level + 1, bits.ndim))).reshape(-1)[children]
+        segments = np.concatenate([[0], np.cumsum(occupied.sum(axis=1))])
+        metadata.append(
+            {
+                "format": "SPARSE_CSR",
+                "array_segments": _vector(segments),
+                "array_indices": _vector(np.nonzero(occupied)[1]),
+            }
+        )
+        places = children[occupied]
+    return np.ascontiguousarray(array).reshape(-1)[places], metadata
+
+
+def _vector(numbers: Array) -> dict[str, Any]:
+    """16 bits for each number, as the peer has it, where that is enough."""
+    small = numbers.max(initial=0) < 1 << 16
+    kind, dtype = ("Uint16Vector", np.uint16) if small else ("Int32Vector", np.int32)
+    return {"": kind, "values": numbers.astype(dtype)}

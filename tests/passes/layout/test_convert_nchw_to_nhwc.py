@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NCHW operators and interfaces with channels last."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import circlekit
+from circlekit.interp.run import run
+from circlekit.ir.clone import clone
+from circlekit.ir.text import parse_model
+from circlekit.ir.verify import check
+from tests.passes.kit import check_pass, make_input
+
+ONE = "graph main(%x: f32[1,3,4,5]) -> %y {{ %y = {} }}"
+
+BODY = """
+graph main(%x: f32[1,3,6,5]) -> %y {
+  %t = Transpose(%x, [0,2,3,1])
+  %w = const f32[3,3,3,3] gaussian(0, 0.2)
+  %c = Conv2D(%t, %w, none) {padding: SAME}
+  %n = Transpose(%c, [0,3,1,2])
+  %m = Mul(%n, [[[[2.0]], [[3.0]], [[4.0]]]])
+  %y = Add(%m, %x) {act: RELU}
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "ops"),
+    [
+        ("Add(%x, [1.0, 2.0, 3.0, 4.0, 5.0])", ["Transpose", "Add", "Transpose"]),
+        ("Sub([[[1.0]], [[2.0]], [[3.0]]], %x)", ["Transpose", "Sub", "Transpose"]),
+        ("Concatenation(%x, %x) {axis: -1}", ["Transpose", "Concatenation", "Transpose"]),
+        ("Pad(%x, [[0,0],[0,0],[1,2],[3,0]])", ["Transpose", "Pad", "Transpose"]),
+        ("Mean(%x, [2,3]) {keep_dims: true}", ["Transpose", "Mean", "Reshape"]),
+        ("Mean(%x, [2,3])", ["Transpose", "Mean"]),
+        ("Mean(%x, [-1])", ["Transpose", "Mean", "Transpose"]),
+        ("ReduceMax(%x, [0,2])", ["Transpose", "ReduceMax", "Transpose"]),
+        ("Softmax(%x)", ["Softmax"]),
+        ("MaxPool2D(%x) {padding: VALID}", ["MaxPool2D"]),
+    ],
+)
+def test_single_operators(call: str, ops: list[str]) -> None:
+    check_pass(ONE.format(call), "convert_nchw_to_nhwc", ops)
+
+
+def test_what_follows_a_convolution_without_a_transpose_is_nhwc_already() -> None:
+    text = BODY.replace("Transpose(%x, [0,2,3,1])", "Relu(%x)").replace("f32[1,3,6,5]", "f32[1,6,5,3]")
+    text = text.replace("Transpose(%c, [0,3,1,2])", "Relu(%c)")
+    text = text.replace("[[[[2.0]], [[3.0]], [[4.0]]]]", "[2.0, 3.0, 4.0]")
+    check_pass(text, "convert_nchw_to_nhwc", ["Relu", "Conv2D", "Relu", "Mul", "Add"])
+
+
+def test_a_body_of_nchw_around_a_convolution() -> None:
+    check_pass(BODY, "convert_nchw_to_nhwc", ["Transpose", "Conv2D", "Mul", "Add", "Transpose"])
+
+
+def test_it_comes_to_rest_with_o1() -> None:
+    check_pass(BODY, ["convert_nchw_to_nhwc", "optimize_layout", "remove_redundant_transpose"])
+
+
+def converted(text: str, passes: list[str]) -> circlekit.Model:
+    model = parse_model(text)
+    circlekit.optimize(model, passes, verify=True)
+    check(model)
+    return model
+
+
+@pytest.mark.parametrize("text", [BODY, ONE.format("Add(%x, [1.0, 2.0, 3.0, 4.0, 5.0])")])
+def test_the_interface_with_channels_last(text: str) -> None:
+    """Values are those of the original, on transposed inputs; and no transpose is left."""
+    original = parse_model(text)
+    model = converted(text, ["convert_nchw_to_nhwc", "nchw_to_nhwc_input_shape", "nchw_to_nhwc_output_shape"])
+    assert "TRANSPOSE" not in [op.code for op in model.main]
+    (x,), (y,) = model.main.inputs, model.main.outputs
+    assert (x.name, y.name) == ("x", "y")
+    array = make_input(original.main.inputs[0], "normal")
+    (before,) = run(clone(original), [array])
+    (after,) = run(model, [np.ascontiguousarray(array.transpose(0, 2, 3, 1))])
+    np.testing.assert_allclose(after, before.transpose(0, 2, 3, 1), 1e-5, 1e-5)
+
+
+def test_the_interface_alone() -> None:
+    text = 'signature "s" @main (image: %x) -> (out: %y)\n' + ONE.format("Softmax(%x)")
+    model = converted(text, ["nchw_to_nhwc_input_shape"])
+    assert [type(op).__name__ for op in model.main] == ["Transpose", "Softmax"]
+    (x,) = model.main.inputs
+    assert (x.name, x.shape) == ("x", (1, 4, 5, 3))
+    assert model.signatures[0].inputs["image"] is x
+    model = converted(text, ["nchw_to_nhwc_output_shape"])
+    assert [type(op).__name__ for op in model.main] == ["Softmax", "Transpose"]
+    assert model.signatures[0].outputs["out"] is model.main.outputs[0]
+    assert model.main.outputs[0].shape == (1, 4, 5, 3)
+
+
+def test_an_input_of_a_convolution_stays() -> None:
+    text = ONE.format("MaxPool2D(%x) {padding: VALID}")
+    model = converted(text, ["nchw_to_nhwc_input_shape", "nchw_to_nhwc_output_shape"])
+    assert [op.code for op in model.main] == ["MAX_POOL_2D"]
+    assert model.main.inputs[0].shape == (1, 3, 4, 5)

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Passes that put constants, batches and outputs into the form that a runtime or a user wants."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+import circlekit
+from circlekit.cli.circle2circle import main
+from circlekit.errors import RewriteError
+from circlekit.ir.enums import WeightsFormat
+from circlekit.ir.text import parse_model
+from circlekit.ops.constants import constant_elements
+from tests.passes.kit import check_pass
+
+# -- expand_broadcast_const --------------------------------------------------------------------
+
+CONST = "graph main(%x: f32{}) -> %y {{ %c = const f32{} uniform(1, 2) %y = {} }}"
+
+
+@pytest.mark.parametrize("call", ["Add(%x, %c)", "Mul(%c, %x) {act: RELU6}", "Div(%x, %c)", "Sub(%c, %x)"])
+def test_a_constant_is_written_out(call: str) -> None:
+    model = check_pass(CONST.format("[2,3,4]", "[2,1,4]", call), "expand_broadcast_const")
+    (op,) = model.main.ops
+    assert (2, 3, 4) in [v.shape for v in op.inputs if v is not None and v.is_const]
+
+
+@pytest.mark.parametrize(
+    ("x", "c", "sentence"),
+    [
+        ("[2,3,4]", "[1,1,4]", "the constant is broadcast along 2 dimensions, 1 is wanted"),
+        ("[2,3,4]", "[3,4]", "the constant has rank 2"),
+        ("[2,3,4]", "[2,3,4]", "broadcast along 0 dimensions"),
+        ("[?,3,4]", "[1,3,4]", "is not known before the run"),
+        ("[2,1,4]", "[1,3,4]", "is broadcast too"),
+    ],
+)
+def test_a_constant_is_left(x: str, c: str, sentence: str) -> None:
+    check_pass(CONST.format(x, c, "Add(%x, %c)"), "expand_broadcast_const", refused=sentence)
+
+
+# -- shuffle_weight_to_16x1float32 -------------------------------------------------------------
+
+DENSE = """
+graph main(%x: f32[2,3]) -> %y {{
+  %w = const f32[{},3] uniform(-1, 1)
+  %y = FullyConnected(%x, %w, none) {{act: RELU}}
+}}
+"""
+
+
+def test_weights_are_shuffled_by_blocks_of_16_rows() -> None:
+    before = parse_model(DENSE.format(32)).main.ops[0].inputs[1]
+    model = check_pass(DENSE.format(32), "shuffle_weight_to_16x1float32", ["FullyConnected"])
+    (op,) = model.main.ops
+    assert op.attribute_items()["weights_format"] is WeightsFormat.SHUFFLED16x1FLOAT32
+    assert before is not None
+    assert op.inputs[1] is not None
+    flat, rows = op.inputs[1].array().reshape(-1), before.array()
+    assert np.array_equal(flat[:16], rows[:16, 0])
+    assert np.array_equal(flat[16:32], rows[:16, 1])
+    assert np.array_equal(flat[48:64], rows[16:, 0])
+
+
+def test_rows_that_are_no_whole_blocks_stay() -> None:
+    check_pass(DENSE.format(24), "shuffle_weight_to_16x1float32", refused="24 rows, a multiple of 16")
+
+
+# -- dynamic_batch_to_single_batch -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", ["[?]", "[?,3]", "[?,3,4]", "[?,3,4,5]", "[?,2,3,4,5]"])
+def test_a_batch_of_any_rank(shape: str) -> None:
+    model = parse_model(f"graph main(%x: f32{shape}, %k: f32[1]) -> %y {{ %a = Add(%x, %k) %y = Relu(%a) }}")
+    report = circlekit.optimize(model, ["dynamic_batch_to_single_batch"], verify=True)
+    assert report.changes == {"dynamic_batch_to_single_batch": 1}
+    assert [v.shape for v in (model.main.inputs[0], model.main.outputs[0])] == [
+        tuple(int(d.replace("?", "1")) for d in shape[1:-1].split(","))
+    ] * 2
+    assert not circlekit.optimize(model, ["dynamic_batch_to_single_batch"]).changes
+
+
+# -- change_outputs ----------------------------------------------------------------------------
+
+CHAIN = """
+signature "s" @main (a: %x) -> (b: %y)
+graph main(%x: f32[2,3]) -> %y {
+  %a = Neg(%x)
+  %b = Tanh(%a)
+  %y = Relu(%b)
+}
+"""
+
+
+def test_other_outputs() -> None:
+    model = parse_model(CHAIN)
+    circlekit.optimize(model, ["change_outputs"], settings={"change_outputs": ["b"]}, verify=True)
+    assert [op.code for op in model.main] == ["NEG", "TANH"]
+    assert [v.name for v in model.main.outputs] == ["b"]
+    assert model.signatures[0].outputs["b"] is model.main.outputs[0]
+
+
+@pytest.mark.parametrize(
+    ("names", "sentence"),
+    [
+        (["a", "b"], "change_outputs has 2 names, the model has 1 outputs"),
+        (["c"], "no operator makes %c"),
+        (["x"], "no operator makes %x"),
+    ],
+)
+def test_outputs_that_cannot_be(names: list[str], sentence: str) -> None:
+    with pytest.raises(RewriteError, match=sentence):
+        circlekit.optimize(parse_model(CHAIN), ["change_outputs"], settings={"change_outputs": names})
+
+
+def test_outputs_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, out = tmp_path / "in.ck", tmp_path / "out.circle"
+    source.write_text(CHAIN)
+    assert main([str(source), str(out), "--change_outputs", "a"]) == 0
+    assert [v.name for v in circlekit.load(out).main.outputs] == ["a"]
+    assert main([str(source), str(out), "--change-outputs", "a,"]) == 2
+    assert "names with commas in between are wanted" in capsys.readouterr().err
+
+
+# -- sparsify_tensor ---------------------------------------------------------------------------
+
+SPARSE = """
+graph main(%x: f32[2,8]) -> %y {
+  %w = const f32[4,8] zeros
+  %y = FullyConnected(%x, %w, none)
+}
+"""
+
+
+def sparse_model() -> circlekit.Model:
+    model = parse_model(SPARSE)
+    weights = model.main.ops[0].inputs[1]
+    assert weights is not None
+    array = np.zeros((4, 8), np.float32)
+    array[1, 2], array[3, 7], array[0, 0] = 1.5, -2.5, -0.0
+    weights.data = array
+    return model
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"sparsify_block_size": [2, 2]},
+        {"sparsify_block_size": [4, 1], "sparsify_format": ["d", "s"]},
+        {"sparsify_block_size": [1, 4], "sparsify_format": ["s", "s"]},
+        {"sparsify_block_size": [4], "sparsify_block_map": [1], "sparsify_traversal_order": [0, 1, 2]},
+        {"sparsify_block_size": [], "sparsify_block_map": [], "sparsify_traversal_order": [0, 1]},
+    ],
+)
+def test_a_constant_becomes_sparse(settings: dict[str, object]) -> None:
+    model = sparse_model()
+    dense = model.main.ops[0].inputs[1]
+    assert dense is not None
+    wanted = dense.array()
+    circlekit.optimize(model, ["sparsify_tensor"], settings={"sparsify_tensor": "w", **settings}, verify=True)
+    value = model.main.ops[0].inputs[1]
+    assert value is not None
+    found = constant_elements(value)
+    assert np.array_equal(found.view(np.uint32), wanted.view(np.uint32))
+    assert value.array().nbytes < wanted.nbytes
+    assert not circlekit.optimize(model, ["sparsify_tensor"], settings={"sparsify_tensor": "w"}).changes
+
+
+def test_litert_reads_sparse_weights(tmp_path: Path) -> None:
+    model, out = sparse_model(), tmp_path / "out.tflite"
+    circlekit.save(model, tmp_path / "in.tflite")
+    flags = ["--sparsify_tensor", "w", "--sparsify_block_size", "4", "--sparsify_block_map", "1", "--verify"]
+    flags += ["--sparsify_traversal_order", "0,1,2"]
+    assert main([str(tmp_path / "in.tflite"), str(out), *flags]) == 0
+    interpreter = Interpreter(str(out), experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
+    interpreter.allocate_tensors()
+    x = np.arange(16, dtype=np.float32).reshape(2, 8)
+    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], x)
+    interpreter.invoke()
+    found = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+    np.testing.assert_allclose(found, circlekit.run(model, [x])[0], 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({}, "wants sparsify_block_size"),
+        ({"sparsify_block_size": [3, 1]}, r"blocks of \[3, 1\] do not fit \[4, 8\]"),
+        ({"sparsify_block_size": [1]}, "1 block sizes|2 block sizes are wanted"),
+        ({"sparsify_block_size": [2, 2], "sparsify_tensor": "v"}, "no operator reads a constant %v"),
+    ],
+)
+def test_blocks_that_do_not_fit(settings: dict[str, object], sentence: str) -> None:
+    with pytest.raises(RewriteError, match=sentence):
+        circlekit.optimize(sparse_model(), ["sparsify_tensor"], settings={"sparsify_tensor": "w", **settings})
+
+
+# -- unroll_unidirseqlstm ----------------------------------------------------------------------
+
+LSTM = """
+graph main(%x: f32[{}]) -> %y {{
+  %wi = const f32[3,2] uniform(-1, 1)
+  %wf = const f32[3,2] uniform(-1, 1)
+  %wc = const f32[3,2] uniform(-1, 1)
+  %wo = const f32[3,2] uniform(-1, 1)
+  %ri = const f32[3,3] uniform(-1, 1)
+  %rf = const f32[3,3] uniform(-1, 1)
+  %rc = const f32[3,3] uniform(-1, 1)
+  %ro = const f32[3,3] uniform(-1, 1)
+  %bi = const f32[3] uniform(-1, 1)
+  %bf = const f32[3] uniform(-1, 1)
+  %bc = const f32[3] uniform(-1, 1)
+  %bo = const f32[3] uniform(-1, 1)
+  %p = const f32[3] uniform(-1, 1)
+  %h: f32[{},3] variable
+  %c: f32[{},3] variable
+  %y = UnidirectionalSequenceLstm(%x, {}, %wf, %wc, %wo, {}, %rf, %rc, %ro,
+    none, {}, none, {}, %bf, %bc, %bo, none, none,
+    %h, %c) {{{}}}
+}}
+"""
+
+
+def lstm(
+    shape: str, batch: int, attributes: str = "act: TANH", cifg: bool = False, peephole: str = "none"
+) -> str:
+    gate = ("none", "none", "none") if cifg else ("%wi", "%ri", "%bi")
+    return LSTM.format(shape, batch, batch, gate[0], gate[1], peephole, gate[2], attributes)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        (lstm("2,1,2", 2), 10),
+        (lstm("2,4,2", 2), 10 + 3 * 12),
+        (lstm("4,2,2", 2, "act: TANH, time_major: true"), 10 + 3 * 12),
+        (lstm("2,2,2", 2, "act: RELU, cell_clip: 0.25"), 12 + 14),
+        (lstm("2,3,2", 2, cifg=True), 11 + 2 * 12),
+    ],
+)
+def test_an_lstm_is_unrolled(text: str, count: int) -> None:
+    model = check_pass(text, "unroll_unidirseqlstm")
+    assert "UNIDIRECTIONAL_SEQUENCE_LSTM" not in [op.code for op in model.main]
+    assert len(model.main) == count
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (lstm("2,?,2", 2), "is not known before the run"),
+        (lstm("2,2,2", 2, peephole="%p"), "has cell_to_forget_weights, which is not unrolled"),
+    ],
+)
+def test_an_lstm_stays(text: str, sentence: str) -> None:
+    check_pass(text, "unroll_unidirseqlstm", refused=sentence)
