@@ -15,7 +15,7 @@ from circlekit.ops.bits import Bitcast
 from circlekit.ops.cast import FakeQuant
 from circlekit.ops.complex_numbers import Imag, Real
 from circlekit.ops.elementwise import AddN, Pow
-from circlekit.ops.reduce import ReduceMax, ReduceMin
+from circlekit.ops.reduce import ArgMax, ArgMin, ReduceMax, ReduceMin
 from circlekit.ops.segments import UnsortedSegmentMax, UnsortedSegmentMin
 from circlekit.ops.slice import StridedSlice
 from tests.ops.litert import check, const, var
@@ -76,3 +76,11 @@ def test_unknown_strides_leave_a_dimension_unknown() -> None:
     given = const([0, 0], np.int32), const([0, 0], np.int32), Value("strides", i32, (2,))
     op = StridedSlice(Value("x", f32, (4, 5, 6)), *given, begin_mask=3, end_mask=3)
     assert op.output.shape == (None, None, 6)
+
+
+@pytest.mark.parametrize("kind", [ArgMax, ArgMin])
+def test_places_of_extremes_pass_nan_by(kind: Any) -> None:
+    """Not along the last axis: LiteRT's vector instructions lose what stands beside NaN there."""
+    rows = [1, NAN, 3], [NAN, NAN, NAN], [NAN, -INF, NAN], [NAN, INF, 5], [2, NAN, 2], [NAN, 4, 4]
+    x = floats(*(number for row in rows for number in row)).reshape(6, 3).T.copy()
+    check(kind(var(x), const(0, np.int32), output_type=i32), x)

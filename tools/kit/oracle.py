@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from circlekit.errors import CirclekitError, UnsupportedError
 from circlekit.interp.run import Interpreter
 from circlekit.io.load import load_bytes
 from circlekit.io.save import to_bytes
-from circlekit.ir.graph import Model
+from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Array
 from tools.kit.kinds import Case
 
@@ -42,11 +42,11 @@ class Outcome(NamedTuple):
 
 def judge(case: Case, phase: Callable[[str], None] = lambda name: None) -> Outcome:
     """Run ``case`` by both.  ``phase`` is told whose turn it is, for when that one takes the process down."""
-    target = "tflite" if all("tflite" in op.formats for graph in case.graphs for op in graph) else "circle"
-    content = to_bytes(Model(list(case.graphs), format=target), target)
+    content = _bytes_of(case.graphs)
+    theirs = content if case.instead is None else _bytes_of(case.instead)
     phase("LiteRT")
     try:
-        wanted = run_litert(content, case.steps, case.optimized)
+        wanted = run_litert(theirs, case.steps, case.optimized)
     except (ValueError, RuntimeError, TypeError) as error:
         refusal = _first_line(error)
         phase("circlekit")
@@ -63,7 +63,12 @@ def judge(case: Case, phase: Callable[[str], None] = lambda name: None) -> Outco
         return Outcome(Verdict.NOT_OURS, error.message)
     except CirclekitError as error:
         return Outcome(Verdict.FAILED, f"{type(error).__name__}: {error.message}")
-    return compare(got, wanted, case.tolerance)
+    return compare(got, wanted, case.tolerance, case.magnitude)
+
+
+def _bytes_of(graphs: Sequence[Graph]) -> bytes:
+    target = "tflite" if all("tflite" in op.formats for graph in graphs for op in graph) else "circle"
+    return to_bytes(Model(list(graphs), format=target), target)
 
 
 def run_litert(content: bytes, steps: Steps, optimized: bool = False) -> Steps:
@@ -102,21 +107,21 @@ def _writable(array: Array) -> Array:
     return copy
 
 
-def compare(got: Steps, wanted: Steps, within: float | None = None) -> Outcome:
-    """``within``: another tolerance than ``TOLERANCE``."""
+def compare(got: Steps, wanted: Steps, within: float | None = None, magnitude: float = 0.0) -> Outcome:
+    """``within``: another tolerance than ``TOLERANCE``; ``magnitude``: the least that it is a part of."""
     for step, (ours, theirs) in enumerate(zip(got, wanted, strict=True)):
         place = f"run {step}: " if len(wanted) > 1 else ""
         if len(ours) != len(theirs):
             return Outcome(Verdict.FAILED, f"{place}{len(ours)} outputs instead of {len(theirs)}")
         for index, pair in enumerate(zip(ours, theirs, strict=True)):
-            reason = difference(*pair, within)
+            reason = difference(*pair, within, magnitude)
             if reason:
                 where = f"output {index}: " if len(theirs) > 1 else ""
                 return Outcome(Verdict.FAILED, place + where + reason)
     return Outcome(Verdict.PASSED)
 
 
-def difference(got: Array, wanted: Array, within: float | None = None) -> str | None:
+def difference(got: Array, wanted: Array, within: float | None = None, magnitude: float = 0.0) -> str | None:
     """A sentence that tells how ``got`` differs from ``wanted``; None where it is as it should be."""
     if got.dtype != wanted.dtype and not (got.dtype.kind in "OS" and wanted.dtype.kind in "OS"):
         return f"dtype {got.dtype} instead of {wanted.dtype}"
@@ -128,10 +133,10 @@ def difference(got: Array, wanted: Array, within: float | None = None) -> str | 
             return None
         a, b = (x.reshape(-1)[wrong[0]] for x in (got, wanted))
         return f"{wrong.size} of {wanted.size} elements differ, the first is {a} instead of {b}"
-    return _float_difference(got, wanted, within or tolerance(wanted.dtype))
+    return _float_difference(got, wanted, within or tolerance(wanted.dtype), magnitude)
 
 
-def _float_difference(got: Array, wanted: Array, within: float) -> str | None:
+def _float_difference(got: Array, wanted: Array, within: float, magnitude: float) -> str | None:
     got, wanted = got.reshape(-1), wanted.reshape(-1)
     finite = np.isfinite(wanted)
     strange = ~finite & ~((got == wanted) | (np.isnan(got) & np.isnan(wanted)))
@@ -142,7 +147,7 @@ def _float_difference(got: Array, wanted: Array, within: float) -> str | None:
     scale = float(np.abs(wanted[finite]).max(initial=0.0))
     error = np.abs(got[finite].astype(np.complex128) - wanted[finite].astype(np.complex128))
     worst = float(error.max(initial=0.0))
-    if worst <= within * scale:
+    if worst <= within * max(scale, magnitude):
         return None
     first = int(error.argmax())
     pair = f"{got[finite][first]} instead of {wanted[finite][first]}"

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from circlekit.errors import CirclekitError
+from circlekit.ir.dtypes import DType
+from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 
@@ -23,6 +25,25 @@ def real_ranges(op: Op, samples: Mapping[Value, Array]) -> list[tuple[float, flo
     except (CirclekitError, ValueError, IndexError, TypeError):
         return None
     return [_range(np.asarray(a)) for a in (out if isinstance(out, tuple | list) else (out,))]
+
+
+def like(value: Value, dtype: DType | None = None, data: Array | None = None) -> Value:
+    """A new value as ``value``, or with other data."""
+    data = value.data if data is None else data
+    return Value(value.name, dtype or value.dtype, value.shape, data, value.quantization)
+
+
+def magnitude_before_activation(op: Op, samples: Mapping[Value, Array]) -> float:
+    """The greatest of the sums that a bounded activation of float ``op`` cuts down."""
+    given = op.attribute_values | {"act": Activation.NONE}
+    arrays = [None if v is None else samples[v] if v in samples else v.array() for v in op.inputs]
+    try:
+        with np.errstate(all="ignore"):
+            twin = type(op)(*(None if v is None else like(v) for v in op.inputs), **given)
+            out = np.asarray(twin.kernel(*arrays, *([None] * (len(op.operands) - len(arrays)))))
+    except (CirclekitError, ValueError, IndexError, TypeError):
+        return 0.0
+    return float(np.abs(out[np.isfinite(out)]).max(initial=0.0)) if out.dtype.kind == "f" else 0.0
 
 
 def _real(value: Value, samples: Mapping[Value, Array]) -> Array:

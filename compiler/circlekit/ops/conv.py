@@ -111,7 +111,8 @@ def _check_groups(depth: Dim, out_depth: Dim, per_group: Dim) -> None:
 class DepthwiseConv2D(Op, code="DEPTHWISE_CONV_2D"):
     """Correlation of each channel with ``depth_multiplier`` filters of its own: [1,KH,KW,I * multiplier].
 
-    The multiplier that counts is the quotient of the channels, as in TFLite (depthwise_conv).
+    The multiplier that counts is the quotient of the channels, as in TFLite (depthwise_conv).  LiteRT has no
+    reference for int4 weights; here they are what the same in int8 are.
     """
 
     input = operand(*DATA)

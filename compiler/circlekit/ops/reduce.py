@@ -265,11 +265,14 @@ class ArgExtreme(Typed):
 
 
 def first_extreme(x: Array, axis: int, find: Callable[..., Any], last: float) -> Array:
-    """Where ``find`` finds the extreme.  NaN is passed by, but the first element stays where it is NaN."""
+    """Where ``find`` finds the extreme.  NaN is passed by; 0 where there is nothing else."""
     nan = np.isnan(x) if x.dtype.kind == "f" else None
     if nan is None or not nan.any():
         return np.asarray(find(x, axis=axis))
-    return np.where(np.take(nan, 0, axis=axis), 0, find(np.where(nan, last, x), axis=axis))
+    found = find(np.where(nan, last, x), axis=axis, keepdims=True)
+    # NaN was taken for ``last``: all that are numbers are ``last`` too, the first of them is it
+    found = np.where(np.take_along_axis(nan, found, axis), np.argmin(nan, axis=axis, keepdims=True), found)
+    return np.asarray(np.squeeze(found, axis))
 
 
 class ArgMax(ArgExtreme, code="ARG_MAX"):

@@ -13,7 +13,7 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Quantization
 from tools.kit.draw import Draw
 from tools.kit.families.base import family
-from tools.kit.families.windows import HYBRID, bias_type, calm, quantized_weights, weighted
+from tools.kit.families.windows import HYBRID, bias_type, bounded, calm, quantized_weights, weighted
 from tools.kit.kinds import F32, I8, I32, QI8, QI16, QU8, QUANTIZED, Case, Kind
 
 
@@ -31,7 +31,7 @@ def fully_connected(draw: Draw, cls: type[Op], kind: Kind) -> Case:
         "weights_format": WeightsFormat.DEFAULT,
         "quantized_bias_type": bias_type(made),
     }
-    return draw.case(cls, made[:3], made.label, quant_spec=None, **given)
+    return bounded(draw, draw.case(cls, made[:3], made.label, quant_spec=None, **given))
 
 
 @family("BATCH_MATMUL", kinds=(F32, F32, QI8, QI8, QI16, HYBRID, I32))

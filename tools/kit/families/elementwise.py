@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from circlekit.ir.dtypes import DType
 from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op
-from circlekit.ir.value import Array, Quantization
+from circlekit.ir.value import Array, Quantization, Value
 from tools.kit.draw import Draw
 from tools.kit.families.base import family
 from tools.kit.kinds import (
@@ -132,7 +132,18 @@ def arithmetic(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     given: dict[str, Any] = {"pot_scale_int16": False} if draw.code in ("ADD", "SUB") else {}
     if kind.dtype in (DType.UINT32, DType.COMPLEX64):
         given["act"] = Activation.NONE  # LiteRT has no other for these
-    return draw.case(cls, [x, y], kind.label, **given)
+    case = draw.case(cls, [x, y], kind.label, **given)
+    if kind is QI16 and draw.code in ("ADD", "SUB"):
+        enlarge(case.graphs[0].outputs[0], (x, y))
+    return case
+
+
+def enlarge(result: Value, operands: Sequence[Value]) -> None:
+    """A scale of ``result`` with which LiteRT does not shift sums by a negative count."""
+    scales = [v.quantization.scale for v in (*operands, result) if v.quantization is not None]
+    least = max(float(s[0]) for s in scales[:-1]) / (1 << 14) * 1.01
+    if scales[-1][0] < least:
+        result.quantization = Quantization(np.array([least], np.float32), np.array([0]))
 
 
 def powers_of_two(draw: Draw, cls: type[Op], left: tuple[int, ...], right: tuple[int, ...]) -> Case:
@@ -191,10 +202,14 @@ def angle(draw: Draw, cls: type[Op], kind: Kind) -> Case:
 
 @family(
     "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL", "EQUAL", "NOT_EQUAL",
-    kinds=(F32, F32, QI8, QU8, QI16, I32, I64, BOOL),
+    kinds=(F32, F32, QI8, QU8, QI16, I8, I16, I32, I64, BOOL, U8, U32),
 )  # fmt: skip
 def comparison(draw: Draw, cls: type[Op], kind: Kind) -> Case:
-    """Quantized operands have scales below 1: LiteRT shifts by a negative count else."""
+    """Quantized operands have scales below 1: LiteRT shifts by a negative count else.
+
+    int16 without a scale is for NOT_EQUAL quantized in LiteRT with a scale of 0: then all are equal.
+    """
+    kind = QI16 if kind is I16 and draw.code == "NOT_EQUAL" else kind
     left, right = broadcasting(draw)
     scales = [draw.quantization(kind.dtype, (-9.0, 9.0)) if kind.quantized else None for _ in range(2)]
     x = draw.tensor(kind, left, scales[0])

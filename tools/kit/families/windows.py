@@ -9,13 +9,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from circlekit.ir.dtypes import DType, f32, i32, i64
-from circlekit.ir.enums import Padding
+from circlekit.ir.enums import Activation, Padding
+from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.constants import packed
-from tools.kit.draw import Draw
+from tools.kit.draw import Draw, graph_of
 from tools.kit.families.base import family
 from tools.kit.kinds import F32, I8, I16, QI8, QI16, QU8, QUANTIZED, Case, Kind
+from tools.kit.twin import like, magnitude_before_activation
 
 HYBRID = Kind(DType.FLOAT64)
 """Stands for float32 data with int8 weights."""
@@ -152,6 +154,24 @@ def wide_bias(given: dict[str, Any], cls: type[Op], made: Weighted) -> dict[str,
     return given
 
 
+def bounded(draw: Draw, case: Case) -> Case:
+    """``case`` of floats, which may differ by a part of the sums before an activation bounds them."""
+    op = next(iter(case.graphs[0]))
+    if op.attribute_values["act"] is not Activation.NONE and case.label.startswith("f32"):
+        case.magnitude = magnitude_before_activation(op, draw.samples)
+    return case
+
+
+def with_plain_weights(draw: Draw, case: Case) -> Graph:
+    """The graph of ``case``, whose op has int4 weights, with the same in int8."""
+    op = next(iter(case.graphs[0]))
+    inputs: list[Value | None] = [None if v is None else like(v) for v in op.inputs]
+    weights = op.inputs[1]
+    assert weights is not None
+    inputs[1] = like(weights, DType.INT8, draw.samples[weights])
+    return graph_of(type(op)(*inputs, results=[like(op.results[0])], **op.attribute_values))
+
+
 @family("CONV_2D", kinds=DATA)
 def conv(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     attributes, taps, sizes = windows(draw, "hw")
@@ -161,7 +181,7 @@ def conv(draw: Draw, cls: type[Op], kind: Kind) -> Case:
         groups, depth = 1, draw.integer(30, 90)
     shape = (draw.integer(1, 2), *sizes, depth)
     made = weighted(draw, kind, shape, (channels, *taps, depth // groups), 0)
-    return draw.case(cls, made[:3], made.label, **wide_bias(attributes, cls, made))
+    return bounded(draw, draw.case(cls, made[:3], made.label, **wide_bias(attributes, cls, made)))
 
 
 @family("DEPTHWISE_CONV_2D", kinds=DATA)
@@ -170,7 +190,11 @@ def depthwise(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     depth, multiplier = draw.integer(1, 9), draw.choice((1, 1, 2, 3))
     shape = (draw.integer(1, 2), *sizes, depth)
     made = weighted(draw, kind, shape, (1, *taps, depth * multiplier), 3, packs=(QI8,), certain=True)
-    return draw.case(cls, made[:3], made.label, depth_multiplier=multiplier, **attributes)
+    case = draw.case(cls, made[:3], made.label, depth_multiplier=multiplier, **attributes)
+    if made.data.dtype is DType.INT8 and made.weights.dtype is DType.INT4:
+        # no reference: its fast kernel rounds ties up, in as many channels as fill blocks of 8
+        case.instead = [with_plain_weights(draw, case)]
+    return bounded(draw, case)
 
 
 @family("TRANSPOSE_CONV", kinds=(F32, F32, QI8, QU8, QI16, HYBRID))
@@ -190,7 +214,7 @@ def transposed(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     made = weighted(draw, kind, (batch, *dims, depth), (channels, *taps, depth), 0)
     shape = draw.parameter([batch, *out, channels])
     given = wide_bias(attributes, cls, made)
-    return draw.case(cls, [shape, made.weights, made.data, made.bias], made.label, **given)
+    return bounded(draw, draw.case(cls, [shape, made.weights, made.data, made.bias], made.label, **given))
 
 
 @family("CONV_3D", kinds=(F32,))
@@ -203,7 +227,7 @@ def conv_3d(draw: Draw, cls: type[Op], kind: Kind) -> Case:
         F32, (*taps, depth, channels), const=0.9, make=lambda: calm(draw, (*taps, depth, channels))
     )
     bias = draw.constant(draw.array(f32, (channels,))) if draw.chance(0.7) else None
-    return draw.case(cls, [x, filter, bias], "f32", **attributes)
+    return bounded(draw, draw.case(cls, [x, filter, bias], "f32", **attributes))
 
 
 @family("CONV_3D_TRANSPOSE", kinds=(F32,))
@@ -223,7 +247,7 @@ def conv_3d_transpose(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     filter = draw.tensor(F32, filter_shape, const=0.9, make=lambda: calm(draw, filter_shape))
     bias = draw.constant(draw.array(f32, (channels,))) if draw.chance(0.7) else None
     operands = [draw.parameter([batch, *out, channels]), filter, x, bias]
-    return draw.case(cls, operands, "f32", **attributes)
+    return bounded(draw, draw.case(cls, operands, "f32", **attributes))
 
 
 # -- pools -------------------------------------------------------------------------------------
@@ -232,6 +256,8 @@ def conv_3d_transpose(draw: Draw, cls: type[Op], kind: Kind) -> Case:
 @family("AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D", kinds=(F32, F32, *QUANTIZED))
 def pool(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     attributes, taps, sizes = windows(draw, "hw", dilated=False)
-    x = draw.tensor(kind, (draw.integer(1, 3), *sizes, draw.integer(1, 9)))
+    shape = (draw.integer(1, 3), *sizes, draw.integer(1, 9))
+    sums = kind is F32 and draw.code == "AVERAGE_POOL_2D"
+    x = draw.tensor(kind, shape, make=(lambda: draw.summands(shape)) if sums else None)
     given: dict[str, Any] = {"filter_height": taps[0], "filter_width": taps[1], **attributes}
     return draw.case(cls, [x], kind.label, [x.quantization if draw.chance(0.95) else None], **given)
