@@ -28,7 +28,7 @@ from circlekit.ir.text import print_model
 from circlekit.ir.value import Array
 from circlekit.ir.verify import verify
 from circlekit.passes.explain import explain_pass
-from circlekit.passes.optimize import check_settings, find_pass, pass_names, run_passes
+from circlekit.passes.optimize import check_settings, find_pass, only_pipelines, pass_names, run_passes
 from circlekit.passes.pipeline_file import Pipeline, parse_pipeline
 from circlekit.passes.profile import add_profile
 from circlekit.passes.replace.legalize import legalize
@@ -289,7 +289,8 @@ def _optimize(
 
     before = summarize(model, file_size)
     names = pass_names(options.passes, options.disable, format)
-    records = run_passes(model, names, Context(format, settings=options.settings), prove, announce)
+    context = Context(format, settings=options.settings, exact=only_pipelines(options.passes))
+    records = run_passes(model, names, context, prove, announce)
     report = Report(before, summarize(model), records)
     if verifier is not None:
         report.verified, report.notes = True, verifier.notes

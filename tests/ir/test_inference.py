@@ -99,6 +99,8 @@ BY_DATA = {"RANGE", "UNIQUE", "WHERE", "SKIP_GRAM", "RANDOM_UNIFORM", "RANDOM_ST
 def test_recipes_are_inferred_whole(path: Path) -> None:
     model = parse_model(path.read_text())
     infer_shapes(model)
+    if any(not v.is_static for g in model.graphs for v in g.inputs):
+        return  # open inputs make open results; the next test has the oracle for these
     open_ends = [v for g in model.graphs for v in g.values() if not v.is_static]
     assert {v.producer.code for v in open_ends if v.producer is not None} <= BY_DATA
     assert all(v.producer is not None for v in open_ends)

@@ -70,7 +70,16 @@ def test_trap(case: Path, tmp_path: Path) -> None:
                 assert print_model(model) == before or format == "circle"  # where versions are mended
 
 
+PART_OF_IT = {
+    "b10_instnorm_v2_div_relu": "the norm ends at the RELU, which it keeps",
+    "b10_instnorm_v3_gamma_along_h": "the norm is there, its factors stay a MUL",
+    "b10_instnorm_v3_gamma_along_h_eq_c": "the norm is there, its factors stay a MUL",
+    "b10_instnorm_v3_gamma_full_shape": "the norm is there, its factors stay a MUL",
+}
+"""Refused in the peer's form; a smaller form of the same pass fits, with the right values."""
+
+
 def is_refused(known: dict[str, str]) -> bool:
     """Whether leaving the model alone is the only right thing to do."""
     expected = known["expected"]
-    return expected.startswith("refuse") and " or " not in expected
+    return expected.startswith("refuse") and " or " not in expected and known["name"] not in PART_OF_IT

@@ -139,6 +139,11 @@ def pass_names(
     return list(names)
 
 
+def only_pipelines(passes: str | Iterable[str]) -> bool:
+    """Whether no pass is asked for by its own name."""
+    return all(name in PIPELINES for name in ([passes] if isinstance(passes, str) else passes))
+
+
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
     """The sentence for a name that does not exist, with the names that it may have meant."""
     return f"there is no {kind} {name!r}" + near_miss(name, known, 3)

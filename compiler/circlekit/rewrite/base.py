@@ -51,6 +51,8 @@ class Context:
     ``refusals``: where near misses are noted, or None when nobody asks.
     ``budget``: counts and limits single rewrites, or None when nobody does.
     ``settings``: values for the options of passes, by their names.
+    ``exact``: leave out rewrites that are right only approximately; a pipeline does, a pass that is asked
+    for by name does them too.
     """
 
     format: str = "circle"
@@ -58,6 +60,7 @@ class Context:
     refusals: list[Refusal] | None = None
     budget: Budget | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+    exact: bool = False
 
     @property
     def may_rewrite(self) -> bool:

@@ -38,6 +38,7 @@ class Rewrite(GraphPass):
     arrays become constants, all else values of attributes.
 
     ``shared``: interior results that other operators may read too (they stay).
+    ``approximate``: whether values may change beyond rounding, as the peer's do; no pipeline runs it then.
     ``quantized``: whether quantized values may take part; the pass then keeps the parameters right.
     """
 
@@ -45,6 +46,7 @@ class Rewrite(GraphPass):
     after: ClassVar[str] = ""
     shared: ClassVar[tuple[str, ...]] = ()
     quantized: ClassVar[bool] = False
+    approximate: ClassVar[bool] = False
 
     old: ClassVar[Picture]
     new: ClassVar[Picture]
@@ -81,6 +83,8 @@ class Rewrite(GraphPass):
     # -- driving -------------------------------------------------------------------------------
 
     def run_graph(self, graph: Graph, context: Context) -> int:
+        if context.exact and self.approximate:
+            return 0
         matcher = Matcher(self.old, context.refusals is not None, self.quantized)
         kinds = self.old.root.kinds
         changes = 0

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
+import circlekit
+from circlekit.ir.text import parse_model
 from circlekit.ops.normalize import InstanceNorm
 from tests.passes.kit import check_pass
 
@@ -145,3 +147,21 @@ def test_parameters_by_row_stay_behind_it() -> None:
     rows = "[[[[1.0]],[[2.0]],[[1.0]],[[1.0]]]]"
     check_pass(norm(gamma=rows), "fuse_instnorm", ["InstanceNorm", "Mul", "Add"])
     check_pass(norm(quotient=QUOTIENTS[1] + " {act: RELU}"), "fuse_instnorm", ["InstanceNorm", "Mul", "Add"])
+
+
+def test_epsilon_beside_the_root_is_for_those_who_ask() -> None:
+    """It is not quite the same, so a pipeline leaves it: for a small variance it is not the same at all."""
+    text = """graph main(%x: f32[1,3,4,2]) -> %z {
+      %m = Mean(%x, [1,2]) {keep_dims: true}
+      %s = Sub(%x, %m)
+      %q = Square(%s)
+      %v = Mean(%q, [1,2]) {keep_dims: true}
+      %r = Sqrt(%v)
+      %a = Add(%r, 1e-6)
+      %z = Div(%s, %a)
+    }"""
+    asked, pipeline = parse_model(text), parse_model(text)
+    circlekit.optimize(asked, ["fuse_instnorm"])
+    circlekit.optimize(pipeline, "O1")
+    assert [op.code for op in asked.main] == ["INSTANCE_NORM"]
+    assert "INSTANCE_NORM" not in [op.code for op in pipeline.main]

@@ -70,7 +70,7 @@ def _form(text: str, outside: bool, reshaped: bool) -> type[InstanceNormForm]:
 
     class Form(InstanceNormForm):
         before = picture
-        outside = flag
+        outside = approximate = flag
 
     return Form
 
