@@ -119,3 +119,16 @@ def test_a_name_belongs_to_one_pass() -> None:
 def test_all_errors_are_ours() -> None:
     with pytest.raises(CirclekitError):
         make("z = Relu(", "x")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ('z = Custom("Erf", x)', 'z = Custom("Erf", x)', "after makes no custom operators"),
+        ("z = Custom(x)", "z = Relu(x)", "Custom begins with its code"),
+        ('z = Custom("Erf", x) {act: RELU}', "z = Relu(x)", "has no attribute act"),
+    ],
+)
+def test_custom_operators_in_pictures(before: str, after: str, message: str) -> None:
+    with pytest.raises(CirclekitError, match=message):
+        type("Broken", (Rewrite,), {"before": before, "after": after})

@@ -7,6 +7,11 @@ from collections.abc import Iterable
 
 PIPELINES: dict[str, tuple[str, ...]] = {
     "O1": (
+        "resolve_customop_add",
+        "resolve_customop_batchmatmul",
+        "resolve_customop_matmul",
+        "resolve_customop_max_pool_with_argmax",
+        "resolve_customop_splitv",
         "fold_constants",
         "fold_add_v2",
         "fold_cast",

@@ -96,7 +96,7 @@ class Matcher:
     # Progress: each operator of the picture that was found counts 2; its kind alone counts 1.
 
     def _op(self, node: Node, op: Op, match: Match) -> Iterator[Match]:
-        if not isinstance(op, node.kinds):
+        if not node.fits(op):
             return
         done = 2 * len({id(o) for o in match.ops.values()})
         if not self._arity(node, op, done + 1):
@@ -192,12 +192,11 @@ class Matcher:
     def _producer(self, name: str, node: Node, value: Value, match: Match, progress: int) -> Iterator[Match]:
         op = value.producer
         at = node.results.index(name)
-        if op is not None and isinstance(op, node.kinds) and op.results[at] is value:
+        if op is not None and node.fits(op) and op.results[at] is value:
             yield from self._op(node, op, match)
         elif self.explain:
             found = "a constant" if value.is_const else "an input" if op is None else type(op).__name__
-            kinds = " or ".join(kind.__name__ for kind in node.kinds)
-            self.refuse(progress, f"%{value.name}: comes from {found}, the picture wants {kinds}")
+            self.refuse(progress, f"%{value.name}: comes from {found}, the picture wants {node.kind_names()}")
 
     def _type(
         self, pattern: OperandPattern, value: Value, match: Match, progress: int

@@ -10,6 +10,7 @@ Names without a producer in the picture are its inputs.  What the text can say, 
     0.5   [0, 2, 3, 1]          a constant with these values (a scalar fits any shape of one element)
     {act: any = a}              any value, called ``a`` from here on;  {act: RELU|RELU6} one of these
     {like y}                    after: all attributes as ``y`` had them, and of several kinds the one of ``y``
+    Custom("Erf", x)            before: an operator that is known by its custom code alone
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ from typing import Any
 import circlekit.ops  # noqa: F401  # declares the operators that a picture may name
 from circlekit.ir.dtypes import BY_SHORT, DType
 from circlekit.ir.lexer import Source, Token, near_miss
-from circlekit.ir.op import REGISTRY, Attribute, Op
+from circlekit.ir.op import REGISTRY, Attribute, Op, OpaqueOp
 from circlekit.ir.syntax import AttributeNode, Call, Constant, OperandNode, Symbol, parse_statement
 
 ANY = Symbol("any")
+CUSTOM = "Custom"
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,10 @@ class AttributePattern:
 
 @dataclass
 class Node:
-    """One operator of a picture.  ``carried``: attributes that ``after`` copies, so any value fits."""
+    """One operator of a picture.
+
+    ``carried``: attributes that ``after`` copies, so any value fits.  ``custom``: the custom code wanted.
+    """
 
     kinds: tuple[type[Op], ...]
     results: tuple[str, ...]
@@ -63,6 +68,18 @@ class Node:
     attributes: dict[str, AttributePattern]
     like: str | None = None
     carried: frozenset[str] = field(default_factory=frozenset)
+    custom: str | None = None
+
+    def fits(self, op: Op) -> bool:
+        """Whether ``op`` is of the kind wanted."""
+        return isinstance(op, self.kinds) and (
+            self.custom is None or getattr(op, "custom_code", None) == self.custom
+        )
+
+    def kind_names(self) -> str:
+        """The kinds wanted, for a sentence."""
+        names = " or ".join(kind.__name__ for kind in self.kinds)
+        return names if self.custom is None else f"the custom operator {self.custom}"
 
 
 @dataclass
@@ -124,19 +141,33 @@ class _Reader:
         self.by_name = {cls.__name__: cls for cls in REGISTRY.values()}
 
     def add(self, call: Call) -> None:
+        custom = self._custom_code(call)
         kinds = tuple(self._kind(token) for token in call.kinds)
         self._check_operand_count(kinds, call)
         operands = tuple(self._operand(kinds, i, node) for i, node in enumerate(call.operands))
         attributes = {name: self._attribute(kinds, name, a) for name, a in call.attributes.items()}
         names = tuple(token.text for token in call.results)
-        node = Node(kinds, names, operands, attributes, call.like.text if call.like else None)
+        node = Node(kinds, names, operands, attributes, call.like.text if call.like else None, custom=custom)
         for token in call.results:
             if token.text in self.producer:
                 self.source.fail(f"{token.text} is produced twice", token)
             self.producer[token.text] = node
         self.nodes.append(node)
 
+    def _custom_code(self, call: Call) -> str | None:
+        """Take the custom code from the operands of ``Custom``; None for other operators."""
+        if call.kinds[0].text != CUSTOM:
+            return None
+        if self.free:
+            self.source.fail("after makes no custom operators", call.kinds[0])
+        code = call.operands.pop(0).literal if call.operands else None
+        if not isinstance(code, str):
+            self.source.fail(f'{CUSTOM} begins with its code: {CUSTOM}("Erf", x)', call.kinds[0])
+        return code
+
     def _kind(self, token: Token) -> type[Op]:
+        if token.text == CUSTOM:
+            return OpaqueOp
         kind = self.by_name.get(token.text)
         if kind is None:
             near = near_miss(token.text, self.by_name)
@@ -145,6 +176,8 @@ class _Reader:
 
     def _check_operand_count(self, kinds: tuple[type[Op], ...], call: Call) -> None:
         for kind in kinds:
+            if kind is OpaqueOp:
+                continue
             specs = kind.operands
             most = None if specs and specs[-1].variadic else len(specs)
             least = sum(1 for s in specs if not s.optional and not s.variadic)
@@ -158,8 +191,8 @@ class _Reader:
     def _operand(self, kinds: tuple[type[Op], ...], index: int, node: OperandNode) -> OperandPattern:
         if node.name is None:
             return OperandPattern(None, literal=node.literal, const=True)
-        spec = kinds[0].operands[min(index, len(kinds[0].operands) - 1)]
-        if node.optional and not spec.optional:
+        spec = kinds[0].operands[min(index, len(kinds[0].operands) - 1)] if kinds[0].operands else None
+        if node.optional and spec is not None and not spec.optional:
             self.source.fail(f"the operand {spec.name} of {kinds[0].__name__} is never absent", node.token)
         if node.type is None:
             return OperandPattern(node.name, optional=node.optional, const=node.const)

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+# Left alone: nothing here is for this pass.
+
+graph main(%x: f32[1,3]) -> %y {
+  %k = const i8[3] quant(scale: 0.5) [1, 2, -3]
+  %r = Dequantize(%k) : f32[3]
+  %y = Add(%x, %r) : f32[1,3]
+}
+
+rules {
+  passes(fold_cast)
+  unchanged()
+}

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Custom operators of TensorFlow as operators of the schema, and what keeps one custom."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from circlekit.io.flexbuffers import flexbuffer_map
+from tests.passes.kit import check_pass, check_refusal
+
+
+def custom(code: str, operands: str, **options: Any) -> str:
+    stored = list(bytes(flexbuffer_map(options)))
+    extra = f", extra: {{custom_options: array(u8, {stored})}}" if options else ""
+    return f'Opaque({operands}) {{code: "CUSTOM", custom_code: "{code}"{extra}}}'
+
+
+ADD = f"%z = {custom('AddV2', '%x, %y')} : f32[2,3]"
+BROADCAST = custom("BroadcastTo", "%u, [2, 3]")
+
+
+@pytest.mark.parametrize("shape", ["[2,3]", "[3]", "[1,1]"])
+def test_add(shape: str) -> None:
+    text = f"graph main(%x: f32[2,3], %y: f32{shape}) -> %z {{ {ADD} }}"
+    check_pass(text, "resolve_customop_add", ["Add"])
+
+
+@pytest.mark.parametrize("broadcast", [BROADCAST, "BroadcastTo(%u, [2, 3])"])
+@pytest.mark.parametrize("operands", ["%b, %y", "%y, %b"])
+def test_add_broadcasts_by_itself(broadcast: str, operands: str) -> None:
+    text = f"""graph main(%u: f32[1,3], %y: f32[2,3]) -> %z {{
+      %b = {broadcast} : f32[2,3]
+      %z = {custom("AddV2", operands)} : f32[2,3]
+    }}"""
+    check_pass(text, "resolve_customop_add", ["Add"])
+    left = "OpaqueOp" if "Opaque" in broadcast else "BroadcastTo"
+    check_pass(text.replace("-> %z", "-> %z, %b"), "resolve_customop_add", [left, "Add"])
+
+
+def test_a_broadcast_that_the_sum_needs_stays() -> None:
+    text = f"""graph main(%u: f32[1,3], %y: f32[3]) -> %z {{
+      %b = {BROADCAST} : f32[2,3]
+      %z = {custom("AddV2", "%b, %y")} : f32[2,3]
+    }}"""
+    check_pass(text, "resolve_customop_add", ["OpaqueOp", "Add"])
+
+
+def test_add_of_what_runtimes_do_not_add() -> None:
+    text = f"graph main(%x: i64[2,3], %y: i64[2,3]) -> %z {{ {ADD.replace('f32', 'i64')} }}"
+    check_refusal(text, "resolve_customop_add", "%x: is i64, ADD of f32 or i32 is wanted")
+
+
+@pytest.mark.parametrize(("a", "b"), list(itertools.product((False, True), repeat=2)))
+def test_batch_matmul(a: bool, b: bool) -> None:
+    x, y = ("[2,5,3,4]" if a else "[2,5,4,3]"), ("[5,2,3]" if b else "[5,3,2]")
+    text = f"""graph main(%x: f32{x}, %y: f32{y}) -> %z {{
+      %z = {custom("BatchMatMulV2", "%x, %y", adj_x=a, adj_y=b, T=1)} : f32[2,5,4,2]
+    }}"""
+    check_pass(text, "resolve_customop_batchmatmul", ["BatchMatMul"])
+
+
+def test_batch_matmul_of_vectors_stays() -> None:
+    text = f"""graph main(%x: f32[2,4,3], %y: f32[3]) -> %z {{
+      %z = {custom("BatchMatMulV2", "%x, %y")} : f32[2,4]
+    }}"""
+    check_refusal(text, "resolve_customop_batchmatmul", "%y: is f32[3], matrices are wanted")
+
+
+@pytest.mark.parametrize(("a", "b"), list(itertools.product((False, True), repeat=2)))
+def test_matmul(a: bool, b: bool) -> None:
+    x, y = ("[3,4]" if a else "[4,3]"), ("[2,3]" if b else "[3,2]")
+    text = f"""graph main(%x: f32{x}, %y: f32{y}) -> %z {{
+      %z = {custom("MatMul", "%x, %y", transpose_a=a, transpose_b=b)} : f32[4,2]
+    }}"""
+    transposes = ["Transpose"] * (a + (not b))
+    check_pass(text, "resolve_customop_matmul", [*transposes, "FullyConnected"])
+
+
+def test_matmul_of_integers_stays() -> None:
+    call = custom("MatMul", "%x, %y", transpose_a=False, transpose_b=False)
+    text = f"graph main(%x: i32[4,3], %y: i32[3,2]) -> %z {{ %z = {call} : i32[4,2] }}"
+    check_pass(text, "resolve_customop_matmul", ["OpaqueOp"])
+
+
+SPLIT = (
+    "graph main(%x: f32[6,2], %n: i32[3]) -> %a, %b, %c {{ %a, %b, %c = {} : f32[1,2], f32[3,2], f32[2,2] }}"
+)
+
+
+@pytest.mark.parametrize("dtype", ["i32", "i64"])
+def test_split_v(dtype: str) -> None:
+    call = custom("SplitV", "%x, %sizes, %axis")
+    text = SPLIT.format(call).replace(
+        "{ %a", f"{{ %sizes = const {dtype}[3] [1, 3, -1] %axis = const {dtype}[] 0 %a"
+    )
+    check_pass(text, "resolve_customop_splitv", ["SplitV"])
+
+
+@pytest.mark.parametrize("operands", ["%x, %n, 0", "%x, [1.0, 3.0, 2.0], 0"])
+def test_split_v_of_sizes_that_do_not_fit(operands: str) -> None:
+    text = SPLIT.format(custom("SplitV", operands))
+    check_refusal(text, "resolve_customop_splitv", "sizes and axis must be constant int32 or int64 numbers")
+
+
+def test_broadcast_to() -> None:
+    text = f"graph main(%u: f32[1,3]) -> %z {{ %z = {BROADCAST} : f32[2,3] }}"
+    check_pass(text, "resolve_former_customop", ["BroadcastTo"])
+
+
+def test_another_custom_operator_stays() -> None:
+    text = f"graph main(%u: f32[3]) -> %z {{ %z = {custom('Erf', '%u')} : f32[3] }}"
+    for name in ("resolve_former_customop", "resolve_customop_add", "resolve_customop_splitv"):
+        check_pass(text, name, ["OpaqueOp"])
+
+
+# -- MaxPoolWithArgmax ---------------------------------------------------------------------------
+
+
+def pool(
+    shape: str = "[2,6,7,3]",
+    result: str = "[2,2,3,3]",
+    places: str = "i64",
+    outputs: str = "%y, %p",
+    taps: tuple[int, ...] = (1, 3, 2, 1),
+    strides: tuple[int, ...] = (1, 2, 2, 1),
+    padding: str = "VALID",
+    images: bool = False,
+) -> str:
+    options: dict[str, Any] = {"ksize": list(taps), "strides": list(strides), "padding": padding}
+    if images:
+        options["include_batch_in_index"] = True
+    call = custom("MaxPoolWithArgmax", "%x", **options)
+    return f"""graph main(%x: f32{shape}) -> {outputs} {{
+      %y, %p = {call} : f32{result}, {places}{result}
+    }}"""
+
+
+def parts(channels: int, padded: bool = False) -> list[str]:
+    per_channel = [
+        "Conv2D",
+        "ArgMax",
+        "Reshape",
+        "Cast",
+        "Mul",
+        "Floor",
+        "Mul",
+        "Neg",
+        "Add",
+        "Mul",
+        "Add",
+        "Mul",
+        "Add",
+    ]
+    around = ["Split"] if channels > 1 else []
+    joined = ["Concatenation"] if channels > 1 else []
+    return ["MaxPool2D", *["PadV2"] * padded, *around, *per_channel * channels, *joined, "Add", "Cast"]
+
+
+PASS = "resolve_customop_max_pool_with_argmax"
+
+
+@pytest.mark.parametrize("images", [False, True])
+@pytest.mark.parametrize("places", ["i32", "i64"])
+def test_max_pool_with_argmax(images: bool, places: str) -> None:
+    check_pass(pool(images=images, places=places), PASS, parts(3))
+
+
+def test_max_pool_with_argmax_of_one_channel() -> None:
+    check_pass(pool("[2,6,7,1]", "[2,2,3,1]"), PASS, parts(1))
+
+
+def test_max_pool_with_argmax_padded() -> None:
+    """What a SAME window has outside of the image is found nowhere, not even where all else is negative."""
+    check_pass(pool("[2,6,7,2]", "[2,3,4,2]", padding="SAME", images=True), PASS, parts(2, True))
+    wide = pool("[1,14,14,2]", "[1,2,2,2]", taps=(1, 7, 7, 1), strides=(1, 7, 7, 1), padding="SAME")
+    check_pass(wide, PASS, parts(2))
+
+
+def test_max_pool_whose_places_nobody_wants() -> None:
+    check_pass(pool(outputs="%y"), PASS, ["MaxPool2D"])
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (pool("[?,6,7,3]", "[?,2,3,3]"), "%y: the input has [?,6,7,3], [N,H,W,C] is wanted"),
+        (
+            pool("[1,4096,4097,1]", "[1,2047,2048,1]"),
+            "has 16781312 elements, up to 16777216 can be told apart",
+        ),
+        (pool(places="i16"), "f32 data, and places of i32 or i64, are wanted"),
+        (pool(strides=(2, 2, 2, 1)), "the window goes across images or channels"),
+    ],
+)
+def test_max_pool_with_argmax_near_misses(text: str, sentence: str) -> None:
+    check_refusal(text, PASS, sentence)
