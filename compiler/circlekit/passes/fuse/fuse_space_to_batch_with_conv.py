@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A dilated convolution that is written as one over blocks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from circlekit.ir.enums import Padding
+from circlekit.ir.value import Array, Value
+from circlekit.rewrite.rewrite import Rewrite, Rules, condition
+
+Pads = list[tuple[int, int]]
+
+
+def padding_of(pads: Array, crops: Array) -> Pads:
+    """(before, after) of both dimensions: what is cropped of the result need not be padded before."""
+    both = zip(pads.tolist(), crops.tolist(), strict=True)
+    return [(int(p[0] - c[0]), int(p[1] - c[1])) for p, c in both]
+
+
+def padding_kind(pads: Pads, filter_shape: tuple[int, ...], block: Array) -> Padding | None:
+    """What ``pads`` are for a filter of ``filter_shape``, dilated by ``block``; None for neither."""
+    total = [(size - 1) * int(step) for size, step in zip(filter_shape[1:3], block, strict=True)]
+    if not any(side for pair in pads for side in pair):
+        return Padding.VALID
+    same = [(t // 2, t - t // 2) for t in total]
+    return Padding.SAME if pads == same else None
+
+
+class _Dilated(Rewrite):
+    """batch_to_space(conv(space_to_batch(x)))  ==  conv(x), dilated by the block."""
+
+    before = """
+        s = SpaceToBatchND(x, block: const, pads: const)
+        y = Conv2D|DepthwiseConv2D(s, w, b?)
+            {padding: VALID, stride_h: 1, stride_w: 1, dilation_h: 1, dilation_w: 1}
+        z = BatchToSpaceND(y, same_block: const, crops: const)
+    """
+    after = """
+        z = Conv2D|DepthwiseConv2D(x, w, b)
+            {like y, padding: padding, dilation_h: rate_h, dilation_w: rate_w}
+    """
+
+    @condition
+    def is_one_block(self, block: Array, same_block: Array, z: Value) -> str | None:
+        if block.size == 2 and np.array_equal(block, same_block):
+            return None
+        return (
+            f"%{z.name}: the blocks are {block.tolist()} and {same_block.tolist()}, two equal ones are wanted"
+        )
+
+    @condition
+    def is_a_padding(self, pads: Array, crops: Array, block: Array, w: Value, z: Value) -> str | None:
+        found = padding_of(pads, crops)
+        if self.kind(found, w, block) is not None:
+            return None
+        return f"%{z.name}: in all it pads by {found}, which is neither SAME nor VALID"
+
+    def kind(self, pads: Pads, w: Value, block: Array) -> Padding | None:
+        return padding_kind(pads, w.static_shape, block)
+
+    def constants(self, pads: Array, crops: Array, block: Array, w: Value) -> dict[str, object]:
+        kind = self.kind(padding_of(pads, crops), w, block)
+        return {"padding": kind, "rate_h": int(block[0]), "rate_w": int(block[1])}
+
+
+class _Padded(_Dilated):
+    """The same with a padding of its own."""
+
+    after = """
+        p = Pad(x, all)
+        z = Conv2D|DepthwiseConv2D(p, w, b)
+            {like y, padding: VALID, dilation_h: rate_h, dilation_w: rate_w}
+    """
+
+    def kind(self, pads: Pads, w: Value, block: Array) -> Padding | None:
+        return Padding.VALID if all(side >= 0 for pair in pads for side in pair) else None
+
+    def constants(self, pads: Array, crops: Array, block: Array, w: Value) -> dict[str, object]:
+        rates = {"rate_h": int(block[0]), "rate_w": int(block[1])}
+        return {"all": np.array([(0, 0), *padding_of(pads, crops), (0, 0)], np.int32), **rates}
+
+
+class FuseSpaceToBatchWithConv(Rules):
+    """SPACE_TO_BATCH_ND, a convolution, BATCH_TO_SPACE_ND become a dilated convolution."""
+
+    name = "fuse_space_to_batch_with_conv"
+    rules = (_Dilated, _Padded)

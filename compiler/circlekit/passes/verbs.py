@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names that users of TensorFlow's graph transforms know, for what passes here do together."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from circlekit.ir.graph import Model
+from circlekit.passes.fold.constants import FoldConstants
+from circlekit.passes.fold.dead import RemoveDead
+from circlekit.passes.fuse.forward_batchnorm import ForwardBatchNorm
+from circlekit.passes.fuse.fuse_add_with_conv import FuseAddWithConv2D
+from circlekit.passes.fuse.fuse_add_with_dwconv import FuseAddWithDepthwiseConv2D
+from circlekit.passes.fuse.fuse_add_with_fully_connected import FuseAddWithFullyConnected
+from circlekit.passes.fuse.fuse_add_with_tconv import FuseAddWithTransposeConv
+from circlekit.passes.fuse.fuse_mul_with_conv import FuseMulWithConv2D
+from circlekit.passes.fuse.fuse_mul_with_dwconv import FuseMulWithDepthwiseConv2D
+from circlekit.passes.fuse.fuse_mul_with_fullyconnected import FuseMulWithFullyConnected
+from circlekit.passes.fuse.fuse_mul_with_tconv import FuseMulWithTransposeConv
+from circlekit.passes.fuse.fuse_space_to_batch_with_conv import FuseSpaceToBatchWithConv
+from circlekit.passes.fuse.normalize_batchnorm import NormalizeBatchNorm
+from circlekit.passes.remove.remove_identity import RemoveIdentity
+from circlekit.passes.remove.remove_unnecessary_cast import RemoveUnnecessaryCast
+from circlekit.passes.remove.remove_unnecessary_reshape import RemoveUnnecessaryReshape
+from circlekit.rewrite.base import Context, Pass
+
+
+class Verb(Pass):
+    """Passes one after the other, until none of them finds anything."""
+
+    members: ClassVar[tuple[type[Pass], ...]] = ()
+
+    def run(self, model: Model, context: Context) -> int:
+        total = 0
+        while found := sum(member().run(model, context) for member in self.members):
+            total += found
+        return total
+
+
+class StripUnusedNodes(Verb):
+    """Operators and constants that nothing reads are removed (remove_dead)."""
+
+    name = "strip_unused_nodes"
+    members = (RemoveDead,)
+
+
+class RemoveNodes(Verb):
+    """Operators that do nothing are removed: identities, casts and reshapes to what is there."""
+
+    name = "remove_nodes"
+    members = (RemoveIdentity, RemoveUnnecessaryCast, RemoveUnnecessaryReshape)
+
+
+class FoldBatchNorms(Verb):
+    """Batch norms, in one operator or several, are folded into what computes their input."""
+
+    name = "fold_batch_norms"
+    members = (
+        FoldConstants,
+        FuseSpaceToBatchWithConv,
+        NormalizeBatchNorm,
+        ForwardBatchNorm,
+        FuseMulWithConv2D,
+        FuseMulWithDepthwiseConv2D,
+        FuseMulWithTransposeConv,
+        FuseMulWithFullyConnected,
+        FuseAddWithConv2D,
+        FuseAddWithDepthwiseConv2D,
+        FuseAddWithTransposeConv,
+        FuseAddWithFullyConnected,
+    )

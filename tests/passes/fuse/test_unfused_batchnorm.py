@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batch norms in the forms of a training graph, around what stands between them and the convolution."""
+
+from __future__ import annotations
+
+import pytest
+
+from circlekit.ir.enums import Padding
+from circlekit.ops.conv import Conv2D, DepthwiseConv2D
+from tests.passes.kit import check_pass
+
+PRODUCTS = {
+    "conv": ("f32[1,6,6,3]", "[4,3,3,3]", "Conv2D(%x, %w, none)", "Conv2D"),
+    "dwconv": ("f32[1,6,6,4]", "[1,3,3,4]", "DepthwiseConv2D(%x, %w, none)", "DepthwiseConv2D"),
+    "tconv": ("f32[1,6,6,3]", "[4,3,3,3]", "TransposeConv([1,6,6,4], %w, %x)", "TransposeConv"),
+    "fc": ("f32[6,3]", "[4,3]", "FullyConnected(%x, %w, none)", "FullyConnected"),
+}
+
+STATISTICS = """
+  %mean = const f32[4] uniform(-1, 1)
+  %variance = const f32[4] uniform(0.5, 2)
+  %gamma = const f32[4] uniform(0.5, 2)
+  %beta = const f32[4] uniform(-1, 1)
+  %shifted = Add(%variance, 0.001)
+"""
+
+RSQRT = """
+  %r = Rsqrt(%shifted)
+  %s = Mul(%r, %gamma)
+  %m = Mul({0}, %s)
+  %t = Mul(%mean, %s)
+  %o = Sub(%beta, %t)
+  %y = Add(%m, %o) {{act: RELU}}
+"""
+"""tf.nn.batch_normalization."""
+
+SUBTRACTED = """
+  %c = Sub({0}, %mean)
+  %d = Sqrt(%shifted)
+  %n = Div(%c, %d)
+  %g = Mul(%n, %gamma)
+  %y = Add(%g, %beta)
+"""
+"""As the paper has it."""
+
+REVERSED = """
+  %c = Sub(%mean, {0})
+  %r = Rsqrt(%shifted)
+  %n = Mul(%r, %c)
+  %y = Sub(%n, %beta) {{act: RELU6}}
+"""
+
+
+def net(kind: str, norm: str, between: str = "") -> str:
+    x, w, call, _ = PRODUCTS[kind]
+    name = "%b" if between else "%a"
+    return f"""
+graph main(%x: {x}) -> %y {{
+  %w = const f32{w} gaussian(0, 0.3)
+  {STATISTICS}
+  %a = {call}
+  {between}
+  {norm.format(name)}
+}}
+"""
+
+
+@pytest.mark.parametrize("norm", [RSQRT, SUBTRACTED, REVERSED], ids=["rsqrt", "subtracted", "reversed"])
+@pytest.mark.parametrize("kind", PRODUCTS)
+@pytest.mark.parametrize("passes", ["O1", "fold_batch_norms"])
+def test_it_is_folded(kind: str, norm: str, passes: str) -> None:
+    name = PRODUCTS[kind][3]
+    pipeline = ["fold_batch_norms"] if passes != "O1" else O1
+    check_pass(net(kind, norm), pipeline, [name])
+
+
+O1 = [
+    "fold_constants", "normalize_batchnorm", "fuse_mul_with_conv", "fuse_mul_with_dwconv",
+    "fuse_mul_with_tconv", "fuse_mul_with_fullyconnected", "fuse_add_with_conv", "fuse_add_with_dwconv",
+    "fuse_add_with_tconv", "fuse_add_with_fully_connected",
+]  # fmt: skip
+
+
+def test_across_a_reshape() -> None:
+    text = net("conv", SUBTRACTED, "%b = Reshape(%a, [36,4])")
+    check_pass(text, "fold_batch_norms", ["Conv2D", "Reshape"])
+    text = net("fc", RSQRT, "%b = Reshape(%a, [2,3,4])")
+    check_pass(text, "fold_batch_norms", ["FullyConnected", "Reshape"])
+
+
+@pytest.mark.parametrize(
+    ("between", "sentence"),
+    [
+        ("%b = Reshape(%a, [18,2,4,1])", "other channels"),
+        ("%e = Relu(%a) %b = Reshape(%e, [36,4])", "comes from Relu"),
+    ],
+)
+def test_not_across_what_changes_channels(between: str, sentence: str) -> None:
+    text = f"""
+    graph main(%x: f32[1,6,6,3]) -> %y {{
+      %w = const f32[4,3,3,3] gaussian(0, 0.3)
+      %a = Conv2D(%x, %w, none)
+      {between}
+      %y = Mul(%b, 2.0)
+    }}
+    """
+    check_pass(text, "forward_batchnorm", refused=sentence)
+
+
+def test_what_follows_no_convolution_stays() -> None:
+    text = "graph main(%x: f32[2,4]) -> %y { %a = Tanh(%x) %y = Sub(%a, [1.0, 2.0, 3.0, 4.0]) }"
+    check_pass(text, "normalize_batchnorm", refused="comes from Tanh")
+    text = """
+    graph main(%x: f32[2,4]) -> %y {
+      %w = const f32[4,4] uniform(-1, 1)
+      %a = FullyConnected(%x, %w, none)
+      %y = Div(%a, [[1.0], [2.0]])
+    }
+    """
+    check_pass(text, "normalize_batchnorm", refused="one a channel is wanted")
+
+
+# -- dilation ----------------------------------------------------------------------------------
+
+BLOCKS = """
+graph main(%x: f32[1,12,10,3]) -> %y {{
+  %w = const f32{} gaussian(0, 0.3)
+  %s = SpaceToBatchND(%x, [2,2], {})
+  %c = {}
+  %y = BatchToSpaceND(%c, [2,2], {})
+}}
+"""
+CONV = "Conv2D(%s, %w, none) {padding: VALID, act: RELU}"
+DWCONV = "DepthwiseConv2D(%s, %w, none) {padding: VALID}"
+
+
+@pytest.mark.parametrize(
+    ("filter", "pads", "call", "crops", "ops", "padding"),
+    [
+        ("[4,3,3,3]", "[[2,2],[2,2]]", CONV, "[[0,0],[0,0]]", ["Conv2D"], Padding.SAME),
+        ("[1,3,3,3]", "[[2,2],[2,2]]", DWCONV, "[[0,0],[0,0]]", ["DepthwiseConv2D"], Padding.SAME),
+        ("[4,3,3,3]", "[[0,0],[0,0]]", CONV, "[[0,0],[0,0]]", ["Conv2D"], Padding.VALID),
+        ("[4,3,3,3]", "[[2,4],[2,2]]", CONV, "[[0,2],[0,0]]", ["Conv2D"], Padding.SAME),
+        ("[4,3,3,3]", "[[4,2],[2,2]]", CONV, "[[0,0],[0,0]]", ["Pad", "Conv2D"], Padding.VALID),
+        ("[4,2,2,3]", "[[0,2],[1,1]]", CONV, "[[0,0],[0,0]]", ["Pad", "Conv2D"], Padding.VALID),
+    ],
+)
+def test_blocks_become_dilation(
+    filter: str, pads: str, call: str, crops: str, ops: list[str], padding: Padding
+) -> None:
+    model = check_pass(BLOCKS.format(filter, pads, call, crops), "fuse_space_to_batch_with_conv", ops)
+    conv = model.main.ops[-1]
+    assert isinstance(conv, Conv2D | DepthwiseConv2D)
+    assert (conv.padding, conv.dilation_h, conv.dilation_w) == (padding, 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("pads", "call", "crops", "sentence"),
+    [
+        ("[[0,0],[0,0]]", CONV, "[[1,0],[0,0]]", "in all it pads by"),
+        ("[[2,2],[2,2]]", CONV.replace("VALID", "SAME"), "[[0,0],[0,0]]", "padding is SAME"),
+        ("[[2,2],[2,2]]", CONV.replace("act: RELU", "stride_h: 2"), "[[0,0],[0,0]]", "stride_h is 2"),
+    ],
+)
+def test_blocks_stay(pads: str, call: str, crops: str, sentence: str) -> None:
+    check_pass(
+        BLOCKS.format("[4,3,3,3]", pads, call, crops), "fuse_space_to_batch_with_conv", refused=sentence
+    )
+
+
+def test_a_batch_norm_behind_blocks() -> None:
+    text = net("conv", SUBTRACTED, "%b = Relu(%a)").replace(
+        "%b = Relu(%a)", "%b = BatchToSpaceND(%a, [2,2], %k)"
+    )
+    text = text.replace("%a = Conv2D(%x, %w, none)", "%a = Conv2D(%s, %w, none) {padding: VALID}")
+    text = text.replace(
+        "%a = Conv2D",
+        "%k = const i32[2,2] [0,0,0,0]\n %s = SpaceToBatchND(%x, [2,2], [[2,2],[2,2]])\n %a = Conv2D",
+    )
+    check_pass(text, "fold_batch_norms", ["Conv2D"])
+    crops = text.replace("[[2,2],[2,2]]", "[[0,0],[0,0]]").replace("[0,0,0,0]", "[1,1,0,0]")
+    check_pass(crops, "fold_batch_norms", ["SpaceToBatchND", "Conv2D", "BatchToSpaceND"])
+
+
+# -- verbs -------------------------------------------------------------------------------------
+
+
+def test_the_verbs() -> None:
+    text = """
+    graph main(%x: f32[2,4]) -> %y {
+      %unused = Tanh(%x)
+      %a = Reshape(%x, [2,4])
+      %b = Concatenation(%a) {axis: 0}
+      %y = Neg(%b)
+    }
+    """
+    check_pass(text, "strip_unused_nodes", ["Reshape", "Concatenation", "Neg"])
+    check_pass(text, "remove_nodes", ["Tanh", "Neg"])
