@@ -129,7 +129,11 @@ class Draw:
         return drawn.astype(numpy)
 
     def quantization(self, dtype: DType, real: tuple[float, float] | None = None) -> Quantization:
-        """Per tensor: any, or one that covers the ``real`` range, more or less.  int16 is symmetric."""
+        """Per tensor: any, or one that covers the ``real`` range, more or less.  int16 is symmetric.
+
+        A range is at least 0.05 wide: with scales beside which those of the operands are huge LiteRT shifts
+        int32 by more than their bits.
+        """
         low, high = dtype_limits(dtype)
         if real is None:
             scale, zero = self.real(0.002, 2), self.integer(low, high)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from circlekit.ir.dtypes import i32, i64
-from circlekit.ir.enums import MirrorPadMode
+from circlekit.ir.enums import Activation, MirrorPadMode
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from tools.kit.draw import Draw
@@ -258,7 +258,8 @@ def concatenation(draw: Draw, cls: type[Op], kind: Kind) -> Case:
         same = values[0].quantization if values and draw.chance(0.6) else None
         values.append(draw.tensor(kind, dims, same))
     out = values[0].quantization if draw.chance(0.6) else None
-    return draw.case(cls, values, kind.label, [out], axis=axis)
+    given: dict[str, Any] = {} if draw.chance(0.1) else {"act": Activation.NONE}  # LiteRT has no other
+    return draw.case(cls, values, kind.label, [out], axis=axis, **given)
 
 
 @family("PACK", kinds=(F32, QI8, QU8, QI16, I8, I16, I32, I64, U8, U32, BOOL))

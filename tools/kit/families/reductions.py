@@ -30,12 +30,17 @@ def axes(draw: Draw, rank: int) -> list[int]:
 def reduction(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     shape = draw.shape(1, 5)
     sums = draw.code in ("MEAN", "SUM", "REDUCE_PROD") and kind is F32
-    x = draw.tensor(kind, shape, const=0.03, make=(lambda: draw.summands(shape)) if sums else None)
+    # one by one, LiteRT copies elements of a constant and leaves out that the product has another scale
+    const = 0 if draw.code == "REDUCE_PROD" and kind.quantized else 0.03
+    x = draw.tensor(kind, shape, const=const, make=(lambda: draw.summands(shape)) if sums else None)
     same = draw.code in ("REDUCE_MAX", "REDUCE_MIN") or draw.chance(0.2)
     axis = axis_operand(draw, len(shape))
     made = draw.case(cls, [x, axis], kind.label, [x.quantization if same else None])
+    # where terms cancel, their rounding errors stay
+    terms = np.abs(np.nan_to_num(draw.samples[x], posinf=0, neginf=0)) if sums else np.zeros(1)
+    magnitude = 0.0 if draw.code == "REDUCE_PROD" else float(terms.mean())
     # the reference takes signed integers for uint8
-    return replace(made, optimized=draw.code == "SUM" and kind in (QI8, QI16))
+    return replace(made, magnitude=magnitude, optimized=draw.code == "SUM" and kind in (QI8, QI16))
 
 
 def axis_operand(draw: Draw, rank: int) -> Value:
@@ -54,8 +59,9 @@ def extreme_place(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     shape = draw.shape(1, 5)
     axis = draw.integer(-len(shape), len(shape) - 1)
     operand = draw.parameter(draw.choice((axis, [axis])), draw.choice((i32, i32, i64)))
-    # along the last axis LiteRT's vector instructions lose what stands in a block with NaN
-    blocks = kind is F32 and axis in (-1, len(shape) - 1) and shape[-1] > 3
+    # in rows that are one piece LiteRT's vector instructions lose what stands in a block with NaN
+    last = axis % len(shape)
+    blocks = kind is F32 and int(np.prod(shape[last + 1 :])) == 1 and shape[last] > 3
     numbers = (lambda: np.where(np.isnan(n := draw.floats(shape)), n.dtype.type(0), n)) if blocks else None
     x = draw.tensor(kind, shape, const=0.03, make=numbers)
     return draw.case(cls, [x, operand], kind.label, output_type=draw.choice((i32, i64)))
