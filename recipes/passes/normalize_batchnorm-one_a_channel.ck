@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+# Refused: the constant has one number a row, one a channel is wanted.
+
+graph main(%x: f32[2,4]) -> %y {
+  %w = const f32[4,4] uniform(-1, 1)
+  %a = FullyConnected(%x, %w, none)
+  %y = Div(%a, [[1.0], [2.0]])
+}
+
+rules {
+  passes(normalize_batchnorm)
+  unchanged()
+  refused("one a channel is wanted")
+}
