@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from circlekit.passes import all_passes
+from circlekit.passes.describe import page
 from circlekit.rewrite.base import PASSES
 
 ROOT = Path(__file__).parents[1]
@@ -20,6 +22,13 @@ def test_a_pass_of_ones_own() -> None:
     finally:
         made = PASSES.pop("fuse_mul_with_mul")
     assert made.__module__ == "own"
+
+
+def test_the_page_of_passes_is_that_of_the_classes() -> None:
+    own = {name: item for name, item in all_passes().items() if item.__module__.startswith("circlekit.")}
+    found = (ROOT / "docs" / "passes.md").read_text()
+    assert found == page(own), "python tools/gen_passes.py writes it anew"
+    assert all(f"## {name}\n" in found for name in own)
 
 
 def test_the_commands_of_the_readme_are_installed() -> None:

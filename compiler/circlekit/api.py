@@ -261,7 +261,9 @@ def _bisecting(model: Model, options: Options, format: str) -> Iterator[None]:
             raise
         _announce(options, "bisect")
         names = pass_names(options.passes, options.disable, format)
-        culprit = find_culprit(model, names, format, settings=options.settings)
+        culprit = find_culprit(
+            model, names, format, settings=options.settings, exact=only_pipelines(options.passes)
+        )
         if culprit is None:
             raise
         write_file(options.bisect, [print_model(culprit.model).encode()])

@@ -146,6 +146,14 @@ def test_passes_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert any(line.startswith("remove_dead ") and " O1 " in line for line in lines)
 
 
+def test_passes_are_listed_in_full(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--list-passes", "--verbose"]) == 0
+    out = capsys.readouterr().out.partition("## fuse_batchnorm_with_tconv\n")[2].partition("\n## ")[0]
+    assert "- in O1\n" in out
+    assert "\nbefore\n    y = TransposeConv(" in out
+    assert "\nafter\n    z = TransposeConv(" in out
+
+
 def test_record_keeps_what_was_compared(recipe: Path, tmp_path: Path) -> None:
     assert main([str(recipe), str(tmp_path / "out.circle"), "--O1", "--record", str(tmp_path / "rec")]) == 0
     files = sorted(str(p.relative_to(tmp_path / "rec")) for p in (tmp_path / "rec").rglob("*.h5"))

@@ -69,7 +69,9 @@ def _add_choices(parser: Parser, a_pass: Callable[[str], str]) -> None:
     parser.add_argument(
         "--disable", type=a_pass, action="append", default=[], metavar="PASS", help="all but this"
     )
-    parser.add_argument("--list-passes", action="store_true", help="list the passes and leave")
+    parser.add_argument(
+        "--list-passes", action="store_true", help="list the passes (with -V their pictures) and leave"
+    )
 
 
 def _add_proofs(parser: Parser, a_pass: Callable[[str], str]) -> None:
@@ -108,7 +110,7 @@ def _add_quirks(parser: Parser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     if arguments.list_passes:
-        return list_passes()
+        return list_passes(arguments.verbose)
     if arguments.input is None or arguments.output is None:
         _parser().error("an input and an output are wanted")
     import warnings

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import argparse
-import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from circlekit.errors import CirclekitError
 from circlekit.passes import all_passes
+from circlekit.passes.describe import section, summary, table
 from circlekit.passes.optimize import pass_names
 from circlekit.passes.pipelines import PIPELINES, in_order
 from circlekit.rewrite.base import Option, Pass
@@ -70,18 +70,14 @@ def names(text: str) -> list[str]:
     return found
 
 
-def _text(item: type) -> str:
-    return _summary(item).replace("%", "%%")
+def _text(item: type[Pass]) -> str:
+    return summary(item).replace("%", "%%")
 
 
-def _summary(item: type) -> str:
-    return inspect.cleandoc(item.__doc__ or "").partition("\n")[0]
-
-
-def list_passes() -> int:
+def list_passes(in_full: bool) -> int:
+    """Print a line for each pass, or all that their classes tell."""
     known = all_passes()
-    width = max(map(len, known), default=0)
-    for name in in_order(known):
-        member = " ".join(p for p, members in PIPELINES.items() if name in members)
-        print(f"{name:{width}}  {member:2}  {_summary(known[name])}".rstrip())
+    lines = (line for name in in_order(known) for line in (*section(known[name]), ""))
+    for line in lines if in_full else table(known):
+        print(line)
     return 0

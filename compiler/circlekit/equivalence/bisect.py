@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from circlekit.equivalence.reduce import TRIES, reduce_model
@@ -50,13 +50,14 @@ def find_culprit(
     format: str,
     tries: int = TRIES,
     settings: Mapping[str, Any] | None = None,
+    exact: bool = False,
 ) -> Culprit | None:
     """The first of ``passes`` that changes what ``model`` computes, narrowed down; None where none does.
 
     What is written as ``format`` in the end counts as the last pass.  ``tries``: the most models that the
-    reduction looks at.  ``settings``: for the passes.
+    reduction looks at.  ``settings`` and ``exact``: see Context.
     """
-    settings = settings or {}
+    common = Context(format, settings=settings or {}, exact=exact)
     copy, verifier = clone(model), Verifier(model)
     snapshot, current = clone(model), ""
 
@@ -72,9 +73,9 @@ def find_culprit(
             watch(verifier, copy, name)
 
     try:
-        run_passes(copy, passes, Context(format, settings=settings), after, before)
+        run_passes(copy, passes, common, after, before)
     except Exception as error:  # a pass may go wrong in any way
-        return _narrow(current, _pass_step(current, format, settings), snapshot, _sentence(error), tries)
+        return _narrow(current, _pass_step(current, common), snapshot, _sentence(error), tries)
 
     def lowered(model: Model, budget: Budget | None) -> Model:
         return legalize(model, format)
@@ -87,12 +88,12 @@ def _epochs(model: Model) -> list[int]:
     return [graph.epoch for graph in model.graphs]
 
 
-def _pass_step(name: str, format: str, settings: Mapping[str, Any]) -> Step:
+def _pass_step(name: str, common: Context) -> Step:
     kind = find_pass(name)
 
     def step(model: Model, budget: Budget | None) -> Model:
         copy = clone(model)
-        kind().run(copy, Context(format, budget=budget, settings=settings))
+        kind().run(copy, replace(common, budget=budget))
         return copy
 
     return step
