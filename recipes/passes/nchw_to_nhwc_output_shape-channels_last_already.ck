@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+# Left alone: what a pooling reads and makes has its channels last already.
+
+graph main(%x: f32[1,4,5,3]) -> %y {
+  %y = MaxPool2D(%x) {padding: VALID, filter_height: 2, filter_width: 2, stride_h: 1, stride_w: 1}
+}
+
+rules {
+  passes(nchw_to_nhwc_output_shape)
+  unchanged()
+}
