@@ -76,7 +76,9 @@ HEAD = """# Operators
 What the interpreter runs; `python -m tools.kit --cases {cases} --seed {seed} --table FILE` found it.
 A row is an operator on one kind of data (`q`: quantized; `f32 x i8`: float data, int8 weights), with the
 number of models of that operator, drawn at random, whose results are those of LiteRT's reference kernels:
-integers bit for bit, floats to 1e-5 of the largest magnitude.
+integers bit for bit, floats to 1e-5 of the largest magnitude (of the sums, where an activation cuts them
+down or they cancel; cells with layer normalization to 1e-4, those with 8-bit weights, which quantize their
+states anew, to 2e-2, float16 to 1e-3).  What LiteRT does not define is not drawn; `tools/kit` says where.
 
 | operator | data | LiteRT runs | equal | remark |
 | --- | --- | ---: | ---: | --- |

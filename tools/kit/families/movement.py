@@ -160,10 +160,10 @@ def strided(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     for name in ("ellipsis_mask", "new_axis_mask", "shrink_axis_mask"):
         masks[name] = 1 << draw.integer(0, count - 1) if draw.chance(0.2) else 0
     for bit in range(count):
-        if (
-            masks["shrink_axis_mask"] >> bit & 1
-        ):  # LiteRT takes indices that are none, and means something else
-            begin[bit] = draw.integer(-shape[bit], shape[bit] - 1)
+        if masks["shrink_axis_mask"] >> bit & 1:
+            # LiteRT takes indices beyond the axis, and means something else
+            size = min(shape) if masks["ellipsis_mask"] or masks["new_axis_mask"] else shape[bit]
+            begin[bit] = draw.integer(-size, size - 1)
             strides[bit] = 1
             end[bit] = begin[bit] + 1
     offset = count == len(shape) and draw.chance(0.2)
