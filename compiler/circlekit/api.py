@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ from circlekit.ir.text import print_model
 from circlekit.ir.value import Array
 from circlekit.ir.verify import verify
 from circlekit.passes.explain import explain_pass
+from circlekit.passes.fuse.freeze_batchnorm import FreezeBatchNorm
+from circlekit.passes.fuse.training import training_notes
 from circlekit.passes.optimize import check_settings, find_pass, only_pipelines, pass_names, run_passes
 from circlekit.passes.pipeline_file import Pipeline, parse_pipeline
 from circlekit.passes.profile import add_profile
@@ -262,7 +265,7 @@ def _bisecting(model: Model, options: Options, format: str) -> Iterator[None]:
         _announce(options, "bisect")
         names = pass_names(options.passes, options.disable, format)
         culprit = find_culprit(
-            model, names, format, settings=options.settings, exact=only_pipelines(options.passes)
+            model, names, format, settings=_with_data(options.settings), exact=only_pipelines(options.passes)
         )
         if culprit is None:
             raise
@@ -291,15 +294,25 @@ def _optimize(
 
     before = summarize(model, file_size)
     names = pass_names(options.passes, options.disable, format)
-    context = Context(format, settings=options.settings, exact=only_pipelines(options.passes))
+    context = Context(format, settings=_with_data(options.settings), exact=only_pipelines(options.passes))
     records = run_passes(model, names, context, prove, announce)
     report = Report(before, summarize(model), records)
     if verifier is not None:
         report.verified, report.notes = True, verifier.notes
+    report.notes = [*report.notes, *training_notes(model)]
     if options.explain is not None:
         _announce(options, f"explain {options.explain}")
         report.refusals = explain_pass(model, options.explain, format, options.settings)
     return report
+
+
+def _with_data(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """``settings`` with the records of a file in the place of its path."""
+    data = settings.get(FreezeBatchNorm.name)
+    if not isinstance(data, str | os.PathLike):
+        return settings
+    h5: Any = import_module("circlekit.equivalence.h5")  # h5py is slow to start, and mostly not wanted
+    return {**settings, FreezeBatchNorm.name: h5.read_records(data)}
 
 
 def _announce(options: Options, step: str) -> None:

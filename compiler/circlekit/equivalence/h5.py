@@ -46,6 +46,32 @@ def encode_groups(groups: Mapping[str, Mapping[str, Array]]) -> bytes:
         return bytes(file.id.get_file_image())
 
 
+def read_records(path: str | os.PathLike[str]) -> list[list[Array]]:
+    """The inputs of a data set: ``/value/R/I`` is input I of record R; or ``/value/I``, one record.
+
+    FileError and FormatError as for ``read``.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileError(f"{path}: no such file")
+    try:
+        with h5py.File(path, "r") as file:
+            records = file.get("value")
+            if not isinstance(records, h5py.Group) or not len(records):
+                raise FormatError(f"{path} has no records in a group /value")
+            keys = sorted(records, key=_order)
+            if any(isinstance(records[key], h5py.Dataset) for key in keys):
+                return [[array for _, array in _read_groups(path, file)]]
+            return [[records[key][index][()] for index in sorted(records[key], key=_order)] for key in keys]
+    except (OSError, RuntimeError, KeyError) as error:
+        raise FormatError(f"{path} is no readable HDF5 file: {error}") from None
+
+
+def _order(key: str) -> tuple[bool, int, str]:
+    """Numbers by their size, then the rest."""
+    return (not key.isdigit(), int(key) if key.isdigit() else 0, key)
+
+
 def read(path: str | os.PathLike[str]) -> Named:
     """(name, array) in the order of their numbers; a dataset without a name is named by its number.
 
@@ -71,7 +97,7 @@ def _read_groups(path: Path, file: h5py.File) -> Named:
         raise FormatError(f"{path} has no group /value, the layout /name@0, /value/0 ... is wanted")
     names = file["name"].attrs if "name" in file else {}
     found: Named = []
-    for key in sorted(values, key=lambda k: (not k.isdigit(), int(k) if k.isdigit() else 0, k)):
+    for key in sorted(values, key=_order):
         dataset = values[key]
         if not isinstance(dataset, h5py.Dataset) or dataset.dtype.kind not in "fiubc":
             raise FormatError(f"{path}: /value/{key} is no dataset of numbers")

@@ -19,8 +19,8 @@ Every pass is a flag of `circle2circle` and a name for `--passes`, `--disable`, 
 
 A pass that is a picture shows it: what is found, and what takes its place. An attribute that is not mentioned
 has its default; a value in the middle has one reader and is no output; `const` is a constant, capital letters
-are sizes, `*` is any number of ones. Conditions are what a picture cannot say; `--explain PASS` prints the one
-that failed, with the numbers.
+are sizes, `*` is any number of ones. Conditions are what a picture cannot say; `--explain PASS` prints which
+one failed, with the numbers.
 """
 
 

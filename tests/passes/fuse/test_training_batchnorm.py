@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batch norms in training mode: reported, and frozen with statistics of data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+import circlekit
+from circlekit.cli.circle2circle import main
+from circlekit.errors import RewriteError
+from circlekit.ir.text import parse_model
+from circlekit.ir.value import Array
+
+NET = """
+graph main(%x: f32[4,6,6,3]) -> %y {
+  %w = const f32[5,3,3,3] gaussian(0, 0.3)
+  %gamma = const f32[5] uniform(0.5, 2)
+  %beta = const f32[5] uniform(-1, 1)
+  %c = Conv2D(%x, %w, none)
+  %mean = Mean(%c, [0,1,2]) {keep_dims: true}
+  %square = SquaredDifference(%c, %mean)
+  %variance = Mean(%square, [0,1,2]) {keep_dims: true}
+  %e = Add(%variance, 0.001)
+  %r = Rsqrt(%e)
+  %s = Mul(%r, %gamma)
+  %m = Mul(%c, %s)
+  %t = Mul(%mean, %s)
+  %o = Sub(%beta, %t)
+  %y = Add(%m, %o) {act: RELU}
+}
+"""
+PLAIN = NET.replace("SquaredDifference(%c, %mean)", "Sub(%c, %mean)").replace(
+    "%variance = Mean(%square", "%q = Mul(%square, %square)\n %variance = Mean(%q"
+)
+
+
+def batches(count: int) -> list[Array]:
+    random = np.random.default_rng(5)
+    return [random.normal(i, 1 + i, (4, 6, 6, 3)).astype(np.float32) for i in range(count)]
+
+
+def expected(records: list[Array], weights: list[float], x: Array) -> Array:
+    """The net by numpy, with the averages that ``weights`` make of the statistics."""
+    model = parse_model(
+        NET.replace("-> %y", "-> %c, %gamma2, %beta2").replace(
+            "%y = Add(%m, %o) {act: RELU}", "%gamma2 = Neg(%gamma) %beta2 = Neg(%beta)"
+        )
+    )
+    results = [circlekit.run(model, [r]) for r in records]
+    mean = sum(w * c.mean((0, 1, 2), dtype=np.float64) for w, (c, _, _) in zip(weights, results, strict=True))
+    variance = sum(
+        w * c.var((0, 1, 2), dtype=np.float64) for w, (c, _, _) in zip(weights, results, strict=True)
+    )
+    c, gamma, beta = circlekit.run(model, [x])
+    return np.asarray(np.maximum((c - mean) / np.sqrt(variance + 0.001) * -gamma - beta, 0))
+
+
+@pytest.mark.parametrize("text", [NET, PLAIN])
+def test_it_is_reported_by_name(text: str) -> None:
+    (note,) = circlekit.optimize(parse_model(text)).notes
+    assert note.startswith("%mean and %variance are the statistics of a batch norm of %c in training mode: ")
+    assert "--freeze_batchnorm DATA.h5" in note
+
+
+@pytest.mark.parametrize("axes", ["[1,2]", "[0,1,2,3]", "[1,2,3]"])
+def test_other_norms_are_not(axes: str) -> None:
+    assert circlekit.optimize(parse_model(NET.replace("[0,1,2]", axes)), ["remove_dead"]).notes == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "weights"),
+    [({}, [1 / 3] * 3), ({"freeze_warmup": 1, "freeze_decay": 0.75}, [0.5625, 0.1875, 0.25])],
+)
+@pytest.mark.parametrize("text", [NET, PLAIN])
+def test_frozen_statistics_are_moving_averages(
+    text: str, settings: dict[str, float], weights: list[float]
+) -> None:
+    data, model = batches(3), parse_model(text)
+    given = {"freeze_batchnorm": [[x] for x in data], **settings}
+    report = circlekit.optimize(model, ["freeze_batchnorm", "fuse_activation_function"], settings=given)
+    assert report.notes == []
+    assert [op.code for op in model.main] == ["CONV_2D"]
+    (x,) = batches(1)
+    (found,) = circlekit.run(model, [x])
+    np.testing.assert_allclose(found, expected(data, weights, x), 1e-4, 1e-4)
+
+
+def test_without_data_it_is_refused() -> None:
+    with pytest.raises(RewriteError, match="freeze_batchnorm wants data: %mean is computed from the batch"):
+        circlekit.optimize(parse_model(NET), ["freeze_batchnorm"])
+    circlekit.optimize(parse_model("graph main(%x: f32[2]) -> %y { %y = Neg(%x) }"), ["freeze_batchnorm"])
+
+
+@pytest.mark.parametrize("grouped", [True, False])
+def test_the_command_takes_a_data_set(
+    grouped: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, out, data = tmp_path / "in.ck", tmp_path / "out.circle", tmp_path / "data.h5"
+    source.write_text(NET)
+    records = batches(2 if grouped else 1)
+    with h5py.File(data, "w") as file:
+        for index, x in enumerate(records):
+            file[f"value/{index}/0" if grouped else "value/0"] = x
+    assert main([str(source), str(out), "--freeze_batchnorm", str(data), "--O1", "--verify"]) == 0
+    assert "freeze_batchnorm is meant to change values" in capsys.readouterr().out
+    assert [op.code for op in circlekit.load(out).main] == ["CONV_2D"]
+    x = records[0]
+    found = circlekit.run(circlekit.load(out), [x])[0]
+    np.testing.assert_allclose(found, expected(records, [1 / len(records)] * len(records), x), 1e-4, 1e-4)
+    assert main([str(source), str(out), "--freeze_batchnorm", str(tmp_path / "none.h5")]) == 1
+    assert main([str(source), str(out), "--freeze_batchnorm", str(data), "--freeze_decay", "2"]) == 2
