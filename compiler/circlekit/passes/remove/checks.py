@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conditions that several removals share; each gives None or the sentence of the refusal."""
+"""What several removals share: conditions, each None or the sentence of the refusal, and cleaning up."""
 
 from __future__ import annotations
 
+from circlekit.ir.graph import Graph
+from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Shape, Value, format_shape
 
 
@@ -53,3 +55,15 @@ def keeps_shape(x: Value, constant: Value) -> str | None:
         if all(b in (1, a) for a, b in zip(tail, other, strict=True)):
             return None
     return f"%{constant.name}: shape {format_shape(other)} broadcasts %{x.name} of {format_shape(shape)}"
+
+
+def remove_unread(graph: Graph, op: Op) -> None:
+    """Remove ``op``, which has no effect, and what was made for it alone, as far as nobody reads it."""
+    doomed = [op]
+    while doomed:
+        op = doomed.pop()
+        if op.graph is not graph or not op.pure or any(v.use_count or graph.is_output(v) for v in op.results):
+            continue
+        makers = [v.producer for v in op.inputs if v is not None and v.producer is not None]
+        graph.remove(op)
+        doomed += makers

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+# Refused: %a/rhs: the picture wants the constant 1.0
+
+graph main(%x: f32[2,3]) -> %z {
+  %s/rhs = const f32[] 0.70710677
+  %a/rhs = const f32[] 2.0
+  %z/rhs = const f32[] 0.5
+  %s = Mul(%x, %s/rhs) : f32[2,3]
+  %e = Opaque(%s) {code: "CUSTOM", custom_code: "Erf"} : f32[2,3]
+  %a = Add(%e, %a/rhs) : f32[2,3]
+  %m = Mul(%x, %a) : f32[2,3]
+  %z = Mul(%m, %z/rhs) : f32[2,3]
+}
+
+rules {
+  passes(fuse_gelu)
+  unchanged()
+  refused("the picture wants the constant 1.0")
+}

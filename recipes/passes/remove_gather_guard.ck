@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+# Done: gather(p, (i + n) mod n) becomes gather(p, i) for the n rows of p: i must be from 0 to n - 1 then.
+
+graph main(%p: f32[5,4], %i: i32[3]) -> %z {
+  %a/rhs = const i32[] 5
+  %m/rhs = const i32[] 5
+  %a = Add(%i, %a/rhs) : i32[3]
+  %m = FloorMod(%a, %m/rhs) : i32[3]
+  %z = Gather(%p, %m) : f32[3,4]
+}
+
+rules {
+  passes(remove_gather_guard)
+  order(Gather)
+}

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+# Refused: %a: is rounded to another grid than %b
+
+graph main(%x: f32[2,8]) -> %y {
+  %a = Quantize(%x) : i8[2,8] quant(scale: 0.5, zero_point: 3)
+  %b = Quantize(%a) : i8[2,8] quant(scale: 0.25, zero_point: 3)
+  %y = Dequantize(%b) : f32[2,8]
+}
+
+rules {
+  passes(remove_redundant_quantize)
+  unchanged()
+  refused("%a: is rounded to another grid than %b")
+}

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""GELU by its custom operator, and means of means."""
+
+from __future__ import annotations
+
+import pytest
+
+from circlekit.ir.graph import Model
+from circlekit.ir.text import parse_model
+from circlekit.passes import all_passes
+from circlekit.rewrite.base import Context
+from tests.passes.kit import check_pass
+
+ERF = '%e = Opaque(%s) {code: "CUSTOM", custom_code: "Erf"} : f32[2,3]'
+ORDERS = [
+    "%m = Mul(%x, %a)\n%z = Mul(%m, 0.5)",
+    "%m = Mul(%a, %x)\n%z = Mul([0.5], %m)",
+    "%h = Mul(%x, 0.5)\n%z = Mul(%h, %a)",
+    "%h = Mul(%x, 0.5)\n%z = Mul(%a, %h)",
+    "%h = Mul(%a, 0.5)\n%z = Mul(%x, %h)",
+]
+
+
+def gelu(
+    last: str = ORDERS[0], scale: str = "Mul(%x, 0.70710677)", add: str = "Add(%e, 1.0)", outputs: str = "%z"
+) -> str:
+    return f"graph main(%x: f32[2,3]) -> {outputs} {{\n%s = {scale}\n{ERF}\n%a = {add}\n{last}\n}}"
+
+
+@pytest.mark.parametrize("last", ORDERS)
+@pytest.mark.parametrize("scale", ["Mul(%x, 0.70710677)", "Mul([0.70710677], %x)"])
+def test_gelu(last: str, scale: str) -> None:
+    check_pass(gelu(last, scale), "fuse_gelu", ["Gelu"])
+
+
+def test_gelu_with_a_division() -> None:
+    check_pass(gelu(ORDERS[2], "Div(%x, 1.41421356)"), "fuse_gelu", ["Gelu"])
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (gelu(scale="Mul(%x, 0.7)"), "the operand of Erf is multiplied by 0.7, the root of 1/2 is wanted"),
+        (gelu(ORDERS[2], "Div(%x, 1.4)"), "the operand of Erf is divided by 1.4, the root of 2 is wanted"),
+        (gelu(add="Add(%e, 2.0)"), "the picture wants the constant 1.0"),
+        (gelu(add="Add(%e, 1.0) {act: RELU}"), "%a: act is RELU"),
+        (gelu(ORDERS[0].replace("0.5", "0.4")), "the picture wants the constant 0.5"),
+        (gelu(outputs="%z, %e"), "%e: is an output of the graph"),
+        (
+            gelu(ORDERS[0].replace("Mul(%x, %a)", "Mul(%s, %a)")),
+            "the picture wants the same value in two places",
+        ),
+        (
+            gelu().replace("Erf", "AddV2").replace("(%s) {", "(%s, %s) {"),
+            "the picture wants the custom operator Erf",
+        ),
+    ],
+)
+def test_what_is_no_gelu(text: str, sentence: str) -> None:
+    check_pass(text, "fuse_gelu", refused=sentence)
+
+
+def means(first: str, second: str, keep: str, keep2: str, outputs: str = "%z") -> str:
+    return f"""graph main(%x: f32[2,3,4,5]) -> {outputs} {{
+      %y = Mean(%x, {first}) {{keep_dims: {keep}}}
+      %z = Mean(%y, {second}) {{keep_dims: {keep2}}}
+    }}"""
+
+
+AXES = [
+    ("[1]", "[2]", [1, 2]),
+    ("[2]", "[1]", [1, 2]),
+    ("[1]", "[3]", [1, 3]),
+    ("[1]", "[-2]", [1, 2]),
+    ("[1]", "[1]", [1]),
+]
+DROPPED = [
+    ("[1]", "[1]", [1, 2]),
+    ("[2, 1]", "[1]", [1, 2, 3]),
+    ("[-1]", "[-1]", [2, 3]),
+    ("[0]", "[0, 2]", [0, 1, 3]),
+]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "keep", "keep2", "axes"),
+    [
+        *((a, b, "true", "true", c) for a, b, c in AXES),
+        *((a, b, "false", "false", c) for a, b, c in DROPPED),
+        ("[1, 2]", "[1, 2]", "true", "false", [1, 2]),
+        ("[1]", "[1, 2]", "true", "false", [1, 2]),
+    ],
+)
+def test_mean_of_mean(first: str, second: str, keep: str, keep2: str, axes: list[int]) -> None:
+    (op,) = check_pass(means(first, second, keep, keep2), "fuse_mean_with_mean", ["Mean"]).main.ops
+    assert op.inputs[1] is not None
+    assert op.inputs[1].array().tolist() == axes
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (means("[1]", "[2]", "true", "false"), "%z: keeps the axes [1], which %x is reduced along"),
+        (means("[1]", "[1]", "false", "true"), "%y: keep_dims is False, the picture wants True"),
+        (means("[1]", "[1]", "false", "false", "%z, %y"), "%y: is an output of the graph"),
+    ],
+)
+def test_means_that_stay(text: str, sentence: str) -> None:
+    check_pass(text, "fuse_mean_with_mean", refused=sentence)
+
+
+def rsqrt(one: str = "const i16[1] quant(scale: 0.0001) [10000]", s: str = "quant(scale: 0.001)") -> Model:
+    text = f"""graph main(%x: i16[4] quant(scale: 0.01)) -> %z {{
+      %k = {one}
+      %s = Sqrt(%x) : i16[4] {s}
+      %z = Div(%k, %s) : i16[4] quant(scale: 0.02)
+    }}"""
+    return parse_model(text)
+
+
+def test_rsqrt_of_int16_has_the_scale_of_the_quotient() -> None:
+    model = rsqrt()
+    assert all_passes()["fuse_rsqrt"]().run(model, Context()) == 1
+    (op,) = model.main.ops
+    assert op.code == "RSQRT"
+    assert op.output.quantization is not None
+    assert op.output.quantization.scale.tolist() == pytest.approx([0.02])
+
+
+@pytest.mark.parametrize(
+    ("model", "sentence"),
+    [
+        (rsqrt("const i16[1] quant(scale: 0.0001) [5000]"), "%k: is 0.5, 1 is wanted"),
+        (rsqrt("const i16[1] [1]"), "%k: has no scale, or several"),
+        (rsqrt(s=""), "%s: has no scale, or several"),
+    ],
+)
+def test_int16_that_is_no_rsqrt(model: Model, sentence: str) -> None:
+    context = Context(refusals=[])
+    assert all_passes()["fuse_rsqrt"]().run(model, context) == 0
+    assert sentence in [r.sentence for r in context.refusals or ()]

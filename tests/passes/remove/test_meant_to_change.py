@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Passes that are documented to change values: what they leave, and what they leave alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from circlekit.ir.clone import clone
+from circlekit.ir.text import parse_model, print_model
+from circlekit.passes import all_passes
+from circlekit.rewrite.base import Context
+from tests.passes.kit import check_refusal, interface_of, verify
+
+GRID = "quant(scale: 0.5, zero_point: 3)"
+FINE = "quant(scale: 0.1, zero_point: -3)"
+
+
+def guarded(i: str = "%i", n: str = "5", n2: str = "5", gather: str = "{axis: 0}") -> str:
+    return f"""graph main(%p: f32[5,4], %i: i32[3]) -> %z {{
+      %a = Add({i}, {n})
+      %m = FloorMod(%a, {n2})
+      %z = Gather(%p, %m) {gather}
+    }}"""
+
+
+def twice(kind: str = "FullyConnected(%x, %w)", outputs: str = "%z") -> str:
+    return f"""graph main(%x: f32[2,4], %w: f32[4,4]) -> {outputs} {{
+      %f = {kind}
+      %a = Quantize(%f) : u8[2,4] {GRID}
+      %b = Dequantize(%a)
+      %c = Quantize(%b) : i16[2,4] quant(scale: 0.25, zero_point: 0)
+      %z = Dequantize(%c)
+    }}"""
+
+
+def dropout(last: str = "%z = Mul(%s, %m)", factor: str = "2.0", more: str = "") -> str:
+    return f"""graph main(%x: f32[2,4]) -> %y {{
+      %r = RandomUniform([2, 4]) {{seed: 1, seed2: 2}}
+      %g = GreaterEqual(%r, 0.5)
+      %m = Cast(%g) : f32[2,4]
+      %n = Neg(%x)
+      %s = Mul(%n, {factor})
+      {last}
+      %y = Neg(%z)
+    }}"""
+
+
+LEFT = {
+    "remove_fakequant": (
+        "graph main(%x: f32[4]) -> %y { %a = Neg(%x) %y = FakeQuant(%a) {min: -1.0, max: 1.0, num_bits: 8} }",
+        ["Neg"],
+    ),
+    "remove_quantdequant": (
+        f"graph main(%x: f32[4]) -> %y {{ %a = Neg(%x) %q = Quantize(%a): u8[4] {GRID} %y = Dequantize(%q)}}",
+        ["Neg"],
+    ),
+    "remove_gather_guard": (guarded(), ["Gather"]),
+    "remove_qdq_for_mpo": (twice(), ["FullyConnected", "Quantize", "Dequantize"]),
+    "remove_dropout": (dropout(), ["Neg", "Neg"]),
+}
+
+
+def left(text: str, name: str) -> list[str]:
+    """The kinds that the pass leaves; its interface stays, and a second run changes nothing."""
+    model = parse_model(text)
+    before = interface_of(model)
+    assert all_passes()[name]().run(model, Context()) == 1
+    verify(model)
+    assert interface_of(model) == before
+    once = print_model(model)
+    assert all_passes()[name]().run(model, Context()) == 0
+    assert print_model(model) == once
+    return [type(op).__name__ for op in clone(model).main]
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_goes(name: str) -> None:
+    text, kinds = LEFT[name]
+    assert left(text, name) == kinds
+    assert all_passes()[name].changes_values
+
+
+def test_goes_in_other_forms() -> None:
+    selected = dropout("%z = SelectV2(%g, %s, 0.0)").replace("%m = Cast(%g) : f32[2,4]", "")
+    assert left(selected, "remove_dropout") == ["Neg", "Neg"]
+    assert left(twice("BatchMatMul(%x, %w)"), "remove_qdq_for_mpo") == [
+        "BatchMatMul",
+        "Quantize",
+        "Dequantize",
+    ]
+    kept = twice(outputs="%z, %b")
+    both = ["FullyConnected", "Quantize", "Dequantize", "Quantize", "Dequantize"]
+    assert left(kept, "remove_qdq_for_mpo") == both
+    other_axis = guarded("%i", "4", "4", "{axis: -1}")
+    assert left(other_axis, "remove_gather_guard") == ["Gather"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "sentence"),
+    [
+        (
+            "remove_fakequant",
+            "graph main(%x: f32[4]) -> %y { %y = FakeQuant(%x) {num_bits: 8} }",
+            "is an output",
+        ),
+        (
+            "remove_quantdequant",
+            f"graph main(%x: f32[4]) -> %y {{ %q = Quantize(%x) : u8[4] {GRID} %y = Dequantize(%q) }}",
+            "%y: is an output of the graph, and so is, or is an input, %x",
+        ),
+        ("remove_gather_guard", guarded(n="4"), "%p: has 5 rows, 4 is added and 5 the modulus"),
+        ("remove_gather_guard", guarded(n2="4"), "%p: has 5 rows, 5 is added and 4 the modulus"),
+        ("remove_gather_guard", guarded(gather="{axis: 1}"), "%p: has 4 rows, 5 is added and 5 the modulus"),
+        ("remove_gather_guard", guarded().replace("Add", "Sub"), "comes from Sub, the picture wants Add"),
+        ("remove_qdq_for_mpo", twice("Add(%x, 1.0)"), "%f: comes from Add, FullyConnected or BatchMatMul is"),
+        (
+            "remove_qdq_for_mpo",
+            twice(outputs="%z, %c")
+            .replace("-> %z, %c", "-> %z, %d")
+            .replace("%z = Dequantize(%c)", f"%z = Dequantize(%c)\n%d = Quantize(%c) : i8[2,4] {FINE}"),
+            "%c: is read by others than Dequantize",
+        ),
+        (
+            "remove_dropout",
+            dropout(factor="3.0"),
+            "a part of 0.5 is kept and multiplied by 3, which is no dropout",
+        ),
+        ("remove_dropout", dropout("%z = Mul(%s, %m) {act: RELU}"), "%z: act is RELU"),
+    ],
+)
+def test_stays(name: str, text: str, sentence: str) -> None:
+    check_refusal(text, name, sentence)
