@@ -15,14 +15,6 @@ UNSOUND = {
 }
 """Models of which the verifier says something: no pass is run on them."""
 
-BOTH_NAMES = "both results are outputs of the graph, which keep their names"
-
-NOT_YET = {
-    "CSE_Quantize_000": BOTH_NAMES,
-    "CSE_Transpose_000": BOTH_NAMES,
-}
-"""Rules of existing passes that do not hold."""
-
 
 def test_recipe(peer_recipe: Case) -> None:
     """It is cooked, read back, run, optimized, and run again; LiteRT agrees where it can."""
@@ -39,10 +31,6 @@ def test_dredd(peer_dredd: Case) -> None:
     if result.missing:
         assert not result.failures
         pytest.skip(f"there is no pass {', '.join(result.missing)}")
-    if peer_dredd.name in NOT_YET:
-        assert result.failures, f"the rules of {peer_dredd.name} hold now, it must leave NOT_YET"
-        assert all(peer_dredd.name + "/test.rule" in failure for failure in result.failures)
-        pytest.xfail(NOT_YET[peer_dredd.name])
     assert not result.failures, "\n".join(result.failures)
     assert result.rules > 0
 

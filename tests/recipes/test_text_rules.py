@@ -92,6 +92,12 @@ def test_blocks_and_settings() -> None:
     assert (second.passes, second.format, second.tolerance, len(second.rules)) == ((), None, None, 1)
 
 
+def test_settings_are_written_as_on_the_command_line() -> None:
+    text = TEXT + 'rules { settings(change_outputs: "a, b", sparsify_block_size: "2,4") }'
+    (block,) = parse_text_rules(text, "r.ck")
+    assert block.settings == {"change_outputs": ["a", "b"], "sparsify_block_size": [2, 4]}
+
+
 def test_rules_do_not_change_the_model() -> None:
     with_rules = parse_model(TEXT + "rules { total(0) }")
     assert difference(with_rules, parse_model(TEXT)) is None
@@ -119,6 +125,9 @@ def test_rules_do_not_change_the_model() -> None:
         ("order(Relu, Rellu)", "there is no operator Rellu"),
         ("refused(a)", "a text in quotes"),
         ('passes("a")', "passes takes a name"),
+        ("settings(change_outputs: b)", 'settings takes texts in ""'),
+        ('settings(change_output: "b")', "settings has no change_output"),
+        ('settings(change_outputs: "b,")', "change_outputs: names with commas in between are wanted"),
         ("format(onnx)", "the format is circle or tflite, not onnx"),
         ("tolerance(1)", "a tolerance is a number from 0 to below 1"),
         ("total(1", "expected ','"),

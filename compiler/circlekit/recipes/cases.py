@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from circlekit.errors import CirclekitError, FileError
@@ -49,9 +49,7 @@ class Case:
             raise FileError(self.place)
         if self.block is not None:
             block = parse_text_rules(read_text(self.recipe), str(self.recipe))[self.block]
-            return RuleBlock(
-                block.passes or self.passes, block.format or self.format, block.tolerance, block.rules
-            )
+            return replace(block, passes=block.passes or self.passes, format=block.format or self.format)
         path = self.recipe.with_name(PEER_RULES)
         rules: list[Rule] = []
         if self.has_rules and path.exists():

@@ -195,7 +195,8 @@ class _Test:
         fmt = rules.format or base.format
         model = clone(base)
         passes = pass_names(names, format=fmt)
-        records = run_passes(model, passes, Context(fmt))
+        context = Context(fmt, settings=rules.settings)
+        records = run_passes(model, passes, context)
         check(model)
         name = f"{self.case.name}.opt.{fmt}"
         legal = legalize(model, fmt)
@@ -208,12 +209,12 @@ class _Test:
             changed = interface_differences(interface_of(base), interface_of(back))
             self.result.failures += [f"the interface changed: {sentence}" for sentence in changed]
         changes = sum(record.changes for record in records)
-        subject = Subject(str(self.folder / name), back, changes, lambda: _refusals(model, passes, fmt))
+        subject = Subject(str(self.folder / name), back, changes, lambda: _refusals(model, passes, context))
         self.check_rules(subject, rules)
         if by_design:
             self.result.notes.append(f"values not compared: {', '.join(by_design)} may change them")
             return
-        self.compare(base, back, passes, fmt, rules.tolerance)
+        self.compare(base, back, passes, context, rules.tolerance)
         if self.with_litert and changes:
             self.second_opinion(back, "after", rules.tolerance)
 
@@ -225,7 +226,7 @@ class _Test:
             self.result.failures.append("\n".join([*failed, *_lines(subject.model)]))
 
     def compare(
-        self, base: Model, back: Model, passes: Sequence[str], fmt: str, tolerance: float | None
+        self, base: Model, back: Model, passes: Sequence[str], context: Context, tolerance: float | None
     ) -> None:
         """The values of the written model, file against file, by name."""
         names = [value.name for value in back.main.outputs]
@@ -239,7 +240,7 @@ class _Test:
             wrong = [f"on {run.kind} inputs {entry}" for entry in entries if not entry.equal]
             wrong += _other_texts(names, run, outputs)
             if wrong:
-                self.result.failures += [*wrong, *_blame(base, passes, fmt)]
+                self.result.failures += [*wrong, *_blame(base, passes, context)]
                 return
 
     def second_opinion(self, model: Model, when: str, tolerance: float | None) -> None:
@@ -291,11 +292,12 @@ def _relative(tolerance: float | None) -> Callable[[Array], float]:
     return allowed
 
 
-def _refusals(model: Model, passes: Sequence[str], fmt: str) -> list[str]:
-    return [refusal.sentence for name in passes for refusal in explain_pass(model, name, fmt)]
+def _refusals(model: Model, passes: Sequence[str], context: Context) -> list[str]:
+    found = [explain_pass(model, name, context.format, context.settings) for name in passes]
+    return [refusal.sentence for refusals in found for refusal in refusals]
 
 
-def _blame(base: Model, passes: Sequence[str], fmt: str) -> list[str]:
+def _blame(base: Model, passes: Sequence[str], context: Context) -> list[str]:
     """The pass that changed a value, where one did it alone."""
     verifier = Verifier(base)
 
@@ -305,7 +307,7 @@ def _blame(base: Model, passes: Sequence[str], fmt: str) -> list[str]:
 
     model = clone(base)
     try:
-        run_passes(model, passes, Context(fmt), check_values)
+        run_passes(model, passes, context, check_values)
     except EquivalenceError as error:
         return [error.message]
     return []

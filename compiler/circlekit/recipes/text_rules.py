@@ -11,6 +11,7 @@ Each block is a test of its own.  What is not said is the same for all tests: th
 after, keeps its interface, and computes the same values.
 
     passes(NAME, ...)                what is run before the rules are checked, in this order
+    settings(NAME: "TEXT", ...)      options of the passes, written as on the command line
     format(circle | tflite)          what the result is written as; by default the format of the model
     tolerance(1e-4)                  how far float results may differ, as a part of the largest magnitude
     ops(KIND: AMOUNT, ...)           operators of that kind in all graphs, by class or by the schema's name
@@ -31,13 +32,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from circlekit.io.schema import FORMATS
 from circlekit.ir.document import RulesNode, parse_document
 from circlekit.ir.lexer import Source, near_miss
+from circlekit.passes import all_passes
 from circlekit.recipes.rule_call import Call, show
 from circlekit.recipes.rules import Outcome, Rule, Subject
 from circlekit.recipes.text_checks import CHECKS, Check
+from circlekit.rewrite.base import Option
 
 
 @dataclass
@@ -48,6 +52,7 @@ class RuleBlock:
     format: str | None = None
     tolerance: float | None = None
     rules: list[Rule] = field(default_factory=list)
+    settings: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -100,6 +105,20 @@ def _passes(block: RuleBlock, call: Call) -> None:
     block.passes += tuple(call.words())
 
 
+def _settings(block: RuleBlock, call: Call) -> None:
+    call.positional(0, 0)
+    options = {option.name: option for item in all_passes().values() for option in item.options}
+    for name, literal in call.named(options).items():
+        block.settings[name] = _parsed(call, options[name], call.of(literal, str, 'texts in "",'))
+
+
+def _parsed(call: Call, option: Option, text: str) -> Any:
+    try:
+        return option.parse(text)
+    except ValueError as error:
+        call.fail(f"{option.name}: {error}")
+
+
 def _format(block: RuleBlock, call: Call) -> None:
     (block.format,) = call.words()[:1]
     if block.format not in FORMATS:
@@ -115,6 +134,7 @@ def _tolerance(block: RuleBlock, call: Call) -> None:
 
 SETTINGS: dict[str, Callable[[RuleBlock, Call], None]] = {
     "passes": _passes,
+    "settings": _settings,
     "format": _format,
     "tolerance": _tolerance,
 }

@@ -5,9 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+import numpy as np
+
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
+from circlekit.ops.shape import Reshape
 from circlekit.passes.fold.content import equal_constants, frozen, graph_constants
 from circlekit.rewrite.base import Context, GraphPass
 
@@ -16,7 +19,8 @@ class CommonSubexpressionElimination(GraphPass):
     """Of equal pure operators on equal operands the first stays, and its results serve all readers.
 
     Operands are equal when they are one value, equal constants, or results of equal operators; results
-    must agree in dtype, shape and quantization.  Two outputs of a graph never become one.
+    must agree in dtype, shape and quantization.  Two outputs of a graph never become one: the second is
+    a copy of the first, by a Reshape to its own shape.
     """
 
     name = "common_subexpression_elimination"
@@ -41,10 +45,32 @@ class CommonSubexpressionElimination(GraphPass):
                     graph.replace(old, new)
                 graph.remove(op)
                 gone += 1
+            elif _can_copy(op):
+                context.rewrites(op)
+                _copy(graph, op, first)
+                gone += 1
             else:
                 names = f"%{op.output.name} and %{first.output.name}"
                 context.refuse(self.name, op, f"{names} are equal, but both are outputs of the graph")
         return gone
+
+
+def _can_copy(op: Op) -> bool:
+    """Whether a Reshape can hand on the result under the second name, and is not what is there already."""
+    return len(op.results) == 1 and op.output.is_static and not isinstance(op, Reshape)
+
+
+def _copy(graph: Graph, op: Op, first: Op) -> None:
+    """The second output, name and all, becomes a copy of the first: nothing is computed twice."""
+    result = op.output
+    shape = Value.constant(graph.unique_name(f"{result.name}/shape"), np.array(result.static_shape, np.int32))
+    copy = Reshape(first.output, shape, results=[])
+    graph.insert_before(op, copy)
+    result.producer = None
+    op.results = [Value("", result.dtype, result.shape)]
+    op.results[0].producer = op
+    copy.add_result(result)
+    graph.remove(op)
 
 
 class Numbers:

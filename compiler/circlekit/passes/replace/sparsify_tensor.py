@@ -99,7 +99,11 @@ def _sparsify(
     kinds = [formats[axis] if axis < rank else DENSE for axis in order]
     stored, metadata = _levels(blocks, kinds)
     value.data = np.frombuffer(stored.tobytes(), np.uint8)
-    tree = {"traversal_order": list(order), "block_map": list(block_map), "dim_metadata": metadata}
+    tree = {
+        "traversal_order": np.array(order, np.int32),
+        "block_map": np.array(block_map, np.int32),
+        "dim_metadata": metadata,
+    }
     value.extra["sparsity"] = tree
 
 
@@ -130,7 +134,7 @@ def _levels(array: Array, kinds: Sequence[str]) -> tuple[Array, list[dict[str, A
     for level, (size, kind) in enumerate(zip(array.shape, kinds, strict=True)):
         children = places[:, None] * size + np.arange(size)
         if kind == DENSE:
-            metadata.append({"format": "DENSE", "dense_size": size})
+            metadata.append({"dense_size": size})
             places = children.reshape(-1)
             continue
         occupied = bits.any(axis=tuple(range(level + 1, bits.ndim))).reshape(-1)[children]
