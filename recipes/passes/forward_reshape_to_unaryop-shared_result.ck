@@ -1,17 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %b: has 2 readers, one is wanted
+# Refused: %t: is also read by others
 
-graph main(%x: f32[2,3,4]) -> %y, %c {
-  %a = Neg(%x)
-  %b = Reshape(%a, [6, 4])
-  %c = Exp(%b)
-  %d = Add(%b, 0.5)
-  %e = Reshape(%d, [24])
-  %y = Neg(%e)
+graph main(%x: f32[2,3,4], %u: f32[2,12]) -> %y, %z {
+  %t/shape = const i32[2] [2, 12]
+  %t = Reshape(%x, %t/shape) : f32[2,12]
+  %y = Relu(%t) : f32[2,12]
+  %z = Neg(%t) : f32[2,12]
 }
 
 rules {
   passes(forward_reshape_to_unaryop)
   unchanged()
-  refused("2 readers")
+  refused("%t: is also read by others")
 }

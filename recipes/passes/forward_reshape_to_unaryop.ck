@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: reshape(f(g(reshape(x, B))), C)  ==  reshape(f(g(x)), C), and no Reshape where x has shape C.
+# Done: f(reshape(x)) == reshape(f(x)) for a function of each element, or of each and a constant number.
 
-graph main(%x: f32[?,3,4]) -> %y {
-  %a = Neg(%x)
-  %b = Reshape(%a, [-1, 4])
-  %c = Exp(%b)
-  %d = Reshape(%c, [-1, 3, 4])
-  %y = Neg(%d)
+graph main(%x: f32[2,3,4], %u: f32[2,12]) -> %y {
+  %t/shape = const i32[2] [2, 12]
+  %t = Reshape(%x, %t/shape) : f32[2,12]
+  %y = Neg(%t) : f32[2,12]
 }
 
 rules {
   passes(forward_reshape_to_unaryop)
-  order(Neg, Exp, Neg)
+  order(Neg, Reshape)
 }

@@ -75,6 +75,13 @@ PART_OF_IT = {
     "b10_instnorm_v3_gamma_along_h": "the norm is there, its factors stay a MUL",
     "b10_instnorm_v3_gamma_along_h_eq_c": "the norm is there, its factors stay a MUL",
     "b10_instnorm_v3_gamma_full_shape": "the norm is there, its factors stay a MUL",
+    "b12_preact_add_relu_between": "the factors go into the convolution behind, the offset stays an ADD",
+    "b12_preact_conv_relu_before": "the factors go into the convolution behind, the offset stays an ADD",
+    "b12_preact_negative_gamma": "a convolution right before takes any factor",
+    "b12_preact_pad_between": "the factors go into the convolution behind, the offset stays an ADD",
+    "b13_fc_bmm_identity_transpose_square": "the Transpose stays",
+    "b13_fc_bmm_input_identity_square": "the Transpose stays",
+    "b13_fc_bmm_input_perm_102": "the Transpose stays",
 }
 """Refused in the peer's form; a smaller form of the same pass fits, with the right values."""
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.passes.kit import chain, check_pass, check_refusal
 
-SAME, PAIR, AROUND = "remove_unnecessary_reshape", "remove_redundant_reshape", "forward_reshape_to_unaryop"
+SAME, PAIR, AROUND = "remove_unnecessary_reshape", "remove_redundant_reshape", "remove_reshape_around_unaryop"
 
 # -- one ---------------------------------------------------------------------------------------
 

@@ -1,106 +1,73 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elementwise operators between two Reshapes, done in the shape before the first."""
+"""Reshapes behind the elementwise operators that read them."""
 
 from __future__ import annotations
+
+import numpy as np
 
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
-from circlekit.ops.bases import Binary, Unary
+from circlekit.ops.common import normalized_axis
+from circlekit.ops.reduce import Mean
 from circlekit.ops.shape import Reshape
-from circlekit.passes.remove.checks import same_elements
-from circlekit.rewrite.base import Context, GraphPass
+from circlekit.passes.remove.checks import certain
+from circlekit.passes.remove.forward import Forward, drop_unread, put_behind
+from circlekit.passes.remove.remove_reshape_around_unaryop import move, only_operand
 
 
-class ForwardReshapeToUnaryOp(GraphPass):
-    """reshape(f(g(reshape(x, B))), C)  ==  reshape(f(g(x)), C), and no Reshape where x has shape C.
+class ForwardReshapeToUnaryOp(Forward):
+    """f(reshape(x))  ==  reshape(f(x)) for a function of each element, or of each and a constant number.
 
-    f and g: functions of one element, or of two where the other is a constant of one element.  Between
-    the Reshapes every value has one reader and is no output of the graph.
+    Also for a MEAN that keeps its dimensions, along axes before those that the Reshape changes.
     """
 
     name = "forward_reshape_to_unaryop"
+    kind = Reshape
 
-    def run_graph(self, graph: Graph, context: Context) -> int:
-        dead_ends: set[Value] = set()
-        reshapes = [op for op in graph.ops if isinstance(op, Reshape)]
-        return sum(1 for op in reshapes if self._forward(graph, op, context, dead_ends))
+    def obstacle(self, op: Op, moved: list[Value]) -> str | None:
+        value, result = moved[0], op.output
+        name = f"%{result.name}"
+        source = _source(value)
+        if source.shape is None or not certain(result.shape) or source.quantization != value.quantization:
+            return f"%{value.name}: has other parameters than %{source.name}, or an unknown shape"
+        if isinstance(op, Mean):
+            return _mean_obstacle(op, source, value)
+        if only_operand(op) is not value:
+            return f"{name}: {type(op).__name__} is no function of single elements and a number"
+        return None if value.rank == result.rank else f"{name}: is broadcast to another rank"
 
-    def _forward(self, graph: Graph, last: Reshape, context: Context, dead_ends: set[Value]) -> bool:
-        """``dead_ends``: results of chains that no Reshape begins; nobody walks along them twice."""
-        chain, start = _chain_before(last.input, dead_ends)
-        if not chain or not isinstance(start.producer, Reshape):
-            dead_ends.update(op.output for op in chain)
-            return False
-        first = start.producer
-        source, end = first.input, chain[-1].output
-        why = _obstacle(graph, [start, *(op.output for op in chain)], source, last.output)
-        if why is not None:
-            context.refuse(self.name, last, why, len(chain) + 1)
-            return False
-        for op in chain:
-            _move(graph, op, start, source)
-            start = source = op.output
-        graph.remove(first)
-        # end is an interior value, so it can stand for an output of the graph too
-        if same_elements(end, last.output) is None and end.quantization == last.output.quantization:
-            graph.replace(last.output, end)
-            graph.remove(last)
-        return True
-
-
-def _chain_before(value: Value, dead_ends: set[Value]) -> tuple[list[Op], Value]:
-    """The elementwise operators that make ``value``, in order, and what the first of them reads."""
-    chain: list[Op] = []
-    while value.producer is not None and value.use_count == 1 and value not in dead_ends:
-        operand = _only_operand(value.producer)
-        if operand is None:
-            break
-        chain.append(value.producer)
-        value = operand
-    return chain[::-1], value
+    def swap(self, graph: Graph, op: Op, moved: list[Value]) -> None:
+        value, result = moved[0], op.output
+        source, shape = _source(value), [-1 if d is None else d for d in result.shape or ()]
+        name = graph.unique_name(f"{result.name}/{type(op).__name__}")
+        inner = Value(name, result.dtype, source.shape, None, result.quantization)
+        wanted = Value.constant(graph.unique_name(f"{result.name}/shape"), np.array(shape, np.int32))
+        put_behind(graph, op, Reshape(inner, wanted, results=[], new_shape=tuple(shape)), inner)
+        if isinstance(op, Mean):
+            rank = len(value.shape or ())
+            axes = np.array([a % rank for a in op.axis.array().reshape(-1)], np.int32)
+            op.set_input(0, source)
+            op.set_input(1, Value.constant(graph.unique_name(f"{result.name}/axis"), axes))
+            inner.shape = op.inferred()[0].shape
+        else:
+            move(graph, op, value, source)
+        drop_unread(graph, moved)
 
 
-def _only_operand(op: Op) -> Value | None:
-    """The one operand of an operator that works on each element of it alone; None for another operator."""
-    if isinstance(op, Unary):
-        return op.input
-    if isinstance(op, Binary):
-        if _is_single(op.rhs):
-            return op.lhs
-        if _is_single(op.lhs):
-            return op.rhs
-    return None
+def _source(value: Value) -> Value:
+    assert isinstance(value.producer, Reshape)  # the pass looks for these
+    return value.producer.input
 
 
-def _is_single(value: Value) -> bool:
-    return value.is_plain and not value.is_variable and value.numel == 1
-
-
-def _obstacle(graph: Graph, inside: list[Value], source: Value, result: Value) -> str | None:
-    """Why the values ``inside`` must keep their shape."""
-    for value in inside:
-        if graph.is_output(value):
-            return f"%{value.name}: is an output of the graph, its shape must stay"
-        if value.use_count != 1:
-            return f"%{value.name}: has {value.use_count} readers, one is wanted"
-        if value.quantization is not None and value.quantization.is_per_channel:
-            return f"%{value.name}: is quantized along an axis"
-        if value.shape is None or value.rank != inside[0].rank:
-            return f"%{value.name}: is broadcast to another rank"
-    if source.shape is None:
-        return f"%{source.name}: has an unknown rank"
-    if source.quantization != inside[0].quantization:
-        return f"%{inside[0].name}: has other quantization parameters than %{source.name}"
-    return None
-
-
-def _move(graph: Graph, op: Op, old: Value, new: Value) -> None:
-    """Let ``op`` read ``new`` in the place of ``old``, and have its shape."""
-    for index, value in enumerate(op.inputs):
-        if value is old:
-            op.set_input(index, new)
-        elif value is not None and (value.rank or 0) > (new.rank or 0):
-            name = graph.unique_name(value.name)
-            op.set_input(index, Value.constant(name, value.array().reshape(()), value.quantization))
-    op.output.shape = new.shape
+def _mean_obstacle(op: Mean, source: Value, value: Value) -> str | None:
+    name = f"%{op.output.name}"
+    if not op.keep_dims or not op.axis.is_plain or op.input is not value:
+        return f"{name}: a mean with its dimensions kept, along constant axes, is wanted"
+    before, after = source.shape or (), value.shape or ()
+    pairs = zip(before, after, strict=False)
+    same = next((at for at, (a, b) in enumerate(pairs) if a != b or a is None), min(len(before), len(after)))
+    axes = sorted(normalized_axis(int(a), len(after)) for a in op.axis.array().reshape(-1))
+    if all(axis < same for axis in axes):
+        return None
+    return f"{name}: is along the axes {axes}, the Reshape changes those from {same} on"

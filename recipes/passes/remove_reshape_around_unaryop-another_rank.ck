@@ -10,7 +10,7 @@ graph main(%x: f32[2,3,4]) -> %y {
 }
 
 rules {
-  passes(forward_reshape_to_unaryop)
+  passes(remove_reshape_around_unaryop)
   unchanged()
   refused("another rank")
 }

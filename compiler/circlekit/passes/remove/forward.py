@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What moves behind the operator that reads it: one operator before, one behind, the same values."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from typing import ClassVar
+
+from circlekit.ir.graph import Graph
+from circlekit.ir.op import Op
+from circlekit.ir.value import Value
+from circlekit.rewrite.base import Context, GraphPass
+
+
+class Forward(GraphPass):
+    """op(move(x))  ==  move(op(x)); it goes on until the next operator cannot be passed.
+
+    ``kind``: the operator that moves.  Where others read its result too, it stays.
+    """
+
+    kind: ClassVar[type[Op]]
+
+    def run_graph(self, graph: Graph, context: Context) -> int:
+        return sum(self._forward(graph, op, context) for op in graph.ops if op.graph is graph)
+
+    def _forward(self, graph: Graph, op: Op, context: Context) -> int:
+        moved = [v for v in op.inputs if v is not None and isinstance(v.producer, self.kind)]
+        if not moved or len(op.results) != 1:
+            return 0
+        sentence = interior_obstacle(graph, op, moved) or self.obstacle(op, moved)
+        if sentence is not None:
+            context.refuse(self.name, op, sentence, 3)
+            return 0
+        if not context.may_rewrite:
+            return 0
+        context.rewrites(op)
+        self.swap(graph, op, moved)
+        return 1
+
+    @abstractmethod
+    def obstacle(self, op: Op, moved: list[Value]) -> str | None:
+        """Why ``op`` cannot be passed; ``moved``: those of its operands that ``kind`` makes."""
+
+    @abstractmethod
+    def swap(self, graph: Graph, op: Op, moved: list[Value]) -> None:
+        """Let ``op`` read what is before the move, and put the move behind it."""
+
+
+def interior_obstacle(graph: Graph, op: Op, moved: list[Value]) -> str | None:
+    """Why the operands must stay; one at least must have no other reader, or there were more operators."""
+    for value in (*moved, op.output):
+        if value.quantization is not None and value.quantization.is_per_channel:
+            return f"%{value.name}: is quantized along an axis"
+    first = moved[0]
+    if all(graph.is_output(v) or any(user is not op for user in v.users) for v in moved):
+        other = "is an output of the graph" if graph.is_output(first) else "is also read by others"
+        return f"%{first.name}: {other}"
+    return None
+
+
+def put_behind(graph: Graph, op: Op, move: Op, inner: Value) -> None:
+    """``move``, which reads ``inner``, makes the result of ``op``, and ``op`` makes ``inner``."""
+    result = op.output
+    op.take_result(0, inner)
+    move.add_result(result)
+    graph.insert_after(op, move)
+
+
+def drop_unread(graph: Graph, values: Iterable[Value]) -> None:
+    """Remove the operators of those ``values`` that nobody reads any more."""
+    for value in dict.fromkeys(values):
+        if value.producer is not None and not value.use_count and not graph.is_output(value):
+            graph.remove(value.producer)

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""FULLY_CONNECTED with weights that are computed as BATCH_MATMUL."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from circlekit.ir.dtypes import f32
+from circlekit.ir.enums import Activation, WeightsFormat
+from circlekit.ir.graph import Graph
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Value
+from circlekit.ops.common import normalized_axis
+from circlekit.ops.dense import BatchMatMul, FullyConnected
+from circlekit.ops.elementwise import Add
+from circlekit.ops.shape import Reshape, Transpose
+from circlekit.passes.remove.checks import remove_unread
+from circlekit.passes.replace.split_activation import OPERATORS
+from circlekit.rewrite.base import Context, GraphPass
+
+
+class ReplaceNonConstFullyConnected(GraphPass):
+    """fc(x, w, b)  ==  x @ transpose(w) + b, for w that is no constant.
+
+    A Transpose of the last two axes of x or w becomes a flag of the BATCH_MATMUL; a Reshape is made only
+    where the shapes need it, ADD and activation only where there are any.  No picture: which of these
+    are made depends on the match.
+    """
+
+    name = "replace_non_const_fc_with_batch_matmul"
+
+    def run_graph(self, graph: Graph, context: Context) -> int:
+        return sum(self._replace(graph, op, context) for op in graph.ops if isinstance(op, FullyConnected))
+
+    def _replace(self, graph: Graph, op: FullyConnected, context: Context) -> bool:
+        if op.weights.is_const:
+            return False
+        sentence = self.obstacle(op)
+        if sentence is not None:
+            context.refuse(self.name, op, sentence, 2)
+            return False
+        if not context.may_rewrite:
+            return False
+        context.rewrites(op)
+        value = _Maker(graph, op).product()
+        assert value.producer is not None  # it was made just now
+        operands = [v.producer for v in op.inputs if v is not None and v.producer is not None]
+        value.producer.take_result(0, op.output)
+        graph.remove(op)
+        for maker in operands:
+            if isinstance(maker, Transpose):
+                remove_unread(graph, maker)
+        return True
+
+    def obstacle(self, op: FullyConnected) -> str | None:
+        """Why ``op`` stays."""
+        name = f"%{op.output.name}"
+        floats = [v for v in (op.input, op.weights, op.bias, *op.results) if v is not None]
+        other = next((v for v in floats if v.dtype is not f32), None)
+        if other is not None:
+            return f"%{other.name}: is {other.dtype.short}, f32 is wanted"
+        if op.weights_format is not WeightsFormat.DEFAULT or len(op.results) != 1:
+            return f"{name}: has weights of format {op.weights_format.name}, DEFAULT is wanted"
+        if op.act not in (Activation.NONE, *OPERATORS):
+            return f"{name}: act is {op.act.name}, which is no operator"
+        if op.input.shape is None or op.weights.rank != 2 or op.output.shape is None:
+            return f"{name}: has operands or a result of unknown rank"
+        return None
+
+
+class FuseTransposeWithFullyConnected(ReplaceNonConstFullyConnected):
+    """fc(x, transpose(w))  ==  x @ w, where one operator takes the place of two."""
+
+    name = "fuse_transpose_with_fullyconnected"
+
+    def obstacle(self, op: FullyConnected) -> str | None:
+        swapped = [v for v in (op.input, op.weights) if swapped_source(v) is not None and v.use_count == 1]
+        if not swapped:
+            return f"%{op.output.name}: has no operand that is transposed for it alone"
+        if op.bias is not None or (op.input.rank != 2 and not op.keep_num_dims):
+            return f"%{op.output.name}: needs an ADD or a Reshape too, which gains nothing"
+        if op.act is not Activation.NONE:
+            return f"%{op.output.name}: act is {op.act.name}, which gains nothing"
+        return super().obstacle(op)
+
+
+def swapped_source(value: Value) -> Value | None:
+    """What ``value`` is the Transpose of, where that exchanges the last two axes alone."""
+    op = value.producer
+    if not isinstance(op, Transpose) or not op.perm.is_plain:
+        return None
+    perm = op.perm.array()
+    axes = [normalized_axis(int(a), perm.size) for a in perm]
+    wanted = [*range(perm.size - 2), perm.size - 1, perm.size - 2]
+    return op.input if perm.size > 1 and axes == wanted else None
+
+
+class _Maker:
+    """Puts operators before ``op``."""
+
+    def __init__(self, graph: Graph, op: FullyConnected) -> None:
+        self.graph, self.op = graph, op
+
+    def make(self, made: Op) -> Value:
+        self.graph.insert_before(self.op, made)
+        made.output.name = self.graph.unique_name(f"{self.op.output.name}/{type(made).__name__}")
+        return made.output
+
+    def constant(self, array: Array) -> Value:
+        return Value.constant(self.graph.unique_name(f"{self.op.output.name}/shape"), array)
+
+    def product(self) -> Value:
+        op, depth = self.op, (self.op.weights.shape or (None, None))[1]
+        x, adj_x = op.input, False
+        if (x.rank or 0) < 2 or (x.shape or (None,))[-1] != depth:
+            x = self.make(Reshape(x, self.constant(np.array([-1, depth or -1], np.int32))))
+        elif (source := swapped_source(x)) is not None:
+            x, adj_x = source, True
+        source = swapped_source(op.weights)
+        y = self.make(BatchMatMul(x, source or op.weights, adj_x=adj_x, adj_y=source is None))
+        if y.shape != op.output.shape:
+            shape = [-1 if d is None else d for d in op.output.shape or ()]
+            y = self.make(Reshape(y, self.constant(np.array(shape, np.int32))))
+        if op.bias is not None:
+            return self.make(Add(y, op.bias, act=op.act))
+        return y if op.act is Activation.NONE else self.make(OPERATORS[op.act](y))

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+# Refused: %y: a mean with its dimensions kept, along constant axes, is wanted
+
+graph main(%x: f32[2,3,4], %u: f32[2,12]) -> %y {
+  %t/shape = const i32[2] [2, 12]
+  %y/axis = const i32[1] [0]
+  %t = Reshape(%x, %t/shape) : f32[2,12]
+  %y = Mean(%t, %y/axis) : f32[12]
+}
+
+rules {
+  passes(forward_reshape_to_unaryop)
+  unchanged()
+  refused("a mean with its dimensions kept")
+}

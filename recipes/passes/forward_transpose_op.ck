@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+# Done: f(transpose(x)) == transpose(f(x)) for a function of each element.
+
+graph main(%x: f32[2,3,4,5], %u: f32[2,3,4,5]) -> %y {
+  %t/perm = const i32[4] [0, 3, 1, 2]
+  %t = Transpose(%x, %t/perm) : f32[2,5,3,4]
+  %y = Relu(%t) : f32[2,5,3,4]
+}
+
+rules {
+  passes(forward_transpose_op)
+  order(Relu, Transpose)
+}

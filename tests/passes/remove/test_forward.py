@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Transposes and Reshapes move behind what reads them, never to and fro."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.passes.kit import check_pass, check_refusal
+
+TRANSPOSE, RESHAPE = "forward_transpose_op", "forward_reshape_to_unaryop"
+
+
+def turned(*calls: str, shape: str = "[2,3,4,5]", perm: str = "[0,3,1,2]", outputs: str = "%y") -> str:
+    lines = "\n".join(calls)
+    return (
+        f"graph main(%x: f32{shape}, %u: f32{shape}) -> {outputs} {{\n%t = Transpose(%x, {perm})\n{lines}\n}}"
+    )
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "Relu(%t)",
+        "Abs(%t)",
+        "Mul(%t, 3.0)",
+        "Sub([2.0], %t) {act: RELU}",
+        "Add(%t, [1.0, 2, 3, 4])",
+        "Mul([[[1.0]], [[2.0]], [[3.0]], [[4.0]], [[5.0]]], %t)",
+        "Div(%t, [[[[2.0]]]])",
+    ],
+)
+def test_behind_one(call: str) -> None:
+    check_pass(turned(f"%y = {call}"), TRANSPOSE, [call.split("(")[0], "Transpose"])
+
+
+def test_behind_many() -> None:
+    text = turned("%a = Relu(%t)", "%b = Add(%a, [1.0, 2, 3, 4])", "%y = Abs(%b)")
+    check_pass(text, TRANSPOSE, ["Relu", "Add", "Abs", "Transpose"])
+
+
+def test_two_become_one() -> None:
+    both = ("%s = Transpose(%u, [0,-1,1,2])", "%y = Add(%t, %s)")
+    check_pass(turned(*both), TRANSPOSE, ["Add", "Transpose"])
+    check_pass(turned(*both, outputs="%y, %t"), TRANSPOSE, ["Transpose", "Add", "Transpose"])
+    check_pass(turned("%y = Mul(%t, %t)"), TRANSPOSE, ["Mul", "Transpose"])
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (turned("%y = Relu(%t)", "%z = Neg(%t)", outputs="%y, %z"), "%t: is also read by others"),
+        (turned("%y = Relu(%t)", outputs="%y, %t"), "%t: is an output of the graph"),
+        (turned("%y = Softmax(%t)"), "%y: Softmax is no function of single elements"),
+        (turned("%v = Reshape(%u, [2,5,3,4])", "%y = Add(%t, %v)"), "%v: is neither constant nor transposed"),
+        (
+            turned("%v = Transpose(%u, [0,3,2,1])", "%y = Mul(%t, %v)", shape="[2,3,3,5]"),
+            "one known perm is wanted",
+        ),
+        (turned("%y = Add(%t, [[[[[1.0]]]], [[[[2.0]]]]])"), "%y: is of another rank than %t"),
+    ],
+)
+def test_a_transpose_that_stays(text: str, sentence: str) -> None:
+    check_pass(text, TRANSPOSE, refused=sentence)
+
+
+def shaped(*calls: str, shape: str = "[2,3,4]", to: str = "[2,12]", outputs: str = "%y") -> str:
+    lines = "\n".join(calls)
+    return f"graph main(%x: f32{shape}, %u: f32[2,12]) -> {outputs} {{\n%t = Reshape(%x, {to})\n{lines}\n}}"
+
+
+@pytest.mark.parametrize(
+    ("call", "to"),
+    [
+        ("Neg(%t)", "[2,12]"),
+        ("Logistic(%t)", "[-1]"),
+        ("Mul(%t, 3.0)", "[2,12]"),
+        ("Div([[2.0]], %t)", "[2,12]"),
+        ("Mean(%t, [0]) {keep_dims: true}", "[2,12]"),
+        ("Mean(%t, [-3, 1]) {keep_dims: true}", "[2,3,2,2]"),
+    ],
+)
+def test_a_reshape_behind_one(call: str, to: str) -> None:
+    if "-3" in call:
+        call = call.replace("-3", "0")
+    check_pass(shaped(f"%y = {call}", to=to), RESHAPE, [call.split("(")[0], "Reshape"])
+
+
+def test_a_reshape_behind_many() -> None:
+    text = shaped("%a = Relu(%t)", "%b = Mul(%a, [[2.0]])", "%y = Abs(%b)", shape="[24]")
+    check_pass(text, RESHAPE, ["Relu", "Mul", "Abs", "Reshape"])
+    dynamic = shaped("%y = Relu(%t)", shape="[?,3,4]", to="[-1,12]")
+    check_pass(dynamic, RESHAPE, ["Relu", "Reshape"])
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (shaped("%y = Relu(%t)", "%z = Neg(%t)", outputs="%y, %z"), "%t: is also read by others"),
+        (shaped("%y = Relu(%t)", outputs="%y, %t"), "%t: is an output of the graph"),
+        (shaped("%y = Add(%t, %u)"), "%y: Add is no function of single elements and a number"),
+        (shaped("%y = Softmax(%t)"), "%y: Softmax is no function of single elements and a number"),
+        (shaped("%y = Mul(%t, [[[2.0]]])"), "%y: is broadcast to another rank"),
+        (shaped("%y = Mean(%t, [1]) {keep_dims: true}"), "the Reshape changes those from 1 on"),
+        (shaped("%y = Mean(%t, [0])"), "a mean with its dimensions kept"),
+    ],
+)
+def test_a_reshape_that_stays(text: str, sentence: str) -> None:
+    check_pass(text, RESHAPE, refused=sentence)
+
+
+def test_a_quantized_reshape_takes_the_parameters_of_the_result() -> None:
+    text = """graph main(%x: i8[6] quant(scale: 0.05)) -> %y {
+      %t = Reshape(%x, [3, 2]) : i8[3,2] quant(scale: 0.05)
+      %l = Logistic(%t) : i8[3,2] quant(scale: 0.00390625, zero_point: -128)
+      %y = Dequantize(%l)
+    }"""
+    check_pass(text, RESHAPE, ["Logistic", "Reshape", "Dequantize"])
+    other = text.replace("i8[3,2] quant(scale: 0.05)", "i8[3,2] quant(scale: 0.1)")
+    check_refusal(other, RESHAPE, "%t: has other parameters than %x")

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PADV2 before max pools, and fully connected layers with computed weights."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.passes.kit import check_pass, check_refusal
+
+PAD = "substitute_padv2_to_pad"
+
+
+def pooled(
+    source: str = "Relu(%x)",
+    paddings: str = "[[0,0],[1,1],[1,0],[0,0]]",
+    value: str = "-5.0",
+    pool: str = "MaxPool2D(%p) {padding: VALID, filter_width: 2, filter_height: 3, stride_w: 2}",
+    outputs: str = "%y",
+) -> str:
+    return f"""graph main(%x: f32[1,5,4,2]) -> {outputs} {{
+      %r = {source}
+      %p = PadV2(%r, {paddings}, {value})
+      %y = {pool}
+    }}"""
+
+
+@pytest.mark.parametrize(
+    "source", ["Relu(%x)", "Relu6(%x)", "Logistic(%x)", "Square(%x)", "Add(%x, 1.0) {act: RELU}"]
+)
+def test_before_a_max_pool(source: str) -> None:
+    kind = source.split("(")[0]
+    check_pass(pooled(source), PAD, [kind, "Pad", "MaxPool2D"])
+
+
+def test_through_transposes() -> None:
+    text = pooled(
+        pool="Transpose(%p, [0,2,1,3])\n%z = MaxPool2D(%y) {padding: VALID,filter_width: 3,filter_height: 2}"
+    )
+    text = text.replace("-> %y", "-> %z").replace(
+        "%p =", "%t = Transpose(%r, [0,2,1,3])\n%s = Transpose(%t, [0,2,1,3])\n%p ="
+    )
+    text = text.replace("PadV2(%r", "PadV2(%s")
+    check_pass(text, PAD, ["Relu", "Transpose", "Transpose", "Pad", "Transpose", "MaxPool2D"])
+    narrow = text.replace("filter_width: 3", "filter_width: 1")
+    check_pass(narrow, PAD, refused="some windows of %z lie in the border of axis 2")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (pooled("Neg(%x)"), "%r: may be negative, then 0 is greater"),
+        (pooled("Add(%x, 1.0)"), "%r: may be negative, then 0 is greater"),
+        (pooled(value="5.0"), "is 5, 0 or less is wanted"),
+        (pooled(paddings="[[1,0],[1,1],[1,0],[0,0]]"), "lie in the border of axis 0"),
+        (pooled(paddings="[[0,0],[1,1],[1,0],[0,1]]"), "lie in the border of axis 3"),
+        (pooled(paddings="[[0,0],[3,1],[1,0],[0,0]]"), "lie in the border of axis 1"),
+        (pooled(paddings="[[0,0],[1,1],[0,2],[0,0]]"), "lie in the border of axis 2"),
+        (
+            pooled(pool="MaxPool2D(%p) {filter_width: 2, filter_height: 3}"),
+            "MaxPool2D with VALID padding is wanted",
+        ),
+        (
+            pooled(pool="AveragePool2D(%p) {padding: VALID, filter_width: 2, filter_height: 3}"),
+            "is a AveragePool2D",
+        ),
+        (pooled(outputs="%y, %p"), "%p: is an output of the graph"),
+    ],
+)
+def test_where_a_border_of_zeros_would_show(text: str, sentence: str) -> None:
+    check_pass(text, PAD, refused=sentence)
+
+
+# -- products ------------------------------------------------------------------------------------
+
+FC = "replace_non_const_fc_with_batch_matmul"
+PLAIN = "FullyConnected(%x, %w)"
+
+
+def layer(
+    call: str = PLAIN, x: str = "[2,3]", w: str = "[4,3]", before: str = "", outputs: str = "%y"
+) -> str:
+    return f"graph main(%x: f32{x}, %w: f32{w}, %b: f32[4]) -> {outputs} {{\n{before}\n%y = {call}\n}}"
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        (layer(), ["BatchMatMul"]),
+        (layer("FullyConnected(%x, %w, %b)"), ["BatchMatMul", "Add"]),
+        (layer("FullyConnected(%x, %w, [1.0, 2, 3, 4]) {act: RELU}"), ["BatchMatMul", "Add"]),
+        (layer("FullyConnected(%x, %w) {act: RELU6}"), ["BatchMatMul", "Relu6"]),
+        (layer(x="[2,5,3]"), ["BatchMatMul", "Reshape"]),
+        (layer(x="[2,5,6]"), ["Reshape", "BatchMatMul"]),
+        (layer("FullyConnected(%x, %w, %b) {keep_num_dims: true}", "[2,5,3]"), ["BatchMatMul", "Add"]),
+        (layer("FullyConnected(%x, %t)", w="[3,4]", before="%t = Transpose(%w, [1, 0])"), ["BatchMatMul"]),
+        (
+            layer("FullyConnected(%x, %t)", w="[4,3]", before="%t = Transpose(%w, [0, 1])"),
+            ["Transpose", "BatchMatMul"],
+        ),
+        (layer("FullyConnected(%t, %w)", "[3,2]", before="%t = Transpose(%x, [-1, 0])"), ["BatchMatMul"]),
+        (
+            layer("FullyConnected(%t, %w)", "[5,3,2]", before="%t = Transpose(%x, [0, 2, 1])"),
+            ["BatchMatMul", "Reshape"],
+        ),
+        (
+            layer("FullyConnected(%t, %w)", "[5,2,3]", before="%t = Transpose(%x, [1, 0, 2])"),
+            ["Transpose", "BatchMatMul", "Reshape"],
+        ),
+        (
+            layer("FullyConnected(%x, %t)", w="[3,4]", before="%t = Transpose(%w, [1, 0])", outputs="%y, %t"),
+            ["Transpose", "BatchMatMul"],
+        ),
+    ],
+)
+def test_computed_weights(text: str, kinds: list[str]) -> None:
+    check_pass(text, FC, kinds)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (layer("FullyConnected(%x, %w) {act: SIGN_BIT}"), "act is SIGN_BIT, which is no operator"),
+        (layer("FullyConnected(%x, %w) {weights_format: SHUFFLED4x16INT8}"), "has weights of format"),
+    ],
+)
+def test_layers_that_stay(text: str, sentence: str) -> None:
+    check_refusal(text, FC, sentence)
+
+
+def test_constant_weights_stay() -> None:
+    check_pass(layer("FullyConnected(%x, [[1.0, 2, 3]])"), FC, ["FullyConnected"])
+
+
+GAIN = "fuse_transpose_with_fullyconnected"
+TURNED = "%t = Transpose(%w, [1, 0])"
+
+
+def test_a_transpose_that_goes() -> None:
+    check_pass(layer("FullyConnected(%x, %t)", w="[3,4]", before=TURNED), GAIN, ["BatchMatMul"])
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (layer(), "has no operand that is transposed for it alone"),
+        (layer("FullyConnected(%x, %t, %b)", w="[3,4]", before=TURNED), "needs an ADD or a Reshape too"),
+        (layer("FullyConnected(%x, %t)", "[2,5,3]", "[3,4]", TURNED), "needs an ADD or a Reshape too"),
+        (layer("FullyConnected(%x, %t) {act: RELU}", w="[3,4]", before=TURNED), "act is RELU, which gains"),
+        (
+            layer("FullyConnected(%x, %t)", before="%t = Transpose(%w, [0, 1])"),
+            "has no operand that is transposed",
+        ),
+    ],
+)
+def test_a_transpose_whose_going_gains_nothing(text: str, sentence: str) -> None:
+    check_pass(text, GAIN, refused=sentence)
