@@ -84,7 +84,7 @@ def pipelines_of(name: str) -> str:
 def rules_of(item: type[Pass]) -> list[type[Rewrite]]:
     """The pictures that a pass is made of; none for a plain one."""
     if issubclass(item, Rules):
-        return list(item.rules)
+        return list(item.members())
     return [item] if issubclass(item, Rewrite) and item.before else []
 
 

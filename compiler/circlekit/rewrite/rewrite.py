@@ -251,8 +251,8 @@ def _parameters(cls: type[Rewrite], method: str, label: str) -> tuple[str, ...]:
     """The parameters of a method; RewriteError for one that no name of the picture would fill."""
     dims = {str(d).split("|")[0] for n in cls.old.nodes for o in n.operands for d in o.dims or ()}
     known = cls.old.operand_names() | set(cls.old.producer) | cls.old.bound() | dims | {"match"}
-    specs = list(inspect.signature(getattr(cls, method)).parameters.values())[1:]
-    names = tuple(p.name for p in specs if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD))
+    code = inspect.unwrap(getattr(cls, method)).__code__  # inspect.signature is slow, and this is at start-up
+    names: tuple[str, ...] = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
     for name in names:
         if name not in known:
             raise RewriteError(f"{label}.{method}: the picture has no {name}")
@@ -269,11 +269,16 @@ class Rules(GraphPass):
         for rule in cls.rules:
             rule.name = cls.name
 
+    @classmethod
+    def members(cls) -> tuple[type[Rewrite], ...]:
+        """``rules``; a pass of very many makes them here, when they are first wanted."""
+        return cls.rules
+
     def run_graph(self, graph: Graph, context: Context) -> int:
         refusals = None if context.refusals is None else list[Refusal]()
         inner = replace(context, refusals=refusals)
         changes, kinds = 0, {type(op) for op in graph.ops}
-        for rule in self.rules:
+        for rule in self.members():
             if refusals is None and not rule.old.may_fit(kinds):
                 continue
             changed = rule().run_graph(graph, inner)

@@ -4,9 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
+from circlekit.ir.graph import Graph
+from circlekit.ops.reduce import Mean
 from circlekit.passes.fuse.instnorm import InstanceNormForm
-from circlekit.rewrite.rewrite import Rules
+from circlekit.rewrite.base import Context
+from circlekit.rewrite.rewrite import Rewrite, Rules
 
 MEANS = """
     m = Mean({x}: f32, axes: const)     {keep_dims: true}
@@ -80,4 +84,16 @@ class FuseInstNorm(Rules):
 
     name = "fuse_instnorm"
     formats = frozenset({"circle"})
-    rules = tuple(_form(*p, reshaped) for reshaped in (True, False) for p in _pictures())
+
+    @classmethod
+    @cache
+    def members(cls) -> tuple[type[Rewrite], ...]:
+        made = tuple(_form(*p, reshaped) for reshaped in (True, False) for p in _pictures())
+        for rule in made:
+            rule.name = cls.name
+        return made
+
+    def run_graph(self, graph: Graph, context: Context) -> int:
+        if not any(isinstance(op, Mean) for op in graph.ops):  # the pictures are many: not for nothing
+            return 0
+        return super().run_graph(graph, context)
