@@ -48,14 +48,18 @@ class Source:
     def _scan(self) -> list[Token]:
         tokens: list[Token] = []
         at = 0
-        while at < len(self.text):
-            match = _TOKEN.match(self.text, at)
-            if match is None:
-                raise self.error_at(at, f"unexpected character {self.text[at]!r}")
+        for match in _TOKEN.finditer(self.text):
+            start, end = match.span()
+            if start != at:
+                break
+            at = end
             kind = match.lastgroup or ""
-            if kind != "skip":
-                tokens.append(Token(kind, self._plain(kind, match.group(), at), at))
-            at = match.end()
+            if kind in ("mark", "name", "number"):
+                tokens.append(Token(kind, match.group(), start))
+            elif kind != "skip":
+                tokens.append(Token(kind, self._plain(kind, match.group(), start), start))
+        if at < len(self.text):
+            raise self.error_at(at, f"unexpected character {self.text[at]!r}")
         tokens.append(Token("end", "end of text", at))
         return tokens
 
@@ -63,7 +67,7 @@ class Source:
         """The text of a token without sigil and quotes, escapes resolved."""
         if kind in ("value", "graph"):
             text = text[1:]
-        if kind == "number" or not text.startswith('"'):
+        if not text.startswith('"'):
             return text
         if "\\" not in text:
             return text[1:-1]
