@@ -19,7 +19,8 @@ POLL = 0.002
 
 class Run(NamedTuple):
     """One process.  Wall and processor time in seconds; memory in bytes at its peak, of which
-    ``anonymous`` is what the process allocated (and ``resident`` has the mapped files, too)."""
+    ``anonymous`` is what the process allocated (and ``resident`` has the mapped files, too).
+    """
 
     seconds: float
     processor: float
@@ -59,10 +60,12 @@ def _anonymous(pid: int) -> int:
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon:")), 0)
 
 
-def by_turns(commands: Mapping[str, Sequence[str]], rounds: int, clean: Iterable[Path] = ()) -> dict[str, Run]:
+def by_turns(
+    commands: Mapping[str, Sequence[str]], rounds: int, clean: Iterable[Path] = ()
+) -> dict[str, Run]:
     """The median run of each command (by time; the largest memory), all of them in turn in each round.
 
-    Before each run the files of ``clean`` are removed, and what earlier runs left to be written is waited for.
+    Before each run the files of ``clean`` are removed, and what runs before it left unwritten is waited for.
     """
     runs: dict[str, list[Run]] = {name: [] for name in commands}
     for _ in range(rounds):
