@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs passes over a model until none of them finds anything to change."""
+"""Runs passes over a model until none of them finds anything to change.
+
+Over 120 lines because beside the driver it has every question about names of passes.
+"""
 
 from __future__ import annotations
 

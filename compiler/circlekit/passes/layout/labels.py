@@ -8,6 +8,8 @@ in.  With P the label of the producer, C the labels of the consumers, the energy
     w [P = 0 and max C = 1]  +  w [P = 1 and min C = 0]
 
 which is submodular: an auxiliary node for max C, and one for min C, make it a cut.
+
+Over 120 lines because the energy, its network and the reading of the cut are one argument.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@
 Source: Goldberg and Tarjan, A New Approach to the Maximum-Flow Problem, 1988; highest label first, with the
 gap and the global relabelling heuristics of Cherkassky and Goldberg, 1997.  Only the preflow is computed:
 what cannot reach the sink is the source's side, and nothing more is asked.
+
+Over 120 lines because it is one algorithm.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Value
 from circlekit.ops.shape import Transpose
@@ -35,13 +37,13 @@ class InterfacePass(Pass):
                     ports.update({key: twin for key, old in ports.items() if old is value})
         return len(values)
 
+    @abstractmethod
     def values(self, graph: Graph) -> tuple[Value, ...]:
         """The values of the interface that this pass is for."""
-        raise NotImplementedError
 
+    @abstractmethod
     def convert(self, graph: Graph, value: Value, constants: Constants) -> Value:
         """Put a new value with the name of ``value`` and channels last into the interface."""
-        raise NotImplementedError
 
 
 class NchwToNhwcInputShape(InterfacePass):

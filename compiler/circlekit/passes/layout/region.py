@@ -4,6 +4,8 @@
 A value is on side 0 or 1 today: a transpose by ``perm`` leads from side 0 to side 1, one by its inverse back.
 The sides of transposes are one *tensor*.  An operator that can also work on the other side is a *variable*;
 it has one side for all its operands and results.  A *region* is what variables and tensors connect.
+
+Over 120 lines because it holds what every kind of operator does to the sides of its values.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Borders of no width, and borders that are cut off again."""
+"""Borders of no width, and borders that are cut off again.
+
+Over 120 lines because there are three kinds of Pad and two of slices, a picture for each pair.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The custom operator MaxPoolWithArgmax as MAX_POOL_2D and, for the places, arithmetic in float32."""
+"""The custom operator MaxPoolWithArgmax as MAX_POOL_2D and, for the places, arithmetic in float32.
+
+Over 120 lines because the places of the maxima take twenty operators to say.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A constant stored as the blocks of it that are not zero."""
+"""A constant stored as the blocks of it that are not zero.
+
+Over 120 lines because the five options, their checks and the encoder of the levels belong together.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An LSTM over a sequence of known length, written out step by step."""
+"""An LSTM over a sequence of known length, written out step by step.
+
+Over 120 lines because a step has gates, states and clipping, and what cannot be unrolled is said.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is looked at around the work: the structure of a model, and where it is to be written."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from circlekit.api.models import FilePath
+from circlekit.errors import FileError, ModelError
+from circlekit.io.save import format_of
+from circlekit.ir.graph import Model
+from circlekit.ir.inference import check_shapes
+from circlekit.ir.verify import verify
+
+
+def check_structure(model: Model, name: str) -> None:
+    """ModelError with what is unsound: no pass is run on such a model, and none is written.
+
+    ShapeError, with the place, where operators do not fit what they read or what the model says of them.
+    """
+    findings = verify(model)
+    if findings:
+        more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
+        raise ModelError(f"{name}: {findings[0]}{more}", *map(str, findings[1:]))
+    check_shapes(model)
+
+
+def target_format(target: FilePath, format: str | None) -> str:
+    named = format_of(target)
+    if format is None and named is None:
+        raise FileError(f"{os.fspath(target)}: the format does not follow from the name (.circle, .tflite)")
+    if format is not None and named is not None and format != named:
+        raise FileError(f"{os.fspath(target)} is the name of a {named} file, {format} was to be written")
+    return str(format or named)
+
+
+def check_target(target: FilePath) -> None:
+    """FileError for a target that cannot be written, before the work is done."""
+    path = Path(target)
+    if path.is_dir():
+        raise FileError(f"{path} is a directory, the name of a file is wanted")
+    if not path.absolute().parent.is_dir():
+        raise FileError(f"{path}: the directory {path.absolute().parent} does not exist")

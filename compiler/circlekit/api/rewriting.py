@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A model is rewritten, in memory or on its way from one file to another."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from circlekit.api.checks import check_structure, check_target, target_format
+from circlekit.api.models import FilePath, read
+from circlekit.api.options import Options, as_pipeline, check_options, with_data
+from circlekit.equivalence.bisect import find_culprit
+from circlekit.equivalence.record import write_record
+from circlekit.equivalence.verify import Verifier, watch
+from circlekit.errors import EquivalenceError
+from circlekit.io.files import write_file
+from circlekit.io.save import check_format
+from circlekit.io.save import save as save_file
+from circlekit.ir.clone import clone
+from circlekit.ir.graph import Model
+from circlekit.ir.text import print_model
+from circlekit.passes.explain import explain_pass
+from circlekit.passes.fuse.training import training_notes
+from circlekit.passes.optimize import only_pipelines, pass_names, run_passes
+from circlekit.passes.pipeline_file import Pipeline
+from circlekit.passes.profile import add_profile
+from circlekit.passes.replace.legalize import legalize
+from circlekit.passes.replace.split_activation import SplitTransposeConvActivation
+from circlekit.passes.report import Report, summarize
+from circlekit.rewrite.base import Context
+
+
+def optimize(
+    model: Model,
+    passes: str | Iterable[str] | Pipeline = "O1",
+    verify: bool = False,
+    record: FilePath | None = None,
+    explain: str | None = None,
+    disable: Collection[str] = (),
+    format: str | None = None,
+    bisect: FilePath | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> Report:
+    """Rewrite ``model`` in place; ``passes``: names of passes and pipelines, run in that order.
+
+    It may be a Pipeline, too, which ``read_pipeline`` reads; ``settings``: what passes let a user set.
+
+    ``verify``: run the model before and after every pass that changed it; EquivalenceError where it
+    computes something else, and then ``model`` is left as that pass made it.  ``record``: a directory that
+    keeps what was compared, which it implies.  ``explain``: a pass whose near misses to report.
+    ``format``: what the model will be written as; by default what it was.  ``bisect``: where to write the
+    smallest model that shows what went wrong, if anything does; it implies ``verify``.  RewriteError,
+    before any work, for a name that is neither a pass nor a pipeline.
+    """
+    asked = as_pipeline(passes, disable, settings or {})
+    options = Options(
+        asked.passes, asked.disable, verify, record, explain, bisect=bisect, settings=asked.settings
+    )
+    check_format(format or model.format)
+    check_options(options)
+    original = clone(model) if bisect is not None else model
+    verifier = _verifier(model, options)
+    with _bisecting(original, options, format or model.format):
+        report = _optimize(model, options, format or model.format, verifier)
+    if record is not None and verifier is not None:
+        write_record(record, model, verifier)
+    return report
+
+
+def convert(source: FilePath, target: FilePath, options: Options, format: str | None = None) -> Report:
+    """Read a model, rewrite it, and write it as ``format``, which the extension says by default.
+
+    What can be refused without work is refused first, and on any error nothing is written.  The report's
+    ``after`` is the model as it is in the file.
+    """
+    format = target_format(target, format)
+    check_target(target)
+    check_options(options)
+    options.announce("read")
+    model, size = read(source)
+    if options.validate:
+        check_structure(model, os.fspath(source))
+    verifier = _verifier(model, options)
+    original = clone(model) if options.bisect is not None or options.profile else model
+    with _bisecting(original, options, format):
+        report = _optimize(model, options, format, verifier, size)
+        options.announce("write")
+        legal = legalize(model, format, {SplitTransposeConvActivation} if options.keep_activations else ())
+        if options.validate:
+            check_structure(legal, os.fspath(target))
+        if verifier is not None:
+            verifier.check(legal, f"the replacement of what {format} lacks")
+    if verifier is not None and options.record is not None:
+        write_record(options.record, legal, verifier)
+    if options.profile:
+        add_profile(original, legal)
+    save_file(legal, target, format)
+    report.after = summarize(legal, Path(target).stat().st_size)
+    return report
+
+
+@contextmanager
+def _bisecting(model: Model, options: Options, format: str) -> Iterator[None]:
+    """Where the work inside goes wrong on ``model``: find out why, write that, and say so instead."""
+    try:
+        yield
+    except Exception as error:  # a pass may go wrong in any way
+        if options.bisect is None:
+            raise
+        options.announce("bisect")
+        names = pass_names(options.passes, options.disable, format)
+        culprit = find_culprit(
+            model, names, format, settings=with_data(options.settings), exact=only_pipelines(options.passes)
+        )
+        if culprit is None:
+            raise
+        write_file(options.bisect, [print_model(culprit.model).encode()])
+        found = f"{len(culprit.model.main)} operators that show it are in {os.fspath(options.bisect)}"
+        raise EquivalenceError(str(culprit), found) from error
+
+
+def _verifier(model: Model, options: Options) -> Verifier | None:
+    if not options.verify and options.record is None and options.bisect is None:
+        return None
+    options.announce("run the original")
+    return Verifier(model)
+
+
+def _optimize(
+    model: Model, options: Options, format: str, verifier: Verifier | None, file_size: int | None = None
+) -> Report:
+    def prove(name: str, changes: int) -> None:
+        if verifier is not None and changes:
+            options.announce(f"verify {name}")
+            watch(verifier, model, name)
+
+    before = summarize(model, file_size)
+    names = pass_names(options.passes, options.disable, format)
+    settings = with_data(options.settings)
+    context = Context(format, settings=settings, exact=only_pipelines(options.passes))
+    records = run_passes(model, names, context, prove, options.announce)
+    report = Report(before, summarize(model), records)
+    if verifier is not None:
+        report.verified, report.notes = True, verifier.notes
+    report.notes = [*report.notes, *training_notes(model)]
+    if options.explain is not None:
+        options.announce(f"explain {options.explain}")
+        report.refusals = explain_pass(model, options.explain, format, settings)
+    return report
