@@ -3,14 +3,19 @@
 
 A bad file gives FormatError with the path of the field, such as ``subgraphs[0].operators[12].inputs``.
 Time and memory are bounded by the file's size: a file that refers to the same table more often than
-it has room for references is refused.
+it has room for references is refused, and so is one of more than MAX_TABLES tables.  The schema has no
+table that holds itself, so what is read is never deeper than it.
+
+What the verifier of the C++ flatbuffers library refuses is refused here too, but for its limit of
+RUNTIME_TABLES tables, which ``Decoder.tables`` is to be held against.  A string need not be UTF-8: bytes
+that are not become surrogates (``surrogateescape``) and are written back as they were.
 """
 
 from __future__ import annotations
 
 import struct
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -24,6 +29,18 @@ MINIMUM = 8
 
 MAX_WARNINGS = 20
 """What is lost is told for the first places only."""
+
+MAX_TABLES = 4_000_000
+"""More than a model of half a million operators has; each is some hundred bytes of memory."""
+
+RUNTIME_TABLES = 1_000_000
+"""Where the C++ verifier stops, and with it LiteRT; a table that is referred to twice counts twice."""
+
+REACH = 1 << 31
+"""Where offsets and vectors end: they are signed for the C++ library."""
+
+Note = Callable[[str, str], None]
+"""Is told the path of a field and what of it is lost."""
 
 _U32 = struct.Struct("<I")
 
@@ -54,9 +71,13 @@ def decode(data: memoryview, fmt: str, name: str = "<bytes>") -> Tree:
 
 
 class Decoder:
-    """One run over one file."""
+    """One run over one file.
 
-    def __init__(self, data: memoryview, fmt: str, name: str) -> None:
+    ``note``: told what is lost, at the first MAX_WARNINGS places; by default that is a FormatWarning.
+    ``tables``: how many were read.
+    """
+
+    def __init__(self, data: memoryview, fmt: str, name: str, note: Note | None = None) -> None:
         self.data = data
         self.size = len(data)
         self.format = fmt
@@ -64,7 +85,9 @@ class Decoder:
         self.path: list[str | int] = []
         self.references = self.size // 4
         self.bytes = 4 * self.size
-        self.warnings = 0
+        self.note = note or self.warn
+        self.notes = 0
+        self.tables = 0
         self.layouts: dict[tuple[str, int], Layout] = {}
         self.strings: dict[int, str] = {}
         self.words = np.frombuffer(data, dtype="<i4", count=self.size // 4)
@@ -85,11 +108,14 @@ class Decoder:
     def fail(self, what: str, leaf: str = "") -> NoReturn:
         raise FormatError(f"{self.name}: {self.where(leaf)}: {what}")
 
-    def warn(self, what: str, leaf: str) -> None:
-        self.warnings += 1
-        if self.warnings > MAX_WARNINGS:
-            return
-        warnings.warn(f"{self.name}: {self.where(leaf)}: {what}", FormatWarning, stacklevel=2)
+    def lose(self, what: str, leaf: str) -> None:
+        """Tell what of a field cannot be kept."""
+        self.notes += 1
+        if self.notes <= MAX_WARNINGS:
+            self.note(self.where(leaf), what)
+
+    def warn(self, path: str, what: str) -> None:
+        warnings.warn(f"{self.name}: {path}: {what}", FormatWarning, stacklevel=2)
 
     def spend(self, references: int, size: int = 0) -> None:
         """Account for references (each needs four bytes of the file) and for bytes looked through."""
@@ -100,31 +126,38 @@ class Decoder:
 
     # -- tables --------------------------------------------------------------------------------
 
+    def count(self, tables: int) -> None:
+        """Account for tables that are about to be read."""
+        self.spend(tables)
+        self.tables += tables
+        if self.tables > MAX_TABLES:
+            self.fail(f"the file has more than {MAX_TABLES} tables")
+
     def target(self, at: int, offset: int) -> int:
         """Where the offset stored at ``at`` leads: to at least four bytes, aligned."""
         target = at + offset
-        if not offset or target > self.size - 4 or target % 4:
+        if not 0 < offset < REACH or target > self.size - 4 or target % 4:
             self.fail(f"the offset {offset} at byte {at} leads to no valid place")
         return target
 
     def table_at(self, at: int, offset: int, spec: Table) -> Tree:
         position = self.target(at, offset)
-        self.spend(1)
+        self.count(1)
         return self.read(position, position - int(self.words[position >> 2]), spec)
 
     def tables_at(self, at: int, offset: int, spec: Table) -> list[Tree]:
         """A vector of tables."""
         start, count = self.vector(at, offset, 4)
-        self.spend(count)
+        self.count(count)
         self.path.append(0)
-        offsets = self.words[start >> 2 : (start >> 2) + count].view("<u4")
+        offsets = self.words[start >> 2 : (start >> 2) + count]
         places = offsets.astype(np.int64)
         places += np.arange(start, start + 4 * count, 4, dtype=np.int64)
-        bad = (offsets == 0) | (places > self.size - 4) | (places & 3 != 0)
+        bad = (offsets <= 0) | (places > self.size - 4) | (places & 3 != 0)
         if bad.any():
             index = int(np.argmax(bad))
             self.path[-1] = index
-            self.target(start + 4 * index, int(offsets[index]))
+            self.target(start + 4 * index, int(offsets[index]) & 0xFFFFFFFF)
         vtables = places - self.words[places >> 2]
         out = []
         path, read = self.path, self.read
@@ -149,7 +182,7 @@ class Decoder:
         for name, names in layout.enums:
             tree[name] = names.get(tree[name], tree[name])
         for slot in layout.unknown:
-            self.warn(f"the schema has no slot {slot} in {spec.name}; its value is lost", f"slot_{slot}")
+            self.lose(f"the schema has no slot {slot} in {spec.name}; its value is lost", f"slot_{slot}")
         for field, offset in layout.references:
             tree[field.name] = self.reference(position + offset, tree[field.name], field)
         for field, union_offset in layout.unions:
@@ -220,8 +253,10 @@ class Decoder:
         offset = tree.pop(name, None)
         member = field.enum.names.get(tag) if field.enum else None
         if member is None:
+            if at is not None and not 0 < offset < min(REACH, self.size - at):
+                self.fail(f"the offset {offset} at byte {at} leads to no valid place", name)
             if tag or offset is not None:
-                self.warn(f"the schema has no member {tag} in this union; its value is lost", name)
+                self.lose(f"the schema has no member {tag} in this union; its value is lost", name)
         elif at is None:
             tree[name + "_type"] = member
         else:
@@ -233,7 +268,7 @@ class Decoder:
         """(first byte, number) of the elements of the vector that the offset at ``at`` leads to."""
         position = self.target(at, offset)
         (count,) = _U32.unpack_from(self.data, position)
-        if position + 4 + count * size > self.size:
+        if position + 4 + count * size > self.size or count * size >= REACH:
             self.fail(f"{count} elements at byte {position} end beyond the file")
         if size == 8 and (position + 4) % 8 and count:
             self.fail(f"8-byte elements at byte {position + 4} are not aligned")
