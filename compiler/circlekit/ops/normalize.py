@@ -252,19 +252,24 @@ class RoPE(Op, code="ROPE", formats=CIRCLE):
     def kernel(self, input: Array, sin_table: Array, cos_table: Array) -> Array:
         need_float(self, input, sin_table, cos_table)
         size = input.shape[-1]
-        sin, cos = sin_table.reshape(-1)[:size], cos_table.reshape(-1)[:size]
-        if self.mode is RoPEMode.GPT_NEOX:
-            first, second = slice(0, size // 2), slice(size // 2, size)
-        else:
-            first, second = slice(0, size, 2), slice(1, size, 2)
-        a, b = input[..., first], input[..., second]
-        out = np.empty_like(input, order="C")
-        out[..., first] = a * cos[first] - b * sin[first]
-        out[..., second] = a * sin[second] + b * cos[second]
-        return out
+        return rotated(input, sin_table.reshape(-1)[:size], cos_table.reshape(-1)[:size], self.mode)
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
         return {} if perm[-1] == len(perm) - 1 else None
+
+
+def rotated(x: Array, sin: Array, cos: Array, mode: RoPEMode) -> Array:
+    """``x`` [..., n] with its pairs rotated, by the tables [n]; see ``RoPE``."""
+    size = x.shape[-1]
+    if mode is RoPEMode.GPT_NEOX:
+        first, second = slice(0, size // 2), slice(size // 2, size)
+    else:
+        first, second = slice(0, size, 2), slice(1, size, 2)
+    a, b = x[..., first], x[..., second]
+    out = np.empty_like(x, order="C")
+    out[..., first] = a * cos[first] - b * sin[first]
+    out[..., second] = a * sin[second] + b * cos[second]
+    return out
 
 
 def _channel_axis(rank: int) -> int:

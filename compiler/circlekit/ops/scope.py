@@ -13,7 +13,6 @@ _STABLEHLO = """
 """
 
 UNSUPPORTED: dict[str, str] = {
-    "ATTENTION": "no public runtime says what it computes",
     "BCQ_FULLY_CONNECTED": "no public runtime says how its binary codes are ordered",
     "BCQ_GATHER": "no public runtime says how its binary codes are ordered",
     "CONCAT_EMBEDDINGS": "no runtime computes it",
