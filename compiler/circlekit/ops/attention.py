@@ -12,7 +12,7 @@ from circlekit.ir.dtypes import f32, i32, i64
 from circlekit.ir.enums import RoPEMode
 from circlekit.ir.op import operand
 from circlekit.ir.value import Array, TensorType, format_shape
-from circlekit.ops.common import dims_differ, need_float, need_rank, product
+from circlekit.ops.common import dims_differ, element_count, need_float, need_rank
 from circlekit.ops.normalize import rotated
 from circlekit.ops.state import Stateful
 
@@ -64,7 +64,7 @@ class Attention(Stateful, code="ATTENTION", options="AttentionOptions", formats=
 
     def macs(self) -> int:
         """The projections alone: how much of the caches is read depends on the position."""
-        return sum(product(w.static_shape) for w in (self.wq, self.wk, self.wv, self.wo))
+        return sum(element_count(w.shape) for w in (self.wq, self.wk, self.wv, self.wo))
 
     def step(
         self, input: Array, wq: Array, wk: Array, wv: Array, wo: Array, cos: Array, sin: Array, mask: Array,
