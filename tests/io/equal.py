@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import Enum
 from typing import Any
 
@@ -32,14 +33,18 @@ def _same_graph(a: Graph, b: Graph, names: dict[int, Any]) -> None:
         assert _plain(getattr(a, side), names) == _plain(getattr(b, side), names), side
     assert same_tree(_plain(a.extra, names), _plain(b.extra, names))
     for one, two in zip(a.values(), b.values(), strict=True):
-        _same_value(one, two)
+        _same_value(one, two, names)
     for left, right in zip(a, b, strict=True):
         _same_op(left, right, names)
 
 
-def _same_value(a: Value, b: Value) -> None:
-    for field in ("name", "dtype", "shape", "is_variable", "quantization"):
+def _same_value(a: Value, b: Value, names: dict[int, Any]) -> None:
+    for field in ("name", "dtype", "shape", "is_variable"):
         assert getattr(a, field) == getattr(b, field), f"{a} {field}"
+    one, two = a.quantization, b.quantization
+    if one is not None and two is not None:
+        one, two = (replace(q, details=_plain(q.details, names)) for q in (one, two))
+    assert one == two, f"{a} quantization"
     assert same_array(a.data, b.data), a
     assert same_tree(a.extra, b.extra), a
 
@@ -51,7 +56,7 @@ def _same_op(a: Op, b: Op, names: dict[int, Any]) -> None:
         assert same_tree(_plain(getattr(a, field), names), _plain(getattr(b, field), names)), f"{a} {field}"
     if isinstance(a, OpaqueOp) and isinstance(b, OpaqueOp):
         assert a.custom_code == b.custom_code
-        assert same_tree(a.option_tree, b.option_tree)
+        assert same_tree(_plain(a.option_tree, names), _plain(b.option_tree, names))
 
 
 def _plain(item: Any, names: dict[int, Any]) -> Any:

@@ -27,13 +27,14 @@ def run_patched(graph: Graph, inputs: list[Array], optimized: bool = False) -> l
     """Outputs by LiteRT of a graph whose constants may be sparse or quantized by blocks."""
     model = schema.ModelT.InitFromPackedBuf(flatbuffer([graph]))
     values = list(dict.fromkeys((*graph.values(),)))
+    indices = {value: index for index, value in enumerate(values)}
     for tensor, value in zip(model.subgraphs[0].tensors, values, strict=True):
         if "sparsity" in value.extra:
             tensor.sparsity = sparsity_of(value.extra["sparsity"])
         details = value.quantization.details if value.quantization is not None else None
         if details is not None:
             blocks = schema.BlockwiseQuantizationT()
-            blocks.scales, blocks.blockSize = details["scales"], details["block_size"]
+            blocks.scales, blocks.blockSize = indices[details["scales"]], details["block_size"]
             tensor.quantization.details = blocks
             tensor.quantization.detailsType = schema.QuantizationDetails.BlockwiseQuantization
     builder = flatbuffers.Builder(1024)
@@ -77,7 +78,7 @@ def test_blockwise_weights(batch: int, units: int, depth: int, size: int) -> Non
     x = rng.normal(size=(batch, depth)).astype(np.float32)
     scales = Value.constant("scales", (2.0 ** rng.uniform(-9, -6, (units, depth // size))).astype(np.float16))
     numbers = packed(rng.integers(-8, 8, (units, depth)), INT4)
-    details = {"": "BlockwiseQuantization", "scales": 0, "block_size": size}
+    details = {"": "BlockwiseQuantization", "scales": scales, "block_size": size}
     blocks = Quantization(np.ones(1, np.float32), np.zeros(1, np.int64), details=details)
     w = Value("w", INT4, (units, depth), numbers, blocks)
     op = FullyConnected(var(x), w, const(rng.normal(size=units), np.float32))
@@ -92,7 +93,7 @@ def test_blocks_without_scales() -> None:
     blocks = Quantization(np.ones(1, np.float32), np.zeros(1, np.int64), details=details)
     w = Value("w", INT4, (4, 32), np.zeros(64, np.uint8), blocks)
     x = np.ones((1, 32), np.float32)
-    with pytest.raises(ModelError, match="%w has its scales in tensor 3, which is no constant"):
+    with pytest.raises(ModelError, match="%w has its scales in 3, which is no constant"):
         kernel_results(FullyConnected(var(x), w), [x])
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from circlekit.io.schema import Field, Kind, Tree, options_field, table
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Attribute, Op
-from circlekit.ir.value import Quantization, Shape, same_array
+from circlekit.ir.value import Quantization, Shape, Value, same_array
 
 # -- shapes ------------------------------------------------------------------------------------
 
@@ -43,6 +44,9 @@ def shape_fields(shape: Shape | None, extra: Tree, is_const: bool) -> Tree:
 
 
 # -- quantization ------------------------------------------------------------------------------
+
+TENSOR_FIELDS = frozenset({"scales", "zero_points"})
+"""Of a blockwise quantization: indices of tensors; -1 for none."""
 
 _NUMBERS = {"scale": np.float32, "zero_point": np.int64, "min": np.float32, "max": np.float32}
 
@@ -79,6 +83,16 @@ def quantization_tree(quantization: Quantization | None, stored: Tree | None) ->
     return tree
 
 
+def with_indices(quantization: Quantization | None, indices: dict[int, int]) -> Quantization | None:
+    """``quantization`` with ``indices``, by id, in the place of values."""
+    if quantization is None or not quantization.mentioned:
+        return quantization
+    details = {
+        k: indices[id(v)] if isinstance(v, Value) else v for k, v in (quantization.details or {}).items()
+    }
+    return replace(quantization, details=details)
+
+
 def same_tree(a: Any, b: Any) -> bool:
     """Whether two trees hold the same, bit for bit."""
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
@@ -88,6 +102,41 @@ def same_tree(a: Any, b: Any) -> bool:
     if isinstance(a, list):
         return isinstance(b, list) and len(a) == len(b) and all(map(same_tree, a, b))
     return bool(a == b)
+
+
+# -- graphs in the options of opaque operators -------------------------------------------------
+
+GRAPH_FIELDS = ("subgraph_index", "subgraph_indices")
+"""How the fields that hold indices of graphs end."""
+
+
+def with_graphs(options: Tree, graphs: Sequence[Graph]) -> Tree:
+    """``options`` with graphs in the place of their indices, where there are such graphs."""
+    return {k: _graphs(v, graphs) if k.endswith(GRAPH_FIELDS) else v for k, v in options.items()}
+
+
+def _graphs(indices: Any, graphs: Sequence[Graph]) -> Any:
+    listed = indices.tolist() if isinstance(indices, np.ndarray) else [indices]
+    if not all(isinstance(i, int) and 0 <= i < len(graphs) for i in listed):
+        return indices
+    return [graphs[i] for i in listed] if isinstance(indices, np.ndarray) else graphs[indices]
+
+
+def without_graphs(options: Tree, graphs: dict[int, int]) -> Tree:
+    """``options`` as the file has them.  ``graphs``: index by id; ModelError for one that is not there."""
+
+    def index(graph: Graph) -> int:
+        if id(graph) not in graphs:
+            raise ModelError(f"{options['']} names the graph {graph.name}, which is not in the model")
+        return graphs[id(graph)]
+
+    def stored(item: Any) -> Any:
+        if isinstance(item, Graph):
+            return index(item)
+        is_list = isinstance(item, list) and bool(item) and all(isinstance(x, Graph) for x in item)
+        return np.array([index(x) for x in item], np.int32) if is_list else item
+
+    return {key: stored(item) for key, item in options.items()}
 
 
 # -- attributes --------------------------------------------------------------------------------

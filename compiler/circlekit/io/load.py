@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
+from dataclasses import replace
 from typing import NoReturn
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from circlekit.errors import FormatError, FormatWarning, UnsupportedError
 from circlekit.io.attached import attached_archive
 from circlekit.io.collector import paused
-from circlekit.io.convert import quantization_of, quantization_tree, same_tree, shape_of
+from circlekit.io.convert import TENSOR_FIELDS, quantization_of, quantization_tree, same_tree, shape_of
 from circlekit.io.decode import decode, identify
 from circlekit.io.files import map_file
 from circlekit.io.load_ops import OpLoader
@@ -92,6 +93,7 @@ class Loader:
             tensors = tree.get("tensors", ())
             values = [self.value(t, f"{path}.tensors[{i}]") for i, t in enumerate(tensors)]
             self.values.append(values)
+            self.link(values, path)
             self.fill(graph, tree, values, path)
             operators.load(graph, tree.get("operators", ()), values, path)
             self.settle(graph, values)
@@ -184,6 +186,19 @@ class Loader:
                     value.name += "_"
                 names.add(value.name)
                 value.extra["stored_name"] = (value.name, value.extra.pop("name"))
+
+    def link(self, values: list[Value], path: str) -> None:
+        """Put values in the place of the indices in the details of quantizations."""
+        for number, value in enumerate(values):
+            quantization = value.quantization
+            if quantization is None or not quantization.details:
+                continue
+            details = dict(quantization.details)
+            for name in TENSOR_FIELDS & details.keys():
+                where = f"{path}.tensors[{number}].quantization.details.{name}"
+                if details[name] >= 0:
+                    details[name] = values[self.index(details[name], len(values), where, "tensors")]
+            value.quantization = replace(quantization, details=details)
 
     @staticmethod
     def settle(graph: Graph, values: list[Value]) -> None:

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from circlekit.errors import FormatError
-from circlekit.io.convert import OptionsPlan, OptionsPlans, attribute_of
+from circlekit.io.convert import OptionsPlan, OptionsPlans, attribute_of, with_graphs
 from circlekit.io.origin import absent
 from circlekit.io.schema import Tree, enumeration, number_of
 from circlekit.ir.graph import Graph
@@ -123,6 +123,7 @@ class OpLoader:
     def opaque(self, index: int, tree: Tree, operands: list[Value | None], results: list[Value]) -> OpaqueOp:
         """An operator kept as it is."""
         options = tree.pop("builtin_options", None) or tree.pop("builtin_options_2", None)
+        options = None if options is None else with_graphs(options, self.graphs)
         return OpaqueOp(
             *operands,
             code=self.keys[index][0],

@@ -11,7 +11,7 @@ import numpy as np
 from circlekit.errors import ModelError, UnsupportedError
 from circlekit.io.buffers import Buffers, Key
 from circlekit.io.collector import paused
-from circlekit.io.convert import quantization_tree, shape_fields
+from circlekit.io.convert import quantization_tree, shape_fields, with_indices
 from circlekit.io.encode import INLINE_LIMIT, Encoded, encode
 from circlekit.io.files import write_file
 from circlekit.io.origin import Origin, drop_absent
@@ -160,6 +160,10 @@ class Saver:
             if signature.graph is graph:
                 late += [*signature.inputs.values(), *signature.outputs.values()]
         keep.update(id(v) for v in late)
+        for value in graph.values():
+            if id(value) in keep and value.quantization is not None:
+                late += value.quantization.mentioned
+        keep.update(id(v) for v in late)
         ordered = {id(v): v for v in (*graph.values(), *late)}
         return [v for key, v in ordered.items() if key in keep]
 
@@ -179,7 +183,8 @@ class Saver:
         if self.has_rank and value.shape is not None:
             tree.setdefault("has_rank", True)
         tree["is_variable"] = value.is_variable
-        quantization = quantization_tree(value.quantization, extra.get("stored_quantization"))
+        stored = with_indices(value.quantization, self.indices[id(graph)])
+        quantization = quantization_tree(stored, extra.get("stored_quantization"))
         if quantization is not None:
             tree["quantization"] = quantization
         drop_absent(tree, extra.get("absent", ()))

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from circlekit.errors import UnsupportedError
-from circlekit.io.convert import OptionsPlan, OptionsPlans, stored_attribute
+from circlekit.io.convert import OptionsPlan, OptionsPlans, stored_attribute, without_graphs
 from circlekit.io.encode import Far, as_bytes
 from circlekit.io.load_ops import PLACEHOLDER, CodeKey, code_key
 from circlekit.io.origin import Origin, drop_absent
@@ -102,7 +102,7 @@ class OpSaver:
     def options(self, op: Op, tree: Tree) -> None:
         """Put the options of ``op`` into its tree."""
         if isinstance(op, OpaqueOp):
-            options = op.option_tree
+            options = None if op.option_tree is None else without_graphs(op.option_tree, self.graphs)
             union = None if options is None else options_field(options[""])
         else:
             plan = self.plans[type(op)]

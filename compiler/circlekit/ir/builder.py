@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NoReturn
 
@@ -19,7 +19,7 @@ from circlekit.ir.lexer import Source, Token, near_miss
 from circlekit.ir.literals import Fail, array_of, literal_dtype, tree_of
 from circlekit.ir.op import Op, OpaqueOp, Operand
 from circlekit.ir.payload import Resolve, constant_array
-from circlekit.ir.syntax import AttributeNode, Call, Constant, Literal, OperandNode, TypeNode
+from circlekit.ir.syntax import AttributeNode, Call, Constant, Literal, OperandNode, TypeNode, ValueName
 from circlekit.ir.typespec import TypeSpec, name_of, read_type
 from circlekit.ir.value import Value
 
@@ -67,7 +67,20 @@ class GraphBuilder:
             self.graph.table = listed or list(self.order)
         if self.node.extra is not None:
             self.graph.extra = tree_of(self.node.extra, self._fail_at(self.node.name), self.values)
+        for value in self.order:
+            self._link_details(value)
         self._set_names()
+
+    def _link_details(self, value: Value) -> None:
+        """Put values in the place of the names in the details of a quantization, now that all are known."""
+        quantization = value.quantization
+        if quantization is None or not quantization.details:
+            return
+        details = {k: self._detail(x) for k, x in quantization.details.items()}
+        value.quantization = replace(quantization, details=details)
+
+    def _detail(self, item: Any) -> Any:
+        return tree_of(item, self._fail_at(self.node.name), self.values) if type(item) is ValueName else item
 
     def _set_names(self) -> None:
         """Names that differ from the text's, and, after all others are known, names for inline constants."""
@@ -285,7 +298,7 @@ class GraphBuilder:
             if name not in ("code", "custom_code", "options", *COMMON):
                 self.source.fail(f"{OPAQUE} has no attribute {name}", node.token)
             if name not in COMMON:
-                trees[name] = tree_of(self._single(node), self._fail_at(node.token))
+                trees[name] = tree_of(self._single(node), self._fail_at(node.token), graphs=self.scope.graphs)
         code, custom = trees.get("code"), trees.get("custom_code")
         options = trees.get("options")
         if not isinstance(code, str) or not isinstance(custom, str | None):

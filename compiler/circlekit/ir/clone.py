@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from copy import copy
+from dataclasses import replace
 from typing import Any
 
 from circlekit.ir.graph import Graph, Model, Signature
@@ -60,6 +61,9 @@ class _Cloner:
             new.is_variable = value.is_variable
             new.result_index = value.result_index
             self.values[id(value)] = new
+            if value.quantization is not None and value.quantization.mentioned:
+                details = self._tree(value.quantization.details)
+                new.quantization = replace(value.quantization, details=details)
         return new
 
     def _all(self, values: Iterable[Value]) -> list[Value]:

@@ -18,7 +18,7 @@ from circlekit.ir.value import Value, format_shape, same_array
 
 __all__ = ["clone", "difference"]
 
-Pairs = dict[int, Value]
+Pairs = dict[int, Value | Graph]
 
 
 def difference(a: Model, b: Model) -> str | None:
@@ -40,7 +40,8 @@ class _Comparison:
         self.a = a
         self.b = b
         self.places = [{id(g): i for i, g in enumerate(m.graphs)} for m in (a, b)]
-        self.pairs: Pairs = {}
+        self.pairs: Pairs = {id(g): twin for g, twin in zip(a.graphs, b.graphs, strict=False)}
+        self.details: list[tuple[str, Value, Value]] = []
         self.taken: set[int] = set()
 
     def differences(self) -> Iterator[str]:
@@ -52,6 +53,7 @@ class _Comparison:
         yield from _count("graphs", self.a.graphs, self.b.graphs)
         for left, right in zip(self.a.graphs, self.b.graphs, strict=True):
             yield from self._graphs(left, right)
+        yield from self._details()
         yield from self._signatures()
 
     def _graphs(self, a: Graph, b: Graph) -> Iterator[str]:
@@ -90,7 +92,7 @@ class _Comparison:
         if isinstance(a, OpaqueOp) and isinstance(b, OpaqueOp):
             if a.custom_code != b.custom_code:
                 yield f"{where} > custom_code: {a.custom_code!r} and {b.custom_code!r}"
-            if not same_data(a.option_tree, b.option_tree):
+            if not same_data(a.option_tree, b.option_tree, self.pairs):
                 yield f"{where} > options: {a.option_tree!r} and {b.option_tree!r}"
 
     def _values(self, where: str, a: Sequence[Value | None], b: Sequence[Value | None]) -> Iterator[str]:
@@ -109,6 +111,14 @@ class _Comparison:
             self.pairs[id(left)] = right
             self.taken.add(id(right))
             yield from _contents(f"{where} > {index} %{left.name}", left, right, self.pairs)
+            self.details.append((f"{where} > {index} %{left.name}", left, right))
+
+    def _details(self) -> Iterator[str]:
+        """Those of quantizations, once every value that they may mention has its twin."""
+        for where, a, b in self.details:
+            left, right = (None if v.quantization is None else v.quantization.details for v in (a, b))
+            if not same_data(left, right, self.pairs):
+                yield f"{where} > quantization > details: {left} and {right}"
 
     def _signatures(self) -> Iterator[str]:
         yield from _count("signatures", self.a.signatures, self.b.signatures)
@@ -156,8 +166,6 @@ def _quantizations(where: str, a: Value, b: Value) -> Iterator[str]:
     if left.quantized_dimension != right.quantized_dimension:
         axes = f"{left.quantized_dimension} and {right.quantized_dimension}"
         yield f"{where} > quantization > axis: {axes}"
-    if not same_data(left.details, right.details):
-        yield f"{where} > quantization > details: {left.details} and {right.details}"
 
 
 def _unequal(a: Value, b: Value) -> str:
@@ -179,7 +187,7 @@ def same_data(a: Any, b: Any, pairs: Pairs | None = None) -> bool:
         return list(a) == list(b) and all(same_data(x, b[key], pairs) for key, x in a.items())
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
         return len(a) == len(b) and all(same_data(x, y, pairs) for x, y in zip(a, b, strict=True))
-    if isinstance(a, Value) and isinstance(b, Value):
+    if isinstance(a, Value | Graph) and isinstance(b, Value | Graph):
         return (pairs or {}).get(id(a)) is b
     if isinstance(a, float) and isinstance(b, float):
         return repr(a) == repr(b)

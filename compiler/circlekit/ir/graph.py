@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from circlekit.errors import ModelError
-from circlekit.ir.op import Op
+from circlekit.ir.op import Body, Op
 from circlekit.ir.value import Value
 
 
-class Graph:
+class Graph(Body):
     """Inputs, outputs, and operators in a valid order.
 
     Operators are linked to each other, so that inserting and removing one costs the same in a graph of

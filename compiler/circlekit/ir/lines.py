@@ -52,6 +52,9 @@ class Style:
     def graph(self, graph: Graph) -> str:
         return quoted("@", graph.name)
 
+    def mentioned(self, thing: Value | Graph) -> str:
+        return self.graph(thing) if isinstance(thing, Graph) else self.result(thing)
+
 
 _PERSON = Style()
 
@@ -83,7 +86,7 @@ def _attributes(op: Op, style: Style) -> list[str]:
         if op.custom_code is not None:
             items.append(f"custom_code: {quote(op.custom_code)}")
         if op.option_tree is not None and style.lossless:
-            items.append(f"options: {format_tree(op.option_tree)}")
+            items.append(f"options: {format_tree(op.option_tree, style.mentioned)}")
     for spec in op.attributes:
         value = op.attribute_values.get(spec.name, spec.default)
         if spec.quantized_only and not style.lossless and not _is_quantized(op):
@@ -94,7 +97,7 @@ def _attributes(op: Op, style: Style) -> list[str]:
         if op.version is not None and op.version != _required_version(op):
             items.append(f"version: {op.version}")
         if extra := plain_items(op.extra):
-            items.append(f"extra: {format_tree(extra, style.result)}")
+            items.append(f"extra: {format_tree(extra, style.mentioned)}")
     return items
 
 
@@ -117,10 +120,10 @@ def type_text(value: Value, style: Style) -> str:
     """The type of ``value`` and, without loss, all else but the constant."""
     parts = [f"{value.dtype.short}{format_shape(value.shape)}"]
     if value.quantization is not None:
-        parts.append(_quantization(value.quantization, style.lossless))
+        parts.append(_quantization(value.quantization, style))
     if style.lossless:
         if extra := plain_items(value.extra):
-            parts.append(f"extra({format_items(extra, style.result)})")
+            parts.append(f"extra({format_items(extra, style.mentioned)})")
         if style.label(value) != value.name:
             parts.append(f"named({quote(value.name)})")
     if value.is_variable:
@@ -128,8 +131,8 @@ def type_text(value: Value, style: Style) -> str:
     return " ".join(parts)
 
 
-def _quantization(quantization: Quantization, lossless: bool) -> str:
-    if not lossless and quantization.scale.size > INLINE_LIMIT:
+def _quantization(quantization: Quantization, style: Style) -> str:
+    if not style.lossless and quantization.scale.size > INLINE_LIMIT:
         return f"quant(axis: {quantization.quantized_dimension})"
     items = []
     scale, zero_point = quantization.scale, quantization.zero_point
@@ -144,7 +147,7 @@ def _quantization(quantization: Quantization, lossless: bool) -> str:
         if bound is not None:
             items.append(f"{name}: {_vector(bound)}")
     if quantization.details is not None:
-        items.append(f"details: {format_tree(quantization.details)}")
+        items.append(f"details: {format_tree(quantization.details, style.mentioned)}")
     return f"quant({', '.join(items)})"
 
 

@@ -7,14 +7,18 @@ import base64
 import binascii
 from collections.abc import Callable, Iterable, Mapping
 from math import prod
-from typing import Any, NoReturn
+from types import MappingProxyType
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
 from circlekit.ir.dtypes import BY_SHORT, DType
+from circlekit.ir.graph import Graph
 from circlekit.ir.lexer import near_miss, quote, quoted
-from circlekit.ir.syntax import Arguments, Literal, Symbol, ValueName
+from circlekit.ir.syntax import Arguments, GraphName, Literal, Symbol, ValueName
 from circlekit.ir.value import Array, Value
+
+T = TypeVar("T")
 
 Fail = Callable[[str], NoReturn]
 """Raises the ParseError for a message."""
@@ -81,13 +85,13 @@ def format_base64(data: bytes) -> str:
 # -- plain data to text ------------------------------------------------------------------------
 
 
-Reference = Callable[[Value], str]
+Reference = Callable[[Value | Graph], str]
 
 
 def format_tree(data: Any, reference: Reference | None = None) -> str:
-    """A literal for an uninterpreted field of a file: numbers, text, bytes, arrays, lists, dicts, values.
+    """A literal for an uninterpreted field of a file: numbers, text, bytes, arrays, lists, dicts...
 
-    ``reference``: how the values of the graph are called.
+    ``reference``: how the values of the graph, and other graphs, are called.
     """
     if data is None:
         return "none"
@@ -103,8 +107,9 @@ def format_tree(data: Any, reference: Reference | None = None) -> str:
         return f"base64({format_base64(bytes(data))})"
     if isinstance(data, Mapping):
         return "{" + format_items(data, reference) + "}"
-    if isinstance(data, Value):
-        return reference(data) if reference is not None else quoted("%", data.name)
+    if isinstance(data, Value | Graph):
+        sigil = "%" if isinstance(data, Value) else "@"
+        return reference(data) if reference is not None else quoted(sigil, data.name)
     if isinstance(data, np.ndarray):
         return _format_array(data)
     return format_flat(format_tree(x, reference) for x in data)
@@ -159,25 +164,40 @@ def format_key(key: str) -> str:
 # -- text to data ------------------------------------------------------------------------------
 
 
-def tree_of(literal: Literal, fail: Fail, values: Mapping[str, Value] | None = None) -> Any:
-    """What ``format_tree`` was given.  ``values``: those of the graph by name."""
+LATER: Mapping[str, Value] = MappingProxyType({})
+"""For ``tree_of``: names of values stay names, because not all values are known yet."""
+
+
+def tree_of(
+    literal: Literal,
+    fail: Fail,
+    values: Mapping[str, Value] | None = None,
+    graphs: Mapping[str, Graph] | None = None,
+) -> Any:
+    """What ``format_tree`` was given.  ``values``: those of the graph by name; ``graphs``: by label."""
     if isinstance(literal, Symbol):
         if literal == "none":
             return None
         fail(f"expected a literal, found {literal}; text stands in quotes")
     if isinstance(literal, list):
-        return [tree_of(x, fail, values) for x in literal]
+        return [tree_of(x, fail, values, graphs) for x in literal]
     if isinstance(literal, dict):
-        return {key: tree_of(x, fail, values) for key, x in literal.items()}
+        return {key: tree_of(x, fail, values, graphs) for key, x in literal.items()}
     if isinstance(literal, Arguments):
         return _special(literal, fail)
     if isinstance(literal, bool | int | float):
         return literal
     if isinstance(literal, ValueName):
-        if literal not in (values or {}):
-            fail(f"%{literal} is not defined before this place{near_miss(literal, values or {})}")
-        return (values or {})[literal]
+        return literal if values is LATER else _named(literal, f"%{literal}", values or {}, fail)
+    if isinstance(literal, GraphName):
+        return _named(literal, f"@{literal}", graphs or {}, fail)
     return str(literal)
+
+
+def _named(name: str, shown: str, known: Mapping[str, T], fail: Fail) -> T:
+    if name not in known:
+        fail(f"{shown} is not defined before this place{near_miss(name, known)}")
+    return known[name]
 
 
 def _special(literal: Arguments, fail: Fail) -> Any:

@@ -269,11 +269,18 @@ class Op:
         return f"<{type(self).__name__} {', '.join('%' + v.name for v in self.results)}>"
 
 
+class Body:
+    """What an operator can run: a Graph, which is declared above the operators, knows itself by this."""
+
+    name: str
+
+
 class OpaqueOp(Op):
     """An operator without a declaration, kept as the file had it: a wall for rewrites, never an error.
 
     ``code``: the schema's name, or ``UNKNOWN_310`` for a number that the schema does not have.
-    ``option_tree``: the decoded options table: ``{"": table name, field: value}``; None where there is none.
+    ``option_tree``: the decoded options table: ``{"": table name, field: value}``, with graphs for
+    their indices; None where there is none.
     """
 
     pure = False
@@ -290,3 +297,10 @@ class OpaqueOp(Op):
         self.code = code  # type: ignore[misc]  # a class constant for every operator but this one
         self.custom_code = custom_code
         self.option_tree = option_tree
+
+    def called_graphs(self) -> list[Graph]:
+        """The graphs in its options, or in lists there."""
+        found: list[Any] = []
+        for item in (self.option_tree or {}).values():
+            found += [x for x in (item if isinstance(item, list) else [item]) if isinstance(x, Body)]
+        return found

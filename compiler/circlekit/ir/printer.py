@@ -69,6 +69,7 @@ class Names(Style):
 
     def __init__(self, graph: Graph, graph_labels: Mapping[int, str]) -> None:
         self.values = [*dict.fromkeys([*graph.values(), *_mentioned(graph)])]
+        self.values = [*dict.fromkeys([*self.values, *_scales(self.values)])]
         self.labels = _unique([(id(v), v.name) for v in self.values], "value")
         self.graph_labels = graph_labels
 
@@ -141,6 +142,12 @@ def _mentioned(graph: Graph) -> Iterator[Value]:
             pending += reversed(data)
 
 
+def _scales(values: Sequence[Value]) -> list[Value]:
+    """The values in the quantization of others, each once."""
+    found = [v.quantization for v in values if v.quantization is not None and v.quantization.details]
+    return [*dict.fromkeys(v for quantization in found for v in quantization.mentioned)]
+
+
 # -- graphs ------------------------------------------------------------------------------------
 
 
@@ -160,7 +167,7 @@ def print_graph(graph: Graph, labels: Labels | None = None, locate: Locate | Non
         defined += op.results
     lines += [f"  {line}" for line in _aligned(calls)]
     if extra := plain_items(graph.extra):
-        lines.append(f"  extra {format_tree(extra, names.result)}")
+        lines.append(f"  extra {format_tree(extra, names.mentioned)}")
     if graph.table:
         ordered = len(graph.table) == len(defined) and all(map(_same, graph.table, defined))
         listed = format_flat(names.result(v) for v in graph.table)

@@ -11,7 +11,7 @@ import numpy as np
 
 from circlekit.ir.dtypes import BY_SHORT, DType
 from circlekit.ir.lexer import Source, Token, near_miss
-from circlekit.ir.literals import Fail, array_of, tree_of
+from circlekit.ir.literals import LATER, Fail, array_of, tree_of
 from circlekit.ir.syntax import Arguments, Literal, TypeNode
 from circlekit.ir.value import Array, Quantization, Shape, Value
 
@@ -113,7 +113,7 @@ def _quantization(suffix: Arguments, fail: Fail) -> Quantization:
     axis = given.get("axis", 0)
     if isinstance(axis, bool) or not isinstance(axis, int) or abs(axis) > LARGEST_DIM:
         fail("axis must be a whole number")
-    details = tree_of(given["details"], fail) if "details" in given else None
+    details = tree_of(given["details"], fail, LATER) if "details" in given else None
     if details is not None and not isinstance(details, dict):
         fail("details must be {field: value, ...}")
     return Quantization(

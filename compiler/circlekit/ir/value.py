@@ -38,7 +38,7 @@ class Quantization:
 
     ``scale`` is float32, ``zero_point`` int64, both rank 1 (empty where the file has only ``min`` and
     ``max``, the float32 range that a calibration recorded).  ``details`` is what the schema's union of
-    other schemes holds (custom, blockwise, MX), kept as the file had it.
+    other schemes holds (custom, blockwise, MX), with values in the place of indices of tensors.
     """
 
     scale: Array = field(default_factory=lambda: np.zeros(0, np.float32))
@@ -51,6 +51,11 @@ class Quantization:
     @property
     def is_per_channel(self) -> bool:
         return self.scale.size > 1
+
+    @property
+    def mentioned(self) -> list[Value]:
+        """The values that ``details`` refer to: the scales of blocks."""
+        return [v for v in (self.details or {}).values() if isinstance(v, Value)]
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Quantization):

@@ -69,6 +69,9 @@ def _quantization_faults(value: Value, quantization: Quantization) -> Iterator[s
 def op_faults(op: Op, graphs: Set[int]) -> Iterator[str]:
     """How an operator departs from its declaration.  ``graphs``: ids of those of the model."""
     if isinstance(op, OpaqueOp):
+        for graph in op.called_graphs():
+            if id(graph) not in graphs:
+                yield f"its options name {graph.name}, which is no graph of the model"
         return
     yield from _operand_faults(op)
     count = len(op.result_names)

@@ -99,18 +99,17 @@ def hybrid_rows(x: Array, weights: Array, scales: Array, op: Any) -> Array:
 def block_scales(op: Any) -> Array | None:
     """The scales of blockwise quantized weights, float32 [U, blocks]; None for others.
 
-    ModelError where the tensor of scales is not to be found.  LiteRT's reference kernel does not know
+    ModelError where the scales are no constant.  LiteRT's reference kernel does not know
     blocks; its optimized one does, for rows of at least 32 and 4 units.
     """
     details = op.weights.quantization.details if op.weights.quantization is not None else None
     if not details or details.get("") != "BlockwiseQuantization":
         return None
-    table = op.graph.table if op.graph is not None else []
-    index = int(details.get("scales", 0))
-    if not 0 <= index < len(table) or table[index].data is None:
-        raise ModelError(f"%{op.weights.name} has its scales in tensor {index}, which is no constant")
+    scales = details.get("scales")
+    if not isinstance(scales, Value) or scales.data is None:
+        raise ModelError(f"%{op.weights.name} has its scales in {scales}, which is no constant")
     units = op.weights.static_shape[0]
-    return np.asarray(constant_elements(table[index]), np.float32).reshape(units, -1)
+    return np.asarray(constant_elements(scales), np.float32).reshape(units, -1)
 
 
 def _blockwise_rows(x: Array, weights: Array, scales: Array) -> Array:

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Indices of tensors and graphs inside other tables: references, so that they survive what passes do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from circlekit.errors import FormatError, ModelError
+from circlekit.io.load import load_bytes
+from circlekit.io.save import to_bytes
+from circlekit.ir.clone import clone
+from circlekit.ir.compare import difference
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.op import OpaqueOp
+from circlekit.ir.text import parse_model, print_model
+from circlekit.ir.verify import verify
+from circlekit.passes.optimize import run_passes
+from circlekit.rewrite.base import Context
+
+BLOCKS = """
+model tflite
+graph main(%x: f32[1,32]) -> %y {
+  %unread = const f32[3] [1.0, 2.0, 3.0]
+  %w = const i8[4,32] quant(details: {"": "BlockwiseQuantization", scales: %s, block_size: 16}) constant(3)
+  %s = const f16[4,2] uniform(0.5, 1)
+  %dead = Neg(%x)
+  %y = FullyConnected(%x, %w, none)
+}
+"""
+
+
+def scales_of(model: Model) -> object:
+    weights = model.main.ops[-1].inputs[1]
+    assert weights is not None
+    assert weights.quantization is not None
+    assert weights.quantization.details is not None
+    return weights.quantization.details["scales"]
+
+
+def test_scales_of_blocks_are_a_value() -> None:
+    model = parse_model(BLOCKS)
+    model.main.table = list(model.main.values())
+    model = load_bytes(to_bytes(model))
+    scales = scales_of(model)
+    assert scales is next(v for v in model.main.values() if v.name == "s")
+    text = print_model(model)
+    assert difference(parse_model(text), model) is None
+    assert scales_of(clone(model)) is not scales
+    assert difference(clone(model), model) is None
+
+    run_passes(model, ["remove_dead"], Context("tflite"))
+    assert [v.name for v in model.main.table] == ["x", "w", "y", "s"], "what mentions nothing is gone"
+    again = load_bytes(to_bytes(model))
+    found = scales_of(again)
+    assert found is next(v for v in again.main.values() if v.name == "s")
+    assert to_bytes(again) == to_bytes(model)
+
+
+def test_scales_that_nothing_lists_are_written() -> None:
+    model = parse_model(BLOCKS)
+    assert scales_of(load_bytes(to_bytes(model))).name == "s"  # type: ignore[attr-defined]  # a Value
+
+
+def test_an_index_beyond_the_tensors_is_refused() -> None:
+    model = parse_model(BLOCKS.replace("scales: %s", "scales: 17"))
+    with pytest.raises(FormatError, match=r"details\.scales: index 17, there are \d+ tensors"):
+        load_bytes(to_bytes(model))
+
+
+REGION = """
+model tflite
+graph main(%x: f32[4]) -> %y {{
+  %y = Opaque(%x) {{code: "STABLEHLO_{code}", options: {{"": "Stablehlo{table}Options", {fields}}}}} : f32[4]
+}}
+graph spare(%a: f32[4]) -> %b {{
+  %b = Neg(%a)
+}}
+graph body(%a: f32[4]) -> %b {{
+  %b = Abs(%a)
+}}
+"""
+SORT = REGION.format(code="SORT", table="Sort", fields="dimension: 0, comparator_subgraph_index: @body")
+CASE = REGION.format(code="CASE", table="Case", fields="branch_subgraph_indices: [@body, @spare]")
+
+
+def opaque(model: Model) -> OpaqueOp:
+    op = model.main.ops[0]
+    assert isinstance(op, OpaqueOp)
+    return op
+
+
+@pytest.mark.parametrize(("text", "names"), [(SORT, ["body"]), (CASE, ["body", "spare"])])
+def test_graphs_of_opaque_operators_are_graphs(text: str, names: list[str]) -> None:
+    model = load_bytes(to_bytes(parse_model(text)))
+    graphs = opaque(model).called_graphs()
+    assert [g.name for g in graphs] == names
+    assert all(any(g is known for known in model.graphs) for g in graphs)
+    assert difference(parse_model(print_model(model)), model) is None
+    copy = clone(model)
+    assert difference(copy, model) is None
+    assert not set(opaque(copy).called_graphs()) & set(graphs)
+
+    model.graphs[1:] = model.graphs[:0:-1]  # another order, other indices
+    again = load_bytes(to_bytes(model))
+    assert [g.name for g in opaque(again).called_graphs()] == names
+    assert not verify(again)
+
+
+def test_a_graph_that_is_not_in_the_model_is_found() -> None:
+    model = parse_model(SORT)
+    del model.graphs[2]
+    assert "no graph of the model" in str(verify(model)[0])
+    with pytest.raises(ModelError, match="names the graph body, which is not in the model"):
+        to_bytes(model)
+
+
+def test_an_index_without_a_graph_stays_a_number() -> None:
+    model = parse_model(SORT.replace("@body", "9"))
+    data = to_bytes(model)
+    found = load_bytes(data)
+    assert opaque(found).called_graphs() == []
+    assert opaque(found).option_tree is not None
+    assert to_bytes(found) == data
+    assert isinstance(found.main, Graph)
+    assert np.frombuffer(data, np.uint8).size
