@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import zlib
+from typing import Any
 
 import numpy as np
 
-from circlekit.io.encode import as_bytes
+from circlekit.io.blob import Blob
 from circlekit.io.origin import Origin, Place, place_of
 from circlekit.io.schema import Tree
 from circlekit.ir.value import Array
@@ -22,24 +22,31 @@ EMPTY: Key = (0, 0)
 class Buffers:
     """Gives every piece of data a buffer.
 
-    Data that is an untouched view of a buffer of the origin keeps that; equal new data shares one.  Buffers
-    of the origin that nothing needs any more are left out, so numbers are known at the end only.
+    Data that is an untouched view of a buffer of the origin keeps that.  New data shares the buffer of equal
+    data, new or of the origin.  It is looked at as far as needed: its length, then some bytes of either end,
+    then a digest of all, so that nothing is held.  Buffers of the origin are not compared with each other: a
+    model that did not change is written without a look at its constants.  Those that nothing needs any more
+    are left out, so numbers are known at the end only.
     """
 
     def __init__(self, origin: Origin | None) -> None:
         self.old: tuple[Array | None, ...] = origin.buffers if origin else ()
         self.places: dict[Place, int] = {}
+        self.lengths: dict[int, list[int]] = {}
         for index, data in enumerate(self.old):
             if data is not None and len(data):
-                self.places.setdefault(place_of(data), index)
+                at = place_of(data)
+                if self.places.setdefault(at, index) == index:
+                    self.lengths.setdefault(at[1], []).append(index)
         self.used: set[Key] = {EMPTY, *((0, i) for i in (origin.unused_buffers if origin else ()))}
-        self.new: list[memoryview] = []
-        self.alike: dict[tuple[int, int], list[int]] = {}
+        self.new: list[Blob] = []
+        self.alike: dict[int, dict[bytes, list[tuple[Key, Blob]]]] = {}
 
-    def data(self, data: Array) -> Key:
-        """The buffer of constant data."""
-        index = self.places.get(place_of(data)) if data.flags.c_contiguous else None
-        return self.add(data) if index is None else self.keep(index)
+    def data(self, data: Array, dtype: np.dtype[Any] | None = None) -> Key:
+        """The buffer of constant data, stored as ``dtype``."""
+        blob = Blob(data, dtype)
+        index = self.places.get(blob.place) if blob.place is not None else None
+        return self.add(blob) if index is None else self.keep(index)
 
     def empty(self, index: int | None) -> Key:
         """The buffer of a tensor without data: ``index`` where the origin has one there without data."""
@@ -52,27 +59,35 @@ class Buffers:
         self.used.add((0, index))
         return 0, index
 
-    def add(self, data: Array | bytes) -> Key:
-        """A new buffer, or the one that a new buffer of the same bytes has."""
-        view = as_bytes(data)
-        if not len(view):
+    def add(self, blob: Blob) -> Key:
+        """A new buffer, or the one that has the same bytes."""
+        if not len(blob):
             return EMPTY
-        bucket = self.alike.setdefault((len(view), zlib.crc32(view)), [])
-        for index in bucket:
-            if np.array_equal(np.frombuffer(view, np.uint8), np.frombuffer(self.new[index], np.uint8)):
-                return 1, index
-        key = (1, len(self.new))
-        bucket.append(key[1])
-        self.new.append(view)
-        self.used.add(key)
-        return key
+        bucket = self._candidates(len(blob)).setdefault(blob.sample(), [])
+        found = next((key for key, other in bucket if other.digest() == blob.digest()), None)
+        if found is None:
+            found = (1, len(self.new))
+            bucket.append((found, blob))
+            self.new.append(blob)
+        self.used.add(found)
+        return found
+
+    def _candidates(self, length: int) -> dict[bytes, list[tuple[Key, Blob]]]:
+        """The buffers of ``length`` bytes, by sample."""
+        samples = self.alike.get(length)
+        if samples is None:
+            samples = self.alike[length] = {}
+            for index in self.lengths.get(length, ()):
+                blob = Blob(self.old[index])
+                samples.setdefault(blob.sample(), []).append(((0, index), blob))
+        return samples
 
     def trees(self) -> tuple[list[Tree], dict[Key, int]]:
         """The tables of the buffers, and the index of every key."""
         keys = sorted(self.used)
         trees: list[Tree] = []
         for origin, index in keys:
-            data: Array | memoryview | None = self.old[index] if index < len(self.old) else None
+            data: Array | Blob | None = self.old[index] if index < len(self.old) else None
             if origin:
                 data = self.new[index]
             trees.append({} if data is None else {"data": data})

@@ -11,17 +11,16 @@ from __future__ import annotations
 import math
 import struct
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
 from circlekit.errors import UnsupportedError
+from circlekit.io.blob import Blob, as_blob
+from circlekit.io.layout import Encoded, Reference, place
+from circlekit.io.origin import Source
 from circlekit.io.schema import IDENTIFIERS, SIZES, Field, Kind, Table, Tree, table
-
-ALIGNMENT = 16
-"""Constant data starts at multiples of this many bytes from the start of the file."""
 
 INLINE_LIMIT = 2**31 - 1
 """A flatbuffer ends below this; data of larger files is referred to by its place in the file."""
@@ -31,40 +30,11 @@ _ZEROS = tuple(bytes(n) for n in range(8))
 _U64 = struct.Struct("<Q")
 
 
-class Payload(NamedTuple):
-    """Constant data behind the skeleton: where it starts, its bytes, whether a length goes before it."""
-
-    position: int
-    data: memoryview
-    counted: bool
-
-
-@dataclass
-class Encoded:
-    """A file in pieces.  ``size``: without ``tail``, which comes last."""
-
-    skeleton: bytearray
-    payloads: list[Payload]
-    size: int
-    tail: bytes = b""
-
-    def pieces(self) -> Iterator[bytes | bytearray | memoryview]:
-        """The bytes of the file, in order."""
-        yield self.skeleton
-        at = len(self.skeleton)
-        for position, data, counted in self.payloads:
-            head = _U32.pack(len(data)) if counted else b""
-            yield bytes(position - len(head) - at) + head
-            yield data
-            at = position + len(data)
-        yield self.tail
-
-
 @dataclass(frozen=True)
 class Far:
     """The value of a field that holds a position in the file: where the writer puts ``data``."""
 
-    data: memoryview
+    data: Blob
 
 
 @dataclass(frozen=True)
@@ -101,65 +71,44 @@ def plan(spec: Table, mask: int) -> Layout:
     return Layout(struct.Struct(code), vtable, order, tuple(references), any(f.size == 8 for f in fields))
 
 
-def encode(tree: Tree, fmt: str, limit: int = INLINE_LIMIT) -> Encoded:
-    """The file of ``tree`` in format ``fmt``; beyond ``limit`` bytes data is referred to by position."""
-    encoded = Encoder(fmt).run(tree)
+def encode(tree: Tree, fmt: str, limit: int = INLINE_LIMIT, source: Source | None = None) -> Encoded:
+    """The file of ``tree`` in format ``fmt``; beyond ``limit`` bytes data is referred to by position.
+
+    ``source``: what data may be views of.
+    """
+    encoded = Encoder(fmt, source).run(tree)
     if encoded.size < limit:
         return encoded
     buffers = [_by_position(b) for b in tree.get("buffers", ())]
-    return Encoder(fmt).run({**tree, "buffers": buffers})
-
-
-def as_bytes(data: Any) -> memoryview:
-    """The bytes of an array or bytes-like object, without a copy where it is contiguous."""
-    if isinstance(data, np.ndarray):
-        return np.ascontiguousarray(data).reshape(-1).view(np.uint8).data
-    return memoryview(data).cast("B")
+    return Encoder(fmt, source).run({**tree, "buffers": buffers})
 
 
 def _by_position(buffer: Tree) -> Tree:
     data = buffer.get("data")
     if data is None or not len(data):
         return buffer
-    view = as_bytes(data)
-    return {"offset": Far(view), "size": len(view)}
+    blob = as_blob(data)
+    return {"offset": Far(blob), "size": len(blob)}
 
 
 class Encoder:
     """One run over one tree."""
 
-    def __init__(self, fmt: str) -> None:
+    def __init__(self, fmt: str, source: Source | None) -> None:
         self.format = fmt
+        self.source = source
         self.out = bytearray()
         self.pending: deque[tuple[int, Field, Any]] = deque()
         self.vtables: dict[bytes, int] = {}
         self.layouts: dict[tuple[str, int], Layout] = {}
-        self.far: list[tuple[int, memoryview, bool]] = []
+        self.far: list[Reference] = []
 
     def run(self, tree: Tree) -> Encoded:
         self.out += bytes(4) + IDENTIFIERS[self.format]
         self.write_table(0, tree, table("Model", self.format))
         while self.pending:
             self.write(*self.pending.popleft())
-        return self.place()
-
-    def place(self) -> Encoded:
-        """Put the data behind the skeleton, once what several buffers have from the same place."""
-        payloads: list[Payload] = []
-        placed: dict[tuple[int, int, bool], int] = {}
-        end = len(self.out)
-        for at, data, counted in self.far:
-            key = (np.asarray(data).__array_interface__["data"][0], len(data), counted)
-            start = placed.get(key, 0)
-            if not start:
-                start = placed[key] = -(-(end + 4 * counted) // ALIGNMENT) * ALIGNMENT
-                payloads.append(Payload(start, data, counted))
-                end = start + len(data)
-            if counted:
-                _U32.pack_into(self.out, at, (start - 4 - at) & 0xFFFFFFFF)
-            else:
-                _U64.pack_into(self.out, at, start)
-        return Encoded(self.out, payloads, end)
+        return place(self.out, self.far, self.source)
 
     def align(self, size: int, ahead: int = 0) -> int:
         """Fill up until what comes ``ahead`` bytes later is at a multiple of ``size``."""
@@ -217,7 +166,7 @@ class Encoder:
             for index, slot in enumerate(layout.order):
                 value = values[slot]
                 if isinstance(value, Far):
-                    self.far.append((start + 4 + 8 * index, value.data, False))
+                    self.far.append(Reference(start + 4 + 8 * index, value.data, False))
                     values[slot] = 0
         self.out += layout.pack.pack(start - vtable, *[values[slot] for slot in layout.order])
 
@@ -263,9 +212,9 @@ class Encoder:
             self.write_table(start + 4 * index, tree, spec)
 
     def write_vector(self, at: int, item: Field, value: Any) -> None:
-        """A vector of numbers; that of a buffer's data is left for ``place``."""
+        """A vector of numbers; that of a buffer's data comes last."""
         if item.is_data and len(value):
-            self.far.append((at, as_bytes(value), True))
+            self.far.append(Reference(at, as_blob(value), True))
             return
         if item.enum is not None:
             value = [v if isinstance(v, int) else item.enum.numbers[v] for v in value]

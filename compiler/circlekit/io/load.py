@@ -18,7 +18,7 @@ from circlekit.io.convert import TENSOR_FIELDS, quantization_of, quantization_tr
 from circlekit.io.decode import decode, identify
 from circlekit.io.files import map_file
 from circlekit.io.load_ops import OpLoader
-from circlekit.io.origin import Origin, Place, absent, place_of
+from circlekit.io.origin import Origin, Place, Source, absent, place_of
 from circlekit.io.schema import Tree
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model, Signature
@@ -135,6 +135,7 @@ class Loader:
             has_rank=self.has_rank,
             absent=absent(tree, MODEL_VECTORS),
             archive=attached_archive(self.data),
+            source=Source(self.data),
             rest={name: value for name, value in tree.items() if name not in known},
         )
 

@@ -22,8 +22,40 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
+from circlekit.io.map import FileMap
 from circlekit.io.schema import Tree
 from circlekit.ir.value import Array
+
+Place = tuple[int, int]
+"""Address and number of bytes: tells views of the same memory."""
+
+
+def place_of(data: Array) -> Place:
+    """Where a contiguous array lies in memory."""
+    return int(data.__array_interface__["data"][0]), data.nbytes
+
+
+class Source:
+    """The bytes that a model was loaded from; ``file``: the map, where they are one."""
+
+    def __init__(self, data: memoryview) -> None:
+        self.file = data.obj if isinstance(data.obj, FileMap) else None
+        self.data = data if self.file is None else memoryview(self.file)
+        self.address, self.size = place_of(np.frombuffer(self.data, np.uint8))
+
+    def offset(self, place: Place | None) -> int | None:
+        """Where in the bytes ``place`` is; None where it is elsewhere."""
+        if place is None:
+            return None
+        start = place[0] - self.address
+        return start if start >= 0 and start + place[1] <= self.size else None
+
+    def check(self) -> None:
+        """FileError where the file is not any more what was loaded."""
+        if self.file is not None:
+            self.file.check()
 
 
 @dataclass(frozen=True)
@@ -33,6 +65,7 @@ class Origin:
     ``unused_buffers``, ``unused_codes``: indices of those that nothing referred to; they are kept.
     ``far``: constant data was behind the flatbuffer.  ``has_rank``: tensors of known rank say so.
     ``archive``: a zip archive behind everything.  ``rest``: fields of Model that the IR has no place for.
+    ``source``: what ``buffers`` are views of.
     """
 
     format: str
@@ -46,6 +79,7 @@ class Origin:
     has_rank: bool = False
     absent: tuple[str, ...] = ()
     archive: bytes = b""
+    source: Source | None = None
     rest: Tree = field(default_factory=dict)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Origin:
@@ -63,12 +97,3 @@ def drop_absent(tree: Tree, names: Iterable[str]) -> None:
     for name in names:
         if name in tree and not len(tree[name]):
             del tree[name]
-
-
-Place = tuple[int, int]
-"""Address and number of bytes: tells views of the same memory."""
-
-
-def place_of(data: Array) -> Place:
-    """Where a contiguous array lies in memory."""
-    return int(data.__array_interface__["data"][0]), data.nbytes

@@ -5,15 +5,18 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from circlekit.errors import ModelError, UnsupportedError
+from circlekit.io.blob import Blob
 from circlekit.io.buffers import Buffers, Key
 from circlekit.io.collector import paused
 from circlekit.io.convert import quantization_tree, shape_fields, with_indices
-from circlekit.io.encode import INLINE_LIMIT, Encoded, encode
+from circlekit.io.encode import INLINE_LIMIT, encode
 from circlekit.io.files import write_file
+from circlekit.io.layout import Encoded
 from circlekit.io.origin import Origin, drop_absent
 from circlekit.io.save_ops import OpSaver
 from circlekit.io.schema import EXTENSIONS, FORMATS, Tree, enumeration, table
@@ -33,7 +36,8 @@ def save(model: Model, path: str | os.PathLike[str], format: str | None = None) 
     be written; then nothing is.
     """
     fmt = format or format_of(path) or model.format
-    write_file(path, encoded(model, fmt).pieces())
+    file = encoded(model, fmt)
+    write_file(path, file.parts(), file.size + len(file.tail))
 
 
 def format_of(path: str | os.PathLike[str]) -> str | None:
@@ -57,10 +61,12 @@ def encoded(model: Model, fmt: str, limit: int = INLINE_LIMIT) -> Encoded:
     """The file in pieces; the data of constants is where it was.  ``limit``: see ``encode``."""
     check_format(fmt)
     saver = Saver(model, fmt)
-    pieces = encode(saver.tree(), fmt, 0 if saver.origin and saver.origin.far else limit)
-    if saver.origin:
-        pieces.tail = saver.origin.archive
-    return pieces
+    origin = saver.origin
+    if origin is None:
+        return encode(saver.tree(), fmt, limit)
+    file = encode(saver.tree(), fmt, 0 if origin.far else limit, origin.source)
+    file.tail = origin.archive
+    return file
 
 
 class Saver:
@@ -113,12 +119,12 @@ class Saver:
             if old is not None and old[0] == name and self.holds(old[1], data):
                 out.append((name, self.buffers.keep(old[1])))
             else:
-                out.append((name, self.buffers.add(data)))
+                out.append((name, self.buffers.add(Blob(data))))
         return out
 
     def holds(self, index: int, data: bytes) -> bool:
         stored = self.buffers.old[index]
-        return data == (b"" if stored is None else stored.tobytes())
+        return memoryview(data) == (b"" if stored is None else stored.data)
 
     def signatures(self) -> list[Tree]:
         numbers = {id(g): i for i, g in enumerate(self.model.graphs)}
@@ -195,17 +201,17 @@ class Saver:
     def buffer(self, value: Value) -> Key:
         if value.data is None or not value.data.size:
             return self.buffers.empty(value.extra.get("buffer"))
-        return self.buffers.data(self.native(value, value.data))
+        return self.buffers.data(value.data, self.stored_type(value, value.data))
 
     @staticmethod
-    def native(value: Value, data: Array) -> Array:
-        """The constant as the file has it."""
+    def stored_type(value: Value, data: Array) -> np.dtype[Any]:
+        """What the elements of the constant are in the file."""
         kind = value.dtype.numpy
         if data.dtype == kind or (data.dtype == np.uint8 and data.ndim == 1):
-            return data
+            return data.dtype
         if kind is None or data.dtype.newbyteorder("<") != kind:
             raise ModelError(f"%{value.name} is {value.dtype.short}, its data is {data.dtype}")
-        return data.astype(kind)
+        return kind
 
     def check(self, tree: Tree, value: Value, graph: Graph) -> None:
         """Refuse what the format lacks, with the tensor's name."""

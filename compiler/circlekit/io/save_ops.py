@@ -6,8 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 from circlekit.errors import UnsupportedError
+from circlekit.io.blob import Blob
 from circlekit.io.convert import OptionsPlan, OptionsPlans, stored_attribute, without_graphs
-from circlekit.io.encode import Far, as_bytes
+from circlekit.io.encode import Far
 from circlekit.io.load_ops import PLACEHOLDER, CodeKey, code_key
 from circlekit.io.origin import Origin, drop_absent
 from circlekit.io.schema import Tree, enumeration, options_field, table
@@ -48,7 +49,7 @@ class OpSaver:
         drop_absent(tree, op.extra.get("absent", ()))
         self.options(op, tree)
         if op.extra.get("far_options"):
-            data = as_bytes(tree.pop("custom_options"))
+            data = Blob(tree.pop("custom_options"))
             tree |= {"large_custom_options_offset": Far(data), "large_custom_options_size": len(data)}
         return tree
 

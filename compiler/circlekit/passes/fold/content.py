@@ -3,17 +3,14 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
+from circlekit.ir.content import SAMPLE, digest, sample
 from circlekit.ir.graph import Graph
-from circlekit.ir.value import Array, Value
-
-SMALL = 64
-"""Constants of up to this many bytes are their own digest."""
+from circlekit.ir.value import Value
 
 
 def graph_constants(graph: Graph) -> list[Value]:
@@ -30,8 +27,8 @@ def is_plain_constant(value: Value | None) -> bool:
 def equal_constants(values: Iterable[Value]) -> list[list[Value]]:
     """``values`` in groups of equal dtype, shape, bits and quantization.
 
-    Groups and their members keep the order of ``values``.  Only constants that agree in all but the bits
-    have their bits read, once.
+    Groups and their members keep the order of ``values``.  Only constants that agree in all but the bits,
+    and in the bits of either end, have all of them read, once.
     """
     alike: dict[Hashable, list[Value]] = {}
     for value in values:
@@ -41,23 +38,30 @@ def equal_constants(values: Iterable[Value]) -> list[list[Value]]:
         if len(candidates) == 1:
             groups.append(candidates)
             continue
-        same_bits: dict[bytes, list[Value]] = {}
+        same_ends: dict[bytes, list[Value]] = {}
         for value in candidates:
-            same_bits.setdefault(digest(value.array()), []).append(value)
-        groups.extend(same_bits.values())
+            same_ends.setdefault(sample(value.array()), []).append(value)
+        for found in same_ends.values():
+            groups.extend([found] if _are_whole(found) else _same_bits(found))
     return groups
+
+
+def _are_whole(values: list[Value]) -> bool:
+    """Whether a sample says all: of one value, and of small ones."""
+    return len(values) == 1 or values[0].array().nbytes <= 2 * SAMPLE
+
+
+def _same_bits(values: list[Value]) -> list[list[Value]]:
+    groups: dict[bytes, list[Value]] = {}
+    for value in values:
+        groups.setdefault(digest(value.array()), []).append(value)
+    return list(groups.values())
 
 
 def _header(value: Value) -> Hashable:
     data = value.array()
     packed = None if data.shape == value.shape else frozen(value.extra)  # what tells how it is packed
     return value.dtype, value.shape, data.shape, data.dtype.str, value.quantization, packed
-
-
-def digest(array: Array) -> bytes:
-    """The bytes of ``array``, or, beyond SMALL of them, their BLAKE2b hash."""
-    flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-    return flat.tobytes() if flat.size <= SMALL else hashlib.blake2b(flat.data, digest_size=32).digest()
 
 
 def frozen(thing: Any) -> Hashable:

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A file being written: bytes from memory, and ranges of other files that the kernel copies.
+
+What a kernel, a file system or a pair of them cannot do is done in the next best way: ``copy_file_range``
+(which shares blocks where the file system can), ``sendfile``, writing from the map.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from circlekit.io.map import FileMap
+
+STEP = 32 << 20
+"""Bytes written before the disk is told to start with them: it is done soon after the last ones."""
+
+BUFFER = 1 << 20
+"""Smaller pieces are gathered."""
+
+RESERVED = 1 << 20
+"""Files of this many bytes get their room on the disk at once: quicker, and a full disk shows early."""
+
+UNABLE = frozenset(
+    {
+        errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EBADF, errno.EPERM,
+        errno.ETXTBSY, errno.ESPIPE, errno.ENODEV, errno.ENOTSOCK, errno.EOVERFLOW,
+    }
+)  # fmt: skip
+"""Refusals that say nothing of the disk or the file, only of the way to write it."""
+
+
+class FileRange(NamedTuple):
+    """``size`` bytes of ``source`` from ``start``."""
+
+    source: FileMap
+    start: int
+    size: int
+
+    @property
+    def view(self) -> memoryview:
+        return memoryview(self.source)[self.start : self.start + self.size]
+
+
+Piece = bytes | bytearray | memoryview | FileRange
+Copier = Callable[[int, int, int, int], int]
+"""(source, target, start in the source, size) -> bytes copied."""
+
+
+class Output:
+    """``descriptor``: open for writing, at its start where it is a file; it stays open."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self.is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
+        self.position = 0
+        self.reserved = 0
+        self._started = 0
+        self._gathered = bytearray()
+        self._copiers = _copiers()
+
+    def reserve(self, size: int) -> None:
+        """Take the room for ``size`` bytes; OSError where there is none."""
+        if size < RESERVED or not self.is_file or not hasattr(os, "posix_fallocate"):
+            return
+        try:
+            os.posix_fallocate(self.descriptor, 0, size)
+        except OSError as error:
+            if error.errno not in UNABLE:
+                raise
+        else:
+            self.reserved = size
+
+    def write_all(self, pieces: Iterable[Piece]) -> None:
+        """Write ``pieces``, and give back what was reserved beyond them."""
+        for piece in pieces:
+            if isinstance(piece, FileRange):
+                self._flush()
+                self._copy(piece)
+            elif len(piece) < BUFFER:
+                self._gathered += piece
+                if len(self._gathered) >= BUFFER:
+                    self._flush()
+            else:
+                self._flush()
+                self._write(memoryview(piece).cast("B"))
+        self._flush()
+        if self.position < self.reserved:
+            os.ftruncate(self.descriptor, self.position)
+
+    def _flush(self) -> None:
+        if self._gathered:
+            self._write(memoryview(self._gathered))
+            self._gathered = bytearray()
+
+    def _write(self, view: memoryview) -> None:
+        done = 0
+        while done < len(view):
+            count = os.write(self.descriptor, view[done : done + STEP])
+            done += count
+            self._advance(count)
+
+    def _copy(self, item: FileRange) -> None:
+        """Copy a range in steps, by whatever way there is."""
+        start, size = item.start, item.size
+        while size and self._copiers:
+            count = self._copy_step(item.source.descriptor, start, min(size, STEP))
+            start, size = start + count, size - count
+        try:
+            self._write(memoryview(item.source)[start : start + size])
+        except OSError as error:
+            if error.errno == errno.EFAULT:  # the file ends before
+                item.source.check()
+            raise
+
+    def _copy_step(self, source: int, start: int, size: int) -> int:
+        """Copy up to ``size`` bytes in the first way that is left; it is given up where it copies none."""
+        try:
+            count = self._copiers[0](source, self.descriptor, start, size)
+        except OSError as error:
+            if error.errno not in UNABLE:
+                raise
+            count = 0
+        if not count:
+            del self._copiers[0]
+        self._advance(count)
+        return count
+
+    def _advance(self, count: int) -> None:
+        """Let the disk work while the rest is still to come."""
+        self.position += count
+        if self.is_file and self.position - self._started >= STEP and hasattr(os, "posix_fadvise"):
+            # Linux starts to write dirty pages that are not needed; being dirty, they stay in memory
+            advice = os.POSIX_FADV_DONTNEED
+            with contextlib.suppress(OSError):
+                os.posix_fadvise(self.descriptor, self._started, self.position - self._started, advice)
+            self._started = self.position
+
+
+def _copiers() -> list[Copier]:
+    """The ways that this system has, best first."""
+    ways: list[Copier] = []
+    if hasattr(os, "copy_file_range"):
+        ways.append(lambda source, target, start, size: os.copy_file_range(source, target, size, start))
+    if hasattr(os, "sendfile"):
+        ways.append(lambda source, target, start, size: os.sendfile(target, source, start, size))
+    return ways

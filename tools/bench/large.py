@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models of any size, written without holding them.
+
+    python tools/bench/large.py PATH BYTES [--far]
+
+A chain of fully connected layers with seeded random weights; behind one of them a product and a sum that O1
+takes into it, so that all layers but one stay as they are.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from circlekit.io.files import write_file
+from circlekit.io.layout import Encoded
+from circlekit.io.save import encoded, format_of
+from circlekit.ir.content import CHUNK
+from circlekit.ir.dtypes import f32
+from circlekit.ir.enums import Activation
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.value import Value
+from circlekit.ops.dense import FullyConnected
+from circlekit.ops.elementwise import Add, Mul
+
+WIDTH = 1024
+LAYER = 4 * WIDTH * WIDTH
+"""Bytes of the weights of a layer."""
+
+TOUCHED = 1
+"""The layer that O1 changes."""
+
+
+def make_model(path: Path, size: int, far: bool | None = None, seed: int = 0) -> int:
+    """Write a model of about ``size`` bytes, at least two layers (8 MiB); returns its size in bytes.
+
+    ``far``: constant data by position instead of inline; None where it has to be, beyond 2 GiB.  The
+    extension of ``path`` says the format.
+    """
+    fmt = format_of(path) or "circle"
+    model = skeleton(max(2, round(size / LAYER)))
+    file = encoded(model, fmt, 0) if far else encoded(model, fmt)
+    write_file(path, _pieces(file, seed), file.size)
+    return file.size
+
+
+def skeleton(layers: int) -> Model:
+    """The model, with constants that take no memory: one number, another for each."""
+    x = Value("x", f32, (1, WIDTH))
+    graph = Graph("main", [x])
+    numbers = iter(range(1, layers + 3))
+
+    def constant(*shape: int) -> Value:
+        number = next(numbers)
+        return Value.constant(f"c{number}", np.broadcast_to(np.float32(number), shape))
+
+    for layer in range(layers):
+        activation = Activation.NONE if layer == TOUCHED else Activation.RELU
+        x = graph.append(FullyConnected(x, constant(WIDTH, WIDTH), None, act=activation)).output
+        if layer == TOUCHED:
+            x = graph.append(Mul(x, constant(WIDTH))).output
+            x = graph.append(Add(x, constant(WIDTH))).output
+    graph.outputs = (x,)
+    return Model([graph], format="circle")
+
+
+def _pieces(file: Encoded, seed: int) -> Iterator[bytes | bytearray | memoryview]:
+    """The file with random numbers, those of each constant seeded by the number in it."""
+    yield file.skeleton
+    at = len(file.skeleton)
+    for payload in file.payloads:
+        yield payload.gap(at)
+        at = payload.end
+        random = np.random.default_rng((seed, int(payload.data.array.flat[0])))
+        left = len(payload.data) // 4
+        while left:
+            count = min(left, CHUNK // 4)
+            numbers = random.random(count, np.float32)
+            numbers -= 0.5
+            yield numbers.data.cast("B")
+            left -= count
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("path", type=Path)
+    parser.add_argument("size", type=int, help="bytes")
+    parser.add_argument("--far", action="store_true", help="constant data by position, as beyond 2 GiB")
+    arguments = parser.parse_args()
+    print(f"{make_model(arguments.path, arguments.size, arguments.far or None)} bytes")
+
+
+if __name__ == "__main__":
+    main()
