@@ -12,7 +12,7 @@ import pytest
 import circlekit
 from circlekit.cli.circle2circle import main
 from circlekit.ops.conv import TransposeConv
-from tests.passes.random.checks import run_litert
+from tools.random_graphs.litert import run_litert
 
 TOLERANCE = 1e-5
 """Of the largest magnitude of the result."""

@@ -8,7 +8,9 @@ import pytest
 
 from circlekit.errors import ShapeError
 from circlekit.ir.op import REGISTRY
+from circlekit.ir.text import parse_model
 from circlekit.ir.value import Value
+from circlekit.ir.verify import verify
 from circlekit.ops.compare import Equal, LogicalNot, Select, SelectV2, Where
 from tests.ops.litert import check, const, graph_of, kernel_results, run_litert, var
 
@@ -17,6 +19,8 @@ SHAPES: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
     ((2, 3, 4), (2, 3, 4)), ((2, 3, 4), (3, 1)), ((), (4,)), ((2, 1, 3, 1), (3, 1, 2)),
 ]  # fmt: skip
 DTYPES = ["f4", "i4", "i8", "i2", "i1", "u1", "?"]
+
+CONDITIONS = ("bool", "f32", "i64", "i32", "i8", "u8", "u32")
 
 COMPARISONS = [
     *((code, dtype) for code in ORDERED for dtype in ("f4", "i4", "i8", "i2")),
@@ -100,3 +104,9 @@ def test_a_vector_over_axis_0_cannot_be_permuted() -> None:
     x = var(np.zeros((2, 3), np.float32))
     assert Select(var(np.zeros(2, bool)), x, x).permuted((1, 0)) is None
     assert Select(var(np.zeros((2, 3), bool)), x, x).permuted((1, 0)) == {}
+
+
+@pytest.mark.parametrize("dtype", CONDITIONS)
+def test_a_condition_of_where_is_of_any_dtype_that_litert_takes(dtype: str) -> None:
+    model = parse_model(f"graph main(%x: {dtype}[2,3]) -> %y {{ %y = Where(%x) : i64[?,2] }}")
+    assert verify(model) == []

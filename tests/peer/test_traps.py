@@ -17,7 +17,8 @@ from circlekit.ir.value import Array
 from circlekit.ir.verify import check
 from circlekit.passes import all_passes
 from tests.conftest import SHARED
-from tests.passes.random.checks import interface, run_litert
+from tools.random_graphs.checks import interface
+from tools.random_graphs.litert import run_litert
 
 TRAPS = sorted(SHARED.glob("peer/traps/*/case.json"))
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from circlekit.errors import ShapeError
-from circlekit.ir.dtypes import DType, boolean, i8, i16, i64, u32
+from circlekit.ir.dtypes import DType, boolean, f32, i8, i16, i32, i64, u8, u32
 from circlekit.ir.op import operand
 from circlekit.ir.value import Array, Shape, TensorType, Value, format_shape
 from circlekit.ops.bases import Binary, Typed, Unary, kept_quantization, need_same_dtype, zero_point
@@ -199,7 +199,7 @@ class SelectV2(Typed, code="SELECT_V2"):
 class Where(Typed, code="WHERE"):
     """The indices of all elements that are not zero, i64[count, rank], in order."""
 
-    condition = operand(boolean)
+    condition = operand(boolean, f32, i64, i32, i8, u8, u32)
 
     def infer(self) -> TensorType:
         count = int(np.count_nonzero(self.condition.data)) if self.condition.data is not None else None

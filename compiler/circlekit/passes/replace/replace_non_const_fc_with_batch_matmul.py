@@ -69,6 +69,8 @@ class ReplaceNonConstFullyConnected(GraphPass):
             return f"{name}: act is {op.act.name}, which is no operator"
         if op.input.shape is None or op.weights.rank != 2 or op.output.shape is None:
             return f"{name}: has operands or a result of unknown rank"
+        if product_rank(op) != op.output.rank and op.output.shape.count(None) > 1:
+            return f"{name}: has more than one unknown dimension, no Reshape can give them back"
         return None
 
 
@@ -99,6 +101,17 @@ def swapped_source(value: Value) -> Value | None:
     return op.input if perm.size > 1 and axes == wanted else None
 
 
+def takes_matrices(op: FullyConnected) -> bool:
+    """Whether the input is a stack of matrices for the weights; else a Reshape makes it one matrix."""
+    depth = (op.weights.shape or (None, None))[1]
+    return (op.input.rank or 0) >= 2 and (op.input.shape or (None,))[-1] == depth
+
+
+def product_rank(op: FullyConnected) -> int | None:
+    """The rank of the product of input and weights."""
+    return op.input.rank if takes_matrices(op) else 2
+
+
 class _Maker:
     """Puts operators before ``op``."""
 
@@ -116,13 +129,13 @@ class _Maker:
     def product(self) -> Value:
         op, depth = self.op, (self.op.weights.shape or (None, None))[1]
         x, adj_x = op.input, False
-        if (x.rank or 0) < 2 or (x.shape or (None,))[-1] != depth:
+        if not takes_matrices(op):
             x = self.make(Reshape(x, self.constant(np.array([-1, depth or -1], np.int32))))
         elif (source := swapped_source(x)) is not None:
             x, adj_x = source, True
         source = swapped_source(op.weights)
         y = self.make(BatchMatMul(x, source or op.weights, adj_x=adj_x, adj_y=source is None))
-        if y.shape != op.output.shape:
+        if y.rank != op.output.rank:
             shape = [-1 if d is None else d for d in op.output.shape or ()]
             y = self.make(Reshape(y, self.constant(np.array(shape, np.int32))))
         if op.bias is not None:

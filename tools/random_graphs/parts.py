@@ -18,7 +18,7 @@ from circlekit.ops.cast import Cast
 from circlekit.ops.division import Div
 from circlekit.ops.shape import ExpandDims, Reshape, Shape, Squeeze, Transpose
 from circlekit.ops.slice import StridedSlice
-from tests.passes.random.maker import Maker, Reject
+from tools.random_graphs.maker import Maker, Reject
 
 Part = Callable[[Maker], object]
 

@@ -9,11 +9,12 @@ import numpy as np
 
 from circlekit.errors import CirclekitError
 from circlekit.interp.evaluate import evaluate
-from circlekit.interp.run import run_graph
+from circlekit.interp.interpreter import Runner
 from circlekit.ir.dtypes import DType, f32
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Shape, Value
+from circlekit.ops.state import State
 
 BATCH = 3
 """The size of unknown dimensions in the run that goes along."""
@@ -32,7 +33,8 @@ class Maker:
     """A graph that grows.
 
     ``pool``: values that further operators may read.  ``arrays``: what the values are in the run that goes
-    along with the making.  ``random``: the source of all choices of the present step.
+    along with the making.  ``random``: the source of all choices of the present step.  ``wild``: numbers of
+    any size may come out, infinities and NaN too.
     """
 
     def __init__(self, graph: Graph, arrays: Sequence[Array], random: np.random.Generator) -> None:
@@ -42,6 +44,8 @@ class Maker:
         self.arrays: dict[Value, Array] = dict(zip(graph.inputs, arrays, strict=True))
         self.graphs: list[Graph] = []
         self.constants: list[Value] = []
+        self.state = State()
+        self.wild = False
 
     # -- choices -------------------------------------------------------------------------------
 
@@ -59,7 +63,7 @@ class Maker:
 
     def pick(self, fits: Callable[[Value], bool] = lambda v: True, dtype: DType = f32) -> Value:
         """A value of the pool, mostly one of the newest."""
-        found = [v for v in self.pool if v.dtype is dtype and fits(v)]
+        found = [v for v in self.pool if v.dtype is dtype and v.quantization is None and fits(v)]
         if not found:
             raise Reject
         if self.chance(0.6):
@@ -112,19 +116,36 @@ class Maker:
         return self.constant(self.random.normal(0, spread, tuple(shape)), name)
 
     def add(self, op: Op, keep: bool = True) -> Value:
-        """Put ``op`` at the end if it can run and gives numbers of a moderate size."""
+        """Put ``op`` at the end if it can run and gives numbers of a moderate size; returns its result."""
+        self.put(op, keep)
+        return op.output
+
+    def put(self, op: Op, keep: bool = True) -> None:
+        """``add`` for an operator that may have no result."""
         try:
             operands = [None if v is None else self.array(v) for v in op.inputs]
-            results = evaluate(op, operands, run_graph)
+            results = evaluate(op, operands, Runner(self.state))
         except CirclekitError as error:
             raise Reject(str(error)) from None
-        if any(bad(array) for array in results):
+        if any(self.is_bad(array) for array in results):
             raise Reject
         self.graph.append(op)
         self.arrays.update(zip(op.results, results, strict=True))
         if keep:
             self.pool += op.results
-        return op.output
+
+    def is_bad(self, array: Array) -> bool:
+        """Whether a result makes no good test: empty, large, or of numbers that are."""
+        if not 0 < array.size <= MOST_ELEMENTS:
+            return True
+        return bool(not self.wild and array.dtype.kind == "f" and not (np.abs(array) <= LARGEST).all())
+
+    def new_input(self, value: Value, array: Array) -> Value:
+        """Make ``value``, which gets a name of its own, an input of the graph; ``array``: what it is now."""
+        value.name = self.graph.unique_name(value.name or "x")
+        self.graph.inputs = (*self.graph.inputs, value)
+        self.arrays[value] = array
+        return value
 
     def forget_strays(self) -> None:
         """Take the operators that did not get into the graph from the uses of its values."""
@@ -132,13 +153,6 @@ class Maker:
             for op, _ in value.uses:
                 if op.graph is None:
                     op.drop_inputs()
-
-
-def bad(array: Array) -> bool:
-    """Whether a result makes no good test: empty, large, or not finite."""
-    if not 0 < array.size <= MOST_ELEMENTS:
-        return True
-    return bool(array.dtype.kind == "f" and not (np.abs(array) <= LARGEST).all())
 
 
 def example(shape: Shape | None, dtype: DType, random: np.random.Generator) -> Array:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from circlekit.errors import CirclekitError
-from circlekit.ir.dtypes import boolean, f32, i32
+from circlekit.ir.dtypes import DType, boolean, f32, i32
 from circlekit.ir.graph import Graph, Model, Signature
 from circlekit.ir.value import Array, Shape, Value
 from circlekit.ops.activation import Relu
@@ -17,9 +17,9 @@ from circlekit.ops.compare import Less
 from circlekit.ops.control import If, While
 from circlekit.ops.elementwise import Add
 from circlekit.ops.shape import Reshape
-from tests.passes.random import motifs, parts, pieces
-from tests.passes.random.maker import Maker, Reject, example
-from tests.passes.random.parts import Part
+from tools.random_graphs import motifs, parts, pictures, pieces, quantized, specials, splice
+from tools.random_graphs.maker import Maker, Reject, example
+from tools.random_graphs.parts import Part
 
 
 class Step(NamedTuple):
@@ -89,7 +89,28 @@ FLAT: tuple[Part, ...] = (
     motifs.cancelling,
 )  # fmt: skip
 
-PARTS: tuple[Part, ...] = (*FLAT, branch, loop)
+QUANTIZED: tuple[Part, ...] = (
+    quantized.quantize, quantized.dequantize, quantized.there_and_back, quantized.requantize,
+    quantized.fake_quant, quantized.moved, quantized.arithmetic, quantized.one_operand, quantized.reduced,
+    quantized.pooled, quantized.layer, quantized.stored_as_integers, quantized.whole_numbers,
+)  # fmt: skip
+
+SPECIAL: tuple[Part, ...] = (
+    specials.wall, specials.computed_shape, specials.computed_shape, specials.positions, specials.selected,
+    specials.truths, specials.long_numbers, specials.looked_up, specials.edge_constant, specials.dead,
+    specials.repeated,
+)  # fmt: skip
+
+PARTS: tuple[Part, ...] = (
+    *FLAT, *QUANTIZED, *SPECIAL, branch, loop, *[splice.recipe_of_pass] * 14, splice.recipe_of_operator,
+    *[splice.case_of_kit] * 3, *[pictures.instance] * 14,
+)  # fmt: skip
+
+FAMILIES: tuple[tuple[Part, ...], ...] = (
+    PARTS, FLAT, (*QUANTIZED, *QUANTIZED, *FLAT), (*SPECIAL, *SPECIAL, *FLAT),
+    (splice.recipe_of_pass, pictures.instance), PARTS, PARTS,
+)  # fmt: skip
+"""Of which steps a model is made: mostly of all, sometimes of what belongs together."""
 
 SHAPES: tuple[Shape, ...] = (
     (1, 4, 5, 3), (1, 3, 4, 4), (2, 3, 4, 5), (1, 4, 4, 4), (1, 1, 4, 6), (None, 4, 4, 3), (2, 4, 6), (4, 6),
@@ -97,10 +118,16 @@ SHAPES: tuple[Shape, ...] = (
 )  # fmt: skip
 
 
+OPAQUE = (DType.RESOURCE, DType.VARIANT, DType.STRING)
+"""Dtypes that are no outputs here."""
+
+
 def random_steps(seed: int, most: int = 14) -> list[Step]:
     random = np.random.default_rng(seed)
-    count = int(random.integers(1, most + 1))
-    return [Step(int(random.integers(len(PARTS))), int(random.integers(2**31))) for _ in range(count)]
+    count = int(random.integers(3, most + 1))
+    family = FAMILIES[int(random.integers(len(FAMILIES)))]
+    parts = [family[int(random.integers(len(family)))] for _ in range(count)]
+    return [Step(PARTS.index(part), int(random.integers(2**31))) for part in parts]
 
 
 def grow(m: Maker, steps: Sequence[Step]) -> None:
@@ -115,20 +142,27 @@ def grow(m: Maker, steps: Sequence[Step]) -> None:
 
 def make(seed: int, steps: Sequence[Step]) -> tuple[Model, list[Array]]:
     """A model and inputs for it; the seed decides on inputs and outputs."""
-    random = np.random.default_rng(seed)
-    graph = Graph("main", _inputs(random))
-    arrays = [example(v.shape, v.dtype, random) for v in graph.inputs]
-    m = Maker(graph, arrays, random)
+    m = maker_of(seed)
+    graph = m.graph
     m.constants.append(Value.constant(graph.unique_name("shared"), np.ones(4, np.float32)))
     grow(m, steps)
     m.random = np.random.default_rng(seed)
     graph.outputs = _outputs(m)
-    model = Model([graph, *m.graphs])
+    model = Model([graph, *m.graphs], format="tflite" if m.chance(0.5) else "circle")
     if m.chance(0.3):
         ins = {f"in{i}": v for i, v in enumerate(graph.inputs)}
         outs = {f"out{i}": v for i, v in enumerate(graph.outputs)}
         model.signatures.append(Signature("serving_default", graph, ins, outs))
-    return model, arrays
+    return model, [m.arrays[v] for v in graph.inputs]
+
+
+def maker_of(seed: int) -> Maker:
+    """Inputs, and no operators yet."""
+    random = np.random.default_rng(seed)
+    graph = Graph("main", _inputs(random))
+    m = Maker(graph, [example(v.shape, v.dtype, random) for v in graph.inputs], random)
+    m.wild = seed % 8 == 0
+    return m
 
 
 def _inputs(random: np.random.Generator) -> list[Value]:
@@ -141,19 +175,16 @@ def _inputs(random: np.random.Generator) -> list[Value]:
 
 def _outputs(m: Maker) -> list[Value]:
     """The newest value, some in the middle, the same twice, an identity of an input."""
-    made = [v for v in m.pool if v.producer is not None]
+    made = [v for v in m.pool if v.producer is not None and v.dtype not in OPAQUE]
     if not made or m.chance(0.05):
         x = m.graph.inputs[0]
         shape = [-1 if d is None else d for d in x.shape or ()]
         made.append(m.add(Reshape(x, m.ints(shape, "same"))))
-    outputs = [v for v in made[:-1] if m.chance(0.12)] + [made[-1]]
+    often = 0.12 if m.chance(0.7) else 0.5
+    outputs = [v for v in made[:-1] if m.chance(often)] + [made[-1]]
     if m.chance(0.1):
         outputs.append(outputs[0])
     if m.chance(0.05):
         outputs.append(m.graph.inputs[0])
     m.random.shuffle(outputs)
     return outputs
-
-
-def count_ops(model: Model) -> int:
-    return sum(1 for _ in model.ops())

@@ -17,8 +17,8 @@ from circlekit.ops.division import Div
 from circlekit.ops.join import Concatenation, Split
 from circlekit.ops.shape import Transpose
 from circlekit.ops.slice import Slice, StridedSlice
-from tests.passes.random.maker import Maker, Reject
-from tests.passes.random.parts import NCHW, NHWC, broadcast_form, some_act, transpose
+from tools.random_graphs.maker import Maker, Reject
+from tools.random_graphs.parts import NCHW, NHWC, broadcast_form, some_act, transpose
 
 
 def image(m: Maker) -> Value:

@@ -16,8 +16,8 @@ from circlekit.ops.normalize import Softmax
 from circlekit.ops.shape import BroadcastTo, Tile, Transpose
 from circlekit.ops.slice import MirrorPad, Pad, PadV2, Slice, StridedSlice
 from circlekit.ops.space import DepthToSpace, SpaceToDepth
-from tests.passes.random.maker import Maker, Reject
-from tests.passes.random.parts import reshape, reshape_to, some_act
+from tools.random_graphs.maker import Maker, Reject
+from tools.random_graphs.parts import reshape, reshape_to, some_act
 
 # -- parts of tensors ------------------------------------------------------------------------------
 

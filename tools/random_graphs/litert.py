@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The same model before and after, by LiteRT."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+import circlekit
+from circlekit.errors import CirclekitError
+from circlekit.ir.graph import Model
+from circlekit.ir.value import Array
+from tools.random_graphs.checks import Original, faults_of
+
+
+def run_litert(path: Path, inputs: Sequence[Array]) -> list[Array]:
+    """Outputs of a file by LiteRT's reference kernels, or by its fast ones where it has no others."""
+    try:
+        kinds = OpResolverType.BUILTIN_REF
+        interpreter = Interpreter(str(path), experimental_op_resolver_type=kinds, num_threads=1)
+    except ValueError:
+        kinds = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+        interpreter = Interpreter(str(path), experimental_op_resolver_type=kinds, num_threads=1)
+    details = interpreter.get_input_details()
+    for detail, array in zip(details, inputs, strict=True):
+        if tuple(detail["shape"]) != array.shape:
+            interpreter.resize_tensor_input(detail["index"], array.shape)
+    interpreter.allocate_tensors()
+    for detail, array in zip(details, inputs, strict=True):
+        interpreter.set_tensor(detail["index"], array)
+    interpreter.invoke()
+    return [interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()]
+
+
+def check_litert(original: Original, model: Model, folder: Path) -> bool:
+    """Whether LiteRT takes the original; Fault where it then gives other values for ``model``, or none."""
+    before, after = folder / "before.tflite", folder / "after.tflite"
+    try:
+        circlekit.save(original.model, before)
+        wanted = [run_litert(before, arrays) for arrays in original.inputs]
+    except (ValueError, RuntimeError, CirclekitError):
+        return False
+    with faults_of("LiteRT"):
+        circlekit.save(model, after)
+        found = [run_litert(after, arrays) for arrays in original.inputs]
+    for inputs, a, b, has_nan in zip(original.inputs, found, wanted, original.has_nan, strict=True):
+        if not has_nan:
+            original.check_close(inputs, a, b)
+    return True

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How far rounding moves the outputs of a model: runs in which every float result is off by a few units.
+
+A rewrite may take sums in another order.  Where a model amplifies that, or rounds to integers behind it, no
+fixed tolerance is right; these runs tell what each single element may become.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from circlekit.errors import CirclekitError
+from circlekit.interp.evaluate import evaluate
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Value
+from circlekit.ops.constants import constant_elements
+from circlekit.ops.state import State
+
+RUNS = 16
+UNITS = 4.0
+"""Units in the last place by which a result is moved, at most."""
+
+FACTOR = 8.0
+"""How many times the largest deviation of these runs is allowed."""
+
+PRODUCTS = frozenset({
+    "MUL", "DIV", "RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1", "PRELU", "LEAKY_RELU", "ABS", "NEG", "SIGN",
+    "SQUARE", "SQRT", "RSQRT", "EXP", "LOG", "TANH", "LOGISTIC", "MAXIMUM", "MINIMUM", "RESHAPE", "TRANSPOSE",
+    "SQUEEZE", "EXPAND_DIMS", "SLICE", "STRIDED_SLICE", "PAD", "PADV2", "MIRROR_PAD", "CONCATENATION", "PACK",
+    "UNPACK", "SPLIT", "SPLIT_V", "MAX_POOL_2D", "REDUCE_MAX", "REDUCE_MIN", "GATHER", "CAST", "DEQUANTIZE",
+    "FILL", "TILE", "BROADCAST_TO", "SELECT", "SELECT_V2", "POW", "HARD_SWISH", "ELU", "FAKE_QUANT",
+})  # fmt: skip
+"""Operators that round each element by itself; all others may add, so their zeros are none for sure."""
+
+
+@dataclass
+class Allowed:
+    """``deviation``: how far each element of an output may be off; ``free``: those that may be anything."""
+
+    deviation: Array
+    free: Array
+
+
+def allowed(model: Model, inputs: Sequence[Array], outputs: Sequence[Array]) -> list[Allowed]:
+    """For each of ``outputs``, what rounding may make of its elements."""
+    found = [Allowed(np.zeros(a.shape), np.zeros(a.shape, bool)) for a in outputs]
+    for seed in range(RUNS):
+        try:
+            noisy = _Noisy(np.random.default_rng(seed))(model.main, inputs)
+        except CirclekitError:  # an index beyond its end, a shape of another size
+            continue
+        for one, wanted, array in zip(found, outputs, noisy, strict=True):
+            if array.shape == wanted.shape and wanted.dtype.kind in "fiub":
+                _widen(one, wanted, array)
+    for one, wanted in zip(found, outputs, strict=True):
+        one.deviation *= FACTOR if wanted.dtype.kind == "f" else 1.0
+    return found
+
+
+def _widen(one: Allowed, wanted: Array, array: Array) -> None:
+    with np.errstate(all="ignore"):
+        left, right = wanted.astype(np.float64), array.astype(np.float64)
+        odd = np.isfinite(left) != np.isfinite(right)
+        one.free |= odd
+        distance = np.abs(left - right)
+        one.deviation = np.maximum(one.deviation, np.where(np.isfinite(distance), distance, 0.0))
+
+
+class _Noisy:
+    """Runs graphs, and moves every float result.  It is what ``Op.call`` runs graphs by, too."""
+
+    def __init__(self, random: np.random.Generator) -> None:
+        self.random = random
+        self.state = State()
+
+    def __call__(self, graph: Graph, inputs: Sequence[Array]) -> list[Array]:
+        arrays: dict[Value, Array] = dict(zip(graph.inputs, inputs, strict=True))
+
+        def array_of(value: Value) -> Array:
+            if value in arrays:
+                return arrays[value]
+            return self.state.read(value) if value.is_variable else constant_elements(value)
+
+        for op in graph:
+            operands = [None if v is None else array_of(v) for v in op.inputs]
+            results = evaluate(op, operands, self)
+            arrays.update((v, self.moved(op, a, operands)) for v, a in zip(op.results, results, strict=True))
+        return [array_of(v) for v in graph.outputs]
+
+    def moved(self, op: Op, array: Array, operands: Sequence[Array | None]) -> Array:
+        if array.dtype.kind != "f":
+            return array
+        with np.errstate(all="ignore"):
+            size = np.abs(array)
+            if op.code not in PRODUCTS:
+                size = np.maximum(size, max([_largest(array), *map(_largest, operands)]))
+            unit = UNITS * np.finfo(array.dtype).eps * self.random.uniform(-1, 1, array.shape)
+            moved = array + np.where(np.isfinite(size), size, 0.0) * unit
+            return np.where(np.isfinite(array), moved, array).astype(array.dtype)
+
+
+def _largest(array: Array | None) -> float:
+    if array is None or array.dtype.kind != "f":
+        return 0.0
+    return float(np.abs(array[np.isfinite(array)]).max(initial=0.0))
