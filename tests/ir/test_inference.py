@@ -11,7 +11,7 @@ from circlekit.errors import ShapeError
 from circlekit.io import load
 from circlekit.ir.compare import clone, difference
 from circlekit.ir.graph import Model
-from circlekit.ir.inference import callees_first, check_shapes, infer_shapes
+from circlekit.ir.inference import callees_first, check_shapes, infer_shapes, settle_ranks
 from circlekit.ir.place import place
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Shape
@@ -157,3 +157,23 @@ def test_a_rank_that_an_old_file_does_not_tell_is_held_against_nobody() -> None:
     model.main.ops[0].output.shape = (3,)
     with pytest.raises(ShapeError):
         check_shapes(model)
+
+
+def test_a_rank_is_settled_by_the_operator_that_makes_or_refuses_it() -> None:
+    model = parse_model("graph main(%x: f32[1,4,4,2]) -> %y {\n%a = Relu(%x)\n%y = MaxPool2D(%a)\n}")
+    for op in model.main:
+        op.output.shape = ()
+    settle_ranks(model)
+    assert [op.output.shape for op in model.main] == [(1, 4, 4, 2), (1, 4, 4, 2)]
+    model = parse_model("graph main(%x: f32[]) -> %y {\n%y = MaxPool2D(%x): f32[1,4,4,2]\n}")
+    settle_ranks(model)
+    assert model.main.inputs[0].shape is None
+    model = parse_model("graph main(%x: f32[]) -> %y {\n%y = Relu(%x)\n}")
+    settle_ranks(model)
+    assert [v.shape for v in model.main.values()] == [(), ()]
+
+
+def test_what_fits_no_rank_is_refused() -> None:
+    model = parse_model("graph main(%x: f32[], %z: f32[3]) -> %y {\n%y = MaxPool2D(%z): f32[]\n}")
+    with pytest.raises(ShapeError, match="op 0 MaxPool2D"):
+        settle_ranks(model)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from circlekit.io import load
@@ -124,6 +124,7 @@ def test_any_shape(dims: list[int]) -> None:
 
 @EXAMPLES
 @given(TREES)
+@example({"inf": None, "nan": {"-inf": 1}})
 def test_any_plain_data(data: Any) -> None:
     model = single(np.zeros(1, np.float32))
     model.extra["data"] = data

@@ -84,12 +84,15 @@ def _describe(value: Value) -> str:
 
 
 def interface_differences(before: Interface, after: Interface) -> list[str]:
-    """A sentence for every part of the interface that is not in both, or not the same in both."""
+    """A sentence for every part of the interface that is not in both, or not the same in both.
+
+    What had the shape [], which in files stands for an unknown rank too, may have any shape after.
+    """
     left, right = dict(before), dict(after)
     sentences = []
     for place in dict.fromkeys([*left, *right]):
         a, b = left.get(place, "missing"), right.get(place, "missing")
-        if a != b:
+        if a != b and not (a.endswith("[]") and b.startswith(a[:-1])):
             sentences.append(f"{place} was {a}, is {b}")
     return sentences
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from circlekit.errors import CirclekitError, ShapeError, UnsupportedError
+from circlekit.errors import CirclekitError, ModelError, ShapeError, UnsupportedError
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.ir.place import place
@@ -29,6 +29,18 @@ def check_shapes(model: Model) -> None:
             _refine(op, model, keep=True)
 
 
+def settle_ranks(model: Model) -> None:
+    """Find out what each [] of a file stands for, a scalar or an unknown rank, and say so in the model.
+
+    A result gets the shape that its operator gives; what an operator refuses as a scalar has an unknown
+    rank.  Afterwards every operator fits what the model says of it: ShapeError, with the place, where it
+    cannot.  Passes rely on that.
+    """
+    for graph in callees_first(model):
+        for op in graph:
+            _settle(op, model)
+
+
 def callees_first(model: Model) -> list[Graph]:
     """The graphs of the model, those that operators run before the graphs of these operators."""
     ordered: list[Graph] = []
@@ -52,16 +64,43 @@ def callees_first(model: Model) -> list[Graph]:
 def _refine(op: Op, model: Model, keep: bool = False) -> int:
     """How many results are known better now, or, to be kept as they are, could be."""
     try:
-        types = op.inferred()
-        if len(types) != len(op.results):
-            raise ShapeError(f"{op.code} gives {len(types)} results, the model has {len(op.results)}")
-        return sum(_merge(value, t, keep) for value, t in zip(op.results, types, strict=True))
+        return sum(_merge(value, t, keep) for value, t in zip(op.results, _types(op), strict=True))
     except UnsupportedError:
         return 0
     except CirclekitError as error:
         if keep and any(_may_be_unranked(v) for v in (*op.inputs, *op.results)):
             return 0
         raise error.note(place(op, model)) from None
+
+
+def _settle(op: Op, model: Model) -> None:
+    """Let the ranks of what ``op`` reads and makes fit it; what is known stays."""
+    try:
+        try:
+            types = _types(op)
+        except ModelError:
+            unranked = [v for v in op.inputs if v is not None and _may_be_unranked(v)]
+            if not unranked:
+                raise
+            for value in unranked:
+                value.shape = None
+            types = _types(op)
+        for value, inferred in zip(op.results, types, strict=True):
+            if _may_be_unranked(value):
+                value.shape = inferred.shape
+            _merge(value, inferred, keep=True)
+    except UnsupportedError:
+        return
+    except CirclekitError as error:
+        raise error.note(place(op, model)) from None
+
+
+def _types(op: Op) -> tuple[TensorType, ...]:
+    """What the operator's rule says, one type for each result."""
+    types = op.inferred()
+    if len(types) != len(op.results):
+        raise ShapeError(f"{op.code} gives {len(types)} results, the model has {len(op.results)}")
+    return types
 
 
 def _may_be_unranked(value: Value | None) -> bool:

@@ -157,8 +157,8 @@ def _format_array(array: Array) -> str:
 
 
 def format_key(key: str) -> str:
-    """A key of a dict: bare where it reads as a word."""
-    return key if key.isidentifier() and key.isascii() else quote(key)
+    """A key of a dict: bare where it reads as a word, which numbers (``inf``, ``nan``) are not."""
+    return key if key.isidentifier() and key.isascii() and key not in ("inf", "nan") else quote(key)
 
 
 # -- text to data ------------------------------------------------------------------------------

@@ -192,8 +192,7 @@ def _head(graph: Graph, labels: Labels, names: Names) -> str:
         seen.add(id(value))
         inputs.append(names.result(value) if again else f"{names.result(value)}: {type_text(value, names)}")
     outputs = ", ".join(names.result(v) for v in graph.outputs)
-    word = label if label.isidentifier() and label.isascii() else quote(label)
-    head = f"graph {word}({', '.join(inputs)})" + (f" -> {outputs}" if outputs else "")
+    head = f"graph {format_key(label)}({', '.join(inputs)})" + (f" -> {outputs}" if outputs else "")
     return head + ("" if label == graph.name else f" named({quote(graph.name)})") + " {"
 
 
