@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run mutated models and recipes through load, verify, O1 and save; every run must end well, or in an error
+that says what is wrong with the model.
+
+python -m tools.fuzz --structured 100000 --blind 100000 --text 20000 --seed 7
+python -m tools.fuzz --replay structured:7:31          (one case, with what it says)
+python -m tools.fuzz --replay tests/fuzz/corpus/x.tflite
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is imported: threads take address space
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from circlekit.passes import all_passes
+from tools.fuzz.case import KINDS, Case, Job, make_case
+from tools.fuzz.pool import bound_memory, deadline, run_case, run_jobs
+from tools.fuzz.report import Tally, keep
+from tools.fuzz.runner import Run
+from tools.fuzz.seeds import Seeds, all_seeds
+
+TEXTS = (".ck", ".recipe")
+KEPT_EACH = 2
+"""Inputs that are kept of one kind of fault."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="tools.fuzz", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    for kind in KINDS:
+        parser.add_argument(f"--{kind}", type=int, default=0, metavar="N", help=f"how many {kind} cases")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--out", type=Path, help="where failing inputs go; a new temporary folder by default")
+    parser.add_argument("--replay", help="a case (KIND:SEED:NUMBER) or a file to run alone")
+    arguments = parser.parse_args()
+    all_passes()  # imported once, before workers are forked
+    if arguments.replay is not None:
+        return replay(arguments.replay)
+    seeds = all_seeds()
+    jobs = [Job(kind, arguments.seed, n) for kind in KINDS for n in range(getattr(arguments, kind))]
+    print(f"{len(seeds.files)} models and {len(seeds.texts)} texts to start from, {len(jobs)} cases")
+    tally, started = Tally(), time.monotonic()
+    for result in run_jobs(jobs, seeds, arguments.jobs):
+        tally.add(result)
+        if sys.stderr.isatty() and tally.count % 500 == 0:
+            print(f"\r{tally.count} cases, {tally.failed} failed", end="", file=sys.stderr)
+    taken = time.monotonic() - started
+    print("\n".join([*tally.lines(), f"{taken:.0f} s, {len(jobs) / max(taken, 1e-9):.0f} cases a second"]))
+    if not tally.failed:
+        return 0
+    folder = arguments.out or Path(tempfile.mkdtemp(prefix="fuzz-"))
+    write(tally, seeds, folder)
+    print("\n".join([*tally.fault_lines(), f"the inputs are in {folder}"]))
+    return 1
+
+
+def write(tally: Tally, seeds: Seeds, folder: Path) -> None:
+    """Keep some inputs of every fault."""
+    for results in tally.faults.values():
+        for result in results[:KEPT_EACH]:
+            name = str(result.job).replace(":", "-")
+            keep(folder, make_case(result.job, seeds), name, result.outcome)
+
+
+def replay(what: str) -> int:
+    """Run one case or file here, and print what happened."""
+    bound_memory()
+    path = Path(what)
+    if path.exists():
+        case = Case(path.read_bytes(), path.suffix in TEXTS, path.name, ())
+        with deadline(20):
+            outcome = Run().outcome(case.data, case.is_text, with_values=True)
+    else:
+        seeds, job = all_seeds(), Job.parse(what)
+        case = make_case(job, seeds)
+        print(f"{case.origin}: {' '.join(case.done)}, {len(case.data)} bytes")
+        outcome = run_case(job, seeds).outcome
+    print(f"{outcome.end} at {outcome.stage} {outcome.what} {outcome.values}\n{outcome.detail}")
+    return 1 if outcome.is_fault else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

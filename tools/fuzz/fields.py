@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mutations of single fields of a decoded file, for whatever the schema says that they are."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from circlekit.io.schema import Field, Kind, Table, Tree, enumeration, table
+from circlekit.io.tables import UNIONS
+
+RANGES = {
+    "?": (0, 1), "b": (-(2**7), 2**7 - 1), "B": (0, 2**8 - 1), "h": (-(2**15), 2**15 - 1),
+    "H": (0, 2**16 - 1), "i": (-(2**31), 2**31 - 1), "I": (0, 2**32 - 1),
+    "q": (-(2**63), 2**63 - 1), "Q": (0, 2**64 - 1),
+}  # fmt: skip
+FLOATS = (
+    0.0, -0.0, 1.0, -1.0, 0.5, 1e-45, -1e-38, 1e-6, 3.4e38, -3.4e38, float("nan"), float("inf"),
+    float("-inf"),
+)  # fmt: skip
+LARGE = (127, 128, 255, 256, 32767, 32768, 65535, 65536, 2**24, 2**31 - 1, 2**31, 2**32 - 1, 2**62, 2**63 - 1)
+TEXTS = (
+    "", "x", "a" * 300, "\0", "é\udcff", '"', "%s{0}", "main", "../../x", "a\nb", "%x", "serving_default",
+    "FlexAdd", "MaxPoolWithArgmax", "TFLite_Detection_PostProcess", "Convolution2DTransposeBias",
+)  # fmt: skip
+COUNTED = {"buffer": "buffers", "opcode_index": "operator_codes", "debug_metadata_index": "metadata"}
+"""Fields that are indices into vectors of Model, by name; those with ``tensor`` and ``subgraph`` besides."""
+
+TENSOR_INDICES = ("inputs", "outputs", "intermediates", "tensor_index")
+
+
+@dataclass
+class World:
+    """One file that is being mutated, and the chance that it is mutated with."""
+
+    root: Tree
+    format: str
+    rng: random.Random
+
+    def trees(self, name: str) -> list[Tree]:
+        """A vector of tables of Model."""
+        found: list[Tree] = self.root.get(name) or []
+        return found
+
+    def graph(self) -> Tree | None:
+        """A subgraph, most often the first."""
+        graphs = self.trees("subgraphs")
+        if not graphs:
+            return None
+        return graphs[0] if self.rng.random() < 0.7 else self.rng.choice(graphs)
+
+    def part(self, vector: str) -> Tree | None:
+        """One of the tensors or operators of a subgraph."""
+        graph = self.graph()
+        parts = (graph or {}).get(vector) or []
+        return self.rng.choice(parts) if parts else None
+
+    def count(self, field: str) -> int | None:
+        """How many there are of what ``field`` indexes; None where it is no index."""
+        if field in TENSOR_INDICES:
+            return max((len(g.get("tensors") or ()) for g in self.trees("subgraphs")), default=0)
+        if "subgraph" in field:
+            return len(self.trees("subgraphs"))
+        return len(self.trees(COUNTED[field])) if field in COUNTED else None
+
+
+def tables(tree: Tree, spec: Table, fmt: str) -> Iterator[tuple[Tree, Table]]:
+    """``tree`` and every table below it, with what the schema says of it."""
+    yield tree, spec
+    for name, value in tree.items():
+        item = spec.by_name.get(name)
+        if item is None or value is None:
+            continue
+        if item.kind is Kind.TABLES:
+            for child in value:
+                yield from tables(child, table(item.table, fmt), fmt)
+        elif item.kind is Kind.TABLE:
+            yield from tables(value, table(item.table, fmt), fmt)
+        elif item.kind is Kind.UNION:
+            yield from tables(value, table(value[""], fmt), fmt)
+
+
+def mutate_field(world: World, tree: Tree, spec: Table, item: Field) -> None:
+    """Give one field of ``tree`` another value, or take it away."""
+    name = item.name.removesuffix("_type") if item.kind is Kind.UNION_TYPE else item.name
+    if name in tree and world.rng.random() < 0.1:
+        del tree[name]
+    elif item.kind is Kind.SCALAR:
+        tree[name] = scalar(world, item, tree.get(name, item.default))
+    elif item.kind is Kind.STRING:
+        tree[name] = text(world, tree.get(name))
+    elif item.kind is Kind.VECTOR:
+        values = vector(world, item, tree.get(name))
+        tree[name] = np.array(values, np.uint8) if item.is_data else values
+    elif item.kind is Kind.TABLE:
+        tree[name] = some_table(world, item.table)
+    elif item.kind is Kind.TABLES:
+        _change_tables(world, tree, item)
+    else:
+        _change_union(world, tree, name, item)
+
+
+def scalar(world: World, item: Field, old: Any) -> Any:
+    """Another value of a scalar: a name of its enum, an index, or a number at some edge."""
+    rng = world.rng
+    if item.enum is not None and rng.random() < 0.85:
+        return rng.choice(list(item.enum.numbers))
+    if item.code == "?":
+        return not old
+    if item.code in "fd":
+        return rng.choice((*FLOATS, rng.uniform(-4, 4), -old if isinstance(old, float) else 0.1))
+    count = world.count(item.name)
+    if count is not None and rng.random() < 0.8:
+        return within(item.code, rng.randrange(-2, count + 2))
+    return integer(item.code, old if isinstance(old, int) else 0, rng)
+
+
+def integer(code: str, old: int, rng: random.Random) -> int:
+    kind = rng.random()
+    if kind < 0.5:
+        return within(code, rng.randrange(-4, 9))
+    if kind < 0.75:
+        return within(code, old + rng.choice((-1, 1, 2, old, -old // 2, -2 * old)))
+    return within(code, rng.choice((1, -1)) * rng.choice(LARGE))
+
+
+def within(code: str, value: int) -> int:
+    low, high = RANGES[code]
+    return min(max(value, low), high)
+
+
+def text(world: World, old: str | None) -> str:
+    rng = world.rng
+    names = [t.get("name") for g in world.trees("subgraphs") for t in g.get("tensors") or ()]
+    known = [name for name in names if name]
+    if known and rng.random() < 0.4:
+        return str(rng.choice(known))
+    return rng.choice(TEXTS) if rng.random() < 0.8 or not old else old + rng.choice(TEXTS)
+
+
+def vector(world: World, item: Field, old: Any) -> list[Any]:
+    """Another vector: empty, shorter, longer, in another order, or with another element."""
+    rng = world.rng
+    values = [] if old is None else old.tolist() if hasattr(old, "tolist") else list(old)
+    del values[65536:]
+    kind = rng.randrange(10)
+    if kind == 0:
+        return []
+    if kind == 1 and values:
+        return values[: rng.randrange(len(values))]
+    if kind == 2:
+        return values + values[-1:] * rng.choice((1, 3)) if values else [scalar(world, item, 0)] * 4
+    if kind == 3:
+        return rng.sample(values, len(values))
+    if kind == 4:
+        return [scalar(world, item, 0) for _ in range(rng.choice((1, 2, 3, 4, 5, 9, 40)))]
+    if kind == 5:
+        return [*values, scalar(world, item, 0)]
+    if not values:
+        return [scalar(world, item, 0)]
+    at = rng.randrange(len(values))
+    values[at] = scalar(world, item, values[at])
+    return values
+
+
+def some_table(world: World, name: str) -> Tree:
+    """A table of the schema with a few fields that say something."""
+    spec = table(name, world.format)
+    tree: Tree = {}
+    for item in spec.fields:
+        is_plain = item.kind in (Kind.SCALAR, Kind.VECTOR, Kind.STRING) and not item.is_data
+        if is_plain and world.rng.random() < 0.6:
+            mutate_field(world, tree, spec, item)
+    return tree
+
+
+def _change_tables(world: World, tree: Tree, item: Field) -> None:
+    """Drop, repeat, swap or add a table of a vector."""
+    rng = world.rng
+    trees: list[Tree] = tree.setdefault(item.name, [])
+    kind = rng.randrange(6)
+    if not trees or kind == 0:
+        trees.insert(rng.randrange(len(trees) + 1), some_table(world, item.table))
+    elif kind == 1:
+        del trees[rng.randrange(len(trees))]
+    elif kind == 2:
+        trees.append(dict(rng.choice(trees)))
+    elif kind == 3:
+        trees.append(rng.choice(trees))  # the same table, which the file may hold once
+    elif kind == 4:
+        i, j = rng.randrange(len(trees)), rng.randrange(len(trees))
+        trees[i], trees[j] = trees[j], trees[i]
+    else:
+        trees[rng.randrange(len(trees))] = rng.choice(trees)
+
+
+def _change_union(world: World, tree: Tree, name: str, item: Field) -> None:
+    """Another member with the same fields as far as they exist, a fresh one, or a type without a table."""
+    rng = world.rng
+    assert item.enum is not None
+    known = enumeration(item.enum.name, world.format).numbers
+    members = [row[0] for row in UNIONS[item.enum.name] if row[0] in known and known[row[0]]]
+    member = rng.choice(members)
+    old = tree.pop(name, None)
+    kind = rng.random()
+    if kind < 0.4 and old is not None:
+        before, after = table(old[""], world.format).by_name, table(member, world.format).by_name
+        kept = {k: v for k, v in old.items() if k in after and after[k] == before[k]}
+        tree[name] = {**kept, "": member}
+    elif kind < 0.9:
+        tree[name] = {**some_table(world, member), "": member}
+    elif kind < 0.95:
+        tree[name + "_type"] = member

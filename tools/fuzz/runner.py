@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One case through everything: load, verify, shapes, O1, save in a format, load again, verify again.
+
+A case ends in success or in a CirclekitError.  All else is a fault: an exception of another kind, a saved
+model that does not load or breaks a rule, an unsound model made from a sound one, values that changed.
+"""
+
+from __future__ import annotations
+
+import re
+import traceback
+import warnings
+import zlib
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from circlekit.errors import CirclekitError, RewriteError, UnsupportedError
+from circlekit.io import load_bytes, to_bytes
+from circlekit.ir.clone import clone
+from circlekit.ir.graph import Model
+from circlekit.ir.inference import check_shapes, infer_shapes
+from circlekit.ir.text import print_model
+from circlekit.ir.verify import verify
+from circlekit.passes.optimize import pass_names, run_passes
+from circlekit.passes.replace.legalize import legalize
+from circlekit.recipes.load import recipe_in
+from circlekit.rewrite.base import Context
+from tools.fuzz.values import difference
+
+T = TypeVar("T")
+
+SAVED, REFUSED, FAULT = "saved", "refused", "fault"
+FORMATS = ("circle", "tflite")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a case ended.  ``stage``: where; ``what``: the kind of error; ``detail``: what it said.
+
+    ``values``: whether values were compared, or why not; "" where they were not to be.
+    """
+
+    end: str
+    stage: str
+    what: str = ""
+    detail: str = ""
+    values: str = ""
+
+    @property
+    def is_fault(self) -> bool:
+        return self.end == FAULT
+
+    @property
+    def key(self) -> str:
+        """Equal for faults that are probably the same."""
+        return f"{self.stage}: {self.what}"
+
+
+class Overtime(BaseException):
+    """The time of a case is over; nothing that catches errors catches this."""
+
+
+class Run:
+    """One case under way; ``stage`` is what is being done."""
+
+    def __init__(self) -> None:
+        self.stage = "load"
+
+    def outcome(self, data: bytes, is_text: bool, with_values: bool = False) -> Outcome:
+        """Run it all; every exception becomes an outcome."""
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return self.attempt(data, is_text, with_values)
+        except Overtime as error:
+            return Outcome(FAULT, self.stage, f"time at {place_of(error)}", trace(error))
+        except MemoryError as error:
+            return Outcome(FAULT, self.stage, f"memory at {place_of(error)}", trace(error))
+        except RewriteError as error:  # the passes' own fault, whatever the model is
+            return Outcome(FAULT, self.stage, f"RewriteError at {place_of(error)}", trace(error))
+        except CirclekitError as error:
+            return Outcome(REFUSED, self.stage, type(error).__name__, str(error))
+        except Exception as error:  # which is what this is for
+            return Outcome(FAULT, self.stage, f"{type(error).__name__} at {place_of(error)}", trace(error))
+
+    def attempt(self, data: bytes, is_text: bool, with_values: bool) -> Outcome:
+        digest = zlib.crc32(data)
+        model = recipe_in(memoryview(data), Path("fuzz.recipe")) if is_text else load_bytes(data, "fuzz")
+        self.stage = "verify"
+        findings = verify(model)
+        if findings:
+            self.unsound(model)
+            return Outcome(REFUSED, "verify", "ModelError", str(findings[0]))
+        self.stage = "shapes"
+        check_shapes(model)
+        if digest % 16 == 0:
+            self.stage = "print"
+            print_model(model)
+        original = clone(model) if with_values else None
+        target = model.format if digest % 4 else FORMATS[model.format == FORMATS[0]]
+        self.optimize(model, target)
+        self.again(self.saved(model, target), "reload")
+        values = "" if original is None else self.compared(original, model)
+        if values.startswith("fault"):
+            return Outcome(FAULT, "values", values.partition("\n")[0][:120], values, "compared")
+        return Outcome(SAVED, "saved", values=values)
+
+    def unsound(self, model: Model) -> None:
+        """What a user may still do with an unsound model: look at it, and copy it to the same format."""
+        self.stage = "shapes of an unsound model"
+        with suppress(CirclekitError):
+            check_shapes(model)
+        self.stage = "save of an unsound model"
+        again = to_bytes(model)
+        self.stage = "load of a saved unsound model"
+        _must(lambda: load_bytes(again, "again"), "an unsound model is saved as what cannot be loaded")
+
+    def optimize(self, model: Model, target: str) -> None:
+        self.stage = "O1"
+        names = pass_names("O1", (), target)
+        run_passes(model, names, Context(target, exact=True))
+
+    def saved(self, model: Model, target: str) -> bytes:
+        """The file of the optimized model, which must be sound."""
+        self.stage = "legalize"
+        legal = legalize(model, target)
+        self.stage = "verify after O1"
+        self.sound(legal)
+        self.stage = "save"
+        return to_bytes(legal, target)
+
+    def again(self, data: bytes, stage: str) -> None:
+        """What was saved loads, verifies, and says the same when it is saved once more."""
+        self.stage = stage
+        model = _must(lambda: load_bytes(data, "again"), "what was saved does not load")
+        self.sound(model)
+        self.stage = "save again"
+        if to_bytes(model) != data:
+            raise AssertionError("saved, loaded and saved, a file is another one")
+        self.stage = "infer"
+        with suppress(CirclekitError):
+            infer_shapes(model)
+
+    def sound(self, model: Model) -> None:
+        findings = verify(model)
+        if findings:
+            raise AssertionError(f"unsound after O1: {findings[0]}")
+        _must(lambda: check_shapes(model), "shapes after O1")
+
+    def compared(self, original: Model, model: Model) -> str:
+        self.stage = "values"
+        return difference(original, model)
+
+
+def _must(action: Callable[[], T], what: str) -> T:
+    """Do it; an error of ours is a fault here."""
+    try:
+        return action()
+    except UnsupportedError:
+        raise
+    except CirclekitError as error:
+        raise AssertionError(f"{what}: {error.message}") from error
+
+
+def place_of(error: BaseException) -> str:
+    """The innermost line of circlekit in the traceback, and what it called last."""
+    frames = list(traceback.extract_tb(error.__traceback__))
+    ours = [f for f in frames if "circlekit" in f.filename] or frames
+    last = ours[-1]
+    name = re.sub(r".*(circlekit|tools)/", "", last.filename)
+    said = re.sub(r"%\S+|-?\d+", "_", str(error))[:90]
+    text = f": {said}" if isinstance(error, AssertionError) else ""
+    return f"{name}:{last.lineno} {last.name}{text}"
+
+
+def trace(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error))[-4000:]

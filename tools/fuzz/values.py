@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a mutated model computes after O1 what it computed before."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from circlekit.equivalence.verify import compare_models
+from circlekit.errors import CirclekitError
+from circlekit.ir.graph import Model
+
+MOST_ELEMENTS = 1 << 18
+"""Of all values of a model together: larger ones take too long."""
+
+
+def difference(before: Model, after: Model) -> str:
+    """``equal``, why nothing could be compared, or ``fault:`` and what is different."""
+    sizes = [math.prod(d or 2 for d in v.shape or ()) for g in before.graphs for v in g.values()]
+    if sum(sizes) > MOST_ELEMENTS:
+        return "too large"
+    try:
+        compare_models(before, before)
+    except CirclekitError:
+        return "does not run"
+    try:
+        found = compare_models(before, after)
+    except CirclekitError as error:
+        return f"fault: after O1 it does not run: {error}"
+    if found.equal:
+        return "equal"
+    if _is_odd(before):
+        return "not finite"
+    return f"fault: {found}"
+
+
+def _is_odd(model: Model) -> bool:
+    """Whether constants are infinite, not numbers or huge: rewrites may move what such numbers spoil."""
+    for graph in model.graphs:
+        for value in graph.values():
+            data = value.data
+            if data is not None and data.dtype.kind in "fc":
+                with np.errstate(all="ignore"):
+                    size = np.abs(data)
+                if size.size and not float(np.max(size)) < 1e6:
+                    return True
+    return False
