@@ -8,4 +8,5 @@ graph main(%x: f32[2,3], %c: f32[2,3]) -> %y {
 rules {
   passes(replace_sub_with_add)
   unchanged()
+  refused("%c: is not constant")
 }

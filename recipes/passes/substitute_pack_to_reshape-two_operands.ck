@@ -8,4 +8,5 @@ graph main(%x: f32[2,3], %z: f32[2,3]) -> %y {
 rules {
   passes(substitute_pack_to_reshape)
   unchanged()
+  refused("%y: has an operand values")
 }

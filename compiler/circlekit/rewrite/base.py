@@ -76,8 +76,10 @@ class Context:
                 self.budget.left -= 1
 
     def refuse(self, pass_name: str, op: Op, sentence: str, progress: int = 0) -> None:
-        """Note a near miss; free when nobody asks."""
+        """Note a near miss; free when nobody asks.  A sentence that names no value gets that of ``op``."""
         if self.refusals is not None:
+            if "%" not in sentence and op.results:
+                sentence = f"%{op.output.name}: {sentence}"
             graph = op.graph.name if op.graph is not None else ""
             self.refusals.append(Refusal(pass_name, graph, op, sentence, progress))
 

@@ -82,6 +82,13 @@ class Matcher:
             id(node): [interior[o.name].kinds for o in node.operands if o.name in interior]
             for node in picture.nodes
         }
+        # To explain, operands that the picture makes come first: one wrong number behind them is a near miss.
+        self.orders = {
+            id(node): sorted(
+                range(len(node.operands)), key=lambda i: explain and node.operands[i].name not in interior
+            )
+            for node in picture.nodes
+        }
 
     def matches(self, root: Op) -> Iterator[Match]:
         """Every way in which the picture fits with ``root`` as its last operator."""
@@ -153,13 +160,15 @@ class Matcher:
             )
         return not extra
 
-    def _operands(self, node: Node, inputs: list[Value | None], at: int, match: Match) -> Iterator[Match]:
-        if at == len(node.operands):
+    def _operands(self, node: Node, inputs: list[Value | None], done: int, match: Match) -> Iterator[Match]:
+        """Match all but ``done`` operands, in the order of ``self.orders``."""
+        if done == len(node.operands):
             yield match
             return
+        at = self.orders[id(node)][done]
         value = inputs[at] if at < len(inputs) else None
         for further in self._operand(node.operands[at], value, match):
-            yield from self._operands(node, inputs, at + 1, further)
+            yield from self._operands(node, inputs, done + 1, further)
 
     def _operand(self, pattern: OperandPattern, value: Value | None, match: Match) -> Iterator[Match]:
         progress = 2 * len({id(o) for o in match.ops.values()})

@@ -131,7 +131,7 @@ def test_a_result_beyond_the_limit_stays() -> None:
         context = Context(fold_limit=limit, refusals=[])
         assert FoldConstants().run(parse_model(text), context) == changes
         refusals += [r.sentence for r in context.refusals or ()]
-    assert refusals == ["the result would have 32 bytes, at most 31 are computed"]
+    assert refusals == ["%b: the result would have 32 bytes, at most 31 are computed"]
 
 
 def test_an_operator_without_a_kernel_stays() -> None:

@@ -56,7 +56,7 @@ def test_what_may_have_effects_stays() -> None:
     assert [op.code for op in model.main] == ["WHILE", "NEG"]
     assert [op.code for op in model.graphs[2]] == ["NEG"]
     assert [r.sentence for r in context.refusals or ()] == [
-        "nothing reads its results, but WHILE may have effects"
+        "%w: nothing reads its results, but WHILE may have effects"
     ]
 
 

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models that differ in one thing from one that a pass rewrites: near misses, made by machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from circlekit.errors import CirclekitError
+from circlekit.ir.clone import clone
+from circlekit.ir.dtypes import f32
+from circlekit.ir.enums import Activation
+from circlekit.ir.graph import Model
+from circlekit.ir.inference import check_shapes
+from circlekit.ir.op import Op
+from circlekit.ir.value import Value
+from circlekit.ir.verify import verify
+from circlekit.ops.unary import Neg
+
+Change = Callable[[Model], None]
+
+
+def mutants(model: Model) -> Iterator[tuple[str, Model]]:
+    """(what was changed, the model), for every change of one thing that leaves a sound model."""
+    for what, change in _changes(model):
+        copy = clone(model)
+        try:
+            change(copy)
+            if verify(copy):
+                continue
+            check_shapes(copy)
+        except CirclekitError:
+            continue
+        yield what, copy
+
+
+def _changes(model: Model) -> Iterator[tuple[str, Change]]:
+    yield "the batch is unknown", _unknown_batch
+    for number, op in enumerate(model.main):
+        for index, value in enumerate(op.results):
+            if not model.main.is_output(value):
+                yield f"%{value.name} is an output", _output(number, index)
+            if value.dtype is f32 and value.quantization is None:
+                yield f"%{value.name} has another reader", _reader(number, index)
+        for index, operand in enumerate(op.inputs):
+            if operand is None or not operand.is_plain or operand.is_variable:
+                continue
+            yield f"%{operand.name} is an input", _input(number, index)
+            if operand.dtype is f32 and operand.numel:
+                yield f"%{operand.name} has another number", _number(number, index)
+                yield f"%{operand.name} has another rank", _rank(number, index)
+        for name, value in op.attribute_items().items():
+            if isinstance(value, Activation):
+                other = Activation.RELU6 if value is Activation.NONE else Activation.NONE
+                yield f"%{op.output.name} has the activation {other.name}", _attribute(number, name, other)
+            elif isinstance(value, bool):
+                yield f"%{op.output.name} has {name} {not value}", _attribute(number, name, not value)
+
+
+def _op(model: Model, number: int) -> Op:
+    return model.main.ops[number]
+
+
+def _operand(model: Model, number: int, index: int) -> Value:
+    value = _op(model, number).inputs[index]
+    assert value is not None
+    return value
+
+
+def _output(number: int, index: int) -> Change:
+    def change(model: Model) -> None:
+        model.main.outputs = (*model.main.outputs, _op(model, number).results[index])
+
+    return change
+
+
+def _reader(number: int, index: int) -> Change:
+    def change(model: Model) -> None:
+        reader = Neg(_op(model, number).results[index])
+        reader.output.name = "another_reader"
+        model.main.append(reader)
+        model.main.outputs = (*model.main.outputs, reader.output)
+
+    return change
+
+
+def _input(number: int, index: int) -> Change:
+    def change(model: Model) -> None:
+        value = _operand(model, number, index)
+        value.data = None
+        model.main.inputs = (*model.main.inputs, value)
+
+    return change
+
+
+def _number(number: int, index: int) -> Change:
+    """The first element becomes another one, for this operator alone."""
+
+    def change(model: Model) -> None:
+        value = _operand(model, number, index)
+        data = value.array().copy()
+        data.reshape(-1)[0] = data.reshape(-1)[0] * 2 + 0.5
+        twin = Value.constant(f"{value.name}_other", data, value.quantization)
+        _op(model, number).set_input(index, twin)
+
+    return change
+
+
+def _rank(number: int, index: int) -> Change:
+    """A leading dimension of 1 more."""
+
+    def change(model: Model) -> None:
+        value = _operand(model, number, index)
+        data = np.ascontiguousarray(value.array()[None])
+        _op(model, number).set_input(index, Value.constant(f"{value.name}_wide", data, value.quantization))
+
+    return change
+
+
+def _attribute(number: int, name: str, value: object) -> Change:
+    def change(model: Model) -> None:
+        op = _op(model, number)
+        setattr(op, name, value)
+        op.version = None
+
+    return change
+
+
+def _unknown_batch(model: Model) -> None:
+    """The first dimension of every input, and what follows from it, becomes unknown."""
+    for graph_input in model.main.inputs:
+        if graph_input.shape:
+            graph_input.shape = (None, *graph_input.shape[1:])
+    for op in model.main:
+        for value, inferred in zip(op.results, op.inferred(), strict=True):
+            value.shape = inferred.shape

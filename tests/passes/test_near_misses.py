@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All pictures against models that they just fit or just do not fit: a sentence, or the same values."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from circlekit.errors import CirclekitError
+from circlekit.interp.run import run
+from circlekit.ir.clone import clone
+from circlekit.ir.graph import Model
+from circlekit.ir.value import Array
+from circlekit.ir.verify import check
+from circlekit.passes import all_passes
+from circlekit.passes.explain import explain_pass
+from circlekit.recipes.load import load_recipe
+from circlekit.rewrite.base import Context, Refusal
+from circlekit.rewrite.rewrite import Rewrite, Rules
+from tests.passes.kit import KINDS, assert_close, interface_of, make_input
+from tests.passes.mutants import mutants
+
+RECIPES = Path(__file__).parents[2] / "recipes" / "passes"
+PICTURES = {n: item for n, item in all_passes().items() if issubclass(item, Rewrite | Rules)}
+FAR = {"resolve_customop_add-another_operator", "resolve_former_customop-another_operator"}
+"""These have no operator of the kind that the picture begins with: nothing comes near it."""
+
+
+def names_of(model: Model) -> set[str]:
+    return {value.name for graph in model.graphs for value in graph.values()}
+
+
+def assert_sentence(refusal: Refusal, model: Model) -> None:
+    """It names a value of the model, and says more of it than its name."""
+    assert re.search(r"[a-z]{2}", refusal.sentence.split(" ", 1)[1]), refusal.sentence
+    known = names_of(model)
+    named = [name for name in known if f"%{name}" in refusal.sentence]
+    assert named, f"names no value of the model: {refusal.sentence}"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [p for n in sorted(PICTURES) for p in sorted(RECIPES.glob(f"{n}-*.ck")) if p.stem not in FAR],
+    ids=lambda p: p.stem,
+)
+def test_a_near_miss_is_explained(path: Path) -> None:
+    name = path.stem.partition("-")[0]
+    model = load_recipe(path)
+    refusals = explain_pass(model, name, model.format)
+    assert refusals
+    for refusal in refusals:
+        assert_sentence(refusal, model)
+
+
+@pytest.mark.parametrize("name", sorted(PICTURES))
+def test_what_fits_but_for_one_thing(name: str) -> None:
+    """Each mutant of the pass's own recipe is rewritten to the same values, or left with one sentence."""
+    kind = PICTURES[name]
+    base = load_recipe(RECIPES / f"{name}.ck")
+    count = 0
+    for what, model in mutants(base):
+        count += 1
+        before = clone(model)
+        changes = kind().run(model, Context(base.format))
+        check(model)
+        if changes and not kind.changes_interface:
+            assert interface_of(model) == interface_of(before), what
+        if changes and not kind.changes_values:
+            assert_same_values(model, before, what)
+        refusals = explain_pass(before, name, base.format)
+        assert changes or refusals, f"{what}: neither a change nor a sentence"
+        most = Counter(id(r.op) for r in refusals)
+        assert not most or max(most.values()) == 1, f"{what}: several sentences on one operator"
+        for refusal in refusals:
+            assert_sentence(refusal, model)
+    assert count
+
+
+def assert_same_values(model: Model, before: Model, what: str) -> None:
+    for kind in KINDS:
+        inputs = [make_input(value, kind) for value in before.main.inputs]
+        try:
+            wanted = run(before, inputs)
+        except CirclekitError:  # an input that stands for a shape, or for axes, is no random number
+            continue
+        assert_close([finite(a) for a in run(model, inputs)], [finite(a) for a in wanted], f"{what}, {kind}")
+
+
+def finite(array: Array) -> Array:
+    """Infinity as the largest number: LiteRT limits sums, products and quotients to it, not roots."""
+    if array.dtype.kind != "f":
+        return array
+    most = np.finfo(array.dtype).max
+    return np.asarray(np.clip(array, -most, most))
