@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from circlekit.ir.enums import Padding
-from circlekit.ir.value import Array, Value
+from circlekit.ir.value import Array, Value, format_shape
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 Pads = list[tuple[int, int]]
@@ -47,6 +47,12 @@ class _Dilated(Rewrite):
             return None
         return (
             f"%{z.name}: the blocks are {block.tolist()} and {same_block.tolist()}, two equal ones are wanted"
+        )
+
+    @condition
+    def known_filter(self, w: Value) -> str | None:
+        return (
+            None if w.is_static else f"%{w.name}: has shape {format_shape(w.shape)}, a static one is wanted"
         )
 
     @condition

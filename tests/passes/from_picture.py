@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A model that a picture fits, made from the picture: sizes and numbers are tried until it is rewritten."""
+
+from __future__ import annotations
+
+import itertools
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from circlekit.errors import CirclekitError
+from circlekit.ir.clone import clone
+from circlekit.ir.dtypes import DType, f32
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.inference import check_shapes
+from circlekit.ir.op import Op, OpaqueOp
+from circlekit.ir.syntax import Symbol
+from circlekit.ir.value import Value
+from circlekit.ir.verify import verify
+from circlekit.ops.conv import Conv2D
+from circlekit.ops.dense import FullyConnected
+from circlekit.ops.unary import Neg
+from circlekit.rewrite.base import Context
+from circlekit.rewrite.picture import Node, OperandPattern
+from circlekit.rewrite.rewrite import Rewrite
+
+T = TypeVar("T")
+
+TRIES = 400
+
+SHAPES = ([1, 4, 4, 4], [1, 4, 4, 4], [2, 3, 4], [2, 4], [1, 1, 4, 4], [4, 2, 1, 4])
+"""For data of which a picture says nothing."""
+
+VECTORS: dict[str, list[list[Any]]] = {
+    "axis": [[1, 2], [-1], [1], [2], [0], [3], [2, 3]],
+    "perm": [[0, 3, 1, 2], [0, 2, 1], [0, 1, 2, 3], [0, 2, 3, 1], [1, 0], [0, 1, 3, 2], [0, 1, 2], [0, 1]],
+    "shape": [
+        [1, 4, 4, 4],
+        [1, 4, 4, 4, 1],
+        [1, 16, 4],
+        [2, 12],
+        [6, 4],
+        [2, 3, 4],
+        [2, 4],
+        [4, 4],
+        [8],
+        [4, 8],
+    ],
+    "paddings": [[[0, 0], [1, 2], [2, 1], [0, 0]], [[0, 0]] * 4, [[0, 0]] * 2, [[0, 0]] * 3],
+    "begin": [[0, 1, 2, 0], [0, 0, 0, 0], [0, 0], [0, 1, 0], [0, 0, 0]],
+    "size": [[1, 4, 4, 4], [2, 4], [2, 3, 4], [1, 3, 3, 4], [1, 2, 2, 1]],
+    "end": [[1, 5, 6, 4], [2, 4], [2, 3, 4], [1, 4, 4, 4]],
+    "strides": [[1, 1, 1, 1], [1, 1], [1, 1, 1]],
+    "block_shape": [[2, 2]],
+    "crops": [[[0, 0], [0, 0]]],
+    "multiples": [[1, 1], [1, 1, 1], [1, 1, 1, 1]],
+}
+"""Constants for operands of whole numbers, by the name of the operand."""
+
+ALSO = {"output_shape": "shape", "squeeze_dims": "axis", "dim": "axis", "split_dim": "axis"}
+
+NUMBERS = {"three": (3.0,), "six": (6.0,), "sixth": (1 / 6,), "eps": (1e-6,), "root": (0.5**0.5, 2**0.5)}
+"""What constants of these names are likely to be."""
+
+PLACES = {"pads": [[2, 2], [2, 2]], "crops": [[0, 0], [0, 0]], "to": [1, 4, 4, 4, 1], "back": [1, 4, 4, 4]}
+"""Likewise for whole numbers."""
+
+COMMON = (0.0, 1.0, None)
+
+BEFORE = (None, "Neg", "Conv2D", "FullyConnected")
+"""What makes the data that a picture begins with."""
+
+
+def model_of(rule: type[Rewrite], format: str = "circle") -> Model | None:
+    """A model that ``rule`` rewrites; None where none was found."""
+    random = np.random.default_rng(zlib.crc32((rule.__qualname__ + rule.before).encode()))
+    for attempt in range(TRIES):
+        try:
+            model = _Maker(rule, random, attempt).model()
+        except (CirclekitError, ValueError, IndexError, TypeError):
+            continue
+        model.format = format
+        try:
+            if verify(model):
+                continue
+            check_shapes(model)
+        except CirclekitError:
+            continue
+        if rule().run(clone(model), Context(format)):
+            return model
+    return None
+
+
+class _Maker:
+    def __init__(self, rule: type[Rewrite], random: np.random.Generator, attempt: int) -> None:
+        self.picture = rule.old
+        self.random = random
+        self.attempt = attempt
+        self.sizes: dict[str, int] = {}
+        self.values: dict[str, Value | None] = {}
+        self.symbols: dict[str, Any] = {}
+        self.graph = Graph("main")
+        self.inputs: list[Value] = []
+        self.count = itertools.count()
+        self.data_shape = self.choice(SHAPES[:1] if "back" in self.picture.operand_names() else SHAPES)
+        self.before = self.choice(BEFORE)
+        self.letters = self.choice((4, 4, 4, 16))
+        self.vectors: dict[str, list[Any]] = {}
+
+    def choice(self, items: Sequence[T]) -> T:
+        return items[int(self.random.integers(len(items)))]
+
+    def model(self) -> Model:
+        for node in self.picture.nodes:
+            self.node(node)
+        self.graph.inputs = self.inputs
+        results = [self.values[name] for name in self.picture.root.results]
+        self.graph.outputs = [self.behind(v) for v in results if v is not None]
+        return Model([self.graph])
+
+    def behind(self, value: Value) -> Value:
+        """An operator of its own for each output, or there would be nothing to replace."""
+        if value.dtype is not f32:
+            return value
+        last = Neg(value)
+        last.output.name = f"{value.name}_out"
+        return self.graph.append(last).output
+
+    def data(self, name: str, dtype: DType, shape: list[int]) -> Value:
+        """An input, or what an operator makes of one."""
+        value = Value(name, dtype, tuple(shape))
+        self.inputs.append(value)
+        if dtype is not f32 or self.before is None or not shape:
+            return value
+        value.name = f"{name}_in"
+        weights: list[int] = [shape[-1], 1, 1, shape[-1]] if self.before == "Conv2D" else [shape[-1]] * 2
+        w = Value.constant(f"{name}_w", self.random.uniform(-1, 1, weights).astype(np.float32))
+        made: Op
+        if self.before == "Conv2D" and len(shape) == 4:
+            made = Conv2D(value, w, None)
+        elif self.before == "FullyConnected":
+            made = FullyConnected(value, w, None, keep_num_dims=True)
+        else:
+            made = Neg(value)
+        made.output.name = name
+        return self.graph.append(made).output
+
+    def node(self, node: Node) -> None:
+        kind = self.choice(node.kinds)
+        operands = [self.operand(node, kind, i, pattern) for i, pattern in enumerate(node.operands)]
+        while operands and operands[-1] is None:
+            operands.pop()
+        if kind is OpaqueOp:
+            like = operands[0]
+            assert like is not None
+            result = Value("", like.dtype, like.shape)
+            op: Op = OpaqueOp(*operands, code="CUSTOM", custom_code=node.custom, results=[result])
+        else:
+            op = kind(*operands, **dict(self.attributes(node, kind)))
+        for name, value in zip(node.results, op.results, strict=False):
+            value.name = name
+            self.values[name] = value
+        self.graph.append(op)
+
+    def attributes(self, node: Node, kind: Any) -> Iterator[tuple[str, Any]]:
+        for name, pattern in node.attributes.items():
+            default = next(a.default for a in kind.attributes if a.name == name)
+            value = default
+            if pattern.choices:
+                value = self.choice(pattern.choices)
+            elif isinstance(default, bool) and self.random.integers(2):
+                value = not default
+            elif isinstance(default, float):
+                value = 0.01
+            if pattern.bind:
+                value = self.symbols.setdefault(pattern.bind, value)
+            if not isinstance(value, Symbol):
+                yield name, value
+
+    def operand(self, node: Node, kind: Any, index: int, pattern: OperandPattern) -> Value | None:
+        spec = kind.operands[min(index, len(kind.operands) - 1)] if kind.operands else None
+        dtypes = spec.dtypes if spec is not None else ()
+        if pattern.name is None:
+            literal = np.asarray(pattern.literal)
+            dtype = dtypes[0].numpy if dtypes else np.dtype(np.float32)
+            return Value.constant(f"k{next(self.count)}", literal.astype(dtype))
+        if pattern.name in self.values:
+            return self.values[pattern.name]
+        if pattern.optional and spec is not None and spec.name != "shape" and self.random.integers(2):
+            self.values[pattern.name] = None
+            return None
+        whole = bool(dtypes) and all(d.numpy is not None and d.numpy.kind in "iu" for d in dtypes)
+        if whole and spec is not None:
+            value = self.vector(spec.name, pattern.name)
+        elif pattern.const:
+            value = self.constant(pattern)
+        else:
+            shape = self.shape(pattern, self.data_shape)
+            value = self.data(pattern.name, pattern.dtype or f32, shape)
+        self.values[pattern.name] = value
+        return value
+
+    def constant(self, pattern: OperandPattern) -> Value:
+        channels = self.data_shape[-1]
+        one = [1] * (len(self.data_shape) - 1)
+        shape = self.shape(pattern, self.choice([[], [1], [channels], [*one, channels], [1, channels, 1, 1]]))
+        assert pattern.name is not None
+        number = self.choice(NUMBERS.get(pattern.name, COMMON))
+        random = self.random.uniform(0.5, 2, shape)
+        data = random if number is None else np.full(shape, number)
+        return Value.constant(pattern.name, data.astype((pattern.dtype or f32).numpy))
+
+    def vector(self, operand: str, name: str) -> Value:
+        """Mostly the same for all operands of this name; of the rank of the data, where that matters."""
+        key = ALSO.get(operand, operand)
+        known = VECTORS.get(key) or VECTORS["axis"]
+        if key in ("perm", "paddings", "begin", "size", "end", "strides", "multiples"):
+            known = [v for v in known if len(v) == len(self.data_shape)] or known
+        numbers = self.vectors.setdefault(key, self.choice(known))
+        if name in PLACES:
+            numbers = PLACES[name]
+        elif self.random.integers(3) == 0:
+            numbers = self.choice(known)
+        array = np.asarray(numbers, np.int32)
+        return Value.constant(name, array.reshape(()) if key == "axis" and operand == "split_dim" else array)
+
+    def shape(self, pattern: OperandPattern, default: list[int]) -> list[int]:
+        if pattern.dims is None:
+            return default
+        return [self.size(d) for d in pattern.dims if d != "*"]
+
+    def size(self, dim: int | str) -> int:
+        if isinstance(dim, int):
+            return dim
+        if dim == "_":
+            return self.choice([4, 4, 2, 1])
+        letter = dim.split("|")[0]
+        return self.sizes.setdefault(letter, self.letters)
