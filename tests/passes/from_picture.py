@@ -64,7 +64,12 @@ ALSO = {"output_shape": "shape", "squeeze_dims": "axis", "dim": "axis", "split_d
 NUMBERS = {"three": (3.0,), "six": (6.0,), "sixth": (1 / 6,), "eps": (1e-6,), "root": (0.5**0.5, 2**0.5)}
 """What constants of these names are likely to be."""
 
-PLACES = {"pads": [[2, 2], [2, 2]], "crops": [[0, 0], [0, 0]], "to": [1, 4, 4, 4, 1], "back": [1, 4, 4, 4]}
+PLACES: dict[str, list[Any]] = {
+    "pads": [[2, 2], [2, 2]],
+    "crops": [[0, 0], [0, 0]],
+    "to": [1, 4, 4, 4, 1],
+    "back": [1, 4, 4, 4],
+}
 """Likewise for whole numbers."""
 
 COMMON = (0.0, 1.0, None)
