@@ -34,9 +34,11 @@ def run(command: Sequence[str], environment: Mapping[str, str] | None = None) ->
     with tempfile.TemporaryFile("w+") as out:
         start = time.perf_counter()
         process = subprocess.Popen(command, stdout=out, env={**os.environ, **(environment or {})})
-        anonymous = 0
+        anonymous = resident = 0
         while True:
-            anonymous = max(anonymous, _anonymous(process.pid))
+            sizes = _sizes(process.pid)
+            anonymous = max(anonymous, sizes.get("RssAnon", 0))
+            resident = max(resident, sizes.get("VmHWM", 0))
             pid, status, usage = os.wait4(process.pid, os.WNOHANG)
             if pid:
                 break
@@ -47,17 +49,25 @@ def run(command: Sequence[str], environment: Mapping[str, str] | None = None) ->
         text = out.read()
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, command, text)
-    resident = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     return Run(seconds, usage.ru_utime + usage.ru_stime, resident, anonymous, text)
 
 
-def _anonymous(pid: int) -> int:
-    """What a process has allocated now, in bytes; 0 where the system does not say."""
+def _sizes(pid: int) -> dict[str, int]:
+    """The sizes that Linux tells of a process, in bytes; none elsewhere.
+
+    What ``wait4`` tells of memory will not do: it counts that of the process before it became another.
+    """
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
-        return 0
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon:")), 0)
+        return {}
+    words = [line.replace(":", "").split() for line in lines if line.endswith(" kB")]
+    return {name: int(size) * 1024 for name, size, _ in words}
+
+
+def command(name: str) -> str:
+    """The path of a command that this Python's environment has."""
+    return str(Path(sys.executable).with_name(name))
 
 
 def by_turns(
