@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from circlekit.io.findings import RULES
 from circlekit.passes import all_passes
 from circlekit.passes.describe import page
 from circlekit.rewrite.base import PASSES
@@ -29,6 +30,12 @@ def test_the_page_of_passes_is_that_of_the_classes() -> None:
     found = (ROOT / "docs" / "passes.md").read_text()
     assert found == page(own), "python tools/gen_passes.py writes it anew"
     assert all(f"## {name}\n" in found for name in own)
+
+
+def test_the_rules_of_circle_verify_are_those_of_the_code() -> None:
+    rows = [f"| `{name}` | {kind} | {what} |" for name, (kind, what) in RULES.items()]
+    found = (ROOT / "docs" / "verify.md").read_text().splitlines()
+    assert found[-len(rows) :] == rows, "python tools/gen_verify.py writes them anew"
 
 
 def test_the_commands_of_the_readme_are_installed() -> None:

@@ -123,6 +123,16 @@ def _drop_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def printable(text: str, kept: str = "\n\t") -> str:
+    """``text`` for a terminal: whatever could steer it, and what no stream can encode, as an escape.
+
+    Names in a model are the words of whoever made the file.  ``kept``: what stays besides.
+    """
+    if text.isascii() and text.replace("\n", "").isprintable() and "\n" in kept:
+        return text
+    return "".join(c if c.isprintable() or c in kept else c.encode("unicode_escape").decode() for c in text)
+
+
 def is_watched(stream: TextIO | None) -> bool:
     """Whether a person looks at ``stream``; a process may have been started without one."""
     return stream is not None and stream.isatty()
@@ -136,4 +146,4 @@ def print_error(error: Exception, verbose: bool) -> None:
         traceback.print_exception(error)
     expected = isinstance(error, CirclekitError)
     text = str(error) if expected else f"internal error, please report: {type(error).__name__}: {error}"
-    print(f"error: {text}", file=sys.stderr)
+    print(f"error: {printable(text)}", file=sys.stderr)

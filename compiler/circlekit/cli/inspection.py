@@ -8,58 +8,68 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from circlekit.cli.common import FAILED, Parser, run_command
+from circlekit.cli.common import FAILED, Parser, printable, run_command
 
 if TYPE_CHECKING:
-    from circlekit.recipes.facts import Facts, Findings
+    from circlekit.io.findings import Finding
+    from circlekit.recipes.facts import Facts
 
 Lines = Callable[["Facts"], list[str]]
 
 
 # -- verify ------------------------------------------------------------------------------------
 
+JSON_SCHEMA = 1
+"""Counts changes of the JSON that would break its readers; docs/verify.md says what it is."""
+
 
 def verify_command(name: str, format: str, argv: Sequence[str] | None) -> int:
-    """Command ``name``: can everybody read a file as ``format``?  Leaves with 1 where that is not so.
+    """Command ``name``: can everybody read a file as ``format``, and run it?  It leaves with 1 where not.
 
-    The peer's commands look at the bytes alone.  A model that can be read and breaks a rule of its structure
-    gets warnings, with ``--strict`` it fails.
+    The peer's commands look at the bytes alone; this one at the model in them, too.  Warnings fail with
+    ``--strict`` only.
     """
 
     def parser() -> Parser:
-        description = "Check the bytes of a model file, and the structure of the model in it."
+        description = "Check the bytes of a model file, and the model in them; list all that is wrong."
         parser = Parser(name, description, format)
         parser.add_argument("file", metavar=format, help="the file to check")
-        parser.add_argument("--strict", action="store_true", help="fail where the structure is unsound")
+        parser.add_argument("--strict", action="store_true", help="fail where there are warnings, too")
         parser.add_argument("--json", action="store_true", help="print the findings for machines")
         return parser
 
     def run(arguments: argparse.Namespace) -> int:
-        errors, warnings = _findings(arguments.file, format)
-        failed = bool(errors or (arguments.strict and warnings))
+        findings = _findings(arguments.file, format)
+        failed = any(arguments.strict or f.severity == "error" for f in findings)
         if arguments.json:
-            _print_json({"file": arguments.file, "pass": not failed, "errors": errors, "warnings": warnings})
+            listed = [
+                {"severity": f.severity, "rule": f.rule, "path": f.path, "message": f.message}
+                for f in findings
+            ]
+            tree = {"schema": JSON_SCHEMA, "file": arguments.file, "format": format, "pass": not failed}
+            _print_json({**tree, "findings": listed})
             return FAILED if failed else 0
-        print(f"[ RUN       ] Check {arguments.file}")
-        for kind, sentences in (("error", errors), ("warning", warnings)):
-            for sentence in sentences:  # not to stdout, where scripts look for PASS
-                print(f"{kind}: {sentence}", file=sys.stderr)
-        print(f"[      {'FAIL' if failed else 'PASS'} ] Check {arguments.file}")
+        print(f"[ RUN       ] Check {printable(arguments.file)}")
+        for finding in findings:  # not to stdout, where scripts look for PASS
+            print(f"{finding.severity}: {printable(str(finding), '')} [{finding.rule}]", file=sys.stderr)
+        print(f"[      {'FAIL' if failed else 'PASS'} ] Check {printable(arguments.file)}")
         return FAILED if failed else 0
 
     return run_command(parser, argv, run)
 
 
-def _findings(path: str, format: str) -> Findings:
+def _findings(path: str, format: str) -> list[Finding]:
+    import circlekit.ops  # noqa: F401  # the rules of operators must be there
+    from circlekit.io.check import check_bytes
     from circlekit.io.decode import identify
     from circlekit.io.files import map_file
-    from circlekit.recipes.facts import Findings, findings_of
+    from circlekit.io.findings import Finding
 
     data = map_file(path)
     found = identify(data)
     if found not in (None, format):
-        return Findings([f"it is a {found} file, {format} is wanted"], [])
-    return findings_of(data, path)
+        return [Finding("format", "the file", f"it is a {found} file, {format} is wanted")]
+    return check_bytes(data, path)
 
 
 # -- inspect -----------------------------------------------------------------------------------

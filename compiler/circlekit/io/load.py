@@ -244,7 +244,7 @@ class Loader:
         dtype = DType[kind]
         index = self.index(pop("buffer", 0), len(self.buffers), path + ".buffer", "buffers")
         self.used_buffers.add(index)
-        data = self.buffers[index]
+        data = self.buffers[index] if index else None  # 0 stands for no data, whatever is in it
         is_const = data is not None and len(data) > 0
         name = pop("name", None)
         value = Value(name or "", dtype, self.shape(tree, is_const, path))

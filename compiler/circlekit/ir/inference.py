@@ -64,13 +64,31 @@ def callees_first(model: Model) -> list[Graph]:
 def _refine(op: Op, model: Model, keep: bool = False) -> int:
     """How many results are known better now, or, to be kept as they are, could be."""
     try:
-        return sum(_merge(value, t, keep) for value, t in zip(op.results, _types(op), strict=True))
+        return check_op(op) if keep else _refined(op, keep=False)
     except UnsupportedError:
         return 0
     except CirclekitError as error:
-        if keep and any(_may_be_unranked(v) for v in (*op.inputs, *op.results)):
-            return 0
         raise error.note(place(op, model)) from None
+
+
+def check_op(op: Op) -> int:
+    """How many results could be known better; nothing changes.
+
+    ShapeError where the operator's rule refuses its operands or contradicts its results, unless [] may
+    stand for an unknown rank in them; UnsupportedError where it has no rule.
+    """
+    try:
+        return _refined(op, keep=True)
+    except UnsupportedError:
+        raise
+    except CirclekitError:
+        if any(_may_be_unranked(v) for v in (*op.inputs, *op.results)):
+            return 0
+        raise
+
+
+def _refined(op: Op, keep: bool) -> int:
+    return sum(_merge(value, t, keep) for value, t in zip(op.results, _types(op), strict=True))
 
 
 def _settle(op: Op, model: Model) -> None:

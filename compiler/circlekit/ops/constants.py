@@ -15,6 +15,7 @@ import numpy as np
 
 from circlekit.errors import ModelError, UnsupportedError
 from circlekit.ir.dtypes import DType
+from circlekit.ir.sparsity import level_numbers, sparsity_fault
 from circlekit.ir.value import Array, Value
 
 
@@ -102,13 +103,18 @@ def dense(stored: Array, shape: tuple[int, ...], sparsity: Mapping[str, Any]) ->
     """The array of ``shape`` whose elements ``stored`` are where the levels of ``sparsity`` say, else zeros.
 
     A level is dense (every index) or compressed (segments of indices); levels of blocks come last.
+    ModelError where the levels do not fit the shape, or each other.
     """
-    order = [int(x) for x in sparsity.get("traversal_order", ())]
+    fault = sparsity_fault(sparsity, shape, len(stored))
+    if fault is not None:
+        raise ModelError(fault)
+    out = np.zeros(shape, stored.dtype)
+    if not out.size:
+        return out
+    order = [int(x) for x in sparsity["traversal_order"]]
     block_map = [int(x) for x in sparsity.get("block_map", ())]
-    levels = sparsity.get("dim_metadata", ())
+    levels = sparsity["dim_metadata"]
     rank = len(shape)
-    if sorted(order) != list(range(rank + len(block_map))) or len(levels) != len(order):
-        raise ModelError(f"the sparsity has levels {order}, rank {rank} and {len(block_map)} blocks")
     position = np.zeros(1, np.int64)
     columns: dict[int, Array] = {}
     for axis, level in zip(order, levels, strict=True):
@@ -118,9 +124,6 @@ def dense(stored: Array, shape: tuple[int, ...], sparsity: Mapping[str, Any]) ->
     for block, axis in enumerate(block_map):
         size = int(levels[order.index(rank + block)].get("dense_size", 0))
         columns[axis] = columns[axis] * size + columns[rank + block]
-    if len(position) > len(stored):
-        raise ModelError(f"the sparsity places {len(position)} elements, {len(stored)} are stored")
-    out = np.zeros(shape, stored.dtype)
     out[tuple(columns[axis] for axis in range(rank))] = stored[: len(position)]
     return out
 
@@ -132,8 +135,9 @@ def _level(level: Mapping[str, Any], position: Array) -> tuple[Array, Array, Arr
         owners = np.repeat(np.arange(len(position)), size)
         index = np.tile(np.arange(size), len(position))
         return owners, position[owners] * size + index, index
-    segments = np.asarray(level["array_segments"]["values"], np.int64)
-    indices = np.asarray(level["array_indices"]["values"], np.int64)
+    segments, indices = (level_numbers(level, name) for name in ("array_segments", "array_indices"))
+    assert segments is not None  # the levels have no fault
+    assert indices is not None
     counts = segments[position + 1] - segments[position]
     owners = np.repeat(np.arange(len(position)), counts)
     starts = np.cumsum(counts) - counts

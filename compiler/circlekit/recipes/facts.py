@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import os
 import re
-import warnings
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
-from circlekit.errors import CirclekitError, FormatError, FormatWarning
+import circlekit.ops  # noqa: F401  # the rules of operators must be there
+from circlekit.errors import FormatError
+from circlekit.io.check import check_bytes
 from circlekit.io.decode import decode, identify
 from circlekit.io.files import map_file
-from circlekit.io.load import load_bytes
+from circlekit.io.findings import Finding
 from circlekit.io.load_ops import code_name, code_number
 from circlekit.io.schema import Tree
-from circlekit.ir.verify import verify
 
 NO_NAME = "(noname)"
 """What the peer's tools call a tensor without a name."""
@@ -137,25 +137,8 @@ class Facts:
 
     # -- soundness -----------------------------------------------------------------------------
 
-    def findings(self) -> Findings:
-        return findings_of(self.data, self.name)
-
-
-class Findings(NamedTuple):
-    """``errors``: why nobody can read the file.  ``warnings``: rules that the model in it breaks."""
-
-    errors: list[str]
-    warnings: list[str]
-
-
-def findings_of(data: memoryview, name: str) -> Findings:
-    """What is wrong with the bytes of a file, and with the structure of the model in them."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FormatWarning)  # what the schema lacks is lost, but not wrong
-            return Findings([], [str(finding) for finding in verify(load_bytes(data, name))])
-    except CirclekitError as error:
-        return Findings([error.message.removeprefix(f"{name}: ")], [])
+    def findings(self) -> list[Finding]:
+        return check_bytes(self.data, self.name)
 
 
 def name_of(tensor: Tree) -> str:

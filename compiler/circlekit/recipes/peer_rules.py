@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn
 
+from circlekit.io.findings import ERROR
 from circlekit.ir.lexer import near_miss
 from circlekit.recipes.facts import Facts, count_word
 from circlekit.recipes.rules import Outcome, Rule, Subject, error_at, line_and_column
@@ -35,7 +36,7 @@ FUNCTIONS: dict[str, tuple[int, Callable[..., str]]] = {
         0,
         lambda facts: str(sum(made_by != "CONST" for _, made_by in facts.conv2d_weights())),
     ),
-    "verify_file_format": (0, lambda facts: str(int(not facts.findings().errors))),
+    "verify_file_format": (0, lambda facts: str(int(not any(f.severity == ERROR for f in facts.findings())))),
     "op_version": (1, lambda facts, kind: str(facts.op_versions().get(kind, ""))),
     "tensor_dtype": (1, lambda facts, name: _listed(facts.tensor_dtypes(), name)),
     "tensor_shape": (1, lambda facts, name: _listed(facts.tensor_shapes(), name)),

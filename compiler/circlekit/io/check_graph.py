@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules of one graph of a decoded file: its operators, their order, its interface."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from circlekit.io.check_tensor import TensorChecker
+from circlekit.io.findings import Findings
+from circlekit.io.load_ops import CodeKey
+from circlekit.io.schema import Kind, Tree, options_field, table
+from circlekit.ir.op import REGISTRY, Op
+
+MADE_BEFORE = -1
+"""In the place of an operator's number: the graph's input, a constant, a variable."""
+
+
+class GraphChecker:
+    """One graph; ``calls``: the graphs that its operators run, as (path, index)."""
+
+    def __init__(
+        self, findings: Findings, tree: Tree, path: str, codes: Sequence[CodeKey], tensors: TensorChecker
+    ) -> None:
+        self.findings = findings
+        self.add = findings.add
+        self.tree = tree
+        self.path = path
+        self.codes = codes
+        self.checker = tensors
+        self.tensors: Sequence[Tree] = tree.get("tensors", ())
+        self.operators: Sequence[Tree] = tree.get("operators", ())
+        self.calls: list[tuple[str, int]] = []
+        self.maker: dict[int, int] = {}
+
+    def check(self, fmt: str, is_const: Callable[[Tree], bool]) -> None:
+        for number, tensor in enumerate(self.tensors):
+            self.checker.check(tensor, f"{self.path}.tensors[{number}]", len(self.tensors))
+        constants = {i for i, tensor in enumerate(self.tensors) if is_const(tensor)}
+        inputs = set(self._indices(self.tree, "inputs", self.path, 0))
+        self._interface(inputs, constants)
+        self._makers(inputs, constants)
+        there = inputs | constants
+        there |= {i for i, t in enumerate(self.tensors) if t.get("is_variable") or _is_empty(t)}
+        for number, op in enumerate(self.operators):
+            self._operator(number, op, f"{self.path}.operators[{number}]", fmt, there)
+        for place, index in enumerate(self.tree.get("outputs", ())):
+            if index in range(len(self.tensors)) and index not in there and index not in self.maker:
+                self.add("no-producer", f"{self.path}.outputs[{place}]", f"nothing makes {self._name(index)}")
+
+    # -- indices -----------------------------------------------------------------------------------
+
+    def _indices(self, tree: Tree, side: str, path: str, least: int) -> list[int]:
+        """The indices of a field that there are; ``least``: -1 where a tensor may be absent."""
+        count = len(self.tensors)
+        numbers = [int(i) for i in tree.get(side, ())]
+        for place, index in enumerate(numbers):
+            if not least <= index < count:
+                self.add(
+                    "tensor-index", f"{path}.{side}[{place}]", f"index {index}, there are {count} tensors"
+                )
+        return [i for i in numbers if 0 <= i < count]
+
+    def _name(self, index: int) -> str:
+        return f"tensor {index} {self.tensors[index].get('name') or '(noname)'!r}"
+
+    # -- the graph ---------------------------------------------------------------------------------
+
+    def _interface(self, inputs: set[int], constants: set[int]) -> None:
+        seen: dict[str, int] = {}
+        for side in ("inputs", "outputs"):
+            listed = self.tree.get(side, ())
+            if side == "outputs":
+                self._indices(self.tree, side, self.path, 0)
+            elif len(inputs) < len(listed):
+                self._repeated([int(i) for i in listed], side)
+            for place, index in enumerate(int(i) for i in listed):
+                if not 0 <= index < len(self.tensors):
+                    continue
+                name = self.tensors[index].get("name")
+                if not name:
+                    self.add("interface", f"{self.path}.{side}[{place}]", f"tensor {index} has no name")
+                elif seen.setdefault(name, index) != index:
+                    message = f"tensors {seen[name]} and {index} are both called {name!r}"
+                    self.add("interface", f"{self.path}.{side}[{place}]", message)
+        for index in sorted(inputs & constants):
+            self.add("interface", f"{self.path}.inputs", f"{self._name(index)} is a constant")
+
+    def _repeated(self, listed: list[int], side: str) -> None:
+        seen: set[int] = set()
+        for place, index in enumerate(listed):
+            if index in seen:
+                message = f"tensor {index} is listed twice"
+                self.add("interface", f"{self.path}.{side}[{place}]", message)
+            seen.add(index)
+
+    def _makers(self, inputs: set[int], constants: set[int]) -> None:
+        """Which operator makes each tensor."""
+        for number, op in enumerate(self.operators):
+            path = f"{self.path}.operators[{number}]"
+            for place, index in enumerate(self._indices(op, "outputs", path, 0)):
+                where = f"{path}.outputs[{place}]"
+                if index in self.maker:
+                    message = f"{self._name(index)} is the result of operator {self.maker[index]} already"
+                    self.add("one-producer", where, message)
+                elif index in inputs or index in constants:
+                    kind = "an input of the graph" if index in inputs else "a constant"
+                    self.add("overwrite", where, f"{self._name(index)} is {kind}")
+                self.maker.setdefault(index, number)
+
+    # -- operators ---------------------------------------------------------------------------------
+
+    def _operator(self, number: int, tree: Tree, path: str, fmt: str, there: set[int]) -> None:
+        self._indices(tree, "intermediates", path, -1)
+        self._indices(tree, "inputs", path, -1)
+        for place, index in enumerate(int(i) for i in tree.get("inputs", ())):
+            if not 0 <= index < len(self.tensors) or index in there:
+                continue
+            made = self.maker.get(index)
+            where = f"{path}.inputs[{place}]"
+            if made is None:
+                self.add("no-producer", where, f"nothing makes {self._name(index)}")
+            elif made >= number:
+                self.add("order", where, f"{self._name(index)} is made by operator {made}")
+        code = tree.get("opcode_index", 0)
+        if code >= len(self.codes):
+            message = f"index {code}, there are {len(self.codes)} operator codes"
+            self.add("operator-code", f"{path}.opcode_index", message)
+            return
+        name, custom_code, _ = self.codes[code]
+        if name == "CUSTOM" and not custom_code:
+            self.add("custom-code", path, "a custom operator without a name")
+        kind = REGISTRY.get(name)
+        if kind is not None:
+            self._arity(kind, tree, path)
+        self._options(kind, tree, path, fmt)
+
+    def _arity(self, kind: type[Op], tree: Tree, path: str) -> None:
+        """As many operands and results as the declaration has."""
+        inputs = [int(i) for i in tree.get("inputs", ())]
+        results, wanted = len(tree.get("outputs", ())), len(kind.result_names)
+        if results != wanted and not kind.variadic_results:
+            self.add("results", f"{path}.outputs", f"{kind.code} has {results} results, {wanted} are wanted")
+        specs = kind.operands
+        is_variadic = bool(specs) and specs[-1].variadic
+        if len(inputs) > len(specs) and not is_variadic:
+            message = f"{kind.code} has {len(inputs)} operands, at most {len(specs)} are wanted"
+            self.add("operands", f"{path}.inputs", message)
+        for place, spec in enumerate(specs):
+            if spec.variadic:
+                for later in range(place, len(inputs)):
+                    if inputs[later] == -1:
+                        self.add("operands", f"{path}.inputs[{later}]", f"{kind.code} lacks its {spec.name}")
+            elif not spec.optional and (place >= len(inputs) or inputs[place] == -1):
+                self.add("operands", f"{path}.inputs[{place}]", f"{kind.code} lacks its {spec.name}")
+
+    def _options(self, kind: type[Op] | None, tree: Tree, path: str, fmt: str) -> None:
+        """The right table, with numbers that the schema knows, and graphs that there are."""
+        for union in ("builtin_options", "builtin_options_2"):
+            if f"{union}_type" in tree:
+                message = f"the type is {tree[f'{union}_type']}, there is no table"
+                self.add("options", f"{path}.{union}", message)
+            options = tree.get(union)
+            if options is None:
+                continue
+            name = options[""]
+            if kind is not None and (kind.options != name or options_field(name) != union):
+                message = f"{name}, {kind.code} has {kind.options or 'no options'}"
+                self.add("options", f"{path}.{union}", message)
+            for field_path, index in graph_indices(options, fmt):
+                self.calls.append((f"{path}.{union}.{field_path}", index))
+            self._enums(options, f"{path}.{union}", fmt)
+
+    def _enums(self, options: Tree, path: str, fmt: str) -> None:
+        for field in table(options[""], fmt).fields:
+            if field.enum is None or field.name not in options or field.kind is not Kind.SCALAR:
+                continue
+            value = options[field.name]
+            if not isinstance(value, str):
+                message = f"{field.enum.name} has no value {value}"
+                self.add("enum", f"{path}.{field.name}", message)
+
+
+def graph_indices(options: Tree, fmt: str) -> Iterator[tuple[str, int]]:
+    """(field, index) of every field of an options table that names a graph; -1 stands for none."""
+    for field in table(options[""], fmt).fields:
+        if field.name == "subgraph" or field.name.endswith("subgraph_index"):
+            value: Any = options.get(field.name, field.default)
+            if value != -1:
+                yield field.name, int(value)
+        elif field.name.endswith("subgraph_indices"):
+            for place, value in enumerate(options.get(field.name, ())):
+                yield f"{field.name}[{place}]", int(value)
+
+
+def _is_empty(tensor: Tree) -> bool:
+    """Whether it has no elements, and so needs no data."""
+    shape = tensor.get("shape")
+    return shape is not None and any(int(d) == 0 for d in shape)

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether the levels of a sparse constant decode within its shape, in time linear in what they hold.
+
+Source: TFLite's sparsity parameters.  A level is dense (every index of its dimension) or compressed: entry
+i of the level above has the indices from segment i up to segment i + 1.  Blocks are levels behind the
+dimensions that they divide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from circlekit.ir.value import Array
+
+
+def sparsity_fault(sparsity: Mapping[str, Any], shape: Sequence[int], stored: int) -> str | None:
+    """Why ``stored`` elements are not those of ``shape`` by these levels; None where they are.
+
+    What has no fault decodes in memory of the shape, the levels and the elements.
+    """
+    order = [int(x) for x in sparsity.get("traversal_order", ())]
+    block_map = [int(x) for x in sparsity.get("block_map", ())]
+    levels = sparsity.get("dim_metadata", ())
+    rank = len(shape)
+    if sorted(order) != list(range(rank + len(block_map))) or len(levels) != len(order):
+        return f"the sparsity has levels {order[:16]}, rank {rank} and {len(block_map)} blocks"
+    if any(not 0 <= axis < rank for axis in block_map) or len({*block_map}) < len(block_map):
+        return f"the sparsity has blocks along {block_map[:16]}, rank {rank} is divided once in each axis"
+    blocks = [int(levels[order.index(rank + i)].get("dense_size", 0)) for i in range(len(block_map))]
+    sizes = [*shape, *blocks]
+    for axis, block in zip(block_map, blocks, strict=True):
+        if block < 1 or shape[axis] % block:
+            return f"the sparsity has blocks of {block} along axis {axis}, which has {shape[axis]} elements"
+        sizes[axis] = shape[axis] // block
+    count = 1
+    for number, (axis, level) in enumerate(zip(order, levels, strict=True)):
+        found = _entries(level, count, sizes[axis])
+        if isinstance(found, str):
+            return f"level {number} of the sparsity {found}"
+        count = found
+    if count > stored:
+        return f"the sparsity places {count} elements, {stored} are stored"
+    return None
+
+
+def _entries(level: Mapping[str, Any], above: int, size: int) -> int | str:
+    """How many entries a level has below ``above`` of them, or what is wrong with it."""
+    kind = level.get("format", "DENSE")
+    if kind == "DENSE":
+        dense_size = int(level.get("dense_size", 0))
+        return above * size if dense_size == size else f"has {dense_size} entries, its dimension {size}"
+    if kind != "SPARSE_CSR":
+        return f"has the unknown format {kind}"
+    segments, indices = (level_numbers(level, name) for name in ("array_segments", "array_indices"))
+    if segments is None or indices is None:
+        return "lacks its segments or its indices"
+    if len(segments) != above + 1 or segments[0] != 0 or np.any(segments[1:] < segments[:-1]):
+        return f"has {len(segments)} segments, {above + 1} ascending ones from 0 are wanted"
+    count = int(segments[-1])
+    if count > len(indices):
+        return f"has {len(indices)} indices, its segments {count}"
+    if count and not 0 <= int(indices.min()) <= int(indices.max()) < size:
+        return f"has indices from {indices.min()} to {indices.max()}, its dimension has {size} elements"
+    return count
+
+
+def level_numbers(level: Mapping[str, Any], name: str) -> Array | None:
+    """Segments or indices of a compressed level, as int64; None where it has none."""
+    union = level.get(name)
+    if not isinstance(union, Mapping):
+        return None
+    return np.asarray(union.get("values", ()), np.int64).reshape(-1)

@@ -1,0 +1,392 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A sound model file, and for every rule a change that breaks it and one that nearly does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tests.io.models import File
+from tests.io.oracles import LITERT
+
+Change = Callable[[File], None]
+GRAPH, OP = "subgraphs[0]", "subgraphs[0].operators"
+SPARSE, LEVEL = "subgraphs[0].tensors[5].sparsity", "T5.sparsity.dimMetadata["
+
+
+def sound(oracle: Any = LITERT) -> File:
+    """A model with a bit of everything, in which nothing is wrong."""
+    f = File(oracle)
+    quantization = f.make(
+        "QuantizationParameters", scale=[0.5] * 4, zeroPoint=[0] * 4, min=[-1.0] * 4, max=[1.0] * 4
+    )
+    f.tensor("w", [4, 4], "INT8", buffer=f.buffer(bytes(16)), quantization=quantization)
+    f.tensor("a", [1, 4])
+    f.tensor("state", [1, 4], isVariable=True)
+    bytes_ = f.enum("SparseIndexVector", "Uint8Vector")
+    level = f.make(
+        "DimensionMetadata", format=1,
+        arraySegments=f.make("Uint8Vector", values=[0, 1, 2]), arraySegmentsType=bytes_,
+        arrayIndices=f.make("Uint8Vector", values=[0, 1]), arrayIndicesType=bytes_,
+    )  # fmt: skip
+    levels = [f.make("DimensionMetadata", denseSize=2), level]
+    sparsity = f.make("SparsityParameters", traversalOrder=[0, 1], blockMap=[], dimMetadata=levels)
+    f.tensor("sparse", [2, 2], sparsity=sparsity, buffer=f.buffer(bytes(8)))
+    f.tensor("words", [2], "STRING", buffer=f.buffer(texts(18).tobytes()))
+    f.tensor("packed", [3], "INT4", buffer=f.buffer(b"\x21\x03"))
+    f.tensor("loop", [1, 4], shapeSignature=[-1, 4])
+    f.tensor("b", [1, 4])
+    f.tensor("spare", [1])
+    f.op("FULLY_CONNECTED", [0, 2, -1], [3], f.make("FullyConnectedOptions"))
+    f.op("CUSTOM", [3, 5, 6, 7], [9], custom="Mine")
+    f.op("ADD", [9, 4], [1], f.make("AddOptions"))
+    f.op("WHILE", [1], [8], f.make("WhileOptions", condSubgraphIndex=1, bodySubgraphIndex=2))
+    f.model.subgraphs += [called(f, "cond", "BOOL", [1]), called(f, "body", "FLOAT32", [1, 4])]
+    entry = [[f.make("TensorMap", name=name, tensorIndex=i)] for i, name in enumerate(("in", "out"))]
+    f.model.signatureDefs = [
+        f.make("SignatureDef", signatureKey="s", inputs=entry[0], outputs=entry[1], subgraphIndex=0)
+    ]
+    f.model.metadata = [f.make("Metadata", name="m", buffer=f.buffer(b"text"))]
+    return f
+
+
+def texts(end: int) -> Any:
+    """The bytes of two strings, the second of which ends at ``end``."""
+    return np.frombuffer(np.array([2, 16, min(end, 17), end], "<i4").tobytes() + b"ab", np.uint8)
+
+
+def called(f: File, name: str, kind: str, shape: list[int]) -> Any:
+    """A graph with one custom operator."""
+    custom = f.enum("BuiltinOperator", "CUSTOM")
+    f.model.operatorCodes.append(
+        f.make("OperatorCode", deprecatedBuiltinCode=custom, builtinCode=custom, customCode=name)
+    )
+    code = len(f.model.operatorCodes) - 1
+    number = f.enum("TensorType", kind)
+    tensors = [
+        f.make("Tensor", name="i", shape=[1, 4]),
+        f.make("Tensor", name="o", shape=shape, type=number),
+    ]
+    op = f.make("Operator", opcodeIndex=code, inputs=[0], outputs=[1])
+    return f.make("SubGraph", name=name, tensors=tensors, inputs=[0], outputs=[1], operators=[op])
+
+
+def put(place: str, value: Any) -> Change:
+    """Set the field at ``place``, a path in the object API's model; ``T3``: tensor 3, ``O1``: operator 1."""
+    place = re.sub(r"^T(\d+)", r"subgraphs[0].tensors[\1]", place)
+    place = re.sub(r"^O(\d)", r"subgraphs[0].operators[\1]", place)
+
+    def change(f: File) -> None:
+        *path, last = re.findall(r"\w+", place)
+        item: Any = f.model
+        for step in path:
+            item = item[int(step)] if step.isdigit() else getattr(item, step)
+        if last.isdigit():
+            item[int(last)] = value
+        else:
+            assert hasattr(item, last)
+            setattr(item, last, value)
+
+    return change
+
+
+def both(*changes: Change) -> Change:
+    def change(f: File) -> None:
+        for each in changes:
+            each(f)
+
+    return change
+
+
+def buffer(number: int, size: int) -> Change:
+    return put(f"buffers[{number}].data", np.zeros(size, np.uint8))
+
+
+def region(offset: int, size: int) -> Change:
+    """Tensor w has its data at a place of the file."""
+    return both(put("buffers[1].data", None), put("buffers[1].offset", offset), put("buffers[1].size", size))
+
+
+def code(number: int, name: str, options: str | None = None) -> Change:
+    """Operator ``number``, which has the operator code of that number, is of another kind."""
+
+    def change(f: File) -> None:
+        item, op = f.model.operatorCodes[number], f.main.operators[number]
+        item.builtinCode = f.enum("BuiltinOperator", name)
+        item.deprecatedBuiltinCode = min(item.builtinCode, 127)
+        op.builtinOptions = None if options is None else f.make(options)
+        op.builtinOptionsType = 0 if options is None else f.enum("BuiltinOptions", options)
+
+    return change
+
+
+def one_scale_less(f: File) -> None:
+    f.main.tensors[2].quantization = f.make("QuantizationParameters", scale=[0.5] * 3)
+
+
+def blocks(scales: int) -> Change:
+    """Tensor w has its scales, per block, in another tensor."""
+
+    def change(f: File) -> None:
+        details = f.make("BlockwiseQuantization", scales=scales, zeroPoints=-1, blockSize=2)
+        quantization = f.main.tensors[2].quantization
+        quantization.details = details
+        quantization.detailsType = f.enum("QuantizationDetails", "BlockwiseQuantization")
+
+    return change
+
+
+def external(f: File) -> None:
+    f.model.externalBufferGroups = [f.make("ExternalBufferGroup", name="weights.bin")]
+    f.model.externalBuffers = [f.make("ExternalBuffer", id=5, offset=64, length=16)]
+
+
+CASES: list[tuple[str, str, Change, Change]] = [
+    (
+        "subgraphs",
+        "subgraphs",
+        both(put("subgraphs", []), put("signatureDefs", [])),
+        put("signatureDefs", []),
+    ),
+    ("dtype", f"{GRAPH}.tensors[8].type", put("T8.type", 99), put("T4.name", "other")),
+    ("shape", f"{GRAPH}.tensors[7].shape", put("T7.shape", [-7]), put("T8.shape", [-1, 4])),
+    ("shape", f"{GRAPH}.tensors[4].shape", put("T4.shape", [1] * 33), put("T8.shape", [0, 4])),
+    ("data-size", f"{GRAPH}.tensors[2]", buffer(1, 15), buffer(1, 16)),
+    ("data-size", f"{GRAPH}.tensors[2]", put("T2.shape", [4, -1]), put("T2.shapeSignature", [4, -1])),
+    ("buffer-index", f"{GRAPH}.tensors[3].buffer", put("T3.buffer", 6), put("T3.buffer", 0)),
+    ("buffer-index", "metadata[0].buffer", put("metadata[0].buffer", 6), put("metadata[0].buffer", 0)),
+    ("buffer-region", "buffers[1]", region(4000, 16), region(96, 16)),
+    ("tensor-index", f"{OP}[0].inputs[0]", put("O0.inputs[0]", 11), put("O0.inputs[0]", 4)),
+    ("tensor-index", f"{OP}[0].inputs[0]", put("O0.inputs[0]", -2), put("O0.inputs[2]", -1)),
+    ("tensor-index", f"{OP}[3].outputs[0]", put("O3.outputs", [-1]), put("O3.outputs", [8])),
+    (
+        "tensor-index",
+        f"{OP}[0].intermediates[1]",
+        put("O0.intermediates", [-1, 11]),
+        put("O0.intermediates", [-1, 9]),
+    ),
+    (
+        "tensor-index",
+        f"{GRAPH}.inputs[1]",
+        put("subgraphs[0].inputs", [0, 11]),
+        put("subgraphs[0].inputs", [0]),
+    ),
+    (
+        "tensor-index",
+        f"{GRAPH}.outputs[1]",
+        put("subgraphs[0].outputs", [1, -1]),
+        put("subgraphs[0].outputs", [1, 3]),
+    ),
+    (
+        "tensor-index",
+        "signature_defs[0].inputs[0].tensor_index",
+        put("signatureDefs[0].inputs[0].tensorIndex", 11),
+        put("signatureDefs[0].inputs[0].name", "other"),
+    ),
+    (
+        "tensor-index",
+        f"{GRAPH}.tensors[2].quantization.details.scales",
+        blocks(11),
+        blocks(10),
+    ),
+    ("operator-code", f"{OP}[1].opcode_index", put("O1.opcodeIndex", 6), put("operatorCodes[1].version", 7)),
+    (
+        "graph-index",
+        f"{OP}[3].builtin_options.cond_subgraph_index",
+        put("O3.builtinOptions.condSubgraphIndex", 3),
+        put("O3.builtinOptions.condSubgraphIndex", 1),
+    ),
+    (
+        "graph-index",
+        "signature_defs[0].subgraph_index",
+        put("signatureDefs[0].subgraphIndex", 3),
+        put("signatureDefs", []),
+    ),
+    (
+        "one-producer",
+        f"{OP}[3].outputs[0]",
+        both(put("O3.outputs", [1]), put("O3.inputs", [4])),
+        put("O3.inputs", [4]),
+    ),
+    ("one-producer", f"{OP}[1].outputs[1]", put("O1.outputs", [9, 9]), put("O1.outputs", [9])),
+    (
+        "shape-size",
+        f"{GRAPH}.tensors[10].shape",
+        put("T10.shape", [2**31 - 1] * 3),
+        put("T10.shape", [2**31 - 1, 2**29]),
+    ),
+    ("packed-size", f"{GRAPH}.tensors[7]", put("T7.shape", [5]), put("T7.shape", [4])),
+    ("strings", f"{GRAPH}.tensors[6]", put("T6.shape", [3]), put("T6.shape", [2, 1])),
+    (
+        "strings",
+        f"{GRAPH}.tensors[6]",
+        put("buffers[3].data", np.array([9, 0, 0, 0], np.uint8)),
+        put("T6.name", "w2"),
+    ),
+    ("strings", f"{GRAPH}.tensors[6]", put("buffers[3].data", texts(19)), put("buffers[3].data", texts(16))),
+    (
+        "quantization",
+        f"{GRAPH}.tensors[2].quantization",
+        put("T2.quantization.zeroPoint", [0] * 3),
+        put("T2.quantization.zeroPoint", [0]),
+    ),
+    (
+        "quantization",
+        f"{GRAPH}.tensors[2].quantization.quantized_dimension",
+        put("T2.quantization.quantizedDimension", 2),
+        put("T2.quantization.quantizedDimension", 1),
+    ),
+    (
+        "quantization",
+        f"{GRAPH}.tensors[2].quantization.scale",
+        one_scale_less,
+        put("T2.quantization.scale", [0.25] * 4),
+    ),
+    (
+        "sparsity",
+        SPARSE,
+        put("T5.sparsity.traversalOrder", [0, 2]),
+        put("T5.sparsity.traversalOrder", [0, 1]),
+    ),
+    ("sparsity", SPARSE, put("T5.sparsity.blockMap", [0]), put("T5.sparsity.blockMap", [])),
+    ("sparsity", SPARSE, put(LEVEL + "0].denseSize", 1 << 30), put(LEVEL + "0].denseSize", 2)),
+    (
+        "sparsity",
+        SPARSE,
+        put(LEVEL + "1].arraySegments.values", [0, 1]),
+        put(LEVEL + "1].arraySegments.values", [0, 0, 2]),
+    ),
+    (
+        "sparsity",
+        SPARSE,
+        put(LEVEL + "1].arraySegments.values", [0, 2, 1]),
+        put(LEVEL + "1].arraySegments.values", [0, 0, 0]),
+    ),
+    (
+        "sparsity",
+        SPARSE,
+        put(LEVEL + "1].arrayIndices.values", [0, 2]),
+        put(LEVEL + "1].arrayIndices.values", [1, 1]),
+    ),
+    (
+        "sparsity",
+        SPARSE,
+        put(LEVEL + "1].arrayIndices.values", [0]),
+        put(LEVEL + "1].arrayIndices.values", [0, 1, 7][:2]),
+    ),
+    ("sparsity", SPARSE, put(LEVEL + "1].arrayIndices", None), put("T5.name", "s")),
+    ("sparsity", SPARSE, buffer(2, 4), buffer(2, 12)),
+    (
+        "external-buffer",
+        f"{GRAPH}.tensors[4].external_buffer",
+        both(external, put("T4.externalBuffer", 6)),
+        both(external, put("T4.externalBuffer", 5)),
+    ),
+    (
+        "external-buffer",
+        "external_buffers[0].group",
+        both(external, put("externalBuffers[0].group", 1)),
+        external,
+    ),
+    ("operands", f"{OP}[0].inputs[1]", put("O0.inputs", [0]), put("O0.inputs", [0, 2])),
+    ("operands", f"{OP}[2].inputs", put("O2.inputs", [9, 4, 4]), put("O2.inputs", [4, 9])),
+    ("operands", f"{OP}[3].inputs[1]", put("O3.inputs", [1, -1]), put("O3.inputs", [1])),
+    ("results", f"{OP}[2].outputs", put("O2.outputs", [1, 10]), put("O1.outputs", [9, 10])),
+    (
+        "custom-code",
+        f"{OP}[1]",
+        put("operatorCodes[1].customCode", ""),
+        put("operatorCodes[1].customCode", "x"),
+    ),
+    ("order", f"{OP}[1].inputs[0]", put("O1.inputs[0]", 1), put("O1.inputs[0]", 4)),
+    ("order", f"{OP}[1].inputs[0]", put("O1.inputs[0]", 9), put("O1.inputs[0]", 0)),
+    ("overwrite", f"{OP}[3].outputs[0]", put("O3.outputs", [0]), put("O3.outputs", [8])),
+    ("overwrite", f"{OP}[1].outputs[1]", put("O1.outputs", [9, 7]), put("O1.outputs", [9, 4])),
+    (
+        "recursion",
+        GRAPH,
+        put("O3.builtinOptions.bodySubgraphIndex", 0),
+        put("O3.builtinOptions.bodySubgraphIndex", 2),
+    ),
+    ("no-producer", f"{OP}[2].inputs[1]", put("T4.isVariable", False), put("O2.inputs[1]", 3)),
+    (
+        "no-producer",
+        f"{GRAPH}.outputs[1]",
+        put("subgraphs[0].outputs", [1, 10]),
+        put("subgraphs[0].outputs", [1, 8]),
+    ),
+    (
+        "interface",
+        f"{GRAPH}.inputs[1]",
+        put("subgraphs[0].inputs", [0, 0]),
+        put("subgraphs[0].outputs", [1, 1]),
+    ),
+    ("interface", f"{GRAPH}.outputs[0]", put("T1.name", "x"), put("T1.name", "X")),
+    ("interface", f"{GRAPH}.inputs[0]", put("T0.name", None), put("T3.name", None)),
+    ("interface", f"{GRAPH}.inputs", put("subgraphs[0].inputs", [0, 7]), put("subgraphs[0].inputs", [0, 4])),
+    (
+        "signature",
+        "signature_defs[0].outputs[0]",
+        put("signatureDefs[0].outputs[0].tensorIndex", 3),
+        put("signatureDefs[0].outputs", []),
+    ),
+    ("operator-type", f"{OP}[2]", code(2, "EMBEDDING_LOOKUP"), code(2, "MAXIMUM")),
+    ("operator-shape", f"{OP}[2]", put("T1.shape", [1, 3]), put("T1.shape", [1, 4])),
+    ("options", f"{OP}[2].builtin_options", put("O2.builtinOptions", None), code(2, "MUL", "MulOptions")),
+    ("options", f"{OP}[2].builtin_options", code(2, "ADD", "MulOptions"), code(2, "ADD")),
+    (
+        "code-fields",
+        "operator_codes[0].builtin_code",
+        put("operatorCodes[0].deprecatedBuiltinCode", 3),
+        put("operatorCodes[0].deprecatedBuiltinCode", 127),
+    ),
+    (
+        "enum",
+        f"{OP}[2].builtin_options.fused_activation_function",
+        put("O2.builtinOptions.fusedActivationFunction", 77),
+        put("O2.builtinOptions.fusedActivationFunction", 1),
+    ),
+    ("text", f"{GRAPH}.tensors[3].name", put("T3.name", b"\xff"), put("T3.name", "\u00ff")),
+    (
+        "shape-signature",
+        f"{GRAPH}.tensors[8].shape_signature",
+        put("T8.shapeSignature", [-1, 5]),
+        put("T8.shapeSignature", [1, -1]),
+    ),
+    (
+        "shape-signature",
+        f"{GRAPH}.tensors[8].shape_signature",
+        put("T8.shapeSignature", [-1]),
+        put("T8.shapeSignature", []),
+    ),
+    (
+        "quantization-values",
+        f"{GRAPH}.tensors[2].quantization.scale[1]",
+        put("T2.quantization.scale[1]", 0.0),
+        put("T2.quantization.scale[1]", 1e-30),
+    ),
+    (
+        "quantization-values",
+        f"{GRAPH}.tensors[2].quantization.zero_point[3]",
+        put("T2.quantization.zeroPoint[3]", 128),
+        put("T2.quantization.zeroPoint[3]", 127),
+    ),
+    (
+        "min-max",
+        f"{GRAPH}.tensors[2].quantization",
+        put("T2.quantization.min", [-1.0]),
+        both(put("T2.quantization.min", [-1.0]), put("T2.quantization.max", [1.0])),
+    ),
+    ("variable", f"{GRAPH}.tensors[7]", put("T7.isVariable", True), put("T5.isVariable", False)),
+    (
+        "buffer-zero",
+        "buffers[0]",
+        put("buffers[0].data", np.zeros(4, np.uint8)),
+        put("buffers[0].data", np.zeros(0, np.uint8)),
+    ),
+    ("version", "version", put("version", 4), put("description", "4")),
+]
+"""Rule, path of the finding, what breaks it, what does not."""

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every rule of a model file: a file that breaks it and no other, and one that nearly does."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import circlekit.ops  # noqa: F401  # operators are declared by being imported
+from circlekit.errors import CirclekitError, FormatWarning
+from circlekit.io import check, load_bytes
+from circlekit.io.check import check_bytes
+from circlekit.io.findings import RULES, Finding
+from circlekit.ir.verify import verify
+from tests.io.check_cases import CASES, OP, Change, both, put, sound
+from tests.io.models import LIBRARY, File, recipe
+from tests.io.mutate import damaged
+from tests.io.oracles import CIRCLE, LITERT
+
+
+def findings(*changes: Change, oracle: Any = LITERT) -> list[Finding]:
+    f = sound(oracle)
+    both(*changes)(f)
+    return check_bytes(memoryview(f.pack()))
+
+
+@pytest.mark.parametrize(("rule", "path", "breaks", "keeps"), CASES, ids=[f"{c[0]}-{c[1]}" for c in CASES])
+def test_rule(rule: str, path: str, breaks: Change, keeps: Change) -> None:
+    found = findings(breaks)
+    assert [(f.rule, f.path) for f in found] == [(rule, path)]
+    assert found[0].message
+    assert findings(keeps) == []
+
+
+APART = {"flatbuffer", "format", "load", "tables", "lost"}
+"""Rules of files that cannot be made by changing a field; those tests are below and with the commands."""
+
+
+def test_every_rule_has_a_test() -> None:
+    assert {case[0] for case in CASES} | APART == set(RULES)
+
+
+def test_all_findings_are_listed() -> None:
+    changes = [case[2] for case in CASES if case[0] in ("order", "text", "variable", "version", "min-max")]
+    assert {f.rule for f in findings(*changes)} == {"order", "text", "variable", "version", "min-max"}
+
+
+def test_damage_ends_the_search() -> None:
+    data = sound().pack()
+    found = check_bytes(memoryview(data[: len(data) // 2]))
+    assert [f.rule for f in found] == ["flatbuffer"]
+    assert [f.rule for f in check_bytes(memoryview(b"graph main() {}"))] == ["flatbuffer"]
+
+
+def test_number_of_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check, "RUNTIME_TABLES", 10)
+    assert [f.rule for f in findings()] == ["tables"]
+
+
+def test_what_the_schema_lacks() -> None:
+    def newer(f: File) -> None:
+        f.main.operators[2].builtinOptionsType = 240
+
+    found = findings(newer)
+    assert [(f.rule, f.path, f.severity) for f in found] == [("lost", f"{OP}[2].builtin_options", "warning")]
+
+
+def test_circle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same of the other format, whose schema version may be any."""
+    assert findings(put("version", 0), oracle=CIRCLE) == []
+    assert [f.rule for f in findings(put("O0.inputs[0]", 11), oracle=CIRCLE)] == ["tensor-index"]
+
+
+def test_real_models_break_no_rule(model_path: Path) -> None:
+    assert check_bytes(memoryview(model_path.read_bytes())) == []
+
+
+# -- the loader and the checker agree ------------------------------------------------------------
+
+
+def agree(data: bytes) -> None:
+    """What the loader refuses has a finding that says so, and nothing else has; so has what is unsound."""
+    found = check_bytes(memoryview(data))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FormatWarning)
+        try:
+            model = load_bytes(data)
+            is_sound = not verify(model)
+        except CirclekitError:
+            assert [f for f in found if f.is_refused]
+            return
+    assert not [f for f in found if f.is_refused]
+    assert found or is_sound
+
+
+@pytest.mark.parametrize("number", range(len(CASES)))
+def test_agreement_on_each_rule(number: int) -> None:
+    f = sound()
+    CASES[number][2](f)
+    agree(f.pack())
+
+
+@settings(max_examples=1500, derandomize=True, deadline=None, database=None)
+@given(name=st.sampled_from(["", *sorted(LIBRARY)]), seed=st.integers(0, 1 << 20))
+def test_agreement_on_damaged_files(name: str, seed: int) -> None:
+    agree(damaged(recipe(name) if name else sound().pack(), seed))
