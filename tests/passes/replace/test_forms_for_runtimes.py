@@ -15,7 +15,7 @@ from circlekit.errors import RewriteError
 from circlekit.ir.enums import WeightsFormat
 from circlekit.ir.text import parse_model
 from circlekit.ops.constants import constant_elements
-from tests.passes.kit import check_pass
+from tests.passes.kit import check_pass, check_refusal
 
 # -- expand_broadcast_const --------------------------------------------------------------------
 
@@ -248,12 +248,74 @@ def test_an_lstm_is_unrolled(text: str, count: int) -> None:
     assert len(model.main) == count
 
 
+FULL = """
+graph main(%x: f32[{shape}]) -> %y {{
+  %wi = const f32[3,2] uniform(-1, 1)
+  %wf = const f32[3,2] uniform(-1, 1)
+  %wc = const f32[3,2] uniform(-1, 1)
+  %wo = const f32[3,2] uniform(-1, 1)
+  %ri = const f32[{recurrent}] uniform(-1, 1)
+  %rf = const f32[{recurrent}] uniform(-1, 1)
+  %rc = const f32[{recurrent}] uniform(-1, 1)
+  %ro = const f32[{recurrent}] uniform(-1, 1)
+  %bi = const f32[3] uniform(-1, 1)
+  %bf = const f32[3] uniform(-1, 1)
+  %bc = const f32[3] uniform(-1, 1)
+  %bo = const f32[3] uniform(-1, 1)
+  %pi = const f32[3] uniform(-1, 1)
+  %pf = const f32[3] uniform(-1, 1)
+  %po = const f32[3] uniform(-1, 1)
+  %ni = const f32[3] uniform(0.5, 1)
+  %nf = const f32[3] uniform(0.5, 1)
+  %nc = const f32[3] uniform(0.5, 1)
+  %no = const f32[3] uniform(0.5, 1)
+  %wp = const f32[4,3] uniform(-1, 1)
+  %bp = const f32[4] uniform(-1, 1)
+  %h: f32[2,{outputs}] variable
+  %c: f32[2,3] variable
+  %y = UnidirectionalSequenceLstm(%x, %wi, %wf, %wc, %wo, %ri, %rf, %rc, %ro,
+    {peephole}, %bi, %bf, %bc, %bo, {projection}, %h, %c{norm}) {{act: TANH{more}}}
+}}
+"""
+
+PEEPHOLE = {"peephole": "%pi, %pf, %po"}
+PROJECTION = {"projection": "%wp, none", "outputs": "4", "recurrent": "3,4"}
+NORM = {"norm": ", %ni, %nf, %nc, %no"}
+FORMS: dict[str, dict[str, str]] = {
+    "peephole": PEEPHOLE,
+    "projection": PROJECTION,
+    "biased projection": {**PROJECTION, "projection": "%wp, %bp", "more": ", proj_clip: 0.3"},
+    "normalized": NORM,
+    "diagonal": {"recurrent": "3", "more": ", diagonal_recurrent_tensors: true"},
+    "all": {
+        **PEEPHOLE,
+        **PROJECTION,
+        **NORM,
+        "projection": "%wp, %bp",
+        "more": ", cell_clip: 0.4, proj_clip: 0.7",
+    },
+}
+
+
+@pytest.mark.parametrize("time_major", [False, True])
+@pytest.mark.parametrize("form", FORMS)
+def test_an_lstm_with_more_is_unrolled(form: str, time_major: bool) -> None:
+    given = {
+        "shape": "3,2,2" if time_major else "2,3,2", "recurrent": "3,3", "outputs": "3",
+        "peephole": "none, none, none", "projection": "none, none", "norm": "", "more": "", **FORMS[form],
+    }  # fmt: skip
+    given["more"] += f", time_major: {str(time_major).lower()}"
+    model = check_pass(FULL.format(**given), "unroll_unidirseqlstm")
+    assert "UNIDIRECTIONAL_SEQUENCE_LSTM" not in [op.code for op in model.main]
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
         (lstm("2,?,2", 2), "is not known before the run"),
-        (lstm("2,2,2", 2, peephole="%p"), "has cell_to_forget_weights, which is not unrolled"),
+        (lstm("2,2,2", 2, peephole="%x"), "cell_to_forget_weights %x is no constant of f32"),
+        (lstm("2,2,2", 2, peephole="%wi"), "cell_to_forget_weights has shape [3,2], [3] is wanted"),
     ],
 )
 def test_an_lstm_stays(text: str, sentence: str) -> None:
-    check_pass(text, "unroll_unidirseqlstm", refused=sentence)
+    check_refusal(text, "unroll_unidirseqlstm", sentence)
