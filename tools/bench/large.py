@@ -10,6 +10,7 @@ takes into it, so that all layers but one stay as they are.
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,6 +30,9 @@ from circlekit.ops.elementwise import Add, Mul
 WIDTH = 1024
 LAYER = 4 * WIDTH * WIDTH
 """Bytes of the weights of a layer."""
+
+SCALE = math.sqrt(24 / WIDTH)
+"""Of weights of unit spread, so that values neither grow nor fade on their way through ReLU layers."""
 
 TOUCHED = 1
 """The layer that O1 changes."""
@@ -80,6 +84,7 @@ def _pieces(file: Encoded, seed: int) -> Iterator[bytes | bytearray | memoryview
             count = min(left, CHUNK // 4)
             numbers = random.random(count, np.float32)
             numbers -= 0.5
+            numbers *= SCALE
             yield numbers.data.cast("B")
             left -= count
 

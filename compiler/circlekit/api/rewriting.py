@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from circlekit.api.checks import check_structure, check_target, target_format
@@ -97,8 +96,7 @@ def convert(source: FilePath, target: FilePath, options: Options, format: str | 
         write_record(options.record, legal, verifier)
     if options.profile:
         add_profile(original, legal)
-    save_file(legal, target, format)
-    report.after = summarize(legal, Path(target).stat().st_size)
+    report.after = summarize(legal, save_file(legal, target, format))
     return report
 
 

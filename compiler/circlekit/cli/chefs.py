@@ -35,13 +35,13 @@ def cook_stream(name: str, format: str, argv: Sequence[str] | None) -> int:
     """Command ``name``: a recipe on the standard input, the model on the standard output."""
 
     def run(arguments: argparse.Namespace) -> int:
-        from circlekit.io import to_bytes
+        from circlekit.io.save import encoded
         from circlekit.passes.replace.legalize import legalize
         from circlekit.recipes.load import recipe_in
 
         content = memoryview(sys.stdin.buffer.read())
         model = recipe_in(content, "<stdin>", format)
-        sys.stdout.buffer.write(to_bytes(legalize(model, format), format))
+        sys.stdout.buffer.writelines(encoded(legalize(model, format), format).pieces())
         return 0
 
     def parser() -> Parser:

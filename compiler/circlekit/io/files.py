@@ -28,30 +28,37 @@ def map_file(path: str | os.PathLike[str]) -> memoryview:
         return memoryview(FileMap.of(file.fileno(), os.fspath(path)))
 
 
-def write_file(path: str | os.PathLike[str], pieces: Iterable[Piece], size: int = 0) -> None:
+def write_file(
+    path: str | os.PathLike[str], pieces: Iterable[Piece], size: int = 0, durable: bool = True
+) -> int:
     """Write a file that appears whole or not at all; ``path`` may be what ``pieces`` are views of.
 
-    ``size``: of all pieces, where that is known.  FileError where the file cannot be written.  A device or a
-    pipe is written directly; a link is followed.
+    ``size``: of all pieces, where that is known.  ``durable``: whether that holds for a loss of power, too.
+    Returns the size.  FileError where the file cannot be written.  A device or a pipe is written directly; a
+    link is followed.
     """
     with _translated(path, "written"):
-        try:
-            mode = Path(path).stat().st_mode
-        except FileNotFoundError:
-            mode = 0
-        if mode and not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-            with Path(path).open("wb", buffering=0) as file:
-                Output(file.fileno()).write_all(pieces)
-            return
-        target = Path(path).resolve()
+        mode = _mode(Path(path))
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(None, "it is a directory")
+        if mode and not stat.S_ISREG(mode):
+            with Path(path).open("wb", buffering=0) as file:
+                return Output(file.fileno()).write_all(pieces)
+        target = Path(path).resolve()
         if not target.parent.is_dir():
             raise FileNotFoundError(None, f"there is no folder {target.parent}")
-        with replacement(target) as descriptor:
+        with replacement(target, durable) as descriptor:
             output = Output(descriptor)
             output.reserve(size)
-            output.write_all(pieces)
+            return output.write_all(pieces)
+
+
+def _mode(path: Path) -> int:
+    """What ``path`` leads to; 0 for nothing."""
+    try:
+        return path.stat().st_mode
+    except FileNotFoundError:
+        return 0
 
 
 @contextlib.contextmanager

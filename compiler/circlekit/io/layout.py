@@ -15,13 +15,10 @@ from typing import NamedTuple
 
 from circlekit.io.blob import Blob
 from circlekit.io.origin import Place, Source
-from circlekit.io.output import FileRange, Piece
+from circlekit.io.output import PAGE, FileRange, Piece
 
 ALIGNMENT = 16
 """Constant data starts at multiples of this many bytes from the start of the file."""
-
-PAGE = 4096
-"""Of memory and of most file systems."""
 
 LARGE = 1 << 20
 """Data of this many bytes may be moved by up to a page."""

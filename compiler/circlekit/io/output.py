@@ -19,11 +19,14 @@ from circlekit.io.map import FileMap
 STEP = 32 << 20
 """Bytes written before the disk is told to start with them: it is done soon after the last ones."""
 
+PAGE = 4096
+"""Of memory and of most file systems; whole ones can be shared between files."""
+
 BUFFER = 1 << 20
 """Smaller pieces are gathered."""
 
 RESERVED = 1 << 20
-"""Files of this many bytes get their room on the disk at once: quicker, and a full disk shows early."""
+"""Files of this many bytes get their room on the disk at once, which is quicker."""
 
 UNABLE = frozenset(
     {
@@ -64,19 +67,18 @@ class Output:
         self._copiers = _copiers()
 
     def reserve(self, size: int) -> None:
-        """Take the room for ``size`` bytes; OSError where there is none."""
+        """Take the room for ``size`` bytes, if it is to be had: where blocks are shared, less may do."""
         if size < RESERVED or not self.is_file or not hasattr(os, "posix_fallocate"):
             return
         try:
             os.posix_fallocate(self.descriptor, 0, size)
-        except OSError as error:
-            if error.errno not in UNABLE:
-                raise
+        except OSError:
+            os.ftruncate(self.descriptor, 0)
         else:
             self.reserved = size
 
-    def write_all(self, pieces: Iterable[Piece]) -> None:
-        """Write ``pieces``, and give back what was reserved beyond them."""
+    def write_all(self, pieces: Iterable[Piece]) -> int:
+        """Write ``pieces``, and give back what was reserved beyond them; returns their size."""
         for piece in pieces:
             if isinstance(piece, FileRange):
                 self._flush()
@@ -91,6 +93,7 @@ class Output:
         self._flush()
         if self.position < self.reserved:
             os.ftruncate(self.descriptor, self.position)
+        return self.position
 
     def _flush(self) -> None:
         if self._gathered:
@@ -108,7 +111,7 @@ class Output:
         """Copy a range in steps, by whatever way there is."""
         start, size = item.start, item.size
         while size and self._copiers:
-            count = self._copy_step(item.source.descriptor, start, min(size, STEP))
+            count = self._copy_step(item.source.descriptor, start, _step(start, size))
             start, size = start + count, size - count
         try:
             self._write(memoryview(item.source)[start : start + size])
@@ -139,6 +142,13 @@ class Output:
             with contextlib.suppress(OSError):
                 os.posix_fadvise(self.descriptor, self._started, self.position - self._started, advice)
             self._started = self.position
+
+
+def _step(start: int, size: int) -> int:
+    """How much of ``size`` bytes from ``start`` to copy next: whole pages, and what is not one by itself."""
+    if start % PAGE or size < PAGE:
+        return min(size, PAGE - start % PAGE)
+    return min(size - size % PAGE, STEP)
 
 
 def _copiers() -> list[Copier]:

@@ -29,15 +29,16 @@ TFLITE_VERSION = 3
 OWN_KEYS = frozenset({"buffer", "stored_name", "stored_quantization", "absent", "shape", "shape_signature"})
 
 
-def save(model: Model, path: str | os.PathLike[str], format: str | None = None) -> None:
+def save(model: Model, path: str | os.PathLike[str], format: str | None = None) -> int:
     """Write ``model`` as ``format`` ("circle" or "tflite"; by default what the extension says).
 
+    Returns the size of the file.
     UnsupportedError where the format lacks something that the model has, FileError where the file cannot
     be written; then nothing is.
     """
     fmt = format or format_of(path) or model.format
     file = encoded(model, fmt)
-    write_file(path, file.parts(), file.size + len(file.tail))
+    return write_file(path, file.parts(), file.size + len(file.tail))
 
 
 def format_of(path: str | os.PathLike[str]) -> str | None:

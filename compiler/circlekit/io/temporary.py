@@ -33,25 +33,28 @@ TEMPORARY = re.compile(r"\..+\.\d+-\d+\.circlekit")
 
 
 @contextlib.contextmanager
-def replacement(target: Path) -> Iterator[int]:
+def replacement(target: Path, durable: bool = True) -> Iterator[int]:
     """A descriptor of a new file that becomes ``target`` when the block ends, or is removed by an error.
 
-    Whatever happens, a loss of power included, ``target`` is what it was or is whole: the data is on the
-    disk before the name is given.  OSError where the file cannot be made.
+    Whatever happens, ``target`` is what it was or is whole.  If ``durable``, that goes for a loss of power,
+    too: the data is on the disk before the name is given, and both when the block has ended.  OSError where
+    the file cannot be made.
     """
     descriptor, path = _create(target)
     try:
         try:
             yield descriptor
             _dress(descriptor, target)
-            os.fsync(descriptor)
+            if durable:
+                os.fsync(descriptor)
             path.replace(target)
         except BaseException:
             path.unlink(missing_ok=True)
             raise
     finally:
         os.close(descriptor)
-    _sync_folder(target.parent)
+    if durable:
+        _sync_folder(target.parent)
 
 
 def _create(target: Path) -> tuple[int, Path]:

@@ -30,6 +30,7 @@ from circlekit.equivalence.record import EXPECTED, INPUT, OPTIMIZED
 from circlekit.equivalence.runs import Run, reference_runs, run_quietly
 from circlekit.equivalence.verify import Verifier
 from circlekit.errors import CirclekitError, EquivalenceError, ModelError, UnsupportedError
+from circlekit.io.files import write_file
 from circlekit.io.load import load
 from circlekit.io.save import to_bytes
 from circlekit.ir.compare import clone, difference
@@ -143,7 +144,7 @@ class _Test:
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         data = to_bytes(model)
-        path.write_bytes(data)
+        write_file(path, [data], durable=False)
         back = load(path)
         found = difference(model, back) if is_whole else difference(_unlisted(model), _unlisted(back))
         if found is not None:
@@ -184,7 +185,7 @@ class _Test:
         folder = self.place(run)
         folder.mkdir(exist_ok=True)
         numbers = [(n, a) for n, a in zip(names, arrays, strict=True) if not litert.is_text(a)]
-        (folder / name).write_bytes(h5.encode(numbers))
+        write_file(folder / name, [h5.encode(numbers)], durable=False)
 
     def place(self, run: Run) -> Path:
         return self.folder if run is self.runs[0] else self.folder / run.kind

@@ -1,0 +1,350 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A file appears whole or not at all, and what killed writers leave goes away."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import circlekit.ops  # noqa: F401  # operators are declared by being imported
+from circlekit.errors import FileError
+from circlekit.io import load, save, to_bytes
+from circlekit.io import temporary as module
+from circlekit.io.files import write_file
+from circlekit.io.temporary import TEMPORARY, remove_stale, replacement
+from tests.io.models import File
+from tests.io.oracles import LITERT
+
+ROOT = Path(__file__).parents[2]
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def litter(folder: Path, name: str = "m.circle", number: int = 0) -> Path:
+    """What a killed writer leaves: the file, which nobody holds."""
+    path = folder / f".{name}.99999-{number}.circlekit"
+    path.write_bytes(b"half")
+    return path
+
+
+# -- litter ------------------------------------------------------------------------------------
+
+
+def test_the_next_writer_removes_what_killed_ones_left(tmp_path: Path) -> None:
+    left = [litter(tmp_path), litter(tmp_path, number=1), litter(tmp_path, "other.circle")]
+    for path in left:
+        assert TEMPORARY.fullmatch(path.name)
+    write_file(tmp_path / "m.circle", [b"whole"])
+    assert names(tmp_path) == ["m.circle"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [".m.circle.99-0.tmp", "m.circle.99-0.circlekit", ".m.circle.circlekit", ".m.x-0.circlekit", ".m~"],
+)
+def test_files_of_others_stay(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(b"mine")
+    write_file(tmp_path / "m.circle", [b"whole"])
+    assert (tmp_path / name).read_bytes() == b"mine"
+
+
+def test_folders_links_and_what_cannot_be_opened_stay(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_bytes(b"mine")
+    (tmp_path / ".folder.1-0.circlekit").mkdir()
+    (tmp_path / ".link.1-0.circlekit").symlink_to(tmp_path / "mine")
+    os.mkfifo(tmp_path / ".pipe.1-0.circlekit")
+    before = names(tmp_path)
+    remove_stale(tmp_path)
+    assert names(tmp_path) == before
+    remove_stale(tmp_path / "absent")
+
+
+def test_a_live_writer_keeps_its_file(tmp_path: Path) -> None:
+    """Two writers of one output at once: each whole, the later one stays."""
+    target = tmp_path / "m.circle"
+    with replacement(target) as first:
+        os.write(first, b"first")
+        write_file(target, [b"second"])
+        assert target.read_bytes() == b"second"
+        assert len(names(tmp_path)) == 2
+    assert target.read_bytes() == b"first"
+    assert names(tmp_path) == ["m.circle"]
+
+
+def test_a_file_taken_for_stale_before_it_was_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another writer clears up between the making of a file and its lock: the file is made anew."""
+    real = os.open
+    made: list[int] = []
+
+    def taken(path: Path, flags: int, *mode: int) -> int:
+        descriptor = real(path, flags, *mode)
+        if flags & os.O_CREAT and len(made) < 2:
+            made.append(descriptor)
+            if len(made) == 1:
+                remove_stale(tmp_path)  # gone before the lock
+            else:
+                other = real(path, os.O_WRONLY)
+                fcntl.flock(other, fcntl.LOCK_EX)  # about to go
+                made.append(other)
+        return descriptor
+
+    monkeypatch.setattr(os, "open", taken)
+    write_file(tmp_path / "m.circle", [b"whole"])
+    monkeypatch.undo()
+    os.close(made[2])
+    assert (tmp_path / "m.circle").read_bytes() == b"whole"
+    write_file(tmp_path / "m.circle", [b"again"])
+    assert names(tmp_path) == ["m.circle"]
+
+
+@pytest.mark.parametrize("can_lock", [True, False])
+def test_where_nothing_can_be_locked_nothing_is_cleared_up(
+    can_lock: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: int) -> None:
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr(module, "CAN_LOCK", can_lock)
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    left = litter(tmp_path)
+    write_file(tmp_path / "m.circle", [b"whole"])
+    assert names(tmp_path) == [left.name, "m.circle"]
+
+
+# -- names -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["m" * 248 + ".circle", "é" * 124 + ".circle", "m\udcff" * 60 + ".circle"])
+def test_names_as_long_as_can_be(name: str, tmp_path: Path) -> None:
+    """NAME_MAX counts bytes, and a name need not be text."""
+    seen: list[str] = []
+
+    def pieces() -> Iterator[bytes]:
+        seen.extend(names(tmp_path))
+        yield b"whole"
+
+    write_file(tmp_path / name, pieces())
+    assert names(tmp_path) == [name]
+    assert len(seen) == 1
+    assert TEMPORARY.fullmatch(seen[0])
+    assert seen[0][1:30] == name[:29] or "\udcff" in name
+    write_file(tmp_path / name, [b"again"])
+
+
+def test_links_of_both_kinds(tmp_path: Path) -> None:
+    """A symbolic link is followed; another hard link to the file keeps what was there."""
+    real, soft, hard = tmp_path / "a" / "real.circle", tmp_path / "soft.circle", tmp_path / "hard.circle"
+    real.parent.mkdir()
+    real.write_bytes(b"before")
+    soft.symlink_to(real)
+    hard.hardlink_to(real)
+    write_file(soft, [b"after"])
+    assert (soft.is_symlink(), real.read_bytes(), hard.read_bytes()) == (True, b"after", b"before")
+    assert names(tmp_path) == ["a", "hard.circle", "soft.circle"]
+    loop = tmp_path / "loop.circle"
+    loop.symlink_to(loop)
+    with pytest.raises(FileError, match=r"loop\.circle: cannot be written"):
+        write_file(loop, [b"after"])
+    dangling = tmp_path / "dangling.circle"
+    dangling.symlink_to(tmp_path / "a" / "new.circle")
+    write_file(dangling, [b"new"])
+    assert (tmp_path / "a" / "new.circle").read_bytes() == b"new"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_the_owner_stays(tmp_path: Path) -> None:
+    target = tmp_path / "m.circle"
+    target.write_bytes(b"before")
+    os.chown(target, 12345, 54321)
+    target.chmod(0o4640)
+    write_file(target, [b"after"])
+    status = target.stat()
+    assert (status.st_uid, status.st_gid, status.st_mode & 0o7777) == (12345, 54321, 0o4640)
+
+
+# -- input and output are the same file --------------------------------------------------------
+
+
+def model_file(path: Path) -> Path:
+    """A model with a constant of more than a page."""
+    f = File(LITERT)
+    data = np.random.default_rng(0).bytes(40_000)
+    f.op("ADD", [0, f.tensor("w", [100, 100], buffer=f.buffer(data))], [1], f.make("AddOptions"))
+    path.write_bytes(f.pack())
+    return path
+
+
+@pytest.mark.parametrize("link", ["same", "hard", "soft"])
+def test_output_may_be_the_input_by_any_name(link: str, tmp_path: Path) -> None:
+    path = model_file(tmp_path / "m.tflite")
+    before = path.read_bytes()
+    output = path if link == "same" else tmp_path / "link.tflite"
+    if link == "hard":
+        output.hardlink_to(path)
+    elif link == "soft":
+        output.symlink_to(path)
+    model = load(path)
+    expected = to_bytes(model)
+    assert expected != before
+    for _ in range(2):
+        save(model, output)
+        assert output.read_bytes() == expected
+    assert path.read_bytes() == (before if link == "hard" else expected)
+    assert to_bytes(load(output)) == expected
+
+
+# -- no room, no right -------------------------------------------------------------------------
+
+
+def run(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+
+
+def mounted(folder: Path, options: str) -> None:
+    """Mount a small file system in memory; skips where that is not allowed."""
+    command = ["mount", "-t", "tmpfs", "-o", options, "circlekit", str(folder)]
+    try:
+        subprocess.run(command, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"no file system can be mounted: {error}")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A folder on a file system of 256 KiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted(folder, "size=256k")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def test_a_full_disk(small_disk: Path, tmp_path: Path) -> None:
+    """The old file stays, nothing else does; room of killed writers is used."""
+    target = small_disk / "m.circle"
+    write_file(target, [b"before"])
+    for size in (0, 300_000, 3 << 20):
+        with pytest.raises(FileError, match=r"m\.circle: cannot be written: No space left on device"):
+            write_file(target, [bytes(100_000)] * 3, size)
+        assert names(small_disk) == ["m.circle"]
+        assert target.read_bytes() == b"before"
+    litter(small_disk).write_bytes(bytes(200_000))
+    write_file(target, [bytes(100_000)])
+    assert (names(small_disk), target.stat().st_size) == (["m.circle"], 100_000)
+
+
+def test_a_model_on_a_full_disk(small_disk: Path, tmp_path: Path) -> None:
+    model = load(model_file(tmp_path / "m.tflite"))
+    target = small_disk / "m.tflite"
+    target.write_bytes(bytes(230_000))
+    with pytest.raises(FileError, match="No space left"):
+        save(model, target)
+    assert (names(small_disk), target.stat().st_size) == (["m.tflite"], 230_000)
+    target.unlink()
+    save(model, target)
+    assert target.read_bytes() == to_bytes(model)
+
+
+LIMITED = """
+import resource, sys
+from circlekit.errors import FileError
+from circlekit.io.files import write_file
+resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
+try:
+    write_file(sys.argv[1], [bytes(10_000)] * 10, int(sys.argv[2]))
+except FileError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("size", [0, 3 << 20])
+def test_a_limit_of_file_sizes(size: int, tmp_path: Path) -> None:
+    """What a quota does, too."""
+    (tmp_path / "m.circle").write_bytes(b"before")
+    result = run(LIMITED, tmp_path / "m.circle", size)
+    assert result.stdout.strip().endswith("m.circle: cannot be written: File too large"), result.stderr
+    assert names(tmp_path) == ["m.circle"]
+    assert (tmp_path / "m.circle").read_bytes() == b"before"
+
+
+def test_a_read_only_file_system(tmp_path: Path) -> None:
+    mounted(tmp_path, "size=256k")
+    try:
+        (tmp_path / "m.circle").write_bytes(b"before")
+        subprocess.run(["mount", "-o", "remount,ro", str(tmp_path)], check=True)
+        with pytest.raises(FileError, match=r"m\.circle: cannot be written: Read-only file system"):
+            write_file(tmp_path / "m.circle", [b"after"])
+        assert (tmp_path / "m.circle").read_bytes() == b"before"
+    finally:
+        subprocess.run(["umount", "--lazy", str(tmp_path)], check=True)
+
+
+UNPRIVILEGED = """
+import os, sys
+from circlekit.errors import FileError
+from circlekit.io.files import write_file
+if not os.geteuid():
+    os.setuid(65534)
+os.chdir(sys.argv[1])
+try:
+    write_file("m.circle", [b"after"])
+except FileError as error:
+    print(error)
+"""
+
+
+def test_a_read_only_folder() -> None:
+    """By a user who is not root, in a folder that such a one can reach."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "m.circle").write_bytes(b"before")
+        (folder / "m.circle").chmod(0o666)
+        folder.chmod(0o555)
+        result = run(UNPRIVILEGED, folder)
+        folder.chmod(0o700)
+        assert result.stdout.strip() == "m.circle: cannot be written: Permission denied", result.stderr
+        assert (names(folder), (folder / "m.circle").read_bytes()) == (["m.circle"], b"before")
+
+
+# -- two writers, and kills --------------------------------------------------------------------
+
+WRITER = """
+import sys
+from circlekit.io.files import write_file
+for number in range(int(sys.argv[3])):
+    write_file(sys.argv[1], [sys.argv[2].encode() * 1000] * 300)
+"""
+
+
+def test_two_processes_write_one_output(tmp_path: Path) -> None:
+    """A reader sees the file of one or of the other, never a mixture."""
+    target = tmp_path / "m.circle"
+    target.write_bytes(b"a" * 300_000)
+    writers = [
+        subprocess.Popen([sys.executable, "-c", WRITER, target, letter, "40"], cwd=ROOT) for letter in "ab"
+    ]
+    while any(writer.poll() is None for writer in writers):
+        assert target.read_bytes() in (b"a" * 300_000, b"b" * 300_000)
+    assert [writer.returncode for writer in writers] == [0, 0]
+    assert names(tmp_path) == ["m.circle"]
+
+
+def test_kills_at_random_moments(tmp_path: Path) -> None:
+    """A few of those that tools/kills.py makes by the hundred."""
+    command = [sys.executable, "tools/kills.py", "25", "--seed", "6", "--folder", str(tmp_path)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert result.returncode == 0, result.stdout + result.stderr
+    found = re.search(r"25 kills: .*0 broken, 0 left over", result.stdout)
+    assert found, result.stdout

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kills savers at random moments, and looks at what they leave.
+
+    python tools/kills.py 500 [--seed N] [--megabytes N] [--folder DIR]
+
+Each victim loads a model, and saves it or a changed one over the output again and again, until it is killed
+after a random time.  Then the output must be one of the two files, byte for byte, whatever else lies beside
+it; and after the next save, nothing else may.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from circlekit.io.files import map_file
+from circlekit.io.load import load
+from circlekit.io.save import save
+from circlekit.ir.graph import Model
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tools.bench.large import make_model
+
+MEGABYTE = 1 << 20
+
+
+class Tally(NamedTuple):
+    """What a number of kills came to.
+
+    ``hit``: how many left a temporary file; ``broken``: neither of the two files; ``left``: litter after the
+    next save.
+    """
+
+    kills: int = 0
+    hit: int = 0
+    broken: int = 0
+    left: int = 0
+
+    def __str__(self) -> str:
+        hit = f"{self.hit} left a temporary file"
+        return f"{self.kills} kills: {hit}, {self.broken} broken, {self.left} left over"
+
+
+def changed(model: Model) -> Model:
+    """Another model: one of its constants is new."""
+    value = next(v for v in model.main.values() if v.is_const)
+    value.data = np.asarray(value.array()) + 1
+    return model
+
+
+def victim(source: Path, output: Path) -> None:
+    """Save for ever."""
+    models = [load(source), changed(load(source))]
+    while True:
+        for model in models:
+            save(model, output)
+
+
+def kill_one(source: Path, output: Path, delay: float) -> None:
+    """Start a victim, and kill it ``delay`` seconds later."""
+    pid = os.fork()
+    if not pid:
+        try:
+            victim(source, output)
+        finally:
+            os._exit(1)
+    time.sleep(delay)
+    os.kill(pid, signal.SIGKILL)
+    _, status = os.waitpid(pid, 0)
+    if not os.WIFSIGNALED(status):
+        raise SystemExit("a victim ended by itself")
+
+
+def digest(path: Path) -> bytes:
+    return hashlib.sha256(map_file(path)).digest()
+
+
+def kill_many(count: int, seed: int, size: int, folder: Path) -> Tally:
+    """Kill ``count`` victims that work on a model of ``size`` bytes in ``folder``."""
+    source, output = folder / "source.circle", folder / "output.circle"
+    make_model(source, size)
+    whole = []
+    start = time.perf_counter()
+    for model in (changed(load(source)), load(source)):
+        save(model, output)
+        whole.append(digest(output))
+    longest = 2 * (time.perf_counter() - start)
+    random = np.random.default_rng(seed)
+    tally = Tally()
+    for _ in range(count):
+        kill_one(source, output, random.uniform(0, longest))
+        broken = digest(output) not in whole
+        hit = len(list(folder.iterdir())) > 2
+        save(load(source), output)
+        left = len(list(folder.iterdir())) > 2
+        tally = Tally(tally.kills + 1, tally.hit + hit, tally.broken + broken, tally.left + left)
+    return tally
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("count", type=int)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--megabytes", type=int, default=16)
+    parser.add_argument("--folder", type=Path, help="where to work, on the file system to try; it is emptied")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=arguments.folder, prefix="kills-") as folder:
+        size = arguments.megabytes * MEGABYTE
+        tally = kill_many(arguments.count, arguments.seed, size, Path(folder))
+    print(tally)
+    return int(tally.broken or tally.left)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
