@@ -13,6 +13,7 @@ import pytest
 
 from circlekit.ir.op import REGISTRY
 from circlekit.ir.value import Array
+from circlekit.ir.verify_op import op_faults
 from tools.kit import pool
 from tools.kit.families import FAMILIES, draw_case
 from tools.kit.kinds import Case
@@ -36,6 +37,15 @@ def test_sample(code: str) -> None:
     if code in KNOWN and wrong:
         pytest.xfail(KNOWN[code])
     assert not wrong, "\n".join(f"{d.job} {d.label}: {d.outcome.reason}" for d in wrong)
+
+
+@pytest.mark.parametrize("code", sorted(code for code in FAMILIES if code in REGISTRY))
+def test_declarations_allow_what_is_drawn(code: str) -> None:
+    """LiteRT takes these dtypes, so a file that has them must load."""
+    for number in range(3 * CASES):
+        graphs = draw_case(code, SEED, number).graphs
+        for op in (op for graph in graphs for op in graph):
+            assert not [fault for fault in op_faults(op, {id(g) for g in graphs}) if "wanted" in fault]
 
 
 def test_same_seed_same_case() -> None:

@@ -24,7 +24,7 @@ from circlekit.ir.verify import check
 from circlekit.passes.optimize import find_pass, only_pipelines, pass_names, run_passes
 from circlekit.passes.replace.legalize import legalize
 from circlekit.rewrite.base import Context
-from tools.random_graphs.maker import example
+from tools.random_graphs.maker import BATCH, example
 from tools.random_graphs.noise import allowed
 
 RESTLESS = frozenset({"convert_nchw_to_nhwc"})
@@ -209,13 +209,21 @@ def count_ops(model: Model) -> int:
 
 
 def _input_sets(model: Model, inputs: Sequence[Array]) -> list[list[Array]]:
-    """The inputs of a check: those that the model was made for, others, and zeros."""
+    """The inputs of a check: what the model was made for, others, zeros; unknown sizes 3, 2 and 1."""
     random = np.random.default_rng(1)
-    others = [
-        a if a.dtype == object else example(a.shape, v.dtype, random)
-        for v, a in zip(model.main.inputs, inputs, strict=True)
-    ]
-    return [list(inputs), others, [a if a.dtype == object else np.zeros_like(a) for a in inputs]]
+    pairs = list(zip(model.main.inputs, inputs, strict=True))
+
+    def other(unknown: int) -> list[Array]:
+        return [
+            a if a.dtype == object else example(v.shape if v.shape else a.shape, v.dtype, random, unknown)
+            for v, a in pairs
+        ]
+
+    zeros = [a if a.dtype == object else np.zeros_like(a) for a in inputs]
+    sets = [list(inputs), other(BATCH), zeros]
+    if any(v.shape is not None and None in v.shape for v in model.main.inputs):
+        sets += [other(2), other(1)]
+    return sets
 
 
 def _is_close(

@@ -115,6 +115,7 @@ FAMILIES: tuple[tuple[Part, ...], ...] = (
 SHAPES: tuple[Shape, ...] = (
     (1, 4, 5, 3), (1, 3, 4, 4), (2, 3, 4, 5), (1, 4, 4, 4), (1, 1, 4, 6), (None, 4, 4, 3), (2, 4, 6), (4, 6),
     (1, 2, 3, 2, 2), (1, 4, 1, 4), (None, 6), (3, 3, 3, 3), (None, 3, 2, 4),
+    (1, None, None, 4), (None, 4, None),
 )  # fmt: skip
 
 
@@ -149,11 +150,20 @@ def make(seed: int, steps: Sequence[Step]) -> tuple[Model, list[Array]]:
     m.random = np.random.default_rng(seed)
     graph.outputs = _outputs(m)
     model = Model([graph, *m.graphs], format="tflite" if m.chance(0.5) else "circle")
+    if m.chance(0.03):
+        _name_twice(m)
     if m.chance(0.3):
         ins = {f"in{i}": v for i, v in enumerate(graph.inputs)}
         outs = {f"out{i}": v for i, v in enumerate(graph.outputs)}
         model.signatures.append(Signature("serving_default", graph, ins, outs))
     return model, [m.arrays[v] for v in graph.inputs]
+
+
+def _name_twice(m: Maker) -> None:
+    """Two values inside get one name, and one gets none: files may have that."""
+    inside = [v for op in m.graph for v in op.results if not m.graph.is_output(v)]
+    if len(inside) > 2:
+        inside[0].name, inside[1].name = inside[2].name, ""
 
 
 def maker_of(seed: int) -> Maker:
@@ -186,5 +196,7 @@ def _outputs(m: Maker) -> list[Value]:
         outputs.append(outputs[0])
     if m.chance(0.05):
         outputs.append(m.graph.inputs[0])
+    if m.chance(0.03):
+        outputs += [v for v in m.constants if v.use_count and v.dtype is f32][:1]
     m.random.shuffle(outputs)
     return outputs

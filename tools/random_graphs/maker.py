@@ -4,16 +4,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import numpy as np
 
-from circlekit.errors import CirclekitError
+from circlekit.errors import CirclekitError, UnsupportedError
 from circlekit.interp.evaluate import evaluate
 from circlekit.interp.interpreter import Runner
 from circlekit.ir.dtypes import DType, f32
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Shape, Value
+from circlekit.ir.verify_op import op_faults
 from circlekit.ops.state import State
 
 BATCH = 3
@@ -123,6 +125,7 @@ class Maker:
     def put(self, op: Op, keep: bool = True) -> None:
         """``add`` for an operator that may have no result."""
         try:
+            check_op(op)
             operands = [None if v is None else self.array(v) for v in op.inputs]
             results = evaluate(op, operands, Runner(self.state))
         except CirclekitError as error:
@@ -155,9 +158,18 @@ class Maker:
                     op.drop_inputs()
 
 
-def example(shape: Shape | None, dtype: DType, random: np.random.Generator) -> Array:
-    """Seeded data for an input, an unknown dimension as BATCH; many of the numbers are where things bend."""
-    size = tuple(BATCH if d is None else d for d in shape or ())
+def check_op(op: Op) -> None:
+    """Reject, or the operator's own error, where it does not fit what it reads."""
+    with suppress(UnsupportedError):
+        op.inferred()
+    graphs = {id(graph) for graph in op.called_graphs()}
+    if list(op_faults(op, graphs)):
+        raise Reject
+
+
+def example(shape: Shape | None, dtype: DType, random: np.random.Generator, unknown: int = BATCH) -> Array:
+    """Seeded data for an input, unknown dimensions as ``unknown``; many numbers are where things bend."""
+    size = tuple(unknown if d is None else d for d in shape or ())
     assert dtype.numpy is not None
     if dtype.numpy.kind == "b":
         return np.asarray(random.integers(0, 2, size)).astype(bool)

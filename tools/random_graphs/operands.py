@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from circlekit.ir.dtypes import DType, f32
+from circlekit.ir.dtypes import DType
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from circlekit.ops.conv import DepthwiseConv2D
@@ -23,8 +23,8 @@ def proposal(
 ) -> Any:
     """An array for operand ``name`` of ``kind``; ``data``: an operand that is chosen already."""
     shape = m.shape(data) if data is not None else (2, 3, 4, 4)[m.below(3) :]
-    if dtype is not f32:
-        return INTEGERS.get(name, _small)(m, shape)
+    if name in INTEGERS and not dtype.is_float:
+        return INTEGERS[name](m, shape)
     if name == "filter":
         return m.random.normal(0, 0.5, _filter(m, kind, shape))
     if name in ("weights", "weight"):
@@ -34,6 +34,8 @@ def proposal(
         outputs = m.shape(beside[-1])[0] if beside and name == "bias" else shape[-1] if shape else 1
         return m.random.normal(0, 1, (outputs,))
     form = broadcast_form(m, shape)
+    if not dtype.is_float:
+        return m.random.integers(-3, 4, form)
     return m.random.uniform(0.2, 2, form) * m.random.choice([1.0, -1.0, 1.0], form)
 
 
@@ -106,10 +108,6 @@ def _block(m: Maker, shape: Shape) -> Any:
 
 def _pairs(m: Maker, shape: Shape) -> Any:
     return m.random.integers(0, 3, (2, 2))
-
-
-def _small(m: Maker, shape: Shape) -> Any:
-    return m.random.integers(0, 3, (1 + m.below(3),) * m.below(2))
 
 
 INTEGERS: dict[str, Callable[[Maker, Shape], Any]] = {

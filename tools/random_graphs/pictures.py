@@ -18,6 +18,7 @@ from circlekit.ir.dtypes import DType, f32, i32
 from circlekit.ir.enums import Activation, Named
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.value import Value
+from circlekit.ops.cast import Cast
 from circlekit.passes import all_passes
 from circlekit.rewrite import Rewrite, Rules
 from circlekit.rewrite.picture import Node, OperandPattern, Picture
@@ -28,6 +29,9 @@ TRIES = 30
 """How often the operands of one operator are chosen anew."""
 
 MUTATED = 0.3
+
+KINDS = (DType.FLOAT16, DType.FLOAT64, i32, DType.INT64)
+"""What the data is where it is not f32, if the picture does not say."""
 
 
 @cache
@@ -66,6 +70,7 @@ class Instance:
         self.values: dict[str, Value | None] = {}
         self.dims: dict[str, int] = {}
         self.bound: dict[str, Any] = {}
+        self.dtype = KINDS[m.below(len(KINDS))] if m.chance(0.15) else f32
         self.mutated = m.below(len(picture.nodes)) if m.chance(MUTATED) else -1
 
     def build(self) -> Value:
@@ -126,7 +131,7 @@ class Instance:
         spec = kind.operands[min(index, len(kind.operands) - 1)] if kind.operands else None
         dtypes = spec.dtypes if spec is not None else ()
         if pattern.name is None:
-            dtype = dtypes[0] if dtypes else f32 if data is None else data.dtype
+            dtype = dtypes[0] if dtypes else self.dtype if data is None else data.dtype
             array = np.asarray(pattern.literal)
             if array.ndim == 0 and m.chance(0.3):
                 array = array.reshape((1,) * (1 + m.below(3)))
@@ -138,7 +143,7 @@ class Instance:
             return None
         name = spec.name if spec is not None else "x"
         whole = bool(dtypes) and f32 not in dtypes
-        dtype = pattern.dtype or (dtypes[0] if whole else f32)
+        dtype = pattern.dtype or (dtypes[0] if whole else self.dtype)
         if not pattern.const and not whole and m.chance(0.9):
             value = self.from_pool(pattern, dtype, data)
         else:
@@ -147,6 +152,10 @@ class Instance:
         return value
 
     def from_pool(self, pattern: OperandPattern, dtype: DType, data: Value | None) -> Value:
+        if dtype is not f32 and not any(v.dtype is dtype for v in self.m.pool):
+            x = self.m.pick()
+            self.m.add(Cast(x, in_data_type=f32, out_data_type=dtype))
+
         def fits(v: Value) -> bool:
             return pattern.dims is None or self.bind(pattern.dims, self.m.shape(v), dry=True)
 
@@ -167,8 +176,8 @@ class Instance:
         array = np.asarray(proposal(m, kind, name, data, self.values, dtype))
         if pattern.dims is not None:
             shape = self.shape_of(pattern.dims, array.shape)
-            array = m.random.normal(0, 1, shape) if dtype is f32 else m.random.integers(0, 3, shape)
-        if dtype is f32 and m.chance(0.1):
+            array = m.random.normal(0, 1, shape) if dtype.is_float else m.random.integers(0, 3, shape)
+        if dtype.is_float and m.chance(0.1):
             array = np.full(array.shape, m.number(0.0, 1.0, -1.0, 6.0, 0.5))
         return m.constant(array, name, dtype.numpy)
 

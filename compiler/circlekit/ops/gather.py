@@ -44,7 +44,7 @@ class Gather(Typed, code="GATHER"):
     """Slices of ``params`` along ``axis``; the first ``batch_dims`` axes of both operands go together."""
 
     params = operand()
-    indices = operand(i32, i64)
+    indices = operand(i32, i64, i16)
 
     axis: int = attribute(0)
     batch_dims: int = attribute(0)
@@ -103,7 +103,7 @@ class GatherNd(Typed, code="GATHER_ND"):
     """Slices of ``params`` by index vectors (the last axis of ``indices``) over its first axes."""
 
     params = operand()
-    indices = operand(i32, i64)
+    indices = operand(i32, i64, i16)
 
     def infer(self) -> TensorType:
         params, indices = self.params.shape, self.indices.shape
@@ -288,7 +288,7 @@ class TopKV2(Typed, code="TOPK_V2", results=("values", "indices")):
     """The ``k`` greatest elements along the last axis, falling, of equal ones the first, and their places."""
 
     input = operand()
-    k = operand(i32)
+    k = operand(i32, i16)
 
     def infer(self) -> tuple[TensorType, ...]:
         shape = self.input.shape

@@ -48,6 +48,16 @@ def test_a_broadcast_that_the_sum_needs_stays() -> None:
     check_pass(text, "resolve_customop_add", ["OpaqueOp", "Add"])
 
 
+@pytest.mark.parametrize("operands", ["%b, %y", "%y, %b"])
+def test_a_broadcast_of_an_unknown_batch_stays(operands: str) -> None:
+    """Batches of 1 would not become 3."""
+    text = f"""graph main(%u: f32[?,2], %y: f32[?,2]) -> %z {{
+      %b = BroadcastTo(%u, [3, 2]) : f32[3,2]
+      %z = {custom("AddV2", operands)} : f32[3,2]
+    }}"""
+    check_pass(text, "resolve_customop_add", ["BroadcastTo", "Add"])
+
+
 def test_add_of_what_runtimes_do_not_add() -> None:
     text = f"graph main(%x: i64[2,3], %y: i64[2,3]) -> %z {{ {ADD.replace('f32', 'i64')} }}"
     check_refusal(text, "resolve_customop_add", "%x: is i64, ADD of f32 or i32 is wanted")

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from circlekit.ir.dtypes import f32, i32
-from circlekit.ir.value import Value
+from circlekit.ir.value import Value, format_shape
+from circlekit.ops.common import broadcast_shapes
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
@@ -25,7 +26,17 @@ class Plain(Rewrite):
         return f"%{x.name}: is {x.dtype.short}, ADD of f32 or i32 is wanted"
 
 
-class BroadcastLeft(Plain):
+class WithoutBroadcast(Plain):
+    """Sums that need no BROADCAST_TO before them."""
+
+    @condition
+    def is_as_large(self, x: Value, y: Value, z: Value) -> str | None:
+        if z.is_static and broadcast_shapes(x.shape, y.shape) == z.shape:
+            return None
+        return f"%{z.name}: is {format_shape(z.shape)}, without BROADCAST_TO it may be smaller"
+
+
+class BroadcastLeft(WithoutBroadcast):
     """add_v2(broadcast_to(x), y)  ==  add(x, y), where that has the same shape."""
 
     shared = ("b",)
@@ -36,7 +47,7 @@ class BroadcastLeft(Plain):
     """
 
 
-class BroadcastRight(Plain):
+class BroadcastRight(WithoutBroadcast):
     """The same on the other side."""
 
     shared = ("b",)
@@ -47,7 +58,7 @@ class BroadcastRight(Plain):
     """
 
 
-class CustomLeft(Plain):
+class CustomLeft(WithoutBroadcast):
     """The same with a BroadcastTo that is custom itself."""
 
     shared = ("b",)
@@ -58,7 +69,7 @@ class CustomLeft(Plain):
     """
 
 
-class CustomRight(Plain):
+class CustomRight(WithoutBroadcast):
     shared = ("b",)
 
     before = """
