@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Weights in three bits: three planes of signs, each with a scale for every row (circle only).
 
-graph main(%x: f32[2,8]) -> %y {
+graph main(%x: f32[8,2]) -> %y {
   %scales = const f32[12] uniform(0.1, 1)
   %binary = const i32[12,1] arange(3, 17)
-  %y = BcqFullyConnected(%x, %scales, %binary, none, [[3,4]]) {weights_hidden_size: 8}  : f32[4,8]
+  %y = BcqFullyConnected(%x, %scales, %binary, none, [[3,4]]) {weights_hidden_size: 8}  : f32[4,2]
 }

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from pathlib import Path
 
@@ -12,6 +13,9 @@ import tflite
 
 import circlekit
 from circlekit.cli.circle2circle import main
+from tests.conftest import SHARED
+
+FEATURES = SHARED / "peer" / "features.md"
 
 PASSES = """
 fold_add_v2 fold_cast fold_densify fold_dequantize fold_dwconv fold_fully_connected fold_gather fold_mul
@@ -62,29 +66,31 @@ def net(tmp_path: Path) -> Path:
     return path
 
 
-NOT_YET = {
-    "forward_transpose_op",
-    "fuse_bcq",
-    "fuse_preactivation_batchnorm",
-    "make_batchnorm_gamma_positive",
-    "replace_cw_mul_add_with_depthwise_conv",
-    "replace_non_const_fc_with_batch_matmul",
-    "replace_with_fc_gelu_fc",
-    "substitute_padv2_to_pad",
-}
-"""Passes of the peer that do not exist here; one that does must leave this list."""
-
-
 def test_help_has_every_flag(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     words = set(capsys.readouterr().out.replace(",", " ").replace("]", " ").split())
-    missing = {name for name in [*PASSES, *OTHERS] if f"--{name}" not in words}
-    assert missing <= NOT_YET
+    assert not {name for name in [*PASSES, *OTHERS] if f"--{name}" not in words}
+
+
+@pytest.mark.skipif(not FEATURES.is_file(), reason=f"no {FEATURES}, CIRCLEKIT_SHARED can name the folder")
+def test_the_lists_above_are_whole() -> None:
+    """Against the document on the peer: the first column of the tables of its section 1."""
+    text = FEATURES.read_text().partition("\n## 1. ")[2].partition("\n## 2. ")[0]
+    cells = re.findall(r"^\| ([a-z][^|]*) \|", text, re.MULTILINE)
+    found: set[str] = set()
+    for cell in cells:
+        first, *rest = re.findall(r"[a-z_][a-z0-9_]+", re.sub(r"\([^)]*\)| [A-Z]+| with .*", "", cell))
+        found.add(first)
+        for name in rest:  # "fuse_batchnorm_with_conv / _dwconv", "remove_unnecessary_mul / _div"
+            found.add(first.rpartition("_")[0] + name if name.startswith("_") else name)
+    assert {"flag"} < found
+    assert found - {"flag"} <= {*PASSES, *OTHERS}
+    assert set(PASSES) <= found
 
 
 def test_each_pass_flag_is_taken(net: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.circle"
-    assert main([str(net), str(out), *(f"--{name}" for name in PASSES if name not in NOT_YET)]) == 0
+    assert main([str(net), str(out), *(f"--{name}" for name in PASSES)]) == 0
 
 
 def test_the_activation_can_stay_in_a_transposed_convolution(net: Path, tmp_path: Path) -> None:

@@ -3,21 +3,18 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 import circlekit.ops  # noqa: F401  # declares the operators
-from circlekit.errors import ShapeError, UnsupportedError
+from circlekit.errors import UnsupportedError
 from circlekit.interp.run import Interpreter
 from circlekit.io.tables import ENUMS
-from circlekit.ir.dtypes import f32, i32
+from circlekit.ir.dtypes import f32
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import REGISTRY, Op, OpaqueOp
 from circlekit.ir.value import Value
-from circlekit.ops.bcq import BcqFullyConnected, BcqGather
 from circlekit.ops.custom import CUSTOM
 from circlekit.ops.scope import UNSUPPORTED
-from tests.ops.litert import const
 
 CODES = [row[0] for row in ENUMS["BuiltinOperator"][1]]
 
@@ -48,19 +45,3 @@ def test_a_refusal_names_operator_and_place(code: str) -> None:
 def test_custom_operators_that_are_known() -> None:
     wanted = "AddV2 All BatchMatMulV2 BroadcastTo Erf MatMul MatrixBandPart MaxPoolWithArgmax SplitV"
     assert set(CUSTOM) == {*wanted.split(), "TFLite_Detection_PostProcess"}
-
-
-# -- shapes of operators that have no kernel ---------------------------------------------------
-
-
-def test_binary_coded_matrices() -> None:
-    clusters = const([[3, 16], [1, 16]], np.int32)
-    op = BcqFullyConnected(
-        Value("x", f32, (64, 5)), Value("a", f32, (64,)), Value("b", i32, (64, 2)), None, clusters
-    )
-    assert op.output.shape == (32, 5)
-    table = Value("b", i32, (60, 2))
-    gather = BcqGather(Value("a", f32, (60,)), table, Value("i", i32, (7,)), const([[3, 20]], np.int32))
-    assert gather.output.shape == (7, 64)
-    with pytest.raises(ShapeError, match="clusters have 3 numbers, pairs of bits and rows are wanted"):
-        BcqGather(Value("a", f32, (60,)), table, Value("i", i32, (7,)), const([3, 20, 1], np.int32))

@@ -13,8 +13,6 @@ _STABLEHLO = """
 """
 
 UNSUPPORTED: dict[str, str] = {
-    "BCQ_FULLY_CONNECTED": "no public runtime says how its binary codes are ordered",
-    "BCQ_GATHER": "no public runtime says how its binary codes are ordered",
     "CONCAT_EMBEDDINGS": "no runtime computes it",
     "DELEGATE": "it stands for a part of a model that a delegate has taken over",
     "PLACEHOLDER_FOR_GREATER_OP_CODES": "it is no operator, but a mark in old files",

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+# Refused: %w: the codes stand for other weights
+
+graph main(%x: f32[3,4]) -> %mark, %y, %w/do_w_x, %w/alpha, %w/code, %w/number, %w/rows, %w/bits, %w {
+  %mark = const i32[5] [-1999999973, 1, 1, 7, 1999999973]
+  %w/do_w_x = const bool[1] [true]
+  %w/alpha = const f32[2] [0.5, 0.25]
+  %w/code = const i32[2,1] [[2], [9]]
+  %w/number = const i32[1] [1]
+  %w/rows = const i32[1] [2]
+  %w/bits = const i32[1] [1]
+  %w = const f32[2,4] [[0.5, -0.5, 0.5, 0.5], [-0.25, 0.25, 0.25, -0.25]]
+  %y = FullyConnected(%x, %w)
+}
+
+rules {
+  passes(fuse_bcq)
+  unchanged()
+  refused("%w: the codes stand for other weights")
+}

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Binary-coded weights, against a plain reading of the codes: bit by bit, with Python's integers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from circlekit.errors import ModelError, ShapeError
+from circlekit.interp.evaluate import evaluate
+from circlekit.ir.dtypes import f32, i32
+from circlekit.ir.enums import Activation
+from circlekit.ir.value import Value
+from circlekit.ops.bcq import BcqFullyConnected, BcqGather, decoded
+from tests.ops.bcq_codes import RNG, codes, read_plainly
+from tests.ops.litert import const
+
+CLUSTERS = [
+    ([[1, 4]], 32),
+    ([[3, 5]], 64),
+    ([[3, 2], [1, 4], [2, 3]], 40),
+]
+
+
+@pytest.mark.parametrize(("clusters", "hidden"), CLUSTERS)
+def test_decoded(clusters: list[list[int]], hidden: int) -> None:
+    scales, words = codes(clusters, hidden)
+    wanted = read_plainly(scales, words, clusters, hidden)
+    np.testing.assert_allclose(decoded(scales, words, np.array(clusters), hidden), wanted, 0, 1e-6)
+    rows = np.array([len(wanted) - 1, 0, 0])
+    found = decoded(scales, words, np.array(clusters), hidden, rows)
+    np.testing.assert_allclose(found, wanted[rows], 0, 1e-6)
+
+
+def test_the_signs_of_one_word() -> None:
+    """0b1101: columns 0, 2 and 3 are +1, all others -1."""
+    row = decoded(np.array([0.5], np.float32), np.array([[0b1101]], np.int32), np.array([[1, 1]]), 32)
+    assert row[0, :5].tolist() == [0.5, -0.5, 0.5, 0.5, -0.5]
+    assert (row[0, 4:] == -0.5).all()
+
+
+@pytest.mark.parametrize(("clusters", "hidden"), CLUSTERS)
+@pytest.mark.parametrize("act", [Activation.NONE, Activation.RELU])
+def test_fully_connected(clusters: list[list[int]], hidden: int, act: Activation) -> None:
+    scales, words = codes(clusters, hidden)
+    weights = read_plainly(scales, words, clusters, hidden)
+    x = RNG.standard_normal((hidden, 3)).astype(np.float32)
+    bias = RNG.standard_normal(len(weights)).astype(np.float32)
+    op = BcqFullyConnected(
+        Value("x", f32, (hidden, 3)),
+        const(scales, np.float32),
+        const(words, np.int32),
+        const(bias, np.float32),
+        const(clusters, np.int32),
+        weights_hidden_size=hidden,
+        act=act,
+    )
+    assert op.output.shape == (len(weights), 3)
+    assert op.macs() == weights.size * 3
+    (found,) = evaluate(op, [x, scales, words, bias, np.array(clusters, np.int32)])
+    wanted = weights @ x.astype(np.float64) + bias[:, None]
+    wanted = np.maximum(wanted, 0) if act is Activation.RELU else wanted
+    np.testing.assert_allclose(found, wanted, 0, 1e-5 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize(("clusters", "hidden"), CLUSTERS)
+@pytest.mark.parametrize("axis", [0, 1])
+def test_gather(clusters: list[list[int]], hidden: int, axis: int) -> None:
+    scales, words = codes(clusters, hidden)
+    table = read_plainly(scales, words, clusters, hidden)
+    indices = np.array([[1, 0, 3], [2, 2, 1]], np.int32)
+    op = BcqGather(
+        const(scales, np.float32),
+        const(words, np.int32),
+        Value("i", i32, (2, 3)),
+        const(clusters, np.int32),
+        input_hidden_size=hidden,
+        axis=axis,
+    )
+    assert op.output.shape == ((2, 3, hidden) if axis == 0 else (len(table), 2, 3))
+    operands = [scales, words, indices, np.array(clusters, np.int32)]
+    (found,) = evaluate(op, operands)
+    np.testing.assert_allclose(found, np.take(table, indices, axis), 0, 1e-6)
+    with pytest.raises(ModelError, match="index 99 is outside"):
+        evaluate(op, [scales, words, np.array([99], np.int32), np.array(clusters, np.int32)])
+
+
+def test_what_does_not_fit() -> None:
+    three = np.array([[3, 2]])
+    with pytest.raises(ShapeError, match=r"clusters have 6 codes, there are 5 scales and codes of shape"):
+        decoded(np.ones(5, np.float32), np.zeros((6, 1), np.int32), three, 32)
+    with pytest.raises(ShapeError, match="codes have 32 columns, the hidden size is 40"):
+        decoded(np.ones(6, np.float32), np.zeros((6, 1), np.int32), three, 40)
+    odd, table = const([3, 20, 1], np.int32), Value("b", i32, (60, 2))
+    with pytest.raises(ShapeError, match="clusters have 3 numbers, pairs of bits and rows are wanted"):
+        BcqGather(Value("a", f32, (60,)), table, Value("i", i32, (7,)), odd)
+    with pytest.raises(ShapeError, match="input has 5 rows, the hidden size is 64"):
+        BcqFullyConnected(
+            Value("x", f32, (5, 2)),
+            Value("a", f32, (60,)),
+            table,
+            None,
+            const([[3, 20]], np.int32),
+            weights_hidden_size=64,
+        )

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Codes that stand for the weights exactly: then no value changes, whatever form the operator has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from circle_schema.v0_10 import circle
+
+import circlekit
+from circlekit.ir.clone import clone
+from circlekit.ir.dtypes import f32, i32
+from circlekit.ir.enums import Activation
+from circlekit.ir.graph import Graph, Model, Signature
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Value
+from circlekit.ir.verify import check
+from circlekit.ops.dense import FullyConnected
+from circlekit.ops.gather import Gather
+from tests.ops.bcq_codes import codes, read_plainly
+
+CLUSTERS = [[3, 2], [1, 4], [2, 3]]
+ROWS, HIDDEN = 9, 40
+RNG = np.random.default_rng(11)
+
+
+def weights_and_bundle(flipped: bool = False, padded: bool = False) -> tuple[Array, list[Value]]:
+    """Weights [ROWS, HIDDEN], and the outputs that carry their codes.
+
+    ``flipped``: the bundle has the weights as they were before a converter transposed them.
+    ``padded``: a number more tells equal constants apart, and says nothing else.
+    """
+    scales, words = codes(CLUSTERS, HIDDEN)
+    weights = read_plainly(scales, words, CLUSTERS, HIDDEN).astype(np.float32)
+    more = [-1500000001] if padded else []
+    arrays = {
+        "do_w_x": np.array([not flipped]),
+        "alpha": scales,
+        "packed_binary_code": words,
+        "number_of_clusters": np.array([len(CLUSTERS), *more], np.int32),
+        "size_of_clusters": np.array([rows for _, rows in CLUSTERS] + more, np.int32),
+        "qbits_of_clusters": np.array([bits for bits, _ in CLUSTERS] + more, np.int32),
+        "weights": np.ascontiguousarray(weights.T) if flipped else weights,
+        "dequant_weight": weights,
+    }
+    return weights, [Value.constant(f"w/bcqinfo_{name}", array) for name, array in arrays.items()]
+
+
+def model_of(op: Op, inputs: Sequence[Value], bundle: Sequence[Value]) -> Model:
+    mark = np.array([-(10**9) * 2 + 27, 1, 1, len(bundle), 2 * 10**9 - 27], np.int32)
+    graph = Graph("main", inputs)
+    graph.append(op)
+    op.output.name = "y"
+    outputs = [Value.constant("mark", mark), op.output, *bundle]
+    graph.outputs = outputs
+    named = {value.name: value for value in outputs}
+    return Model([graph], signatures=[Signature("serve", graph, {v.name: v for v in inputs}, named)])
+
+
+def fused(model: Model, arrays: Sequence[Array], tmp_path: Path) -> list[str]:
+    """The operators after the pass, when the values are what they were."""
+    wanted = circlekit.run(clone(model), arrays)[1]
+    assert circlekit.optimize(model, ["fuse_bcq"]).changes == {"fuse_bcq": 2}
+    check(model)
+    assert [value.name for value in model.main.outputs] == ["y"]
+    assert list(model.signatures[0].outputs) == ["y"]
+    path = tmp_path / "net.circle"
+    circlekit.save(model, path)
+    (found,) = circlekit.run(circlekit.load(path), arrays)
+    assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
+    np.testing.assert_allclose(found, wanted, 0, 1e-5 * np.abs(wanted).max())
+    return [op.code for op in model.main]
+
+
+@pytest.mark.parametrize("flipped", [False, True])
+@pytest.mark.parametrize("padded", [False, True])
+def test_weights(flipped: bool, padded: bool, tmp_path: Path) -> None:
+    weights, bundle = weights_and_bundle(flipped, padded)
+    x = Value("x", f32, (3, HIDDEN))
+    bias = Value.constant("b", RNG.standard_normal(ROWS).astype(np.float32))
+    op = FullyConnected(x, Value.constant("w", weights), bias, act=Activation.RELU)
+    found = fused(model_of(op, [x], bundle), [RNG.standard_normal(x.static_shape).astype("f4")], tmp_path)
+    assert found == ["TRANSPOSE", "BCQ_FULLY_CONNECTED", "TRANSPOSE"]
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_input_of_rank_3(keep: bool, tmp_path: Path) -> None:
+    weights, bundle = weights_and_bundle()
+    x = Value("x", f32, (2, 3, HIDDEN))
+    op = FullyConnected(x, Value.constant("w", weights), keep_num_dims=keep)
+    found = fused(model_of(op, [x], bundle), [RNG.standard_normal(x.static_shape).astype("f4")], tmp_path)
+    inner = ["RESHAPE", "TRANSPOSE", "BCQ_FULLY_CONNECTED", "TRANSPOSE"]
+    assert found == ([*inner, "RESHAPE"] if keep else inner)
+
+
+def test_weights_on_the_left(tmp_path: Path) -> None:
+    weights, bundle = weights_and_bundle()
+    x = Value("x", f32, (5, HIDDEN))
+    op = FullyConnected(Value.constant("w", weights), x)
+    found = fused(model_of(op, [x], bundle), [RNG.standard_normal(x.static_shape).astype("f4")], tmp_path)
+    assert found == ["TRANSPOSE", "BCQ_FULLY_CONNECTED"]
+
+
+@pytest.mark.parametrize("columns", [False, True])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("shape", [(4,), (2, 3), ()])
+def test_gather(columns: bool, axis: int, shape: tuple[int, ...], tmp_path: Path) -> None:
+    """``columns``: the codes are those of the table's transpose."""
+    weights, bundle = weights_and_bundle()
+    table = np.ascontiguousarray(weights.T) if columns else weights
+    indices = Value("i", i32, shape)
+    op = Gather(Value.constant("w", table), indices, axis=axis)
+    drawn = RNG.integers(0, min(table.shape), shape, np.int32)
+    found = fused(model_of(op, [indices], bundle), [np.asarray(drawn)], tmp_path)
+    assert found == (["BCQ_GATHER", "TRANSPOSE"] if columns and shape else ["BCQ_GATHER"])
+
+
+def test_the_file(tmp_path: Path) -> None:
+    """Read by the circle_schema package: operands and options."""
+    weights, bundle = weights_and_bundle()
+    x = Value("x", f32, (3, HIDDEN))
+    fused(
+        model_of(FullyConnected(x, Value.constant("w", weights)), [x], bundle),
+        [np.zeros((3, HIDDEN), np.float32)],
+        tmp_path,
+    )
+    graph = circle.Model.Model.GetRootAs((tmp_path / "net.circle").read_bytes(), 0).Subgraphs(0)
+    op = graph.Operators(1)
+    names = [graph.Tensors(i).Name().decode() if i >= 0 else None for i in op.InputsAsNumpy()]
+    assert names[1:] == [
+        "w/bcqinfo_weights/scales",
+        "w/bcqinfo_weights/binary",
+        None,
+        "w/bcqinfo_weights/clusters",
+    ]
+    options = circle.BCQFullyConnectedOptions.BCQFullyConnectedOptions()
+    options.Init(op.BuiltinOptions().Bytes, op.BuiltinOptions().Pos)
+    assert options.WeightsHiddenSize() == HIDDEN
+    clusters = graph.Tensors(op.Inputs(4))
+    assert clusters.ShapeAsNumpy().tolist() == [3, 2]
+
+
+def test_nothing_for_tflite() -> None:
+    weights, bundle = weights_and_bundle()
+    x = Value("x", f32, (3, HIDDEN))
+    model = model_of(FullyConnected(x, Value.constant("w", weights)), [x], bundle)
+    assert circlekit.optimize(model, ["fuse_bcq"], format="tflite").changes == {}
+    assert len(model.main.outputs) == 10
