@@ -122,7 +122,7 @@ def test_float64_says_the_same(index: int) -> None:
     store = fixed_point(by, bias, span, wide)
     outs = []
     for each in (store, FixedPoint(by, bias, span, wide, wraps=True)):
-        out = np.empty(sums.shape, np.int32)
+        out = np.empty(sums.shape, np.int16 if wide else (np.int8, np.uint8)[index % 2])
         each(sums, out)
         outs.append(out)
     np.testing.assert_array_equal(outs[0], outs[1])
@@ -141,7 +141,10 @@ def test_float64_is_used_where_it_is_exact() -> None:
         fixed_point(quantize_multiplier(8.0), None, span._replace(bound=2.0**28), False), FixedPoint
     )
     assert isinstance(
-        fixed_point(quantize_multiplier(1e-7), None, span._replace(bound=2.0**34), True), InFloats
+        fixed_point(quantize_multiplier(1e-6), None, span._replace(bound=2.0**34), True), InFloats
+    )
+    assert isinstance(
+        fixed_point(quantize_multiplier(1e-7), None, span._replace(bound=2.0**34), True), FixedPoint
     )
     assert isinstance(
         fixed_point(quantize_multiplier(1e-7), None, span._replace(bound=2.0**38), True), FixedPoint
