@@ -10,6 +10,8 @@ import numpy as np
 from circlekit.errors import CirclekitError, ModelError, ShapeError
 from circlekit.interp.evaluate import check_type
 from circlekit.interp.plan import Plan
+from circlekit.interp.recorder import Recorder
+from circlekit.interp.track import read
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.ir.place import place
@@ -31,7 +33,11 @@ KEPT_SHARE, KEPT_BYTES = 1, 1 << 20
 
 
 class Interpreter:
-    """Runs one model.  What follows from its constants is prepared in the first run, and kept.
+    """Runs one model; each thread needs one of its own.
+
+    The first run records the calls of all kernels for the shapes of its inputs, with what follows from the
+    constants; later runs of these shapes repeat the calls.  Runs that are observed compute every operator
+    by itself, and so does the first run of other shapes.
 
     ``state``: variables and tables, which one run leaves to the next.  The model must not change meanwhile:
     operators that come and go are noticed, new contents of a constant are not.
@@ -43,7 +49,10 @@ class Interpreter:
         constants = {
             id(v.data): v.data.nbytes for g in model.graphs for v in g.values() if v.data is not None
         }
-        self._runner = Runner(self.state, model, Kept(KEPT_SHARE * sum(constants.values()) + KEPT_BYTES))
+        self._limit = KEPT_SHARE * sum(constants.values()) + KEPT_BYTES
+        self._runner = Runner(self.state, model, Kept(self._limit))
+        self._recordings: dict[int, Recording] = {}
+        self._shapes: dict[int, list[tuple[int, ...]]] = {}
 
     def reset(self) -> None:
         """Forget the state: the next run is like the first."""
@@ -60,25 +69,38 @@ class Interpreter:
 
         ShapeError where ``inputs`` do not fit the graph, with the name of the input and what is wanted.
         """
-        return run_in(self._runner, inputs, graph, observe, on_value)
+        arrays = fitting(self.model, graph, inputs)
+        if observe is None and on_value is None:
+            recording = self._recording(graph, arrays)
+            if recording is not None:
+                return recording.run(arrays)
+        return self._runner.observed(self.model.graphs[graph], arrays, observe, on_value)
+
+    def _recording(self, graph: int, arrays: Sequence[Array]) -> Recording | None:
+        """What runs such ``arrays`` without looking at operators; None where the runner has to."""
+        recording = self._recordings.get(graph)
+        if recording is not None and recording.fits(arrays):
+            return None if recording.running else recording
+        shapes = [a.shape for a in arrays]
+        again, self._shapes[graph] = self._shapes.get(graph) == shapes, shapes
+        if recording is not None and not again and recording.is_current():
+            return None  # shapes may change with every run
+        self._recordings.pop(graph, None)
+        kept = Kept(self._limit)
+        recording = self._recordings[graph] = Recording(self._runner, self.model.graphs[graph], arrays, kept)
+        return recording
 
 
-def run_in(
-    runner: Runner, inputs: Inputs, graph: int, observe: Observe | None, on_value: OnValue | None
-) -> list[Array]:
-    """One run of a graph of the runner's model."""
-    model = runner.model
-    assert model is not None  # the runner of an interpreter has one
+def fitting(model: Model, graph: int, inputs: Inputs) -> list[Array]:
+    """``inputs`` as arrays in the order of graph number ``graph``, which takes them."""
     if not 0 <= graph < len(model.graphs):
         raise ModelError(f"there is no graph {graph}, the model has {len(model.graphs)}")
     try:
-        arrays = checked(model.graphs[graph], in_order(model.graphs[graph], inputs))
+        return checked(model.graphs[graph], in_order(model.graphs[graph], inputs))
     except CirclekitError as error:
         if model.source is not None:
             error.note(f"in {model.source}")
         raise
-    runner.observe, runner.on_value = observe, on_value
-    return runner.run(model.graphs[graph], arrays)
 
 
 class Runner:
@@ -102,10 +124,25 @@ class Runner:
         with np.errstate(all="ignore"), keeping(self.kept):
             return [_own(x) for x in self._run(graph, arrays)]
 
-    def _run(self, graph: Graph, arrays: Sequence[Array]) -> list[Array]:
+    def observed(
+        self, graph: Graph, arrays: Sequence[Array], observe: Observe | None, on_value: OnValue | None
+    ) -> list[Array]:
+        """``run``, of which ``observe`` and ``on_value`` are told."""
+        self.observe, self.on_value = observe, on_value
+        try:
+            return self.run(graph, arrays)
+        finally:
+            self.observe = self.on_value = None
+
+    def plan(self, graph: Graph) -> Plan:
+        """The plan of ``graph`` as it is now."""
         plan = self.plans.get(graph)
         if plan is None or plan.epoch != graph.epoch:
             plan = self.plans[graph] = Plan(graph)
+        return plan
+
+    def _run(self, graph: Graph, arrays: Sequence[Array]) -> list[Array]:
+        plan = self.plan(graph)
         slots = plan.slots.copy()
         for index, array in enumerate(arrays):
             slots[index] = _frozen(array)
@@ -126,6 +163,40 @@ class Runner:
         if self.on_value is not None:
             for value, array in zip(op.results, results, strict=True):
                 self.on_value(value.name, array)
+
+
+class Recording:
+    """The calls of one graph for inputs of certain shapes, and what follows from constants, in ``kept``."""
+
+    def __init__(self, runner: Runner, graph: Graph, arrays: Sequence[Array], kept: Kept) -> None:
+        self.runner = runner
+        self.running = False
+        with np.errstate(all="ignore"):
+            recorder = Recorder(runner.model, runner.plan, runner, kept)
+            self.inputs = [recorder.input(a) for a in arrays]
+            self.outputs = recorder.record(graph, self.inputs)
+        self.track, self.graphs = recorder.track, recorder.seen
+        self.shapes = [a.shape for a in self.inputs]
+
+    def is_current(self) -> bool:
+        """Whether the graphs are what they were."""
+        return all(graph.epoch == epoch for graph, epoch in self.graphs.items())
+
+    def fits(self, arrays: Sequence[Array]) -> bool:
+        return [a.shape for a in arrays] == self.shapes and self.is_current()
+
+    def run(self, arrays: Sequence[Array]) -> list[Array]:
+        """Outputs of the graph; ``arrays`` fit."""
+        self.running = True
+        try:
+            with np.errstate(all="ignore"), keeping(self.runner.kept):
+                for place, array in zip(self.inputs, arrays, strict=True):
+                    place[...] = array
+                self.track()
+                found = [read(entry, self.runner) for entry in self.outputs]
+        finally:
+            self.running = False
+        return [a.copy() for a in found if a is not None]
 
 
 # -- inputs and outputs ------------------------------------------------------------------------

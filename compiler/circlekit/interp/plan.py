@@ -63,13 +63,21 @@ class Plan:
         value = self.values[number]
         assert value is not None  # absent operands are not read
         if value.data is not None:
-            array: Array = constant_elements(value).view()
-            array.flags.writeable = False
-            self.slots[number] = slots[number] = array  # for the runs to come too
+            array = slots[number] = self.constant(number)
             return array
         if value.is_variable:
             return state.read(value)
         raise ModelError(f"%{value.name} is read before anything makes it")
+
+    def constant(self, number: int) -> Array:
+        """The elements of a constant, decoded once for all runs."""
+        value, array = self.values[number], self.slots[number]
+        if array is None:
+            assert value is not None  # it is a constant
+            array = self.slots[number] = constant_elements(value).view()
+            array.flags.writeable = False
+        found: Array = array
+        return found
 
     def outputs(self, slots: Slots, state: State) -> list[Array]:
         return [self.read(n, slots, state) if slots[n] is None else slots[n] for n in self.results]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from circlekit.interp.interpreter import Inputs, Interpreter, Observe, OnValue, Runner, checked, run_in
+from circlekit.interp.interpreter import Inputs, Interpreter, Observe, OnValue, Runner, checked, fitting
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Array
 from circlekit.ops.state import State
@@ -21,7 +21,8 @@ def run(
     on_value: OnValue | None = None,
 ) -> list[Array]:
     """What a new ``Interpreter`` of the model gives in its first run."""
-    return run_in(Runner(State(), model), inputs, graph, observe, on_value)
+    arrays = fitting(model, graph, inputs)
+    return Runner(State(), model).observed(model.graphs[graph], arrays, observe, on_value)
 
 
 def run_graph(

@@ -11,6 +11,19 @@ A declaration is a class whose fields are operands, attributes and results (desi
         padding: Padding = attribute(Padding.SAME)
 
 It enters REGISTRY by being defined; nothing else needs to mention it.
+
+What it computes is said once, in one of two forms:
+
+    def kernel(self, input, alpha): ...        arrays to arrays, called in every run
+    def bind(self, tape, input, alpha): ...    called once for the shapes of a run
+
+``bind`` writes calls with fixed arrays on the tape and returns the arrays (or views) that hold the results
+after the calls.  It may look at shapes, dtypes and attributes, and at the elements of the operands that
+``tape.fixed``; all else it says with ``tape.do``.  Best are numpy's own functions, the result as the last
+argument: ``tape.do(np.add, lhs, rhs, out)`` costs a quarter of a microsecond.  Memory comes from
+``tape.empty``, for results and scratch alike; operands are read only.  A result may be a view of an operand:
+it then costs no time at all.  Where a form cannot be bound, ``bind`` returns None and ``kernel`` is called in
+every run.  An operator with both forms calls the same functions in both: ``bind(NOW, ...)`` computes at once.
 """
 
 from __future__ import annotations
@@ -30,6 +43,7 @@ from circlekit.ir.fields import (
     optional_operand,
     variadic_operand,
 )
+from circlekit.ir.tape import NOW, Tape
 from circlekit.ir.value import Array, TensorType, Value
 
 if TYPE_CHECKING:
@@ -239,7 +253,17 @@ class Op:
 
     def kernel(self, *args: Any, **kwargs: Any) -> Any:
         """The results (an array, or a tuple of them) of arrays, one for each operand, None where absent."""
-        raise UnsupportedError(f"{self.code} has no kernel")
+        results = self.bind(NOW, *args)
+        if results is None:
+            raise UnsupportedError(f"{self.code} has no kernel")
+        return results
+
+    def bind(self, tape: Tape, *operands: Any) -> Any:
+        """The arrays that hold the results after what it writes on ``tape``; None: call ``kernel`` instead.
+
+        ``operands``: arrays, one for each, None where absent.
+        """
+        return None
 
     def call(self, run: Run, *args: Any) -> Sequence[Array]:
         """Like ``kernel``, for an operator that runs other graphs by ``run``."""

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from circlekit.errors import UnsupportedError
 from circlekit.ir.dtypes import DType, f16, i8, i16, u8
-from circlekit.ir.enums import Activation
 from circlekit.ir.op import attribute, operand
+from circlekit.ir.tape import NOW, Tape
 from circlekit.ir.value import Array, TensorType
 from circlekit.ops.bases import (
     Typed,
@@ -23,7 +23,7 @@ from circlekit.ops.bases import (
     refuse_quantized,
     zero_point,
 )
-from circlekit.ops.common import apply_activation, broadcast_shapes
+from circlekit.ops.common import broadcast_shapes, clip
 from circlekit.ops.fixed_point import (
     dtype_limits,
     multiply,
@@ -43,6 +43,11 @@ class Clamped(Unary):
     bounds: ClassVar[tuple[float, float | None]] = (0.0, None)
     narrow: ClassVar[frozenset[DType]] = frozenset({i8, u8})
     """The quantized types that LiteRT has."""
+
+    def write(self, tape: Tape, x: Array, out: Array) -> None:
+        low, high = self.bounds
+        most = np.inf if high is None else high
+        tape.do(clip, x, np.asarray(low, x.dtype), np.asarray(most, x.dtype), out)
 
     def quantized(self, x: Array) -> Array:
         if self.input.dtype not in self.narrow:
@@ -67,9 +72,6 @@ class Relu(Clamped, code="RELU", options=None, versions={i8: 2, u8: 2, i16: 3}):
 
     narrow = frozenset({i8, u8, i16})
 
-    def compute(self, x: Array) -> Array:
-        return apply_activation(x, Activation.RELU)
-
 
 class Relu6(Clamped, code="RELU6", options=None, versions={i8: 2, i16: 3}):
     """min(max(x, 0), 6)."""
@@ -77,17 +79,11 @@ class Relu6(Clamped, code="RELU6", options=None, versions={i8: 2, i16: 3}):
     bounds = (0.0, 6.0)
     narrow = frozenset({i8, u8, i16})
 
-    def compute(self, x: Array) -> Array:
-        return apply_activation(x, Activation.RELU6)
-
 
 class ReluN1To1(Clamped, code="RELU_N1_TO_1", options=None):
     """min(max(x, -1), 1)."""
 
     bounds = (-1.0, 1.0)
-
-    def compute(self, x: Array) -> Array:
-        return apply_activation(x, Activation.RELU_N1_TO_1)
 
 
 class Relu0To1(Clamped, code="RELU_0_TO_1", options=None):
@@ -95,17 +91,20 @@ class Relu0To1(Clamped, code="RELU_0_TO_1", options=None):
 
     bounds = (0.0, 1.0)
 
-    def compute(self, x: Array) -> Array:
-        return np.clip(x, 0, 1)
-
 
 class LeakyRelu(Unary, code="LEAKY_RELU", versions={i16: 2}):
     """x where it is positive, else alpha * x."""
 
     alpha: float = attribute(0.0)
 
-    def compute(self, x: Array) -> Array:
-        return np.where(x > 0, x, x * x.dtype.type(self.alpha))
+    def write(self, tape: Tape, x: Array, out: Array) -> None:
+        tape.do(np.multiply, x, np.asarray(self.alpha, x.dtype), out)
+        if 0 < self.alpha <= 1:
+            tape.do(np.maximum, x, out, out=out)
+        else:
+            positive = tape.empty(x.shape, np.bool_)
+            tape.do(np.greater, x, np.zeros((), x.dtype), positive)
+            tape.do(np.copyto, out, x, "same_kind", positive)
 
     def quantized(self, x: Array) -> Array:
         ratio = scale_of(self.input) / scale_of(self.output)
@@ -149,11 +148,21 @@ class PRelu(Typed, code="PRELU", options=None):
         return TensorType(self.input.dtype, broadcast_shapes(self.input.shape, self.alpha.shape))
 
     @np.errstate(all="ignore")
-    def kernel(self, input: Array, alpha: Array) -> Array:
+    def kernel(self, input: Array, alpha: Array) -> Any:
         if is_narrow(self.input):
             return tabulated_pairs(input, alpha, self.quantized)
+        return self.bind(NOW, input, alpha)
+
+    def bind(self, tape: Tape, input: Array, alpha: Array) -> Array | None:
+        if is_narrow(self.input):
+            return None
         need_kind(self, input, "f")
-        return np.where(input >= 0, input, input * alpha)
+        out = tape.empty(np.broadcast(input, alpha).shape, input.dtype)
+        positive = tape.empty(input.shape, np.bool_)
+        tape.do(np.multiply, input, alpha, out)
+        tape.do(np.greater_equal, input, np.zeros((), input.dtype), positive)
+        tape.do(np.copyto, out, input, "same_kind", positive)
+        return out
 
     def quantized(self, x: Array, alpha: Array) -> Array:
         """Of elements quantized in 8 or 16 bits."""
@@ -231,13 +240,14 @@ def _high_mul_16(x: Array, mantissa: Array) -> Array:
 class Logistic(Unary, code="LOGISTIC", options=None, versions={i8: 2, i16: 3}):
     """1 / (1 + e^-x).  Quantized, the result has a scale of 1/256, or 1/32768 of int16."""
 
-    def compute(self, x: Array) -> Array:
-        real = x.astype(np.float32) if x.dtype == np.float16 else x
-        out = np.asarray(np.reciprocal(1 + np.exp(-real)))
-        low = real < -9  # there LiteRT takes e^x
-        if low.any():
-            out = np.where(low, np.exp(real), out)
-        return out.astype(x.dtype, copy=False)
+    def write(self, tape: Tape, x: Array, out: Array) -> None:
+        real = out if x.dtype != np.float16 else tape.empty(x.shape, np.float32)
+        tape.do(np.negative, x, real)
+        tape.do(np.exp, real, real)
+        tape.do(np.add, real, np.ones((), real.dtype), real)
+        tape.do(np.reciprocal, real, real)
+        if real is not out:
+            tape.do(np.copyto, out, real)
 
     def quantized(self, x: Array) -> Array:
         if self.input.dtype is i16:
@@ -250,8 +260,7 @@ class Logistic(Unary, code="LOGISTIC", options=None, versions={i8: 2, i16: 3}):
 class Tanh(Unary, code="TANH", options=None, versions={i8: 2, i16: 3}):
     """The hyperbolic tangent.  The result of int16 has a scale of 1/32768."""
 
-    def compute(self, x: Array) -> Array:
-        return np.tanh(x)
+    function = np.tanh
 
     def quantized(self, x: Array) -> Array:
         if self.input.dtype is i16:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, bf16, i8, i16, u8
 from circlekit.ir.op import Op, operand
+from circlekit.ir.tape import NOW, Tape
 from circlekit.ir.value import Array, Quantization, Shape, TensorType, Value, format_shape
 from circlekit.ops.common import broadcast_shapes, normalized_axis, rounded_to_bfloat16, static_int_vector
 
@@ -153,6 +154,11 @@ def held(array: Array, value: Value) -> Array:
 # -- kinds of operators ------------------------------------------------------------------------
 
 
+def _stored(compute: Callable[..., Array], *operands: Array) -> None:
+    """What ``compute`` makes of all but the last of ``operands``, in the last."""
+    np.copyto(operands[-1], compute(*operands[:-1]))
+
+
 class Typed(Op):
     """An operator whose version follows from the dtype of one operand.
 
@@ -185,13 +191,33 @@ class Unary(Typed):
         need_kind(self, input, self.kinds)
         return held(self.compute(input), self.output)
 
+    def bind(self, tape: Tape, input: Array) -> Array | None:
+        if is_narrow(self.input) or self.output.dtype is bf16:
+            return None
+        need_kind(self, input, self.kinds)
+        out = tape.empty(input.shape, input.dtype)
+        self.write(tape, input, out)
+        return out
+
     def quantized(self, x: Array) -> Array:
         """The results, quantized as the output, of ``x``, quantized in 8 or 16 bits as the input."""
         raise no_quantized_kernel(self, self.input)
 
+    function: ClassVar[Callable[..., Any] | None] = None
+    """numpy's function of an array and a place for the results; operators without one have ``compute``."""
+
     def compute(self, x: Array) -> Array:
         """The results, of the same dtype as ``x``."""
-        raise UnsupportedError(f"{self.code} has no kernel")
+        out = np.empty(x.shape, x.dtype)
+        self.write(NOW, x, out)
+        return out
+
+    def write(self, tape: Tape, x: Array, out: Array) -> None:
+        """The calls that make the results ``out``."""
+        if self.function is None:
+            tape.do(_stored, self.compute, x, out)
+        else:
+            tape.do(self.function, x, out)
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
         return {}
@@ -216,13 +242,33 @@ class Binary(Typed):
         need_kind(self, lhs, self.kinds)
         return held(self.compute(lhs, rhs), self.output)
 
+    def bind(self, tape: Tape, lhs: Array, rhs: Array) -> Array | None:
+        if is_narrow(self.lhs) or self.output.dtype is bf16:
+            return None
+        need_kind(self, lhs, self.kinds)
+        out = tape.empty(np.broadcast(lhs, rhs).shape, self.output.dtype.numpy)
+        self.write(tape, lhs, rhs, out)
+        return out
+
     def quantized(self, x: Array, y: Array) -> Array:
         """The results, quantized as the output, of elements quantized in 8 or 16 bits as the operands."""
         raise no_quantized_kernel(self, self.lhs)
 
+    function: ClassVar[Callable[..., Any] | None] = None
+    """numpy's function of both and a place for the results; operators without one have ``compute``."""
+
     def compute(self, x: Array, y: Array) -> Array:
         """The broadcast results; ``x`` and ``y`` have one dtype."""
-        raise UnsupportedError(f"{self.code} has no kernel")
+        out = np.empty(np.broadcast(x, y).shape, x.dtype)
+        self.write(NOW, x, y, out)
+        return out
+
+    def write(self, tape: Tape, x: Array, y: Array, out: Array) -> None:
+        """The calls that make the results ``out``."""
+        if self.function is None or out.dtype.hasobject or x.dtype.hasobject:
+            tape.do(_stored, self.compute, x, y, out)
+        else:
+            tape.do(self.function, x, y, out)
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
         return {}

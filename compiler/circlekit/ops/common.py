@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import isfinite
+from importlib import import_module
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +13,11 @@ from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType
 from circlekit.ir.enums import Activation, Padding
 from circlekit.ir.op import Op
+from circlekit.ir.tape import NOW, Tape
 from circlekit.ir.value import Array, Shape, Value, format_shape
+
+clip: np.ufunc = import_module("numpy._core.umath" if hasattr(np, "_core") else "numpy.core.umath").clip
+"""(data, low, high, out): the ufunc in np.clip, which itself takes some microseconds before it begins."""
 
 Dim = int | None
 """One dimension; None where it is unknown."""
@@ -50,14 +54,19 @@ def fused(out: Array, act: Activation) -> Array:
     NONE; NaN stays.  ``out`` is an array that the kernel has just made.
     """
     out = np.asarray(out)
-    if out.dtype.kind != "f" or act not in _FUSED_BOUNDS:
-        return apply_activation(out, act, out=out)
-    if act is Activation.NONE and isfinite(np.add.reduce(out, axis=None)):
-        return out  # one pass that only reads: there is nothing to clamp
-    low, high = _FUSED_BOUNDS[act]
-    limit = float(np.finfo(out.dtype).max)
-    np.maximum(out, -limit if low is None else low, out=out)
-    return np.asarray(np.minimum(out, limit if high is None else high, out=out))
+    write_fused(NOW, out, act)
+    return out
+
+
+def write_fused(tape: Tape, out: Array, act: Activation) -> None:
+    """``fused`` on a tape."""
+    if out.dtype.kind == "f" and act in _FUSED_BOUNDS:
+        limit = float(np.finfo(out.dtype).max)
+        low, high = _FUSED_BOUNDS[act]
+        bounds = (-limit if low is None else low, limit if high is None else high)
+        tape.do(clip, out, *(np.asarray(b, out.dtype) for b in bounds), out)
+    elif act is not Activation.NONE:
+        tape.do(apply_activation, out, act, out)
 
 
 # -- bfloat16 ----------------------------------------------------------------------------------

@@ -25,6 +25,10 @@ class Comparison(Binary):
 
     versions: ClassVar = {i8: 2}
 
+    def compute(self, x: Array, y: Array) -> Array:
+        assert self.function is not None  # every comparison has one
+        return np.asarray(self.function(x, y), np.bool_)
+
     def quantized(self, x: Array, y: Array) -> Array:
         return tabulated_pairs(x, y, self.compare_real)
 
@@ -49,29 +53,25 @@ class Order(Comparison):
 class Less(Order, code="LESS", versions={i8: 2, i16: 3}):
     """lhs < rhs."""
 
-    def compute(self, x: Array, y: Array) -> Array:
-        return np.less(x, y)
+    function = np.less
 
 
 class LessEqual(Order, code="LESS_EQUAL"):
     """lhs <= rhs."""
 
-    def compute(self, x: Array, y: Array) -> Array:
-        return np.less_equal(x, y)
+    function = np.less_equal
 
 
 class Greater(Order, code="GREATER"):
     """lhs > rhs."""
 
-    def compute(self, x: Array, y: Array) -> Array:
-        return np.greater(x, y)
+    function = np.greater
 
 
 class GreaterEqual(Order, code="GREATER_EQUAL", versions={i8: 2, i16: 3}):
     """lhs >= rhs."""
 
-    def compute(self, x: Array, y: Array) -> Array:
-        return np.greater_equal(x, y)
+    function = np.greater_equal
 
 
 class Equal(Comparison, code="EQUAL", commutative=True):
@@ -80,8 +80,7 @@ class Equal(Comparison, code="EQUAL", commutative=True):
     versions: ClassVar = {i8: 2, DType.STRING: 3, i16: 5}
     kinds = "fiubO"  # strings are objects
 
-    def compute(self, x: Array, y: Array) -> Array:
-        return np.asarray(np.equal(x, y), np.bool_)
+    function = np.equal
 
 
 class NotEqual(Comparison, code="NOT_EQUAL", commutative=True):
@@ -90,8 +89,7 @@ class NotEqual(Comparison, code="NOT_EQUAL", commutative=True):
     versions: ClassVar = {i8: 2, DType.STRING: 3, i16: 4}
     kinds = "fiubO"  # strings are objects
 
-    def compute(self, x: Array, y: Array) -> Array:
-        return np.asarray(np.not_equal(x, y), np.bool_)
+    function = np.not_equal
 
 
 class LogicalAnd(Binary, code="LOGICAL_AND", commutative=True):
@@ -99,8 +97,7 @@ class LogicalAnd(Binary, code="LOGICAL_AND", commutative=True):
 
     kinds = "b"
 
-    def compute(self, x: Array, y: Array) -> Array:
-        return np.logical_and(x, y)
+    function = np.logical_and
 
 
 class LogicalOr(Binary, code="LOGICAL_OR", commutative=True):
@@ -108,8 +105,7 @@ class LogicalOr(Binary, code="LOGICAL_OR", commutative=True):
 
     kinds = "b"
 
-    def compute(self, x: Array, y: Array) -> Array:
-        return np.logical_or(x, y)
+    function = np.logical_or
 
 
 class LogicalNot(Unary, code="LOGICAL_NOT"):
@@ -117,8 +113,7 @@ class LogicalNot(Unary, code="LOGICAL_NOT"):
 
     kinds = "b"
 
-    def compute(self, x: Array) -> Array:
-        return np.logical_not(x)
+    function = np.logical_not
 
 
 def _check_choice(condition: Value, x: Value, y: Value) -> None:

@@ -16,6 +16,7 @@ from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, f16, i8, i16, i64, u8, u32
 from circlekit.ir.enums import Activation
 from circlekit.ir.op import attribute, variadic_operand
+from circlekit.ir.tape import Tape
 from circlekit.ir.value import Array, TensorType, Value
 from circlekit.ops.bases import (
     Binary,
@@ -27,7 +28,7 @@ from circlekit.ops.bases import (
     refuse_quantized,
     zero_point,
 )
-from circlekit.ops.common import fused, merge_dims
+from circlekit.ops.common import fused, merge_dims, write_fused
 from circlekit.ops.fixed_point import (
     Multiplier,
     activation_limits,
@@ -50,6 +51,12 @@ class Fused(Binary):
         out = super().kernel(lhs, rhs)
         return out if is_narrow(self.lhs) else fused(out, self.act)
 
+    def bind(self, tape: Tape, lhs: Array, rhs: Array) -> Array | None:
+        out = super().bind(tape, lhs, rhs)
+        if out is not None:
+            write_fused(tape, out, self.act)
+        return out
+
     def ended(self, accumulators: Array, by: Multiplier) -> Array:
         """int32 ``accumulators`` (as int64) times ``by``, as the quantized result, the activation applied."""
         limits, dtype = activation_limits(self.act, self.output), self.output.dtype.numpy
@@ -68,9 +75,6 @@ class Sum(Fused):
 
     kinds = "fiuc"
     sign: ClassVar[int] = 1
-
-    def compute(self, x: Array, y: Array) -> Array:
-        return np.asarray(x + y if self.sign > 0 else x - y)
 
     def quantized(self, x: Array, y: Array) -> Array:
         shifts = self.shifts()
@@ -124,6 +128,8 @@ def widened(x: Array, value: Value, bits: int, by: Multiplier) -> Array:
 class Add(Sum, code="ADD", commutative=True):
     """lhs + rhs."""
 
+    function = np.add
+
     def required_version(self) -> int:
         dtype = self.lhs.dtype
         if dtype is i16:
@@ -136,6 +142,7 @@ class Add(Sum, code="ADD", commutative=True):
 class Sub(Sum, code="SUB"):
     """lhs - rhs."""
 
+    function = np.subtract
     sign = -1
 
     def required_version(self) -> int:
@@ -164,8 +171,7 @@ class Mul(Fused, code="MUL", commutative=True):
         """Whether int16 operands have a result of 8 bits."""
         return self.lhs.dtype is i16 and bool(self.results) and self.results[0].dtype in (i8, u8)
 
-    def compute(self, x: Array, y: Array) -> Array:
-        return np.asarray(x * y)
+    function = np.multiply
 
     def quantized(self, x: Array, y: Array) -> Array:
         if self.narrows():
@@ -280,9 +286,9 @@ class SquaredDifference(Binary, code="SQUARED_DIFFERENCE", commutative=True, ver
 
         return tabulated_pairs(x, y, square)
 
-    def compute(self, x: Array, y: Array) -> Array:
-        difference = x - y
-        return np.asarray(difference * difference)
+    def write(self, tape: Tape, x: Array, y: Array, out: Array) -> None:
+        tape.do(np.subtract, x, y, out)
+        tape.do(np.multiply, out, out, out)
 
 
 class Atan2(Binary, code="ATAN2", options="ATan2Options"):
@@ -290,8 +296,7 @@ class Atan2(Binary, code="ATAN2", options="ATan2Options"):
 
     kinds = "f"
 
-    def compute(self, x: Array, y: Array) -> Array:
-        return np.asarray(np.arctan2(x, y))
+    function = np.arctan2
 
 
 class AddN(Typed, code="ADD_N"):

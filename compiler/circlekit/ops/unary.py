@@ -9,6 +9,7 @@ import numpy as np
 
 from circlekit.errors import UnsupportedError
 from circlekit.ir.dtypes import i8, i16, i32, u8
+from circlekit.ir.tape import Tape
 from circlekit.ir.value import Array
 from circlekit.ops.bases import Unary, is_quantized, refuse_quantized, zero_point
 from circlekit.ops.fixed_point import (
@@ -40,8 +41,7 @@ class Abs(Unary, code="ABS"):
     versions: ClassVar = {i32: 5, i16: 4, i8: 2, u8: 2}
     kinds = "fi"
 
-    def compute(self, x: Array) -> Array:
-        return np.abs(x)
+    function = np.absolute
 
     def quantized(self, x: Array) -> Array:
         need_signed(self)
@@ -67,15 +67,13 @@ class Neg(Unary, code="NEG"):
         need_signed(self)
         return np.negative(x)
 
-    def compute(self, x: Array) -> Array:
-        return np.negative(x)
+    function = np.negative
 
 
 class Exp(Unary, code="EXP", versions={i8: 2, i16: 2}):
     """e to the power of x."""
 
-    def compute(self, x: Array) -> Array:
-        return np.exp(x)
+    function = np.exp
 
     def quantized(self, x: Array) -> Array:
         need_signed(self)
@@ -85,8 +83,7 @@ class Exp(Unary, code="EXP", versions={i8: 2, i16: 2}):
 class Log(Unary, code="LOG", options=None, versions={i8: 2, i16: 2}):
     """The natural logarithm."""
 
-    def compute(self, x: Array) -> Array:
-        return np.log(x)
+    function = np.log
 
     def quantized(self, x: Array) -> Array:
         need_signed(self)
@@ -103,8 +100,7 @@ class Log(Unary, code="LOG", options=None, versions={i8: 2, i16: 2}):
 class Sqrt(Unary, code="SQRT", options=None, versions={i8: 2, i16: 2}):
     """The square root.  Quantized results round towards zero."""
 
-    def compute(self, x: Array) -> Array:
-        return np.sqrt(x)
+    function = np.sqrt
 
     def quantized(self, x: Array) -> Array:
         need_signed(self)
@@ -121,8 +117,9 @@ class Sqrt(Unary, code="SQRT", options=None, versions={i8: 2, i16: 2}):
 class Rsqrt(Unary, code="RSQRT", options=None, versions={i8: 2, i16: 3}):
     """1 / sqrt(x).  Quantized, that of 0 is the greatest integer; int8 takes Newton's iteration."""
 
-    def compute(self, x: Array) -> Array:
-        return np.reciprocal(np.sqrt(x))
+    def write(self, tape: Tape, x: Array, out: Array) -> None:
+        tape.do(np.sqrt, x, out)
+        tape.do(np.reciprocal, out, out)
 
     def quantized(self, x: Array) -> Array:
         need_signed(self)
@@ -148,43 +145,37 @@ class Rsqrt(Unary, code="RSQRT", options=None, versions={i8: 2, i16: 3}):
 class Square(Unary, code="SQUARE"):
     """x * x."""
 
-    def compute(self, x: Array) -> Array:
-        return np.square(x)
+    function = np.square
 
 
 class Sin(Unary, code="SIN", options=None):
     """The sine of x in radians."""
 
-    def compute(self, x: Array) -> Array:
-        return np.sin(x)
+    function = np.sin
 
 
 class Cos(Unary, code="COS"):
     """The cosine of x in radians."""
 
-    def compute(self, x: Array) -> Array:
-        return np.cos(x)
+    function = np.cos
 
 
 class Floor(Unary, code="FLOOR", options=None):
     """The greatest integer that is not above x."""
 
-    def compute(self, x: Array) -> Array:
-        return np.floor(x)
+    function = np.floor
 
 
 class Ceil(Unary, code="CEIL", options=None):
     """The least integer that is not below x."""
 
-    def compute(self, x: Array) -> Array:
-        return np.ceil(x)
+    function = np.ceil
 
 
 class Round(Unary, code="ROUND", options=None):
     """The nearest integer, the even one of two."""
 
-    def compute(self, x: Array) -> Array:
-        return np.rint(x)
+    function = np.rint
 
 
 class Sign(Unary, code="SIGN", versions={i32: 2}):
@@ -192,8 +183,7 @@ class Sign(Unary, code="SIGN", versions={i32: 2}):
 
     kinds = "fi"
 
-    def compute(self, x: Array) -> Array:
-        return np.sign(x)
+    function = np.sign
 
 
 class ZerosLike(Unary, code="ZEROS_LIKE"):

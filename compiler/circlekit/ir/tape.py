@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a kernel writes its calls of numpy on.
+
+A bound kernel (``Op.bind``) does not compute: it asks for memory, and says which functions are to be called
+with which arrays.  The tape here calls them at once, which is how an operator is computed alone.  That of an
+interpreter notes them: memory is then planned once, views are made once, what follows from constants is
+prepared once, and a run is nothing but the calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from circlekit.ir.value import Array
+
+
+class Tape:
+    """Calls at once; every array has its elements already."""
+
+    def empty(self, shape: Sequence[int], dtype: Any) -> Array:
+        """Memory for a result or for scratch; what is in it before the kernel's first call is not known."""
+        return np.empty(shape, dtype)
+
+    def do(self, function: Callable[..., object], *args: Any, **options: Any) -> None:
+        """Call ``function(*args, **options)`` in every run, in the order of these lines."""
+        function(*args, **options)
+
+    def fixed(self, *arrays: Array | None) -> bool:
+        """Whether all ``arrays`` have their elements now, the same in all runs: constants, or none."""
+        return True
+
+    def keeps(self, size: int) -> bool:
+        """Whether so many bytes more may be held as long as the interpreter lives; they then count."""
+        return True
+
+    # -- forms ---------------------------------------------------------------------------------
+
+    def reshaped(self, array: Array, shape: Sequence[int]) -> Array:
+        """``array`` in another shape: a view, or a copy that is made in every run where there is none."""
+        return array.reshape(shape)
+
+    def contiguous(self, array: Array) -> Array:
+        """``array``, or a copy that is made in every run, in the order of its axes without gaps."""
+        if array.flags.c_contiguous:
+            return array
+        out = self.empty(array.shape, array.dtype)
+        self.do(np.copyto, out, array)
+        return out
+
+    # -- other graphs --------------------------------------------------------------------------
+
+    def graph(self, graph: Any, operands: Sequence[Array]) -> Sequence[Array] | None:
+        """The outputs of another graph; None where they cannot be bound."""
+        return None
+
+    def choice(
+        self, condition: Array, graphs: tuple[Any, Any], operands: Sequence[Array]
+    ) -> Sequence[Array] | None:
+        """The outputs of the first graph where the condition holds, else of the second; or None."""
+        return None
+
+    def loop(self, condition: Any, body: Any, state: Sequence[Array]) -> Sequence[Array] | None:
+        """``state`` through ``body`` as long as ``condition`` of it holds; or None."""
+        return None
+
+
+NOW = Tape()

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recorded runs: they give what observed ones give, which compute every operator by itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from circlekit.errors import CirclekitError, ModelError
+from circlekit.interp import Interpreter
+from circlekit.interp.arena import Arena
+from circlekit.ir.graph import Model
+from circlekit.ir.text import parse_model
+from circlekit.ir.value import Array
+
+F32 = np.dtype(np.float32)
+
+BRANCHES = """
+graph main(%x: f32[2,3], %c: bool[]) -> %out {
+  %early = Exp(%x)
+  %mid = Neg(%early)
+  %late = Abs(%mid)
+  %chosen = If(%c, %late, %early) {then_graph: @twice, else_graph: @both}
+  %out = Add(%chosen, %x)
+}
+
+graph twice(%a: f32[2,3], %b: f32[2,3]) -> %r {
+  %r = Add(%a, %a)
+}
+
+graph both(%a: f32[2,3], %b: f32[2,3]) -> %r {
+  %r = Mul(%a, %b)
+}
+"""
+
+LOOP = """
+graph main(%x: f32[3], %n: i32[]) -> %y, %z {
+  %zero = const i32[] [0]
+  %i, %y, %z, %m = While(%zero, %x, %x, %n) {cond: @more, body: @step}
+}
+
+graph more(%i: i32[], %a: f32[3], %b: f32[3], %n: i32[]) -> %go {
+  %go = Less(%i, %n)
+}
+
+graph step(%i: i32[], %a: f32[3], %b: f32[3], %n: i32[]) -> %j, %b, %c, %n {
+  %one = const i32[] [1]
+  %j = Add(%i, %one)
+  %c = Add(%a, %b)
+}
+"""
+
+
+def both_ways(model: Model, inputs: list[Array]) -> list[Array]:
+    """The outputs of recorded runs, which must be those of an observed one."""
+    interpreter = Interpreter(model)
+    wanted = interpreter.run(inputs, on_value=lambda name, array: None)
+    for _ in range(3):
+        for found, right in zip(interpreter.run(inputs), wanted, strict=True):
+            assert found.dtype == right.dtype
+            np.testing.assert_array_equal(found, right)
+    return wanted
+
+
+@pytest.mark.parametrize("condition", [True, False])
+def test_branches(condition: bool) -> None:
+    x = np.arange(6, dtype=np.float32).reshape(2, 3) / 4
+    (out,) = both_ways(parse_model(BRANCHES), [x, np.array(condition)])
+    right = 2 * np.exp(x) + x if condition else np.exp(x) * np.exp(x) + x
+    np.testing.assert_allclose(out, right, rtol=1e-6)
+
+
+def test_one_recording_takes_either_branch() -> None:
+    interpreter = Interpreter(parse_model(BRANCHES))
+    x = np.ones((2, 3), np.float32)
+    first, second, third = (interpreter.run([x, np.array(c)])[0] for c in (True, False, True))
+    np.testing.assert_array_equal(first, third)
+    np.testing.assert_allclose(second, np.exp(x) ** 2 + x, rtol=1e-6)
+
+
+@pytest.mark.parametrize("turns", [0, 1, 2, 7])
+def test_a_loop_whose_turns_are_an_input(turns: int) -> None:
+    x = np.array([1, 2, 3], np.float32)
+    y, z = both_ways(parse_model(LOOP), [x, np.array(turns, np.int32)])
+    fibonacci = [1, 1, 2, 3, 5, 8, 13, 21, 34]
+    np.testing.assert_array_equal(y, x * fibonacci[turns])
+    np.testing.assert_array_equal(z, x * fibonacci[turns + 1])
+
+
+def test_a_loop_whose_turns_are_known_is_written_out() -> None:
+    text = LOOP.replace(", %n: i32[]) -> %y, %z {", ") -> %y, %z {\n  %n = const i32[] [5]")
+    text = text.replace("graph main(%x: f32[3])", "graph main(%x: f32[3])", 1)
+    model = parse_model(text)
+    x = np.array([1, 2, 3], np.float32)
+    y, _ = both_ways(model, [x])
+    np.testing.assert_array_equal(y, 8 * x)
+    interpreter = Interpreter(model)
+    interpreter.run([x])
+    names = {op.code for op in interpreter._recordings[0].track.owners}
+    assert names == {"ADD"}, "the counter is a constant in every turn"
+
+
+def test_outputs_of_a_run_are_not_those_of_the_next() -> None:
+    interpreter = Interpreter(parse_model(BRANCHES))
+    x = np.ones((2, 3), np.float32)
+    first = interpreter.run([x, np.array(True)])[0]
+    kept = first.copy()
+    interpreter.run([5 * x, np.array(True)])
+    np.testing.assert_array_equal(first, kept)
+
+
+def test_other_shapes_are_run_and_recorded_when_they_come_again() -> None:
+    model = parse_model(BRANCHES.replace("f32[2,3]", "f32[?,3]"))
+    interpreter = Interpreter(model)
+    for rows in (2, 4, 4, 4, 2, 2, 1):
+        x = np.full((rows, 3), 0.5, np.float32)
+        out = interpreter.run([x, np.array(True)])[0]
+        np.testing.assert_allclose(out, 2 * np.exp(x) + x, rtol=1e-6)
+
+
+def test_errors_of_a_recorded_run_name_the_operator() -> None:
+    text = """
+    graph main(%x: f32[2], %i: i32[1]) -> %out {
+      %y = Exp(%x)
+      %out = Gather(%y, %i)
+    }
+    """
+    interpreter = Interpreter(parse_model(text))
+    x = np.zeros(2, np.float32)
+    interpreter.run([x, np.array([1], np.int32)])
+    with pytest.raises(ModelError, match="index 5 is outside") as caught:
+        interpreter.run([x, np.array([5], np.int32)])
+    assert "op 1 Gather" in str(caught.value)
+
+
+def test_an_operator_that_always_fails_fails_in_the_run() -> None:
+    text = """
+    graph main(%x: f32[2]) -> %out {
+      %axis = const i32[1] [3]
+      %out = Sum(%x, %axis) : f32[2]
+    }
+    """
+    model = parse_model(text)
+    for _ in range(2):
+        with pytest.raises(CirclekitError, match="axis 3 is outside"):
+            Interpreter(model).run([np.zeros(2, np.float32)])
+
+
+# -- memory ------------------------------------------------------------------------------------
+
+
+def test_blocks_are_used_again_and_never_twice_at_a_time() -> None:
+    rng = np.random.default_rng(11)
+    arena = Arena()
+    living: list[tuple[Array, int]] = []
+    for number in range(400):
+        if living and rng.random() < 0.48:
+            array, fill = living.pop(int(rng.integers(len(living))))
+            np.testing.assert_array_equal(array, fill)
+            block = arena.block_of(array[1:])
+            assert block is not None
+            arena.release(block)
+        else:
+            array = arena.empty([int(rng.integers(2, 4000))], F32)
+            array[...] = number
+            living.append((array, number))
+    for array, fill in living:
+        np.testing.assert_array_equal(array, fill)
+    assert sum(c.bytes.size for c in arena.chunks) < 400 * 4000 * 4 / 4
+
+
+def test_a_chain_needs_two_places() -> None:
+    lines = "\n".join(f"  %v{i + 1} = Neg(%v{i})" for i in range(50))
+    model = parse_model(f"graph main(%v0: f32[1000]) -> %v50 {{\n{lines}\n}}")
+    interpreter = Interpreter(model)
+    interpreter.run([np.ones(1000, np.float32)])
+    starts = {c.args[1].__array_interface__["data"][0] for c in interpreter._recordings[0].track.calls}  # type: ignore[attr-defined]  # partials
+    assert len(starts) == 2
