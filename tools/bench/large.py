@@ -28,32 +28,34 @@ from circlekit.ops.dense import FullyConnected
 from circlekit.ops.elementwise import Add, Mul
 
 WIDTH = 1024
-LAYER = 4 * WIDTH * WIDTH
-"""Bytes of the weights of a layer."""
+"""Of large models; their layers have weights of 4 MiB."""
 
-SCALE = math.sqrt(24 / WIDTH)
-"""Of weights of unit spread, so that values neither grow nor fade on their way through ReLU layers."""
+LAYERS = 4
+"""At least; the layers of small models are smaller."""
 
 TOUCHED = 1
 """The layer that O1 changes."""
 
 
 def make_model(path: Path, size: int, far: bool | None = None, seed: int = 0) -> int:
-    """Write a model of about ``size`` bytes, at least two layers (8 MiB); returns its size in bytes.
+    """Write a model of about ``size`` bytes, at least 64 KiB; returns its size in bytes.
 
     ``far``: constant data by position instead of inline; None where it has to be, beyond 2 GiB.  The
     extension of ``path`` says the format.
     """
     fmt = format_of(path) or "circle"
-    model = skeleton(max(2, round(size / LAYER)))
+    width = WIDTH
+    while 4 * width * width * LAYERS > max(size, 1 << 16):
+        width //= 2
+    model = skeleton(max(LAYERS, round(size / (4 * width * width))), width)
     file = encoded(model, fmt, 0) if far else encoded(model, fmt)
-    write_file(path, _pieces(file, seed), file.size)
+    write_file(path, _pieces(file, seed, width), file.size)
     return file.size
 
 
-def skeleton(layers: int) -> Model:
+def skeleton(layers: int, width: int) -> Model:
     """The model, with constants that take no memory: one number, another for each."""
-    x = Value("x", f32, (1, WIDTH))
+    x = Value("x", f32, (1, width))
     graph = Graph("main", [x])
     numbers = iter(range(1, layers + 3))
 
@@ -63,16 +65,20 @@ def skeleton(layers: int) -> Model:
 
     for layer in range(layers):
         activation = Activation.NONE if layer == TOUCHED else Activation.RELU
-        x = graph.append(FullyConnected(x, constant(WIDTH, WIDTH), None, act=activation)).output
+        x = graph.append(FullyConnected(x, constant(width, width), None, act=activation)).output
         if layer == TOUCHED:
-            x = graph.append(Mul(x, constant(WIDTH))).output
-            x = graph.append(Add(x, constant(WIDTH))).output
+            x = graph.append(Mul(x, constant(width))).output
+            x = graph.append(Add(x, constant(width))).output
     graph.outputs = (x,)
     return Model([graph], format="circle")
 
 
-def _pieces(file: Encoded, seed: int) -> Iterator[bytes | bytearray | memoryview]:
-    """The file with random numbers, those of each constant seeded by the number in it."""
+def _pieces(file: Encoded, seed: int, width: int) -> Iterator[bytes | bytearray | memoryview]:
+    """The file with random numbers, those of each constant seeded by the number in it.
+
+    Their spread is such that values neither grow nor fade on their way through ReLU layers.
+    """
+    scale = np.float32(math.sqrt(24 / width))
     yield file.skeleton
     at = len(file.skeleton)
     for payload in file.payloads:
@@ -84,7 +90,7 @@ def _pieces(file: Encoded, seed: int) -> Iterator[bytes | bytearray | memoryview
             count = min(left, CHUNK // 4)
             numbers = random.random(count, np.float32)
             numbers -= 0.5
-            numbers *= SCALE
+            numbers *= scale
             yield numbers.data.cast("B")
             left -= count
 

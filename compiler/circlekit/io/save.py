@@ -65,6 +65,8 @@ def encoded(model: Model, fmt: str, limit: int = INLINE_LIMIT) -> Encoded:
     origin = saver.origin
     if origin is None:
         return encode(saver.tree(), fmt, limit)
+    if origin.source is not None:
+        origin.source.check()  # or what is read of it may be no more
     file = encode(saver.tree(), fmt, 0 if origin.far else limit, origin.source)
     file.tail = origin.archive
     return file

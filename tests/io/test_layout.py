@@ -1,0 +1,324 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is copied, what is written, what is shared; and files with data by position."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import circlekit.ops  # noqa: F401  # operators are declared by being imported
+from circlekit.errors import FileError
+from circlekit.io import load, load_bytes, save, to_bytes
+from circlekit.io.encode import INLINE_LIMIT
+from circlekit.io.files import write_file
+from circlekit.io.layout import LARGE, MIN_RANGE
+from circlekit.io.output import PAGE, FileRange
+from circlekit.io.save import encoded
+from circlekit.ir import content
+from circlekit.ir.dtypes import DType
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.value import Array, Value, same_array
+from tests.io.equal import assert_same_model
+from tests.io.models import File
+from tests.io.oracles import CIRCLE, LITERT, Oracle
+from tools.bench.large import make_model
+from tools.bench.measure import run
+
+ROOT = Path(__file__).parents[2]
+ANONYMOUS = 100 << 20
+"""Bytes that a command may allocate, whatever the size of the model."""
+
+
+def constants(sizes: Sequence[int], oracle: Oracle = LITERT, far: Sequence[int] = ()) -> bytes:
+    """A file with byte constants of these sizes, packed by the generated code, which writes the last one
+    first; those in ``far`` (indices) by position, at the end.
+    """
+    f = File(oracle)
+    random = np.random.default_rng(0)
+    datas = [random.bytes(size) for size in sizes]
+    places = {}
+    for index, data in enumerate(datas):
+        buffer = f.buffer(None if index in far else data)
+        if index in far:
+            f.model.buffers[buffer].offset = f.model.buffers[buffer].size = 1 << 40  # room for the number
+            places[index] = buffer
+        f.tensor(f"c{index}", [len(data)], "UINT8", buffer=buffer)
+    end = len(f.pack()) + 5
+    tail = b""
+    for index, buffer in places.items():
+        f.model.buffers[buffer].offset = end + len(tail)
+        f.model.buffers[buffer].size = len(datas[index])
+        tail += datas[index]
+    return f.pack() + bytes(5) + tail
+
+
+def ranges(model: Model) -> list[FileRange]:
+    return [part for part in encoded(model, model.format).parts() if isinstance(part, FileRange)]
+
+
+def constant(model: Model, name: str) -> Value:
+    return next(v for v in model.main.values() if v.name == name)
+
+
+# -- runs --------------------------------------------------------------------------------------
+
+
+def test_untouched_neighbours_are_one_range(tmp_path: Path) -> None:
+    """A file of ours is its skeleton and one copy; a change in the middle makes two of it."""
+    path = tmp_path / "m.tflite"
+    path.write_bytes(to_bytes(load_bytes(constants([MIN_RANGE, 5, 70_000, 33, MIN_RANGE]))))
+    model = load(path)
+    (whole,) = ranges(model)
+    assert whole.start + whole.size == path.stat().st_size
+    value = constant(model, "c2")
+    value.data = value.array()[::-1]
+    first, last = ranges(model)
+    assert (first.start, last.start + last.size) == (whole.start, whole.start + whole.size)
+    assert first.size + 70_000 + last.size < whole.size
+    save(model, tmp_path / "changed.tflite")
+    assert (tmp_path / "changed.tflite").read_bytes() == to_bytes(model)
+    again = load(tmp_path / "changed.tflite")
+    assert_same_model(model, again)
+
+
+def test_small_ranges_are_written(tmp_path: Path) -> None:
+    path = tmp_path / "m.tflite"
+    path.write_bytes(constants([100, 1000, 10]))
+    assert ranges(load(path)) == []
+    save(load(path), tmp_path / "out.tflite")
+    assert (tmp_path / "out.tflite").read_bytes() == to_bytes(load(path))
+
+
+def test_a_gap_that_differs_is_no_neighbour(tmp_path: Path) -> None:
+    """Padding that is not zero must not be copied along: same model, same bytes."""
+    path = tmp_path / "m.tflite"
+    data = bytearray(to_bytes(load_bytes(constants([MIN_RANGE + 1, MIN_RANGE]))))
+    expected = bytes(data)
+    path.write_bytes(data)
+    (whole,) = ranges(load(path))
+    data[whole.start + MIN_RANGE + 1] = 7
+    path.write_bytes(data)
+    assert len(ranges(load(path))) == 2
+    save(load(path), path)
+    assert path.read_bytes() == expected
+
+
+def test_an_unchanged_model_is_not_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def looked(*_: object) -> bytes:
+        raise AssertionError("a constant was looked at")
+
+    path = tmp_path / "m.tflite"
+    path.write_bytes(constants([MIN_RANGE, MIN_RANGE, MIN_RANGE]))
+    for name in ("sample", "digest", "chunks"):
+        monkeypatch.setattr(content, name, looked)
+    save(load(path), tmp_path / "out.tflite")
+
+
+def test_large_data_keeps_its_place_within_a_page(tmp_path: Path) -> None:
+    """Whatever program wrote the file; and what we write of it is written so again."""
+    data = constants([LARGE + 3, 5, LARGE, 77, LARGE])
+    model = load_bytes(data)
+    saved = to_bytes(model)
+    again = load_bytes(saved)
+    for name in ("c0", "c2", "c4"):
+        content = constant(model, name).array().tobytes()
+        assert data.count(content) == saved.count(content) == 1
+        if data.index(content) % 16 == 0:
+            assert saved.index(content) % PAGE == data.index(content) % PAGE
+        assert saved.index(content) % 16 == 0
+    assert to_bytes(again) == saved
+    assert len(saved) < len(data) + 3 * PAGE + 100
+
+
+def test_a_file_and_its_bytes_are_saved_alike(model_path: Path, tmp_path: Path) -> None:
+    out = tmp_path / model_path.name
+    size = save(load(model_path), out)
+    assert out.read_bytes() == to_bytes(load_bytes(model_path.read_bytes()))
+    assert size == out.stat().st_size
+
+
+# -- the input changes meanwhile ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [0, 1000, 100_000, None])
+def test_an_input_that_was_cut_or_written_to(size: int | None, tmp_path: Path) -> None:
+    """The output stays what it was, and the process alive."""
+    path, output = tmp_path / "m.tflite", tmp_path / "out.tflite"
+    path.write_bytes(constants([MIN_RANGE, 5, MIN_RANGE]))
+    output.write_bytes(b"before")
+    model = load(path)
+    value = constant(model, "c1")
+    value.data = value.array()[::-1].copy()
+    if size is None:
+        with path.open("r+b") as file:
+            file.write(b"x")
+    else:
+        os.truncate(path, size)
+    for target in (output, path):
+        with pytest.raises(FileError, match=r"m\.tflite: it was changed since it was read"):
+            save(model, target)
+    assert output.read_bytes() == b"before"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["m.tflite", "out.tflite"]
+
+
+def test_an_input_that_is_cut_while_it_is_copied(tmp_path: Path) -> None:
+    path, output = tmp_path / "m.tflite", tmp_path / "out.tflite"
+    path.write_bytes(constants([MIN_RANGE, MIN_RANGE]))
+    output.write_bytes(b"before")
+    pieces = encoded(load(path), "tflite").parts()
+
+    def cut_meanwhile() -> object:
+        for number, piece in enumerate(pieces):
+            if number == 2:
+                os.truncate(path, path.stat().st_size - 10)  # within a page, the rest of which reads as zeros
+            yield piece
+
+    with pytest.raises(FileError, match="it was changed since it was read"):
+        write_file(output, cut_meanwhile())  # type: ignore[arg-type]
+    assert output.read_bytes() == b"before"
+
+
+def test_an_input_that_was_replaced(tmp_path: Path) -> None:
+    """What was loaded is still there, under no name."""
+    path = tmp_path / "m.tflite"
+    path.write_bytes(constants([MIN_RANGE, MIN_RANGE]))
+    model = load(path)
+    expected = to_bytes(model)
+    (tmp_path / "new").write_bytes(b"new")
+    (tmp_path / "new").replace(path)
+    for output in (tmp_path / "out.tflite", path):
+        save(model, output)
+        assert output.read_bytes() == expected
+
+
+# -- equal constants ---------------------------------------------------------------------------
+
+
+def buffers(model: Model, oracle: Oracle = LITERT) -> list[int]:
+    """The buffers of the constants in the file."""
+    tree = oracle.read(to_bytes(model, oracle.format))
+    return [t["Buffer"] for t in tree["Subgraphs"][0]["Tensors"] if t["Name"].startswith(b"c")]
+
+
+def test_new_data_shares_the_buffer_of_equal_data_of_the_file() -> None:
+    """A constant that was copied on the way, or made again."""
+    model = load_bytes(constants([9000, 9000, 9000, 10]))
+    assert buffers(model) == [1, 2, 3, 4]
+    value = constant(model, "c0")
+    value.data = value.array().copy()
+    assert buffers(model) == [1, 2, 3, 4]
+    value.data = constant(model, "c2").array()[::-1][::-1].copy()
+    assert buffers(model) == [2, 1, 2, 3]
+    value.data = value.array().copy()
+    value.data[4500] ^= 1
+    assert buffers(model) == [4, 1, 2, 3]
+
+
+def test_only_what_may_be_equal_is_hashed(monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed: list[int] = []
+    real = content.digest
+
+    def told(array: Array, dtype: np.dtype[Any] | None = None) -> bytes:
+        hashed.append(array.nbytes)
+        return real(array, dtype)
+
+    monkeypatch.setattr(content, "digest", told)
+    graph = Graph("main")
+    random = np.random.default_rng(0)
+    one = random.integers(0, 255, 50_000, np.uint8)
+    other = one.copy()
+    other[25_000] ^= 1
+    datas = [one, random.integers(0, 255, 50_000, np.uint8), one[1:], one.copy(), other, one[:9000]]
+    graph.table = [Value.constant(f"c{i}", data) for i, data in enumerate(datas)]
+    graph.extra["unused"] = list(graph.table)
+    assert buffers(Model([graph], "tflite")) == [1, 2, 3, 1, 4, 5]
+    assert hashed == [50_000] * 3
+
+
+@pytest.mark.parametrize("oracle", [CIRCLE, LITERT])
+def test_constants_of_any_order_and_byte_order(oracle: Oracle) -> None:
+    """As they are in memory: transposed, reversed, thinned out, big-endian."""
+    base = np.arange(6000, dtype=np.float32).reshape(60, 100)
+    datas = [base.T, base[::-2, ::3], base.astype(">f4"), np.broadcast_to(base[:, :1], (60, 100)), base]
+    graph = Graph("main")
+    for number, data in enumerate(datas):
+        graph.table.append(Value(f"c{number}", DType.FLOAT32, data.shape, data))
+    graph.extra["unused"] = list(graph.table)
+    tree = oracle.read(to_bytes(Model([graph], oracle.format, version=3)))
+    for tensor, data in zip(tree["Subgraphs"][0]["Tensors"], datas, strict=True):
+        stored = tree["Buffers"][tensor["Buffer"]]["Data"]
+        assert stored.tobytes() == data.astype("<f4").tobytes()
+    assert len(tree["Buffers"]) == 5
+
+
+# -- data by position --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("oracle", [CIRCLE, LITERT])
+@pytest.mark.parametrize("far", [(), (0,), (1, 3), (0, 1, 2, 3)])
+def test_any_mixture_of_data_inline_and_by_position(
+    far: Sequence[int], oracle: Oracle, tmp_path: Path
+) -> None:
+    """Loads as what is all inline; saved in either format, it has the same constants, aligned."""
+    sizes = [100_000, 7, MIN_RANGE, 1000]
+    path = tmp_path / "mixed"
+    path.write_bytes(constants(sizes, oracle, far))
+    model = load(path)
+    plain = load_bytes(constants(sizes, oracle))
+    for old, new in zip(plain.main.values(), model.main.values(), strict=True):
+        assert same_array(old.data, new.data)
+    for other in (CIRCLE, LITERT):
+        out = tmp_path / f"out.{other.format}"
+        save(model, out)
+        again = load(out)
+        for old, new in zip(plain.main.values(), again.main.values(), strict=True):
+            assert same_array(old.data, new.data)
+        assert to_bytes(again) == out.read_bytes() == to_bytes(model, other.format)
+        tree = other.read(out.read_bytes())
+        kept = [b for b in tree["Buffers"] if b["Offset"] > 1]
+        assert len(kept) == (4 if far else 0)
+        assert all(b["Offset"] % 16 == 0 and b["Data"] is None for b in kept)
+
+
+@pytest.mark.parametrize("fmt", ["circle", "tflite"])
+def test_beyond_two_gibibytes(fmt: str) -> None:
+    """By the numbers only: constants without memory, and a file that is not written."""
+    graph = Graph("main")
+    graph.table = [Value.constant(f"c{i}", np.broadcast_to(np.uint8(i), (1 << 29,))) for i in range(6)]
+    graph.extra["unused"] = list(graph.table)
+    model = Model([graph], fmt, version=3)
+    file = encoded(model, fmt)
+    assert file.size > 3 << 30
+    assert all(p.position % 16 == 0 and not p.counted for p in file.payloads)
+    assert [b.end for b in file.payloads][:-1] <= [b.position for b in file.payloads][1:]
+    tree = (CIRCLE if fmt == "circle" else LITERT).read(bytes(file.skeleton))
+    assert [b["Offset"] for b in tree["Buffers"][1:]] == [p.position for p in file.payloads]
+    assert [b["Size"] for b in tree["Buffers"][1:]] == [1 << 29] * 6
+    graph.table[3:] = []
+    graph.extra["unused"] = list(graph.table)
+    inline = encoded(model, fmt)
+    assert inline.size < INLINE_LIMIT
+    assert all(p.counted for p in inline.payloads)
+
+
+# -- what it costs -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("flags", [(), ("--O1",)])
+@pytest.mark.parametrize("far", [False, True])
+def test_memory_does_not_grow_with_the_model(flags: Sequence[str], far: bool, tmp_path: Path) -> None:
+    source, target = tmp_path / "in.circle", tmp_path / "out.tflite"
+    size = make_model(source, ANONYMOUS * 5 // 4, far)
+    code = "import sys; from circlekit.cli.circle2circle import main; sys.exit(main())"
+    result = run([sys.executable, "-c", code, *flags, str(source), str(target)])
+    assert result.anonymous < ANONYMOUS / 2 < size / 2
+    model = load(target)
+    assert len(model.main) == len(load(source).main) - 2 * len(flags)
+    parts = encoded(model, "tflite").parts()
+    assert sum(part.size for part in parts if isinstance(part, FileRange)) > 0.99 * size
