@@ -26,6 +26,7 @@ from circlekit.passes.fuse.training import training_notes
 from circlekit.passes.optimize import only_pipelines, pass_names, run_passes
 from circlekit.passes.pipeline_file import Pipeline
 from circlekit.passes.profile import add_profile
+from circlekit.passes.remove.leftovers import leftover_notes
 from circlekit.passes.replace.legalize import legalize
 from circlekit.passes.replace.split_activation import SplitTransposeConvActivation
 from circlekit.passes.report import Report, summarize
@@ -143,7 +144,7 @@ def _optimize(
     report = Report(before, summarize(model), records)
     if verifier is not None:
         report.verified, report.notes = True, verifier.notes
-    report.notes = [*report.notes, *training_notes(model)]
+    report.notes = [*report.notes, *training_notes(model), *leftover_notes(model)]
     if options.explain is not None:
         options.announce(f"explain {options.explain}")
         report.refusals = explain_pass(model, options.explain, format, settings)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any
@@ -20,6 +20,30 @@ def clone(model: Model) -> Model:
     all graphs know are not copied, nor are such operators.
     """
     return _Cloner().model(model)
+
+
+def inline(source: Graph, anchor: Op, arguments: Sequence[Value]) -> list[Value]:
+    """Copy the operators of ``source`` before ``anchor``, another graph's; the values that are its outputs.
+
+    ``arguments`` take the place of the inputs.  Values get names that ``anchor``'s graph does not have.
+    """
+    graph = anchor.graph
+    assert graph is not None  # an anchor is somewhere
+    cloner = _Cloner()
+    cloner.values = {id(v): twin for v, twin in zip(source.inputs, arguments, strict=True)}
+    known = set(cloner.values)
+    for op in source:
+        twin = cloner.op(op)
+        for index, value in enumerate(twin.inputs):
+            if value is not None:
+                value._uses[twin, index] = None
+        for value in twin.results:
+            value.producer = twin
+        graph.insert_before(anchor, twin)
+    outputs = [cloner.value(v) for v in source.outputs]
+    for key, value in cloner.values.items():
+        value.name = value.name if key in known else graph.unique_name(value.name)
+    return outputs
 
 
 class _Cloner:
@@ -47,14 +71,14 @@ class _Cloner:
 
     def _signature(self, signature: Signature) -> Signature:
         inputs, outputs = (
-            {key: self._value(v) for key, v in side.items()} for side in (signature.inputs, signature.outputs)
+            {key: self.value(v) for key, v in side.items()} for side in (signature.inputs, signature.outputs)
         )
         return Signature(signature.key, self._mapped(signature.graph), inputs, outputs)
 
     def _mapped(self, graph: Graph) -> Graph:
         return self.graphs.get(id(graph), graph)
 
-    def _value(self, value: Value) -> Value:
+    def value(self, value: Value) -> Value:
         new = self.values.get(id(value))
         if new is None:
             new = Value(value.name, value.dtype, value.shape, value.data, value.quantization)
@@ -67,19 +91,19 @@ class _Cloner:
         return new
 
     def _all(self, values: Iterable[Value]) -> list[Value]:
-        return [self._value(v) for v in values]
+        return [self.value(v) for v in values]
 
     def _graph(self, graph: Graph, new: Graph) -> None:
         new.table = self._all(graph.table)
         new.inputs = self._all(graph.inputs)
         for op in graph:
-            twin = new.append(self._op(op))
+            twin = new.append(self.op(op))
             for old, value in zip(op.results, twin.results, strict=True):
                 value.name = old.name  # an empty one too
         new.outputs = self._all(graph.outputs)
         new.epoch = graph.epoch
 
-    def _op(self, op: Op) -> Op:
+    def op(self, op: Op) -> Op:
         new: Op = object.__new__(type(op))
         vars(new).update(vars(op))  # whatever a class of operators keeps besides
         new.graph = new.previous = new.next = None
@@ -87,7 +111,7 @@ class _Cloner:
         new.attribute_values = self._tree(op.attribute_values)
         if isinstance(new, OpaqueOp):
             new.option_tree = self._tree(new.option_tree)
-        new.inputs = [None if v is None else self._value(v) for v in op.inputs]
+        new.inputs = [None if v is None else self.value(v) for v in op.inputs]
         new.results = self._all(op.results)
         self.ops[id(op)] = new
         return new
@@ -112,5 +136,5 @@ class _Cloner:
         if type(data) is tuple:
             return tuple(self._tree(x) for x in data)
         if isinstance(data, Value):
-            return self._value(data)
+            return self.value(data)
         return self._mapped(data) if isinstance(data, Graph) else data

@@ -114,7 +114,23 @@ def max_pool_with_argmax(op: Op, x: Array) -> Sequence[Array]:
     return np.take_along_axis(windows, best, axis=-1)[..., 0], index.astype(kind or np.int64)
 
 
+def identity(op: Op, x: Array) -> Array:
+    """``x``, for what matters in training alone."""
+    return np.array(x)
+
+
+IDENTITIES = tuple(
+    prefix + name
+    for prefix in ("", "Flex")
+    for name in (
+        "CheckNumerics", "CheckNumericsV2", "Identity", "PlaceholderWithDefault", "PreventGradient",
+        "Snapshot", "StopGradient",
+    )
+)  # fmt: skip
+"""TensorFlow's operators that hand on what they get; CheckNumerics stops the run where it is not finite."""
+
 CUSTOM: dict[str, Callable[..., Any]] = {
+    **dict.fromkeys(IDENTITIES, identity),
     "AddV2": add_v2,
     "All": reduce_all,
     "BatchMatMulV2": batch_matmul_v2,

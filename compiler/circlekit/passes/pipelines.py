@@ -25,6 +25,7 @@ PIPELINES: dict[str, tuple[str, ...]] = {
         "fold_shape",
         "fold_sparse_to_dense",
         "fold_squeeze",
+        "remove_constant_if",
         "remove_identity",
         "remove_unnecessary_add",
         "remove_unnecessary_cast",

@@ -10,7 +10,7 @@ Names without a producer in the picture are its inputs.  What the text can say, 
     0.5   [0, 2, 3, 1]          a constant with these values (a scalar fits any shape of one element)
     {act: any = a}              any value, called ``a`` from here on;  {act: RELU|RELU6} one of these
     {like y}                    after: all attributes as ``y`` had them, and of several kinds the one of ``y``
-    Custom("Erf", x)            before: an operator that is known by its custom code alone
+    Custom("Erf", x)            before: an operator that is known by its custom code alone, or "A|B" codes
 """
 
 from __future__ import annotations
@@ -73,13 +73,13 @@ class Node:
     def fits(self, op: Op) -> bool:
         """Whether ``op`` is of the kind wanted."""
         return isinstance(op, self.kinds) and (
-            self.custom is None or getattr(op, "custom_code", None) == self.custom
+            self.custom is None or getattr(op, "custom_code", None) in self.custom.split("|")
         )
 
     def kind_names(self) -> str:
         """The kinds wanted, for a sentence."""
         names = " or ".join(kind.__name__ for kind in self.kinds)
-        return names if self.custom is None else f"the custom operator {self.custom}"
+        return names if self.custom is None else f"the custom operator {self.custom.replace('|', ' or ')}"
 
 
 @dataclass

@@ -90,7 +90,7 @@ class Rewrite(GraphPass):
         changes = 0
         for op in graph.ops:
             root: Op | None = op
-            while root is not None and root.graph is graph and isinstance(root, kinds):
+            while root is not None and root.graph is graph and isinstance(root, kinds) and root.results:
                 value = root.output
                 if not self._try(graph, root, matcher, context):
                     break

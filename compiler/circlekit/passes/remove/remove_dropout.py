@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from circlekit.ir.value import Array
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 RANDOM = """
         r = RandomUniform(shape)                {seed: any, seed2: any}
-        g = GreaterEqual(r, rate: const f32[*, 1])
+        g = GreaterEqual|Greater(r, rate: const f32[*, 1])
 """
 
 
@@ -27,10 +29,7 @@ class Masked(Rewrite):
 
     @condition
     def keeps_the_mean(self, rate: Array, factor: Array) -> str | None:
-        kept, scaled = 1 - float(rate.reshape(-1)[0]), float(factor.reshape(-1)[0])
-        if abs(kept * scaled - 1) < 1e-5:
-            return None
-        return f"a part of {kept:g} is kept and multiplied by {scaled:g}, which is no dropout"
+        return not_the_mean(1 - float(rate.reshape(-1)[0]), float(factor.reshape(-1)[0]))
 
 
 class Selected(Masked):
@@ -43,9 +42,53 @@ class Selected(Masked):
     """
 
 
+class MaskedFirst(Masked):
+    """x * (random >= rate) * (1 / (1 - rate))  becomes  x, likewise."""
+
+    before = f"""
+        {RANDOM}
+        m = Cast(g)                             {{in_data_type: any, out_data_type: any}}
+        s = Mul(x: f32, m)
+        z = Mul(s, factor: const f32[*, 1])
+    """
+
+
+class Floored(Masked):
+    """x / keep * floor(random + keep)  becomes  x: the form of TensorFlow 1."""
+
+    before = """
+        r = RandomUniform(shape)                {seed: any, seed2: any}
+        a = Add(r, keep: const f32[*, 1])
+        m = Floor(a)
+        s = Div(x: f32, factor: const f32[*, 1])
+        z = Mul(s, m)
+    """
+
+    @condition
+    def keeps_the_mean(self, keep: Array, factor: Array) -> str | None:
+        return not_the_mean(float(keep.reshape(-1)[0]), 1 / float(factor.reshape(-1)[0] or np.nan))
+
+
+class FlooredAndMultiplied(Floored):
+    """x * (1 / keep) * floor(random + keep)  becomes  x, likewise."""
+
+    before = Floored.before.replace("Div(", "Mul(")
+
+    @condition
+    def keeps_the_mean(self, keep: Array, factor: Array) -> str | None:
+        return not_the_mean(float(keep.reshape(-1)[0]), float(factor.reshape(-1)[0]))
+
+
+def not_the_mean(kept: float, scaled: float) -> str | None:
+    """Why a part of ``kept``, multiplied by ``scaled``, does not give the mean of all."""
+    if abs(kept * scaled - 1) < 1e-5:
+        return None
+    return f"a part of {kept:g} is kept and multiplied by {scaled:g}, which is no dropout"
+
+
 class RemoveDropout(Rules):
     """Dropout, which a model in use should not have, becomes its operand: what it gives on average."""
 
     name = "remove_dropout"
     changes_values = True
-    rules = (Masked, Selected)
+    rules = (Masked, Selected, MaskedFirst, Floored, FlooredAndMultiplied)

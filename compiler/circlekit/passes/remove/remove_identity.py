@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
-from circlekit.ir.value import Value
+from typing import ClassVar
+
+from circlekit.ir.value import Array, Value
+from circlekit.ops.custom import IDENTITIES
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
@@ -53,8 +56,48 @@ class SameShape(Rewrite):
         return None if x.is_static else f"%{x.name}: is {x.type}, a static shape is wanted"
 
 
+class LeftOfTraining(Rewrite):
+    """identity(x), stop_gradient(x), check_numerics(x)  ==  x, which converters leave as custom operators."""
+
+    quantized = True
+
+    before = f"""
+        y = Custom("{"|".join(IDENTITIES)}", x)
+    """
+    after = "x"
+
+
+class AllOfOne(Rewrite):
+    """select(true, x, y)  ==  x."""
+
+    quantized = True
+    choice: ClassVar[bool] = True
+
+    before = """
+        z = SelectV2|Select(c: const, x, y)
+    """
+    after = "x"
+
+    @condition
+    def one_choice(self, c: Array, z: Value) -> str | None:
+        if c.size and (c == self.choice).all():
+            return None
+        return f"%{z.name}: some of the condition is {str(not self.choice).lower()}"
+
+
+class AllOfTheOther(AllOfOne):
+    """select(false, x, y)  ==  y."""
+
+    choice = False
+
+    after = "y"
+
+
 class RemoveIdentity(Rules):
-    """SQUEEZE of nothing, CONCATENATION and ADD_N of one operand, BROADCAST_TO and TILE to the same shape."""
+    """What hands on its operand: SQUEEZE of nothing, CONCATENATION and ADD_N of one, selections of all...
+
+    BROADCAST_TO and TILE to the same shape, and what training leaves (Identity, StopGradient) likewise.
+    """
 
     name = "remove_identity"
-    rules = (NothingToSqueeze, OneOperand, OneTerm, SameShape)
+    rules = (NothingToSqueeze, OneOperand, OneTerm, SameShape, LeftOfTraining, AllOfOne, AllOfTheOther)

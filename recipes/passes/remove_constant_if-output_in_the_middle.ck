@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+# Refused: the branch hands on its input, which cannot be the output of this name.
+
+graph main(%x: f32[2,3]) -> %y {
+  %y = If(true, %x) {then_graph: @same, else_graph: @half}
+}
+
+graph same(%x: f32[2,3]) -> %x {
+}
+
+graph half(%x: f32[2,3]) -> %y {
+  %y = Mul(%x, 0.5)
+}
+
+rules {
+  passes(remove_constant_if)
+  unchanged()
+  refused("%y: is an output of the graph, and %x of same is its own")
+}

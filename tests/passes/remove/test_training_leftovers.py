@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What training leaves in a graph: branches, dropout, operators that hand on what they get."""
+
+from __future__ import annotations
+
+import pytest
+
+import circlekit
+from circlekit.errors import RewriteError
+from circlekit.ir.graph import Model
+from circlekit.ir.text import parse_model
+from circlekit.ir.verify import verify
+from circlekit.ops.custom import IDENTITIES
+from circlekit.passes import all_passes
+from circlekit.passes.optimize import run_passes
+from circlekit.rewrite.base import Context
+from tests.passes.kit import check_pass, check_refusal, interface_of
+
+BRANCHES = """
+graph main(%x: f32[2,3]) -> {outputs} {{
+  %a = Neg(%x)
+  %u, %v = If({condition}, %a, %x) {{then_graph: @first, else_graph: @second}}
+  {more}
+}}
+graph first(%p: f32[2,3], %q: f32[2,3]) -> %r, %s {{
+  %r = Add(%p, %q)
+  %s = Mul(%r, [1.0, 2.0, 3.0])
+}}
+graph second(%p: f32[2,3], %q: f32[2,3]) -> %p, %s {{
+  %s = If(false, %p) {{then_graph: @inner, else_graph: @other}}
+}}
+graph inner(%p: f32[2,3]) -> %r {{ %r = Exp(%p) }}
+graph other(%p: f32[2,3]) -> %r {{ %r = Tanh(%p) }}
+"""
+READ = "%y = Sub(%u, %v)"
+
+
+def without_branches(text: str, kinds: list[str]) -> Model:
+    """After the pass: these operators in the main graph, the same values, nothing left to do."""
+    model, before = parse_model(text), parse_model(text)
+    records = run_passes(model, ["remove_constant_if"], Context())
+    assert records[0].changes
+    assert not verify(model)
+    assert [type(op).__name__ for op in model.main] == kinds
+    assert interface_of(model)[0] == interface_of(before)[0]
+    found = circlekit.compare(before, model)
+    assert found.equal, str(found)
+    assert all_passes()["remove_constant_if"]().run(model, Context()) == 0
+    return model
+
+
+def test_the_branch_is_put_in_its_place() -> None:
+    model = without_branches(
+        BRANCHES.format(condition="true", more=READ, outputs="%y"),
+        ["Neg", "Add", "Mul", "Sub"],
+    )
+    assert [g.name for g in model.graphs] == ["main"]
+
+
+def test_branches_in_branches() -> None:
+    text = BRANCHES.format(condition="false", more=READ, outputs="%y")
+    model = without_branches(text, ["Neg", "Tanh", "Sub"])
+    assert [g.name for g in model.graphs] == ["main"]
+
+
+def test_outputs_keep_their_names() -> None:
+    text = BRANCHES.format(condition="true", more="", outputs="%u, %v")
+    model = without_branches(text, ["Neg", "Add", "Mul"])
+    assert [v.name for v in model.main.outputs] == ["u", "v"]
+
+
+def test_a_branch_that_another_operator_runs_stays() -> None:
+    again = "%k, %l = If(%c, %a, %x) {then_graph: @first, else_graph: @second}\n%y = Sub(%u, %l)"
+    text = BRANCHES.format(condition="true", more=again, outputs="%y").replace(
+        "%x: f32[2,3]) -> %y", "%x: f32[2,3], %c: bool[]) -> %y"
+    )
+    model = without_branches(text, ["Neg", "Add", "Mul", "If", "Sub"])
+    assert "first" in [g.name for g in model.graphs]
+
+
+def test_what_cannot_be_put_there() -> None:
+    handed_on = BRANCHES.format(condition="false", more="", outputs="%u")
+    model = parse_model(handed_on)
+    context = Context(refusals=[])
+    all_passes()["remove_constant_if"]().run(model, context)
+    assert model.main.ops[1].code == "IF", "%u would be %a, which has another name"
+    kept = BRANCHES.format(condition="true", more="", outputs="%u").replace(
+        "%r = Add(%p, %q)", "%k: f32[2,3] variable\n %r = Add(%p, %k)"
+    )
+    check_refusal(
+        kept[: kept.index("graph second")] + SECOND, "remove_constant_if", "%k: is a variable of first"
+    )
+
+
+SECOND = "graph second(%p: f32[2,3], %q: f32[2,3]) -> %r, %q { %r = Neg(%p) }"
+
+
+@pytest.mark.parametrize("code", IDENTITIES)
+def test_operators_that_hand_on(code: str) -> None:
+    text = f"""graph main(%x: f32[2]) -> %y {{
+      %a = Neg(%x)
+      %b = Opaque(%a) {{code: "CUSTOM", custom_code: "{code}"}} : f32[2]
+      %y = Tanh(%b)
+    }}"""
+    check_pass(text, "remove_identity", ["Neg", "Tanh"])
+    check_refusal(
+        text.replace(": f32[2]\n", ": f32[1,2]\n"), "remove_identity", "%b: is f32[1,2], %a is f32[2]"
+    )
+
+
+@pytest.mark.parametrize(("condition", "left"), [("true", ["Neg", "Tanh"]), ("false", ["Exp", "Tanh"])])
+@pytest.mark.parametrize("kind", ["Select", "SelectV2"])
+def test_selections_of_all(kind: str, condition: str, left: list[str]) -> None:
+    text = f"""graph main(%x: f32[2,2]) -> %y {{
+      %a = Neg(%x)
+      %b = Exp(%x)
+      %c = {kind}([[{condition}, {condition}], [{condition}, {condition}]], %a, %b)
+      %y = Tanh(%c)
+    }}"""
+    check_pass(text, ["remove_identity", "remove_dead"], left)
+    mixed = text.replace(f"[[{condition}", "[[true", 1).replace(f"{condition}]]", "false]]", 1)
+    check_refusal(mixed, "remove_identity", "%c: some of the condition is")
+
+
+def random(*calls: str) -> str:
+    body = "\n".join(calls)
+    head = "graph main(%x: f32[2,4]) -> %y {\n%n = Neg(%x)\n%r = RandomUniform([2, 4])"
+    return f"{head}\n{body}\n%y = Neg(%z)\n}}"
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        ("%a = Add(%r, 0.8)", "%m = Floor(%a)", "%s = Div(%n, 0.8)", "%z = Mul(%s, %m)"),
+        ("%a = Add(0.8, %r)", "%m = Floor(%a)", "%s = Mul(%n, 1.25)", "%z = Mul(%m, %s)"),
+        ("%g = GreaterEqual(%r, 0.5)", "%m = Cast(%g) : f32[2,4]", "%s = Mul(%n, %m)", "%z = Mul(%s, 2.0)"),
+        ("%g = Greater(%r, 0.5)", "%m = Cast(%g) : f32[2,4]", "%s = Mul(%n, 2.0)", "%z = Mul(%s, %m)"),
+    ],
+)
+def test_dropout_in_other_forms(calls: tuple[str, ...]) -> None:
+    model = parse_model(random(*calls))
+    assert all_passes()["remove_dropout"]().run(model, Context()) == 1
+    assert [type(op).__name__ for op in model.main] == ["Neg", "Neg"]
+    wrong = random(*calls).replace("Div(%n, 0.8)", "Div(%n, 0.3)").replace(", 1.25)", ", 1.5)")
+    check_refusal(wrong.replace(", 2.0)", ", 3.0)"), "remove_dropout", "which is no dropout")
+
+
+def test_it_is_reported() -> None:
+    """Nothing that changes values or effects is removed unasked; what to do is said."""
+    text = random("%g = GreaterEqual(%r, 0.5)", "%z = SelectV2(%g, %n, 0.0)").replace(
+        "%y = Neg", 'Opaque(%g) {code: "CUSTOM", custom_code: "FlexAssert"}\n%y = Neg'
+    )
+    report = circlekit.optimize(parse_model(text))
+    notes = "\n".join(report.notes)
+    assert "RANDOM_UNIFORM %r gives other numbers in every run" in notes
+    assert "--remove_dropout" in notes
+    assert "the custom operator FlexAssert" in notes
+    assert "--remove_nodes_of FlexAssert" in notes
+
+
+NAMED = """
+graph main(%x: f32[2]) -> %y {
+  %a = Neg(%x)
+  %q = FakeQuant(%a) {min: -1.0, max: 1.0, num_bits: 8}
+  Opaque(%q) {code: "CUSTOM", custom_code: "FlexAssert"}
+  %y = Tanh(%q)
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("names", "kinds"),
+    [
+        ("FAKE_QUANT", ["Neg", "OpaqueOp", "Tanh"]),
+        ("FlexAssert", ["Neg", "FakeQuant", "Tanh"]),
+        ("%q,FlexAssert", ["Neg", "Tanh"]),
+    ],
+)
+def test_named_operators_go(names: str, kinds: list[str]) -> None:
+    model = parse_model(NAMED)
+    parse = all_passes()["remove_nodes_of"].options[0].parse
+    circlekit.optimize(model, ["remove_nodes_of"], settings={"remove_nodes_of": parse(names)})
+    assert [type(op).__name__ for op in model.main] == kinds
+    assert not verify(model)
+
+
+def test_a_name_without_operator_is_refused() -> None:
+    with pytest.raises(RewriteError, match="no operator is a FlexPrint, or makes it"):
+        circlekit.optimize(
+            parse_model(NAMED), ["remove_nodes_of"], settings={"remove_nodes_of": ["FlexPrint"]}
+        )
