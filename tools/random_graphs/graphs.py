@@ -160,10 +160,10 @@ def make(seed: int, steps: Sequence[Step]) -> tuple[Model, list[Array]]:
 
 
 def _name_twice(m: Maker) -> None:
-    """Two values inside get one name, and one gets none: files may have that."""
+    """Two values inside get one name: files may have that."""
     inside = [v for op in m.graph for v in op.results if not m.graph.is_output(v)]
-    if len(inside) > 2:
-        inside[0].name, inside[1].name = inside[2].name, ""
+    if len(inside) > 1:
+        inside[0].name = inside[1].name
 
 
 def maker_of(seed: int) -> Maker:

@@ -13,13 +13,13 @@ import numpy as np
 
 from circlekit.errors import FormatError, FormatWarning, UnsupportedError
 from circlekit.io.attached import attached_archive
-from circlekit.io.collector import paused
 from circlekit.io.convert import TENSOR_FIELDS, quantization_of, quantization_tree, same_tree, shape_of
 from circlekit.io.decode import decode, identify
 from circlekit.io.files import map_file
 from circlekit.io.load_ops import OpLoader
 from circlekit.io.origin import Origin, Place, Source, absent, place_of
 from circlekit.io.schema import Tree
+from circlekit.ir.collector import paused
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model, Signature
 from circlekit.ir.value import Array, Shape, Value

@@ -12,7 +12,6 @@ import numpy as np
 from circlekit.errors import ModelError, UnsupportedError
 from circlekit.io.blob import Blob
 from circlekit.io.buffers import Buffers, Key
-from circlekit.io.collector import paused
 from circlekit.io.convert import quantization_tree, shape_fields, with_indices
 from circlekit.io.encode import INLINE_LIMIT, encode
 from circlekit.io.files import write_file
@@ -20,6 +19,7 @@ from circlekit.io.layout import Encoded
 from circlekit.io.origin import Origin, drop_absent
 from circlekit.io.save_ops import OpSaver
 from circlekit.io.schema import EXTENSIONS, FORMATS, Tree, enumeration, table
+from circlekit.ir.collector import paused
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Array, Value
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from circlekit.errors import RewriteError
+from circlekit.ir.collector import paused
 from circlekit.ir.graph import Model
 from circlekit.ir.inference import settle_ranks
 from circlekit.ir.lexer import near_miss
@@ -61,7 +62,8 @@ def run_passes(
                 continue
             if before is not None:
                 before(item.name)
-            changes = item.run(model, context)
+            with paused():
+                changes = item.run(model, context)
             record.changes += changes
             record.runs += 1
             idle[index] = None if changes else _epochs(model)

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import circlekit.passes.replace as home
 from circlekit.ir.clone import clone
+from circlekit.ir.collector import paused
 from circlekit.ir.graph import Model
 from circlekit.rewrite.base import Context, GraphPass
 
@@ -32,6 +33,7 @@ class Legalization(GraphPass):
             LEGALIZATIONS.append(cls)
 
 
+@paused()
 def legalize(model: Model, format: str, without: Collection[type[Legalization]] = ()) -> Model:
     """A copy of ``model`` with the same values, as far as possible with what ``format`` has.
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python's cycle collector, off while io works."""
+"""Python's cycle collector, off while models are read, rewritten and written."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from contextlib import contextmanager
 def paused() -> Iterator[None]:
     """No search for cycles meanwhile.
 
-    io makes hundreds of thousands of objects that all stay and form no garbage; looking through all of
-    them again and again takes a third of the time.
+    A large model is hundreds of thousands of objects that refer to each other and next to all of which
+    stay; looking through all of them again and again takes a third of the time, and more the more there
+    are.
     """
     was_enabled = gc.isenabled()
     gc.disable()
