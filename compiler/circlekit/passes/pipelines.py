@@ -60,6 +60,7 @@ PIPELINES: dict[str, tuple[str, ...]] = {
         "fuse_space_to_batch_with_conv",
         "normalize_batchnorm",
         "forward_batchnorm",
+        "forward_batchnorm_over_concat",
         "fuse_batchnorm_with_conv",
         "fuse_batchnorm_with_dwconv",
         "fuse_batchnorm_with_tconv",

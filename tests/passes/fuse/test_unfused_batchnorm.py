@@ -88,9 +88,26 @@ def test_across_a_reshape() -> None:
     check_pass(text, "fold_batch_norms", ["FullyConnected", "Reshape"])
 
 
+MOVES = {
+    "slice": "Slice(%a, [0,1,1,0], [1,4,5,-1])",
+    "strided_slice": "StridedSlice(%a, [0,-1,1,0], [1,0,6,4], [1,-2,2,1]) {end_mask: 8}",
+    "nearest": "ResizeNearestNeighbor(%a, [9,11]) {half_pixel_centers: true}",
+    "bilinear": "ResizeBilinear(%a, [9,11]) {align_corners: true}",
+}
+
+
+@pytest.mark.parametrize("kind", ["conv", "dwconv", "tconv"])
+@pytest.mark.parametrize("move", MOVES)
+def test_across_what_moves_pixels(kind: str, move: str) -> None:
+    model = check_pass(net(kind, SUBTRACTED, f"%b = {MOVES[move]}"), "fold_batch_norms")
+    assert [type(op).__name__ for op in model.main] == [PRODUCTS[kind][3], MOVES[move].partition("(")[0]]
+
+
 @pytest.mark.parametrize(
     ("between", "sentence"),
     [
+        ("%b = Slice(%a, [0,0,0,1], [1,6,6,2])", "other channels"),
+        ("%b = StridedSlice(%a, [0,0,0,3], [1,6,6,-5], [1,1,1,-1])", "the last channel comes first"),
         ("%b = Reshape(%a, [18,2,4,1])", "other channels"),
         ("%e = Relu(%a) %b = Reshape(%e, [36,4])", "comes from Relu"),
     ],

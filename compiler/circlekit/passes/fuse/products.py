@@ -10,9 +10,13 @@ from circlekit.ops.conv import Conv2D, DepthwiseConv2D, TransposeConv
 from circlekit.ops.dense import FullyConnected
 from circlekit.ops.elementwise import Add, Mul
 from circlekit.ops.shape import Reshape
-from circlekit.ops.space import BatchToSpaceND
+from circlekit.ops.slice import Slice, StridedSlice
+from circlekit.ops.space import BatchToSpaceND, ResizeBilinear, ResizeNearestNeighbor
 
 PRODUCTS = (Conv2D, DepthwiseConv2D, TransposeConv, FullyConnected)
+
+MOVES = (Reshape, BatchToSpaceND, Slice, StridedSlice, ResizeNearestNeighbor, ResizeBilinear)
+"""Operators that a factor of the channels can be moved across."""
 
 FAR = 8
 """Factors and offsets behind one another, at most: those of a batch norm and what surrounds it."""
@@ -38,7 +42,7 @@ def not_from_product(value: Value) -> str | None:
 
 def _before(op: Op | None) -> Value | None:
     """What ``op`` shifts, scales or moves, if that is all it does."""
-    if isinstance(op, Reshape | BatchToSpaceND):
+    if isinstance(op, MOVES):
         return op.input
     if not isinstance(op, Add | Mul) or op.act is not Activation.NONE:
         return None
