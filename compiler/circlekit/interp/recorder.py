@@ -58,7 +58,7 @@ class Recorder(Tape):
         self.track.add(self.owner, function, *args, **options)
 
     def fixed(self, *arrays: Array | None) -> bool:
-        return not any(a is not None and a.flags.writeable for a in arrays)
+        return all(a is None or not (a.flags.writeable or self.arena.block_of(a) is not None) for a in arrays)
 
     def keeps(self, size: int) -> bool:
         if size > self.kept.limit:
@@ -71,8 +71,19 @@ class Recorder(Tape):
         if view.size == 0 or np.may_share_memory(view, array):
             return view
         out = self.empty(array.shape, array.dtype)
-        self.do(np.copyto, out, array)
+        self.copy(array, out)
         return out.reshape(shape)
+
+    def contiguous(self, array: Array) -> Array:
+        if array.flags.c_contiguous:
+            return array
+        if self.fixed(array) and self.keeps(array.nbytes):
+            kept: Array = array.copy()
+            kept.flags.writeable = False
+            return kept
+        out = self.empty(array.shape, array.dtype)
+        self.copy(array, out)
+        return out
 
     def input(self, array: Array) -> Array:
         """A place for an input like ``array``, held for the graph that is recorded next."""
@@ -269,7 +280,7 @@ class Recorder(Tape):
     def _repeated(self, condition: Graph, body: Graph, state: Sequence[Array]) -> Sequence[Array] | None:
         kept = [self.empty(a.shape, a.dtype) for a in state]
         for target, source in zip(kept, state, strict=True):
-            self.do(np.copyto, target, source)
+            self.copy(source, target)
         tracks = (Track(self.model), Track(self.model))
         with self._on(tracks[0]):
             truth = self.graph(condition, kept)[0]
@@ -300,11 +311,11 @@ class Recorder(Tape):
                 continue
             if any(np.may_share_memory(source, t) for t in others):
                 spare = self.empty(source.shape, source.dtype)
-                track.add(self.owner, np.copyto, spare, source)
+                track.add(self.owner, spare.__setitem__, Ellipsis, source)
                 source = spare
             pairs.append((target, source))
-        for pair in pairs:
-            track.add(self.owner, np.copyto, *pair)
+        for target, source in pairs:
+            track.add(self.owner, target.__setitem__, Ellipsis, source)
 
 
 def _arrays(entry: Entry) -> Sequence[Array]:

@@ -36,6 +36,10 @@ class Tape:
         """Whether so many bytes more may be held as long as the interpreter lives; they then count."""
         return True
 
+    def copy(self, source: Array, target: Array) -> None:
+        """Copy ``source``, which broadcasts, to ``target``, with a cast where their dtypes differ."""
+        self.do(target.__setitem__, Ellipsis, source)
+
     # -- forms ---------------------------------------------------------------------------------
 
     def reshaped(self, array: Array, shape: Sequence[int]) -> Array:
@@ -43,12 +47,8 @@ class Tape:
         return array.reshape(shape)
 
     def contiguous(self, array: Array) -> Array:
-        """``array``, or a copy that is made in every run, in the order of its axes without gaps."""
-        if array.flags.c_contiguous:
-            return array
-        out = self.empty(array.shape, array.dtype)
-        self.do(np.copyto, out, array)
-        return out
+        """``array``, or a copy in the order of its axes without gaps: that of a constant is made but once."""
+        return np.ascontiguousarray(array)
 
     # -- other graphs --------------------------------------------------------------------------
 

@@ -154,7 +154,7 @@ def held(array: Array, value: Value) -> Array:
 # -- kinds of operators ------------------------------------------------------------------------
 
 
-def _stored(compute: Callable[..., Array], *operands: Array) -> None:
+def stored(compute: Callable[..., Array], *operands: Array) -> None:
     """What ``compute`` makes of all but the last of ``operands``, in the last."""
     np.copyto(operands[-1], compute(*operands[:-1]))
 
@@ -172,6 +172,14 @@ class Typed(Op):
     def required_version(self) -> int:
         value = self.inputs[self.typed_by] if self.typed_by < len(self.inputs) else None
         return 1 if value is None else self.versions.get(value.dtype, 1)
+
+
+class Viewed(Typed):
+    """An operator whose kernel gives views of its data, operand number ``typed_by``; the others say which."""
+
+    def bind(self, tape: Tape, *operands: Any) -> Any:
+        parameters = (a for i, a in enumerate(operands) if i != self.typed_by)
+        return self.kernel(*operands) if tape.fixed(*parameters) else None
 
 
 class Unary(Typed):
@@ -215,7 +223,7 @@ class Unary(Typed):
     def write(self, tape: Tape, x: Array, out: Array) -> None:
         """The calls that make the results ``out``."""
         if self.function is None:
-            tape.do(_stored, self.compute, x, out)
+            tape.do(stored, self.compute, x, out)
         else:
             tape.do(self.function, x, out)
 
@@ -266,7 +274,7 @@ class Binary(Typed):
     def write(self, tape: Tape, x: Array, y: Array, out: Array) -> None:
         """The calls that make the results ``out``."""
         if self.function is None or out.dtype.hasobject or x.dtype.hasobject:
-            tape.do(_stored, self.compute, x, y, out)
+            tape.do(stored, self.compute, x, y, out)
         else:
             tape.do(self.function, x, y, out)
 

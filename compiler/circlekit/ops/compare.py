@@ -10,6 +10,7 @@ import numpy as np
 from circlekit.errors import ShapeError
 from circlekit.ir.dtypes import DType, boolean, f32, i8, i16, i32, i64, u8, u32
 from circlekit.ir.op import operand
+from circlekit.ir.tape import Tape
 from circlekit.ir.value import Array, Shape, TensorType, Value, format_shape
 from circlekit.ops.bases import Binary, Typed, Unary, kept_quantization, need_same_dtype, zero_point
 from circlekit.ops.common import broadcast_shapes
@@ -122,6 +123,14 @@ def _check_choice(condition: Value, x: Value, y: Value) -> None:
         raise ShapeError(f"condition is {condition.dtype.short}, bool is wanted")
 
 
+def chosen(tape: Tape, condition: Array, x: Array, y: Array) -> Array:
+    """``x`` where the condition holds, else ``y``; all three broadcast."""
+    out = tape.empty(np.broadcast(condition, x, y).shape, x.dtype)
+    tape.copy(y, out)
+    tape.do(np.copyto, out, x, "no", condition)
+    return out
+
+
 class Select(Typed, code="SELECT"):
     """x where the condition holds, else y, both of one shape.
 
@@ -153,10 +162,10 @@ class Select(Typed, code="SELECT"):
         """Whether the condition is a vector over axis 0 of x and y of a higher rank."""
         return self.condition.rank == 1 and max(self.x.rank or 0, self.y.rank or 0) > 1
 
-    def kernel(self, condition: Array, x: Array, y: Array) -> Array:
+    def bind(self, tape: Tape, condition: Array, x: Array, y: Array) -> Array:
         if condition.ndim == 1 and x.ndim > 1:
-            condition = condition.reshape((-1,) + (1,) * (x.ndim - 1))
-        return np.where(condition, x, y)
+            condition = tape.reshaped(condition, (-1,) + (1,) * (x.ndim - 1))
+        return chosen(tape, condition, x, y)
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
         return None if self.chooses_rows() else {}
@@ -181,8 +190,8 @@ class SelectV2(Typed, code="SELECT_V2"):
         shape = broadcast_shapes(self.condition.shape, self.x.shape, self.y.shape)
         return TensorType(self.x.dtype, shape, kept_quantization(self.x))
 
-    def kernel(self, condition: Array, x: Array, y: Array) -> Array:
-        return np.where(condition, x, y)
+    def bind(self, tape: Tape, condition: Array, x: Array, y: Array) -> Array:
+        return chosen(tape, condition, x, y)
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
         return {}

@@ -9,6 +9,7 @@ from circlekit.errors import ShapeError
 from circlekit.ir.dtypes import DType, bf16, f16, f32, f64, i8, i16, i32, i64, u8
 from circlekit.ir.enums import Activation, Padding
 from circlekit.ir.op import Op, attribute, operand, optional_operand
+from circlekit.ir.tape import Tape
 from circlekit.ir.value import Array, Shape, TensorType, Value, format_shape
 from circlekit.ops.common import (
     Dim,
@@ -16,7 +17,6 @@ from circlekit.ops.common import (
     conv_padding,
     dims_differ,
     element_count,
-    fused,
     is_hybrid,
     is_per_channel,
     merge_dims,
@@ -28,6 +28,7 @@ from circlekit.ops.common import (
     static_int_vector,
     version_by_dtype,
     window_size,
+    write_fused,
 )
 from circlekit.ops.conv_quantized import quantized_convolution
 from circlekit.ops.im2col import Ends, convolve, convolve_depthwise, convolve_transposed
@@ -66,20 +67,20 @@ class Conv2D(Op, code="CONV_2D"):
         wide = window_size(w, taps_w, self.stride_w, self.dilation_w, self.padding)
         return TensorType(self.input.dtype, (n, high, wide, out_depth))
 
-    def kernel(self, input: Array, filter: Array, bias: Array | None = None) -> Array:
+    def bind(self, tape: Tape, input: Array, filter: Array, bias: Array | None = None) -> Array | None:
         if filter.dtype.kind != "f":
             grouped = input.shape[3] != filter.shape[3]
             arrays = (input, filter, bias)
             return quantized_convolution(
-                self, self.filter, arrays, 0, self._product, grouped or _differ(self.filter)
+                tape, self, self.filter, arrays, 0, self._product, grouped or _differ(self.filter)
             )
         need_float(self, input, filter, bias)
-        return finish(self._product(input, filter), bias, self.act)
+        return finish(tape, self._product(tape, input, filter), bias, self.act)
 
-    def _product(self, input: Array, filter: Array, ends: Ends | None = None) -> Array:
+    def _product(self, tape: Tape, input: Array, filter: Array, ends: Ends | None = None) -> Array:
         windows = _windows(self, input.shape[1:3], filter.shape[1:3])
         strides, dilations = (self.stride_h, self.stride_w), (self.dilation_h, self.dilation_w)
-        return convolve(input, filter, strides, dilations, windows, ends)
+        return convolve(tape, input, filter, strides, dilations, windows, ends)
 
     def macs(self) -> int:
         return element_count(self.output.shape) * element_count(self.filter.shape and self.filter.shape[1:])
@@ -141,16 +142,16 @@ class DepthwiseConv2D(Op, code="DEPTHWISE_CONV_2D"):
         wide = window_size(w, taps_w, self.stride_w, self.dilation_w, self.padding)
         return TensorType(self.input.dtype, (n, high, wide, out_depth))
 
-    def kernel(self, input: Array, filter: Array, bias: Array | None = None) -> Array:
+    def bind(self, tape: Tape, input: Array, filter: Array, bias: Array | None = None) -> Array | None:
         if filter.dtype.kind != "f":
-            return quantized_convolution(self, self.filter, (input, filter, bias), 3, self._product)
+            return quantized_convolution(tape, self, self.filter, (input, filter, bias), 3, self._product)
         need_float(self, input, filter, bias)
-        return finish(self._product(input, filter), bias, self.act)
+        return finish(tape, self._product(tape, input, filter), bias, self.act)
 
-    def _product(self, input: Array, filter: Array, ends: Ends | None = None) -> Array:
+    def _product(self, tape: Tape, input: Array, filter: Array, ends: Ends | None = None) -> Array:
         windows = _windows(self, input.shape[1:3], filter.shape[1:3])
         strides, dilations = (self.stride_h, self.stride_w), (self.dilation_h, self.dilation_w)
-        return convolve_depthwise(input, filter, strides, dilations, windows, ends)
+        return convolve_depthwise(tape, input, filter, strides, dilations, windows, ends)
 
     def macs(self) -> int:
         return element_count(self.output.shape) * element_count(self.filter.shape and self.filter.shape[1:3])
@@ -196,23 +197,27 @@ class TransposeConv(Op, code="TRANSPOSE_CONV"):
         shape = static_output_shape(self.output_shape, 4)
         return TensorType(self.input.dtype, merged_shape(shape, (n, None, None, out_depth)))
 
-    def kernel(self, output_shape: Array, filter: Array, input: Array, bias: Array | None = None) -> Array:
+    def bind(
+        self, tape: Tape, output_shape: Array, filter: Array, input: Array, bias: Array | None = None
+    ) -> Array | None:
+        if not tape.fixed(output_shape):
+            return None
         shape = tuple(int(d) for d in output_shape)
 
-        def product(input: Array, filter: Array, ends: Ends | None = None) -> Array:
-            out = np.empty(shape, ends.dtype if ends else input.dtype)
+        def product(tape: Tape, input: Array, filter: Array, ends: Ends | None = None) -> Array:
+            out = tape.empty(shape, ends.dtype if ends else input.dtype)
             strides = (self.stride_h, self.stride_w)
             before = [
                 transposed_padding(shape[1 + a], filter.shape[1 + a], strides[a], self.padding)
                 for a in (0, 1)
             ]
-            convolve_transposed(input, filter, strides, (before[0], before[1]), out, ends)
+            convolve_transposed(tape, input, filter, strides, (before[0], before[1]), out, ends)
             return out
 
         if filter.dtype.kind != "f":
-            return quantized_convolution(self, self.filter, (input, filter, bias), 0, product)
+            return quantized_convolution(tape, self, self.filter, (input, filter, bias), 0, product)
         need_float(self, input, filter, bias)
-        return finish(product(input, filter), bias, self.act)
+        return finish(tape, product(tape, input, filter), bias, self.act)
 
     def macs(self) -> int:
         return element_count(self.input.shape) * element_count(self.filter.shape and self.filter.shape[:3])
@@ -271,8 +276,9 @@ def _differ(weights: Value) -> bool:
     return bool(np.any(scales != scales[:1]))
 
 
-def finish(out: Array, bias: Array | None, act: Activation) -> Array:
+def finish(tape: Tape, out: Array, bias: Array | None, act: Activation) -> Array:
     """Add the bias and apply the activation, in place."""
     if bias is not None:
-        out += bias.reshape(-1)
-    return fused(out, act)
+        tape.do(np.add, out, bias.reshape(-1), out)
+    write_fused(tape, out, act)
+    return out

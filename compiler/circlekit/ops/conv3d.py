@@ -9,6 +9,7 @@ from circlekit.errors import ShapeError
 from circlekit.ir.dtypes import f32, i32
 from circlekit.ir.enums import Activation, Padding
 from circlekit.ir.op import Op, attribute, operand, optional_operand
+from circlekit.ir.tape import NOW
 from circlekit.ir.value import Array, TensorType
 from circlekit.ops.common import (
     Window,
@@ -74,10 +75,9 @@ class Conv3D(_Spatial3D, code="CONV_3D"):
         weights = np.ascontiguousarray(filter.transpose(0, 4, 1, 2, 3))
         out = np.zeros((input.shape[0], frames.size, rows.size, cols.size, filter.shape[4]), input.dtype)
         for target, source, tap in _frame_pairs(frames, input.shape[1], filter.shape[0], self):
-            out[:, target] += convolve(
-                np.ascontiguousarray(input[:, source]), weights[tap], strides[1:], dilations[1:], (rows, cols)
-            )
-        return finish(out, bias, self.act)
+            frame = np.ascontiguousarray(input[:, source])
+            out[:, target] += convolve(NOW, frame, weights[tap], strides[1:], dilations[1:], (rows, cols))
+        return finish(NOW, out, bias, self.act)
 
     def macs(self) -> int:
         return element_count(self.output.shape) * element_count(self.filter.shape and self.filter.shape[:4])
@@ -114,9 +114,9 @@ class Conv3DTranspose(_Spatial3D, code="CONV_3D_TRANSPOSE", options="Conv3DOptio
         for source, target, tap in _frame_pairs(window, out.shape[1], filter.shape[0], self):
             frame = np.ascontiguousarray(input[:, source])
             part = np.empty_like(out[:, target])
-            convolve_transposed(frame, weights[tap], strides[1:], (before[1], before[2]), part)
+            convolve_transposed(NOW, frame, weights[tap], strides[1:], (before[1], before[2]), part)
             out[:, target] += part
-        return finish(out, bias, self.act)
+        return finish(NOW, out, bias, self.act)
 
     def macs(self) -> int:
         return element_count(self.input.shape) * element_count(self.filter.shape and self.filter.shape[:4])

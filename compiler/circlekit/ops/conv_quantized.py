@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from circlekit.ir.dtypes import f32
+from circlekit.ir.tape import NOW, Tape
 from circlekit.ir.value import Array, Value
 from circlekit.ops.common import fused
 from circlekit.ops.fixed_point import zero_point_of
@@ -29,35 +30,34 @@ from circlekit.ops.quantized import (
     reach,
     weight_zeros,
 )
-from circlekit.ops.rescale import Store
 
-Product = Callable[[Array, Array, Ends | None], Array]
+Product = Callable[[Tape, Array, Array, Ends | None], Array]
 
 
 def quantized_convolution(
+    tape: Tape,
     op: Any,
     weights: Value,
     arrays: tuple[Array, Array, Array | None],
     axis: int,
     product: Product,
     asymmetric: bool = True,
-) -> Array:
-    """The result of convolution ``op`` on ``arrays``: its data, filter and bias.
+) -> Array | None:
+    """The result of convolution ``op`` on ``arrays``: its data, filter and bias; None where it is not bound.
 
     ``axis``: that of the filter's output channels.  ``asymmetric``: how hybrid data is quantized.
     """
     data, filter, bias = arrays
     if need_form(op, op.input, weights):
-        return _hybrid(op, weights, arrays, axis, product, asymmetric)
-
-    def prepared() -> tuple[Array, Store]:
-        channels = filter.shape[axis]
-        floats, bound = exact_weights(filter, weight_zeros(weights, channels), axis, reach(op.input))
-        return floats, fixed_point_end(op, op.input, weights, bias, bound, channels, op.act)
-
-    floats, end = once(op, "integer", prepared, weights, op.bias)
-    zero = zero_point_of(op.input)
-    return product(data, floats, Ends(zero, loader(zero, floats.dtype), end, data.dtype))
+        return None if tape is not NOW else _hybrid(op, weights, arrays, axis, product, asymmetric)
+    if not tape.fixed(filter, bias):
+        return None
+    channels = filter.shape[axis]
+    floats, bound = exact_weights(filter, weight_zeros(weights, channels), axis, reach(op.input))
+    end = fixed_point_end(op, op.input, weights, bias, bound, channels, op.act)
+    tape.keeps(floats.nbytes)
+    ends = Ends(floats.dtype, loader(zero_point_of(op.input), floats.dtype), end, data.dtype)
+    return product(tape, data, floats, ends)
 
 
 def _hybrid(
@@ -78,7 +78,7 @@ def _hybrid(
     no_zeros = np.zeros((), np.float32)
     floats = once(op, "hybrid", lambda: exact_weights(filter.view(np.int8), no_zeros, axis, 255)[0], weights)
     numbers = (rows.data - rows.offset).reshape(data.shape)
-    out = product(numbers.astype(floats.dtype, copy=False), floats, None).astype(np.float32, copy=False)
+    out = product(NOW, numbers.astype(floats.dtype, copy=False), floats, None).astype(np.float32, copy=False)
     out *= channel_scales(weights, filter.shape[axis])
     out *= rows.scale.reshape(-1, 1, 1, 1)
     if bias is not None:

@@ -11,13 +11,13 @@ from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, bf16, f16, f32, f64, i8, i16, i32, i64, u8
 from circlekit.ir.enums import Activation, WeightsFormat
 from circlekit.ir.op import Inferred, Op, attribute, operand, optional_operand
+from circlekit.ir.tape import NOW, Tape
 from circlekit.ir.value import Array, Shape, TensorType, Value, format_shape
 from circlekit.ops.common import (
     Dim,
     broadcast_shapes,
     dims_differ,
     element_count,
-    fused,
     is_hybrid,
     is_per_channel,
     need_bias,
@@ -26,6 +26,7 @@ from circlekit.ops.common import (
     need_same_float,
     product,
     version_by_dtype,
+    write_fused,
 )
 from circlekit.ops.dense_quantized import hybrid_matmul, quantized_dense, quantized_matmul, shuffled_dense
 
@@ -82,23 +83,33 @@ class FullyConnected(Op, code="FULLY_CONNECTED", variadic_results=True):
             raise ShapeError(f"input has {size} elements, no multiple of the {depth} columns of weights")
         return (size // depth, units)
 
-    def kernel(self, input: Array, weights: Array, bias: Array | None = None) -> Array | tuple[Array, Array]:
+    def kernel(self, input: Array, weights: Array, bias: Array | None = None) -> Any:
         shape = tuple(int(d or 0) for d in self._result_shape(input.shape, *weights.shape) or ())
         if weights.shape[1] == 0:
             return np.zeros(shape, input.dtype)
-        rows = input.reshape(-1, weights.shape[1])
         if self.weights_format is WeightsFormat.SHUFFLED4x16INT8:
+            rows = input.reshape(-1, weights.shape[1])
             out, workspace = shuffled_dense(self, rows, weights, bias)
             return out.reshape(shape), workspace.reshape(input.shape)
+        return self.bind(NOW, input, weights, bias)
+
+    def bind(self, tape: Tape, input: Array, weights: Array, bias: Array | None = None) -> Array | None:
+        if self.weights_format is WeightsFormat.SHUFFLED4x16INT8 or weights.shape[1] == 0:
+            return None
+        shape = tuple(int(d or 0) for d in self._result_shape(input.shape, *weights.shape) or ())
+        rows = tape.reshaped(input, (-1, weights.shape[1]))
         if self.weights_format is WeightsFormat.SHUFFLED16x1FLOAT32:
-            weights = in_row_order(self, weights)
+            weights = in_row_order(tape, self, weights)
         if weights.dtype.kind != "f":
-            return quantized_dense(self, rows, weights, bias).reshape(shape)
+            integers = quantized_dense(tape, self, rows, weights, bias)
+            return None if integers is None else integers.reshape(shape)
         need_float(self, input, weights, bias)
-        out = np.matmul(rows, weights.T)
+        out = tape.empty((len(rows), len(weights)), rows.dtype)
+        tape.do(tape.contiguous(rows).dot, weights.T, out)
         if bias is not None:
-            out += bias.reshape(-1)
-        return fused(out, self.act).reshape(shape)
+            tape.do(np.add, out, bias.reshape(-1), out)
+        write_fused(tape, out, self.act)
+        return out.reshape(shape)
 
     def macs(self) -> int:
         return element_count(self.output.shape) * element_count(self.weights.shape and self.weights.shape[1:])
@@ -134,13 +145,13 @@ def shuffled_16x1(weights: Array) -> Array:
     return np.ascontiguousarray(weights.reshape(-1, ROWS, columns).swapaxes(1, 2)).reshape(rows, columns)
 
 
-def in_row_order(op: Op, weights: Array) -> Array:
+def in_row_order(tape: Tape, op: Op, weights: Array) -> Array:
     """The weights that ``shuffled_16x1`` has shuffled."""
     rows, columns = weights.shape
     if weights.dtype != np.float32 or rows % ROWS:
         found = f"{weights.dtype}[{rows},{columns}]"
         raise UnsupportedError(f"{op.code} with SHUFFLED16x1FLOAT32 weights of {found} has no kernel")
-    return np.ascontiguousarray(weights.reshape(-1, columns, ROWS).swapaxes(1, 2)).reshape(rows, columns)
+    return tape.contiguous(weights.reshape(-1, columns, ROWS).swapaxes(1, 2)).reshape(rows, columns)
 
 
 class BatchMatMul(Op, code="BATCH_MATMUL"):
@@ -173,15 +184,24 @@ class BatchMatMul(Op, code="BATCH_MATMUL"):
         sums = self.x.dtype is i8 and bool(self.results) and self.results[0].dtype is i32
         return i32 if sums else self.x.dtype
 
-    def kernel(self, x: Array, y: Array) -> Array:
+    def kernel(self, x: Array, y: Array) -> Array | None:
         left = x.swapaxes(-1, -2) if self.adj_x else x
         right = y.swapaxes(-1, -2) if self.adj_y else y
         if x.dtype.kind == "i":
             return quantized_matmul(self, left, right)
         if y.dtype == np.int8:
             return hybrid_matmul(self, left, right)
+        return self.bind(NOW, x, y)
+
+    def bind(self, tape: Tape, x: Array, y: Array) -> Array | None:
+        if x.dtype.kind == "i" or y.dtype == np.int8:
+            return None
         need_float(self, x, y)
-        out: Array = np.matmul(left, right)
+        left = x.swapaxes(-1, -2) if self.adj_x else x
+        right = y.swapaxes(-1, -2) if self.adj_y else y
+        batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+        out = tape.empty((*batch, left.shape[-2], right.shape[-1]), x.dtype)
+        tape.do(np.matmul, left, right, out)
         return out
 
     def macs(self) -> int:

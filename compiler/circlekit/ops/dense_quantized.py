@@ -13,6 +13,7 @@ import numpy as np
 from circlekit.errors import ModelError, UnsupportedError
 from circlekit.ir.dtypes import i8, i16, i32, u8
 from circlekit.ir.enums import Activation
+from circlekit.ir.tape import NOW, Tape
 from circlekit.ir.value import Array, Value
 from circlekit.ops.common import apply_activation, is_per_channel
 from circlekit.ops.constants import constant_elements
@@ -42,20 +43,22 @@ LEAST = {Activation.RELU: 0, Activation.RELU6: 0, Activation.RELU_N1_TO_1: -1}
 # -- FULLY_CONNECTED ---------------------------------------------------------------------------
 
 
-def quantized_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> Array:
-    """Rows x [R,K] times the transpose of ``weights`` [U,K], plus ``bias``, as ``op`` says: [R,U]."""
+def quantized_dense(tape: Tape, op: Any, x: Array, weights: Array, bias: Array | None) -> Array | None:
+    """Rows x [R,K] times the transpose of ``weights`` [U,K], plus ``bias``, as ``op`` says: [R,U].
+
+    None where that is not bound.
+    """
     if need_form(op, op.input, op.weights):
-        return _hybrid_dense(op, x, weights, bias)
-
-    def prepared() -> tuple[Array, Store]:
-        zero_w = 0 if is_per_channel(op.weights) else zero_point_of(op.weights)
-        floats, bound = exact_weights(weights, np.asarray(zero_w, np.float32), 0, reach(op.input))
-        return floats, _dense_end(op, bias, bound, len(weights))
-
-    floats, end = once(op, "integer", prepared, op.weights, op.bias)
-    zero = zero_point_of(op.input)
-    out = np.empty((len(x), len(weights)), op.output.dtype.numpy)
-    multiply_rows(x, floats, Ends(zero, loader(zero, floats.dtype), end, out.dtype), out)
+        return None if tape is not NOW else _hybrid_dense(op, x, weights, bias)
+    if not tape.fixed(weights, bias):
+        return None
+    zero_w = 0 if is_per_channel(op.weights) else zero_point_of(op.weights)
+    floats, bound = exact_weights(weights, np.asarray(zero_w, np.float32), 0, reach(op.input))
+    tape.keeps(floats.nbytes)
+    end = _dense_end(op, bias, bound, len(weights))
+    out = tape.empty((len(x), len(weights)), op.output.dtype.numpy)
+    load = loader(zero_point_of(op.input), floats.dtype)
+    multiply_rows(tape, x, floats, Ends(floats.dtype, load, end, out.dtype), out)
     return out
 
 
@@ -158,7 +161,10 @@ def quantized_matmul(op: Any, x: Array, y: Array) -> Array:
     depth = x.shape[-1]
     bound = float(depth) * _most(op.x, zeros[0]) * _most(op.y, zeros[1])
     exact = np.dtype(np.float32 if bound < 1 << 24 else np.float64)
-    sums = np.matmul(loader(zeros[0], exact)(x), loader(zeros[1], exact)(y))
+    left, right = (
+        np.subtract(a, exact.type(zero), dtype=exact) for a, zero in zip((x, y), zeros, strict=True)
+    )
+    sums = np.matmul(left, right)
     if plain:
         return np.asarray(sums.astype(np.int64).astype(np.int32))
     by = quantize_multiplier(effective_scale(op.x, op.y, op.output, 1, rounded=True))

@@ -14,6 +14,7 @@ import numpy as np
 from circlekit.errors import ModelError, ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, bf16, boolean, f16, f32, i8, i16, i32, i64
 from circlekit.ir.op import Op, attribute, operand
+from circlekit.ir.tape import NOW, Tape
 from circlekit.ir.value import Array, Shape, TensorType, format_shape
 from circlekit.ops.bases import (
     Typed,
@@ -71,11 +72,25 @@ class Gather(Typed, code="GATHER"):
             )
         return axis, batch
 
-    def kernel(self, params: Array, indices: Array) -> Array:
+    def bind(self, tape: Tape, params: Array, indices: Array) -> Array | None:
         axis, batch = self.places(params.ndim, indices.ndim)
-        need_in_range(self, indices, params.shape[axis])
+        if batch:
+            return None
+        size, shape = params.shape[axis], (*params.shape[:axis], *indices.shape, *params.shape[axis + 1 :])
+        if indices.size == 1 and tape.fixed(indices):
+            need_in_range(self, indices, size)
+            at = int(indices.reshape(()))
+            return tape.reshaped(params[(slice(None),) * axis + (slice(at, at + 1),)], shape)
+        out = tape.empty(shape, params.dtype)
+        tape.do(need_in_range, self, indices, size)
+        tape.do(params.take, indices, axis, out, "clip")  # no index is outside; clip is the fast mode
+        return out
+
+    def kernel(self, params: Array, indices: Array) -> Array | None:
+        axis, batch = self.places(params.ndim, indices.ndim)
         if batch == 0:
-            return np.take(params, indices, axis=axis)
+            return self.bind(NOW, params, indices)
+        need_in_range(self, indices, params.shape[axis])
         shape = params.shape
         outer = int(np.prod(shape[batch:axis], dtype=np.int64))
         flat = params.reshape(int(np.prod(shape[:batch], dtype=np.int64)), outer, shape[axis], -1)

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from circlekit.ir.tape import Tape
 from circlekit.ir.value import Array
 from circlekit.ops.common import Window
 
@@ -25,23 +27,45 @@ Pair = tuple[int, int]
 class Ends(NamedTuple):
     """How data that is no float of the filter's dtype comes in and goes out, block by block.
 
-    ``zero``: the stored number that stands for 0.  ``load``: stored numbers as floats of the filter's
-    dtype.  ``store``: writes what becomes of a block of sums into an array of ``dtype``.
+    ``floats``: the filter's dtype.  ``load``: writes the calls that put stored numbers, as such floats, into
+    an array.  ``store``: is called with a block of sums, and an array of ``dtype`` for what becomes of them.
     """
 
-    zero: int
-    load: Callable[[Array], Array]
+    floats: np.dtype[Any]
+    load: Callable[[Tape, Array, Array], None]
     store: Callable[[Array, Array], None]
     dtype: np.dtype[Any]
 
 
-def loader(zero: int, dtype: np.dtype[Any]) -> Callable[[Array], Array]:
-    """What makes floats of ``dtype`` of integers, minus ``zero``."""
-    offset = dtype.type(zero)
-    return lambda x: np.asarray(np.subtract(x, offset, dtype=dtype))
+def loader(zero: int, dtype: np.dtype[Any]) -> Callable[[Tape, Array, Array], None]:
+    """What writes integers, minus ``zero``, into floats of ``dtype``."""
+    offset = np.asarray(zero, dtype)
+
+    def load(tape: Tape, stored: Array, floats: Array) -> None:
+        if zero:
+            tape.do(np.subtract, stored, offset, floats)
+        else:
+            tape.copy(stored, floats)
+
+    return load
+
+
+class Scratch:
+    """Memory of one kernel by purpose, used again for every block; the first block is the largest."""
+
+    def __init__(self, tape: Tape) -> None:
+        self.tape = tape
+        self.arrays: dict[str, Array] = {}
+
+    def get(self, name: str, shape: tuple[int, ...], dtype: Any) -> Array:
+        count = prod(shape)
+        if name not in self.arrays:
+            self.arrays[name] = self.tape.empty((count,), dtype)
+        return self.arrays[name][:count].reshape(shape)
 
 
 def convolve(
+    tape: Tape,
     x: Array,
     filter: Array,
     strides: Pair,
@@ -54,59 +78,73 @@ def convolve(
     out_depth, taps_h, taps_w, per_group = filter.shape
     rows, cols = windows
     if out is None:
-        out = np.empty((x.shape[0], rows.size, cols.size, out_depth), ends.dtype if ends else x.dtype)
+        out = tape.empty((x.shape[0], rows.size, cols.size, out_depth), ends.dtype if ends else x.dtype)
     groups = x.shape[3] // per_group
     whole = out.shape[1:3] == x.shape[1:3] and rows.before == cols.before == 0 and out.flags.c_contiguous
     if filter.shape[1:3] == strides == (1, 1) and groups == 1 and whole:
         weights = filter.reshape(out_depth, -1)
-        multiply_rows(x.reshape(-1, x.shape[3]), weights, ends, out.reshape(-1, out_depth))
+        data = tape.reshaped(x, (-1, x.shape[3]))
+        multiply_rows(tape, data, weights, ends, out.reshape(-1, out_depth))
         return out
     weights = filter.reshape(groups, out_depth // groups, -1).transpose(0, 2, 1)
     step = _rows_per_block(PATCH_BYTES, cols.size * taps_h * taps_w * x.shape[3] * filter.itemsize)
+    scratch = Scratch(tape)
     for image, result in zip(x, out, strict=True):
-        for top, strip in _strips(image, (taps_h, taps_w), strides, dilations, windows, step, ends):
+        for top, strip in _strips(scratch, image, (taps_h, taps_w), strides, dilations, windows, step, ends):
             target = result[top : top + step]
             patches = _patches(strip, (taps_h, taps_w), strides, dilations, target.shape[:2])
             if ends is None and target.flags.c_contiguous:
-                _multiply(patches, weights, target)
+                _multiply(scratch, patches, weights, target)
                 continue
-            block = np.empty(target.shape, filter.dtype)
-            _multiply(patches, weights, block)
-            _put(block, target, ends)
+            block = scratch.get("sums", target.shape, filter.dtype)
+            _multiply(scratch, patches, weights, block)
+            _put(tape, block, target, ends)
     return out
 
 
-def _put(block: Array, target: Array, ends: Ends | None) -> None:
+def _put(tape: Tape, block: Array, target: Array, ends: Ends | None) -> None:
     if ends is None:
-        target[...] = block
+        tape.copy(block, target)
     else:
-        ends.store(block, target)
+        tape.do(ends.store, block, target)
 
 
-def multiply_rows(x: Array, weights: Array, ends: Ends | None, out: Array) -> None:
-    """Rows x [R,I] times the transpose of weights [O,I], into out [R,O]."""
+def multiply_rows(tape: Tape, x: Array, weights: Array, ends: Ends | None, out: Array) -> None:
+    """Rows x [R,I] times the transpose of weights [O,I], into out [R,O], which has no gaps."""
     if ends is None:
-        np.matmul(x, weights.T, out=out)
+        tape.do(x.dot, weights.T, out)
         return
+    scratch = Scratch(tape)
     step = _rows_per_block(PATCH_BYTES, sum(weights.shape) * weights.itemsize)
     for top in range(0, len(x), step):
-        block = np.matmul(ends.load(x[top : top + step]), weights.T)
-        ends.store(block, out[top : top + step])
+        part, target = x[top : top + step], out[top : top + step]
+        floats = scratch.get("data", part.shape, weights.dtype)
+        sums = scratch.get("sums", target.shape, weights.dtype)
+        ends.load(tape, part, floats)
+        tape.do(floats.dot, weights.T, sums)
+        tape.do(ends.store, sums, target)
 
 
-def _multiply(patches: Array, weights: Array, block: Array) -> None:
-    """Patches [R,OW,KH,KW,I] times weights [G,K,O / G], into block [R,OW,O]."""
-    groups, length, _ = weights.shape
+def _multiply(scratch: Scratch, patches: Array, weights: Array, block: Array) -> None:
+    """Patches [R,OW,KH,KW,I] times weights [G,K,O / G], into block [R,OW,O], which has no gaps."""
+    groups, length, each = weights.shape
     count = block.shape[0] * block.shape[1]
+    tape = scratch.tape
     if groups == 1:
-        np.matmul(patches.reshape(count, length), weights[0], out=block.reshape(count, -1))
+        rows = scratch.get("patches", patches.shape, patches.dtype)
+        tape.copy(patches, rows)
+        tape.do(rows.reshape(count, length).dot, weights[0], block.reshape(count, -1))
         return
     split = patches.reshape(*patches.shape[:4], groups, -1).transpose(4, 0, 1, 2, 3, 5)
-    product = np.matmul(split.reshape(groups, count, length), weights)
-    block[...] = product.transpose(1, 0, 2).reshape(block.shape)
+    parts = scratch.get("patches", split.shape, split.dtype)
+    tape.copy(split, parts)
+    product = scratch.get("products", (groups, count, each), block.dtype)
+    tape.do(np.matmul, parts.reshape(groups, count, length), weights, product)
+    tape.copy(product.transpose(1, 0, 2), block.reshape(count, groups, each))
 
 
 def convolve_depthwise(
+    tape: Tape,
     x: Array,
     filter: Array,
     strides: Pair,
@@ -117,43 +155,64 @@ def convolve_depthwise(
     """Each channel of x [N,H,W,I] with its own M filters of [1,KH,KW,I * M]: [N,OH,OW,I * M]."""
     _, taps_h, taps_w, depth = filter.shape
     rows, cols = windows
-    out = np.empty((x.shape[0], rows.size, cols.size, depth), ends.dtype if ends else x.dtype)
+    out = tape.empty((x.shape[0], rows.size, cols.size, depth), ends.dtype if ends else x.dtype)
     width = cols.size * depth
-    taps = np.tile(filter.reshape(taps_h, taps_w, 1, depth), (1, 1, cols.size, 1))
-    taps = taps.reshape(taps_h, taps_w, width)
+    spread = np.broadcast_to(filter.reshape(taps_h, taps_w, 1, depth), (taps_h, taps_w, cols.size, depth))
+    taps = tape.contiguous(spread).reshape(taps_h, taps_w, width)
     step = _rows_per_block(CACHE_BYTES, width * filter.itemsize)
+    scratch = Scratch(tape)
     for image, result in zip(x, out, strict=True):
-        for top, strip in _strips(image, (taps_h, taps_w), strides, dilations, windows, step, ends):
-            wide = np.repeat(strip, depth // x.shape[3], axis=2) if depth != x.shape[3] else strip
+        for top, strip in _strips(scratch, image, (taps_h, taps_w), strides, dilations, windows, step, ends):
+            wide = strip
+            if depth != x.shape[3]:
+                wide = scratch.get("wide", (*strip.shape, depth // x.shape[3]), strip.dtype)
+                tape.copy(strip[..., None], wide)
+                wide = wide.reshape(*strip.shape[:2], depth)
             target = result[top : top + step]
-            block = target if ends is None else np.empty(target.shape, filter.dtype)
-            _add_taps(wide, taps, strides, dilations, block.reshape(block.shape[0], width))
+            block = target if ends is None else scratch.get("sums", target.shape, filter.dtype)
+            _add_taps(scratch, wide, taps, strides, dilations, block.reshape(block.shape[0], width))
             if ends is not None:
-                ends.store(block, target)
+                tape.do(ends.store, block, target)
     return out
 
 
-def _add_taps(strip: Array, taps: Array, strides: Pair, dilations: Pair, block: Array) -> None:
+def _add_taps(
+    scratch: Scratch, strip: Array, taps: Array, strides: Pair, dilations: Pair, block: Array
+) -> None:
     """Sum of the taps [KH,KW,OW*C] over a strip [R',W',C], into block [R,OW*C].
 
     Columns are sorted by their remainder modulo the stride first: each tap is then one contiguous run.
     """
     rows, width = block.shape
-    high, _, depth = strip.shape
-    lanes = [strip[:, p :: strides[1]].reshape(high, -1) for p in range(strides[1])]
-    term = np.empty_like(block)
-    block[...] = 0
+    depth, tape = strip.shape[2], scratch.tape
+    lanes = [_lane(scratch, strip, phase, strides[1]) for phase in range(strides[1])]
+    term = scratch.get("term", block.shape, block.dtype)
     for y in range(taps.shape[0]):
         top = y * dilations[0]
         for x in range(taps.shape[1]):
             skip, lane = divmod(x * dilations[1], strides[1])
             run = lanes[lane][top : top + (rows - 1) * strides[0] + 1 : strides[0]]
-            np.multiply(run[:, skip * depth : skip * depth + width], taps[y, x], out=term)
-            block += term
+            part = run[:, skip * depth : skip * depth + width]
+            if x == y == 0:
+                tape.do(np.multiply, part, taps[y, x], block)
+            else:
+                tape.do(np.multiply, part, taps[y, x], term)
+                tape.do(np.add, block, term, block)
+
+
+def _lane(scratch: Scratch, strip: Array, phase: int, stride: int) -> Array:
+    """Every column of a strip whose number is ``phase`` modulo ``stride``: [R',W'' * C]."""
+    part = strip[:, phase::stride]
+    if part.strides[1:] != (part.shape[2] * part.itemsize, part.itemsize):
+        lane = scratch.get(f"lane {phase}", part.shape, part.dtype)
+        scratch.tape.copy(part, lane)
+        part = lane
+    high, wide, depth = part.shape
+    return as_strided(part, (high, wide * depth), (part.strides[0], part.itemsize), writeable=False)
 
 
 def convolve_transposed(
-    x: Array, filter: Array, strides: Pair, before: Pair, out: Array, ends: Ends | None = None
+    tape: Tape, x: Array, filter: Array, strides: Pair, before: Pair, out: Array, ends: Ends | None = None
 ) -> None:
     """Spread x [N,H,W,I] by filter [O,KH,KW,I] over out [N,OH,OW,O]; what falls outside is dropped.
 
@@ -167,13 +226,13 @@ def convolve_transposed(
         if place.size == 0:
             continue
         if taps.size == 0:
-            _put(np.zeros(place.shape, filter.dtype), place, ends)
+            _put(tape, np.zeros(place.shape, filter.dtype), place, ends)
             continue
         rows, cols = (
             Window(place.shape[1 + a], taps.shape[1 + a] - 1 - start[a] // strides[a], 0) for a in (0, 1)
         )
-        flipped = np.ascontiguousarray(taps[:, ::-1, ::-1])
-        convolve(x, flipped, (1, 1), (1, 1), (rows, cols), ends, place)
+        flipped = tape.contiguous(taps[:, ::-1, ::-1])
+        convolve(tape, x, flipped, (1, 1), (1, 1), (rows, cols), ends, place)
 
 
 def _rows_per_block(scratch: int, row: int) -> int:
@@ -181,6 +240,7 @@ def _rows_per_block(scratch: int, row: int) -> int:
 
 
 def _strips(
+    scratch: Scratch,
     image: Array,
     taps: Pair,
     strides: Pair,
@@ -196,20 +256,39 @@ def _strips(
         count = min(step, rows.size - top)
         high = (count - 1) * strides[0] + (taps[0] - 1) * dilations[0] + 1
         corner = (top * strides[0] - rows.before, -cols.before)
-        if ends is None:
-            yield top, padded(image, corner, (high, width))
-        else:
-            yield top, ends.load(padded(image, corner, (high, width), ends.zero))
+        yield top, _strip(scratch, image, corner, (high, width), ends)
+
+
+def _strip(scratch: Scratch, image: Array, corner: Pair, size: Pair, ends: Ends | None) -> Array:
+    """The ``size`` part of image [H,W,C] from ``corner`` on, as floats, 0 where it has none."""
+    part, y, x = _inside(image, corner, size)
+    if ends is None and part.shape[:2] == size:
+        return part
+    dtype = image.dtype if ends is None else ends.floats
+    strip = scratch.get("strip", (*size, image.shape[2]), dtype)
+    if part.shape[:2] != size:
+        scratch.tape.do(strip.fill, 0)
+    middle = strip[y : y + part.shape[0], x : x + part.shape[1]]
+    if ends is None:
+        scratch.tape.copy(part, middle)
+    else:
+        ends.load(scratch.tape, part, middle)
+    return strip
+
+
+def _inside(image: Array, corner: Pair, size: Pair) -> tuple[Array, int, int]:
+    """What image [H,W,C] has of the ``size`` part from ``corner`` on, and where in the part it begins."""
+    top, left = max(corner[0], 0), max(corner[1], 0)
+    part = image[top : max(corner[0] + size[0], 0), left : max(corner[1] + size[1], 0)]
+    return part, top - corner[0], left - corner[1]
 
 
 def padded(image: Array, corner: Pair, size: Pair, fill: float = 0) -> Array:
     """The ``size`` part of image [H,W,C] from ``corner`` on (maybe outside), ``fill`` where it has none."""
-    top, left = max(corner[0], 0), max(corner[1], 0)
-    part = image[top : max(corner[0] + size[0], 0), left : max(corner[1] + size[1], 0)]
+    part, y, x = _inside(image, corner, size)
     if part.shape[:2] == size:
         return part
     out = np.full((*size, image.shape[2]), fill, image.dtype)
-    y, x = top - corner[0], left - corner[1]
     out[y : y + part.shape[0], x : x + part.shape[1]] = part
     return out
 

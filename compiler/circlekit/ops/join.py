@@ -11,10 +11,13 @@ from circlekit.errors import ShapeError
 from circlekit.ir.dtypes import DType, boolean, f16, i8, i16, i32, i64, u8, u32
 from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op, attribute, operand, variadic_operand
+from circlekit.ir.tape import Tape
 from circlekit.ir.value import Array, Shape, TensorType, Value, format_shape
 from circlekit.ops.bases import (
     Typed,
+    Viewed,
     integers,
+    is_narrow,
     moved,
     need_same_dtype,
     new_axis,
@@ -22,6 +25,7 @@ from circlekit.ops.bases import (
     refuse_quantized,
     same_grid,
     single_int,
+    stored,
     unknown_dims,
     zero_point,
 )
@@ -84,18 +88,37 @@ class Concatenation(Typed, code="CONCATENATION"):
         shape[axis] = None if None in parts else sum(p for p in parts if p is not None)
         return moved(values[0], tuple(shape))
 
-    def kernel(self, *values: Array) -> Array:
-        parts = [self.rescaled(v, x) for v, x in zip(self.values, values, strict=True)]
-        return apply_activation(np.concatenate(parts, axis=self.axis), self.act)
+    def bind(self, tape: Tape, *values: Array) -> Array:
+        axis = normalized_axis(self.axis, values[0].ndim)
+        shape = list(values[0].shape)
+        shape[axis] = sum(x.shape[axis] for x in values)
+        out = tape.empty(shape, values[0].dtype)
+        end = 0
+        for value, x in zip(self.values, values, strict=True):
+            start, end = end, end + x.shape[axis]
+            place = out[(slice(None),) * axis + (slice(start, end),)]
+            if self.moves(value):
+                tape.copy(x, place)
+            else:
+                tape.do(stored, lambda part, value=value: self.rescaled(value, part), x, place)
+        if self.act is not Activation.NONE:
+            tape.do(apply_activation, out, self.act, out)
+        return out
 
-    def rescaled(self, value: Value, x: Array) -> Array:
-        """Elements of ``value``, quantized as the result."""
-        if value.dtype is i16 or same_grid(value, self.output):
-            if value.dtype is i16 and (zero_point(value) or zero_point(self.output)):
+    def moves(self, value: Value) -> bool:
+        """Whether elements of ``value`` are those of the result as they are."""
+        if value.dtype is i16 and is_narrow(value):
+            if zero_point(value) or zero_point(self.output):
                 refuse_quantized(self)
-            return x
+            return True
+        if same_grid(value, self.output):
+            return True
         if value.dtype is not u8:
             refuse_quantized(self)
+        return False
+
+    def rescaled(self, value: Value, x: Array) -> Array:
+        """uint8 elements of ``value``, quantized as the result."""
         scale = scale_of(value) * (np.float32(1) / scale_of(self.output))
         bias = np.float32(-zero_point(value)) * scale
 
@@ -129,13 +152,21 @@ class Pack(Typed, code="PACK"):
         at = normalized_axis(self.axis, len(shape) + 1)
         return moved(values[0], (*shape[:at], len(values), *shape[at:]))
 
-    def kernel(self, *values: Array) -> Array:
+    def bind(self, tape: Tape, *values: Array) -> Array:
         if not all(same_grid(v, self.output) for v in self.values):
             refuse_quantized(self)
-        return np.stack(values, axis=self.axis)
+        if any(x.shape != values[0].shape for x in values):
+            raise ShapeError(f"{self.code} of shapes {[x.shape for x in values]}, equal ones are wanted")
+        axis = normalized_axis(self.axis, values[0].ndim + 1)
+        shape = list(values[0].shape)
+        shape.insert(axis, len(values))
+        out = tape.empty(shape, values[0].dtype)
+        for place, x in zip(np.moveaxis(out, axis, 0), values, strict=True):
+            tape.copy(x, place)
+        return out
 
 
-class Unpack(Typed, code="UNPACK", variadic_results=True):
+class Unpack(Viewed, code="UNPACK", variadic_results=True):
     """The ``num`` slices along ``axis``, without that dimension."""
 
     input = operand()
@@ -158,7 +189,7 @@ class Unpack(Typed, code="UNPACK", variadic_results=True):
         return tuple(np.moveaxis(input, self.axis, 0))
 
 
-class Split(Typed, code="SPLIT", variadic_results=True, typed_by=1):
+class Split(Viewed, code="SPLIT", variadic_results=True, typed_by=1):
     """``num_splits`` equal parts along axis ``split_dim``."""
 
     split_dim = operand(i32)
@@ -191,7 +222,7 @@ class Split(Typed, code="SPLIT", variadic_results=True, typed_by=1):
         return None if axis is None else {"split_dim": axis}
 
 
-class SplitV(Typed, code="SPLIT_V", variadic_results=True, versions={i8: 2}):
+class SplitV(Viewed, code="SPLIT_V", variadic_results=True, versions={i8: 2}):
     """Parts of ``size_splits`` along axis ``split_dim``; one size may be -1: what is left."""
 
     value = operand()

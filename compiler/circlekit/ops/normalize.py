@@ -11,6 +11,7 @@ from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import bf16, f16, f32, f64, i8, i16, u8
 from circlekit.ir.enums import Activation, RoPEMode
 from circlekit.ir.op import Op, attribute, operand
+from circlekit.ir.tape import NOW, Tape
 from circlekit.ir.value import Array, TensorType, Value, format_shape
 from circlekit.ops.common import (
     Dim,
@@ -67,18 +68,27 @@ class Softmax(_LastAxis, code="SOFTMAX"):
         wide = self.input.dtype in (i8, u8) and bool(self.results) and self.results[0].dtype is i16
         return TensorType(i16, kind.shape) if wide else kind
 
-    def kernel(self, input: Array) -> Array:
+    def kernel(self, input: Array) -> Array | None:
         if self.input.dtype.is_integer:
             need_pair(self, self.input, self.output, SOFTMAX_PAIRS)
             if input.dtype == np.int16:
                 return softmax_of_16_bits(self, input, self.input, self.beta)
             return softmax_of_8_bits(self, input, self.input, self.output, self.beta)
+        return self.bind(NOW, input)
+
+    def bind(self, tape: Tape, input: Array) -> Array | None:
+        if self.input.dtype.is_integer:
+            return None
         need_float(self, input)
-        out: Array = input - input.max(axis=-1, keepdims=True)
+        out = tape.empty(input.shape, input.dtype)
+        one = tape.empty((*input.shape[:-1], 1), input.dtype)
+        tape.do(np.maximum.reduce, input, -1, None, one, True)
+        tape.do(np.subtract, input, one, out)
         if self.beta != 1.0:
-            out *= out.dtype.type(self.beta)
-        np.exp(out, out=out)
-        out /= out.sum(axis=-1, keepdims=True)
+            tape.do(np.multiply, out, np.asarray(self.beta, out.dtype), out)
+        tape.do(np.exp, out, out)
+        tape.do(np.add.reduce, out, -1, None, one, True)
+        tape.do(np.divide, out, one, out)
         return out
 
     def required_version(self) -> int:

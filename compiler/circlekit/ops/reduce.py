@@ -11,6 +11,7 @@ import numpy as np
 from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, boolean, i8, i16, i32, i64, u8
 from circlekit.ir.op import attribute, operand
+from circlekit.ir.tape import NOW, Tape
 from circlekit.ir.value import Array, TensorType
 from circlekit.ops.bases import (
     Typed,
@@ -24,6 +25,7 @@ from circlekit.ops.bases import (
     refuse_quantized,
     same_grid,
     single_int,
+    stored,
     unknown_dims,
     zero_point,
 )
@@ -73,7 +75,30 @@ class Reduction(Typed):
             return self.quantized(input, axes)
         need_kind(self, input, self.kinds)
         with np.errstate(all="ignore"):
-            return np.asarray(self.reduce(input, axes))
+            return self.reduce(input, axes)
+
+    def bind(self, tape: Tape, input: Array, axis: Array) -> Array | None:
+        if is_narrow(self.input) or not tape.fixed(axis):
+            return None
+        need_kind(self, input, self.kinds)
+        return self.write(tape, input, self.axes(integers(axis), input.ndim))
+
+    def empty(self, tape: Tape, x: Array, axes: tuple[int, ...]) -> Array:
+        """A place for the results, with the reduced dimensions as 1."""
+        return tape.empty([1 if i in axes else d for i, d in enumerate(x.shape)], x.dtype)
+
+    def reduced(self, out: Array, axes: tuple[int, ...]) -> Array:
+        """``out`` without the reduced dimensions, unless they stay."""
+        return out if self.keep_dims else np.squeeze(out, axes)
+
+    def write(self, tape: Tape, x: Array, axes: tuple[int, ...]) -> Array:
+        """The calls that make the results, and these."""
+        out = self.empty(tape, x, axes)
+        if self.function is not None:
+            tape.do(self.function.reduce, x, axes, x.dtype, out, True)
+        else:
+            tape.do(stored, self.reduce, x, axes, self.reduced(out, axes))
+        return self.reduced(out, axes)
 
     def quantized(self, x: Array, axes: tuple[int, ...]) -> Array:
         """The results, quantized as the output, of ``x``, quantized in 8 or 16 bits as the input."""
@@ -83,9 +108,12 @@ class Reduction(Typed):
         """Sums of quantized integers in int32, as LiteRT has them."""
         return np.asarray(np.sum(x, axis=axes, dtype=np.int32, keepdims=self.keep_dims))
 
+    function: ClassVar[np.ufunc | None] = None
+    """What makes one element of two; operators without it have ``reduce`` or ``write``."""
+
     def reduce(self, x: Array, axes: tuple[int, ...]) -> Array:
         """The results, of the same dtype as ``x``."""
-        raise UnsupportedError(f"{self.code} has no kernel")
+        return self.write(NOW, x, axes)
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
         axes = permuted_axes(self.axis, perm) if self.keep_dims else None
@@ -110,9 +138,17 @@ class Mean(Reduction, code="MEAN", options="ReducerOptions", versions={i8: 2, i1
         by = Multiplier((mantissa << shift) // count, exponent - shift)
         return limited(self.output, multiply(total - zero_point(self.input) * count, by))
 
+    def write(self, tape: Tape, x: Array, axes: tuple[int, ...]) -> Array:
+        if x.dtype.kind != "f":
+            return super().write(tape, x, axes)
+        out = self.empty(tape, x, axes)
+        tape.do(np.add.reduce, x, axes, x.dtype, out, True)
+        tape.do(np.divide, out, np.asarray(group_size(x, axes), x.dtype), out)
+        return self.reduced(out, axes)
+
     def reduce(self, x: Array, axes: tuple[int, ...]) -> Array:
         if x.dtype.kind == "f":
-            return np.asarray(np.mean(x, axis=axes, dtype=x.dtype, keepdims=self.keep_dims))
+            return self.write(NOW, x, axes)
         total = np.asarray(np.sum(x, axis=axes, dtype=np.int64, keepdims=self.keep_dims))
         count = group_size(x, axes)
         return np.asarray(np.sign(total) * (np.abs(total) // count), x.dtype)
@@ -126,6 +162,7 @@ class Sum(Reduction, code="SUM", options="ReducerOptions", versions={i8: 2}):
     """
 
     kinds = "fiub"
+    function = np.add
 
     def quantized(self, x: Array, axes: tuple[int, ...]) -> Array:
         count, total = group_size(x, axes), self.sums(x, axes)
@@ -138,9 +175,6 @@ class Sum(Reduction, code="SUM", options="ReducerOptions", versions={i8: 2}):
         bias = np.float32(-zero_point(self.input)) * scale * np.float32(count)
         return limited(self.output, round_half_away(total.astype(np.float32) * scale + bias).astype(np.int64))
 
-    def reduce(self, x: Array, axes: tuple[int, ...]) -> Array:
-        return np.asarray(np.sum(x, axis=axes, dtype=x.dtype, keepdims=self.keep_dims))
-
 
 class ReduceProd(Reduction, code="REDUCE_PROD", options="ReducerOptions", versions={i8: 2, i16: 2}):
     """The product; integers wrap around, of truth values it is true where all are.
@@ -149,6 +183,7 @@ class ReduceProd(Reduction, code="REDUCE_PROD", options="ReducerOptions", versio
     """
 
     kinds = "fiub"
+    function = np.multiply
 
     def quantized(self, x: Array, axes: tuple[int, ...]) -> Array:
         if self.input.dtype is u8:
@@ -166,9 +201,6 @@ class ReduceProd(Reduction, code="REDUCE_PROD", options="ReducerOptions", versio
         result = limited(self.output, multiply_wide(product, by))
         return np.expand_dims(result, sorted(axes)) if self.keep_dims else result
 
-    def reduce(self, x: Array, axes: tuple[int, ...]) -> Array:
-        return np.asarray(np.prod(x, axis=axes, dtype=x.dtype, keepdims=self.keep_dims))
-
 
 class Selection(Reduction):
     """The extreme element; of none, the identity of the comparison, as in LiteRT."""
@@ -181,10 +213,15 @@ class Selection(Reduction):
         return TensorType(inferred.dtype, inferred.shape, kept_quantization(self.input))
 
     def kernel(self, input: Array, axis: Array) -> Array:
+        out = self.bind(NOW, input, axis)
+        assert out is not None  # the axis is fixed
+        return out
+
+    def bind(self, tape: Tape, input: Array, axis: Array) -> Array | None:
         need_kind(self, input, self.kinds)
         if not same_grid(self.input, self.output):
             refuse_quantized(self)
-        return np.asarray(self.reduce(input, self.axes(integers(axis), input.ndim)))
+        return self.write(tape, input, self.axes(integers(axis), input.ndim)) if tape.fixed(axis) else None
 
 
 def least_of(dtype: np.dtype[Any]) -> Any:

@@ -14,10 +14,12 @@ import numpy as np
 from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, boolean, f16, i8, i16, i32, i64
 from circlekit.ir.op import attribute, operand, optional_operand
+from circlekit.ir.tape import Tape
 from circlekit.ir.value import Array, TensorType, format_shape
 from circlekit.ir.value import Shape as Dims
 from circlekit.ops.bases import (
     Typed,
+    Viewed,
     integers,
     kept_quantization,
     moved,
@@ -70,12 +72,14 @@ class Reshape(Typed, code="RESHAPE"):
             raise ShapeError(f"{have} elements ({format_shape(shape)}) do not fit into shape {list(wanted)}")
         return tuple(left if d == -1 else d for d in wanted)
 
-    def kernel(self, input: Array, shape: Array | None) -> Array:
+    def bind(self, tape: Tape, input: Array, shape: Array | None) -> Array | None:
+        if not tape.fixed(shape):
+            return None
         wanted = self.wanted() if shape is None else integers(shape)
-        return input.reshape(self.resolve(wanted or [], input.shape))
+        return tape.reshaped(input, [d or 0 for d in self.resolve(wanted or [], input.shape)])
 
 
-class Squeeze(Typed, code="SQUEEZE", versions={DType.STRING: 2}):
+class Squeeze(Viewed, code="SQUEEZE", versions={DType.STRING: 2}):
     """Without the dimensions of 1 listed in ``squeeze_dims``, or without all of them where it is empty."""
 
     input = operand()
@@ -104,7 +108,7 @@ class Squeeze(Typed, code="SQUEEZE", versions={DType.STRING: 2}):
         return np.squeeze(input, axis=tuple(dict.fromkeys(self.axes(input.shape) or ())))
 
 
-class ExpandDims(Typed, code="EXPAND_DIMS"):
+class ExpandDims(Viewed, code="EXPAND_DIMS"):
     """A dimension of 1 before axis ``dim``; -1 is behind the last."""
 
     input = operand()
@@ -149,7 +153,7 @@ class Rank(Typed, code="RANK", reads_data=False):
         return np.asarray(input.ndim, np.int32)
 
 
-class Transpose(Typed, code="TRANSPOSE"):
+class Transpose(Viewed, code="TRANSPOSE"):
     """Axes in another order: dimension i of the result is dimension perm[i] of the input."""
 
     input = operand()
@@ -181,7 +185,7 @@ def checked_perm(perm: Sequence[int], rank: int) -> list[int]:
     return axes
 
 
-class BroadcastTo(Typed, code="BROADCAST_TO"):
+class BroadcastTo(Viewed, code="BROADCAST_TO"):
     """The operand repeated along dimensions of 1, and along new leading ones, to fill ``shape``."""
 
     input = operand()

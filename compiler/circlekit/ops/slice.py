@@ -12,9 +12,11 @@ from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, boolean, f16, i8, i16, i32, i64, u32
 from circlekit.ir.enums import MirrorPadMode
 from circlekit.ir.op import attribute, operand
+from circlekit.ir.tape import Tape
 from circlekit.ir.value import Array, TensorType, Value, format_shape
 from circlekit.ops.bases import (
     Typed,
+    Viewed,
     integers,
     moved,
     need_count,
@@ -27,7 +29,7 @@ from circlekit.ops.bases import (
 from circlekit.ops.common import Dim, static_int_vector
 
 
-class Slice(Typed, code="SLICE"):
+class Slice(Viewed, code="SLICE"):
     """The box that starts at ``begin`` and has ``size``; -1 in it: up to the end."""
 
     input = operand()
@@ -88,7 +90,7 @@ class Part(NamedTuple):
 FULL = Part(None, None, 1)
 
 
-class StridedSlice(Typed, code="STRIDED_SLICE"):
+class StridedSlice(Viewed, code="STRIDED_SLICE"):
     """input[begin:end:strides], with the masks of TensorFlow: bit i is about entry i of ``begin``.
 
     begin_mask, end_mask: from the start, to the end.  ellipsis_mask: all axes not mentioned otherwise.
@@ -275,11 +277,15 @@ class Bordered(Typed):
         if before < 0 or after < 0:
             raise ShapeError(f"paddings are {before} and {after}, at least 0 is wanted")
 
-    def filled(self, input: Array, paddings: Array, value: Any) -> Array:
-        """``input`` in the middle of a tensor of ``value``."""
+    def filled(self, tape: Tape, input: Array, paddings: Array, value: Any) -> Array | None:
+        """``input`` in the middle of a tensor of ``value``; None where it is not bound."""
+        if not tape.fixed(paddings):
+            return None
         pairs = paddings.reshape(-1, 2).tolist()
-        out = np.full([a + d + b for d, (a, b) in zip(input.shape, pairs, strict=True)], value, input.dtype)
-        out[tuple(slice(a, a + d) for d, (a, _) in zip(input.shape, pairs, strict=True))] = input
+        out = tape.empty([a + d + b for d, (a, b) in zip(input.shape, pairs, strict=True)], input.dtype)
+        tape.copy(np.asarray(value, input.dtype), out)
+        middle = out[tuple(slice(a, a + d) for d, (a, _) in zip(input.shape, pairs, strict=True))]
+        tape.copy(input, middle)
         return out
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
@@ -294,8 +300,8 @@ class Bordered(Typed):
 class Pad(Bordered, code="PAD"):
     """A border of zeros."""
 
-    def kernel(self, input: Array, paddings: Array) -> Array:
-        return self.filled(input, paddings, zero_point(self.output))
+    def bind(self, tape: Tape, input: Array, paddings: Array) -> Array | None:
+        return self.filled(tape, input, paddings, zero_point(self.output))
 
 
 class PadV2(Bordered, code="PADV2"):
@@ -307,8 +313,8 @@ class PadV2(Bordered, code="PADV2"):
         need_same_dtype("input", self.input, "constant_values", self.constant_values)
         return super().infer()
 
-    def kernel(self, input: Array, paddings: Array, constant_values: Array) -> Array:
-        return self.filled(input, paddings, constant_values.reshape(-1)[0])
+    def bind(self, tape: Tape, input: Array, paddings: Array, constant_values: Array) -> Array | None:
+        return self.filled(tape, input, paddings, constant_values.reshape(-1)[0:1])
 
 
 class MirrorPad(Bordered, code="MIRROR_PAD"):

@@ -14,6 +14,7 @@ import numpy as np
 from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import i8, i16, i32
 from circlekit.ir.op import attribute, operand
+from circlekit.ir.tape import Tape
 from circlekit.ir.value import Array, Shape, TensorType, format_shape
 from circlekit.ops.bases import Typed, integers, moved, need_count, unknown_dims, zero_point
 from circlekit.ops.common import Dim, need_rank, static_int_vector
@@ -57,11 +58,11 @@ class DepthToSpace(BlockMove, code="DEPTH_TO_SPACE"):
         b = self.block_size
         return n, _times(h, b), _times(w, b), _ratio("depth", c, b * b)
 
-    def kernel(self, input: Array) -> Array:
+    def bind(self, tape: Tape, input: Array) -> Array:
         n, h, w, c = input.shape
         b = self.block_size
-        blocks = input.reshape(n, h, w, b, b, c // (b * b)).transpose(0, 1, 3, 2, 4, 5)
-        return np.asarray(blocks.reshape(n, h * b, w * b, c // (b * b)))
+        blocks = tape.reshaped(input, (n, h, w, b, b, c // (b * b))).transpose(0, 1, 3, 2, 4, 5)
+        return tape.reshaped(blocks, (n, h * b, w * b, c // (b * b)))
 
 
 class SpaceToDepth(BlockMove, code="SPACE_TO_DEPTH"):
@@ -71,11 +72,11 @@ class SpaceToDepth(BlockMove, code="SPACE_TO_DEPTH"):
         b = self.block_size
         return n, _ratio("height", h, b), _ratio("width", w, b), _times(c, b * b)
 
-    def kernel(self, input: Array) -> Array:
+    def bind(self, tape: Tape, input: Array) -> Array:
         n, h, w, c = input.shape
         b = self.block_size
-        blocks = input.reshape(n, h // b, b, w // b, b, c).transpose(0, 1, 3, 2, 4, 5)
-        return np.asarray(blocks.reshape(n, h // b, w // b, b * b * c))
+        blocks = tape.reshaped(input, (n, h // b, b, w // b, b, c)).transpose(0, 1, 3, 2, 4, 5)
+        return tape.reshaped(blocks, (n, h // b, w // b, b * b * c))
 
 
 # -- batch -------------------------------------------------------------------------------------
