@@ -31,22 +31,24 @@ class Buffers:
 
     def __init__(self, origin: Origin | None) -> None:
         self.old: tuple[Array | None, ...] = origin.buffers if origin else ()
+        self.blobs: dict[int, Blob] = {}
         self.places: dict[Place, int] = {}
-        self.lengths: dict[int, list[int]] = {}
         for index, data in enumerate(self.old):
             if data is not None and len(data):
-                at = place_of(data)
-                if self.places.setdefault(at, index) == index:
-                    self.lengths.setdefault(at[1], []).append(index)
+                self.places.setdefault(place_of(data), index)
         self.used: set[Key] = {EMPTY, *((0, i) for i in (origin.unused_buffers if origin else ()))}
         self.new: list[Blob] = []
         self.alike: dict[int, dict[bytes, list[tuple[Key, Blob]]]] = {}
+        self.lengths: dict[int, list[int]] | None = None
 
     def data(self, data: Array, dtype: np.dtype[Any] | None = None) -> Key:
         """The buffer of constant data, stored as ``dtype``."""
         blob = Blob(data, dtype)
         index = self.places.get(blob.place) if blob.place is not None else None
-        return self.add(blob) if index is None else self.keep(index)
+        if index is None:
+            return self.add(blob)
+        self.blobs[index] = blob
+        return self.keep(index)
 
     def empty(self, index: int | None) -> Key:
         """The buffer of a tensor without data: ``index`` where the origin has one there without data."""
@@ -74,6 +76,10 @@ class Buffers:
 
     def _candidates(self, length: int) -> dict[bytes, list[tuple[Key, Blob]]]:
         """The buffers of ``length`` bytes, by sample."""
+        if self.lengths is None:
+            self.lengths = {}
+            for (_, size), index in self.places.items():
+                self.lengths.setdefault(size, []).append(index)
         samples = self.alike.get(length)
         if samples is None:
             samples = self.alike[length] = {}
@@ -87,8 +93,8 @@ class Buffers:
         keys = sorted(self.used)
         trees: list[Tree] = []
         for origin, index in keys:
-            data: Array | Blob | None = self.old[index] if index < len(self.old) else None
-            if origin:
-                data = self.new[index]
+            data: Array | Blob | None = self.new[index] if origin else self.blobs.get(index)
+            if data is None and index < len(self.old):
+                data = self.old[index]
             trees.append({} if data is None else {"data": data})
         return trees, {key: index for index, key in enumerate(keys)}
