@@ -173,6 +173,24 @@ def test_the_owner_stays(tmp_path: Path) -> None:
     assert (status.st_uid, status.st_gid, status.st_mode & 0o7777) == (12345, 54321, 0o4640)
 
 
+def test_others_do_not_read_along(tmp_path: Path) -> None:
+    """What replaces a private file is private from the start; it gets all its permissions at the end."""
+    target = tmp_path / "m.circle"
+    seen: list[int] = []
+
+    def pieces() -> Iterator[bytes]:
+        seen.extend(path.stat().st_mode & 0o777 for path in tmp_path.iterdir() if path != target)
+        yield b"whole"
+
+    write_file(target, pieces())
+    new = target.stat().st_mode & 0o777
+    assert seen == [new]
+    for mode in (0o600, 0o640, 0o444):
+        target.chmod(mode)
+        write_file(target, pieces())
+        assert (seen.pop(), target.stat().st_mode & 0o777) == (0o600, mode)
+
+
 # -- input and output are the same file --------------------------------------------------------
 
 
@@ -289,6 +307,27 @@ def test_a_read_only_file_system(tmp_path: Path) -> None:
         assert (tmp_path / "m.circle").read_bytes() == b"before"
     finally:
         subprocess.run(["umount", "--lazy", str(tmp_path)], check=True)
+
+
+UNPRIVILEGED_CLEARS_UP = """
+import os, sys
+from circlekit.io.files import write_file
+if not os.geteuid():
+    os.chown(sys.argv[1], 65534, 65534)
+    os.setuid(65534)
+os.chdir(sys.argv[1])
+with open(".m.circle.1-0.circlekit", "wb"):
+    os.chmod(".m.circle.1-0.circlekit", 0o444)
+write_file("m.circle", [b"whole"])
+print(os.listdir())
+"""
+
+
+def test_what_is_left_may_be_read_only() -> None:
+    """Of a writer that was killed when it had set the permissions."""
+    with tempfile.TemporaryDirectory() as name:
+        result = run(UNPRIVILEGED_CLEARS_UP, name)
+        assert result.stdout.strip() == "['m.circle']", result.stderr
 
 
 UNPRIVILEGED = """

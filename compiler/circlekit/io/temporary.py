@@ -25,6 +25,9 @@ else:
 MODE = 0o666
 """Permissions of a new file, less the umask."""
 
+PRIVATE = 0o600
+"""Those of one that takes the place of another, until it is whole and gets the permissions of that."""
+
 NAME_BYTES = 100
 """What is kept of the target's name: file systems have room for 143 to 255 bytes."""
 
@@ -60,12 +63,13 @@ def replacement(target: Path, durable: bool = True) -> Iterator[int]:
 def _create(target: Path) -> tuple[int, Path]:
     """(descriptor, path) of a new and locked file in the folder of ``target``."""
     remove_stale(target.parent)
+    mode = PRIVATE if target.exists() else MODE
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     stem = os.fsencode(target.name)[:NAME_BYTES].decode(errors="ignore")
     for attempt in itertools.count():
         path = target.with_name(f".{stem}.{os.getpid()}-{attempt}.circlekit")
         try:
-            descriptor = os.open(path, flags, MODE)
+            descriptor = os.open(path, flags, mode)
         except FileExistsError:
             continue
         if _lock(descriptor) is not False and _is_at(descriptor, path):
@@ -84,9 +88,13 @@ def remove_stale(folder: Path) -> None:
 
 
 def _remove_unlocked(path: Path) -> None:
-    descriptor = os.open(path, os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
-        if _lock(descriptor) and _is_at(descriptor, path):
+        descriptor = os.open(path, os.O_WRONLY | flags)
+    except PermissionError:  # it had the permissions of its target already
+        descriptor = os.open(path, os.O_RDONLY | flags)
+    try:
+        if _lock(descriptor) and _is_at(descriptor, path) and stat.S_ISREG(os.fstat(descriptor).st_mode):
             path.unlink()
     finally:
         os.close(descriptor)
