@@ -1,143 +1,157 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the time of load, O1 and save grows with the number of operators.
 
-    python tools/bench/growth.py [--sizes 10000 20000] [--chains conv nchw ...]
+    python -m tools.bench.growth [--sizes 1000 100000] [--shapes conv tree] [--json FILE] [--plot FILE.png]
 
-For each kind of chain and each size, one run in this process; the figures to look at are the ratios of a
-row to the one before it (twice the operators should take about twice the time), and the share of each step.
+Processor time, the least of several runs in this process.  The figure to look at is the growth: microseconds
+for an operator, as a multiple of what the smallest model of that shape takes; near 1 where time is linear.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
 from pathlib import Path
-
-import numpy as np
+from typing import Any, NamedTuple
 
 import circlekit
-from circlekit.ir.dtypes import f32
-from circlekit.ir.enums import Padding
-from circlekit.ir.graph import Graph, Model
-from circlekit.ir.op import Op
-from circlekit.ir.value import Value
-from circlekit.ops.activation import LeakyRelu, Relu, Tanh
-from circlekit.ops.conv import Conv2D
-from circlekit.ops.elementwise import Add, Mul
-from circlekit.ops.shape import Transpose
+from tools.bench.shapes import SHAPES, build
 
-CHANNELS = 4
-NHWC, NCHW = np.array([0, 2, 3, 1], np.int32), np.array([0, 3, 1, 2], np.int32)
+SIZES = (1_000, 3_000, 10_000, 30_000, 100_000)
+
+STEPS = ("load", "O1", "save")
+
+WORK = 30_000
+"""Operators that are measured of each size, at least: small models several times."""
+
+MOST_ROUNDS = 10
 
 
-class Maker:
-    """Adds operators with seeded constants to a graph."""
+class Growth(NamedTuple):
+    """One shape at one size.  ``load``, ``O1``, ``save``: microseconds of processor time for an operator.
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-        self.random = np.random.default_rng(0)
+    ``after``: the operators that O1 leaves.  ``growth``: the most that a step takes for an operator, as a
+    multiple of what the same step takes in the smallest model of this shape.
+    """
 
-    def put(self, op: Op) -> Value:
-        return self.graph.append(op).output
+    shape: str
+    operators: int
+    after: int
+    load: float
+    O1: float
+    save: float
+    growth: float
 
-    def weights(self, *shape: int) -> Value:
-        array = self.random.uniform(0.1, 0.5, shape).astype(np.float32)
-        return Value.constant(self.graph.unique_name("c"), array)
-
-    def constant(self, array: np.ndarray[tuple[int, ...], np.dtype[np.int32]]) -> Value:
-        return Value.constant(self.graph.unique_name("p"), array)
-
-
-def conv(m: Maker, x: Value, step: int) -> Value:
-    """Conv, Mul, Add, Relu in NHWC: everything fuses."""
-    x = m.put(Conv2D(x, m.weights(CHANNELS, 1, 1, CHANNELS), m.weights(CHANNELS), padding=Padding.SAME))
-    x = m.put(Mul(x, m.weights(CHANNELS)))
-    x = m.put(Add(x, m.weights(CHANNELS)))
-    return m.put(Relu(x))
+    @property
+    def total(self) -> float:
+        """Microseconds for an operator, all steps together."""
+        return self.load + self.O1 + self.save
 
 
-def nchw(m: Maker, x: Value, step: int) -> Value:
-    """The same as a PyTorch exporter writes it: transposes around each convolution."""
-    x = m.put(Transpose(x, m.constant(NHWC)))
-    x = m.put(Conv2D(x, m.weights(CHANNELS, 1, 1, CHANNELS), m.weights(CHANNELS), padding=Padding.SAME))
-    x = m.put(Transpose(x, m.constant(NCHW)))
-    x = m.put(Mul(x, m.weights(CHANNELS, 1, 1)))
-    return m.put(Add(x, m.weights(CHANNELS, 1, 1)))
+def measure_growth(
+    shapes: Iterable[str] = tuple(SHAPES),
+    sizes: Sequence[int] = SIZES,
+    folder: Path | None = None,
+    tell: Callable[[Growth], None] = lambda row: None,
+) -> list[Growth]:
+    """A row for each shape and size, the smallest size first; ``tell`` gets each as it comes."""
+    rows: list[Growth] = []
+    with tempfile.TemporaryDirectory(dir=folder) as name:
+        _measure("conv", 100, Path(name))  # imports, and what Python finds out about its own code
+        for shape in shapes:
+            first: Growth | None = None
+            for size in sorted(sizes):
+                row = _measure(shape, size, Path(name))
+                first = first or row
+                steps = [getattr(row, step) / getattr(first, step) for step in STEPS]
+                row = row._replace(growth=max(steps))
+                rows.append(row)
+                tell(row)
+    return rows
 
 
-def elementwise(m: Maker, x: Value, step: int) -> Value:
-    """Nothing to fuse."""
-    return m.put(Tanh(x) if step % 2 else LeakyRelu(x, alpha=0.1))
-
-
-def residual(m: Maker, x: Value, step: int) -> Value:
-    """Two readers for every value."""
-    return m.put(Add(x, m.put(Tanh(x))))
-
-
-CHAINS: dict[str, Callable[[Maker, Value, int], Value]] = {
-    "conv": conv,
-    "nchw": nchw,
-    "elementwise": elementwise,
-    "residual": residual,
-}
-
-
-def chain(kind: str, size: int) -> Model:
-    """A model of at least ``size`` operators."""
-    x = Value("x", f32, (1, CHANNELS, CHANNELS, CHANNELS))
-    graph = Graph("main", [x])
-    maker = Maker(graph)
-    value, step = x, 0
-    while len(graph) < size:
-        value, step = CHAINS[kind](maker, value, step), step + 1
-    graph.outputs = (value,)
-    return Model([graph], format="circle")
-
-
-def measure(kind: str, size: int, folder: Path) -> dict[str, float]:
-    """Seconds of each step."""
+def _measure(shape: str, size: int, folder: Path) -> Growth:
     source, target = folder / "in.circle", folder / "out.circle"
-    circlekit.save(chain(kind, size), source)
-    times: dict[str, float] = {}
-    start = time.perf_counter()
-    model = circlekit.load(source)
-    times["load"] = time.perf_counter() - start
-    start = time.perf_counter()
-    circlekit.optimize(model, "O1")
-    times["O1"] = time.perf_counter() - start
-    start = time.perf_counter()
-    circlekit.save(model, target)
-    times["save"] = time.perf_counter() - start
-    times["operators"] = len(circlekit.load(target).main)
-    return times
+    circlekit.save(build(shape, size), source)
+    best = dict.fromkeys(STEPS, float("inf"))
+    count = after = 0
+    for _ in range(min(MOST_ROUNDS, max(1, WORK // size))):
+        model, seconds = _timed(lambda: circlekit.load(source))
+        best["load"], count = min(best["load"], seconds), len(model.main)
+        _, seconds = _timed(lambda model=model: circlekit.optimize(model, "O1"))  # type: ignore[misc]
+        best["O1"], after = min(best["O1"], seconds), len(model.main)
+        _, seconds = _timed(lambda model=model: circlekit.save(model, target))  # type: ignore[misc]
+        best["save"] = min(best["save"], seconds)
+    each = {step: 1e6 * seconds / count for step, seconds in best.items()}
+    return Growth(shape, count, after, growth=1.0, **each)
 
 
-def main() -> None:
+def _timed(call: Callable[[], Any]) -> tuple[Any, float]:
+    start = time.process_time()
+    result = call()
+    return result, time.process_time() - start
+
+
+HEADS = ("graph", "operators", "after O1", "load", "O1", "save", "growth")
+"""The times in microseconds for an operator."""
+
+
+def cells(row: Growth) -> tuple[str, ...]:
+    """``row`` as text, one for each of HEADS."""
+    counts = row.shape, f"{row.operators:,}", f"{row.after:,}"
+    return (*counts, f"{row.load:.0f}", f"{row.O1:.0f}", f"{row.save:.0f}", f"{row.growth:.2f}")
+
+
+def as_json(rows: Iterable[Growth]) -> list[dict[str, Any]]:
+    return [row._asdict() for row in rows]
+
+
+def plot(rows: Sequence[Growth], path: Path) -> None:
+    """A picture (PNG): microseconds for an operator over the number of operators, a line for each shape.
+
+    Needs matplotlib, which ``pip install circlekit[bench]`` brings.
+    """
+    pyplot: Any = import_module("matplotlib.pyplot")
+    figure, axes = pyplot.subplots(1, len(STEPS), figsize=(12, 4), sharex=True)
+    for axis, step in zip(axes, STEPS, strict=True):
+        for shape in dict.fromkeys(row.shape for row in rows):
+            own = [row for row in rows if row.shape == shape]
+            axis.plot([r.operators for r in own], [getattr(r, step) for r in own], marker="o", label=shape)
+        axis.set(title=step, xscale="log", xlabel="operators", ylim=(0, None))
+        axis.grid(alpha=0.3)
+    axes[0].set_ylabel("microseconds for an operator")
+    axes[-1].legend(fontsize="small", bbox_to_anchor=(1.02, 1), loc="upper left")
+    figure.tight_layout()
+    figure.savefig(path, dpi=120, metadata={"Software": None})
+    pyplot.close(figure)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m tools.bench.growth",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--sizes", type=int, nargs="+", default=[5_000, 10_000, 20_000])
-    parser.add_argument("--chains", nargs="+", choices=sorted(CHAINS), default=list(CHAINS))
-    arguments = parser.parse_args()
-    steps = ("operators", "after", "load", "O1", "save", "sum", "ratio")
-    print(f"{'chain':12}" + "".join(f"{name:>10}" for name in steps))
-    with tempfile.TemporaryDirectory() as folder:
-        for kind in arguments.chains:
-            before = None
-            for size in arguments.sizes:
-                times = measure(kind, size, Path(folder))
-                total = times["load"] + times["O1"] + times["save"]
-                ratio = f"{total / before:6.2f}" if before else ""
-                figures = (times["load"], times["O1"], times["save"], total)
-                print(
-                    f"{kind:12}{size:>10}{times['operators']:>10.0f}"
-                    + "".join(f"{seconds:>10.2f}" for seconds in figures)
-                    + f"{ratio:>10}"
-                )
-                before = total
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
+    parser.add_argument("--shapes", nargs="+", choices=sorted(SHAPES), default=list(SHAPES))
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--plot", type=Path, metavar="FILE.png", help="needs matplotlib")
+    arguments = parser.parse_args(argv)
+
+    def line(texts: Sequence[str]) -> None:
+        print(f"{texts[0]:12}" + "".join(f"{text:>11}" for text in texts[1:]), flush=True)
+
+    line(HEADS)
+    rows = measure_growth(arguments.shapes, arguments.sizes, tell=lambda row: line(cells(row)))
+    print(f"at most {max(row.growth for row in rows):.2f} times the time for an operator of the smallest")
+    if arguments.json is not None:
+        arguments.json.write_text(json.dumps(as_json(rows), indent=1) + "\n")
+    if arguments.plot is not None:
+        plot(rows, arguments.plot)
 
 
 if __name__ == "__main__":

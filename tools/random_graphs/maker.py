@@ -27,6 +27,10 @@ LARGEST = 50.0
 MOST_ELEMENTS = 4096
 
 
+RESTLESS = frozenset({"RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL", "MULTINOMIAL"})
+"""Operators whose results depend on the runs before."""
+
+
 class Reject(Exception):
     """The step has nothing to work on."""
 
@@ -159,7 +163,9 @@ class Maker:
 
 
 def check_op(op: Op) -> None:
-    """Reject, or the operator's own error, where it does not fit what it reads."""
+    """Reject, or the operator's own error, where it does not fit what it reads, or is random."""
+    if op.code in RESTLESS:
+        raise Reject
     with suppress(UnsupportedError):
         op.inferred()
     graphs = {id(graph) for graph in op.called_graphs()}

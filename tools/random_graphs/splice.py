@@ -23,12 +23,9 @@ from circlekit.ir.text import parse_model
 from circlekit.ir.value import Array, Value
 from circlekit.ops.shape import Reshape
 from tools.kit.families import FAMILIES, draw_case
-from tools.random_graphs.maker import BATCH, Maker, Reject
+from tools.random_graphs.maker import BATCH, RESTLESS, Maker, Reject
 
 RECIPES = Path(__file__).parents[2] / "recipes"
-
-RESTLESS = frozenset({"RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL", "MULTINOMIAL"})
-"""Operators whose results depend on the runs before."""
 
 LARGEST_INPUT = 2048
 """Elements of the inputs of what is put in, at most."""
