@@ -20,6 +20,7 @@ from circlekit.io.save import check_format
 from circlekit.io.save import save as save_file
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
+from circlekit.ir.inference import settle_ranks
 from circlekit.ir.text import print_model
 from circlekit.passes.explain import explain_pass
 from circlekit.passes.fuse.training import training_notes
@@ -138,6 +139,8 @@ def _optimize(
 
     before = summarize(model, file_size)
     names = pass_names(options.passes, options.disable, format)
+    if names and options.validate:
+        settle_ranks(model)
     settings = with_data(options.settings)
     context = Context(format, settings=settings, exact=only_pipelines(options.passes))
     records = run_passes(model, names, context, prove, options.announce)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -66,9 +67,21 @@ def _results(op: Op, arguments: Sequence[Array | None], run: Run | None) -> Sequ
         if kernel is None:
             name = f"custom operator {op.custom_code}" if op.custom_code else f"operator {op.code}"
             raise UnsupportedError(f"{name} has no kernel")
+        _check_custom(op, kernel, arguments)
         out = kernel(op, *arguments)
         return out if isinstance(out, list | tuple) else (out,)
     return op.call(run or _no_graphs, *arguments)
+
+
+def _check_custom(op: OpaqueOp, kernel: CustomKernel, arguments: Sequence[Array | None]) -> None:
+    """ModelError for operands that a kernel cannot be called with: no declaration says what they must be."""
+    try:
+        signature(kernel).bind(op, *arguments)
+    except TypeError as error:
+        found = f"custom operator {op.custom_code} has {len(arguments)} operands"
+        raise ModelError(f"{found}, its kernel takes others: {error}") from None
+    if kernel is CUSTOM.get(op.custom_code or "") and any(a is None for a in arguments):
+        raise ModelError(f"custom operator {op.custom_code} lacks an operand")
 
 
 def _no_graphs(graph: object, inputs: Sequence[Array]) -> list[Array]:

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from circlekit.errors import UnsupportedError
+from circlekit.errors import ModelError, UnsupportedError
 from circlekit.io.blob import Blob, as_blob
 from circlekit.io.layout import Encoded, Reference, place
 from circlekit.io.origin import Source
@@ -150,7 +150,10 @@ class Encoder:
         layout = self.layouts.get((spec.name, mask))
         if layout is None:
             layout = self.layouts[spec.name, mask] = plan(spec, mask)
-        self.put(at, layout, values)
+        try:
+            self.put(at, layout, values)
+        except (struct.error, OverflowError) as error:  # the latter for floats
+            raise ModelError(f"{spec.name} has a number that its field cannot hold: {error}") from None
 
     def put(self, at: int, layout: Layout, values: dict[int, Any]) -> None:
         """The table with ``values`` (by slot), behind its vtable where that is new."""
@@ -219,7 +222,10 @@ class Encoder:
         if item.enum is not None:
             value = [v if isinstance(v, int) else item.enum.numbers[v] for v in value]
         if isinstance(value, list | tuple):
-            data = struct.pack(f"<{len(value)}{item.code}", *value)
+            try:
+                data = struct.pack(f"<{len(value)}{item.code}", *value)
+            except (struct.error, OverflowError) as error:
+                raise ModelError(f"{item.name} has an element that its field cannot hold: {error}") from None
         elif isinstance(value, np.ndarray):
             data = value.astype(np.dtype(item.code).newbyteorder("<"), copy=False).tobytes()
         else:

@@ -204,11 +204,11 @@ class Loader:
     @staticmethod
     def settle(graph: Graph, values: list[Value]) -> None:
         """Note what nothing reads; a tensor without elements that nothing computes is a constant."""
-        interface = {id(v) for v in (*graph.inputs, *graph.outputs)}
+        inputs, outputs = ({id(v) for v in side} for side in (graph.inputs, graph.outputs))
         unused = []
         for value in values:
-            if value.producer is None and id(value) not in interface:
-                if not value.use_count:
+            if value.producer is None and id(value) not in inputs:
+                if not value.use_count and id(value) not in outputs:
                     unused.append(value)
                 kind = value.dtype.numpy
                 if value.data is None and _is_empty(value) and kind is not None and not value.is_variable:
@@ -278,10 +278,10 @@ class Loader:
         except FormatError as error:
             self.fail(path + ".shape", error.message)
         if self.has_rank and not ranked:
-            tree["has_rank"] = False
             if not numbers and not is_const:
                 tree.pop("shape", None)
                 return None
+            tree["has_rank"] = False
         if all(d == (1 if s is None else s) for d, s in zip(numbers, shape, strict=True)):
             tree.pop("shape", None)
             if signature is not None and None in shape:

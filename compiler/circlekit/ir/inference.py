@@ -7,7 +7,7 @@ from circlekit.errors import CirclekitError, ModelError, ShapeError, Unsupported
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.ir.place import place
-from circlekit.ir.value import Shape, TensorType, Value, format_shape
+from circlekit.ir.value import LARGEST_DIMENSION, Shape, TensorType, Value, format_shape
 
 
 def infer_shapes(model: Model) -> int:
@@ -29,16 +29,16 @@ def check_shapes(model: Model) -> None:
             _refine(op, model, keep=True)
 
 
-def settle_ranks(model: Model) -> None:
+def settle_ranks(model: Model, strict: bool = True) -> None:
     """Find out what each [] of a file stands for, a scalar or an unknown rank, and say so in the model.
 
     A result gets the shape that its operator gives; what an operator refuses as a scalar has an unknown
     rank.  Afterwards every operator fits what the model says of it: ShapeError, with the place, where it
-    cannot.  Passes rely on that.
+    cannot, unless not ``strict``.
     """
     for graph in callees_first(model):
         for op in graph:
-            _settle(op, model)
+            _settle(op, model, strict)
 
 
 def callees_first(model: Model) -> list[Graph]:
@@ -91,26 +91,33 @@ def _refined(op: Op, keep: bool) -> int:
     return sum(_merge(value, t, keep) for value, t in zip(op.results, _types(op), strict=True))
 
 
-def _settle(op: Op, model: Model) -> None:
+def _settle(op: Op, model: Model, strict: bool) -> None:
     """Let the ranks of what ``op`` reads and makes fit it; what is known stays."""
     try:
-        try:
-            types = _types(op)
-        except ModelError:
-            unranked = [v for v in op.inputs if v is not None and _may_be_unranked(v)]
-            if not unranked:
-                raise
-            for value in unranked:
-                value.shape = None
-            types = _types(op)
-        for value, inferred in zip(op.results, types, strict=True):
+        for value, inferred in zip(op.results, _unranked_types(op), strict=True):
             if _may_be_unranked(value):
                 value.shape = inferred.shape
             _merge(value, inferred, keep=True)
     except UnsupportedError:
-        return
+        for value in op.results:
+            if _may_be_unranked(value):
+                value.shape = None
     except CirclekitError as error:
-        raise error.note(place(op, model)) from None
+        if strict:
+            raise error.note(place(op, model)) from None
+
+
+def _unranked_types(op: Op) -> tuple[TensorType, ...]:
+    """What the rule says; what it refuses as scalars has an unknown rank."""
+    try:
+        return _types(op)
+    except ModelError:
+        unranked = [v for v in op.inputs if v is not None and _may_be_unranked(v)]
+        if not unranked:
+            raise
+    for value in unranked:
+        value.shape = None
+    return _types(op)
 
 
 def _types(op: Op) -> tuple[TensorType, ...]:
@@ -118,6 +125,9 @@ def _types(op: Op) -> tuple[TensorType, ...]:
     types = op.inferred()
     if len(types) != len(op.results):
         raise ShapeError(f"{op.code} gives {len(types)} results, the model has {len(op.results)}")
+    for inferred in types:
+        if any(d is not None and not 0 <= d <= LARGEST_DIMENSION for d in inferred.shape or ()):
+            raise ShapeError(f"{op.code} gives {format_shape(inferred.shape)}, which no tensor can have")
     return types
 
 

@@ -248,6 +248,10 @@ class Op:
         raise UnsupportedError(f"{self.code} has no shape rule")
 
     def inferred(self) -> tuple[TensorType, ...]:
+        """What ``infer`` gives, one type for each result; ModelError where the operator lacks a graph."""
+        for spec in self.attributes:
+            if spec.is_graph and getattr(self, spec.name) is None:
+                raise ModelError(f"{type(self).__name__} lacks its {spec.name}")
         types = self.infer()
         return types if isinstance(types, tuple) else (types,)
 

@@ -145,7 +145,10 @@ class Value:
     @property
     def is_plain(self) -> bool:
         """Whether ``data`` is an array of ``shape``, not the bytes of something packed or sparse."""
-        return self.data is not None and self.data.dtype == self.dtype.numpy and self.data.shape == self.shape
+        data = self.data
+        if data is None or data.dtype != self.dtype.numpy or data.shape != self.shape:
+            return False
+        return "sparsity" not in self.extra and self.extra.get("compression_type", "NONE") == "NONE"
 
     @property
     def type(self) -> TensorType:
@@ -180,6 +183,10 @@ class Value:
     def __repr__(self) -> str:
         kind = "const " if self.is_const else ""
         return f"%{self.name}: {kind}{self.dtype.short}{format_shape(self.shape)}"
+
+
+LARGEST_DIMENSION = 2**31 - 1
+"""Files hold a dimension in 32 bits, with a sign."""
 
 
 def format_shape(shape: Shape | None) -> str:

@@ -12,7 +12,7 @@ from circlekit.ir.dtypes import DType
 from circlekit.ir.enums import Named
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Attribute, Op, OpaqueOp
-from circlekit.ir.value import Array, Quantization, Value, format_shape
+from circlekit.ir.value import LARGEST_DIMENSION, Array, Quantization, Value, format_shape
 
 # -- values ------------------------------------------------------------------------------------
 
@@ -22,6 +22,8 @@ def value_faults(value: Value) -> Iterator[str]:
     shape = value.shape or ()
     if any(d is not None and d < 0 for d in shape):
         yield f"shape {format_shape(value.shape)} has a negative dimension"
+    if any(d is not None and d > LARGEST_DIMENSION for d in shape):
+        yield f"shape {format_shape(value.shape)} has a dimension above {LARGEST_DIMENSION}"
     if value.data is not None:
         yield from _data_faults(value, value.data)
     if value.quantization is not None:

@@ -3,17 +3,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
-from circlekit.errors import ShapeError, UnsupportedError
+from circlekit.errors import ModelError, ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, bf16, i8, i16, u8
 from circlekit.ir.op import Op, operand
 from circlekit.ir.tape import NOW, Tape
 from circlekit.ir.value import Array, Quantization, Shape, TensorType, Value, format_shape
-from circlekit.ops.common import broadcast_shapes, normalized_axis, rounded_to_bfloat16, static_int_vector
+from circlekit.ops.common import (
+    broadcast_shapes,
+    normalized_axis,
+    plain_data,
+    rounded_to_bfloat16,
+    static_int_vector,
+)
 
 # -- quantization ------------------------------------------------------------------------------
 
@@ -118,6 +124,15 @@ def integers(array: Array) -> list[int]:
     return [int(x) for x in array.reshape(-1)]
 
 
+def whole_numbers(numbers: Iterable[Any], name: str) -> list[int]:
+    """The elements of attribute ``name``; ModelError for one that is no whole number."""
+    listed = list(numbers)
+    for number in listed:
+        if not isinstance(number, int | np.integer) or isinstance(number, bool):
+            raise ModelError(f"{name} has the element {number!r}, whole numbers are wanted")
+    return [int(number) for number in listed]
+
+
 def unknown_dims(count: int | None) -> Shape | None:
     """A shape of ``count`` unknown dimensions; None where the count is unknown."""
     return None if count is None else (None,) * count
@@ -133,17 +148,19 @@ def new_axis(axis: int, perm: Sequence[int]) -> int:
 
 def permuted_rows(value: Value, perm: Sequence[int]) -> Array | None:
     """A constant with one entry (or row) an axis, in the order of the permuted axes; None if it is none."""
-    if value.data is None or value.data.ndim == 0 or value.data.shape[0] != len(perm):
+    data = plain_data(value)
+    if data is None or data.ndim == 0 or data.shape[0] != len(perm):
         return None
-    return np.ascontiguousarray(value.data[list(perm)])
+    return np.ascontiguousarray(data[list(perm)])
 
 
 def permuted_axes(value: Value, perm: Sequence[int]) -> Array | None:
     """A constant that lists axes, after a transpose by ``perm``; None where it is no constant."""
-    if value.data is None:
+    data = plain_data(value)
+    if data is None:
         return None
-    axes = [new_axis(a, perm) for a in integers(value.data)]
-    return np.asarray(axes, value.data.dtype).reshape(value.data.shape)
+    axes = [new_axis(a, perm) for a in integers(data)]
+    return np.asarray(axes, data.dtype).reshape(data.shape)
 
 
 def held(array: Array, value: Value) -> Array:

@@ -157,11 +157,17 @@ def normalized_axis(axis: int, rank: int) -> int:
     return axis % rank
 
 
+def plain_data(value: Value) -> Array | None:
+    """The elements of a constant that stands as an array in the file; None for packed and sparse ones too."""
+    return value.data if value.is_plain else None
+
+
 def static_int_vector(value: Value | None) -> list[int] | None:
     """The elements of a constant integer operand, flattened; None where it is absent or no constant."""
-    if value is None or value.data is None or not value.dtype.is_integer or value.dtype.numpy is None:
+    if value is None or not value.dtype.is_integer:
         return None
-    return [int(x) for x in value.data.reshape(-1)]
+    data = plain_data(value)
+    return None if data is None else [int(x) for x in data.reshape(-1)]
 
 
 # -- windows -----------------------------------------------------------------------------------

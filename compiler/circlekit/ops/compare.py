@@ -13,7 +13,7 @@ from circlekit.ir.op import operand
 from circlekit.ir.tape import Tape
 from circlekit.ir.value import Array, Shape, TensorType, Value, format_shape
 from circlekit.ops.bases import Binary, Typed, Unary, kept_quantization, need_same_dtype, zero_point
-from circlekit.ops.common import broadcast_shapes
+from circlekit.ops.common import broadcast_shapes, plain_data
 from circlekit.ops.fixed_point import multiply, quantize_multiplier, scale_of
 from circlekit.ops.tables import tabulated_pairs
 
@@ -206,7 +206,8 @@ class Where(Typed, code="WHERE"):
     condition = operand(boolean, f32, i64, i32, i8, u8, u32)
 
     def infer(self) -> TensorType:
-        count = int(np.count_nonzero(self.condition.data)) if self.condition.data is not None else None
+        data = plain_data(self.condition)
+        count = None if data is None else int(np.count_nonzero(data))
         shape: Shape = (count, self.condition.rank)
         return TensorType(i64, shape)
 

@@ -90,7 +90,7 @@ class Conv2D(Op, code="CONV_2D"):
         if (data, weights) == (i16, i8) and self.quantized_bias_type is not f32:
             return 8
         shape, taps = self.input.shape, self.filter.shape
-        if shape is not None and taps is not None and dims_differ(shape[3], taps[3]):
+        if shape and taps and dims_differ(shape[-1], taps[-1]):
             return 6
         if is_hybrid(self.input, self.filter):
             return 5 if is_per_channel(self.filter) else 2

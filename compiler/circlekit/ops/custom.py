@@ -85,14 +85,25 @@ def split_v(op: Op, x: Array, sizes: Array, axis: Array) -> Sequence[Array]:
     return np.split(x, np.cumsum(parts)[:-1], axis=along)
 
 
+def window_options(op: Op) -> tuple[list[int], list[int], Padding, bool]:
+    """Of MaxPoolWithArgmax: window and steps, each [N,H,W,C]; padding; whether indices count images."""
+    options = options_of(op, ksize=list, strides=list, padding=str)
+    taps, strides = options["ksize"], options["strides"]
+    if len(taps) != 4 or len(strides) != 4 or any(type(n) is not int or n < 1 for n in (*taps, *strides)):
+        raise ModelError(f"windows of {taps} in steps of {strides}, four positive numbers each are wanted")
+    if options["padding"] not in Padding.__members__:
+        raise ModelError(f"padding is {options['padding']!r}, SAME or VALID is wanted")
+    return taps, strides, Padding[options["padding"]], bool(options.get("include_batch_in_index"))
+
+
 def max_pool_with_argmax(op: Op, x: Array) -> Sequence[Array]:
     """The greatest of each window of NHWC data, and where it is: (y * width + x) * channels + channel.
 
     ``include_batch_in_index`` adds the batch's number times the size of an image.
     """
-    options = options_of(op)
-    taps, strides = ([int(n) for n in options[name]] for name in ("ksize", "strides"))
-    padding = Padding[str(options["padding"])]
+    if x.ndim != 4:
+        raise ShapeError(f"MaxPoolWithArgmax of rank {x.ndim}, 4 is wanted")
+    taps, strides, padding, counts_images = window_options(op)
     batch, height, width, channels = x.shape
     rows, columns = (conv_padding(x.shape[a], taps[a], strides[a], 1, padding) for a in (1, 2))
     edges = ((0, 0), rows[1:], columns[1:], (0, 0))
@@ -108,7 +119,7 @@ def max_pool_with_argmax(op: Op, x: Array) -> Sequence[Array]:
     best = windows.argmax(axis=-1)[..., None]
     index = np.take_along_axis(np.broadcast_to(where, windows.shape), best, axis=-1)[..., 0]
     index = index * channels + np.arange(channels)
-    if options.get("include_batch_in_index"):
+    if counts_images:
         index = index + np.arange(batch).reshape(-1, 1, 1, 1) * (height * width * channels)
     kind = op.results[1].dtype.numpy if len(op.results) > 1 else None
     return np.take_along_axis(windows, best, axis=-1)[..., 0], index.astype(kind or np.int64)

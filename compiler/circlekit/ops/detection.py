@@ -15,6 +15,7 @@ from circlekit.errors import ModelError, ShapeError
 from circlekit.ir.dtypes import f32, i32
 from circlekit.ir.op import Op, operand
 from circlekit.ir.value import Array, TensorType, Value
+from circlekit.ops.bases import single_int
 from circlekit.ops.common import need_rank
 from circlekit.ops.fixed_point import scale_of, zero_point_of
 from circlekit.ops.flexbuffer import options_of
@@ -78,8 +79,7 @@ class NonMaxSuppressionV4(Op, code="NON_MAX_SUPPRESSION_V4", results=("selected_
     def size(self) -> int | None:
         need_rank(self.boxes, "boxes", 2)
         need_rank(self.scores, "scores", 1)
-        data = self.max_output_size.data
-        return None if data is None else int(data.reshape(-1)[0])
+        return single_int(self.max_output_size, "max_output_size")
 
     def infer(self) -> tuple[TensorType, ...]:
         return TensorType(i32, (self.size(),)), TensorType(i32, ())
@@ -149,13 +149,20 @@ def one_class(boxes: Array, scores: Array, most: int, options: dict[str, Any]) -
     return np.array(chosen, np.int64)
 
 
+_WANTED: dict[str, type] = {
+    **dict.fromkeys(("y_scale", "x_scale", "h_scale", "w_scale"), float),
+    **dict.fromkeys(("nms_iou_threshold", "nms_score_threshold"), float),
+    **dict.fromkeys(("num_classes", "max_detections", "max_classes_per_detection"), int),
+}
+
+
 def detection_postprocess(op: Op, *args: Array) -> list[Array]:
     """TFLite_Detection_PostProcess: boxes, classes and scores of the best detections, and their number.
 
     Operands: box codes [1, n, 4 or more], class scores [1, n, classes, or one more for the background],
     anchors [n, 4]; floats or uint8.  Unused rows are zeros.
     """
-    options = options_of(op)
+    options = options_of(op, **_WANTED)
     codes, predictions, anchors = (real(v, a) for v, a in zip(op.inputs, args, strict=True))
     if codes.ndim != 3 or predictions.ndim != 3 or codes.shape[0] != 1 or codes.shape[1] != len(anchors):
         raise ShapeError(f"{len(anchors)} anchors do not fit box codes of shape {list(codes.shape)}")

@@ -25,14 +25,19 @@ DEPTH = 64
 """How deep values may nest."""
 
 
-def options_of(op: Op) -> dict[str, Any]:
-    """The custom options of an operator, a map; empty where it has none."""
+def options_of(op: Op, **wanted: type) -> dict[str, Any]:
+    """The custom options of an operator, a map; empty where it has none.
+
+    ``wanted``: those that have to be there, and what they have to be; a float may be an int.
+    """
     stored = op.extra.get("custom_options")
-    if stored is None or not len(stored):
-        return {}
-    tree = read_flexbuffer(bytes(stored))
+    empty = stored is None or not len(stored)
+    tree = {} if empty else read_flexbuffer(bytes(stored))  # type: ignore[arg-type]  # it is not None then
     if not isinstance(tree, dict):
         raise ModelError(f"the options of {op.code} are a {type(tree).__name__}, a map is wanted")
+    for name, kind in wanted.items():
+        if not isinstance(tree.get(name), (int, float) if kind is float else kind):
+            raise ModelError(f"option {name} of {op.code} is {tree.get(name)!r}, a {kind.__name__} is wanted")
     return tree
 
 

@@ -12,7 +12,7 @@ from circlekit.ir.dtypes import i32
 from circlekit.ir.op import Op, operand
 from circlekit.ir.value import Array, Shape, TensorType, format_shape
 from circlekit.ops.bases import need_kind, refuse_quantized, single_int
-from circlekit.ops.common import dims_differ, need_rank
+from circlekit.ops.common import dims_differ, need_rank, plain_data
 
 
 def need_prefix(ids: Shape | None, data: Shape | None) -> None:
@@ -31,7 +31,7 @@ class SegmentSum(Op, code="SEGMENT_SUM"):
 
     def infer(self) -> TensorType:
         need_prefix(need_rank(self.segment_ids, "segment_ids", 1), self.data.shape)
-        ids = self.segment_ids.data
+        ids = plain_data(self.segment_ids)
         count = None if ids is None else int(ids[-1]) + 1 if ids.size else 0
         shape = self.data.shape
         return TensorType(self.data.dtype, None if shape is None else (count, *shape[1:]))

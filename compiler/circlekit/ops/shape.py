@@ -28,8 +28,9 @@ from circlekit.ops.bases import (
     single_int,
     unknown_dims,
     vector_length,
+    whole_numbers,
 )
-from circlekit.ops.common import broadcast_shapes, normalized_axis, product, static_int_vector
+from circlekit.ops.common import broadcast_shapes, normalized_axis, plain_data, product, static_int_vector
 
 
 class Reshape(Typed, code="RESHAPE"):
@@ -56,7 +57,7 @@ class Reshape(Typed, code="RESHAPE"):
             return static_int_vector(self.shape)
         if self.new_shape is None:
             raise ShapeError("RESHAPE has neither a shape operand nor new_shape, one is wanted")
-        new_shape = [int(d) for d in self.new_shape]
+        new_shape = whole_numbers(self.new_shape, "new_shape")
         return [] if new_shape == [0] else new_shape
 
     def resolve(self, wanted: Sequence[int], shape: Dims | None) -> Dims:
@@ -95,7 +96,7 @@ class Squeeze(Viewed, code="SQUEEZE", versions={DType.STRING: 2}):
 
     def axes(self, shape: Dims) -> list[int] | None:
         """The axes that go; None where an unknown dimension leaves it open."""
-        listed = [] if self.squeeze_dims is None else [int(a) for a in self.squeeze_dims]
+        listed = whole_numbers(self.squeeze_dims or (), "squeeze_dims")
         if not listed:
             return None if None in shape else [i for i, d in enumerate(shape) if d == 1]
         axes = [normalized_axis(a, len(shape)) for a in listed]
@@ -267,7 +268,7 @@ class Range(Typed, code="RANGE", versions={i64: 2}):
     def infer(self) -> TensorType:
         need_same_dtype("start", self.start, "limit", self.limit)
         need_same_dtype("start", self.start, "delta", self.delta)
-        parts = (self.start.data, self.limit.data, self.delta.data)
+        parts = [plain_data(v) for v in (self.start, self.limit, self.delta)]
         if any(p is None for p in parts):
             return TensorType(self.start.dtype, (None,))
         return TensorType(self.start.dtype, (self.count(*[p for p in parts if p is not None]),))

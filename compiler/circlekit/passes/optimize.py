@@ -47,14 +47,13 @@ def run_passes(
 
     ``before`` is called with the name of a pass that is about to run, ``after`` with the name and the
     number of changes of one that has run.  Returns one record for each pass.  RewriteError for an
-    unknown name, and for passes that never come to rest.  ShapeError, before the first pass, for operators
-    that do not fit their operands.
+    unknown name, and for passes that never come to rest.
     """
     todo = [p() for p in map(_resolve, passes)]
     records = [PassRecord(p.name) for p in todo]
     idle: list[Epochs | None] = [None] * len(todo)
     if todo:
-        settle_ranks(model)
+        settle_ranks(model, strict=False)
     for _ in range(MAX_ROUNDS):
         busy = []
         for index, (item, record) in enumerate(zip(todo, records, strict=True)):

@@ -217,10 +217,11 @@ class Matcher:
                     progress, f"%{value.name}: is not constant, the picture wants {pattern.wanted_type()}"
                 )
             return None
-        if pattern.const and value.dtype.numpy is None:
+        if pattern.const and not value.is_plain:
             if self.explain:
+                how = "packed" if value.dtype.numpy is None else "sparse or compressed"
                 self.refuse(
-                    progress, f"%{value.name}: is packed {value.dtype.short}, a plain dtype is wanted"
+                    progress, f"%{value.name}: is {how} {value.dtype.short}, plain elements are wanted"
                 )
             return None
         if pattern.dtype is not None and value.dtype is not pattern.dtype:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from circlekit.errors import CirclekitError, RewriteError
+from circlekit.errors import CirclekitError, ModelError, RewriteError
 from circlekit.ir.graph import Graph
 from circlekit.ir.lines import print_op
 from circlekit.ir.op import Op
@@ -120,8 +120,16 @@ class Rewrite(GraphPass):
         return (
             self._interior_refusal(graph, match)
             or (None if self.quantized else quantized_refusal(match))
-            or next((s for name in self.conditions if (s := self._call(name, match)) is not None), None)
+            or next((s for name in self.conditions if (s := self._refused(name, match)) is not None), None)
         )
+
+    def _refused(self, condition: str, match: Match) -> str | None:
+        """What ``condition`` has against the match; what is unsound about the model is against it, too."""
+        try:
+            sentence: str | None = self._call(condition, match)
+        except ModelError as error:
+            return f"%{match.value(self.old.root.results[0]).name}: {error.message}"
+        return sentence
 
     def _interior_refusal(self, graph: Graph, match: Match) -> str | None:
         """Interior values must have no reader outside the picture and be no output of the graph."""

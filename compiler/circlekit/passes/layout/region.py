@@ -166,7 +166,7 @@ class Finder:
         root, root_side = value, side
         while root.producer is not None:
             far = self.far_side(root.producer, root_side, back=True)
-            source = root.producer.inputs[0]
+            source = next(iter(root.producer.inputs), None)
             if far is None or source is None or source in self.sides:
                 break
             root, root_side = source, far

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from circlekit.errors import ModelError
 from circlekit.ir.dtypes import f32, i32, i64
 from circlekit.ir.enums import Padding
 from circlekit.ir.graph import Graph
@@ -18,8 +19,8 @@ from circlekit.ir.value import Array, Value, format_shape
 from circlekit.ops.cast import Cast
 from circlekit.ops.common import conv_padding
 from circlekit.ops.conv import Conv2D
+from circlekit.ops.custom import window_options
 from circlekit.ops.elementwise import Add, Mul
-from circlekit.ops.flexbuffer import options_of
 from circlekit.ops.join import Concatenation, Split
 from circlekit.ops.pool import MaxPool2D
 from circlekit.ops.reduce import ArgMax
@@ -42,11 +43,8 @@ class Places:
 
     def __init__(self, graph: Graph, op: OpaqueOp) -> None:
         self.graph, self.op, self.base = graph, op, op.output.name
-        options = options_of(op)
-        self.taps = [int(n) for n in options["ksize"][1:3]]
-        self.strides = [int(n) for n in options["strides"][1:3]]
-        self.padding = Padding[str(options["padding"])]
-        self.counts_images = bool(options.get("include_batch_in_index"))
+        taps, strides, self.padding, self.counts_images = window_options(op)
+        self.taps, self.strides = taps[1:3], strides[1:3]
         self.shape = op.inputs[0].static_shape if op.inputs[0] is not None else ()
         axes = zip(self.shape[1:3], self.taps, self.strides, strict=True)
         self.windows = [conv_padding(size, n, step, 1, self.padding) for size, n, step in axes]
@@ -160,6 +158,10 @@ def _obstacle(op: OpaqueOp) -> str | None:
         return f"{name}: f32 data, and places of i32 or i64, are wanted"
     if x.numel > EXACT:
         return f"{name}: %{x.name} has {x.numel} elements, up to {EXACT} can be told apart in f32"
-    options = options_of(op)
-    outer = {options[n][at] for n in ("ksize", "strides") for at in (0, 3)}
-    return None if outer == {1} else f"{name}: the window goes across images or channels"
+    try:
+        taps, strides, _, _ = window_options(op)
+    except ModelError as error:
+        return f"{name}: {error.message}"
+    return (
+        None if {*taps[::3], *strides[::3]} == {1} else f"{name}: the window goes across images or channels"
+    )
