@@ -53,6 +53,12 @@ def test_pack(dtype: str, axis: int) -> None:
     check(Pack(var(x), var(y), values_count=2, axis=axis), x, y)
 
 
+def test_scalars_as_a_vector() -> None:
+    """As exporters write a shape that they compute."""
+    x, y = np.array(2, np.int32), np.array(-1, np.int32)
+    check(Pack(var(x), var(y), values_count=2, axis=0), x, y)
+
+
 @pytest.mark.parametrize("dtype", ["f4", "i4", "i2", "i1", "u1", "?"])
 @pytest.mark.parametrize("axis", [0, 1, -1, -3])
 def test_unpack(dtype: str, axis: int) -> None:

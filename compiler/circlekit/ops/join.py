@@ -161,8 +161,9 @@ class Pack(Typed, code="PACK"):
         shape = list(values[0].shape)
         shape.insert(axis, len(values))
         out = tape.empty(shape, values[0].dtype)
-        for place, x in zip(np.moveaxis(out, axis, 0), values, strict=True):
-            tape.copy(x, place)
+        along = np.moveaxis(out, axis, 0)
+        for index, x in enumerate(values):
+            tape.copy(x, along[index, ...])  # with the dots a view, of scalars too
         return out
 
 
