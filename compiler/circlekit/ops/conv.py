@@ -215,7 +215,9 @@ class TransposeConv(Op, code="TRANSPOSE_CONV"):
             return out
 
         if filter.dtype.kind != "f":
-            return quantized_convolution(tape, self, self.filter, (input, filter, bias), 0, product)
+            return quantized_convolution(
+                tape, self, self.filter, (input, filter, bias), 0, product, everywhere=False
+            )
         need_float(self, input, filter, bias)
         return finish(tape, product(tape, input, filter), bias, self.act)
 

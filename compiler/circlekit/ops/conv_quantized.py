@@ -20,14 +20,19 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.common import fused
 from circlekit.ops.fixed_point import zero_point_of
 from circlekit.ops.hybrid import quantize_rows
-from circlekit.ops.im2col import Ends, loader
+from circlekit.ops.im2col import Ends
 from circlekit.ops.once import once
 from circlekit.ops.quantized import (
+    MOST,
     channel_scales,
     exact_weights,
     fixed_point_end,
+    float_weights,
+    has_wide_sums,
+    moved_bias,
     need_form,
     reach,
+    sums_of,
     weight_zeros,
 )
 
@@ -42,22 +47,29 @@ def quantized_convolution(
     axis: int,
     product: Product,
     asymmetric: bool = True,
+    everywhere: bool = True,
 ) -> Array | None:
     """The result of convolution ``op`` on ``arrays``: its data, filter and bias; None where it is not bound.
 
     ``axis``: that of the filter's output channels.  ``asymmetric``: how hybrid data is quantized.
+    ``everywhere``: every result has all taps.  Data is then taken as it is stored, and filled up with its
+    zero point: what that makes too much is the same for all results of a channel, and a part of the bias.
     """
     data, filter, bias = arrays
     if need_form(op, op.input, weights):
         return None if tape is not NOW else _hybrid(op, weights, arrays, axis, product, asymmetric)
     if not tape.fixed(filter, bias):
         return None
-    channels = filter.shape[axis]
-    floats, bound = exact_weights(filter, weight_zeros(weights, channels), axis, reach(op.input))
-    end = fixed_point_end(op, op.input, weights, bias, bound, channels, op.act)
-    tape.keeps(floats.nbytes)
-    ends = Ends(floats.dtype, loader(zero_point_of(op.input), floats.dtype), end, data.dtype)
-    return product(tape, data, floats, ends)
+    channels, zero = filter.shape[axis], zero_point_of(op.input)
+    zeros = weight_zeros(weights, channels)
+    sums = sums_of(filter, zeros, axis)
+    bound = float((MOST[op.input.dtype] if everywhere else reach(op.input)) * sums.magnitudes)
+    moved = moved_bias(bias, zero if everywhere else 0, sums)
+    floats = float_weights(tape, filter, zeros, axis, bound)
+    wide = has_wide_sums(op, op.input, bias)
+    end = fixed_point_end(op, op.input, weights, moved, bound, channels, op.act, wide)
+    stored = (0, zero) if everywhere else (zero, 0)
+    return product(tape, data, floats, Ends(floats.dtype, *stored, end, data.dtype))
 
 
 def _hybrid(

@@ -18,21 +18,25 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.common import apply_activation, is_per_channel
 from circlekit.ops.constants import constant_elements
 from circlekit.ops.fixed_point import (
+    Ints,
     activation_limits,
     dtype_limits,
     quantize_multiplier,
     zero_point_of,
 )
 from circlekit.ops.hybrid import quantize_rows
-from circlekit.ops.im2col import Ends, loader, multiply_rows
+from circlekit.ops.im2col import Ends, multiply_rows
 from circlekit.ops.once import once
 from circlekit.ops.quantized import (
+    MOST,
     channel_scales,
     effective_scale,
     exact_weights,
+    float_weights,
     has_wide_sums,
+    moved_bias,
     need_form,
-    reach,
+    sums_of,
     wide_bias,
 )
 from circlekit.ops.rescale import Span, Store, double_scale, fixed_point
@@ -52,26 +56,26 @@ def quantized_dense(tape: Tape, op: Any, x: Array, weights: Array, bias: Array |
         return None if tape is not NOW else _hybrid_dense(op, x, weights, bias)
     if not tape.fixed(weights, bias):
         return None
-    zero_w = 0 if is_per_channel(op.weights) else zero_point_of(op.weights)
-    floats, bound = exact_weights(weights, np.asarray(zero_w, np.float32), 0, reach(op.input))
-    tape.keeps(floats.nbytes)
-    end = _dense_end(op, bias, bound, len(weights))
+    zeros = np.asarray(0 if is_per_channel(op.weights) else zero_point_of(op.weights), np.float32)
+    sums = sums_of(weights, zeros, 0)
+    bound = float(MOST[op.input.dtype] * sums.magnitudes)
+    wide = has_wide_sums(op, op.input, bias)
+    end = _dense_end(op, moved_bias(bias, zero_point_of(op.input), sums), bound, len(weights), wide)
     out = tape.empty((len(x), len(weights)), op.output.dtype.numpy)
-    load = loader(zero_point_of(op.input), floats.dtype)
-    multiply_rows(tape, x, floats, Ends(floats.dtype, load, end, out.dtype), out)
+    floats = float_weights(tape, weights, zeros, 0, bound)
+    multiply_rows(tape, x, floats, Ends(floats.dtype, 0, 0, end, out.dtype), out)
     return out
 
 
-def _dense_end(op: Any, bias: Array | None, bound: float, units: int) -> Store:
+def _dense_end(op: Any, bias: Ints | None, bound: float, units: int, wide: bool) -> Store:
     """LiteRT rescales in double precision, but for int16 weights and sparse ones."""
     span = Span(zero_point_of(op.output), activation_limits(op.act, op.output), bound)
-    wide = has_wide_sums(op, op.input, bias)
     if op.weights.dtype is not i16 and "sparsity" not in op.weights.extra:
         by = effective_scale(op.input, op.weights, op.output, units, rounded=False)
-        return double_scale(by, wide_bias(bias), span, wide)
+        return double_scale(by, bias, span, wide)
     rounded = not is_per_channel(op.weights)
     by_fixed = quantize_multiplier(effective_scale(op.input, op.weights, op.output, units, rounded))
-    return fixed_point(by_fixed, wide_bias(bias), span, op.weights.dtype is i16)
+    return fixed_point(by_fixed, bias, span, op.weights.dtype is i16)
 
 
 def _hybrid_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> Array:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from math import prod
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ from numpy.lib.stride_tricks import as_strided
 from circlekit.ir.tape import Tape
 from circlekit.ir.value import Array
 from circlekit.ops.common import Window
+from circlekit.ops.rescale import Store, Writer
 
 PATCH_BYTES = 1 << 19
 """Scratch of one matrix product."""
@@ -27,27 +28,22 @@ Pair = tuple[int, int]
 class Ends(NamedTuple):
     """How data that is no float of the filter's dtype comes in and goes out, block by block.
 
-    ``floats``: the filter's dtype.  ``load``: writes the calls that put stored numbers, as such floats, into
-    an array.  ``store``: is called with a block of sums, and an array of ``dtype`` for what becomes of them.
+    ``floats``: the filter's dtype.  ``zero``: what is subtracted from stored numbers; ``pad``: what is taken
+    where there is none.  ``end``: what becomes of sums, in ``dtype``.
     """
 
     floats: np.dtype[Any]
-    load: Callable[[Tape, Array, Array], None]
-    store: Callable[[Array, Array], None]
+    zero: int
+    pad: int
+    end: Store
     dtype: np.dtype[Any]
 
-
-def loader(zero: int, dtype: np.dtype[Any]) -> Callable[[Tape, Array, Array], None]:
-    """What writes integers, minus ``zero``, into floats of ``dtype``."""
-    offset = np.asarray(zero, dtype)
-
-    def load(tape: Tape, stored: Array, floats: Array) -> None:
-        if zero:
-            tape.do(np.subtract, stored, offset, floats)
+    def load(self, tape: Tape, stored: Array, floats: Array) -> None:
+        """Write the calls that put stored numbers into an array as floats."""
+        if self.zero:
+            tape.do(np.subtract, stored, np.asarray(self.zero, self.floats), floats)
         else:
             tape.copy(stored, floats)
-
-    return load
 
 
 class Scratch:
@@ -73,8 +69,12 @@ def convolve(
     windows: tuple[Window, Window],
     ends: Ends | None = None,
     out: Array | None = None,
+    store: Writer | None = None,
 ) -> Array:
-    """Correlate x [N,H,W,I] with filter [O,KH,KW,I / groups]: [N,OH,OW,O], into ``out`` where it is given."""
+    """Correlate x [N,H,W,I] with filter [O,KH,KW,I / groups]: [N,OH,OW,O], into ``out`` where it is given.
+
+    ``store``: that of ``ends``, where it is known.
+    """
     out_depth, taps_h, taps_w, per_group = filter.shape
     rows, cols = windows
     if out is None:
@@ -86,6 +86,7 @@ def convolve(
         data = tape.reshaped(x, (-1, x.shape[3]))
         multiply_rows(tape, data, weights, ends, out.reshape(-1, out_depth))
         return out
+    store = store or _writer(tape, ends, out)
     weights = filter.reshape(groups, out_depth // groups, -1).transpose(0, 2, 1)
     step = _rows_per_block(PATCH_BYTES, cols.size * taps_h * taps_w * x.shape[3] * filter.itemsize)
     scratch = Scratch(tape)
@@ -98,15 +99,19 @@ def convolve(
                 continue
             block = scratch.get("sums", target.shape, filter.dtype)
             _multiply(scratch, patches, weights, block)
-            _put(tape, block, target, ends)
+            _put(tape, block, target, store)
     return out
 
 
-def _put(tape: Tape, block: Array, target: Array, ends: Ends | None) -> None:
-    if ends is None:
+def _writer(tape: Tape, ends: Ends | None, out: Array) -> Writer | None:
+    return None if ends is None else ends.end.bound(tape, out.size, out.shape[-1])
+
+
+def _put(tape: Tape, block: Array, target: Array, store: Writer | None) -> None:
+    if store is None:
         tape.copy(block, target)
     else:
-        tape.do(ends.store, block, target)
+        store(block, target)
 
 
 def multiply_rows(tape: Tape, x: Array, weights: Array, ends: Ends | None, out: Array) -> None:
@@ -114,7 +119,7 @@ def multiply_rows(tape: Tape, x: Array, weights: Array, ends: Ends | None, out: 
     if ends is None:
         tape.do(x.dot, weights.T, out)
         return
-    scratch = Scratch(tape)
+    scratch, store = Scratch(tape), ends.end.bound(tape, out.size, len(weights))
     step = _rows_per_block(PATCH_BYTES, sum(weights.shape) * weights.itemsize)
     for top in range(0, len(x), step):
         part, target = x[top : top + step], out[top : top + step]
@@ -122,7 +127,7 @@ def multiply_rows(tape: Tape, x: Array, weights: Array, ends: Ends | None, out: 
         sums = scratch.get("sums", target.shape, weights.dtype)
         ends.load(tape, part, floats)
         tape.do(floats.dot, weights.T, sums)
-        tape.do(ends.store, sums, target)
+        store(sums, target)
 
 
 def _multiply(scratch: Scratch, patches: Array, weights: Array, block: Array) -> None:
@@ -160,7 +165,7 @@ def convolve_depthwise(
     spread = np.broadcast_to(filter.reshape(taps_h, taps_w, 1, depth), (taps_h, taps_w, cols.size, depth))
     taps = tape.contiguous(spread).reshape(taps_h, taps_w, width)
     step = _rows_per_block(CACHE_BYTES, width * filter.itemsize)
-    scratch = Scratch(tape)
+    scratch, store = Scratch(tape), _writer(tape, ends, out)
     for image, result in zip(x, out, strict=True):
         for top, strip in _strips(scratch, image, (taps_h, taps_w), strides, dilations, windows, step, ends):
             wide = strip
@@ -169,10 +174,10 @@ def convolve_depthwise(
                 tape.copy(strip[..., None], wide)
                 wide = wide.reshape(*strip.shape[:2], depth)
             target = result[top : top + step]
-            block = target if ends is None else scratch.get("sums", target.shape, filter.dtype)
+            block = target if store is None else scratch.get("sums", target.shape, filter.dtype)
             _add_taps(scratch, wide, taps, strides, dilations, block.reshape(block.shape[0], width))
-            if ends is not None:
-                tape.do(ends.store, block, target)
+            if store is not None:
+                store(block, target)
     return out
 
 
@@ -219,6 +224,7 @@ def convolve_transposed(
     Element (y, x) goes through tap (i, j) to (y * stride_h - before_h + i, x * stride_w - before_w + j).
     The taps that meet in the outputs of one remainder modulo the strides are a convolution with stride 1.
     """
+    store = _writer(tape, ends, out)
     for phase in np.ndindex(*strides):
         place = out[:, phase[0] :: strides[0], phase[1] :: strides[1]]
         start = [phase[a] + before[a] for a in (0, 1)]
@@ -226,13 +232,13 @@ def convolve_transposed(
         if place.size == 0:
             continue
         if taps.size == 0:
-            _put(tape, np.zeros(place.shape, filter.dtype), place, ends)
+            _put(tape, np.zeros(place.shape, filter.dtype), place, store)
             continue
         rows, cols = (
             Window(place.shape[1 + a], taps.shape[1 + a] - 1 - start[a] // strides[a], 0) for a in (0, 1)
         )
         flipped = tape.contiguous(taps[:, ::-1, ::-1])
-        convolve(tape, x, flipped, (1, 1), (1, 1), (rows, cols), ends, place)
+        convolve(tape, x, flipped, (1, 1), (1, 1), (rows, cols), ends, place, store)
 
 
 def _rows_per_block(scratch: int, row: int) -> int:
@@ -267,7 +273,7 @@ def _strip(scratch: Scratch, image: Array, corner: Pair, size: Pair, ends: Ends 
     dtype = image.dtype if ends is None else ends.floats
     strip = scratch.get("strip", (*size, image.shape[2]), dtype)
     if part.shape[:2] != size:
-        scratch.tape.do(strip.fill, 0)
+        scratch.tape.do(strip.fill, 0 if ends is None else ends.pad)
     middle = strip[y : y + part.shape[0], x : x + part.shape[1]]
     if ends is None:
         scratch.tape.copy(part, middle)

@@ -7,7 +7,7 @@ float64 below 2^53, so it is the integer that LiteRT accumulates.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from circlekit.errors import ModelError, UnsupportedError
 from circlekit.ir.dtypes import DType, f32, i8, i16, i32, u8
 from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op
+from circlekit.ir.tape import NOW, Tape
 from circlekit.ir.value import Array, Value
 from circlekit.ops.fixed_point import (
     Ints,
@@ -114,6 +115,57 @@ def _magnitudes(integers: Array) -> Array:
     return np.asarray(np.abs(integers).view(integers.dtype.str.replace("i", "u")))
 
 
+MOST = {i8: 128, u8: 255, i16: 1 << 15}
+"""The greatest magnitude of a stored integer."""
+
+
+def float_weights(tape: Tape, weights: Array, zeros: Array, axis: int, bound: float) -> Array:
+    """``weights`` minus ``zeros`` (along ``axis``) as floats, wide enough for exact sums up to ``bound``.
+
+    They are kept where the tape has room, else made in every run.
+    """
+    dtype = np.dtype(np.float32 if bound < 1 << 24 else np.float64)
+    kept = tape.keeps(weights.size * dtype.itemsize)
+    floats = np.empty(weights.shape, dtype) if kept else tape.empty(weights.shape, dtype)
+    note: Tape = NOW if kept else tape
+    note.do(np.copyto, floats, weights)
+    if zeros.any():
+        note.do(np.subtract, floats, _along(zeros, axis, weights.ndim).astype(dtype), floats)
+    if kept:
+        floats.flags.writeable = False
+    return floats
+
+
+def _along(vector: Array, axis: int, rank: int) -> Array:
+    shape = [1] * rank
+    shape[axis] = -1
+    return vector.reshape(shape) if vector.ndim else vector
+
+
+class Sums(NamedTuple):
+    """Of the weights of each output channel, int64; and the greatest sum of their magnitudes."""
+
+    weights: Ints
+    magnitudes: int
+
+
+def sums_of(weights: Array, zeros: Array, axis: int) -> Sums:
+    """``zeros``: the zero points of ``weights``, along ``axis``."""
+    others = tuple(a for a in range(weights.ndim) if a != axis % weights.ndim)
+    whole = zeros.astype(np.int64)
+    totals = weights.sum(axis=others, dtype=np.int64) - whole * (weights.size // max(weights.shape[axis], 1))
+    moved = np.abs(weights - _along(whole, axis, weights.ndim)) if zeros.any() else None
+    magnitudes = _magnitudes(weights) if moved is None else moved
+    return Sums(totals, int(magnitudes.sum(axis=others, dtype=np.int64).max(initial=0)))
+
+
+def moved_bias(bias: Array | None, zero: int, sums: Sums) -> Ints | None:
+    """What to add to sums of products with data as it is stored, whose zero point is ``zero``."""
+    if not zero:
+        return wide_bias(bias)
+    return np.asarray((0 if bias is None else bias.reshape(-1).astype(np.int64)) - zero * sums.weights)
+
+
 # -- what becomes of the sums ------------------------------------------------------------------
 
 
@@ -129,9 +181,16 @@ def has_wide_sums(op: Any, data: Value, bias: Array | None) -> bool:
 
 
 def fixed_point_end(
-    op: Any, data: Value, weights: Value, bias: Array | None, bound: float, channels: int, act: Activation
+    op: Any,
+    data: Value,
+    weights: Value,
+    bias: Ints | None,
+    bound: float,
+    channels: int,
+    act: Activation,
+    wide: bool,
 ) -> Store:
-    """What LiteRT's convolutions do with their sums.
+    """What LiteRT's convolutions do with their sums; ``wide``: these are int64.
 
     The product of the scales is a float32 for uint8 data and int16 weights.  The latter are circle's
     own: ONE's interpreter then leaves out the least int16.
@@ -141,5 +200,4 @@ def fixed_point_end(
         low = max(low, 1 - (1 << 15))
     rounded = data.dtype is u8 or weights.dtype is i16
     by = quantize_multiplier(effective_scale(data, weights, op.output, channels, rounded))
-    span = Span(zero_point_of(op.output), (low, high), bound)
-    return fixed_point(by, wide_bias(bias), span, has_wide_sums(op, data, bias))
+    return fixed_point(by, bias, Span(zero_point_of(op.output), (low, high), bound), wide)

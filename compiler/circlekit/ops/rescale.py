@@ -8,16 +8,18 @@ anyway: a double holds the products of a mantissa of 31 bits with sums below 2^2
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from circlekit.ir.tape import NOW, Tape
 from circlekit.ir.value import Array
+from circlekit.ops.common import clip
 from circlekit.ops.fixed_point import Ints, Multiplier, multiply, multiply_wide, round_half_away, wrap32
 
-BLOCK = 1 << 13
+BLOCK = 1 << 14
 """Elements at a time: their float64 scratch stays in the cache."""
 
 EXACT = 2.0**21
@@ -26,8 +28,19 @@ EXACT = 2.0**21
 AWAY = 1 + 2.0**-30
 """Makes halves a little more than halves, in numbers of up to 17 bits, before half of a unit is added."""
 
-Store = Callable[[Array, Array], None]
-"""Writes what becomes of sums [R,..,C] into an array of integers."""
+Writer = Callable[[Array, Array], None]
+"""Notes on a tape how sums [R,..,C] become the integers of an array of that shape."""
+
+
+class Store:
+    """Writes what becomes of sums [R,..,C] into an array of integers."""
+
+    def __call__(self, sums: Array, out: Array) -> None:
+        raise NotImplementedError
+
+    def bound(self, tape: Tape, size: int, channels: int) -> Writer:
+        """For ``size`` sums in all."""
+        return lambda sums, out: tape.do(self, sums, out)
 
 
 class Span(NamedTuple):
@@ -38,40 +51,6 @@ class Span(NamedTuple):
     zero: int
     limits: tuple[int, int]
     bound: float
-
-
-RUN = 1 << 7
-"""Vectors of channels are repeated until they are so long: shorter runs are slow."""
-
-
-def runs(
-    arrays: Sequence[Array], vectors: Sequence[Array], block: int
-) -> Iterator[tuple[list[Array], Sequence[Array]]]:
-    """Views of flat ``arrays`` [R*C] of up to ``block`` elements, and ``vectors`` (of C or 1) to suit.
-
-    Views and vectors broadcast.  Where there are many blocks, vectors are repeated to fill one: numpy is
-    twice as fast without broadcasting.
-    """
-    size, channels = len(arrays[0]), max(v.size for v in vectors)
-    if channels == 1:
-        for top in range(0, size, block):
-            yield [a[top : top + block] for a in arrays], vectors
-        return
-    rows = size // channels
-    many = size >= 4 * block
-    repeat = max(1, (block if many else RUN) // channels)
-    if not many:
-        repeat = next(n for n in range(repeat, 0, -1) if rows % n == 0)
-    row = repeat * channels
-    long = [v if v.size == 1 else v.reshape(1, -1).repeat(repeat, 0).reshape(-1) for v in vectors]
-    step = row if many else max(1, block // row) * row
-    for top in range(0, size, step):
-        parts = [a[top : top + step] for a in arrays]
-        if not many:
-            yield [p.reshape(-1, row) for p in parts], long
-        else:
-            count = len(parts[0])
-            yield parts, long if count == row else [v if v.size == 1 else v[:count] for v in long]
 
 
 def fixed_point(by: Multiplier, bias: Ints | None, span: Span, wide: bool) -> Store:
@@ -115,8 +94,96 @@ def _wide_in_floats(by: Multiplier, bias: Ints | None, span: Span, bound: float)
     return InFloats.of(factor, None, offset, 0.0, bias, span, exact=True)
 
 
+RUN = 1 << 6
+"""Vectors of channels are repeated until they are so long: shorter runs are slow."""
+
+
+class Steps(Store):
+    """Results are counted from the least limit: nothing that matters is negative, and conversion to integers
+    rounds down.
+    """
+
+    span: Span
+
+    def vectors(self) -> Sequence[Array]:
+        """float64, one number or one for each channel."""
+        raise NotImplementedError
+
+    def note(self, tape: Tape, sums: Array, real: Array, vectors: Sequence[Array]) -> None:
+        """Note what makes ``real`` numbers of steps of ``sums``; ``vectors`` broadcast to their shape."""
+        raise NotImplementedError
+
+    def __call__(self, sums: Array, out: Array) -> None:
+        self.bound(NOW, sums.size, sums.shape[-1])(sums, out)
+
+    def bound(self, tape: Tape, size: int, channels: int) -> Writer:
+        most = max(1, min(size, BLOCK) // max(channels, 1)) * max(channels, 1)
+        real = tape.empty((most,), np.float64)
+        vectors = self.vectors()
+        many = size > 2 * most and channels > 1
+        if many:
+            vectors = [filled(tape, v, most) for v in vectors]
+        span = float(self.span.limits[1] - self.span.limits[0])
+        spare: list[Array] = []
+
+        def write(sums: Array, out: Array) -> None:
+            unsigned = _UNSIGNED[out.dtype.itemsize]
+            direct = out.flags.c_contiguous
+            if not direct and (not spare or spare[0].size < out.size):
+                spare[:] = [tape.empty((out.size,), unsigned)]
+            steps = out.view(unsigned).reshape(-1) if direct else spare[0][: out.size]
+            flat = sums.reshape(-1)
+            for first in range(0, flat.size, most):
+                part = flat[first : first + most]
+                row = part.size if many else channels * _repeats(part.size // channels, channels)
+                part = part if many else part.reshape(-1, row)
+                block = real[: part.size].reshape(part.shape)
+                suited = [v if v.size == 1 else _of_length(v, row) for v in vectors]
+                self.note(tape, part, block, suited)
+                tape.do(clip, block, ZERO, np.float64(span), block)
+                tape.copy(block, steps[first : first + part.size].reshape(part.shape))
+            if self.span.limits[0]:
+                lowest = unsigned.type(self.span.limits[0] % (1 << (8 * unsigned.itemsize)))
+                tape.do(np.add, steps, lowest, steps)
+            if not direct:
+                tape.copy(steps.view(out.dtype).reshape(out.shape), out)
+
+        return write
+
+
+def _of_length(vector: Array, length: int) -> Array:
+    """The start of a vector, or the vector again and again."""
+    return vector[:length] if length <= vector.size else np.tile(vector, length // vector.size)
+
+
+ZERO = np.float64(0)
+
+_UNSIGNED: dict[int, np.dtype[Any]] = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16)}
+
+
+def _repeats(rows: int, channels: int) -> int:
+    """How many of ``rows`` vectors of so many channels to take for one."""
+    return next(n for n in range(max(1, RUN // channels), 0, -1) if rows % n == 0)
+
+
+def filled(tape: Tape, vector: Array, size: int) -> Array:
+    """``vector`` again and again, ``size`` numbers in all; one number as it is.
+
+    numpy is twice as fast without broadcasting.
+    """
+    if vector.size == 1:
+        return vector
+    out, have = tape.empty((size,), vector.dtype), min(vector.size, size)
+    tape.copy(vector[:have], out[:have])
+    while have < size:
+        more = min(have, size - have)
+        tape.copy(out[:more], out[have : have + more])
+        have += more
+    return out
+
+
 @dataclass(frozen=True)
-class InFloats:
+class InFloats(Steps):
     """floor((sums + bias) * factor + offset); with ``second``, floor(that * second + last); limited.
 
     float64, one number or one for each channel.  The last step counts from the least limit: nothing is
@@ -146,56 +213,25 @@ class InFloats:
             real, offset = None, offset + real * factor
         return InFloats(real, factor, np.asarray(offset), second, last, span)
 
-    def __call__(self, sums: Array, out: Array) -> None:
-        """Write what becomes of ``sums`` [R,..,C] into ``out``."""
-        vectors = [self.factor, self.offset, *(v for v in (self.bias, self.second) if v is not None)]
-        with_steps(self._steps, vectors, sums, out, self.span)
+    def vectors(self) -> Sequence[Array]:
+        return self.factor, self.offset, *(v for v in (self.bias, self.second) if v is not None)
 
-    def _steps(self, sums: Array, factor: Array, offset: Array, *others: Array) -> Array:
+    def note(self, tape: Tape, sums: Array, real: Array, vectors: Sequence[Array]) -> None:
+        factor, offset, *others = vectors
         if self.bias is None:
-            real: Array = np.multiply(sums, factor, dtype=np.float64)
+            tape.do(np.multiply, sums, factor, real)
         else:
-            real = np.add(sums, others[0], dtype=np.float64)
-            real *= factor
-        real += offset
+            tape.do(np.add, sums, others[0], real)
+            tape.do(np.multiply, real, factor, real)
+        tape.do(np.add, real, offset, real)
         if self.second is not None:
-            np.floor(real, out=real)
-            real *= others[-1]
-            real += self.last
-        return real
-
-
-def with_steps(
-    compute: Callable[..., Array], vectors: Sequence[Array], sums: Array, out: Array, span: Span
-) -> None:
-    """Write into ``out`` what ``compute`` makes of ``sums`` [R,..,C] and ``vectors``, block by block.
-
-    ``compute`` counts from the least limit: nothing that matters is negative, and conversion to integers
-    rounds down.
-    """
-    low, high = span.limits
-    unsigned = _UNSIGNED[out.dtype.itemsize]
-    direct = out.flags.c_contiguous
-    steps = out.view(unsigned).reshape(-1) if direct else np.empty(out.size, unsigned)
-    flat = sums.reshape(-1)
-    if flat.size == sums.shape[-1]:
-        real = compute(flat, *vectors)
-        steps[...] = real.clip(0, high - low, out=real)
-    else:
-        for (part, made), long in runs((flat, steps), vectors, BLOCK):
-            real = compute(part, *long)
-            made[...] = real.clip(0, high - low, out=real)
-    if low:
-        steps += unsigned.type(low % (1 << (8 * unsigned.itemsize)))
-    if not direct:
-        out[...] = steps.view(out.dtype).reshape(out.shape)
-
-
-_UNSIGNED: dict[int, np.dtype[Any]] = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16)}
+            tape.do(np.floor, real, real)
+            tape.do(np.multiply, real, others[-1], real)
+            tape.do(np.add, real, np.float64(self.last), real)
 
 
 @dataclass(frozen=True)
-class FixedPoint:
+class FixedPoint(Store):
     """The same in integers, for every sum."""
 
     by: Multiplier
@@ -224,7 +260,7 @@ BELOW_HALF = float(np.nextafter(0.5, 0))
 
 
 @dataclass(frozen=True)
-class InDoubles:
+class InDoubles(Steps):
     """(sums + bias) times ``by`` in float64, rounded half away from zero, plus the zero point, limited.
 
     For products that int32 holds.
@@ -234,28 +270,28 @@ class InDoubles:
     bias: Array | None
     span: Span
 
-    def __call__(self, sums: Array, out: Array) -> None:
-        """Write what becomes of ``sums`` [R,..,C] into ``out``."""
-        vectors = (self.by,) if self.bias is None else (self.by, self.bias)
-        with_steps(self._steps, vectors, sums, out, self.span)
+    def vectors(self) -> Sequence[Array]:
+        return (self.by,) if self.bias is None else (self.by, self.bias)
 
-    def _steps(self, sums: Array, by: Array, bias: Array | None = None) -> Array:
-        if bias is None:
-            real: Array = np.multiply(sums, by, dtype=np.float64)
+    def note(self, tape: Tape, sums: Array, real: Array, vectors: Sequence[Array]) -> None:
+        by, *bias = vectors
+        if not bias:
+            tape.do(np.multiply, sums, by, real)
         else:
-            real = np.add(sums, bias, dtype=np.float64)
-            real *= by
+            tape.do(np.add, sums, bias[0], real)
+            tape.do(np.multiply, real, by, real)
         if self.span.zero == self.span.limits[0]:
-            real += BELOW_HALF
-            return real
-        real += real.clip(-BELOW_HALF, BELOW_HALF)
-        np.trunc(real, out=real)
-        real += self.span.zero - self.span.limits[0]
-        return real
+            tape.do(np.add, real, np.float64(BELOW_HALF), real)
+            return
+        nearly = tape.empty(real.shape, np.float64)
+        tape.do(clip, real, np.float64(-BELOW_HALF), np.float64(BELOW_HALF), nearly)
+        tape.do(np.add, real, nearly, real)
+        tape.do(np.trunc, real, real)
+        tape.do(np.add, real, np.float64(self.span.zero - self.span.limits[0]), real)
 
 
 @dataclass(frozen=True)
-class DoubleScale:
+class DoubleScale(Store):
     """(sums + bias) times ``by`` in float64, rounded half away from zero, plus the zero point, limited.
 
     What leaves int32 becomes its least number, as the instructions of x86 have it, and wraps where the zero
