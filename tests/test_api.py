@@ -63,7 +63,16 @@ def test_the_public_surface_is_pinned() -> None:
     """A change here is a change for users: it belongs into CHANGELOG.md."""
     signatures = {
         name: str(inspect.signature(getattr(circlekit, name)))
-        for name in ("compare", "load", "optimize", "read_pipeline", "register_custom", "run", "save")
+        for name in (
+            "compare",
+            "limited",
+            "load",
+            "optimize",
+            "read_pipeline",
+            "register_custom",
+            "run",
+            "save",
+        )
     }
     assert signatures == {
         "compare": "(a: 'Model', b: 'Model', inputs: 'Inputs | None' = None) -> 'Comparison'",
@@ -72,6 +81,7 @@ def test_the_public_surface_is_pinned() -> None:
         "verify: 'bool' = False, record: 'FilePath | None' = None, explain: 'str | None' = None, "
         "disable: 'Collection[str]' = (), format: 'str | None' = None, "
         "bisect: 'FilePath | None' = None, settings: 'Mapping[str, Any] | None' = None) -> 'Report'",
+        "limited": "(memory: 'int | str | None' = None, calls: 'int | None' = None) -> 'Iterator[Limits]'",
         "read_pipeline": "(path: 'FilePath') -> 'Pipeline'",
         "register_custom": "(name: 'str', kernel: 'CustomKernel') -> 'None'",
         "run": "(model: 'Model', inputs: 'Inputs') -> 'list[Array]'",

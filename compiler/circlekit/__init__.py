@@ -19,12 +19,14 @@ if TYPE_CHECKING:
     from circlekit.interp.evaluate import register_custom
     from circlekit.interp.interpreter import Interpreter
     from circlekit.ir.graph import Model
+    from circlekit.ir.limits import limited
 
 __all__ = [
     "CirclekitError",
     "Interpreter",
     "Model",
     "compare",
+    "limited",
     "load",
     "optimize",
     "read_pipeline",
@@ -38,6 +40,7 @@ _HOMES = {
     "Interpreter": "circlekit.interp.interpreter",
     "Model": "circlekit.ir.graph",
     "compare": "circlekit.api",
+    "limited": "circlekit.ir.limits",
     "load": "circlekit.api",
     "optimize": "circlekit.api",
     "read_pipeline": "circlekit.api",

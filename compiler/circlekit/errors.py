@@ -7,6 +7,7 @@
     ├── ParseError         text that is no valid model, picture or recipe
     ├── ModelError         a model that breaks a structural rule
     │   └── ShapeError     shapes, dtypes or ranks that do not fit an operator
+    ├── LimitError         more memory or work than is allowed
     ├── UnsupportedError   something valid that circlekit, or the target format, does not have
     ├── RewriteError       a pass that is declared or applied wrongly
     └── EquivalenceError   two models, or two runs, with different values
@@ -57,6 +58,10 @@ class ModelError(CirclekitError):
 
 class ShapeError(ModelError):
     """Shapes, dtypes or ranks that do not fit an operator."""
+
+
+class LimitError(CirclekitError):
+    """Something would take more memory, or more work, than is allowed; nothing of it was allocated."""
 
 
 class UnsupportedError(CirclekitError):

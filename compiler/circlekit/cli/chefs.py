@@ -7,7 +7,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from circlekit.cli.common import Parser, run_command
+from circlekit.cli.common import Parser, add_limits, run_command
 
 RECIPE = "a test.recipe, or a model in the project's own text form (.ck)"
 
@@ -26,6 +26,7 @@ def cook_file(name: str, format: str, argv: Sequence[str] | None) -> int:
         parser = Parser(name, f"Make the {format} model that a recipe describes.", "recipe output")
         parser.add_argument("recipe", help=RECIPE)
         parser.add_argument("output", help=f"the .{format} file to write")
+        add_limits(parser)
         return parser
 
     return run_command(parser, argv, run)
@@ -45,7 +46,9 @@ def cook_stream(name: str, format: str, argv: Sequence[str] | None) -> int:
         return 0
 
     def parser() -> Parser:
-        return Parser(name, f"Make the {format} model of a recipe: standard input to standard output.", "")
+        parser = Parser(name, f"Make the {format} model of a recipe: standard input to standard output.", "")
+        add_limits(parser)
+        return parser
 
     return run_command(parser, argv, run)
 
@@ -73,6 +76,7 @@ def make_recipe(name: str, format: str, argv: Sequence[str] | None) -> int:
             action="store_true",
             help="large constants become random numbers of their mean and deviation: another model",
         )
+        add_limits(parser)
         return parser
 
     return run_command(parser, argv, run)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from circlekit.cli.common import Parser, flag_key, known_name, run_command
+from circlekit.cli.common import Parser, add_limits, flag_key, known_name, run_command
 from circlekit.cli.pass_flags import add_pass_flags, asked_passes, list_passes, names, settings_in
 from circlekit.passes import all_passes
 from circlekit.passes.optimize import passes_with
@@ -40,6 +40,7 @@ def _parser(words: Sequence[str] = ()) -> Parser:
     _add_choices(parser, a_pass)
     _add_proofs(parser, a_pass)
     _add_quirks(parser)
+    add_limits(parser)
     group = parser.add_argument_group("passes")
     known = all_passes()
     add_pass_flags(group, known)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from circlekit.cli.common import Parser, run_command
+from circlekit.cli.common import Parser, add_limits, run_command
 
 DESCRIPTION = """Run a circle or TFLite model once.
 
@@ -27,6 +27,7 @@ def _parser() -> Parser:
     parser.add_argument("input_prefix", help="how the names of the input files begin")
     parser.add_argument("output_prefix", help="how the names of the output files begin")
     parser.add_argument("--h5", action="store_true", help="inputs and outputs are an HDF5 file each")
+    add_limits(parser)
     return parser
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from circlekit.cli.common import Parser, run_command
+from circlekit.cli.common import Parser, add_limits, run_command
 
 DESCRIPTION = """Make a model smaller as long as a command says that it still shows what is looked for.
 
@@ -41,6 +41,7 @@ def _parser() -> Parser:
         metavar="SECONDS",
         help="for one run; longer means no (default: 60)",
     )
+    add_limits(parser)
     return parser
 
 

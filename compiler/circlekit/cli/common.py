@@ -6,7 +6,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NoReturn, TextIO
 
 from circlekit.errors import CirclekitError
@@ -60,6 +61,35 @@ class Parser(argparse.ArgumentParser):
         return f"unknown flag {flags[0]}" + near_miss(flags[0], self._option_string_actions, 3)
 
 
+def add_limits(parser: Parser) -> None:
+    """The flags of a command that folds constants, makes them, or runs models."""
+    parser.add_argument(
+        "--max-memory", type=_size, metavar="SIZE",
+        help="what the values of a run, or the constants that are made, may take together: 512M, 8G"
+        " (default: half of the memory); what needs more is refused before it is allocated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--max-calls", type=_count, metavar="N",
+        help="graphs that the operators of one run may run, so that a WHILE without end has one"
+        " (default: 1000000)",
+    )  # fmt: skip
+
+
+def _size(text: str) -> int:
+    from circlekit.ir.limits import parse_size
+
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or len(text) > 18:
+        raise argparse.ArgumentTypeError(f"a whole number is wanted, not {text[:40]!r}")
+    return int(text)
+
+
 def flag_key(flag: str) -> str:
     """Equal for all ways in which a flag may be written."""
     return flag.replace("_", "-")
@@ -98,7 +128,8 @@ def run_command(
     try:
         arguments = parser().parse_args(argv)
         verbose = arguments.verbose
-        code = command(arguments)
+        with _limits_of(arguments), _printable_stdout():
+            code = command(arguments)
         if sys.stdout is not None:
             sys.stdout.flush()
     except SystemExit as leaving:
@@ -116,6 +147,45 @@ def run_command(
         print_error(error, verbose)
         return FAILED
     return code
+
+
+def _limits_of(arguments: argparse.Namespace) -> AbstractContextManager[Any]:
+    """What ``add_limits`` lets a user set; nothing for a command without it."""
+    if not hasattr(arguments, "max_memory"):
+        return nullcontext()
+    from circlekit.ir.limits import limited
+
+    return limited(arguments.max_memory, arguments.max_calls)
+
+
+@contextmanager
+def _printable_stdout() -> Iterator[None]:
+    """Whatever a command prints of a model is ``printable``."""
+    stdout = sys.stdout
+    sys.stdout = stdout if stdout is None else _Printable(stdout)
+    try:
+        yield
+    finally:
+        sys.stdout = stdout
+
+
+def terminal() -> TextIO:
+    """The standard output as it is, for what steers a terminal on purpose."""
+    stream: Any = sys.stdout
+    return stream.stream if isinstance(stream, _Printable) else stream
+
+
+class _Printable:
+    """A text stream that escapes what could steer a terminal; all but ``write`` is that of ``stream``."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        return self.stream.write(printable(text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
 
 
 def _drop_stdout() -> None:
@@ -144,6 +214,12 @@ def print_error(error: Exception, verbose: bool) -> None:
         import traceback
 
         traceback.print_exception(error)
-    expected = isinstance(error, CirclekitError)
-    text = str(error) if expected else f"internal error, please report: {type(error).__name__}: {error}"
+    if isinstance(error, CirclekitError):
+        text = str(error)
+    elif isinstance(error, MemoryError):
+        text = (
+            f"the memory is full ({error or 'no more can be allocated'}); --max-memory limits what is taken"
+        )
+    else:
+        text = f"internal error, please report: {type(error).__name__}: {error}"
     print(f"error: {printable(text)}", file=sys.stderr)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from circlekit.cli.common import Parser, run_command
+from circlekit.cli.common import Parser, add_limits, run_command
 
 
 def convert_command(name: str, format: str, description: str, argv: Sequence[str] | None) -> int:
@@ -30,6 +30,7 @@ def convert_command(name: str, format: str, description: str, argv: Sequence[str
         parser.add_argument(
             "--verify", action="store_true", help="run before and after, fail where it differs"
         )
+        add_limits(parser)
         return parser
 
     return run_command(parser, argv, run)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from circlekit.cli.common import FAILED, Parser, run_command
+from circlekit.cli.common import FAILED, Parser, add_limits, run_command
 
 if TYPE_CHECKING:
     from circlekit.recipes.cases import Case
@@ -44,6 +44,7 @@ def _parser() -> Parser:
     parser.add_argument("--keep", type=Path, metavar="DIR", help="leave the files of each test in DIR/NAME")
     parser.add_argument("-j", dest="jobs", type=_jobs, metavar="N", help="processes (default: processors)")
     parser.add_argument("--all", action="store_true", help="list the tests that passed, too")
+    add_limits(parser)
     return parser
 
 

@@ -7,7 +7,7 @@ import argparse
 import math
 from collections.abc import Sequence
 
-from circlekit.cli.common import FAILED, Parser, run_command
+from circlekit.cli.common import FAILED, Parser, add_limits, run_command
 
 TOLERANCE = 0.001
 """The peer's."""
@@ -26,6 +26,7 @@ def _parser() -> Parser:
         "-d", dest="tolerance", type=_tolerance, default=TOLERANCE, metavar="TOL",
         help=f"largest absolute difference of equal numbers (default {TOLERANCE})",
     )  # fmt: skip
+    add_limits(parser)
     return parser
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from circlekit.cli.common import is_watched
+from circlekit.cli.common import is_watched, printable, terminal
 from circlekit.ir.text import print_op
 from circlekit.passes.report import Report, Row
 from circlekit.rewrite.base import Refusal
@@ -38,13 +38,17 @@ def print_refusals(name: str, refusals: Sequence[Refusal]) -> None:
 def _print_rich(kinds: list[Row], sums: list[Row]) -> None:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
+
+    def cells(row: Row) -> list[Text]:
+        return [Text(printable(cell, "")) for cell in row]  # not as markup: the names are the model's
 
     table = Table("", "before", "after")
     for column in table.columns[1:]:
         column.justify = "right"
     for row in kinds:
-        table.add_row(*row)
+        table.add_row(*cells(row))
     table.add_section()
     for row in sums:
-        table.add_row(*row)
-    Console().print(table)
+        table.add_row(*cells(row))
+    Console(file=terminal()).print(table)

@@ -8,6 +8,7 @@ every machine and for ever, whatever its other inputs are.
 from __future__ import annotations
 
 import zlib
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from circlekit.errors import UnsupportedError
 from circlekit.ir.dtypes import DType
 from circlekit.ir.fillers import fill
 from circlekit.ir.graph import Graph
+from circlekit.ir.limits import need_memory
 from circlekit.ir.value import Array, Value
 
 SMALL = 4
@@ -72,6 +74,7 @@ def make_input(value: Value, which: InputSet, unknown: int = 1, bound: int | Non
     if value.dtype.numpy is None or value.shape is None:
         raise UnsupportedError(f"no inputs can be made for {value!r}")
     shape = tuple(unknown if dim is None else dim for dim in value.shape)
+    need_memory(prod(shape) * value.dtype.numpy.itemsize, f"input %{value.name}")
     seed = zlib.crc32(f"{which.kind}/{value.name}".encode("utf-8", "surrogatepass"))
     kind = value.dtype.numpy.kind
     if which.kind == "zero":

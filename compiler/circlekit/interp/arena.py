@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
+from circlekit.ir.limits import need_memory
 from circlekit.ir.value import Array
 
 ALIGNED = 64
@@ -53,16 +55,20 @@ class Block:
 
 
 class Arena:
-    """Hands out arrays, and takes their memory back when nobody holds it any more."""
+    """Hands out arrays, and takes their memory back when nobody holds it any more.
+
+    ``size``: bytes of all chunks; LimitError where they would be more than may be used.
+    """
 
     def __init__(self) -> None:
         self.chunks: list[Chunk] = []
+        self.size = 0
         self.starts: list[int] = []
         self.blocks: dict[int, Block] = {}
 
     def empty(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
         """A new array, whose block has one user."""
-        count = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        count = prod(shape) * dtype.itemsize
         size = max(-(-count // ALIGNED), 1) * ALIGNED
         chunk, at = self._best(size)
         start = chunk.free[at][0]
@@ -84,6 +90,8 @@ class Arena:
         if fitting:
             _, number, at = min(fitting)
             return self.chunks[number], at
+        need_memory(self.size + size, f"{size} bytes more for the values of a run")
+        self.size += size
         self.chunks.append(Chunk(size))
         return self.chunks[-1], 0
 

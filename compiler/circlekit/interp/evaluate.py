@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 import circlekit.ops  # noqa: F401  # the operators must be declared, whoever made the graph
-from circlekit.errors import CirclekitError, ModelError, ShapeError, UnsupportedError
+from circlekit.errors import CirclekitError, LimitError, ModelError, ShapeError, UnsupportedError
+from circlekit.interp.room import Room
 from circlekit.ir.op import Op, OpaqueOp, Run
 from circlekit.ir.value import Array, Value, format_shape
 from circlekit.ops.custom import CUSTOM
@@ -31,9 +32,11 @@ def evaluate(op: Op, operands: Sequence[Array | None], run: Run | None = None) -
     """Results of ``op`` for ``operands``, None where absent.
 
     ``run`` runs the graphs that the operator calls.  UnsupportedError where there is no kernel for this
-    operator, dtype or form; ShapeError where a result is not what the operator's values declare.
+    operator, dtype or form; ShapeError where a result is not what the operator's values declare; LimitError
+    where the results would take more memory than may be used.
     """
     missing = len(op.operands) - len(operands) if not any(o.variadic for o in op.operands) else 0
+    Room(op).check(operands)
     with np.errstate(all="ignore"):  # infinities and NaN are values like others, as in the runtimes
         return compute(op, [*operands, *([None] * missing)], run)
 
@@ -44,7 +47,9 @@ def compute(op: Op, arguments: Sequence[Array | None], run: Run | None) -> list[
         results = _results(op, arguments, run)
     except CirclekitError:
         raise
-    except (ValueError, IndexError, ArithmeticError, MemoryError) as error:
+    except MemoryError as error:
+        raise LimitError(f"{op.code} needs more memory than there is: {error}") from None
+    except (ValueError, IndexError, ArithmeticError) as error:
         found = ", ".join("none" if a is None else f"{a.dtype}{list(a.shape)}" for a in arguments)
         raise ModelError(f"{op.code} cannot be computed of {found}: {error}") from error
     if len(results) != len(op.results):

@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from circlekit.errors import CirclekitError, ModelError, ShapeError
+from circlekit.errors import CirclekitError, LimitError, ModelError, ShapeError
 from circlekit.interp.evaluate import check_type
 from circlekit.interp.plan import Plan
 from circlekit.interp.recorder import Recorder
 from circlekit.interp.track import read
 from circlekit.ir.graph import Graph, Model
+from circlekit.ir.limits import DEPTH, limits
 from circlekit.ir.op import Op
 from circlekit.ir.place import place
 from circlekit.ir.value import Array, Value, format_shape
@@ -87,7 +88,11 @@ class Interpreter:
             return None  # shapes may change with every run
         self._recordings.pop(graph, None)
         kept = Kept(self._limit)
-        recording = self._recordings[graph] = Recording(self._runner, self.model.graphs[graph], arrays, kept)
+        try:
+            recording = Recording(self._runner, self.model.graphs[graph], arrays, kept)
+        except LimitError:  # all branches together are too large: the runner makes one after the other
+            return None
+        self._recordings[graph] = recording
         return recording
 
 
@@ -104,7 +109,11 @@ def fitting(model: Model, graph: int, inputs: Inputs) -> list[Array]:
 
 
 class Runner:
-    """Runs graphs that share one state.  ``model``: theirs, for the places of errors."""
+    """Runs graphs that share one state.  ``model``: theirs, for the places of errors.
+
+    ``held``: bytes of the values that are alive in this run; ``calls``: graphs that operators have run in
+    it; ``depth``: of those that are running now.
+    """
 
     def __init__(self, state: State, model: Model | None = None, kept: Kept | None = None) -> None:
         self.state = state
@@ -113,13 +122,34 @@ class Runner:
         self.observe: Observe | None = None
         self.on_value: OnValue | None = None
         self.plans: dict[Graph, Plan] = {}
+        self.held = 0
+        self.calls = 0
+        self.depth = 0
 
     def __call__(self, graph: Graph, inputs: Sequence[Array]) -> list[Array]:
-        """Outputs of a graph that an operator calls."""
-        return self._run(graph, checked(graph, inputs))
+        """Outputs of a graph that an operator calls; LimitError for one call too many."""
+        self.count()
+        if self.depth >= DEPTH:
+            raise LimitError(
+                f"graph {graph.name} is called by {self.depth} graphs in a row, that is the limit"
+            )
+        arrays, held = checked(graph, inputs), self.held
+        self.depth += 1
+        try:
+            return self._run(graph, arrays)
+        finally:
+            self.depth -= 1
+            self.held = held
+
+    def count(self) -> None:
+        """An operator runs a graph: LimitError where that is one too many."""
+        self.calls += 1
+        if self.calls > limits().calls:
+            raise LimitError(f"the graphs that operators run are {self.calls}, the limit is {limits().calls}")
 
     def run(self, graph: Graph, arrays: Sequence[Array]) -> list[Array]:
         """Outputs of ``graph``; ``arrays`` fit it."""
+        self.held = self.calls = self.depth = 0
         # infinities and NaN are values like others, as in the runtimes
         with np.errstate(all="ignore"), keeping(self.kept):
             return [_own(x) for x in self._run(graph, arrays)]
@@ -188,6 +218,7 @@ class Recording:
     def run(self, arrays: Sequence[Array]) -> list[Array]:
         """Outputs of the graph; ``arrays`` fit."""
         self.running = True
+        self.runner.held = self.runner.calls = self.runner.depth = 0
         try:
             with np.errstate(all="ignore"), keeping(self.runner.kept):
                 for place, array in zip(self.inputs, arrays, strict=True):

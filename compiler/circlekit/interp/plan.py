@@ -8,6 +8,7 @@ from typing import Any
 
 from circlekit.errors import ModelError
 from circlekit.interp.evaluate import compute
+from circlekit.interp.room import Room
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op, Run
 from circlekit.ir.value import Array, Value
@@ -93,6 +94,7 @@ class Step:
     def __init__(self, op: Op, plan: Plan, known: set[int]) -> None:
         self.op = op
         self.plan = plan
+        self.room = Room(op)
         self.operands = [plan.number(v) for v in op.inputs]
         self.late = [i for i, n in enumerate(self.operands) if op.inputs[i] is not None and n not in known]
         self.made = [plan.number(v) for v in op.results]
@@ -106,9 +108,17 @@ class Step:
         for index in self.late:
             if arguments[index] is None:
                 arguments[index] = self.plan.read(self.operands[index], slots, runner.state)  # type: ignore[attr-defined]  # the interpreter's
+        self.room.check(arguments, runner.held)  # type: ignore[attr-defined]
         results = compute(self.op, arguments + self.missing, runner)
+        held = 0
         for number, array in zip(self.made, results, strict=True):
             slots[number] = array
+            if array.base is None:  # a view holds no memory of its own
+                held += array.nbytes
         for number in self.dropped:
+            array = slots[number]
+            if array is not None and array.base is None:
+                held -= array.nbytes
             slots[number] = None
+        runner.held += held  # type: ignore[attr-defined]
         return results

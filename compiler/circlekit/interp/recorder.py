@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from math import prod
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -13,8 +14,10 @@ from circlekit.errors import CirclekitError
 from circlekit.interp.arena import Arena
 from circlekit.interp.evaluate import check_type, compute
 from circlekit.interp.plan import Plan, Step
+from circlekit.interp.room import Room
 from circlekit.interp.track import NUMERIC, Cell, Choice, Entry, General, Loop, Track
 from circlekit.ir.graph import Graph, Model
+from circlekit.ir.limits import DEPTH
 from circlekit.ir.op import Op, Run
 from circlekit.ir.tape import Tape
 from circlekit.ir.value import Array, Value
@@ -22,6 +25,10 @@ from circlekit.ops.once import Kept
 
 UNROLLED = 4096
 """A loop whose condition is known beforehand is written out, up to so many calls."""
+
+
+COPIES = 4 * UNROLLED
+"""Graphs that operators run are recorded where they are run, up to so many times."""
 
 
 class NotBound(Exception):
@@ -42,6 +49,7 @@ class Recorder(Tape):
         self.seen: dict[Graph, int] = {}
         self.owner: Op | None = None
         self.scope: list[Entry] = []
+        self.copies = 0
 
     # -- the tape ------------------------------------------------------------------------------
 
@@ -172,6 +180,7 @@ class Recorder(Tape):
             return None
         if sum(_size(v) for v in op.results) > self.kept.limit:
             return None
+        Room(op).check([e for e in operands if not isinstance(e, Value | Cell)])
         results = compute(op, operands, self.run)
         if not self.keeps(sum(r.nbytes for r in results if r.flags.writeable)):
             return None
@@ -213,8 +222,9 @@ class Recorder(Tape):
     # -- graphs that operators run -------------------------------------------------------------
 
     def graph(self, graph: Graph, operands: Sequence[Array]) -> Sequence[Array]:
-        if graph in self.graphs:
-            raise NotBound  # it runs itself
+        self.copies += 1
+        if graph in self.graphs or len(self.graphs) >= DEPTH or self.copies > COPIES:
+            raise NotBound  # it runs itself, or a tree of graphs has no end
         owner = self.owner
         for array in operands:
             self.hold(array)
@@ -263,7 +273,7 @@ class Recorder(Tape):
 
     def _written_out(self, condition: Graph, body: Graph, state: Sequence[Array]) -> Sequence[Array] | None:
         """The state after the loop, one copy of the body for each turn; None if the turns are not known."""
-        while True:
+        for _ in range(UNROLLED):  # a turn need not make a call
             truth = self.graph(condition, state)[0]
             if not self.fixed(truth) or truth.size != 1:
                 return None
@@ -276,6 +286,7 @@ class Recorder(Tape):
             for entry in self.scope[:ended]:
                 self.release(entry)
             del self.scope[:ended]
+        return None
 
     def _repeated(self, condition: Graph, body: Graph, state: Sequence[Array]) -> Sequence[Array] | None:
         kept = [self.empty(a.shape, a.dtype) for a in state]
@@ -289,7 +300,7 @@ class Recorder(Tape):
         if truth.size != 1 or _types(after) != _types(kept):
             return None
         self._moved(tracks[1], after, kept)
-        self.do(Loop(tracks[0], truth, tracks[1]))
+        self.do(Loop(tracks[0], truth, tracks[1], self.run))
         return kept
 
     @contextmanager
@@ -336,4 +347,4 @@ def _size(value: Value) -> int:
     """Bytes of a value of known shape, 0 of others."""
     if value.shape is None or None in value.shape or value.dtype.numpy is None:
         return 0
-    return int(np.prod(value.static_shape, dtype=np.int64)) * value.dtype.numpy.itemsize
+    return prod(value.static_shape) * value.dtype.numpy.itemsize

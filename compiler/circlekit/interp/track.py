@@ -12,6 +12,7 @@ import numpy as np
 
 from circlekit.errors import CirclekitError, ModelError
 from circlekit.interp.evaluate import compute
+from circlekit.interp.room import Room
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op, Run
 from circlekit.ir.place import place
@@ -79,9 +80,11 @@ class General:
 
     def __init__(self, op: Op, operands: Sequence[Entry], targets: Sequence[Array | Cell], run: Run) -> None:
         self.op, self.operands, self.targets, self.run = op, operands, targets, run
+        self.room = Room(op)
 
     def __call__(self) -> None:
         arguments = [read(entry, self.run) for entry in self.operands]
+        self.room.check(arguments)
         if not self.op.pure:  # what it keeps must not change with the next run
             arguments = [None if a is None else a.copy() for a in arguments]
         for target, result in zip(self.targets, compute(self.op, arguments, self.run), strict=True):
@@ -107,16 +110,23 @@ def read(entry: Entry, run: Run) -> Array | None:
 
 
 class Loop:
-    """``body`` as long as ``condition`` leaves something else than 0 in ``truth``."""
+    """``body`` as long as ``condition`` leaves something else than 0 in ``truth``.
 
-    def __init__(self, condition: Track, truth: Array, body: Track) -> None:
-        self.condition, self.truth, self.body = condition, truth, body
+    ``run``: counts the graphs that it runs.
+    """
+
+    def __init__(self, condition: Track, truth: Array, body: Track, run: Run) -> None:
+        self.condition, self.truth, self.body, self.run = condition, truth, body, run
 
     def __call__(self) -> None:
         condition, truth, body = self.condition, self.truth, self.body
+        count: Callable[[], None] = self.run.count  # type: ignore[attr-defined]  # the interpreter's
+        count()
         condition()
         while truth.item():
+            count()
             body()
+            count()
             condition()
 
 

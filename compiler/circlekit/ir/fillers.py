@@ -16,19 +16,21 @@ import numpy as np
 
 from circlekit.errors import ModelError
 from circlekit.ir.dtypes import DType
+from circlekit.ir.limits import hold_memory, need_memory
 from circlekit.ir.value import Array
-
-LARGEST = 1 << 31
-"""Bytes of the largest constant that a text may describe: it must not take the machine's memory."""
 
 
 @dataclass(frozen=True)
 class Filler:
-    """``parameters``: names, defaults (None: must be given).  ``make``: size, seed, arguments -> float64."""
+    """``parameters``: names, defaults (None: must be given).  ``make``: size, seed, arguments -> float64.
+
+    ``scratch``: bytes that making one element takes, at most.
+    """
 
     make: Callable[..., Array]
     parameters: Mapping[str, float | None] = field(default_factory=dict)
     seeded: bool = False
+    scratch: int = 24
 
 
 def _words(count: int, seed: int) -> Array:
@@ -59,8 +61,8 @@ def _arange(size: int, seed: int, start: float, step: float) -> Array:
 
 
 FILLERS: dict[str, Filler] = {
-    "gaussian": Filler(_gaussian, {"mean": 0.0, "std": 1.0}, seeded=True),
-    "uniform": Filler(_uniform, {"low": 0.0, "high": 1.0}, seeded=True),
+    "gaussian": Filler(_gaussian, {"mean": 0.0, "std": 1.0}, seeded=True, scratch=96),
+    "uniform": Filler(_uniform, {"low": 0.0, "high": 1.0}, seeded=True, scratch=32),
     "constant": Filler(_constant, {"value": None}),
     "zeros": Filler(lambda size, seed: np.zeros(size, np.float64)),
     "ones": Filler(lambda size, seed: np.ones(size, np.float64)),
@@ -85,13 +87,14 @@ def fill(
 
     Integer dtypes: rounded down for ``uniform`` (whose ``high`` is then never met), to nearest for the
     others, and clipped to the dtype's range.  ``seed: 7`` among the arguments takes the place of ``seed``.
+    LimitError for an array that takes more memory than may be used.
     """
     filler = FILLERS[name]
     if dtype.numpy is None or dtype.numpy.kind not in "fiub":
         raise ModelError(f"a filler cannot make {dtype.short}")
     size = prod(shape)
-    if size * dtype.numpy.itemsize > LARGEST:
-        raise ModelError(f"the constant would have {size} elements, a text may describe {LARGEST} bytes")
+    need_memory(size * (filler.scratch + dtype.numpy.itemsize), f"{size} elements of {name}")
+    hold_memory(size * dtype.numpy.itemsize)
     arguments = _bind(name, filler, positional, named)
     seed = int(arguments.pop("seed", seed))
     values = filler.make(size, seed, **arguments)

@@ -21,6 +21,7 @@ from circlekit.ir.builder import GraphBuilder, Scope
 from circlekit.ir.document import Document, GraphNode, SignatureNode, parse_document
 from circlekit.ir.graph import Graph, Model, Signature
 from circlekit.ir.lexer import Source, Token, near_miss
+from circlekit.ir.limits import adding_up
 from circlekit.ir.literals import Fail, bytes_of, tree_of
 from circlekit.ir.op import REGISTRY
 from circlekit.ir.payload import Resolve
@@ -30,12 +31,14 @@ from circlekit.ir.value import Value
 FORMATS = ("circle", "tflite")
 
 
+@adding_up()
 def parse_model(text: str, label: str = "text", resolve: Resolve | None = None) -> Model:
     """The model that ``text`` describes; ParseError with a caret under what does not fit.
 
     ``label``: what errors call the text, such as its path.  ``resolve``: gives the bytes of constants
     that lie in files; without it a text that refers to one is refused.  Operators must be declared
     (``import circlekit.ops``) to be known.  ShapeError where an inferred type shows a contradiction.
+    All constants together take no more memory than may be used.
     """
     source = Source(text, label)
     document = parse_document(source)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from circlekit.errors import ModelError
+from circlekit.errors import LimitError, ModelError
 from circlekit.ir.dtypes import DType
 from circlekit.ir.fillers import FILLERS, fill, seed_of
 from circlekit.ir.lexer import near_miss
@@ -56,7 +56,7 @@ def constant_array(
     shape = _static(spec, fail)
     try:
         return shape, fill(call.name, call.positional, call.named, dtype, shape, seed_of(*names))
-    except ModelError as error:
+    except (LimitError, ModelError) as error:
         fail(error.message)
 
 

@@ -10,10 +10,12 @@ prepared once, and a run is nothing but the calls.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
+from circlekit.ir.limits import need_memory
 from circlekit.ir.value import Array
 
 
@@ -21,8 +23,13 @@ class Tape:
     """Calls at once; every array has its elements already."""
 
     def empty(self, shape: Sequence[int], dtype: Any) -> Array:
-        """Memory for a result or for scratch; what is in it before the kernel's first call is not known."""
-        return np.empty(shape, dtype)
+        """Memory for a result or for scratch; what is in it before the kernel's first call is not known.
+
+        LimitError where it is more than may be used.
+        """
+        kind = np.dtype(dtype)
+        need_memory(prod(shape) * kind.itemsize, f"{kind}{[*shape]}")
+        return np.empty(shape, kind)
 
     def do(self, function: Callable[..., object], *args: Any, **options: Any) -> None:
         """Call ``function(*args, **options)`` in every run, in the order of these lines."""

@@ -181,13 +181,23 @@ class Window(NamedTuple):
     after: int
 
 
+LARGEST_WINDOW = 1 << 20
+"""Elements along one axis: far beyond any image; the work of a kernel grows with it, whatever the result."""
+
+
 def window_size(size: Dim, taps: Dim, stride: int, dilation: int, padding: Padding) -> Dim:
     """Output size of a window of ``taps`` over ``size``; None where one of them is unknown.
 
     SAME: ceil(size / stride).  VALID: ceil((size - span + 1) / stride), span = (taps - 1) * dilation + 1.
     """
-    if stride < 1 or dilation < 1:
-        raise ShapeError(f"stride {stride} and dilation {dilation} must be at least 1")
+    if not 1 <= stride <= LARGEST_WINDOW or dilation < 1:
+        raise ShapeError(
+            f"stride {stride} and dilation {dilation} must be at least 1, at most {LARGEST_WINDOW}"
+        )
+    if taps is not None and (taps - 1) * dilation >= LARGEST_WINDOW:
+        raise ShapeError(
+            f"a window of {taps} with dilation {dilation} spans more than {LARGEST_WINDOW} elements"
+        )
     if size is None:
         return None
     if padding is Padding.SAME:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from circlekit.errors import ModelError, UnsupportedError
 from circlekit.ir.dtypes import DType
+from circlekit.ir.limits import need_memory
 from circlekit.ir.sparsity import level_numbers, sparsity_fault
 from circlekit.ir.value import Array, Value
 
@@ -108,6 +110,7 @@ def dense(stored: Array, shape: tuple[int, ...], sparsity: Mapping[str, Any]) ->
     fault = sparsity_fault(sparsity, shape, len(stored))
     if fault is not None:
         raise ModelError(fault)
+    need_memory(prod(shape) * stored.itemsize, "a sparse constant made dense")
     out = np.zeros(shape, stored.dtype)
     if not out.size:
         return out

@@ -8,6 +8,7 @@ import numpy as np
 from circlekit.errors import ShapeError
 from circlekit.ir.dtypes import f32, i32
 from circlekit.ir.enums import Activation, Padding
+from circlekit.ir.limits import need_memory
 from circlekit.ir.op import Op, attribute, operand, optional_operand
 from circlekit.ir.tape import NOW
 from circlekit.ir.value import Array, TensorType
@@ -136,6 +137,8 @@ def _spread_taps(filter: Array, dilations: tuple[int, int]) -> Array:
     """The filter [KD,O,KH,KW,I] with zeros between the taps, so that the dilation is 1."""
     taps_d, depth, taps_h, taps_w, channels = filter.shape
     high, wide = (taps_h - 1) * dilations[0] + 1, (taps_w - 1) * dilations[1] + 1
+    size = taps_d * depth * high * wide * channels
+    need_memory(size * filter.itemsize, "the filter with its dilation")
     out = np.zeros((taps_d, depth, high, wide, channels), filter.dtype)
     out[:, :, :: dilations[0], :: dilations[1]] = filter
     return out

@@ -14,6 +14,7 @@ import numpy as np
 
 from circlekit.errors import ModelError, ShapeError
 from circlekit.ir.enums import Padding
+from circlekit.ir.limits import need_memory
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.value import Array
 from circlekit.ops.activation import erfc
@@ -108,6 +109,10 @@ def max_pool_with_argmax(op: Op, x: Array) -> Sequence[Array]:
     rows, columns = (conv_padding(x.shape[a], taps[a], strides[a], 1, padding) for a in (1, 2))
     edges = ((0, 0), rows[1:], columns[1:], (0, 0))
     lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    spans = [n + w.before + w.after for n, w in zip((height, width), (rows, columns), strict=True)]
+    windows_size = batch * rows.size * columns.size * channels * taps[1] * taps[2]
+    padded_size = batch * spans[0] * spans[1] * channels
+    need_memory((windows_size + padded_size) * (8 + x.itemsize), "the windows of MaxPoolWithArgmax")
     data = np.pad(x, edges, constant_values=lowest)
     places = np.arange(height * width, dtype=np.int64).reshape(1, height, width, 1)
     windows = np.lib.stride_tricks.sliding_window_view(data, (taps[1], taps[2]), (1, 2))

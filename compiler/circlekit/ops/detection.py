@@ -13,6 +13,7 @@ import numpy as np
 
 from circlekit.errors import ModelError, ShapeError
 from circlekit.ir.dtypes import f32, i32
+from circlekit.ir.limits import need_memory
 from circlekit.ir.op import Op, operand
 from circlekit.ir.value import Array, TensorType, Value
 from circlekit.ops.bases import single_int
@@ -173,6 +174,7 @@ def detection_postprocess(op: Op, *args: Array) -> list[Array]:
     find = _by_class if options.get("use_regular_nms") else _by_box
     rows, classes, places, count = find(boxes, scores, options)
     size = options["max_detections"] * options["max_classes_per_detection"]
+    need_memory(24 * size, f"room for {size} detections")
     out_boxes = np.zeros((1, size, 4), np.float32)
     out_classes, out_scores = (np.zeros((1, size), np.float32) for _ in range(2))
     out_boxes[0, places], out_classes[0, places] = boxes[rows], classes

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from circlekit.ir.limits import need_memory
 from circlekit.ir.tape import Tape
 from circlekit.ir.value import Array
 from circlekit.ops.common import Window
@@ -190,7 +191,8 @@ def _add_taps(
     """
     rows, width = block.shape
     depth, tape = strip.shape[2], scratch.tape
-    lanes = [_lane(scratch, strip, phase, strides[1]) for phase in range(strides[1])]
+    used = min(strides[1], strip.shape[1])
+    lanes = [_lane(scratch, strip, phase, strides[1]) for phase in range(used)]
     term = scratch.get("term", block.shape, block.dtype)
     for y in range(taps.shape[0]):
         top = y * dilations[0]
@@ -225,7 +227,7 @@ def convolve_transposed(
     The taps that meet in the outputs of one remainder modulo the strides are a convolution with stride 1.
     """
     store = _writer(tape, ends, out)
-    for phase in np.ndindex(*strides):
+    for phase in np.ndindex(min(strides[0], out.shape[1]), min(strides[1], out.shape[2])):
         place = out[:, phase[0] :: strides[0], phase[1] :: strides[1]]
         start = [phase[a] + before[a] for a in (0, 1)]
         taps = filter[:, start[0] % strides[0] :: strides[0], start[1] % strides[1] :: strides[1]]
@@ -294,6 +296,7 @@ def padded(image: Array, corner: Pair, size: Pair, fill: float = 0) -> Array:
     part, y, x = _inside(image, corner, size)
     if part.shape[:2] == size:
         return part
+    need_memory(size[0] * size[1] * image.shape[2] * image.itemsize, "the image with its zero padding")
     out = np.full((*size, image.shape[2]), fill, image.dtype)
     out[y : y + part.shape[0], x : x + part.shape[1]] = part
     return out

@@ -180,14 +180,25 @@ class Unpack(Viewed, code="UNPACK", variadic_results=True):
     def infer(self) -> tuple[TensorType, ...]:
         shape = self.input.shape
         if shape is None:
-            return (moved(self.input, None),) * self.num
+            return (moved(self.input, None),) * part_count(self.num)
         axis = normalized_axis(self.axis, len(shape))
         if shape[axis] not in (None, self.num):
             raise ShapeError(f"num is {self.num}, dimension {axis} of {format_shape(shape)} is {shape[axis]}")
-        return (moved(self.input, (*shape[:axis], *shape[axis + 1 :])),) * self.num
+        return (moved(self.input, (*shape[:axis], *shape[axis + 1 :])),) * part_count(self.num)
 
     def kernel(self, input: Array) -> tuple[Array, ...]:
         return tuple(np.moveaxis(input, self.axis, 0))
+
+
+MOST_PARTS = 1 << 16
+"""Results of one operator."""
+
+
+def part_count(count: int) -> int:
+    """``count``, where an operator can have so many results."""
+    if count > MOST_PARTS:
+        raise ShapeError(f"{count} parts, at most {MOST_PARTS} can be")
+    return count
 
 
 class Split(Viewed, code="SPLIT", variadic_results=True, typed_by=1):
@@ -206,13 +217,13 @@ class Split(Viewed, code="SPLIT", variadic_results=True, typed_by=1):
         if self.num_splits < 1:
             raise ShapeError(f"num_splits is {self.num_splits}, at least 1 is wanted")
         if shape is None or axis is None:
-            return (moved(self.value, unknown_dims(self.value.rank)),) * self.num_splits
+            return (moved(self.value, unknown_dims(self.value.rank)),) * part_count(self.num_splits)
         at = normalized_axis(axis, len(shape))
         size = shape[at]
         if size is not None and size % self.num_splits:
             raise ShapeError(f"a dimension of {size} does not split into {self.num_splits} equal parts")
         part = None if size is None else size // self.num_splits
-        return (moved(self.value, (*shape[:at], part, *shape[at + 1 :])),) * self.num_splits
+        return (moved(self.value, (*shape[:at], part, *shape[at + 1 :])),) * part_count(self.num_splits)
 
     def kernel(self, split_dim: Array, value: Array) -> tuple[Array, ...]:
         axis = normalized_axis(int(split_dim.reshape(-1)[0]), value.ndim)
@@ -240,9 +251,9 @@ class SplitV(Viewed, code="SPLIT_V", variadic_results=True, versions={i8: 2}):
         if sizes is not None and len(sizes) != self.num_splits:
             raise ShapeError(f"size_splits has {len(sizes)} elements, num_splits is {self.num_splits}")
         if shape is None or axis is None:
-            return (moved(self.value, unknown_dims(self.value.rank)),) * self.num_splits
+            return (moved(self.value, unknown_dims(self.value.rank)),) * part_count(self.num_splits)
         at = normalized_axis(axis, len(shape))
-        parts: Shape = (None,) * self.num_splits
+        parts: Shape = (None,) * part_count(self.num_splits)
         if sizes is not None:
             parts = tuple(self.resolve(sizes, shape[at]))
         return tuple(moved(self.value, (*shape[:at], p, *shape[at + 1 :])) for p in parts)

@@ -12,6 +12,7 @@ import numpy as np
 from circlekit.errors import UnsupportedError
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph
+from circlekit.ir.limits import need_memory
 from circlekit.ir.op import Op, Run
 from circlekit.ir.value import Array, Value
 from circlekit.ops.bases import zero_point
@@ -38,6 +39,11 @@ class State:
         array = self.tensors.get(value)
         if array is None:
             start = zero_point(value) if value.dtype is DType.INT8 else 0
+            if value.dtype.numpy is None:
+                raise UnsupportedError(
+                    f"the variable %{value.name} is {value.dtype.short}, which has no elements"
+                )
+            need_memory(value.numel * value.dtype.numpy.itemsize, f"the variable %{value.name}")
             array = np.full(value.static_shape, start, value.dtype.numpy)
             self.tensors[value] = array
         view: Array = array.view()

@@ -10,10 +10,14 @@ import numpy as np
 from circlekit.errors import ModelError, ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, i32
 from circlekit.ir.enums import LSHProjectionType
+from circlekit.ir.limits import need_memory
 from circlekit.ir.op import Op, attribute, operand, optional_operand
 from circlekit.ir.value import Array, TensorType
 from circlekit.ops.common import need_rank, product
 from circlekit.ops.fingerprint import fingerprint64
+
+GRAM_BYTES = 64
+"""What a short text takes besides its letters."""
 
 
 class SkipGram(Op, code="SKIP_GRAM"):
@@ -35,7 +39,13 @@ class SkipGram(Op, code="SKIP_GRAM"):
         if input.size != 1:
             raise ModelError(f"SKIP_GRAM of {input.size} texts, one is wanted")
         words = list(split_words(input.reshape(-1)[0]))
-        grams = [b" ".join(g) for g in self.groups(words)] if len(words) >= self.ngram_size else []
+        grams: list[bytes] = []
+        if len(words) >= self.ngram_size:
+            size = 0
+            for group in self.groups(words):  # there may be any number of them
+                grams.append(b" ".join(group))
+                size += len(grams[-1]) + GRAM_BYTES
+                need_memory(size, "the groups of SKIP_GRAM")
         out = np.empty(len(grams), object)
         out[:] = grams
         return out

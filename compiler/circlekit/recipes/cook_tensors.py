@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from circlekit.errors import ModelError
+from circlekit.errors import LimitError, ModelError
 from circlekit.io.schema import Tree
 from circlekit.ir.dtypes import DType
 from circlekit.ir.fillers import seed_of
@@ -152,7 +152,7 @@ class TensorCook:
             self.fail(f"there is no filler {tag}{near}", at)
         try:
             return filled(tag, args, dtype, count, seed, self.files)
-        except ModelError as error:
+        except (LimitError, ModelError) as error:
             self.fail(error.message, at)
 
     def table(self, message: Message) -> Tree:

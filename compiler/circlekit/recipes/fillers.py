@@ -20,7 +20,8 @@ import numpy as np
 
 from circlekit.errors import ModelError
 from circlekit.ir.dtypes import DType
-from circlekit.ir.fillers import LARGEST, fill
+from circlekit.ir.fillers import fill
+from circlekit.ir.limits import hold_memory, need_memory
 from circlekit.ir.value import Array
 from circlekit.recipes.prototext import float_of
 
@@ -29,6 +30,12 @@ Files = Callable[[str], bytes]
 
 PACKED = {DType.INT4: np.dtype("i1"), DType.UINT4: np.dtype("u1")}
 _LIMITS = {DType.INT4: (-8, 7), DType.UINT4: (0, 15)}
+SCRATCH = 8
+"""Bytes that making one element takes besides itself."""
+
+STRING_BYTES = 64
+"""Of an empty string while a tensor of them is made."""
+
 TRUE = frozenset({"t", "true", "1"})
 FALSE = frozenset({"f", "false", "0"})
 
@@ -46,8 +53,9 @@ def filled(tag: str, args: Sequence[str], dtype: DType, count: int, seed: int, f
     kind = PACKED.get(dtype, dtype.numpy)
     if kind is None or kind.kind == "c":
         raise ModelError(f"{tag} cannot make {dtype.name}")
-    if count * kind.itemsize > LARGEST:
-        raise ModelError(f"the constant would have {count} elements, a recipe may describe {LARGEST} bytes")
+    if tag != "gaussian":  # which asks for itself
+        need_memory(count * (SCRATCH + kind.itemsize), f"{count} elements of {tag}")
+        hold_memory(count * kind.itemsize)
     array = FILLERS[tag](args, dtype, kind, count, seed)
     return packed(array) if dtype in PACKED else array.tobytes()
 
@@ -118,6 +126,8 @@ def _strings(tag: str, args: Sequence[str], count: int) -> bytes:
     if tag != "explicit":
         raise ModelError(f"{tag} cannot make STRING")
     _check_count(args, count)
+    need_memory(count * STRING_BYTES, f"{count} strings")
+    hold_memory(4 * count)
     texts = [text.encode("utf-8", "surrogateescape") for text in args]
     return string_data(texts + [b""] * (count - len(texts)))
 

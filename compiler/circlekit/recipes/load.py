@@ -13,6 +13,7 @@ from circlekit.io.encode import INLINE_LIMIT, encode
 from circlekit.io.files import map_file
 from circlekit.io.load import load_bytes
 from circlekit.ir.graph import Model
+from circlekit.ir.limits import adding_up
 from circlekit.ir.text import parse_model
 from circlekit.recipes.cook import cook, recipe_format
 from circlekit.recipes.fillers import Files
@@ -48,6 +49,7 @@ def is_test_recipe(text: str) -> bool:
     return _FIELD.match(text) is not None
 
 
+@adding_up()
 def read_recipe(
     text: str, label: str, fmt: str | None = None, folder: Path | None = None, sure: bool = True
 ) -> Model:

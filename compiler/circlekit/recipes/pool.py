@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from circlekit.ir.limits import Limits, limited, limits
 from circlekit.recipes.cases import Case
 from circlekit.recipes.dredd import Result, run_case
 
@@ -24,6 +26,7 @@ class Settings:
 
     keep: Path | None = None
     with_litert: bool = True
+    limits: Limits = field(default_factory=limits)
 
 
 def run_cases(
@@ -35,7 +38,7 @@ def run_cases(
     jobs = min(jobs or _processors(), len(cases))
     if jobs <= 1 or len(cases) <= FEW:
         for index, (case, folder) in enumerate(zip(cases, folders, strict=True)):
-            yield index, run_case(case, folder, settings.with_litert)
+            yield index, _within(settings, run_case, case, folder)
         return
     left = dict(enumerate(zip(cases, folders, strict=True)))
     for index, result in _run(left, jobs, settings):
@@ -46,6 +49,12 @@ def run_cases(
         yield index, results.get(index) or Result(item[0].name, failures=["the process of the test died"])
 
 
+def _within(settings: Settings, run: Callable[..., Result], case: Case, folder: Path | None) -> Result:
+    """One test, in whatever process, within the limits of the one that asks for it."""
+    with limited(settings.limits.memory, settings.limits.calls):
+        return run(case, folder, settings.with_litert)
+
+
 Work = dict[int, tuple[Case, Path | None]]
 
 
@@ -54,8 +63,7 @@ def _run(work: Work, jobs: int, settings: Settings) -> Iterator[tuple[int, Resul
     context = multiprocessing.get_context("spawn")  # a fork would copy the locks of numpy's threads
     with ProcessPoolExecutor(jobs, context) as pool:
         futures: dict[Future[Result], int] = {
-            pool.submit(run_case, case, folder, settings.with_litert): index
-            for index, (case, folder) in work.items()
+            pool.submit(_within, settings, run_case, *item): index for index, item in work.items()
         }
         try:
             for future in as_completed(futures):
@@ -71,8 +79,9 @@ def _folders(cases: Sequence[Case], keep: Path | None) -> list[Path | None]:
     seen: dict[str, int] = {}
     folders: list[Path | None] = []
     for case in cases:
-        count = seen[case.name] = seen.get(case.name, 0) + 1
-        folders.append(keep / (case.name if count == 1 else f"{case.name}.{count}"))
+        name = re.sub(r"[^\w.+-]", "_", case.name).lstrip(".") or "_"  # a list may call a test ../../x
+        count = seen[name] = seen.get(name, 0) + 1
+        folders.append(keep / (name if count == 1 else f"{name}.{count}"))
     return folders
 
 

@@ -8,6 +8,7 @@ decision.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from circlekit.errors import CirclekitError
 from circlekit.interp.evaluate import evaluate
 from circlekit.ir.graph import Graph, Model
+from circlekit.ir.limits import limited, limits
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.value import Array, Value
 from circlekit.ops.constants import constant_elements
@@ -27,6 +29,17 @@ GROWTH = 4
 
 SMALL = 64 << 10
 """Bytes up to which results may be any number of times as large as the operands."""
+
+MOST_BYTES, MOST_MACS = 4 << 30, 200_000_000_000
+"""What one run of the pass may make, and compute; beyond it a model would take hours, or all memory."""
+
+
+@dataclass
+class Work:
+    """Bytes made and multiply-accumulates done by one run of the pass."""
+
+    bytes: int = 0
+    macs: int = 0
 
 
 class FoldConstants(Pass):
@@ -45,9 +58,10 @@ class FoldConstants(Pass):
     growth: ClassVar[int] = GROWTH
 
     def run(self, model: Model, context: Context) -> int:
-        return sum(self._run_graph(graph, graph is model.main, context) for graph in model.graphs)
+        work = Work()
+        return sum(self._run_graph(graph, graph is model.main, context, work) for graph in model.graphs)
 
-    def _run_graph(self, graph: Graph, is_main: bool, context: Context) -> int:
+    def _run_graph(self, graph: Graph, is_main: bool, context: Context, work: Work) -> int:
         count = 0
         constants: dict[Value, Value] = {}
         for op in graph.ops:
@@ -55,7 +69,7 @@ class FoldConstants(Pass):
                 continue
             if not _is_known(op):
                 continue
-            arrays = _obstacle(graph, op, is_main) or self._results(op, context)
+            arrays = _obstacle(graph, op, is_main) or self._results(op, context, work)
             if isinstance(arrays, str):
                 context.refuse(self.name, op, arrays)
             elif context.may_rewrite:
@@ -66,17 +80,24 @@ class FoldConstants(Pass):
             graph.table = [constants.get(v, v) for v in graph.table]
         return count
 
-    def _results(self, op: Op, context: Context) -> list[Array] | str:
+    def _results(self, op: Op, context: Context, work: Work) -> list[Array] | str:
         """The results of ``op``, or why there are none."""
+        most = min(context.fold_limit, limits().memory, MOST_BYTES - work.bytes)
+        work.macs += op.macs()
+        if work.macs > MOST_MACS:
+            return f"the pass has {work.macs} multiplications to do by now, at most {MOST_MACS} are done"
         if all(v.is_static for v in op.results):
             why = self._oversize(op, sum(v.numel * v.dtype.bits // 8 for v in op.results), context)
             if why is not None:
                 return why
         try:
-            arrays = evaluate(op, [None if v is None else _elements(v) for v in op.inputs])
+            with limited(memory=most):
+                arrays = evaluate(op, [None if v is None else _elements(v) for v in op.inputs])
         except CirclekitError as error:
             return error.message
-        return self._oversize(op, sum(a.nbytes for a in arrays), context) or arrays
+        size = sum(a.nbytes for a in arrays)
+        work.bytes += size
+        return self._oversize(op, size, context) or arrays
 
     def _oversize(self, op: Op, size: int, context: Context) -> str | None:
         """Why results of ``size`` bytes are too large, None where they are not."""

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run would take is known before it is taken: results by data, by broadcast, by a wrong model."""
+
+from __future__ import annotations
+
+import resource
+
+import numpy as np
+import pytest
+
+from circlekit.errors import LimitError, ShapeError
+from circlekit.interp.evaluate import evaluate
+from circlekit.interp.room import Room, inferred, shown
+from circlekit.interp.run import run
+from circlekit.ir.limits import limited
+from circlekit.ir.text import parse_model
+from circlekit.ir.value import Array
+
+LIMIT = "64M"
+BIG = 1 << 30
+
+
+def ints(*numbers: int) -> Array:
+    return np.array(numbers, np.int32)
+
+
+def ones(*shape: int) -> Array:
+    return np.ones(shape, np.float32)
+
+
+CASES: list[tuple[str, list[Array]]] = [
+    ("(%d: i32[2]) -> %y {\n %y = Fill(%d, 1.0) : f32[?,?]", [ints(100000, 100000)]),
+    ("(%d: i32[2]) -> %y {\n %y = Fill(%d, 1.0) : f32[2,2]", [ints(100000, 100000)]),
+    ("(%b: i32[]) -> %y {\n %y = Range(0, %b, 1) : i32[?]", [np.array(2 * BIG - 1, np.int32)]),
+    ("(%a: f32[1,2], %m: i32[2]) -> %y {\n %y = Tile(%a, %m) : f32[?,?]", [ones(1, 2), ints(50000, 50000)]),
+    (
+        "(%a: f32[99999,1], %b: f32[1,99999]) -> %y {\n %y = Add(%a, %b) : f32[?,?]",
+        [ones(99999, 1), ones(1, 99999)],
+    ),
+    (
+        "(%a: f32[99999,1], %b: f32[1,99999]) -> %y {\n %y = Add(%a, %b) : f32[1,1]",
+        [ones(99999, 1), ones(1, 99999)],
+    ),
+    (
+        "(%i: i32[1], %d: i32[]) -> %y {\n %y = OneHot(%i, %d, 1.0, 0.0) : f32[1,?]",
+        [ints(1), np.array(BIG, np.int32)],
+    ),
+    (
+        "(%x: f32[1,3,3,1], %p: i32[4,2]) -> %y {\n %y = Pad(%x, %p) : f32[?,?,?,?]",
+        [ones(1, 3, 3, 1), ints(0, 0, 0, 50000, 0, 50000, 0, 0).reshape(4, 2)],
+    ),
+    (
+        "(%x: f32[1,3,3,1], %s: i32[2]) -> %y {\n %y = ResizeBilinear(%x, %s) : f32[1,?,?,1]",
+        [ones(1, 3, 3, 1), ints(50000, 50000)],
+    ),
+    (
+        "(%x: f32[1,3,3,1], %s: i32[4]) -> %y {\n"
+        " %y = TransposeConv(%s, [[[[1.0]]]], %x) {stride_h: 1, stride_w: 1} : f32[?,?,?,?]",
+        [ones(1, 3, 3, 1), ints(1, 50000, 50000, 1)],
+    ),
+    ("(%x: f32[3], %s: i32[2]) -> %y {\n %y = BroadcastTo(%x, %s) : f32[?,?]", [ones(3), ints(BIG, 3)]),
+    (
+        "(%u: f32[1], %s: i32[1]) -> %y {\n %y = ScatterNd([[1]], %u, %s) : f32[?]",
+        [ones(1), ints(BIG)],
+    ),
+    (
+        "(%u: f32[1], %s: i32[1]) -> %y {\n %y = SparseToDense([[1]], %s, %u, 0.0) : f32[?]",
+        [ones(1), ints(BIG)],
+    ),
+    ("(%x: f32[2], %s: i32[2]) -> %y {\n %y = SegmentSum(%x, %s) : f32[?]", [ones(2), ints(0, BIG)]),
+    (
+        "(%x: f32[2], %n: i32[]) -> %y {\n %y = UnsortedSegmentSum(%x, [0, 1], %n) : f32[?]",
+        [ones(2), np.array(BIG, np.int32)],
+    ),
+    (
+        "(%x: f32[1,1,1,1]) -> %y {\n"
+        " %y = MaxPool2D(%x)"
+        " {padding: SAME, filter_height: 99999, filter_width: 99999, stride_h: 1, stride_w: 1}",
+        [ones(1, 1, 1, 1)],
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "inputs"), CASES, ids=[c[0].split(" = ")[1].split("(")[0] for c in CASES])
+def test_refused_before_it_is_allocated(text: str, inputs: list[Array]) -> None:
+    model = parse_model(f"graph main{text}\n}}\n")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with limited(LIMIT), pytest.raises(LimitError) as caught:
+        run(model, inputs)
+    message = str(caught.value)
+    assert " would take " in message
+    assert "the limit is 64.0 MiB (67108864 bytes)" in message
+    assert "at text > main > op 0" in message
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 << 10  # KiB
+
+
+def test_the_message() -> None:
+    model = parse_model("graph main(%d: i32[2]) -> %y {\n %y = Fill(%d, 1.0) : f32[?,?]\n}")
+    with limited("1M"), pytest.raises(LimitError, match=r"%y: f32\[1024,257\] of FILL would take 1.0 MiB"):
+        run(model, [ints(1024, 257)])
+    with limited("1M"):
+        assert run(model, [ints(1024, 256)])[0].nbytes == 1 << 20
+
+
+CHAIN = """
+graph main(%x: f32[65536]) -> %z {
+  %a = Neg(%x) : f32[65536]
+  %b = Neg(%a) : f32[65536]
+  %c = Neg(%b) : f32[65536]
+  %z = OTHER   : f32[65536]
+}
+"""
+
+
+def test_what_is_alive_counts() -> None:
+    """Two values of 256 KiB live at once, or four, where the last operator reads all."""
+    chain = parse_model(CHAIN.replace("OTHER", "Neg(%c)"))
+    fan = parse_model(CHAIN.replace("OTHER", "AddN(%a, %b, %c)"))
+    with limited("600K"):
+        run(chain, [ones(65536)])
+        with pytest.raises(LimitError, match=r"%c: f32\[65536\] of NEG \(beside 524288 bytes of this run\)"):
+            run(fan, [ones(65536)])
+    with limited("1024K"):
+        run(fan, [ones(65536)])
+
+
+LOOP = """
+graph main(%x: i32[1]) -> %y {
+  %y = While(%x) {cond: @more, body: @step} : i32[1]
+}
+graph more(%a: i32[1]) -> %o {
+  %o = Less(%a, [100]) : bool[1]
+}
+graph step(%a: i32[1]) -> %o {
+  %o = Add(%a, [STEP]) : i32[1]
+}
+"""
+
+
+def test_a_loop_without_end_has_one() -> None:
+    with limited(calls=201):
+        assert run(parse_model(LOOP.replace("STEP", "1")), [ints(0)])[0] == 100
+    with (
+        limited(calls=200),
+        pytest.raises(LimitError, match="operators run are 201, the limit is 200"),
+    ):
+        run(parse_model(LOOP.replace("STEP", "1")), [ints(0)])
+    with limited(calls=5000), pytest.raises(LimitError, match="run are 5001") as caught:
+        run(parse_model(LOOP.replace("STEP", "0")), [ints(0)])
+    assert "> main > op 0 While" in str(caught.value)
+
+
+def test_each_run_counts_anew() -> None:
+    model = parse_model(LOOP.replace("STEP", "1"))
+    with limited(calls=201):
+        for _ in range(3):
+            run(model, [ints(0)])
+
+
+def test_a_graph_that_runs_itself_ends() -> None:
+    model = parse_model("graph main(%x: i32[1]) -> %y {\n  %y = Call(%x) {subgraph: @main} : i32[1]\n}")
+    with pytest.raises(LimitError, match="graph main is called by 64 graphs in a row"):
+        run(model, [ints(1)])
+
+
+def test_one_operator_by_itself() -> None:
+    op = parse_model("graph main(%d: i32[2]) -> %y {\n %y = Fill(%d, 1.0) : f32[?,?]\n}").main.ops[0]
+    with limited("1M"), pytest.raises(LimitError, match="would take"):
+        evaluate(op, [ints(9999, 9999), ones()])
+
+
+def test_what_is_shown_is_no_use_of_a_value() -> None:
+    op = parse_model("graph main(%d: i32[2]) -> %y {\n %y = Fill(%d, 1.0) : f32[?,?]\n}").main.ops[0]
+    value = op.inputs[0]
+    assert value is not None
+    copy = shown(op, [ints(2, 3), ones()])
+    assert inferred(copy)[0].shape == (2, 3)
+    assert (value.use_count, value.data, op.inputs[0]) == (1, None, value)
+    assert Room(op).size is None
+
+
+def test_windows_and_parts_have_an_end() -> None:
+    text = "graph main(%x: f32[1,4,4,1]) -> %y {{\n  %y = {}\n}}"
+    for call in (
+        "MaxPool2D(%x) {padding: SAME, filter_height: 2000000, filter_width: 1, stride_h: 1, stride_w: 1}",
+        "MaxPool2D(%x) {padding: SAME, filter_height: 1, filter_width: 1, stride_h: 2000000000, stride_w: 1}",
+        "Unpack(%x) {num: 2000000000, axis: 1}",
+        "Split(1, %x) {num_splits: 2000000000}",
+    ):
+        with pytest.raises(ShapeError):
+            parse_model(text.format(call))

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Limits: sizes as text, scopes, what is told."""
+
+from __future__ import annotations
+
+import contextvars
+
+import pytest
+
+import circlekit
+from circlekit.errors import LimitError, ParseError
+from circlekit.ir.fillers import FILLERS
+from circlekit.ir.limits import (
+    adding_up,
+    amount,
+    hold_memory,
+    limited,
+    limits,
+    machine_memory,
+    need_memory,
+    parse_size,
+)
+from circlekit.ir.text import parse_model
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("4096", 4096),
+        ("512M", 1 << 29),
+        ("8G", 8 << 30),
+        ("1.5 GiB", 3 << 29),
+        ("2kb", 2048),
+        ("1T", 1 << 40),
+    ],
+)
+def test_sizes(text: str, size: int) -> None:
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "M", "1X", "1e9", "9" * 5000, "inf", "0.1"])
+def test_no_sizes(text: str) -> None:
+    with pytest.raises(ValueError, match="a size is a number with a unit"):
+        parse_size(text)
+
+
+def test_the_default_is_half_of_the_machine() -> None:
+    assert limits().memory == machine_memory() // 2 > 1 << 20
+
+
+def test_a_scope_ends() -> None:
+    before = limits()
+    with circlekit.limited("1M") as inner:
+        assert limits() is inner
+        with limited(calls=7):
+            assert (limits().memory, limits().calls) == (1 << 20, 7)
+        assert contextvars.Context().run(limits) is before  # another task has its own
+    assert limits() is before
+
+
+def test_exactly_the_limit_is_allowed() -> None:
+    with limited(1000):
+        need_memory(1000, "this")
+        with pytest.raises(LimitError, match="this would take 1001 bytes, the limit is 1000 bytes"):
+            need_memory(1001, "this")
+
+
+def test_what_is_held_counts() -> None:
+    with limited(1000):
+        hold_memory(900)  # nobody adds up here
+        with adding_up():
+            hold_memory(600)
+            need_memory(400, "this")
+            with pytest.raises(LimitError, match="401 bytes, besides 600 bytes that are held"):
+                need_memory(401, "this")
+        need_memory(1000, "this")
+
+
+def test_amounts() -> None:
+    assert amount(1536) == "1536 bytes"
+    assert amount(3 << 30) == "3.0 GiB (3221225472 bytes)"
+    assert amount(1 << 20) == "1.0 MiB (1048576 bytes)"
+
+
+@pytest.mark.parametrize("name", sorted(FILLERS))
+def test_fillers_ask_first(name: str) -> None:
+    arguments = "(1)" if name == "constant" else ""
+    text = f"graph main() -> %y {{\n  %y = const f32[1024,1024] {name}{arguments}\n}}\n"
+    with limited("128M"):
+        assert parse_model(text).main.outputs[0].numel == 1 << 20
+    with (
+        limited("16M"),
+        pytest.raises(ParseError, match=f"1048576 elements of {name} would take .* is 16.0 MiB"),
+    ):
+        parse_model(text)
+
+
+def test_many_constants_count_together() -> None:
+    lines = "".join(f"  %w{i} = const f32[65536] zeros\n" for i in range(100))
+    text = f"graph main(%x: f32[1]) -> %x {{\n{lines}}}\n"
+    with limited("40M"):
+        parse_model(text)
+    with (
+        limited("8M"),
+        pytest.raises(ParseError, match=r"text:2[0-9]:.* that are held, the limit is 8.0 MiB"),
+    ):
+        parse_model(text)
