@@ -4,14 +4,17 @@
 from __future__ import annotations
 
 import resource
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from circlekit.errors import LimitError, ShapeError
 from circlekit.interp.evaluate import evaluate
+from circlekit.interp.interpreter import Interpreter
 from circlekit.interp.room import Room, inferred, shown
 from circlekit.interp.run import run
+from circlekit.ir.graph import Model
 from circlekit.ir.limits import limited
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Array
@@ -81,12 +84,26 @@ CASES: list[tuple[str, list[Array]]] = [
 ]
 
 
+def once(model: Model, inputs: list[Array]) -> list[Array]:
+    return run(model, inputs)
+
+
+def again(model: Model, inputs: list[Array]) -> list[Array]:
+    """By an interpreter, which records what it does."""
+    return Interpreter(model).run(inputs)
+
+
+RUNS = pytest.mark.parametrize("runs", [once, again])
+Runs = Callable[[Model, list[Array]], list[Array]]
+
+
+@RUNS
 @pytest.mark.parametrize(("text", "inputs"), CASES, ids=[c[0].split(" = ")[1].split("(")[0] for c in CASES])
-def test_refused_before_it_is_allocated(text: str, inputs: list[Array]) -> None:
+def test_refused_before_it_is_allocated(runs: Runs, text: str, inputs: list[Array]) -> None:
     model = parse_model(f"graph main{text}\n}}\n")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with limited(LIMIT), pytest.raises(LimitError) as caught:
-        run(model, inputs)
+        runs(model, inputs)
     message = str(caught.value)
     assert " would take " in message
     assert "the limit is 64.0 MiB (67108864 bytes)" in message
@@ -137,30 +154,74 @@ graph step(%a: i32[1]) -> %o {
 """
 
 
-def test_a_loop_without_end_has_one() -> None:
+@RUNS
+def test_a_loop_without_end_has_one(runs: Runs) -> None:
+    finite, endless = (parse_model(LOOP.replace("STEP", step)) for step in "10")
     with limited(calls=201):
-        assert run(parse_model(LOOP.replace("STEP", "1")), [ints(0)])[0] == 100
-    with (
-        limited(calls=200),
-        pytest.raises(LimitError, match="operators run are 201, the limit is 200"),
-    ):
-        run(parse_model(LOOP.replace("STEP", "1")), [ints(0)])
+        assert runs(finite, [ints(0)])[0] == 100
+    with limited(calls=200), pytest.raises(LimitError, match="operators run are 201, the limit is 200"):
+        runs(finite, [ints(0)])
     with limited(calls=5000), pytest.raises(LimitError, match="run are 5001") as caught:
-        run(parse_model(LOOP.replace("STEP", "0")), [ints(0)])
+        runs(endless, [ints(0)])
     assert "> main > op 0 While" in str(caught.value)
 
 
-def test_each_run_counts_anew() -> None:
+@RUNS
+def test_a_loop_that_makes_no_call(runs: Runs) -> None:
+    """Its state is a constant, and its body a view of it: nothing is ever computed."""
+    text = """
+    graph main(%x: i32[1]) -> %z {
+      %y = While([7]) {cond: @more, body: @same} : i32[1]
+      %z = Add(%x, %y) : i32[1]
+    }
+    graph more(%a: i32[1]) -> %o {
+      %o = Less(%a, [100]) : bool[1]
+    }
+    graph same(%b: i32[1]) -> %p {
+      %p = Reshape(%b, [1]) : i32[1]
+    }
+    """
+    with limited(calls=9999), pytest.raises(LimitError, match="run are 10000"):
+        runs(parse_model(text), [ints(0)])
+
+
+@RUNS
+def test_each_run_counts_anew(runs: Runs) -> None:
     model = parse_model(LOOP.replace("STEP", "1"))
     with limited(calls=201):
         for _ in range(3):
-            run(model, [ints(0)])
+            runs(model, [ints(0)])
+    interpreter = Interpreter(model)
+    with limited(calls=201):
+        for _ in range(3):
+            interpreter.run([ints(0)])
 
 
-def test_a_graph_that_runs_itself_ends() -> None:
+@RUNS
+def test_a_graph_that_runs_itself_ends(runs: Runs) -> None:
     model = parse_model("graph main(%x: i32[1]) -> %y {\n  %y = Call(%x) {subgraph: @main} : i32[1]\n}")
     with pytest.raises(LimitError, match="graph main is called by 64 graphs in a row"):
-        run(model, [ints(1)])
+        runs(model, [ints(1)])
+
+
+def tower(height: int, width: int) -> str:
+    """Graphs each of which runs the next one ``width`` times."""
+    text = ["graph main(%x: i32[1]) -> %y {\n  %y = Call(%x) {subgraph: @g0} : i32[1]\n}"]
+    for level in range(height):
+        lines = [f"graph g{level}(%x0: i32[1]) -> %x{width} {{"]
+        kind = f"Call(%x{{}}) {{{{subgraph: @g{level + 1}}}}}" if level + 1 < height else "Neg(%x{})"
+        lines += [f"  %x{i + 1} = {kind.format(i)} : i32[1]" for i in range(width)]
+        text += [*lines, "}"]
+    return "\n".join(text)
+
+
+@RUNS
+def test_towers_of_graphs(runs: Runs) -> None:
+    assert runs(parse_model(tower(60, 1)), [ints(5)])[0] == -5
+    with pytest.raises(LimitError, match="64 graphs in a row"):
+        runs(parse_model(tower(300, 1)), [ints(5)])
+    with limited(calls=30_000), pytest.raises(LimitError, match="run are 30001"):
+        runs(parse_model(tower(60, 2)), [ints(5)])
 
 
 def test_one_operator_by_itself() -> None:
