@@ -75,7 +75,7 @@ def op_faults(op: Op, graphs: Set[int]) -> Iterator[str]:
             if id(graph) not in graphs:
                 yield f"its options name {graph.name}, which is no graph of the model"
         return
-    yield from _operand_faults(op)
+    yield from operand_faults(op)
     count = len(op.result_names)
     if len(op.results) != count and not op.variadic_results:
         yield f"it has {len(op.results)} results, its declaration has {count}"
@@ -86,7 +86,8 @@ def op_faults(op: Op, graphs: Set[int]) -> Iterator[str]:
                 yield fault
 
 
-def _operand_faults(op: Op) -> Iterator[str]:
+def operand_faults(op: Op) -> Iterator[str]:
+    """How the number and the dtypes of the operands depart from the declaration."""
     specs = op.operands
     is_variadic = bool(specs) and specs[-1].variadic
     if len(op.inputs) > len(specs) and not is_variadic:

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from circlekit.errors import RewriteError
+from circlekit.errors import ModelError, RewriteError
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.syntax import Symbol
 from circlekit.ir.value import Array, Value, format_shape
+from circlekit.ir.verify_op import operand_faults
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.picture import Node, OperandPattern
 
@@ -37,6 +38,9 @@ class Builder:
             operands.pop()
         op = kind(*operands, **self._attributes(node))
         self.ops.append(op)
+        fault = next(operand_faults(op), None)
+        if fault is not None:
+            raise ModelError(fault)
         self.values.update(zip(node.results, op.results, strict=False))
         return op
 
