@@ -24,7 +24,7 @@ TRANSPOSES = {
 }  # fmt: skip
 """At most so many are left: one at each input and output in NCHW, and those that the network itself has."""
 
-NORMS_STAY = {"densenet": 4, "group_convolution": 1, "transformer": 1, "vision_transformer": 2, "convnext": 2}
+NORMS_STAY = {"densenet": 4, "transformer": 1, "vision_transformer": 2, "convnext": 2}
 """A factor and an offset per channel that have no convolution before them alone."""
 
 

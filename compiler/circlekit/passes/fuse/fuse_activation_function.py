@@ -7,6 +7,11 @@ from circlekit.ir.dtypes import f32
 from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import REGISTRY, Op
+from circlekit.ir.value import Value
+from circlekit.ops.join import Concatenation
+from circlekit.ops.shape import ExpandDims, Reshape, Squeeze, Transpose
+from circlekit.ops.slice import Slice, StridedSlice
+from circlekit.ops.space import BatchToSpaceND, DepthToSpace, ResizeNearestNeighbor, SpaceToDepth
 from circlekit.rewrite.base import Context, GraphPass
 
 NONE, RELU, RELU6, N1 = Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1
@@ -24,8 +29,18 @@ AFTER = {
 """What an operator and the activation fused before it amount to, where that is one activation again."""
 
 
+MOVES = (
+    BatchToSpaceND, Concatenation, DepthToSpace, ExpandDims, Reshape, ResizeNearestNeighbor, Slice,
+    SpaceToDepth, Squeeze, StridedSlice, Transpose,
+)  # fmt: skip
+"""Operators whose results are elements of their operands, so that functions of elements can come first."""
+
+
 class FuseActivationFunction(GraphPass):
-    """relu(op(x))  ==  op(x) with the activation fused, where the operator has one to set."""
+    """relu(op(x))  ==  op(x) with the activation fused, where the operator has one to set.
+
+    Between them may be what only moves elements; of a concatenation, all parts must be able to take it.
+    """
 
     name = "fuse_activation_function"
 
@@ -35,27 +50,56 @@ class FuseActivationFunction(GraphPass):
 
     def _fuse(self, graph: Graph, relu: Op, context: Context) -> bool:
         value, result = relu.inputs[0], relu.output
-        maker = value.producer if value is not None else None
-        if value is None or maker is None or not maker.fuses_activation:
+        made = None if value is None else _made(value)
+        if value is None or not made:
             return False
-        act: Activation = maker.act  # type: ignore[attr-defined]  # fuses_activation promises it
-        fused = AFTER.get((relu.code, act))
-        why = None
-        if fused is None:
-            why = f"%{value.name}: act is {act.name}, which {relu.code} cannot join"
-        elif value.use_count > 1 or graph.is_output(value):
-            why = f"%{value.name}: is read elsewhere without the activation"
-        elif value.quantization != result.quantization:
-            why = f"%{result.name}: has other quantization parameters than %{value.name}"
-        elif value.dtype is not f32 and value.quantization is None:
-            why = f"%{value.name}: is {value.dtype.short}, activations are fused for f32 and quantized values"
-        if why is not None or fused is None:
-            context.refuse(self.name, relu, why or "", 3)
+        sentences = (_refusal(graph, relu, v) for v in made)
+        why = next(filter(None, sentences), None)
+        if why is not None:
+            context.refuse(self.name, relu, why, 3)
             return False
         if not context.may_rewrite:
             return False
         context.rewrites(relu)
-        maker.take_result(value.result_index, result)
-        maker.act = fused  # type: ignore[attr-defined]
+        for maker in (v.producer for v in made if v.producer is not None and v.producer.fuses_activation):
+            maker.act = AFTER[relu.code, maker.act]  # type: ignore[attr-defined]
+        if value.producer is not None:
+            value.producer.take_result(value.result_index, result)
         graph.remove(relu)
         return True
+
+
+def _made(value: Value) -> list[Value]:
+    """``value`` and what it is moved from, up to operators that fuse activations; [] where others make it."""
+    found, todo = list[Value](), [value]
+    while todo:
+        value = todo.pop()
+        maker = value.producer
+        found.append(value)
+        if maker is None or not (
+            maker.fuses_activation or (isinstance(maker, MOVES) and value.use_count == 1)
+        ):
+            return []
+        if not maker.fuses_activation:
+            parts = maker.values if isinstance(maker, Concatenation) else maker.inputs[:1]
+            todo += [part for part in parts if part is not None]
+    return found
+
+
+def _refusal(graph: Graph, relu: Op, value: Value) -> str | None:
+    """Why ``value`` cannot be what ``relu`` makes of it."""
+    result, maker = relu.output, value.producer
+    if maker is not None and maker.fuses_activation and (relu.code, _act(maker)) not in AFTER:
+        return f"%{value.name}: act is {_act(maker).name}, which {relu.code} cannot join"
+    if value.use_count > 1 or graph.is_output(value):
+        return f"%{value.name}: is read elsewhere without the activation"
+    if value.quantization != result.quantization:
+        return f"%{result.name}: has other quantization parameters than %{value.name}"
+    if value.dtype is not f32 and value.quantization is None:
+        return f"%{value.name}: is {value.dtype.short}, activations are fused for f32 and quantized values"
+    return None
+
+
+def _act(maker: Op) -> Activation:
+    act: Activation = maker.act  # type: ignore[attr-defined]  # fuses_activation promises it
+    return act
