@@ -76,7 +76,7 @@ def test_each_picture_but_for_one_thing(name: str) -> None:
 def test_most_pictures_were_made() -> None:
     """Or the test above tests nothing.  The others are in the tests of their passes."""
     count = sum(len(rules_of(PICTURES[name])) for name in MADE)
-    assert len(MADE) < len(PICTURES) or sum(MADE.values()) > 0.9 * count
+    assert len(MADE) < len(PICTURES) or sum(MADE.values()) > 0.8 * count
 
 
 MADE: dict[str, int] = {}

@@ -19,6 +19,7 @@ from circlekit.passes.fuse.fuse_mul_with_dwconv import FuseMulWithDepthwiseConv2
 from circlekit.passes.fuse.fuse_mul_with_fullyconnected import FuseMulWithFullyConnected
 from circlekit.passes.fuse.fuse_mul_with_tconv import FuseMulWithTransposeConv
 from circlekit.passes.fuse.fuse_space_to_batch_with_conv import FuseSpaceToBatchWithConv
+from circlekit.passes.fuse.fuse_space_to_batch_with_conv1d import FuseSpaceToBatchWithConv1D
 from circlekit.passes.fuse.normalize_batchnorm import NormalizeBatchNorm
 from circlekit.passes.remove.remove_identity import RemoveIdentity
 from circlekit.passes.remove.remove_unnecessary_cast import RemoveUnnecessaryCast
@@ -58,7 +59,10 @@ class FoldBatchNorms(Verb):
     name = "fold_batch_norms"
     members = (
         FoldConstants,
+        RemoveIdentity,
+        RemoveUnnecessaryCast,
         FuseSpaceToBatchWithConv,
+        FuseSpaceToBatchWithConv1D,
         NormalizeBatchNorm,
         ForwardBatchNorm,
         ForwardBatchNormOverConcat,

@@ -62,9 +62,8 @@ def _refusal(graph: Graph, op: Add | Mul, concat: Concatenation) -> str | None:
         return f"%{y.name}: act is {concat.act.name}, NONE is wanted"
     if any(v.shape is None or v.shape[-1] is None for v in concat.values):
         return f"%{y.name}: joins parts of unknown size"
-    return not_per_channel(constant.array(), y) or next(
-        filter(None, map(not_from_product, concat.values)), None
-    )
+    sentences = (not_from_product(v, isinstance(op, Add)) for v in concat.values)
+    return not_per_channel(constant.array(), y) or next(filter(None, sentences), None)
 
 
 def _forward(graph: Graph, op: Add | Mul, concat: Concatenation) -> None:

@@ -12,10 +12,17 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 Pads = list[tuple[int, int]]
 
 
-def padding_of(pads: Array, crops: Array) -> Pads:
-    """(before, after) of both dimensions: what is cropped of the result need not be padded before."""
-    both = zip(pads.tolist(), crops.tolist(), strict=True)
-    return [(int(p[0] - c[0]), int(p[1] - c[1])) for p, c in both]
+def padding_of(pads: Array, crops: Array, block: Array, inner: Padding, w: Value) -> Pads:
+    """(before, after) of each dimension: what is cropped of the result need not be padded before.
+
+    Inside, SAME pads each block by what are ``block`` times as many rows of the whole.
+    """
+    out = []
+    for pad, crop, step, size in zip(pads, crops, block, w.static_shape[1:3], strict=False):
+        extra = (int(size) - 1) * int(step) if inner is Padding.SAME else 0
+        before = (int(size) - 1) // 2 * int(step) if inner is Padding.SAME else 0
+        out.append((int(pad[0] - crop[0]) + before, int(pad[1] - crop[1]) + extra - before))
+    return out
 
 
 def padding_kind(pads: Pads, filter_shape: tuple[int, ...], block: Array) -> Padding | None:
@@ -33,7 +40,7 @@ class _Dilated(Rewrite):
     before = """
         s = SpaceToBatchND(x, block: const, pads: const)
         y = Conv2D|DepthwiseConv2D(s, w, b?)
-            {padding: VALID, stride_h: 1, stride_w: 1, dilation_h: 1, dilation_w: 1}
+            {padding: any = inner, stride_h: 1, stride_w: 1, dilation_h: 1, dilation_w: 1}
         z = BatchToSpaceND(y, same_block: const, crops: const)
     """
     after = """
@@ -56,8 +63,10 @@ class _Dilated(Rewrite):
         )
 
     @condition
-    def is_a_padding(self, pads: Array, crops: Array, block: Array, w: Value, z: Value) -> str | None:
-        found = padding_of(pads, crops)
+    def is_a_padding(
+        self, pads: Array, crops: Array, block: Array, w: Value, z: Value, inner: Padding
+    ) -> str | None:
+        found = padding_of(pads, crops, block, inner, w)
         if self.kind(found, w, block) is not None:
             return None
         return f"%{z.name}: in all it pads by {found}, which is neither SAME nor VALID"
@@ -65,8 +74,10 @@ class _Dilated(Rewrite):
     def kind(self, pads: Pads, w: Value, block: Array) -> Padding | None:
         return padding_kind(pads, w.static_shape, block)
 
-    def constants(self, pads: Array, crops: Array, block: Array, w: Value) -> dict[str, object]:
-        kind = self.kind(padding_of(pads, crops), w, block)
+    def constants(
+        self, pads: Array, crops: Array, block: Array, w: Value, inner: Padding
+    ) -> dict[str, object]:
+        kind = self.kind(padding_of(pads, crops, block, inner, w), w, block)
         return {"padding": kind, "rate_h": int(block[0]), "rate_w": int(block[1])}
 
 
@@ -82,9 +93,11 @@ class _Padded(_Dilated):
     def kind(self, pads: Pads, w: Value, block: Array) -> Padding | None:
         return Padding.VALID if all(side >= 0 for pair in pads for side in pair) else None
 
-    def constants(self, pads: Array, crops: Array, block: Array, w: Value) -> dict[str, object]:
-        rates = {"rate_h": int(block[0]), "rate_w": int(block[1])}
-        return {"all": np.array([(0, 0), *padding_of(pads, crops), (0, 0)], np.int32), **rates}
+    def constants(
+        self, pads: Array, crops: Array, block: Array, w: Value, inner: Padding
+    ) -> dict[str, object]:
+        border = [(0, 0), *padding_of(pads, crops, block, inner, w), (0, 0)]
+        return {"all": np.array(border, np.int32), "rate_h": int(block[0]), "rate_w": int(block[1])}
 
 
 class FuseSpaceToBatchWithConv(Rules):

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from circlekit.ir.value import Array, Value
@@ -13,9 +15,11 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 class _Normalized(Rewrite):
     """What follows a convolution is a sum or a product with a constant, which can be folded into it."""
 
+    shifts: ClassVar[bool] = True
+
     @condition
     def follows_a_product(self, y: Value) -> str | None:
-        return not_from_product(y)
+        return not_from_product(y, self.shifts)
 
     @condition
     def is_per_channel(self, c: Array, y: Value) -> str | None:
@@ -38,6 +42,8 @@ class _Minus(_Normalized):
 
 class _Over(_Normalized):
     """y / c  ==  y * (1 / c)."""
+
+    shifts = False
 
     before = """
         z = Div(y, c: const f32)     {act: any = act}

@@ -9,41 +9,53 @@ from circlekit.ir.value import Array, Value, format_shape
 from circlekit.ops.conv import Conv2D, DepthwiseConv2D, TransposeConv
 from circlekit.ops.dense import FullyConnected
 from circlekit.ops.elementwise import Add, Mul
-from circlekit.ops.shape import Reshape
-from circlekit.ops.slice import Slice, StridedSlice
+from circlekit.ops.pool import AveragePool2D
+from circlekit.ops.reduce import Mean
+from circlekit.ops.shape import ExpandDims, Reshape, Squeeze, Transpose
+from circlekit.ops.slice import Pad, Slice, StridedSlice
 from circlekit.ops.space import BatchToSpaceND, ResizeBilinear, ResizeNearestNeighbor
 
 PRODUCTS = (Conv2D, DepthwiseConv2D, TransposeConv, FullyConnected)
 
-MOVES = (Reshape, BatchToSpaceND, Slice, StridedSlice, ResizeNearestNeighbor, ResizeBilinear)
-"""Operators that a factor of the channels can be moved across."""
+MOVES = (
+    Reshape, Squeeze, ExpandDims, Slice, StridedSlice, BatchToSpaceND, Transpose, ResizeBilinear,
+    ResizeNearestNeighbor, Mean, Pad,
+)  # fmt: skip
+"""What forward_batchnorm passes, whatever its attributes."""
 
 FAR = 8
 """Factors and offsets behind one another, at most: those of a batch norm and what surrounds it."""
 
 
-def not_from_product(value: Value) -> str | None:
-    """Why nothing can be folded into what makes ``value``: through constant factors and moves, too."""
-    maker = value.producer
+def not_from_product(value: Value, shifts: bool) -> str | None:
+    """Why nothing can be folded into what makes ``value``: through constant factors and moves, too.
+
+    ``shifts``: whether it is an offset, which cannot go before a border of zeros.
+    """
+    at = value
     for _ in range(FAR):
-        before = _before(maker)
+        maker = at.producer
+        if at.use_count > 1 or (maker is not None and maker.graph is not None and maker.graph.is_output(at)):
+            return f"%{at.name}: is read elsewhere, too"
+        shifts = shifts or isinstance(maker, Add)
+        before = None if shifts and isinstance(maker, Pad) else _before(maker)
         if before is None:
             break
-        maker = before.producer
+        at = before
     if not isinstance(maker, PRODUCTS):
         kind = type(maker).__name__ if maker is not None else "no operator"
-        return f"%{value.name}: comes from {kind}, a convolution or a fully connected layer is wanted"
+        return f"%{at.name}: comes from {kind}, a convolution or a fully connected layer is wanted"
     if maker.act is not Activation.NONE:
         return f"%{maker.output.name}: act is {maker.act.name}, NONE is wanted"
-    if value.use_count > 1:
-        return f"%{value.name}: is read elsewhere, too"
     return None
 
 
 def _before(op: Op | None) -> Value | None:
     """What ``op`` shifts, scales or moves, if that is all it does."""
     if isinstance(op, MOVES):
-        return op.input
+        return op.inputs[0]
+    if isinstance(op, AveragePool2D):
+        return op.input if op.act is Activation.NONE else None
     if not isinstance(op, Add | Mul) or op.act is not Activation.NONE:
         return None
     operands = [v for v in op.inputs if v is not None and not v.is_const]

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+# Refused: RELU stands between the offset and the convolution.
+
+graph main(%x: f32[1,5,5,2]) -> %y {
+  %w = const f32[3,3,3,2] gaussian(0, 0.3)
+  %m = Add(%x, [2.0, 0.5]) {act: RELU}
+  %y = Conv2D(%m, %w, none) {padding: VALID}
+}
+
+rules {
+  passes(fuse_add_to_conv_bias)
+  unchanged()
+  refused("%m: act is RELU, the picture wants NONE")
+}

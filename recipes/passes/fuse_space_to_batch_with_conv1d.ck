@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+# Done: a causal convolution over a sequence in blocks of two is one with dilation 2.
+
+graph main(%x: f32[1,12,3]) -> %y {
+  %w = const f32[4,1,3,3] gaussian(0, 0.3)
+  %s = SpaceToBatchND(%x, [2], [[4,0]])
+  %e = ExpandDims(%s, 1)
+  %c = Conv2D(%e, %w, none) {padding: VALID, act: RELU}
+  %q = Squeeze(%c) {squeeze_dims: [1]}
+  %y = BatchToSpaceND(%q, [2], [[0,0]])
+}
+
+rules {
+  passes(fuse_space_to_batch_with_conv1d)
+  order(Reshape, Pad, Conv2D, Reshape)
+}

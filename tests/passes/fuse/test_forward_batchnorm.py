@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batch norms behind what moves or averages the data, and before a convolution."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.passes.kit import check_pass
+
+ROW = "[1.5, -0.5, 2.0, 0.25]"
+COLUMN = "[[[1.5]], [[-0.5]], [[2.0]], [[0.25]]]"
+FIRST = "[[[[1.5]]], [[[-0.5]]], [[[2.0]]], [[[0.25]]]]"
+REPEATED = f"[{', '.join([ROW[1:-1]] * 36)}]"
+BORDER = "[[0,0],[1,1],[1,1],[0,0]]"
+POOL = "AveragePool2D(%a) {filter_height: 3, filter_width: 3, stride_h: 2, stride_w: 2}"
+IDENTITY = 'Opaque(%a) {code: "CUSTOM", custom_code: "FlexIdentity"} : f32[1,6,6,4]'
+
+
+def net(between: str, norm: str) -> str:
+    return f"""
+    graph main(%x: f32[1,6,6,3]) -> %y {{
+      %w = const f32[4,3,3,3] gaussian(0, 0.3)
+      %a = Conv2D(%x, %w, none)
+      %b = {between}
+      {norm}
+    }}
+    """
+
+
+@pytest.mark.parametrize(
+    ("between", "constant", "left"),
+    [
+        ("Reshape(%a, [1,144])", REPEATED, ["Reshape"]),
+        ("Squeeze(%a)", ROW, ["Squeeze"]),
+        ("ExpandDims(%a, 0)", ROW, ["ExpandDims"]),
+        ("Slice(%a, [0,1,1,0], [1,2,3,4])", ROW, ["Slice"]),
+        ("Transpose(%a, [0,3,1,2])", COLUMN, ["Transpose"]),
+        ("Transpose(%a, [3,0,1,2])", FIRST, ["Transpose"]),
+        (POOL, ROW, ["AveragePool2D"]),
+        ("Mean(%a, [1,2])", ROW, ["Mean"]),
+        ("Mean(%a, [-2]) {keep_dims: true}", ROW, ["Mean"]),
+        ("ResizeBilinear(%a, [9,9])", ROW, ["ResizeBilinear"]),
+        ("ResizeNearestNeighbor(%a, [9,9])", ROW, ["ResizeNearestNeighbor"]),
+        (f"Pad(%a, {BORDER})", ROW, ["Pad", "Add"]),
+        ("Concatenation(%a) {axis: 3}", ROW, []),
+        (IDENTITY, ROW, []),
+    ],
+)
+def test_across_what_moves_or_averages(between: str, constant: str, left: list[str]) -> None:
+    text = net(between, f"%m = Mul(%b, {constant}) %y = Add(%m, {constant})")
+    check_pass(text, "fold_batch_norms", ["Conv2D", *left])
+
+
+@pytest.mark.parametrize(
+    ("between", "norm", "sentence"),
+    [
+        ("Mean(%a, [3]) {keep_dims: true}", "%y = Mul(%b, 2.0)", "other channels"),
+        ("AveragePool2D(%a) {act: RELU}", "%y = Mul(%b, 2.0)", "%b: act is RELU"),
+        ("Mean(%a, [1,2])", "%y = Mul(%b, 2.0) {act: RELU}", "%y: act is RELU"),
+        (
+            "Transpose(%a, [0,3,1,2])",
+            "%y = Mul(%b, [1.0,2.0,3.0,4.0,5.0,6.0])",
+            "one a channel, along axis",
+        ),
+        (f"Pad(%a, {BORDER})", "%c = Mean(%b, [1,2]) %y = Add(%c, 2.0)", "%b: comes from Pad"),
+    ],
+)
+def test_not_across_what_mixes_channels(between: str, norm: str, sentence: str) -> None:
+    check_pass(net(between, norm), "forward_batchnorm", refused=sentence)
+
+
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+@pytest.mark.parametrize("kind", ["conv", "dwconv"])
+def test_images_are_normalized_in_the_convolution(kind: str, padding: str) -> None:
+    """(x - mean) / deviation before the first convolution; the offset needs data below every tap."""
+    filter, call = ("[4,3,3,3]", "Conv2D") if kind == "conv" else ("[1,3,3,6]", "DepthwiseConv2D")
+    more = ", depth_multiplier: 2" if kind == "dwconv" else ""
+    text = f"""
+    graph main(%x: f32[2,6,6,3]) -> %y {{
+      %w = const f32{filter} gaussian(0, 0.3)
+      %c = Sub(%x, [0.5, 0.25, 0.125])
+      %n = Div(%c, [2.0, 3.0, 4.0])
+      %y = {call}(%n, %w, none) {{padding: {padding}{more}, act: RELU}}
+    }}
+    """
+    left = ["Sub"] if padding == "SAME" else []
+    check_pass(text, ["fuse_mul_to_conv_weights", "fuse_add_to_conv_bias"], [*left, call])
