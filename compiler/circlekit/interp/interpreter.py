@@ -206,6 +206,7 @@ class Recording:
             self.inputs = [recorder.input(a) for a in arrays]
             self.outputs = recorder.record(graph, self.inputs)
         self.track, self.graphs = recorder.track, recorder.seen
+        self.arena, self.kept = recorder.arena, kept
         self.shapes = [a.shape for a in self.inputs]
 
     def is_current(self) -> bool:

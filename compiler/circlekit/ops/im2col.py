@@ -17,10 +17,13 @@ from circlekit.ops.common import Window
 from circlekit.ops.rescale import Store, Writer
 
 PATCH_BYTES = 1 << 19
-"""Scratch of one matrix product."""
+"""Scratch of one matrix product, if its data is not smaller."""
 
 CACHE_BYTES = 1 << 18
 """Block that stays in the cache while all filter taps pass over it."""
+
+LEAST_BYTES = 1 << 14
+"""Scratch that even the smallest operator may take."""
 
 Pair = tuple[int, int]
 """(along the height, along the width)"""
@@ -48,17 +51,25 @@ class Ends(NamedTuple):
 
 
 class Scratch:
-    """Memory of one kernel by purpose, used again for every block; the first block is the largest."""
+    """Memory of one kernel by purpose, used again for every block.
 
-    def __init__(self, tape: Tape) -> None:
+    ``limit``: the bytes that a block may take; no more than half of ``data``, what the kernel works on.
+    """
+
+    def __init__(self, tape: Tape, limit: int, *data: Array) -> None:
         self.tape = tape
+        self.limit = min(limit, max(LEAST_BYTES, sum(a.nbytes for a in data) // 2))
         self.arrays: dict[str, Array] = {}
 
     def get(self, name: str, shape: tuple[int, ...], dtype: Any) -> Array:
         count = prod(shape)
-        if name not in self.arrays:
+        if name not in self.arrays or self.arrays[name].size < count:
             self.arrays[name] = self.tape.empty((count,), dtype)
         return self.arrays[name][:count].reshape(shape)
+
+    def rows(self, size: int) -> int:
+        """How many rows of ``size`` bytes a block may have."""
+        return max(1, self.limit // max(1, size))
 
 
 def convolve(
@@ -71,10 +82,11 @@ def convolve(
     ends: Ends | None = None,
     out: Array | None = None,
     store: Writer | None = None,
+    scratch: Scratch | None = None,
 ) -> Array:
     """Correlate x [N,H,W,I] with filter [O,KH,KW,I / groups]: [N,OH,OW,O], into ``out`` where it is given.
 
-    ``store``: that of ``ends``, where it is known.
+    ``store``: that of ``ends``, ``scratch``: memory for blocks, where there are such.
     """
     out_depth, taps_h, taps_w, per_group = filter.shape
     rows, cols = windows
@@ -89,8 +101,8 @@ def convolve(
         return out
     store = store or _writer(tape, ends, out)
     weights = filter.reshape(groups, out_depth // groups, -1).transpose(0, 2, 1)
-    step = _rows_per_block(PATCH_BYTES, cols.size * taps_h * taps_w * x.shape[3] * filter.itemsize)
-    scratch = Scratch(tape)
+    scratch = scratch or Scratch(tape, PATCH_BYTES, x, out)
+    step = scratch.rows(cols.size * taps_h * taps_w * x.shape[3] * filter.itemsize)
     for image, result in zip(x, out, strict=True):
         for top, strip in _strips(scratch, image, (taps_h, taps_w), strides, dilations, windows, step, ends):
             target = result[top : top + step]
@@ -120,8 +132,8 @@ def multiply_rows(tape: Tape, x: Array, weights: Array, ends: Ends | None, out: 
     if ends is None:
         tape.do(x.dot, weights.T, out)
         return
-    scratch, store = Scratch(tape), ends.end.bound(tape, out.size, len(weights))
-    step = _rows_per_block(PATCH_BYTES, sum(weights.shape) * weights.itemsize)
+    scratch, store = Scratch(tape, PATCH_BYTES, x, out), ends.end.bound(tape, out.size, len(weights))
+    step = scratch.rows(sum(weights.shape) * weights.itemsize)
     for top in range(0, len(x), step):
         part, target = x[top : top + step], out[top : top + step]
         floats = scratch.get("data", part.shape, weights.dtype)
@@ -165,8 +177,8 @@ def convolve_depthwise(
     width = cols.size * depth
     spread = np.broadcast_to(filter.reshape(taps_h, taps_w, 1, depth), (taps_h, taps_w, cols.size, depth))
     taps = tape.contiguous(spread).reshape(taps_h, taps_w, width)
-    step = _rows_per_block(CACHE_BYTES, width * filter.itemsize)
-    scratch, store = Scratch(tape), _writer(tape, ends, out)
+    scratch, store = Scratch(tape, CACHE_BYTES, x, out), _writer(tape, ends, out)
+    step = scratch.rows(width * filter.itemsize)
     for image, result in zip(x, out, strict=True):
         for top, strip in _strips(scratch, image, (taps_h, taps_w), strides, dilations, windows, step, ends):
             wide = strip
@@ -226,7 +238,7 @@ def convolve_transposed(
     Element (y, x) goes through tap (i, j) to (y * stride_h - before_h + i, x * stride_w - before_w + j).
     The taps that meet in the outputs of one remainder modulo the strides are a convolution with stride 1.
     """
-    store = _writer(tape, ends, out)
+    scratch, store = Scratch(tape, PATCH_BYTES, x, out), _writer(tape, ends, out)
     for phase in np.ndindex(min(strides[0], out.shape[1]), min(strides[1], out.shape[2])):
         place = out[:, phase[0] :: strides[0], phase[1] :: strides[1]]
         start = [phase[a] + before[a] for a in (0, 1)]
@@ -240,11 +252,7 @@ def convolve_transposed(
             Window(place.shape[1 + a], taps.shape[1 + a] - 1 - start[a] // strides[a], 0) for a in (0, 1)
         )
         flipped = tape.contiguous(taps[:, ::-1, ::-1])
-        convolve(tape, x, flipped, (1, 1), (1, 1), (rows, cols), ends, place, store)
-
-
-def _rows_per_block(scratch: int, row: int) -> int:
-    return max(1, scratch // max(1, row))
+        convolve(tape, x, flipped, (1, 1), (1, 1), (rows, cols), ends, place, store, scratch)
 
 
 def _strips(
