@@ -45,13 +45,14 @@ class Chunk:
 
 
 class Block:
-    """Bytes ``start`` to ``end`` of a chunk; ``users``: how many hold it."""
+    """Bytes ``start`` to ``end`` of a chunk; ``users``: how many hold it; ``reach``: of what is in it."""
 
-    __slots__ = ("chunk", "end", "start", "users")
+    __slots__ = ("chunk", "end", "reach", "start", "users")
 
     def __init__(self, chunk: Chunk, start: int, end: int) -> None:
         self.chunk, self.start, self.end = chunk, start, end
         self.users = 1
+        self.reach = np.inf
 
 
 class Arena:

@@ -23,6 +23,9 @@ from circlekit.ir.tape import Tape
 from circlekit.ir.value import Array, Value
 from circlekit.ops.once import Kept
 
+SMALL = 1 << 16
+"""Elements of a constant that is looked at for its range."""
+
 UNROLLED = 4096
 """A loop whose condition is known beforehand is written out, up to so many calls."""
 
@@ -74,12 +77,28 @@ class Recorder(Tape):
         self.kept.limit -= size
         return True
 
+    def reach(self, array: Array | None) -> float:
+        if array is None:
+            return 0.0
+        block = self.arena.block_of(array)
+        if block is not None:
+            return block.reach
+        if array.size > SMALL or not self.fixed(array) or array.dtype.kind != "f":
+            return np.inf
+        return float(np.abs(array).max(initial=0))  # NaN makes it NaN, which is no limit
+
+    def limit(self, array: Array, reach: float) -> None:
+        block = self.arena.block_of(array)
+        if block is not None:
+            block.reach = reach
+
     def reshaped(self, array: Array, shape: Sequence[int]) -> Array:
         view = array.reshape(shape)
         if view.size == 0 or np.may_share_memory(view, array):
             return view
         out = self.empty(array.shape, array.dtype)
         self.copy(array, out)
+        self.limit(out, self.reach(array))
         return out.reshape(shape)
 
     def contiguous(self, array: Array) -> Array:
@@ -91,6 +110,7 @@ class Recorder(Tape):
             return kept
         out = self.empty(array.shape, array.dtype)
         self.copy(array, out)
+        self.limit(out, self.reach(array))
         return out
 
     def input(self, array: Array) -> Array:

@@ -47,6 +47,15 @@ class Tape:
         """Copy ``source``, which broadcasts, to ``target``, with a cast where their dtypes differ."""
         self.do(target.__setitem__, Ellipsis, source)
 
+    # -- ranges --------------------------------------------------------------------------------
+
+    def reach(self, array: Array | None) -> float:
+        """A magnitude that no element of ``array`` exceeds, unless it is NaN; inf where none is known."""
+        return np.inf
+
+    def limit(self, array: Array, reach: float) -> None:
+        """Note that no element of ``array``, the kernel's result, will exceed ``reach``, unless it is NaN."""
+
     # -- forms ---------------------------------------------------------------------------------
 
     def reshaped(self, array: Array, shape: Sequence[int]) -> Array:

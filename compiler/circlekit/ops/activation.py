@@ -49,6 +49,9 @@ class Clamped(Unary):
         most = np.inf if high is None else high
         tape.do(clip, x, np.asarray(low, x.dtype), np.asarray(most, x.dtype), out)
 
+    def reached(self, reach: float) -> float:
+        return reach if self.bounds[1] is None else min(reach, self.bounds[1])
+
     def quantized(self, x: Array) -> Array:
         if self.input.dtype not in self.narrow:
             refuse_quantized(self)
@@ -247,7 +250,10 @@ class Logistic(Unary, code="LOGISTIC", options=None, versions={i8: 2, i16: 3}):
         tape.do(np.add, real, np.ones((), real.dtype), real)
         tape.do(np.reciprocal, real, real)
         if real is not out:
-            tape.do(np.copyto, out, real)
+            tape.copy(real, out)
+
+    def reached(self, reach: float) -> float:
+        return 1.0
 
     def quantized(self, x: Array) -> Array:
         if self.input.dtype is i16:
@@ -261,6 +267,9 @@ class Tanh(Unary, code="TANH", options=None, versions={i8: 2, i16: 3}):
     """The hyperbolic tangent.  The result of int16 has a scale of 1/32768."""
 
     function = np.tanh
+
+    def reached(self, reach: float) -> float:
+        return 1.0
 
     def quantized(self, x: Array) -> Array:
         if self.input.dtype is i16:

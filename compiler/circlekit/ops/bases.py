@@ -222,7 +222,12 @@ class Unary(Typed):
         need_kind(self, input, self.kinds)
         out = tape.empty(input.shape, input.dtype)
         self.write(tape, input, out)
+        tape.limit(out, self.reached(tape.reach(input)))
         return out
+
+    def reached(self, reach: float) -> float:
+        """A magnitude that no result but NaN exceeds, where no element but NaN exceeds ``reach``."""
+        return np.inf
 
     def quantized(self, x: Array) -> Array:
         """The results, quantized as the output, of ``x``, quantized in 8 or 16 bits as the input."""

@@ -58,13 +58,15 @@ def fused(out: Array, act: Activation) -> Array:
     return out
 
 
-def write_fused(tape: Tape, out: Array, act: Activation) -> None:
-    """``fused`` on a tape."""
+def write_fused(tape: Tape, out: Array, act: Activation, reach: float = np.inf) -> None:
+    """``fused`` on a tape; ``reach``: of what is in ``out`` before."""
     if out.dtype.kind == "f" and act in _FUSED_BOUNDS:
         limit = float(np.finfo(out.dtype).max)
         low, high = _FUSED_BOUNDS[act]
-        bounds = (-limit if low is None else low, limit if high is None else high)
-        tape.do(clip, out, *(np.asarray(b, out.dtype) for b in bounds), out)
+        if act is not Activation.NONE or not reach <= limit:
+            bounds = (-limit if low is None else low, limit if high is None else high)
+            tape.do(clip, out, *(np.asarray(b, out.dtype) for b in bounds), out)
+        tape.limit(out, reach if high is None else min(reach, high))
     elif act is not Activation.NONE:
         tape.do(apply_activation, out, act, out)
 

@@ -108,7 +108,7 @@ class FullyConnected(Op, code="FULLY_CONNECTED", variadic_results=True):
         tape.do(tape.contiguous(rows).dot, weights.T, out)
         if bias is not None:
             tape.do(np.add, out, bias.reshape(-1), out)
-        write_fused(tape, out, self.act)
+        write_fused(tape, out, self.act, _product_reach(tape, rows, weights) + tape.reach(bias))
         return out.reshape(shape)
 
     def macs(self) -> int:
@@ -133,6 +133,14 @@ class FullyConnected(Op, code="FULLY_CONNECTED", variadic_results=True):
             (2, self.weights_format is WeightsFormat.SHUFFLED4x16INT8),
         )
         return next((version for version, holds in rules if holds), 1)
+
+
+def _product_reach(tape: Tape, rows: Array, weights: Array) -> float:
+    """A magnitude that no element of the product exceeds, inf where none is known."""
+    each = tape.reach(weights)
+    if not each < np.inf:
+        return np.inf
+    return tape.reach(rows) * float(np.abs(weights).sum(axis=1, dtype=np.float64).max(initial=0))
 
 
 ROWS = 16
@@ -202,6 +210,7 @@ class BatchMatMul(Op, code="BATCH_MATMUL"):
         batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
         out = tape.empty((*batch, left.shape[-2], right.shape[-1]), x.dtype)
         tape.do(np.matmul, left, right, out)
+        tape.limit(out, tape.reach(x) * tape.reach(y) * left.shape[-1])
         return out
 
     def macs(self) -> int:

@@ -54,8 +54,12 @@ class Fused(Binary):
     def bind(self, tape: Tape, lhs: Array, rhs: Array) -> Array | None:
         out = super().bind(tape, lhs, rhs)
         if out is not None:
-            write_fused(tape, out, self.act)
+            write_fused(tape, out, self.act, self.reached(tape.reach(lhs), tape.reach(rhs)))
         return out
+
+    def reached(self, lhs: float, rhs: float) -> float:
+        """A magnitude that no result but NaN exceeds, where none of the operands' exceeds theirs."""
+        return np.inf
 
     def ended(self, accumulators: Array, by: Multiplier) -> Array:
         """int32 ``accumulators`` (as int64) times ``by``, as the quantized result, the activation applied."""
@@ -75,6 +79,9 @@ class Sum(Fused):
 
     kinds = "fiuc"
     sign: ClassVar[int] = 1
+
+    def reached(self, lhs: float, rhs: float) -> float:
+        return lhs + rhs
 
     def quantized(self, x: Array, y: Array) -> Array:
         shifts = self.shifts()
@@ -172,6 +179,9 @@ class Mul(Fused, code="MUL", commutative=True):
         return self.lhs.dtype is i16 and bool(self.results) and self.results[0].dtype in (i8, u8)
 
     function = np.multiply
+
+    def reached(self, lhs: float, rhs: float) -> float:
+        return lhs * rhs
 
     def quantized(self, x: Array, y: Array) -> Array:
         if self.narrows():

@@ -84,6 +84,7 @@ class Gather(Typed, code="GATHER"):
         out = tape.empty(shape, params.dtype)
         tape.do(need_in_range, self, indices, size)
         tape.do(params.take, indices, axis, out, "clip")  # no index is outside; clip is the fast mode
+        tape.limit(out, tape.reach(params))
         return out
 
     def kernel(self, params: Array, indices: Array) -> Array | None:

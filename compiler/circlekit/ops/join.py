@@ -101,6 +101,7 @@ class Concatenation(Typed, code="CONCATENATION"):
                 tape.copy(x, place)
             else:
                 tape.do(stored, lambda part, value=value: self.rescaled(value, part), x, place)
+        tape.limit(out, max(tape.reach(x) for x in values))
         if self.act is not Activation.NONE:
             tape.do(apply_activation, out, self.act, out)
         return out

@@ -89,6 +89,7 @@ class Softmax(_LastAxis, code="SOFTMAX"):
         tape.do(np.exp, out, out)
         tape.do(np.add.reduce, out, -1, None, one, True)
         tape.do(np.divide, out, one, out)
+        tape.limit(out, 1.0)
         return out
 
     def required_version(self) -> int:

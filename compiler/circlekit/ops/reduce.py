@@ -144,6 +144,7 @@ class Mean(Reduction, code="MEAN", options="ReducerOptions", versions={i8: 2, i1
         out = self.empty(tape, x, axes)
         tape.do(np.add.reduce, x, axes, x.dtype, out, True)
         tape.do(np.divide, out, np.asarray(group_size(x, axes), x.dtype), out)
+        tape.limit(out, tape.reach(x))
         return self.reduced(out, axes)
 
     def reduce(self, x: Array, axes: tuple[int, ...]) -> Array:

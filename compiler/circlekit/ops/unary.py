@@ -43,6 +43,9 @@ class Abs(Unary, code="ABS"):
 
     function = np.absolute
 
+    def reached(self, reach: float) -> float:
+        return reach
+
     def quantized(self, x: Array) -> Array:
         need_signed(self)
         ratio = scale_of(self.input) / scale_of(self.output)
@@ -68,6 +71,9 @@ class Neg(Unary, code="NEG"):
         return np.negative(x)
 
     function = np.negative
+
+    def reached(self, reach: float) -> float:
+        return reach
 
 
 class Exp(Unary, code="EXP", versions={i8: 2, i16: 2}):
