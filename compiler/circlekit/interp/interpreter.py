@@ -11,7 +11,7 @@ from circlekit.errors import CirclekitError, LimitError, ModelError, ShapeError
 from circlekit.interp.evaluate import check_type
 from circlekit.interp.plan import Plan
 from circlekit.interp.recorder import Recorder
-from circlekit.interp.track import read
+from circlekit.interp.track import Entry, read
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.limits import DEPTH, limits
 from circlekit.ir.op import Op
@@ -31,6 +31,11 @@ Inputs = Sequence[Array] | Mapping[str, Array]
 
 KEPT_SHARE, KEPT_BYTES = 1, 1 << 20
 """An interpreter keeps, of what it prepares, up to this many times the bytes of the constants, plus these."""
+
+
+LIMITED = (np.dtype(np.float32), np.dtype(np.float64))
+REACH = 2.0**40
+"""Recorded runs are for inputs whose sum of squares is at most the square of this; NaN is none of them."""
 
 
 class Interpreter:
@@ -73,8 +78,9 @@ class Interpreter:
         arrays = fitting(self.model, graph, inputs)
         if observe is None and on_value is None:
             recording = self._recording(graph, arrays)
-            if recording is not None:
-                return recording.run(arrays)
+            outputs = None if recording is None else recording.run(arrays)
+            if outputs is not None:
+                return outputs
         return self._runner.observed(self.model.graphs[graph], arrays, observe, on_value)
 
     def _recording(self, graph: int, arrays: Sequence[Array]) -> Recording | None:
@@ -196,39 +202,51 @@ class Runner:
 
 
 class Recording:
-    """The calls of one graph for inputs of certain shapes, and what follows from constants, in ``kept``."""
+    """The calls of one graph for inputs of certain shapes, and what follows from constants, in ``kept``.
+
+    It holds for floats of magnitudes that a sum of squares tells to be below ``REACH``.
+    """
 
     def __init__(self, runner: Runner, graph: Graph, arrays: Sequence[Array], kept: Kept) -> None:
         self.runner = runner
         self.running = False
         with np.errstate(all="ignore"):
             recorder = Recorder(runner.model, runner.plan, runner, kept)
-            self.inputs = [recorder.input(a) for a in arrays]
+            self.inputs = [recorder.input(a, REACH) for a in arrays]
             self.outputs = recorder.record(graph, self.inputs)
-        self.track, self.graphs = recorder.track, recorder.seen
-        self.arena, self.kept = recorder.arena, kept
+        self.track, self.graphs = recorder.track, list(recorder.seen.items())
         self.shapes = [a.shape for a in self.inputs]
+        self.floats = [a.reshape(-1) for a in self.inputs if a.dtype in LIMITED]
 
     def is_current(self) -> bool:
         """Whether the graphs are what they were."""
-        return all(graph.epoch == epoch for graph, epoch in self.graphs.items())
+        return all(graph.epoch == epoch for graph, epoch in self.graphs)
 
     def fits(self, arrays: Sequence[Array]) -> bool:
         return [a.shape for a in arrays] == self.shapes and self.is_current()
 
-    def run(self, arrays: Sequence[Array]) -> list[Array]:
-        """Outputs of the graph; ``arrays`` fit."""
+    def run(self, arrays: Sequence[Array]) -> list[Array] | None:
+        """Outputs of the graph; ``arrays`` fit.  None where it does not hold for them."""
         self.running = True
         self.runner.held = self.runner.calls = self.runner.depth = 0
         try:
             with np.errstate(all="ignore"), keeping(self.runner.kept):
                 for place, array in zip(self.inputs, arrays, strict=True):
                     place[...] = array
+                for flat in self.floats:
+                    if not flat.dot(flat) <= REACH**2:
+                        return None
                 self.track()
-                found = [read(entry, self.runner) for entry in self.outputs]
+                return [_copy(entry, self.runner) for entry in self.outputs]
         finally:
             self.running = False
-        return [a.copy() for a in found if a is not None]
+
+
+def _copy(entry: Entry, runner: Runner) -> Array:
+    array = entry if isinstance(entry, np.ndarray) else read(entry, runner)
+    assert array is not None  # a graph has no absent outputs
+    copy: Array = array.copy()
+    return copy
 
 
 # -- inputs and outputs ------------------------------------------------------------------------

@@ -78,7 +78,7 @@ class Recorder(Tape):
         return True
 
     def reach(self, array: Array | None) -> float:
-        if array is None:
+        if array is None or array.size == 0:
             return 0.0
         block = self.arena.block_of(array)
         if block is not None:
@@ -113,11 +113,17 @@ class Recorder(Tape):
         self.limit(out, self.reach(array))
         return out
 
-    def input(self, array: Array) -> Array:
-        """A place for an input like ``array``, held for the graph that is recorded next."""
+    def input(self, array: Array, reach: float) -> Array:
+        """A place for an input like ``array``, held for the graph that is recorded next.
+
+        ``reach``: of its elements, if they are float32 or float64.
+        """
         if array.dtype.hasobject:
             return np.empty(array.shape, array.dtype)
-        return self.arena.empty(array.shape, array.dtype)
+        place = self.arena.empty(array.shape, array.dtype)
+        if array.dtype in (np.float32, np.float64):
+            self.limit(place, reach)
+        return place
 
     # -- who holds what ------------------------------------------------------------------------
 

@@ -185,7 +185,16 @@ class Gelu(Unary, code="GELU", versions={f16: 3, i8: 2, u8: 2}):
 
     approximate: bool = attribute(False)
 
+    def write(self, tape: Tape, x: Array, out: Array) -> None:
+        if self.approximate or x.dtype != np.float32:
+            super().write(tape, x, out)
+            return
+        write_normal(tape, x, out)
+        tape.do(np.multiply, x, out, out)
+
     def compute(self, x: Array) -> Array:
+        if not self.approximate and x.dtype == np.float32:
+            return super().compute(x)
         if not self.approximate:
             return np.asarray(x.dtype.type(0.5) * x * erfc(x * x.dtype.type(-(0.5**0.5))).astype(x.dtype))
         inner = x.dtype.type(math.sqrt(2 / math.pi)) * (x + x.dtype.type(0.044715) * (x * x * x))
@@ -306,6 +315,32 @@ def _scaled_erfc_coefficients() -> list[float]:
 
 
 _COEFFICIENTS = _scaled_erfc_coefficients()
+
+
+_SINGLE = np.polynomial.chebyshev.cheb2poly(_COEFFICIENTS[:11]) / 2
+"""Of half of it, the coefficients of powers of u, to the precision of float32."""
+
+
+def write_normal(tape: Tape, x: Array, out: Array) -> None:
+    """The calls for P(X <= x) of a standard normal X, float32."""
+    u, positive = tape.empty(x.shape, np.float32), tape.empty(x.shape, np.bool_)
+    tape.do(np.absolute, x, u)
+    tape.do(np.multiply, u, np.asarray(0.5**0.5 / 2, np.float32), u)
+    tape.do(np.add, u, np.ones((), np.float32), u)
+    tape.do(np.divide, np.asarray(2, np.float32), u, u)
+    tape.do(np.subtract, u, np.ones((), np.float32), u)
+    last, *others = (np.asarray(c, np.float32) for c in _SINGLE[::-1])
+    tape.do(np.multiply, u, last, out)
+    for coefficient in others[:-1]:
+        tape.do(np.add, out, coefficient, out)
+        tape.do(np.multiply, out, u, out)
+    tape.do(np.add, out, others[-1], out)
+    tape.do(np.multiply, x, x, u)
+    tape.do(np.multiply, u, np.asarray(-0.5, np.float32), u)
+    tape.do(np.exp, u, u)
+    tape.do(np.multiply, out, u, out)
+    tape.do(np.greater, x, np.zeros((), np.float32), positive)
+    tape.do(np.subtract, np.ones((), np.float32), out, out, where=positive)
 
 
 _BLOCK = 1 << 14

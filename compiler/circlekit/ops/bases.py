@@ -168,12 +168,21 @@ def held(array: Array, value: Value) -> Array:
     return rounded_to_bfloat16(array) if value.dtype is bf16 else np.asarray(array)
 
 
+def aligned(x: Array, y: Array, out: Array) -> tuple[Array, Array, Array]:
+    """The same elements in the shapes that numpy's functions are quickest with: equal ones, or one number."""
+    arrays = (x, y, out)
+    if not all(a.flags.c_contiguous and a.size in (1, out.size) for a in arrays):
+        return arrays
+    x, y, out = (a.reshape(()) if a.size == 1 < out.size else a.reshape(-1) for a in arrays)
+    return x, y, out
+
+
 # -- kinds of operators ------------------------------------------------------------------------
 
 
 def stored(compute: Callable[..., Array], *operands: Array) -> None:
     """What ``compute`` makes of all but the last of ``operands``, in the last."""
-    np.copyto(operands[-1], compute(*operands[:-1]))
+    operands[-1][...] = compute(*operands[:-1])
 
 
 class Typed(Op):
@@ -217,8 +226,12 @@ class Unary(Typed):
         return held(self.compute(input), self.output)
 
     def bind(self, tape: Tape, input: Array) -> Array | None:
-        if is_narrow(self.input) or self.output.dtype is bf16:
+        if self.output.dtype is bf16:
             return None
+        if is_narrow(self.input):
+            out = tape.empty(input.shape, self.output.dtype.numpy)
+            tape.do(stored, self.quantized, input, out)
+            return out
         need_kind(self, input, self.kinds)
         out = tape.empty(input.shape, input.dtype)
         self.write(tape, input, out)
@@ -273,11 +286,14 @@ class Binary(Typed):
         return held(self.compute(lhs, rhs), self.output)
 
     def bind(self, tape: Tape, lhs: Array, rhs: Array) -> Array | None:
-        if is_narrow(self.lhs) or self.output.dtype is bf16:
+        if self.output.dtype is bf16:
             return None
-        need_kind(self, lhs, self.kinds)
         out = tape.empty(np.broadcast(lhs, rhs).shape, self.output.dtype.numpy)
-        self.write(tape, lhs, rhs, out)
+        if is_narrow(self.lhs):
+            tape.do(stored, self.quantized, lhs, rhs, out)
+            return out
+        need_kind(self, lhs, self.kinds)
+        self.write(tape, *aligned(lhs, rhs, out))
         return out
 
     def quantized(self, x: Array, y: Array) -> Array:

@@ -71,6 +71,14 @@ def write_fused(tape: Tape, out: Array, act: Activation, reach: float = np.inf) 
         tape.do(apply_activation, out, act, out)
 
 
+def product_reach(tape: Tape, data: Array, weights: Array, axis: int = 0) -> float:
+    """A magnitude that no sum of products with the ``weights`` of one entry of ``axis`` exceeds."""
+    if not tape.reach(weights) < np.inf:
+        return np.inf
+    others = tuple(a for a in range(weights.ndim) if a != axis)
+    return tape.reach(data) * float(np.abs(weights).sum(axis=others, dtype=np.float64).max(initial=0))
+
+
 # -- bfloat16 ----------------------------------------------------------------------------------
 
 

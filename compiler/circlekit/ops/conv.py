@@ -25,6 +25,7 @@ from circlekit.ops.common import (
     need_rank,
     need_same_float,
     product,
+    product_reach,
     static_int_vector,
     version_by_dtype,
     window_size,
@@ -75,7 +76,8 @@ class Conv2D(Op, code="CONV_2D"):
                 tape, self, self.filter, arrays, 0, self._product, grouped or _differ(self.filter)
             )
         need_float(self, input, filter, bias)
-        return finish(tape, self._product(tape, input, filter), bias, self.act)
+        out = self._product(tape, input, filter)
+        return finish(tape, out, bias, self.act, product_reach(tape, input, filter))
 
     def _product(self, tape: Tape, input: Array, filter: Array, ends: Ends | None = None) -> Array:
         windows = _windows(self, input.shape[1:3], filter.shape[1:3])
@@ -146,7 +148,8 @@ class DepthwiseConv2D(Op, code="DEPTHWISE_CONV_2D"):
         if filter.dtype.kind != "f":
             return quantized_convolution(tape, self, self.filter, (input, filter, bias), 3, self._product)
         need_float(self, input, filter, bias)
-        return finish(tape, self._product(tape, input, filter), bias, self.act)
+        out = self._product(tape, input, filter)
+        return finish(tape, out, bias, self.act, product_reach(tape, input, filter, 3))
 
     def _product(self, tape: Tape, input: Array, filter: Array, ends: Ends | None = None) -> Array:
         windows = _windows(self, input.shape[1:3], filter.shape[1:3])
@@ -219,7 +222,8 @@ class TransposeConv(Op, code="TRANSPOSE_CONV"):
                 tape, self, self.filter, (input, filter, bias), 0, product, everywhere=False
             )
         need_float(self, input, filter, bias)
-        return finish(tape, product(tape, input, filter), bias, self.act)
+        out = product(tape, input, filter)
+        return finish(tape, out, bias, self.act, product_reach(tape, input, filter))
 
     def macs(self) -> int:
         return element_count(self.input.shape) * element_count(self.filter.shape and self.filter.shape[:3])
@@ -278,9 +282,9 @@ def _differ(weights: Value) -> bool:
     return bool(np.any(scales != scales[:1]))
 
 
-def finish(tape: Tape, out: Array, bias: Array | None, act: Activation) -> Array:
-    """Add the bias and apply the activation, in place."""
+def finish(tape: Tape, out: Array, bias: Array | None, act: Activation, reach: float = np.inf) -> Array:
+    """Add the bias and apply the activation, in place; ``reach``: of ``out`` before."""
     if bias is not None:
         tape.do(np.add, out, bias.reshape(-1), out)
-    write_fused(tape, out, act)
+    write_fused(tape, out, act, reach + tape.reach(bias))
     return out

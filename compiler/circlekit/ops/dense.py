@@ -25,6 +25,7 @@ from circlekit.ops.common import (
     need_rank,
     need_same_float,
     product,
+    product_reach,
     version_by_dtype,
     write_fused,
 )
@@ -108,7 +109,7 @@ class FullyConnected(Op, code="FULLY_CONNECTED", variadic_results=True):
         tape.do(tape.contiguous(rows).dot, weights.T, out)
         if bias is not None:
             tape.do(np.add, out, bias.reshape(-1), out)
-        write_fused(tape, out, self.act, _product_reach(tape, rows, weights) + tape.reach(bias))
+        write_fused(tape, out, self.act, product_reach(tape, rows, weights) + tape.reach(bias))
         return out.reshape(shape)
 
     def macs(self) -> int:
@@ -133,14 +134,6 @@ class FullyConnected(Op, code="FULLY_CONNECTED", variadic_results=True):
             (2, self.weights_format is WeightsFormat.SHUFFLED4x16INT8),
         )
         return next((version for version, holds in rules if holds), 1)
-
-
-def _product_reach(tape: Tape, rows: Array, weights: Array) -> float:
-    """A magnitude that no element of the product exceeds, inf where none is known."""
-    each = tape.reach(weights)
-    if not each < np.inf:
-        return np.inf
-    return tape.reach(rows) * float(np.abs(weights).sum(axis=1, dtype=np.float64).max(initial=0))
 
 
 ROWS = 16

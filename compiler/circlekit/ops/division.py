@@ -10,8 +10,9 @@ import numpy as np
 from circlekit.errors import UnsupportedError
 from circlekit.ir.dtypes import DType, i8, i16
 from circlekit.ir.op import Op
+from circlekit.ir.tape import Tape
 from circlekit.ir.value import Array
-from circlekit.ops.bases import Binary, zero_point
+from circlekit.ops.bases import Binary, stored, zero_point
 from circlekit.ops.elementwise import Fused, centred
 from circlekit.ops.fixed_point import (
     Multiplier,
@@ -50,9 +51,14 @@ class Div(Fused, code="DIV"):
         limits = activation_limits(self.act, self.output)
         return np.asarray(np.clip(scaled + zero_point(self.output), *limits), self.output.dtype.numpy)
 
-    def compute(self, x: Array, y: Array) -> Array:
+    def write(self, tape: Tape, x: Array, y: Array, out: Array) -> None:
         if x.dtype.kind == "f":
-            return np.asarray(x / y)
+            tape.do(np.divide, x, y, out)
+        else:
+            tape.do(stored, self.divided_integers, x, y, out)
+
+    def divided_integers(self, x: Array, y: Array) -> Array:
+        """Quotients that are rounded towards zero."""
         need_no_zero(self, y)
         floor = x // y
         return np.asarray(floor + ((x % y != 0) & ((x < 0) != (y < 0))).astype(x.dtype))

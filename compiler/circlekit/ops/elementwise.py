@@ -53,7 +53,7 @@ class Fused(Binary):
 
     def bind(self, tape: Tape, lhs: Array, rhs: Array) -> Array | None:
         out = super().bind(tape, lhs, rhs)
-        if out is not None:
+        if out is not None and not is_narrow(self.lhs):
             write_fused(tape, out, self.act, self.reached(tape.reach(lhs), tape.reach(rhs)))
         return out
 

@@ -3,30 +3,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from circlekit.errors import ShapeError
 from circlekit.ir.dtypes import bf16, f16, f32, f64, i8, i16, u8
 from circlekit.ir.enums import Activation, Padding
 from circlekit.ir.op import Op, attribute, operand
+from circlekit.ir.tape import Tape
 from circlekit.ir.value import Array, TensorType
+from circlekit.ops.bases import stored
 from circlekit.ops.common import (
     Window,
+    clip,
     conv_padding,
-    fused,
     need_float,
     need_rank,
     version_by_dtype,
     window_size,
+    write_fused,
 )
 from circlekit.ops.fixed_point import activation_limits
-from circlekit.ops.im2col import padded
 
 INTEGERS = (i8, u8, i16)
 DATA = (f32, i8, u8, i16, f16, bf16, f64)
-Combine = Callable[..., Array]
 
 
 class _Pool2D(Op):
@@ -58,24 +57,25 @@ class _Pool2D(Op):
             conv_padding(input.shape[2], self.filter_width, self.stride_w, 1, self.padding),
         )
 
-    def _reduce(self, input: Array, combine: Combine, fill: float) -> Array:
+    def _reduce(self, tape: Tape, input: Array, combine: np.ufunc, fill: float) -> Array:
         """``combine`` over each window of every image, ``fill`` where it leaves the image."""
         rows, cols = self._windows(input)
-        out = np.empty((input.shape[0], rows.size, cols.size, input.shape[3]), input.dtype)
-        size = (
-            (rows.size - 1) * self.stride_h + self.filter_height,
-            (cols.size - 1) * self.stride_w + self.filter_width,
-        )
-        for image, result in zip(input, out, strict=True):
-            part = padded(image, (-rows.before, -cols.before), size, fill)
-            lines = _slide(part, 0, self.filter_height, self.stride_h, combine)
-            result[...] = _slide(lines, 1, self.filter_width, self.stride_w, combine)
-        return out
+        high = (rows.size - 1) * self.stride_h + self.filter_height
+        wide = (cols.size - 1) * self.stride_w + self.filter_width
+        part = input[:, : high - rows.before, : wide - cols.before]
+        if part.shape[1:3] != (high, wide):
+            whole = tape.empty((len(input), high, wide, input.shape[3]), input.dtype)
+            tape.do(whole.fill, fill)
+            place = whole[:, rows.before :, cols.before :]
+            tape.copy(part, place[:, : part.shape[1], : part.shape[2]])
+            part = whole
+        lines = _slide(tape, part, 1, self.filter_height, self.stride_h, combine)
+        return _slide(tape, lines, 2, self.filter_width, self.stride_w, combine)
 
-    def _mean(self, input: Array) -> Array:
+    def _mean(self, tape: Tape, input: Array) -> Array:
         """The mean over each window, of the elements inside of the image."""
-        total = self._reduce(input, np.add, 0)
-        total /= self._counts(input).astype(total.dtype)
+        total = self._reduce(tape, input, np.add, 0)
+        tape.do(np.divide, total, self._counts(input).astype(total.dtype), total)
         return total
 
     def _counts(self, input: Array) -> Array:
@@ -90,17 +90,17 @@ class _Pool2D(Op):
         return version_by_dtype(self.input, {i16: 3, i8: 2})
 
 
-def _slide(x: Array, axis: int, taps: int, stride: int, combine: Combine) -> Array:
+def _slide(tape: Tape, x: Array, axis: int, taps: int, stride: int, combine: np.ufunc) -> Array:
     """``combine`` of ``taps`` elements along ``axis`` of x, every ``stride`` elements."""
     last = x.shape[axis] - taps + 1
-
-    def tap(index: int) -> Array:
-        part: Array = x[(slice(None),) * axis + (slice(index, index + last, stride),)]
-        return part
-
-    out: Array = tap(0).copy()
-    for index in range(1, taps):
-        combine(out, tap(index), out=out)
+    parts = [x[(slice(None),) * axis + (slice(i, i + last, stride),)] for i in range(taps)]
+    out = tape.empty(parts[0].shape, x.dtype)
+    if taps == 1:
+        tape.copy(parts[0], out)
+        return out
+    tape.do(combine, parts[0], parts[1], out=out)
+    for part in parts[2:]:
+        tape.do(combine, out, part, out=out)
     return out
 
 
@@ -116,42 +116,54 @@ class AveragePool2D(_Pool2D, code="AVERAGE_POOL_2D", options="Pool2DOptions"):
     Source: TFLite pooling.
     """
 
-    def kernel(self, input: Array) -> Array:
+    def bind(self, tape: Tape, input: Array) -> Array:
         if self.input.dtype in INTEGERS:
-            total = self._reduce(input.astype(np.int32), np.add, 0)
-            counts = self._counts(input).astype(np.int32)
-            magnitude = (np.abs(total) + counts // 2) // counts
-            mean = np.where(total > 0, magnitude, -magnitude)
-            return np.clip(mean, *activation_limits(self.act, self.output)).astype(input.dtype)
+            wide = tape.empty(input.shape, np.int32)
+            tape.copy(input, wide)
+            total = self._reduce(tape, wide, np.add, 0)
+            out = tape.empty(total.shape, input.dtype)
+            tape.do(stored, self._rounded, total, self._counts(input).astype(np.int32), out)
+            return out
         need_float(self, input)
-        out = self._mean(input)
-        return fused(out, self.act)
+        out = self._mean(tape, input)
+        write_fused(tape, out, self.act, tape.reach(input))
+        return out
+
+    def _rounded(self, total: Array, counts: Array) -> Array:
+        """Sums divided by ``counts``, limited."""
+        magnitude = (np.abs(total) + counts // 2) // counts
+        mean = np.where(total > 0, magnitude, -magnitude)
+        return np.asarray(np.clip(mean, *activation_limits(self.act, self.output)))
 
 
 class MaxPool2D(_Pool2D, code="MAX_POOL_2D", options="Pool2DOptions"):
     """Largest element of each window; NaN counts as none, as in LiteRT.  Source: TFLite pooling."""
 
-    def kernel(self, input: Array) -> Array:
+    def bind(self, tape: Tape, input: Array) -> Array:
         if self.input.dtype in INTEGERS:
-            out = self._reduce(input, np.maximum, np.iinfo(input.dtype).min)
-            return np.clip(out, *activation_limits(self.act, self.output), out=out)
+            out = self._reduce(tape, input, np.maximum, np.iinfo(input.dtype).min)
+            limits = (np.asarray(n, input.dtype) for n in activation_limits(self.act, self.output))
+            tape.do(clip, out, *limits, out)
+            return out
         need_float(self, input)
-        least = np.finfo(input.dtype).min
-        out = self._reduce(input, np.maximum, least)
-        if np.isnan(out).any():
-            out = self._reduce(input, np.fmax, least)
-            out[np.isnan(out)] = least
-        return fused(out, self.act)
+        least = np.asarray(np.finfo(input.dtype).min, input.dtype)
+        out = self._reduce(tape, input, np.fmax, float(least))
+        tape.do(np.fmax, out, least, out=out)
+        write_fused(tape, out, self.act, tape.reach(input))
+        return out
 
 
 class L2Pool2D(_Pool2D, code="L2_POOL_2D", options="Pool2DOptions"):
     """Root of the mean square over each window; padding does not count.  Source: TFLite pooling."""
 
-    def kernel(self, input: Array) -> Array:
+    def bind(self, tape: Tape, input: Array) -> Array:
         need_float(self, input)
-        out = self._mean(np.square(input))
-        np.sqrt(out, out=out)
-        return fused(out, self.act)
+        square = tape.empty(input.shape, input.dtype)
+        tape.do(np.square, input, square)
+        out = self._mean(tape, square)
+        tape.do(np.sqrt, out, out)
+        write_fused(tape, out, self.act)
+        return out
 
     def required_version(self) -> int:
         return 1
