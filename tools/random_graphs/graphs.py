@@ -17,7 +17,7 @@ from circlekit.ops.compare import Less
 from circlekit.ops.control import If, While
 from circlekit.ops.elementwise import Add
 from circlekit.ops.shape import Reshape
-from tools.random_graphs import motifs, parts, pictures, pieces, quantized, specials, splice
+from tools.random_graphs import exported, motifs, parts, pictures, pieces, quantized, specials, splice
 from tools.random_graphs.maker import Maker, Reject, example
 from tools.random_graphs.parts import Part
 
@@ -76,6 +76,11 @@ def sub_graph(m: Maker, x: Value, name: str) -> Graph:
     return graph
 
 
+EXPORTED: tuple[Part, ...] = (
+    exported.over_blocks, exported.over_blocks, exported.crossed, exported.crossed, exported.crossed,
+    exported.unfused_norm, exported.instance_norm,
+)  # fmt: skip
+
 FLAT: tuple[Part, ...] = (
     parts.unary_op, parts.activation, parts.with_constant, parts.with_constant, parts.other_with_constant,
     parts.with_value, parts.with_value, parts.transpose, parts.transpose, parts.transpose, parts.reshape,
@@ -86,7 +91,7 @@ FLAT: tuple[Part, ...] = (
     parts.constant_chain, parts.duplicate, parts.duplicate,
     motifs.conv, motifs.conv, motifs.dwconv, motifs.tconv, motifs.tconv, motifs.dense, motifs.rms_norm,
     motifs.rope, motifs.hard_swish, motifs.layer_norm, motifs.squeeze_excite, motifs.cancelling,
-    motifs.cancelling,
+    motifs.cancelling, *EXPORTED,
 )  # fmt: skip
 
 QUANTIZED: tuple[Part, ...] = (
@@ -108,7 +113,7 @@ PARTS: tuple[Part, ...] = (
 
 FAMILIES: tuple[tuple[Part, ...], ...] = (
     PARTS, FLAT, (*QUANTIZED, *QUANTIZED, *FLAT), (*SPECIAL, *SPECIAL, *FLAT),
-    (splice.recipe_of_pass, pictures.instance), PARTS, PARTS,
+    (splice.recipe_of_pass, pictures.instance), PARTS, PARTS, (*EXPORTED, *EXPORTED, *FLAT),
 )  # fmt: skip
 """Of which steps a model is made: mostly of all, sometimes of what belongs together."""
 
