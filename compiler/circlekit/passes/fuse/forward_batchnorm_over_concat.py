@@ -68,7 +68,7 @@ def _refusal(graph: Graph, op: Add | Mul, concat: Concatenation) -> str | None:
 
 def _forward(graph: Graph, op: Add | Mul, concat: Concatenation) -> None:
     constant = (op.lhs if op.lhs.is_const else op.rhs).array().reshape(-1)
-    sizes = [v.static_shape[-1] for v in concat.values]
+    sizes = [(v.shape or (None,))[-1] or 0 for v in concat.values]  # all known, see _refusal
     parts = [constant] * len(sizes) if constant.size == 1 else np.split(constant, np.cumsum(sizes)[:-1])
     values = []
     for value, part in zip(concat.values, parts, strict=True):

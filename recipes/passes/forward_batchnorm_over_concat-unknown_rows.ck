@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+# Done, too, where only the channels are known.
+
+graph main(%x: f32[1,?,?,3]) -> %y {
+  %w = const f32[2,3,3,3] gaussian(0, 0.3)
+  %v = const f32[3,1,1,3] gaussian(0, 0.3)
+  %s = const f32[5] uniform(0.5, 2)
+  %a = Conv2D(%x, %w, none)
+  %b = Conv2D(%x, %v, none)
+  %c = Concatenation(%a, %b) {axis: -1}
+  %y = Add(%c, %s)
+}
+
+rules {
+  passes(forward_batchnorm_over_concat)
+  order(Conv2D, Conv2D, Add, Add, Concatenation)
+}
