@@ -46,8 +46,14 @@ class _Reducer:
         self.left = tries
 
     def run(self) -> Model:
+        for graph in range(1, len(self.model.graphs)):
+            if self.attempt(submodel.with_main, self.model, graph):
+                break
         self.attempt(submodel.bare, self.model)
-        steps = (self.fewer_ops, self.fewer_outputs, self.defaults, self.smaller, self.simpler)
+        steps = (
+            self.flatter, self.fewer_ops, self.fewer_inner_ops, self.fewer_outputs, self.defaults,
+            self.smaller, self.simpler,
+        )  # fmt: skip
         while sum(step() for step in steps) and self.left > 0:
             pass
         return self.model
@@ -71,6 +77,25 @@ class _Reducer:
         return True
 
     # -- operators and outputs -----------------------------------------------------------------
+
+    def flatter(self) -> bool:
+        """A graph that an operator runs in the place of this operator, once."""
+        changed = False
+        while any(self.attempt(submodel.inlined, self.model, *call) for call in _calls(self.model)):
+            changed = True
+        return changed
+
+    def fewer_inner_ops(self) -> bool:
+        """Operators of the other graphs, one by one: what these get and give cannot change."""
+        changed = False
+        for graph in range(1, len(self.model.graphs)):
+            if graph >= len(self.model.graphs):
+                break
+            for number in reversed(range(len(self.model.graphs[graph]))):
+                changed |= self.attempt(submodel.without_op, self.model, graph, number)
+                if graph >= len(self.model.graphs):
+                    break
+        return changed
 
     def fewer_ops(self) -> bool:
         return self.fewer(submodel.with_ops, len(self.model.main))
@@ -100,15 +125,16 @@ class _Reducer:
     def defaults(self) -> bool:
         """Attributes as their declarations have them."""
         changed = False
-        for number, op in enumerate(self.model.main.ops):
-            for spec in op.attributes:
-                if not spec.is_graph and op.attribute_items()[spec.name] != spec.default:
-                    changed |= self.attempt(submodel.with_default, self.model, number, spec.name)
+        for index, graph in enumerate(self.model.graphs):
+            for number, op in enumerate(graph.ops):
+                for spec in op.attributes:
+                    if not spec.is_graph and op.attribute_items()[spec.name] != spec.default:
+                        changed |= self.attempt(submodel.with_default, self.model, index, number, spec.name)
         return changed
 
     def smaller(self) -> bool:
         """Smaller dimensions."""
-        return any([self.shrink(old) for old in submodel.sizes(self.model.main)])  # noqa: C419  # all of them
+        return any([self.shrink(old) for old in submodel.sizes(self.model)])  # noqa: C419  # all of them
 
     def shrink(self, old: int) -> bool:
         """The dimensions of ``old``, as small as can be."""
@@ -119,12 +145,13 @@ class _Reducer:
     def simpler(self) -> bool:
         """Float constants of rounder numbers."""
         changed = False
-        for value in submodel.constants(self.model.main):
-            if value.array().dtype.kind == "f" and value.array().size:
-                changed |= any(
-                    self.attempt(submodel.with_constant, self.model, value.name, array)
-                    for array in _rounder(value.array())
-                )
+        for index, graph in enumerate(self.model.graphs):
+            for value in submodel.constants(graph):
+                if value.array().dtype.kind == "f" and value.array().size:
+                    changed |= any(
+                        self.attempt(submodel.with_constant, self.model, index, value.name, array)
+                        for array in _rounder(value.array())
+                    )
         return changed
 
 
@@ -138,6 +165,16 @@ def _sound(make: Callable[P, Model], *args: P.args, **keywords: P.kwargs) -> Mod
     except (CirclekitError, ValueError, IndexError, ArithmeticError):  # shape rules see sheer nonsense here
         return None
     return candidate
+
+
+def _calls(model: Model) -> list[tuple[int, int, int]]:
+    """(graph, operator, number of the graph that it runs) of everything that runs another graph."""
+    return [
+        (index, number, callee)
+        for index, graph in enumerate(model.graphs)
+        for number, op in enumerate(graph)
+        for callee in range(len(op.called_graphs()))
+    ]
 
 
 def _without(items: Sequence[int], some: Sequence[int]) -> list[int]:

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from circlekit.errors import ShapeError, UnsupportedError
-from circlekit.ir.clone import clone
+from circlekit.ir.clone import clone, inline
 from circlekit.ir.graph import Graph, Model
+from circlekit.ir.inference import callees_first
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Quantization, Value
 
@@ -26,6 +27,49 @@ def bare(model: Model) -> Model:
     for graph in copy.graphs:
         graph.table = []
         graph.extra.pop("unused", None)
+    return _without_unused_graphs(copy)
+
+
+def with_main(model: Model, graph: int) -> Model:
+    """Graph number ``graph`` as the main one, with those that it runs."""
+    copy = clone(model)
+    copy.graphs.insert(0, copy.graphs.pop(graph))
+    copy.signatures = []
+    return _without_unused_graphs(copy)
+
+
+def inlined(model: Model, graph: int, op: int, callee: int) -> Model:
+    """Operator ``op`` of a graph replaced by the operators of graph number ``callee`` of those it runs.
+
+    The last operands are what that graph gets.
+    """
+    copy = clone(model)
+    home = copy.graphs[graph]
+    caller = home.ops[op]
+    source = caller.called_graphs()[callee]
+    arguments = [v for v in caller.inputs if v is not None]
+    made = inline(source, caller, arguments[len(arguments) - len(source.inputs) :])
+    for old, new in zip(tuple(caller.results), made, strict=False):
+        home.replace(old, new)
+    home.remove(caller)
+    return _without_unused_graphs(copy)
+
+
+def without_op(model: Model, graph: int, op: int) -> Model:
+    """Without operator ``op`` of a graph: an operand, an input or zeros of the same type take its place."""
+    copy = clone(model)
+    home = copy.graphs[graph]
+    gone = home.ops[op]
+    for value in tuple(gone.results):
+        candidates = [v for v in (*gone.inputs, *home.inputs) if v is not None and not v.is_variable]
+        alike = (v for v in candidates if v.dtype is value.dtype and v.shape == value.shape)
+        twin = next((v for v in alike if home.can_stand_for(value, v)), None)
+        if twin is None and value.dtype.numpy is not None and not home.is_output(value):
+            zeros = np.zeros(value.static_shape, value.dtype.numpy)
+            twin = Value.constant(home.unique_name(value.name), zeros, value.quantization)
+        if twin is not None:
+            home.replace(value, twin)
+    home.remove(gone)
     return _without_unused_graphs(copy)
 
 
@@ -62,19 +106,20 @@ def with_outputs(model: Model, keep: Sequence[int]) -> Model:
     return copy
 
 
-def with_default(model: Model, op: int, attribute: str) -> Model:
-    """Attribute ``attribute`` of operator number ``op`` as its declaration has it."""
+def with_default(model: Model, graph: int, op: int, attribute: str) -> Model:
+    """Attribute ``attribute`` of operator number ``op`` of a graph as its declaration has it."""
     copy = clone(model)
-    copy.main.ops[op].attribute_values.pop(attribute, None)
-    copy.main.ops[op].touch()
-    _infer_anew(copy.main)
+    changed = copy.graphs[graph].ops[op]
+    changed.attribute_values.pop(attribute, None)
+    changed.touch()
+    _infer_anew(copy)
     return copy
 
 
-def with_constant(model: Model, name: str, array: Array) -> Model:
-    """Constants called ``name`` with other elements, of the same dtype and shape."""
+def with_constant(model: Model, graph: int, name: str, array: Array) -> Model:
+    """Constants of a graph called ``name`` with other elements, of the same dtype and shape."""
     copy = clone(model)
-    for value in constants(copy.main):
+    for value in constants(copy.graphs[graph]):
         if value.name == name:
             value.data = array
     return copy
@@ -86,20 +131,24 @@ def with_size(model: Model, old: int, new: int, numbers: bool) -> Model:
     ``numbers``: as well the numbers ``old`` in vectors of integers (shapes, sizes) and in attributes.
     """
     copy = clone(model)
-    graph = copy.main
-    for value in graph.inputs:
-        if value.shape is not None:
-            value.shape = tuple(new if d == old else d for d in value.shape)
-            value.quantization = _cut_scales(value.quantization, old, new)
-    for value in constants(graph):
-        _cut_constant(value, old, new, numbers)
-    if numbers:
-        for op in graph:
-            for key, content in op.attribute_values.items():
-                if isinstance(content, list | tuple) and old in content:
-                    op.attribute_values[key] = [new if x == old else x for x in content]
-    _infer_anew(graph)
+    for graph in copy.graphs:
+        for value in graph.inputs:
+            if value.shape is not None:
+                value.shape = tuple(new if d == old else d for d in value.shape)
+                value.quantization = _cut_scales(value.quantization, old, new)
+        for value in constants(graph):
+            _cut_constant(value, old, new, numbers)
+        if numbers:
+            _cut_attributes(graph, old, new)
+    _infer_anew(copy)
     return copy
+
+
+def _cut_attributes(graph: Graph, old: int, new: int) -> None:
+    for op in graph:
+        for key, content in op.attribute_values.items():
+            if isinstance(content, list | tuple) and old in content:
+                op.attribute_values[key] = [new if x == old else x for x in content]
 
 
 def constants(graph: Graph) -> list[Value]:
@@ -108,9 +157,9 @@ def constants(graph: Graph) -> list[Value]:
     return list(found.values())
 
 
-def sizes(graph: Graph) -> list[int]:
+def sizes(model: Model) -> list[int]:
     """Every dimension above 1 of inputs and constants, the largest first."""
-    shapes = [v.shape or () for v in (*graph.inputs, *constants(graph))]
+    shapes = [v.shape or () for graph in model.graphs for v in (*graph.inputs, *constants(graph))]
     return sorted({d for shape in shapes for d in shape if d is not None and d > 1}, reverse=True)
 
 
@@ -133,9 +182,9 @@ def _cut_scales(quantization: Quantization | None, old: int, new: int) -> Quanti
     )
 
 
-def _infer_anew(graph: Graph) -> None:
+def _infer_anew(model: Model) -> None:
     """Give every result the shape that its operator infers; one without a rule keeps what it had."""
-    for op in graph:
+    for op in (op for graph in callees_first(model) for op in graph):
         try:
             types = op.inferred()
         except UnsupportedError:

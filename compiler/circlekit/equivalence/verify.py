@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from circlekit.equivalence.compare import (
     Comparison,
@@ -13,6 +13,7 @@ from circlekit.equivalence.compare import (
     interface_of,
     weak_outputs,
 )
+from circlekit.equivalence.entries import entry_views
 from circlekit.equivalence.noise import rounding_noise
 from circlekit.equivalence.runs import Inputs, Run, reference_runs, run_quietly
 from circlekit.errors import CirclekitError, EquivalenceError
@@ -26,8 +27,8 @@ def compare_models(a: Model, b: Model, inputs: Inputs | None = None) -> Comparis
     """Compare interface and outputs of ``b`` with those of ``a``, the reference.
 
     ``inputs``: arrays in graph order or by name; without them three seeded sets are used (normal,
-    boundary, zero).  Where the interfaces differ the values are compared only if the outputs can be
-    paired by name and ``b`` takes the same inputs.
+    boundary, zero), for the main graph and for each that a signature names.  Where the interfaces differ
+    the values are compared only if the outputs can be paired by name and ``b`` takes the same inputs.
     """
     found = Comparison(interface_differences(interface_of(a), interface_of(b)))
     runs, found.notes = reference_runs(a, inputs)
@@ -37,6 +38,12 @@ def compare_models(a: Model, b: Model, inputs: Inputs | None = None) -> Comparis
         after = run_quietly(b, run.inputs)
         found.outputs += _compare_run(a, b, run, after)
     found.notes += weak_outputs(a.main, [run.outputs for run in runs])
+    if inputs is None:
+        for left, right in zip(entry_views(a), entry_views(b), strict=False):
+            inner = compare_models(left, right)
+            found.interface += inner.interface
+            found.outputs += inner.outputs
+            found.notes += inner.notes
     return found
 
 
@@ -83,7 +90,8 @@ class Verifier:
     """Remembers what a model computes, and checks that it still does after each pass.
 
     ``original``: a copy from before.  ``runs``: it on every set of inputs.  ``latest``: the outputs of the
-    last check on the same sets.  ``notes``: what equality does not prove here.
+    last check on the same sets.  ``notes``: what equality does not prove here.  ``others``: verifiers of the
+    graphs that signatures name, besides the main one; None for one that cannot be run.
     """
 
     def __init__(self, model: Model) -> None:
@@ -94,6 +102,14 @@ class Verifier:
         self.runs, self.notes = reference_runs(model)
         self.notes += weak_outputs(model.main, [run.outputs for run in self.runs])
         self.latest = [run.outputs for run in self.runs]
+        self.others = [self._other(view) for view in entry_views(model)]
+
+    def _other(self, view: Model) -> Verifier | None:
+        try:
+            return Verifier(view)
+        except CirclekitError as error:
+            self.notes.append(f"the graph {view.main.name} is not verified: {error.message}")
+            return None
 
     def restart(self, model: Model, step: str) -> None:
         """Take ``model`` as the new original: ``step`` is meant to change the interface."""
@@ -107,12 +123,19 @@ class Verifier:
         self.original = clone(model)
         self.runs = [Run(r.kind, r.inputs, run_quietly(model, r.inputs)) for r in self.runs]
         self.latest = [run.outputs for run in self.runs]
+        self.others = [v and self._other(view) for v, view in self._pairs(model)]
         self.notes.append(f"{step} is meant to change values: the others are verified before and behind it")
 
     def check(self, model: Model, step: str) -> None:
         """EquivalenceError, naming ``step``, where ``model`` is not what it was before that step."""
         self._check_interface(model, step)
         self.latest = [self._check_run(model, step, run) for run in self.runs]
+        for verifier, view in self._pairs(model):
+            if verifier is not None:
+                verifier.check(view, f"{step}, in the graph {view.main.name},")
+
+    def _pairs(self, model: Model) -> Iterator[tuple[Verifier | None, Model]]:
+        return zip(self.others, entry_views(model), strict=False)
 
     def _check_interface(self, model: Model, step: str) -> None:
         changed = interface_differences(self.interface, interface_of(model))

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models of several graphs: bodies of loops and branches, and graphs that signatures name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import circlekit
+from circlekit.equivalence.bisect import find_culprit
+from circlekit.equivalence.reduce import reduce_model
+from circlekit.errors import EquivalenceError
+from circlekit.ir.graph import Model
+from circlekit.ir.text import parse_model
+from circlekit.ir.verify import verify
+from circlekit.rewrite.base import PASSES, Context, Pass
+
+LOOP = """
+graph main(%x: f32[2,8]) -> %z {
+  %a = Tanh(%x)
+  %n, %y = While(0, %a) {cond: @early, body: @step}
+  %z = Abs(%y)
+}
+graph early(%i: i32[], %x: f32[2,8]) -> %go_on {
+  %go_on = Less(%i, 3)
+}
+graph step(%i: i32[], %x: f32[2,8]) -> %next, %out {
+  %next = Add(%i, 1)
+  %w = const f32[8,8] gaussian(0, 0.3)
+  %m = FullyConnected(%x, %w, none)
+  %c = If(true, %m) {then_graph: @curve, else_graph: @line}
+  %r = Relu(%c)
+  %out = Mul(%r, 0.5)
+}
+graph curve(%x: f32[2,8]) -> %y {
+  %s = Sin(%x)
+  %y = Exp(%s)
+}
+graph line(%x: f32[2,8]) -> %y {
+  %y = Neg(%x)
+}
+"""
+
+ENTRIES = """
+signature "first" @main (x: %x) -> (y: %y)
+signature "second" @other (x: %u) -> (y: %v)
+graph main(%x: f32[2]) -> %y {
+  %y = Neg(%x)
+}
+graph other(%u: f32[2,4]) -> %v {
+  %t = Tanh(%u)
+  %e = Exp(%t)
+  %v = Mul(%e, [1.0, 2.0, 3.0, 4.0])
+}
+"""
+
+
+class Doubles(Pass):
+    """Wrong: factors in all graphs are doubled."""
+
+    def run(self, model: Model, context: Context) -> int:
+        if model.extra.pop("doubled", None):
+            return 0
+        model.extra["doubled"] = True
+        count = 0
+        for op in model.ops():
+            factor = op.inputs[1] if op.code == "MUL" else None
+            if factor is not None and factor.data is not None:
+                factor.data = np.asarray(factor.data * np.float32(2))
+                count += 1
+        model.main.epoch += count
+        return count
+
+
+@pytest.fixture(autouse=True)
+def doubles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Doubles, "name", "doubles")
+    monkeypatch.setitem(PASSES, "doubles", Doubles)
+
+
+def test_what_is_in_a_body_is_reduced() -> None:
+    """The operator looked for is in a branch in a loop; one graph with it alone is left."""
+
+    def shows(model: Model) -> bool:
+        assert not verify(model)
+        return any(op.code == "SIN" for op in model.ops())
+
+    small = reduce_model(parse_model(LOOP), shows)
+    assert [[op.code for op in graph] for graph in small.graphs] == [["SIN"]]
+    assert [v.shape for v in small.main.inputs] == [(1, 1)]
+
+
+def test_a_body_shrinks_where_the_loop_must_stay() -> None:
+    def shows(model: Model) -> bool:
+        codes = {op.code for op in model.ops()}
+        return {"WHILE", "SIN"} <= codes and any(op.code == "WHILE" for op in model.main)
+
+    small = reduce_model(parse_model(LOOP), shows)
+    assert [op.code for op in small.main] == ["WHILE"]
+    inner = [op.code for graph in small.graphs[1:] for op in graph]
+    assert "SIN" in inner
+    assert len(inner) <= 3
+    assert max(v.numel for v in small.main.inputs) == 1
+
+
+def test_a_fault_in_a_body_is_found_and_reduced() -> None:
+    culprit = find_culprit(parse_model(LOOP), ["doubles"], "circle")
+    assert culprit is not None
+    assert culprit.step == "doubles"
+    assert [[op.code for op in graph] for graph in culprit.model.graphs] == [["MUL"]]
+
+
+def test_graphs_that_signatures_name_are_verified() -> None:
+    with pytest.raises(EquivalenceError, match="doubles, in the graph other, changed output %v"):
+        circlekit.optimize(parse_model(ENTRIES), ["doubles"], verify=True)
+    report = circlekit.optimize(parse_model(ENTRIES), "O1", verify=True)
+    assert report.verified
+
+
+def test_they_are_compared() -> None:
+    a, b = parse_model(ENTRIES), parse_model(ENTRIES)
+    assert circlekit.compare(a, b).equal
+    Doubles().run(b, Context())
+    found = circlekit.compare(a, b)
+    assert not found.equal
+    assert "%v" in str(found)
+
+
+def test_a_fault_in_one_is_reduced_to_it(tmp_path: Path) -> None:
+    with pytest.raises(EquivalenceError, match="doubles is wrong"):
+        circlekit.optimize(parse_model(ENTRIES), ["doubles"], bisect=tmp_path / "small.ck")
+    small = circlekit.load(tmp_path / "small.ck")
+    assert [[op.code for op in graph] for graph in small.graphs] == [["MUL"]]
+
+
+def test_one_that_cannot_run_is_noted() -> None:
+    text = ENTRIES.replace(
+        "%t = Tanh(%u)", '%t = Opaque(%u) {code: "CUSTOM", custom_code: "Nobody"} : f32[2,4]'
+    )
+    report = circlekit.optimize(parse_model(text), "O1", verify=True)
+    assert any("the graph other is not verified: custom operator Nobody" in note for note in report.notes)
