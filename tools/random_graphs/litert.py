@@ -1,11 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same model before and after, by LiteRT."""
+"""The same model before and after, by LiteRT.
+
+LiteRT runs in a process of its own, for there are models that end it:
+
+    python -m tools.random_graphs.litert MODEL INPUTS.npz OUTPUTS.npz
+"""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 import circlekit
@@ -14,15 +22,30 @@ from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
 from tools.random_graphs.checks import Original, faults_of
 
+SECONDS = 60
+"""How long LiteRT may take for a model."""
+
 
 def run_litert(path: Path, inputs: Sequence[Array]) -> list[Array]:
+    """Outputs of a file; RuntimeError where LiteRT refuses it or ends."""
+    given, got = path.with_suffix(".inputs.npz"), path.with_suffix(".outputs.npz")
+    np.savez(given, *inputs)
+    command = [sys.executable, "-m", __name__, str(path), str(given), str(got)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip().rpartition("\n")[2] or f"it ended with {done.returncode}")
+    with np.load(got) as arrays:
+        return [arrays[f"arr_{number}"] for number in range(len(arrays.files))]
+
+
+def _run(path: str, inputs: Sequence[Array]) -> list[Array]:
     """Outputs of a file by LiteRT's reference kernels, or by its fast ones where it has no others."""
     try:
         kinds = OpResolverType.BUILTIN_REF
-        interpreter = Interpreter(str(path), experimental_op_resolver_type=kinds, num_threads=1)
+        interpreter = Interpreter(path, experimental_op_resolver_type=kinds, num_threads=1)
     except ValueError:
         kinds = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-        interpreter = Interpreter(str(path), experimental_op_resolver_type=kinds, num_threads=1)
+        interpreter = Interpreter(path, experimental_op_resolver_type=kinds, num_threads=1)
     details = interpreter.get_input_details()
     for detail, array in zip(details, inputs, strict=True):
         if tuple(detail["shape"]) != array.shape:
@@ -49,3 +72,14 @@ def check_litert(original: Original, model: Model, folder: Path) -> bool:
         if not has_nan:
             original.check_close(inputs, a, b)
     return True
+
+
+def main() -> None:
+    model, given, got = sys.argv[1:]
+    with np.load(given) as arrays:
+        inputs = [arrays[f"arr_{number}"] for number in range(len(arrays.files))]
+    np.savez(got, *_run(model, inputs))
+
+
+if __name__ == "__main__":
+    main()
