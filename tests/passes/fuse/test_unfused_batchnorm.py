@@ -217,3 +217,15 @@ def test_the_verbs() -> None:
     """
     check_pass(text, "strip_unused_nodes", ["Reshape", "Concatenation", "Neg"])
     check_pass(text, "remove_nodes", ["Tanh", "Neg"])
+
+
+def test_factors_of_a_concatenation_need_known_channels_alone() -> None:
+    text = """graph main(%x: f32[1,?,?,3]) -> %y {
+      %w = const f32[2,1,1,3] gaussian(0, 0.3)
+      %v = const f32[3,1,1,3] gaussian(0, 0.3)
+      %a = Conv2D(%x, %w, none)
+      %b = Conv2D(%x, %v, none)
+      %c = Concatenation(%a, %b) {axis: -1}
+      %y = Add(%c, [0.5, 1.0, -2.0, 3.0, 0.25])
+    }"""
+    check_pass(text, "forward_batchnorm_over_concat", ["Conv2D", "Conv2D", "Add", "Add", "Concatenation"])
