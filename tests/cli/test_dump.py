@@ -9,6 +9,7 @@ import h5py
 import numpy as np
 import pytest
 
+import circlekit.ops  # noqa: F401  # operators are declared by being imported
 from circlekit.cli import circle_tensordump, circledump, tfldump
 from circlekit.io.load import load
 from circlekit.io.save import to_bytes

@@ -9,15 +9,20 @@ layout is encoded here too.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from math import prod
 from pathlib import Path
+from typing import TypeVar
 
 import h5py
 import numpy as np
 
 from circlekit.errors import FileError, FormatError
+from circlekit.ir.limits import adding_up, hold_memory, need_memory
 from circlekit.ir.value import Array
 
+T = TypeVar("T")
 Named = list[tuple[str, Array]]
 
 
@@ -27,7 +32,7 @@ def encode(arrays: Sequence[tuple[str, Array]]) -> bytes:
         names = file.create_group("name", track_order=False)
         values = file.create_group("value", track_order=False)
         for index, (name, array) in enumerate(arrays):
-            text = name.encode()
+            text = name.encode("utf-8", "backslashreplace")
             kind = h5py.string_dtype("ascii" if name.isascii() else "utf-8", max(len(text), 1))
             names.attrs.create(str(index), np.array(text, kind), dtype=kind)
             values.create_dataset(str(index), data=array, track_times=False)
@@ -36,47 +41,71 @@ def encode(arrays: Sequence[tuple[str, Array]]) -> bytes:
 
 
 def encode_groups(groups: Mapping[str, Mapping[str, Array]]) -> bytes:
-    """The bytes of a file with a group for each name, and in it a dataset for each of its names."""
+    """The bytes of a file with a group for each name, and in it a dataset for each of its names.
+
+    A name with ``/`` makes groups in groups, as in ONE; what HDF5 cannot have in a name is escaped.
+    """
     with h5py.File("memory", "w", driver="core", backing_store=False, libver="earliest") as file:
         for name, arrays in groups.items():
-            group = file.create_group(name, track_order=False)
+            group = file.require_group(_member_name(name))
             for key, array in arrays.items():
-                group.create_dataset(key, data=array, track_times=False)
+                if key not in group:  # two tensors of one name: the first
+                    group.create_dataset(key, data=array, track_times=False)
         file.flush()
         return bytes(file.id.get_file_image())
 
 
+def _member_name(name: str) -> str:
+    """``name`` for HDF5, which has no zeros in names, and for which . is the group itself."""
+    text = name.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
+    return "/".join("\\x2e" if part == "." else part for part in text.split("/") if part) or "\\x2f"
+
+
+# -- reading -----------------------------------------------------------------------------------
+
+FILTERS = frozenset({1, 2, 3, 4, 5, 6, 32000})
+"""Of HDF5: deflate, shuffle, fletcher32, szip, nbit, scaleoffset, lzf.  Others are code that it looks for."""
+
+BROKEN = (OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError, MemoryError)
+"""What h5py raises for a file that is none, or a damaged one."""
+
+
+@adding_up()
 def read_records(path: str | os.PathLike[str]) -> list[list[Array]]:
     """The inputs of a data set: ``/value/R/I`` is input I of record R; or ``/value/I``, one record.
 
-    FileError and FormatError as for ``read``.
+    The errors are those of ``read``.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise FileError(f"{path}: no such file")
-    try:
-        with h5py.File(path, "r") as file:
-            records = file.get("value")
-            if not isinstance(records, h5py.Group) or not len(records):
-                raise FormatError(f"{path} has no records in a group /value")
-            keys = sorted(records, key=_order)
-            if any(isinstance(records[key], h5py.Dataset) for key in keys):
-                return [[array for _, array in _read_groups(path, file)]]
-            return [[records[key][index][()] for index in sorted(records[key], key=_order)] for key in keys]
-    except (OSError, RuntimeError, KeyError) as error:
-        raise FormatError(f"{path} is no readable HDF5 file: {error}") from None
+    with _opened(path) as file:
+        records = _member(path, file, "value", h5py.Group)
+        if records is None or not len(records):
+            raise FormatError(f"{path} has no records in a group /value")
+        keys = sorted(records, key=_order)
+        groups = [_member(path, records, key, h5py.Group) for key in keys]
+        if any(group is None for group in groups):
+            return [[array for _, array in _read_groups(path, file)]]
+        return [
+            [_elements(path, group, index) for index in sorted(group, key=_order)]
+            for group in groups
+            if group is not None
+        ]
 
 
-def _order(key: str) -> tuple[bool, int, str]:
-    """Numbers by their size, then the rest."""
-    return (not key.isdigit(), int(key) if key.isdigit() else 0, key)
-
-
+@adding_up()
 def read(path: str | os.PathLike[str]) -> Named:
     """(name, array) in the order of their numbers; a dataset without a name is named by its number.
 
-    FileError where the file cannot be read, FormatError where it is no HDF5 file or has another layout.
+    The file may come from anywhere: what lies in other files is not read, nor more than may be used of
+    memory.  FileError where the file cannot be read, FormatError where it is no HDF5 file or has another
+    layout, LimitError where it is too large.
     """
+    with _opened(path) as file:
+        return _read_groups(path, file)
+
+
+@contextmanager
+def _opened(path: str | os.PathLike[str]) -> Iterator[h5py.File]:
+    """The file, and h5py's complaints about it as ours."""
     path = Path(path)
     if not path.exists():
         raise FileError(f"{path}: no such file")
@@ -84,25 +113,60 @@ def read(path: str | os.PathLike[str]) -> Named:
         raise FileError(f"{path} is a directory, an HDF5 file is wanted")
     try:
         with h5py.File(path, "r") as file:
-            return _read_groups(path, file)
+            yield file
     except PermissionError as error:
         raise FileError(f"{path}: {error.strerror or 'permission denied'}") from None
-    except (OSError, RuntimeError, KeyError) as error:
+    except BROKEN as error:
         raise FormatError(f"{path} is no readable HDF5 file: {error}") from None
 
 
-def _read_groups(path: Path, file: h5py.File) -> Named:
-    values = file.get("value")
-    if not isinstance(values, h5py.Group):
+def _read_groups(path: str | os.PathLike[str], file: h5py.File) -> Named:
+    values = _member(path, file, "value", h5py.Group)
+    if values is None:
         raise FormatError(f"{path} has no group /value, the layout /name@0, /value/0 ... is wanted")
-    names = file["name"].attrs if "name" in file else {}
-    found: Named = []
-    for key in sorted(values, key=_order):
-        dataset = values[key]
-        if not isinstance(dataset, h5py.Dataset) or dataset.dtype.kind not in "fiubc":
-            raise FormatError(f"{path}: /value/{key} is no dataset of numbers")
-        found.append((_text(names.get(key, key)), dataset[()]))
-    return found
+    group = _member(path, file, "name", h5py.Group)
+    names = {} if group is None else group.attrs
+    return [(_text(names.get(key, key)), _elements(path, values, key)) for key in sorted(values, key=_order)]
+
+
+def _member(path: str | os.PathLike[str], group: h5py.Group, key: str, kind: type[T]) -> T | None:
+    """Member ``key`` of a group where it is of that kind; None for another kind, or none."""
+    link = group.get(key, getlink=True)
+    if link is None:
+        return None
+    if not isinstance(link, h5py.HardLink):
+        raise FormatError(
+            f"{path}: {group.name.rstrip('/')}/{key} is a link, only what is in its place is read"
+        )
+    found = group[key]
+    return found if isinstance(found, kind) else None
+
+
+def _elements(path: str | os.PathLike[str], group: h5py.Group, key: str) -> Array:
+    """The numbers of a dataset, all of which are in this file."""
+    place = f"{path}: {group.name.rstrip('/')}/{key}"
+    dataset = _member(path, group, key, h5py.Dataset)
+    if dataset is None or dataset.dtype.kind not in "fiubc":
+        raise FormatError(f"{place} is no dataset of numbers")
+    if dataset.external or dataset.is_virtual:
+        raise FormatError(f"{place} has its numbers in other files, which are not read")
+    properties = dataset.id.get_create_plist()
+    for number in range(properties.get_nfilters()):
+        code = properties.get_filter(number)[0]
+        if code not in FILTERS:
+            raise FormatError(f"{place} is compressed by filter {code}, which is none of HDF5's own")
+    size = dataset.size * dataset.dtype.itemsize
+    chunk = prod(dataset.chunks or (0,)) * dataset.dtype.itemsize
+    need_memory(size + chunk, place)
+    hold_memory(size)
+    array: Array = dataset[()]
+    return array
+
+
+def _order(key: str) -> tuple[bool, int, str]:
+    """Numbers by their size, then the rest."""
+    is_number = key.isascii() and key.isdigit() and len(key) < 19
+    return (not is_number, int(key) if is_number else 0, key)
 
 
 def _text(name: object) -> str:

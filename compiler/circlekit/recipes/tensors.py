@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib import import_module
+from math import prod
 
 import numpy as np
 
@@ -25,7 +26,7 @@ def data_of(facts: Facts, tensor: Tree) -> Array | None:
     shape = [int(d) for d in tensor.get("shape", ())]
     if kind is None or kind.numpy is None or min(shape, default=0) < 0:
         return data
-    if np.prod(shape, dtype=np.int64) * kind.numpy.itemsize != data.size:  # sparse
+    if prod(shape) * kind.numpy.itemsize != data.size:  # sparse
         return data
     return data.view(kind.numpy).reshape(shape)
 
