@@ -17,6 +17,7 @@ from circlekit.ir.value import Array, TensorType
 from circlekit.ops.bases import (
     Typed,
     Unary,
+    bound_pairs,
     is_narrow,
     need_kind,
     need_same_dtype,
@@ -158,7 +159,7 @@ class PRelu(Typed, code="PRELU", options=None):
 
     def bind(self, tape: Tape, input: Array, alpha: Array) -> Array | None:
         if is_narrow(self.input):
-            return None
+            return bound_pairs(tape, self, self.quantized, input, alpha)
         need_kind(self, input, "f")
         out = tape.empty(np.broadcast(input, alpha).shape, input.dtype)
         positive = tape.empty(input.shape, np.bool_)

@@ -20,6 +20,7 @@ from circlekit.ops.common import (
     rounded_to_bfloat16,
     static_int_vector,
 )
+from circlekit.ops.lookup import ALL_PAIRS, every, look_up, look_up_pairs
 
 # -- quantization ------------------------------------------------------------------------------
 
@@ -185,6 +186,36 @@ def stored(compute: Callable[..., Array], *operands: Array) -> None:
     operands[-1][...] = compute(*operands[:-1])
 
 
+def bound_narrow(tape: Tape, op: Op, function: Callable[[Array], Array], x: Array) -> Array:
+    """The result of an elementwise ``function`` of ``x``, quantized in 8 or 16 bits."""
+    out = tape.empty(x.shape, op.output.dtype.numpy)
+    if x.dtype.itemsize == 1:
+        look_up(tape, function(every(x.dtype)), x, out)
+    else:
+        tape.do(stored, function, x, out)
+    return out
+
+
+def bound_pairs(tape: Tape, op: Op, function: Callable[[Array, Array], Array], x: Array, y: Array) -> Array:
+    """The result of an elementwise ``function`` of ``x`` and ``y``, quantized in 8 or 16 bits."""
+    out = tape.empty(np.broadcast(x, y).shape, op.output.dtype.numpy)
+    small = x.dtype.itemsize == y.dtype.itemsize == 1
+    if small and y.size == 1 and tape.fixed(y):
+        look_up(tape, function(every(x.dtype), y.reshape(1)), np.broadcast_to(x, out.shape), out)
+    elif small and x.size == 1 and tape.fixed(x):
+        look_up(tape, function(x.reshape(1), every(y.dtype)), np.broadcast_to(y, out.shape), out)
+    elif small and out.size >= SEVERAL and tape.keeps(ALL_PAIRS * out.itemsize):
+        table = function(every(x.dtype)[:, None], every(y.dtype)).reshape(-1)
+        look_up_pairs(tape, table, x, y, out)
+    else:
+        tape.do(stored, function, x, y, out)
+    return out
+
+
+SEVERAL = 1 << 11
+"""Results that are worth a table of all pairs."""
+
+
 class Typed(Op):
     """An operator whose version follows from the dtype of one operand.
 
@@ -226,12 +257,10 @@ class Unary(Typed):
         return held(self.compute(input), self.output)
 
     def bind(self, tape: Tape, input: Array) -> Array | None:
+        if is_narrow(self.input):
+            return bound_narrow(tape, self, self.quantized, input)
         if self.output.dtype is bf16:
             return None
-        if is_narrow(self.input):
-            out = tape.empty(input.shape, self.output.dtype.numpy)
-            tape.do(stored, self.quantized, input, out)
-            return out
         need_kind(self, input, self.kinds)
         out = tape.empty(input.shape, input.dtype)
         self.write(tape, input, out)
@@ -286,12 +315,11 @@ class Binary(Typed):
         return held(self.compute(lhs, rhs), self.output)
 
     def bind(self, tape: Tape, lhs: Array, rhs: Array) -> Array | None:
+        if is_narrow(self.lhs):
+            return bound_pairs(tape, self, self.quantized, lhs, rhs)
         if self.output.dtype is bf16:
             return None
         out = tape.empty(np.broadcast(lhs, rhs).shape, self.output.dtype.numpy)
-        if is_narrow(self.lhs):
-            tape.do(stored, self.quantized, lhs, rhs, out)
-            return out
         need_kind(self, lhs, self.kinds)
         self.write(tape, *aligned(lhs, rhs, out))
         return out

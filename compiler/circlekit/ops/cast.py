@@ -10,9 +10,10 @@ import numpy as np
 from circlekit.errors import ModelError, ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, bf16, f16, f32, f64, i8, i16, i32, u8, u16, u32
 from circlekit.ir.op import attribute, operand
+from circlekit.ir.tape import Tape
 from circlekit.ir.value import Array, Quantization, TensorType, Value
-from circlekit.ops.bases import Typed, Unary, is_narrow, is_quantized, zero_point
-from circlekit.ops.common import is_per_channel, rounded_to_bfloat16
+from circlekit.ops.bases import Typed, Unary, bound_narrow, is_narrow, is_quantized, zero_point
+from circlekit.ops.common import clip, is_per_channel, rounded_to_bfloat16
 from circlekit.ops.fixed_point import (
     dtype_limits,
     quantize_multiplier,
@@ -21,7 +22,8 @@ from circlekit.ops.fixed_point import (
     scale_of,
     wrap32,
 )
-from circlekit.ops.tables import BLOCK, tabulated
+from circlekit.ops.lookup import BLOCK
+from circlekit.ops.tables import tabulated
 
 
 class Cast(Typed, code="CAST"):
@@ -139,6 +141,15 @@ def stepped(x: Array, zero: Array, dtype: DType) -> Array:
     return np.clip(x, np.float32(low), np.float32(high), out=x)
 
 
+def mend_wild(x: Array, out: Array, zero: Array, limits: tuple[np.float32, np.float32]) -> None:
+    """Put into ``out`` what becomes of numbers of steps ``x`` that are no int32, as ``stepped`` has it."""
+    if x.size and -(2**31) < x.min() and x.max() < 2**31:  # which no NaN is
+        return
+    wild = ~(np.abs(x) < np.float32(2**31))
+    least = wrap32(zero - (1 << 31)).astype(np.float32)
+    out[wild] = np.broadcast_to(least.clip(*limits), x.shape)[wild]
+
+
 REQUANTIZED = {i8: (i8, u8, i16), u8: (i8, u8, i16), i16: (i8, i16, i32), i32: (i8, i16)}
 """From and to which quantized integers LiteRT rescales."""
 
@@ -168,14 +179,46 @@ class Quantize(Typed, code="QUANTIZE"):
         if dtype not in REQUANTIZED.get(self.input.dtype, ()):
             pair = f"{self.input.dtype.short} to {dtype.short}"
             raise UnsupportedError(f"QUANTIZE from {pair} has no kernel, nor has LiteRT")
+        return self.requantized(input) if input.dtype.itemsize > 2 else tabulated(input, self.requantized)
+
+    def bind(self, tape: Tape, input: Array) -> Array | None:
+        dtype = self.output.dtype
+        if input.dtype == np.float32 and dtype in (i8, u8, i16):
+            return self.stepped(tape, input)
+        if dtype not in REQUANTIZED.get(self.input.dtype, ()):
+            return None
+        return bound_narrow(tape, self, self.requantized, input)
+
+    def stepped(self, tape: Tape, x: Array) -> Array:
+        """``rounded`` on a tape."""
+        out = tape.empty(x.shape, self.output.dtype.numpy)
+        scale, zero = parameters(self.output, x.ndim)
+        low, high = (np.float32(n) for n in dtype_limits(self.output.dtype))
+        data, result = tape.contiguous(x), out
+        if not scale.ndim:
+            data, result = data.reshape(-1), out.reshape(-1)
+        step = max(1, BLOCK // max(1, data[:1].size))
+        real, half = (tape.empty((min(step, len(data)), *data.shape[1:]), np.float32) for _ in range(2))
+        for first in range(0, len(data), step):
+            part = data[first : first + step]
+            steps, halves = real[: len(part)], half[: len(part)]
+            tape.do(np.divide, part, scale, steps)
+            tape.do(clip, steps, -BELOW_HALF, BELOW_HALF, halves)
+            tape.do(np.add, halves, steps, halves)
+            tape.do(np.trunc, halves, halves)
+            if zero.any():
+                tape.do(np.add, halves, zero.astype(np.float32), halves)
+            tape.do(clip, halves, low, high, halves)
+            tape.do(mend_wild, steps, halves, zero, (low, high))
+            tape.copy(halves, result[first : first + step])
+        return out
+
+    def requantized(self, x: Array) -> Array:
+        """Of quantized integers."""
         by = quantize_multiplier(float(scale_of(self.input)) / float(scale_of(self.output)))
-
-        def requantized(x: Array) -> Array:
-            distance = (x.astype(np.int64) - zero_point(self.input)).astype(np.int32)
-            kept = np.dtype(dtype.numpy)
-            return rescale(distance, by, zero_point(self.output), dtype_limits(dtype), kept)
-
-        return requantized(input) if input.dtype.itemsize > 2 else tabulated(input, requantized)
+        distance = (x.astype(np.int64) - zero_point(self.input)).astype(np.int32)
+        limits, kept = dtype_limits(self.output.dtype), np.dtype(self.output.dtype.numpy)
+        return rescale(distance, by, zero_point(self.output), limits, kept)
 
     def rounded(self, x: Array) -> Array:
         """The nearest integers of float32 numbers."""
@@ -222,6 +265,17 @@ class Dequantize(Typed, code="DEQUANTIZE"):
         if is_narrow(self.input) and input.dtype.itemsize == 1 and not is_per_channel(self.input):
             return tabulated(input, self.real)
         return self.real(input)
+
+    def bind(self, tape: Tape, input: Array) -> Array | None:
+        if input.dtype.kind == "f" or input.dtype.itemsize > 2:
+            return None
+        scale, zero = parameters(self.input, input.ndim)
+        out = tape.empty(input.shape, np.float32)
+        tape.copy(input, out)
+        if zero.any():
+            tape.do(np.subtract, out, zero.astype(np.float32), out)
+        tape.do(np.multiply, out, scale, out)
+        return out
 
     def real(self, x: Array) -> Array:
         scale, zero = parameters(self.input, x.ndim)

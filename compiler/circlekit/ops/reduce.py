@@ -32,12 +32,14 @@ from circlekit.ops.bases import (
 from circlekit.ops.common import normalized_axis, static_int_vector
 from circlekit.ops.fixed_point import (
     Multiplier,
+    dtype_limits,
     multiply,
     multiply_wide,
     quantize_multiplier,
     round_half_away,
     scale_of,
 )
+from circlekit.ops.rescale import Span, fixed_point
 from circlekit.ops.tables import limited
 
 
@@ -78,10 +80,19 @@ class Reduction(Typed):
             return self.reduce(input, axes)
 
     def bind(self, tape: Tape, input: Array, axis: Array) -> Array | None:
-        if is_narrow(self.input) or not tape.fixed(axis):
+        if not tape.fixed(axis):
             return None
+        if is_narrow(self.input):
+            return self.bind_quantized(tape, input, self.axes(integers(axis), input.ndim))
         need_kind(self, input, self.kinds)
         return self.write(tape, input, self.axes(integers(axis), input.ndim))
+
+    def bind_quantized(self, tape: Tape, x: Array, axes: tuple[int, ...]) -> Array | None:
+        """``quantized`` on a tape."""
+        shape = [1 if i in axes else d for i, d in enumerate(x.shape)]
+        out = self.reduced(tape.empty(shape, self.output.dtype.numpy), axes)
+        tape.do(stored, self.quantized, x, axes, out)
+        return out
 
     def empty(self, tape: Tape, x: Array, axes: tuple[int, ...]) -> Array:
         """A place for the results, with the reduced dimensions as 1."""
@@ -133,10 +144,27 @@ class Mean(Reduction, code="MEAN", options="ReducerOptions", versions={i8: 2, i1
         total = self.sums(x, axes)
         if count == 0:
             return total.astype(x.dtype)
+        return limited(self.output, multiply(total - zero_point(self.input) * count, self.multiplier(count)))
+
+    def multiplier(self, count: int) -> Multiplier:
+        """What a sum of ``count`` elements is multiplied with."""
         mantissa, exponent = quantize_multiplier(float(scale_of(self.input)) / float(scale_of(self.output)))
         shift = min(count.bit_length() - 1, 32, 31 + int(exponent))
-        by = Multiplier((mantissa << shift) // count, exponent - shift)
-        return limited(self.output, multiply(total - zero_point(self.input) * count, by))
+        return Multiplier((mantissa << shift) // count, exponent - shift)
+
+    def bind_quantized(self, tape: Tape, x: Array, axes: tuple[int, ...]) -> Array | None:
+        count = group_size(x, axes)
+        if count == 0 or x.size == 0:
+            return None
+        total = tape.empty([1 if i in axes else d for i, d in enumerate(x.shape)], np.int32)
+        out = tape.empty(total.shape, self.output.dtype.numpy)
+        tape.do(np.add.reduce, x, axes, np.int32, total, True)
+        limits, zero = dtype_limits(self.output.dtype), zero_point(self.output)
+        span = Span(zero, limits, float(count << (8 * x.itemsize)))
+        moved = np.array([-zero_point(self.input) * count])
+        end = fixed_point(self.multiplier(count), moved, span, wide=False)
+        end.bound(tape, total.size, total.shape[-1])(total, out)
+        return self.reduced(out, axes)
 
     def write(self, tape: Tape, x: Array, axes: tuple[int, ...]) -> Array:
         if x.dtype.kind != "f":

@@ -14,9 +14,7 @@ import numpy as np
 from circlekit.ir.value import Array, Value
 from circlekit.ops.bases import zero_point
 from circlekit.ops.fixed_point import dtype_limits, round_half_away, scale_of
-
-BLOCK = 1 << 14
-"""Elements that are looked up at a time: their 64-bit indices stay in the cache."""
+from circlekit.ops.lookup import BLOCK
 
 Function = Callable[[Array], Array]
 Pairs = Callable[[Array, Array], Array]

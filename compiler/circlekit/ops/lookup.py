@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of integers of 8 bits on a tape: all values there are, looked up."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from circlekit.ir.tape import Tape
+from circlekit.ir.value import Array
+
+BLOCK = 1 << 14
+"""Elements that are looked up at a time: their 64-bit indices stay in the cache."""
+
+MANY = 1 << 11
+"""So many elements are worth a copy to and from Python's bytes, whose translation is the fastest."""
+
+ALL_PAIRS = 1 << 16
+
+
+def every(dtype: np.dtype[np.integer]) -> Array:
+    """All integers of 8 bits, in the order of their bits taken for unsigned ones."""
+    return np.arange(256, dtype=np.uint8).view(dtype)
+
+
+def look_up(tape: Tape, table: Array, x: Array, out: Array) -> None:
+    """Write the calls that put the entries of ``table`` [256] for the bits of ``x`` into ``out``."""
+    bits = x.view(np.uint8)
+    if table.itemsize == 1 and x.flags.c_contiguous and out.flags.c_contiguous and x.size >= MANY:
+        flat, target = bits.reshape(-1), out.reshape(-1)
+        step, stored = 4 * BLOCK, table.tobytes()
+        for first in range(0, x.size, step):
+            tape.do(_translated, flat[first : first + step], stored, target[first : first + step])
+    else:
+        tape.do(table.take, bits, None, out, "clip")  # no index is outside; clip is the fast mode
+
+
+def _translated(bits: Array, table: bytes, out: Array) -> None:
+    out[...] = np.frombuffer(bits.tobytes().translate(table), out.dtype)
+
+
+def look_up_pairs(tape: Tape, table: Array, x: Array, y: Array, out: Array) -> None:
+    """Write the calls that put the entries of ``table`` [65536] for the bits of x and y into ``out``.
+
+    Entry 256 * i + j is that of bits i of x and j of y, which broadcast to ``out``.
+    """
+    if out.size == 0:
+        return
+    left, right = np.broadcast_to(x.view(np.uint8), out.shape), np.broadcast_to(y.view(np.uint8), out.shape)
+    target = out
+    if out.flags.c_contiguous and left.flags.c_contiguous and right.flags.c_contiguous:
+        left, right, target = left.reshape(-1, 1), right.reshape(-1, 1), out.reshape(-1, 1)
+    each = target[:1].size
+    step = max(1, BLOCK // each)
+    indices = tape.empty((min(step, len(target)) * each,), np.uint16)
+    for first in range(0, len(target), step):
+        place = target[first : first + step]
+        index = indices[: place.size].reshape(place.shape)
+        tape.copy(left[first : first + step], index)
+        tape.do(np.left_shift, index, np.uint16(8), index)
+        tape.do(np.bitwise_or, index, right[first : first + step], index)
+        tape.do(table.take, index, None, place, "clip")
