@@ -143,7 +143,7 @@ def stepped(x: Array, zero: Array, dtype: DType) -> Array:
 
 def mend_wild(x: Array, out: Array, zero: Array, limits: tuple[np.float32, np.float32]) -> None:
     """Put into ``out`` what becomes of numbers of steps ``x`` that are no int32, as ``stepped`` has it."""
-    if x.size and -(2**31) < x.min() and x.max() < 2**31:  # which no NaN is
+    if x.size and x.min() > -(2**31) and x.max() < 2**31:  # which no NaN is
         return
     wild = ~(np.abs(x) < np.float32(2**31))
     least = wrap32(zero - (1 << 31)).astype(np.float32)

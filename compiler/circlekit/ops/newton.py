@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from circlekit.ir.tape import NOW, Tape
 from circlekit.ir.value import Array
+from circlekit.ops.common import clip
 from circlekit.ops.fixed_point import (
     Ints,
     Multiplier,
@@ -26,20 +28,61 @@ def bit_length(x: Array) -> Ints:
 
 def one_over_one_plus(x: Array) -> Ints:
     """1 / (1 + x) in Q0 of x in Q0, 0 <= x < 1."""
-    half_denominator = (np.asarray(x, np.int64) + ((1 << 31) - 1) + 1) >> 1  # Q0 of (1 + x) / 2
-    # 48/17 - 32/17 * d is the best first guess of 1 / d, d from 1/2 to 1; Q2
-    guess = round(48 / 17 * 2**29) + doubling_high_mul(half_denominator, round(-32 / 17 * 2**29))
-    for _ in range(3):
-        missing = (1 << 29) - doubling_high_mul(half_denominator, guess)
-        guess = guess + saturating_shift_left(doubling_high_mul(guess, missing), 2)
-    return saturating_shift_left(guess, 1)  # Q2 of 2 / (1 + x) is Q1 of 1 / (1 + x)
+    left = np.array(x, np.int64)
+    out: Ints = np.empty_like(left)
+    note_one_over_one_plus(NOW, left, out)
+    return out
 
 
 def reciprocal(x: Array) -> tuple[Ints, Ints]:
     """(Q0, bits): 1 / x = Q0 * 2^-bits of integers x from 1 to 2^31 - 1."""
-    headroom = 32 - bit_length(x)
-    fraction = (np.asarray(x, np.int64) << headroom) - (1 << 31)
-    return one_over_one_plus(fraction), 31 - headroom
+    whole = np.asarray(x, np.int64)
+    out, bits = np.empty_like(whole), np.empty_like(whole)
+    note_reciprocal(NOW, whole, out, bits)
+    return out, bits
+
+
+def note_high_mul(tape: Tape, a: Array, b: Array | np.int64, out: Array) -> None:
+    """``doubling_high_mul`` on a tape, of numbers that are not both -2^31."""
+    tape.do(np.multiply, a, b, out)
+    tape.do(np.add, out, HALF, out)
+    tape.do(np.right_shift, out, HIGH, out)
+
+
+def note_one_over_one_plus(tape: Tape, x: Array, out: Array) -> None:
+    """``one_over_one_plus`` on a tape; ``x``, int64, is overwritten."""
+    tape.do(np.add, x, np.int64(1 << 31), x)
+    tape.do(np.right_shift, x, np.int64(1), x)  # Q0 of (1 + x) / 2
+    # 48/17 - 32/17 * d is the best first guess of 1 / d, d from 1/2 to 1; Q2
+    note_high_mul(tape, x, np.int64(round(-32 / 17 * 2**29)), out)
+    tape.do(np.add, out, np.int64(round(48 / 17 * 2**29)), out)
+    missing = tape.empty(x.shape, np.int64)
+    for _ in range(3):
+        note_high_mul(tape, x, out, missing)
+        tape.do(np.subtract, np.int64(1 << 29), missing, missing)
+        note_high_mul(tape, out, missing, missing)
+        tape.do(np.left_shift, missing, np.int64(2), missing)
+        tape.do(clip, missing, *INT32, missing)
+        tape.do(np.add, out, missing, out)
+    tape.do(np.left_shift, out, np.int64(1), out)  # Q2 of 2 / (1 + x) is Q1 of 1 / (1 + x)
+    tape.do(clip, out, *INT32, out)
+
+
+def note_reciprocal(tape: Tape, x: Array, out: Array, bits: Array) -> None:
+    """``reciprocal`` of int64 numbers on a tape."""
+    real, fraction = tape.empty(x.shape, np.float64), tape.empty(x.shape, np.int64)
+    length = tape.empty(x.shape, np.int32)
+    tape.copy(x, real)
+    tape.do(np.frexp, real, real, length)
+    tape.do(np.subtract, np.int64(32), length, bits)
+    tape.do(np.left_shift, x, bits, fraction)
+    tape.do(np.subtract, fraction, np.int64(1 << 31), fraction)
+    note_one_over_one_plus(tape, fraction, out)
+    tape.do(np.subtract, np.int64(31), bits, bits)
+
+
+HALF, HIGH = np.int64(1 << 30), np.int64(31)
+INT32 = np.int64(-(1 << 31)), np.int64((1 << 31) - 1)
 
 
 def inverse_square_root(x: Array) -> Multiplier:

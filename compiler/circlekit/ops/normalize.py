@@ -73,12 +73,14 @@ class Softmax(_LastAxis, code="SOFTMAX"):
             need_pair(self, self.input, self.output, SOFTMAX_PAIRS)
             if input.dtype == np.int16:
                 return softmax_of_16_bits(self, input, self.input, self.beta)
-            return softmax_of_8_bits(self, input, self.input, self.output, self.beta)
         return self.bind(NOW, input)
 
     def bind(self, tape: Tape, input: Array) -> Array | None:
         if self.input.dtype.is_integer:
-            return None
+            need_pair(self, self.input, self.output, SOFTMAX_PAIRS)
+            if input.dtype == np.int16 or input.size == 0:
+                return None
+            return softmax_of_8_bits(tape, self, input, self.input, self.output, self.beta)
         need_float(self, input)
         out = tape.empty(input.shape, input.dtype)
         one = tape.empty((*input.shape[:-1], 1), input.dtype)

@@ -13,12 +13,13 @@ import numpy as np
 from circlekit.errors import UnsupportedError
 from circlekit.ir.dtypes import DType, i8, i16, u8
 from circlekit.ir.op import Op
+from circlekit.ir.tape import Tape
 from circlekit.ir.value import Array, Value
+from circlekit.ops.common import clip
 from circlekit.ops.fixed32 import exp_of_negative, log_of_at_least_one
 from circlekit.ops.fixed_point import (
     Ints,
     Multiplier,
-    doubling_high_mul,
     dtype_limits,
     multiply,
     quantize_multiplier,
@@ -26,7 +27,13 @@ from circlekit.ops.fixed_point import (
     scale_of,
     zero_point_of,
 )
-from circlekit.ops.newton import bit_length, inverse_square_root, reciprocal
+from circlekit.ops.lookup import BLOCK
+from circlekit.ops.newton import (
+    bit_length,
+    inverse_square_root,
+    note_high_mul,
+    note_reciprocal,
+)
 from circlekit.ops.once import once
 from circlekit.ops.tables import interpolated, interpolation_table
 
@@ -76,19 +83,41 @@ def below_maximum(x: Array) -> Array:
 # -- SOFTMAX -----------------------------------------------------------------------------------
 
 
-def softmax_of_8_bits(op: Op, x: Array, input: Value, output: Value, beta: float) -> Array:
+def softmax_of_8_bits(tape: Tape, op: Op, x: Array, input: Value, output: Value, beta: float) -> Array:
     """SOFTMAX of int8 or uint8: the result has the scale 2^-bits, whatever ``output`` says."""
-    scale = float(np.float32(beta)) * float(scale_of(input))
-    table = once(op, "differences", lambda: differences(scale))
-    d = below_maximum(x)
-    total = rounding_divide_by_pot(table.exps, SUM_BITS)[d].sum(axis=-1, keepdims=True)
-    inverse, bits = reciprocal(total)
+    table = differences(float(np.float32(beta)) * float(scale_of(input)))
     least, most = dtype_limits(output.dtype)
-    # 1 / total is inverse * 2^-bits in units of Q12: bits over one, and those of the result, are shifted out
-    exponent = bits + SUM_BITS - output.dtype.bits
-    out = rounding_divide_by_pot(doubling_high_mul(inverse, table.exps[d]), exponent)
-    out += least
-    return np.asarray(np.clip(np.where(table.counts[d], out, least), least, most), output.dtype.numpy)
+    out = tape.empty(x.shape, output.dtype.numpy)
+    rows, results = tape.reshaped(x, (-1, x.shape[-1])), out.reshape(-1, x.shape[-1])
+    step = max(1, BLOCK // max(1, x.shape[-1]))
+    for first in range(0, len(rows), step):
+        part = rows[first : first + step]
+        greatest = tape.empty((len(part), 1), x.dtype)
+        d = tape.empty(part.shape, np.uint8)
+        wide, exps = (tape.empty(part.shape, np.int64) for _ in range(2))
+        total, inverse, exponent = (tape.empty((len(part), 1), np.int64) for _ in range(3))
+        tape.do(np.maximum.reduce, part, -1, None, greatest, True)
+        tape.do(np.subtract, greatest.view(np.uint8), part.view(np.uint8), d)  # modulo 256, as it must be
+        tape.do(rounding_divide_by_pot(table.exps, SUM_BITS).take, d, None, wide, "clip")
+        tape.do(np.add.reduce, wide, -1, None, total, True)
+        note_reciprocal(tape, total, inverse, exponent)
+        # 1 / total is inverse * 2^-bits in units of Q12: these bits, and those of the result, are shifted out
+        tape.do(np.add, exponent, np.int64(SUM_BITS - output.dtype.bits), exponent)
+        tape.do(table.exps.take, d, None, exps, "clip")
+        note_high_mul(tape, exps, inverse, exps)
+        half = tape.empty(total.shape, np.int64)
+        tape.do(np.left_shift, np.int64(1), exponent, half)
+        tape.do(np.right_shift, half, np.int64(1), half)
+        tape.do(np.add, exps, half, exps)
+        tape.do(np.right_shift, exps, exponent, exps)
+        tape.do(np.add, exps, np.int64(least), exps)
+        if not table.counts.all():
+            far = tape.empty(part.shape, np.bool_)
+            tape.do((~table.counts).take, d, None, far, "clip")
+            tape.do(np.copyto, exps, np.int64(least), "same_kind", far)
+        tape.do(clip, exps, np.int64(least), np.int64(most), exps)
+        tape.copy(exps, results[first : first + step])
+    return out
 
 
 def tables_of_16_bits() -> tuple[Array, Array]:

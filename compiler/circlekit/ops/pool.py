@@ -11,7 +11,6 @@ from circlekit.ir.enums import Activation, Padding
 from circlekit.ir.op import Op, attribute, operand
 from circlekit.ir.tape import Tape
 from circlekit.ir.value import Array, TensorType
-from circlekit.ops.bases import stored
 from circlekit.ops.common import (
     Window,
     clip,
@@ -93,6 +92,10 @@ class _Pool2D(Op):
 def _slide(tape: Tape, x: Array, axis: int, taps: int, stride: int, combine: np.ufunc) -> Array:
     """``combine`` of ``taps`` elements along ``axis`` of x, every ``stride`` elements."""
     last = x.shape[axis] - taps + 1
+    if last == 1 and taps > 2:
+        whole = tape.empty((*x.shape[:axis], 1, *x.shape[axis + 1 :]), x.dtype)
+        tape.do(combine.reduce, x, axis, None, whole, True)
+        return whole
     parts = [x[(slice(None),) * axis + (slice(i, i + last, stride),)] for i in range(taps)]
     out = tape.empty(parts[0].shape, x.dtype)
     if taps == 1:
@@ -118,22 +121,32 @@ class AveragePool2D(_Pool2D, code="AVERAGE_POOL_2D", options="Pool2DOptions"):
 
     def bind(self, tape: Tape, input: Array) -> Array:
         if self.input.dtype in INTEGERS:
-            wide = tape.empty(input.shape, np.int32)
-            tape.copy(input, wide)
-            total = self._reduce(tape, wide, np.add, 0)
-            out = tape.empty(total.shape, input.dtype)
-            tape.do(stored, self._rounded, total, self._counts(input).astype(np.int32), out)
-            return out
+            return self._rounded(tape, input)
         need_float(self, input)
         out = self._mean(tape, input)
         write_fused(tape, out, self.act, tape.reach(input))
         return out
 
-    def _rounded(self, total: Array, counts: Array) -> Array:
-        """Sums divided by ``counts``, limited."""
-        magnitude = (np.abs(total) + counts // 2) // counts
-        mean = np.where(total > 0, magnitude, -magnitude)
-        return np.asarray(np.clip(mean, *activation_limits(self.act, self.output)))
+    def _rounded(self, tape: Tape, input: Array) -> Array:
+        """The mean of integers, in floats whose quotients are whole only if they should be."""
+        count = self.filter_height * self.filter_width
+        exact = np.float32 if count << (8 * input.itemsize) < 1 << 22 else np.float64
+        wide = tape.empty(input.shape, exact)
+        tape.copy(input, wide)
+        total = self._reduce(tape, wide, np.add, 0)
+        counts = self._counts(input).astype(exact)
+        if counts.min(initial=count) == counts.max(initial=0):
+            counts = counts.reshape(-1)[:1]
+        sign = tape.empty(total.shape, exact)
+        tape.do(clip, total, exact(-1), exact(1), sign)  # sums are whole
+        tape.do(np.multiply, sign, np.floor(counts / 2), sign)
+        tape.do(np.add, total, sign, total)
+        tape.do(np.divide, total, counts, total)
+        tape.do(np.trunc, total, total)
+        tape.do(clip, total, *(exact(n) for n in activation_limits(self.act, self.output)), total)
+        out = tape.empty(total.shape, input.dtype)
+        tape.copy(total, out)
+        return out
 
 
 class MaxPool2D(_Pool2D, code="MAX_POOL_2D", options="Pool2DOptions"):
