@@ -67,6 +67,12 @@ class Arena:
         self.starts: list[int] = []
         self.blocks: dict[int, Block] = {}
 
+    def reserve(self, size: int) -> None:
+        """Get memory in one piece for what will be wanted: it is filled better than many small ones."""
+        need_memory(self.size + size, f"{size} bytes for the values of a run")
+        self.size += size
+        self.chunks.append(Chunk(-(-size // ALIGNED) * ALIGNED))
+
     def empty(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
         """A new array, whose block has one user."""
         count = prod(shape) * dtype.itemsize

@@ -212,6 +212,7 @@ class Recording:
         self.running = False
         with np.errstate(all="ignore"):
             recorder = Recorder(runner.model, runner.plan, runner, kept)
+            recorder.arena.reserve(runner.plan(graph).most())
             self.inputs = [recorder.input(a, REACH) for a in arrays]
             self.outputs = recorder.record(graph, self.inputs)
         self.track, self.graphs = recorder.track, list(recorder.seen.items())

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from circlekit.errors import ModelError
@@ -70,6 +71,16 @@ class Plan:
             return state.read(value)
         raise ModelError(f"%{value.name} is read before anything makes it")
 
+    def most(self) -> int:
+        """Bytes of the values that live at the same time, of known shapes, each in memory of its own."""
+        sizes = [0 if v is None or v.data is not None else known_bytes(v) for v in self.values]
+        living = most = sum(sizes[n] for n, _ in enumerate(self.graph.inputs))
+        for step in self.steps:
+            living += sum(sizes[n] for n in step.made)
+            most = max(most, living)
+            living -= sum(sizes[n] for n in step.dropped)
+        return most
+
     def constant(self, number: int) -> Array:
         """The elements of a constant, decoded once for all runs."""
         value, array = self.values[number], self.slots[number]
@@ -82,6 +93,13 @@ class Plan:
 
     def outputs(self, slots: Slots, state: State) -> list[Array]:
         return [self.read(n, slots, state) if slots[n] is None else slots[n] for n in self.results]
+
+
+def known_bytes(value: Value) -> int:
+    """Bytes of a value of known shape, 0 of others."""
+    if value.shape is None or None in value.shape or value.dtype.numpy is None:
+        return 0
+    return prod(value.static_shape) * value.dtype.numpy.itemsize
 
 
 class Step:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from math import prod
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -13,7 +12,7 @@ import numpy as np
 from circlekit.errors import CirclekitError
 from circlekit.interp.arena import Arena
 from circlekit.interp.evaluate import check_type, compute
-from circlekit.interp.plan import Plan, Step
+from circlekit.interp.plan import Plan, Step, known_bytes
 from circlekit.interp.room import Room
 from circlekit.interp.track import NUMERIC, Cell, Choice, Entry, General, Loop, Track
 from circlekit.ir.graph import Graph, Model
@@ -204,7 +203,7 @@ class Recorder(Tape):
             return None
         if op.reads_data and not self.fixed(*operands):
             return None
-        if sum(_size(v) for v in op.results) > self.kept.limit:
+        if sum(known_bytes(v) for v in op.results) > self.kept.limit:
             return None
         Room(op).check([e for e in operands if not isinstance(e, Value | Cell)])
         results = compute(op, operands, self.run)
@@ -367,10 +366,3 @@ def _are_arrays(entries: Sequence[Entry]) -> TypeGuard[Sequence[Array | None]]:
 
 def _types(arrays: Sequence[Array]) -> list[tuple[Any, ...]]:
     return [(a.shape, a.dtype) for a in arrays]
-
-
-def _size(value: Value) -> int:
-    """Bytes of a value of known shape, 0 of others."""
-    if value.shape is None or None in value.shape or value.dtype.numpy is None:
-        return 0
-    return prod(value.static_shape) * value.dtype.numpy.itemsize

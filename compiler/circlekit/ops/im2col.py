@@ -22,6 +22,9 @@ PATCH_BYTES = 1 << 19
 CACHE_BYTES = 1 << 18
 """Block that stays in the cache while all filter taps pass over it."""
 
+RUN = 1 << 11
+"""Elements of a row that are multiplied at a time, with as many taps."""
+
 LEAST_BYTES = 1 << 14
 """Scratch that even the smallest operator may take."""
 
@@ -175,10 +178,12 @@ def convolve_depthwise(
     rows, cols = windows
     out = tape.empty((x.shape[0], rows.size, cols.size, depth), ends.dtype if ends else x.dtype)
     width = cols.size * depth
-    spread = np.broadcast_to(filter.reshape(taps_h, taps_w, 1, depth), (taps_h, taps_w, cols.size, depth))
-    taps = tape.contiguous(spread).reshape(taps_h, taps_w, width)
+    most = max(1, RUN // max(1, depth))
+    columns = max((n for n in range(1, min(cols.size, most) + 1) if cols.size % n == 0), default=1)
+    spread = np.broadcast_to(filter.reshape(taps_h, taps_w, 1, depth), (taps_h, taps_w, columns, depth))
+    taps = tape.contiguous(spread).reshape(taps_h, taps_w, columns * depth)
     scratch, store = Scratch(tape, CACHE_BYTES, x, out), _writer(tape, ends, out)
-    step = scratch.rows(width * filter.itemsize)
+    step = scratch.rows(width * filter.itemsize * strides[0] * strides[1])
     for image, result in zip(x, out, strict=True):
         for top, strip in _strips(scratch, image, (taps_h, taps_w), strides, dilations, windows, step, ends):
             wide = strip
@@ -197,11 +202,12 @@ def convolve_depthwise(
 def _add_taps(
     scratch: Scratch, strip: Array, taps: Array, strides: Pair, dilations: Pair, block: Array
 ) -> None:
-    """Sum of the taps [KH,KW,OW*C] over a strip [R',W',C], into block [R,OW*C].
+    """Sum of taps [KH,KW,n*C], the same for every n columns, over a strip [R',W',C], into block [R,OW*C].
 
     Columns are sorted by their remainder modulo the stride first: each tap is then one contiguous run.
     """
     rows, width = block.shape
+    block = block.reshape(rows, -1, taps.shape[2])
     depth, tape = strip.shape[2], scratch.tape
     used = min(strides[1], strip.shape[1])
     lanes = [_lane(scratch, strip, phase, strides[1]) for phase in range(used)]
@@ -211,7 +217,7 @@ def _add_taps(
         for x in range(taps.shape[1]):
             skip, lane = divmod(x * dilations[1], strides[1])
             run = lanes[lane][top : top + (rows - 1) * strides[0] + 1 : strides[0]]
-            part = run[:, skip * depth : skip * depth + width]
+            part = run[:, skip * depth : skip * depth + width].reshape(block.shape)
             if x == y == 0:
                 tape.do(np.multiply, part, taps[y, x], block)
             else:
