@@ -196,6 +196,30 @@ def test_large_pieces_and_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert 0 <= 2 * len(data) - ends[-1] < 2 * PAGE
 
 
+@pytest.mark.parametrize("start", [0, 1, PAGE, 5 * PAGE + 16])
+def test_blocks_are_copied_whole(start: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But for the first and the last, every copy begins and ends at a block of the new file."""
+    monkeypatch.setattr(output, "STEP", 4 * output.BLOCK)
+    data = np.random.default_rng(2).bytes(11 * output.BLOCK + 99)
+    path = tmp_path / "in"
+    path.write_bytes(data)
+    real = os.copy_file_range
+    ends = [start]
+
+    def told(source: int, target: int, size: int, offset: int) -> int:
+        count = real(source, target, size, offset)
+        ends.append(ends[-1] + count)
+        return count
+
+    monkeypatch.setattr(os, "copy_file_range", told)
+    rest = FileRange(as_map(path), start, len(data) - start)
+    write_file(tmp_path / "out", [data[:start], rest])
+    assert (tmp_path / "out").read_bytes() == data
+    assert ends[-1] == len(data)
+    assert all(end % output.BLOCK == 0 for end in ends[1:-1])
+    assert len(ends) in (5, 6)
+
+
 # -- the source changes ------------------------------------------------------------------------
 
 
