@@ -8,7 +8,6 @@ as its worker's memory is bounded: allocations beyond the bound fail.
 
 from __future__ import annotations
 
-import os
 import resource
 import signal
 import time
@@ -16,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from typing import Any
 
 from tools.fuzz.case import Job, make_case
@@ -77,8 +77,13 @@ def _over(number: int, frame: object) -> None:
 
 
 def bound_memory() -> None:
-    """Let allocations fail that would make this process larger than MEMORY."""
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    """Let allocations fail that would make this process larger than MEMORY.
+
+    Where it was forked from a large one (that of a test run), it may grow by half of that.
+    """
+    size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    limit = max(MEMORY, size + MEMORY // 2)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
@@ -173,7 +178,6 @@ def _lost(worker: Worker, todo: list[list[Job]], how: str) -> Iterator[Result]:
 def _serve(pipe: Connection, current: Any, work: Work) -> None:
     """What a worker does: batch after batch."""
     bound_memory()
-    os.nice(5)
     while True:
         try:
             batch = pipe.recv()

@@ -66,6 +66,10 @@ class Tally:
             out.append(f"{len(results):6} {key}  ({jobs})")
         return out
 
+    def details(self) -> list[str]:
+        """What happened, once for each fault."""
+        return [results[0].outcome.detail for results in self.faults.values()]
+
 
 def _order(row: tuple[str, str]) -> tuple[int, str, str]:
     end, what = row

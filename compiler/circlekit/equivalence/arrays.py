@@ -86,16 +86,25 @@ def worst_difference(left: Array, right: Array, tolerance: float | None = None) 
     index = tuple(int(i) for i in np.unravel_index(flat, left.shape))
     absolute = float(errors[index])
     value = left[index]
-    magnitude = float(abs(value.astype(np.float64) if value.dtype.kind != "c" else value))
+    magnitude = _magnitude(value)
     relative = absolute / magnitude if magnitude else (0.0 if absolute == 0 else float("inf"))
     allowed = allowed_difference(left) if tolerance is None else tolerance
     return Difference(index, value, right[index], absolute, relative, allowed)
+
+
+def _magnitude(value: Any) -> float:
+    """Of one element; a text has none."""
+    if isinstance(value, np.generic):
+        return float(np.abs(value.astype(np.float64) if value.dtype.kind != "c" else value))
+    return 0.0
 
 
 def _errors(left: Array, right: Array) -> Array:
     """|left - right|, in float64 where that is exact; 0 where both are the same infinity or both NaN."""
     if left.dtype.kind in "iu" and left.dtype.itemsize == 8:
         return _integer_errors(left, right)
+    if left.dtype.kind == "O":
+        return np.where(left == right, 0.0, np.inf)
     wide = np.complex128 if left.dtype.kind == "c" else np.float64
     a, b = left.astype(wide), right.astype(wide)
     with np.errstate(invalid="ignore", over="ignore"):

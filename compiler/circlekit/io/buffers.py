@@ -34,7 +34,7 @@ class Buffers:
         self.blobs: dict[int, Blob] = {}
         self.places: dict[Place, int] = {}
         for index, data in enumerate(self.old):
-            if data is not None and len(data):
+            if index and data is not None and len(data):  # 0 stands for no data, whatever is in it
                 self.places.setdefault(place_of(data), index)
         self.used: set[Key] = {EMPTY, *((0, i) for i in (origin.unused_buffers if origin else ()))}
         self.new: list[Blob] = []

@@ -187,7 +187,7 @@ class Encoder:
     def refuse(self, name: str, value: Any, spec: Table) -> NoReturn:
         """Refuse a field that the format does not have."""
         if name not in spec.foreign:
-            raise KeyError(f"the schema has no field {spec.name}.{name}")
+            raise ModelError(f"the schema has no field {spec.name}.{name}")
         raise UnsupportedError(f".{self.format} has no field {spec.name}.{name} (it is {value!r} here)")
 
     # -- what a table refers to ----------------------------------------------------------------

@@ -42,9 +42,9 @@ def apply_activation(array: Array, act: Activation, out: Array | None = None) ->
     if act in _BOUNDS:
         low, high = _BOUNDS[act]
         return np.clip(array, low, high, out=out)
-    if act is Activation.TANH:
+    if act is Activation.TANH and array.dtype.kind == "f":
         return np.asarray(np.tanh(array, out=out))
-    raise UnsupportedError(f"the fused activation {act!r} has no kernel")
+    raise UnsupportedError(f"the fused activation {act!r} has no kernel on {array.dtype}")
 
 
 def fused(out: Array, act: Activation) -> Array:

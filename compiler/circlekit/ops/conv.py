@@ -100,7 +100,7 @@ class Conv2D(Op, code="CONV_2D"):
 
 
 def _check_groups(depth: Dim, out_depth: Dim, per_group: Dim) -> None:
-    if depth is None or per_group is None:
+    if not depth or per_group is None:  # of no channels, any number of groups can be made
         return
     if per_group == 0 or depth % per_group:
         raise ShapeError(

@@ -30,7 +30,14 @@ from circlekit.ops.bases import (
     vector_length,
     whole_numbers,
 )
-from circlekit.ops.common import broadcast_shapes, normalized_axis, plain_data, product, static_int_vector
+from circlekit.ops.common import (
+    broadcast_shapes,
+    need_rank,
+    normalized_axis,
+    plain_data,
+    product,
+    static_int_vector,
+)
 
 
 class Reshape(Typed, code="RESHAPE"):
@@ -163,6 +170,7 @@ class Transpose(Viewed, code="TRANSPOSE"):
     versions: ClassVar = {i8: 2, boolean: 3, i16: 5}
 
     def infer(self) -> TensorType:
+        need_rank(self.perm, "perm", 1)
         shape, perm = self.input.shape, static_int_vector(self.perm)
         if perm is None:
             return moved(self.input, unknown_dims(self.input.rank or vector_length(self.perm)))

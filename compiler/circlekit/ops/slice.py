@@ -26,7 +26,7 @@ from circlekit.ops.bases import (
     vector_length,
     zero_point,
 )
-from circlekit.ops.common import Dim, static_int_vector
+from circlekit.ops.common import Dim, need_rank, static_int_vector
 
 
 class Slice(Viewed, code="SLICE"):
@@ -115,6 +115,8 @@ class StridedSlice(Viewed, code="STRIDED_SLICE"):
 
     def infer(self) -> TensorType:
         shape = self.input.shape
+        for name in ("begin", "end", "strides"):
+            need_rank(getattr(self, name), name, 1)
         lists = [static_int_vector(v) for v in (self.begin, self.end, self.strides)]
         begin, end, strides = lists
         count = next((len(x) for x in lists if x is not None), vector_length(self.begin))
@@ -152,6 +154,8 @@ class StridedSlice(Viewed, code="STRIDED_SLICE"):
             raise ShapeError(f"begin, end and strides have {counts} elements, equal counts are wanted")
         parts: list[Part | None] = []
         bits = [1 << i for i in range(len(begin))]
+        if sum(bool(self.ellipsis_mask & bit) for bit in bits) > 1:
+            raise ShapeError(f"ellipsis_mask is {self.ellipsis_mask}, at most one ellipsis is wanted")
         hidden = self.hidden(len(begin), rank)
         if hidden < 0:
             raise ShapeError(

@@ -153,6 +153,8 @@ def _become_constants(graph: Graph, op: Op, arrays: Sequence[Array]) -> dict[Val
         if graph.is_output(value):
             op.take_result(index, Value("", value.dtype, value.shape))
             value.data = _own(array)
+            for name in ("sparsity", "compression_type"):  # how a file would pack what it is now
+                value.extra.pop(name, None)
             continue
         constant = Value.constant(value.name, _own(array), value.quantization)
         graph.replace_uses(value, constant)

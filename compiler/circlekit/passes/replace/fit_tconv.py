@@ -8,7 +8,7 @@ import numpy as np
 from circlekit.ir.dtypes import f32
 from circlekit.ir.enums import Padding
 from circlekit.ir.graph import Graph
-from circlekit.ir.value import Value
+from circlekit.ir.value import LARGEST_DIMENSION, Value
 from circlekit.ops.conv import TransposeConv
 from circlekit.ops.slice import Slice
 from circlekit.passes.fuse.fuse_slice_with_tconv import forward_size, leading_pad
@@ -36,6 +36,8 @@ class FitTransposeConv(Legalization):
             return False
         begin = [leading_pad(op.padding, out, taps, step) for _, out, taps, step in axes]
         full = [(rows - 1) * step + taps for rows, _, taps, step in axes]
+        if max(full) > LARGEST_DIMENSION:
+            return False
         if any(b + out > all_ for b, (_, out, _, _), all_ in zip(begin, axes, full, strict=True)):
             return False
         _widen(graph, op, begin, (y[0], full[0], full[1], y[3]))

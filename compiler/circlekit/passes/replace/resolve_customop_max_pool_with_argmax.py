@@ -125,7 +125,7 @@ class ResolveCustomMaxPoolWithArgmax(GraphPass):
     def run_graph(self, graph: Graph, context: Context) -> int:
         wanted = "MaxPoolWithArgmax"
         found = [op for op in graph.ops if isinstance(op, OpaqueOp) and op.custom_code == wanted]
-        return sum(self._resolve(graph, op, context) for op in found)
+        return sum(self._resolve(graph, op, context) for op in found if op.results)
 
     def _resolve(self, graph: Graph, op: OpaqueOp, context: Context) -> bool:
         sentence = _obstacle(op)

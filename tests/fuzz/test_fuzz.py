@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A short run of the fuzzer with a fixed seed, everything that it ever found, and the fuzzer itself."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from circlekit.io.decode import decode
+from circlekit.passes import all_passes
+from tools.fuzz.case import Job, make_case
+from tools.fuzz.pool import MEMORY, Result, deadline, run_all, run_case, run_jobs
+from tools.fuzz.report import Tally
+from tools.fuzz.runner import FAULT, REFUSED, SAVED, Outcome, Overtime, Run
+from tools.fuzz.seeds import Seeds, all_seeds
+from tools.fuzz.trees import encode_shared
+
+CORPUS = sorted((Path(__file__).parent / "corpus").iterdir())
+CASES = {"structured": 400, "blind": 200, "text": 200}
+SEED = 20261121
+
+
+@pytest.fixture(scope="module")
+def seeds() -> Seeds:
+    """The project's own recipes: the run is the same on every machine."""
+    all_passes()
+    return all_seeds(None)
+
+
+@pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.name)
+def test_what_was_found_once(path: Path) -> None:
+    """It ends in success or in a CirclekitError, with the values that it had before O1."""
+    with deadline(20):
+        outcome = Run().outcome(path.read_bytes(), path.suffix in (".ck", ".recipe"), with_values=True)
+    assert not outcome.is_fault, f"{outcome.key}\n{outcome.detail}"
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_short_run(kind: str, seeds: Seeds) -> None:
+    tally = Tally()
+    tally.add_all(run_jobs([Job(kind, SEED, n) for n in range(CASES[kind])], seeds, 1))
+    assert tally.count == CASES[kind]
+    assert not tally.faults, "\n".join([*tally.fault_lines(), *tally.details()])
+    ends = {end.split()[0] for _, end, _ in tally.ends}
+    assert ends == {SAVED, REFUSED}  # neither nothing but rubbish, nor nothing but sound models
+
+
+# -- the fuzzer itself -------------------------------------------------------------------------
+
+
+def test_a_case_is_made_again(seeds: Seeds) -> None:
+    for kind in CASES:
+        job = Job(kind, 3, 5)
+        assert make_case(job, seeds) == make_case(Job.parse(str(job)), seeds)
+
+
+def test_structured_cases_are_mostly_readable(seeds: Seeds) -> None:
+    """A mutator whose files are all refused at once tests the decoder alone."""
+    outcomes = [run_case(Job("structured", 9, n), seeds).outcome for n in range(60)]
+    assert sum(o.stage == "load" for o in outcomes) < 20
+    assert sum(o.end == SAVED for o in outcomes) > 15
+
+
+def test_a_shared_table_stands_once_in_the_file() -> None:
+    tensor = {"name": "x" * 400, "shape": [1]}
+    data = encode_shared({"subgraphs": [{"tensors": [tensor, tensor, tensor]}]}, "tflite")
+    assert len(data) < 900
+    names = [t["name"] for t in decode(memoryview(data), "tflite")["subgraphs"][0]["tensors"]]
+    assert names == ["x" * 400] * 3
+
+
+def test_an_internal_error_is_a_fault(monkeypatch: pytest.MonkeyPatch, seeds: Seeds) -> None:
+    def broken(*args: object) -> None:
+        raise KeyError("a mistake")
+
+    monkeypatch.setattr("tools.fuzz.runner.run_passes", broken)
+    sound = next(seed for seed in seeds.files if seed.name == "add")
+    outcome = Run().outcome(sound.data, False)
+    assert outcome.is_fault
+    assert outcome.stage == "O1"
+    assert outcome.what.startswith("KeyError")
+
+
+def misbehave(job: Job) -> Result:
+    """Does by its number what a case must not do."""
+    if job.number == 1:
+        raise AssertionError(f"{len(bytearray(2 * MEMORY))} bytes were to be had")
+    if job.number == 2:
+        os._exit(3)
+    if job.number == 3:
+        with deadline(0.2):
+            while True:
+                pass
+    if job.number == 4:
+        time.sleep(60)
+    return Result(job, Outcome(SAVED, "saved"), 0.0)
+
+
+def caught(job: Job) -> Result:
+    """``misbehave``, with what it raises as the outcome."""
+    try:
+        return misbehave(job)
+    except (MemoryError, Overtime) as error:
+        return Result(job, Outcome(FAULT, "work", type(error).__name__), 0.0)
+
+
+def test_the_pool_survives(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tools.fuzz.pool.WALL", 2.0)
+    jobs = [Job("blind", 0, n) for n in range(6)]
+    results = {r.job.number: r.outcome.what for r in run_all(jobs, caught, 2)}
+    assert results == {0: "", 1: "MemoryError", 2: "died", 3: "Overtime", 4: "hangs", 5: ""}
