@@ -129,7 +129,8 @@ def test_an_error_of_the_disk_is_told(
 
 @pytest.mark.skipif(not MEMORY.is_dir(), reason="no file system in memory at /dev/shm")
 def test_to_another_file_system(source: FileMap, tmp_path: Path) -> None:
-    assert MEMORY.stat().st_dev != tmp_path.stat().st_dev
+    if MEMORY.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip(f"{tmp_path} is on the file system of {MEMORY}")
     path = MEMORY / f"circlekit-test-{os.getpid()}"
     try:
         write_file(path, pieces(source), len(EXPECTED))

@@ -31,7 +31,7 @@ PRIVATE = 0o600
 NAME_BYTES = 100
 """What is kept of the target's name: file systems have room for 143 to 255 bytes."""
 
-TEMPORARY = re.compile(r"\..+\.\d+-\d+\.circlekit")
+TEMPORARY = re.compile(r"\..+\.\d+-\d+\.circlekit", re.DOTALL)
 """Name of the target, process and number, our mark."""
 
 
