@@ -18,7 +18,7 @@ from circlekit.ir.op import Op, Run
 from circlekit.ir.place import place
 from circlekit.ir.value import Array, Value
 
-NUMERIC = (ValueError, IndexError, ArithmeticError, MemoryError)
+NUMERIC = (ValueError, TypeError, IndexError, ArithmeticError, MemoryError)
 """What numpy raises where arrays are not as a function wants them."""
 
 

@@ -200,6 +200,9 @@ class BatchMatMul(Op, code="BATCH_MATMUL"):
         need_float(self, x, y)
         left = x.swapaxes(-1, -2) if self.adj_x else x
         right = y.swapaxes(-1, -2) if self.adj_y else y
+        if left.shape[-1] != right.shape[-2]:
+            counts = f"x has {left.shape[-1]} columns, y has {right.shape[-2]} rows"
+            raise ShapeError(f"{counts}; they must be as many")
         batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
         out = tape.empty((*batch, left.shape[-2], right.shape[-1]), x.dtype)
         tape.do(np.matmul, left, right, out)

@@ -102,7 +102,7 @@ class Concatenation(Typed, code="CONCATENATION"):
             else:
                 tape.do(stored, lambda part, value=value: self.rescaled(value, part), x, place)
         tape.limit(out, max(tape.reach(x) for x in values))
-        if self.act is not Activation.NONE:
+        if self.act is not Activation.NONE and out.dtype.kind != "b":
             tape.do(apply_activation, out, self.act, out)
         return out
 
@@ -188,7 +188,8 @@ class Unpack(Viewed, code="UNPACK", variadic_results=True):
         return (moved(self.input, (*shape[:axis], *shape[axis + 1 :])),) * part_count(self.num)
 
     def kernel(self, input: Array) -> tuple[Array, ...]:
-        return tuple(np.moveaxis(input, self.axis, 0))
+        parts = np.moveaxis(input, self.axis, 0)
+        return tuple(parts[i, ...] for i in range(len(parts)))  # views, of single elements too
 
 
 MOST_PARTS = 1 << 16

@@ -212,7 +212,8 @@ class StridedSlice(Viewed, code="STRIDED_SLICE"):
             if not range(start, stop, step):
                 start, stop = 0, 0  # a start of -1, before all elements, would count from the end
             index.append(start if part.shrink else slice(start, None if stop < 0 else stop, step))
-        return np.asarray(input[tuple(index)])
+        view: Array = input[tuple([*index, Ellipsis])]  # even one element alone is a view
+        return view
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
         begin, end, strides = (static_int_vector(v) for v in (self.begin, self.end, self.strides))
