@@ -5,14 +5,16 @@
 
 Without MODEL: those of the shared folder, and MobileNetV2 1.0 224 in float and int8 with random weights.
 LiteRT runs BUILTIN_REF with one thread; where that lacks an operator, its other kernels (marked *).  Both run
-by turns in this process, and the best time counts.  Memory: the most that one first run of a new interpreter
-allocates, in parts of the model's own arena (the values that live at once) and its constants.
+by turns in this process, and the best time counts.  Memory: the most that the arrays of a new interpreter in
+its first run take, in parts of the model's own arena (the values that live at once) and its constants; and,
+in KB, Python's own objects that are left, which grow with the number of operators and not with the data.
 """
 
 from __future__ import annotations
 
 import argparse
 import cProfile
+import gc
 import os
 import pstats
 import time
@@ -44,6 +46,7 @@ class Figures(NamedTuple):
     theirs: float
     ours: float
     memory: float
+    objects: int
     fallback: bool
 
     @property
@@ -85,7 +88,8 @@ def measure(model: Model, seconds: float) -> Figures:
     inputs = [sample(value) for value in model.main.inputs]
     for detail, array in zip(theirs.get_input_details(), inputs, strict=True):
         theirs.set_tensor(detail["index"], array)
-    memory = peak(model, inputs) / (arena(model.main) + constants(model))
+    arrays, objects = peak(model, inputs)
+    memory = arrays / (arena(model.main) + constants(model))
     ours = circlekit.Interpreter(model)
     best = [np.inf, np.inf]
     runs: tuple[Callable[[], Any], ...] = (theirs.invoke, lambda: ours.run(inputs))
@@ -98,16 +102,22 @@ def measure(model: Model, seconds: float) -> Figures:
                 before = time.perf_counter()
                 run()
                 best[index] = min(best[index], time.perf_counter() - before)
-    return Figures(best[0], best[1], memory, fallback)
+    return Figures(best[0], best[1], memory, objects, fallback)
 
 
-def peak(model: Model, inputs: list[Array]) -> int:
-    """The most bytes that one run of a new interpreter has allocated, the constants included."""
+def peak(model: Model, inputs: list[Array]) -> tuple[int, int]:
+    """The most bytes of arrays at a time in a new interpreter's first run, constants included; of objects."""
     tracemalloc.start()
-    circlekit.Interpreter(model).run(inputs)
+    interpreter = circlekit.Interpreter(model)
+    interpreter.run(inputs)
     most = tracemalloc.get_traced_memory()[1]
+    gc.collect()
+    now = tracemalloc.get_traced_memory()[0]
+    traces = tracemalloc.take_snapshot().traces
     tracemalloc.stop()
-    return most + constants(model)
+    arrays = sum(t.size for t in traces if t.domain == np.lib.tracemalloc_domain)
+    del interpreter
+    return most - (now - arrays) + constants(model), now - arrays
 
 
 def constants(model: Model) -> int:
@@ -155,7 +165,7 @@ def main() -> None:
     parser.add_argument("--profile", action="store_true", help="where our time goes, instead")
     arguments = parser.parse_args()
     chosen = {n: make for n, make in models(arguments.models).items() if arguments.only in n}
-    print(f"{'model':36}{'LiteRT ms':>11}{'ours ms':>10}{'ratio':>8}{'memory':>8}")
+    print(f"{'model':36}{'LiteRT ms':>11}{'ours ms':>10}{'ratio':>8}{'memory':>8}{'objects KB':>12}")
     slow, least = [], np.inf
     for name, make in chosen.items():
         if arguments.profile:
@@ -164,7 +174,8 @@ def main() -> None:
         figures = measure(make(), arguments.seconds)
         mark = "*" if figures.fallback else ""
         times = f"{figures.theirs * 1e3:>11.3f}{figures.ours * 1e3:>10.3f}"
-        print(f"{name + mark:36}{times}{figures.ratio:>8.2f}{figures.memory:>8.2f}", flush=True)
+        memory = f"{figures.memory:>8.2f}{figures.objects >> 10:>12}"
+        print(f"{name + mark:36}{times}{figures.ratio:>8.2f}{memory}", flush=True)
         if figures.theirs >= SLOW and not figures.fallback:
             slow.append(figures.ratio)
         if not figures.fallback:
