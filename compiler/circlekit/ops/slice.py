@@ -212,7 +212,8 @@ class StridedSlice(Viewed, code="STRIDED_SLICE"):
             if not range(start, stop, step):
                 start, stop = 0, 0  # a start of -1, before all elements, would count from the end
             index.append(start if part.shrink else slice(start, None if stop < 0 else stop, step))
-        view: Array = input[tuple([*index, Ellipsis])]  # even one element alone is a view
+        place = (*index, Ellipsis)  # even one element alone is a view
+        view: Array = input[place]
         return view
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
