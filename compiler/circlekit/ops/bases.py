@@ -20,7 +20,7 @@ from circlekit.ops.common import (
     rounded_to_bfloat16,
     static_int_vector,
 )
-from circlekit.ops.lookup import ALL_PAIRS, every, look_up, look_up_pairs
+from circlekit.ops.lookup import ALL_PAIRS, every, look_up, look_up_pairs, table_of
 
 # -- quantization ------------------------------------------------------------------------------
 
@@ -199,17 +199,35 @@ def bound_narrow(tape: Tape, op: Op, function: Callable[[Array], Array], x: Arra
 def bound_pairs(tape: Tape, op: Op, function: Callable[[Array, Array], Array], x: Array, y: Array) -> Array:
     """The result of an elementwise ``function`` of ``x`` and ``y``, quantized in 8 or 16 bits."""
     out = tape.empty(np.broadcast(x, y).shape, op.output.dtype.numpy)
-    small = x.dtype.itemsize == y.dtype.itemsize == 1
-    if small and y.size == 1 and tape.fixed(y):
-        look_up(tape, function(every(x.dtype), y.reshape(1)), np.broadcast_to(x, out.shape), out)
-    elif small and x.size == 1 and tape.fixed(x):
-        look_up(tape, function(x.reshape(1), every(y.dtype)), np.broadcast_to(y, out.shape), out)
-    elif small and out.size >= SEVERAL and tape.keeps(ALL_PAIRS * out.itemsize):
-        table = function(every(x.dtype)[:, None], every(y.dtype)).reshape(-1)
-        look_up_pairs(tape, table, x, y, out)
+    if not x.dtype.itemsize == y.dtype.itemsize == 1:
+        tape.do(stored, function, x, y, out)
+    elif _is_vector(tape, y, out):
+        _look_up_rows(tape, function, x, y, out)
+    elif _is_vector(tape, x, out):
+        _look_up_rows(tape, lambda a, b: function(b, a), y, x, out)
+    elif out.size >= SEVERAL and tape.keeps(ALL_PAIRS * out.itemsize):
+        look_up_pairs(tape, table_of(function, every(x.dtype), every(y.dtype)), x, y, out)
     else:
         tape.do(stored, function, x, y, out)
     return out
+
+
+def _is_vector(tape: Tape, x: Array, out: Array) -> bool:
+    """Whether ``x`` is one number, or one for each channel, of which a table is worth while."""
+    channels = out.shape[-1:] == x.shape[-1:] and x.size == x.shape[-1] <= 256
+    return tape.fixed(x) and (x.size == 1 or (channels and x.size * 16 < out.size))
+
+
+def _look_up_rows(
+    tape: Tape, function: Callable[[Array, Array], Array], x: Array, y: Array, out: Array
+) -> None:
+    """``function`` of ``x`` and a constant vector ``y``."""
+    table = table_of(function, every(x.dtype), y.reshape(-1))
+    if y.size == 1:
+        look_up(tape, table, np.broadcast_to(x, out.shape), out)
+    else:
+        tape.keeps(table.nbytes)
+        look_up_pairs(tape, table, x, np.arange(y.size, dtype=np.uint16) << np.uint16(8), out)
 
 
 SEVERAL = 1 << 11

@@ -25,7 +25,7 @@ CACHE_BYTES = 1 << 18
 RUN = 1 << 11
 """Elements of a row that are multiplied at a time, with as many taps."""
 
-LEAST_BYTES = 1 << 14
+LEAST_BYTES = 1 << 17
 """Scratch that even the smallest operator may take."""
 
 Pair = tuple[int, int]

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from circlekit.ir.tape import Tape
@@ -39,23 +41,35 @@ def _translated(bits: Array, table: bytes, out: Array) -> None:
 
 
 def look_up_pairs(tape: Tape, table: Array, x: Array, y: Array, out: Array) -> None:
-    """Write the calls that put the entries of ``table`` [65536] for the bits of x and y into ``out``.
+    """Write the calls that put the entries of ``table`` for the bits of x and y into ``out``.
 
-    Entry 256 * i + j is that of bits i of x and j of y, which broadcast to ``out``.
+    Entry 256 * j + i is that of bits i of x and j of y, which broadcast to ``out``.  Or y is 256 * j already.
     """
     if out.size == 0:
         return
-    left, right = np.broadcast_to(x.view(np.uint8), out.shape), np.broadcast_to(y.view(np.uint8), out.shape)
+    left = np.broadcast_to(x.view(np.uint8), out.shape)
+    right = np.broadcast_to(y.view(np.uint8) if y.itemsize == 1 else y, out.shape)
     target = out
     if out.flags.c_contiguous and left.flags.c_contiguous and right.flags.c_contiguous:
         left, right, target = left.reshape(-1, 1), right.reshape(-1, 1), out.reshape(-1, 1)
     each = target[:1].size
     step = max(1, BLOCK // each)
-    indices = tape.empty((min(step, len(target)) * each,), np.uint16)
+    indices, above = (tape.empty((min(step, len(target)) * each,), np.uint16) for _ in range(2))
     for first in range(0, len(target), step):
         place = target[first : first + step]
         index = indices[: place.size].reshape(place.shape)
         tape.copy(left[first : first + step], index)
-        tape.do(np.left_shift, index, np.uint16(8), index)
-        tape.do(np.bitwise_or, index, right[first : first + step], index)
+        rows = right[first : first + step]
+        if y.itemsize == 1:
+            bits, rows = rows, above[: place.size].reshape(place.shape)
+            tape.copy(bits, rows)
+            tape.do(np.left_shift, rows, np.uint16(8), rows)
+        tape.do(np.bitwise_or, index, rows, index)
         tape.do(table.take, index, None, place, "clip")
+
+
+def table_of(function: Callable[[Array, Array], Array], x: Array, y: Array) -> Array:
+    """``function`` of all pairs of ``x`` [M] and ``y`` [N]: [N * M], a few rows at a time."""
+    step = max(1, BLOCK // max(1, 4 * x.size))
+    rows = [function(x, y[first : first + step, None]) for first in range(0, len(y), step)]
+    return np.concatenate(rows).reshape(-1)

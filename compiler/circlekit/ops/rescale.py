@@ -117,7 +117,8 @@ class Steps(Store):
         self.bound(NOW, sums.size, sums.shape[-1])(sums, out)
 
     def bound(self, tape: Tape, size: int, channels: int) -> Writer:
-        most = max(1, min(size, BLOCK) // max(channels, 1)) * max(channels, 1)
+        block = min(size, BLOCK, max(BLOCK >> 2, size >> 3))
+        most = max(1, block // max(channels, 1)) * max(channels, 1)
         real = tape.empty((most,), np.float64)
         vectors = self.vectors()
         many = size > 2 * most and channels > 1
@@ -125,6 +126,7 @@ class Steps(Store):
             vectors = [filled(tape, v, most) for v in vectors]
         span = float(self.span.limits[1] - self.span.limits[0])
         spare: list[Array] = []
+        suited: dict[int, list[Array]] = {}
 
         def write(sums: Array, out: Array) -> None:
             unsigned = _UNSIGNED[out.dtype.itemsize]
@@ -137,11 +139,12 @@ class Steps(Store):
                 part = flat[first : first + most]
                 row = part.size if many else channels * _repeats(part.size // channels, channels)
                 part = part if many else part.reshape(-1, row)
-                block = real[: part.size].reshape(part.shape)
-                suited = [v if v.size == 1 else _of_length(v, row) for v in vectors]
-                self.note(tape, part, block, suited)
-                tape.do(clip, block, ZERO, np.float64(span), block)
-                tape.copy(block, steps[first : first + part.size].reshape(part.shape))
+                counted = real[: part.size].reshape(part.shape)
+                if row not in suited:
+                    suited[row] = [v if v.size == 1 else _of_length(v, row) for v in vectors]
+                self.note(tape, part, counted, suited[row])
+                tape.do(clip, counted, ZERO, np.float64(span), counted)
+                tape.copy(counted, steps[first : first + part.size].reshape(part.shape))
             if self.span.limits[0]:
                 lowest = unsigned.type(self.span.limits[0] % (1 << (8 * unsigned.itemsize)))
                 tape.do(np.add, steps, lowest, steps)
