@@ -203,6 +203,13 @@ def printable(text: str, kept: str = "\n\t") -> str:
     return "".join(c if c.isprintable() or c in kept else c.encode("unicode_escape").decode() for c in text)
 
 
+def shortened(text: str, most: int = 2000) -> str:
+    """Every line of ``text`` cut to a length that can be read: shapes, and names, may have any."""
+    return "\n".join(
+        x if len(x) <= most else f"{x[:most]}... ({len(x)} characters)" for x in text.split("\n")
+    )
+
+
 def is_watched(stream: TextIO | None) -> bool:
     """Whether a person looks at ``stream``; a process may have been started without one."""
     return stream is not None and stream.isatty()
@@ -222,4 +229,4 @@ def print_error(error: Exception, verbose: bool) -> None:
         )
     else:
         text = f"internal error, please report: {type(error).__name__}: {error}"
-    print(f"error: {printable(text)}", file=sys.stderr)
+    print(f"error: {shortened(printable(text))}", file=sys.stderr)

@@ -11,11 +11,10 @@ import numpy as np
 
 from circlekit.io.convert import TENSOR_FIELDS
 from circlekit.io.findings import Findings
-from circlekit.io.load import MAX_RANK
 from circlekit.io.schema import Tree
 from circlekit.ir.dtypes import DType
 from circlekit.ir.sparsity import sparsity_fault
-from circlekit.ir.value import Array
+from circlekit.ir.value import MAX_RANK, Array
 
 LARGEST = 1 << 63
 """Bytes that no tensor can have."""

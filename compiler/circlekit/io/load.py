@@ -22,10 +22,7 @@ from circlekit.io.schema import Tree
 from circlekit.ir.collector import paused
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model, Signature
-from circlekit.ir.value import Array, Shape, Value
-
-MAX_RANK = 32
-"""What numpy can have, in all of its versions; neither format has operators that take more than 8."""
+from circlekit.ir.value import MAX_RANK, Array, Shape, Value
 
 MODEL_VECTORS = ("operator_codes", "subgraphs", "description", "buffers", "metadata", "signature_defs")
 

@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from circlekit.errors import ModelError, UnsupportedError
+from circlekit.errors import ModelError, ShapeError, UnsupportedError
 from circlekit.ir.fields import (
     Attribute,
     Operand,
@@ -252,7 +252,10 @@ class Op:
         for spec in self.attributes:
             if spec.is_graph and getattr(self, spec.name) is None:
                 raise ModelError(f"{type(self).__name__} lacks its {spec.name}")
-        types = self.infer()
+        try:
+            types = self.infer()
+        except (ValueError, IndexError, ArithmeticError) as error:  # of constants that no rule expects
+            raise ShapeError(f"{self.code} cannot be of these operands: {error}") from error
         return types if isinstance(types, tuple) else (types,)
 
     def kernel(self, *args: Any, **kwargs: Any) -> Any:

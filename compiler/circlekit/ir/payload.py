@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,9 @@ from circlekit.ir.value import Array, Shape, format_shape
 
 Resolve = Callable[[str, int, int], Any]
 """The bytes (a buffer) at (file, offset, size): whoever parses a text decides which files it may name."""
+
+LARGEST = 1 << 48
+"""Elements, dimensions of 0 left out."""
 
 _BYTES = ("base64", "raw", "file")
 
@@ -65,6 +69,8 @@ def _static(spec: TypeSpec, fail: Fail) -> tuple[int, ...]:
         fail("the type needs a shape here, such as f32[2,3]")
     if spec.shape is None or None in spec.shape:
         fail(f"a constant has a known shape, not {format_shape(spec.shape)}")
+    if prod(d for d in spec.shape if d) >= LARGEST:  # no memory has that, nor numpy a shape without elements
+        fail(f"a constant of shape {format_shape(spec.shape)} is too large")
     return spec.shape  # type: ignore[return-value]  # no None is left
 
 

@@ -200,7 +200,9 @@ def _parse_dim(source: Source) -> int | str:
         return "*"
     token = source.expect_kind("number", "name")
     if token.kind == "number" and not token.text.isdigit():
-        source.fail(f"a dimension is a whole number, not {token.text}", token)
+        source.fail(f"a dimension is a whole number, not {token.text[:40]}", token)
+    if token.kind == "number" and len(token.text) > _LONGEST:
+        source.fail(f"a number has at most {_LONGEST} characters", token)
     if source.accept("|"):
         return f"{token.text}|{source.expect_kind('number', 'name').text}"
     return token.text if token.kind == "name" else int(token.text)

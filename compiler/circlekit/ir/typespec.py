@@ -13,7 +13,7 @@ from circlekit.ir.dtypes import BY_SHORT, DType
 from circlekit.ir.lexer import Source, Token, near_miss
 from circlekit.ir.literals import LATER, Fail, array_of, tree_of
 from circlekit.ir.syntax import Arguments, Literal, TypeNode
-from circlekit.ir.value import Array, Quantization, Shape, Value
+from circlekit.ir.value import MAX_RANK, Array, Quantization, Shape, Value
 
 LARGEST_DIM = (1 << 31) - 1
 """Both file formats hold dimensions as int32."""
@@ -63,6 +63,8 @@ def _shape(node: TypeNode, source: Source) -> Shape | None:
     if node.dims is None or node.dims == ["*"]:
         return None
     dims: list[int | None] = []
+    if len(node.dims) > MAX_RANK:
+        source.fail(f"{len(node.dims)} dimensions, at most {MAX_RANK} can be", node.token)
     for dim in node.dims:
         if isinstance(dim, int):
             if not 0 <= dim <= LARGEST_DIM:

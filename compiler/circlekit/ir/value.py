@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 Shape = tuple[int | None, ...]
 
+MAX_RANK = 32
+"""Of what is read: numpy has arrays of it in all of its versions; no operator takes more than 8."""
+
 
 @dataclass(frozen=True)
 class TensorType:
@@ -191,4 +194,7 @@ LARGEST_DIMENSION = 2**31 - 1
 
 def format_shape(shape: Shape | None) -> str:
     """``[1,?,3]``; ``[*]`` where the rank is unknown."""
-    return "[*]" if shape is None else "[" + ",".join("?" if d is None else str(d) for d in shape) + "]"
+    if shape is None:
+        return "[*]"
+    more = f",... {len(shape)} dimensions" if len(shape) > 2 * MAX_RANK else ""
+    return "[" + ",".join("?" if d is None else str(d) for d in shape[: 2 * MAX_RANK]) + more + "]"

@@ -287,7 +287,11 @@ class Range(Typed, code="RANGE", versions={i64: 2}):
         if step == 0 or (first < end and step < 0) or (first > end and step > 0):
             raise ShapeError(f"a range from {first} to {end} by {step} does not end")
         if start.dtype.kind == "f":
-            return int(np.ceil(np.abs((end - first) / step)))
+            with np.errstate(all="ignore"):
+                length = np.ceil(np.abs((end - first) / step))
+            if not np.isfinite(length):
+                raise ShapeError(f"a range from {first} to {end} by {step} does not end")
+            return int(length)
         return -(-abs(int(end) - int(first)) // abs(int(step)))
 
     def kernel(self, start: Array, limit: Array, delta: Array) -> Array:

@@ -40,7 +40,7 @@ def parse_pipeline(text: str, label: str) -> Pipeline:
     toml: Any = import_module(TOML)
     try:
         tree = toml.loads(text)
-    except toml.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # of numbers and of lists without end, too
         raise ParseError(f"{label}: {error}") from None
     for key in tree:
         if key not in ("passes", "disable", "settings"):
