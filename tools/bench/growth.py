@@ -28,7 +28,7 @@ STEPS = ("load", "O1", "save")
 WORK = 30_000
 """Operators that are measured of each size, at least: small models several times."""
 
-MOST_ROUNDS = 10
+LEAST_ROUNDS, MOST_ROUNDS = 2, 10
 
 
 class Growth(NamedTuple):
@@ -79,7 +79,7 @@ def _measure(shape: str, size: int, folder: Path) -> Growth:
     circlekit.save(build(shape, size), source)
     best = dict.fromkeys(STEPS, float("inf"))
     count = after = 0
-    for _ in range(min(MOST_ROUNDS, max(1, WORK // size))):
+    for _ in range(min(MOST_ROUNDS, max(LEAST_ROUNDS, WORK // size))):
         model, seconds = _timed(lambda: circlekit.load(source))
         best["load"], count = min(best["load"], seconds), len(model.main)
         _, seconds = _timed(lambda model=model: circlekit.optimize(model, "O1"))  # type: ignore[misc]
