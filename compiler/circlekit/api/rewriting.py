@@ -54,11 +54,19 @@ def optimize(
     keeps what was compared, which it implies.  ``explain``: a pass whose near misses to report.
     ``format``: what the model will be written as; by default what it was.  ``bisect``: where to write the
     smallest model that shows what went wrong, if anything does; it implies ``verify``.  RewriteError,
-    before any work, for a name that is neither a pass nor a pipeline.
+    before any work, for a name that is neither a pass nor a pipeline.  An operator that does not fit its
+    operands stays as it is (``convert`` refuses the file).
     """
     asked = as_pipeline(passes, disable, settings or {})
     options = Options(
-        asked.passes, asked.disable, verify, record, explain, bisect=bisect, settings=asked.settings
+        asked.passes,
+        asked.disable,
+        verify,
+        record,
+        explain,
+        bisect=bisect,
+        settings=asked.settings,
+        validate=False,
     )
     check_format(format or model.format)
     check_options(options)

@@ -9,7 +9,9 @@ from circlekit.ir.graph import Model
 from circlekit.passes.fold.constants import FoldConstants
 from circlekit.passes.fold.dead import RemoveDead
 from circlekit.passes.fuse.forward_batchnorm import ForwardBatchNorm
+from circlekit.passes.fuse.forward_batchnorm_over_add import ForwardBatchNormOverAdd
 from circlekit.passes.fuse.forward_batchnorm_over_concat import ForwardBatchNormOverConcat
+from circlekit.passes.fuse.forward_number import ForwardNumber
 from circlekit.passes.fuse.fuse_add_with_conv import FuseAddWithConv2D
 from circlekit.passes.fuse.fuse_add_with_dwconv import FuseAddWithDepthwiseConv2D
 from circlekit.passes.fuse.fuse_add_with_fully_connected import FuseAddWithFullyConnected
@@ -65,7 +67,9 @@ class FoldBatchNorms(Verb):
         FuseSpaceToBatchWithConv1D,
         NormalizeBatchNorm,
         ForwardBatchNorm,
+        ForwardBatchNormOverAdd,
         ForwardBatchNormOverConcat,
+        ForwardNumber,
         FuseMulWithConv2D,
         FuseMulWithDepthwiseConv2D,
         FuseMulWithTransposeConv,

@@ -51,8 +51,8 @@ class Context:
     ``refusals``: where near misses are noted, or None when nobody asks.
     ``budget``: counts and limits single rewrites, or None when nobody does.
     ``settings``: values for the options of passes, by their names.
-    ``exact``: leave out rewrites that are right only approximately; a pipeline does, a pass that is asked
-    for by name does them too.
+    ``exact``: leave out rewrites that are right only approximately, and those that cost more than they gain;
+    a pipeline does, a pass that is asked for by name does them too.
     """
 
     format: str = "circle"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
 import circlekit
@@ -66,7 +67,7 @@ def check_fused(text: str) -> InstanceNorm:
 def test_centered_and_divided(square: str, quotient: str) -> None:
     op = check_fused(norm(square=square, quotient=quotient))
     assert op.gamma.array().tolist() == [2.0, 0.5, -1.0]
-    assert op.epsilon == pytest.approx(1e-3 if "1e-3" in quotient else 0.5e-9)
+    assert op.epsilon == pytest.approx(1e-3 if "1e-3" in quotient else 1e-18)
 
 
 @pytest.mark.parametrize("quotient", QUOTIENTS)
@@ -149,19 +150,32 @@ def test_parameters_by_row_stay_behind_it() -> None:
     check_pass(norm(quotient=QUOTIENTS[1] + " {act: RELU}"), "fuse_instnorm", ["InstanceNorm", "Mul", "Add"])
 
 
+BESIDE = """graph main(%x: f32[1,3,4,2]) -> %z {
+  %m = Mean(%x, [1,2]) {keep_dims: true}
+  %s = Sub(%x, %m)
+  %q = Square(%s)
+  %v = Mean(%q, [1,2]) {keep_dims: true}
+  %r = Sqrt(%v)
+  %a = Add(%r, 1e-6)
+  %z = Div(%s, %a)
+}"""
+
+
 def test_epsilon_beside_the_root_is_for_those_who_ask() -> None:
     """It is not quite the same, so a pipeline leaves it: for a small variance it is not the same at all."""
-    text = """graph main(%x: f32[1,3,4,2]) -> %z {
-      %m = Mean(%x, [1,2]) {keep_dims: true}
-      %s = Sub(%x, %m)
-      %q = Square(%s)
-      %v = Mean(%q, [1,2]) {keep_dims: true}
-      %r = Sqrt(%v)
-      %a = Add(%r, 1e-6)
-      %z = Div(%s, %a)
-    }"""
-    asked, pipeline = parse_model(text), parse_model(text)
+    asked, pipeline = parse_model(BESIDE), parse_model(BESIDE)
     circlekit.optimize(asked, ["fuse_instnorm"])
     circlekit.optimize(pipeline, "O1")
     assert [op.code for op in asked.main] == ["INSTANCE_NORM"]
     assert "INSTANCE_NORM" not in [op.code for op in pipeline.main]
+
+
+@pytest.mark.parametrize("size", [1e-2, 1.0, 1e3])
+def test_a_very_small_epsilon_beside_the_root_is_for_pipelines(size: float) -> None:
+    """One part in a hundred thousand is not seen while the deviation is a thousandth of one or more."""
+    model = parse_model(BESIDE.replace("1e-6", "1e-8"))
+    x = (size * np.random.default_rng(3).standard_normal((1, 3, 4, 2))).astype(np.float32)
+    (wanted,) = circlekit.run(model, [x])
+    circlekit.optimize(model, "O1")
+    assert [op.code for op in model.main] == ["INSTANCE_NORM"]
+    np.testing.assert_allclose(circlekit.run(model, [x])[0], wanted, 0, 1e-5 * np.abs(wanted).max())

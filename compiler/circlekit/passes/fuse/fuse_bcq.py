@@ -44,7 +44,8 @@ class FuseBcq(Pass):
         if info is None or first is None:
             return 0
         if isinstance(info, str) or context.format != "circle":
-            sentence = info if isinstance(info, str) else "TFLite has no operators on binary codes"
+            mark = model.main.outputs[0].name
+            sentence = info if isinstance(info, str) else f"%{mark}: TFLite has no operators on such codes"
             context.refuse(self.name, first, sentence, 3)
             return 0
         for sentence in info.wrong:

@@ -33,7 +33,10 @@ QUOTIENTS = (
     f"d = Sub({{x}}, m); {EPSILON}; r = Pow(a, 0.5);                        n = Div(d, r)",
     "d = Sub({x}, m); o = Sqrt(v); r = Add(o, eps: const f32[*, 1]);        n = Div(d, r)",
 )
-"""(x - m) / sqrt(v + epsilon); the last has epsilon beside the root, which is almost the same."""
+"""(x - m) / sqrt(v + epsilon); the last has epsilon beside the root, which is almost the same.
+
+In a pipeline a very small one only, see ``NEGLIGIBLE``.
+"""
 
 AFFINE = "{n}; t = Mul(n, g: const f32); z = Add(t, b: const f32)"
 
@@ -74,7 +77,7 @@ def _form(text: str, outside: bool, reshaped: bool) -> type[InstanceNormForm]:
 
     class Form(InstanceNormForm):
         before = picture
-        outside = approximate = flag
+        outside = flag
 
     return Form
 

@@ -8,7 +8,9 @@ from circlekit.rewrite.rewrite import Rewrite, Rules
 
 
 class ConstantOverProduct(Rewrite):
-    """c1 / (x * c2)  ==  (c1 / c2) / x."""
+    """c1 / (x * c2)  ==  (c1 / c2) / x; the product stays for its other readers."""
+
+    shared = ("m",)
 
     before = """
         m = Mul(x, c2: const f32[*, 1])
@@ -23,7 +25,9 @@ class ConstantOverProduct(Rewrite):
 
 
 class ProductOverConstant(Rewrite):
-    """(x * c2) / c1  ==  x * (c2 / c1)."""
+    """(x * c2) / c1  ==  x * (c2 / c1), likewise."""
+
+    shared = ("m",)
 
     before = """
         m = Mul(x, c2: const f32[*, 1])

@@ -47,6 +47,9 @@ def not_from_product(value: Value, shifts: bool) -> str | None:
         return f"%{at.name}: comes from {kind}, a convolution or a fully connected layer is wanted"
     if maker.act is not Activation.NONE:
         return f"%{maker.output.name}: act is {maker.act.name}, NONE is wanted"
+    filter = maker.weights if isinstance(maker, FullyConnected) else maker.filter
+    if not filter.is_const:
+        return f"%{filter.name}: is not constant, nothing can be folded into it"
     return None
 
 

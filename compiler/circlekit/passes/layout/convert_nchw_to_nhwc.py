@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from circlekit.ir.graph import Graph
+from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.ops.shape import Transpose
 from circlekit.passes.layout.apply import Applier, Constants
@@ -11,6 +11,12 @@ from circlekit.passes.layout.labels import FIXED
 from circlekit.passes.layout.nhwc import NHWC, nhwc_regions
 from circlekit.passes.layout.reductions import move_reductions
 from circlekit.passes.layout.region import Finder, Region
+from circlekit.passes.replace.resolve_customop_add import ResolveCustomAdd
+from circlekit.passes.replace.resolve_customop_batchmatmul import ResolveCustomBatchMatMul
+from circlekit.passes.replace.resolve_customop_matmul import ResolveCustomMatMul
+from circlekit.passes.replace.resolve_customop_max_pool_with_argmax import ResolveCustomMaxPoolWithArgmax
+from circlekit.passes.replace.resolve_customop_splitv import ResolveCustomSplitV
+from circlekit.passes.replace.resolve_former_customop import ResolveFormerCustomOp
 from circlekit.rewrite.base import Context, GraphPass
 
 MOVED = frozenset(
@@ -23,17 +29,33 @@ MOVED = frozenset(
 """Operators that are moved at any cost: those of ONE's pass of this name."""
 
 
+RESOLVED = (
+    ResolveCustomAdd,
+    ResolveCustomBatchMatMul,
+    ResolveCustomMatMul,
+    ResolveCustomMaxPoolWithArgmax,
+    ResolveCustomSplitV,
+    ResolveFormerCustomOp,
+)
+
+
 class ConvertNchwToNhwc(GraphPass):
     """Operators on NCHW data that can work on NHWC data do; transposes stay only at what cannot.
 
     Unlike optimize_layout it asks for no gain: it is for a runtime that is fast in NHWC alone.  What no
-    transpose and no convolution tells the layout of is taken for NCHW.  Runs once.
+    transpose and no convolution tells the layout of is taken for NCHW.  Custom operators that are known
+    become operators of the schema first: what is custom cannot move.  Runs once.
     """
 
     name = "convert_nchw_to_nhwc"
 
     def __init__(self) -> None:
         self.done: set[Graph] = set()
+
+    def run(self, model: Model, context: Context) -> int:
+        custom = any(op.code == "CUSTOM" for op in model.ops())
+        resolved = sum(item().run(model, context) for item in RESOLVED) if custom else 0
+        return resolved + super().run(model, context)
 
     def run_graph(self, graph: Graph, context: Context) -> int:
         if graph in self.done:  # passes that move transposes may undo some of it, for fewer bytes

@@ -7,6 +7,8 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from typing import ClassVar
 
+import numpy as np
+
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
@@ -16,7 +18,8 @@ from circlekit.rewrite.base import Context, GraphPass
 class Forward(GraphPass):
     """op(move(x))  ==  move(op(x)); it goes on until the next operator cannot be passed.
 
-    ``kind``: the operator that moves.  Where others read its result too, it stays.
+    ``kind``: the operator that moves.  Where others read its result too, it stays; in a pipeline also where
+    it would have more to move.
     """
 
     kind: ClassVar[type[Op]]
@@ -29,6 +32,8 @@ class Forward(GraphPass):
         if not moved or len(op.results) != 1:
             return 0
         sentence = interior_obstacle(graph, op, moved) or self.obstacle(op, moved)
+        if sentence is None and context.exact:
+            sentence = cost_obstacle(op.output, moved)
         if sentence is not None:
             context.refuse(self.name, op, sentence, 3)
             return 0
@@ -57,6 +62,19 @@ def interior_obstacle(graph: Graph, op: Op, moved: list[Value]) -> str | None:
         other = "is an output of the graph" if graph.is_output(first) else "is also read by others"
         return f"%{first.name}: {other}"
     return None
+
+
+def cost_obstacle(result: Value, moved: list[Value]) -> str | None:
+    """Why the move would cost more behind the operator than before it."""
+    before = sum(_size(v) for v in moved)
+    if _size(result) <= before:
+        return None
+    return f"%{result.name}: is larger than %{moved[0].name}, there would be more to move"
+
+
+def _size(value: Value) -> int:
+    """Bits, with an unknown dimension as 1: it is the same one on both sides, mostly."""
+    return value.dtype.bits * int(np.prod([d or 1 for d in value.shape or ()], dtype=np.int64))
 
 
 def put_behind(graph: Graph, op: Op, move: Op, inner: Value) -> None:

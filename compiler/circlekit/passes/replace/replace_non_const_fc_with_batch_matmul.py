@@ -27,11 +27,12 @@ class ReplaceNonConstFullyConnected(GraphPass):
     """fc(x, w, b)  ==  x @ transpose(w) + b, for w that is no constant.
 
     A Transpose of the last two axes of x or w becomes a flag of the BATCH_MATMUL; a Reshape is made only
-    where the shapes need it, ADD and activation only where there are any.  No picture: which of these
-    are made depends on the match.
+    where the shapes need it, ADD and activation only where there are any; a pipeline does it where there
+    are no more operators then.  No picture: which of these are made depends on the match.
     """
 
     name = "replace_non_const_fc_with_batch_matmul"
+    formats = frozenset({"circle"})  # TFLite's own runtime takes computed weights
 
     def run_graph(self, graph: Graph, context: Context) -> int:
         return sum(self._replace(graph, op, context) for op in graph.ops if isinstance(op, FullyConnected))
@@ -40,6 +41,8 @@ class ReplaceNonConstFullyConnected(GraphPass):
         if op.weights.is_const:
             return False
         sentence = self.obstacle(op)
+        if sentence is None and context.exact and growth(op) > 0:
+            sentence = f"%{op.output.name}: would become {growth(op) + 1} operators"
         if sentence is not None:
             context.refuse(self.name, op, sentence, 2)
             return False
@@ -78,6 +81,7 @@ class FuseTransposeWithFullyConnected(ReplaceNonConstFullyConnected):
     """fc(x, transpose(w))  ==  x @ w, where one operator takes the place of two."""
 
     name = "fuse_transpose_with_fullyconnected"
+    formats = frozenset({"circle", "tflite"})
 
     def obstacle(self, op: FullyConnected) -> str | None:
         swapped = [v for v in (op.input, op.weights) if swapped_source(v) is not None and v.use_count == 1]
@@ -88,6 +92,14 @@ class FuseTransposeWithFullyConnected(ReplaceNonConstFullyConnected):
         if op.act is not Activation.NONE:
             return f"%{op.output.name}: act is {op.act.name}, which gains nothing"
         return super().obstacle(op)
+
+
+def growth(op: FullyConnected) -> int:
+    """How many operators more there are with a BATCH_MATMUL in the place of ``op``."""
+    reshaped = (op.input.rank != 2 and not op.keep_num_dims) or (op.input.rank or 0) < 2
+    added = int(reshaped) + int(op.bias is not None or op.act is not Activation.NONE)
+    gone = {v for v in (op.input, op.weights) if swapped_source(v) is not None and v.use_count == 1}
+    return added - len(gone)
 
 
 def swapped_source(value: Value) -> Value | None:
