@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from circlekit.errors import CirclekitError, LimitError, ModelError, ShapeError
+from circlekit.interp.blas import few_threads
 from circlekit.interp.evaluate import check_type
 from circlekit.interp.plan import Plan
 from circlekit.interp.recorder import Recorder
@@ -157,7 +158,7 @@ class Runner:
         """Outputs of ``graph``; ``arrays`` fit it."""
         self.held = self.calls = self.depth = 0
         # infinities and NaN are values like others, as in the runtimes
-        with np.errstate(all="ignore"), keeping(self.kept):
+        with np.errstate(all="ignore"), keeping(self.kept), few_threads(self.plan(graph).macs):
             return [_own(x) for x in self._run(graph, arrays)]
 
     def observed(
@@ -215,6 +216,7 @@ class Recording:
             recorder.arena.reserve(runner.plan(graph).most())
             self.inputs = [recorder.input(a, REACH) for a in arrays]
             self.outputs = recorder.record(graph, self.inputs)
+        self.macs = runner.plan(graph).macs
         self.track, self.graphs = recorder.track, list(recorder.seen.items())
         self.shapes = [a.shape for a in self.inputs]
         self.floats = [a.reshape(-1) for a in self.inputs if a.dtype in LIMITED]
@@ -231,7 +233,7 @@ class Recording:
         self.running = True
         self.runner.held = self.runner.calls = self.runner.depth = 0
         try:
-            with np.errstate(all="ignore"), keeping(self.runner.kept):
+            with np.errstate(all="ignore"), keeping(self.runner.kept), few_threads(self.macs):
                 for place, array in zip(self.inputs, arrays, strict=True):
                     place[...] = array
                 for flat in self.floats:

@@ -21,7 +21,10 @@ Slots = list[Any]
 
 
 class Plan:
-    """``slots``: what a run starts with: inputs first, the constants; ``steps``: what it does."""
+    """``slots``: what a run starts with: inputs first, the constants; ``steps``: what it does.
+
+    ``macs``: multiplications of the largest operator.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -36,6 +39,7 @@ class Plan:
         for op in graph:
             self.steps.append(Step(op, self, known))
             known.update(self.steps[-1].made)
+        self.macs = max((op.macs() for op in graph), default=0)
         self.results = [self.number(v) for v in graph.outputs]
         self.slots = [None] * len(self.values)
         self._note_ends()
