@@ -11,11 +11,12 @@ from typing import Any
 
 from circlekit.api.models import FilePath
 from circlekit.equivalence.record import check_folder
-from circlekit.errors import ParseError
+from circlekit.errors import ParseError, RewriteError
 from circlekit.io.files import map_file
 from circlekit.passes.fuse.freeze_batchnorm import FreezeBatchNorm
 from circlekit.passes.optimize import check_settings, find_pass, pass_names
 from circlekit.passes.pipeline_file import Pipeline, parse_pipeline
+from circlekit.rewrite.base import PASSES
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,12 @@ def as_pipeline(
 
 def check_options(options: Options) -> None:
     """Refuse names that do not exist, and a place that cannot take a record, before the work."""
-    pass_names(options.passes, options.disable)
+    names = pass_names(options.passes, options.disable)
     check_settings(options.settings)
+    for name in options.settings:
+        owner = next(item.name for item in PASSES.values() if any(o.name == name for o in item.options))
+        if owner not in names:
+            raise RewriteError(f"{name} is a setting of {owner}, which is not asked for")
     if options.explain is not None:
         find_pass(options.explain)
     if options.record is not None:

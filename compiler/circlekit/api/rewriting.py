@@ -23,6 +23,7 @@ from circlekit.ir.graph import Model
 from circlekit.ir.inference import settle_ranks
 from circlekit.ir.text import print_model
 from circlekit.passes.explain import explain_pass
+from circlekit.passes.fuse.freeze_batchnorm import FreezeBatchNorm
 from circlekit.passes.fuse.training import training_notes
 from circlekit.passes.optimize import only_pipelines, pass_names, run_passes
 from circlekit.passes.pipeline_file import Pipeline
@@ -155,6 +156,8 @@ def _optimize(
     report = Report(before, summarize(model), records)
     if verifier is not None:
         report.verified, report.notes = True, verifier.notes
+    if FreezeBatchNorm.name in settings and FreezeBatchNorm.name not in report.changes:
+        report.notes.append("freeze_batchnorm: the model has no batch norm in training mode")
     report.notes = [*report.notes, *training_notes(model), *leftover_notes(model)]
     if options.explain is not None:
         options.announce(f"explain {options.explain}")

@@ -11,7 +11,7 @@ import pytest
 
 import circlekit
 from circlekit.cli.circle2circle import main
-from circlekit.errors import RewriteError
+from circlekit.errors import RewriteError, ShapeError
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Array
 
@@ -36,6 +36,11 @@ graph main(%x: f32[4,6,6,3]) -> %y {
 PLAIN = NET.replace("SquaredDifference(%c, %mean)", "Sub(%c, %mean)").replace(
     "%variance = Mean(%square", "%q = Mul(%square, %square)\n %variance = Mean(%q"
 )
+OF_SQUARES = NET.replace("%square = SquaredDifference(%c, %mean)", "%square = Square(%c)").replace(
+    "%variance = Mean(%square, [0,1,2]) {keep_dims: true}",
+    "%q = Mean(%square, [0,1,2]) {keep_dims: true}\n %p = Square(%mean)\n %variance = Sub(%q, %p)",
+)
+FORMS = [NET, PLAIN, OF_SQUARES]
 
 
 def batches(count: int) -> list[Array]:
@@ -59,7 +64,7 @@ def expected(records: list[Array], weights: list[float], x: Array) -> Array:
     return np.asarray(np.maximum((c - mean) / np.sqrt(variance + 0.001) * -gamma - beta, 0))
 
 
-@pytest.mark.parametrize("text", [NET, PLAIN])
+@pytest.mark.parametrize("text", FORMS)
 def test_it_is_reported_by_name(text: str) -> None:
     (note,) = circlekit.optimize(parse_model(text)).notes
     assert note.startswith("%mean and %variance are the statistics of a batch norm of %c in training mode: ")
@@ -75,7 +80,7 @@ def test_other_norms_are_not(axes: str) -> None:
     ("settings", "weights"),
     [({}, [1 / 3] * 3), ({"freeze_warmup": 1, "freeze_decay": 0.75}, [0.5625, 0.1875, 0.25])],
 )
-@pytest.mark.parametrize("text", [NET, PLAIN])
+@pytest.mark.parametrize("text", FORMS)
 def test_frozen_statistics_are_moving_averages(
     text: str, settings: dict[str, float], weights: list[float]
 ) -> None:
@@ -113,3 +118,50 @@ def test_the_command_takes_a_data_set(
     np.testing.assert_allclose(found, expected(records, [1 / len(records)] * len(records), x), 1e-4, 1e-4)
     assert main([str(source), str(out), "--freeze_batchnorm", str(tmp_path / "none.h5")]) == 1
     assert main([str(source), str(out), "--freeze_batchnorm", str(data), "--freeze_decay", "2"]) == 2
+
+
+CHANNELS_FIRST = """
+graph main(%x: f32[4,6,6,3]) -> %y {
+  %w = const f32[5,3,3,3] gaussian(0, 0.3)
+  %c = Conv2D(%x, %w, none)
+  %t = Transpose(%c, [0,3,1,2])
+  %mean = Mean(%t, [0,2,3]) {keep_dims: true}
+  %square = SquaredDifference(%t, %mean)
+  %variance = Mean(%square, [0,2,3]) {keep_dims: true}
+  %e = Add(%variance, 0.001)
+  %r = Sqrt(%e)
+  %d = Sub(%t, %mean)
+  %y = Div(%d, %r)
+}
+"""
+
+
+def test_channels_may_come_first() -> None:
+    """As exporters of PyTorch models have it; the result goes through the transpose."""
+    model = parse_model(CHANNELS_FIRST)
+    (note,) = circlekit.optimize(parse_model(CHANNELS_FIRST), ["remove_dead"]).notes
+    assert "%mean and %variance are the statistics of a batch norm of %t" in note
+    data = batches(3)
+    given = {"freeze_batchnorm": [[x] for x in data], "freeze_warmup": 3}
+    circlekit.optimize(model, ["freeze_batchnorm"], settings=given)
+    assert [op.code for op in model.main] == ["CONV_2D", "TRANSPOSE"]
+    (found,) = circlekit.run(model, [data[0]])
+    text = CHANNELS_FIRST.replace("-> %y", "-> %c").partition("  %t =")[0] + "}"
+    convs = [circlekit.run(parse_model(text), [x])[0].astype(np.float64) for x in data]
+    mean = np.mean([c.mean((0, 1, 2)) for c in convs], axis=0)
+    variance = np.mean([c.var((0, 1, 2)) for c in convs], axis=0)
+    wanted = ((convs[0] - mean) / np.sqrt(variance + 0.001)).transpose(0, 3, 1, 2)
+    np.testing.assert_allclose(found, wanted, 1e-4, 1e-4)
+
+
+def test_what_a_user_gets_wrong_is_said() -> None:
+    plain = "graph main(%x: f32[2]) -> %y { %y = Neg(%x) }"
+    given = {"freeze_batchnorm": [[np.zeros(2, np.float32)]]}
+    report = circlekit.optimize(parse_model(plain), ["freeze_batchnorm"], settings=given)
+    assert "freeze_batchnorm: the model has no batch norm in training mode" in report.notes
+    with pytest.raises(RewriteError, match="freeze_warmup is a setting of freeze_batchnorm, which is not"):
+        circlekit.optimize(parse_model(NET), settings={"freeze_warmup": 3})
+    wrong = {"freeze_batchnorm": [[np.zeros((4, 6, 6, 4), np.float32)]]}
+    with pytest.raises(ShapeError) as info:
+        circlekit.optimize(parse_model(NET), ["freeze_batchnorm"], settings=wrong)
+    assert "in record 0 of the data for freeze_batchnorm" in str(info.value)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from circlekit.errors import RewriteError
+from circlekit.errors import CirclekitError, RewriteError
 from circlekit.interp.interpreter import Interpreter
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
@@ -79,7 +79,10 @@ def averages(
 
     interpreter = Interpreter(model)
     for count, record in enumerate(records):
-        interpreter.run(record, observe=observe)
+        try:
+            interpreter.run(record, observe=observe)
+        except CirclekitError as error:
+            raise error.note(f"in record {count} of the data for freeze_batchnorm") from None
         kept = count / (count + 1) if count < max(warmup, 1) else decay
         for index, array in latest.items():
             before = sums[index]

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from circlekit.ir.value import Array, Value
-from circlekit.passes.fuse.products import not_from_product, not_per_channel
+from circlekit.passes.fuse.products import is_transposed, not_from_product, not_per_channel
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
@@ -16,6 +16,8 @@ class _Normalized(Rewrite):
     """What follows a convolution is a sum or a product with a constant, which can be folded into it."""
 
     shifts: ClassVar[bool] = True
+    moves: ClassVar[bool] = True
+    """Whether channels may be along another axis, which nobody pays for where nothing comes of it."""
 
     @condition
     def follows_a_product(self, y: Value) -> str | None:
@@ -23,7 +25,8 @@ class _Normalized(Rewrite):
 
     @condition
     def is_per_channel(self, c: Array, y: Value) -> str | None:
-        return not_per_channel(c, y)
+        along_one_axis = c.size == max(c.shape, default=1)
+        return None if self.moves and along_one_axis and is_transposed(y) else not_per_channel(c, y)
 
 
 class _Minus(_Normalized):
@@ -58,6 +61,8 @@ class _Over(_Normalized):
 
 class _From(_Normalized):
     """c - y  ==  y * (-1) + c."""
+
+    moves = False
 
     before = """
         z = Sub(c: const f32, y)     {act: any = act}

@@ -65,6 +65,17 @@ def _before(op: Op | None) -> Value | None:
     return operands[0] if len(operands) == 1 else None
 
 
+def is_transposed(value: Value) -> bool:
+    """Whether a Transpose is on the way from the operator with a filter to ``value``."""
+    at: Value | None = value
+    for _ in range(FAR):
+        maker = at.producer if at is not None else None
+        if isinstance(maker, Transpose):
+            return True
+        at = _before(maker)
+    return False
+
+
 def not_per_channel(constant: Array, value: Value) -> str | None:
     """Why ``constant`` is not one number, or one for each element of the last dimension of ``value``."""
     last = value.shape[-1] if value.shape else None

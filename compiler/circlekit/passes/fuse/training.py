@@ -35,34 +35,59 @@ def training_norms(graph: Graph) -> Iterator[TrainingNorm]:
 
 def training_notes(model: Model) -> list[str]:
     """A sentence for each, with what to do."""
-    return [_note(norm) for graph in model.graphs for norm in training_norms(graph)]
+    return [_note(norm, graph is model.main) for graph in model.graphs for norm in training_norms(graph)]
 
 
-def _note(norm: TrainingNorm) -> str:
+def _note(norm: TrainingNorm, is_main: bool) -> str:
     statistics = f"%{norm.mean.name} and %{norm.variance.name}"
+    what = "export the model in inference mode"
     return (
         f"{statistics} are the statistics of a batch norm of %{norm.input.name} in training mode: results "
-        "depend on what else is in the batch, and it cannot be folded; export the model in inference mode, "
-        "or freeze them: --freeze_batchnorm DATA.h5"
-    )
+        f"depend on what else is in the batch, and it cannot be folded; {what}"
+    ) + (", or freeze them: --freeze_batchnorm DATA.h5" if is_main else "")
 
 
 def _is_over_batch(op: Mean) -> bool:
-    """Whether the mean is over the first dimension and all others but the last (of 2 or more)."""
+    """Whether the mean is over the first dimension and all others but one, the channels (of 2 or more)."""
     rank, axes = op.input.rank, static_int_vector(op.axis)
     if rank is None or rank < 2 or axes is None:
         return False
-    return sorted(op.axes(axes, rank)) == list(range(rank - 1))
+    along = set(op.axes(axes, rank))
+    return 0 in along and len(along) == rank - 1
 
 
-def _variance_of(mean: Mean) -> Mean | None:
-    """The mean of the squared difference between what ``mean`` reads and its result."""
-    squares = [square for user in mean.output.users if (square := _square(user, mean)) is not None]
-    for square in squares:
-        for reader in square.output.users:
-            if isinstance(reader, Mean) and _is_over_batch(reader) and reader.input is square.output:
-                return reader
+def _variance_of(mean: Mean) -> Op | None:
+    """What makes the variance: the mean of squared differences, or that of squares less a square."""
+    for user in mean.output.users:
+        square = _square(user, mean)
+        if square is not None:
+            for reader in square.output.users:
+                if _is_like(reader, mean):
+                    return reader
+        if _is_square(user, mean.output):
+            for reader in user.output.users:
+                is_rest = isinstance(reader, Sub) and reader.inputs[1] is user.output
+                if is_rest and _is_square_mean(reader.inputs[0], mean):
+                    return reader
     return None
+
+
+def _is_like(op: Op | None, mean: Mean) -> bool:
+    """Whether ``op`` is a mean over the same dimensions as ``mean``."""
+    if not isinstance(op, Mean) or not _is_over_batch(op) or op.input.rank != mean.input.rank:
+        return False
+    rank = mean.input.rank or 0
+    one, two = (sorted(m.axes(static_int_vector(m.axis) or [], rank)) for m in (op, mean))
+    return one == two
+
+
+def _is_square_mean(value: Value | None, mean: Mean) -> bool:
+    """Whether ``value`` is the mean of the squares of what ``mean`` reads."""
+    maker = None if value is None else value.producer
+    if not isinstance(maker, Mean) or not _is_like(maker, mean):
+        return False
+    squares = maker.input.producer
+    return squares is not None and _is_square(squares, mean.input)
 
 
 def _square(op: Op, mean: Mean) -> Op | None:
@@ -77,4 +102,6 @@ def _square(op: Op, mean: Mean) -> Op | None:
 
 
 def _is_square(op: Op, value: Value) -> bool:
-    return isinstance(op, Square) or (isinstance(op, Mul) and op.inputs[0] is op.inputs[1] is value)
+    if isinstance(op, Square):
+        return op.inputs[0] is value
+    return isinstance(op, Mul) and op.inputs[0] is op.inputs[1] is value
