@@ -307,6 +307,36 @@ def test_beyond_two_gibibytes(fmt: str) -> None:
     assert all(p.counted for p in inline.payloads)
 
 
+@pytest.mark.parametrize("oracle", [CIRCLE, LITERT])
+def test_a_file_of_more_than_two_gibibytes(oracle: Oracle, tmp_path: Path) -> None:
+    """Mostly a hole, so that it takes no room: loaded, changed, and laid out anew in either format."""
+    size, count = 1 << 29, 5
+    f = File(oracle)
+    for index in range(count):
+        f.tensor(f"c{index}", [size], "UINT8", buffer=f.buffer(offset=1 << 40, size=size))
+    f.tensor("small", [4], "UINT8", buffer=f.buffer(b"data"))
+    start = -(-len(f.pack()) // PAGE) * PAGE
+    path = tmp_path / "huge"
+    with path.open("wb") as file:
+        for index, buffer in enumerate(f.model.buffers[1 : count + 1]):
+            buffer.offset = start + index * size
+            file.seek(buffer.offset + size - 1)
+            file.write(bytes([index + 1]))
+        file.seek(0)
+        file.write(f.pack())
+    model = load(path)
+    assert [constant(model, f"c{i}").array()[-1] for i in range(count)] == [1, 2, 3, 4, 5]
+    changed = constant(model, "c2")
+    changed.data = np.broadcast_to(np.uint8(9), (size,))
+    for fmt in ("circle", "tflite"):
+        parts = [part for part in encoded(model, fmt).parts() if isinstance(part, FileRange)]
+        assert [(part.start, part.size) for part in parts] == [
+            (start, 2 * size),
+            (start + 3 * size, 2 * size),
+        ]
+        assert encoded(model, fmt).size - 5 * size < 3 * PAGE
+
+
 # -- what it costs -----------------------------------------------------------------------------
 
 
