@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The same model before and after, by LiteRT.
 
-LiteRT runs in a process of its own, for there are models that end it:
-
-    python -m tools.random_graphs.litert MODEL INPUTS.npz OUTPUTS.npz
+LiteRT runs in a process of its own, for there are models that end it.  As a program this module reads lines
+of JSON, [model, inputs.npz, outputs.npz], and answers each with a line.
 """
 
 from __future__ import annotations
 
+import atexit
+import json
+import select
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -22,18 +24,55 @@ from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
 from tools.random_graphs.checks import Original, faults_of
 
+DONE = "done"
 SECONDS = 60
 """How long LiteRT may take for a model."""
+
+
+class _Worker:
+    """The process, which is started when it is wanted, and again when a model has ended it."""
+
+    def __init__(self) -> None:
+        self.process: subprocess.Popen[str] | None = None
+
+    def ask(self, line: str) -> str:
+        """The answer to ``line``; RuntimeError where there is none."""
+        if self.process is None:
+            command = [sys.executable, "-m", __name__]
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            )
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        ready, _, _ = select.select([self.process.stdout], [], [], SECONDS)
+        answer = self.process.stdout.readline() if ready else ""
+        if not answer:
+            raise RuntimeError(f"it ended with {self.close()}")
+        return answer.strip()
+
+    def close(self) -> int:
+        """End the process; how it ended."""
+        process, self.process = self.process, None
+        if process is None:
+            return 0
+        with process:
+            process.kill()
+        return process.returncode
+
+
+_WORKER = _Worker()
+atexit.register(_WORKER.close)
 
 
 def run_litert(path: Path, inputs: Sequence[Array]) -> list[Array]:
     """Outputs of a file; RuntimeError where LiteRT refuses it or ends."""
     given, got = path.with_suffix(".inputs.npz"), path.with_suffix(".outputs.npz")
     np.savez(given, *inputs)
-    command = [sys.executable, "-m", __name__, str(path), str(given), str(got)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
-    if done.returncode:
-        raise RuntimeError(done.stderr.strip().rpartition("\n")[2] or f"it ended with {done.returncode}")
+    answer = _WORKER.ask(json.dumps([str(path), str(given), str(got)]))
+    if answer != DONE:
+        raise RuntimeError(answer)
     with np.load(got) as arrays:
         return [arrays[f"arr_{number}"] for number in range(len(arrays.files))]
 
@@ -75,10 +114,16 @@ def check_litert(original: Original, model: Model, folder: Path) -> bool:
 
 
 def main() -> None:
-    model, given, got = sys.argv[1:]
-    with np.load(given) as arrays:
-        inputs = [arrays[f"arr_{number}"] for number in range(len(arrays.files))]
-    np.savez(got, *_run(model, inputs))
+    for line in sys.stdin:
+        model, given, got = json.loads(line)
+        try:
+            with np.load(given) as arrays:
+                inputs = [arrays[f"arr_{number}"] for number in range(len(arrays.files))]
+            np.savez(got, *_run(model, inputs))
+            answer = DONE
+        except (ValueError, RuntimeError) as error:
+            answer = " ".join(str(error).split()) or "it is refused"
+        print(answer, flush=True)
 
 
 if __name__ == "__main__":

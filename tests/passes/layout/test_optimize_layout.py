@@ -358,3 +358,35 @@ def test_models_of_pytorch(shared: Path, name: str) -> None:
     assert interface_of(model) == interface
     assert_close(run(model, inputs), wanted)
     assert OptimizeLayout().run(model, Context()) == 0
+
+
+def test_a_reshape_that_moves_axes_of_one_is_a_transpose() -> None:
+    """Squeeze and excitation as exporters of NCHW write it: the mean of each channel is reshaped."""
+    text = """
+    graph main(%x: f32[1,6,6,4]) -> %y {
+      %w = const f32[4,1,1,4] gaussian(0, 0.3)
+      %c = Conv2D(%x, %w, none)
+      %t = Transpose(%c, [0,3,1,2])
+      %m = Mean(%t, [2,3]) {keep_dims: true}
+      %p = Reshape(%m, [1,1,1,4])
+      %d = Conv2D(%p, %w, none)
+      %q = Reshape(%d, [1,4,1,1])
+      %z = Mul(%t, %q)
+      %y = Transpose(%z, [0,2,3,1])
+    }
+    """
+    check_pass(text, "optimize_layout", ["Conv2D", "Mean", "Conv2D", "Mul"])
+
+
+def test_a_reshape_to_other_axes_stays() -> None:
+    text = """
+    graph main(%x: f32[1,2,2,4]) -> %y {
+      %t = Transpose(%x, [0,3,1,2])
+      %m = Mean(%t, [2,3]) {keep_dims: true}
+      %p = Reshape(%m, [1,1,2,2])
+      %z = Mul(%t, %p)
+      %y = Transpose(%z, [0,2,3,1])
+    }
+    """
+    model = check_pass(text, "optimize_layout")
+    assert "Reshape" in kinds(model)

@@ -80,9 +80,8 @@ class Applier:
         """Make ``tensor`` on side ``home``, and a copy on the other if it is wanted; serve all readers."""
         made = self.value_on(tensor, home)
         copy = self.value_on(tensor, 1 - home) if is_copied else None
-        kept = [m for m in tensor.moves if m.input is made and m.output is copy and copy is not None][:1]
-        if self.finder.lies_still(tensor):
-            kept = []
+        fits = Reshape if self.finder.lies_still(tensor) else Transpose
+        kept = [m for m in tensor.moves if m.input is made and m.output is copy and isinstance(m, fits)][:1]
         producer = tensor.root.producer
         if made is not tensor.root and producer is not None:
             producer.take_result(tensor.root.result_index, made)
@@ -149,7 +148,7 @@ class Applier:
 
     def perm_operand(self, tensor: Tensor, perm: Perm) -> Value:
         for move in tensor.moves:
-            if constant_perm(move) == perm:
+            if isinstance(move, Transpose) and constant_perm(move) == perm:
                 return move.perm
         return self.constants.vector("perm", perm)
 

@@ -70,7 +70,7 @@ class OptimizeLayout(GraphPass):
 
     def note(self, finder: Finder, op: Op, context: Context) -> None:
         sentence = finder.walls.pop(op, None)  # popped: once is enough
-        if sentence is not None and constant_perm(op) not in finder.perms:
+        if sentence is not None and finder.perm_of(op) not in finder.perms:
             context.refuse(self.name, op, f"%{op.output.name}: {sentence}")
 
 

@@ -28,6 +28,7 @@ from circlekit.passes.layout.axes import (
     keeps_order,
     keeps_shape,
     permuted_quantization,
+    permuted_shape,
     size_of,
 )
 from circlekit.passes.layout.labels import FIXED, Cost, Demand, Problem
@@ -57,7 +58,7 @@ class Tensor:
     root: Value
     sides: dict[Value, int]
     early: int = 0
-    moves: list[Transpose] = field(default_factory=list)
+    moves: list[Transpose | Reshape] = field(default_factory=list)
 
     @property
     def side(self) -> int:
@@ -87,7 +88,7 @@ class Region:
     def today(self) -> Cost:
         """What the transposes cost as they are."""
         return Cost(
-            sum(size_of(t.root) * len(t.moves) for t in self.tensors),
+            sum(size_of(t.root) * sum(isinstance(m, Transpose) for m in t.moves) for t in self.tensors),
             sum(len(t.moves) for t in self.tensors),
             sum(t.early * len(t.moves) for t in self.tensors),
         )
@@ -114,7 +115,7 @@ class Finder:
     def regions(self, transposes: list[Transpose]) -> Iterator[Region]:
         """The regions that ``transposes``, all by the permutation or its inverse, are in."""
         for op in transposes:
-            perm = constant_perm(op)
+            perm = self.perm_of(op)
             if perm is not None and op.input not in self.sides and self.links(op):
                 yield self.region(op.input, self.perms.index(perm))
 
@@ -122,17 +123,27 @@ class Finder:
 
     def far_side(self, op: Op, side: int, back: bool = False) -> int | None:
         """Where a transpose leads from ``side`` (``back``: from its result); None for any other operator."""
-        if not isinstance(op, Transpose):
+        if not isinstance(op, Transpose | Reshape):
             return None
-        perm = constant_perm(op)
+        perm = self.perm_of(op)
         start = 1 - side if back else side
         if perm is None or perm != self.perms[start] or not self.links(op):
             return None
         return 1 - side
 
-    def links(self, op: Transpose) -> bool:
+    def perm_of(self, op: Op) -> Perm | None:
+        """The permutation by which ``op`` moves axes, if it does: a Reshape that moves those of 1, too."""
+        if not isinstance(op, Reshape):
+            return constant_perm(op)
+        before, after = op.input.shape, op.output.shape
+        if before is None or after is None or len(before) != self.rank or None in before:
+            return None
+        found = [p for p in self.perms if permuted_shape(before, p) == after and keeps_order(before, p)]
+        return found[0] if found and before != after else None
+
+    def links(self, op: Transpose | Reshape) -> bool:
         """Whether operand and result differ in the order of axes alone, and either may be replaced."""
-        source, result, perm = op.input, op.output, constant_perm(op)
+        source, result, perm = op.input, op.output, self.perm_of(op)
         if perm is None or source.is_const or source.is_variable or result.is_variable:
             return False
         if not is_movable(source) or not is_movable(result) or not self.is_member(source):
@@ -194,7 +205,7 @@ class Finder:
                         continue
                     bound[far] = True
                 tensor.sides[result] = self.sides[result] = far
-                assert isinstance(op, Transpose)
+                assert isinstance(op, Transpose | Reshape)
                 tensor.moves.append(op)
                 queue.append(result)
         return tensor
