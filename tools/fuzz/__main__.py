@@ -17,6 +17,7 @@ import argparse
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from circlekit.passes import all_passes
@@ -27,6 +28,7 @@ from tools.fuzz.runner import Run
 from tools.fuzz.seeds import Seeds, all_seeds
 
 TEXTS = (".ck", ".recipe")
+PROGRESS_EACH = 5000
 KEPT_EACH = 2
 """Inputs that are kept of one kind of fault."""
 
@@ -49,12 +51,13 @@ def main() -> int:
     jobs = [Job(kind, arguments.seed, n) for kind in KINDS for n in range(getattr(arguments, kind))]
     print(f"{len(seeds.files)} models and {len(seeds.texts)} texts to start from, {len(jobs)} cases")
     tally, started = Tally(), time.monotonic()
-    for result in run_jobs(jobs, seeds, arguments.jobs):
-        tally.add(result)
-        if sys.stderr.isatty() and tally.count % 500 == 0:
-            print(f"\r{tally.count} cases, {tally.failed} failed", end="", file=sys.stderr)
+    with suppress(KeyboardInterrupt):  # then the table is that of what was run
+        for result in run_jobs(jobs, seeds, arguments.jobs):
+            tally.add(result)
+            if tally.count % PROGRESS_EACH == 0:
+                print(f"{tally.count} cases, {tally.failed} failed", file=sys.stderr, flush=True)
     taken = time.monotonic() - started
-    print("\n".join([*tally.lines(), f"{taken:.0f} s, {len(jobs) / max(taken, 1e-9):.0f} cases a second"]))
+    print("\n".join([*tally.lines(), f"{taken:.0f} s, {tally.count / max(taken, 1e-9):.0f} cases a second"]))
     if not tally.failed:
         return 0
     folder = arguments.out or Path(tempfile.mkdtemp(prefix="fuzz-"))

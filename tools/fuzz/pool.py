@@ -178,6 +178,7 @@ def _lost(worker: Worker, todo: list[list[Job]], how: str) -> Iterator[Result]:
 def _serve(pipe: Connection, current: Any, work: Work) -> None:
     """What a worker does: batch after batch."""
     bound_memory()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for who started them
     while True:
         try:
             batch = pipe.recv()
