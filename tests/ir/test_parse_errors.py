@@ -105,7 +105,13 @@ CASES = [
         "3:21",
         "argument value of constant must be a number",
     ),
-    ("huge", line("%b = const f32[2147483647,2147483647] zeros"), "3:41", "would take"),
+    ("huge", line("%b = const f32[2147483647,2147483647] zeros"), "3:41", "is too large"),
+    (
+        "large",
+        line("%b = const f32[2147483647,9999] zeros"),
+        "3:35",
+        "21472336986353 elements of zeros would take",
+    ),
     ("base64", line('%b = const f32[1] base64("?")'), "3:21", "the string is no base64"),
     ("bytes", line('%b = const f32[1] base64("AA==")'), "3:21", "the data has 1 bytes, f32[1] has 4"),
     (
