@@ -39,6 +39,7 @@ PIPELINES: dict[str, tuple[str, ...]] = {
         "remove_unnecessary_reshape",
         "remove_unnecessary_transpose",
         "remove_redundant_activation",
+        "remove_redundant_quantize",
         "remove_redundant_reshape",
         "remove_redundant_transpose",
         "transform_min_max_to_relu6",

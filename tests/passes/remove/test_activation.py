@@ -40,3 +40,16 @@ def test_the_first_has_other_readers() -> None:
     check_pass(two("Relu", "Relu6", "%y, %z"), NAME, refused="%y: is an output of the graph")
     text = two("Relu6", "Relu", "%z, %w").replace("%z =", "%w = Neg(%y)\n%z =")
     check_pass(text, NAME, ["Relu6", "Neg"])
+
+
+def test_on_one_grid() -> None:
+    """Quantized, two in a row do what one does where all have the same parameters."""
+    grid = "quant(scale: 0.1, zero_point: -5)"
+    text = f"""graph main(%x: i8[4] quant(scale: 0.2)) -> %z {{
+      %a = Relu6(%x) : i8[4] {grid}
+      %b = Relu(%a) : i8[4] {grid}
+      %z = Dequantize(%b)
+    }}"""
+    check_pass(text, "remove_redundant_activation", ["Relu6", "Dequantize"])
+    other = text.replace(f"%b = Relu(%a) : i8[4] {grid}", "%b = Relu(%a) : i8[4] quant(scale: 0.3)")
+    check_pass(other, "remove_redundant_activation", refused="%b: has other quantization parameters than %a")

@@ -37,6 +37,33 @@ def test_the_same_steps_in_another_type() -> None:
     check_pass(twice("i16 quant(scale: 0.5)", "i8 quant(scale: 0.5)"), PASS, ["Quantize", "Dequantize"])
 
 
+@pytest.mark.parametrize(
+    ("dtype", "grid"),
+    [
+        ("i8", "quant(scale: 0.1, zero_point: -7)"),
+        ("u8", "quant(scale: 0.0031, zero_point: 8)"),
+        ("i16", "quant(scale: 1e-40)"),
+        ("i8", "quant(scale: [0.5, 0.25], zero_point: [1, 2])"),
+    ],
+)
+def test_there_and_back(dtype: str, grid: str) -> None:
+    text = f"""graph main(%x: {dtype}[2,8] {grid}) -> %y, %d {{
+      %d = Dequantize(%x)
+      %z = Quantize(%d) : {dtype}[2,8] {grid}
+      %y = Dequantize(%z)
+    }}"""
+    check_pass(text, PASS, ["Dequantize", "Dequantize"])
+    check_pass(
+        text.replace(grid, "quant(scale: 1e36)"), PASS, refused="a scale that is not too large is wanted"
+    )
+    other = text.replace(
+        f"%z = Quantize(%d) : {dtype}[2,8] {grid}", f"%z = Quantize(%d) : {dtype}[2,8] {GRID}"
+    )
+    check_pass(
+        other, PASS, refused="%z: is" if dtype != "i8" else "%z: has other quantization parameters than %x"
+    )
+
+
 def test_the_first_stays_for_others() -> None:
     kinds = ["Quantize", "Quantize", "Dequantize"]
     check_pass(twice("i16 quant(scale: 0.5)", f"i8 {GRID}", "%y, %a"), PASS, kinds)

@@ -84,6 +84,17 @@ def test_a_batch_of_any_rank(shape: str) -> None:
     assert not circlekit.optimize(model, ["dynamic_batch_to_single_batch"]).changes
 
 
+def test_a_batch_of_every_graph_that_a_signature_names() -> None:
+    model = parse_model("""
+    signature "a" @main (x: %x) -> (y: %y)
+    signature "b" @other (x: %u) -> (y: %v)
+    graph main(%x: f32[?,2]) -> %y { %y = Neg(%x) }
+    graph other(%u: f32[?,3]) -> %v { %v = Abs(%u) }
+    """)
+    circlekit.optimize(model, ["dynamic_batch_to_single_batch"], verify=True)
+    assert [g.outputs[0].shape for g in model.graphs] == [(1, 2), (1, 3)]
+
+
 # -- change_outputs ----------------------------------------------------------------------------
 
 CHAIN = """

@@ -29,6 +29,10 @@ class InterfacePass(Pass):
         self.is_done = True
         finder, _ = nhwc_regions(model.main)
         values = [v for v in self.values(model.main) if finder.sides.get(v) == NCHW and not v.is_variable]
+        for value in self.values(model.main):
+            neighbor = value.producer or next(value.users, None)
+            if value not in values and neighbor is not None:
+                context.refuse(self.name, neighbor, f"%{value.name}: {_other(value)}")
         constants = Constants(model.main)
         for value in dict.fromkeys(values):
             twin = self.convert(model.main, value, constants)
@@ -90,6 +94,13 @@ class NchwToNhwcOutputShape(InterfacePass):
             return twin
         graph.append(Transpose(value, constants.vector("perm", TO_NHWC), results=[twin]))
         return twin
+
+
+def _other(value: Value) -> str:
+    """Why ``value`` is not taken for NCHW."""
+    if value.rank == 4:
+        return "has channels last already, as far as the operators around it tell"
+    return f"has {'an unknown rank' if value.rank is None else f'rank {value.rank}'}, 4 is wanted"
 
 
 def _can_be_output(graph: Graph, value: Value | None) -> bool:

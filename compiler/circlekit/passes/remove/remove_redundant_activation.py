@@ -9,6 +9,7 @@ from circlekit.rewrite.rewrite import Rewrite, Rules
 class Outer(Rewrite):
     """The second limits nothing that the first has not limited."""
 
+    quantized = True
     shared = ("y",)
     after = "y"
 

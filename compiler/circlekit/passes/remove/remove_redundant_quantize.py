@@ -10,7 +10,7 @@ from circlekit.ir.value import Value
 from circlekit.ops.cast import Quantize
 from circlekit.passes.remove.checks import remove_unread
 from circlekit.rewrite.base import Context, GraphPass
-from circlekit.rewrite.rewrite import Rewrite
+from circlekit.rewrite.rewrite import Rewrite, condition
 
 
 class SameGrid(Rewrite):
@@ -24,6 +24,33 @@ class SameGrid(Rewrite):
     after = "x"
 
 
+class BackAgain(Rewrite):
+    """quantize(dequantize(x))  ==  x on the same grid: no number is so far from its own as to be rounded."""
+
+    quantized = True
+    shared = ("d",)
+
+    before = """
+        d = Dequantize(x)
+        z = Quantize(d)
+    """
+    after = "x"
+
+    @condition
+    def of_few_bits(self, x: Value) -> str | None:
+        kind = x.dtype.numpy
+        if kind is not None and kind.kind in "iu" and kind.itemsize <= 2:
+            return None
+        return f"%{x.name}: is {x.dtype.short}, up to 16 bits are wanted"
+
+    @condition
+    def numbers_are_finite(self, x: Value) -> str | None:
+        scale = np.zeros(0) if x.quantization is None else x.quantization.scale.astype(np.float64)
+        if scale.size and (scale > 0).all() and scale.max() * 2.0**17 < float(np.finfo(np.float32).max):
+            return None
+        return f"%{x.name}: a scale that is not too large is wanted"
+
+
 class RemoveRedundantQuantize(GraphPass):
     """QUANTIZE to the parameters of its operand goes; of two in a row the first, where both round alike.
 
@@ -35,7 +62,7 @@ class RemoveRedundantQuantize(GraphPass):
 
     def run_graph(self, graph: Graph, context: Context) -> int:
         skipped = sum(self._skip(graph, op, context) for op in graph.ops if isinstance(op, Quantize))
-        return skipped + SameGrid().run_graph(graph, context)
+        return skipped + sum(rule().run_graph(graph, context) for rule in (SameGrid, BackAgain))
 
     def _skip(self, graph: Graph, second: Quantize, context: Context) -> int:
         """Let ``second`` read what the QUANTIZE before it reads, as often as that changes nothing."""
@@ -54,7 +81,7 @@ class RemoveRedundantQuantize(GraphPass):
         return count
 
 
-SameGrid.name = RemoveRedundantQuantize.name  # for its refusals alone
+SameGrid.name = BackAgain.name = RemoveRedundantQuantize.name  # for their refusals alone
 
 
 def _limits_more(y: Value, z: Value) -> str | None:

@@ -9,17 +9,23 @@ from circlekit.rewrite.base import Context, Pass
 
 
 class DynamicBatchToSingleBatch(Pass):
-    """The first dimension of every input, where it is unknown, becomes 1 (shapes of the interface change)."""
+    """The first dimension of every input, where it is unknown, becomes 1 (shapes of the interface change).
+
+    Inputs are those of the main graph and of every graph that a signature names, of any rank.
+    """
 
     name = "dynamic_batch_to_single_batch"
     changes_interface = True
 
     def run(self, model: Model, context: Context) -> int:
-        open_ones = [v for v in model.main.inputs if v.shape and v.shape[0] is None]
-        for value in open_ones:
-            assert value.shape is not None
-            value.shape = (1, *value.shape[1:])
-        if open_ones:
-            model.main.epoch += 1
+        count = 0
+        for graph in dict.fromkeys([model.main, *(s.graph for s in model.signatures)]):
+            open_ones = [v for v in graph.inputs if v.shape and v.shape[0] is None]
+            for value in open_ones:
+                assert value.shape is not None
+                value.shape = (1, *value.shape[1:])
+            graph.epoch += bool(open_ones)
+            count += len(open_ones)
+        if count:
             infer_shapes(model)
-        return len(open_ones)
+        return count
