@@ -10,6 +10,7 @@ from circlekit.ir.enums import Activation
 from circlekit.ir.text import parse_model
 from circlekit.passes import all_passes
 from circlekit.rewrite.base import PASSES, Context
+from circlekit.rewrite.match import Matcher
 from circlekit.rewrite.picture import parse_picture
 from circlekit.rewrite.rewrite import Rewrite, condition
 
@@ -132,3 +133,17 @@ def test_all_errors_are_ours() -> None:
 def test_custom_operators_in_pictures(before: str, after: str, message: str) -> None:
     with pytest.raises(CirclekitError, match=message):
         type("Broken", (Rewrite,), {"before": before, "after": after})
+
+
+def test_an_operand_behind_an_absent_one_is_seen() -> None:
+    """Three operands, of which one is absent, are not the two of the picture."""
+    picture = parse_picture('z = Custom("Three", a, b?: f32)', "picture")
+    text = """graph main(%a: f32[2], %c: f32[2]) -> %z {{
+      %z = Opaque(%a, none, {last}) {{code: "CUSTOM", custom_code: "Three"}} : f32[2]
+    }}"""
+    for last, count in (("none", 1), ("%c", 0)):
+        root = parse_model(text.format(last=last)).main.ops[0]
+        assert len(list(Matcher(picture).matches(root))) == count
+    explaining = Matcher(picture, explain=True)
+    assert not list(explaining.matches(root))
+    assert explaining.failure.sentence == "%z: has an operand 2, the picture has no place for it"

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 import circlekit
-from circlekit.errors import CirclekitError, RewriteError
+from circlekit.errors import CirclekitError, RewriteError, ShapeError
 from circlekit.interp.run import run
 from circlekit.ir.clone import clone
 from circlekit.ir.compare import difference
@@ -81,6 +81,8 @@ class Original:
         def observe(op: object, results: Sequence[Array]) -> None:
             nonlocal found
             found = found or any(a.dtype.kind == "f" and bool(np.isnan(a).any()) for a in results)
+            if any(a.size == 0 for a in results):
+                raise ShapeError("of sizes that leave nothing, kernels differ")
 
         self.outputs.append(run(self.model, arrays, observe=observe))
         self.inputs.append(arrays)

@@ -103,26 +103,36 @@ class Matcher:
     # Progress: each operator of the picture that was found counts 2; its kind alone counts 1.
 
     def _op(self, node: Node, op: Op, match: Match) -> Iterator[Match]:
-        if not node.fits(op):
+        if not node.fits(op) or not (self.explain or self._plausible(node, op)):
             return
-        done = 2 * len({id(o) for o in match.ops.values()})
+        done = self._progress(match)
         if not self._arity(node, op, done + 1):
             return
         if not self.explain:
-            bound = self._attributes(node, op, match, done + 1) if self._plausible(node, op) else None
+            bound = self._attributes(node, op, match, done + 1)
             if bound is not None:
                 yield from self._orders(node, op, match.with_op(node, op, bound))
             return
         # Attributes last: a picture that fits but for one of them is the nearest miss there is.
         for full in self._orders(node, op, match.with_op(node, op, {})):
-            bound = self._attributes(node, op, full, 2 * len({id(o) for o in full.ops.values()}))
+            bound = self._attributes(node, op, full, self._progress(full))
             if bound is not None:
                 yield full.with_attributes(bound)
 
+    def _progress(self, match: Match) -> int:
+        return 2 * len({id(o) for o in match.ops.values()}) if self.explain else 0
+
+    def may_fit(self, root: Op) -> bool:
+        """Whether it is worth while to look for matches with this root: mostly not, and that is soon seen."""
+        return self.explain or self._plausible(self.picture.root, root)
+
     def _plausible(self, node: Node, op: Op) -> bool:
-        """Whether each operand that the picture makes comes from such an operator: most attempts end here."""
+        """Whether each operand that the picture makes comes from such an operator."""
+        wanted = self.makers[id(node)]
+        if not wanted:
+            return True
         makers = [value.producer for value in op.inputs if value is not None]
-        return all(any(isinstance(m, kinds) for m in makers) for kinds in self.makers[id(node)])
+        return all(any(isinstance(m, kinds) for m in makers) for kinds in wanted)
 
     def _orders(self, node: Node, op: Op, match: Match) -> Iterator[Match]:
         """Match the operands, in both orders where the operator allows it."""
@@ -153,12 +163,14 @@ class Matcher:
         return bound
 
     def _arity(self, node: Node, op: Op, progress: int) -> bool:
-        extra = [name for name, v in list(op.operand_items())[len(node.operands) :] if v is not None]
-        if extra and self.explain:
+        places = range(len(node.operands), len(op.inputs))
+        extra = next((index for index in places if op.inputs[index] is not None), None)
+        if extra is not None and self.explain:
+            name = op.operands[min(extra, len(op.operands) - 1)].name if op.operands else str(extra)
             self.refuse(
-                progress, f"%{op.output.name}: has an operand {extra[0]}, the picture has no place for it"
+                progress, f"%{op.output.name}: has an operand {name}, the picture has no place for it"
             )
-        return not extra
+        return extra is None
 
     def _operands(self, node: Node, inputs: list[Value | None], done: int, match: Match) -> Iterator[Match]:
         """Match all but ``done`` operands, in the order of ``self.orders``."""
@@ -171,7 +183,7 @@ class Matcher:
             yield from self._operands(node, inputs, done + 1, further)
 
     def _operand(self, pattern: OperandPattern, value: Value | None, match: Match) -> Iterator[Match]:
-        progress = 2 * len({id(o) for o in match.ops.values()})
+        progress = self._progress(match)
         if pattern.name is None:
             if value is not None and _equals_literal(value, pattern.literal):
                 yield match

@@ -91,6 +91,8 @@ class Rewrite(GraphPass):
         for op in graph.ops:
             root: Op | None = op
             while root is not None and root.graph is graph and isinstance(root, kinds) and root.results:
+                if not matcher.may_fit(root):
+                    break
                 value = root.output
                 if not self._try(graph, root, matcher, context):
                     break
