@@ -65,9 +65,36 @@ def quantized_dense(tape: Tape, op: Any, x: Array, weights: Array, bias: Array |
     out = tape.empty((len(x), len(weights)), op.output.dtype.numpy)
     if out.size <= FEW and isinstance(end, InDoubles) and _few_rows(tape, x, weights, zeros, end, out):
         return out
+    dtype = np.dtype(np.float32 if bound < 1 << 24 else np.float64)
+    if len(x) <= MANY_ROWS and not tape.keeps(weights.size * dtype.itemsize):
+        _streamed(tape, x, weights, zeros.astype(dtype), end, out)
+        return out
     floats = float_weights(tape, weights, zeros, 0, bound)
     multiply_rows(tape, x, floats, Ends(floats.dtype, 0, 0, end, out.dtype), out)
     return out
+
+
+MANY_ROWS = 16
+"""So many rows of data are worth widened weights in memory."""
+
+WIDENED = 1 << 18
+"""Bytes of weights that are widened at a time: they stay in the cache until they are used."""
+
+
+def _streamed(tape: Tape, x: Array, weights: Array, zeros: Array, end: Store, out: Array) -> None:
+    """Write the product of few rows with weights that are widened in every run, some units at a time."""
+    (rows, depth), units, dtype = x.shape, len(weights), zeros.dtype
+    step = max(1, WIDENED // (depth * dtype.itemsize))
+    data, sums = tape.empty((rows, depth), dtype), tape.empty((rows, units), dtype)
+    floats = tape.empty((min(step, units), depth), dtype)
+    tape.copy(x, data)
+    for first in range(0, units, step):
+        part = weights[first : first + step]
+        tape.copy(part, floats[: len(part)])
+        if zeros.any():
+            tape.do(np.subtract, floats[: len(part)], zeros, floats[: len(part)])
+        tape.do(np.matmul, data, floats[: len(part)].T, sums[:, first : first + step])
+    end.bound(tape, sums.size, units)(sums, out)
 
 
 FEW = 1 << 12
