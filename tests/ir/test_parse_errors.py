@@ -107,10 +107,10 @@ CASES = [
     ),
     ("huge", line("%b = const f32[2147483647,2147483647] zeros"), "3:41", "is too large"),
     (
-        "large",
+        "elements",
         line("%b = const f32[2147483647,9999] zeros"),
         "3:35",
-        "21472336986353 elements of zeros would take",
+        "21472688986353 elements of zeros would take",
     ),
     ("base64", line('%b = const f32[1] base64("?")'), "3:21", "the string is no base64"),
     ("bytes", line('%b = const f32[1] base64("AA==")'), "3:21", "the data has 1 bytes, f32[1] has 4"),
