@@ -198,3 +198,14 @@ def test_tests_of_one_name_get_folders_of_their_own(tmp_path: Path) -> None:
     cases = cases_of(tmp_path) * 2
     assert [r.status for _, r in pool.run_cases(cases, pool.Settings(tmp_path / "kept"))] == [PASSED, PASSED]
     assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == ["m", "m.2"]
+
+
+def test_values_are_compared_unless_a_pass_changed_them_on_purpose(tmp_path: Path) -> None:
+    """remove_fakequant is meant to change values: where there is nothing for it, nothing may change."""
+    result = run(tmp_path, "passes(remove_fakequant, fuse_mul_with_fullyconnected) order(FullyConnected)")
+    assert (result.status, result.notes) == (PASSED, [])
+    assert result.compared > 2
+    limited = MODEL.replace("%y = Mul", "%f = FakeQuant(%1) {min: -1.0, max: 1.0, num_bits: 8}\n  %y = Mul")
+    result = run(tmp_path, "passes(remove_fakequant) ops(FakeQuant: 0)", limited.replace("Mul(%1", "Mul(%f"))
+    assert (result.status, result.compared) == (PASSED, 0)
+    assert result.notes == ["values not compared: remove_fakequant changed the model, as meant"]
