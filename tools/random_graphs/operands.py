@@ -23,6 +23,8 @@ def proposal(
 ) -> Any:
     """An array for operand ``name`` of ``kind``; ``data``: an operand that is chosen already."""
     shape = m.shape(data) if data is not None else (2, 3, 4, 4)[m.below(3) :]
+    if name == "output_shape" and len(shape) == 4:
+        return _size_of_transposed(m, shape, values)
     if name in INTEGERS and not dtype.is_float:
         return INTEGERS[name](m, shape)
     if name == "filter":
@@ -44,6 +46,20 @@ def _filter(m: Maker, kind: type[Op], shape: Shape) -> Shape:
     if issubclass(kind, DepthwiseConv2D):
         return 1, 1 + m.below(3), 1 + m.below(3), channels * (1 + m.below(2))
     return 1 + m.below(4), 1 + m.below(3), 1 + m.below(3), channels
+
+
+def _size_of_transposed(m: Maker, shape: Shape, values: Mapping[str, Value | None]) -> Any:
+    """Of a transposed convolution, for strides of 1 or 2, without padding or with that of SAME."""
+    filters = [v.static_shape for v in values.values() if v is not None and v.is_const and v.rank == 4]
+    outputs, height, width, _ = filters[-1] if filters else (1, 1, 1, 1)
+    step = 1 + m.below(2)
+    if m.chance(0.5):
+        return shape[0], shape[1] * step, shape[2] * step, outputs
+    return shape[0], (shape[1] - 1) * step + height, (shape[2] - 1) * step + width, outputs
+
+
+def _strides(m: Maker, shape: Shape) -> Any:
+    return [m.below(2) + 1 if m.chance(0.2) else -1 if m.chance(0.05) else 1 for _ in shape]
 
 
 def _perm(m: Maker, shape: Shape) -> Any:
@@ -112,6 +128,6 @@ def _pairs(m: Maker, shape: Shape) -> Any:
 
 INTEGERS: dict[str, Callable[[Maker, Shape], Any]] = {
     "perm": _perm, "shape": _shape, "new_shape": _shape, "axis": _axes, "dim": _axis, "dimension": _axis,
-    "split_dim": _axis, "begin": _begin, "size": _size, "end": _size, "strides": _ones, "paddings": _paddings,
-    "crops": _pairs, "block_shape": _block, "multiples": _ones,
+    "split_dim": _axis, "begin": _begin, "size": _size, "end": _size, "strides": _strides,
+    "paddings": _paddings, "crops": _pairs, "block_shape": _block, "multiples": _ones,
 }  # fmt: skip

@@ -103,7 +103,10 @@ class Instance:
         patterns = list(enumerate(node.operands))
         chosen: dict[int, Value | None] = {}
         # what comes from before, and data, first: parameters follow from these
-        for index, pattern in sorted(patterns, key=lambda p: self._rank(p[1])):
+        late = "output_shape"  # it follows from the filter
+        names = [spec.name for spec in kind.operands]
+        order = sorted(patterns, key=lambda p: (self._rank(p[1]), names[p[0] : p[0] + 1] == [late]))
+        for index, pattern in order:
             data = next((v for v in chosen.values() if v is not None and not v.is_const), None)
             chosen[index] = self.operand(kind, index, pattern, data)
         operands = [chosen[i] for i in range(len(patterns))]
@@ -253,6 +256,8 @@ class Instance:
             yield "values_count", len(operands)
         if "num_splits" in names:
             yield "num_splits", 1 + self.m.below(3)
+        if kind.code == "FAKE_QUANT":
+            yield from {"min": -6.0, "max": 6.0, "num_bits": 8}.items()
         if "in_data_type" in names and operands and operands[0] is not None:
             yield "in_data_type", operands[0].dtype
             yield "out_data_type", (f32, i32)[self.m.below(2)]
