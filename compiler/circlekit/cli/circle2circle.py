@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser(words: Sequence[str] = ()) -> Parser:
-    """``words``: the arguments; passes of other packages are looked up only if these may speak of one."""
+    """``words``: the arguments; passes, and packages that have some, are looked up if these may name one."""
     parser = Parser("circle2circle", DESCRIPTION, "input output")
     parser.add_argument("input", nargs="?", help="a .circle or .tflite file, or a model written as text")
     parser.add_argument("output", nargs="?", help="the file to write; its extension says the format")
@@ -41,6 +41,8 @@ def _parser(words: Sequence[str] = ()) -> Parser:
     _add_proofs(parser, a_pass)
     _add_quirks(parser)
     add_limits(parser)
+    if not _is_more_wanted(parser, words):
+        return parser  # a copy of a file is not to wait for passes
     group = parser.add_argument_group("passes")
     known = all_passes()
     add_pass_flags(group, known)

@@ -55,7 +55,10 @@ def settings_in(arguments: argparse.Namespace) -> dict[str, Any]:
 def asked_passes(arguments: argparse.Namespace) -> list[str]:
     """Pipelines first, then single passes: the order of the flags has no effect."""
     settings = settings_in(arguments)
-    chosen = {*(arguments.flags or ()), *(name for name in all_passes() if name in settings)}
+    chosen = {
+        *(arguments.flags or ()),
+        *(name for name in (all_passes() if settings else ()) if name in settings),
+    }
     pipelines = sorted(chosen & set(PIPELINES))
     return [*pipelines, *in_order(chosen - set(pipelines))]
 
