@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from circlekit.ir.value import Array, Value, format_shape
+from circlekit.rewrite.base import FOLD_LIMIT
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
@@ -23,6 +24,11 @@ class _Expand(Rewrite):
         if len(broadcast) == 1:
             return None
         return f"%{z.name}: the constant is broadcast along {len(broadcast)} dimensions, 1 is wanted"
+
+    @condition
+    def small_enough(self, z: Value) -> str | None:
+        size = 4 * z.numel if z.is_static else 0
+        return None if size <= FOLD_LIMIT else f"%{z.name}: would have {size} bytes, at most {FOLD_LIMIT}"
 
     @condition
     def only_the_constant(self, x: Value, z: Value) -> str | None:

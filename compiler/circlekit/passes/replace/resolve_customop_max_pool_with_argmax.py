@@ -32,6 +32,9 @@ from circlekit.rewrite.base import Context, GraphPass
 EXACT = 1 << 24
 """Whole numbers up to this are exact in float32."""
 
+MOST = 1 << 12
+"""Elements of a window, and channels: each is an operator, or a unit vector of as many elements."""
+
 
 class Places:
     """Writes, before ``op``, the operators that find the greatest element of each window.
@@ -159,9 +162,14 @@ def _obstacle(op: OpaqueOp) -> str | None:
     if x.numel > EXACT:
         return f"{name}: %{x.name} has {x.numel} elements, up to {EXACT} can be told apart in f32"
     try:
-        taps, strides, _, _ = window_options(op)
+        taps, strides, padding, _ = window_options(op)
+        for size, n, step in zip(x.static_shape[1:3], taps[1:3], strides[1:3], strict=True):
+            conv_padding(size, n, step, 1, padding)
     except ModelError as error:
         return f"{name}: {error.message}"
+    if max(taps[1] * taps[2], x.static_shape[3]) > MOST:
+        found = f"windows of {taps[1] * taps[2]} in {x.static_shape[3]} channels"
+        return f"{name}: {found}, at most {MOST} of either are written out"
     return (
         None if {*taps[::3], *strides[::3]} == {1} else f"{name}: the window goes across images or channels"
     )

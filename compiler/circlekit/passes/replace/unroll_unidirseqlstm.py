@@ -58,6 +58,10 @@ def _unroll(graph: Graph, op: Lstm) -> None:
     graph.remove(op)
 
 
+MOST_STEPS = 1 << 12
+"""Each step is some dozen operators."""
+
+
 def _obstacle(op: Lstm) -> str | None:
     """Why ``op`` stays; None where it can be unrolled."""
     shape = op.input.shape
@@ -65,6 +69,8 @@ def _obstacle(op: Lstm) -> str | None:
         return f"the input is {op.input.type}, f32 of rank 3 is wanted"
     if None in shape or 0 in shape:
         return "its length, or another dimension, is not known before the run, or 0"
+    if shape[0 if op.time_major else 1] > MOST_STEPS:  # type: ignore[operator]  # none of them is None
+        return f"has {shape[0 if op.time_major else 1]} steps, at most {MOST_STEPS} are written out"
     for name, value in op.operand_items():
         if name.endswith(("weights", "bias", "coefficients")) and not (value.is_plain and value.dtype is f32):
             return f"{name} %{value.name} is no constant of f32"
