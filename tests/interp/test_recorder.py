@@ -146,6 +146,39 @@ def test_an_operator_that_always_fails_fails_in_the_run() -> None:
             Interpreter(model).run([np.zeros(2, np.float32)])
 
 
+@pytest.mark.parametrize("special", [np.inf, -np.inf, np.nan, 3e38])
+def test_inputs_beyond_the_recorded_range_flow_as_observed_ones(special: float) -> None:
+    text = """
+    graph main(%x: f32[4]) -> %out, %z {
+      %w = const f32[4,4] [1, 0, 0, 2, 0, 1, 0, 0, 0, 0, 1, 0, 3, 0, 0, 1]
+      %y = Add(%x, %x)
+      %r = Reshape(%y, [1, 4])
+      %out = FullyConnected(%r, %w, none)
+      %z = Mul(%x, %x)
+    }
+    """
+    interpreter = Interpreter(parse_model(text))
+    plain = np.array([1, 2, 3, 4], np.float32)
+    usual = interpreter.run([plain])
+    x = np.array([1, special, 3, 4], np.float32)
+    for found, right in zip(
+        interpreter.run([x]), interpreter.run([x], on_value=lambda name, array: None), strict=True
+    ):
+        np.testing.assert_array_equal(found, right)
+        assert not np.isinf(found).any(), "LiteRT ends with the greatest finite number"
+    for again, first in zip(interpreter.run([plain]), usual, strict=True):
+        np.testing.assert_array_equal(again, first)
+
+
+def test_two_interpreters_of_one_model_do_not_meet() -> None:
+    model = parse_model(BRANCHES)
+    one, two = Interpreter(model), Interpreter(model)
+    x = np.ones((2, 3), np.float32)
+    first = one.run([x, np.array(True)])[0]
+    two.run([9 * x, np.array(False)])
+    np.testing.assert_array_equal(one.run([x, np.array(True)])[0], first)
+
+
 # -- memory ------------------------------------------------------------------------------------
 
 

@@ -30,8 +30,8 @@ OnValue = Callable[[str, Array], None]
 Inputs = Sequence[Array] | Mapping[str, Array]
 """Arrays in a graph's order, or by name."""
 
-KEPT_SHARE, KEPT_BYTES = 1, 1 << 20
-"""An interpreter keeps, of what it prepares, up to this many times the bytes of the constants, plus these."""
+KEPT_BYTES = 1 << 20
+"""What is prepared may take the bytes of the constants and these, however small the model is."""
 
 
 LIMITED = (np.dtype(np.float32), np.dtype(np.float64))
@@ -56,8 +56,8 @@ class Interpreter:
         constants = {
             id(v.data): v.data.nbytes for g in model.graphs for v in g.values() if v.data is not None
         }
-        self._limit = KEPT_SHARE * sum(constants.values()) + KEPT_BYTES
-        self._runner = Runner(self.state, model, Kept(self._limit))
+        self._constants = sum(constants.values())
+        self._runner = Runner(self.state, model, Kept(self._constants + KEPT_BYTES))
         self._recordings: dict[int, Recording] = {}
         self._shapes: dict[int, list[tuple[int, ...]]] = {}
 
@@ -94,9 +94,8 @@ class Interpreter:
         if recording is not None and not again and recording.is_current():
             return None  # shapes may change with every run
         self._recordings.pop(graph, None)
-        kept = Kept(self._limit)
         try:
-            recording = Recording(self._runner, self.model.graphs[graph], arrays, kept)
+            recording = Recording(self._runner, self.model.graphs[graph], arrays, self._constants)
         except LimitError:  # all branches together are too large: the runner makes one after the other
             return None
         self._recordings[graph] = recording
@@ -203,17 +202,22 @@ class Runner:
 
 
 class Recording:
-    """The calls of one graph for inputs of certain shapes, and what follows from constants, in ``kept``.
+    """The calls of one graph for inputs of certain shapes, and what follows from ``constants`` bytes of such.
+
+    All of it, scratch included, is to be no more than three times the constants and the values that live at
+    once, unless the model is small: so much is left for what is prepared.
 
     It holds for floats of magnitudes that a sum of squares tells to be below ``REACH``.
     """
 
-    def __init__(self, runner: Runner, graph: Graph, arrays: Sequence[Array], kept: Kept) -> None:
+    def __init__(self, runner: Runner, graph: Graph, arrays: Sequence[Array], constants: int) -> None:
         self.runner = runner
         self.running = False
         with np.errstate(all="ignore"):
-            recorder = Recorder(runner.model, runner.plan, runner, kept)
-            recorder.arena.reserve(runner.plan(graph).most())
+            values = runner.plan(graph).most()
+            kept = max(constants * 5 // 4 + values // 2, constants + KEPT_BYTES)
+            recorder = Recorder(runner.model, runner.plan, runner, Kept(kept))
+            recorder.arena.reserve(values)
             self.inputs = [recorder.input(a, REACH) for a in arrays]
             self.outputs = recorder.record(graph, self.inputs)
         self.macs = runner.plan(graph).macs

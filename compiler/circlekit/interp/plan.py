@@ -100,10 +100,10 @@ class Plan:
 
 
 def known_bytes(value: Value) -> int:
-    """Bytes of a value of known shape, 0 of others."""
-    if value.shape is None or None in value.shape or value.dtype.numpy is None:
+    """Bytes of a value, unknown dimensions taken as 1; 0 of one of unknown rank."""
+    if value.shape is None or value.dtype.numpy is None:
         return 0
-    return prod(value.static_shape) * value.dtype.numpy.itemsize
+    return prod(1 if d is None else d for d in value.shape) * value.dtype.numpy.itemsize
 
 
 class Step:

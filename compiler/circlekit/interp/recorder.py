@@ -70,8 +70,11 @@ class Recorder(Tape):
     def fixed(self, *arrays: Array | None) -> bool:
         return all(a is None or not (a.flags.writeable or self.arena.block_of(a) is not None) for a in arrays)
 
+    def room(self, size: int) -> bool:
+        return size <= self.kept.limit
+
     def keeps(self, size: int) -> bool:
-        if size > self.kept.limit:
+        if not self.room(size):
             return False
         self.kept.limit -= size
         return True

@@ -39,6 +39,10 @@ class Tape:
         """Whether all ``arrays`` have their elements now, the same in all runs: constants, or none."""
         return True
 
+    def room(self, size: int) -> bool:
+        """Whether ``keeps`` would say so."""
+        return True
+
     def keeps(self, size: int) -> bool:
         """Whether so many bytes more may be held as long as the interpreter lives; they then count."""
         return True

@@ -66,7 +66,7 @@ def quantized_dense(tape: Tape, op: Any, x: Array, weights: Array, bias: Array |
     if out.size <= FEW and isinstance(end, InDoubles) and _few_rows(tape, x, weights, zeros, end, out):
         return out
     dtype = np.dtype(np.float32 if bound < 1 << 24 else np.float64)
-    if len(x) <= MANY_ROWS and not tape.keeps(weights.size * dtype.itemsize):
+    if len(x) <= MANY_ROWS and not tape.room(weights.size * dtype.itemsize):
         _streamed(tape, x, weights, zeros.astype(dtype), end, out)
         return out
     floats = float_weights(tape, weights, zeros, 0, bound)

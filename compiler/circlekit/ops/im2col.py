@@ -257,8 +257,20 @@ def convolve_transposed(
         rows, cols = (
             Window(place.shape[1 + a], taps.shape[1 + a] - 1 - start[a] // strides[a], 0) for a in (0, 1)
         )
-        flipped = tape.contiguous(taps[:, ::-1, ::-1])
+        flipped = _held(scratch, taps[:, ::-1, ::-1])
         convolve(tape, x, flipped, (1, 1), (1, 1), (rows, cols), ends, place, store, scratch)
+
+
+def _held(scratch: Scratch, view: Array) -> Array:
+    """A contiguous copy of weights, made once or in every run."""
+    tape = scratch.tape
+    if tape.fixed(view) and tape.keeps(view.nbytes):
+        kept: Array = view.copy()
+        kept.flags.writeable = False
+        return kept
+    out = scratch.get("weights", view.shape, view.dtype)
+    tape.copy(view, out)
+    return out
 
 
 def _strips(
