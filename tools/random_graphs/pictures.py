@@ -117,7 +117,9 @@ class Instance:
         if issubclass(kind, OpaqueOp):
             first = next(v for v in operands if v is not None)
             made = Value("", first.dtype, first.shape)
-            return OpaqueOp(*operands, code="CUSTOM", custom_code=node.custom, results=[made])
+            return OpaqueOp(
+                *operands, code="CUSTOM", custom_code=(node.custom or "").split("|")[0], results=[made]
+            )
         return kind(*operands, **self.attributes(kind, node, operands, is_mutated))
 
     def _rank(self, pattern: OperandPattern) -> int:

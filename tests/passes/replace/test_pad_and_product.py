@@ -121,6 +121,7 @@ def test_computed_weights(text: str, kinds: list[str]) -> None:
     [
         (layer("FullyConnected(%x, %w) {act: SIGN_BIT}"), "act is SIGN_BIT, which is no operator"),
         (layer("FullyConnected(%x, %w) {weights_format: SHUFFLED4x16INT8}"), "has weights of format"),
+        (layer("FullyConnected(%x, %w)", "[2,3,4]", w="[5,?]"), "%w: has an unknown depth"),
     ],
 )
 def test_layers_that_stay(text: str, sentence: str) -> None:

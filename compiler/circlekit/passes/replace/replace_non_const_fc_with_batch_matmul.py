@@ -72,6 +72,8 @@ class ReplaceNonConstFullyConnected(GraphPass):
             return f"{name}: act is {op.act.name}, which is no operator"
         if op.input.shape is None or op.weights.rank != 2 or op.output.shape is None:
             return f"{name}: has operands or a result of unknown rank"
+        if not takes_matrices(op) and (op.weights.shape or (None, None))[1] is None:
+            return f"%{op.weights.name}: has an unknown depth, no Reshape can make matrices of that"
         if product_rank(op) != op.output.rank and op.output.shape.count(None) > 1:
             return f"{name}: has more than one unknown dimension, no Reshape can give them back"
         return None
