@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+# Done: the layer reads its input as rows of as many elements as the weights have columns.
+
+graph main(%x: f32[2,1,3,4]) -> %y {
+  %w = const f32[5,12] gaussian(0, 0.3)
+  %r = Reshape(%x, [2,12])
+  %y = FullyConnected(%r, %w) {act: RELU}
+}
+
+rules {
+  passes(remove_reshape_before_fullyconnected)
+  order(FullyConnected)
+}

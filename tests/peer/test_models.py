@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators of the shared models after O1: never more than here, and the same values."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import circlekit
+from circlekit.ir.value import Array
+from tests.conftest import SHARED
+
+MODELS = SHARED / "models"
+
+if not MODELS.is_dir():
+    pytestmark = pytest.mark.skip(reason=f"no models at {MODELS}, CIRCLEKIT_SHARED can name the folder")
+
+MOST = {
+    "mlperf_tiny/ad01_int8.tflite": 10,
+    "mlperf_tiny/kws_ref_model.tflite": 12,
+    "mlperf_tiny/pretrainedResnet.tflite": 15,
+    "mlperf_tiny/pretrainedResnet_quant.tflite": 15,
+    "mlperf_tiny/str_ww_ref_model.tflite": 10,
+    "mlperf_tiny/vww_96_float.tflite": 30,
+    "tensorflow/dcgan.f32.tflite": 9,
+    "tensorflow/espcn.f32.tflite": 3,
+    "tensorflow/espcn.int8.tflite": 3,
+    "tensorflow/lstm.f32.tflite": 57,
+    "tensorflow/preact.f32.tflite": 16,
+    "tensorflow/preact.int8.tflite": 22,
+    "tensorflow/transformer.f32.tflite": 83,
+    "tensorflow/unet.f32.tflite": 16,
+    "tensorflow/unet.int16x8.tflite": 21,
+    "tensorflow/unet.int8.tflite": 16,
+    "tico/cbr.circle": 9,
+    "tico/dcgan.circle": 7,
+    "tico/llm_block.circle": 40,
+    "tico/mbv2.circle": 22,
+    "tico/resnet.circle": 20,
+    "tico/unet.circle": 16,
+}
+"""Operators of all graphs, in the model's own format.  A number may fall; one that grows is a loss."""
+
+
+def test_every_model_has_its_number() -> None:
+    found = {
+        p.relative_to(MODELS).as_posix() for p in MODELS.glob("*/*") if p.suffix in (".tflite", ".circle")
+    }
+    assert found == MOST.keys()
+
+
+@pytest.mark.parametrize("name", MOST)
+def test_operators_after_o1(name: str) -> None:
+    path = MODELS / name
+    with np.load(path.with_suffix(".npz")) as file:
+        inputs = [file[f"in{i}"] for i in range(sum(key.startswith("in") for key in file.files))]
+    model = circlekit.load(path)
+    wanted = circlekit.run(model, inputs)
+    circlekit.optimize(model, "O1")
+    assert sum(map(len, model.graphs)) <= MOST[name]
+    for found, array in zip(circlekit.run(model, inputs), wanted, strict=True):
+        assert_same(found, array)
+
+
+def assert_same(found: Array, wanted: Array) -> None:
+    assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
+    allowed = 1e-5 * float(np.abs(wanted).max()) if wanted.dtype.kind == "f" else 0
+    np.testing.assert_allclose(found, wanted, 0, allowed)
