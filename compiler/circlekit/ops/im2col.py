@@ -25,8 +25,8 @@ CACHE_BYTES = 1 << 18
 RUN = 1 << 11
 """Elements of a row that are multiplied at a time, with as many taps."""
 
-LEAST_BYTES = 1 << 17
-"""Scratch that even the smallest operator may take."""
+LEAST_BYTES, LEAST_OF_FLOATS = 1 << 17, 1 << 16
+"""Scratch that even the smallest operator may take: on integers, on floats."""
 
 Pair = tuple[int, int]
 """(along the height, along the width)"""
@@ -61,7 +61,8 @@ class Scratch:
 
     def __init__(self, tape: Tape, limit: int, *data: Array) -> None:
         self.tape = tape
-        self.limit = min(limit, max(LEAST_BYTES, sum(a.nbytes for a in data) // 2))
+        least = LEAST_OF_FLOATS if data[0].dtype.kind == "f" else LEAST_BYTES
+        self.limit = min(limit, max(least, sum(a.nbytes for a in data) // 2))
         self.arrays: dict[str, Array] = {}
 
     def get(self, name: str, shape: tuple[int, ...], dtype: Any) -> Array:
