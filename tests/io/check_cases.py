@@ -127,6 +127,17 @@ def one_scale_less(f: File) -> None:
     f.main.tensors[2].quantization = f.make("QuantizationParameters", scale=[0.5] * 3)
 
 
+def stray(index: int) -> Change:
+    """The custom operator has options that name a graph."""
+
+    def change(f: File) -> None:
+        op = f.main.operators[1]
+        op.builtinOptions = f.make("WhileOptions", condSubgraphIndex=index, bodySubgraphIndex=2)
+        op.builtinOptionsType = f.enum("BuiltinOptions", "WhileOptions")
+
+    return change
+
+
 def blocks(scales: int) -> Change:
     """Tensor w has its scales, per block, in another tensor."""
 
@@ -305,6 +316,19 @@ CASES: list[tuple[str, str, Change, Change]] = [
     ("order", f"{OP}[1].inputs[0]", put("O1.inputs[0]", 9), put("O1.inputs[0]", 0)),
     ("overwrite", f"{OP}[3].outputs[0]", put("O3.outputs", [0]), put("O3.outputs", [8])),
     ("overwrite", f"{OP}[1].outputs[1]", put("O1.outputs", [9, 7]), put("O1.outputs", [9, 4])),
+    (
+        "graph-index",
+        f"{OP}[3].builtin_options.body_subgraph_index",
+        put("O3.builtinOptions.bodySubgraphIndex", -1),
+        put("O3.builtinOptions.bodySubgraphIndex", 2),
+    ),
+    (
+        "buffer-region",
+        f"{OP}[1].large_custom_options_offset",
+        both(put("O1.largeCustomOptionsOffset", 4000), put("O1.largeCustomOptionsSize", 9)),
+        both(put("O1.largeCustomOptionsOffset", 96), put("O1.largeCustomOptionsSize", 9)),
+    ),
+    ("kept-graph-index", f"{OP}[1].builtin_options.cond_subgraph_index", stray(7), stray(-1)),
     (
         "recursion",
         GRAPH,

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from circlekit.errors import CirclekitError, FormatError, FormatWarning, UnsupportedError
-from circlekit.io.check_graph import GraphChecker
+from circlekit.io.check_graph import Call, GraphChecker
 from circlekit.io.check_tensor import TensorChecker
 from circlekit.io.decode import RUNTIME_TABLES, Decoder, identify
 from circlekit.io.findings import Finding, Findings
@@ -75,9 +75,9 @@ class FileChecker:
         external = self._external()
         keys = [code_key(code, self.format) for code in self.tree.get("operator_codes", ())]
         tensors = TensorChecker(self.findings, self.buffers, external)
-        calls: list[list[tuple[str, int]]] = []
+        calls: list[list[Call]] = []
         for number, tree in enumerate(self.graphs):
-            graph = GraphChecker(self.findings, tree, f"subgraphs[{number}]", keys, tensors)
+            graph = GraphChecker(self.findings, tree, f"subgraphs[{number}]", keys, tensors, len(self.data))
             graph.check(self.format, self._is_const)
             calls.append(graph.calls)
         self._calls(calls)
@@ -150,15 +150,16 @@ class FileChecker:
 
     # -- graphs among each other -------------------------------------------------------------------
 
-    def _calls(self, calls: list[list[tuple[str, int]]]) -> None:
+    def _calls(self, calls: list[list[Call]]) -> None:
         """Operators run graphs that there are, and none of them itself, through whatever others."""
         count = len(self.graphs)
         callees: list[list[int]] = []
         for found in calls:
-            for path, index in found:
+            for path, index, is_read in found:
                 if not 0 <= index < count:
-                    self.add("graph-index", path, f"index {index}, there are {count} graphs")
-            callees.append(sorted({index for _, index in found if 0 <= index < count}))
+                    rule = "graph-index" if is_read else "kept-graph-index"
+                    self.add(rule, path, f"index {index}, there are {count} graphs")
+            callees.append(sorted({call.graph for call in found if 0 <= call.graph < count}))
         for first, second in _rings(callees):
             message = f"it runs graph {second}, which runs it"
             self.add("recursion", f"subgraphs[{first}]", message)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from circlekit.io.check_tensor import TensorChecker
 from circlekit.io.findings import Findings
@@ -12,15 +12,26 @@ from circlekit.io.load_ops import CodeKey
 from circlekit.io.schema import Kind, Tree, options_field, table
 from circlekit.ir.op import REGISTRY, Op
 
-MADE_BEFORE = -1
-"""In the place of an operator's number: the graph's input, a constant, a variable."""
+
+class Call(NamedTuple):
+    """A field that names a graph.  ``is_read``: whether the loader looks at it; else -1 stands for none."""
+
+    path: str
+    graph: int
+    is_read: bool
 
 
 class GraphChecker:
-    """One graph; ``calls``: the graphs that its operators run, as (path, index)."""
+    """One graph; ``size``: bytes of the file; ``calls``: the graphs that its operators run."""
 
     def __init__(
-        self, findings: Findings, tree: Tree, path: str, codes: Sequence[CodeKey], tensors: TensorChecker
+        self,
+        findings: Findings,
+        tree: Tree,
+        path: str,
+        codes: Sequence[CodeKey],
+        tensors: TensorChecker,
+        size: int,
     ) -> None:
         self.findings = findings
         self.add = findings.add
@@ -30,7 +41,8 @@ class GraphChecker:
         self.checker = tensors
         self.tensors: Sequence[Tree] = tree.get("tensors", ())
         self.operators: Sequence[Tree] = tree.get("operators", ())
-        self.calls: list[tuple[str, int]] = []
+        self.size = size
+        self.calls: list[Call] = []
         self.maker: dict[int, int] = {}
 
     def check(self, fmt: str, is_const: Callable[[Tree], bool]) -> None:
@@ -131,9 +143,11 @@ class GraphChecker:
         if name == "CUSTOM" and not custom_code:
             self.add("custom-code", path, "a custom operator without a name")
         kind = REGISTRY.get(name)
+        before = len(self.findings.list)
         if kind is not None:
             self._arity(kind, tree, path)
-        self._options(kind, tree, path, fmt)
+        self._options(kind, tree, path, fmt, len(self.findings.list) == before)
+        self._far_options(tree, path)
 
     def _arity(self, kind: type[Op], tree: Tree, path: str) -> None:
         """As many operands and results as the declaration has."""
@@ -154,8 +168,18 @@ class GraphChecker:
             elif not spec.optional and (place >= len(inputs) or inputs[place] == -1):
                 self.add("operands", f"{path}.inputs[{place}]", f"{kind.code} lacks its {spec.name}")
 
-    def _options(self, kind: type[Op] | None, tree: Tree, path: str, fmt: str) -> None:
-        """The right table, with numbers that the schema knows, and graphs that there are."""
+    def _far_options(self, tree: Tree, path: str) -> None:
+        """Custom options that are stored behind the flatbuffer."""
+        offset, size = tree.get("large_custom_options_offset", 0), tree.get("large_custom_options_size", 0)
+        if offset > 1 and "custom_options" not in tree and offset + size > self.size:
+            message = f"{size} bytes at {offset} end beyond the file, which has {self.size}"
+            self.add("buffer-region", f"{path}.large_custom_options_offset", message)
+
+    def _options(self, kind: type[Op] | None, tree: Tree, path: str, fmt: str, fits: bool) -> None:
+        """The right table, with numbers that the schema knows, and graphs that there are.
+
+        ``fits``: whether the operator is as its kind is declared; what is not is kept as it is.
+        """
         for union in ("builtin_options", "builtin_options_2"):
             if f"{union}_type" in tree:
                 message = f"the type is {tree[f'{union}_type']}, there is no table"
@@ -167,8 +191,10 @@ class GraphChecker:
             if kind is not None and (kind.options != name or options_field(name) != union):
                 message = f"{name}, {kind.code} has {kind.options or 'no options'}"
                 self.add("options", f"{path}.{union}", message)
+            is_read = fits and kind is not None and kind.options == name
             for field_path, index in graph_indices(options, fmt):
-                self.calls.append((f"{path}.{union}.{field_path}", index))
+                if is_read or index != -1:
+                    self.calls.append(Call(f"{path}.{union}.{field_path}", index, is_read))
             self._enums(options, f"{path}.{union}", fmt)
 
     def _enums(self, options: Tree, path: str, fmt: str) -> None:
@@ -182,12 +208,11 @@ class GraphChecker:
 
 
 def graph_indices(options: Tree, fmt: str) -> Iterator[tuple[str, int]]:
-    """(field, index) of every field of an options table that names a graph; -1 stands for none."""
+    """(field, index) of every field of an options table that names a graph."""
     for field in table(options[""], fmt).fields:
         if field.name == "subgraph" or field.name.endswith("subgraph_index"):
             value: Any = options.get(field.name, field.default)
-            if value != -1:
-                yield field.name, int(value)
+            yield field.name, int(value)
         elif field.name.endswith("subgraph_indices"):
             for place, value in enumerate(options.get(field.name, ())):
                 yield f"{field.name}[{place}]", int(value)

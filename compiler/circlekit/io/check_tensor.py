@@ -132,7 +132,7 @@ class TensorChecker:
         )
         if len(zero_point) not in (0, 1, len(scale)):
             self.add("quantization", path, f"{len(scale)} scales and {len(zero_point)} zero points")
-        if len(scale) > 1 and shape:
+        if len(scale) > 1 and shape is not None:
             self._axis(tree.get("quantized_dimension", 0), len(scale), shape, path)
         if len(low) != len(high) or len(low) not in (0, 1, len(scale) or len(low)):
             message = f"{len(low)} minima, {len(high)} maxima, {len(scale)} scales"

@@ -47,6 +47,7 @@ RULES: Final[dict[str, tuple[str, str]]] = {
     "custom-code": (ERROR, "a custom operator has a name"),
     "order": (ERROR, "what an operator reads is made before it runs"),
     "overwrite": (ERROR, "no operator computes an input of its graph, or a constant"),
+    "kept-graph-index": (ERROR, "operators that are kept as they are name graphs that there are"),
     "recursion": (ERROR, "no graph runs itself"),
     "no-producer": (WARNING, "something makes what is read"),
     "interface": (
