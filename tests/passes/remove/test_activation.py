@@ -53,3 +53,25 @@ def test_on_one_grid() -> None:
     check_pass(text, "remove_redundant_activation", ["Relu6", "Dequantize"])
     other = text.replace(f"%b = Relu(%a) : i8[4] {grid}", "%b = Relu(%a) : i8[4] quant(scale: 0.3)")
     check_pass(other, "remove_redundant_activation", refused="%b: has other quantization parameters than %a")
+
+
+GRID = "{min: -1.5, max: 2.0, num_bits: 8, narrow_range: true}"
+
+
+def on_a_grid(grid: str, behind: str) -> str:
+    calls = f"%a = FakeQuant(%x) {grid} %b = {behind} %y = Neg(%b)"
+    return f"graph main(%x: f32[8]) -> %y {{ {calls} }}"
+
+
+def test_fake_quantization_again() -> None:
+    text = on_a_grid(GRID, f"FakeQuant(%a) {GRID}")
+    check_pass(text, "remove_redundant_activation", ["FakeQuant", "Neg"])
+    other = text.replace(f"(%a) {GRID}", "(%a) {min: -1.0, max: 2.0, num_bits: 8, narrow_range: true}")
+    check_pass(other, "remove_redundant_activation", refused="%b: min is -1.0, the picture wants -1.5")
+
+
+def test_a_grid_from_zero_on_needs_no_relu() -> None:
+    text = on_a_grid("{min: 0.0, max: 6.0}", "Relu(%a)")
+    check_pass(text, "remove_redundant_activation", ["FakeQuant", "Neg"])
+    below = text.replace("min: 0.0", "min: -0.5")
+    check_pass(below, "remove_redundant_activation", refused="%a: is on a grid from -0.5 on")

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from circlekit.rewrite.rewrite import Rewrite, Rules
+from circlekit.ir.value import Value
+from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
 class Outer(Rewrite):
@@ -74,8 +75,33 @@ class InnerWider(Rewrite):
     """
 
 
+class FakeQuantAgain(Outer):
+    """fake_quant(y)  ==  y of y on the grid already."""
+
+    before = """
+        y = FakeQuant(x)    {min: any = low, max: any = up, num_bits: any = bits, narrow_range: any = narrow}
+        z = FakeQuant(y)    {min: any = low, max: any = up, num_bits: any = bits, narrow_range: any = narrow}
+    """
+
+
+class ReluOfFakeQuant(Outer):
+    """relu(y)  ==  y of y on a grid that begins at 0."""
+
+    before = """
+        y = FakeQuant(x)    {min: any = low, max: any, num_bits: any, narrow_range: any}
+        z = Relu(y)
+    """
+
+    @condition
+    def begins_at_zero(self, y: Value, low: float) -> str | None:
+        return None if low >= 0 else f"%{y.name}: is on a grid from {low:g} on, one from 0 on is wanted"
+
+
 class RemoveRedundantActivation(Rules):
-    """RELU, RELU6, RELU_N1_TO_1 and RELU_0_TO_1, two in a row: one of them does nothing."""
+    """RELU, RELU6, RELU_N1_TO_1, RELU_0_TO_1, FAKE_QUANT, two in a row: one of them does nothing."""
 
     name = "remove_redundant_activation"
-    rules = (OuterRelu, OuterRelu6, OuterReluN1To1, OuterRelu0To1, InnerRelu, InnerWider)
+    rules = (
+        OuterRelu, OuterRelu6, OuterReluN1To1, OuterRelu0To1, InnerRelu, InnerWider, FakeQuantAgain,
+        ReluOfFakeQuant,
+    )  # fmt: skip
