@@ -119,6 +119,20 @@ def test_equal_new_constants_share_a_buffer() -> None:
     assert [t["Buffer"] for t in tree["Subgraphs"][0]["Tensors"]] == [1, 1, 2]
 
 
+@pytest.mark.parametrize("number", [np.float32(1.5), np.float16(-2), np.int64(3)])
+def test_numbers_of_numpy_are_arrays_of_rank_0(number: np.generic) -> None:
+    """An expression of arrays of rank 0 is no array any more."""
+    array = np.asarray(number)
+    constant = Value.constant("c", array)
+    constant.data = number  # type: ignore[assignment]  # as numpy leaves it
+    graph = Graph("main", [Value("x", constant.dtype, ())])
+    graph.outputs = (constant,)
+    graph.table = [*graph.inputs, constant]
+    again = load_bytes(to_bytes(Model([graph], format="circle"), "circle")).main.outputs[0]
+    assert again.data is not None
+    np.testing.assert_array_equal(again.data, array)
+
+
 def test_transposed_view_of_a_buffer_is_new_data() -> None:
     f = File(LITERT)
     data = np.arange(4, dtype=np.float32).reshape(2, 2)

@@ -20,7 +20,8 @@ class Blob:
 
     def __init__(self, data: Any, dtype: np.dtype[Any] | None = None) -> None:
         """``data``: an array, or something with a buffer.  ``dtype``: that of the file, if it is another."""
-        array: Array = data if isinstance(data, np.ndarray) else np.frombuffer(data, np.uint8)
+        elements = isinstance(data, np.ndarray | np.generic)
+        array: Array = np.asarray(data) if elements else np.frombuffer(data, np.uint8)
         self.array = array
         self.dtype = array.dtype if dtype is None else dtype
         is_there = array.flags.c_contiguous and self.dtype == array.dtype
