@@ -52,6 +52,7 @@ class Recorder(Tape):
         self.owner: Op | None = None
         self.scope: list[Entry] = []
         self.copies = 0
+        self.has_general = False
 
     # -- the tape ------------------------------------------------------------------------------
 
@@ -245,6 +246,7 @@ class Recorder(Tape):
                 targets.append(self.empty(value.static_shape, value.dtype.numpy))
             else:
                 targets.append(Cell(arrays))
+        self.has_general = True
         self.do(General(op, operands, targets, self.run))
         return list(targets)
 
