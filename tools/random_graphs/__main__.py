@@ -13,6 +13,7 @@ import tempfile
 import time
 import warnings
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 from circlekit.equivalence.reduce import reduce_model
@@ -49,10 +50,12 @@ def main() -> int:
     first = arguments.seed * SPREAD
     started = time.monotonic()
     results = []
-    for result in examine_all(range(first, first + arguments.graphs), arguments.passes, arguments.jobs):
-        results.append(result)
-        for f in result.findings:
-            print(f"{f.seed}: {','.join(f.passes)} ({f.format}): {f.sentence}", flush=True)
+    seeds = range(first, first + arguments.graphs)
+    with suppress(KeyboardInterrupt):  # what there is until then is told
+        for result in examine_all(seeds, arguments.passes, arguments.jobs):
+            results.append(result)
+            for f in result.findings:
+                print(f"{f.seed}: {','.join(f.passes)} ({f.format}): {f.sentence}", flush=True)
     findings = [f for r in results for f in r.findings]
     sample = [r for r in results if r.digest][:: arguments.hashes]
     findings += other_hash_seed({r.seed: r.digest for r in sample})

@@ -13,7 +13,7 @@ from circlekit.interp.evaluate import evaluate
 from circlekit.interp.interpreter import Runner
 from circlekit.ir.dtypes import DType, f32
 from circlekit.ir.graph import Graph
-from circlekit.ir.op import Op
+from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.value import Array, Shape, Value
 from circlekit.ir.verify_op import op_faults
 from circlekit.ops.state import State
@@ -163,8 +163,11 @@ class Maker:
 
 
 def check_op(op: Op) -> None:
-    """Reject, or the operator's own error, where it does not fit what it reads, or is random."""
-    if op.code in RESTLESS:
+    """Reject, or the operator's own error, where it does not fit what it reads, or is random.
+
+    A result of rank 0 that no shape rule gives may stand for one of unknown rank, and then becomes that.
+    """
+    if op.code in RESTLESS or (isinstance(op, OpaqueOp) and any(v.shape == () for v in op.results)):
         raise Reject
     with suppress(UnsupportedError):
         op.inferred()
