@@ -103,6 +103,13 @@ def test_number_of_tables(monkeypatch: pytest.MonkeyPatch) -> None:
         decode(memoryview(wide(1000)), "tflite")
 
 
+def test_one_table_for_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoder, "MAX_SHARED", 1000)
+    assert len(decode(memoryview(wide(1001)), "tflite")["buffers"]) == 1001
+    with pytest.raises(FormatError, match="buffers: the file refers to the same tables too often"):
+        decode(memoryview(wide(1002)), "tflite")
+
+
 # -- what the C++ verifier checks though nothing reads it ----------------------------------------
 
 

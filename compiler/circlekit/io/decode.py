@@ -33,6 +33,12 @@ MAX_WARNINGS = 20
 MAX_TABLES = 4_000_000
 """More than a model of half a million operators has; each is some hundred bytes of memory."""
 
+MAX_SHARED = 100_000
+"""References to tables that their vectors have met before: writers share a few, and each is read again."""
+
+FEW = 256
+"""Vectors of up to so many tables may share them as they like."""
+
 RUNTIME_TABLES = 1_000_000
 """Where the C++ verifier stops, and with it LiteRT; a table that is referred to twice counts twice."""
 
@@ -88,6 +94,7 @@ class Decoder:
         self.note = note or self.warn
         self.notes = 0
         self.tables = 0
+        self.shared = 0
         self.layouts: dict[tuple[str, int], Layout] = {}
         self.strings: dict[int, str] = {}
         self.words = np.frombuffer(data, dtype="<i4", count=self.size // 4)
@@ -158,6 +165,11 @@ class Decoder:
             index = int(np.argmax(bad))
             self.path[-1] = index
             self.target(start + 4 * index, int(offsets[index]) & 0xFFFFFFFF)
+        if count > FEW:
+            self.shared += count - len(np.unique(places))
+            if self.shared > MAX_SHARED:
+                self.path.pop()
+                self.fail("the file refers to the same tables too often")
         vtables = places - self.words[places >> 2]
         out = []
         path, read = self.path, self.read
