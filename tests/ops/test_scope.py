@@ -44,7 +44,7 @@ def test_a_refusal_names_operator_and_place(code: str) -> None:
 
 
 def test_custom_operators_that_are_known() -> None:
-    """Those of the peer, LiteRT's own, and what training leaves behind (with and without the name of Flex)."""
+    """The peer's, LiteRT's own, and what training leaves (with and without Flex before the name)."""
     wanted = "AddV2 All BatchMatMulV2 BroadcastTo Erf MatMul MatrixBandPart MaxPoolWithArgmax SplitV"
     left = (
         "CheckNumerics CheckNumericsV2 Identity PlaceholderWithDefault PreventGradient Snapshot StopGradient"
