@@ -200,6 +200,12 @@ def test_blocks_are_used_again_and_never_twice_at_a_time() -> None:
     for array, fill in living:
         np.testing.assert_array_equal(array, fill)
     assert sum(c.bytes.size for c in arena.chunks) < 400 * 4000 * 4 / 4
+    for array, _ in living:
+        block = arena.block_of(array)
+        assert block is not None
+        arena.release(block)
+    assert [c.free for c in arena.chunks] == [[(0, c.bytes.size)] for c in arena.chunks]
+    assert len(arena.pieces) == len(arena.chunks)
 
 
 def test_a_chain_needs_two_places() -> None:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Sequence
 from math import prod
 from typing import Any
@@ -18,30 +18,44 @@ ALIGNED = 64
 
 
 class Chunk:
-    """Memory that was got in one piece.  ``free``: (start, end) of what is not used, in order."""
+    """Memory that was got in one piece, the arena's ``number``-th.
 
-    def __init__(self, size: int) -> None:
+    ``free``: (start, end) of what is not used, in order; ``pieces``: the same of all chunks as (size, number,
+    start), in order, where the piece that fits best is found without a look at the others.
+    """
+
+    def __init__(self, size: int, number: int, pieces: list[tuple[int, int, int]]) -> None:
         raw = np.empty(size + ALIGNED, np.uint8)
         first = -address(raw) % ALIGNED
         self.bytes: Array = raw[first : first + size]
         self.start = address(self.bytes)
-        self.free = [(0, size)]
+        self.number, self.pieces = number, pieces
+        self.free: list[tuple[int, int]] = []
+        self._add(0, size)
 
-    def take(self, at: int, size: int) -> None:
-        """Use ``size`` bytes from the start of free piece number ``at``."""
-        start, end = self.free.pop(at)
+    def take(self, start: int, size: int) -> None:
+        """Use ``size`` bytes of the free piece at ``start``."""
+        end = self._remove(bisect_left(self.free, (start, 0)))[1]
         if start + size < end:
-            self.free.insert(at, (start + size, end))
+            self._add(start + size, end)
 
     def give(self, start: int, end: int) -> None:
         """Free these bytes, in one piece with free neighbours."""
-        at = bisect_right(self.free, (start, end))
+        at = bisect_left(self.free, (start, end))
         if at < len(self.free) and self.free[at][0] == end:
-            end = self.free.pop(at)[1]
+            end = self._remove(at)[1]
         if at and self.free[at - 1][1] == start:
-            start = self.free.pop(at - 1)[0]
-            at -= 1
-        self.free.insert(at, (start, end))
+            start = self._remove(at - 1)[0]
+        self._add(start, end)
+
+    def _add(self, start: int, end: int) -> None:
+        insort(self.free, (start, end))
+        insort(self.pieces, (end - start, self.number, start))
+
+    def _remove(self, at: int) -> tuple[int, int]:
+        start, end = self.free.pop(at)
+        del self.pieces[bisect_left(self.pieces, (end - start, self.number, start))]
+        return start, end
 
 
 class Block:
@@ -63,6 +77,7 @@ class Arena:
 
     def __init__(self) -> None:
         self.chunks: list[Chunk] = []
+        self.pieces: list[tuple[int, int, int]] = []
         self.size = 0
         self.starts: list[int] = []
         self.blocks: dict[int, Block] = {}
@@ -71,15 +86,14 @@ class Arena:
         """Get memory in one piece for what will be wanted: it is filled better than many small ones."""
         need_memory(self.size + size, f"{size} bytes for the values of a run")
         self.size += size
-        self.chunks.append(Chunk(-(-size // ALIGNED) * ALIGNED))
+        self.chunks.append(Chunk(-(-size // ALIGNED) * ALIGNED, len(self.chunks), self.pieces))
 
     def empty(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
         """A new array, whose block has one user."""
         count = prod(shape) * dtype.itemsize
         size = max(-(-count // ALIGNED), 1) * ALIGNED
-        chunk, at = self._best(size)
-        start = chunk.free[at][0]
-        chunk.take(at, size)
+        chunk, start = self._best(size)
+        chunk.take(start, size)
         block = Block(chunk, start, start + size)
         insort(self.starts, chunk.start + start)
         self.blocks[chunk.start + start] = block
@@ -87,19 +101,14 @@ class Arena:
         return made
 
     def _best(self, size: int) -> tuple[Chunk, int]:
-        """The free piece that ``size`` bytes fill best, of a new chunk where there is none."""
-        fitting = [
-            (end - start, number, at)
-            for number, chunk in enumerate(self.chunks)
-            for at, (start, end) in enumerate(chunk.free)
-            if end - start >= size
-        ]
-        if fitting:
-            _, number, at = min(fitting)
-            return self.chunks[number], at
+        """Chunk and start of the free piece that ``size`` bytes fill best; a new one where there is none."""
+        at = bisect_left(self.pieces, (size, 0, 0))
+        if at < len(self.pieces):
+            _, number, start = self.pieces[at]
+            return self.chunks[number], start
         need_memory(self.size + size, f"{size} bytes more for the values of a run")
         self.size += size
-        self.chunks.append(Chunk(size))
+        self.chunks.append(Chunk(size, len(self.chunks), self.pieces))
         return self.chunks[-1], 0
 
     def block_of(self, array: Array) -> Block | None:
