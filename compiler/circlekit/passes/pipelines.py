@@ -57,6 +57,7 @@ PIPELINES: dict[str, tuple[str, ...]] = {
         "fuse_rsqrt",
         "fuse_hardswish",
         "fuse_neg",
+        "fuse_layernorm",
         "remove_reshape_around_batch_matmul",
         "remove_reshape_around_unaryop",
         "remove_reshape_before_fullyconnected",

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+# Refused: %x: the mean is over axes [1], not the last alone
+
+graph main(%x: f32[2,3,8]) -> %z {
+  %g = const f32[1,1,8] uniform(0.5, 2)
+  %m = Mean(%x, [-1]) {keep_dims: true}
+  %q = SquaredDifference(%x, %m)
+  %v = Mean(%q, [1]) {keep_dims: true}
+  %a = Add(%v, 0.001)
+  %r = Rsqrt(%a)
+  %f = Mul(%r, %g)
+  %p = Mul(%x, %f)
+  %i = Neg(%m)
+  %o = Mul(%i, %f)
+  %z = Add(%p, %o)
+}
+
+rules {
+  passes(fuse_layernorm)
+  unchanged()
+  refused("not the last alone")
+}

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+# Refused: %f: is an output of the graph, the picture would lose it
+
+graph main(%x: f32[2,3,8]) -> %z, %f {
+  %g = const f32[1,1,8] uniform(0.5, 2)
+  %m = Mean(%x, [-1]) {keep_dims: true}
+  %q = SquaredDifference(%x, %m)
+  %v = Mean(%q, [-1]) {keep_dims: true}
+  %a = Add(%v, 0.001)
+  %r = Rsqrt(%a)
+  %f = Mul(%r, %g)
+  %p = Mul(%x, %f)
+  %i = Neg(%m)
+  %o = Mul(%i, %f)
+  %z = Add(%p, %o)
+}
+
+rules {
+  passes(fuse_layernorm)
+  unchanged()
+  refused("is an output of the graph")
+}

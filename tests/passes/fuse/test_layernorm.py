@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layer normalizations in the forms that exporters write, as RMS_NORM of what is centered."""
+
+from __future__ import annotations
+
+import pytest
+
+from circlekit.passes.pipelines import PIPELINES
+from tests.passes.kit import check_pass
+
+SQUARES = ("%q = SquaredDifference(%x, %m)", "%e = Sub(%x, %m) %q = Square(%e)")
+SCALES = ("%r = Rsqrt(%a) %f = Mul(%r, %g)", "%f = Rsqrt(%a)")
+SUMS = {
+    "%p = Mul(%x, %f) %i = Neg(%m) %o = Mul(%i, %f) %z = Add(%p, %o)": ["Mean", "Sub", "RmsNorm"],
+    "%p = Mul(%x, %f) %o = Mul(%m, %f) %z = Sub(%p, %o)": ["Mean", "Sub", "RmsNorm"],
+    "%p = Mul(%x, %f) %o = Mul(%m, %f) %h = Sub(%b, %o) %z = Add(%p, %h) {act: RELU}": [
+        "Mean",
+        "Sub",
+        "RmsNorm",
+        "Add",
+    ],
+}
+
+
+def norm(square: str, scale: str, total: str) -> str:
+    return f"""graph main(%x: f32[2,3,8]) -> %z {{
+      %g = const f32[8] uniform(0.5, 2)
+      %b = const f32[8] gaussian(0, 1)
+      %m = Mean(%x, [-1]) {{keep_dims: true}}
+      {square}
+      %v = Mean(%q, [2]) {{keep_dims: true}}
+      %a = Add(%v, 0.001)
+      {scale}
+      {total}
+    }}"""
+
+
+@pytest.mark.parametrize("square", SQUARES)
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("total", SUMS)
+def test_layer_norm(square: str, scale: str, total: str) -> None:
+    check_pass(norm(square, scale, total), "fuse_layernorm", SUMS[total], tolerance=3e-5)
+    check_pass(norm(square, scale, total), PIPELINES["O1"], SUMS[total], tolerance=3e-5)
+
+
+def test_the_mean_may_be_read_elsewhere() -> None:
+    text = norm(SQUARES[0], SCALES[0], next(iter(SUMS))).replace("-> %z", "-> %z, %m")
+    check_pass(text, "fuse_layernorm", ["Mean", "Sub", "RmsNorm"], tolerance=3e-5)
