@@ -247,6 +247,7 @@ def test_windows_and_parts_have_an_end() -> None:
         "MaxPool2D(%x) {padding: SAME, filter_height: 1, filter_width: 1, stride_h: 2000000000, stride_w: 1}",
         "Unpack(%x) {num: 2000000000, axis: 1}",
         "Split(1, %x) {num_splits: 2000000000}",
+        f"BroadcastTo(%x, [{', '.join(['1'] * 29)}, 1, 4, 4, 1])",
     ):
         with pytest.raises(ShapeError):
             parse_model(text.format(call))

@@ -44,7 +44,7 @@ from circlekit.ir.fields import (
     variadic_operand,
 )
 from circlekit.ir.tape import NOW, Tape
-from circlekit.ir.value import Array, TensorType, Value
+from circlekit.ir.value import MAX_RANK, Array, TensorType, Value
 
 if TYPE_CHECKING:
     from circlekit.ir.graph import Graph
@@ -256,7 +256,11 @@ class Op:
             types = self.infer()
         except (ValueError, IndexError, ArithmeticError) as error:  # of constants that no rule expects
             raise ShapeError(f"{self.code} cannot be of these operands: {error}") from error
-        return types if isinstance(types, tuple) else (types,)
+        types = types if isinstance(types, tuple) else (types,)
+        for kind in types:
+            if kind.shape is not None and len(kind.shape) > MAX_RANK:
+                raise ShapeError(f"{self.code} gives {len(kind.shape)} dimensions, at most {MAX_RANK} can be")
+        return types
 
     def kernel(self, *args: Any, **kwargs: Any) -> Any:
         """The results (an array, or a tuple of them) of arrays, one for each operand, None where absent."""
