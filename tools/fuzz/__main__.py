@@ -14,6 +14,7 @@ import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is imported: threads take address space
 
 import argparse
+import signal
 import sys
 import tempfile
 import time
@@ -51,9 +52,12 @@ def main() -> int:
     jobs = [Job(kind, arguments.seed, n) for kind in KINDS for n in range(getattr(arguments, kind))]
     print(f"{len(seeds.files)} models and {len(seeds.texts)} texts to start from, {len(jobs)} cases")
     tally, started = Tally(), time.monotonic()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with suppress(KeyboardInterrupt):  # then the table is that of what was run
         for result in run_jobs(jobs, seeds, arguments.jobs):
             tally.add(result)
+            if result.outcome.is_fault:
+                print(f"{result.job} {result.outcome.key}", file=sys.stderr, flush=True)
             if tally.count % PROGRESS_EACH == 0:
                 print(f"{tally.count} cases, {tally.failed} failed", file=sys.stderr, flush=True)
     taken = time.monotonic() - started

@@ -8,6 +8,7 @@ as its worker's memory is bounded: allocations beyond the bound fail.
 
 from __future__ import annotations
 
+import os
 import resource
 import signal
 import time
@@ -150,7 +151,7 @@ def _start(work: Work) -> Worker:
     context = get_context("fork")
     ours, theirs = context.Pipe()
     current = context.RawValue("q", -1)
-    process = context.Process(target=_serve, args=(theirs, current, work), daemon=True)
+    process = context.Process(target=_serve, args=(theirs, current, work, os.getpid()), daemon=True)
     process.start()
     theirs.close()
     return Worker(process, ours, current)
@@ -175,11 +176,15 @@ def _lost(worker: Worker, todo: list[list[Job]], how: str) -> Iterator[Result]:
     todo += [[job] for job in rest[: max(at, 0)]] + ([rest[max(at, 0) :]] if rest[max(at, 0) :] else [])
 
 
-def _serve(pipe: Connection, current: Any, work: Work) -> None:
+def _serve(pipe: Connection, current: Any, work: Work, parent: int) -> None:
     """What a worker does: batch after batch."""
     bound_memory()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for who started them
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     while True:
+        while not pipe.poll(1.0):
+            if os.getppid() != parent:  # it was killed, and nobody will read what is found
+                return
         try:
             batch = pipe.recv()
         except EOFError:

@@ -78,7 +78,7 @@ def make_input(value: Value, which: InputSet, unknown: int = 1, bound: int | Non
     seed = zlib.crc32(f"{which.kind}/{value.name}".encode("utf-8", "surrogatepass"))
     kind = value.dtype.numpy.kind
     if which.kind == "zero":
-        return np.full(shape, _zero_point(value), value.dtype.numpy)
+        return np.full(shape, _stored_zero(value), value.dtype.numpy)
     if kind in "iu":
         return _integers(value, which, shape, bound, seed)
     if kind == "b":
@@ -106,7 +106,7 @@ def _shuffled(edges: Array, which: InputSet, shape: tuple[int, ...], seed: int) 
 def _integers(value: Value, which: InputSet, shape: tuple[int, ...], bound: int | None, seed: int) -> Array:
     low, high = _range(value, bound)
     if which.kind == "boundary":
-        edges = np.array([low, high, _zero_point(value)])
+        edges = np.array([low, high, _stored_zero(value)])
         return _shuffled(edges, which, shape, seed).astype(value.dtype.numpy)
     return fill("uniform", (low, high + 1), {}, value.dtype, shape, seed)
 
@@ -125,3 +125,12 @@ def _zero_point(value: Value) -> int:
     if value.quantization is None or value.quantization.zero_point.size == 0:
         return 0
     return int(value.quantization.zero_point[0])
+
+
+def _stored_zero(value: Value) -> int:
+    """``_zero_point`` as near as the dtype has it."""
+    zero_point = _zero_point(value)
+    if value.dtype.numpy is None or value.dtype.numpy.kind not in "iu":
+        return zero_point
+    limits = np.iinfo(str(value.dtype.numpy))
+    return min(max(zero_point, int(limits.min)), int(limits.max))

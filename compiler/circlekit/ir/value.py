@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -175,7 +176,7 @@ class Value:
     @property
     def numel(self) -> int:
         """Number of elements of a static shape."""
-        return int(np.prod(self.static_shape, dtype=np.int64))
+        return prod(self.static_shape)
 
     def array(self) -> Array:
         """The constant as an array of ``shape``; ModelError where there is none."""

@@ -111,6 +111,8 @@ def dense(stored: Array, shape: tuple[int, ...], sparsity: Mapping[str, Any]) ->
     if fault is not None:
         raise ModelError(fault)
     need_memory(prod(shape) * stored.itemsize, "a sparse constant made dense")
+    if not shape:
+        return np.asarray(stored[0])
     out = np.zeros(shape, stored.dtype)
     if not out.size:
         return out

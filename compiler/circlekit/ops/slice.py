@@ -200,7 +200,7 @@ class StridedSlice(Viewed, code="STRIDED_SLICE"):
         return slice(part.begin, end, part.stride).indices(size)
 
     def kernel(self, input: Array, begin: Array, end: Array, strides: Array) -> Array:
-        if self.hides_nothing(len(begin), input.ndim):
+        if self.hides_nothing(begin.size, input.ndim):
             raise UnsupportedError("STRIDED_SLICE has an ellipsis for no axis, which LiteRT takes for one")
         index: list[slice | int | None] = []
         sizes = iter(input.shape)

@@ -49,7 +49,8 @@ def run_passes(
     number of changes of one that has run.  Returns one record for each pass.  RewriteError for an
     unknown name, and for passes that never come to rest.
     """
-    todo = [p() for p in map(_resolve, passes)]
+    known = passes_with(item for item in passes if isinstance(item, str))
+    todo = [_resolve(item, known)() for item in passes]
     records = [PassRecord(p.name) for p in todo]
     idle: list[Epochs | None] = [None] * len(todo)
     if todo:
@@ -92,16 +93,17 @@ def _epochs(model: Model) -> Epochs:
     return tuple(graph.epoch for graph in model.graphs)
 
 
-def _resolve(item: type[Pass] | str) -> type[Pass]:
-    return find_pass(item) if isinstance(item, str) else item
-
-
 def find_pass(name: str) -> type[Pass]:
     """The pass of that name; RewriteError where there is none."""
-    known = passes_with([name])
-    if name not in known:
-        raise RewriteError(unknown_name("pass", name, known))
-    return known[name]
+    return _resolve(name, passes_with([name]))
+
+
+def _resolve(item: type[Pass] | str, known: Mapping[str, type[Pass]]) -> type[Pass]:
+    if not isinstance(item, str):
+        return item
+    if item not in known:
+        raise RewriteError(unknown_name("pass", item, known))
+    return known[item]
 
 
 def passes_with(names: Iterable[str]) -> dict[str, type[Pass]]:

@@ -10,8 +10,9 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from circlekit.errors import CirclekitError, ModelError, RewriteError
+from circlekit.errors import CirclekitError, ModelError, RewriteError, UnsupportedError
 from circlekit.ir.graph import Graph
+from circlekit.ir.inference import check_op
 from circlekit.ir.lines import print_op
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
@@ -121,6 +122,7 @@ class Rewrite(GraphPass):
     def _refusal(self, graph: Graph, match: Match) -> str | None:
         return (
             self._interior_refusal(graph, match)
+            or _misfit(match)
             or (None if self.quantized else quantized_refusal(match))
             or next((s for name in self.conditions if (s := self._refused(name, match)) is not None), None)
         )
@@ -307,3 +309,18 @@ def _furthest(refusals: list[Refusal]) -> list[Refusal]:
         if refusal.op.graph is not None and (known is None or refusal.progress > known.progress):
             best[refusal.op] = refusal
     return list(best.values())
+
+
+def _misfit(match: Match) -> str | None:
+    """What is wrong with an operator of the match: a folded constant may show that it never fitted."""
+    return next((s for s in map(_misfit_of, match.ops.values()) if s is not None), None)
+
+
+def _misfit_of(op: Op) -> str | None:
+    try:
+        check_op(op)
+    except UnsupportedError:  # it has no rule
+        return None
+    except ModelError as error:
+        return f"%{op.output.name}: {error.message}"
+    return None

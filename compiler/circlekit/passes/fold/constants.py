@@ -121,10 +121,14 @@ def _is_known(op: Op) -> bool:
     return all(v is None or is_plain_constant(v) or _is_shape_enough(op, v) for v in op.inputs)
 
 
+MOST_ELEMENTS = 1 << 58
+"""Of an array that takes no memory, for its elements are one: numpy counts its bytes in 63 bits."""
+
+
 def _is_shape_enough(op: Op, value: Value) -> bool:
     if not value.is_static or value.dtype.numpy is None or value.is_variable:
         return False
-    return value.numel == 0 or not op.reads_data
+    return value.numel == 0 or (not op.reads_data and value.numel < MOST_ELEMENTS)
 
 
 def _elements(value: Value) -> Array:
