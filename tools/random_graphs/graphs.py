@@ -194,7 +194,7 @@ def _outputs(m: Maker) -> list[Value]:
     if not made or m.chance(0.05):
         x = m.graph.inputs[0]
         shape = [-1 if d is None else d for d in x.shape or ()]
-        made.append(m.add(Reshape(x, m.ints(shape, "same"))))
+        made.append(m.add(Reshape(x, m.ints(shape, "same")) if shape.count(-1) < 2 else Relu(x)))
     often = 0.12 if m.chance(0.7) else 0.5
     outputs = [v for v in made[:-1] if m.chance(often)] + [made[-1]]
     if m.chance(0.1):
