@@ -58,7 +58,7 @@ def interior_obstacle(graph: Graph, op: Op, moved: list[Value]) -> str | None:
         if value.quantization is not None and value.quantization.is_per_channel:
             return f"%{value.name}: is quantized along an axis"
     first = moved[0]
-    if all(graph.is_output(v) or any(user is not op for user in v.users) for v in moved):
+    if all(graph.is_output(v) or v.use_count > op.inputs.count(v) for v in moved):
         other = "is an output of the graph" if graph.is_output(first) else "is also read by others"
         return f"%{first.name}: {other}"
     return None
