@@ -134,5 +134,12 @@ class OpSaver:
         enum = "BuiltinOptions2" if union.endswith("2") else "BuiltinOptions"
         if name not in enumeration(enum, self.format).numbers:
             raise UnsupportedError(f".{self.format} has no {name}", place(op, self.model))
+        fields = table(name, self.format).by_name
+        for field, value in options.items() if self.model.format != self.format else ():
+            if isinstance(value, int) and field in fields and fields[field].enum is not None:
+                found = f"{name}.{field} is {value}, which .{self.model.format} has no name for"
+                raise UnsupportedError(
+                    f"{found}: .{self.format} may mean something by it", place(op, self.model)
+                )
         for field in table(name, self.format).foreign & options.keys():
             raise UnsupportedError(f".{self.format} has no {name}.{field}", place(op, self.model))

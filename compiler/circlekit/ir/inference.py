@@ -87,6 +87,17 @@ def check_op(op: Op) -> int:
         raise
 
 
+def fits(op: Op) -> bool:
+    """Whether the operator's rule has nothing against its operands and results."""
+    try:
+        check_op(op)
+    except UnsupportedError:
+        return True
+    except ModelError:
+        return False
+    return True
+
+
 def _refined(op: Op, keep: bool) -> int:
     return sum(_merge(value, t, keep) for value, t in zip(op.results, _types(op), strict=True))
 

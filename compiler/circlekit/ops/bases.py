@@ -12,7 +12,7 @@ from circlekit.errors import ModelError, ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, bf16, i8, i16, u8
 from circlekit.ir.op import Op, operand
 from circlekit.ir.tape import NOW, Tape
-from circlekit.ir.value import Array, Quantization, Shape, TensorType, Value, format_shape
+from circlekit.ir.value import MAX_RANK, Array, Quantization, Shape, TensorType, Value, format_shape
 from circlekit.ops.common import (
     broadcast_shapes,
     normalized_axis,
@@ -136,6 +136,8 @@ def whole_numbers(numbers: Iterable[Any], name: str) -> list[int]:
 
 def unknown_dims(count: int | None) -> Shape | None:
     """A shape of ``count`` unknown dimensions; None where the count is unknown."""
+    if count is not None and count > MAX_RANK:
+        raise ShapeError(f"{count} dimensions, at most {MAX_RANK} can be")
     return None if count is None else (None,) * count
 
 

@@ -18,8 +18,8 @@ class ReplaceWithFcGeluFc(Rewrite):
     name = "replace_with_fc_gelu_fc"
 
     before = """
-        h = FullyConnected(x: f32, w1: const f32[U, K], b1?: const f32[*, U])     {keep_num_dims: any = keep}
-        s = FullyConnected(x, w2: const f32[U, K], b2?: const f32[*, U])          {keep_num_dims: any = keep}
+        h = FullyConnected(x: f32, w1: const f32[U, K], b1?: const f32[*,U]) {act: NONE, keep_num_dims: any=k}
+        s = FullyConnected(x, w2: const f32[U, K], b2?: const f32[*, U])      {keep_num_dims: any = k}
         e = Custom("Erf", s)
         a = Add(e, 1.0)
         m = Mul(h, a)

@@ -73,4 +73,4 @@ def _perm(value: Value) -> list[int] | None:
     op = value.producer
     if not isinstance(op, Transpose) or not op.perm.is_plain:
         return None
-    return [normalized_axis(int(a), op.perm.numel) for a in op.perm.array()]
+    return [normalized_axis(int(a), op.perm.numel) for a in op.perm.array().reshape(-1)]

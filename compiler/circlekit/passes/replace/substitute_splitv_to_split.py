@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from circlekit.ir.graph import Graph
+from circlekit.ir.inference import fits
 from circlekit.ops.common import static_int_vector
 from circlekit.ops.join import Split, SplitV
 from circlekit.rewrite.base import Context, GraphPass
@@ -38,7 +39,7 @@ class SubstituteSplitVToSplit(GraphPass):
     def _lengths(op: SplitV) -> list[int] | None:
         """The size of each part along the axis; None where it is not known."""
         axis = static_int_vector(op.split_dim)
-        if axis is None or op.value.shape is None:
+        if axis is None or op.value.shape is None or not fits(op):
             return None
         sizes = [v.shape[axis[0]] if v.shape is not None else None for v in op.results]
         return None if None in sizes else [int(s) for s in sizes if s is not None]
