@@ -32,7 +32,10 @@ def constant_elements(value: Value) -> Array:
     if data.dtype == dtype and data.shape == value.shape:
         return data
     if value.dtype is DType.STRING:
-        return decode_strings(data).reshape(value.static_shape)
+        strings = decode_strings(data)
+        if strings.size != value.numel:
+            raise ModelError(f"%{value.name} has {value.numel} elements, its bytes hold {strings.size} texts")
+        return strings.reshape(value.static_shape)
     if value.extra.get("compression_type", "NONE") != "NONE":
         raise UnsupportedError(f"%{value.name} is a compressed constant, which no kernel reads yet")
     stored = unpacked(data, value.dtype, f"%{value.name}")

@@ -74,6 +74,8 @@ class If(Op, code="IF", variadic_results=True, pure=False):
     def infer(self) -> tuple[TensorType, ...]:
         if self.condition.dtype is not boolean:
             raise ShapeError(f"condition is {self.condition.dtype.short}, bool is wanted")
+        for branch in (self.then_graph, self.else_graph):
+            _need_pairs("operands and inputs of a branch", self.input, branch.inputs)
         then, other = self.then_graph.outputs, self.else_graph.outputs
         _need_pairs("outputs of both branches", then, other)
         pairs = zip(then, other, strict=True)

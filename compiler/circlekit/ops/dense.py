@@ -85,6 +85,8 @@ class FullyConnected(Op, code="FULLY_CONNECTED", variadic_results=True):
         return (size // depth, units)
 
     def kernel(self, input: Array, weights: Array, bias: Array | None = None) -> Any:
+        if weights.ndim != 2:
+            raise ShapeError(f"weights of rank {weights.ndim}, 2 is wanted")
         shape = tuple(int(d or 0) for d in self._result_shape(input.shape, *weights.shape) or ())
         if weights.shape[1] == 0:
             return np.zeros(shape, input.dtype)

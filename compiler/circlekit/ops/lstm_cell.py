@@ -12,6 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
+from circlekit.errors import ModelError
 from circlekit.ir.enums import Activation
 from circlekit.ir.value import Array, Value
 from circlekit.ops.common import apply_activation
@@ -69,6 +70,11 @@ class Stack:
     def __init__(self, weights: Mapping[str, Weight], asymmetric: bool) -> None:
         self.diagonals = {g: w.plain for g, w in weights.items() if w.array.ndim == 1}
         stacked = {g: w for g, w in weights.items() if w.array.ndim == 2}
+        for gate, weight in weights.items():
+            if weight.array.ndim not in (1, 2):
+                raise ModelError(
+                    f"weights of the {gate} gate have rank {weight.array.ndim}, 1 or 2 is wanted"
+                )
         self.names = list(stacked)
         self.ends = np.cumsum([len(w.array) for w in stacked.values()])[:-1]
         self.asymmetric = asymmetric
@@ -114,6 +120,7 @@ def run_lstm(
     ``x``: [time, batch, inputs]; ``aux``: a second input of the same times; ``hidden``: [batch, outputs];
     ``cell``: [batch, cells].
     """
+    _need_gates(weights)
     driven = _driven(weights, settings, x, aux)
     recurrent = Stack(weights.recurrent, settings.asymmetric)
     out = np.empty((*x.shape[:2], hidden.shape[-1]), np.float32)
@@ -124,6 +131,17 @@ def run_lstm(
         hidden, cell = _step(weights, settings, sums, cell)
         out[t] = hidden
     return out, hidden, cell
+
+
+def _need_gates(weights: Weights) -> None:
+    """ModelError unless every part has all gates; that of the input may be left out everywhere."""
+    gates = {"forget", "cell", "output", *weights.input}
+    parts = {"input": weights.input, "recurrent": weights.recurrent, "bias": weights.bias}
+    optional = {"aux": weights.aux, "norm": weights.norm}
+    for name, part in {**parts, **{n: p for n, p in optional.items() if p}}.items():
+        missing = sorted(gates - part.keys())
+        if missing:
+            raise ModelError(f"the {name} weights of an LSTM lack the gates {', '.join(missing)}")
 
 
 def _driven(weights: Weights, settings: Settings, x: Array, aux: Array | None) -> dict[str, Array]:

@@ -147,8 +147,8 @@ class Rewrite(GraphPass):
                     return f"%{value.name}: is an output of the graph, the picture would lose it"
                 outside = [user for user in value.users if user not in matched]
                 if outside:
-                    other = type(outside[0]).__name__
-                    return f"%{value.name}: is also read by {other} %{outside[0].output.name}"
+                    results = "".join(f" %{v.name}" for v in outside[0].results[:1])
+                    return f"%{value.name}: is also read by {type(outside[0]).__name__}{results}"
         return None
 
     def _call(self, name: str, match: Match) -> Any:
