@@ -91,7 +91,11 @@ def test_refusals_are_sentences() -> None:
         While(Value("i", i32, ()), Value("x", i32, (3,)), cond=cond, body=body)
     with pytest.raises(ShapeError, match="condition is f32, bool is wanted"):
         If(Value("c", f32, ()), then_graph=cond, else_graph=cond)
-    choice = If(Value("c", boolean, (2,)), then_graph=cond, else_graph=cond)
+    pair = boolean, (2,)
+    with pytest.raises(ShapeError, match="operands and inputs of a branch: 0 and 2 values"):
+        If(Value("c", *pair), then_graph=cond, else_graph=cond)
+    state = Value("i", i32, ()), Value("x", f32, (3,))
+    choice = If(Value("c", *pair), *state, then_graph=cond, else_graph=cond)
     with pytest.raises(ModelError, match="a condition has 2 elements, one is wanted"):
         choice.call(run, np.array([True, False]))
 

@@ -34,10 +34,10 @@ class ForwardTranspose(Forward):
         for value in op.inputs:
             if value is not None and value not in moved and not is_movable_constant(value):
                 return f"%{value.name}: is neither constant nor transposed"
-        if any(v is not None and (v.rank or 0) > (moved[0].rank or 0) for v in op.inputs):
-            return f"{name}: a constant has more dimensions than %{moved[0].name}"
         if any(v.rank != op.output.rank for v in moved):
             return f"{name}: is of another rank than %{moved[0].name}"
+        if any(v is not None and (v.rank or 0) > (moved[0].rank or 0) for v in op.inputs):
+            return f"{name}: a constant has more dimensions than %{moved[0].name}"
         return None
 
     def swap(self, graph: Graph, op: Op, moved: list[Value]) -> None:
