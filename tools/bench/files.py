@@ -13,7 +13,7 @@ from tools.bench.large import make_model
 from tools.bench.measure import Run, by_turns, command
 
 MIB = 1 << 20
-SIZES = (8 * MIB, 100 * MIB, 1024 * MIB, 3072 * MIB)
+SIZES = (MIB, 100 * MIB, 1024 * MIB, 3072 * MIB)
 """Bytes of the models; the last has its constants by position, for offsets end at 2 GiB."""
 
 OBJECTS_LIMIT = 1024 * MIB
