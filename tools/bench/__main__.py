@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -61,8 +60,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         for size in arguments.sizes:
             console.print(f"a file of {size / UNITS['M']:,.0f} MiB ...")
             rows += measure_size(size, folder, arguments.rounds)
-    words = sys.argv[1:] if argv is None else argv
-    results = Results(machine(), " ".join(["python -m tools.bench", *words]), rows, starts)
+    sizes = " ".join(f"{size // UNITS['M']}M" for size in arguments.sizes)
+    command = f"python -m tools.bench --sizes {sizes} --rounds {arguments.rounds}"
+    results = Results(machine(), command, rows, starts)
     Console().print(*tables(rows, starts))
     if arguments.json:
         arguments.json.write_text(results.as_json())

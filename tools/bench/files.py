@@ -16,7 +16,7 @@ MIB = 1 << 20
 SIZES = (MIB, 100 * MIB, 1024 * MIB, 3072 * MIB)
 """Bytes of the models; the last has its constants by position, for offsets end at 2 GiB."""
 
-OBJECTS_LIMIT = 1024 * MIB
+OBJECTS_LIMIT = 1100 * MIB
 """The object API of flatbuffers needs four times the file in memory, and has no constants by position."""
 
 
