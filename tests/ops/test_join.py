@@ -46,6 +46,15 @@ def test_fused_activation() -> None:
     assert kernel_results(op, [x, x])[0].tolist() == [0, 6, 0, 6]
 
 
+def test_fused_activation_of_integers_limits_what_they_stand_for() -> None:
+    x = np.array([0, 130, 255], np.uint8)
+    value = var(x)
+    value.quantization = Quantization(np.array([0.5], np.float32), np.array([128], np.int64))
+    op = Concatenation(value, value, axis=0, act=Activation.RELU_N1_TO_1)
+    op.output.quantization = value.quantization
+    assert kernel_results(op, [x, x])[0].tolist() == [126, 130, 130] * 2  # -1 and 1 are 126 and 130
+
+
 @pytest.mark.parametrize("dtype", ["f4", "i4", "i8", "i2", "i1", "u1", "u4"])
 @pytest.mark.parametrize("axis", [0, 1, 2, -1])
 def test_pack(dtype: str, axis: int) -> None:

@@ -30,7 +30,7 @@ from circlekit.ops.bases import (
     zero_point,
 )
 from circlekit.ops.common import apply_activation, merge_dims, normalized_axis, static_int_vector
-from circlekit.ops.fixed_point import round_half_away, scale_of
+from circlekit.ops.fixed_point import activation_limits, round_half_away, scale_of
 from circlekit.ops.tables import limited, tabulated
 
 
@@ -66,7 +66,8 @@ class Concatenation(Typed, code="CONCATENATION"):
     """The operands one behind the other along ``axis``.
 
     uint8 of another scale or zero point than the result's is rescaled, in float32.  int8 is not, and
-    refused; int16 is taken as it is, if it has no zero point, whatever its scale: as in LiteRT.
+    refused; int16 is taken as it is, if it has no zero point, whatever its scale: as in LiteRT.  LiteRT
+    takes no fused activation; here it limits real numbers, those that integers stand for, too.
     """
 
     values = variadic_operand()
@@ -103,7 +104,11 @@ class Concatenation(Typed, code="CONCATENATION"):
                 tape.do(stored, lambda part, value=value: self.rescaled(value, part), x, place)
         tape.limit(out, max(tape.reach(x) for x in values))
         if self.act is not Activation.NONE and out.dtype.kind != "b":
-            tape.do(apply_activation, out, self.act, out)
+            if self.output.quantization is not None and out.dtype.kind in "iu":
+                least, most = (out.dtype.type(n) for n in activation_limits(self.act, self.output))
+                tape.do(np.clip, out, least, most, out)
+            else:
+                tape.do(apply_activation, out, self.act, out)
         return out
 
     def moves(self, value: Value) -> bool:
