@@ -22,6 +22,9 @@ from circlekit.io.layout import Encoded, Reference, place
 from circlekit.io.origin import Source
 from circlekit.io.schema import IDENTIFIERS, SIZES, Field, Kind, Table, Tree, table
 
+LEAST = 2.0**-150
+"""What is smaller is zero in 32 bits."""
+
 INLINE_LIMIT = 2**31 - 1
 """A flatbuffer ends below this; data of larger files is referred to by its place in the file."""
 
@@ -136,6 +139,8 @@ class Encoder:
             item = spec.by_name.get(name) or self.refuse(name, value, spec)
             kind, slot = item.kind, item.slot
             if kind is Kind.SCALAR:
+                if item.code == "f" and abs(value) < LEAST:
+                    value = math.copysign(0.0, value)
                 if value == item.default and not _is_negative_zero(value):
                     continue
                 if item.enum is not None:

@@ -307,4 +307,4 @@ class Loader:
 def _is_empty(value: Value) -> bool:
     """Whether a value has no elements, and numpy an array of its shape."""
     shape = value.shape or ()
-    return 0 in shape and None not in shape and math.prod(d for d in shape if d) < 2**31
+    return 0 in shape and None not in shape and math.prod(d for d in shape if d) < 2**58

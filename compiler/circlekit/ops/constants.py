@@ -54,9 +54,9 @@ def unpacked(data: Array, dtype: DType, name: str = "a constant") -> Array:
 
     Integers below 8 bits lie in a byte from the low bits on; they become int8 or uint8.
     """
+    if data.nbytes * 8 % max(dtype.bits, 8):
+        raise ModelError(f"{name} has {data.nbytes} bytes, which are no whole number of {dtype.short}")
     if dtype.numpy is not None:
-        if data.nbytes % dtype.numpy.itemsize:
-            raise ModelError(f"{name} has {data.nbytes} bytes, which are no whole number of {dtype.short}")
         return data.view(dtype.numpy)
     if dtype is DType.BFLOAT16:
         return (data.view("<u2").astype("<u4") << 16).view("<f4")

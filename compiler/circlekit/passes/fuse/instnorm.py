@@ -94,6 +94,8 @@ class InstanceNormForm(Rewrite):
     def epsilon_fits(self, match: Match) -> str | None:
         eps = match.value("eps")
         epsilon = float(eps.array().reshape(-1)[0])
+        if epsilon and not np.float32(self.below_the_root(epsilon)):
+            return f"%{eps.name}: epsilon is {epsilon:g}, which below the root would be 0 in 32 bits"
         if 0 <= epsilon <= (self.most_outside if self.outside else np.inf):
             return None
         wanted = f"at most {self.most_outside:g} beside a root" if self.outside else "none below 0"

@@ -134,9 +134,10 @@ class Applier:
     def mover(self, tensor: Tensor, perm: Perm, made: Value, copy: Value) -> Op:
         """A new operator that makes ``copy`` of ``made``."""
         result = self.detached(copy)
-        if not self.finder.lies_still(tensor) or copy.shape is None:
+        if not self.finder.lies_still(tensor) or copy.shape is None or made.shape is None:
             return Transpose(made, self.perm_operand(tensor, perm), results=[result])
-        shape = [-1 if d is None else d for d in copy.shape]
+        dims = zip(copy.shape, permuted_shape(made.shape, perm), strict=True)
+        shape = [-1 if (d := there if here is None else here) is None else d for here, there in dims]
         return Reshape(made, self.constants.vector("shape", shape), results=[result], new_shape=shape)
 
     def detached(self, value: Value) -> Value:

@@ -288,7 +288,9 @@ class Finder:
     def lies_still(self, tensor: Tensor) -> bool:
         """Whether both sides have their elements in the same places."""
         shape = tensor.root.shape
-        return shape is not None and keeps_order(shape, self.perms[tensor.side])
+        if shape is None or shape.count(None) > 1:  # which a Reshape cannot say
+            return False
+        return keeps_order(shape, self.perms[tensor.side])
 
     def cost(self, tensor: Tensor) -> Cost:
         """What a new copy on the other side costs: no bytes where a Reshape does."""
