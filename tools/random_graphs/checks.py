@@ -193,7 +193,12 @@ class Original:
 
 
 def interface(model: Model) -> list[object]:
-    graphs = [[f"%{v.name}: {v.type}" for v in (*g.inputs, *g.outputs)] for g in model.graphs]
+    """Names and types of what goes into and out of the graphs that can be run from outside.
+
+    Others are bodies: where a condition is constant they go into what runs them.
+    """
+    entries = [g for g in model.graphs if g is model.main or any(s.graph is g for s in model.signatures)]
+    graphs = [[f"%{v.name}: {v.type}" for v in (*g.inputs, *g.outputs)] for g in entries]
     signatures = [
         (s.key, {k: v.name for k, v in s.inputs.items()}, {k: v.name for k, v in s.outputs.items()})
         for s in model.signatures
