@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A picture is read when its class is made: what it cannot mean fails there, with a caret."""
+"""A picture is read when its class is made; what it cannot mean fails there, with a caret."""
 
 from __future__ import annotations
 

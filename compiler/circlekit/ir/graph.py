@@ -32,6 +32,7 @@ class Graph(Body):
         self._last: Op | None = None
         self._count = 0
         self._listed: tuple[Op, ...] | None = None
+        self._kinds: frozenset[type[Op]] | None = None
         self._names: dict[str, int] | None = None
 
     @property
@@ -62,6 +63,13 @@ class Graph(Body):
         if self._listed is None:
             self._listed = tuple(self)
         return self._listed
+
+    @property
+    def kinds(self) -> frozenset[type[Op]]:
+        """The classes of the operators."""
+        if self._kinds is None:
+            self._kinds = frozenset(map(type, self.ops))
+        return self._kinds
 
     def __iter__(self) -> Iterator[Op]:
         op = self._first
@@ -102,7 +110,7 @@ class Graph(Body):
         else:
             after.previous = op
         self._count += 1
-        self._listed = None
+        self._listed = self._kinds = None
         self.epoch += 1
         for value in op.results:
             if not value.name:
@@ -129,7 +137,7 @@ class Graph(Body):
             op.next.previous = op.previous
         op.graph = op.previous = op.next = None
         self._count -= 1
-        self._listed = None
+        self._listed = self._kinds = None
         self.epoch += 1
 
     def replace_uses(self, old: Value, new: Value) -> None:

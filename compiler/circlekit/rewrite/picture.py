@@ -15,7 +15,7 @@ Names without a producer in the picture are its inputs.  What the text can say, 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -101,12 +101,13 @@ class Picture:
         """The names that attributes get."""
         return {a.bind for n in self.nodes for a in n.attributes.values() if a.bind}
 
-    def may_fit(self, kinds: Collection[type[Op]]) -> bool:
-        """Whether a graph of operators of these kinds has all that the picture shows."""
-        return all(any(issubclass(kind, node.kinds) for kind in kinds) for node in self.nodes)
-
     def operand_names(self) -> set[str]:
         return {o.name for n in self.nodes for o in n.operands if o.name}
+
+
+def kind_name(kind: type[Op]) -> str:
+    """What pictures call operators of this kind."""
+    return CUSTOM if kind is OpaqueOp else kind.__name__
 
 
 def parse_picture(text: str, label: str, variables: Sequence[str] = (), free: bool = False) -> Picture:

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
 
@@ -19,7 +18,8 @@ from circlekit.ir.value import Value
 from circlekit.rewrite.base import Context, GraphPass, Refusal
 from circlekit.rewrite.build import Builder, overflow_refusal, quantized_refusal, type_refusal
 from circlekit.rewrite.match import Match, Matcher
-from circlekit.rewrite.picture import Picture, carry_attributes, parse_picture
+from circlekit.rewrite.picture import Picture
+from circlekit.rewrite.reading import may_fit, unread
 
 F = TypeVar("F", bound=Callable[..., str | None])
 
@@ -51,31 +51,14 @@ class Rewrite(GraphPass):
 
     old: ClassVar[Picture]
     new: ClassVar[Picture]
-    conditions: ClassVar[tuple[str, ...]] = ()
-    constant_names: ClassVar[frozenset[str]] = frozenset()
-    parameters: ClassVar[dict[str, tuple[str, ...]]] = {}
+    conditions: ClassVar[tuple[str, ...]]
+    constant_names: ClassVar[frozenset[str]]
+    parameters: ClassVar[dict[str, tuple[str, ...]]]
 
     def __init_subclass__(cls) -> None:
         if cls.before:
-            cls._read()
+            unread(cls, cls.constants is not Rewrite.constants)
         super().__init_subclass__()  # which makes the pass known: not one that could not be read
-
-    @classmethod
-    def _read(cls) -> None:
-        """Parse and check the pictures."""
-        label = f"{cls.__module__}.{cls.__name__}"
-        cls.old = parse_picture(cls.before, label + ".before")
-        cls.new = parse_picture(cls.after, label + ".after", sorted(cls.old.bound()), free=True)
-        _check_names(cls.old, cls.new, label)
-        if cls.constants is Rewrite.constants:
-            _check_operands(cls.old, cls.new, label)
-        carry_attributes(cls.old, cls.new)
-        members = {n: m for base in reversed(cls.__mro__) for n, m in vars(base).items()}
-        cls.conditions = tuple(n for n, m in members.items() if getattr(m, "is_condition", False))
-        cls.constant_names = frozenset(
-            o.name for n in cls.old.nodes for o in n.operands if o.name and o.const
-        )
-        cls.parameters = {n: _parameters(cls, n, label) for n in (*cls.conditions, "constants")}
 
     def constants(self, *args: Any, **kwargs: Any) -> Mapping[str, Any]:
         """What ``after`` needs beyond ``before``: arrays, and values of attributes."""
@@ -85,6 +68,8 @@ class Rewrite(GraphPass):
 
     def run_graph(self, graph: Graph, context: Context) -> int:
         if context.exact and self.approximate:
+            return 0
+        if context.refusals is None and not may_fit(self.before, graph.kinds):
             return 0
         matcher = Matcher(self.old, context.refusals is not None, self.quantized)
         kinds = self.old.root.kinds
@@ -225,52 +210,6 @@ class Rewrite(GraphPass):
                 graph.remove(op)
 
 
-def _walk_names(picture: Picture) -> Iterator[str]:
-    for node in picture.nodes:
-        yield from (o.name for o in node.operands if o.name)
-
-
-def _check_names(old: Picture, new: Picture, label: str) -> None:
-    """The root's results must be made again, and only they; ``like`` must name an operator of before."""
-    if not old.nodes:
-        raise RewriteError(f"{label}: before needs an operator")
-    if new.alias is not None:
-        if new.alias not in set(_walk_names(old)) | set(old.producer):
-            raise RewriteError(f"{label}: after is {new.alias}, which before does not have")
-        return
-    for name in old.root.results:
-        if name not in new.producer:
-            raise RewriteError(f"{label}: after does not make {name}, the result of before")
-    for node in new.nodes:
-        if node.like is not None and node.like not in old.producer:
-            raise RewriteError(f"{label}: after says like {node.like}, which is no operator of before")
-        for name in node.results:
-            if name in old.producer and name not in old.root.results:
-                raise RewriteError(
-                    f"{label}: after makes {name}, which is inside before; give it another name"
-                )
-
-
-def _check_operands(old: Picture, new: Picture, label: str) -> None:
-    """Without ``constants``, what after reads must be in before, or made by after itself."""
-    known = {*_walk_names(old), *old.producer, *new.producer}
-    for name in _walk_names(new):
-        if name not in known:
-            raise RewriteError(f"{label}: after reads {name}, which before lacks and no constants make")
-
-
-def _parameters(cls: type[Rewrite], method: str, label: str) -> tuple[str, ...]:
-    """The parameters of a method; RewriteError for one that no name of the picture would fill."""
-    dims = {str(d).split("|")[0] for n in cls.old.nodes for o in n.operands for d in o.dims or ()}
-    known = cls.old.operand_names() | set(cls.old.producer) | cls.old.bound() | dims | {"match"}
-    code = inspect.unwrap(getattr(cls, method)).__code__  # inspect.signature is slow, and this is at start-up
-    names: tuple[str, ...] = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
-    for name in names:
-        if name not in known:
-            raise RewriteError(f"{label}.{method}: the picture has no {name}")
-    return names
-
-
 class Rules(GraphPass):
     """A pass that is several pictures, tried in their order; the pictures themselves have no name."""
 
@@ -289,13 +228,7 @@ class Rules(GraphPass):
     def run_graph(self, graph: Graph, context: Context) -> int:
         refusals = None if context.refusals is None else list[Refusal]()
         inner = replace(context, refusals=refusals)
-        changes, kinds = 0, {type(op) for op in graph.ops}
-        for rule in self.members():
-            if refusals is None and not rule.old.may_fit(kinds):
-                continue
-            changed = rule().run_graph(graph, inner)
-            kinds = {type(op) for op in graph.ops} if changed else kinds
-            changes += changed
+        changes = sum(rule().run_graph(graph, inner) for rule in self.members())
         if context.refusals is not None and refusals is not None:
             context.refusals += _furthest(refusals)
         return changes

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Our pictures are read when they are wanted, and not where the graph lacks an operator that they show."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from circlekit.ir.op import Op, OpaqueOp
+from circlekit.ops.activation import Relu, Relu6
+from circlekit.ops.elementwise import Add, Mul
+from circlekit.passes import all_passes
+from circlekit.passes.describe import rules_of
+from circlekit.rewrite.picture import Picture
+from circlekit.rewrite.reading import kinds_shown, may_fit
+from circlekit.rewrite.rewrite import Rewrite
+
+RULES = [rule for item in all_passes().values() for rule in rules_of(item)]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.__module__}.{rule.__name__}")
+def test_every_picture_can_be_read(rule: type[Rewrite]) -> None:
+    """That the operators are seen in the text without reading it, too, is checked by reading it."""
+    assert isinstance(rule.old, Picture)
+    assert isinstance(rule.new, Picture)
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds", "fits"),
+    [
+        ("z = Add(x, y)", [Add], True),
+        ("z = Add(x, y)", [Add, Mul], True),
+        ("z = Add(x, y)", [Mul], False),
+        ("a = Mul(x, y)\nz = Add(a, y)", [Mul], False),
+        ("a = Mul(x, y)\nz = Add(a, y)", [Mul, Add], True),
+        ("z = Relu|Relu6(x)", [Relu6], True),
+        ("z = Relu | Relu6 (x)", [Relu], True),
+        ("z = Relu|Relu6(x)", [Add], False),
+        ('z = Custom("AddV2", x)', [OpaqueOp], True),
+        ('z = Custom("AddV2", x)', [Add], False),
+        ('z = Custom("= Mul(", x)', [OpaqueOp], True),
+        ("# z = Mul(x)\nz = Add(x, y)", [Add], True),
+        ("z = Add(x, y) {act: any = act}\n", [Add], True),
+    ],
+)
+def test_what_is_seen_without_reading(text: str, kinds: list[type[Op]], fits: bool) -> None:
+    assert may_fit(text, frozenset(kinds)) is fits
+
+
+def test_a_kind_below_the_one_shown_fits() -> None:
+    class SumOfTwo(Add):
+        pass
+
+    assert may_fit("z = Add(x, y)", frozenset({SumOfTwo}))
+    assert not may_fit("z = SumOfTwo(x, y)", frozenset({Add}))
+
+
+def test_kinds_in_their_order() -> None:
+    assert kinds_shown("a = Mul(x, y)\nz, w = Relu|Relu6(a)") == (("Mul",), ("Relu", "Relu6"))
+
+
+READ = """
+from circlekit.ir.text import parse_model
+from circlekit.passes import all_passes
+from circlekit.passes.describe import rules_of
+from circlekit.passes.optimize import run_passes
+from circlekit.rewrite.base import Context
+from circlekit.rewrite.picture import Picture
+
+model = parse_model("graph g(%x: f32[2]) -> %y { %a = Neg(%x)  %y = Add(%x, %a) }")
+run_passes(model, ["fuse_neg", "fuse_gelu", "fuse_batchnorm_with_conv"], Context())
+rules = {rule.__qualname__: rule for item in all_passes().values() for rule in rules_of(item)}
+print([name for name, rule in rules.items() if isinstance(vars(rule)["old"], Picture)])
+"""
+
+
+def test_pictures_are_read_only_if_the_operators_of_the_model_may_fit() -> None:
+    """In a process of its own: here all have been read."""
+    done = subprocess.run([sys.executable, "-c", READ], capture_output=True, text=True, check=True)
+    assert done.stdout == "['InSum']\n"
