@@ -11,9 +11,9 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-from circlekit import io
 from circlekit.errors import UnsupportedError
 from circlekit.interp import run
+from circlekit.io.load import load
 from circlekit.ir.value import Array
 from tests.ops.litert import assert_close
 
@@ -35,7 +35,7 @@ def recorded(path: Path) -> tuple[list[Array], list[Array]]:
 
 def check_recorded(model_path: Path, npz: Path, tolerance: float) -> None:
     inputs, wanted = recorded(npz)
-    model = io.load(model_path)
+    model = load(model_path)
     try:
         outputs = run(model, inputs)
     except UnsupportedError as error:
@@ -59,7 +59,7 @@ def test_model_recorded_with_fast_kernels(shared: Path) -> None:
     """The reference kernels, asked for the version they have, say what ours say; the recording is near."""
     path = shared / "models" / "tensorflow" / FAST_KERNELS
     inputs, wanted = recorded(path.with_suffix(".npz"))
-    (got,) = run(io.load(path), inputs)
+    (got,) = run(load(path), inputs)
     model = schema.ModelT.InitFromPackedBuf(path.read_bytes())
     for code in model.operatorCodes:
         if code.builtinCode == schema.BuiltinOperator.DEPTH_TO_SPACE:

@@ -13,7 +13,8 @@ from ai_edge_litert.interpreter import Interpreter as LiteRT
 from ai_edge_litert.interpreter import OpResolverType
 
 from circlekit.interp import Interpreter
-from circlekit.io import load_bytes, to_bytes
+from circlekit.io.load import load_bytes
+from circlekit.io.save import to_bytes
 from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op, OpaqueOp

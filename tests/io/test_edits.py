@@ -14,7 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import circlekit.ops  # noqa: F401  # operators are declared by being imported
-from circlekit.io import layout, load, output, save, to_bytes
+from circlekit.io import layout, moves, output
+from circlekit.io.load import load
+from circlekit.io.save import save, to_bytes
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
 from tests.io.oracles import CIRCLE, LITERT, Oracle
@@ -67,7 +69,8 @@ def test_what_is_saved_is_what_the_model_said(
 
 LIMITS = (
     (layout, ("MIN_RANGE", 2000)),
-    (layout, ("LARGE", 4000)),
+    (moves, ("LARGE", 4000)),
+    (moves, ("LARGE_FILE", 20_000)),
     (output, ("STEP", 8192)),
     (output, ("RESERVED", 5000)),
 )

@@ -17,7 +17,8 @@ from circlekit.errors import FileError
 from circlekit.io import output
 from circlekit.io.files import map_file, write_file
 from circlekit.io.map import FileMap
-from circlekit.io.output import PAGE, FileRange, Output, Piece
+from circlekit.io.moves import PAGE
+from circlekit.io.output import FileRange, Output, Piece
 
 SIZE = 3 * PAGE + 77
 CONTENT = np.random.default_rng(0).bytes(SIZE)
@@ -187,6 +188,7 @@ def test_large_pieces_and_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     data = np.random.default_rng(1).bytes(9 * PAGE + 5)
     path = tmp_path / "in"
     path.write_bytes(data)
+    (tmp_path / "out").write_bytes(b"before")  # or nobody would wait for the disk
     write_file(
         tmp_path / "out",
         [data[:50], memoryview(data)[50:99], FileRange(as_map(path), 99, len(data) - 99), data],

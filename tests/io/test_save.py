@@ -13,10 +13,10 @@ import pytest
 
 import circlekit.ops  # noqa: F401  # operators are declared by being imported
 from circlekit.errors import FileError, UnsupportedError
-from circlekit.io import load, load_bytes, save, to_bytes
 from circlekit.io.decode import identify
 from circlekit.io.files import write_file
-from circlekit.io.save import encoded
+from circlekit.io.load import load, load_bytes
+from circlekit.io.save import encoded, save, to_bytes
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import OpaqueOp
@@ -265,14 +265,20 @@ def test_failure_leaves_nothing(tmp_path: Path) -> None:
     assert path.read_bytes() == b"before"
 
 
-def test_full_disk_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def full(_: int) -> None:
+@pytest.mark.parametrize(("call", "before"), [("write", b""), ("write", b"before"), ("fsync", b"before")])
+def test_full_disk_is_told(call: str, before: bytes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """By either call; the flush is only of a file that takes the place of another."""
+
+    def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "fsync", full)
+    path = tmp_path / "m.tflite"
+    if before:
+        path.write_bytes(before)
+    monkeypatch.setattr(os, call, full)
     with pytest.raises(FileError, match=r"m\.tflite: cannot be written: No space left"):
-        write_file(tmp_path / "m.tflite", [b"data"])
-    assert list(tmp_path.iterdir()) == []
+        write_file(path, [b"data"])
+    assert [p.read_bytes() for p in tmp_path.iterdir()] == [before] * bool(before)
 
 
 def test_permissions_and_links_are_kept(tmp_path: Path) -> None:

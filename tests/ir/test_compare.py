@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from circlekit.io import load
+from circlekit.io.load import load
 from circlekit.ir.compare import clone, difference
 from circlekit.ir.dtypes import DType
 from circlekit.ir.enums import Activation

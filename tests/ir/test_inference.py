@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from circlekit.errors import ShapeError
-from circlekit.io import load
+from circlekit.io.load import load
 from circlekit.ir.compare import clone, difference
 from circlekit.ir.graph import Model
 from circlekit.ir.inference import callees_first, check_shapes, infer_shapes, settle_ranks

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from circlekit.io import load
+from circlekit.io.load import load
 from circlekit.io.references import locator, resolver
 from circlekit.ir.compare import difference, same_data
 from circlekit.ir.dtypes import DType

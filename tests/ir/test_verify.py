@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from circlekit.errors import ModelError
-from circlekit.io import load
+from circlekit.io.load import load
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.text import parse_model

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from circlekit import io
 from circlekit.errors import ShapeError, UnsupportedError
+from circlekit.io.load import load
 from circlekit.ir.dtypes import f16, f32, i8, i16
 from circlekit.ir.enums import Activation, RoPEMode
 from circlekit.ir.op import Op
@@ -148,7 +148,7 @@ def test_rope_reads_the_first_row_for_every_position() -> None:
 def recorded(shared: Path, case: str, *names: str) -> tuple[Array, Array, list[Array]]:
     """Input and output that LiteRT recorded for a model of plain operators, and constants of it."""
     folder = shared / "peer" / "traps" / case
-    constants = {v.name: v for v in io.load(folder / "model.tflite").main.values()}
+    constants = {v.name: v for v in load(folder / "model.tflite").main.values()}
     with np.load(folder / "io.npz") as data:
         return data["in0"], data["out0"], [constants[n].array() for n in names]
 

@@ -226,7 +226,7 @@ def test_the_languages_are_told_apart(text: str, wanted: bool) -> None:
 
 COOK = """
 import sys
-from circlekit.io import to_bytes
+from circlekit.io.save import to_bytes
 from circlekit.recipes.load import load_recipe
 sys.stdout.buffer.write(to_bytes(load_recipe(sys.argv[1])))
 """

@@ -82,7 +82,7 @@ def _pieces(file: Encoded, seed: int, width: int) -> Iterator[bytes | bytearray 
     yield file.skeleton
     at = len(file.skeleton)
     for payload in file.payloads:
-        yield payload.gap(at)
+        yield from payload.gap(at)
         at = payload.end
         random = np.random.default_rng((seed, int(payload.data.array.flat[0])))
         left = len(payload.data) // 4

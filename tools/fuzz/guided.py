@@ -26,7 +26,8 @@ except ImportError:
 
 with atheris.instrument_imports(include=["circlekit"]):
     from circlekit.errors import CirclekitError
-    from circlekit.io import load_bytes, to_bytes
+    from circlekit.io.load import load_bytes
+    from circlekit.io.save import to_bytes
     from circlekit.ir.inference import check_shapes, infer_shapes, settle_ranks
     from circlekit.ir.text import parse_model
     from circlekit.ir.verify import check

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from circlekit.errors import CirclekitError, RewriteError, UnsupportedError
-from circlekit.io import load_bytes, to_bytes
+from circlekit.io.load import load_bytes
+from circlekit.io.save import to_bytes
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.inference import check_shapes, infer_shapes, settle_ranks

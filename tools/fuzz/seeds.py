@@ -12,7 +12,8 @@ from pathlib import Path
 
 import circlekit.ops  # noqa: F401  # operators are declared by being imported
 from circlekit.errors import CirclekitError
-from circlekit.io import load_bytes, to_bytes
+from circlekit.io.load import load_bytes
+from circlekit.io.save import to_bytes
 from circlekit.recipes.load import read_recipe
 
 ROOT = Path(__file__).parents[2]

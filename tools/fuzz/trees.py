@@ -8,9 +8,10 @@ import warnings
 from collections import Counter
 from collections.abc import Callable
 
-from circlekit.io import load_bytes, to_bytes
 from circlekit.io.decode import decode
 from circlekit.io.encode import Encoder
+from circlekit.io.load import load_bytes
+from circlekit.io.save import to_bytes
 from circlekit.io.schema import Kind, Table, Tree, table
 from circlekit.ir.inference import infer_shapes
 from tools.fuzz import operators, tensors

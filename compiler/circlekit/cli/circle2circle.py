@@ -3,152 +3,15 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from circlekit.cli.common import Parser, add_limits, flag_key, known_name, run_command
-from circlekit.cli.pass_flags import add_pass_flags, asked_passes, list_passes, names, settings_in
-from circlekit.passes import all_passes
-from circlekit.passes.optimize import passes_with
-from circlekit.passes.pipelines import PIPELINES
-from circlekit.passes.plugins import load_plugins
-
-if TYPE_CHECKING:
-    from circlekit.api import Options
-    from circlekit.cli.progress import ProgressLine
-
-DESCRIPTION = "Optimize a circle or TFLite model; the order of the flags has no effect."
+from circlekit.io.ahead import of_command
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else list(argv)
-    return run_command(partial(_parser, words), words, _run)
+    with of_command(words):
+        from circlekit.cli.optimizer import optimize  # this takes its time
 
-
-def _parser(words: Sequence[str] = ()) -> Parser:
-    """``words``: the arguments; passes, and packages that have some, are looked up if these may name one."""
-    parser = Parser("circle2circle", DESCRIPTION, "input output")
-    parser.add_argument("input", nargs="?", help="a .circle or .tflite file, or a model written as text")
-    parser.add_argument("output", nargs="?", help="the file to write; its extension says the format")
-    parser.add_argument(
-        "-o", dest="format", choices=("circle", "tflite"), help="format, if the name says none"
-    )
-    a_pass = known_name("pass", lambda name: passes_with([name]))
-    _add_choices(parser, a_pass)
-    _add_proofs(parser, a_pass)
-    _add_quirks(parser)
-    add_limits(parser)
-    if not _is_more_wanted(parser, words):
-        return parser  # a copy of a file is not to wait for passes
-    group = parser.add_argument_group("passes")
-    known = all_passes()
-    add_pass_flags(group, known)
-    if _is_more_wanted(parser, words):
-        load_plugins()
-        add_pass_flags(group, {name: p for name, p in all_passes().items() if name not in known})
-    return parser
-
-
-def _is_more_wanted(parser: Parser, words: Iterable[str]) -> bool:
-    """Whether ``words`` ask for help or a list, or have a flag that is none of ours."""
-    known = {flag_key(flag) for flag in parser.flags}
-    flags = {flag_key(word.partition("=")[0]) for word in words if word.startswith("-")}
-    return bool(flags & {"-h", "--help", "--list-passes"}) or not flags <= known
-
-
-def _add_choices(parser: Parser, a_pass: Callable[[str], str]) -> None:
-    """What to run."""
-    for name in PIPELINES:
-        parser.add_argument(
-            f"--{name}", action="append_const", dest="flags", const=name, help=f"all of {name}"
-        )
-    parser.add_argument(
-        "--passes", type=names, default=[], metavar="P,P", help="these passes and pipelines, in this order"
-    )
-    parser.add_argument("--pipeline", metavar="FILE.toml", help="passes and their settings from a file")
-    parser.add_argument(
-        "--disable", type=a_pass, action="append", default=[], metavar="PASS", help="all but this"
-    )
-    parser.add_argument(
-        "--list-passes", action="store_true", help="list the passes (with -V their pictures) and leave"
-    )
-
-
-def _add_proofs(parser: Parser, a_pass: Callable[[str], str]) -> None:
-    """What to be told of it."""
-    parser.add_argument(
-        "--verify", action="store_true", help="run before and after every pass, fail if it differs"
-    )
-    parser.add_argument(
-        "--bisect",
-        action="store_true",
-        help="verify, and if it differs name the guilty rewrite; OUTPUT.bisect.ck shows it",
-    )
-    parser.add_argument("--record", metavar="DIR", help="verify, and keep what was compared as HDF5 files")
-    parser.add_argument(
-        "--explain", type=a_pass, metavar="PASS", help="say why this pass leaves things alone"
-    )
-
-
-def _add_quirks(parser: Parser) -> None:
-    """What the peer has besides passes."""
-    parser.add_argument(
-        "--generate_profile_data",
-        action="store_true",
-        help="write into the metadata which operators of the input each one stands for",
-    )
-    parser.add_argument(
-        "--disable_validation", action="store_true", help="work on a model that breaks structural rules, too"
-    )
-    parser.add_argument("--mute_warnings", action="store_true", help="print no warnings and no notes")
-    parser.add_argument(
-        "--exp_disable_sep_transposeconv_actfunc",
-        action="store_true",
-        help="keep the activation in a TransposeConv of a .circle file, which ONE's runtime does not apply",
-    )
-
-
-def _run(arguments: argparse.Namespace) -> int:
-    if arguments.list_passes:
-        return list_passes(arguments.verbose)
-    if arguments.input is None or arguments.output is None:
-        _parser().error("an input and an output are wanted")
-    import warnings
-
-    from circlekit.api import convert
-    from circlekit.cli.progress import ProgressLine
-    from circlekit.cli.table import print_refusals, print_report
-
-    with ProgressLine() as progress, warnings.catch_warnings():
-        if arguments.mute_warnings:
-            warnings.simplefilter("ignore")
-        report = convert(arguments.input, arguments.output, _options(arguments, progress), arguments.format)
-    if arguments.mute_warnings:
-        report.notes.clear()
-    if arguments.explain is not None:
-        print_refusals(arguments.explain, report.refusals)
-    print_report(report)
-    return 0
-
-
-def _options(arguments: argparse.Namespace, progress: ProgressLine) -> Options:
-    from circlekit.api import Options, read_pipeline
-    from circlekit.passes.pipeline_file import Pipeline
-
-    written = Pipeline() if arguments.pipeline is None else read_pipeline(arguments.pipeline)
-    return Options(
-        passes=[*written.passes, *arguments.passes, *asked_passes(arguments)],
-        disable=[*written.disable, *arguments.disable],
-        settings={**written.settings, **settings_in(arguments)},
-        verify=arguments.verify,
-        record=arguments.record,
-        explain=arguments.explain,
-        bisect=f"{arguments.output}.bisect.ck" if arguments.bisect else None,
-        validate=not arguments.disable_validation,
-        profile=arguments.generate_profile_data,
-        keep_activations=arguments.exp_disable_sep_transposeconv_actfunc,
-        progress=progress,
-    )
+        return optimize(words)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from circlekit.cli.common import Parser, add_limits, run_command
 
 
-def convert_command(name: str, format: str, description: str, argv: Sequence[str] | None) -> int:
+def convert_command(name: str, format: str, description: str, words: Sequence[str]) -> int:
     """Command ``name``: writes its input as ``format``."""
 
     def run(arguments: argparse.Namespace) -> int:
@@ -33,4 +33,4 @@ def convert_command(name: str, format: str, description: str, argv: Sequence[str
         add_limits(parser)
         return parser
 
-    return run_command(parser, argv, run)
+    return run_command(parser, words, run)

@@ -3,10 +3,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
-from circlekit.cli.conversion import convert_command
+from circlekit.io.ahead import of_command
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    return convert_command("tflite2circle", "circle", "Write a TFLite model as circle.", argv)
+    words = sys.argv[1:] if argv is None else list(argv)
+    with of_command(words):
+        from circlekit.cli.conversion import convert_command  # this takes its time
+
+        return convert_command("tflite2circle", "circle", "Write a TFLite model as circle.", words)

@@ -2,9 +2,7 @@
 """Bytes <-> Model, for both formats; driven by the schema, without a word about any operator.
 
 file --files--> bytes --decode--> tree --load--> Model --save--> tree --encode--> bytes --files--> file
+
+Where constants go is settled by ``arrange``, and for large files by ``moves``, so that ``ahead`` can begin to
+copy them while the rest is still being imported.
 """
-
-from circlekit.io.load import load, load_bytes
-from circlekit.io.save import save, to_bytes
-
-__all__ = ["load", "load_bytes", "save", "to_bytes"]

@@ -17,8 +17,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from circlekit.errors import ModelError, UnsupportedError
+from circlekit.io.arrange import Reference, arrange
 from circlekit.io.blob import Blob, as_blob
-from circlekit.io.layout import Encoded, Reference, place
+from circlekit.io.layout import Encoded
 from circlekit.io.origin import Source
 from circlekit.io.schema import IDENTIFIERS, SIZES, Field, Kind, Table, Tree, table
 
@@ -111,7 +112,7 @@ class Encoder:
         self.write_table(0, tree, table("Model", self.format))
         while self.pending:
             self.write(*self.pending.popleft())
-        return place(self.out, self.far, self.source)
+        return arrange(self.out, self.far, self.source)
 
     def align(self, size: int, ahead: int = 0) -> int:
         """Fill up until what comes ``ahead`` bytes later is at a multiple of ``size``."""

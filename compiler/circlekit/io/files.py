@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from circlekit.errors import FileError
+from circlekit.io import ahead
 from circlekit.io.map import FileMap
 from circlekit.io.output import Output, Piece
 from circlekit.io.temporary import replacement
@@ -33,7 +34,8 @@ def write_file(
 ) -> int:
     """Write a file that appears whole or not at all; ``path`` may be what ``pieces`` are views of.
 
-    ``size``: of all pieces, where that is known.  ``durable``: whether that holds for a loss of power, too.
+    ``size``: of all pieces, where that is known.  ``durable``: whether that holds for a loss of power, too,
+    where it takes the place of a file; a new one is the system's to write to the disk, as by other programs.
     Returns the size.  FileError where the file cannot be written.  A device or a pipe is written directly; a
     link is followed.
     """
@@ -47,8 +49,10 @@ def write_file(
         target = Path(path).resolve()
         if not target.parent.is_dir():
             raise FileNotFoundError(None, f"there is no folder {target.parent}")
-        with replacement(target, durable) as descriptor:
-            output = Output(descriptor)
+        durable = durable and bool(mode)
+        begun = ahead.claim(target)
+        with replacement(target, durable, begun.finish() if begun else None) as descriptor:
+            output = Output(descriptor, durable, begun)
             output.reserve(size)
             return output.write_all(pieces)
 

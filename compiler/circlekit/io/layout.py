@@ -1,41 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the constant data of a file goes, behind its skeleton, and the file in pieces.
+"""A file in pieces: its skeleton, and the constant data behind it.
 
 What is still as it was in the file that the model came from is not read but left to be copied from there,
-neighbours at once.  The kernel copies whole pages faster than parts of them (and shares them where the file
-system can), so large data of that file keeps its place within a page.
+neighbours at once.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from circlekit.io.blob import Blob
-from circlekit.io.origin import Place, Source
-from circlekit.io.output import PAGE, FileRange, Piece
-
-ALIGNMENT = 16
-"""Constant data starts at multiples of this many bytes from the start of the file."""
-
-LARGE = 1 << 20
-"""Data of this many bytes may be moved by up to a page."""
+from circlekit.io.origin import Source
+from circlekit.io.output import FileRange, Piece
 
 MIN_RANGE = 1 << 16
 """Fewer bytes are quicker to read and write than to have copied."""
 
+ZEROS = bytes(1 << 16)
+"""What is between constants is written in pieces of this size."""
+
 _U32 = struct.Struct("<I")
-_U64 = struct.Struct("<Q")
-
-
-class Reference(NamedTuple):
-    """``at``: of the field that refers to ``data``; ``counted``: to a vector, with its length before it."""
-
-    at: int
-    data: Blob
-    counted: bool
 
 
 class Payload(NamedTuple):
@@ -53,10 +40,13 @@ class Payload(NamedTuple):
     def end(self) -> int:
         return self.position + len(self.data)
 
-    def gap(self, at: int) -> bytes:
+    def gap(self, at: int) -> Iterator[bytes]:
         """What is between ``at`` and the data: zeros, and the length."""
         head = _U32.pack(len(self.data)) if self.counted else b""
-        return bytes(self.position - len(head) - at) + head
+        zeros = self.position - len(head) - at
+        for _ in range(zeros // len(ZEROS)):
+            yield ZEROS
+        yield bytes(zeros % len(ZEROS)) + head
 
 
 @dataclass
@@ -85,12 +75,12 @@ class Encoded:
         run = _Run(self.source)
         at = len(self.skeleton)
         for payload in self.payloads:
-            gap = payload.gap(at)
+            gap = list(payload.gap(at))
             at = payload.end
-            if run.extend(gap, payload.offset, len(payload.data)):
+            if len(gap) == 1 and run.extend(gap[0], payload.offset, len(payload.data)):
                 continue
             yield from run.take()
-            yield gap
+            yield from gap
             if not run.start_at(payload.offset, len(payload.data)):
                 yield from payload.data.chunks()
         yield from run.take()
@@ -130,30 +120,3 @@ class _Run:
         whole = FileRange(self.source.file, self.start, self.end - self.start)
         yield whole if whole.size >= MIN_RANGE else whole.view
         self.start = self.end = 0
-
-
-def place(skeleton: bytearray, references: Iterable[Reference], source: Source | None) -> Encoded:
-    """Put data behind ``skeleton``, once what several fields have of one place, and fill in the fields."""
-    payloads: list[Payload] = []
-    placed: dict[tuple[Place | int, bool], int] = {}
-    end = len(skeleton)
-    for at, data, counted in references:
-        key = (data.place or id(data), counted)
-        start = placed.get(key, 0)
-        if not start:
-            offset = source.offset(data.place) if source is not None else None
-            start = placed[key] = _position(end + 4 * counted, len(data), offset)
-            payloads.append(Payload(start, data, counted, offset))
-            end = start + len(data)
-        if counted:
-            _U32.pack_into(skeleton, at, (start - 4 - at) & 0xFFFFFFFF)
-        else:
-            _U64.pack_into(skeleton, at, start)
-    return Encoded(skeleton, payloads, end, source)
-
-
-def _position(least: int, size: int, offset: int | None) -> int:
-    """The first place from ``least`` on for ``size`` bytes, which are at ``offset`` in the source."""
-    if offset is not None and size >= LARGE and offset % ALIGNMENT == 0:
-        return least + (offset - least) % PAGE
-    return least + -least % ALIGNMENT

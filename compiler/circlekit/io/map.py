@@ -19,7 +19,7 @@ class FileMap(mmap.mmap):
 
     descriptor: int
     name: str
-    _stamp: tuple[int, int]
+    stamp: tuple[int, ...]
 
     @classmethod
     def of(cls, descriptor: int, name: str) -> FileMap:
@@ -28,16 +28,16 @@ class FileMap(mmap.mmap):
         new.descriptor = os.dup(descriptor)
         weakref.finalize(new, os.close, new.descriptor).atexit = False
         new.name = name
-        new._stamp = _stamp(descriptor)
+        new.stamp = stamp_of(descriptor)
         return new
 
     def check(self) -> None:
         """FileError where the file was written to or cut since it was mapped: the map shows that."""
-        if _stamp(self.descriptor) != self._stamp:
+        if stamp_of(self.descriptor) != self.stamp:
             raise FileError(f"{self.name}: it was changed since it was read; what was read of it is no more")
 
 
-def _stamp(descriptor: int) -> tuple[int, int]:
-    """Changes when the file does."""
+def stamp_of(descriptor: int) -> tuple[int, ...]:
+    """Which file is open; another when that is written to or cut."""
     status = os.fstat(descriptor)
-    return status.st_size, status.st_mtime_ns
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns

@@ -11,16 +11,16 @@ import contextlib
 import errno
 import os
 import stat
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from circlekit.io.ahead import Ahead
 from circlekit.io.map import FileMap
+from circlekit.io.moves import Move
 
 STEP = 32 << 20
 """Bytes written before the disk is told to start with them: it is done soon after the last ones."""
-
-PAGE = 4096
-"""Of memory and of most file systems; whole ones can be shared between files."""
 
 BLOCK = 1 << 16
 """What Linux moves at a time when it copies."""
@@ -60,8 +60,15 @@ Copier = Callable[[int, int, int, int], int]
 class Output:
     """``descriptor``: open for writing, at its start where it is a file; it stays open."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, eager: bool = True, begun: Ahead | None = None) -> None:
+        """``eager``: have the disk begin early, for the file will be waited for.
+
+        ``begun``: what has copied into the file already.
+        """
         self.descriptor = descriptor
+        self.eager = eager
+        self.there = deque(begun.copied if begun else ())
+        self.stamp = begun.stamp if begun else ()
         self.is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
         self.position = 0
         self.reserved = 0
@@ -71,7 +78,7 @@ class Output:
 
     def reserve(self, size: int) -> None:
         """Take the room for ``size`` bytes, if it is to be had: where blocks are shared, less may do."""
-        if size < RESERVED or not self.is_file or not hasattr(os, "posix_fallocate"):
+        if size < RESERVED or not self.is_file or self.there or not hasattr(os, "posix_fallocate"):
             return
         try:
             os.posix_fallocate(self.descriptor, 0, size)
@@ -81,7 +88,8 @@ class Output:
             self.reserved = size
 
     def write_all(self, pieces: Iterable[Piece]) -> int:
-        """Write ``pieces``, and give back what was reserved beyond them; returns their size."""
+        """Write ``pieces``, and give back what was there or reserved beyond them; returns their size."""
+        beyond = max((move.position + move.size for move in self.there), default=self.reserved)
         for piece in pieces:
             if isinstance(piece, FileRange):
                 self._flush()
@@ -94,7 +102,7 @@ class Output:
                 self._flush()
                 self._write(memoryview(piece).cast("B"))
         self._flush()
-        if self.position < self.reserved:
+        if self.position < beyond:
             os.ftruncate(self.descriptor, self.position)
         return self.position
 
@@ -111,16 +119,39 @@ class Output:
             self._advance(count)
 
     def _copy(self, item: FileRange) -> None:
-        """Copy a range in steps, by whatever way there is."""
-        start, size = item.start, item.size
+        """Copy a range, but for what is there."""
+        start, end = item.start, item.start + item.size
+        while start < end:
+            known = self._there() if item.source.stamp == self.stamp else None
+            size = end - start
+            if known is not None and known.position > self.position:
+                size = min(size, known.position - self.position)
+            elif known is not None:
+                size = min(size, known.position + known.size - self.position)
+                if known.start - known.position == start - self.position:
+                    os.lseek(self.descriptor, size, os.SEEK_CUR)
+                    self._advance(size)
+                    start += size
+                    continue
+            self._copy_all(item.source, start, size)
+            start += size
+
+    def _there(self) -> Move | None:
+        """The first that is there and ends after what is written."""
+        while self.there and self.there[0].position + self.there[0].size <= self.position:
+            self.there.popleft()
+        return self.there[0] if self.there else None
+
+    def _copy_all(self, source: FileMap, start: int, size: int) -> None:
+        """Copy in steps, by whatever way there is."""
         while size and self._copiers:
-            count = self._copy_step(item.source.descriptor, start, _step(self.position, size))
+            count = self._copy_step(source.descriptor, start, _step(self.position, size))
             start, size = start + count, size - count
         try:
-            self._write(memoryview(item.source)[start : start + size])
+            self._write(memoryview(source)[start : start + size])
         except OSError as error:
             if error.errno == errno.EFAULT:  # the file ends before
-                item.source.check()
+                source.check()
             raise
 
     def _copy_step(self, source: int, start: int, size: int) -> int:
@@ -139,7 +170,9 @@ class Output:
     def _advance(self, count: int) -> None:
         """Let the disk work while the rest is still to come."""
         self.position += count
-        if self.is_file and self.position - self._started >= STEP and hasattr(os, "posix_fadvise"):
+        if not (self.eager and self.is_file and hasattr(os, "posix_fadvise")):
+            return
+        if self.position - self._started >= STEP:
             # Linux starts to write dirty pages that are not needed; being dirty, they stay in memory
             advice = os.POSIX_FADV_DONTNEED
             with contextlib.suppress(OSError):

@@ -35,27 +35,36 @@ TEMPORARY = re.compile(r"\..+\.\d+-\d+\.circlekit", re.DOTALL)
 """Name of the target, process and number, our mark."""
 
 
+class Temporary:
+    """A new file beside ``target``, locked; OSError where it cannot be made."""
+
+    def __init__(self, target: Path) -> None:
+        self.descriptor, self.path = _create(target)
+
+    def remove(self) -> None:
+        self.path.unlink(missing_ok=True)
+        os.close(self.descriptor)
+
+
 @contextlib.contextmanager
-def replacement(target: Path, durable: bool = True) -> Iterator[int]:
+def replacement(target: Path, durable: bool = True, begun: Temporary | None = None) -> Iterator[int]:
     """A descriptor of a new file that becomes ``target`` when the block ends, or is removed by an error.
 
     Whatever happens, ``target`` is what it was or is whole.  If ``durable``, that goes for a loss of power,
     too: the data is on the disk before the name is given, and both when the block has ended.  OSError where
-    the file cannot be made.
+    the file cannot be made.  ``begun``: one that has been made already.
     """
-    descriptor, path = _create(target)
+    new = begun or Temporary(target)
     try:
-        try:
-            yield descriptor
-            _dress(descriptor, target)
-            if durable:
-                os.fsync(descriptor)
-            path.replace(target)
-        except BaseException:
-            path.unlink(missing_ok=True)
-            raise
-    finally:
-        os.close(descriptor)
+        yield new.descriptor
+        _dress(new.descriptor, target)
+        if durable:
+            os.fsync(new.descriptor)
+        new.path.replace(target)
+    except BaseException:
+        new.remove()
+        raise
+    os.close(new.descriptor)
     if durable:
         _sync_folder(target.parent)
 
