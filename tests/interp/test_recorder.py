@@ -12,6 +12,7 @@ from circlekit.interp.arena import Arena
 from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Array
+from circlekit.ops.slice import Slice
 
 F32 = np.dtype(np.float32)
 
@@ -85,6 +86,16 @@ def test_a_loop_whose_turns_are_an_input(turns: int) -> None:
     fibonacci = [1, 1, 2, 3, 5, 8, 13, 21, 34]
     np.testing.assert_array_equal(y, x * fibonacci[turns])
     np.testing.assert_array_equal(z, x * fibonacci[turns + 1])
+
+
+def test_an_element_that_a_kernel_gives_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``array[()]`` of a scalar is the number that was there when the run was recorded."""
+    monkeypatch.setattr(Slice, "bind", lambda op, tape, x, begin, size: x[()])
+    none = "const i32[0] []"
+    text = f"graph main(%x: f32[]) -> %out {{ %b = {none}\n %y = Slice(%x, %b, %b)\n %out = Neg(%y) }}"
+    interpreter = Interpreter(parse_model(text))
+    for number in (2.0, 3.0):
+        assert interpreter.run([np.array(number, np.float32)])[0] == -number
 
 
 def test_a_loop_whose_turns_are_known_is_written_out() -> None:

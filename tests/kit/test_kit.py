@@ -48,6 +48,20 @@ def test_declarations_allow_what_is_drawn(code: str) -> None:
             assert not [fault for fault in op_faults(op, {id(g) for g in graphs}) if "wanted" in fault]
 
 
+BOXES = (
+    "PAD", "PADV2", "MIRROR_PAD", "SLICE", "STRIDED_SLICE", "BROADCAST_TO", "DYNAMIC_UPDATE_SLICE", "MEAN",
+    "SUM", "REDUCE_PROD", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_ANY", "REDUCE_ALL", "SPARSE_TO_DENSE", "PRELU",
+    "UNSORTED_SEGMENT_SUM", "UNSORTED_SEGMENT_PROD", "UNSORTED_SEGMENT_MAX", "UNSORTED_SEGMENT_MIN",
+)  # fmt: skip
+"""Operators along axes that LiteRT runs on a tensor without axes, too."""
+
+
+@pytest.mark.parametrize("code", BOXES)
+def test_scalars_are_drawn(code: str) -> None:
+    graphs = (draw_case(code, SEED, n).graphs[0] for n in range(60))
+    assert any(v.shape == () and not v.is_const for g in graphs for v in g.ops[0].inputs if v is not None)
+
+
 def test_same_seed_same_case() -> None:
     first, second = (draw_case("CONV_2D", 1, 2) for _ in range(2))
     for a, b in zip(first.steps[0], second.steps[0], strict=True):

@@ -8,17 +8,21 @@ from typing import Any
 import numpy as np
 import pytest
 
+from circlekit.interp import Interpreter
 from circlekit.ir.dtypes import DType, f32, i32
+from circlekit.ir.graph import Model
 from circlekit.ir.value import Value
 from circlekit.ops.activation import HardSwish
 from circlekit.ops.bits import Bitcast
 from circlekit.ops.cast import FakeQuant
 from circlekit.ops.complex_numbers import Imag, Real
 from circlekit.ops.elementwise import AddN, Pow
+from circlekit.ops.gather import DynamicUpdateSlice
 from circlekit.ops.reduce import ArgMax, ArgMin, ReduceMax, ReduceMin
 from circlekit.ops.segments import UnsortedSegmentMax, UnsortedSegmentMin
-from circlekit.ops.slice import StridedSlice
-from tests.ops.litert import check, const, var
+from circlekit.ops.slice import MirrorPad, Pad, PadV2, Slice, StridedSlice
+from circlekit.ops.sparse import SparseToDense
+from tests.ops.litert import check, const, graph_of, var
 
 NAN, INF = np.nan, np.inf
 
@@ -70,6 +74,37 @@ def test_parts_of_a_scalar(kind: Any) -> None:
 def test_the_bits_of_a_scalar(dtype: DType, shape: tuple[int, ...]) -> None:
     x = np.array(1.5, np.float32)
     check(Bitcast(var(x), results=[Value("y", dtype, shape)]), x)
+
+
+SCALAR = np.array(1.5, np.float32)
+NO_PAIRS, NO_NUMBERS = const(np.zeros((0, 2)), np.int32), const([], np.int32)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: Pad(x, NO_PAIRS),
+        lambda x: PadV2(x, NO_PAIRS, const(7.0, np.float32)),
+        lambda x: MirrorPad(x, NO_PAIRS),
+        lambda x: Slice(x, NO_NUMBERS, NO_NUMBERS),
+        lambda x: StridedSlice(x, NO_NUMBERS, NO_NUMBERS, NO_NUMBERS),
+        lambda x: DynamicUpdateSlice(const(7.0, np.float32), x, NO_NUMBERS),
+    ],
+)
+def test_a_box_of_a_scalar(make: Any) -> None:
+    """By itself, and recorded: a scalar's box must be a view of it, not the element that it is now."""
+    check(make(var(SCALAR)), SCALAR)
+    interpreter = Interpreter(Model([graph_of(make(var(SCALAR)))]))
+    for number in (2.0, 3.0):
+        (out,) = interpreter.run([np.array(number, np.float32)])
+        assert (out.shape, float(out)) == ((), number)
+
+
+@pytest.mark.parametrize("values", [[5.0], 5.0])
+def test_a_dense_scalar(values: Any) -> None:
+    array = np.array(values, np.float32)
+    places = const(np.zeros((1, 0)), np.int32)
+    check(SparseToDense(places, NO_NUMBERS, var(array), const(7.0, np.float32)), array)
 
 
 def test_unknown_strides_leave_a_dimension_unknown() -> None:

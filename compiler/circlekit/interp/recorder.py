@@ -230,6 +230,8 @@ class Recorder(Tape):
         for value, array in zip(
             op.results, bound if isinstance(bound, tuple | list) else [bound], strict=True
         ):
+            if not isinstance(array, np.ndarray):
+                raise NotBound  # an element, which was read now
             if array.shape != value.shape or array.dtype != value.dtype.numpy:
                 check_type(value, array, "made")
             known = self.fixed(array) or array.size == 0 or array.dtype.hasobject

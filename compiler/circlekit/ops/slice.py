@@ -51,11 +51,13 @@ class Slice(Viewed, code="SLICE"):
         return moved(self.input, tuple(_slice_dim(*d) for d in dims))
 
     def kernel(self, input: Array, begin: Array, size: Array) -> Array:
-        boxes = []
+        boxes: list[Any] = []
         for dim, first, count in zip(input.shape, integers(begin), integers(size), strict=True):
             length = _slice_dim(dim, first, count)
             boxes.append(slice(first, first + (length or 0)))
-        return input[tuple(boxes)]
+        place = (*boxes, Ellipsis)  # even a scalar is a view
+        view: Array = input[place]
+        return view
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
         begin, size = permuted_rows(self.begin, perm), permuted_rows(self.size, perm)
@@ -290,8 +292,9 @@ class Bordered(Typed):
         pairs = paddings.reshape(-1, 2).tolist()
         out = tape.empty([a + d + b for d, (a, b) in zip(input.shape, pairs, strict=True)], input.dtype)
         tape.copy(np.asarray(value, input.dtype), out)
-        middle = out[tuple(slice(a, a + d) for d, (a, _) in zip(input.shape, pairs, strict=True))]
-        tape.copy(input, middle)
+        boxes: list[Any] = [slice(a, a + d) for d, (a, _) in zip(input.shape, pairs, strict=True)]
+        place = (*boxes, Ellipsis)  # even a scalar is a view
+        tape.copy(input, out[place])
         return out
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
@@ -341,7 +344,9 @@ class MirrorPad(Bordered, code="MIRROR_PAD"):
             )
 
     def kernel(self, input: Array, paddings: Array) -> Array:
-        pairs = paddings.reshape(-1, 2).tolist()
+        pairs = paddings.reshape(-1, 2)
+        if not input.ndim:
+            return input
         if self.mode is MirrorPadMode.REFLECT:
             return np.pad(input, pairs, mode="reflect")
         return np.pad(input, pairs, mode="symmetric")

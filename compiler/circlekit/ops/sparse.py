@@ -6,6 +6,7 @@ Source: TFLite sparse_to_dense, densify, embedding_lookup_sparse, hashtable_look
 
 from __future__ import annotations
 
+from math import prod
 from typing import ClassVar
 
 import numpy as np
@@ -46,8 +47,9 @@ class SparseToDense(Typed, code="SPARSE_TO_DENSE", typed_by=2):
         if places.shape[1] != len(shape):
             raise ShapeError(f"indices {format_shape(indices.shape)} do not fit an output of {list(shape)}")
         need_in_range(self, places, shape)
+        steps = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
         out = np.full(shape, default_value.reshape(-1)[0], values.dtype)
-        out[tuple(places.T)] = values
+        out.reshape(-1)[places.astype(np.int64) @ np.array(steps, np.int64)] = values
         return out
 
 

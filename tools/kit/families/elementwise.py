@@ -238,8 +238,8 @@ def shift(draw: Draw, cls: type[Op], kind: Kind) -> Case:
 
 @family("PRELU", kinds=(F32, F32, *QUANTIZED))
 def prelu(draw: Draw, cls: type[Op], kind: Kind) -> Case:
-    shape = draw.shape(1, 4)
-    alpha = tuple(1 if draw.chance(0.4) else d for d in shape)[draw.integer(0, len(shape) - 1) :]
+    shape = draw.shape(0, 4)
+    alpha = tuple(1 if draw.chance(0.4) else d for d in shape)[draw.integer(0, max(len(shape) - 1, 0)) :]
     slope = QI8 if kind is QI16 else kind
     return draw.case(cls, [draw.tensor(kind, shape), draw.tensor(slope, alpha, const=0.6)], kind.label)
 

@@ -75,7 +75,7 @@ def scatter_nd(draw: Draw, cls: type[Op], kind: Kind) -> Case:
 
 @family("DYNAMIC_UPDATE_SLICE", kinds=(F32, QI8, I8, I32, I64, BOOL, I16, F16, U8))
 def update_slice(draw: Draw, cls: type[Op], kind: Kind) -> Case:
-    shape = draw.shape(1, 5, 5)
+    shape = draw.shape(0, 5, 5)
     part = tuple(draw.integer(1, d) for d in shape)
     start = [draw.integer(-2, d) for d in shape]
     x = draw.tensor(kind, shape)
@@ -130,11 +130,11 @@ def reverse_sequence(draw: Draw, cls: type[Op], kind: Kind) -> Case:
 
 @family("SPARSE_TO_DENSE", kinds=(F32, I32, I64, I8, U8))
 def sparse_to_dense(draw: Draw, cls: type[Op], kind: Kind) -> Case:
-    shape = draw.shape(1, 4, 5)
+    shape = draw.shape(0, 4, 5)
     count = draw.integer(1, 6)
     places = sorted({tuple(draw.integer(0, d - 1) for d in shape) for _ in range(count)})
     indices = np.array(places)
-    single = len(places) == 1 and len(shape) == 1 and draw.chance(0.5)
+    single = len(places) == 1 and len(shape) < 2 and draw.chance(0.5)
     if len(shape) == 1 and draw.chance(0.5):
         indices = indices.reshape(-1)
     values = draw.tensor(kind, () if single or draw.chance(0.2) else (len(places),))

@@ -89,7 +89,7 @@ def transpose(draw: Draw, cls: type[Op], kind: Kind) -> Case:
 
 @family("BROADCAST_TO", kinds=MOVED)
 def broadcast_to(draw: Draw, cls: type[Op], kind: Kind) -> Case:
-    shape = draw.shape(1, 6, 5)
+    shape = draw.shape(0, 6, 5)
     own = tuple(1 if draw.chance(0.4) else d for d in shape)[draw.integer(0, len(shape)) :]
     return draw.case(cls, [draw.tensor(kind, own), draw.parameter(shape, draw.choice(WIDE))], kind.label)
 
@@ -135,7 +135,7 @@ def arange(draw: Draw, cls: type[Op], kind: Kind) -> Case:
 
 @family("SLICE", kinds=MOVED)
 def slices(draw: Draw, cls: type[Op], kind: Kind) -> Case:
-    shape = draw.shape(1, 5)
+    shape = draw.shape(0, 5)
     begin = [draw.integer(0, d - 1) for d in shape]
     size = [
         -1 if draw.chance(0.2) else draw.integer(0 if draw.chance(0.05) else 1, d - b)
@@ -148,8 +148,8 @@ def slices(draw: Draw, cls: type[Op], kind: Kind) -> Case:
 
 @family("STRIDED_SLICE", kinds=MOVED)
 def strided(draw: Draw, cls: type[Op], kind: Kind) -> Case:
-    shape = draw.shape(1, 5)
-    count = draw.integer(1, len(shape))
+    shape = draw.shape(0, 5)
+    count = draw.integer(min(1, len(shape)), len(shape))
     begin = [draw.integer(-d - 2, d + 2) for d in shape[:count]]
     end = [draw.integer(-d - 2, d + 2) for d in shape[:count]]
     strides = [draw.choice((1, 1, 1, 2, 3, -1, -2)) for _ in range(count)]
@@ -158,7 +158,7 @@ def strided(draw: Draw, cls: type[Op], kind: Kind) -> Case:
         for name in ("begin_mask", "end_mask")
     }
     for name in ("ellipsis_mask", "new_axis_mask", "shrink_axis_mask"):
-        masks[name] = 1 << draw.integer(0, count - 1) if draw.chance(0.2) else 0
+        masks[name] = 1 << draw.integer(0, count - 1) if count and draw.chance(0.2) else 0
     for bit in range(count):
         if masks["shrink_axis_mask"] >> bit & 1:
             # LiteRT takes indices beyond the axis, and means something else
@@ -178,7 +178,7 @@ def strided(draw: Draw, cls: type[Op], kind: Kind) -> Case:
 
 @family("PAD", "PADV2", kinds=(*MOVED, QI8))
 def pad(draw: Draw, cls: type[Op], kind: Kind) -> Case:
-    shape = draw.shape(1, 5, 5)
+    shape = draw.shape(0, 5, 5)
     paddings = draw.parameter(draw.rng.integers(0, 4, (len(shape), 2)), draw.choice(WIDE))
     x = draw.tensor(kind, shape)
     operands: list[Value] = [x, paddings]
@@ -189,11 +189,11 @@ def pad(draw: Draw, cls: type[Op], kind: Kind) -> Case:
 
 @family("MIRROR_PAD", kinds=(F32, F32, QI8, QU8, I8, U8, I16, I32, I64, BOOL))
 def mirror_pad(draw: Draw, cls: type[Op], kind: Kind) -> Case:
-    shape = draw.shape(1, 5, 5)
+    shape = draw.shape(0, 5, 5)
     mode = draw.choice(list(MirrorPadMode))
     less = int(mode is MirrorPadMode.REFLECT)
     paddings = [draw.integers(0, min(d - less, 3), 2) for d in shape]
-    operand = draw.parameter(paddings, draw.choice(WIDE))
+    operand = draw.parameter(np.reshape(paddings, (-1, 2)), draw.choice(WIDE))
     return draw.case(cls, [draw.tensor(kind, shape), operand], kind.label, mode=mode)
 
 

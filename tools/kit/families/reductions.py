@@ -28,7 +28,7 @@ def axes(draw: Draw, rank: int) -> list[int]:
     "MEAN", "SUM", "REDUCE_PROD", "REDUCE_MAX", "REDUCE_MIN", kinds=(F32, F32, F32, *QUANTIZED, QI8, I32, I64)
 )
 def reduction(draw: Draw, cls: type[Op], kind: Kind) -> Case:
-    shape = draw.shape(1, 5)
+    shape = draw.shape(0, 5)
     sums = draw.code in ("MEAN", "SUM", "REDUCE_PROD") and kind is F32
     # one by one, LiteRT copies elements of a constant and leaves out that the product has another scale
     const = 0 if draw.code == "REDUCE_PROD" and kind.quantized else 0.03
@@ -39,6 +39,9 @@ def reduction(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     # where terms cancel, their rounding errors stay
     terms = np.abs(np.nan_to_num(draw.samples[x], posinf=0, neginf=0)) if sums else np.zeros(1)
     magnitude = 0.0 if draw.code == "REDUCE_PROD" else float(terms.mean())
+    if draw.code == "SUM":
+        reduced = {int(a) % len(shape) for a in np.ravel(draw.samples[axis])}
+        magnitude *= int(np.prod([shape[a] for a in reduced]))
     # the reference takes signed integers for uint8
     return replace(made, magnitude=magnitude, optimized=draw.code == "SUM" and kind in (QI8, QI16))
 
@@ -50,7 +53,7 @@ def axis_operand(draw: Draw, rank: int) -> Value:
 
 @family("REDUCE_ANY", "REDUCE_ALL", kinds=(BOOL,))
 def truth(draw: Draw, cls: type[Op], kind: Kind) -> Case:
-    shape = draw.shape(1, 5, 4)
+    shape = draw.shape(0, 5, 4)
     return draw.case(cls, [draw.tensor(BOOL, shape), axis_operand(draw, len(shape))], "bool")
 
 
@@ -103,9 +106,9 @@ def segment_sum(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     kinds=(F32, I32),
 )  # fmt: skip
 def unsorted_segment(draw: Draw, cls: type[Op], kind: Kind) -> Case:
-    shape = draw.shape(1, 4)
+    shape = draw.shape(0, 4)
     count = draw.integer(1, 5)
-    reach = draw.integer(1, len(shape))
+    reach = draw.integer(min(1, len(shape)), len(shape))
     ids = draw.rng.integers(-1 if draw.chance(0.2) else 0, count, shape[:reach])
     return draw.case(cls, [draw.tensor(kind, shape), draw.parameter(ids), draw.parameter(count)], kind.label)
 
