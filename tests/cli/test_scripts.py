@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands as processes: every one of pyproject.toml is there, and nothing is lost at the end of one."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from circlekit.cli import scripts
+
+ROOT = Path(__file__).parents[2]
+SCRIPTS = dict(
+    re.findall(r'^([\w-]+) = "circlekit\.cli\.scripts:(\w+)"$', (ROOT / "pyproject.toml").read_text(), re.M)
+)
+
+
+def run_script(function: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    code = f"import sys; from circlekit.cli.scripts import {function}; sys.exit({function}())"
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_every_command_starts(name: str) -> None:
+    done = run_script(SCRIPTS[name], "--version")
+    assert re.fullmatch(rf"{name} of circlekit \S+\n", done.stdout), done.stderr
+    assert done.returncode == 0
+
+
+def test_every_script_is_a_command() -> None:
+    assert len(SCRIPTS) == 20
+    assert all(callable(getattr(scripts, function)) for function in SCRIPTS.values())
+
+
+def test_exit_codes_and_what_was_printed_arrive(tmp_path: Path) -> None:
+    done = run_script("circle2circle", "--list-passes")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[-1].startswith("unroll_unidirseqlstm")
+    done = run_script("circle2circle", "missing.circle", str(tmp_path / "out.circle"))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "missing.circle" in done.stderr
+    done = run_script("circle2circle", "--nope")
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+LEAVE = """
+import atexit, sys, threading, time
+from circlekit.cli.scripts import leave
+
+atexit.register(print, "last words")
+threading.Thread(target=lambda: (time.sleep(0.1), print("thread"))).start()
+print("first", end=" ")
+leave(7)
+"""
+
+
+def test_the_end_waits_for_threads_and_exit_functions() -> None:
+    done = subprocess.run([sys.executable, "-c", LEAVE], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (7, "first thread\nlast words\n", "")
+
+
+def test_an_output_that_fails_at_the_end_is_told() -> None:
+    code = "import sys; from circlekit.cli.scripts import leave; print('x'); leave(0)"
+    done = subprocess.run(
+        ["sh", "-c", '"$0" -c "$1" > /dev/full', sys.executable, code],
+        capture_output=True, text=True, env={**os.environ, "PYTHONUNBUFFERED": ""},
+    )  # fmt: skip
+    assert done.returncode == 120
+    assert "No space left" in done.stderr
