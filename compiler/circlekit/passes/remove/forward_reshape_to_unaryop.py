@@ -11,9 +11,9 @@ from circlekit.ir.value import Value
 from circlekit.ops.common import normalized_axis
 from circlekit.ops.reduce import Mean
 from circlekit.ops.shape import Reshape
+from circlekit.passes.remove.between_reshapes import move, only_operand
 from circlekit.passes.remove.checks import certain
 from circlekit.passes.remove.forward import Forward, drop_unread, put_behind
-from circlekit.passes.remove.remove_reshape_around_unaryop import move, only_operand
 
 
 class ForwardReshapeToUnaryOp(Forward):
@@ -51,7 +51,7 @@ class ForwardReshapeToUnaryOp(Forward):
             op.set_input(1, Value.constant(graph.unique_name(f"{result.name}/axis"), axes))
             inner.shape = op.inferred()[0].shape
         else:
-            move(graph, op, value, source)
+            move(graph, op, {value: source}, source.shape, value)
         drop_unread(graph, moved)
 
 
