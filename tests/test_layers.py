@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import ast
+from importlib import import_module
 from pathlib import Path
+from typing import TypeGuard
 
 import pytest
 
@@ -48,7 +50,19 @@ def imports(path: Path) -> list[tuple[str, bool]]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: imports are absolute"
             found.append((node.module or "", node in inner))
+        elif _is_deferred(node):
+            found.append((ast.literal_eval(node.args[0]), False))
     return found
+
+
+def _is_deferred(node: ast.AST) -> TypeGuard[ast.Call]:
+    """Whether this is an import that waits for a use: of a module with a name that is written there."""
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in ("deferred", "import_module")
+        and isinstance(node.args[0], ast.Constant)
+    )
 
 
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -103,3 +117,11 @@ def test_the_engine_names_no_operator(layer: str) -> None:
         words = {n.value for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Constant)}
         assert not words & codes, f"{path} names {words & codes}"
         assert not any(module.startswith("circlekit.ops.") for module, _ in imports(path))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_what_is_deferred_is_there(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if _is_deferred(node) and isinstance(node.func, ast.Name) and node.func.id == "deferred":
+            module, name = map(ast.literal_eval, node.args)
+            assert callable(getattr(import_module(module), name))

@@ -7,16 +7,21 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from circlekit.api.models import FilePath
-from circlekit.equivalence.record import check_folder
 from circlekit.errors import ParseError, RewriteError
 from circlekit.io.files import map_file
-from circlekit.passes.fuse.freeze_batchnorm import FreezeBatchNorm
+from circlekit.ir.deferred import deferred
+from circlekit.passes.fuse.training import FREEZE
 from circlekit.passes.optimize import check_settings, find_pass, pass_names
 from circlekit.passes.pipeline_file import Pipeline, parse_pipeline
 from circlekit.rewrite.base import PASSES
+
+if TYPE_CHECKING:
+    from circlekit.equivalence.record import check_folder
+else:
+    check_folder = deferred("circlekit.equivalence.record", "check_folder")
 
 
 @dataclass(frozen=True)
@@ -84,8 +89,8 @@ def check_options(options: Options) -> None:
 
 def with_data(settings: Mapping[str, Any]) -> Mapping[str, Any]:
     """``settings`` with the records of a file in the place of its path."""
-    data = settings.get(FreezeBatchNorm.name)
+    data = settings.get(FREEZE)
     if not isinstance(data, str | os.PathLike):
         return settings
     h5: Any = import_module("circlekit.equivalence.h5")  # h5py is slow to start, and mostly not wanted
-    return {**settings, FreezeBatchNorm.name: h5.read_records(data)}
+    return {**settings, FREEZE: h5.read_records(data)}

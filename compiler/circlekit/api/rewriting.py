@@ -6,33 +6,43 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from circlekit.api.checks import check_structure, check_target, target_format
 from circlekit.api.models import FilePath, read
 from circlekit.api.options import Options, as_pipeline, check_options, with_data
-from circlekit.equivalence.bisect import find_culprit
-from circlekit.equivalence.record import write_record
-from circlekit.equivalence.verify import Verifier, watch
 from circlekit.errors import EquivalenceError
 from circlekit.io.files import write_file
 from circlekit.io.save import check_format
 from circlekit.io.save import save as save_file
 from circlekit.ir.clone import clone
+from circlekit.ir.deferred import deferred
 from circlekit.ir.graph import Model
 from circlekit.ir.inference import settle_ranks
-from circlekit.ir.text import print_model
-from circlekit.passes.explain import explain_pass
-from circlekit.passes.fuse.freeze_batchnorm import FreezeBatchNorm
-from circlekit.passes.fuse.training import training_notes
+from circlekit.passes.fuse.training import FREEZE, training_notes
 from circlekit.passes.optimize import only_pipelines, pass_names, run_passes
 from circlekit.passes.pipeline_file import Pipeline
-from circlekit.passes.profile import add_profile
 from circlekit.passes.remove.leftovers import leftover_notes
 from circlekit.passes.replace.legalize import legalize
 from circlekit.passes.replace.split_activation import SplitTransposeConvActivation
 from circlekit.passes.report import Report, summarize
 from circlekit.rewrite.base import Context
+
+if TYPE_CHECKING:
+    from circlekit.equivalence.bisect import find_culprit
+    from circlekit.equivalence.record import write_record
+    from circlekit.equivalence.verify import Verifier, watch
+    from circlekit.ir.printer import print_model
+    from circlekit.passes.explain import explain_pass
+    from circlekit.passes.profile import add_profile
+else:
+    Verifier = deferred("circlekit.equivalence.verify", "Verifier")
+    add_profile = deferred("circlekit.passes.profile", "add_profile")
+    explain_pass = deferred("circlekit.passes.explain", "explain_pass")
+    find_culprit = deferred("circlekit.equivalence.bisect", "find_culprit")
+    print_model = deferred("circlekit.ir.printer", "print_model")
+    watch = deferred("circlekit.equivalence.verify", "watch")
+    write_record = deferred("circlekit.equivalence.record", "write_record")
 
 
 def optimize(
@@ -156,7 +166,7 @@ def _optimize(
     report = Report(before, summarize(model), records)
     if verifier is not None:
         report.verified, report.notes = True, verifier.notes
-    if FreezeBatchNorm.name in settings and FreezeBatchNorm.name not in report.changes:
+    if FREEZE in settings and FREEZE not in report.changes:
         report.notes.append("freeze_batchnorm: the model has no batch norm in training mode")
     report.notes = [*report.notes, *training_notes(model), *leftover_notes(model)]
     if options.explain is not None:

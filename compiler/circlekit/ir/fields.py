@@ -27,6 +27,9 @@ class Operand:
         self.name = ""
         self.index = 0
 
+    def __set_name__(self, owner: type[Op], name: str) -> None:
+        self.name = name
+
     @overload
     def __get__(self, op: None, owner: type[Op]) -> Operand: ...
     @overload
@@ -88,6 +91,10 @@ class Attribute:
         self.field = field or ""
         self.is_graph = graph
         self.name = ""
+
+    def __set_name__(self, owner: type[Op], name: str) -> None:
+        self.name = name
+        self.field = self.field or name
 
     def __get__(self, op: Op | None, owner: type[Op]) -> Any:
         return self if op is None else op.attribute_values.get(self.name, self.default)

@@ -69,6 +69,8 @@ __all__ = [
 Inferred = TensorType | tuple[TensorType, ...]
 Run = Callable[["Graph", Sequence[Array]], list[Array]]
 
+_FIELDS = (Operand, Attribute)
+
 REGISTRY: dict[str, type[Op]] = {}
 """Every declared operator by the schema's name of it (``TRANSPOSE_CONV``)."""
 
@@ -109,17 +111,15 @@ class Op:
         ``options``: the schema's options table; by default the class name + ``Options``; None for none.
         """
         super().__init_subclass__()
-        fields = [(n, f) for base in reversed(cls.__mro__) for n, f in vars(base).items()]
-        own = dict(fields)  # a subclass's field takes the place of its base's, at the base's position
-        cls.operands = tuple(f for n, f in own.items() if isinstance(f, Operand))
-        cls.attributes = tuple(f for n, f in own.items() if isinstance(f, Attribute))
+        own: dict[str, Any] = {}  # a subclass's field takes the place of its base's, at the base's position
+        for base in reversed(cls.__mro__):
+            if base is not Op and base is not object:
+                own.update(vars(base))
+        fields = [f for f in own.values() if isinstance(f, _FIELDS)]
+        cls.operands = tuple(f for f in fields if isinstance(f, Operand))
+        cls.attributes = tuple(f for f in fields if isinstance(f, Attribute))
         for index, spec in enumerate(cls.operands):
             spec.index = index
-        for name, item in own.items():
-            if isinstance(item, Operand | Attribute):
-                item.name = name
-            if isinstance(item, Attribute):
-                item.field = item.field or name
         if results is not None:
             cls.result_names = tuple(results)
         if variadic_results:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -293,7 +294,8 @@ class Tanh(Unary, code="TANH", options=None, versions={i8: 2, i16: 3}):
 _DEGREE = 22
 
 
-def _scaled_erfc_coefficients() -> list[float]:
+@cache
+def _coefficients() -> list[float]:
     """Chebyshev coefficients of e^(z^2) erfc(z) in u = 2t - 1, t = 1 / (1 + z/2): smooth on -1 < u <= 1.
 
     They are taken from the standard library's erfc at the Chebyshev nodes; the last are below 1e-13.
@@ -315,11 +317,11 @@ def _scaled_erfc_coefficients() -> list[float]:
     ]
 
 
-_COEFFICIENTS = _scaled_erfc_coefficients()
-
-
-_SINGLE = np.polynomial.chebyshev.cheb2poly(_COEFFICIENTS[:11]) / 2
-"""Of half of it, the coefficients of powers of u, to the precision of float32."""
+@cache
+def _single() -> list[float]:
+    """Of half of it, the coefficients of powers of u, to the precision of float32."""
+    powers = np.polynomial.chebyshev.cheb2poly(_coefficients()[:11])  # a module that numpy imports only now
+    return list((powers / 2).tolist())
 
 
 def write_normal(tape: Tape, x: Array, out: Array) -> None:
@@ -330,7 +332,7 @@ def write_normal(tape: Tape, x: Array, out: Array) -> None:
     tape.do(np.add, u, np.ones((), np.float32), u)
     tape.do(np.divide, np.asarray(2, np.float32), u, u)
     tape.do(np.subtract, u, np.ones((), np.float32), u)
-    last, *others = (np.asarray(c, np.float32) for c in _SINGLE[::-1])
+    last, *others = (np.asarray(c, np.float32) for c in _single()[::-1])
     tape.do(np.multiply, u, last, out)
     for coefficient in others[:-1]:
         tape.do(np.add, out, coefficient, out)
@@ -362,9 +364,10 @@ def _erfc_block(x: NDArray[np.float64]) -> NDArray[np.float64]:
     z: NDArray[np.float64] = np.abs(x)
     twice_u = 4 / (1 + 0.5 * z) - 2
     last, before, spare = np.zeros_like(z), np.zeros_like(z), np.empty_like(z)
-    for coefficient in reversed(_COEFFICIENTS[1:]):  # Clenshaw's recurrence
+    first, *others = _coefficients()
+    for coefficient in reversed(others):  # Clenshaw's recurrence
         np.multiply(twice_u, last, out=spare)
         spare += coefficient - before
         last, before, spare = spare, last, before
-    tail = np.exp(-z * z) * (_COEFFICIENTS[0] + 0.5 * twice_u * last - before)
+    tail = np.exp(-z * z) * (first + 0.5 * twice_u * last - before)
     return np.asarray(np.where(x < 0, 2 - tail, tail), np.float64)

@@ -13,7 +13,7 @@ from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.passes.fold.dead import RemoveDead
-from circlekit.passes.fuse.training import training_norms
+from circlekit.passes.fuse.training import FREEZE, training_norms
 from circlekit.passes.verbs import FoldBatchNorms
 from circlekit.rewrite.base import Context, Option, Pass
 
@@ -35,12 +35,10 @@ class FreezeBatchNorm(Pass):
     average = decay * average + (1 - decay) * statistic.  The first batches, the warm-up, count alike.
     """
 
-    name = "freeze_batchnorm"
+    name = FREEZE
     changes_values = True
     options = (
-        Option(
-            "freeze_batchnorm", "constant statistics for batch norms in training mode, from data", "DATA.h5"
-        ),
+        Option(FREEZE, "constant statistics for batch norms in training mode, from data", "DATA.h5"),
         Option("freeze_decay", "how much of the average a new batch leaves (0.99)", "X", _decay, 0.99),
         Option("freeze_warmup", "so many batches count alike at first (100)", "N", int, 100),
     )
@@ -49,7 +47,7 @@ class FreezeBatchNorm(Pass):
         norms = list(training_norms(model.main))
         if not norms:
             return 0
-        records: Records | None = self.setting(context, "freeze_batchnorm")
+        records: Records | None = self.setting(context, FREEZE)
         if not records:
             raise RewriteError(
                 f"freeze_batchnorm wants data: %{norms[0].mean.name} is computed from the batch"

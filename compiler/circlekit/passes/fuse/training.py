@@ -14,6 +14,9 @@ from circlekit.ops.elementwise import Mul, SquaredDifference, Sub
 from circlekit.ops.reduce import Mean
 from circlekit.ops.unary import Square
 
+FREEZE = "freeze_batchnorm"
+"""The pass that gives them constant statistics."""
+
 
 @dataclass(frozen=True, eq=False)
 class TrainingNorm:
