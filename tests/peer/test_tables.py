@@ -23,8 +23,8 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from circlekit.ir.verify import verify
 from circlekit.ops.dense import BatchMatMul, FullyConnected
+from circlekit.passes.legal.legalize import legalize
 from circlekit.passes.pipelines import PIPELINES
-from circlekit.passes.replace.legalize import legalize
 from circlekit.recipes.load import load_recipe
 from tests.conftest import SHARED
 from tests.passes.kit import make_input

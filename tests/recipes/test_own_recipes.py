@@ -13,7 +13,7 @@ from circlekit.ir.inference import check_shapes
 from circlekit.ir.op import REGISTRY
 from circlekit.ir.verify import verify
 from circlekit.passes import all_passes
-from circlekit.passes.replace.legalize import legalize
+from circlekit.passes.legal.legalize import legalize
 from circlekit.recipes.cases import cases_of
 from circlekit.recipes.dredd import run_case
 from circlekit.recipes.load import load_recipe

@@ -31,7 +31,7 @@ import circlekit
 from circlekit.io.save import to_bytes
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Array
-from circlekit.passes.replace.legalize import legalize
+from circlekit.passes.legal.legalize import legalize
 from tools.bench.mobilenet import mobilenet, sample
 
 SHARED = Path(os.environ.get("CIRCLEKIT_SHARED", Path(__file__).parents[3] / "shared"))

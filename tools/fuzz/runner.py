@@ -26,8 +26,8 @@ from circlekit.ir.inference import check_shapes, infer_shapes, settle_ranks
 from circlekit.ir.limits import limited
 from circlekit.ir.text import print_model
 from circlekit.ir.verify import verify
+from circlekit.passes.legal.legalize import legalize
 from circlekit.passes.optimize import pass_names, run_passes
-from circlekit.passes.replace.legalize import legalize
 from circlekit.recipes.load import recipe_in
 from circlekit.rewrite.base import Context
 from tools.fuzz.values import MOST_CALLS, difference, runs

@@ -21,8 +21,8 @@ from circlekit.ir.inference import check_shapes
 from circlekit.ir.text import parse_model, print_model
 from circlekit.ir.value import Array
 from circlekit.ir.verify import check
+from circlekit.passes.legal.legalize import legalize
 from circlekit.passes.optimize import find_pass, only_pipelines, pass_names, run_passes
-from circlekit.passes.replace.legalize import legalize
 from circlekit.rewrite.base import Context
 from tools.random_graphs.maker import BATCH, example
 from tools.random_graphs.noise import allowed

@@ -12,7 +12,7 @@ from circlekit.io.save import format_of
 from circlekit.io.save import save as save_file
 from circlekit.ir.deferred import deferred
 from circlekit.ir.graph import Model
-from circlekit.passes.replace.legalize import legalize
+from circlekit.passes.legal.legalize import legalize
 
 if TYPE_CHECKING:
     from circlekit.equivalence.compare import Comparison

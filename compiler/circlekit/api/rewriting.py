@@ -20,11 +20,11 @@ from circlekit.ir.deferred import deferred
 from circlekit.ir.graph import Model
 from circlekit.ir.inference import settle_ranks
 from circlekit.passes.fuse.training import FREEZE, training_notes
+from circlekit.passes.legal.legalize import legalize
+from circlekit.passes.legal.split_activation import SplitTransposeConvActivation
 from circlekit.passes.optimize import only_pipelines, pass_names, run_passes
 from circlekit.passes.pipeline_file import Pipeline
 from circlekit.passes.remove.leftovers import leftover_notes
-from circlekit.passes.replace.legalize import legalize
-from circlekit.passes.replace.split_activation import SplitTransposeConvActivation
 from circlekit.passes.report import Report, summarize
 from circlekit.rewrite.base import Context
 

@@ -37,7 +37,7 @@ def cook_stream(name: str, format: str, argv: Sequence[str] | None) -> int:
 
     def run(arguments: argparse.Namespace) -> int:
         from circlekit.io.save import encoded
-        from circlekit.passes.replace.legalize import legalize
+        from circlekit.passes.legal.legalize import legalize
         from circlekit.recipes.load import recipe_in
 
         content = memoryview(sys.stdin.buffer.read())

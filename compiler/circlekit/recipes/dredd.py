@@ -40,9 +40,9 @@ from circlekit.ir.value import Array
 from circlekit.ir.verify import check, verify
 from circlekit.passes import all_passes
 from circlekit.passes.explain import explain_pass
+from circlekit.passes.legal.legalize import legalize
 from circlekit.passes.optimize import pass_names, run_passes
 from circlekit.passes.pipelines import PIPELINES
-from circlekit.passes.replace.legalize import legalize
 from circlekit.recipes import litert
 from circlekit.recipes.cases import Case
 from circlekit.recipes.load import load_recipe

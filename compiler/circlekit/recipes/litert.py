@@ -15,7 +15,7 @@ from circlekit.errors import EquivalenceError, UnsupportedError
 from circlekit.io.save import to_bytes
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
-from circlekit.passes.replace.legalize import legalize
+from circlekit.passes.legal.legalize import legalize
 
 PACKAGE = "ai_edge_litert"
 

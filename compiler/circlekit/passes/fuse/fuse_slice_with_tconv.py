@@ -96,7 +96,7 @@ def _suits(new: Padding, old: Padding, out: int, kernel: int, stride: int, rows:
     """Whether an output of ``out`` belongs to an input of ``rows``.
 
     Exactly, or, where all of a VALID result was sliced, so that every row of the input still reaches the
-    output.  LiteRT wants it exactly, so writing TFLite undoes the second kind (replace/fit_tconv).
+    output.  LiteRT wants it exactly, so writing TFLite undoes the second kind (legal/fit_tconv).
     """
     if forward_size(new, out, kernel, stride) == rows:
         return True

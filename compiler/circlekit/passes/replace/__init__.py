@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Passes that say the same with other operators, some of them for what a target format can read."""
+"""Passes that say the same with other operators."""

@@ -18,8 +18,8 @@ from circlekit.ops.common import normalized_axis
 from circlekit.ops.dense import BatchMatMul, FullyConnected
 from circlekit.ops.elementwise import Add
 from circlekit.ops.shape import Reshape, Transpose
+from circlekit.passes.legal.split_activation import OPERATORS
 from circlekit.passes.remove.checks import remove_unread
-from circlekit.passes.replace.split_activation import OPERATORS
 from circlekit.rewrite.base import Context, GraphPass
 
 

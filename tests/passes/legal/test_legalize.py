@@ -11,7 +11,7 @@ from circlekit.ir.compare import difference
 from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model
 from circlekit.passes import all_passes
-from circlekit.passes.replace.legalize import LEGALIZATIONS, legalize
+from circlekit.passes.legal.legalize import LEGALIZATIONS, legalize
 from tests.ops.litert import run_litert
 from tests.passes.kit import KINDS, assert_close, interface_of, make_input, verify
 

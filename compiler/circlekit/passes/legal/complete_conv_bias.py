@@ -9,7 +9,7 @@ import numpy as np
 
 from circlekit.ir.graph import Graph
 from circlekit.ir.value import Array
-from circlekit.passes.replace.legalize import Legalization
+from circlekit.passes.legal.legalize import Legalization
 from circlekit.rewrite.base import Context
 from circlekit.rewrite.rewrite import Rewrite
 

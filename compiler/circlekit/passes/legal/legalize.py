@@ -8,7 +8,7 @@ from collections.abc import Collection
 from importlib import import_module
 from typing import ClassVar
 
-import circlekit.passes.replace as home
+import circlekit.passes.legal as home
 from circlekit.ir.clone import clone
 from circlekit.ir.collector import paused
 from circlekit.ir.graph import Model

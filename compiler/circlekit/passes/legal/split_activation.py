@@ -12,7 +12,7 @@ from circlekit.ir.value import Value
 from circlekit.ops.activation import Relu, Relu6, ReluN1To1, Tanh
 from circlekit.ops.conv import TransposeConv
 from circlekit.ops.join import Concatenation
-from circlekit.passes.replace.legalize import Legalization
+from circlekit.passes.legal.legalize import Legalization
 from circlekit.rewrite.base import Context
 
 OPERATORS: dict[Activation, type[Op]] = {

@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 
 from circlekit.ir.value import Array, Value
+from circlekit.passes.legal.legalize import Legalization
 from circlekit.passes.remove.checks import all_are
-from circlekit.passes.replace.legalize import Legalization
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, condition
 

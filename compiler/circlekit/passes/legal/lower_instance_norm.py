@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from circlekit.ir.value import Value
-from circlekit.passes.replace.legalize import Legalization
+from circlekit.passes.legal.legalize import Legalization
 from circlekit.rewrite.rewrite import Rewrite
 
 

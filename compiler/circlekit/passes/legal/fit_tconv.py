@@ -12,7 +12,7 @@ from circlekit.ir.value import LARGEST_DIMENSION, Value
 from circlekit.ops.conv import TransposeConv
 from circlekit.ops.slice import Slice
 from circlekit.passes.fuse.fuse_slice_with_tconv import forward_size, leading_pad
-from circlekit.passes.replace.legalize import Legalization
+from circlekit.passes.legal.legalize import Legalization
 from circlekit.rewrite.base import Context
 
 
