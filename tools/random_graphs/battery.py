@@ -21,7 +21,7 @@ from circlekit.ir.op import OpaqueOp
 from circlekit.ir.value import Array
 from circlekit.passes import all_passes
 from circlekit.passes.optimize import find_pass, pass_names
-from tools.random_graphs.checks import RESTLESS, Fault, Original, count_ops
+from tools.random_graphs.checks import FORMATS, RESTLESS, Fault, Original, count_ops
 from tools.random_graphs.graphs import make, random_steps
 from tools.random_graphs.litert import check_litert
 from tools.random_graphs.maker import example
@@ -30,8 +30,6 @@ UNSET = frozenset({"freeze_batchnorm", "change_outputs", "sparsify_tensor"})
 """Passes that do nothing, or refuse, unless a user says with what."""
 
 PASSES = tuple(name for name in all_passes() if name not in UNSET)
-FORMATS = ("circle", "tflite")
-
 LISTS, PAIRS, LITERT = 2, 12, 3
 """Lists of passes for each graph; pairs for every PAIRS-th graph, LiteRT for every LITERT-th."""
 
@@ -99,7 +97,7 @@ class Battery:
             format = FORMATS[int(self.random.integers(2))]
             with self.noting(names, format):
                 self.original.check(names, format, is_text_checked=False)
-        for format in FORMATS:
+        for format in self.original.formats:
             with self.noting(("O1",), format):
                 self.pipeline(format)
         self.result.fired = self.original.fired

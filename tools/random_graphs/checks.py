@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 
 import circlekit
-from circlekit.errors import CirclekitError, RewriteError, ShapeError
+from circlekit.errors import CirclekitError, RewriteError, ShapeError, UnsupportedError
 from circlekit.interp.run import run
+from circlekit.io.save import to_bytes
 from circlekit.ir.clone import clone
 from circlekit.ir.compare import difference
 from circlekit.ir.graph import Model
@@ -29,6 +30,8 @@ from tools.random_graphs.noise import allowed
 
 RESTLESS = frozenset({"convert_nchw_to_nhwc"})
 """Runs once, whatever the layout is afterwards: others move its transposes back for fewer bytes."""
+
+FORMATS = ("circle", "tflite")
 
 TOLERANCE = 2e-5
 """Of the largest magnitude of an output; what exceeds it is held against ``noise``."""
@@ -59,7 +62,8 @@ def faults_of(what: str) -> Iterator[None]:
 class Original:
     """A model as it was, and what it computes.
 
-    ``fired``: how often each pass changed one of its copies.
+    ``formats``: those in which it can be written, and so can what becomes of it.  ``fired``: how often each
+    pass changed one of its copies.
     """
 
     def __init__(self, model: Model, inputs: Sequence[Array]) -> None:
@@ -71,6 +75,7 @@ class Original:
         for number, arrays in enumerate(_input_sets(model, inputs)):
             with suppress(CirclekitError) if number else nullcontext():  # an index that does not fit
                 self._run(arrays)
+        self.formats = tuple(format for format in FORMATS if _has_form(model, format))
         self.digest = _digest(model)
         self.fired: Counter[str] = Counter()
 
@@ -176,8 +181,8 @@ class Original:
                 raise Fault("values", f"%{value.name} is {_brief(a)}, was {_brief(b)}")
 
     def check_files(self, model: Model, folder: Path) -> None:
-        """Written in both formats and read again it is what it was, and the same bytes when written again."""
-        for format in ("circle", "tflite"):
+        """Written in each format and read again it is what it was; the same bytes when written again."""
+        for format in self.formats:
             path, second = folder / f"model.{format}", folder / f"again.{format}"
             with faults_of("files"):
                 circlekit.save(model, path)
@@ -190,6 +195,17 @@ class Original:
                 raise Fault("files", "other operators or types after loading")
             if path.read_bytes() != second.read_bytes():
                 raise Fault("files", "other bytes when written again")
+
+
+def _has_form(model: Model, format: str) -> bool:
+    """Whether every operator is one of ``format``, or can be written as some of them."""
+    try:
+        to_bytes(legalize(model, format), format)
+    except UnsupportedError:
+        return False
+    except CirclekitError:  # to be told where what became of it is written
+        return True
+    return True
 
 
 def interface(model: Model) -> list[object]:

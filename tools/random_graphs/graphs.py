@@ -154,7 +154,8 @@ def make(seed: int, steps: Sequence[Step]) -> tuple[Model, list[Array]]:
     grow(m, steps)
     m.random = np.random.default_rng(seed)
     graph.outputs = _outputs(m)
-    model = Model([graph, *m.graphs], format="tflite" if m.chance(0.5) else "circle")
+    is_circle = m.chance(0.5) or any("tflite" not in op.formats for g in (graph, *m.graphs) for op in g)
+    model = Model([graph, *m.graphs], format="circle" if is_circle else "tflite")
     if m.chance(0.03):
         _name_twice(m)
     if m.chance(0.3):

@@ -64,8 +64,8 @@ def allowed(model: Model, inputs: Sequence[Array], outputs: Sequence[Array]) -> 
 def _widen(one: Allowed, wanted: Array, array: Array) -> None:
     with np.errstate(all="ignore"):
         left, right = wanted.astype(np.float64), array.astype(np.float64)
-        odd = np.isfinite(left) != np.isfinite(right)
-        one.free |= odd
+        same = (left == right) | (np.isnan(left) & np.isnan(right))
+        one.free |= ~same & ~(np.isfinite(left) & np.isfinite(right))
         distance = np.abs(left - right)
         one.deviation = np.maximum(one.deviation, np.where(np.isfinite(distance), distance, 0.0))
 

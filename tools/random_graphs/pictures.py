@@ -275,6 +275,8 @@ class Instance:
             return members[m.below(len(members))]
         if isinstance(default, int) and ("stride" in name or "dilation" in name or "multiplier" in name):
             return 1 + m.below(2)
+        if name.endswith("_mask"):
+            return 1 << m.below(3) if m.chance(0.3) else 0
         if isinstance(default, int) and "axis" in name:
             return m.below(4) - 2
         return default

@@ -102,6 +102,29 @@ def test_what_rounding_makes_of_a_model_is_no_finding() -> None:
         original.check_same(wrong)
 
 
+def test_what_ends_beyond_the_largest_number_is_no_finding() -> None:
+    """1 / sqrt(0) is the largest number, rsqrt(0) is infinite; their differences are 0, and NaN."""
+    text = """graph main(%x: f32[1,4]) -> %y {
+      %s = Sqrt(%x)
+      %r = Div(1.0, %s)
+      %m = Mean(%r, [1]) {keep_dims: true}
+      %y = Sub(%m, %r)
+    }"""
+    model = parse_model(text)
+    original = Original(model, [np.zeros((1, 4), np.float32)])
+    assert not any(original.has_nan)
+    other = text.replace("%s = Sqrt(%x)", "").replace("%r = Div(1.0, %s)", "%r = Rsqrt(%x)")
+    original.check_same(parse_model(other))
+
+
+def test_a_nan_that_is_not_of_rounding_is_a_finding() -> None:
+    model = parse_model("graph main(%x: f32[4]) -> %y { %y = Exp(%x) }")
+    original = Original(model, [np.full(4, 1000, np.float32)])
+    wrong = parse_model("graph main(%x: f32[4]) -> %y { %n = Neg(%x)\n %y = Log(%n) }")
+    with pytest.raises(Fault, match="values"):
+        original.check_same(wrong)
+
+
 def test_every_picture_is_made_real() -> None:
     """An instance of a picture that never comes to be would test nothing."""
     wanted = [p for p in pictures() if not any(kind.code in RESTLESS for n in p.nodes for kind in n.kinds)]

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random graphs against LiteRT: what it does not define is told apart from what is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import circlekit
+from circlekit.errors import UnsupportedError
+from circlekit.ir.graph import Model
+from circlekit.ir.text import parse_model
+from circlekit.ir.value import Array
+from tools.random_graphs.checks import Fault, Original
+from tools.random_graphs.graphs import PARTS, Step, make
+from tools.random_graphs.litert import FAST, check_litert, run_litert
+from tools.random_graphs.splice import RECIPES, recipe_of_operator
+from tools.random_graphs.undefined import needs_fast_kernels, undefined
+
+
+def slice_of(shape: str, begin: str, end: str, attributes: str) -> Model:
+    ones = [1] * (begin.count(",") + 1)
+    text = f"""graph main(%x: f32{shape}) -> %y {{
+      %y = StridedSlice(%x, {begin}, {end}, {ones}) {{{attributes}}}
+    }}"""
+    return parse_model(text)
+
+
+def sum_of(dtype: str, scale: str) -> Model:
+    text = f"""graph main(%x: {dtype}[2,3,4]{scale}) -> %y {{
+      %y = Sum(%x, [1]) : {dtype}[2,4]{scale}
+    }}"""
+    return parse_model(text)
+
+
+def saved(model: Model, folder: Path) -> Path:
+    path = folder / "model.tflite"
+    circlekit.save(model, path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("shape", "begin", "end", "attributes", "sentence"),
+    [
+        ("[2,3,4]", "[0, 0]", "[2, 1]", "new_axis_mask: 4", "for no entry of begin"),
+        ("[2,3,4]", "[0, 0]", "[2, 1]", "new_axis_mask: -2", "for no entry of begin"),
+        ("[4,5]", "[1]", "[2]", "offset: true", "without an entry"),
+        ("[2,1,1]", "[0, 0, 0]", "[2, 1, 1]", "new_axis_mask: 6, offset: true", "without an entry"),
+        ("[4,5]", "[1, 1]", "[2, 5]", "offset: true", "beyond the axis"),
+        ("[4,5]", "[-1, 1]", "[2, 2]", "offset: true", "beyond the axis"),
+        ("[?,5]", "[1, 1]", "[2, 3]", "offset: true", "this one is not known"),
+        ("[4,5]", "[1, 1]", "[2, 3]", "offset: true, end_mask: 2", "up to its end"),
+    ],
+)
+def test_slices_that_litert_does_not_define(
+    shape: str, begin: str, end: str, attributes: str, sentence: str
+) -> None:
+    assert sentence in (undefined(slice_of(shape, begin, end, attributes)) or "")
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "attributes"),
+    [
+        ("[0, 0]", "[2, 1]", "new_axis_mask: 2"),
+        ("[0, 0]", "[2, 1]", "shrink_axis_mask: 4, ellipsis_mask: 8"),
+        ("[1, 1]", "[3, 4]", "offset: true"),
+        ("[-2, 1]", "[2, 4]", "offset: true, begin_mask: 2"),
+        ("[1, 1, 1]", "[1, 3, 4]", "offset: true, new_axis_mask: 1"),
+        ("[1, 1]", "[9, 4]", "offset: true, shrink_axis_mask: 1"),
+    ],
+)
+def test_slices_that_litert_defines(begin: str, end: str, attributes: str, tmp_path: Path) -> None:
+    """It gives what ours gives, so they are compared."""
+    model = slice_of("[4,5]", begin, end, attributes)
+    assert undefined(model) is None
+    x = np.arange(20, dtype=np.float32).reshape(4, 5)
+    path = saved(model, tmp_path)
+    np.testing.assert_array_equal(run_litert(path, [x], FAST)[0], circlekit.run(model, [x])[0])
+
+
+def test_a_transposed_scalar_is_undefined() -> None:
+    text = "graph main(%x: f32[]) -> %y { %p = const i32[0] []\n %y = Transpose(%x, %p) }"
+    assert "scalar" in (undefined(parse_model(text)) or "")
+    assert undefined(parse_model("graph main(%x: f32[1]) -> %y { %y = Transpose(%x, [0]) }")) is None
+
+
+@pytest.mark.parametrize("dtype", ["i8", "i16"])
+def test_narrow_sums_are_those_of_fast_kernels(dtype: str, tmp_path: Path) -> None:
+    model = sum_of(dtype, " quant(scale: 0.5)")
+    x = np.arange(-12, 12).reshape(2, 3, 4).astype(np.int16 if dtype == "i16" else np.int8)
+    assert needs_fast_kernels(model)
+    wanted = x.sum(1).astype(x.dtype)
+    path = saved(model, tmp_path)
+    np.testing.assert_array_equal(run_litert(path, [x], FAST)[0], wanted)
+    assert check_litert(Original(model, [x]), model, tmp_path)
+
+
+def test_narrow_sums_that_are_wrong_are_found(tmp_path: Path) -> None:
+    model, other = (sum_of("i16", f" quant(scale: {scale})") for scale in (0.5, 0.25))
+    other.main.inputs[0].quantization = model.main.inputs[0].quantization
+    x: Array = np.arange(24, dtype=np.int16).reshape(2, 3, 4)
+    with pytest.raises(Fault, match="values"):
+        check_litert(Original(model, [x]), other, tmp_path)
+
+
+@pytest.mark.parametrize(("dtype", "scale"), [("i32", ""), ("f32", ""), ("u8", " quant(scale: 0.5)")])
+def test_other_sums_are_those_of_the_reference(dtype: str, scale: str) -> None:
+    assert not needs_fast_kernels(sum_of(dtype, scale))
+
+
+# -- formats -----------------------------------------------------------------------------------
+
+
+def test_a_model_has_the_formats_in_which_it_can_be_written(tmp_path: Path) -> None:
+    formats = {}
+    for name in ("gru", "instance_norm", "relu"):
+        model = parse_model((RECIPES / "ops" / f"{name}.ck").read_text(), name)
+        inputs = [np.zeros(v.static_shape, np.float32) for v in model.main.inputs]
+        original = Original(model, inputs)
+        original.check_files(model, tmp_path)
+        formats[name] = original.formats
+    assert formats == {
+        "gru": ("circle",),
+        "instance_norm": ("circle", "tflite"),
+        "relu": ("circle", "tflite"),
+    }
+
+
+def test_what_a_format_has_no_more_is_a_fault(tmp_path: Path) -> None:
+    relu, gru = (parse_model((RECIPES / "ops" / f"{name}.ck").read_text(), name) for name in ("relu", "gru"))
+    original = Original(gru, [np.zeros(v.static_shape, np.float32) for v in gru.main.inputs])
+    original.formats = Original(relu, [np.zeros(relu.main.inputs[0].static_shape, np.float32)]).formats
+    with pytest.raises(Fault, match="UnsupportedError") as caught:
+        original.check_files(gru, tmp_path)
+    assert isinstance(caught.value.__cause__, UnsupportedError)
+
+
+def test_models_with_operators_of_circle_are_circle() -> None:
+    part = PARTS.index(recipe_of_operator)
+    models = [make(seed, [Step(part, seed)])[0] for seed in range(200)]
+    own = [m for m in models if any("tflite" not in op.formats for op in m.ops())]
+    assert own
+    assert {m.format for m in own} == {"circle"}
+    assert {m.format for m in models} == {"circle", "tflite"}

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where LiteRT computes from memory that it has not written, or that belongs to something else.
+
+What comes out of such an operator is another number in another process, so nothing can be compared with it.
+"""
+
+from __future__ import annotations
+
+from circlekit.ir.dtypes import i8, i16
+from circlekit.ir.graph import Model
+from circlekit.ir.op import Op
+from circlekit.ops.common import static_int_vector
+from circlekit.ops.reduce import Sum
+from circlekit.ops.shape import Transpose
+from circlekit.ops.slice import StridedSlice
+
+
+def undefined(model: Model) -> str | None:
+    """What LiteRT does not define in ``model``, for the first such operator; None where there is none."""
+    return next((found for op in model.ops() if (found := _undefined(op)) is not None), None)
+
+
+def needs_fast_kernels(model: Model) -> bool:
+    """Whether there are sums of int8 or int16: LiteRT's reference adds to what it has not set to zero."""
+    return any(isinstance(op, Sum) and op.input.dtype in (i8, i16) for op in model.ops())
+
+
+def _undefined(op: Op) -> str | None:
+    if isinstance(op, Transpose) and op.input.shape == ():
+        return "a scalar is transposed: nothing is copied"
+    return _undefined_slice(op) if isinstance(op, StridedSlice) else None
+
+
+def _undefined_slice(op: StridedSlice) -> str | None:
+    begin, end, strides = (static_int_vector(v) for v in (op.begin, op.end, op.strides))
+    shape = op.input.shape
+    count = next((len(x) for x in (begin, end, strides) if x is not None), 0)
+    if op.new_axis_mask >> count:
+        return "a new axis is wanted for no entry of begin: it takes the place of an axis"
+    if not op.offset:
+        return None
+    if shape is None or begin is None or end is None or strides is None:
+        return "sizes are not looked at, and these are not known"
+    if op.hidden(count, len(shape)):
+        return "there is no size for an axis without an entry of begin"
+    parts = [p for p in op.parts(begin, end, strides, len(shape)) if p is not None]
+    for part, dim in zip(parts, shape, strict=True):
+        if part.shrink:
+            continue
+        if part.end is None:
+            return "an axis is taken up to its end, where there is room for the size alone"
+        if dim is None or part.stride < 0:
+            return "sizes are not looked at, and this one is not known"
+        if slice(part.begin, None, part.stride).indices(dim)[0] + part.end > dim:
+            return "sizes are not looked at, and this one goes beyond the axis"
+    return None
