@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from circlekit.api import save
 from circlekit.cli import scripts
+from circlekit.ir.text import parse_model
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = dict(
@@ -73,3 +75,31 @@ def test_an_output_that_fails_at_the_end_is_told() -> None:
     )  # fmt: skip
     assert done.returncode == 120
     assert "No space left" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "absent"),
+    [
+        (
+            (),
+            {
+                "circlekit.passes.fuse.fuse_gelu",
+                "circlekit.interp",
+                "circlekit.recipes",
+                "circlekit.equivalence",
+            },
+        ),
+        (("--O1",), {"circlekit.recipes", "circlekit.equivalence", "importlib.metadata"}),
+        (("--O1", "--verify"), {"circlekit.recipes", "h5py"}),
+    ],
+)
+def test_a_run_imports_what_it_needs(flags: tuple[str, ...], absent: set[str], tmp_path: Path) -> None:
+    source, target = tmp_path / "in.circle", str(tmp_path / "out.circle")
+    save(parse_model("graph g(%x: f32[2]) -> %y { %y = Neg(%x) }"), source)
+    code = "import sys; from circlekit.cli.circle2circle import main; main(); print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(source), target, *flags], capture_output=True, text=True, check=True
+    )
+    modules = set(done.stdout.splitlines()[-1].split())
+    assert "circlekit.io.save" in modules
+    assert not modules & absent

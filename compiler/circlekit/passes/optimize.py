@@ -49,7 +49,8 @@ def run_passes(
     number of changes of one that has run.  Returns one record for each pass.  RewriteError for an
     unknown name, and for passes that never come to rest.
     """
-    known = passes_with(item for item in passes if isinstance(item, str))
+    names = [item for item in passes if isinstance(item, str)]
+    known = passes_with(names) if names else {}
     todo = [_resolve(item, known)() for item in passes]
     records = [PassRecord(p.name) for p in todo]
     idle: list[Epochs | None] = [None] * len(todo)
