@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elementwise operators that stand between Reshapes: which they are, and in which shape they can work."""
+"""Elementwise operators that stand between Reshapes: which they are, and in which shape they can work.
+
+Over 120 lines because what stands there, whether it may move, and moving it are one account of the same values.
+"""
 
 from __future__ import annotations
 
