@@ -24,6 +24,10 @@ from circlekit.rewrite.reading import may_fit, unread
 F = TypeVar("F", bound=Callable[..., str | None])
 
 
+MOST_ALIKE = 32
+"""Readers of one value that are looked at, to see whether all of them are rewritten alike."""
+
+
 def condition(method: F) -> F:
     """Mark a method of a Rewrite as a condition: it returns None, or the sentence of the refusal."""
     method.is_condition = True  # type: ignore[attr-defined]  # a mark that __init_subclass__ reads
@@ -39,6 +43,7 @@ class Rewrite(GraphPass):
     arrays become constants, all else values of attributes.
 
     ``shared``: interior results that other operators may read too (they stay).
+    ``spread``: interior results that other operators may read which are rewritten alike (so nothing stays).
     ``approximate``: whether values may change beyond rounding, as the peer's do; no pipeline runs it then.
     ``quantized``: whether quantized values may take part; the pass then keeps the parameters right.
     """
@@ -46,6 +51,7 @@ class Rewrite(GraphPass):
     before: ClassVar[str] = ""
     after: ClassVar[str] = ""
     shared: ClassVar[tuple[str, ...]] = ()
+    spread: ClassVar[tuple[str, ...]] = ()
     quantized: ClassVar[bool] = False
     approximate: ClassVar[bool] = False
 
@@ -104,9 +110,9 @@ class Rewrite(GraphPass):
             context.refuse(self.name, op, matcher.failure.sentence, matcher.failure.progress)
         return False
 
-    def _refusal(self, graph: Graph, match: Match) -> str | None:
+    def _refusal(self, graph: Graph, match: Match, alone: bool = True) -> str | None:
         return (
-            self._interior_refusal(graph, match)
+            self._interior_refusal(graph, match, alone)
             or _misfit(match)
             or (None if self.quantized else quantized_refusal(match))
             or next((s for name in self.conditions if (s := self._refused(name, match)) is not None), None)
@@ -120,8 +126,11 @@ class Rewrite(GraphPass):
             return f"%{match.value(self.old.root.results[0]).name}: {error.message}"
         return sentence
 
-    def _interior_refusal(self, graph: Graph, match: Match) -> str | None:
-        """Interior values must have no reader outside the picture and be no output of the graph."""
+    def _interior_refusal(self, graph: Graph, match: Match, alone: bool) -> str | None:
+        """Interior values must have no reader outside the picture and be no output of the graph.
+
+        ``alone``: whether readers that are rewritten alike are looked at, for ``spread``.
+        """
         matched = set(match.ops.values())
         for node in self.old.nodes[:-1]:
             for name in node.results:
@@ -130,11 +139,20 @@ class Rewrite(GraphPass):
                 value = match.value(name)
                 if graph.is_output(value):
                     return f"%{value.name}: is an output of the graph, the picture would lose it"
+                if name in self.spread and not alone:
+                    continue
                 outside = [user for user in value.users if user not in matched]
+                if outside and name in self.spread and len(outside) < MOST_ALIKE:
+                    outside = [user for user in outside if not self._is_alike(graph, user, name, value)]
                 if outside:
                     results = "".join(f" %{v.name}" for v in outside[0].results[:1])
                     return f"%{value.name}: is also read by {type(outside[0]).__name__}{results}"
         return None
+
+    def _is_alike(self, graph: Graph, user: Op, name: str, value: Value) -> bool:
+        """Whether ``user``, which reads ``value``, is rewritten with it as the interior value ``name``."""
+        found = Matcher(self.old, False, self.quantized).matches(user)
+        return any(m.value(name) is value and self._refusal(graph, m, False) is None for m in found)
 
     def _call(self, name: str, match: Match) -> Any:
         wanted = self.parameters[name]

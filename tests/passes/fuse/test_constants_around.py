@@ -106,3 +106,50 @@ def test_two_layers_near_misses() -> None:
     )
     check_pass(graph(other), name, refused="the picture wants the same value in two places")
     check_pass(graph(body, "%z, %r"), name, refused="%r: is an output of the graph")
+
+
+# -- several readers ---------------------------------------------------------------------------
+
+LAYERS = """
+    graph main(%x: f32[2,5,4]) -> %q, %k {{
+      %wq = const f32[3,4] gaussian(0, 1)
+      %wk = const f32[4,4] gaussian(0, 1)
+      %a = {sum}(%x, [2.0, 0.5, 3.0, -1.0])
+      %q = FullyConnected(%a, %wq) {{keep_num_dims: true}}
+      %k = {other}
+    }}
+"""
+
+
+@pytest.mark.parametrize(
+    ("sum", "name", "left"),
+    [
+        ("Mul", "fuse_mul_to_fullyconnected_weights", ["FullyConnected"] * 2),
+        ("Add", "fuse_add_to_fullyconnected_bias", ["FullyConnected"] * 4),
+    ],
+)
+def test_layers_that_all_take_it(sum: str, name: str, left: list[str]) -> None:
+    other = "FullyConnected(%a, %wk) {keep_num_dims: true, act: RELU}"
+    check_pass(LAYERS.format(sum=sum, other=other), name, left)
+
+
+@pytest.mark.parametrize("other", ["Neg(%a)", "FullyConnected(%wk, %a)", "FullyConnected(%a, %a)"])
+def test_one_that_does_not(other: str) -> None:
+    text = LAYERS.format(sum="Mul", other=other).replace("%x: f32[2,5,4]", "%x: f32[5,4]")
+    check_pass(text, "fuse_mul_to_fullyconnected_weights", refused="%a: is also read by")
+
+
+def test_convolutions_of_which_one_has_a_border() -> None:
+    text = """
+        graph main(%x: f32[1,4,4,2]) -> %y, %z {
+          %w = const f32[3,1,1,2] gaussian(0, 1)
+          %v = const f32[3,2,2,2] gaussian(0, 1)
+          %a = Add(%x, [2.0, 0.5])
+          %y = Conv2D(%a, %w, [1.0, 2, 3])
+          %z = Conv2D(%a, %v, [1.0, 2, 3]) {padding: SAME}
+        }
+    """
+    check_pass(text, "fuse_add_to_conv_bias", refused="%a: is also read by Conv2D %z")
+    check_pass(text.replace("SAME", "VALID"), "fuse_add_to_conv_bias", ["Conv2D", "Conv2D"])
+    product = text.replace("Add", "Mul")
+    check_pass(product, "fuse_mul_to_conv_weights", ["Conv2D", "Conv2D"])

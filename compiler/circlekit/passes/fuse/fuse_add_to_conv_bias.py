@@ -18,6 +18,7 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 class _Before(Rewrite):
     """conv(x + c, w) + b  ==  conv(x, w) + (b + sum of w * c), where every tap meets data."""
 
+    spread = ("a",)
     sign: ClassVar[float] = 1
 
     before = """

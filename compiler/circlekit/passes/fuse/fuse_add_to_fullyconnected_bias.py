@@ -14,6 +14,7 @@ class FuseAddToFullyConnectedBias(Rewrite):
     """fc(x + c, w, b)  ==  fc(x, w, fc(c, w, b)); fold_constants computes the inner layer."""
 
     name = "fuse_add_to_fullyconnected_bias"
+    spread = ("a",)
 
     before = """
         a = Add(x: f32, c: const f32[*, I|1])

@@ -13,6 +13,8 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 class _Before(Rewrite):
     """conv(x * c, w)  ==  conv(x, w * c): a border of zeros stays one."""
 
+    spread = ("m",)
+
     before = """
         m = Mul(x: f32[_, _, _, I], c: const f32[*, I|1])
         z = Conv2D(m, w: const f32[O, _, _, I], b?)

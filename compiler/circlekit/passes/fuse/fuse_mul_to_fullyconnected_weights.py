@@ -14,6 +14,7 @@ class FuseMulToFullyConnectedWeights(Rewrite):
     """fc(x * c, w)  ==  fc(x, w * c)."""
 
     name = "fuse_mul_to_fullyconnected_weights"
+    spread = ("m",)
 
     before = """
         m = Mul(x: f32, c: const f32[*, I|1])

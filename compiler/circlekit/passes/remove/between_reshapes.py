@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Elementwise operators that stand between Reshapes: which they are, and in which shape they can work.
 
-Over 120 lines because what stands there, whether it may move, and moving it are one account of the same values.
+Over 120 lines because what stands there, whether it may move, and the move are one account of all values.
 """
 
 from __future__ import annotations
