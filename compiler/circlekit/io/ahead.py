@@ -14,6 +14,7 @@ import mmap
 import os
 import stat
 import struct
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -21,7 +22,7 @@ from pathlib import Path
 
 from circlekit.io import moves
 from circlekit.io.map import stamp_of
-from circlekit.io.moves import LENGTH, Move, find_moves
+from circlekit.io.moves import LENGTH, PAGE, Move, find_moves
 from circlekit.io.temporary import Temporary
 
 STEP = 32 << 20
@@ -29,6 +30,9 @@ STEP = 32 << 20
 
 MAX_BUFFERS = 50_000
 """Files of more are not read ahead: that would take the time that is to be saved."""
+
+SWITCH = 1e-4
+"""Seconds that the thread waits at most for its turn, between two steps, while modules are imported."""
 
 IDENTIFIERS = (b"TFL3", b"CIR0")
 
@@ -72,23 +76,30 @@ class Ahead:
 
     def _run(self) -> None:
         # what is wrong with the file, or the disk, is told by those who read and write it in earnest
-        with contextlib.suppress(OSError, ValueError, struct.error):
-            with mmap.mmap(self.source, 0, access=mmap.ACCESS_READ) as data, memoryview(data) as view:
-                runs = joined(view, find_moves(view, spans(view)))
+        with (
+            contextlib.suppress(OSError, ValueError, struct.error),
+            mmap.mmap(self.source, 0, access=mmap.ACCESS_READ) as data,
+            memoryview(data) as view,
+        ):
+            runs = joined(view, find_moves(view, spans(view)))
             if runs:  # room that is taken at once is quicker to write to
                 os.posix_fallocate(self.temporary.descriptor, 0, runs[-1].position + runs[-1].size)
-            for start, size, position in runs:
-                self._copy(start, size, position)
+            for run in runs:
+                self._copy(run, view)
 
-    def _copy(self, start: int, size: int, position: int) -> None:
-        end = start + size
-        while start < end and not self.unwanted:
-            wanted = min(STEP - position % STEP, end - start)
-            count = os.copy_file_range(self.source, self.temporary.descriptor, wanted, start, position)
+    def _copy(self, run: Move, view: memoryview) -> None:
+        start, size, position = run
+        while size and not self.unwanted:
+            wanted = min(STEP - position % STEP, size)
+            if (start - position) % PAGE:  # the kernel is quick with whole pages only
+                with view[start : start + wanted] as part:
+                    count = os.pwrite(self.temporary.descriptor, part, position)
+            else:
+                count = os.copy_file_range(self.source, self.temporary.descriptor, wanted, start, position)
             if not count:
                 return
             self.copied.append(Move(start, count, position))
-            start, position = start + count, position + count
+            start, size, position = start + count, size - count, position + count
 
 
 def spans(data: memoryview) -> list[tuple[int, int]]:
@@ -165,9 +176,12 @@ def of_command(words: Sequence[str]) -> Iterator[None]:
         yield
         return
     _current.append(begun)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH)
     try:
         yield
     finally:
+        sys.setswitchinterval(interval)
         if begun in _current:
             _current.remove(begun)
             begun.abandon()

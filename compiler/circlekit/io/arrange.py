@@ -3,22 +3,20 @@
 
 In the order of the buffers; large data that is still in the file that the model came from keeps its place
 within a page.  Where that file is large, the places are those of ``moves``, unless the skeleton needs the
-room or too much of it would be left empty.
+room or too much of it would be left empty.  In a large file small data comes first.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
+from circlekit.io import moves
 from circlekit.io.blob import Blob
 from circlekit.io.layout import Encoded, Payload
-from circlekit.io.moves import LENGTH, Move, fitting
+from circlekit.io.moves import ALIGNMENT, LENGTH, Move, fitting
 from circlekit.io.origin import Place, Source
-
-MAX_WASTE = 64
-"""One part in so many may be left empty, where data was that has no successor of its length."""
 
 _U32 = struct.Struct("<I")
 _U64 = struct.Struct("<Q")
@@ -55,7 +53,7 @@ def arrange(skeleton: bytearray, references: Iterable[Reference], source: Source
         if _key(data, counted) not in items:
             offset = source.offset(data.place) if source is not None else None
             items[_key(data, counted)] = Item(data, counted, offset)
-    found = _kept(len(skeleton), list(items.values()), source.moves) if source is not None else None
+    found = _kept(len(skeleton), items.values(), source.moves) if source is not None else None
     payloads = found or _in_order(len(skeleton), items.values())
     starts = dict(zip(items, (p.position for p in payloads), strict=True))
     for at, data, counted in references:
@@ -73,45 +71,55 @@ def _key(data: Blob, counted: bool) -> Key:
     return data.place or id(data), counted
 
 
-def _in_order(end: int, items: Iterable[Item]) -> list[Payload]:
-    """One after the other, from ``end`` on."""
+def _in_order(skeleton: int, items: Collection[Item]) -> list[Payload]:
+    """One after the other; large data of a large file where ``moves`` would have it in the next round."""
+    large = sum(len(item.data) for item in items if len(item.data) >= moves.LARGE)
+    least, tail = 0, skeleton
+    if large >= moves.LARGE_FILE:
+        least = moves.LARGE
+        small = sum(len(item.data) + ALIGNMENT + LENGTH for item in items if len(item.data) < least)
+        tail = moves.room(skeleton + small)
+    head = skeleton
     payloads = []
     for item in items:
-        payloads.append(item.at(fitting(end + LENGTH * item.counted, len(item.data), item.offset)))
-        end = payloads[-1].end
+        size = len(item.data)
+        position = fitting((head if size < least else tail) + LENGTH * item.counted, size, item.offset)
+        payloads.append(item.at(position))
+        if size < least:
+            head = position + size
+        else:
+            tail = position + size
     return payloads
 
 
-def _kept(skeleton: int, items: Sequence[Item], moves: Sequence[Move]) -> list[Payload] | None:
-    """Large data of the source where ``moves`` say, other data where there is room; None where that is bad.
+def _kept(skeleton: int, items: Collection[Item], places: Sequence[Move]) -> list[Payload] | None:
+    """Large data of the source at its ``places``, small data behind the skeleton; None where that is bad.
 
-    What is new takes the place of what went, if that was as long; else it goes behind the skeleton, or behind
-    everything.
+    What is new takes the place of what went, if that was as long; else it goes behind everything.
     """
-    if not moves:
+    if not places:
         return None
-    free = {(move.start, move.size): move.position for move in moves}
+    free = {(move.start, move.size): move.position for move in places}
     stays = [None if i.offset is None else free.pop((i.offset, len(i.data)), None) for i in items]
     left: dict[int, list[int]] = {}
     for (_, size), place in reversed(free.items()):
         left.setdefault(size, []).append(place)
-    begin, tail = moves[0].position - LENGTH, moves[-1].position + moves[-1].size
+    head, begin, tail = skeleton, places[0].position - LENGTH, sum(places[-1][1:])
     payloads = []
     for item, position in zip(items, stays, strict=True):
         size = len(item.data)
         if position is None and left.get(size):
             position = left[size].pop()
-        if position is None:
-            position = fitting(skeleton + LENGTH * item.counted, 0, None)
-            if position + size <= begin:
-                skeleton = position + size
-            else:
-                position = fitting(tail + LENGTH * item.counted, size, item.offset)
-                tail = position + size
+        if position is None and size < moves.LARGE:
+            position = fitting(head + LENGTH * item.counted, size, None)
+            head = position + size
+        elif position is None:
+            position = fitting(tail + LENGTH * item.counted, size, item.offset)
+            tail = position + size
         payloads.append(item.at(position))
-    wasted = sum(size * len(places) for size, places in left.items())
-    is_good = skeleton <= begin and wasted * MAX_WASTE <= tail and _have_room(payloads)
-    return payloads if is_good else None
+    parts = [(p.position, len(p.data)) for p in payloads if p.position >= begin]
+    is_good = moves.is_room(head, begin) and not moves.is_wasteful(parts, begin, tail)
+    return payloads if is_good and _have_room(payloads) else None
 
 
 def _have_room(payloads: Iterable[Payload]) -> bool:

@@ -27,6 +27,9 @@ LARGE_FILE = 64 << 20
 LEAST_ROOM = 1 << 14
 """Bytes that a skeleton may grow at least, and an eighth of it."""
 
+MAX_WASTE = 64
+"""One part in so many may be left empty, where data was that has no successor of its length."""
+
 LOOK = 1 << 20
 """Bytes looked at in one go."""
 
@@ -46,19 +49,29 @@ def find_moves(source: memoryview, spans: Iterable[tuple[int, int]]) -> list[Mov
     """The new places of ``spans`` (start, size) of the file ``source``; none where it is not a large file.
 
     Spans below LARGE are left out, equal ones are one.  The result is in order and has no overlaps, with room
-    for a length before data that has it in the old file.
+    for a length before data that has it in the old file.  Data that lies well stays where it is, so that a
+    file that was made so is made so again.
     """
     large = sorted({span for span in spans if span[1] >= LARGE})
     disjoint = all(a[0] + a[1] <= b[0] for a, b in pairwise(large))
     if not disjoint or sum(size for _, size in large) < LARGE_FILE:
         return []
+    base = _base(source, large)
+    aligned = all(start % ALIGNMENT == 0 for start, _ in large)
+    if base is None and aligned and not is_wasteful(large, large[0][0], sum(large[-1])):
+        return [Move(start, size, start) for start, size in large]
     found = []
-    before, end = 0, _base(source, large)
+    before, end = 0, base or large[0][0] - LENGTH
     for start, size in large:
         position = fitting(end + min(LENGTH, start - before), size, start)
         found.append(Move(start, size, position))
         before, end = start + size, position + size
     return found
+
+
+def is_wasteful(parts: Iterable[tuple[int, int]], begin: int, end: int) -> bool:
+    """Whether too much from ``begin`` to ``end`` is in none of ``parts`` (start, size)."""
+    return (end - begin - sum(size for _, size in parts)) * MAX_WASTE > end - begin
 
 
 def fitting(least: int, size: int, start: int | None) -> int:
@@ -68,29 +81,37 @@ def fitting(least: int, size: int, start: int | None) -> int:
     return least + -least % ALIGNMENT
 
 
-def _base(source: memoryview, large: Sequence[tuple[int, int]]) -> int:
-    """Where the data begins: where it did if there is some room before it for a skeleton that grows.
+def _base(source: memoryview, large: Sequence[tuple[int, int]]) -> int | None:
+    """Where the data begins; None for where it did, if there is room before it for a skeleton that grows.
 
     Otherwise there is more room than is asked for: the file that is made stays as it is in the next round.
     """
     first = large[0][0] - LENGTH
-    end = large[-1][0] + large[-1][1]
-    gaps = (b[0] - a[0] - a[1] for a, b in pairwise(large))
-    behind = len(source) - end + sum(gap for gap in gaps if gap > PAGE + LENGTH)
+    ends = [start + size for start, size in large]
+    nexts = [*(start for start, _ in large[1:]), len(source)]
+    behind = sum(_used(source, b, a) - a for a, b in zip(ends, nexts, strict=True) if b - a > PAGE + LENGTH)
     used = _used(source, first) + behind
-    if first >= used + used // 8 + LEAST_ROOM:
-        return first
-    room = used + used // 4 + 4 * LEAST_ROOM
-    return room + -room % PAGE
+    return None if is_room(used, first) else room(used)
 
 
-def _used(source: memoryview, end: int) -> int:
-    """The bytes before ``end`` without the zeros right before it; half of them is as many as matter."""
-    enough = end // 2
+def is_room(used: int, end: int) -> bool:
+    """Whether a skeleton with small data, of ``used`` bytes, has room to grow before ``end``."""
+    return end >= used + used // 8 + LEAST_ROOM
+
+
+def room(used: int) -> int:
+    """Where large data begins behind so many bytes: there is room, also for a few more of them."""
+    end = used + used // 4 + 4 * LEAST_ROOM
+    return end + -end % PAGE
+
+
+def _used(source: memoryview, end: int, start: int = 0) -> int:
+    """Where the zeros right before ``end`` begin, if that is in the second half of ``start`` to ``end``."""
+    enough = (start + end) // 2
     while end > enough:
-        start = max(enough, end - LOOK)
-        head = bytes(source[start:end]).rstrip(b"\0")
+        at = max(enough, end - LOOK)
+        head = bytes(source[at:end]).rstrip(b"\0")
         if head:
-            return start + len(head)
-        end = start
+            return at + len(head)
+        end = at
     return end

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from circlekit.io.ahead import Ahead
 from circlekit.io.map import FileMap
-from circlekit.io.moves import Move
+from circlekit.io.moves import PAGE, Move
 
 STEP = 32 << 20
 """Bytes written before the disk is told to start with them: it is done soon after the last ones."""
@@ -143,8 +143,8 @@ class Output:
         return self.there[0] if self.there else None
 
     def _copy_all(self, source: FileMap, start: int, size: int) -> None:
-        """Copy in steps, by whatever way there is."""
-        while size and self._copiers:
+        """Copy in steps, by whatever way there is; parts of pages from the map, which is quicker."""
+        while size and self._copiers and (start - self.position) % PAGE == 0:
             count = self._copy_step(source.descriptor, start, _step(self.position, size))
             start, size = start + count, size - count
         try:
