@@ -16,8 +16,7 @@ from __future__ import annotations
 import struct
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -51,8 +50,7 @@ Note = Callable[[str, str], None]
 _U32 = struct.Struct("<I")
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(NamedTuple):
     """How tables with one vtable lie in the file: one ``unpack`` reads all that a table holds itself."""
 
     size: int

@@ -12,7 +12,7 @@ import math
 import struct
 from collections import deque
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -41,8 +41,7 @@ class Far:
     data: Blob
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(NamedTuple):
     """How a table with certain fields lies in the file.
 
     ``order``: the slots as they are packed.  ``references``: (slot, offset in the table, field) of the

@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from circlekit.io.tables import ENUMS, TABLES, UNIONS
 
@@ -40,8 +39,7 @@ class Kind(IntEnum):
     UNION = 6
 
 
-@dataclass(frozen=True)
-class Enumeration:
+class Enumeration(NamedTuple):
     """Names of an enum's or union's numbers, and back, in one format."""
 
     name: str
@@ -49,8 +47,7 @@ class Enumeration:
     numbers: dict[str, int]
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(NamedTuple):
     """One slot of a table.  ``code``: letter of the scalar (or of a vector's elements)."""
 
     name: str
@@ -68,15 +65,14 @@ class Field:
         return SIZES[self.code] if self.kind in (Kind.SCALAR, Kind.UNION_TYPE) else 4
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """The fields of a table by slot, and those that only the other format has."""
 
     name: str
     format: str
     fields: tuple[Field, ...]
     foreign: frozenset[str]
-    by_name: dict[str, Field] = field(repr=False, compare=False)
+    by_name: dict[str, Field]
 
 
 @cache

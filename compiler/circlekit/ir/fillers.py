@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from math import prod
+from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,15 +21,14 @@ from circlekit.ir.limits import hold_memory, need_memory
 from circlekit.ir.value import Array
 
 
-@dataclass(frozen=True)
-class Filler:
+class Filler(NamedTuple):
     """``parameters``: names, defaults (None: must be given).  ``make``: size, seed, arguments -> float64.
 
     ``scratch``: bytes that making one element takes, at most.
     """
 
     make: Callable[..., Array]
-    parameters: Mapping[str, float | None] = field(default_factory=dict)
+    parameters: Mapping[str, float | None] = MappingProxyType({})
     seeded: bool = False
     scratch: int = 24
 

@@ -16,9 +16,10 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from circlekit.errors import LimitError
 
@@ -45,8 +46,7 @@ class Tally:
     used: int = 0
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(NamedTuple):
     """``memory``: bytes of all that is held at once; ``calls``: graphs that one run of a model may run."""
 
     memory: int
@@ -70,8 +70,7 @@ def limited(memory: int | str | None = None, calls: int | None = None) -> Iterat
     """
     size = parse_size(memory) if isinstance(memory, str) else memory
     outside = limits()
-    inside = replace(
-        outside,
+    inside = outside._replace(
         memory=outside.memory if size is None else size,
         calls=outside.calls if calls is None else calls,
     )
@@ -85,7 +84,7 @@ def limited(memory: int | str | None = None, calls: int | None = None) -> Iterat
 @contextmanager
 def adding_up() -> Iterator[None]:
     """In this block all that ``hold_memory`` is told counts together."""
-    token = _LIMITS.set(replace(limits(), tally=Tally()))
+    token = _LIMITS.set(limits()._replace(tally=Tally()))
     try:
         yield
     finally:

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from circlekit.errors import ModelError
 from circlekit.ir.graph import Graph, Model, Signature
@@ -15,8 +15,7 @@ from circlekit.ir.value import Value
 from circlekit.ir.verify_op import op_faults, value_faults
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """A rule that is broken.  ``place``: ``graph main > op 12 Conv2D > bias``."""
 
     place: str

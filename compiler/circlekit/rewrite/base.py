@@ -6,7 +6,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from circlekit.errors import RewriteError
 from circlekit.ir.lines import print_op
@@ -84,8 +84,7 @@ class Context:
             self.refusals.append(Refusal(pass_name, graph, op, sentence, progress))
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(NamedTuple):
     """A setting of a pass: ``--name METAVAR`` on the command line, or ``--name`` for a switch (no metavar).
 
     One that is called as its pass belongs to the pass's own flag.  ``parse``: from the text of a command

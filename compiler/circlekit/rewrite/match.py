@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,18 +16,17 @@ from circlekit.rewrite.picture import AttributePattern, Node, OperandPattern, Pi
 NONE_MATCHED = 0
 
 
-@dataclass(frozen=True)
-class Match:
+class Match(NamedTuple):
     """What the names of a picture stand for.
 
     ``values``: operands and results, None for one that is absent; ``ops``: by the name of each result;
     ``dims``: the capital letters; ``attributes``: those with a name.
     """
 
-    values: dict[str, Value | None] = field(default_factory=dict)
-    ops: dict[str, Op] = field(default_factory=dict)
-    dims: dict[str, int] = field(default_factory=dict)
-    attributes: dict[str, Any] = field(default_factory=dict)
+    values: dict[str, Value | None]
+    ops: dict[str, Op]
+    dims: dict[str, int]
+    attributes: dict[str, Any]
 
     def value(self, name: str) -> Value:
         """The value called ``name``, which is there."""
@@ -93,7 +92,7 @@ class Matcher:
     def matches(self, root: Op) -> Iterator[Match]:
         """Every way in which the picture fits with ``root`` as its last operator."""
         self.failure = Failure()
-        yield from self._op(self.picture.root, root, Match())
+        yield from self._op(self.picture.root, root, Match({}, {}, {}, {}))
 
     def refuse(self, progress: int, sentence: str) -> None:
         """Keep the sentence of the attempt that came furthest (the first of several)."""

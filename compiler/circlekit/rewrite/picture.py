@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 import circlekit.ops  # noqa: F401  # declares the operators that a picture may name
 from circlekit.ir.dtypes import BY_SHORT, DType
@@ -30,8 +30,7 @@ ANY = Symbol("any")
 CUSTOM = "Custom"
 
 
-@dataclass(frozen=True)
-class OperandPattern:
+class OperandPattern(NamedTuple):
     """``name`` or ``literal`` is set.  ``dims``: None for any shape."""
 
     name: str | None
@@ -47,8 +46,7 @@ class OperandPattern:
         return f"{'const ' if self.const else ''}{self.dtype.short if self.dtype else ''}{dims}".strip()
 
 
-@dataclass(frozen=True)
-class AttributePattern:
+class AttributePattern(NamedTuple):
     """``choices``: the values that fit, or None for any.  ``bind``: the name that the value gets."""
 
     choices: tuple[Any, ...] | None

@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from circlekit.ops.common import normalized_axis
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(NamedTuple):
     """A run of ``size`` steps along a dimension.  ``place`` orders the pieces as they were at first."""
 
     size: int
