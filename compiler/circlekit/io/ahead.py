@@ -22,7 +22,7 @@ from pathlib import Path
 
 from circlekit.io import moves
 from circlekit.io.map import stamp_of
-from circlekit.io.moves import LENGTH, PAGE, Move, find_moves
+from circlekit.io.moves import LENGTH, MAP_STEP, PAGE, Move, find_moves
 from circlekit.io.temporary import Temporary
 
 STEP = 32 << 20
@@ -31,7 +31,7 @@ STEP = 32 << 20
 MAX_BUFFERS = 50_000
 """Files of more are not read ahead: that would take the time that is to be saved."""
 
-SWITCH = 1e-4
+SWITCH = 5e-5
 """Seconds that the thread waits at most for its turn, between two steps, while modules are imported."""
 
 IDENTIFIERS = (b"TFL3", b"CIR0")
@@ -92,7 +92,7 @@ class Ahead:
         while size and not self.unwanted:
             wanted = min(STEP - position % STEP, size)
             if (start - position) % PAGE:  # the kernel is quick with whole pages only
-                with view[start : start + wanted] as part:
+                with view[start : start + min(wanted, MAP_STEP)] as part:
                     count = os.pwrite(self.temporary.descriptor, part, position)
             else:
                 count = os.copy_file_range(self.source, self.temporary.descriptor, wanted, start, position)

@@ -18,6 +18,9 @@ ALIGNMENT = 16
 PAGE = 4096
 """Of memory and of most file systems; whole ones are copied faster, and can be shared between files."""
 
+MAP_STEP = 1 << 20
+"""Bytes written from memory at a time: pages that are still in a cache when they are copied."""
+
 LARGE = 1 << 20
 """Data of this many bytes may be moved by up to a page."""
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from circlekit.io.ahead import Ahead
 from circlekit.io.map import FileMap
-from circlekit.io.moves import PAGE, Move
+from circlekit.io.moves import MAP_STEP, PAGE, Move
 
 STEP = 32 << 20
 """Bytes written before the disk is told to start with them: it is done soon after the last ones."""
@@ -114,7 +114,7 @@ class Output:
     def _write(self, view: memoryview) -> None:
         done = 0
         while done < len(view):
-            count = os.write(self.descriptor, view[done : done + STEP])
+            count = os.write(self.descriptor, view[done : done + MAP_STEP])
             done += count
             self._advance(count)
 
