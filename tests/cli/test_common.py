@@ -76,3 +76,16 @@ def test_short_work_shows_no_progress(
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     assert main([str(tmp_path / "in.ck"), str(tmp_path / "out.circle"), "--O1"]) == 0
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(("columns", "wide"), [("40", False), ("200", True), ("0", False), ("many", False)])
+def test_help_is_as_wide_as_the_terminal(
+    columns: str, wide: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    demo = parser()
+    demo.add_argument("--flag", help="word " * 30)
+    assert run_command(lambda: demo, ["--help"], lambda arguments: 0) == 0
+    longest = max(map(len, capsys.readouterr().out.splitlines()))
+    assert (longest > 100) is wide
+    assert longest < (40 if columns == "40" else 200)

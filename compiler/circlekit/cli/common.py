@@ -16,13 +16,31 @@ FAILED, USAGE, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141
 """Exit codes; the last two are those of a shell for the signals INT and PIPE."""
 
 
+class _Formatter(argparse.HelpFormatter):
+    """As wide as the terminal.  argparse asks ``shutil``, with each flag, and that is slow to import."""
+
+    def __init__(self, prog: str, **keywords: Any) -> None:
+        super().__init__(prog, **{"width": _columns() - 2, **keywords})
+
+
+def _columns() -> int:
+    asked = os.environ.get("COLUMNS", "")
+    if asked.isdecimal() and int(asked) > 0:
+        return int(asked)
+    try:
+        return os.get_terminal_size(1).columns or 80
+    except OSError:
+        return 80
+
+
 class Parser(argparse.ArgumentParser):
     """A parser that knows ``--some-flag`` as ``--some_flag``, and what a mistyped flag may have meant."""
 
     def __init__(self, name: str, description: str, places: str) -> None:
         super().__init__(
-            prog=name, usage=f"{name} [flags] {places}", description=description, allow_abbrev=False
-        )
+            prog=name, usage=f"{name} [flags] {places}", description=description, allow_abbrev=False,
+            formatter_class=_Formatter,
+        )  # fmt: skip
         self.add_argument(
             "-V", "--verbose", action="store_true", help="show where in the code an error arose"
         )
