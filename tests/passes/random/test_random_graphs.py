@@ -108,7 +108,8 @@ def test_what_ends_beyond_the_largest_number_is_no_finding() -> None:
       %s = Sqrt(%x)
       %r = Div(1.0, %s)
       %m = Mean(%r, [1]) {keep_dims: true}
-      %y = Sub(%m, %r)
+      %d = Sub(%m, %r)
+      %y = Mean(%d, [1])
     }"""
     model = parse_model(text)
     original = Original(model, [np.zeros((1, 4), np.float32)])
