@@ -58,7 +58,11 @@ BOXES = (
 
 @pytest.mark.parametrize("code", BOXES)
 def test_scalars_are_drawn(code: str) -> None:
-    graphs = (draw_case(code, SEED, n).graphs[0] for n in range(60))
+    cases = [draw_case(code, SEED, n) for n in range(60)]
+    arrays = [a for case in cases for step in case.steps for a in step]
+    arrays += [v.data for case in cases for g in case.graphs for v in g.values() if v.data is not None]
+    assert all(isinstance(array, np.ndarray) for array in arrays)
+    graphs = [case.graphs[0] for case in cases]
     assert any(v.shape == () and not v.is_const for g in graphs for v in g.ops[0].inputs if v is not None)
 
 

@@ -165,7 +165,7 @@ class Draw:
         """
 
         def elements() -> Array:
-            return make() if make is not None else self.array(kind.dtype, shape, low, high)
+            return np.asarray(make() if make is not None else self.array(kind.dtype, shape, low, high))
 
         if kind.quantized and quantization is None:
             quantization = self.quantization(kind.dtype)

@@ -88,6 +88,8 @@ def layer(
         (layer(), ["BatchMatMul"]),
         (layer("FullyConnected(%x, %w, %b)"), ["BatchMatMul", "Add"]),
         (layer("FullyConnected(%x, %w, [1.0, 2, 3, 4]) {act: RELU}"), ["BatchMatMul", "Add"]),
+        (layer("FullyConnected(%x, %w, [[[1.0, 2, 3, 4]]])"), ["BatchMatMul", "Add"]),
+        (layer("FullyConnected(%x, %w, [[1.0], [2], [3], [4]])", "[4,3]"), ["BatchMatMul", "Add"]),
         (layer("FullyConnected(%x, %w) {act: RELU6}"), ["BatchMatMul", "Relu6"]),
         (layer(x="[2,5,3]"), ["BatchMatMul", "Reshape"]),
         (layer(x="[2,5,6]"), ["Reshape", "BatchMatMul"]),
@@ -122,6 +124,10 @@ def test_computed_weights(text: str, kinds: list[str]) -> None:
         (layer("FullyConnected(%x, %w) {act: SIGN_BIT}"), "act is SIGN_BIT, which is no operator"),
         (layer("FullyConnected(%x, %w) {weights_format: SHUFFLED4x16INT8}"), "has weights of format"),
         (layer("FullyConnected(%x, %w)", "[2,3,4]", w="[5,?]"), "%w: has an unknown depth"),
+        (
+            layer("FullyConnected(%x, %w, %c)", "[4,3]", before="%c = Reshape(%b, [4, 1])"),
+            "%c: is f32[4,1], a vector or a constant is wanted",
+        ),
     ],
 )
 def test_layers_that_stay(text: str, sentence: str) -> None:

@@ -72,6 +72,8 @@ class ReplaceNonConstFullyConnected(GraphPass):
             return f"{name}: act is {op.act.name}, which is no operator"
         if op.input.shape is None or op.weights.rank != 2 or op.output.shape is None:
             return f"{name}: has operands or a result of unknown rank"
+        if op.bias is not None and op.bias.rank != 1 and not op.bias.is_plain:
+            return f"%{op.bias.name}: is {op.bias.type}, a vector or a constant is wanted"
         if not takes_matrices(op) and (op.weights.shape or (None, None))[1] is None:
             return f"%{op.weights.name}: has an unknown depth, no Reshape can make matrices of that"
         if product_rank(op) != op.output.rank and op.output.shape.count(None) > 1:
@@ -140,6 +142,12 @@ class _Maker:
     def constant(self, array: Array) -> Value:
         return Value.constant(self.graph.unique_name(f"{self.op.output.name}/shape"), array)
 
+    def vector(self, bias: Value) -> Value:
+        """``bias`` as one dimension: the layer reads its elements in any shape, an ADD would broadcast it."""
+        if bias.rank == 1:
+            return bias
+        return Value.constant(self.graph.unique_name(bias.name), bias.array().reshape(-1))
+
     def product(self) -> Value:
         op, depth = self.op, (self.op.weights.shape or (None, None))[1]
         x, adj_x = op.input, False
@@ -153,5 +161,5 @@ class _Maker:
             shape = [-1 if d is None else d for d in op.output.shape or ()]
             y = self.make(Reshape(y, self.constant(np.array(shape, np.int32))))
         if op.bias is not None:
-            return self.make(Add(y, op.bias, act=op.act))
+            return self.make(Add(y, self.vector(op.bias), act=op.act))
         return y if op.act is Activation.NONE else self.make(OPERATORS[op.act](y))

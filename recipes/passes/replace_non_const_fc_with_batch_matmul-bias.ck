@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+# Refused: the bias is computed, and no vector: an ADD would broadcast it.
+
+graph main(%x: f32[4,3], %w: f32[4,3], %b: f32[4,1]) -> %y {
+  %y = FullyConnected(%x, %w, %b) : f32[4,4]
+}
+
+rules {
+  passes(replace_non_const_fc_with_batch_matmul)
+  unchanged()
+  refused("%b: is f32[4,1], a vector or a constant is wanted")
+}
