@@ -123,7 +123,8 @@ class Battery:
                 self.original.check_reshaped(name, format)
             return False
         with self.noting((name,), format):
-            self.original.check((name,), format, is_text_checked=False)
+            if self.original.is_changed_by(name, format):
+                self.original.check((name,), format, is_text_checked=False)
         return self.original.fired[name] > before
 
     def lists(self, active: Sequence[str]) -> Iterator[tuple[str, ...]]:

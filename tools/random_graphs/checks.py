@@ -78,6 +78,7 @@ class Original:
         self.formats = tuple(format for format in FORMATS if _has_form(model, format))
         self.digest = _digest(model)
         self.fired: Counter[str] = Counter()
+        self._untouched: Model | None = None
 
     def _run(self, arrays: list[Array]) -> None:
         """Note the outputs, and whether there is any NaN on the way, of which no kernel promises anything."""
@@ -92,6 +93,16 @@ class Original:
         self.outputs.append(run(self.model, arrays, observe=observe))
         self.inputs.append(arrays)
         self.has_nan.append(found)
+
+    def is_changed_by(self, name: str, format: str) -> bool:
+        """Whether a pass by itself does anything; a copy that none has changed serves the next."""
+        model, self._untouched = self._untouched or clone(self.model), None
+        with faults_of("pass"):
+            records = run_passes(model, [name], Context(format=format))
+        if any(r.changes for r in records) or difference(model, self.model) is not None:
+            return True
+        self._untouched = model
+        return False
 
     def check(self, passes: str | Sequence[str], format: str, is_text_checked: bool = True) -> Model:
         """Run ``passes`` on a copy and check it; returns the copy."""
