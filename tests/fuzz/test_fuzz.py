@@ -17,9 +17,10 @@ from tools.fuzz.report import Tally
 from tools.fuzz.runner import FAULT, REFUSED, SAVED, Outcome, Overtime, Run
 from tools.fuzz.seeds import Seeds, all_seeds
 from tools.fuzz.trees import encode_shared
+from tools.workers import Tell
 
 CORPUS = sorted((Path(__file__).parent / "corpus").iterdir())
-CASES = {"structured": 400, "blind": 200, "text": 200}
+CASES = {"structured": 400, "extreme": 150, "blind": 200, "text": 200}
 SEED = 20261121
 
 
@@ -84,7 +85,7 @@ def test_an_internal_error_is_a_fault(monkeypatch: pytest.MonkeyPatch, seeds: Se
     assert outcome.what.startswith("KeyError")
 
 
-def misbehave(job: Job) -> Result:
+def misbehave(job: Job, tell: Tell) -> Result:
     """Does by its number what a case must not do."""
     if job.number == 1:
         raise AssertionError(f"{len(bytearray(2 * MEMORY))} bytes were to be had")
@@ -99,10 +100,10 @@ def misbehave(job: Job) -> Result:
     return Result(job, Outcome(SAVED, "saved"), 0.0)
 
 
-def caught(job: Job) -> Result:
+def caught(job: Job, tell: Tell) -> Result:
     """``misbehave``, with what it raises as the outcome."""
     try:
-        return misbehave(job)
+        return misbehave(job, tell)
     except (MemoryError, Overtime) as error:
         return Result(job, Outcome(FAULT, "work", type(error).__name__), 0.0)
 

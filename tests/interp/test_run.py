@@ -227,6 +227,22 @@ def test_custom_kernel() -> None:
     np.testing.assert_array_equal(run_graph(opaque("CUSTOM", "TestHalf"), [X])[0], X / 2)
 
 
+def test_operands_that_a_known_custom_operator_cannot_take() -> None:
+    x, texts = Value("x", f32, (3,)), Value("texts", DType.STRING, (3,))
+    graph = Graph("main", [x, texts])
+    result = Value("y", f32, (3,))
+    graph.append(OpaqueOp(x, texts, code="CUSTOM", custom_code="AddV2", results=[result]))
+    graph.outputs = [result]
+    with pytest.raises(ModelError, match="AddV2 takes no such operands"):
+        run_graph(graph, [X, np.array([b"a", b"b", b"c"], object)])
+
+
+def test_a_mistake_in_a_kernel_of_the_user_is_his_own() -> None:
+    register_custom("TestBroken", lambda op, x: x + "text")
+    with pytest.raises(TypeError):
+        run_graph(opaque("CUSTOM", "TestBroken"), [X])
+
+
 def test_variables_start_at_zero() -> None:
     x, state = Value("x", f32, (3,)), Value("state", f32, (3,))
     state.is_variable = True

@@ -2,7 +2,7 @@
 """Run mutated models and recipes through load, verify, O1 and save; every run must end well, or in an error
 that says what is wrong with the model.
 
-python -m tools.fuzz --structured 100000 --blind 100000 --text 20000 --seed 7
+python -m tools.fuzz --structured 100000 --extreme 10000 --blind 100000 --text 20000 --seed 7
 python -m tools.fuzz --replay structured:7:31          (one case, with what it says)
 python -m tools.fuzz --replay tests/fuzz/corpus/x.tflite
 """

@@ -7,6 +7,8 @@ import random
 import struct
 from collections.abc import Callable
 
+from tools.fuzz.blobs import with_archive
+
 NUMBERS = (0, 1, 2, 3, 4, 7, 8, 16, 127, 128, 255, 256, 32767, 32768, 65535, 65536, 2**24, 2**31 - 1, 2**31)
 MOST = 8
 """Mutations of one file."""
@@ -99,6 +101,17 @@ def _cross(out: bytearray, other: bytes, rng: random.Random) -> None:
     out[at:] = other[at:]
 
 
+def _zeros(out: bytearray, other: bytes, rng: random.Random) -> None:
+    """A piece of nothing, or of bytes that are all set."""
+    at, size = _place(out, rng), rng.choice((4, 8, 32, 256))
+    out[at : at + size] = rng.choice((b"\0", b"\xff")) * len(out[at : at + size])
+
+
+def _archive(out: bytearray, other: bytes, rng: random.Random) -> None:
+    """A zip archive behind everything, as TFLite's metadata tools append one."""
+    out[:] = with_archive(bytes(out), rng)
+
+
 Mutation = Callable[[bytearray, bytes, random.Random], None]
 
 _KINDS: dict[str, tuple[float, Mutation]] = {
@@ -112,4 +125,6 @@ _KINDS: dict[str, tuple[float, Mutation]] = {
     "repeat": (1, _repeat),
     "splice": (2, _splice),
     "cross": (0.5, _cross),
+    "zeros": (0.5, _zeros),
+    "archive": (0.2, _archive),
 }

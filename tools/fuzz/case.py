@@ -7,11 +7,12 @@ import random
 from dataclasses import dataclass
 
 from tools.fuzz.blind import mutate_bytes
+from tools.fuzz.extremes import mutate_extremely
 from tools.fuzz.seeds import Seeds
 from tools.fuzz.trees import mutate_model
 from tools.fuzz.words import mutate_text
 
-KINDS = ("structured", "blind", "text")
+KINDS = ("structured", "extreme", "blind", "text")
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,8 @@ def make_case(job: Job, seeds: Seeds) -> Case:
     seed = seeds.file(rng)
     if job.kind == "blind":
         data, done = mutate_bytes(seed.data, seeds.file(rng).data, rng)
+    elif job.kind == "extreme":
+        data, done = mutate_extremely(seed.data, seed.format, rng)
     else:
         data, done = mutate_model(seed.data, seed.format, rng)
     return Case(data, False, seed.name, tuple(done))

@@ -1,27 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs many cases in processes that may hang, die or run out of memory without ending the run.
 
-Workers are forked from a process that has everything imported and all seeds at hand.  A case has seconds
-of processor time, after which an exception ends it where it is; one that does not even end then is killed,
-as its worker's memory is bounded: allocations beyond the bound fail.
+A case has seconds of processor time, after which an exception ends it where it is; one that does not even
+end then is killed.  The memory of its process is bounded: allocations beyond the bound fail.
 """
 
 from __future__ import annotations
 
-import os
 import resource
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from multiprocessing import get_context
-from multiprocessing.connection import Connection, wait
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tools.fuzz.case import Job, make_case
 from tools.fuzz.runner import FAULT, Outcome, Overtime, Run
 from tools.fuzz.seeds import Seeds
+from tools.workers import Loss, Tell, Workers
 
 MEMORY = 1 << 30
 """Bytes of address space of a worker, its code and everything imported included."""
@@ -32,7 +28,7 @@ SECONDS = 5.0
 WALL = 60.0
 """Seconds without a sign of life after which a worker is killed: waiting counts here, for others too."""
 
-BATCH = 100
+AHEAD = 20
 """Cases that a worker gets at a time."""
 
 VALUES_EACH = 8
@@ -41,11 +37,15 @@ VALUES_EACH = 8
 
 @dataclass
 class Result:
-    """How a case ended, and the seconds of processor time that it took."""
+    """How a case ended, the seconds of processor time that it took, and the most memory by then.
+
+    ``memory``: bytes that the process of the case had at most, in this case or one before.
+    """
 
     job: Job
     outcome: Outcome
     seconds: float
+    memory: int = 0
 
 
 def run_case(job: Job, seeds: Seeds) -> Result:
@@ -56,7 +56,8 @@ def run_case(job: Job, seeds: Seeds) -> Result:
     run = Run()
     with deadline(SECONDS * (4 if with_values else 1)):
         outcome = run.outcome(case.data, case.is_text, with_values)
-    return Result(job, outcome, time.process_time() - started)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return Result(job, outcome, time.process_time() - started, memory)
 
 
 class deadline:  # noqa: N801  # it reads as a statement
@@ -91,106 +92,16 @@ def bound_memory() -> None:
 # -- processes ---------------------------------------------------------------------------------
 
 
-@dataclass
-class Worker:
-    """One process, and what it was given.  ``current``: shared memory with the number of its case."""
-
-    process: Any
-    pipe: Connection
-    current: Any
-    batch: list[Job] = field(default_factory=list)
-    seen: int = -1
-    since: float = 0.0
-
-    def stalled(self) -> bool:
-        """Whether it has been on one case for too long."""
-        number = self.current.value
-        if number != self.seen:
-            self.seen, self.since = number, time.monotonic()
-        return bool(self.batch) and time.monotonic() - self.since > WALL
-
-
-Work = Callable[[Job], Result]
-
-
 def run_jobs(jobs: Sequence[Job], seeds: Seeds, processes: int) -> Iterator[Result]:
     """The results of ``jobs`` in any order; one for each, whatever happens."""
-    yield from run_all(jobs, lambda job: run_case(job, seeds), processes)
+    return run_all(jobs, lambda job, tell: run_case(job, seeds), processes)
 
 
-def run_all(jobs: Sequence[Job], work: Work, processes: int) -> Iterator[Result]:
+def run_all(jobs: Sequence[Job], work: Callable[[Job, Tell], Result], processes: int) -> Iterator[Result]:
     """``work`` on every job in processes of its own."""
-    todo = [list(jobs[i : i + BATCH]) for i in range(0, len(jobs), BATCH)][::-1]
-    workers = [_start(work) for _ in range(min(processes, len(todo)))]
-    try:
-        while todo or any(w.batch for w in workers):
-            for worker in workers:
-                if not worker.batch and todo:
-                    _give(worker, todo.pop())
-            ready = wait([w.pipe for w in workers if w.batch], 1.0)
-            for number, worker in enumerate(workers):
-                if worker.pipe in ready:
-                    try:
-                        yield from worker.pipe.recv()
-                        worker.batch = []
-                        continue
-                    except EOFError:
-                        yield from _lost(worker, todo, "died")
-                elif worker.stalled():
-                    yield from _lost(worker, todo, "hangs")
-                else:
-                    continue
-                workers[number] = _start(work)
-    finally:
-        for worker in workers:
-            worker.process.kill()
-            worker.process.join()
+    return Workers(work, _lost, bound_memory, WALL, AHEAD).results(jobs, processes)
 
 
-def _start(work: Work) -> Worker:
-    context = get_context("fork")
-    ours, theirs = context.Pipe()
-    current = context.RawValue("q", -1)
-    process = context.Process(target=_serve, args=(theirs, current, work, os.getpid()), daemon=True)
-    process.start()
-    theirs.close()
-    return Worker(process, ours, current)
-
-
-def _give(worker: Worker, batch: list[Job]) -> None:
-    worker.batch = batch
-    worker.current.value = -1
-    worker.seen, worker.since = -1, time.monotonic()
-    worker.pipe.send(batch)
-
-
-def _lost(worker: Worker, todo: list[list[Job]], how: str) -> Iterator[Result]:
-    """End a worker that hangs or is gone; its cases are run anew but for the one that it was at."""
-    worker.process.kill()
-    worker.process.join()
-    at = worker.current.value
-    if at >= 0:
-        code = worker.process.exitcode
-        yield Result(worker.batch[at], Outcome(FAULT, "process", how, f"exit code {code}"), WALL)
-    rest = worker.batch[: max(at, 0)] + worker.batch[at + 1 :]
-    todo += [[job] for job in rest[: max(at, 0)]] + ([rest[max(at, 0) :]] if rest[max(at, 0) :] else [])
-
-
-def _serve(pipe: Connection, current: Any, work: Work, parent: int) -> None:
-    """What a worker does: batch after batch."""
-    bound_memory()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for who started them
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    while True:
-        while not pipe.poll(1.0):
-            if os.getppid() != parent:  # it was killed, and nobody will read what is found
-                return
-        try:
-            batch = pipe.recv()
-        except EOFError:
-            return
-        results = []
-        for number, job in enumerate(batch):
-            current.value = number
-            results.append(work(job))
-        pipe.send(results)
+def _lost(loss: Loss[Job]) -> Result:
+    how = "hangs" if loss.code is None else "died"
+    return Result(loss.job, Outcome(FAULT, "process", how, f"exit code {loss.code}"), WALL)

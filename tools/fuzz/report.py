@@ -21,6 +21,7 @@ class Tally:
         self.values: Counter[str] = Counter()
         self.faults: dict[str, list[Result]] = {}
         self.slowest: Result | None = None
+        self.memory = 0
         self.count = 0
 
     def add(self, result: Result) -> None:
@@ -32,6 +33,7 @@ class Tally:
             self.values[outcome.values.partition(":")[0]] += 1
         if outcome.is_fault:
             self.faults.setdefault(outcome.key, []).append(result)
+        self.memory = max(self.memory, result.memory)
         if self.slowest is None or result.seconds > self.slowest.seconds:
             self.slowest = result
 
@@ -57,6 +59,7 @@ class Tally:
             out.append("values: " + ", ".join(f"{n} {what}" for what, n in sorted(self.values.items())))
         if self.slowest is not None:
             out.append(f"slowest: {self.slowest.job}, {self.slowest.seconds:.2f} s of processor time")
+            out.append(f"memory of a process at most: {self.memory >> 20} MiB")
         return out
 
     def fault_lines(self) -> list[str]:

@@ -30,7 +30,7 @@ from circlekit.passes.legal.legalize import legalize
 from circlekit.passes.optimize import pass_names, run_passes
 from circlekit.recipes.load import recipe_in
 from circlekit.rewrite.base import Context
-from tools.fuzz.values import MOST_CALLS, difference, runs
+from tools.fuzz.values import MOST_CALLS, difference, give_seeds, runs
 
 T = TypeVar("T")
 
@@ -103,7 +103,10 @@ class Run:
         if digest % 16 == 0:
             self.stage = "print"
             print_model(model)
-        original = clone(model) if with_values else None
+        original = None
+        if with_values:
+            give_seeds(model)
+            original = clone(model)
         target = model.format if digest % 4 else FORMATS[model.format == FORMATS[0]]
         self.optimize(model, target)
         self.stage = "verify after O1"

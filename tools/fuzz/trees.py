@@ -24,11 +24,7 @@ MOST = 5
 def mutate_model(data: bytes, fmt: str, rng: random.Random) -> tuple[bytes, list[str]]:
     """A file like ``data``, a sound model, but with a few things changed; and what was done."""
     world = World(decode(memoryview(data), fmt), fmt, rng)
-    done = []
-    for _ in range(_count(rng)):
-        kind = rng.choices(list(_KINDS), [weight for weight, _ in _KINDS.values()])[0]
-        _KINDS[kind][1](world)
-        done.append(kind)
+    done = some_mutations(world)
     if rng.random() < 0.3:
         forget_shapes(world)
         done.append("forget_shapes")
@@ -37,6 +33,16 @@ def mutate_model(data: bytes, fmt: str, rng: random.Random) -> tuple[bytes, list
         done.append("settle")
         out = settled(out)
     return out, done
+
+
+def some_mutations(world: World) -> list[str]:
+    """One mutation or a few; which ones."""
+    done = []
+    for _ in range(_count(world.rng)):
+        kind = world.rng.choices(list(_KINDS), [weight for weight, _ in _KINDS.values()])[0]
+        _KINDS[kind][1](world)
+        done.append(kind)
+    return done
 
 
 def _count(rng: random.Random) -> int:

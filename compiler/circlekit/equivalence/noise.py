@@ -23,17 +23,19 @@ LIMIT = 1e-4
 """The most that noise excuses, as a fraction of the largest magnitude of the output."""
 
 
-def rounding_noise(model: Model, run: Run) -> list[float]:
+def rounding_noise(model: Model, run: Run, limit: float = LIMIT) -> list[float]:
     """For each output, the absolute difference that rounding may make; 0 for what is no float.
 
-    Runs ``model`` once with every float constant moved by one unit in the last place, up or down (seeded).
+    ``limit``: the most that it may be, as a fraction of the largest magnitude of the output.  Runs ``model``
+    once with every float constant moved by one unit in the last place, up or down (seeded).
     """
     moved = clone(model)
     for graph in moved.graphs:
         for value in list(graph.values()):
             if value.data is not None and value.is_plain and value.data.dtype.kind == "f":
                 value.data = _moved(value.data, seed_of(graph.name, value.name))
-    return [_excused(a, b) for a, b in zip(run.outputs, run_quietly(moved, run.inputs), strict=True)]
+    after = run_quietly(moved, run.inputs)
+    return [_excused(a, b, limit) for a, b in zip(run.outputs, after, strict=True)]
 
 
 def _moved(data: Array, seed: int) -> Array:
@@ -45,7 +47,7 @@ def _moved(data: Array, seed: int) -> Array:
     return np.where(keep, data, next_to)
 
 
-def _excused(reference: Array, moved: Array) -> float:
+def _excused(reference: Array, moved: Array, limit: float) -> float:
     if reference.dtype.kind != "f" or reference.shape != moved.shape:
         return 0.0
     both = np.isfinite(reference) & np.isfinite(moved)
@@ -53,4 +55,4 @@ def _excused(reference: Array, moved: Array) -> float:
         return 0.0
     exact = reference[both].astype(np.float64)
     noise = float(np.abs(exact - moved[both]).max())
-    return min(FACTOR * noise, LIMIT * float(np.abs(exact).max()))
+    return min(FACTOR * noise, limit * float(np.abs(exact).max()))

@@ -73,7 +73,12 @@ def _results(op: Op, arguments: Sequence[Array | None], run: Run | None) -> Sequ
             name = f"custom operator {op.custom_code}" if op.custom_code else f"operator {op.code}"
             raise UnsupportedError(f"{name} has no kernel")
         _check_custom(op, kernel, arguments)
-        out = kernel(op, *arguments)
+        try:
+            out = kernel(op, *arguments)
+        except TypeError as error:
+            if kernel is not CUSTOM.get(op.custom_code or ""):  # a mistake of who wrote it
+                raise
+            raise ModelError(f"custom operator {op.custom_code} takes no such operands: {error}") from None
         return out if isinstance(out, list | tuple) else (out,)
     return op.call(run or _no_graphs, *arguments)
 

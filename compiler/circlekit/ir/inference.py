@@ -159,6 +159,9 @@ def _merge(value: Value, inferred: TensorType, keep: bool) -> bool:
         raise ShapeError(f"{found}, its operator gives {format_shape(inferred.shape)}")
     if shape == value.shape:
         return False
+    misfit = value.quantization.misfit(shape) if value.quantization is not None else None
+    if misfit is not None:
+        raise ShapeError(f"%{value.name} does not fit its operator: {misfit}")
     if not keep:
         value.shape = shape
     return True

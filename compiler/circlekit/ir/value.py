@@ -56,6 +56,17 @@ class Quantization:
     def is_per_channel(self) -> bool:
         return self.scale.size > 1
 
+    def misfit(self, shape: Shape | None) -> str | None:
+        """Why a tensor of this shape cannot have these scales, None where it can."""
+        if self.scale.size <= 1 or shape is None:
+            return None
+        axis = self.quantized_dimension
+        if not 0 <= axis < len(shape):
+            return f"it is quantized along axis {axis}, its shape is {format_shape(shape)}"
+        if shape[axis] not in (None, self.scale.size):
+            return f"its quantization has {self.scale.size} scales, axis {axis} has {shape[axis]} elements"
+        return None
+
     @property
     def mentioned(self) -> list[Value]:
         """The values that ``details`` refer to: the scales of blocks."""

@@ -56,13 +56,9 @@ def _quantization_faults(value: Value, quantization: Quantization) -> Iterator[s
             yield f"{name} of its quantization is {found}, rank 1 of {dtype.__name__} is wanted"
     if zero_point.size not in (0, 1, scale.size):
         yield f"its quantization has {scale.size} scales and {zero_point.size} zero points"
-    if scale.size > 1 and value.shape is not None:
-        axis = quantization.quantized_dimension
-        if not 0 <= axis < len(value.shape):
-            yield f"it is quantized along axis {axis}, its shape is {format_shape(value.shape)}"
-        elif value.shape[axis] not in (None, scale.size):
-            size = value.shape[axis]
-            yield f"its quantization has {scale.size} scales, axis {axis} has {size} elements"
+    misfit = quantization.misfit(value.shape)
+    if misfit is not None:
+        yield misfit
 
 
 # -- operators ---------------------------------------------------------------------------------

@@ -43,6 +43,15 @@ class Budget:
 
 
 @dataclass
+class Folded:
+    """What computing constants took: ``bytes`` made of ``most`` (0 as long as nobody knows), and products."""
+
+    bytes: int = 0
+    most: int = 0
+    macs: int = 0
+
+
+@dataclass
 class Context:
     """What all passes of one optimization share.
 
@@ -53,6 +62,7 @@ class Context:
     ``settings``: values for the options of passes, by their names.
     ``exact``: leave out rewrites that are right only approximately, and those that cost more than they gain;
     a pipeline does, a pass that is asked for by name does them too.
+    ``folded``: what constants took that were computed, by all passes together.
     """
 
     format: str = "circle"
@@ -61,6 +71,7 @@ class Context:
     budget: Budget | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     exact: bool = False
+    folded: Folded = field(default_factory=Folded)
 
     @property
     def may_rewrite(self) -> bool:

@@ -224,3 +224,60 @@ def test_a_result_of_nothing_but_empty_operands_is_known() -> None:
                 %y = Add(%d, %x)
               }"""
     check_pass(text, "fold_sparse_to_dense", ["Add"])
+
+
+def test_all_results_together_stay_below_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one optimization, however many passes and rounds fold: a file of many TILEs is a bomb else."""
+    monkeypatch.setattr("circlekit.passes.fold.constants.LEAST_BYTES", 40)
+    monkeypatch.setattr("circlekit.passes.fold.constants.TOTAL_GROWTH", 2)
+    text = """graph main(%x: f32[4]) -> %p, %q, %r {
+                %c = const f32[4] [1, 2, 3, 4]
+                %a = Relu(%c) %b = Neg(%c) %d = Exp(%c)
+                %p = Add(%x, %a) %q = Add(%x, %b) %r = Add(%x, %d)
+              }"""
+    model, context = parse_model(text), Context(refusals=[])
+    assert FoldConstants().run(model, context) == 2
+    assert FoldConstants().run(model, context) == 0
+    assert [r.op.code for r in context.refusals or ()] == ["EXP", "EXP"]
+    assert FoldConstants().run(model, Context()) == 1
+
+
+def test_all_multiplications_together_stay_below_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("circlekit.passes.fold.constants.MOST_MACS", 12)
+    text = """graph main(%x: f32[2,2]) -> %p, %q {
+                %c = const f32[2,2] [1, 2, 3, 4]
+                %a = BatchMatMul(%c, %c) %b = BatchMatMul(%a, %a)
+                %p = Add(%x, %a) %q = Add(%x, %b)
+              }"""
+    model, context = parse_model(text), Context(refusals=[])
+    assert FoldConstants().run(model, context) == 1
+    assert FoldConstants().run(model, context) == 0
+    assert {r.sentence for r in context.refusals or ()} == {
+        "%b: folding would take 16 multiplications by now, at most 12 are done"
+    }
+
+
+def test_a_result_that_its_quantization_does_not_fit_stays() -> None:
+    text = """graph main(%x: f32[?]) -> %y {
+                %r = Opaque([1, 2], [3, 4]) {code: "CUSTOM", custom_code: "AddV2"}  : i32[*]
+                %y = Cast(%r)  : f32[*]
+              }"""
+    for scales, axis, changes in (
+        ([1, 2], 0, 1),
+        ([1, 2], 1, 0),
+        ([1, 2], -1, 0),
+        ([1, 2, 3], 0, 0),
+        ([1], 7, 1),
+    ):
+        model = parse_model(text)
+        op = model.main.ops[0]
+        op.output.quantization = Quantization(np.array(scales, "f4"), np.zeros(len(scales), "i8"), axis)
+        assert FoldConstants().run(model, Context()) >= changes
+        assert (model.main.ops[0] is op) == (not changes)
+
+
+def test_large_shapes_without_elements() -> None:
+    """Numpy has no array of them, though they take no memory."""
+    shape = [0, 2147483647, 2147483647, 2147483647]
+    model = parse_model(f"graph main(%x: f32{shape}) -> %y {{ %y = Relu(%x) : f32{shape} }}")
+    assert FoldConstants().run(model, Context()) == 0

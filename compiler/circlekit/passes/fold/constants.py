@@ -8,7 +8,7 @@ decision.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from math import prod
 from typing import ClassVar
 
 import numpy as np
@@ -30,16 +30,11 @@ GROWTH = 4
 SMALL = 64 << 10
 """Bytes up to which results may be any number of times as large as the operands."""
 
-MOST_BYTES, MOST_MACS = 4 << 30, 200_000_000_000
-"""What one run of the pass may make, and compute; beyond it a model would take hours, or all memory."""
+LEAST_BYTES, MOST_BYTES, MOST_MACS = 128 << 20, 4 << 30, 200_000_000_000
+"""What one optimization may make (TOTAL_GROWTH times the constants that there are, between these), and
+compute: beyond it a model would take hours, or all memory."""
 
-
-@dataclass
-class Work:
-    """Bytes made and multiply-accumulates done by one run of the pass."""
-
-    bytes: int = 0
-    macs: int = 0
+TOTAL_GROWTH = 16
 
 
 class FoldConstants(Pass):
@@ -58,10 +53,11 @@ class FoldConstants(Pass):
     growth: ClassVar[int] = GROWTH
 
     def run(self, model: Model, context: Context) -> int:
-        work = Work()
-        return sum(self._run_graph(graph, graph is model.main, context, work) for graph in model.graphs)
+        if not context.folded.most:
+            context.folded.most = min(max(TOTAL_GROWTH * _constant_bytes(model), LEAST_BYTES), MOST_BYTES)
+        return sum(self._run_graph(graph, graph is model.main, context) for graph in model.graphs)
 
-    def _run_graph(self, graph: Graph, is_main: bool, context: Context, work: Work) -> int:
+    def _run_graph(self, graph: Graph, is_main: bool, context: Context) -> int:
         count = 0
         constants: dict[Value, Value] = {}
         for op in graph.ops:
@@ -69,7 +65,7 @@ class FoldConstants(Pass):
                 continue
             if not _is_known(op):
                 continue
-            arrays = _obstacle(graph, op, is_main) or self._results(op, context, work)
+            arrays = _obstacle(graph, op, is_main) or self._results(op, context)
             if isinstance(arrays, str):
                 context.refuse(self.name, op, arrays)
             elif context.may_rewrite:
@@ -80,16 +76,18 @@ class FoldConstants(Pass):
             graph.table = [constants.get(v, v) for v in graph.table]
         return count
 
-    def _results(self, op: Op, context: Context, work: Work) -> list[Array] | str:
+    def _results(self, op: Op, context: Context) -> list[Array] | str:
         """The results of ``op``, or why there are none."""
-        most = min(context.fold_limit, limits().memory, MOST_BYTES - work.bytes)
-        work.macs += op.macs()
-        if work.macs > MOST_MACS:
-            return f"the pass has {work.macs} multiplications to do by now, at most {MOST_MACS} are done"
+        work = context.folded
+        most = min(context.fold_limit, limits().memory, max(work.most - work.bytes, 0))
+        macs = work.macs + op.macs()
+        if macs > MOST_MACS:
+            return f"folding would take {macs} multiplications by now, at most {MOST_MACS} are done"
         if all(v.is_static for v in op.results):
             why = self._oversize(op, sum(v.numel * v.dtype.bits // 8 for v in op.results), context)
             if why is not None:
                 return why
+        work.macs = macs
         try:
             with limited(memory=most):
                 arrays = evaluate(op, [None if v is None else _elements(v) for v in op.inputs])
@@ -97,7 +95,7 @@ class FoldConstants(Pass):
             return error.message
         size = sum(a.nbytes for a in arrays)
         work.bytes += size
-        return self._oversize(op, size, context) or arrays
+        return self._oversize(op, size, context) or _misfit(op, arrays) or arrays
 
     def _oversize(self, op: Op, size: int, context: Context) -> str | None:
         """Why results of ``size`` bytes are too large, None where they are not."""
@@ -107,6 +105,21 @@ class FoldConstants(Pass):
         if size > max(SMALL, self.growth * operands):
             return f"the result would have {size} bytes, the operands have {operands}: the file would grow"
         return None
+
+
+def _constant_bytes(model: Model) -> int:
+    """Of all constants; those that are one place of a file count once."""
+    known = [v.data for graph in model.graphs for v in graph.values() if v.data is not None]
+    return sum({data.__array_interface__["data"][0]: data.nbytes for data in known}.values())
+
+
+def _misfit(op: Op, arrays: Sequence[Array]) -> str | None:
+    """How the quantization of a result of unknown shape contradicts what it turns out to be."""
+    for value, array in zip(op.results, arrays, strict=True):
+        why = None if value.quantization is None else value.quantization.misfit(array.shape)
+        if why is not None:
+            return f"%{value.name}: {why}"
+    return None
 
 
 def code_of(op: Op) -> str:
@@ -122,13 +135,16 @@ def _is_known(op: Op) -> bool:
 
 
 MOST_ELEMENTS = 1 << 58
-"""Of an array that takes no memory, for its elements are one: numpy counts its bytes in 63 bits."""
+"""Of an array that takes no memory, for its elements are one, or none: numpy counts its bytes in 63 bits,
+sizes of 0 aside."""
 
 
 def _is_shape_enough(op: Op, value: Value) -> bool:
     if not value.is_static or value.dtype.numpy is None or value.is_variable:
         return False
-    return value.numel == 0 or (not op.reads_data and value.numel < MOST_ELEMENTS)
+    if prod(d for d in value.static_shape if d) >= MOST_ELEMENTS:
+        return False
+    return value.numel == 0 or not op.reads_data
 
 
 def _elements(value: Value) -> Array:

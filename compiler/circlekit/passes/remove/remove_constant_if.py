@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from circlekit.ir.clone import inline
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Value
 from circlekit.ops.control import If
+from circlekit.passes.remove.branches import Branches, branch_of, is_constant
 from circlekit.passes.remove.checks import same_quantization
 from circlekit.rewrite.base import Context, Pass
 
@@ -16,18 +18,19 @@ from circlekit.rewrite.base import Context, Pass
 class RemoveConstantIf(Pass):
     """IF with a constant condition becomes the operators of the graph that it would run.
 
-    Graphs that nothing runs any more go with it.
+    Graphs that nothing runs any more go with it.  A large graph that is run in several places stays one.
     """
 
     name = "remove_constant_if"
 
     def run(self, model: Model, context: Context) -> int:
         count, graphs = 0, []
-        for graph in model.graphs:
+        branches = Branches(model)
+        for graph in branches.order:
             for op in graph.ops:
-                if not isinstance(op, If) or op.condition.data is None or op.condition.is_variable:
+                if not is_constant(op):
                     continue
-                why = _obstacle(graph, op)
+                why = _obstacle(graph, op) or branches.too_many(op)
                 if why is not None:
                     context.refuse(self.name, op, why, 3)
                 elif context.may_rewrite:
@@ -39,17 +42,13 @@ class RemoveConstantIf(Pass):
         return count
 
 
-def _branch(op: If) -> Graph:
-    return op.then_graph if op.condition.array().reshape(-1)[0] else op.else_graph
-
-
 def _operands(op: If) -> list[Value]:
     """What the branches get."""
     return [v for v in op.inputs[1:] if v is not None]
 
 
 def _obstacle(graph: Graph, op: If) -> str | None:
-    branch = _branch(op)
+    branch = branch_of(op)
     for value in branch.values():
         if value.is_variable:
             return f"%{value.name}: is a variable of {branch.name}"
@@ -67,7 +66,7 @@ def _obstacle(graph: Graph, op: If) -> str | None:
 
 
 def _inline(graph: Graph, op: If) -> None:
-    made = inline(_branch(op), op, _operands(op))
+    made = inline(branch_of(op), op, _operands(op))
     for old, new in zip(tuple(op.results), made, strict=True):
         graph.replace(old, new)
     graph.remove(op)
@@ -75,12 +74,18 @@ def _inline(graph: Graph, op: If) -> None:
 
 def _drop(model: Model, candidates: Sequence[Graph]) -> None:
     """Those of ``candidates`` that no operator and no signature knows go, and what only they run."""
+    if not candidates:
+        return
+    calls = Counter(g for op in model.ops() for g in op.called_graphs())
+    calls.update([model.main, *(s.graph for s in model.signatures)])
+    dropped: set[Graph] = set()
     todo = list(candidates)
     while todo:
         graph = todo.pop()
-        called = [g for op in model.ops() for g in op.called_graphs()]
-        if graph is model.main or graph in called or any(s.graph is graph for s in model.signatures):
+        if calls[graph] or graph in dropped:
             continue
-        if graph in model.graphs:
-            todo += [g for op in graph for g in op.called_graphs()]
-            model.graphs.remove(graph)
+        dropped.add(graph)
+        inner = [g for op in graph for g in op.called_graphs()]
+        calls.subtract(inner)
+        todo += inner
+    model.graphs = [graph for graph in model.graphs if graph not in dropped]

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the fuzzer takes for a changed value, and what not."""
+
+from __future__ import annotations
+
+from circlekit.ir.graph import Model
+from circlekit.ir.text import parse_model
+from tools.fuzz.values import difference, give_seeds
+
+DIVIDES = """
+    graph main(%x: f32[1,8]) -> %y {{
+      {differs}
+      %y = Div(1.0, %d)
+    }}
+"""
+"""At the boundary input 3, the divisor is so small that rounding decides on its digits."""
+
+BEFORE = "%m = Mul(%x, 0.1)\n%d = Sub(%m, 0.30001)"
+
+RANDOM_BRANCH = """
+    graph main(%x: f32[2]) -> %y { %y = If([true], %x) {then_graph: @some, else_graph: @none} }
+    graph some(%a: f32[2]) -> %b {
+      %r = RandomUniform([2])
+      %b = Add(%a, %r)
+    }
+    graph none(%c: f32[2]) -> %e { %e = Neg(%c) }
+"""
+INLINED = """
+    graph main(%x: f32[2]) -> %y {
+      %other = RandomUniform([2])
+      %y = Add(%x, %other)
+    }
+"""
+
+
+def model(differs: str) -> Model:
+    return parse_model(DIVIDES.format(differs=differs))
+
+
+def test_rounding_that_the_model_amplifies_is_no_fault() -> None:
+    after = model("%s = Sub(%x, 3.0001)\n%d = Mul(%s, 0.1)")
+    assert difference(model(BEFORE), after) == "amplified rounding"
+
+
+def test_more_than_rounding_is_a_fault_in_such_a_model_too() -> None:
+    after = model("%s = Sub(%x, 3.0003)\n%d = Mul(%s, 0.1)")
+    assert difference(model(BEFORE), after).startswith("fault:")
+
+
+def test_another_interface_is_a_fault_in_such_a_model_too() -> None:
+    after = model("%s = Sub(%x, 3.0001)\n%d = Mul(%s, 0.1)")
+    after.main.outputs[0].name = "z"
+    assert difference(model(BEFORE), after).startswith("fault:")
+
+
+def test_random_operators_without_a_seed_get_one() -> None:
+    """So that a branch may take the place of its IF, and its numbers are compared all the same."""
+    before, after = parse_model(RANDOM_BRANCH), parse_model(INLINED)
+    assert difference(before, after).startswith("fault:")
+    give_seeds(before)
+    give_seeds(after)
+    seed = next(op.attribute_items()["seed"] for op in before.ops() if op.code == "RANDOM_UNIFORM")
+    assert seed
+    after_op = next(op for op in after.ops() if op.code.startswith("RANDOM"))
+    after_op.seed = seed  # type: ignore[attr-defined]
+    assert difference(before, after) == "equal"
+    after_op.seed = seed + 1  # type: ignore[attr-defined]
+    assert difference(before, after).startswith("fault:")
+
+
+def test_given_seeds_stay() -> None:
+    seeded = parse_model(INLINED.replace("([2])", "([2]) {seed2: 7}"))
+    give_seeds(seeded)
+    assert next(seeded.ops()).attribute_items() == {"seed": 0, "seed2": 7}

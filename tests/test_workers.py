@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The process pool of the developers' tools."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from tools.workers import Loss, Tell, Workers
+
+
+def square(job: int, tell: Tell) -> str:
+    """Does by its number what a job must not do."""
+    tell("begun")
+    if job == 3:
+        os._exit(7)
+    if job == 5:
+        tell("asleep")
+        time.sleep(60)
+    return f"{job} {job * job}"
+
+
+def lost(loss: Loss[int]) -> str:
+    return f"{loss.job} {'-'.join(loss.news)} {loss}"
+
+
+@pytest.mark.parametrize("ahead", [1, 4])
+@pytest.mark.parametrize("processes", [1, 3])
+def test_every_job_has_one_result(processes: int, ahead: int) -> None:
+    """Those too that a process had been given when another job took it down."""
+    crew = Workers(square, lost, seconds=1.0, ahead=ahead)
+    wanted = {f"{n} {n * n}" for n in range(12)} - {"3 9", "5 25"}
+    wanted |= {"3 begun takes the process down (7)", "5 begun-asleep takes too long"}
+    assert sorted(crew.results(range(12), processes)) == sorted(wanted)
+
+
+def test_no_jobs_have_no_results() -> None:
+    assert list(Workers(square, lost).results([], 2)) == []
+
+
+def test_jobs_may_be_without_end() -> None:
+    """They are taken as they are wanted, and processes end with who listens."""
+
+    def tell_pid(job: int, tell: Tell) -> int:
+        return os.getpid()
+
+    results = Workers(tell_pid, lambda loss: 0).results(iter(int, 1), 2)
+    pids = {next(results) for _ in range(20)}
+    results.close()  # type: ignore[attr-defined]  # of a generator
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def test_a_process_prepares_itself() -> None:
+    def prepare() -> None:
+        os.environ["PREPARED"] = "yes"
+
+    def work(job: int, tell: Tell) -> str:
+        return os.environ["PREPARED"]
+
+    crew = Workers(work, lost, prepare)
+    assert list(crew.results(range(2), 1)) == ["yes", "yes"]
+    assert "PREPARED" not in os.environ
