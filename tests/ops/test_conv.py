@@ -14,7 +14,7 @@ from circlekit.ir.dtypes import f32, i8, i32
 from circlekit.ir.enums import Activation, Padding
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Quantization, Value
-from circlekit.ops import im2col
+from circlekit.ops import depthwise, im2col
 from circlekit.ops.conv import Conv2D, DepthwiseConv2D, TransposeConv
 from tests.ops.litert import assert_close, check, const, kernel_results, var
 
@@ -96,8 +96,8 @@ def test_blocks_of_rows_do_not_show(monkeypatch: pytest.MonkeyPatch, budget: int
     for depth in (5, 20):
         shape, filter = const([2, 22, 18, depth], np.int32), const(normal(1, depth, 3, 3, 6))
         ops.append(TransposeConv(shape, filter, var(x), stride_h=2, stride_w=2))
-    monkeypatch.setattr(im2col, "PATCH_BYTES", budget)
-    monkeypatch.setattr(im2col, "CACHE_BYTES", budget)
+    monkeypatch.setattr(im2col, "BLOCK_BYTES", budget)
+    monkeypatch.setattr(depthwise, "BLOCK_BYTES", budget)
     for op in ops:
         check(op, x)
 

@@ -23,7 +23,8 @@ from circlekit.ops.fixed_point import (
     rounding_divide_by_pot,
     saturating_shift_left,
 )
-from circlekit.ops.rescale import FixedPoint, InFloats, Span, fixed_point
+from circlekit.ops.rescale import FixedPoint, InFloats, fixed_point
+from circlekit.ops.stores import Span
 from tests.ops.quantized import generator, quantized
 
 INT32 = (-(2**31), 2**31 - 1)

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from circlekit.ops.fixed_point import Multiplier
-from circlekit.ops.rescale import DoubleScale, InDoubles, InFloats, Span, Store, double_scale, fixed_point
+from circlekit.ops.rescale import DoubleScale, InDoubles, InFloats, double_scale, fixed_point
+from circlekit.ops.stores import Span, Store
 
 EXAMPLES = settings(max_examples=120, deadline=None, derandomize=True)
 

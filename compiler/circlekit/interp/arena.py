@@ -33,11 +33,20 @@ class Chunk:
         self.free: list[tuple[int, int]] = []
         self._add(0, size)
 
-    def take(self, start: int, size: int) -> None:
-        """Use ``size`` bytes of the free piece at ``start``."""
+    def take(self, start: int, size: int) -> int:
+        """Use ``size`` bytes of the free piece at ``start``; where they begin.
+
+        From the far end if the piece is the chunk's last: values that take turns are at both ends then, and
+        what is free stays in one piece.
+        """
         end = self._remove(bisect_left(self.free, (start, 0)))[1]
-        if start + size < end:
-            self._add(start + size, end)
+        if start + size == end:
+            return start
+        if start and end == len(self.bytes):
+            self._add(start, end - size)
+            return end - size
+        self._add(start + size, end)
+        return start
 
     def give(self, start: int, end: int) -> None:
         """Free these bytes, in one piece with free neighbours."""
@@ -93,7 +102,7 @@ class Arena:
         count = prod(shape) * dtype.itemsize
         size = max(-(-count // ALIGNED), 1) * ALIGNED
         chunk, start = self._best(size)
-        chunk.take(start, size)
+        start = chunk.take(start, size)
         block = Block(chunk, start, start + size)
         insort(self.starts, chunk.start + start)
         self.blocks[chunk.start + start] = block

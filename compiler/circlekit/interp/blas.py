@@ -69,8 +69,8 @@ def _libraries() -> list[str]:
     """The files of OpenBLAS that this process has loaded, or that numpy's wheel brings."""
     maps = Path("/proc/self/maps")
     if maps.exists():
-        lines = maps.read_text(errors="replace").splitlines()
-        return sorted({line.split(maxsplit=5)[-1] for line in lines if "openblas" in line})
+        with maps.open(errors="replace") as lines:
+            return sorted({line.split(maxsplit=5)[-1].rstrip() for line in lines if "openblas" in line})
     beside = Path(np.__file__).parent
     return sorted(
         str(p)

@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
 from circlekit.errors import CirclekitError, LimitError, ModelError, ShapeError
 from circlekit.interp.blas import LARGE, TINY, few_threads
 from circlekit.interp.evaluate import check_type
-from circlekit.interp.plan import Plan
+from circlekit.interp.plan import Plan, known_bytes
 from circlekit.interp.recorder import Recorder
 from circlekit.interp.track import Entry, read
 from circlekit.ir.graph import Graph, Model
@@ -30,8 +31,14 @@ OnValue = Callable[[str, Array], None]
 Inputs = Sequence[Array] | Mapping[str, Array]
 """Arrays in a graph's order, or by name."""
 
-KEPT_BYTES = 1 << 20
-"""What is prepared may take the bytes of the constants and these, however small the model is."""
+SHARE = 1.5
+"""What is prepared, and scratch, in parts of the constants and the values that live at once."""
+
+BUFFER = 1 << 9
+"""Elements that numpy's functions convert, or repeat, at a time.  By itself it takes 8192 of each operand."""
+
+LEAST = 1 << 14
+"""What is prepared, and scratch, may take so many bytes, however small the model is."""
 
 
 LIMITED = (np.dtype(np.float32), np.dtype(np.float64))
@@ -58,7 +65,7 @@ class Interpreter:
             id(v.data): v.data.nbytes for g in model.graphs for v in g.values() if v.data is not None
         }
         self._constants = sum(constants.values())
-        self._runner = Runner(self.state, model, Kept(self._constants + KEPT_BYTES))
+        self._runner = Runner(self.state, model, Kept(max(self._constants, LEAST)))
         self._recordings: dict[int, Recording] = {}
         self._shapes: dict[int, list[tuple[int, ...]]] = {}
 
@@ -205,8 +212,8 @@ class Runner:
 class Recording:
     """The calls of one graph for inputs of certain shapes, and what follows from ``constants`` bytes of such.
 
-    All of it, scratch included, is to be no more than three times the constants and the values that live at
-    once, unless the model is small: so much is left for what is prepared.
+    All of it is to be less than three times the constants and the values that live at once: what those and
+    the outputs leave is for what is prepared, and for scratch.
 
     It holds for floats of magnitudes that a sum of squares tells to be below ``REACH``.
     """
@@ -214,18 +221,31 @@ class Recording:
     def __init__(self, runner: Runner, graph: Graph, arrays: Sequence[Array], constants: int) -> None:
         self.runner = runner
         self.running = False
-        with np.errstate(all="ignore"):
-            values = runner.plan(graph).most()
-            kept = max(constants * 5 // 4 + values // 2, constants + KEPT_BYTES)
-            recorder = Recorder(runner.model, runner.plan, runner, Kept(kept))
-            recorder.arena.reserve(values)
-            self.inputs = [recorder.input(a, REACH) for a in arrays]
-            self.outputs = recorder.record(graph, self.inputs)
+        plan = runner.plan(graph)
+        values = plan.most()
+        beside = sum(known_bytes(v) for v in graph.outputs)
+        room = max(int(SHARE * (constants + values)) - beside, LEAST)
+        with np.errstate(all="ignore"), small_buffers():
+            recorder = self._recorded(graph, arrays, values, room)
+            if recorder.beyond > 0:  # what is held was not known when it was said what can be worked in
+                room -= recorder.beyond
+                del recorder, self.inputs, self.outputs
+                recorder = self._recorded(graph, arrays, values, max(room, LEAST))
+        self.kept = recorder.kept
+        self.kept.limit -= recorder.space.size
         self.macs = runner.plan(graph).macs
-        self.is_plain = not recorder.has_general and not TINY < self.macs < LARGE
+        self.is_plain = not (recorder.has_general or recorder.has_work or TINY < self.macs < LARGE)
         self.track, self.graphs = recorder.track, list(recorder.seen.items())
         self.shapes = [a.shape for a in self.inputs]
         self.floats = [a.reshape(-1) for a in self.inputs if a.dtype in LIMITED]
+
+    def _recorded(self, graph: Graph, arrays: Sequence[Array], values: int, room: int) -> Recorder:
+        """With ``values`` bytes for values, and ``room`` for what is kept and for scratch."""
+        recorder = Recorder(self.runner.model, self.runner.plan, self.runner, Kept(room))
+        recorder.reserve(values)
+        self.inputs = [recorder.input(a, REACH) for a in arrays]
+        self.outputs = recorder.record(graph, self.inputs)
+        return recorder
 
     def is_current(self) -> bool:
         """Whether the graphs are what they were."""
@@ -245,7 +265,7 @@ class Recording:
             with np.errstate(all="ignore"):
                 if self.is_plain:
                     return self._play(arrays)
-                with keeping(self.runner.kept), few_threads(self.macs):
+                with small_buffers(), keeping(self.kept), few_threads(self.macs):
                     return self._play(arrays)
         finally:
             self.running = False
@@ -258,6 +278,16 @@ class Recording:
                 return None
         self.track()
         return [_copy(entry, self.runner) for entry in self.outputs]
+
+
+@contextmanager
+def small_buffers() -> Iterator[None]:
+    """Within, numpy's functions work in small buffers."""
+    before = np.setbufsize(BUFFER)
+    try:
+        yield
+    finally:
+        np.setbufsize(before)
 
 
 def _copy(entry: Entry, runner: Runner) -> Array:

@@ -15,10 +15,11 @@ from circlekit.interp.evaluate import check_type, compute
 from circlekit.interp.plan import Plan, Step, known_bytes
 from circlekit.interp.room import Room
 from circlekit.interp.track import NUMERIC, Cell, Choice, Entry, General, Loop, Track
+from circlekit.interp.workspace import Several, Work, Workspace
 from circlekit.ir.graph import Graph, Model
-from circlekit.ir.limits import DEPTH
+from circlekit.ir.limits import DEPTH, need_memory
 from circlekit.ir.op import Op, Run
-from circlekit.ir.tape import Tape
+from circlekit.ir.tape import Need, Tape, Turns
 from circlekit.ir.value import Array, Value
 from circlekit.ops.once import Kept
 
@@ -40,19 +41,27 @@ class NotBound(Exception):
 class Recorder(Tape):
     """A tape that notes calls on ``track``.  Memory comes from ``arena``; who holds a block is counted.
 
-    ``plans``: gives the plan of a graph; ``run``: runs graphs for operators that are not bound.
+    ``plans``: gives the plan of a graph; ``run``: runs graphs for operators that are not bound; ``kept``: how
+    much may be kept, and what calls work in is to be no more than what is left of that.
     """
 
     def __init__(self, model: Model | None, plans: Callable[[Graph], Plan], run: Run, kept: Kept) -> None:
         self.model, self.plans, self.run, self.kept = model, plans, run, kept
         self.track = Track(model)
         self.arena = Arena()
+        self.space = Workspace()
+        self.least, self.planned = kept.limit // 6, 0
         self.graphs: list[Graph] = []
         self.seen: dict[Graph, int] = {}
         self.owner: Op | None = None
         self.scope: list[Entry] = []
         self.copies = 0
-        self.has_general = False
+        self.has_general = self.has_work = False
+
+    def reserve(self, size: int) -> None:
+        """Get memory for values in one piece."""
+        self.arena.reserve(size)
+        self.planned += size
 
     # -- the tape ------------------------------------------------------------------------------
 
@@ -68,17 +77,40 @@ class Recorder(Tape):
         assert self.owner is not None  # calls are written by operators
         self.track.add(self.owner, function, *args, **options)
 
+    def work(self, function: Callable[..., object], *needs: Need | Turns | None) -> None:
+        self.has_work = True
+        self._working(Work(function, needs, self.space))
+
+    def several(self, write: Callable[..., object], *needs: Need) -> None:
+        self._working(Several(write, needs, self.space))
+
+    def _working(self, call: Callable[[], None]) -> None:
+        self.do(call)
+        need_memory(self.arena.size + self.space.size, f"{self.space.size} bytes to work in")
+
+    @property
+    def scratch(self) -> int:  # type: ignore[override]  # what is kept, and values beyond the plan, count
+        return max(self.kept.limit - (self.arena.size - self.planned), self.least)
+
     def fixed(self, *arrays: Array | None) -> bool:
         return all(a is None or not (a.flags.writeable or self.arena.block_of(a) is not None) for a in arrays)
 
     def room(self, size: int) -> bool:
-        return size <= self.kept.limit
+        return size + max(self.space.size, self.least) <= self.scratch
 
     def keeps(self, size: int) -> bool:
         if not self.room(size):
             return False
         self.kept.limit -= size
         return True
+
+    def holds(self, *arrays: Array) -> None:
+        self.kept.limit -= sum(a.nbytes for a in arrays)
+
+    @property
+    def beyond(self) -> int:
+        """Bytes that are used beyond what was to be kept and to be worked in."""
+        return self.space.size + self.arena.size - self.planned - self.kept.limit
 
     def reach(self, array: Array | None) -> float:
         if array is None or array.size == 0:
@@ -88,7 +120,8 @@ class Recorder(Tape):
             return block.reach
         if array.size > SMALL or not self.fixed(array) or array.dtype.kind != "f":
             return np.inf
-        return float(np.abs(array).max(initial=0))  # NaN makes it NaN, which is no limit
+        ends = array.min(), array.max()
+        return float(np.abs(ends).max())  # NaN makes it NaN, which is no limit
 
     def limit(self, array: Array, reach: float) -> None:
         block = self.arena.block_of(array)
@@ -207,7 +240,7 @@ class Recorder(Tape):
             return None
         if op.reads_data and not self.fixed(*operands):
             return None
-        if sum(known_bytes(v) for v in op.results) > self.kept.limit:
+        if not self.room(sum(known_bytes(v) for v in op.results)):
             return None
         Room(op).check([e for e in operands if not isinstance(e, Value | Cell)])
         results = compute(op, operands, self.run)

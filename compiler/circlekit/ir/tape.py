@@ -11,16 +11,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from circlekit.ir.limits import need_memory
 from circlekit.ir.value import Array
 
+Need: TypeAlias = tuple[tuple[int, ...], "np.dtype[Any]"]
+"""Shape and dtype of memory that a call works in."""
+
+
+class Turns(NamedTuple):
+    """Memory for ``first``, and the same once more for ``then``: what is in one is lost with the other."""
+
+    first: Sequence[Need | None]
+    then: Sequence[Need | None]
+
 
 class Tape:
-    """Calls at once; every array has its elements already."""
+    """Calls at once; every array has its elements already.
+
+    ``scratch``: bytes that one call should do with, beside its operands and its results.
+    """
+
+    scratch: int = 1 << 62
 
     def empty(self, shape: Sequence[int], dtype: Any) -> Array:
         """Memory for a result or for scratch; what is in it before the kernel's first call is not known.
@@ -34,6 +49,23 @@ class Tape:
     def do(self, function: Callable[..., object], *args: Any, **options: Any) -> None:
         """Call ``function(*args, **options)`` in every run, in the order of these lines."""
         function(*args, **options)
+
+    def work(self, function: Callable[..., object], *needs: Need | Turns | None) -> None:
+        """Like ``do``, with an array for each of ``needs`` (None for none) as arguments.
+
+        All such calls work in the same memory: none knows what is in it, nor leaves anything there.
+        """
+        single = [
+            n for need in needs for n in ([*need.first, *need.then] if isinstance(need, Turns) else [need])
+        ]
+        function(*(None if need is None else self.empty(*need) for need in single))
+
+    def several(self, write: Callable[..., object], *needs: Need) -> None:
+        """Like ``work``, where ``write(tape, *arrays)`` says what to call.
+
+        It takes less time than one function that makes the calls, and more of Python's objects.
+        """
+        write(self, *(self.empty(*need) for need in needs))
 
     def fixed(self, *arrays: Array | None) -> bool:
         """Whether all ``arrays`` have their elements now, the same in all runs: constants, or none."""
@@ -50,6 +82,9 @@ class Tape:
     def copy(self, source: Array, target: Array) -> None:
         """Copy ``source``, which broadcasts, to ``target``, with a cast where their dtypes differ."""
         self.do(target.__setitem__, Ellipsis, source)
+
+    def holds(self, *arrays: Array) -> None:
+        """Note that arrays which belong to no value are held as long as the interpreter lives."""
 
     # -- ranges --------------------------------------------------------------------------------
 

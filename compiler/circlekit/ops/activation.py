@@ -18,7 +18,6 @@ from circlekit.ir.value import Array, TensorType
 from circlekit.ops.bases import (
     Typed,
     Unary,
-    bound_pairs,
     is_narrow,
     need_kind,
     need_same_dtype,
@@ -35,6 +34,7 @@ from circlekit.ops.fixed_point import (
     saturating_shift_left,
     scale_of,
 )
+from circlekit.ops.narrow import bound_pairs
 from circlekit.ops.sigmoid import logistic_16, need_fraction, tanh_16
 from circlekit.ops.tables import in_float64, limited, real_function, tabulated, tabulated_pairs
 

@@ -20,7 +20,8 @@ from circlekit.ops.common import (
     rounded_to_bfloat16,
     static_int_vector,
 )
-from circlekit.ops.lookup import ALL_PAIRS, every, look_up, look_up_pairs, table_of
+from circlekit.ops.narrow import bound_narrow, bound_pairs, common_shape, stored
+from circlekit.ops.pairs import Pairwise
 
 # -- quantization ------------------------------------------------------------------------------
 
@@ -183,59 +184,6 @@ def aligned(x: Array, y: Array, out: Array) -> tuple[Array, Array, Array]:
 # -- kinds of operators ------------------------------------------------------------------------
 
 
-def stored(compute: Callable[..., Array], *operands: Array) -> None:
-    """What ``compute`` makes of all but the last of ``operands``, in the last."""
-    operands[-1][...] = compute(*operands[:-1])
-
-
-def bound_narrow(tape: Tape, op: Op, function: Callable[[Array], Array], x: Array) -> Array:
-    """The result of an elementwise ``function`` of ``x``, quantized in 8 or 16 bits."""
-    out = tape.empty(x.shape, op.output.dtype.numpy)
-    if x.dtype.itemsize == 1:
-        look_up(tape, function(every(x.dtype)), x, out)
-    else:
-        tape.do(stored, function, x, out)
-    return out
-
-
-def bound_pairs(tape: Tape, op: Op, function: Callable[[Array, Array], Array], x: Array, y: Array) -> Array:
-    """The result of an elementwise ``function`` of ``x`` and ``y``, quantized in 8 or 16 bits."""
-    out = tape.empty(np.broadcast(x, y).shape, op.output.dtype.numpy)
-    if not x.dtype.itemsize == y.dtype.itemsize == 1:
-        tape.do(stored, function, x, y, out)
-    elif _is_vector(tape, y, out):
-        _look_up_rows(tape, function, x, y, out)
-    elif _is_vector(tape, x, out):
-        _look_up_rows(tape, lambda a, b: function(b, a), y, x, out)
-    elif out.size >= SEVERAL and tape.keeps(ALL_PAIRS * out.itemsize):
-        look_up_pairs(tape, table_of(function, every(x.dtype), every(y.dtype)), x, y, out)
-    else:
-        tape.do(stored, function, x, y, out)
-    return out
-
-
-def _is_vector(tape: Tape, x: Array, out: Array) -> bool:
-    """Whether ``x`` is one number, or one for each channel, of which a table is worth while."""
-    channels = out.shape[-1:] == x.shape[-1:] and x.size == x.shape[-1] <= 256
-    return tape.fixed(x) and (x.size == 1 or (channels and x.size * 16 < out.size))
-
-
-def _look_up_rows(
-    tape: Tape, function: Callable[[Array, Array], Array], x: Array, y: Array, out: Array
-) -> None:
-    """``function`` of ``x`` and a constant vector ``y``."""
-    table = table_of(function, every(x.dtype), y.reshape(-1))
-    if y.size == 1:
-        look_up(tape, table, np.broadcast_to(x, out.shape), out)
-    else:
-        tape.keeps(table.nbytes)
-        look_up_pairs(tape, table, x, np.arange(y.size, dtype=np.uint16) << np.uint16(8), out)
-
-
-SEVERAL = 1 << 11
-"""Results that are worth a table of all pairs."""
-
-
 class Typed(Op):
     """An operator whose version follows from the dtype of one operand.
 
@@ -336,13 +284,17 @@ class Binary(Typed):
 
     def bind(self, tape: Tape, lhs: Array, rhs: Array) -> Array | None:
         if is_narrow(self.lhs):
-            return bound_pairs(tape, self, self.quantized, lhs, rhs)
+            return bound_pairs(tape, self, self.quantized, lhs, rhs, self.sketch())
         if self.output.dtype is bf16:
             return None
-        out = tape.empty(np.broadcast(lhs, rhs).shape, self.output.dtype.numpy)
+        out = tape.empty(common_shape(lhs, rhs), self.output.dtype.numpy)
         need_kind(self, lhs, self.kinds)
         self.write(tape, *aligned(lhs, rhs, out))
         return out
+
+    def sketch(self) -> Pairwise | None:
+        """What ``quantized`` of 8 bits may be in floats."""
+        return None
 
     def quantized(self, x: Array, y: Array) -> Array:
         """The results, quantized as the output, of elements quantized in 8 or 16 bits as the operands."""

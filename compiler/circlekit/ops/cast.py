@@ -12,7 +12,7 @@ from circlekit.ir.dtypes import DType, bf16, f16, f32, f64, i8, i16, i32, u8, u1
 from circlekit.ir.op import attribute, operand
 from circlekit.ir.tape import Tape
 from circlekit.ir.value import Array, Quantization, TensorType, Value
-from circlekit.ops.bases import Typed, Unary, bound_narrow, is_narrow, is_quantized, zero_point
+from circlekit.ops.bases import Typed, Unary, is_narrow, is_quantized, zero_point
 from circlekit.ops.common import clip, is_per_channel, rounded_to_bfloat16
 from circlekit.ops.fixed_point import (
     dtype_limits,
@@ -23,6 +23,7 @@ from circlekit.ops.fixed_point import (
     wrap32,
 )
 from circlekit.ops.lookup import BLOCK
+from circlekit.ops.narrow import bound_narrow
 from circlekit.ops.tables import tabulated
 
 

@@ -32,7 +32,9 @@ from circlekit.ops.common import (
     write_fused,
 )
 from circlekit.ops.conv_quantized import quantized_convolution
-from circlekit.ops.im2col import Ends, convolve, convolve_depthwise, convolve_transposed
+from circlekit.ops.depthwise import convolve_depthwise
+from circlekit.ops.im2col import convolve, convolve_transposed
+from circlekit.ops.strips import Ends
 
 DATA = (f32, i8, u8, i16, f16, bf16, f64)
 WEIGHTS = (*DATA, DType.INT4)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantized convolutions: integer data, or float data that is quantized on the way (hybrid).
 
-``product`` computes the float convolution at the heart: (data, float filter, ends) to its result.
+``product`` computes the convolution at the heart: (data, filter, ends) to its result.
 Source: TFLite conv.cc, depthwise_conv.cc, transpose_conv.cc and their reference kernels; ONE's interpreter
 for int16 weights and uint8 weights with a scale per channel.  The integer forms of LiteRT's optimized kernels
 differ in the last unit where a rounding is a tie.
@@ -20,14 +20,13 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.common import fused
 from circlekit.ops.fixed_point import zero_point_of
 from circlekit.ops.hybrid import quantize_rows
-from circlekit.ops.im2col import Ends
 from circlekit.ops.once import once
 from circlekit.ops.quantized import (
     MOST,
     channel_scales,
+    exact_floats,
     exact_weights,
     fixed_point_end,
-    float_weights,
     has_wide_sums,
     moved_bias,
     need_form,
@@ -35,6 +34,7 @@ from circlekit.ops.quantized import (
     sums_of,
     weight_zeros,
 )
+from circlekit.ops.strips import Ends
 
 Product = Callable[[Tape, Array, Array, Ends | None], Array]
 
@@ -65,11 +65,10 @@ def quantized_convolution(
     sums = sums_of(filter, zeros, axis)
     bound = float((MOST[op.input.dtype] if everywhere else reach(op.input)) * sums.magnitudes)
     moved = moved_bias(bias, zero if everywhere else 0, sums)
-    floats = float_weights(tape, filter, zeros, axis, bound)
     wide = has_wide_sums(op, op.input, bias)
     end = fixed_point_end(op, op.input, weights, moved, bound, channels, op.act, wide)
     stored = (0, zero) if everywhere else (zero, 0)
-    return product(tape, data, floats, Ends(floats.dtype, *stored, end, data.dtype))
+    return product(tape, data, filter, Ends(exact_floats(bound), *stored, end, data.dtype, zeros))
 
 
 def _hybrid(

@@ -25,22 +25,24 @@ from circlekit.ops.fixed_point import (
     zero_point_of,
 )
 from circlekit.ops.hybrid import quantize_rows
-from circlekit.ops.im2col import Ends, multiply_rows
+from circlekit.ops.im2col import multiply_rows
 from circlekit.ops.once import once
 from circlekit.ops.quantized import (
     MOST,
     channel_scales,
     effective_scale,
+    exact_floats,
     exact_weights,
-    float_weights,
     has_wide_sums,
     moved_bias,
     need_form,
     sums_of,
     wide_bias,
 )
-from circlekit.ops.rescale import InDoubles, Span, Store, double_scale, fixed_point
-from circlekit.ops.staircase import proven
+from circlekit.ops.rescale import InDoubles, double_scale, fixed_point
+from circlekit.ops.staircase import Staircase, proven
+from circlekit.ops.stores import Span, Store
+from circlekit.ops.strips import Ends
 
 LEAST = {Activation.RELU: 0, Activation.RELU6: 0, Activation.RELU_N1_TO_1: -1}
 """The least result of an activation."""
@@ -63,56 +65,37 @@ def quantized_dense(tape: Tape, op: Any, x: Array, weights: Array, bias: Array |
     wide = has_wide_sums(op, op.input, bias)
     end = _dense_end(op, moved_bias(bias, zero_point_of(op.input), sums), bound, len(weights), wide)
     out = tape.empty((len(x), len(weights)), op.output.dtype.numpy)
-    if out.size <= FEW and isinstance(end, InDoubles) and _few_rows(tape, x, weights, zeros, end, out):
-        return out
-    dtype = np.dtype(np.float32 if bound < 1 << 24 else np.float64)
-    if len(x) <= MANY_ROWS and not tape.room(weights.size * dtype.itemsize):
-        _streamed(tape, x, weights, zeros.astype(dtype), end, out)
-        return out
-    floats = float_weights(tape, weights, zeros, 0, bound)
-    multiply_rows(tape, x, floats, Ends(floats.dtype, 0, 0, end, out.dtype), out)
+    if out.size > FEW or not isinstance(end, InDoubles) or not _few_rows(tape, x, weights, zeros, end, out):
+        multiply_rows(tape, x, weights, Ends(exact_floats(bound), 0, 0, end, out.dtype, zeros), out)
     return out
-
-
-MANY_ROWS = 16
-"""So many rows of data are worth widened weights in memory."""
-
-WIDENED = 1 << 18
-"""Bytes of weights that are widened at a time: they stay in the cache until they are used."""
-
-
-def _streamed(tape: Tape, x: Array, weights: Array, zeros: Array, end: Store, out: Array) -> None:
-    """Write the product of few rows with weights that are widened in every run, some units at a time."""
-    (rows, depth), units, dtype = x.shape, len(weights), zeros.dtype
-    step = max(1, WIDENED // (depth * dtype.itemsize))
-    data, sums = tape.empty((rows, depth), dtype), tape.empty((rows, units), dtype)
-    floats = tape.empty((min(step, units), depth), dtype)
-    tape.copy(x, data)
-    for first in range(0, units, step):
-        part = weights[first : first + step]
-        tape.copy(part, floats[: len(part)])
-        if zeros.any():
-            tape.do(np.subtract, floats[: len(part)], zeros, floats[: len(part)])
-        tape.do(np.matmul, data, floats[: len(part)].T, sums[:, first : first + step])
-    end.bound(tape, sums.size, units)(sums, out)
 
 
 FEW = 1 << 12
 """Results that take less time than the calls that make them."""
 
+WIDENED = 1 << 17
+"""Bytes of weights that are widened at a time: they stay in the cache until they are used."""
+
 
 def _few_rows(tape: Tape, x: Array, weights: Array, zeros: Array, end: InDoubles, out: Array) -> bool:
-    """The product of few rows in as few calls as can be; False where that is not possible.
-
-    The bias counts as weights of a number 1 behind each row.
-    """
-    (rows, depth), units = x.shape, len(weights)
-    if not tape.keeps(4 * (depth + 1) * (rows + units)):
-        return False
+    """The product of few rows in as few calls as can be; False where that is not possible."""
+    units = len(weights)
     bias = np.zeros(units) if end.bias is None else end.bias
     store = proven(end, end.span.bound + float(np.abs(bias).max(initial=0)), out.dtype)
     if store is None:
         return False
+    if tape.keeps(4 * (weights.shape[1] + 1) * (len(x) + units)):
+        _of_kept(tape, x, weights, zeros, bias, store, out)
+    else:
+        _of_stored(tape, x, weights, zeros, bias.astype(np.float32), store, out)
+    return True
+
+
+def _of_kept(
+    tape: Tape, x: Array, weights: Array, zeros: Array, bias: Array, store: Staircase, out: Array
+) -> None:
+    """With weights that are widened once.  The bias counts as weights of a number 1 behind each row."""
+    (rows, depth), units = x.shape, len(weights)
     matrix, data = np.empty((depth + 1, units), np.float32), np.ones((rows, depth + 1), np.float32)
     np.subtract(weights.T, zeros, out=matrix[:depth])
     matrix[depth] = bias
@@ -120,8 +103,33 @@ def _few_rows(tape: Tape, x: Array, weights: Array, zeros: Array, end: InDoubles
     tape.copy(x, data[:, :depth])
     one = rows == 1
     tape.do((data[0] if one else data).dot, matrix, sums[0] if one else sums)
-    store.bound(tape, sums.size, units)(sums, out)
-    return True
+    store.note(tape, sums, out)
+
+
+def _of_stored(
+    tape: Tape, x: Array, weights: Array, zeros: Array, bias: Array, store: Staircase, out: Array
+) -> None:
+    """With weights that are widened in every run, some units at a time."""
+    (rows, depth), units, dtype = x.shape, len(weights), bias.dtype
+    room = min(WIDENED, tape.scratch - 4 * rows * (depth + units))
+    step = min(max(1, room // (4 * depth)), units)
+
+    def write(tape: Tape, data: Array, sums: Array, floats: Array) -> None:
+        tape.copy(x, data)
+        for first in range(0, units, step):
+            part = weights[first : first + step]
+            place, target = floats[: len(part)], sums[:, first : first + step]
+            tape.copy(part, place)
+            if zeros.any():
+                tape.do(np.subtract, place, zeros, place)
+            if rows == 1:
+                tape.do(place.dot, data[0], target[0])
+            else:
+                tape.do(np.matmul, data, place.T, target)
+        tape.do(np.add, sums.reshape(-1), np.tile(bias, rows), sums.reshape(-1))
+        store.note(tape, sums, out)
+
+    tape.several(write, ((rows, depth), dtype), ((rows, units), dtype), ((step, depth), dtype))
 
 
 def _dense_end(op: Any, bias: Ints | None, bound: float, units: int, wide: bool) -> Store:

@@ -12,7 +12,7 @@ from circlekit.ir.dtypes import DType, i8, i16
 from circlekit.ir.op import Op
 from circlekit.ir.tape import Tape
 from circlekit.ir.value import Array
-from circlekit.ops.bases import Binary, stored, zero_point
+from circlekit.ops.bases import Binary, zero_point
 from circlekit.ops.elementwise import Fused, centred
 from circlekit.ops.fixed_point import (
     Multiplier,
@@ -22,6 +22,7 @@ from circlekit.ops.fixed_point import (
     scale_of,
     wrap32,
 )
+from circlekit.ops.narrow import stored
 from circlekit.ops.newton import bit_length, reciprocal
 from circlekit.ops.tables import tabulated_pairs
 

@@ -38,6 +38,9 @@ from circlekit.ops.fixed_point import (
     rounding_divide_by_pot,
     scale_of,
 )
+from circlekit.ops.pairs import Pairwise, Product, Sketch
+from circlekit.ops.rescale import fixed_point
+from circlekit.ops.stores import Span
 from circlekit.ops.tables import power_of_two, tabulated, tabulated_pairs
 
 
@@ -101,6 +104,15 @@ class Sum(Fused):
             return self.ended(first + self.sign * second, by)
 
         return total(x, y) if bits == 15 else tabulated_pairs(x, y, total)
+
+    def sketch(self) -> Pairwise | None:
+        if not all(is_quantized(v) for v in (self.lhs, self.rhs, self.output)):
+            return None
+        values = (self.lhs, self.rhs, self.output)
+        scales, zeros = [float(scale_of(v)) for v in values], [zero_point(v) for v in values]
+        left, right = scales[0] / scales[2], self.sign * scales[1] / scales[2]
+        offset = zeros[2] - zeros[0] * left - zeros[1] * right
+        return Sketch(left, right, offset, activation_limits(self.act, self.output))
 
     def shifts(self) -> list[int] | None:
         """How far each operand is shifted to the right where scales are powers of two; else None."""
@@ -188,6 +200,15 @@ class Mul(Fused, code="MUL", commutative=True):
             return self.narrowed(x, y)
         by = quantize_multiplier(self.rescale())
         return tabulated_pairs(x, y, lambda a, b: self.ended(centred(a, self.lhs) * centred(b, self.rhs), by))
+
+    def sketch(self) -> Pairwise | None:
+        if not self.rescale() or self.output.dtype.bits != 8:
+            return None
+        limits = activation_limits(self.act, self.output)
+        end = fixed_point(
+            quantize_multiplier(self.rescale()), None, Span(zero_point(self.output), limits, 1 << 16), False
+        )
+        return Product((zero_point(self.lhs), zero_point(self.rhs)), end)
 
     def narrowed(self, x: Array, y: Array) -> Array:
         fraction = (x.astype(np.int32) * y + (1 << 14)) >> 15

@@ -25,12 +25,12 @@ from circlekit.ops.bases import (
     refuse_quantized,
     same_grid,
     single_int,
-    stored,
     unknown_dims,
     zero_point,
 )
 from circlekit.ops.common import apply_activation, merge_dims, normalized_axis, static_int_vector
 from circlekit.ops.fixed_point import activation_limits, round_half_away, scale_of
+from circlekit.ops.narrow import stored
 from circlekit.ops.tables import limited, tabulated
 
 

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from circlekit.errors import ShapeError
 from circlekit.ir.dtypes import bf16, f16, f32, f64, i8, i16, u8
 from circlekit.ir.enums import Activation, Padding
 from circlekit.ir.op import Op, attribute, operand
-from circlekit.ir.tape import Tape
+from circlekit.ir.tape import Need, Tape
 from circlekit.ir.value import Array, TensorType
 from circlekit.ops.common import (
     Window,
@@ -22,6 +24,8 @@ from circlekit.ops.common import (
     write_fused,
 )
 from circlekit.ops.fixed_point import activation_limits
+from circlekit.ops.im2col import BLOCK_BYTES
+from circlekit.ops.strips import Loader, Strips, Taps, block_steps
 
 INTEGERS = (i8, u8, i16)
 DATA = (f32, i8, u8, i16, f16, bf16, f64)
@@ -129,24 +133,84 @@ class AveragePool2D(_Pool2D, code="AVERAGE_POOL_2D", options="Pool2DOptions"):
 
     def _rounded(self, tape: Tape, input: Array) -> Array:
         """The mean of integers, in floats whose quotients are whole only if they should be."""
-        count = self.filter_height * self.filter_width
-        exact = np.float32 if count << (8 * input.itemsize) < 1 << 22 else np.float64
-        wide = tape.empty(input.shape, exact)
-        tape.copy(input, wide)
-        total = self._reduce(tape, wide, np.add, 0)
+        rows, cols = self._windows(input)
+        out = tape.empty((len(input), rows.size, cols.size, input.shape[3]), input.dtype)
+        if out.size == 0:
+            return out
+        size = self.filter_height, self.filter_width
+        exact = np.dtype(np.float32 if size[0] * size[1] << (8 * input.itemsize) < 1 << 22 else np.float64)
         counts = self._counts(input).astype(exact)
-        if counts.min(initial=count) == counts.max(initial=0):
-            counts = counts.reshape(-1)[:1]
-        sign = tape.empty(total.shape, exact)
-        tape.do(clip, total, exact(-1), exact(1), sign)  # sums are whole
-        tape.do(np.multiply, sign, np.floor(counts / 2), sign)
-        tape.do(np.add, total, sign, total)
-        tape.do(np.divide, total, counts, total)
-        tape.do(np.trunc, total, total)
-        tape.do(clip, total, *(exact(n) for n in activation_limits(self.act, self.output)), total)
-        out = tape.empty(total.shape, input.dtype)
-        tape.copy(total, out)
+        limits = activation_limits(self.act, self.output)
+        if input.shape[1:3] == size and counts.size == 1:
+
+            def whole(total: Array, sign: Array) -> None:
+                np.add.reduce(input, (1, 2), exact, total, keepdims=True)
+                _divide(total, counts, sign, limits, out)
+
+            tape.work(whole, (out.shape, exact), (out.shape, exact))
+            return out
+        taps = Taps(size, (self.stride_h, self.stride_w), (1, 1), (rows, cols))
+        made = _Mean(tape, input, taps, exact, counts, limits, out)
+        tape.work(made.run, *made.needs)
         return out
+
+
+class _Mean:
+    """Means of integers, a block of results at a time; ``counts`` [OH,OW,1]: of how many elements."""
+
+    __slots__ = ("counts", "limits", "needs", "out", "strips", "taps", "x")
+
+    def __init__(
+        self,
+        tape: Tape,
+        x: Array,
+        taps: Taps,
+        exact: np.dtype[Any],
+        counts: Array,
+        limits: tuple[int, int],
+        out: Array,
+    ) -> None:
+        self.x, self.taps, self.counts, self.limits, self.out = x, taps, counts, limits, out
+        depth, item = x.shape[3], exact.itemsize
+        # of a strip, its sums along the height take as much once more, at the most
+        steps = block_steps(taps, 2 * depth * item, 2 * depth * item, min(BLOCK_BYTES, tape.scratch))
+        self.strips = Strips(x, taps, Loader(exact, 0, 0), steps)
+        lines: Need = (steps[0] * taps.extent(1, steps[1]) * depth,), exact
+        total: Need = (steps[0] * steps[1] * depth,), exact
+        self.needs = [self.strips.need, lines, total, total]
+
+    def run(self, strip: Array, lines: Array, total: Array, sign: Array) -> None:
+        (taps_h, taps_w), (stride_h, stride_w) = self.taps.size, self.taps.strides
+        for image, result in zip(self.x, self.out, strict=True):
+            for block in self.strips.blocks():
+                data, (high, wide) = self.strips.load(image, block, strip), block.size
+                line = lines[: high * data[0].size].reshape(high, *data.shape[1:])
+                _add([data[i : i + (high - 1) * stride_h + 1 : stride_h] for i in range(taps_h)], line)
+                sums = total[: high * wide * data.shape[2]].reshape(high, wide, -1)
+                _add([line[:, i : i + (wide - 1) * stride_w + 1 : stride_w] for i in range(taps_w)], sums)
+                memory = sign[: sums.size].reshape(sums.shape)
+                _divide(sums, self.counts[block.place], memory, self.limits, result[block.place])
+
+
+def _add(parts: list[Array], out: Array) -> None:
+    if len(parts) == 1:
+        out[...] = parts[0]
+        return
+    np.add(parts[0], parts[1], out)
+    for part in parts[2:]:
+        np.add(out, part, out)
+
+
+def _divide(sums: Array, counts: Array, sign: Array, limits: tuple[int, int], out: Array) -> None:
+    """Put whole ``sums`` / ``counts``, rounded, halves away from zero, into ``out``."""
+    real = sums.dtype.type
+    clip(sums, real(-1), real(1), sign)
+    np.multiply(sign, np.floor(counts / 2), sign)
+    np.add(sums, sign, sums)
+    np.divide(sums, counts, sums)
+    np.trunc(sums, sums)
+    clip(sums, *(real(n) for n in limits), sums)
+    out[...] = sums
 
 
 class MaxPool2D(_Pool2D, code="MAX_POOL_2D", options="Pool2DOptions"):

@@ -15,7 +15,6 @@ from circlekit.errors import ModelError, UnsupportedError
 from circlekit.ir.dtypes import DType, f32, i8, i16, i32, u8
 from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op
-from circlekit.ir.tape import NOW, Tape
 from circlekit.ir.value import Array, Value
 from circlekit.ops.fixed_point import (
     Ints,
@@ -24,7 +23,8 @@ from circlekit.ops.fixed_point import (
     scale_of,
     zero_point_of,
 )
-from circlekit.ops.rescale import Span, Store, fixed_point
+from circlekit.ops.rescale import fixed_point
+from circlekit.ops.stores import Span, Store
 
 PACKED_WEIGHTS = (DType.INT4, DType.INT2)
 """Weights that kernels get as int8."""
@@ -119,21 +119,9 @@ MOST = {i8: 128, u8: 255, i16: 1 << 15}
 """The greatest magnitude of a stored integer."""
 
 
-def float_weights(tape: Tape, weights: Array, zeros: Array, axis: int, bound: float) -> Array:
-    """``weights`` minus ``zeros`` (along ``axis``) as floats, wide enough for exact sums up to ``bound``.
-
-    They are kept where the tape has room, else made in every run.
-    """
-    dtype = np.dtype(np.float32 if bound < 1 << 24 else np.float64)
-    kept = tape.keeps(weights.size * dtype.itemsize)
-    floats = np.empty(weights.shape, dtype) if kept else tape.empty(weights.shape, dtype)
-    note: Tape = NOW if kept else tape
-    note.do(np.copyto, floats, weights)
-    if zeros.any():
-        note.do(np.subtract, floats, _along(zeros, axis, weights.ndim).astype(dtype), floats)
-    if kept:
-        floats.flags.writeable = False
-    return floats
+def exact_floats(bound: float) -> np.dtype[Any]:
+    """The floats that hold all whole numbers up to ``bound``."""
+    return np.dtype(np.float32 if bound < 1 << 24 else np.float64)
 
 
 def _along(vector: Array, axis: int, rank: int) -> Array:

@@ -25,7 +25,6 @@ from circlekit.ops.bases import (
     refuse_quantized,
     same_grid,
     single_int,
-    stored,
     unknown_dims,
     zero_point,
 )
@@ -39,7 +38,9 @@ from circlekit.ops.fixed_point import (
     round_half_away,
     scale_of,
 )
-from circlekit.ops.rescale import Span, fixed_point
+from circlekit.ops.narrow import stored
+from circlekit.ops.rescale import fixed_point
+from circlekit.ops.stores import Span, write
 from circlekit.ops.tables import limited
 
 
@@ -163,7 +164,7 @@ class Mean(Reduction, code="MEAN", options="ReducerOptions", versions={i8: 2, i1
         span = Span(zero, limits, float(count << (8 * x.itemsize)))
         moved = np.array([-zero_point(self.input) * count])
         end = fixed_point(self.multiplier(count), moved, span, wide=False)
-        end.bound(tape, total.size, total.shape[-1])(total, out)
+        write(tape, end, total, out)
         return self.reduced(out, axes)
 
     def write(self, tape: Tape, x: Array, axes: tuple[int, ...]) -> Array:

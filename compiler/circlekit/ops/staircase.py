@@ -17,7 +17,7 @@ import numpy as np
 from circlekit.ir.tape import NOW, Tape
 from circlekit.ir.value import Array
 from circlekit.ops.common import clip
-from circlekit.ops.rescale import InDoubles, Store, Writer
+from circlekit.ops.rescale import InDoubles
 
 UNITS = 1.5 * 2.0**23
 """A float32 of this size has its units in the last bits of its mantissa."""
@@ -30,7 +30,7 @@ EXACT = 1 << 24
 
 
 @dataclass(frozen=True)
-class Staircase(Store):
+class Staircase:
     """round(sums * factor) + zero point, limited; of float32 sums, which are overwritten."""
 
     factor: np.float32
@@ -38,18 +38,16 @@ class Staircase(Store):
     limits: tuple[int, int]
 
     def __call__(self, sums: Array, out: Array) -> None:
-        self.bound(NOW, sums.size, sums.shape[-1])(sums, out)
+        self.note(NOW, sums, out)
 
-    def bound(self, tape: Tape, size: int, channels: int) -> Writer:
-        low, high = (np.float32(UNITS + limit) for limit in self.limits)
-
-        def write(sums: Array, out: Array) -> None:
-            tape.do(np.multiply, sums, self.factor, sums)
-            tape.do(np.add, sums, np.float32(UNITS + self.zero), sums)
-            tape.do(clip, sums, low, high, sums)
-            tape.copy(sums.view(np.int32), out)  # of which the last bits are kept
-
-        return write
+    def note(self, tape: Tape, sums: Array, out: Array) -> None:
+        """Note the calls, with sums in a row and numbers in arrays: numpy is quickest with such."""
+        sums, out = sums.reshape(-1), out.reshape(-1)
+        zero, low, high = (np.array(UNITS + n, np.float32) for n in (self.zero, *self.limits))
+        tape.do(np.multiply, sums, np.asarray(self.factor), sums)
+        tape.do(np.add, sums, zero, sums)
+        tape.do(clip, sums, low, high, sums)
+        tape.copy(sums.view(np.int32), out)  # of which the last bits are kept
 
 
 def proven(exact: InDoubles, most: float, dtype: np.dtype[Any]) -> Staircase | None:
@@ -79,5 +77,6 @@ def landmarks(scale: float, zero: int, limits: tuple[int, int], most: int) -> Ar
     """Sums before and behind every step, in rising order, from the least to the greatest."""
     steps = np.arange(limits[0] - zero, limits[1] - zero + 1) - 0.5
     behind = np.ceil(steps / scale).clip(-most, most).astype(np.int64)
-    around = np.concatenate([behind - 2, behind - 1, behind, behind + 1, [-most, most]])
-    return np.unique(around.clip(-most, most))
+    around = np.concatenate([behind - 2, behind - 1, behind, behind + 1, [-most, most]]).clip(-most, most)
+    around.sort()  # np.unique brings in all of numpy.ma
+    return np.asarray(around[np.append(True, around[1:] != around[:-1])])
