@@ -69,6 +69,33 @@ def test_activation_of_concatenation(format: str) -> None:
     assert [op.output.name for op in model.main] == ["y/Concatenation", "y"]
 
 
+BOTH, LEAST = ["Maximum", "Minimum"], ["Maximum"]
+
+
+@pytest.mark.parametrize("format", ["circle", "tflite"])
+@pytest.mark.parametrize(
+    ("dtype", "act", "ops"),
+    [
+        ("i8 quant(scale: 0.125, zero_point: 3)", "RELU_N1_TO_1", ["ReluN1To1"]),
+        ("i16 quant(scale: 0.125)", "RELU6", ["Relu6"]),
+        ("i16 quant(scale: 0.125)", "RELU_N1_TO_1", BOTH),
+        ("i16 quant(scale: 0.125)", "TANH", []),
+        ("i32", "RELU", LEAST),
+        ("i32", "RELU6", BOTH),
+        ("i64", "RELU_N1_TO_1", BOTH),
+        ("u8", "RELU_N1_TO_1", ["Minimum"]),
+        ("bool", "RELU", []),
+    ],
+)
+def test_activation_of_integers_side_by_side(format: str, dtype: str, act: str, ops: list[str]) -> None:
+    """By an operator where runtimes have it for this type, else by limits that its numbers can exceed."""
+    name, _, quantization = dtype.partition(" ")
+    text = f"""graph main(%x: {name}[2,3] {quantization}) -> %y {{
+      %y = Concatenation(%x, %x) {{axis: 1, act: {act}}} : {name}[2,6] {quantization}
+    }}"""
+    check(text, format, ["Concatenation", *ops])
+
+
 def test_nothing_to_do() -> None:
     check(TCONV.format(act="NONE"), "circle", ["TransposeConv"])
 

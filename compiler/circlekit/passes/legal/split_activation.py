@@ -1,16 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fused activations that the runtimes of a format do not apply become operators of their own."""
+"""Fused activations that the runtimes of a format do not apply become operators of their own.
+
+Integers for which there is no such operator (RELU_N1_TO_1 of int16, any of int32) are limited by MAXIMUM and
+MINIMUM; TANH limits none, as in TFLite's kernels.
+"""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
+import numpy as np
+
 from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
-from circlekit.ir.value import Value
-from circlekit.ops.activation import Relu, Relu6, ReluN1To1, Tanh
+from circlekit.ir.value import Quantization, Value
+from circlekit.ops.activation import Clamped, Relu, Relu6, ReluN1To1, Tanh
 from circlekit.ops.conv import TransposeConv
+from circlekit.ops.elementwise import Maximum, Minimum
+from circlekit.ops.fixed_point import activation_limits, dtype_limits
 from circlekit.ops.join import Concatenation
 from circlekit.passes.legal.legalize import Legalization
 from circlekit.rewrite.base import Context
@@ -56,8 +64,39 @@ def _activation(op: Op) -> Activation:
 
 def _split(graph: Graph, op: Op) -> None:
     result, act = op.output, _activation(op)
-    name = graph.unique_name(f"{result.name}/{type(op).__name__}")
-    value = Value(name, result.dtype, result.shape, None, result.quantization)
-    op.take_result(0, value)
-    graph.insert_after(op, OPERATORS[act](value, results=[result]))
     op.act = Activation.NONE  # type: ignore[attr-defined]  # the kinds above have it
+    kinds: list[tuple[type[Op], list[Value]]]
+    if result.dtype.is_float or _is_in_kernels(OPERATORS[act], result):
+        kinds = [(OPERATORS[act], [])]
+    else:
+        kinds = [(kind, [_number(graph, result, n)]) for kind, n in _limits(act, result)]
+    for kind, others in kinds:
+        name = graph.unique_name(f"{result.name}/{type(op).__name__}")
+        value = Value(name, result.dtype, result.shape, None, result.quantization)
+        op.take_result(0, value)
+        made = kind(value, *others, results=[result])
+        graph.insert_after(op, made)
+        op = made
+
+
+def _is_in_kernels(kind: type[Op], value: Value) -> bool:
+    """Whether runtimes have the activation for such integers."""
+    return value.quantization is not None and issubclass(kind, Clamped) and value.dtype in kind.narrow
+
+
+def _limits(act: Activation, value: Value) -> list[tuple[type[Op], int]]:
+    """What keeps integers between the limits of ``act``, as far as their type does not."""
+    if value.dtype.numpy is None or value.dtype.numpy.kind not in "iu":
+        return []
+    grid = value
+    if value.quantization is None or not value.quantization.scale.size:
+        grid = Value("", value.dtype, (), None, Quantization(np.ones(1, np.float32), np.zeros(1, np.int64)))
+    low, high = activation_limits(act, grid)
+    least, most = dtype_limits(value.dtype)
+    return [*([(Maximum, low)] if low > least else []), *([(Minimum, high)] if high < most else [])]
+
+
+def _number(graph: Graph, value: Value, number: int) -> Value:
+    """A constant of one element, of the type of ``value``."""
+    name = graph.unique_name(f"{value.name}/limit")
+    return Value.constant(name, np.array(number, value.dtype.numpy), value.quantization)
