@@ -20,13 +20,17 @@ FOLD_LIMIT = 64 << 20
 
 @dataclass
 class Refusal:
-    """Why a pass left something alone.  ``progress``: how far it got, to tell a near miss from a far one."""
+    """Why a pass left something alone.
+
+    ``progress``: how far it got, to tell a near miss from a far one.  ``far``: whether it is a far one.
+    """
 
     pass_name: str
     graph: str
     op: Op
     sentence: str
     progress: int = 0
+    far: bool = False
 
 
 @dataclass
@@ -58,6 +62,7 @@ class Context:
     ``format``: what the model will be written as; a pass creates no operator that this lacks.
     ``fold_limit``: the largest constant, in bytes, that a pass may create by computing it.
     ``refusals``: where near misses are noted, or None when nobody asks.
+    ``far``: whether far ones are noted as well.
     ``budget``: counts and limits single rewrites, or None when nobody does.
     ``settings``: values for the options of passes, by their names.
     ``exact``: leave out rewrites that are right only approximately, and those that cost more than they gain;
@@ -68,6 +73,7 @@ class Context:
     format: str = "circle"
     fold_limit: int = FOLD_LIMIT
     refusals: list[Refusal] | None = None
+    far: bool = False
     budget: Budget | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     exact: bool = False
@@ -92,7 +98,7 @@ class Context:
             if "%" not in sentence and op.results:
                 sentence = f"%{op.output.name}: {sentence}"
             graph = op.graph.name if op.graph is not None else ""
-            self.refusals.append(Refusal(pass_name, graph, op, sentence, progress))
+            self.refusals.append(Refusal(pass_name, graph, op, sentence, progress, self.far))
 
 
 class Option(NamedTuple):

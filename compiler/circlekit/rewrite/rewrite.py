@@ -17,6 +17,7 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from circlekit.rewrite.base import Context, GraphPass, Refusal
 from circlekit.rewrite.build import Builder, overflow_refusal, quantized_refusal, type_refusal
+from circlekit.rewrite.far import unread_parts
 from circlekit.rewrite.match import Match, Matcher
 from circlekit.rewrite.picture import Picture
 from circlekit.rewrite.reading import may_fit, unread
@@ -90,6 +91,9 @@ class Rewrite(GraphPass):
                     break
                 changes += 1
                 root = value.producer  # what makes the value now may match again
+        if context.far:
+            for op, sentence, progress in unread_parts(matcher, graph):
+                context.refuse(self.name, op, sentence, progress)
         return changes
 
     def _try(self, graph: Graph, op: Op, matcher: Matcher, context: Context) -> bool:
@@ -105,7 +109,7 @@ class Rewrite(GraphPass):
                     context.rewrites(before)
                     return True
             matcher.refuse(2 * len(self.old.nodes) + 1, sentence)  # further than any that did not fit
-        near = min(len(self.old.nodes), 2)
+        near = 1 if context.far else min(len(self.old.nodes), 2)
         if context.refusals is not None and (matcher.failure.progress + 1) // 2 >= near:
             context.refuse(self.name, op, matcher.failure.sentence, matcher.failure.progress)
         return False

@@ -61,9 +61,8 @@ class FoldConstants(Pass):
         count = 0
         constants: dict[Value, Value] = {}
         for op in graph.ops:
-            if self.codes and code_of(op) not in self.codes:
-                continue
-            if not _is_known(op):
+            if (self.codes and code_of(op) not in self.codes) or not _is_known(op):
+                self._far_miss(op, context)
                 continue
             arrays = _obstacle(graph, op, is_main) or self._results(op, context)
             if isinstance(arrays, str):
@@ -75,6 +74,18 @@ class FoldConstants(Pass):
         if constants:
             graph.table = [constants.get(v, v) for v in graph.table]
         return count
+
+    def _far_miss(self, op: Op, context: Context) -> None:
+        """What is to say of an operator of another kind, or on operands that are not known."""
+        if not context.far or not op.results:
+            return
+        if _is_known(op):
+            kinds = " or ".join(sorted(self.codes))
+            context.refuse(self.name, op, f"%{op.output.name}: is {code_of(op)}, {kinds} is wanted", 1)
+        elif not self.codes or code_of(op) in self.codes:
+            unknown = next((v for v in op.inputs if v is not None and not is_plain_constant(v)), None)
+            why = "does more than to compute" if unknown is None else f"reads %{unknown.name}, no constant"
+            context.refuse(self.name, op, f"%{op.output.name}: {why}", 2)
 
     def _results(self, op: Op, context: Context) -> list[Array] | str:
         """The results of ``op``, or why there are none."""

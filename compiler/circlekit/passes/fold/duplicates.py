@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from circlekit.ir.graph import Graph
 from circlekit.passes.fold.content import equal_constants, graph_constants
+from circlekit.passes.fold.nearly import nearly_one
 from circlekit.rewrite.base import Context, GraphPass
 
 
@@ -17,6 +18,9 @@ class RemoveDuplicateConst(GraphPass):
     name = "remove_duplicate_const"
 
     def run_graph(self, graph: Graph, context: Context) -> int:
+        if context.far:
+            for value, sentence, progress in nearly_one(graph):
+                context.refuse(self.name, next(iter(value.users)), sentence, progress)
         gone: set[int] = set()
         for first, *others in equal_constants(graph_constants(graph)):
             for other in others:

@@ -12,6 +12,7 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from circlekit.ops.shape import Reshape
 from circlekit.passes.fold.content import equal_constants, frozen, graph_constants
+from circlekit.passes.fold.nearly import nearly_equal
 from circlekit.rewrite.base import Context, GraphPass
 
 
@@ -29,6 +30,9 @@ class CommonSubexpressionElimination(GraphPass):
         numbers = Numbers(graph)
         firsts: dict[Hashable, Op] = {}
         gone = 0
+        if context.far:
+            for op, sentence, progress in nearly_equal(graph):
+                context.refuse(self.name, op, sentence, progress)
         for op in graph.ops:
             key = numbers.key(op)
             if key is None:

@@ -43,6 +43,9 @@ class RemoveReshapeAroundUnaryOp(GraphPass):
         """``dead_ends``: results of operators that no Reshape begins; nobody walks along them twice."""
         region = region_before(last, dead_ends)
         if region is None:
+            if context.far:
+                far = f"%{last.input.name}: is no function of single elements of a Reshape"
+                context.refuse(self.name, last, far, 1)
             return False
         why = obstacle(graph, region, last)
         if why is None:

@@ -39,6 +39,8 @@ class ReplaceNonConstFullyConnected(GraphPass):
 
     def _replace(self, graph: Graph, op: FullyConnected, context: Context) -> bool:
         if op.weights.is_const:
+            if context.far:
+                context.refuse(self.name, op, f"%{op.weights.name}: is constant", 1)
             return False
         sentence = self.obstacle(op)
         if sentence is None and context.exact and growth(op) > 0:

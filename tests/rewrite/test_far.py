@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ``--explain`` says where nothing is close: what came closest, or what is not there at all."""
+
+from __future__ import annotations
+
+import pytest
+
+from circlekit.ir.text import parse_model
+from circlekit.passes.explain import MOST_FAR, explain_pass
+
+
+def sentences(body: str, name: str, inputs: str = "%x: f32[2,3]", outputs: str = "%y") -> list[str]:
+    model = parse_model(f"graph main({inputs}) -> {outputs} {{\n{body}\n}}")
+    return [refusal.sentence for refusal in explain_pass(model, name, "circle") if refusal.far]
+
+
+@pytest.mark.parametrize(
+    ("body", "name", "sentence"),
+    [
+        (  # the operator before the last is another
+            "%m = Exp(%x)\n%y = Relu(%m)",
+            "transform_min_relu_to_relu6",
+            "%m: comes from Exp, the picture wants Minimum",
+        ),
+        (  # the last one is another
+            "%m = Minimum(%x, 6.0)\n%y = Tanh(%m)",
+            "transform_min_relu_to_relu6",
+            "%m: is read by Tanh %y, the picture wants Relu",
+        ),
+        (  # nobody reads what is inside
+            "%y = Minimum(%x, 6.0)",
+            "transform_min_relu_to_relu6",
+            "%y: is read by nobody, the picture wants Relu",
+        ),
+        (  # what is inside does not fit, either
+            "%m = Minimum(%x, 5.0)\n%y = Tanh(%m)",
+            "transform_min_relu_to_relu6",
+            "%m/rhs: the picture wants the constant 6.0",
+        ),
+        (  # there is nothing of the picture
+            "%y = Tanh(%x)",
+            "decompose_softmax",
+            "%y: no operator of its model is Softmax",
+        ),
+        ("%y = Mul(%x, 2.0)", "fold_mul", "%y: reads %x, no constant"),
+        ("%k = Add(1.0, 2.0)\n%y = Add(%x, %k)", "fold_mul", "%k: is ADD, MUL is wanted"),
+        ("%m = Exp(%x)\n%y = Relu(%m)", "fuse_activation_function", "%m: what makes it fuses no activation"),
+        (
+            "%a = Softmax(%x)\n%y = Reshape(%a, [6])",
+            "remove_reshape_around_unaryop",
+            "%a: is no function of single elements of a Reshape",
+        ),
+        (
+            "%w = const f32[4,3] gaussian(0, 1)\n%y = FullyConnected(%x, %w)",
+            "replace_non_const_fc_with_batch_matmul",
+            "%w: is constant",
+        ),
+    ],
+)
+def test_sentence(body: str, name: str, sentence: str) -> None:
+    assert sentences(body, name) == [sentence]
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        ("%y = Sum(%x, [0])\n%z = Sum(%x, [1])", "%z: reads %z/axis, where %y reads %y/axis"),
+        (
+            "%y = Sum(%x, [0])\n%z = Sum(%x, [0]) {keep_dims: true}",
+            "%z: keep_dims is True, in %y it is False",
+        ),
+        (
+            "%y = Cast(%x) : i32[2,3]\n%z = Cast(%x) : i8[2,3]",
+            "%z: has another type than %y, i8[2,3] and i32[2,3]",
+        ),
+    ],
+)
+def test_equal_subexpressions(body: str, sentence: str) -> None:
+    assert sentences(body, "common_subexpression_elimination", outputs="%y, %z") == [sentence]
+
+
+@pytest.mark.parametrize(
+    ("second", "sentence"),
+    [
+        ("f32[3] [0.0, 1, 2]", "%b: equals %a, but not bit by bit, as 0.0 and -0.0"),
+        ("f32[3] [3.0, 1, 2]", "%b: has other elements than %a"),
+        ("i32[3] [0, 1, 2]", "%b: is i32, %a is f32"),
+    ],
+)
+def test_equal_constants(second: str, sentence: str) -> None:
+    body = f"""
+        %a = const f32[3] [-0.0, 1, 2]
+        %b = const {second}
+        %y = Add(%x, %a)
+        %c = Cast(%b) {{in_data_type: {second[:3]}, out_data_type: f32}} : f32[3]
+        %z = Mul(%x, %c)
+    """
+    assert sentences(body, "remove_duplicate_const", outputs="%y, %z") == [sentence]
+
+
+def test_of_many_a_few() -> None:
+    body = "\n".join(f"%r{i} = Relu(%x{i})" for i in range(20))
+    inputs = ", ".join(f"%x{i}: f32[2]" for i in range(20))
+    outputs = ", ".join(f"%r{i}" for i in range(20))
+    assert len(sentences(body, "transform_min_relu_to_relu6", inputs, outputs)) == MOST_FAR
+
+
+def test_the_closest_alone() -> None:
+    """A part that fits tells more than an operator of the last kind."""
+    body = "%n = Minimum(%x, 6.0)\n%a = Abs(%n)\n%b = Maximum(%a, 0.0)\n%y = Maximum(%x, 0.0)"
+    found = sentences(body, "transform_min_max_to_relu6", outputs="%b, %y")
+    assert "%n: is read by Abs %a, the picture wants Maximum" in found
+
+
+def test_nothing_far_where_something_was_near_or_done() -> None:
+    near = "%m = Minimum(%x, 5.0)\n%a = Relu(%m)\n%y = Relu(%x)"
+    assert sentences(near, "transform_min_relu_to_relu6", outputs="%a, %y") == []
+    done = "%m = Minimum(%x, 6.0)\n%a = Relu(%m)\n%y = Relu(%x)"
+    assert sentences(done, "transform_min_relu_to_relu6", outputs="%a, %y") == []
