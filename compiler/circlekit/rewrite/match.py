@@ -97,7 +97,7 @@ class Matcher:
     def part(self, node: Node, op: Op) -> tuple[int, str, int]:
         """How many operators fit from ``node`` backwards, 0 where not all do; else why not, and how far."""
         self.failure = Failure()
-        match = next(self._op(node, op, Match()), None)
+        match = next(self._op(node, op, Match({}, {}, {}, {})), None)
         count = 0 if match is None else len({id(o) for o in match.ops.values()})
         return count, self.failure.sentence, self.failure.progress
 
