@@ -8,27 +8,32 @@ from typing import Any
 
 import numpy as np
 
-from circlekit.ir.dtypes import f32
+from circlekit.ir.dtypes import boolean, f32, i8
 from circlekit.ir.enums import Padding
-from circlekit.ir.graph import Graph, Model
+from circlekit.ir.graph import Graph, Model, Signature
 from circlekit.ir.op import Op
-from circlekit.ir.value import Value
-from circlekit.ops.activation import LeakyRelu, Relu, Tanh
+from circlekit.ir.value import Quantization, Shape, Value
+from circlekit.ops.activation import LeakyRelu, Logistic, Relu, Tanh
+from circlekit.ops.cast import Dequantize, Quantize
+from circlekit.ops.control import If
 from circlekit.ops.conv import Conv2D
+from circlekit.ops.dense import FullyConnected
 from circlekit.ops.elementwise import Add, Mul
-from circlekit.ops.join import Concatenation
+from circlekit.ops.join import Concatenation, Split
 from circlekit.ops.shape import Transpose
 
 CHANNELS = 4
+SCALE = 0.05
 NHWC, NCHW = np.array([0, 2, 3, 1], np.int32), np.array([0, 3, 1, 2], np.int32)
 
 
 class Maker:
-    """Adds operators with seeded constants to a graph."""
+    """Adds operators with seeded constants to a graph.  ``others``: graphs that operators of it run."""
 
     def __init__(self) -> None:
         self.x = Value("x", f32, (1, CHANNELS, CHANNELS, CHANNELS))
         self.graph = Graph("main", [self.x])
+        self.others: list[Graph] = []
         self.random = np.random.default_rng(0)
 
     def put(self, op: Op) -> Value:
@@ -37,6 +42,11 @@ class Maker:
     def weights(self, *shape: int) -> Value:
         array = self.random.uniform(0.1, 0.5, shape).astype(np.float32)
         return Value.constant(self.graph.unique_name("c"), array)
+
+    def quantized(self, shape: Shape | None) -> Value:
+        """A value to be computed, in int8."""
+        scale, zero = np.full(1, SCALE, np.float32), np.zeros(1, np.int64)
+        return Value("", i8, shape, None, Quantization(scale, zero))
 
     def constant(self, array: np.ndarray[Any, np.dtype[np.int32]]) -> Value:
         return Value.constant(self.graph.unique_name("p"), array)
@@ -71,6 +81,42 @@ def elementwise(m: Maker, x: Value, step: int) -> Value:
 def residual(m: Maker, x: Value, step: int) -> Value:
     """Two readers for every value."""
     return m.put(Add(x, m.put(Tanh(x))))
+
+
+def lstm(m: Maker, x: Value, step: int) -> Value:
+    """A step of an LSTM, as exporters unroll it."""
+    both = m.put(Concatenation(x, m.x, axis=3))
+    dense = FullyConnected(
+        both, m.weights(4 * CHANNELS, 2 * CHANNELS), m.weights(4 * CHANNELS), keep_num_dims=True
+    )
+    split = Split(m.constant(np.array(3, np.int32)), m.put(dense), num_splits=4)
+    m.graph.append(split)
+    i, f, g, o = split.results
+    cell = m.put(Mul(m.put(Logistic(f)), x))
+    new = m.put(Mul(m.put(Logistic(i)), m.put(Tanh(g))))
+    return m.put(Mul(m.put(Logistic(o)), m.put(Tanh(m.put(Add(cell, new))))))
+
+
+def quantized(m: Maker, x: Value, step: int) -> Value:
+    """Convolution and activation in int8, a scale for each channel; each fourth result goes through floats."""
+    shape = x.shape
+    if x.dtype is f32:
+        x = m.put(Quantize(x, results=[m.quantized(shape)]))
+    codes = m.random.integers(-127, 127, (CHANNELS, 1, 1, CHANNELS), np.int8)
+    scales = m.random.uniform(0.001, 0.01, CHANNELS).astype(np.float32)
+    zeros = np.zeros(CHANNELS, np.int64)
+    filter = Value.constant(m.graph.unique_name("c"), codes, Quantization(scales, zeros))
+    bias = Value.constant(
+        m.graph.unique_name("b"), np.arange(CHANNELS, dtype=np.int32), Quantization(scales * SCALE, zeros)
+    )
+    x = m.put(Conv2D(x, filter, bias, padding=Padding.SAME, results=[m.quantized(shape)]))
+    x = m.put(Relu(x, results=[m.quantized(shape)]))
+    return m.put(Dequantize(x)) if step % 4 == 3 else x
+
+
+def joined(m: Maker, x: Value, step: int) -> Value:
+    """Each concatenation reads the one before: the tensor grows with the chain."""
+    return m.put(Concatenation(x, m.put(Tanh(m.x)), axis=3))
 
 
 def chain(step: Callable[[Maker, Value, int], Value]) -> Callable[[Maker, int], list[Value]]:
@@ -128,16 +174,45 @@ def constant(m: Maker, size: int) -> list[Value]:
     return [value]
 
 
+def interface(m: Maker, size: int) -> list[Value]:
+    """As many inputs, and as many outputs."""
+    inputs = [Value(f"x{index}", f32, (1, CHANNELS)) for index in range(size)]
+    m.graph.inputs = (m.x, *inputs)
+    return [m.put(Tanh(x)) for x in inputs]
+
+
+def graphs(m: Maker, size: int) -> list[Value]:
+    """A chain of conditions, each with two graphs of its own."""
+    value, flag = m.x, Value("flag", boolean, (1,))
+    m.graph.inputs = (m.x, flag)
+    for number in range(size // 5):
+        pair = []
+        for kind in ("then", "else"):
+            x = Value("x", f32, m.x.shape)
+            graph = Graph(f"{kind}{number}", [x])
+            graph.append(Tanh(x))
+            graph.outputs = (graph.append(Mul(graph.ops[0].output, m.weights(CHANNELS))).output,)
+            pair.append(graph)
+        m.others += pair
+        value = m.put(If(flag, value, then_graph=pair[0], else_graph=pair[1]))
+    return [value]
+
+
 SHAPES: dict[str, Callable[[Maker, int], list[Value]]] = {
     "conv": chain(conv),
     "nchw": chain(nchw),
     "elementwise": chain(elementwise),
     "residual": chain(residual),
+    "lstm": chain(lstm),
+    "quantized": chain(quantized),
+    "joined": chain(joined),
     "tree": tree,
     "readers": readers,
     "concat": concat,
     "branches": branches,
     "constant": constant,
+    "interface": interface,
+    "graphs": graphs,
 }
 
 
@@ -145,4 +220,9 @@ def build(shape: str, size: int) -> Model:
     """A model of about ``size`` operators."""
     maker = Maker()
     maker.graph.outputs = tuple(SHAPES[shape](maker, size))
-    return Model([maker.graph], format="circle")
+    model = Model([maker.graph, *maker.others], format="circle")
+    model.signatures = [
+        Signature(graph.name, graph, {v.name: v for v in graph.inputs}, {v.name: v for v in graph.outputs})
+        for graph in model.graphs
+    ]
+    return model

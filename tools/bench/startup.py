@@ -22,11 +22,12 @@ class Start(NamedTuple):
 
 
 def measure_starts(folder: Path, rounds: int) -> list[Start]:
-    target = str(folder / "out.circle")
+    target, again = str(folder / "out.circle"), str(folder / "again.circle")
     commands = {
         "python -c 'import numpy'": [sys.executable, "-c", "import numpy"],
         "circle2circle --help": [command("circle2circle"), "--help"],
         "circle2circle, a model of 3 operators, --O1": [command("circle2circle"), str(SMALL), target, "--O1"],
+        "circle2circle, its result, no pass": [command("circle2circle"), target, again],
         "circle-inspect --operators": [command("circle-inspect"), "--operators", target],
         "circle-verify": [command("circle-verify"), target],
     }
