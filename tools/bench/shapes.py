@@ -98,7 +98,7 @@ def lstm(m: Maker, x: Value, step: int) -> Value:
 
 
 def quantized(m: Maker, x: Value, step: int) -> Value:
-    """Convolution and activation in int8, a scale for each channel; each fourth result goes through floats."""
+    """Convolution and activation in int8, a scale for each channel; now and then there are floats."""
     shape = x.shape
     if x.dtype is f32:
         x = m.put(Quantize(x, results=[m.quantized(shape)]))
