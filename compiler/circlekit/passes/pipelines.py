@@ -63,6 +63,7 @@ PIPELINES: dict[str, tuple[str, ...]] = {
         "remove_reshape_before_fullyconnected",
         "fuse_transpose_with_batch_matmul",
         "fuse_transpose_with_fullyconnected",
+        "fuse_transpose_to_fullyconnected_weights",
         "replace_non_const_fc_with_batch_matmul",
         "fuse_slice_with_tconv",
         "fuse_space_to_batch_with_conv",

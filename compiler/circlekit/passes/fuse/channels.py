@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from circlekit.ir.value import Array
+from circlekit.ir.value import Array, format_shape
 
 
 def per_channel(values: Array, channels: int) -> Array:
@@ -24,3 +24,16 @@ def fold_bias(bias: Array | None, scale: Array | None, shift: Array) -> Array:
 def scaled(bias: Array | None, scale: Array) -> Array | None:
     """``bias * scale``; an absent bias stays absent."""
     return None if bias is None else bias.reshape(-1) * scale
+
+
+def behind(values: Array, perm: Array) -> Array:
+    """``values``, a constant for a tensor of rank 4, as one for that tensor transposed by ``perm``."""
+    whole: Array = values.reshape((1,) * (perm.size - values.ndim) + values.shape)
+    return np.transpose(whole, [int(axis) % perm.size for axis in perm])
+
+
+def not_along_channels(values: Array, perm: Array, name: str) -> str | None:
+    """Refuse unless the constant ``name`` varies along the axis alone that ``perm`` makes the last."""
+    if values.ndim <= perm.size == 4 and behind(values, perm).shape[:3] == (1, 1, 1):
+        return None
+    return f"%{name}: has shape {format_shape(values.shape)}, which is not one a channel behind the Transpose"

@@ -9,7 +9,7 @@ import numpy as np
 
 from circlekit.ir.enums import Padding
 from circlekit.ir.value import Array, Value
-from circlekit.passes.fuse.channels import fold_bias, per_channel
+from circlekit.passes.fuse.channels import behind, fold_bias, not_along_channels, per_channel
 from circlekit.passes.remove.checks import keeps_shape
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
@@ -18,7 +18,7 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 class _Before(Rewrite):
     """conv(x + c, w) + b  ==  conv(x, w) + (b + sum of w * c), where every tap meets data."""
 
-    spread = ("a",)
+    spread: ClassVar[tuple[str, ...]] = ("a",)
     sign: ClassVar[float] = 1
 
     before = """
@@ -76,8 +76,40 @@ class _MinusDepthwise(_BeforeDepthwise):
     before = _BeforeDepthwise.before.replace("Add", "Sub")
 
 
+class _BeforeTranspose(_Before):
+    """conv(transpose(x + c), w)  ==  conv(transpose(x), w) + sum of w * c, for images with channels first."""
+
+    spread = ()
+
+    before = """
+        a = Add(x: f32, c: const f32)
+        t = Transpose(a, perm: const)
+        z = Conv2D(t, w: const f32[O, _, _, I], b?: const f32[*, O])        {padding: any = padding}
+    """
+    after = """
+        y = Transpose(x, perm)
+        z = Conv2D(y, w, b2)            {like z, padding: padding}
+    """
+
+    @condition
+    def one_a_channel(self, match: Match, c: Array, perm: Array) -> str | None:
+        return not_along_channels(c, perm, match.value("c").name)
+
+    def constants(  # type: ignore[override]  # parameters are given by name
+        self, w: Array, c: Array, I: int, b: Array | None, perm: Array
+    ) -> dict[str, Array]:
+        return super().constants(w, behind(c, perm), I, b)
+
+
+class _MinusTranspose(_BeforeTranspose):
+    """conv(transpose(x - c), w)  ==  conv(transpose(x), w) - sum of w * c."""
+
+    sign = -1
+    before = _BeforeTranspose.before.replace("Add", "Sub")
+
+
 class FuseAddToConvBias(Rules):
     """conv(x + c, w) + b  ==  conv(x, w) + (b + sum of w * c), and with a difference, without padding."""
 
     name = "fuse_add_to_conv_bias"
-    rules = (_Before, _BeforeDepthwise, _Minus, _MinusDepthwise)
+    rules = (_Before, _BeforeDepthwise, _Minus, _MinusDepthwise, _BeforeTranspose, _MinusTranspose)

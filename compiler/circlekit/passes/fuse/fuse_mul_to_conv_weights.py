@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from circlekit.ir.value import Array
-from circlekit.passes.fuse.channels import per_channel
+from circlekit.passes.fuse.channels import behind, not_along_channels, per_channel
 from circlekit.passes.remove.checks import keeps_shape
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
@@ -13,7 +15,7 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 class _Before(Rewrite):
     """conv(x * c, w)  ==  conv(x, w * c): a border of zeros stays one."""
 
-    spread = ("m",)
+    spread: ClassVar[tuple[str, ...]] = ("m",)
 
     before = """
         m = Mul(x: f32[_, _, _, I], c: const f32[*, I|1])
@@ -67,8 +69,38 @@ class _OverDepthwise(_BeforeDepthwise):
         return 1 / c
 
 
+class _BeforeTranspose(_Before):
+    """conv(transpose(x * c), w)  ==  conv(transpose(x), w * c), as where images come with channels first."""
+
+    spread = ()
+
+    before = """
+        m = Mul(x: f32, c: const f32)
+        t = Transpose(m, perm: const)
+        z = Conv2D(t, w: const f32[O, _, _, I], b?)
+    """
+    after = """
+        y = Transpose(x, perm)
+        z = Conv2D(y, w2, b)            {like z}
+    """
+
+    @condition
+    def one_a_channel(self, match: Match, c: Array, perm: Array) -> str | None:
+        return not_along_channels(c, perm, match.value("c").name)
+
+    def constants(self, w: Array, c: Array, I: int, perm: Array) -> dict[str, Array]:  # type: ignore[override]
+        return super().constants(w, behind(c, perm), I)
+
+
+class _OverTranspose(_BeforeTranspose):
+    """conv(transpose(x / c), w)  ==  conv(transpose(x), w / c)."""
+
+    before = _BeforeTranspose.before.replace("Mul", "Div")
+    factor = _Over.factor
+
+
 class FuseMulToConvWeights(Rules):
     """conv(x * c, w)  ==  conv(x, w * c), and with a division, as where images are normalized."""
 
     name = "fuse_mul_to_conv_weights"
-    rules = (_Before, _BeforeDepthwise, _Over, _OverDepthwise)
+    rules = (_Before, _BeforeDepthwise, _Over, _OverDepthwise, _BeforeTranspose, _OverTranspose)

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Transpose before a fully connected layer, carried into the order of its weights."""
+
+from __future__ import annotations
+
+import math
+
+from circlekit.ir.value import Array, Value
+from circlekit.ops.common import normalized_axis
+from circlekit.rewrite.rewrite import Rewrite, Rules, condition
+
+
+class _Rows(Rewrite):
+    """fc(transpose(x), w)  ==  fc(x, w with its columns in the order of x), where a row is a whole image."""
+
+    spread = ("t",)
+
+    before = """
+        t = Transpose(x: f32, perm: const)
+        z = FullyConnected(t, w: const f32[O, I], b?)   {weights_format: DEFAULT}
+    """
+    after = """
+        z = FullyConnected(x, w2, b)                    {like z}
+    """
+
+    @condition
+    def rows_stay(self, perm: Array, t: Value, I: int) -> str | None:
+        """What is permuted is in one row of the layer's input."""
+        if first_axis(perm, t, I) is None:
+            order = [int(a) for a in perm]
+            return f"%{t.name}: has its axes in the order {order}, which is not within rows of {I} elements"
+        return None
+
+    def constants(self, w: Array, perm: Array, t: Value, O: int, I: int) -> dict[str, Array]:
+        first, shape = first_axis(perm, t, I) or 0, t.shape or ()
+        order = [normalized_axis(int(a), len(perm)) - first for a in perm[first:]]
+        back = [1 + order.index(axis) for axis in range(len(order))]
+        rows = w.reshape(O, *(d or 0 for d in shape[first:]))
+        return {"w2": rows.transpose(0, *back).reshape(O, I)}
+
+
+class _FlattenedRows(_Rows):
+    """The same with a Reshape to rows, which FULLY_CONNECTED makes of its input by itself."""
+
+    spread = ("r",)
+
+    before = """
+        t = Transpose(x: f32, perm: const)
+        r = Reshape(t, shape?)                          {new_shape: any}
+        z = FullyConnected(r, w: const f32[O, I], b?)   {weights_format: DEFAULT, keep_num_dims: any}
+    """
+    after = """
+        z = FullyConnected(x, w2, b)                    {like z, keep_num_dims: false}
+    """
+
+
+def first_axis(perm: Array, value: Value, size: int) -> int | None:
+    """The axis from which on ``value`` has ``size`` elements, where those before it are as they were."""
+    shape = value.shape
+    if shape is None or perm.size != len(shape):
+        return None
+    for first in range(1, len(shape)):
+        if normalized_axis(int(perm[first - 1]), len(shape)) != first - 1:
+            return None
+        dims = [d for d in shape[first:] if d is not None]
+        if len(dims) == len(shape) - first and math.prod(dims) == size:
+            return first
+    return None
+
+
+class FuseTransposeToFullyConnectedWeights(Rules):
+    """fc(transpose(x), w)  ==  fc(x, w with its columns in another order), as behind a flattened image."""
+
+    name = "fuse_transpose_to_fullyconnected_weights"
+    rules = (_Rows, _FlattenedRows)

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What PyTorch's order of the axes puts before a layer: constants of the channels, and flattened images."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.passes.kit import check_pass
+
+FLAT, MUL, ADD = (
+    "fuse_transpose_to_fullyconnected_weights",
+    "fuse_mul_to_conv_weights",
+    "fuse_add_to_conv_bias",
+)
+
+
+def layer(transpose: str, call: str, columns: int = 24, shape: str = "[2,3,4,2]") -> str:
+    return f"""
+        graph main(%x: f32{shape}) -> %y {{
+          %w = const f32[5,{columns}] gaussian(0, 1)
+          %t = Transpose(%x, {transpose})
+          {call}
+        }}
+    """
+
+
+@pytest.mark.parametrize(
+    ("transpose", "call", "columns", "shape"),
+    [
+        ("[0, 3, 1, 2]", "%r = Reshape(%t, [2, 24])\n%y = FullyConnected(%r, %w)", 24, "[2,3,4,2]"),
+        ("[0, 3, 1, 2]", "%r = Reshape(%t, [-1, 24])\n%y = FullyConnected(%r, %w)", 24, "[?,3,4,2]"),
+        (
+            "[0, 2, -1, 1]",
+            "%r = Reshape(%t, [2, 24])\n%y = FullyConnected(%r, %w) {keep_num_dims: true}",
+            24,
+            "[2,3,4,2]",
+        ),
+        ("[0, 3, 2, 1]", "%y = FullyConnected(%t, %w) {act: RELU6}", 24, "[2,3,4,2]"),
+        ("[0, 1, 3, 2]", "%y = FullyConnected(%t, %w)", 8, "[2,3,4,2]"),
+        ("[0, 4, 1, 2, 3]", "%y = FullyConnected(%t, %w)", 24, "[1,2,3,2,2]"),
+    ],
+)
+def test_columns_take_the_order(transpose: str, call: str, columns: int, shape: str) -> None:
+    check_pass(layer(transpose, call, columns, shape), FLAT, ["FullyConnected"])
+
+
+@pytest.mark.parametrize(
+    ("transpose", "call", "columns", "sentence"),
+    [
+        ("[1, 0, 2, 3]", "%y = FullyConnected(%t, %w)", 16, "not within rows of 16"),
+        ("[0, 3, 1, 2]", "%y = FullyConnected(%t, %w)", 12, "not within rows of 12"),
+        ("[0, 1, 3, 2]", "%y = FullyConnected(%t, %w) {keep_num_dims: true}", 4, "not within rows of 4"),
+    ],
+)
+def test_rows_that_are_mixed(transpose: str, call: str, columns: int, sentence: str) -> None:
+    check_pass(layer(transpose, call, columns, "[2,3,4,2]"), FLAT, refused=sentence)
+
+
+def test_layers_that_share_a_flattened_image() -> None:
+    text = """
+        graph main(%x: f32[2,3,4,2]) -> %y, %z {
+          %w = const f32[5,24] gaussian(0, 1)
+          %v = const f32[6,24] gaussian(0, 1)
+          %t = Transpose(%x, [0, 3, 1, 2])
+          %r = Reshape(%t, [2, 24])
+          %y = FullyConnected(%r, %w)
+          %z = FullyConnected(%r, %v, [1.0, 2, 3, 4, 5, 6])
+        }
+    """
+    check_pass(text, FLAT, ["FullyConnected", "FullyConnected"])
+    check_pass(
+        text.replace("FullyConnected(%r, %v, [1.0, 2, 3, 4, 5, 6])", "Neg(%r)"), FLAT, refused="by Neg %z"
+    )
+
+
+def convolution(operator: str, constant: str, padding: str = "VALID", shape: str = "[1,3,6,6]") -> str:
+    return f"""
+        graph main(%x: f32{shape}) -> %y {{
+          %c = const f32{constant} uniform(0.5, 2)
+          %w = const f32[4,3,3,3] gaussian(0, 1)
+          %a = {operator}(%x, %c)
+          %t = Transpose(%a, [0, 2, 3, 1])
+          %y = Conv2D(%t, %w, [1.0, 2, 3, 4]) {{padding: {padding}, stride_h: 2, act: RELU}}
+        }}
+    """
+
+
+@pytest.mark.parametrize(("operator", "name"), [("Mul", MUL), ("Div", MUL), ("Add", ADD), ("Sub", ADD)])
+@pytest.mark.parametrize("constant", ["[1,3,1,1]", "[3,1,1]", "[]", "[1]"])
+@pytest.mark.parametrize("shape", ["[1,3,6,6]", "[?,3,6,6]"])
+def test_constants_of_channels(operator: str, name: str, constant: str, shape: str) -> None:
+    check_pass(convolution(operator, constant, shape=shape), name, ["Transpose", "Conv2D"])
+
+
+@pytest.mark.parametrize(
+    ("operator", "constant", "padding", "shape", "sentence"),
+    [
+        ("Mul", "[6]", "VALID", "[1,3,6,6]", "%c: has shape [6], which is not one a channel"),
+        ("Add", "[1,6,1]", "VALID", "[1,3,6,6]", "%c: has shape [1,6,1], which is not one a channel"),
+        ("Sub", "[2,1,1,1]", "VALID", "[2,3,6,6]", "%c: has shape [2,1,1,1], which is not one a channel"),
+        ("Mul", "[3,1,1]", "VALID", "[1,1,6,6]", "broadcasts %x"),
+        ("Add", "[3,1,1]", "SAME", "[1,3,6,6]", "padding is SAME"),
+    ],
+)
+def test_constants_of_other_axes(
+    operator: str, constant: str, padding: str, shape: str, sentence: str
+) -> None:
+    name = MUL if operator == "Mul" else ADD
+    check_pass(convolution(operator, constant, padding, shape), name, refused=sentence)
