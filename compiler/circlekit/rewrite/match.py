@@ -59,10 +59,14 @@ class Match(NamedTuple):
 
 @dataclass
 class Failure:
-    """Why the furthest attempt ended.  ``progress`` counts the operators that fitted until then."""
+    """Why the furthest attempt ended.  ``progress`` counts the operators that fitted until then.
+
+    ``vague``: whether the operands may merely have been tried in the wrong order.
+    """
 
     progress: int = NONE_MATCHED
     sentence: str = ""
+    vague: bool = False
 
 
 class Matcher:
@@ -101,10 +105,11 @@ class Matcher:
         count = 0 if match is None else len({id(o) for o in match.ops.values()})
         return count, self.failure.sentence, self.failure.progress
 
-    def refuse(self, progress: int, sentence: str) -> None:
-        """Keep the sentence of the attempt that came furthest (the first of several)."""
-        if progress > self.failure.progress:
-            self.failure = Failure(progress, sentence)
+    def refuse(self, progress: int, sentence: str, vague: bool = False) -> None:
+        """Keep the sentence of the attempt that came furthest (the first of several that is not vague)."""
+        known = self.failure
+        if progress > known.progress or (progress == known.progress and known.vague and not vague):
+            self.failure = Failure(progress, sentence, vague)
 
     # Progress: each operator of the picture that was found counts 2; its kind alone counts 1.
 
@@ -203,7 +208,8 @@ class Matcher:
         node = self.picture.producer.get(pattern.name)
         if match.values.get(pattern.name, value) is not value:
             if self.explain:
-                self.refuse(progress, f"%{value.name}: the picture wants the same value in two places")
+                sentence = f"%{value.name}: the picture wants the same value in two places"
+                self.refuse(progress, sentence, value.is_const)
             return
         dims = self._type(pattern, value, match, progress)
         if dims is None:
@@ -223,7 +229,8 @@ class Matcher:
             yield from self._op(node, op, match)
         elif self.explain:
             found = "a constant" if value.is_const else "an input" if op is None else type(op).__name__
-            self.refuse(progress, f"%{value.name}: comes from {found}, the picture wants {node.kind_names()}")
+            sentence = f"%{value.name}: comes from {found}, the picture wants {node.kind_names()}"
+            self.refuse(progress, sentence, value.is_const)
 
     def _type(
         self, pattern: OperandPattern, value: Value, match: Match, progress: int

@@ -153,3 +153,33 @@ def test_convolutions_of_which_one_has_a_border() -> None:
     check_pass(text.replace("SAME", "VALID"), "fuse_add_to_conv_bias", ["Conv2D", "Conv2D"])
     product = text.replace("Add", "Mul")
     check_pass(product, "fuse_mul_to_conv_weights", ["Conv2D", "Conv2D"])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "%n = Abs(%x)\n%d = Sub(%x, %n)\n%h = Mul(0.5, %d)\n%a = Mul(%h, %k)\n%z = Add(%a, %r)",
+        "%n = Minimum(0.0, %x)\n%a = Mul(%k, %n)\n%z = Add(%r, %a)",
+        "%m = Neg(%x)\n%n = Relu(%m)\n%a = Mul(%n, %k)\n%z = Add(%a, %r)",
+        "%m = Neg(%x)\n%n = Relu(%m)\n%a = Mul(%n, %k)\n%z = Sub(%r, %a)",
+    ],
+)
+def test_other_forms_of_prelu(body: str) -> None:
+    text = graph("%k = const f32[4] [0.25, -0.5, 2.0, 0.0]\n%r = Relu(%x)\n" + body)
+    check_pass(text, "fuse_prelu", expect_ops=["PRelu"])
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        (
+            "%n = Minimum(1.0, %x)\n%a = Mul(%k, %n)\n%z = Add(%r, %a)",
+            "%n/lhs: the picture wants the constant 0.0",
+        ),
+        ("%m = Neg(%x)\n%n = Relu(%m)\n%a = Mul(%n, %k) {act: RELU}\n%z = Add(%a, %r)", "%a: act is RELU"),
+        ("%m = Neg(%x)\n%n = Relu(%m)\n%a = Mul(%n, %dyn)\n%z = Add(%a, %r)", "%dyn: is not constant"),
+    ],
+)
+def test_what_is_no_prelu(body: str, sentence: str) -> None:
+    text = graph("%k = const f32[4] [0.25, -0.5, 2.0, 0.0]\n%r = Relu(%x)\n" + body)
+    check_pass(text, "fuse_prelu", refused=sentence)

@@ -139,3 +139,48 @@ def test_int16_that_is_no_rsqrt(model: Model, sentence: str) -> None:
     context = Context(refusals=[])
     assert all_passes()["fuse_rsqrt"]().run(model, context) == 0
     assert sentence in [r.sentence for r in context.refusals or ()]
+
+
+# -- tanh --------------------------------------------------------------------------------------
+
+CUBES = ("%c = Pow(%x, 3.0)", "%p = Mul(%x, %x)\n%c = Mul(%x, %p)", "%p = Square(%x)\n%c = Mul(%p, %x)")
+LASTS = (
+    "%m = Mul(%a, %x)\n%y = Mul(0.5, %m)",
+    "%m = Mul(%x, 0.5)\n%y = Mul(%a, %m)",
+    "%m = Mul(%a, 0.5)\n%y = Mul(%x, %m)",
+)
+
+
+def tanh_form(cube: str, last: str, third: str = "0.044715", root: str = "0.7978845608") -> str:
+    return f"""
+        graph main(%x: f32[2,3], %z: f32[2,3]) -> %y {{
+          {cube}
+          %k = Mul({third}, %c)
+          %d = Add(%k, %x)
+          %s = Mul(%d, {root})
+          %t = Tanh(%s)
+          %a = Add(1.0, %t)
+          {last}
+        }}
+    """
+
+
+@pytest.mark.parametrize("cube", CUBES)
+@pytest.mark.parametrize("last", LASTS)
+def test_gelu_by_tanh(cube: str, last: str) -> None:
+    (op,) = check_pass(tanh_form(cube, last), "fuse_gelu", ["Gelu"]).main
+    assert op.attribute_items() == {"approximate": True}
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (tanh_form(CUBES[0], LASTS[0], third="0.05"), "%k/lhs: is 0.05, 0.044715 is wanted"),
+        (tanh_form(CUBES[1], LASTS[1], root="0.7"), "%s/rhs: is 0.7, 0.797885 is wanted"),
+        (tanh_form("%c = Pow(%x, 2.0)", LASTS[0]), "%c/rhs: the picture wants the constant 3.0"),
+        (tanh_form("%c = Pow(%z, 3.0)", LASTS[0]), "the picture wants the same value in two places"),
+        (tanh_form(CUBES[0], LASTS[0]).replace("Add(1.0, %t)", "Add(2.0, %t)"), "wants the constant 1.0"),
+    ],
+)
+def test_what_is_no_gelu_by_tanh(text: str, sentence: str) -> None:
+    check_pass(text, "fuse_gelu", refused=sentence)

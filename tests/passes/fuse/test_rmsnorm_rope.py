@@ -205,3 +205,15 @@ def test_a_refusal_is_told_once_for_an_operator() -> None:
     context = Context(refusals=[])
     all_passes()["fuse_rmsnorm"]().run(parse_model(rms(epsilon="0.0")), context)
     assert [r.sentence for r in context.refusals or ()] == ["%x: epsilon is 0.0, RMS_NORM wants one above 0"]
+
+
+def test_factors_after_factors() -> None:
+    text = """
+        graph main(%x: f32[2,3]) -> %z {
+          %n = RmsNorm(%x, [2.0, 0.5, -1.0]) {epsilon: 1e-5}
+          %z = Mul(%n, [[3.0, 1.0, 2.0]])
+        }
+    """
+    (op,) = check_pass(text, "fuse_mul_with_rmsnorm", expect_ops=["RmsNorm"]).main
+    assert isinstance(op, RmsNorm)
+    assert op.gamma.array().tolist() == [6.0, 0.5, -2.0]

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GELU, which exporters write with the custom operator Erf."""
+"""GELU, which exporters write with the custom operator Erf, or with Tanh where it is approximate."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from circlekit.ir.value import Array
+from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 CLOSE = 1e-5
@@ -65,8 +66,51 @@ LAST = (
 )
 
 
+class TanhGelu(Rewrite):
+    """x * (1 + tanh(sqrt(2/pi) * (x + 0.044715 * x^3))) / 2."""
+
+    after = """
+        z = Gelu(x)         {approximate: true}
+    """
+
+    @condition
+    def its_numbers(self, match: Match) -> str | None:
+        for name, wanted in (("third", 0.044715), ("root", np.sqrt(2 / np.pi))):
+            value = match.value(name)
+            found = float(value.array().reshape(-1)[0])
+            if abs(found - wanted) > CLOSE * wanted:
+                return f"%{value.name}: is {found:g}, {wanted:g} is wanted"
+        return None
+
+
+CUBES = (
+    "c = Pow(x: f32, 3.0)",
+    "q = Mul(x: f32, x)\n c = Mul(q, x)",
+    "q = Square(x: f32)\n c = Mul(q, x)",
+)
+
+
+def _tanh_form(cube: str, last: str) -> type[TanhGelu]:
+    class Form(TanhGelu):
+        before = f"""
+            {cube}
+            k = Mul(c, third: const f32[*, 1])
+            d = Add(x, k)
+            s = Mul(d, root: const f32[*, 1])
+            t = Tanh(s)
+            a = Add(t, 1.0)
+            {last}
+        """
+
+    return Form
+
+
 class FuseGelu(Rules):
-    """x * (1 + erf(x * sqrt(1/2))) / 2  ==  gelu(x), in any order of the factors."""
+    """x * (1 + erf(x * sqrt(1/2))) / 2  ==  gelu(x), in any order of the factors; and its form with tanh."""
 
     name = "fuse_gelu"
-    rules = (*(_form(last) for last in LAST), DividedGelu)
+    rules = (
+        *(_form(last) for last in LAST),
+        DividedGelu,
+        *(_tanh_form(cube, last) for cube in CUBES for last in LAST),
+    )

@@ -8,13 +8,13 @@ from circlekit.rewrite.rewrite import Rewrite, condition
 
 
 class FuseMulWithRmsNorm(Rewrite):
-    """rms_norm(x, gamma 1) * w  ==  rms_norm(x, w)."""
+    """rms_norm(x, gamma) * w  ==  rms_norm(x, gamma * w)."""
 
     name = "fuse_mul_with_rmsnorm"
     formats = frozenset({"circle"})
 
     before = """
-        n = RmsNorm(x: f32, gamma: const f32[1])
+        n = RmsNorm(x: f32, gamma: const f32[_])
         z = Mul(n, w: const f32[*, D])
     """
     after = """
