@@ -24,7 +24,7 @@ from circlekit.ops.bases import (
     refuse_quantized,
     zero_point,
 )
-from circlekit.ops.common import broadcast_shapes, clip
+from circlekit.ops.common import broadcast_shapes, clip, common_shape
 from circlekit.ops.fixed_point import (
     dtype_limits,
     multiply,
@@ -162,7 +162,7 @@ class PRelu(Typed, code="PRELU", options=None):
         if is_narrow(self.input):
             return bound_pairs(tape, self, self.quantized, input, alpha)
         need_kind(self, input, "f")
-        out = tape.empty(np.broadcast(input, alpha).shape, input.dtype)
+        out = tape.empty(common_shape(input, alpha), input.dtype)
         positive = tape.empty(input.shape, np.bool_)
         tape.do(np.multiply, input, alpha, out)
         tape.do(np.greater_equal, input, np.zeros((), input.dtype), positive)
@@ -320,8 +320,18 @@ def _coefficients() -> list[float]:
 @cache
 def _single() -> list[float]:
     """Of half of it, the coefficients of powers of u, to the precision of float32."""
-    powers = np.polynomial.chebyshev.cheb2poly(_coefficients()[:11])  # a module that numpy imports only now
+    powers = _in_powers(_coefficients()[:11])
     return list((powers / 2).tolist())
+
+
+def _in_powers(coefficients: list[float]) -> NDArray[np.float64]:
+    """A sum of Chebyshev polynomials as one of powers."""
+    size = len(coefficients)
+    total, last, before = np.zeros(size), np.eye(1, size)[0], np.zeros(size)
+    for index, coefficient in enumerate(coefficients):
+        total += coefficient * last
+        last, before = (2 if index else 1) * np.roll(last, 1) - before, last
+    return total
 
 
 def write_normal(tape: Tape, x: Array, out: Array) -> None:

@@ -15,12 +15,13 @@ from circlekit.ir.tape import NOW, Tape
 from circlekit.ir.value import MAX_RANK, Array, Quantization, Shape, TensorType, Value, format_shape
 from circlekit.ops.common import (
     broadcast_shapes,
+    common_shape,
     normalized_axis,
     plain_data,
     rounded_to_bfloat16,
     static_int_vector,
 )
-from circlekit.ops.narrow import bound_narrow, bound_pairs, common_shape, stored
+from circlekit.ops.narrow import bound_narrow, bound_pairs, stored
 from circlekit.ops.pairs import Pairwise
 
 # -- quantization ------------------------------------------------------------------------------
@@ -305,7 +306,7 @@ class Binary(Typed):
 
     def compute(self, x: Array, y: Array) -> Array:
         """The broadcast results; ``x`` and ``y`` have one dtype."""
-        out = np.empty(np.broadcast(x, y).shape, x.dtype)
+        out = np.empty(common_shape(x, y), x.dtype)
         self.write(NOW, x, y, out)
         return out
 

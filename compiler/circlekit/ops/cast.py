@@ -22,7 +22,7 @@ from circlekit.ops.fixed_point import (
     scale_of,
     wrap32,
 )
-from circlekit.ops.lookup import BLOCK
+from circlekit.ops.lookup import BLOCK, FEWEST
 from circlekit.ops.narrow import bound_narrow
 from circlekit.ops.tables import tabulated
 
@@ -198,20 +198,26 @@ class Quantize(Typed, code="QUANTIZE"):
         data, result = tape.contiguous(x), out
         if not scale.ndim:
             data, result = data.reshape(-1), out.reshape(-1)
-        step = max(1, BLOCK // max(1, data[:1].size))
-        real, half = (tape.empty((min(step, len(data)), *data.shape[1:]), np.float32) for _ in range(2))
-        for first in range(0, len(data), step):
-            part = data[first : first + step]
-            steps, halves = real[: len(part)], half[: len(part)]
-            tape.do(np.divide, part, scale, steps)
-            tape.do(clip, steps, -BELOW_HALF, BELOW_HALF, halves)
-            tape.do(np.add, halves, steps, halves)
-            tape.do(np.trunc, halves, halves)
-            if zero.any():
-                tape.do(np.add, halves, zero.astype(np.float32), halves)
-            tape.do(clip, halves, low, high, halves)
-            tape.do(mend_wild, steps, halves, zero, (low, high))
-            tape.copy(halves, result[first : first + step])
+        zeros = zero.astype(np.float32) if zero.any() else None
+        most = max(FEWEST, min(BLOCK, tape.scratch // 4 // (2 * data.itemsize)))
+        step = min(max(1, most // max(1, data[:1].size)), max(len(data), 1))
+
+        def run(real: Array, half: Array) -> None:
+            for first in range(0, len(data), step):
+                part = data[first : first + step]
+                steps, halves = real[: len(part)], half[: len(part)]
+                np.divide(part, scale, steps)
+                clip(steps, -BELOW_HALF, BELOW_HALF, halves)
+                np.add(halves, steps, halves)
+                np.trunc(halves, halves)
+                if zeros is not None:
+                    np.add(halves, zeros, halves)
+                clip(halves, low, high, halves)
+                mend_wild(steps, halves, zero, (low, high))
+                result[first : first + step] = halves
+
+        need = (step, *data.shape[1:]), np.dtype(np.float32)
+        tape.work(run, need, need)
         return out
 
     def requantized(self, x: Array) -> Array:

@@ -71,12 +71,26 @@ def write_fused(tape: Tape, out: Array, act: Activation, reach: float = np.inf) 
         tape.do(apply_activation, out, act, out)
 
 
+SEVERAL = 1 << 10
+"""Weights that are looked at at a time: small models have few more."""
+
+
 def product_reach(tape: Tape, data: Array, weights: Array, axis: int = 0) -> float:
     """A magnitude that no sum of products with the ``weights`` of one entry of ``axis`` exceeds."""
     if not tape.reach(weights) < np.inf:
         return np.inf
-    others = tuple(a for a in range(weights.ndim) if a != axis)
-    return tape.reach(data) * float(np.abs(weights).sum(axis=others, dtype=np.float64).max(initial=0))
+    units = weights.swapaxes(0, axis)
+    others, step = tuple(range(1, weights.ndim)), max(1, SEVERAL * len(units) // max(weights.size, 1))
+    parts = (np.abs(units[first : first + step]) for first in range(0, len(units), step))
+    return tape.reach(data) * max(
+        (float(p.sum(axis=others, dtype=np.float64).max()) for p in parts), default=0.0
+    )
+
+
+def common_shape(*arrays: Array) -> tuple[int, ...]:
+    """That of all ``arrays`` together, as np.broadcast has it, which takes five kilobytes."""
+    shapes = {a.shape for a in arrays}
+    return shapes.pop() if len(shapes) == 1 else tuple(d or 0 for d in broadcast_shapes(*shapes) or ())
 
 
 # -- bfloat16 ----------------------------------------------------------------------------------

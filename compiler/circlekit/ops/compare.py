@@ -13,7 +13,7 @@ from circlekit.ir.op import operand
 from circlekit.ir.tape import Tape
 from circlekit.ir.value import Array, Shape, TensorType, Value, format_shape
 from circlekit.ops.bases import Binary, Typed, Unary, kept_quantization, need_same_dtype, zero_point
-from circlekit.ops.common import broadcast_shapes, plain_data
+from circlekit.ops.common import broadcast_shapes, common_shape, plain_data
 from circlekit.ops.fixed_point import multiply, quantize_multiplier, scale_of
 from circlekit.ops.tables import tabulated_pairs
 
@@ -125,7 +125,7 @@ def _check_choice(condition: Value, x: Value, y: Value) -> None:
 
 def chosen(tape: Tape, condition: Array, x: Array, y: Array) -> Array:
     """``x`` where the condition holds, else ``y``; all three broadcast."""
-    out = tape.empty(np.broadcast(condition, x, y).shape, x.dtype)
+    out = tape.empty(common_shape(condition, x, y), x.dtype)
     tape.copy(y, out)
     tape.do(np.copyto, out, x, "no", condition)
     return out

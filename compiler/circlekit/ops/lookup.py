@@ -18,6 +18,9 @@ BLOCK = 1 << 14
 MANY = 1 << 11
 """So many elements are worth a copy to and from Python's bytes, whose translation is the fastest."""
 
+FEWEST = 1 << 9
+"""So many elements are worth the calls, where there is little memory."""
+
 ALL_PAIRS = 1 << 16
 
 
@@ -59,7 +62,7 @@ INDEX = 8
 
 def _most(tape: Tape, size: int) -> int:
     """The elements of a block, for each of which so many bytes are needed."""
-    return max(MANY, min(BLOCK, tape.scratch // 8 // size))
+    return max(FEWEST, min(BLOCK, tape.scratch // 8 // size))
 
 
 def _taken(table: Array, bits: Array, out: Array, most: int) -> None:

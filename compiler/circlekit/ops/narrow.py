@@ -10,13 +10,9 @@ import numpy as np
 from circlekit.ir.op import Op
 from circlekit.ir.tape import Tape
 from circlekit.ir.value import Array
-from circlekit.ops.lookup import ALL_PAIRS, BLOCK, every, look_up, look_up_pairs, parts, table_of
+from circlekit.ops.common import common_shape
+from circlekit.ops.lookup import ALL_PAIRS, BLOCK, FEWEST, every, look_up, look_up_pairs, parts, table_of
 from circlekit.ops.pairs import Pairwise
-
-
-def common_shape(x: Array, y: Array) -> tuple[int, ...]:
-    """That of both together; np.broadcast takes five kilobytes."""
-    return x.shape if x.shape == y.shape else np.broadcast_shapes(x.shape, y.shape)
 
 
 def stored(compute: Callable[..., Array], *operands: Array) -> None:
@@ -28,14 +24,10 @@ WIDE = 64
 """Bytes that a number of 8 or 16 bits takes on its way through functions of integers of 64 bits."""
 
 
-FEWEST = 1 << 9
-"""So many numbers are worth the calls."""
-
-
 def note_stored(tape: Tape, compute: Callable[..., Array], *operands: Array) -> None:
     """Note ``stored`` for an elementwise ``compute`` of operands that broadcast, a part of them at a time."""
     out = operands[-1]
-    most = max(FEWEST, min(BLOCK, tape.scratch // 8 // WIDE))
+    most = max(FEWEST, min(BLOCK, tape.scratch // 4 // WIDE))
     if out.size <= most:
         tape.do(stored, compute, *operands)
         return
@@ -76,7 +68,7 @@ def bound_pairs(
         return out
     one = any(a.size == 1 and tape.fixed(a) for a in (x, y))
     if out.size >= SEVERAL and sketch is not None and not one:
-        exact = sketch.proven(function, x.dtype, _values(tape, y), out.dtype)
+        exact = sketch.proven(function, x.dtype, _values(tape, y), out.dtype, tape.scratch)
         if exact is not None:
             exact.note(tape, x, y, out)
             return out

@@ -13,9 +13,8 @@ import numpy as np
 from circlekit.errors import UnsupportedError
 from circlekit.ir.dtypes import DType, i8, i16, u8
 from circlekit.ir.op import Op
-from circlekit.ir.tape import Tape
+from circlekit.ir.tape import NOW, Tape
 from circlekit.ir.value import Array, Value
-from circlekit.ops.common import clip
 from circlekit.ops.fixed32 import exp_of_negative, log_of_at_least_one
 from circlekit.ops.fixed_point import (
     Ints,
@@ -86,38 +85,42 @@ def below_maximum(x: Array) -> Array:
 def softmax_of_8_bits(tape: Tape, op: Op, x: Array, input: Value, output: Value, beta: float) -> Array:
     """SOFTMAX of int8 or uint8: the result has the scale 2^-bits, whatever ``output`` says."""
     table = differences(float(np.float32(beta)) * float(scale_of(input)))
-    least, most = dtype_limits(output.dtype)
+    tape.holds(table.scaled, table.exps)
     out = tape.empty(x.shape, output.dtype.numpy)
     rows, results = tape.reshaped(x, (-1, x.shape[-1])), out.reshape(-1, x.shape[-1])
-    step = max(1, BLOCK // max(1, x.shape[-1]))
-    for first in range(0, len(rows), step):
-        part = rows[first : first + step]
-        greatest = tape.empty((len(part), 1), x.dtype)
-        d = tape.empty(part.shape, np.uint8)
-        wide, exps = (tape.empty(part.shape, np.int64) for _ in range(2))
-        total, inverse, exponent = (tape.empty((len(part), 1), np.int64) for _ in range(3))
-        tape.do(np.maximum.reduce, part, -1, None, greatest, True)
-        tape.do(np.subtract, greatest.view(np.uint8), part.view(np.uint8), d)  # modulo 256, as it must be
-        tape.do(rounding_divide_by_pot(table.exps, SUM_BITS).take, d, None, wide, "clip")
-        tape.do(np.add.reduce, wide, -1, None, total, True)
-        note_reciprocal(tape, total, inverse, exponent)
-        # 1 / total is inverse * 2^-bits in units of Q12: these bits, and those of the result, are shifted out
-        tape.do(np.add, exponent, np.int64(SUM_BITS - output.dtype.bits), exponent)
-        tape.do(table.exps.take, d, None, exps, "clip")
-        note_high_mul(tape, exps, inverse, exps)
-        half = tape.empty(total.shape, np.int64)
-        tape.do(np.left_shift, np.int64(1), exponent, half)
-        tape.do(np.right_shift, half, np.int64(1), half)
-        tape.do(np.add, exps, half, exps)
-        tape.do(np.right_shift, exps, exponent, exps)
-        tape.do(np.add, exps, np.int64(least), exps)
-        if not table.counts.all():
-            far = tape.empty(part.shape, np.bool_)
-            tape.do((~table.counts).take, d, None, far, "clip")
-            tape.do(np.copyto, exps, np.int64(least), "same_kind", far)
-        tape.do(clip, exps, np.int64(least), np.int64(most), exps)
-        tape.copy(exps, results[first : first + step])
+    step = max(1, min(BLOCK, tape.scratch // 8 // WIDE) // max(1, x.shape[-1]))
+
+    def run() -> None:
+        for first in range(0, len(rows), step):
+            _softmax_rows(table, rows[first : first + step], results[first : first + step], output.dtype)
+
+    tape.work(run)
     return out
+
+
+WIDE = 32
+"""Bytes that an element takes on the way."""
+
+
+def _softmax_rows(table: Differences, x: Array, out: Array, dtype: DType) -> None:
+    least, most = dtype_limits(dtype)
+    d = np.subtract(
+        x.max(axis=-1, keepdims=True).view(np.uint8), x.view(np.uint8)
+    )  # modulo 256, as it must be
+    total = rounding_divide_by_pot(table.exps, SUM_BITS).take(d, mode="clip").sum(axis=-1, keepdims=True)
+    inverse, exponent = np.empty_like(total), np.empty_like(total)
+    note_reciprocal(NOW, total, inverse, exponent)
+    # 1 / total is inverse * 2^-bits in units of Q12: these bits, and those of the result, are shifted out
+    exponent += SUM_BITS - dtype.bits
+    exps = table.exps.take(d, mode="clip")
+    note_high_mul(NOW, exps, inverse, exps)
+    exps += (np.int64(1) << exponent) >> 1
+    exps >>= exponent
+    exps += least
+    if not table.counts.all():
+        exps[(~table.counts).take(d, mode="clip")] = least
+    np.clip(exps, least, most, out=exps)
+    out[...] = exps
 
 
 def tables_of_16_bits() -> tuple[Array, Array]:

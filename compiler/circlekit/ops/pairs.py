@@ -17,7 +17,7 @@ import numpy as np
 from circlekit.ir.tape import Tape
 from circlekit.ir.value import Array
 from circlekit.ops.common import clip
-from circlekit.ops.lookup import BLOCK, MANY, every, parts
+from circlekit.ops.lookup import BLOCK, FEWEST, every, parts
 from circlekit.ops.stores import Store
 
 Pairs = Callable[[Array, Array], Array]
@@ -31,8 +31,13 @@ FLOAT = np.dtype(np.float64)
 class Pairwise:
     """What may be done with all pairs in floats."""
 
-    def proven(self, function: Pairs, x: np.dtype[Any], y: Array, dtype: np.dtype[Any]) -> Pairwise | None:
-        """What is ``function`` of all x and the given y [N], with results of ``dtype``; or None."""
+    def proven(
+        self, function: Pairs, x: np.dtype[Any], y: Array, dtype: np.dtype[Any], room: int
+    ) -> Pairwise | None:
+        """What is ``function`` of all x and the given y [N], with results of ``dtype``; or None.
+
+        ``room``: bytes that may be used to find out.
+        """
         raise NotImplementedError
 
     def note(self, tape: Tape, x: Array, y: Array, out: Array) -> None:
@@ -47,7 +52,9 @@ class Product(Pairwise):
     zeros: tuple[int, int]
     end: Store
 
-    def proven(self, function: Pairs, x: np.dtype[Any], y: Array, dtype: np.dtype[Any]) -> Pairwise | None:
+    def proven(
+        self, function: Pairs, x: np.dtype[Any], y: Array, dtype: np.dtype[Any], room: int
+    ) -> Pairwise | None:
         return self
 
     def note(self, tape: Tape, x: Array, y: Array, out: Array) -> None:
@@ -93,14 +100,17 @@ class Sketch(Pairwise):
         if low:
             np.add(steps, np.uint8(low % 256), steps)
 
-    def proven(self, function: Pairs, x: np.dtype[Any], y: Array, dtype: np.dtype[Any]) -> Pairwise | None:
+    def proven(
+        self, function: Pairs, x: np.dtype[Any], y: Array, dtype: np.dtype[Any], room: int
+    ) -> Pairwise | None:
         """Itself, or what is near to it."""
         left = [replace(self, offset=self.offset + by) for by in TRIALS]
         numbers = every(x)
-        first, second = np.empty((ROWS, numbers.size), FLOAT), np.empty((ROWS, 1), FLOAT)
+        most = max(1, min(ROWS, room // (WIDE * numbers.size)))
+        first, second = np.empty((most, numbers.size), FLOAT), np.empty((most, 1), FLOAT)
         made = np.empty(first.shape, dtype)
-        for top in range(0, len(y), ROWS):
-            rows = y[top : top + ROWS, None]
+        for top in range(0, len(y), most):
+            rows = y[top : top + most, None]
             exact, count = function(numbers, rows), len(rows)
             for tried in left.copy():
                 tried(numbers, rows, made[:count], first[:count], second[:count])
@@ -123,8 +133,8 @@ class Sketch(Pairwise):
         tape.work(run, ((most,), FLOAT), ((most,), FLOAT))
 
 
-ROWS = 8
-"""Of the table of all pairs, at a time."""
+ROWS, WIDE = 8, 48
+"""Of the table of all pairs, at a time; and bytes that an entry takes on the way."""
 
 
 def flat(x: Array, y: Array, out: Array) -> tuple[Array, Array, Array]:
@@ -137,4 +147,4 @@ def flat(x: Array, y: Array, out: Array) -> tuple[Array, Array, Array]:
 
 def block_size(tape: Tape, out: Array, arrays: int) -> int:
     """Elements of a block of results for which ``arrays`` of float64 are needed."""
-    return min(out.size, BLOCK, max(MANY, tape.scratch // 2 // arrays // FLOAT.itemsize))
+    return min(out.size, BLOCK, max(FEWEST, tape.scratch // 2 // arrays // FLOAT.itemsize))
