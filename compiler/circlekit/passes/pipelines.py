@@ -66,6 +66,7 @@ PIPELINES: dict[str, tuple[str, ...]] = {
         "fuse_transpose_to_fullyconnected_weights",
         "replace_non_const_fc_with_batch_matmul",
         "fuse_slice_with_tconv",
+        "fuse_pixel_shuffle",
         "fuse_space_to_batch_with_conv",
         "fuse_space_to_batch_with_conv1d",
         "normalize_batchnorm",

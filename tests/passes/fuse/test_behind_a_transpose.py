@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What PyTorch's order of the axes puts before a layer: constants of the channels, and flattened images."""
+"""What PyTorch's order of the axes leaves beside layers: constants, flattened images, shuffled pixels."""
 
 from __future__ import annotations
 
@@ -107,3 +107,47 @@ def test_constants_of_other_axes(
 ) -> None:
     name = MUL if operator == "Mul" else ADD
     check_pass(convolution(operator, constant, padding, shape), name, refused=sentence)
+
+
+SHUFFLE = """
+    graph main(%x: f32[{n},4,5,2]) -> %z {{
+      %w = const f32[{filters},3,3,2] gaussian(0, 1)
+      %b = const f32[{filters}] gaussian(0, 1)
+      {call}
+      %t = Transpose(%c, [0, 3, 1, 2])
+      %r = Reshape(%t, {blocks})
+      %u = Transpose(%r, [0, 1, 4, -4, 5, 3])
+      %y = Reshape(%u, {shape})
+      %z = Transpose(%y, [0, 2, 3, 1])
+    }}
+"""
+
+
+@pytest.mark.parametrize(
+    ("n", "filters", "blocks", "shape"),
+    [
+        ("1", 12, "[1, 3, 2, 2, 4, 5]", "[1, 3, 8, 10]"),
+        ("2", 9, "[2, 1, 3, 3, 4, 5]", "[2, 1, 12, 15]"),
+        ("?", 8, "[-1, 2, 2, 2, 4, 5]", "[-1, 2, 8, 10]"),
+    ],
+)
+@pytest.mark.parametrize("call", ["%c = Conv2D(%x, %w) {act: RELU6}", "%c = Conv2D(%x, %w, %b)"])
+def test_pixel_shuffle(n: str, filters: int, blocks: str, shape: str, call: str) -> None:
+    text = SHUFFLE.format(n=n, filters=filters, blocks=blocks, shape=shape, call=call)
+    names = ["fuse_pixel_shuffle", "remove_redundant_transpose"]
+    check_pass(text, names, ["Conv2D", "DepthToSpace"])
+
+
+@pytest.mark.parametrize(
+    ("blocks", "shape", "sentence"),
+    [
+        ("[1, 2, 2, 3, 4, 5]", "[1, 2, 8, 15]", "%r: has shape [1,2,2,3,4,5], square blocks"),
+        ("[1, 3, 2, 2, 5, 4]", "[1, 3, 10, 8]", "%r: has shape [1,3,2,2,5,4], square blocks"),
+        ("[1, 12, 1, 1, 4, 5]", "[1, 12, 4, 5]", "%y: has shape [1,12,4,5]"),
+        ("[1, 3, 2, 2, 4, 5]", "[1, 3, 10, 8]", "%y: has shape [1,3,10,8], [1,3,8,10] is wanted"),
+    ],
+)
+def test_what_is_no_pixel_shuffle(blocks: str, shape: str, sentence: str) -> None:
+    call = "%c = Conv2D(%x, %w)"
+    text = SHUFFLE.format(n="1", filters=12, blocks=blocks, shape=shape, call=call)
+    check_pass(text, "fuse_pixel_shuffle", refused=sentence)

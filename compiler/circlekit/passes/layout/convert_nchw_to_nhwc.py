@@ -71,7 +71,18 @@ class ConvertNchwToNhwc(GraphPass):
                 applier.apply(region, labels)
         if context.refusals is not None:
             self._explain(finder.walls, context)
+        if context.far:
+            self._explain_others(graph, context)
         return moved + move_reductions(graph, finder.sides, MOVED)
+
+    def _explain_others(self, graph: Graph, context: Context) -> None:
+        """What is said of operators that were nowhere near."""
+        for op in graph:
+            if op.results and op.output.rank != 4:
+                rank = "unknown" if op.output.rank is None else op.output.rank
+                context.refuse(self.name, op, f"%{op.output.name}: the rank is {rank}, 4 is wanted", 1)
+            elif op.results and op.code not in MOVED:
+                context.refuse(self.name, op, f"%{op.output.name}: {op.code} moves with others alone", 1)
 
     def _explain(self, walls: dict[Op, str], context: Context) -> None:
         for op, sentence in walls.items():

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+# Refused: %c: is also read by Neg %k
+
+graph main(%x: f32[1,4,4,2]) -> %y, %k {
+  %w = const f32[12,3,3,2] gaussian(0, 1)
+  %b = const f32[12] gaussian(0, 1)
+  %c = Conv2D(%x, %w, %b) {act: RELU}
+  %t = Transpose(%c, [0,3,1,2])
+  %r = Reshape(%t, [1,3,2,2,4,4])
+  %u = Transpose(%r, [0,1,4,2,5,3])
+  %k = Neg(%c)
+  %y = Reshape(%u, [1,3,8,8])
+}
+
+rules {
+  passes(fuse_pixel_shuffle)
+  unchanged()
+  refused("%c: is also read by Neg %k")
+}
