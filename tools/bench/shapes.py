@@ -20,7 +20,7 @@ from circlekit.ops.conv import Conv2D
 from circlekit.ops.dense import FullyConnected
 from circlekit.ops.elementwise import Add, Mul
 from circlekit.ops.join import Concatenation, Split
-from circlekit.ops.shape import Transpose
+from circlekit.ops.shape import Reshape, Transpose
 
 CHANNELS = 4
 SCALE = 0.05
@@ -153,6 +153,20 @@ def readers(m: Maker, size: int) -> list[Value]:
     return [m.put(Mul(shared, m.weights(CHANNELS))) for _ in range(size - 1)]
 
 
+def factors(m: Maker, size: int) -> list[Value]:
+    """One convolution, and a factor behind it for every operator: each could be fused if it were alone."""
+    shared = m.conv(m.x)
+    return [m.put(Mul(shared, m.weights(CHANNELS))) for _ in range(size - 1)]
+
+
+def identities(m: Maker, size: int) -> list[Value]:
+    """As many inputs, and outputs that are copies of results."""
+    inputs = [Value(f"x{index}", f32, (1, CHANNELS)) for index in range(size // 2)]
+    m.graph.inputs = (m.x, *inputs)
+    shape = m.constant(np.array([1, CHANNELS], np.int32))
+    return [m.put(Reshape(m.put(Tanh(x)), shape)) for x in inputs]
+
+
 def concat(m: Maker, size: int) -> list[Value]:
     """One operator that reads the results of all others."""
     return [m.put(Concatenation(*leaves(m, size - 1), axis=3))]
@@ -208,10 +222,12 @@ SHAPES: dict[str, Callable[[Maker, int], list[Value]]] = {
     "joined": chain(joined),
     "tree": tree,
     "readers": readers,
+    "factors": factors,
     "concat": concat,
     "branches": branches,
     "constant": constant,
     "interface": interface,
+    "identities": identities,
     "graphs": graphs,
 }
 

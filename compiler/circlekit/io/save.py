@@ -85,6 +85,10 @@ class Saver:
         self.operators = OpSaver(fmt, self.origin, model)
         is_ranked = self.origin is not None and self.origin.has_rank
         self.has_rank = is_ranked or any(v.shape is None for g in model.graphs for v in g.values())
+        self.signed: dict[int, list[Value]] = {}
+        for signature in model.signatures:
+            named = self.signed.setdefault(id(signature.graph), [])
+            named += [*signature.inputs.values(), *signature.outputs.values()]
         self.indices: dict[int, dict[int, int]] = {}
         self.tensors: list[tuple[Tree, Key]] = []
 
@@ -165,9 +169,7 @@ class Saver:
             inner = [v for v in op.extra.get("intermediates", ()) if v is not None]
             keep.update(id(v) for v in (*op.inputs, *op.results, *inner))
             late += inner
-        for signature in self.model.signatures:
-            if signature.graph is graph:
-                late += [*signature.inputs.values(), *signature.outputs.values()]
+        late += self.signed.get(id(graph), ())
         keep.update(id(v) for v in late)
         for value in graph.values():
             if id(value) in keep and value.quantization is not None:
@@ -218,11 +220,14 @@ class Saver:
 
     def check(self, tree: Tree, value: Value, graph: Graph) -> None:
         """Refuse what the format lacks, with the tensor's name."""
-        where = "at " + " > ".join([*filter(None, [self.model.source]), graph.name, f"%{value.name}"])
-        if tree["type"] not in enumeration("TensorType", self.format).numbers:
-            raise UnsupportedError(f".{self.format} has no tensors of {value.dtype.name}", where)
-        for field in sorted(table("Tensor", self.format).foreign & tree.keys()):
-            raise UnsupportedError(f".{self.format} has no {field} of tensors", where)
         details = tree.get("quantization", {}).get("details")
-        if details and details[""] not in enumeration("QuantizationDetails", self.format).numbers:
-            raise UnsupportedError(f".{self.format} has no {details['']}", where)
+        if tree["type"] not in enumeration("TensorType", self.format).numbers:
+            lacks = f"tensors of {value.dtype.name}"
+        elif foreign := sorted(table("Tensor", self.format).foreign & tree.keys()):
+            lacks = f"{foreign[0]} of tensors"
+        elif details and details[""] not in enumeration("QuantizationDetails", self.format).numbers:
+            lacks = details[""]
+        else:
+            return
+        where = "at " + " > ".join([*filter(None, [self.model.source]), graph.name, f"%{value.name}"])
+        raise UnsupportedError(f".{self.format} has no {lacks}", where)

@@ -27,6 +27,7 @@ class Graph(Body):
         self.extra: dict[str, Any] = {}
         self._inputs = tuple(inputs)
         self._outputs = tuple(outputs)
+        self._input_ids = {id(v) for v in inputs}
         self._output_ids = {id(v) for v in outputs}
         self._first: Op | None = None
         self._last: Op | None = None
@@ -42,6 +43,7 @@ class Graph(Body):
     @inputs.setter
     def inputs(self, values: Sequence[Value]) -> None:
         self._inputs = tuple(values)
+        self._input_ids = {id(v) for v in values}
         self.epoch += 1
 
     @property
@@ -53,6 +55,9 @@ class Graph(Body):
         self._outputs = tuple(values)
         self._output_ids = {id(v) for v in values}
         self.epoch += 1
+
+    def is_input(self, value: Value) -> bool:
+        return id(value) in self._input_ids
 
     def is_output(self, value: Value) -> bool:
         return id(value) in self._output_ids
@@ -152,7 +157,7 @@ class Graph(Body):
         return (
             new.producer is not None
             and not self.is_output(new)
-            and new not in self._inputs
+            and not self.is_input(new)
             and not new.is_variable
         )
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -148,6 +148,10 @@ class Value:
     def users(self) -> Iterator[Op]:
         """The operators that read this, each once."""
         return iter({op: None for op, _ in self._uses})
+
+    def other_user(self, known: Collection[Op]) -> Op | None:
+        """The first operator that reads this and is not ``known``; no matter how many read it, soon found."""
+        return next((op for op, _ in self._uses if op not in known), None)
 
     @property
     def use_count(self) -> int:

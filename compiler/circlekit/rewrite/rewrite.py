@@ -145,12 +145,13 @@ class Rewrite(GraphPass):
                     return f"%{value.name}: is an output of the graph, the picture would lose it"
                 if name in self.spread and not alone:
                     continue
-                outside = [user for user in value.users if user not in matched]
-                if outside and name in self.spread and len(outside) < MOST_ALIKE:
-                    outside = [user for user in outside if not self._is_alike(graph, user, name, value)]
-                if outside:
-                    results = "".join(f" %{v.name}" for v in outside[0].results[:1])
-                    return f"%{value.name}: is also read by {type(outside[0]).__name__}{results}"
+                outside = value.other_user(matched)
+                if outside is not None and name in self.spread and value.use_count <= MOST_ALIKE:
+                    others = (user for user in value.users if user not in matched)
+                    outside = next((u for u in others if not self._is_alike(graph, u, name, value)), None)
+                if outside is not None:
+                    results = "".join(f" %{v.name}" for v in outside.results[:1])
+                    return f"%{value.name}: is also read by {type(outside).__name__}{results}"
         return None
 
     def _is_alike(self, graph: Graph, user: Op, name: str, value: Value) -> bool:

@@ -62,12 +62,12 @@ def _remove_ops(graph: Graph, effects: Effects, context: Context) -> int:
 
 def _remove_values(graph: Graph, kept: set[int]) -> int:
     """Take out of the table what no operator reads or makes; returns how many values went."""
-    needed = kept | {id(v) for v in (*graph.inputs, *graph.outputs)}
+    needed = {id(v) for v in (*graph.inputs, *graph.outputs)}
     for op in graph:
         needed.update(id(v) for v in _values_in(op.extra))
 
     def is_used(value: Value) -> bool:
-        if value.use_count or value.is_variable or id(value) in needed:
+        if value.use_count or value.is_variable or id(value) in needed or id(value) in kept:
             return True
         return value.producer is not None and value.producer.graph is graph
 
