@@ -12,7 +12,8 @@ import pytest
 import circlekit
 from circlekit.ir.graph import Model
 from circlekit.ir.verify import check
-from tools.bench.growth import HEADS, Growth, as_json, cells, measure_growth, plot
+from tools.bench.growth import HEADS, Growth, as_json, cells, measure_growth, page, plot
+from tools.bench.measure import machine
 from tools.bench.shapes import SHAPES, build
 
 
@@ -41,6 +42,12 @@ def test_picture(tmp_path: Path) -> None:
     path = tmp_path / "growth.png"
     plot([Growth("tree", n, n, 1.0, 2.0, 3.0, 1.0) for n in (10, 100)], path)
     assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_page() -> None:
+    text = page([Growth("tree", 1_000, 999, 1.0, 20.0, 3.0, 1.25)], machine())
+    assert "\n| tree | 1,000 | 999 | 1 | 20 | 3 | 1.25 |\n" in text
+    assert "\n| graph | operators | after O1 | load | O1 | save | growth |\n| --- | ---: |" in text
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -2,6 +2,7 @@
 """How the time of load, O1 and save grows with the number of operators.
 
     python -m tools.bench.growth [--sizes 1000 100000] [--shapes conv tree] [--json FILE] [--plot FILE.png]
+                                 [--page docs/growth.md]
 
 Processor time, the least of several runs in this process.  The figure to look at is the growth: microseconds
 for an operator, as a multiple of what the smallest model of that shape takes; near 1 where time is linear.
@@ -13,13 +14,14 @@ import argparse
 import json
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import circlekit
 from circlekit.ir.graph import Model
+from tools.bench.measure import machine
 from tools.bench.shapes import SHAPES, build
 
 SIZES = (1_000, 3_000, 10_000, 30_000, 100_000)
@@ -135,6 +137,26 @@ def plot(rows: Sequence[Growth], path: Path) -> None:
     pyplot.close(figure)
 
 
+PAGE = """# Growth
+
+Written by `python -m tools.bench.growth --page docs/growth.md --plot docs/growth.png`
+on {processor}, {cores} cores, {system}, Python {python}.
+
+Microseconds of processor time that load, O1 and save take for one operator. *growth* is the most that a step
+takes, as a multiple of what it takes in the smallest model of the same shape: 1 where time is linear.
+`tools/bench/shapes.py` makes the graphs.
+
+![Microseconds for an operator over the number of operators](growth.png)
+
+"""
+
+
+def page(rows: Iterable[Growth], facts: Mapping[str, Any]) -> str:
+    """docs/growth.md."""
+    lines = [HEADS, ("---", *["---:"] * (len(HEADS) - 1)), *map(cells, rows)]
+    return PAGE.format(**facts) + "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m tools.bench.growth",
@@ -145,6 +167,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--shapes", nargs="+", choices=sorted(SHAPES), default=list(SHAPES))
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--plot", type=Path, metavar="FILE.png", help="needs matplotlib")
+    parser.add_argument("--page", type=Path, metavar="FILE.md")
     arguments = parser.parse_args(argv)
 
     def line(texts: Sequence[str]) -> None:
@@ -155,6 +178,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(f"at most {max(row.growth for row in rows):.2f} times the time for an operator of the smallest")
     if arguments.json is not None:
         arguments.json.write_text(json.dumps(as_json(rows), indent=1) + "\n")
+    if arguments.page is not None:
+        arguments.page.write_text(page(rows, machine()))
     if arguments.plot is not None:
         plot(rows, arguments.plot)
 

@@ -31,7 +31,8 @@ and `.save` are measured inside of a process; its memory is that of both.
 GROWTH = """
 ## Growth
 
-`python -m tools.bench.growth` prints it for chains, trees and wide graphs of 1,000 to 100,000 operators.
+`python -m tools.bench.growth` measures chains, trees and wide graphs of 1,000 to 100,000 operators: `--plot`
+draws it, `--page` writes it down.
 """
 
 
@@ -42,6 +43,7 @@ def page(machine: Mapping[str, Any], command: str, rows: Sequence[Row], starts: 
     parts.append(_markdown(FILE_HEADS, map(_file_cells, rows)))
     parts.append("\n## Start\n")
     parts.append(_markdown(START_HEADS, map(_start_cells, starts)))
+    parts.append(GROWTH.lstrip())
     return "\n".join(parts)
 
 
