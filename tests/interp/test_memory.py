@@ -92,6 +92,13 @@ LAYERS = {
              : {data("1,16,16,24", 0.4)}
           %y = LeakyRelu(%1) {{alpha: 0.2}}                 : {data("1,16,16,24", 0.3, 9)}
         }}""",
+    "hybrid": f"""
+        graph main(%x: f32[1,300]) -> %y {{
+          %w1 = {weights("200,300")}
+          %w2 = {weights("300,200")}
+          %1 = FullyConnected(%x, %w1, none) {{act: RELU}}  : f32[1,200]
+          %y = FullyConnected(%1, %w2, none)                : f32[1,300]
+        }}""",
     "classes": f"""
         graph main(%x: f32[1,16,16,48]) -> %y {{
           %1 = Quantize(%x)                                 : {data("1,16,16,48", 0.02, -7)}
@@ -111,7 +118,7 @@ def test_small_integer_layers_take_less_than_three_times_the_model(name: str) ->
     assert ratio(parse_model(LAYERS[name])) < MOST
 
 
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("name", [n for n in LAYERS if n != "hybrid"])  # of which floats are rounded
 def test_results_in_little_memory(name: str) -> None:
     model = parse_model(LAYERS[name])
     inputs = [sample(value) for value in model.main.inputs]

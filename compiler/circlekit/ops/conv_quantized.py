@@ -20,12 +20,11 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.common import fused
 from circlekit.ops.fixed_point import zero_point_of
 from circlekit.ops.hybrid import quantize_rows
-from circlekit.ops.once import once
+from circlekit.ops.once import once, room
 from circlekit.ops.quantized import (
     MOST,
     channel_scales,
     exact_floats,
-    exact_weights,
     fixed_point_end,
     has_wide_sums,
     moved_bias,
@@ -71,6 +70,10 @@ def quantized_convolution(
     return product(tape, data, filter, Ends(exact_floats(bound), *stored, end, data.dtype, zeros))
 
 
+LEAST = 1 << 15
+"""Bytes to work in, however little the model leaves."""
+
+
 def _hybrid(
     op: Any,
     weights: Value,
@@ -86,10 +89,12 @@ def _hybrid(
     data, filter, bias = arrays
     assert op.input.dtype is f32
     rows = quantize_rows(data.reshape(data.shape[0], -1), asymmetric)
-    no_zeros = np.zeros((), np.float32)
-    floats = once(op, "hybrid", lambda: exact_weights(filter.view(np.int8), no_zeros, axis, 255)[0], weights)
-    numbers = (rows.data - rows.offset).reshape(data.shape)
-    out = product(NOW, numbers.astype(floats.dtype, copy=False), floats, None).astype(np.float32, copy=False)
+    stored, no_zeros = filter.view(np.int8), np.zeros((), np.float32)
+    most = once(op, "most", lambda: sums_of(stored, no_zeros, axis).magnitudes, weights)
+    numbers = (rows.data - rows.offset).reshape(data.shape).astype(exact_floats(255.0 * most), copy=False)
+    tape = Tape()
+    tape.scratch = max(room(), LEAST)
+    out = product(tape, numbers, stored, None).astype(np.float32, copy=False)
     out *= channel_scales(weights, filter.shape[axis])
     out *= rows.scale.reshape(-1, 1, 1, 1)
     if bias is not None:

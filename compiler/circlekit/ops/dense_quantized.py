@@ -26,7 +26,7 @@ from circlekit.ops.fixed_point import (
 )
 from circlekit.ops.hybrid import quantize_rows
 from circlekit.ops.im2col import multiply_rows
-from circlekit.ops.once import once
+from circlekit.ops.once import once, room
 from circlekit.ops.quantized import (
     MOST,
     channel_scales,
@@ -161,9 +161,20 @@ def hybrid_rows(x: Array, weights: Array, scales: Array, op: Any) -> Array:
     """Float rows x [R,K] times the transpose of int8 ``weights`` [U,K]: float32 [R,U]."""
     rows = quantize_rows(x, op.asymmetric_quantize_inputs)
     no_zeros = np.zeros((), np.float32)
-    floats = once(op, "hybrid", lambda: exact_weights(weights, no_zeros, 0, 255)[0], op.weights)
-    numbers = (rows.data - rows.offset).astype(floats.dtype, copy=False)
-    sums = np.matmul(numbers, floats.T).astype(np.float32, copy=False)
+    dtype = exact_floats(
+        255.0 * once(op, "most", lambda: sums_of(weights, no_zeros, 0).magnitudes, op.weights)
+    )
+    numbers = (rows.data - rows.offset).astype(dtype, copy=False)
+    if weights.size * dtype.itemsize <= room():
+        floats = once(op, "hybrid", lambda: weights.astype(dtype), op.weights)
+        sums = np.matmul(numbers, floats.T)
+    else:
+        sums = np.empty((len(x), len(weights)), dtype)
+        step = max(1, max(WIDENED // 4, weights.nbytes // 16) // (dtype.itemsize * max(weights.shape[1], 1)))
+        for first in range(0, len(weights), step):
+            part = weights[first : first + step].astype(dtype)
+            np.matmul(numbers, part.T, sums[:, first : first + step])
+    sums = sums.astype(np.float32, copy=False)
     sums *= rows.scale * scales
     return np.asarray(sums)
 

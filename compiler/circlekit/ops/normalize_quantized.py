@@ -136,6 +136,20 @@ def softmax_of_16_bits(op: Op, x: Array, input: Value, beta: float) -> Array:
     exps, inverses = once(op, "tables", tables_of_16_bits)
     product = float(np.float32(scale_of(input) * np.float32(beta)))
     by = quantize_multiplier(product / (10.0 / 65535.0))
+    rows, out = x.reshape(-1, x.shape[-1]), np.empty(x.shape, np.int16)
+    results = out.reshape(rows.shape)
+    step = max(1, SEVERAL // max(1, x.shape[-1]))
+    for first in range(0, len(rows), step):
+        part = rows[first : first + step]
+        results[first : first + step] = _wide_softmax_rows(part, by, exps, inverses)
+    return out
+
+
+SEVERAL = 1 << 10
+"""Elements that are computed at a time, some numbers of eight bytes for each."""
+
+
+def _wide_softmax_rows(x: Array, by: Multiplier, exps: Array, inverses: Array) -> Array:
     scaled = multiply(-below_maximum(x).astype(np.int64), by) + 32767
     powers = interpolated(np.clip(scaled, -32768, 32767).astype(np.int16), exps).astype(np.int64)
     total = powers.sum(axis=-1, keepdims=True)

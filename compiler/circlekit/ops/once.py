@@ -43,6 +43,12 @@ def keeping(kept: Kept | None) -> Iterator[None]:
         _KEPT.reset(token)
 
 
+def room() -> int:
+    """The bytes that ``once`` may still keep."""
+    kept = _KEPT.get()
+    return 1 << 62 if kept is None else kept.limit
+
+
 def once(op: Op, name: str, make: Callable[[], T], *values: Value | None) -> T:
     """``make()``, in an interpreter only the first time, if all ``values`` that it depends on are constants.
 

@@ -139,12 +139,23 @@ class Sums(NamedTuple):
 
 def sums_of(weights: Array, zeros: Array, axis: int) -> Sums:
     """``zeros``: the zero points of ``weights``, along ``axis``."""
-    others = tuple(a for a in range(weights.ndim) if a != axis % weights.ndim)
-    whole = zeros.astype(np.int64)
-    totals = weights.sum(axis=others, dtype=np.int64) - whole * (weights.size // max(weights.shape[axis], 1))
-    moved = np.abs(weights - _along(whole, axis, weights.ndim)) if zeros.any() else None
-    magnitudes = _magnitudes(weights) if moved is None else moved
-    return Sums(totals, int(magnitudes.sum(axis=others, dtype=np.int64).max(initial=0)))
+    units, whole = weights.swapaxes(0, axis), zeros.astype(np.int64)
+    depth, others = weights.size // max(len(units), 1), tuple(range(1, weights.ndim))
+    totals = units.sum(axis=others, dtype=np.int64) - whole * depth
+    most, step = 0, max(1, (SEVERAL >> 3 if zeros.any() else SEVERAL) // max(depth, 1))
+    for first in range(0, len(units), step):
+        part = units[first : first + step]
+        if zeros.any():
+            spread = _along(whole[first : first + step] if whole.ndim else whole, 0, part.ndim)
+            magnitudes = np.abs(part - spread)
+        else:
+            magnitudes = _magnitudes(part)
+        most = max(most, int(magnitudes.sum(axis=others, dtype=np.int64).max(initial=0)))
+    return Sums(totals, most)
+
+
+SEVERAL = 1 << 13
+"""Weights that are looked at at a time, if they stay in eight bits on the way."""
 
 
 def moved_bias(bias: Array | None, zero: int, sums: Sums) -> Ints | None:

@@ -234,6 +234,10 @@ class ResizeNearestNeighbor(Resize, code="RESIZE_NEAREST_NEIGHBOR"):
         return max(super().required_version(), 3 if self.align_corners else 1)
 
 
+SEVERAL = 1 << 12
+"""Results that are made at a time, some numbers of four or eight bytes for each."""
+
+
 class ResizeBilinear(Resize, code="RESIZE_BILINEAR"):
     """Four neighbours, weighted by nearness; int8 and int16 in fixed point, 10 fractional bits an axis.
 
@@ -242,23 +246,34 @@ class ResizeBilinear(Resize, code="RESIZE_BILINEAR"):
 
     def kernel(self, input: Array, size: Array) -> Array:
         height, width = integers(size)
-        if input.dtype.kind == "f" or input.dtype == np.uint8:
-            rows = self.neighbours(input.shape[1], height)
-            columns = self.neighbours(input.shape[2], width)
-            if input.dtype.kind == "f":
-                return self.blend(input, rows, columns).astype(input.dtype, copy=False)
-            total = self.four_products(input.astype(np.float32), rows, columns)
-            return np.asarray(total + np.float32(0.5), np.uint8)
-        if input.dtype.name not in ("int8", "int16"):
+        whole = input.dtype.kind == "f" or input.dtype == np.uint8
+        if not whole and input.dtype.name not in ("int8", "int16"):
             raise UnsupportedError(f"RESIZE_BILINEAR on {input.dtype} has no kernel")
         wide = np.int32 if input.dtype.itemsize == 1 else np.int64
-        rows = self.fixed_neighbours(input.shape[1], height, wide)
-        columns = self.fixed_neighbours(input.shape[2], width, wide)
-        total = self.blend(input.astype(wide), rows, columns)
+        rows, columns = (
+            self.neighbours(size, n) if whole else self.fixed_neighbours(size, n, wide)
+            for size, n in zip(input.shape[1:3], (height, width), strict=True)
+        )
+        out = np.empty((len(input), height, width, input.shape[3]), input.dtype)
+        step = max(1, SEVERAL * height // max(out.size, 1))
+        for top in range(0, height, step):
+            low, high, weights = rows
+            part = slice(top, top + step)
+            mixed = low[part], high[part], (weights[0][part], weights[1][part])
+            out[:, part] = self.mixed(input, mixed, columns, wide)
+        return out
+
+    def mixed(self, x: Array, rows: Any, columns: Any, wide: type[np.signedinteger[Any]]) -> Array:
+        """Some rows of results."""
+        if x.dtype.kind == "f":
+            return self.blend(x, rows, columns)
+        if x.dtype == np.uint8:
+            return np.asarray(self.four_products(x, rows, columns) + np.float32(0.5))
+        total = self.blend(x, rows, columns)
         # towards zero: half away from zero, then the bits are cut off a positive number
         total += np.where(total > 0, 1 << 19, -(1 << 19)).astype(wide)
         total += (total < 0) * wide((1 << 20) - 1)
-        return (total >> 20).astype(input.dtype)
+        return np.asarray(total >> 20)
 
     def blend(self, x: Array, rows: Any, columns: Any) -> Array:
         """Weighted sums along height, then along width; each triple is (lower, upper, weights of both)."""
