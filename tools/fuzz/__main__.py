@@ -18,6 +18,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -49,7 +50,7 @@ def main() -> int:
     if arguments.replay is not None:
         return replay(arguments.replay)
     seeds = all_seeds()
-    jobs = [Job(kind, arguments.seed, n) for kind in KINDS for n in range(getattr(arguments, kind))]
+    jobs = mixed({kind: getattr(arguments, kind) for kind in KINDS}, arguments.seed)
     print(f"{len(seeds.files)} models and {len(seeds.texts)} texts to start from, {len(jobs)} cases")
     tally, started = Tally(), time.monotonic()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -68,6 +69,12 @@ def main() -> int:
     write(tally, seeds, folder)
     print("\n".join([*tally.fault_lines(), f"the inputs are in {folder}"]))
     return 1
+
+
+def mixed(counts: Mapping[str, int], seed: int) -> list[Job]:
+    """So many jobs of each kind, all kinds by turns: a run that is interrupted has its share of each."""
+    jobs = [(n / count, Job(kind, seed, n)) for kind, count in counts.items() for n in range(count)]
+    return [job for _, job in sorted(jobs, key=lambda item: item[0])]
 
 
 def write(tally: Tally, seeds: Seeds, folder: Path) -> None:

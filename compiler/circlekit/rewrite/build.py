@@ -98,14 +98,29 @@ def type_refusal(old: Value, new: Value) -> str | None:
     return None
 
 
-def overflow_refusal(computed: Mapping[str, Any], match: Match) -> str | None:
-    """A finite model must not get an infinite constant, as the product of two large factors would be."""
+def range_refusal(computed: Mapping[str, Any], underflow: bool, match: Match) -> str | None:
+    """A finite model must not get an infinite constant, as the product of two large factors would be.
+
+    Nor one of which nothing is left, as of two small ones, where they follow one another in the model.
+    ``underflow``: whether some number became too small for its dtype.  It matters where that happened to the
+    largest: beside a number of normal size it is nothing.
+    """
     made = {n: np.asarray(a) for n, a in computed.items() if isinstance(a, np.ndarray | np.generic)}
     arrays = {n: a for n, a in made.items() if a.dtype.kind == "f"}
+    place = f"%{next(iter(match.ops.values())).output.name}"
     broken = next((n for n, a in arrays.items() if not np.isfinite(a).all()), None)
-    if broken is None:
-        return None
-    return f"%{next(iter(match.ops.values())).output.name}: {broken} would not be finite"
+    if broken is not None:
+        return f"{place}: {broken} would not be finite"
+    vanished = next((n for n, a in arrays.items() if _vanished(a, match)), None) if underflow else None
+    return None if vanished is None else f"{place}: {vanished} would be too small for its dtype"
+
+
+def _vanished(array: Array, match: Match) -> bool:
+    """Whether ``array`` has no number of normal size; zeros of which a factor was zero are not small."""
+    if not array.size or float(np.abs(array).max()) >= np.finfo(array.dtype).tiny:
+        return False
+    constants = [v.data for v in match.values.values() if v is not None and v.data is not None]
+    return bool(array.any()) or all(data.any() for data in constants)
 
 
 def quantized_refusal(match: Match) -> str | None:

@@ -16,7 +16,7 @@ from circlekit.ir.lines import print_op
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from circlekit.rewrite.base import Context, GraphPass, Refusal
-from circlekit.rewrite.build import Builder, overflow_refusal, quantized_refusal, type_refusal
+from circlekit.rewrite.build import Builder, quantized_refusal, range_refusal, type_refusal
 from circlekit.rewrite.far import unread_parts
 from circlekit.rewrite.match import Match, Matcher
 from circlekit.rewrite.picture import Picture
@@ -180,9 +180,10 @@ class Rewrite(GraphPass):
         old = match.value(self.old.root.results[0])
         if self.new.alias is not None:
             return self._apply_alias(graph, root, old, match)
-        with np.errstate(all="ignore"):
+        underflows: list[str] = []
+        with np.errstate(all="ignore", under="call", call=lambda kind, flag: underflows.append(kind)):
             computed = self._call("constants", match)
-        sentence = overflow_refusal(computed, match)
+        sentence = range_refusal(computed, bool(underflows), match)
         if sentence is not None:
             return sentence
         built = Builder(graph, match, computed, old.name)

@@ -80,6 +80,19 @@ def test_the_activation_of_the_last_operator_stays(act: str) -> None:
     assert op.required_version() == 4
 
 
+@pytest.mark.parametrize("factors", ["[1e-44, 2.0, 0.0]", "[0.0, 0.0, 0.0]", "[1e-30, 1e-37, 1e-35]"])
+def test_small_factors(factors: str) -> None:
+    """What vanishes beside weights of normal size is nothing; zeros are no small numbers."""
+    text = chain(TCONV, mul=f"%y, {factors}", add=ADD)
+    check_pass(text, "fuse_batchnorm_with_tconv", expect_ops=["TransposeConv"])
+
+
+@pytest.mark.parametrize("factors", ["[1e-44, 1e-44, 0.0]", "[1e-45, 1e-45, 1e-45]", "[1e-41, 0.0, 0.0]"])
+def test_factors_that_leave_nothing_of_the_weights(factors: str) -> None:
+    refused = "w2 would be too small for its dtype"
+    check_pass(chain(TCONV, mul=f"%y, {factors}", add=ADD), "fuse_batchnorm_with_tconv", refused=refused)
+
+
 def wide(scale: str) -> str:
     """A factor along the width (10 columns) in the place of one per channel."""
     return chain(tconv("SAME", 2, 2, bias=False), mul=f"%y, {scale}", add=ADD)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from circlekit.ir.value import Array, Value
+from circlekit.ops.shape import checked_perm
 from circlekit.passes.replace.to_reshape import ToReshape
 from circlekit.rewrite.rewrite import condition
 
@@ -19,8 +20,9 @@ class SubstituteTransposeToReshape(ToReshape):
 
     @condition
     def moves_ones_alone(self, x: Value, z: Value, perm: Array) -> str | None:
-        shape = x.shape or ()
-        moved = [int(a) % len(shape) for a in perm if shape[int(a)] != 1]
-        if x.shape is None or moved != sorted(moved):
+        if x.shape is None:
+            return f"%{x.name}: has an unknown rank"
+        moved = [a for a in checked_perm(perm.tolist(), len(x.shape)) if x.shape[a] != 1]
+        if moved != sorted(moved):
             return f"%{z.name}: perm {perm.tolist()} changes the order of dimensions of %{x.name}, {x.type}"
         return None
