@@ -7,7 +7,7 @@ from circlekit.errors import CirclekitError, ModelError, ShapeError, Unsupported
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.ir.place import place
-from circlekit.ir.value import LARGEST_DIMENSION, MAX_RANK, Shape, TensorType, Value, format_shape
+from circlekit.ir.value import Shape, TensorType, Value, format_shape
 
 
 def infer_shapes(model: Model) -> int:
@@ -136,10 +136,6 @@ def _types(op: Op) -> tuple[TensorType, ...]:
     types = op.inferred()
     if len(types) != len(op.results):
         raise ShapeError(f"{op.code} gives {len(types)} results, the model has {len(op.results)}")
-    for inferred in types:
-        shape = inferred.shape or ()
-        if len(shape) > MAX_RANK or any(d is not None and not 0 <= d <= LARGEST_DIMENSION for d in shape):
-            raise ShapeError(f"{op.code} gives {format_shape(inferred.shape)}, which no tensor can have")
     return types
 
 

@@ -44,7 +44,7 @@ from circlekit.ir.fields import (
     variadic_operand,
 )
 from circlekit.ir.tape import NOW, Tape
-from circlekit.ir.value import MAX_RANK, Array, TensorType, Value
+from circlekit.ir.value import LARGEST_DIMENSION, MAX_RANK, Array, TensorType, Value, format_shape
 
 if TYPE_CHECKING:
     from circlekit.ir.graph import Graph
@@ -260,6 +260,8 @@ class Op:
         for kind in types:
             if kind.shape is not None and len(kind.shape) > MAX_RANK:
                 raise ShapeError(f"{self.code} gives {len(kind.shape)} dimensions, at most {MAX_RANK} can be")
+            if any(d is not None and not 0 <= d <= LARGEST_DIMENSION for d in kind.shape or ()):
+                raise ShapeError(f"{self.code} gives {format_shape(kind.shape)}, which no tensor can have")
         return types
 
     def kernel(self, *args: Any, **kwargs: Any) -> Any:

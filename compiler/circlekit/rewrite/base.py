@@ -53,6 +53,7 @@ class Folded:
     bytes: int = 0
     most: int = 0
     macs: int = 0
+    most_macs: int = 0
 
 
 @dataclass

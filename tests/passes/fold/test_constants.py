@@ -242,8 +242,10 @@ def test_all_results_together_stay_below_a_limit(monkeypatch: pytest.MonkeyPatch
     assert FoldConstants().run(model, Context()) == 1
 
 
-def test_all_multiplications_together_stay_below_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("circlekit.passes.fold.constants.MOST_MACS", 12)
+@pytest.mark.parametrize("limit", ["MOST_MACS", "LEAST_MACS"])
+def test_all_multiplications_together_stay_below_a_limit(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+    monkeypatch.setattr("circlekit.passes.fold.constants.MACS_A_BYTE", 0)
+    monkeypatch.setattr(f"circlekit.passes.fold.constants.{limit}", 12)
     text = """graph main(%x: f32[2,2]) -> %p, %q {
                 %c = const f32[2,2] [1, 2, 3, 4]
                 %a = BatchMatMul(%c, %c) %b = BatchMatMul(%a, %a)

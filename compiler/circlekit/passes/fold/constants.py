@@ -30,11 +30,11 @@ GROWTH = 4
 SMALL = 64 << 10
 """Bytes up to which results may be any number of times as large as the operands."""
 
-LEAST_BYTES, MOST_BYTES, MOST_MACS = 128 << 20, 4 << 30, 200_000_000_000
-"""What one optimization may make (TOTAL_GROWTH times the constants that there are, between these), and
-compute: beyond it a model would take hours, or all memory."""
+LEAST_BYTES, MOST_BYTES, TOTAL_GROWTH = 128 << 20, 4 << 30, 16
+"""What one optimization may make: so many times the constants that there are, between these."""
 
-TOTAL_GROWTH = 16
+LEAST_MACS, MOST_MACS, MACS_A_BYTE = 1_000_000_000, 200_000_000_000, 1024
+"""What it may compute, by the bytes of constants that there are; adapters of rank 1000 are within it."""
 
 
 class FoldConstants(Pass):
@@ -54,7 +54,9 @@ class FoldConstants(Pass):
 
     def run(self, model: Model, context: Context) -> int:
         if not context.folded.most:
-            context.folded.most = min(max(TOTAL_GROWTH * _constant_bytes(model), LEAST_BYTES), MOST_BYTES)
+            size = _constant_bytes(model)
+            context.folded.most = min(max(TOTAL_GROWTH * size, LEAST_BYTES), MOST_BYTES)
+            context.folded.most_macs = min(LEAST_MACS + MACS_A_BYTE * size, MOST_MACS)
         return sum(self._run_graph(graph, graph is model.main, context) for graph in model.graphs)
 
     def _run_graph(self, graph: Graph, is_main: bool, context: Context) -> int:
@@ -92,8 +94,8 @@ class FoldConstants(Pass):
         work = context.folded
         most = min(context.fold_limit, limits().memory, max(work.most - work.bytes, 0))
         macs = work.macs + op.macs()
-        if macs > MOST_MACS:
-            return f"folding would take {macs} multiplications by now, at most {MOST_MACS} are done"
+        if macs > work.most_macs:
+            return f"folding would take {macs} multiplications by now, at most {work.most_macs} are done"
         if all(v.is_static for v in op.results):
             why = self._oversize(op, sum(v.numel * v.dtype.bits // 8 for v in op.results), context)
             if why is not None:
