@@ -189,3 +189,20 @@ def test_a_name_without_operator_is_refused() -> None:
         circlekit.optimize(
             parse_model(NAMED), ["remove_nodes_of"], settings={"remove_nodes_of": ["FlexPrint"]}
         )
+
+
+def branches(graph: str, count: int) -> str:
+    """So many operators that run ``graph``, one behind the other."""
+    lines = [f"%y{i + 1} = If(true, %y{i}) {{then_graph: @{graph}, else_graph: @no}}" for i in range(count)]
+    return "\n".join(["%y0 = Neg(%x)", *lines, f"%z = Neg(%y{count})"])
+
+
+def test_branches_that_run_branches_are_not_copied_without_end() -> None:
+    """g runs h 32 times, and is itself run 32 times; h would stand in 1024 places."""
+    text = f"""
+        graph main(%x: f32[4]) -> %z {{ {branches("g", 32)} }}
+        graph g(%x: f32[4]) -> %z {{ {branches("h", 32)} }}
+        graph h(%x: f32[4]) -> %z {{ %z = Neg(%x) }}
+        graph no(%x: f32[4]) -> %z {{ %z = Relu(%x) }}
+    """
+    check_pass(text, "remove_constant_if", refused="1000 operators in all may be made of it")
