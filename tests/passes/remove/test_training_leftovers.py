@@ -198,7 +198,7 @@ def branches(graph: str, count: int) -> str:
 
 
 def test_branches_that_run_branches_are_not_copied_without_end() -> None:
-    """g runs h 32 times, and is itself run 32 times; h would stand in 1024 places."""
+    """One runs another 32 times, and is itself run 32 times; that would stand in 1024 places."""
     text = f"""
         graph main(%x: f32[4]) -> %z {{ {branches("g", 32)} }}
         graph g(%x: f32[4]) -> %z {{ {branches("h", 32)} }}
