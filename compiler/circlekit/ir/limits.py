@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -91,12 +91,13 @@ def adding_up() -> Iterator[None]:
         _LIMITS.reset(token)
 
 
-def need_memory(size: int, what: str) -> None:
-    """LimitError unless ``size`` bytes may be allocated now; ``what``: for which, ``%y of Fill``."""
+def need_memory(size: int, what: str | Callable[[], str]) -> None:
+    """LimitError unless ``size`` bytes may be allocated now; ``what`` is, or says, for which: ``%y of F``."""
     here = limits()
     used = here.tally.used if here.tally is not None else 0
     if used + size > here.memory:
         held = f", besides {amount(used)} that are held" if used else ""
+        what = what if isinstance(what, str) else what()
         raise LimitError(f"{what} would take {amount(size)}{held}, the limit is {amount(here.memory)}")
 
 

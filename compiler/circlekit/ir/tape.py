@@ -43,7 +43,7 @@ class Tape:
         LimitError where it is more than may be used.
         """
         kind = np.dtype(dtype)
-        need_memory(prod(shape) * kind.itemsize, f"{kind}{[*shape]}")
+        need_memory(prod(shape) * kind.itemsize, lambda: f"{kind}{[*shape]}")
         return np.empty(shape, kind)
 
     def do(self, function: Callable[..., object], *args: Any, **options: Any) -> None:

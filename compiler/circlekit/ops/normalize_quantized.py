@@ -53,12 +53,14 @@ class Differences(NamedTuple):
     """What a distance d from 0 to 255 below the maximum is worth.
 
     ``scaled``: -d times the scale, Q5, 0 where d is too large; ``counts``: where it is not; ``exps``: e to
-    that power in Q0, 0 where d is too large; ``by`` and ``least``: the multiplier, and the largest -d.
+    that power in Q0, 0 where d is too large; ``parts``: that in Q12; ``by`` and ``least``: the multiplier,
+    and the largest -d.
     """
 
     scaled: Ints
     counts: Array
     exps: Ints
+    parts: Ints
     by: Multiplier
     least: int
 
@@ -71,7 +73,7 @@ def differences(scale: float) -> Differences:
     counts = d >= least
     scaled = multiply(np.where(counts, d, 0), by)
     exps = np.where(counts, exp_of_negative(scaled, INPUT_BITS), 0)
-    return Differences(scaled, counts, exps, by, least)
+    return Differences(scaled, counts, exps, rounding_divide_by_pot(exps, SUM_BITS), by, least)
 
 
 def below_maximum(x: Array) -> Array:
@@ -85,7 +87,7 @@ def below_maximum(x: Array) -> Array:
 def softmax_of_8_bits(tape: Tape, op: Op, x: Array, input: Value, output: Value, beta: float) -> Array:
     """SOFTMAX of int8 or uint8: the result has the scale 2^-bits, whatever ``output`` says."""
     table = differences(float(np.float32(beta)) * float(scale_of(input)))
-    tape.holds(table.scaled, table.exps)
+    tape.holds(table.scaled, table.exps, table.parts)
     out = tape.empty(x.shape, output.dtype.numpy)
     rows, results = tape.reshaped(x, (-1, x.shape[-1])), out.reshape(-1, x.shape[-1])
     step = max(1, min(BLOCK, tape.scratch // 8 // WIDE) // max(1, x.shape[-1]))
@@ -107,7 +109,7 @@ def _softmax_rows(table: Differences, x: Array, out: Array, dtype: DType) -> Non
     d = np.subtract(
         x.max(axis=-1, keepdims=True).view(np.uint8), x.view(np.uint8)
     )  # modulo 256, as it must be
-    total = rounding_divide_by_pot(table.exps, SUM_BITS).take(d, mode="clip").sum(axis=-1, keepdims=True)
+    total = table.parts.take(d, mode="clip").sum(axis=-1, keepdims=True)
     inverse, exponent = np.empty_like(total), np.empty_like(total)
     note_reciprocal(NOW, total, inverse, exponent)
     # 1 / total is inverse * 2^-bits in units of Q12: these bits, and those of the result, are shifted out
@@ -168,7 +170,7 @@ def log_softmax_of_8_bits(op: Op, x: Array, input: Value) -> Array:
     """LOG_SOFTMAX of int8 or uint8: the result has the scale 1 / 16, and 0 is its greatest integer."""
     table = once(op, "differences", lambda: differences(float(scale_of(input))))
     d = below_maximum(x)
-    total = rounding_divide_by_pot(table.exps, SUM_BITS)[d].sum(axis=-1, keepdims=True)
+    total = table.parts[d].sum(axis=-1, keepdims=True)
     log = log_of_at_least_one(total, SUM_BITS, INPUT_BITS)
     back = quantize_multiplier(2.0 ** (31 - int(table.by.shift)) / float(table.by.mantissa))
     least = np.maximum(table.least - 1, multiply(log - (1 << 31), back))
