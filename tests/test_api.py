@@ -87,7 +87,7 @@ def test_the_public_surface_is_pinned() -> None:
         "run": "(model: 'Model', inputs: 'Inputs') -> 'list[Array]'",
         "save": "(model: 'Model', path: 'FilePath', format: 'str | None' = None) -> 'None'",
     }
-    assert circlekit.__all__ == sorted([*signatures, "CirclekitError", "Interpreter", "Model"])
+    assert circlekit.__all__ == sorted([*signatures, "CirclekitError", "Interpreter", "Kernels", "Model"])
 
 
 def test_optimize_reports_what_it_did(model: circlekit.Model) -> None:

@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from circlekit.interp.interpreter import Interpreter
     from circlekit.ir.graph import Model
     from circlekit.ir.limits import limited
+    from circlekit.ops.kernels import Kernels
 
 __all__ = [
     "CirclekitError",
     "Interpreter",
+    "Kernels",
     "Model",
     "compare",
     "limited",
@@ -38,6 +40,7 @@ __all__ = [
 _HOMES = {
     "CirclekitError": "circlekit.errors",
     "Interpreter": "circlekit.interp.interpreter",
+    "Kernels": "circlekit.ops.kernels",
     "Model": "circlekit.ir.graph",
     "compare": "circlekit.api",
     "limited": "circlekit.ir.limits",

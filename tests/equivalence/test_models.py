@@ -15,10 +15,6 @@ TOLERANCE = {"tico": 1e-4, "tensorflow": 1e-5, "mlperf_tiny": 1e-5}
 """Largest difference from the recorded results, as a fraction of the largest magnitude, by folder."""
 
 
-QUANTUM = {"espcn.int8": 1}
-"""Recorded with LiteRT's optimized kernels, which round differently; ours follow its reference kernels."""
-
-
 def recorded(path: Path, prefix: str) -> list[np.ndarray]:
     with np.load(path.with_suffix(".npz")) as file:
         return [file[f"{prefix}{i}"] for i in range(sum(name.startswith(prefix) for name in file.files))]
@@ -31,7 +27,7 @@ def check_results(model: circlekit.Model, path: Path) -> None:
         error = np.abs(found.astype(np.float64) - wanted).max()
         largest = np.abs(wanted.astype(np.float64)).max()
         exact = wanted.dtype.kind in "iub"
-        allowed = QUANTUM.get(path.stem, 0) if exact else TOLERANCE[path.parent.name] * largest
+        allowed = 0 if exact else TOLERANCE[path.parent.name] * largest
         assert error <= allowed, value.name
 
 

@@ -115,7 +115,7 @@ def _code(model: Any, op: Op) -> int:
     if isinstance(op, OpaqueOp):
         out.customCode = op.custom_code
     out.deprecatedBuiltinCode = min(out.builtinCode, 127)
-    out.version = op.required_version()
+    out.version = op.version or op.required_version()
     model.operatorCodes.append(out)
     return len(model.operatorCodes) - 1
 

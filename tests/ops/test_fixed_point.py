@@ -17,7 +17,7 @@ from circlekit.ops.fixed_point import (
     doubling_high_mul,
     dtype_limits,
     multiply,
-    multiply_once,
+    multiply_up,
     multiply_wide,
     quantize_multiplier,
     rounding_divide_by_pot,
@@ -63,9 +63,9 @@ def test_multiply(shift: int) -> None:
         xs = numbers(rng)
         got = multiply(np.array(xs), by)
         assert got.tolist() == [twice_rounded(x, mantissa, shift) for x in xs]
-        if shift <= 0:
-            once = multiply_once(np.array(xs), by)
-            assert once.tolist() == [half_up(x * mantissa, 31 - shift) for x in xs]
+        up = multiply_up(np.array(xs), by)
+        high = [half_up(wrapped(x << max(shift, 0)) * mantissa, 31) for x in xs]
+        assert up.tolist() == [half_up(x, max(-shift, 0)) for x in high]
 
 
 def test_multiply_per_channel() -> None:
@@ -108,7 +108,8 @@ def test_quantize_multiplier(real: float) -> None:
 
 
 @pytest.mark.parametrize("index", range(60))
-def test_float64_says_the_same(index: int) -> None:
+@pytest.mark.parametrize("up", [False, True])
+def test_float64_says_the_same(index: int, up: bool) -> None:
     """Sums of all magnitudes, multipliers that make many halves, biases that cancel."""
     rng = generator("floats", index)
     channels = 5
@@ -120,9 +121,9 @@ def test_float64_says_the_same(index: int) -> None:
     sums = np.round(rng.uniform(-1, 1, (3000, channels)) * bound * 2.0 ** -rng.uniform(0, 20, (3000, 1)))
     bias = np.round(rng.uniform(-1, 1, channels) * bound).astype(np.int64) if index % 2 else None
     span = Span(0 if wide else int(rng.integers(low, high + 1)), (low, high), bound)
-    store = fixed_point(by, bias, span, wide)
+    store = fixed_point(by, bias, span, wide, up)
     outs = []
-    for each in (store, FixedPoint(by, bias, span, wide, wraps=True)):
+    for each in (store, FixedPoint(by, bias, span, wide, wraps=True, up=up)):
         out = np.empty(sums.shape, np.int16 if wide else (np.int8, np.uint8)[index % 2])
         each(sums, out)
         outs.append(out)

@@ -4,15 +4,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from circlekit.equivalence.inputs import InputSet, input_sets, make_inputs
 from circlekit.errors import CirclekitError, UnsupportedError
+from circlekit.interp.kernels import kernels_of
 from circlekit.interp.run import run
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
+from circlekit.ops.kernels import Kernels
 
 Inputs = Sequence[Array] | Mapping[str, Array]
 
@@ -21,17 +23,28 @@ NEEDS_KERNELS = "so the model cannot be verified, which means to run it before a
 
 @dataclass
 class Run:
-    """Outputs of a model on one set of inputs; ``kind`` is the label of the set, or "given"."""
+    """Outputs of a model on one set of inputs; ``kind`` is the label of the set, or "given".
+
+    ``kernels``: whose integers these are, and what they are compared with has to be.
+    """
 
     kind: str
     inputs: Inputs
     outputs: list[Array]
+    kernels: Kernels = Kernels.REFERENCE
 
+    @staticmethod
+    def of(kind: str, model: Model, inputs: Inputs) -> Run:
+        first = Run(kind, inputs, [], kernels_of(model))
+        return replace(first, outputs=first.again(model))
 
-def run_quietly(model: Model, inputs: Inputs) -> list[Array]:
-    """The outputs; boundary inputs may well overflow, so numpy's warnings of that say nothing."""
-    with np.errstate(all="ignore"):
-        return run(model, inputs)
+    def again(self, model: Model) -> list[Array]:
+        """What another ``model`` makes of the same.
+
+        Inputs at the ends of their ranges may well overflow, so numpy's warnings of that say nothing.
+        """
+        with np.errstate(all="ignore"):
+            return run(model, self.inputs, kernels=self.kernels)
 
 
 def reference_runs(model: Model, inputs: Inputs | None = None) -> tuple[list[Run], list[str]]:
@@ -41,7 +54,7 @@ def reference_runs(model: Model, inputs: Inputs | None = None) -> tuple[list[Run
     take normal inputs.
     """
     if inputs is not None:
-        return [Run("given", inputs, run_quietly(model, inputs))], []
+        return [Run.of("given", model, inputs)], []
     found = [_attempt(model, which) for which in input_sets(model.main)]
     return [x for x in found if isinstance(x, Run)], [x for x in found if isinstance(x, str)]
 
@@ -63,10 +76,10 @@ def _seeded_run(model: Model, which: InputSet) -> Run:
     if any(None in (value.shape or ()) for value in model.main.inputs):
         inputs = make_inputs(model.main, which, unknown=2)
         try:
-            return Run(which.label, inputs, run_quietly(model, inputs))
+            return Run.of(which.label, model, inputs)
         except UnsupportedError:
             raise
         except CirclekitError:
             pass
     inputs = make_inputs(model.main, which)
-    return Run(which.label, inputs, run_quietly(model, inputs))
+    return Run.of(which.label, model, inputs)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from circlekit.equivalence.compare import (
     Comparison,
@@ -15,7 +16,7 @@ from circlekit.equivalence.compare import (
 )
 from circlekit.equivalence.entries import entry_views
 from circlekit.equivalence.noise import rounding_noise
-from circlekit.equivalence.runs import Inputs, Run, reference_runs, run_quietly
+from circlekit.equivalence.runs import Inputs, Run, reference_runs
 from circlekit.errors import CirclekitError, EquivalenceError
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
@@ -35,7 +36,7 @@ def compare_models(a: Model, b: Model, inputs: Inputs | None = None) -> Comparis
     if not _take_same_inputs(a, b):
         return found
     for run in runs:
-        after = run_quietly(b, run.inputs)
+        after = run.again(b)
         found.outputs += _compare_run(a, b, run, after)
     found.notes += weak_outputs(a.main, [run.outputs for run in runs])
     if inputs is None:
@@ -121,7 +122,7 @@ class Verifier:
         """Take ``model`` as the new original: ``step`` is meant to change values, not the interface."""
         self._check_interface(model, step)
         self.original = clone(model)
-        self.runs = [Run(r.kind, r.inputs, run_quietly(model, r.inputs)) for r in self.runs]
+        self.runs = [replace(r, outputs=r.again(model)) for r in self.runs]
         self.latest = [run.outputs for run in self.runs]
         self.others = [v and self._other(view) for v, view in self._pairs(model)]
         self.notes.append(f"{step} is meant to change values: the others are verified before and behind it")
@@ -144,7 +145,7 @@ class Verifier:
 
     def _check_run(self, model: Model, step: str, run: Run) -> list[Array]:
         try:
-            outputs = run_quietly(model, run.inputs)
+            outputs = run.again(model)
         except CirclekitError as error:
             raise EquivalenceError(
                 f"after {step} the model does not run: {error.message}", *error.where

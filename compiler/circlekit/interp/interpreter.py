@@ -11,6 +11,7 @@ import numpy as np
 from circlekit.errors import CirclekitError, LimitError, ModelError, ShapeError
 from circlekit.interp.blas import LARGE, TINY, few_threads
 from circlekit.interp.evaluate import check_type
+from circlekit.interp.kernels import kernels_of
 from circlekit.interp.plan import Plan, known_bytes
 from circlekit.interp.recorder import Recorder
 from circlekit.interp.track import Entry, read
@@ -19,6 +20,7 @@ from circlekit.ir.limits import DEPTH, limits
 from circlekit.ir.op import Op
 from circlekit.ir.place import place
 from circlekit.ir.value import Array, Value, format_shape
+from circlekit.ops.kernels import Kernels, following
 from circlekit.ops.once import Kept, keeping
 from circlekit.ops.state import State
 
@@ -56,16 +58,19 @@ class Interpreter:
 
     ``state``: variables and tables, which one run leaves to the next.  The model must not change meanwhile:
     operators that come and go are noticed, new contents of a constant are not.
+
+    ``kernels``: those of LiteRT's whose integers are wanted; by default what ``kernels_of`` says.
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, kernels: Kernels | None = None) -> None:
         self.model = model
         self.state = State()
         constants = {
             id(v.data): v.data.nbytes for g in model.graphs for v in g.values() if v.data is not None
         }
         self._constants = sum(constants.values())
-        self._runner = Runner(self.state, model, Kept(max(self._constants, LEAST)))
+        chosen = kernels or kernels_of(model)
+        self._runner = Runner(self.state, model, Kept(max(self._constants, LEAST)), chosen)
         self._recordings: dict[int, Recording] = {}
         self._shapes: dict[int, list[tuple[int, ...]]] = {}
 
@@ -129,10 +134,17 @@ class Runner:
     it; ``depth``: of those that are running now.
     """
 
-    def __init__(self, state: State, model: Model | None = None, kept: Kept | None = None) -> None:
+    def __init__(
+        self,
+        state: State,
+        model: Model | None = None,
+        kept: Kept | None = None,
+        kernels: Kernels = Kernels.REFERENCE,
+    ) -> None:
         self.state = state
         self.model = model
         self.kept = kept
+        self.kernels = kernels
         self.observe: Observe | None = None
         self.on_value: OnValue | None = None
         self.plans: dict[Graph, Plan] = {}
@@ -165,7 +177,12 @@ class Runner:
         """Outputs of ``graph``; ``arrays`` fit it."""
         self.held = self.calls = self.depth = 0
         # infinities and NaN are values like others, as in the runtimes
-        with np.errstate(all="ignore"), keeping(self.kept), few_threads(self.plan(graph).macs):
+        with (
+            np.errstate(all="ignore"),
+            keeping(self.kept),
+            following(self.kernels),
+            few_threads(self.plan(graph).macs),
+        ):
             return [_own(x) for x in self._run(graph, arrays)]
 
     def observed(
@@ -225,7 +242,7 @@ class Recording:
         values = plan.most()
         beside = sum(known_bytes(v) for v in graph.outputs)
         room = max(int(SHARE * (constants + values)) - beside, LEAST)
-        with np.errstate(all="ignore"), small_buffers():
+        with np.errstate(all="ignore"), small_buffers(), following(runner.kernels):
             recorder = self._recorded(graph, arrays, values, room)
             if recorder.beyond > 0:  # what is held was not known when it was said what can be worked in
                 room -= recorder.beyond
@@ -265,7 +282,12 @@ class Recording:
             with np.errstate(all="ignore"):
                 if self.is_plain:
                     return self._play(arrays)
-                with small_buffers(), keeping(self.kept), few_threads(self.macs):
+                with (
+                    small_buffers(),
+                    keeping(self.kept),
+                    following(self.runner.kernels),
+                    few_threads(self.macs),
+                ):
                     return self._play(arrays)
         finally:
             self.running = False

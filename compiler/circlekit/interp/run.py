@@ -6,8 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from circlekit.interp.interpreter import Inputs, Interpreter, Observe, OnValue, Runner, checked, fitting
+from circlekit.interp.kernels import kernels_of
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Array
+from circlekit.ops.kernels import Kernels
 from circlekit.ops.state import State
 
 __all__ = ["Interpreter", "Observe", "run", "run_graph"]
@@ -19,10 +21,13 @@ def run(
     graph: int = 0,
     observe: Observe | None = None,
     on_value: OnValue | None = None,
+    kernels: Kernels | None = None,
 ) -> list[Array]:
     """What a new ``Interpreter`` of the model gives in its first run."""
     arrays = fitting(model, graph, inputs)
-    return Runner(State(), model).observed(model.graphs[graph], arrays, observe, on_value)
+    return Runner(State(), model, kernels=kernels or kernels_of(model)).observed(
+        model.graphs[graph], arrays, observe, on_value
+    )
 
 
 def run_graph(

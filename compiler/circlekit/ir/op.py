@@ -97,6 +97,8 @@ class Op:
     """False where the results depend on the operands' shapes alone (SHAPE, RANK)."""
     formats: ClassVar[frozenset[str]] = frozenset({"circle", "tflite"})
     """The file formats that have this operator."""
+    reference_version: ClassVar[int | None] = None
+    """The last version of it that LiteRT's reference kernels have; None where that is the last of all."""
 
     def __init_subclass__(
         cls,
@@ -106,7 +108,7 @@ class Op:
         variadic_results: bool = False,
         **flags: Any,
     ) -> None:
-        """Note the fields.  ``flags``: commutative, pure, reads_data, formats.
+        """Note the fields.  ``flags``: commutative, pure, reads_data, formats, reference_version.
 
         ``options``: the schema's options table; by default the class name + ``Options``; None for none.
         """

@@ -124,7 +124,7 @@ class LeakyRelu(Unary, code="LEAKY_RELU", versions={i16: 2}):
         return tabulated(x, leaky)
 
 
-class Elu(Unary, code="ELU", options=None):
+class Elu(Unary, code="ELU", options=None, reference_version=0):
     """x where it is not negative, else e^x - 1."""
 
     def compute(self, x: Array) -> Array:
@@ -182,7 +182,7 @@ class PRelu(Typed, code="PRELU", options=None):
         return {}
 
 
-class Gelu(Unary, code="GELU", versions={f16: 3, i8: 2, u8: 2}):
+class Gelu(Unary, code="GELU", versions={f16: 3, i8: 2, u8: 2}, reference_version=2):
     """x * P(X <= x) of a standard normal X; ``approximate``: P by tanh."""
 
     approximate: bool = attribute(False)

@@ -74,8 +74,9 @@ class Conv2D(Op, code="CONV_2D"):
         if filter.dtype.kind != "f":
             grouped = input.shape[3] != filter.shape[3]
             arrays = (input, filter, bias)
+            asymmetric = grouped or _differ(self.filter)
             return quantized_convolution(
-                tape, self, self.filter, arrays, 0, self._product, grouped or _differ(self.filter)
+                tape, self, self.filter, arrays, 0, self._product, asymmetric, optimized=not grouped
             )
         need_float(self, input, filter, bias)
         out = self._product(tape, input, filter)
@@ -113,7 +114,7 @@ def _check_groups(depth: Dim, out_depth: Dim, per_group: Dim) -> None:
         raise ShapeError(f"filter has {out_depth} output channels, {groups} groups cannot share them")
 
 
-class DepthwiseConv2D(Op, code="DEPTHWISE_CONV_2D"):
+class DepthwiseConv2D(Op, code="DEPTHWISE_CONV_2D", reference_version=6):
     """Correlation of each channel with ``depth_multiplier`` filters of its own: [1,KH,KW,I * multiplier].
 
     The multiplier that counts is the quotient of the channels, as in TFLite (depthwise_conv).  LiteRT has no
@@ -148,7 +149,10 @@ class DepthwiseConv2D(Op, code="DEPTHWISE_CONV_2D"):
 
     def bind(self, tape: Tape, input: Array, filter: Array, bias: Array | None = None) -> Array | None:
         if filter.dtype.kind != "f":
-            return quantized_convolution(tape, self, self.filter, (input, filter, bias), 3, self._product)
+            optimized = self.input.dtype is not u8  # that one rounds as the reference does
+            return quantized_convolution(
+                tape, self, self.filter, (input, filter, bias), 3, self._product, optimized=optimized
+            )
         need_float(self, input, filter, bias)
         out = self._product(tape, input, filter)
         return finish(tape, out, bias, self.act, product_reach(tape, input, filter, 3))

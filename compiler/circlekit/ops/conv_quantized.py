@@ -47,12 +47,14 @@ def quantized_convolution(
     product: Product,
     asymmetric: bool = True,
     everywhere: bool = True,
+    optimized: bool = True,
 ) -> Array | None:
     """The result of convolution ``op`` on ``arrays``: its data, filter and bias; None where it is not bound.
 
     ``axis``: that of the filter's output channels.  ``asymmetric``: how hybrid data is quantized.
     ``everywhere``: every result has all taps.  Data is then taken as it is stored, and filled up with its
     zero point: what that makes too much is the same for all results of a channel, and a part of the bias.
+    ``optimized``: LiteRT has an optimized kernel for it that rounds differently.
     """
     data, filter, bias = arrays
     if need_form(op, op.input, weights):
@@ -65,7 +67,7 @@ def quantized_convolution(
     bound = float((MOST[op.input.dtype] if everywhere else reach(op.input)) * sums.magnitudes)
     moved = moved_bias(bias, zero if everywhere else 0, sums)
     wide = has_wide_sums(op, op.input, bias)
-    end = fixed_point_end(op, op.input, weights, moved, bound, channels, op.act, wide)
+    end = fixed_point_end(op, op.input, weights, moved, bound, channels, op.act, wide, optimized)
     stored = (0, zero) if everywhere else (zero, 0)
     return product(tape, data, filter, Ends(exact_floats(bound), *stored, end, data.dtype, zeros))
 

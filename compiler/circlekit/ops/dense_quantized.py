@@ -26,6 +26,7 @@ from circlekit.ops.fixed_point import (
 )
 from circlekit.ops.hybrid import quantize_rows
 from circlekit.ops.im2col import multiply_rows
+from circlekit.ops.kernels import rounds_up
 from circlekit.ops.once import once, room
 from circlekit.ops.quantized import (
     MOST,
@@ -133,14 +134,16 @@ def _of_stored(
 
 
 def _dense_end(op: Any, bias: Ints | None, bound: float, units: int, wide: bool) -> Store:
-    """LiteRT rescales in double precision, but for int16 weights and sparse ones."""
+    """LiteRT's reference rescales in double precision, but for int16 weights and sparse ones."""
     span = Span(zero_point_of(op.output), activation_limits(op.act, op.output), bound)
-    if op.weights.dtype is not i16 and "sparsity" not in op.weights.extra:
+    plain = op.weights.dtype is not i16 and "sparsity" not in op.weights.extra
+    up = plain and not wide and rounds_up()
+    if plain and not up:
         by = effective_scale(op.input, op.weights, op.output, units, rounded=False)
         return double_scale(by, bias, span, wide)
     rounded = not is_per_channel(op.weights)
     by_fixed = quantize_multiplier(effective_scale(op.input, op.weights, op.output, units, rounded))
-    return fixed_point(by_fixed, bias, span, op.weights.dtype is i16)
+    return fixed_point(by_fixed, bias, span, op.weights.dtype is i16, up)
 
 
 def _hybrid_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> Array:

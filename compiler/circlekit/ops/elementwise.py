@@ -144,7 +144,7 @@ def widened(x: Array, value: Value, bits: int, by: Multiplier) -> Array:
     return multiply((x.astype(np.int64) - zero_point(value)) << bits, by).astype(np.int32)
 
 
-class Add(Sum, code="ADD", commutative=True):
+class Add(Sum, code="ADD", commutative=True, reference_version=5):
     """lhs + rhs."""
 
     function = np.add
@@ -175,7 +175,7 @@ class Sub(Sum, code="SUB"):
         return 2 if dtype is i8 else 1
 
 
-class Mul(Fused, code="MUL", commutative=True):
+class Mul(Fused, code="MUL", commutative=True, reference_version=7):
     """lhs * rhs.  int16 operands may have a result of 8 bits: both then count as fractions of 15 bits."""
 
     kinds = "fiuc"

@@ -3,7 +3,7 @@
 
 A real multiplier is an int32 mantissa of 31 fraction bits and a power of two: mantissa / 2^31 * 2^shift.
 LiteRT rounds twice: after the product with the mantissa (halves up), and after the shift (halves away
-from zero).  A few kernels round once.  Source: TFLite kernels/internal/common.h, quantization_util.cc.
+from zero, or up in its optimized kernels).  Source: TFLite kernels/internal/common.h, quantization_util.cc.
 """
 
 from __future__ import annotations
@@ -106,11 +106,11 @@ def multiply(x: Array, by: Multiplier) -> Ints:
     return out
 
 
-def multiply_once(x: Array, by: Multiplier) -> Ints:
-    """int32 numbers times ``by``, rounded once, halves up."""
-    total = 31 - by.shift
-    product = np.asarray(x, np.int64) * by.mantissa
-    return np.asarray((product + (np.int64(1) << (total - 1))) >> total)
+def multiply_up(x: Array, by: Multiplier) -> Ints:
+    """int32 numbers times ``by``, rounded twice, halves up both times: what LiteRT's optimized kernels do."""
+    left, right = np.maximum(by.shift, 0), np.maximum(-by.shift, 0)
+    out = doubling_high_mul(wrap32(np.asarray(x, np.int64) << left), by.mantissa)
+    return np.asarray((out + ((np.int64(1) << right) >> 1)) >> right)
 
 
 def multiply_wide(x: Array, by: Multiplier) -> Ints:

@@ -143,7 +143,10 @@ def like_input(out: Array, x: Array, time_is_first: bool) -> Array:
 
 
 class UnidirectionalSequenceLstm(
-    FullLstm, code="UNIDIRECTIONAL_SEQUENCE_LSTM", options="UnidirectionalSequenceLSTMOptions"
+    FullLstm,
+    code="UNIDIRECTIONAL_SEQUENCE_LSTM",
+    options="UnidirectionalSequenceLSTMOptions",
+    reference_version=3,
 ):
     """An LSTM over a sequence, [time, batch, inputs] or [batch, time, inputs]."""
 

@@ -54,7 +54,7 @@ class _LastAxis(Op):
         return {} if perm[-1] == len(perm) - 1 else None
 
 
-class Softmax(_LastAxis, code="SOFTMAX"):
+class Softmax(_LastAxis, code="SOFTMAX", reference_version=3):
     """exp(beta * x) / sum(exp(beta * x)) along the last axis.
 
     Integers: fixed point, as LiteRT's reference kernels; its optimized ones compute in float32.

@@ -23,6 +23,7 @@ from circlekit.ops.fixed_point import (
     scale_of,
     zero_point_of,
 )
+from circlekit.ops.kernels import rounds_up
 from circlekit.ops.rescale import fixed_point
 from circlekit.ops.stores import Span, Store
 
@@ -188,8 +189,11 @@ def fixed_point_end(
     channels: int,
     act: Activation,
     wide: bool,
+    optimized: bool,
 ) -> Store:
     """What LiteRT's convolutions do with their sums; ``wide``: these are int64.
+
+    ``optimized``: LiteRT has an optimized kernel for it that rounds differently.
 
     The product of the scales is a float32 for uint8 data and int16 weights.  The latter are circle's
     own: ONE's interpreter then leaves out the least int16.
@@ -199,4 +203,5 @@ def fixed_point_end(
         low = max(low, 1 - (1 << 15))
     rounded = data.dtype is u8 or weights.dtype is i16
     by = quantize_multiplier(effective_scale(data, weights, op.output, channels, rounded))
-    return fixed_point(by, bias, Span(zero_point_of(op.output), (low, high), bound), wide)
+    span = Span(zero_point_of(op.output), (low, high), bound)
+    return fixed_point(by, bias, span, wide, optimized and rounds_up())

@@ -342,14 +342,14 @@ def first_extreme(x: Array, axis: int, find: Callable[..., Any], last: float) ->
     return np.asarray(np.squeeze(found, axis))
 
 
-class ArgMax(ArgExtreme, code="ARG_MAX"):
+class ArgMax(ArgExtreme, code="ARG_MAX", reference_version=2):
     """Where the greatest element is."""
 
     def find(self, x: Array, axis: int) -> Array:
         return first_extreme(x, axis, np.argmax, -np.inf)
 
 
-class ArgMin(ArgExtreme, code="ARG_MIN"):
+class ArgMin(ArgExtreme, code="ARG_MIN", reference_version=2):
     """Where the least element is."""
 
     def find(self, x: Array, axis: int) -> Array:

@@ -16,7 +16,15 @@ import numpy as np
 
 from circlekit.ir.value import Array
 from circlekit.ops.common import clip
-from circlekit.ops.fixed_point import Ints, Multiplier, multiply, multiply_wide, round_half_away, wrap32
+from circlekit.ops.fixed_point import (
+    Ints,
+    Multiplier,
+    multiply,
+    multiply_up,
+    multiply_wide,
+    round_half_away,
+    wrap32,
+)
 from circlekit.ops.stores import Converted, Span, Steps, Store
 
 EXACT = 2.0**21
@@ -26,18 +34,19 @@ AWAY = 1 + 2.0**-30
 """Makes halves a little more than halves, in numbers of up to 17 bits, before half of a unit is added."""
 
 
-def fixed_point(by: Multiplier, bias: Ints | None, span: Span, wide: bool) -> Store:
+def fixed_point(by: Multiplier, bias: Ints | None, span: Span, wide: bool, up: bool = False) -> Store:
     """(sums + bias) times ``by`` in fixed point, plus the zero point, limited.
 
-    ``wide``: sums of int64 and LiteRT's 16x8 arithmetic; else sums of int32, which wrap.
+    ``wide``: sums of int64 and LiteRT's 16x8 arithmetic; else sums of int32, which wrap.  ``up``: these are
+    rounded as in LiteRT's optimized kernels.
     """
     most = 0.0 if bias is None else float(np.abs(bias.astype(np.float64)).max(initial=0))
     bound = span.bound + most
-    fast = _wide_in_floats(by, bias, span, bound) if wide else _in_floats(by, bias, span, bound)
-    return fast or FixedPoint(by, bias, span, wide, wraps=bound >= 2.0**31)
+    fast = _wide_in_floats(by, bias, span, bound) if wide else _in_floats(by, bias, span, bound, up)
+    return fast or FixedPoint(by, bias, span, wide, wraps=bound >= 2.0**31, up=up)
 
 
-def _in_floats(by: Multiplier, bias: Ints | None, span: Span, bound: float) -> InFloats | None:
+def _in_floats(by: Multiplier, bias: Ints | None, span: Span, bound: float, up: bool) -> InFloats | None:
     """The same in float64; None where that is not exact."""
     left = np.maximum(by.shift, 0)
     if np.any(bound * 2.0**left >= 2.0**31):
@@ -50,11 +59,13 @@ def _in_floats(by: Multiplier, bias: Ints | None, span: Span, bound: float) -> I
     if not np.all((EXACT * factor * 2.0 ** (-left - right) > reach) | (by.mantissa == 0)):
         return None
     low, high = span.limits
-    if low < span.zero < high and right.any():
-        return InFloats.of(factor, np.ldexp(AWAY, -right), 0.5, span.zero - low + 0.5, bias, span, exact)
+    last = span.zero - low + 0.5
+    if right.any() and (up or low < span.zero < high):
+        away = 1.0 if up else AWAY
+        return InFloats.of(factor, np.ldexp(away, -right), 0.5, last, bias, span, exact)
     # on one side of 0 both roundings are one: the first makes halves of what is a little less
-    away = np.where(right > 0, np.ldexp(0.5, -right), 0.0)
-    offset = 0.5 + span.zero - low + (away if span.zero <= low else -away)
+    halves = np.where(right > 0, np.ldexp(0.5, -right), 0.0)
+    offset = last + (halves if span.zero <= low else -halves)
     return InFloats.of(np.ldexp(factor, -right), None, np.asarray(offset), 0.0, bias, span, exact)
 
 
@@ -122,6 +133,7 @@ class FixedPoint(Converted):
     span: Span
     wide: bool
     wraps: bool
+    up: bool = False
 
     def convert(self, sums: Array, out: Array) -> None:
         part = sums.astype(np.int64)
@@ -130,7 +142,8 @@ class FixedPoint(Converted):
         if self.wide:
             part = multiply_wide(part, self.by)
         else:
-            part = multiply(wrap32(part) if self.wraps else part, self.by)
+            scale = multiply_up if self.up else multiply
+            part = scale(wrap32(part) if self.wraps else part, self.by)
         part += self.span.zero
         np.clip(part, *self.span.limits, out=part)
         out[...] = part

@@ -23,7 +23,7 @@ def need_prefix(ids: Shape | None, data: Shape | None) -> None:
         raise ShapeError(f"segment_ids {format_shape(ids)} are no prefix of data {format_shape(data)}")
 
 
-class SegmentSum(Op, code="SEGMENT_SUM"):
+class SegmentSum(Op, code="SEGMENT_SUM", reference_version=0):
     """Sums of the rows of each segment; the ids are sorted and leave none out."""
 
     data = operand()

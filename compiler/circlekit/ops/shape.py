@@ -87,7 +87,7 @@ class Reshape(Typed, code="RESHAPE"):
         return tape.reshaped(input, [d or 0 for d in self.resolve(wanted or [], input.shape)])
 
 
-class Squeeze(Viewed, code="SQUEEZE", versions={DType.STRING: 2}):
+class Squeeze(Viewed, code="SQUEEZE", versions={DType.STRING: 2}, reference_version=1):
     """Without the dimensions of 1 listed in ``squeeze_dims``, or without all of them where it is empty."""
 
     input = operand()
@@ -161,7 +161,7 @@ class Rank(Typed, code="RANK", reads_data=False):
         return np.asarray(input.ndim, np.int32)
 
 
-class Transpose(Viewed, code="TRANSPOSE"):
+class Transpose(Viewed, code="TRANSPOSE", reference_version=8):
     """Axes in another order: dimension i of the result is dimension perm[i] of the input."""
 
     input = operand()
@@ -221,7 +221,7 @@ class BroadcastTo(Viewed, code="BROADCAST_TO"):
         return 3 if self.input.dtype in (i8, i16) else 2
 
 
-class Tile(Typed, code="TILE", versions={i8: 3, DType.STRING: 2}):
+class Tile(Typed, code="TILE", versions={i8: 3, DType.STRING: 2}, reference_version=2):
     """The operand ``multiples[i]`` times along each axis i."""
 
     input = operand()
@@ -266,7 +266,7 @@ class Fill(Typed, code="FILL", typed_by=1):
         return np.full(integers(dims), value, value.dtype)
 
 
-class Range(Typed, code="RANGE", versions={i64: 2}):
+class Range(Typed, code="RANGE", versions={i64: 2}, reference_version=1):
     """start, start + delta, ... as long as ``limit`` is not reached."""
 
     start = operand()

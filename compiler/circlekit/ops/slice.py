@@ -92,7 +92,7 @@ class Part(NamedTuple):
 FULL = Part(None, None, 1)
 
 
-class StridedSlice(Viewed, code="STRIDED_SLICE"):
+class StridedSlice(Viewed, code="STRIDED_SLICE", reference_version=4):
     """input[begin:end:strides], with the masks of TensorFlow: bit i is about entry i of ``begin``.
 
     begin_mask, end_mask: from the start, to the end.  ellipsis_mask: all axes not mentioned otherwise.

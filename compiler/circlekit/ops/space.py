@@ -51,7 +51,7 @@ class BlockMove(Typed):
         raise UnsupportedError(f"{self.code} has no shape rule")
 
 
-class DepthToSpace(BlockMove, code="DEPTH_TO_SPACE"):
+class DepthToSpace(BlockMove, code="DEPTH_TO_SPACE", reference_version=1):
     """[N,H,W,b*b*C] to [N,b*H,b*W,C]: depth is (row of the block, column of the block, channel)."""
 
     def result_shape(self, n: Dim, h: Dim, w: Dim, c: Dim) -> Shape:

@@ -35,7 +35,7 @@ def need_above_zero(op: Unary, x: Array) -> None:
         raise UnsupportedError(f"{op.code}: a negative number has no value")
 
 
-class Abs(Unary, code="ABS"):
+class Abs(Unary, code="ABS", reference_version=3):
     """The magnitude.  LiteRT has no quantized form of uint8."""
 
     versions: ClassVar = {i32: 5, i16: 4, i8: 2, u8: 2}
@@ -154,13 +154,13 @@ class Square(Unary, code="SQUARE"):
     function = np.square
 
 
-class Sin(Unary, code="SIN", options=None):
+class Sin(Unary, code="SIN", options=None, reference_version=1):
     """The sine of x in radians."""
 
     function = np.sin
 
 
-class Cos(Unary, code="COS"):
+class Cos(Unary, code="COS", reference_version=1):
     """The cosine of x in radians."""
 
     function = np.cos
@@ -172,13 +172,13 @@ class Floor(Unary, code="FLOOR", options=None):
     function = np.floor
 
 
-class Ceil(Unary, code="CEIL", options=None):
+class Ceil(Unary, code="CEIL", options=None, reference_version=0):
     """The least integer that is not below x."""
 
     function = np.ceil
 
 
-class Round(Unary, code="ROUND", options=None):
+class Round(Unary, code="ROUND", options=None, reference_version=0):
     """The nearest integer, the even one of two."""
 
     function = np.rint

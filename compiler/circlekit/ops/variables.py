@@ -80,7 +80,7 @@ class AssignVariable(Op, code="ASSIGN_VARIABLE", results=(), pure=False):
 # -- hash tables -------------------------------------------------------------------------------
 
 
-class Hashtable(Op, code="HASHTABLE", pure=False):
+class Hashtable(Op, code="HASHTABLE", pure=False, reference_version=0):
     """The handle of table ``table_id``, which is made where there is none: i64 to strings, or back."""
 
     table_id: int = attribute(0)
@@ -106,7 +106,7 @@ def table_of(op: Op, run: Run, array: Array) -> dict[Any, Any]:
     return tables[number]
 
 
-class HashtableImport(Op, code="HASHTABLE_IMPORT", results=(), pure=False):
+class HashtableImport(Op, code="HASHTABLE_IMPORT", results=(), pure=False, reference_version=0):
     """Fills an empty table; a full one stays as it is.  The first of equal keys counts."""
 
     resource_id = operand(DType.RESOURCE)
@@ -124,7 +124,7 @@ class HashtableImport(Op, code="HASHTABLE_IMPORT", results=(), pure=False):
         return ()
 
 
-class HashtableFind(Op, code="HASHTABLE_FIND", pure=False):
+class HashtableFind(Op, code="HASHTABLE_FIND", pure=False, reference_version=0):
     """The entries of ``keys``, ``default_value`` where there are none."""
 
     resource_id = operand(DType.RESOURCE)
@@ -144,7 +144,7 @@ class HashtableFind(Op, code="HASHTABLE_FIND", pure=False):
         return (out.reshape(args[1].shape),)
 
 
-class HashtableSize(Op, code="HASHTABLE_SIZE", pure=False):
+class HashtableSize(Op, code="HASHTABLE_SIZE", pure=False, reference_version=0):
     """How many entries a table has, i64[1]."""
 
     resource_id = operand(DType.RESOURCE)

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which kernels of LiteRT's the numbers of a model are those of."""
+
+from __future__ import annotations
+
+from circlekit.errors import CirclekitError
+from circlekit.ir.graph import Model
+from circlekit.ir.op import Op
+from circlekit.ops.kernels import Kernels
+
+
+def kernels_of(model: Model) -> Kernels:
+    """The reference ones, or the optimized ones where the reference ones refuse an operator of ``model``.
+
+    LiteRT takes all kernels of a model from one set: what is missing in one place is missing everywhere.
+    """
+    behind = any(_is_beyond_reference(op) for graph in model.graphs for op in graph)
+    return Kernels.OPTIMIZED if behind else Kernels.REFERENCE
+
+
+def _is_beyond_reference(op: Op) -> bool:
+    last = op.reference_version
+    if last is None:
+        return False
+    try:
+        return (op.version or op.required_version()) > last
+    except CirclekitError:  # too broken to tell; so it will be said where it runs
+        return False

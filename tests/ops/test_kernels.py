@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where LiteRT's optimized kernels give other integers than its reference kernels, ours can, too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from circlekit.ir.dtypes import DType, i8, u8
+from circlekit.ir.enums import Activation
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Quantization, Value
+from circlekit.ops.conv import Conv2D, DepthwiseConv2D, TransposeConv
+from circlekit.ops.dense import BatchMatMul, FullyConnected
+from circlekit.ops.kernels import Kernels, following
+from tests.ops.litert import const, graph_of, kernel_results, run_litert
+from tests.ops.quantized import draw, generator, quantized
+
+Random = np.random.Generator
+
+SEEDS = 12
+
+ACTS = (Activation.NONE, Activation.RELU)
+
+
+def layer(rng: Random, dtype: DType, units: int, taps: tuple[int, ...], axis: int) -> tuple[Value, Value]:
+    """Weights with ``units`` along ``axis``, and a bias: per channel for int8, per tensor for uint8."""
+    shape = [*taps]
+    shape.insert(axis, units)
+    scales = rng.uniform(0.5, 1, units if dtype is i8 and rng.integers(2) else 1).astype(np.float32)
+    data = draw(rng, dtype, tuple(shape))
+    if dtype is i8:
+        data = data.clip(-127, 127)
+    weights = quantized(dtype, tuple(shape), 1.0, 0, data)
+    zero = 0 if dtype is i8 else int(rng.integers(256))
+    weights.quantization = Quantization(scales, np.full(scales.shape, zero, np.int64), axis)
+    bias = quantized(DType.INT32, (units,), 1.0, 0, rng.integers(-3000, 3000, units).astype(np.int32))
+    return weights, bias
+
+
+def output(rng: Random, dtype: DType, shape: tuple[int, ...], depth: int) -> Value:
+    """A result whose scale is a power of two often enough for halves, and neither saturated nor flat."""
+    scale = 2.0 ** np.round(np.log2(60 * np.sqrt(depth)) + rng.uniform(-1, 1))
+    zero = int(rng.integers(-60, 60)) + (128 if dtype is u8 else 0)
+    return quantized(dtype, shape, float(scale), zero)
+
+
+def source(rng: Random, dtype: DType, shape: tuple[int, ...]) -> tuple[Value, Array]:
+    zero = int(rng.integers(-20, 20)) + (128 if dtype is u8 else 0)
+    return quantized(dtype, shape, 1.0, zero), draw(rng, dtype, shape)
+
+
+Drawn = tuple[Op, list[Array]]
+
+
+def convolution(rng: Random, dtype: DType) -> Drawn:
+    size, channels = int(rng.choice([1, 3])), int(rng.choice([3, 8, 16]))
+    x, array = source(rng, dtype, (1, 24, 24, channels))
+    weights, bias = layer(rng, dtype, 16, (size, size, channels), 0)
+    y = output(rng, dtype, (1, 24, 24, 16), size * size * channels)
+    return Conv2D(x, weights, bias, results=[y], act=ACTS[int(rng.integers(2))]), [array]
+
+
+def grouped(rng: Random, dtype: DType) -> Drawn:
+    x, array = source(rng, dtype, (1, 24, 24, 8))
+    weights, bias = layer(rng, dtype, 16, (3, 3, 4), 0)
+    return Conv2D(x, weights, bias, results=[output(rng, dtype, (1, 24, 24, 16), 36)]), [array]
+
+
+def depthwise(rng: Random, dtype: DType) -> Drawn:
+    x, array = source(rng, dtype, (1, 24, 24, 16))
+    weights, bias = layer(rng, dtype, 16, (1, 3, 3), 3)
+    return DepthwiseConv2D(x, weights, bias, results=[output(rng, dtype, (1, 24, 24, 16), 9)]), [array]
+
+
+def transposed(rng: Random, dtype: DType) -> Drawn:
+    x, array = source(rng, dtype, (1, 12, 12, 8))
+    weights, bias = layer(rng, dtype, 16, (3, 3, 8), 0)
+    y = output(rng, dtype, (1, 24, 24, 16), 30)
+    shape = const([1, 24, 24, 16], np.int32)
+    return TransposeConv(shape, weights, x, bias, results=[y], stride_h=2, stride_w=2), [array]
+
+
+def dense(rng: Random, dtype: DType) -> Drawn:
+    depth = int(rng.choice([7, 64, 200]))
+    x, array = source(rng, dtype, (128, depth))
+    weights, bias = layer(rng, dtype, 96, (depth,), 0)
+    return FullyConnected(x, weights, bias, results=[output(rng, dtype, (128, 96), depth)]), [array]
+
+
+def product(rng: Random, dtype: DType) -> Drawn:
+    x, left = source(rng, dtype, (2, 64, 40))
+    y, right = source(rng, dtype, (2, 40, 96))
+    return BatchMatMul(x, y, results=[output(rng, dtype, (2, 64, 96), 40)]), [left, right]
+
+
+Draw = Callable[[Random, DType], Drawn]
+
+
+def results(drawn: Drawn, kernels: Kernels) -> Array:
+    with following(kernels):
+        (result,) = kernel_results(drawn[0], drawn[1])
+    return result
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype"),
+    [*((kind, dtype) for kind in (convolution, transposed, dense) for dtype in (i8, u8)), (depthwise, i8)],
+)
+def test_kernels_that_differ(kind: Draw, dtype: DType) -> None:
+    """Bit for bit; and reference kernels say something else somewhere."""
+    different = 0
+    for seed in range(SEEDS):
+        drawn = kind(generator(kind.__name__, dtype.short, seed), dtype)
+        (wanted,) = run_litert(graph_of(drawn[0]), drawn[1], optimized=True)
+        np.testing.assert_array_equal(results(drawn, Kernels.OPTIMIZED), wanted)
+        different += np.count_nonzero(results(drawn, Kernels.REFERENCE) != wanted)
+    assert different
+
+
+@pytest.mark.parametrize(("kind", "dtype"), [(grouped, i8), (product, i8), (depthwise, u8)])
+def test_kernels_that_do_not_differ(kind: Draw, dtype: DType) -> None:
+    for seed in range(SEEDS):
+        drawn = kind(generator(kind.__name__, seed), dtype)
+        (wanted,) = run_litert(graph_of(drawn[0]), drawn[1], optimized=True)
+        np.testing.assert_array_equal(results(drawn, Kernels.OPTIMIZED), wanted)
