@@ -28,10 +28,14 @@ SIZES = (1_000, 3_000, 10_000, 30_000, 100_000)
 
 STEPS = ("load", "O1", "save")
 
-WORK = 30_000
-"""Operators that are measured of each size, at least: small models several times."""
+ROUNDS = 3
+"""The least of so many turns counts."""
 
-LEAST_ROUNDS, MOST_ROUNDS = 2, 10
+WORK = 10_000
+"""Operators that are measured of each size in a turn, at least: small models several times, ..."""
+
+MOST_TIMES = 4
+"""... but not more often than this."""
 
 
 class Growth(NamedTuple):
@@ -64,33 +68,61 @@ def measure_growth(
     """A row for each shape and size, the smallest size first; ``tell`` gets each as it comes."""
     rows: list[Growth] = []
     with tempfile.TemporaryDirectory(dir=folder) as name:
-        _measure("conv", 100, Path(name))  # imports, and what Python finds out about its own code
+        _run(
+            _saved("conv", 100, Path(name)), Path(name) / "out.circle", Best()
+        )  # imports, and what Python finds out of its code
         for shape in shapes:
-            first: Growth | None = None
-            for size in sorted(sizes):
-                row = _measure(shape, size, Path(name))
-                first = first or row
-                steps = [getattr(row, step) / getattr(first, step) for step in STEPS]
-                row = row._replace(growth=max(steps))
-                rows.append(row)
-                tell(row)
+            found = _measure(shape, sorted(sizes), Path(name))
+            for row in found:
+                steps = [getattr(row, step) / getattr(found[0], step) for step in STEPS]
+                rows.append(row._replace(growth=max(steps)))
+                tell(rows[-1])
     return rows
 
 
-def _measure(shape: str, size: int, folder: Path) -> Growth:
-    source, target = folder / "in.circle", folder / "out.circle"
-    circlekit.save(build(shape, size), source)
-    best = dict.fromkeys(STEPS, float("inf"))
-    count = after = 0
-    for _ in range(min(MOST_ROUNDS, max(LEAST_ROUNDS, WORK // size))):
-        model, seconds = _timed(lambda: circlekit.load(source))
-        best["load"], count = min(best["load"], seconds), _count(model)
-        _, seconds = _timed(lambda model=model: circlekit.optimize(model, "O1"))  # type: ignore[misc]
-        best["O1"], after = min(best["O1"], seconds), _count(model)
-        _, seconds = _timed(lambda model=model: circlekit.save(model, target))  # type: ignore[misc]
-        best["save"] = min(best["save"], seconds)
-    each = {step: 1e6 * seconds / count for step, seconds in best.items()}
-    return Growth(shape, count, after, growth=1.0, **each)
+class Best:
+    """The least seconds of each step so far, and the operators before and after O1."""
+
+    def __init__(self) -> None:
+        self.seconds = dict.fromkeys(STEPS, float("inf"))
+        self.count = self.after = 0
+
+    def note(self, step: str, seconds: float) -> None:
+        self.seconds[step] = min(self.seconds[step], seconds)
+
+
+def _measure(shape: str, sizes: Sequence[int], folder: Path) -> list[Growth]:
+    """All sizes by turns: the speed of a machine changes within minutes."""
+    sources = {size: _saved(shape, size, folder) for size in sizes}
+    best = {size: Best() for size in sizes}
+    for _ in range(ROUNDS):
+        for size, source in sources.items():
+            for _ in range(max(1, min(MOST_TIMES, WORK // size))):
+                _run(source, folder / "out.circle", best[size])
+    rows = []
+    for size, source in sources.items():
+        source.unlink()
+        count = best[size].count
+        each = {step: 1e6 * seconds / count for step, seconds in best[size].seconds.items()}
+        rows.append(Growth(shape, count, best[size].after, growth=1.0, **each))
+    return rows
+
+
+def _saved(shape: str, size: int, folder: Path) -> Path:
+    path = folder / f"in.{size}.circle"
+    circlekit.save(build(shape, size), path)
+    return path
+
+
+def _run(source: Path, target: Path, best: Best) -> None:
+    model, seconds = _timed(lambda: circlekit.load(source))
+    best.note("load", seconds)
+    best.count = _count(model)
+    _, seconds = _timed(lambda: circlekit.optimize(model, "O1"))
+    best.note("O1", seconds)
+    best.after = _count(model)
+    _, seconds = _timed(lambda: circlekit.save(model, target))
+    best.note("save", seconds)
 
 
 def _count(model: Model) -> int:

@@ -35,6 +35,7 @@ SWITCH = 5e-5
 """Seconds that the thread waits at most for its turn, between two steps, while modules are imported."""
 
 IDENTIFIERS = (b"TFL3", b"CIR0")
+"""Those of ``schema``, whose import takes the time that is to be saved."""
 
 _U16 = struct.Struct("<H")
 _I32 = struct.Struct("<i")
@@ -49,7 +50,7 @@ class Ahead:
     """
 
     def __init__(self, source: int, target: Path) -> None:
-        """``source``: a descriptor, which the copy closes.  OSError where there can be no temporary file."""
+        """``source``: a descriptor, open as long as this.  OSError where there can be no temporary file."""
         self.source = source
         self.stamp = stamp_of(source)
         self.target = target

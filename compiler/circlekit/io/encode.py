@@ -34,7 +34,7 @@ _ZEROS = tuple(bytes(n) for n in range(8))
 _U64 = struct.Struct("<Q")
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Far:
     """The value of a field that holds a position in the file: where the writer puts ``data``."""
 

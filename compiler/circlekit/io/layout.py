@@ -49,7 +49,7 @@ class Payload(NamedTuple):
         yield bytes(zeros % len(ZEROS)) + head
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Encoded:
     """A file in pieces.  ``size``: without ``tail``, which comes last."""
 

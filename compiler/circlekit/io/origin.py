@@ -66,7 +66,7 @@ class Source:
             self.file.check()
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Origin:
     """The lists of a file that its indices refer to.
 

@@ -24,7 +24,7 @@ from circlekit.ir.typespec import TypeSpec, name_of, read_type
 from circlekit.ir.value import Value
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Scope:
     """What the graphs of one text share.  ``operators``: by class name; ``graphs``: by label."""
 

@@ -35,7 +35,8 @@ def sample(array: Array, dtype: np.dtype[Any] | None = None) -> bytes:
     if array.nbytes <= 2 * SAMPLE:
         return np.asarray(array, dtype).tobytes()
     count = SAMPLE // array.itemsize
-    ends = (array.flat[:count], array.flat[max(0, array.size - count) :])
+    flat = array.reshape(-1) if array.flags.c_contiguous else array.flat
+    ends = (flat[:count], flat[max(0, array.size - count) :])
     return b"".join(np.asarray(end, dtype).tobytes() for end in ends)
 
 

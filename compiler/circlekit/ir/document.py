@@ -38,7 +38,7 @@ from circlekit.ir.syntax import (
 )
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Declaration:
     """A value that nothing in the graph produces: an input, a variable, or one that is only listed."""
 
@@ -46,8 +46,10 @@ class Declaration:
     type: TypeNode | None
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class GraphNode:
+    """``table``: the order of the values in the file, where it is not that of the text."""
+
     name: Token
     inputs: list[Declaration]
     outputs: list[Token] = field(default_factory=list)
@@ -63,15 +65,17 @@ class GraphNode:
         return [c for c in choices if isinstance(c, GraphName)]
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class SignatureNode:
+    """Each input and output is the caller's name for it, and the value."""
+
     key: Token
     graph: Token
     inputs: list[tuple[str, Token]]
     outputs: list[tuple[str, Token]]
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class RulesNode:
     """One block of rules: calls of functions that only those who check them know."""
 
@@ -79,8 +83,10 @@ class RulesNode:
     calls: list[Arguments]
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Document:
+    """``options``: of the model; ``rules``: for whoever checks them."""
+
     format: Token | None = None
     options: dict[str, Literal] = field(default_factory=dict)
     metadata: list[tuple[Token, Literal]] = field(default_factory=list)

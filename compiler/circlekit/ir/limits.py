@@ -39,7 +39,7 @@ _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 _CGROUP = Path("/sys/fs/cgroup/memory.max")
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Tally:
     """Bytes that several pieces of work hold together."""
 

@@ -57,7 +57,7 @@ class ValueName(str):
     __slots__ = ()
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Arguments:
     """``name(...)``: a filler, a suffix, or a literal that needs a word in front."""
 
@@ -67,7 +67,7 @@ class Arguments:
     token: Token
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class TypeNode:
     """``dims``: None where none are written; an element is an int, "?", "*" or a name."""
 
@@ -77,7 +77,7 @@ class TypeNode:
     token: Token
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class OperandNode:
     """Either ``name`` or ``literal`` is set; ``const`` and ``type`` are what was written behind the name."""
 
@@ -89,7 +89,7 @@ class OperandNode:
     type: TypeNode | None = None
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class AttributeNode:
     """``choices``: the alternatives written; ``bind``: the name they are given."""
 
@@ -98,8 +98,10 @@ class AttributeNode:
     bind: str | None = None
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Call:
+    """``kinds``: the alternatives written for the operator's name; ``like``: whose attributes are copied."""
+
     results: list[Token]
     kinds: list[Token]
     operands: list[OperandNode]
@@ -108,8 +110,10 @@ class Call:
     types: list[TypeNode] = field(default_factory=list)
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Constant:
+    """``payload``: the elements, or the filler that makes them."""
+
     result: Token
     type: TypeNode
     payload: Literal

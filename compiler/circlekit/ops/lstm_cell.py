@@ -22,7 +22,7 @@ from circlekit.ops.hybrid import exact, quantize_rows, quantized_product
 GATES = ("input", "forget", "cell", "output")
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Weights:
     """Matrices and vectors of one direction, by gate; what a form of the operator lacks is not there.
 
@@ -41,7 +41,7 @@ class Weights:
     projection_bias: Array | None = None
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Weight:
     """An operand and its elements."""
 
@@ -101,7 +101,7 @@ class Stack:
         return out
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Settings:
     """What the operator's attributes say."""
 

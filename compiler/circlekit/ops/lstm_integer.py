@@ -38,7 +38,7 @@ Named = Mapping[str, tuple[Value, Array]]
 LIMITS = (-(1 << 15), (1 << 15) - 1)
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Gate:
     """One gate: sums in Q3 (2^-12) or, with normalization, in the scale of its intermediate value."""
 
@@ -54,7 +54,7 @@ class Gate:
     variance_limit: int
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Form:
     """What is the same in all steps.  ``cell_bits``: log2 of the cell state's scale."""
 

@@ -45,7 +45,7 @@ class Pairwise:
         raise NotImplementedError
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Product(Pairwise):
     """(x - one zero point) * (y - the other): whole numbers, of which ``end`` makes the results."""
 
@@ -77,7 +77,7 @@ class Product(Pairwise):
         tape.work(run, ((most,), FLOAT), ((most,), FLOAT), *writer.needs, *writer.held)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Sketch(Pairwise):
     """x * ``left`` + y * ``right`` + ``offset``, rounded to the nearest, and limited."""
 

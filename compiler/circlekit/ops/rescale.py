@@ -78,7 +78,7 @@ def _wide_in_floats(by: Multiplier, bias: Ints | None, span: Span, bound: float)
     return InFloats.of(factor, None, offset, 0.0, bias, span, exact=True)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class InFloats(Steps):
     """floor((sums + bias) * factor + offset); with ``second``, floor(that * second + last); limited.
 
@@ -124,7 +124,7 @@ class InFloats(Steps):
             np.add(real, self.last, real)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class FixedPoint(Converted):
     """The same in integers, for every sum."""
 
@@ -153,7 +153,7 @@ BELOW_HALF = float(np.nextafter(0.5, 0))
 """Added to what is below a half, this does not carry, where 0.5 would; added to a half it does."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class InDoubles(Steps):
     """(sums + bias) times ``by`` in float64, rounded half away from zero, plus the zero point, limited.
 
@@ -183,7 +183,7 @@ class InDoubles(Steps):
         np.add(real, self.span.zero - self.span.limits[0], real)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class DoubleScale(Converted):
     """(sums + bias) times ``by`` in float64, rounded half away from zero, plus the zero point, limited.
 

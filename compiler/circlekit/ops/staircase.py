@@ -29,7 +29,7 @@ EXACT = 1 << 24
 """float32 has all whole numbers up to this."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Staircase:
     """round(sums * factor) + zero point, limited; of float32 sums, which are overwritten."""
 

@@ -18,7 +18,7 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.bases import zero_point
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class State:
     """Belongs to one interpreter; the graphs of its model share it.
 

@@ -19,7 +19,7 @@ Pair = tuple[int, int]
 """(along the height, along the width)"""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Loader:
     """How data comes in, block by block, as ``floats``.
 
@@ -37,7 +37,7 @@ class Loader:
             np.subtract(floats, self.floats.type(self.zero), floats)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Ends(Loader):
     """How data that is no float comes in and goes out.
 

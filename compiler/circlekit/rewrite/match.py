@@ -57,7 +57,7 @@ class Match(NamedTuple):
         )
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Failure:
     """Why the furthest attempt ended.  ``progress`` counts the operators that fitted until then.
 

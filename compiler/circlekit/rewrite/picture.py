@@ -53,7 +53,7 @@ class AttributePattern(NamedTuple):
     bind: str | None = None
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Node:
     """One operator of a picture.
 
@@ -80,7 +80,7 @@ class Node:
         return names if self.custom is None else f"the custom operator {self.custom.replace('|', ' or ')}"
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Picture:
     """``nodes`` in the order of the text; the last one is the root.
 

@@ -48,7 +48,7 @@ class Item(IntEnum):
     DO_W_X, ALPHA, BINARY, NUMBER, ROWS, BITS, WEIGHTS = range(7)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Coded:
     """A coded constant: ``weights`` as the model has it; the operands of the operators that use the codes."""
 
@@ -81,7 +81,7 @@ class Coded:
         return float(np.linalg.norm(found - table)) / norm if norm else float("inf")
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Info:
     """What the outputs of a graph tell: the real ones, the coded constants, and what is wrong with others."""
 

@@ -18,7 +18,7 @@ FREEZE = "freeze_batchnorm"
 """The pass that gives them constant statistics."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, repr=False)
 class TrainingNorm:
     """``mean`` and ``variance`` of ``input``, over all dimensions but the channels, the batch among them."""
 

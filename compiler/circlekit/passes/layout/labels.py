@@ -45,7 +45,7 @@ class Cost(NamedTuple):
         return self.bytes <= other.bytes and self.moves <= other.moves
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Demand:
     """A tensor: who makes it, who reads it (variables, or FIXED), and what a copy of it costs."""
 
@@ -54,7 +54,7 @@ class Demand:
     cost: Cost
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Problem:
     """``today``: the label that every variable has now.  Equal costs are told apart by how many stay."""
 
@@ -101,7 +101,7 @@ class Problem:
         return [((a * totals[1] + b) * totals[2] + c) * room for a, b, c in ranked]
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Wiring:
     """Edges for the copies from label 0 to 1 (``up``), or, all of them turned round, from 1 to 0."""
 

@@ -48,7 +48,7 @@ def constant_perm(op: Op) -> Perm | None:
     return perm
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Tensor:
     """Data in one or two orders: the values that transposes make of ``root``, and the side of each.
 
@@ -65,7 +65,7 @@ class Tensor:
         return self.sides[self.root]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Variable:
     """An operator that can work on either side.
 
@@ -80,8 +80,10 @@ class Variable:
     changes: dict[str, Any]
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Region:
+    """What transposes connect: the data, and the operators that can work on either side."""
+
     tensors: list[Tensor] = field(default_factory=list)
     variables: list[Variable] = field(default_factory=list)
 

@@ -26,7 +26,7 @@ LARGEST = 1 << 20
 """Elements of a constant that are looked at for another shape."""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Region:
     """``ops``: in order; ``starts``: what the Reshapes before them give."""
 
