@@ -42,6 +42,21 @@ def reciprocal(x: Array) -> tuple[Ints, Ints]:
     return out, bits
 
 
+def reciprocal_of(x: int) -> tuple[int, int]:
+    """``reciprocal`` of one number: Python is done with it before numpy has begun."""
+    bits = 32 - x.bit_length()
+    d = x << bits >> 1  # Q0, from 1/2 to 1
+    guess = _high_mul(d, round(-32 / 17 * 2**29)) + round(48 / 17 * 2**29)
+    for _ in range(3):
+        missing = _high_mul(guess, (1 << 29) - _high_mul(d, guess))
+        guess += min(max(missing << 2, INT32[0].item()), INT32[1].item())
+    return min(guess << 1, INT32[1].item()), 31 - bits
+
+
+def _high_mul(a: int, b: int) -> int:
+    return (a * b + (1 << 30)) >> 31
+
+
 def note_high_mul(tape: Tape, a: Array, b: Array | np.int64, out: Array) -> None:
     """``doubling_high_mul`` on a tape, of numbers that are not both -2^31."""
     tape.do(np.multiply, a, b, out)

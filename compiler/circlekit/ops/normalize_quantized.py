@@ -31,7 +31,8 @@ from circlekit.ops.newton import (
     bit_length,
     inverse_square_root,
     note_high_mul,
-    note_reciprocal,
+    reciprocal,
+    reciprocal_of,
 )
 from circlekit.ops.once import once
 from circlekit.ops.tables import interpolated, interpolation_table
@@ -52,13 +53,11 @@ def need_pair(op: Op, data: Value, output: Value, pairs: tuple[tuple[DType, DTyp
 class Differences(NamedTuple):
     """What a distance d from 0 to 255 below the maximum is worth.
 
-    ``scaled``: -d times the scale, Q5, 0 where d is too large; ``counts``: where it is not; ``exps``: e to
-    that power in Q0, 0 where d is too large; ``parts``: that in Q12; ``by`` and ``least``: the multiplier,
-    and the largest -d.
+    ``scaled``: -d times the scale, Q5, 0 where d is too large; ``exps``: e to that power in Q0, 0 where d is
+    too large; ``parts``: that in Q12; ``by`` and ``least``: the multiplier, and the largest -d.
     """
 
     scaled: Ints
-    counts: Array
     exps: Ints
     parts: Ints
     by: Multiplier
@@ -73,7 +72,7 @@ def differences(scale: float) -> Differences:
     counts = d >= least
     scaled = multiply(np.where(counts, d, 0), by)
     exps = np.where(counts, exp_of_negative(scaled, INPUT_BITS), 0)
-    return Differences(scaled, counts, exps, rounding_divide_by_pot(exps, SUM_BITS), by, least)
+    return Differences(scaled, exps, rounding_divide_by_pot(exps, SUM_BITS), by, least)
 
 
 def below_maximum(x: Array) -> Array:
@@ -100,6 +99,9 @@ def softmax_of_8_bits(tape: Tape, op: Op, x: Array, input: Value, output: Value,
     return out
 
 
+FEW_ROWS = 8
+"""Sums whose reciprocals numpy takes longer to begin with than Python takes to end."""
+
 WIDE = 32
 """Bytes that an element takes on the way."""
 
@@ -110,8 +112,11 @@ def _softmax_rows(table: Differences, x: Array, out: Array, dtype: DType) -> Non
         x.max(axis=-1, keepdims=True).view(np.uint8), x.view(np.uint8)
     )  # modulo 256, as it must be
     total = table.parts.take(d, mode="clip").sum(axis=-1, keepdims=True)
-    inverse, exponent = np.empty_like(total), np.empty_like(total)
-    note_reciprocal(NOW, total, inverse, exponent)
+    if total.size <= FEW_ROWS:
+        pairs = np.array([reciprocal_of(number) for number in total.ravel().tolist()])
+        inverse, exponent = pairs.T.reshape(2, *total.shape)
+    else:
+        inverse, exponent = reciprocal(total)
     # 1 / total is inverse * 2^-bits in units of Q12: these bits, and those of the result, are shifted out
     exponent += SUM_BITS - dtype.bits
     exps = table.exps.take(d, mode="clip")
@@ -119,10 +124,7 @@ def _softmax_rows(table: Differences, x: Array, out: Array, dtype: DType) -> Non
     exps += (np.int64(1) << exponent) >> 1
     exps >>= exponent
     exps += least
-    if not table.counts.all():
-        exps[(~table.counts).take(d, mode="clip")] = least
-    np.clip(exps, least, most, out=exps)
-    out[...] = exps
+    np.clip(exps, least, most, out=out, casting="unsafe")
 
 
 def tables_of_16_bits() -> tuple[Array, Array]:
