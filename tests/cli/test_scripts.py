@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
@@ -21,10 +22,16 @@ SCRIPTS = dict(
 )
 
 
-def run_script(function: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run_script(
+    function: str, *arguments: str, stdout: int | TextIO = subprocess.PIPE
+) -> subprocess.CompletedProcess[str]:
     code = f"import sys; from circlekit.cli.scripts import {function}; sys.exit({function}())"
     return subprocess.run(
-        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False
+        [sys.executable, "-c", code, *arguments],
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
     )
 
 

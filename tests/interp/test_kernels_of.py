@@ -102,3 +102,11 @@ def test_model_as_litert_runs_it(options: str, kernels: Kernels) -> None:
 def test_comparison_by_the_kernels_of_the_first() -> None:
     """Else two models that differ in a version alone would have other values."""
     assert circlekit.compare(model_of("{block_size: 2}"), model_of("{block_size: 2, version: 1}")).equal
+
+
+def test_kernels_by_their_values() -> None:
+    """A text is no reason to run others than those it names."""
+    model = parse_model("graph main(%x: f32[2]) -> %y { %y = Abs(%x) }")
+    assert circlekit.Interpreter(model, kernels="optimized")._runner.kernels is Kernels.OPTIMIZED  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="'fast' is not a valid Kernels"):
+        circlekit.Interpreter(model, kernels="fast")  # type: ignore[arg-type]

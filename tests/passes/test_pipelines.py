@@ -104,10 +104,13 @@ def test_passes_in_the_order_of_the_command_line(net: Path, tmp_path: Path) -> N
         ("passes = [", "mine.toml: "),
         ("pases = []", "there is no key 'pases', wanted are passes, disable, settings"),
         ("passes = 'O1'", "passes is 'O1', a list of names is wanted"),
-        ("passes = ['remove_deed']", "there is no pass or pipeline 'remove_deed'; do you mean remove_dead"),
-        ("disable = ['O7']", "there is no pass 'O7'"),
+        (
+            "passes = ['remove_deed']",
+            "mine.toml: there is no pass or pipeline 'remove_deed'; do you mean remove_dead",
+        ),
+        ("disable = ['O7']", "mine.toml: there is no pass 'O7'"),
         ("settings = 3", "settings is 3, a table is wanted"),
-        ("[settings]\nzzz = 1", "there is no setting of a pass 'zzz'"),
+        ("[settings]\nzzz = 1", "mine.toml: there is no setting of a pass 'zzz'"),
     ],
 )
 def test_a_bad_file_is_refused(text: str, sentence: str, tmp_path: Path) -> None:

@@ -42,3 +42,9 @@ def check_target(target: FilePath) -> None:
         raise FileError(f"{path} is a directory, the name of a file is wanted")
     if not path.absolute().parent.is_dir():
         raise FileError(f"{path}: the directory {path.absolute().parent} does not exist")
+
+
+def check_apart(source: FilePath, target: FilePath) -> None:
+    """FileError where ``target``, which is to hold no model, is the file of the model itself."""
+    if Path(source).exists() and Path(target).exists() and Path(source).samefile(target):
+        raise FileError(f"{os.fspath(target)} is the model itself, another file is wanted")

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from circlekit.cli.common import Parser, add_limits, run_command
+from circlekit.errors import FileError
 
 RECIPE = "a test.recipe, or a model in the project's own text form (.ck)"
 
@@ -17,8 +18,11 @@ def cook_file(name: str, format: str, argv: Sequence[str] | None) -> int:
 
     def run(arguments: argparse.Namespace) -> int:
         from circlekit.api import save
+        from circlekit.api.checks import check_target, target_format
         from circlekit.recipes.load import load_recipe
 
+        target_format(arguments.output, format)
+        check_target(arguments.output)
         save(load_recipe(arguments.recipe, format), arguments.output, format)
         return 0
 
@@ -40,7 +44,9 @@ def cook_stream(name: str, format: str, argv: Sequence[str] | None) -> int:
         from circlekit.passes.legal.legalize import legalize
         from circlekit.recipes.load import recipe_in
 
-        content = memoryview(sys.stdin.buffer.read())
+        content = memoryview(_standard_input())
+        if sys.stdout is None:
+            raise FileError("there is no standard output, the model goes there")
         model = recipe_in(content, "<stdin>", format)
         sys.stdout.buffer.writelines(encoded(legalize(model, format), format).pieces())
         return 0
@@ -53,13 +59,26 @@ def cook_stream(name: str, format: str, argv: Sequence[str] | None) -> int:
     return run_command(parser, argv, run)
 
 
+def _standard_input() -> bytes:
+    """All of it; FileError where there is none."""
+    if sys.stdin is None:
+        raise FileError("there is no standard input, a recipe is wanted there")
+    try:
+        return sys.stdin.buffer.read()
+    except OSError as error:
+        raise FileError(f"<stdin>: cannot be read: {error.strerror}") from None
+
+
 def make_recipe(name: str, format: str, argv: Sequence[str] | None) -> int:
     """Command ``name``: a model file becomes a recipe."""
 
     def run(arguments: argparse.Namespace) -> int:
         from circlekit.api import load
+        from circlekit.api.checks import check_apart, check_target
         from circlekit.recipes.chef import reverse_model
 
+        check_target(arguments.recipe)
+        check_apart(arguments.model, arguments.recipe)
         reverse_model(load(arguments.model), arguments.recipe, format, arguments.gaussian)
         return 0
 

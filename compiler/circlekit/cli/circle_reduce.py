@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Sequence
 
-from circlekit.cli.common import Parser, add_limits, run_command
+from circlekit.cli.common import Parser, add_limits, counted, run_command
 
 DESCRIPTION = """Make a model smaller as long as a command says that it still shows what is looked for.
 
@@ -32,11 +33,11 @@ def _parser() -> Parser:
         "-o", dest="output", metavar="FILE", help="where to write the result (default: MODEL.reduced.ck)"
     )
     parser.add_argument(
-        "--tries", type=int, default=2000, metavar="N", help="runs of COMMAND, at most (default: 2000)"
+        "--tries", type=counted, default=2000, metavar="N", help="runs of COMMAND, at most (default: 2000)"
     )
     parser.add_argument(
         "--timeout",
-        type=float,
+        type=_seconds,
         default=60,
         metavar="SECONDS",
         help="for one run; longer means no (default: 60)",
@@ -45,18 +46,30 @@ def _parser() -> Parser:
     return parser
 
 
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"a number of seconds above 0 is wanted, not {text[:40]!r}")
+    return seconds
+
+
 def _run(arguments: argparse.Namespace) -> int:
     import tempfile
     from pathlib import Path
 
     from circlekit.api import load
+    from circlekit.api.checks import check_target
     from circlekit.cli.progress import ProgressLine
     from circlekit.equivalence.command import Command, write_model
     from circlekit.equivalence.reduce import reduce_model
     from circlekit.errors import CirclekitError
 
-    model = load(arguments.model)
     output = arguments.output or f"{arguments.model}.reduced.ck"
+    check_target(output)
+    model = load(arguments.model)
     with tempfile.TemporaryDirectory() as folder, ProgressLine() as progress:
         suffix = Path(arguments.model).suffix
         command = Command(arguments.command, Path(folder), suffix, arguments.timeout, progress)

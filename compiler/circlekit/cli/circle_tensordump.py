@@ -32,6 +32,10 @@ def _run(arguments: argparse.Namespace) -> int:
     from circlekit.recipes.facts import Facts
     from circlekit.recipes.tensors import hdf5_of
 
+    if arguments.tensors_to_hdf5 is not None:
+        from circlekit.api.checks import check_apart
+
+        check_apart(arguments.file, arguments.tensors_to_hdf5)
     facts = Facts(arguments.file)
     if arguments.tensors_to_hdf5 is not None:
         write_file(arguments.tensors_to_hdf5, [hdf5_of(facts)])

@@ -70,6 +70,13 @@ class Parser(argparse.ArgumentParser):
             message = self._unknown(unknown.split())
         self.exit(USAGE, f"error: {message} ({self.prog} --help lists the flags)\n")
 
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """A help page that cannot be written is an error, of which argparse says nothing."""
+        if file is not None and file is sys.stdout:
+            file.write(message)
+        else:
+            super()._print_message(message, file)
+
     def _unknown(self, words: Sequence[str]) -> str:
         from circlekit.ir.lexer import near_miss
 
@@ -87,7 +94,7 @@ def add_limits(parser: Parser) -> None:
         " (default: half of the memory); what needs more is refused before it is allocated",
     )  # fmt: skip
     parser.add_argument(
-        "--max-calls", type=_count, metavar="N",
+        "--max-calls", type=counted, metavar="N",
         help="graphs that the operators of one run may run, so that a WHILE without end has one"
         " (default: 1000000)",
     )  # fmt: skip
@@ -102,7 +109,8 @@ def _size(text: str) -> int:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def _count(text: str) -> int:
+def counted(text: str) -> int:
+    """The type of an argument that is a whole number from 0 up."""
     if not (text.isascii() and text.isdigit()) or len(text) > 18:
         raise argparse.ArgumentTypeError(f"a whole number is wanted, not {text[:40]!r}")
     return int(text)
@@ -148,23 +156,36 @@ def run_command(
         verbose = arguments.verbose
         with _limits_of(arguments), _printable_stdout():
             code = command(arguments)
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        code = _flushed(code)
     except SystemExit as leaving:
-        return leaving.code if isinstance(leaving.code, int) else FAILED
-    except BrokenPipeError:
-        _drop_stdout()
-        return BROKEN_PIPE
+        return _flushed(leaving.code if isinstance(leaving.code, int) else FAILED)
     except OSError as error:  # those of files are FileErrors
-        _drop_stdout()
-        print(f"error: standard output cannot be written: {error.strerror or error}", file=sys.stderr)
-        return FAILED
+        return _without_stdout(error)
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as error:  # whatever it is, the user gets a line and a code
         print_error(error, verbose)
         return FAILED
     return code
+
+
+def _flushed(code: int) -> int:
+    """``code``, unless what was printed, a help page too, cannot be written."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError as error:
+        return _without_stdout(error)
+    return code
+
+
+def _without_stdout(error: OSError) -> int:
+    """The exit code where the standard output takes no more."""
+    _drop_stdout()
+    if isinstance(error, BrokenPipeError):
+        return BROKEN_PIPE
+    print(f"error: standard output cannot be written: {error.strerror or error}", file=sys.stderr)
+    return FAILED
 
 
 def _limits_of(arguments: argparse.Namespace) -> AbstractContextManager[Any]:

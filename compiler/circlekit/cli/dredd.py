@@ -49,7 +49,9 @@ def _parser() -> Parser:
 
 
 def _names(text: str) -> list[str]:
-    return [name for name in text.replace(",", " ").split() if name]
+    from circlekit.cli.pass_flags import names
+
+    return names(",".join(text.split()))
 
 
 def _jobs(text: str) -> int:
@@ -60,9 +62,12 @@ def _jobs(text: str) -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     from circlekit.cli.progress import ProgressLine
+    from circlekit.equivalence.record import check_folder
     from circlekit.recipes.cases import cases_of
     from circlekit.recipes.pool import Settings, run_cases
 
+    if arguments.keep is not None:
+        check_folder(arguments.keep)
     cases = [
         case
         for source in arguments.sources

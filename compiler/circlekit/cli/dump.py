@@ -55,8 +55,9 @@ def _dump(path: str) -> Iterator[str]:
     from circlekit.recipes.facts import Facts
 
     facts = Facts(path)
+    version = facts.tree.get("version", 0)  # a file that cannot be decoded is refused before the first line
     yield RULER
-    yield f"Model version: {facts.tree.get('version', 0)}"
+    yield f"Model version: {version}"
     yield f" # sub graphs: {len(facts.graphs)}"
     yield ""
     yield from _codes(facts)

@@ -17,7 +17,7 @@ from circlekit.io.check_graph import Call, GraphChecker
 from circlekit.io.check_tensor import TensorChecker
 from circlekit.io.decode import RUNTIME_TABLES, Decoder, identify
 from circlekit.io.findings import Finding, Findings
-from circlekit.io.load import load_bytes
+from circlekit.io.load import load_bytes, unidentified
 from circlekit.io.load_ops import PLACEHOLDER, code_key
 from circlekit.io.origin import place_of
 from circlekit.io.schema import Tree, number_of
@@ -34,9 +34,7 @@ def check_bytes(data: memoryview, name: str = "<bytes>") -> list[Finding]:
     findings = Findings()
     fmt = identify(data)
     if fmt is None:
-        tag = bytes(data[4:8])
-        message = f"not a model: bytes 4 to 8 are {tag!r}, neither b'TFL3' nor b'CIR0'"
-        findings.add("flatbuffer", "the file", message)
+        findings.add("flatbuffer", "the file", unidentified(data))
         return findings.list
     decoder = Decoder(data, fmt, "", lambda path, what: findings.add("lost", path, what))
     try:

@@ -68,6 +68,8 @@ def _mode(path: Path) -> int:
 @contextlib.contextmanager
 def _translated(path: str | os.PathLike[str], verb: str) -> Iterator[None]:
     """Give the operating system's refusals as FileError, with the path."""
+    if not os.fspath(path):  # Path("") is the working directory
+        raise FileError(f"a file without a name cannot be {verb}")
     try:
         yield
     except (OSError, ValueError, RuntimeError) as error:

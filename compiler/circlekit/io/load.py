@@ -44,9 +44,15 @@ def load_bytes(data: bytes | bytearray | memoryview, name: str = "<bytes>") -> M
     view = memoryview(data).cast("B").toreadonly()
     fmt = identify(view)
     if fmt is None:
-        tag = bytes(view[4:8])
-        raise FormatError(f"{name}: not a model: bytes 4 to 8 are {tag!r}, neither b'TFL3' nor b'CIR0'")
+        raise FormatError(f"{name}: {unidentified(view)}")
     return Loader(view, fmt, decode(view, fmt, name), name).model()
+
+
+def unidentified(data: memoryview) -> str:
+    """The sentence for bytes that ``identify`` knows no format of."""
+    if len(data) < 8:
+        return "not a model: it is empty" if not data else f"not a model: it ends after {len(data)} bytes"
+    return f"not a model: bytes 4 to 8 are {bytes(data[4:8])!r}, neither b'TFL3' nor b'CIR0'"
 
 
 class Loader:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-from circlekit.errors import ParseError
+from circlekit.errors import ParseError, RewriteError
 from circlekit.passes.optimize import check_settings, pass_names
 from circlekit.rewrite.base import PASSES, Option
 
@@ -46,8 +46,11 @@ def parse_pipeline(text: str, label: str) -> Pipeline:
         if key not in ("passes", "disable", "settings"):
             raise ParseError(f"{label}: there is no key {key!r}, wanted are passes, disable, settings")
     passes, disable = (_names(tree, key, label) for key in ("passes", "disable"))
-    pass_names(passes, disable)
-    return Pipeline(passes, disable, _settings(tree.get("settings", {}), label))
+    try:
+        pass_names(passes, disable)
+        return Pipeline(passes, disable, _settings(tree.get("settings", {}), label))
+    except RewriteError as error:
+        raise RewriteError(f"{label}: {error.message}") from None
 
 
 def _names(tree: Mapping[str, Any], key: str, label: str) -> list[str]:

@@ -18,6 +18,7 @@ from circlekit.io.check import check_bytes
 from circlekit.io.decode import decode, identify
 from circlekit.io.files import map_file
 from circlekit.io.findings import Finding
+from circlekit.io.load import unidentified
 from circlekit.io.load_ops import code_name, code_number
 from circlekit.io.schema import Tree
 
@@ -36,7 +37,7 @@ class Facts:
         self.size = len(self.data)
         fmt = identify(self.data)
         if fmt is None:
-            raise FormatError(f"{self.name}: not a model: neither a circle nor a TFLite file")
+            raise FormatError(f"{self.name}: {unidentified(self.data)}")
         self.format = fmt
 
     @cached_property

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What somebody gets wrong in the first hour: names of files, streams, words; no file of theirs is lost."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+import circlekit
+from circlekit.cli import (
+    circle2circle,
+    circle_inspect,
+    circle_reduce,
+    circle_tensordump,
+    circle_verify,
+    circlechef,
+    circledump,
+    dredd,
+    tflchef,
+)
+from tests.cli.test_scripts import run_script
+
+Main = Callable[[Sequence[str] | None], int]
+Output = pytest.CaptureFixture[str]
+
+NET = "graph main(%x: f32[2]) -> %y { %y = Abs(%x) : f32[2] }"
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> Path:
+    (tmp_path / "net.ck").write_text(NET)
+    circlekit.save(circlekit.load(tmp_path / "net.ck"), tmp_path / "net.circle")
+    return tmp_path / "net.circle"
+
+
+@pytest.mark.parametrize(
+    ("main", "words"),
+    [
+        (circle_tensordump.main, ["--tensors_to_hdf5"]),
+        (circlechef.main_reverse, []),
+        (tflchef.main_reverse, []),
+    ],
+)
+def test_the_model_is_not_written_over(main: Main, words: list[str], net: Path, capsys: Output) -> None:
+    before = net.read_bytes()
+    (net.parent / "link").symlink_to(net)
+    for target in (net, net.parent / "link"):
+        names = [str(target), str(net)] if words else [str(net), str(target)]
+        assert main([*words, *names]) == 1
+        assert capsys.readouterr().err == f"error: {target} is the model itself, another file is wanted\n"
+        assert net.read_bytes() == before
+
+
+@pytest.mark.parametrize(("main", "other"), [(tflchef.main_file, "circle"), (circlechef.main_file, "tflite")])
+def test_chefs_write_their_own_format(main: Main, other: str, net: Path, capsys: Output) -> None:
+    target = net.parent / f"out.{other}"
+    assert main([str(net.with_suffix(".ck")), str(target)]) == 1
+    assert f"is the name of a {other} file" in capsys.readouterr().err
+    assert not target.exists()
+    assert main([str(net.with_suffix(".ck")), str(target.with_suffix(".bin"))]) == 0
+
+
+def test_the_target_of_a_search_is_looked_at_before_it(net: Path, capsys: Output) -> None:
+    for target in (net.parent, net.parent / "none" / "x.ck"):
+        ran = net.parent / "ran"
+        assert circle_reduce.main(["-o", str(target), str(net), "--", "touch", str(ran)]) == 1
+        assert "director" in capsys.readouterr().err
+        assert not ran.exists()
+
+
+@pytest.mark.parametrize("words", [["--tries", "-1"], ["--timeout", "0"], ["--timeout", "x"]])
+def test_numbers_of_a_search(words: list[str], net: Path, capsys: Output) -> None:
+    assert circle_reduce.main([*words, str(net), "--", "true"]) == 2
+    assert f"is wanted, not '{words[1]}'" in capsys.readouterr().err
+
+
+def test_a_mistyped_pass_of_a_test_is_wrong_usage(net: Path, capsys: Output) -> None:
+    recipe = str(net.with_suffix(".ck"))
+    assert dredd.main([recipe, "--passes", "remove_deed"]) == 2
+    assert "there is no pass or pipeline 'remove_deed'" in capsys.readouterr().err
+    assert dredd.main([recipe, "--passes", "remove-dead fold_cast,O1", "--no-litert"]) == 0
+
+
+def test_a_file_is_no_folder_to_keep_tests_in(net: Path, capsys: Output) -> None:
+    assert dredd.main([str(net.with_suffix(".ck")), "--keep", str(net)]) == 1
+    assert capsys.readouterr() == ("", f"error: {net} is no directory, records need one\n")
+
+
+@pytest.mark.parametrize("main", [circle_inspect.main, circle_verify.main, circle2circle.main])
+@pytest.mark.parametrize(("data", "what"), [(b"", "it is empty"), (b"\1\0", "it ends after 2 bytes")])
+def test_what_is_too_short_for_a_model(
+    main: Main, data: bytes, what: str, tmp_path: Path, capsys: Output
+) -> None:
+    path = tmp_path / "short.circle"
+    path.write_bytes(data)
+    words: dict[Main, list[str]] = {
+        circle_inspect.main: ["--operators"],
+        circle2circle.main: [str(tmp_path / "out.circle")],
+    }
+    assert main([str(path), *words.get(main, [])]) == 1
+    assert f"not a model: {what}" in capsys.readouterr().err
+
+
+def test_nothing_is_printed_of_a_broken_file(net: Path, capsys: Output) -> None:
+    net.write_bytes(net.read_bytes()[:-20])
+    assert circledump.main([str(net)]) == 1
+    assert capsys.readouterr().out == ""
+
+
+def test_an_empty_name(net: Path, capsys: Output) -> None:
+    assert circle2circle.main(["", str(net.parent / "out.circle")]) == 1
+    assert capsys.readouterr().err == "error: a file without a name cannot be read\n"
+
+
+def test_a_chef_without_streams(monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdin", None)
+        assert tflchef.main([]) == 1
+    assert capsys.readouterr().err == "error: there is no standard input, a recipe is wanted there\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is full")
+def test_help_that_nobody_gets_is_no_success() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = run_script("circle_verify", "--help", stdout=full)
+    assert (done.returncode, done.stderr) == (
+        1,
+        "error: standard output cannot be written: No space left on device\n",
+    )
