@@ -27,7 +27,8 @@ from tests.ops.litert import assert_close, const, graph_of, var
 from tests.ops.test_control import ATTRIBUTES, squares
 from tests.ops.test_control import graph as graph_with
 from tests.ops.test_detection import detector, scene
-from tests.ops.test_lstm import Maker, integer_lstm, operands, sequence
+from tests.ops.test_lstm import Maker, operands, sequence
+from tests.ops.test_lstm_integers import integer_lstm
 from tests.ops.test_segments import sparse_value
 from tests.ops.test_variables import STEPS, counter, table_model
 

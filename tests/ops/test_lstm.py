@@ -3,17 +3,13 @@
 
 from __future__ import annotations
 
-from itertools import product
-from typing import Any
-
 import numpy as np
 import pytest
 
 from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.interp import evaluate
-from circlekit.ir.dtypes import f32, i8, i16
+from circlekit.ir.dtypes import f32, i16
 from circlekit.ir.enums import Activation, LSTMKernelType
-from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.ops.lstm import Lstm, UnidirectionalSequenceLstm
 from circlekit.ops.lstm_both import BidirectionalSequenceLstm
@@ -192,73 +188,6 @@ def test_bidirectional_batch_major() -> None:
     rest = [*fw[:17], *bw[:17], *fw[17:19], *bw[17:19], *[None] * 9]
     op = BidirectionalSequenceLstm(var(steps[0][0]), *rest, act=Activation.TANH, time_major=False)
     check_runs(op, steps)
-
-
-# -- integers ----------------------------------------------------------------------------------
-
-
-def integer_lstm(seed: int, form: frozenset[str], batch: int, kind: type[Op], **attributes: Any) -> Op:
-    """An LSTM on int8 with random scales, and its five intermediates."""
-    rng = np.random.default_rng(seed)
-    inputs, cells = 5, 6
-    outputs = 4 if "projection" in form else cells
-    gates = GATES[1:] if "cifg" in form else GATES
-
-    def weights(*shape: int, dtype: Any = np.int8, limit: int = 127, scale: float = 0.01) -> Value:
-        value = const(rng.integers(-limit, limit + 1, shape), dtype)
-        value.quantization = quantized(float(rng.uniform(0.3, 1.5)) * scale)
-        return value
-
-    x = Value("x", i8, (batch, 4, inputs), None, quantized(0.02, 7))
-    if attributes.get("time_major"):
-        x.shape = (4, batch, inputs)
-    if kind is Lstm:
-        x.shape = (batch, inputs)
-    ins = [weights(cells, inputs) if g in gates else None for g in GATES]
-    recurrent = [weights(cells, outputs) if g in gates else None for g in GATES]
-    has = "peephole" in form
-    peephole = [
-        weights(cells, dtype=np.int16, limit=32767, scale=3e-5) if has and g in gates else None
-        for g in ("input", "forget", "output")
-    ]
-    bias = [weights(cells, dtype=np.int32, limit=4000) if g in gates else None for g in GATES]
-    projection = [weights(outputs, cells), weights(outputs, dtype=np.int32, limit=2000)]
-    states = [
-        state(i8, (batch, outputs), quantized(0.008, -11)),
-        state(i16, (batch, cells), quantized(2.0**-11)),
-    ]
-    rest = [*ins, *recurrent, *peephole, *bias]
-    rest += [*(projection if "projection" in form else [None, None]), *states]
-    if "norm" in form:
-        rest += [
-            weights(cells, dtype=np.int16, limit=3000, scale=1e-3) if g in gates else None for g in GATES
-        ]
-    op = kind(x, *rest, act=Activation.TANH, **attributes)
-    scales = [float(s) for s in rng.uniform(0.001, 0.004, 4)] + [0.007]
-    zeros = [0, 0, 0, 0, 5 if "projection" in form else -3]
-    op.extra["intermediates"] = [
-        Value(f"mid{i}", i8 if i == 4 else i16, (1,), None, quantized(s, z))
-        for i, (s, z) in enumerate(zip(scales, zeros, strict=True))
-    ]
-    return op
-
-
-@pytest.mark.parametrize("form", FORMS, ids=lambda f: "+".join(sorted(f)) or "plain")
-@pytest.mark.parametrize(("time_major", "clip"), list(product([False, True], [0.0, 0.3])))
-def test_integers(form: frozenset[str], time_major: bool, clip: float) -> None:
-    op = integer_lstm(
-        1, form, 3, UnidirectionalSequenceLstm, time_major=time_major, cell_clip=clip, proj_clip=clip / 2
-    )
-    shape = op.inputs[0].static_shape if op.inputs[0] else ()
-    rng = np.random.default_rng(12)
-    check_runs(op, [[rng.integers(-128, 128, shape).astype(np.int8)] for _ in range(3)])
-
-
-@pytest.mark.parametrize("form", FORMS, ids=lambda f: "+".join(sorted(f)) or "plain")
-def test_full_integers(form: frozenset[str]) -> None:
-    op = integer_lstm(2, form, 2, Lstm)
-    rng = np.random.default_rng(13)
-    check_runs(op, [[rng.integers(-128, 128, (2, 5)).astype(np.int8)] for _ in range(4)])
 
 
 # -- refusals ----------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from circlekit.ops.common import is_hybrid, need_rank
 from circlekit.ops.lstm_basic import basic_cell
 from circlekit.ops.lstm_cell import GATES, Settings, Weight, Weights, run_lstm
 from circlekit.ops.lstm_integer import run_integer_lstm
+from circlekit.ops.lstm_integer8 import INTERMEDIATES, run_integer8_lstm
 from circlekit.ops.state import Stateful
 
 Named = Mapping[str, tuple[Value, Array]]
@@ -84,6 +85,7 @@ class FullLstm(Stateful):
     states = ("output_state", "cell_state")
     time_is_first = True
     ranks: ClassVar[tuple[int, ...]] = (2,)
+    rounds_products = False
     asymmetric_quantize_inputs: bool
 
     def settings(self) -> Settings:
@@ -116,7 +118,8 @@ class FullLstm(Stateful):
             weights = weights_of(operands)
             out, hidden, cell = run_lstm(weights, self.settings(), ordered, None, hidden, cell)
         elif x.dtype == np.int8:
-            out, hidden, cell = run_integer_lstm(self, operands, ordered, hidden, cell)
+            run = run_integer8_lstm if self.rounds_products else run_integer_lstm
+            out, hidden, cell = run(self, operands, ordered, hidden, cell)
         else:
             raise UnsupportedError(f"{self.code} on {self.input.dtype.short} has no kernel")
         out = like_input(out, x, self.time_is_first)
@@ -183,6 +186,10 @@ class Lstm(FullLstm, code="LSTM", options="LSTMOptions", variadic_results=True):
     @property
     def is_basic(self) -> bool:
         return self.kernel_type is LSTMKernelType.BASIC
+
+    @property
+    def rounds_products(self) -> bool:  # type: ignore[override]  # the number of its intermediates says it
+        return len(self.extra.get("intermediates", ())) == INTERMEDIATES
 
     def infer(self) -> TensorType | tuple[TensorType, ...]:
         if not self.is_basic:

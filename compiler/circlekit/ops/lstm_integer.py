@@ -87,7 +87,9 @@ def run_integer_lstm(
 def _form(op: FullLstm, operands: Named, x: Array) -> Form:
     values = op.extra.get("intermediates", ())
     if len(values) != 5 or None in values:
-        raise UnsupportedError(f"{op.code} in 8 bits has {len(values)} intermediates, 5 are wanted")
+        raise UnsupportedError(
+            f"{op.code} in 8 bits has {len(values)} intermediates, 5 are wanted (12 in LSTM)"
+        )
     has_norm = "forget_layer_norm_coefficients" in operands
     cell_scale, state = scale_of(operands["cell_state"][0]), operands["output_state"][0]
     cell_bits = round(float(np.log2(cell_scale)))

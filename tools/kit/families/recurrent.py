@@ -14,8 +14,9 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Quantization, Value
 from tools.kit.draw import Draw
 from tools.kit.families.base import family
+from tools.kit.families.lstm_integers import integer_lstm
 from tools.kit.families.windows import HYBRID, calm
-from tools.kit.kinds import F32, Case, Kind
+from tools.kit.kinds import F32, QI8, Case, Kind
 
 HYBRID_TOLERANCE = 2e-2
 """The last bit of a float state can move it by one 127th of its range when it is quantized anew."""
@@ -144,8 +145,11 @@ def clips(draw: Draw) -> dict[str, float]:
     return {name: draw.choice((0.0, 0.0, 0.5, 1.0)) for name in ("cell_clip", "proj_clip")}
 
 
-@family("LSTM", kinds=(F32, F32, HYBRID))
+@family("LSTM", kinds=(F32, F32, HYBRID, QI8, QI8))
 def lstm(draw: Draw, cls: type[Op], kind: Kind) -> Case:
+    if kind is QI8:
+        batch = draw.integer(1, 3)
+        return integer_lstm(draw, cls, (batch, draw.integer(1, 6)), batch, kernel_type=LSTMKernelType.FULL)
     cell, batch, inputs, cells = Cell(draw, kind), draw.integer(1, 3), draw.integer(1, 6), draw.integer(1, 6)
     if kind is F32 and draw.chance(0.3):
         before, held = cell.data(batch, cells), cell.data(batch, cells)
@@ -162,8 +166,12 @@ def lstm(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     return cell.case(cls, [cell.data(batch, inputs), *listed], **given)
 
 
-@family("UNIDIRECTIONAL_SEQUENCE_LSTM", kinds=(F32, F32, HYBRID))
+@family("UNIDIRECTIONAL_SEQUENCE_LSTM", kinds=(F32, F32, HYBRID, QI8))
 def sequence_lstm(draw: Draw, cls: type[Op], kind: Kind) -> Case:
+    if kind is QI8:
+        shape, major = draw.integers(1, 4, 3), draw.chance(0.5)
+        batch = shape[1 if major else 0]
+        return integer_lstm(draw, cls, shape, batch, time_major=major, diagonal_recurrent_tensors=False)
     cell, (one, two), inputs, cells = (
         Cell(draw, kind),
         draw.integers(1, 4, 2),
