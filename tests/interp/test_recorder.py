@@ -226,3 +226,47 @@ def test_a_chain_needs_two_places() -> None:
     interpreter.run([np.ones(1000, np.float32)])
     starts = {c.args[1].__array_interface__["data"][0] for c in interpreter._recordings[0].track.calls}  # type: ignore[attr-defined]  # partials
     assert len(starts) == 2
+
+
+GATES = """
+graph main(%x: f32[1,12], %h: f32[1,12]) -> %y {
+  %a, %b, %c = Split([1], %x) {num_splits: 3}
+  %p, %q, %r = Split([1], %h) {num_splits: 3}
+  %s = Add(%a, %p)
+  %z = Logistic(%s)
+  %t = Add(OTHER, %q) {act: ACT}
+  %u = Logistic(%t)
+  %v = Mul(%z, %u)
+  %y = Sub(%v, %r)
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("other", "act", "calls"),
+    [("%b", "NONE", 7), ("%c", "NONE", 12), ("%b", "RELU", 13)],
+    ids=["neighbours", "not neighbours", "another function"],
+)
+def test_gates_are_computed_together(other: str, act: str, calls: int) -> None:
+    """An addition and four calls for both gates, if they are the same function of neighbours."""
+    model = parse_model(GATES.replace("OTHER", other).replace("ACT", act))
+    rng = np.random.default_rng(3)
+    inputs = [rng.normal(size=(1, 12)).astype(np.float32) for _ in range(2)]
+    both_ways(model, inputs)
+    interpreter = Interpreter(model)
+    interpreter.run(inputs)
+    recording = interpreter._recording(0, inputs)
+    assert recording is not None
+    assert len(recording.track.calls) == calls
+
+
+def test_large_neighbours_are_computed_one_by_one() -> None:
+    """Their results would live longer than they must."""
+    model = parse_model(GATES.replace("OTHER", "%b").replace("ACT", "NONE").replace("12", "6000"))
+    inputs = [np.ones((1, 6000), np.float32)] * 2
+    both_ways(model, inputs)
+    interpreter = Interpreter(model)
+    interpreter.run(inputs)
+    recording = interpreter._recording(0, inputs)
+    assert recording is not None
+    assert len(recording.track.calls) == 12

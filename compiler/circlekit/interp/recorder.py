@@ -10,25 +10,20 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from circlekit.errors import CirclekitError
-from circlekit.interp.arena import Arena
 from circlekit.interp.evaluate import check_type, compute
+from circlekit.interp.notes import Notes, arrays_of
 from circlekit.interp.plan import Plan, Step, known_bytes
 from circlekit.interp.room import Room
+from circlekit.interp.together import together, views_ahead, whole
 from circlekit.interp.track import NUMERIC, Cell, Choice, Entry, General, Loop, Track
-from circlekit.interp.workspace import Several, Work, Workspace
 from circlekit.ir.graph import Graph, Model
-from circlekit.ir.limits import DEPTH, need_memory
+from circlekit.ir.limits import DEPTH
 from circlekit.ir.op import Op, Run
-from circlekit.ir.tape import Need, Tape, Turns
 from circlekit.ir.value import Array, Value
 from circlekit.ops.once import Kept
 
-SMALL = 1 << 16
-"""Elements of a constant that is looked at for its range."""
-
 UNROLLED = 4096
 """A loop whose condition is known beforehand is written out, up to so many calls."""
-
 
 COPIES = 4 * UNROLLED
 """Graphs that operators run are recorded where they are run, up to so many times."""
@@ -38,142 +33,19 @@ class NotBound(Exception):
     """A part of a graph that was to be bound cannot be."""
 
 
-class Recorder(Tape):
-    """A tape that notes calls on ``track``.  Memory comes from ``arena``; who holds a block is counted.
+class Recorder(Notes):
+    """Notes the calls of a graph.
 
-    ``plans``: gives the plan of a graph; ``run``: runs graphs for operators that are not bound; ``kept``: how
-    much may be kept, and what calls work in is to be no more than what is left of that.
+    ``plans``: gives the plan of a graph; ``run``: runs graphs for operators that are not bound.
     """
 
     def __init__(self, model: Model | None, plans: Callable[[Graph], Plan], run: Run, kept: Kept) -> None:
-        self.model, self.plans, self.run, self.kept = model, plans, run, kept
-        self.track = Track(model)
-        self.arena = Arena()
-        self.space = Workspace()
-        self.least, self.planned = kept.limit // 6, 0
+        super().__init__(model, kept)
+        self.plans, self.run = plans, run
         self.graphs: list[Graph] = []
         self.seen: dict[Graph, int] = {}
-        self.owner: Op | None = None
-        self.scope: list[Entry] = []
         self.copies = 0
-        self.has_general = self.has_work = False
-
-    def reserve(self, size: int) -> None:
-        """Get memory for values in one piece."""
-        self.arena.reserve(size)
-        self.planned += size
-
-    # -- the tape ------------------------------------------------------------------------------
-
-    def empty(self, shape: Sequence[int], dtype: Any) -> Array:
-        kind = np.dtype(dtype)
-        if kind.hasobject:
-            return np.empty(shape, kind)
-        array = self.arena.empty(shape, kind)
-        self.scope.append(array)
-        return array
-
-    def do(self, function: Callable[..., object], *args: Any, **options: Any) -> None:
-        assert self.owner is not None  # calls are written by operators
-        self.track.add(self.owner, function, *args, **options)
-
-    def work(self, function: Callable[..., object], *needs: Need | Turns | None) -> None:
-        self.has_work = True
-        self._working(Work(function, needs, self.space))
-
-    def several(self, write: Callable[..., object], *needs: Need) -> None:
-        self._working(Several(write, needs, self.space))
-
-    def _working(self, call: Callable[[], None]) -> None:
-        self.do(call)
-        need_memory(self.arena.size + self.space.size, f"{self.space.size} bytes to work in")
-
-    @property
-    def scratch(self) -> int:  # type: ignore[override]  # what is kept, and values beyond the plan, count
-        return max(self.kept.limit - (self.arena.size - self.planned), self.least)
-
-    def fixed(self, *arrays: Array | None) -> bool:
-        return all(a is None or not (a.flags.writeable or self.arena.block_of(a) is not None) for a in arrays)
-
-    def room(self, size: int) -> bool:
-        return size + max(self.space.size, self.least) <= self.scratch
-
-    def keeps(self, size: int) -> bool:
-        if not self.room(size):
-            return False
-        self.kept.limit -= size
-        return True
-
-    def holds(self, *arrays: Array) -> None:
-        self.kept.limit -= sum(a.nbytes for a in arrays)
-
-    @property
-    def beyond(self) -> int:
-        """Bytes that are used beyond what was to be kept and to be worked in."""
-        return self.space.size + self.arena.size - self.planned - self.kept.limit
-
-    def reach(self, array: Array | None) -> float:
-        if array is None or array.size == 0:
-            return 0.0
-        block = self.arena.block_of(array)
-        if block is not None:
-            return block.reach
-        if array.size > SMALL or not self.fixed(array) or array.dtype.kind != "f":
-            return np.inf
-        ends = array.min(), array.max()
-        return float(np.abs(ends).max())  # NaN makes it NaN, which is no limit
-
-    def limit(self, array: Array, reach: float) -> None:
-        block = self.arena.block_of(array)
-        if block is not None:
-            block.reach = reach
-
-    def reshaped(self, array: Array, shape: Sequence[int]) -> Array:
-        view = array.reshape(shape)
-        if view.size == 0 or np.may_share_memory(view, array):
-            return view
-        out = self.empty(array.shape, array.dtype)
-        self.copy(array, out)
-        self.limit(out, self.reach(array))
-        return out.reshape(shape)
-
-    def contiguous(self, array: Array) -> Array:
-        if array.flags.c_contiguous:
-            return array
-        if self.fixed(array) and self.keeps(array.nbytes):
-            kept: Array = array.copy()
-            kept.flags.writeable = False
-            return kept
-        out = self.empty(array.shape, array.dtype)
-        self.copy(array, out)
-        self.limit(out, self.reach(array))
-        return out
-
-    def input(self, array: Array, reach: float) -> Array:
-        """A place for an input like ``array``, held for the graph that is recorded next.
-
-        ``reach``: of its elements, if they are float32 or float64.
-        """
-        if array.dtype.hasobject:
-            return np.empty(array.shape, array.dtype)
-        place = self.arena.empty(array.shape, array.dtype)
-        if array.dtype in (np.float32, np.float64):
-            self.limit(place, reach)
-        return place
-
-    # -- who holds what ------------------------------------------------------------------------
-
-    def hold(self, entry: Entry) -> None:
-        for array in _arrays(entry):
-            block = self.arena.block_of(array)
-            if block is not None:
-                block.users += 1
-
-    def release(self, entry: Entry) -> None:
-        for array in _arrays(entry):
-            block = self.arena.block_of(array)
-            if block is not None:
-                self.arena.release(block)
+        self.has_general = False
 
     # -- graphs --------------------------------------------------------------------------------
 
@@ -185,8 +57,14 @@ class Recorder(Tape):
         entries[: len(inputs)] = list(inputs)
         self.graphs.append(graph)
         try:
-            for step in plan.steps:
-                self._step(step, plan, entries)
+            for index, step in enumerate(plan.steps):
+                if not step.made or entries[step.made[0]] is None:  # else one before has made it
+                    for other in views_ahead(plan, index, entries):
+                        self._step(other, plan, entries)
+                    several = together(plan, index, entries, self.arena)
+                    if len(several) == 1 or not self._together(several, entries):
+                        self._step(step, plan, entries)
+                self._drop(step, entries)
             outputs = [self._entry(plan, n, entries) for n in plan.results]
             for entry in outputs:
                 self.hold(entry)
@@ -201,6 +79,32 @@ class Recorder(Tape):
         results = self._operator(step.op, [*operands, *step.missing])
         for number, result in zip(step.made, results, strict=True):
             entries[number] = result
+
+    def _together(self, steps: Sequence[Step], entries: list[Entry]) -> bool:
+        """Several operators by the calls of one; False where that is not possible."""
+        operands = [[e for n in step.operands for e in arrays_of(entries[n])] for step in steps]
+        outer, self.scope, self.owner = self.scope, [], steps[0].op
+        length, place = len(self.track.calls), 0
+        try:
+            out = steps[0].op.bind(self, *(whole(each, self.arena) for each in zip(*operands, strict=True)))
+            for step, arrays in zip(steps, operands, strict=True):
+                check_type(step.op.output, arrays[0], "made")
+        except (CirclekitError, *NUMERIC):  # each says it by itself
+            out = None
+        if out is None:
+            self.track.cut(length)
+        else:
+            for step, (operand, *_) in zip(steps, operands, strict=True):
+                part = out[place : place + operand.size].reshape(operand.shape)
+                self.hold(part)
+                entries[step.made[0]] = part
+                place += operand.size
+        for entry in self.scope:
+            self.release(entry)
+        self.scope = outer
+        return out is not None
+
+    def _drop(self, step: Step, entries: list[Entry]) -> None:
         for number in step.dropped:
             entry, entries[number] = entries[number], None
             self.release(entry)
@@ -274,7 +178,7 @@ class Recorder(Tape):
         return results
 
     def _general(self, op: Op, operands: list[Entry]) -> list[Entry]:
-        arrays = [a for e in operands for a in _arrays(e)]
+        arrays = [a for e in operands for a in arrays_of(e)]
         targets: list[Array | Cell] = []
         for value in op.results:
             if value.shape and None not in value.shape and value.dtype.numpy not in (None, np.dtype(object)):
@@ -395,10 +299,8 @@ class Recorder(Tape):
             track.add(self.owner, target.__setitem__, Ellipsis, source)
 
 
-def _arrays(entry: Entry) -> Sequence[Array]:
-    if isinstance(entry, np.ndarray):
-        return (entry,)
-    return entry.held if isinstance(entry, Cell) else ()
+def _arearrays_of(entries: Sequence[Entry]) -> TypeGuard[Sequence[Array | None]]:
+    return all(e is None or isinstance(e, np.ndarray) for e in entries)
 
 
 def _are_arrays(entries: Sequence[Entry]) -> TypeGuard[Sequence[Array | None]]:
