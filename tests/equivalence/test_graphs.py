@@ -10,11 +10,14 @@ import pytest
 
 import circlekit
 from circlekit.equivalence.bisect import find_culprit
+from circlekit.equivalence.entries import entry_views
 from circlekit.equivalence.reduce import reduce_model
+from circlekit.equivalence.verify import Verifier
 from circlekit.errors import EquivalenceError
 from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model
 from circlekit.ir.verify import verify
+from circlekit.ops.kernels import Kernels
 from circlekit.rewrite.base import PASSES, Context, Pass
 
 LOOP = """
@@ -141,3 +144,24 @@ def test_one_that_cannot_run_is_noted() -> None:
     )
     report = circlekit.optimize(parse_model(text), "O1", verify=True)
     assert any("the graph other is not verified: custom operator Nobody" in note for note in report.notes)
+
+
+def test_a_view_is_what_runs_from_its_entry() -> None:
+    """Of a thousand graphs that signatures name, each is copied and run by itself once, not with all."""
+    loop = LOOP.replace("graph main", "graph looped")
+    model = parse_model(ENTRIES + 'signature "third" @looped (x: %x) -> (z: %z)' + loop)
+    views = entry_views(model)
+    names = [[graph.name for graph in view.graphs] for view in views]
+    assert names[0] == ["other"]
+    assert names[1][0] == "looped"
+    assert sorted(names[1][1:]) == ["curve", "early", "line", "step"]
+    assert views[1].main is next(graph for graph in model.graphs if graph.name == "looped")
+
+
+def test_a_graph_has_the_kernels_of_the_whole_model() -> None:
+    """LiteRT takes them all from one set: those of other beside an ELU, which the reference ones refuse."""
+    plain, beside = parse_model(ENTRIES), parse_model(ENTRIES.replace("%y = Neg(%x)", "%y = Elu(%x)"))
+    for model, kernels in ((plain, Kernels.REFERENCE), (beside, Kernels.OPTIMIZED)):
+        (other,) = Verifier(model).others
+        assert other is not None
+        assert {run.kernels for run in other.runs} == {kernels}

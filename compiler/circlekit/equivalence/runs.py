@@ -34,8 +34,8 @@ class Run:
     kernels: Kernels = Kernels.REFERENCE
 
     @staticmethod
-    def of(kind: str, model: Model, inputs: Inputs) -> Run:
-        first = Run(kind, inputs, [], kernels_of(model))
+    def of(kind: str, model: Model, inputs: Inputs, kernels: Kernels) -> Run:
+        first = Run(kind, inputs, [], kernels)
         return replace(first, outputs=first.again(model))
 
     def again(self, model: Model) -> list[Array]:
@@ -47,22 +47,26 @@ class Run:
             return run(model, self.inputs, kernels=self.kernels)
 
 
-def reference_runs(model: Model, inputs: Inputs | None = None) -> tuple[list[Run], list[str]]:
+def reference_runs(
+    model: Model, inputs: Inputs | None = None, kernels: Kernels | None = None
+) -> tuple[list[Run], list[str]]:
     """``model`` on ``inputs``, or on every seeded set, and sentences on the sets that it cannot take.
 
+    ``kernels``: those of the model of which ``model`` is a part; None where it is a whole one.
     UnsupportedError where it cannot run at all for want of a kernel; the error of the run where it cannot
     take normal inputs.
     """
+    kernels = kernels or kernels_of(model)
     if inputs is not None:
-        return [Run.of("given", model, inputs)], []
-    found = [_attempt(model, which) for which in input_sets(model.main)]
+        return [Run.of("given", model, inputs, kernels)], []
+    found = [_attempt(model, which, kernels) for which in input_sets(model.main)]
     return [x for x in found if isinstance(x, Run)], [x for x in found if isinstance(x, str)]
 
 
-def _attempt(model: Model, which: InputSet) -> Run | str:
+def _attempt(model: Model, which: InputSet, kernels: Kernels) -> Run | str:
     """The run, or the sentence why there is none."""
     try:
-        return _seeded_run(model, which)
+        return _seeded_run(model, which, kernels)
     except UnsupportedError as error:
         raise error.note(NEEDS_KERNELS) from None
     except CirclekitError as error:
@@ -71,15 +75,15 @@ def _attempt(model: Model, which: InputSet) -> Run | str:
         return f"not compared on {which.label} inputs, which the model does not take: {error.message}"
 
 
-def _seeded_run(model: Model, which: InputSet) -> Run:
+def _seeded_run(model: Model, which: InputSet, kernels: Kernels) -> Run:
     """Unknown dimensions are 2, which tells a broadcast from a batch, or 1 where the model wants that."""
     if any(None in (value.shape or ()) for value in model.main.inputs):
         inputs = make_inputs(model.main, which, unknown=2)
         try:
-            return Run.of(which.label, model, inputs)
+            return Run.of(which.label, model, inputs, kernels)
         except UnsupportedError:
             raise
         except CirclekitError:
             pass
     inputs = make_inputs(model.main, which)
-    return Run.of(which.label, model, inputs)
+    return Run.of(which.label, model, inputs, kernels)

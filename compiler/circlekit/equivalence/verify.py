@@ -18,21 +18,27 @@ from circlekit.equivalence.entries import entry_views
 from circlekit.equivalence.noise import rounding_noise
 from circlekit.equivalence.runs import Inputs, Run, reference_runs
 from circlekit.errors import CirclekitError, EquivalenceError
+from circlekit.interp.kernels import kernels_of
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
+from circlekit.ops.kernels import Kernels
 from circlekit.passes.optimize import find_pass
 
 
-def compare_models(a: Model, b: Model, inputs: Inputs | None = None) -> Comparison:
+def compare_models(
+    a: Model, b: Model, inputs: Inputs | None = None, kernels: Kernels | None = None
+) -> Comparison:
     """Compare interface and outputs of ``b`` with those of ``a``, the reference.
 
     ``inputs``: arrays in graph order or by name; without them three seeded sets are used (normal,
     boundary, zero), for the main graph and for each that a signature names.  Where the interfaces differ
     the values are compared only if the outputs can be paired by name and ``b`` takes the same inputs.
+    ``kernels``: those of the model of which ``a`` is a part; None where it is a whole one.
     """
     found = Comparison(interface_differences(interface_of(a), interface_of(b)))
-    runs, found.notes = reference_runs(a, inputs)
+    kernels = kernels or kernels_of(a)
+    runs, found.notes = reference_runs(a, inputs, kernels)
     if not _take_same_inputs(a, b):
         return found
     for run in runs:
@@ -41,7 +47,7 @@ def compare_models(a: Model, b: Model, inputs: Inputs | None = None) -> Comparis
     found.notes += weak_outputs(a.main, [run.outputs for run in runs])
     if inputs is None:
         for left, right in zip(entry_views(a), entry_views(b), strict=False):
-            inner = compare_models(left, right)
+            inner = compare_models(left, right, None, kernels)
             found.interface += inner.interface
             found.outputs += inner.outputs
             found.notes += inner.notes
@@ -90,24 +96,26 @@ def watch(verifier: Verifier, model: Model, name: str) -> None:
 class Verifier:
     """Remembers what a model computes, and checks that it still does after each pass.
 
-    ``original``: a copy from before.  ``runs``: it on every set of inputs.  ``latest``: the outputs of the
-    last check on the same sets.  ``notes``: what equality does not prove here.  ``others``: verifiers of the
-    graphs that signatures name, besides the main one; None for one that cannot be run.
+    ``original``: a copy from before.  ``kernels``: those of the whole model.  ``runs``: it on every set of
+    inputs.  ``latest``: the outputs of the last check on the same sets.  ``notes``: what equality does not
+    prove here.  ``others``: verifiers of the graphs that signatures name, besides the main one; None for one
+    that cannot be run.
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, kernels: Kernels | None = None) -> None:
         self.original = clone(model)
+        self.kernels = kernels or kernels_of(model)
         self.interface = interface_of(model)
         self.names = [value.name for value in model.main.outputs]
         self.runs: list[Run]
-        self.runs, self.notes = reference_runs(model)
+        self.runs, self.notes = reference_runs(model, None, self.kernels)
         self.notes += weak_outputs(model.main, [run.outputs for run in self.runs])
         self.latest = [run.outputs for run in self.runs]
         self.others = [self._other(view) for view in entry_views(model)]
 
     def _other(self, view: Model) -> Verifier | None:
         try:
-            return Verifier(view)
+            return Verifier(view, self.kernels)
         except CirclekitError as error:
             self.notes.append(f"the graph {view.main.name} is not verified: {error.message}")
             return None

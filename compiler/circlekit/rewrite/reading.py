@@ -71,6 +71,7 @@ def _read(owner: type[Rewrite], has_constants: bool) -> tuple[Any, ...]:
 # -- before a picture is read --------------------------------------------------------------------
 
 
+@lru_cache(maxsize=1 << 14)
 def may_fit(text: str, kinds: frozenset[type[Op]]) -> bool:
     """Whether a graph of operators of these kinds has all that the picture in ``text`` shows."""
     names = _names_of(kinds)

@@ -250,11 +250,12 @@ class Rules(GraphPass):
         return cls.rules
 
     def run_graph(self, graph: Graph, context: Context) -> int:
-        refusals = None if context.refusals is None else list[Refusal]()
+        if context.refusals is None:
+            return sum(rule().run_graph(graph, context) for rule in self.members())
+        refusals: list[Refusal] = []
         inner = replace(context, refusals=refusals)
         changes = sum(rule().run_graph(graph, inner) for rule in self.members())
-        if context.refusals is not None and refusals is not None:
-            context.refusals += _furthest(refusals)
+        context.refusals += _furthest(refusals)
         return changes
 
 
