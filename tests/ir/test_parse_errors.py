@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import string
+import subprocess
+import sys
 from contextlib import suppress
 
 import pytest
@@ -178,6 +180,15 @@ def test_a_long_line_is_shown_in_part() -> None:
     _, shown, caret = str(caught.value).split("\n")
     assert len(shown) < 250
     assert shown[caret.index("^")] == "&"
+
+
+def test_without_the_operators_it_says_where_they_are() -> None:
+    code = """
+from circlekit.ir.text import parse_model
+parse_model("graph main(%x: f32[2]) -> %y { %y = Abs(%x) }")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "no operator is called Abs; none is declared yet, `import circlekit.ops` does that" in done.stderr
 
 
 PIECES = st.sampled_from([*EVERYTHING.split(), *graph_text("%y = Add(%x, [1, 2.5])").split(), "(", "]", "{"])

@@ -51,6 +51,13 @@ def test_gather_batches(axis: int, batch_dims: int) -> None:
     check(Gather(var(x), const(indices), axis=axis, batch_dims=batch_dims), x)
 
 
+@pytest.mark.parametrize("shape", [(2, 3, 4, 0), (2, 0, 4, 5), (0, 3, 4, 5)])
+def test_gather_of_nothing(shape: tuple[int, ...]) -> None:
+    x, indices = data("f4", *shape), np.zeros((shape[0], 2), np.int32)
+    (out,) = kernel_results(Gather(var(x), const(indices), axis=2, batch_dims=1), [x])
+    assert out.shape == (*shape[:2], 2, shape[3])
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("indices", [[[0], [1]], [[0, 1], [1, 2]], [[[1, 0, 3]], [[0, 2, 1]]], [1, 1]])
 def test_gather_nd(dtype: str, indices: Any) -> None:

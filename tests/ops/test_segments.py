@@ -71,6 +71,7 @@ def test_unsorted_segments(kind: Any, dtype: str, ids: Any) -> None:
     x = data(dtype, *index.shape, 4)
     check(kind(var(x), const(index), ints(7)), x)
     check(kind(var(x), var(index), ints([7])), x, index)
+    check(kind(var(x[..., :0]), const(index), ints(7)), x[..., :0])
 
 
 def test_ids_beyond_the_segments() -> None:

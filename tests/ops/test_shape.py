@@ -125,6 +125,19 @@ def test_broadcast_to(dtype: str, shape: list[int]) -> None:
     check(BroadcastTo(var(x), ints(shape)), x)
 
 
+def test_broadcast_of_an_unknown_dimension() -> None:
+    """It may turn out to be 1, so all but a known size in its way fits."""
+    x = Value("x", f32, (None, 3))
+    assert BroadcastTo(x, ints([1, 3])).output.shape == (1, 3)
+    assert BroadcastTo(x, ints([2, 1, 3])).output.shape == (2, 1, 3)
+    with pytest.raises(ShapeError, match="do not broadcast"):
+        BroadcastTo(x, ints([1, 4]))
+    with pytest.raises(ShapeError, match="does not broadcast to"):
+        BroadcastTo(x, ints([3]))
+    with pytest.raises(ShapeError, match="does not broadcast to"):
+        BroadcastTo(x, ints([2, 1]))
+
+
 @pytest.mark.parametrize("dtype", ["f4", "i4", "i8", "u1", "?"])
 @pytest.mark.parametrize("multiples", [[1, 1, 1], [2, 1, 3], [1, 0, 1]])
 def test_tile(dtype: str, multiples: list[int]) -> None:

@@ -147,3 +147,20 @@ def test_an_operand_behind_an_absent_one_is_seen() -> None:
     explaining = Matcher(picture, explain=True)
     assert not list(explaining.matches(root))
     assert explaining.failure.sentence == "%z: has an operand 2, the picture has no place for it"
+
+
+@pytest.mark.parametrize(
+    ("literal", "constant", "fits"),
+    [
+        ("0.5", "const i32[1] [0]", False),
+        ("0.5", "const f32[1] [0.5]", True),
+        ("300", "const i8[1] [44]", False),
+        ("2.0", "const i32[1] [2]", True),
+        ("0.1", "const f32[1] [0.1]", True),
+    ],
+)
+def test_a_number_is_itself_in_any_dtype(literal: str, constant: str, fits: bool) -> None:
+    picture = parse_picture(f"y = Mul(x, {literal})", "before")
+    kind = constant.split()[1].split("[")[0]
+    model = parse_model(f"graph main(%x: {kind}[1]) -> %y {{ %c = {constant} %y = Mul(%x, %c) }}")
+    assert (next(Matcher(picture).matches(model.main.ops[0]), None) is not None) is fits

@@ -94,9 +94,10 @@ class Gather(Typed, code="GATHER"):
         need_in_range(self, indices, params.shape[axis])
         shape = params.shape
         outer = int(np.prod(shape[batch:axis], dtype=np.int64))
-        flat = params.reshape(int(np.prod(shape[:batch], dtype=np.int64)), outer, shape[axis], -1)
-        rows = indices.reshape(flat.shape[0], 1, -1)
-        first = np.arange(flat.shape[0]).reshape(-1, 1, 1)
+        heads, inner = (int(np.prod(s, dtype=np.int64)) for s in (shape[:batch], shape[axis + 1 :]))
+        flat = params.reshape(heads, outer, shape[axis], inner)
+        rows = indices.reshape(heads, 1, int(np.prod(indices.shape[batch:], dtype=np.int64)))
+        first = np.arange(heads).reshape(-1, 1, 1)
         second = np.arange(outer).reshape(1, -1, 1)
         return np.asarray(flat[first, second, rows]).reshape(
             *shape[:axis], *indices.shape[batch:], *shape[axis + 1 :]

@@ -75,7 +75,7 @@ class UnsortedSegment(Op):
         count, ids = int(num_segments.reshape(-1)[0]), segment_ids.reshape(-1)
         if ids.size and ids.max() >= count:
             raise ModelError(f"{self.code}: id {ids.max()} is not below {count} segments")
-        rows = data.reshape(-1, *data.shape[segment_ids.ndim :])
+        rows = data.reshape(ids.size, *data.shape[segment_ids.ndim :])
         out = np.full((count, *rows.shape[1:]), self.start(data.dtype), data.dtype)
         kept = ids >= 0
         type(self).combine.at(out, ids[kept], rows[kept])

@@ -32,6 +32,7 @@ from circlekit.ops.bases import (
 )
 from circlekit.ops.common import (
     broadcast_shapes,
+    dims_differ,
     need_rank,
     normalized_axis,
     plain_data,
@@ -206,7 +207,8 @@ class BroadcastTo(Viewed, code="BROADCAST_TO"):
         wanted = static_int_vector(self.shape)
         if wanted is None:
             return moved(self.input, unknown_dims(vector_length(self.shape)))
-        if broadcast_shapes(self.input.shape, tuple(wanted)) not in (None, tuple(wanted)):
+        found = broadcast_shapes(self.input.shape, tuple(wanted))
+        if found is not None and (len(found) > len(wanted) or any(map(dims_differ, found, wanted))):
             raise ShapeError(f"shape {format_shape(self.input.shape)} does not broadcast to {wanted}")
         return moved(self.input, tuple(wanted))
 

@@ -226,11 +226,10 @@ class StridedSlice(Viewed, code="STRIDED_SLICE", reference_version=4):
             return None
         parts = [p for p in self.parts(begin, end, strides, len(perm)) if p is not None]
         turned = [parts[a] for a in perm]
-        dtype = self.begin.array().dtype
         return {
-            "begin": np.array([p.begin or 0 for p in turned], dtype),
-            "end": np.array([p.end or 0 for p in turned], dtype),
-            "strides": np.array([p.stride for p in turned], dtype),
+            "begin": np.array([p.begin or 0 for p in turned], self.begin.dtype.numpy),
+            "end": np.array([p.end or 0 for p in turned], self.end.dtype.numpy),
+            "strides": np.array([p.stride for p in turned], self.strides.dtype.numpy),
             "begin_mask": sum((p.begin is None) << i for i, p in enumerate(turned)),
             "end_mask": sum((p.end is None) << i for i, p in enumerate(turned)),
         }

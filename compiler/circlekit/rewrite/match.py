@@ -328,6 +328,8 @@ def _equals_literal(value: Value, literal: Any) -> bool:
     if value.data is None or not value.is_plain or value.is_variable:
         return False
     wanted = np.asarray(literal).astype(value.data.dtype)
+    if wanted.dtype.kind in "iu" and not np.array_equal(wanted, literal):
+        return False  # no integer is 0.5, and none of 8 bits is 300
     if wanted.ndim == 0:
         return value.data.size == 1 and bool(value.data.reshape(-1)[0] == wanted)
     return value.data.shape == wanted.shape and bool(np.array_equal(value.data, wanted))

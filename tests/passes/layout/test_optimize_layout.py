@@ -80,6 +80,22 @@ def test_what_lies_between_two_pools_needs_no_transpose(between: str) -> None:
     assert "Transpose" not in kinds(model)
 
 
+def test_bounds_keep_their_own_dtypes() -> None:
+    """The greatest i64 stands for "up to the end" in exported models, also beside bounds of i32."""
+    end = 2**63 - 1
+    check_pass(
+        f"""graph main(%x: f32[1,4,6,8]) -> %y {{
+              %b = const i32[4] [0, 0, 1, 0]
+              %e = const i64[4] [{end}, {end}, {end}, 3]
+              %t = Transpose(%x, [0, 2, 3, 1])
+              %s = StridedSlice(%t, %b, %e, [1, 2, 1, 1])
+              %y = Transpose(%s, [0, 3, 1, 2])
+            }}""",
+        "optimize_layout",
+        ["StridedSlice"],
+    )
+
+
 def test_unknown_dimensions_are_no_obstacle() -> None:
     text = pooled(BETWEEN["mean"] + "\n" + last("%z"), "%x: f32[?,?,4,3]")
     assert "Transpose" not in kinds(check_pass(text, LAYOUT))
