@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import circlekit.ops  # noqa: F401  # operators are declared by being imported
+import circlekit
+import circlekit.ops  # operators are declared by being imported
 from circlekit.errors import FileError, UnsupportedError
 from circlekit.io.decode import identify
 from circlekit.io.files import write_file
@@ -325,3 +326,29 @@ def test_an_unknown_rank_is_no_scalar(format: str) -> None:
     again = load_bytes(to_bytes(parse_model(text), format))
     assert [v.shape for op in again.main for v in op.results] == [None, None]
     assert again.main.inputs[0].shape == (None, 1, 3)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "flushed"),
+    [
+        ("a.circle", "b.circle", False),
+        ("a.circle", "a.circle", True),
+        ("a.circle", "link.circle", True),
+        (None, "b.circle", True),
+        ("gone.circle", "b.circle", True),
+        ("a.circle", "new.circle", False),
+    ],
+)
+def test_only_copy_is_on_the_disk_before_it_is_replaced(
+    source: str | None, target: str, flushed: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What can be made again from a file that stays is not waited for."""
+    for name in ("a.circle", "b.circle"):
+        (tmp_path / name).write_bytes(recipe("nothing.circle"))
+    os.link(tmp_path / "a.circle", tmp_path / "link.circle")
+    model = load_bytes((tmp_path / "a.circle").read_bytes())
+    model.source = None if source is None else str(tmp_path / source)
+    calls: list[int] = []
+    monkeypatch.setattr(os, "fsync", calls.append)
+    circlekit.save(model, tmp_path / target)
+    assert bool(calls) is flushed

@@ -32,13 +32,23 @@ OWN_KEYS = frozenset({"buffer", "stored_name", "stored_quantization", "absent", 
 def save(model: Model, path: str | os.PathLike[str], format: str | None = None) -> int:
     """Write ``model`` as ``format`` ("circle" or "tflite"; by default what the extension says).
 
-    Returns the size of the file.
+    Returns the size of the file.  One that takes the place of the only copy of the model is on the disk when
+    this returns; one that can be made again is not waited for.
     UnsupportedError where the format lacks something that the model has, FileError where the file cannot
     be written; then nothing is.
     """
     fmt = format or format_of(path) or model.format
     file = encoded(model, fmt)
-    return write_file(path, file.parts(), file.size + len(file.tail))
+    durable = not _can_be_made_again(model, path)
+    return write_file(path, file.parts(), file.size + len(file.tail), durable)
+
+
+def _can_be_made_again(model: Model, path: str | os.PathLike[str]) -> bool:
+    """Whether ``model`` comes from a file that ``path`` does not replace."""
+    try:
+        return model.source is not None and not Path(model.source).samefile(path)
+    except OSError:  # one of them is not there
+        return False
 
 
 def format_of(path: str | os.PathLike[str]) -> str | None:
