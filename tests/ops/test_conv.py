@@ -111,6 +111,15 @@ def test_depthwise_conv_2d(seed: int) -> None:
     check_conv(DepthwiseConv2D, x, const(normal(seed + 1, 1, *taps, depth * multiplier)), bias, **attributes)
 
 
+@pytest.mark.parametrize("width", [1, 2, 5])
+@pytest.mark.parametrize("stride", [2, 3, 7])
+@pytest.mark.parametrize("dilation", [1, 2, 4])
+def test_depthwise_strides_beyond_the_data(width: int, stride: int, dilation: int) -> None:
+    x, filter = normal(0, 1, 3, width, 4), const(normal(1, 1, 3, 3, 4))
+    bias = const(normal(2, 4))
+    check(DepthwiseConv2D(var(x), filter, bias, stride_w=stride, stride_h=2, dilation_w=dilation), x)
+
+
 def test_depthwise_multiplier_is_the_quotient_of_the_channels() -> None:
     x = normal(0, 1, 4, 4, 3)
     check_conv(DepthwiseConv2D, x, const(normal(1, 1, 2, 2, 6)), const(normal(2, 6)), depth_multiplier=0)

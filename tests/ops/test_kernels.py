@@ -69,17 +69,18 @@ def grouped(rng: Random, dtype: DType) -> Drawn:
     return Conv2D(x, weights, bias, results=[output(rng, dtype, (1, 24, 24, 16), 36)]), [array]
 
 
-def depthwise(rng: Random, dtype: DType) -> Drawn:
-    x, array = source(rng, dtype, (1, 24, 24, 16))
-    weights, bias = layer(rng, dtype, 16, (1, 3, 3), 3)
-    return DepthwiseConv2D(x, weights, bias, results=[output(rng, dtype, (1, 24, 24, 16), 9)]), [array]
+def depthwise(rng: Random, dtype: DType, channels: int = 16) -> Drawn:
+    x, array = source(rng, dtype, (1, 24, 24, channels))
+    weights, bias = layer(rng, dtype, channels, (1, 3, 3), 3)
+    y = output(rng, dtype, (1, 24, 24, channels), 9)
+    return DepthwiseConv2D(x, weights, bias, results=[y]), [array]
 
 
-def transposed(rng: Random, dtype: DType) -> Drawn:
+def transposed(rng: Random, dtype: DType, channels: int = 16) -> Drawn:
     x, array = source(rng, dtype, (1, 12, 12, 8))
-    weights, bias = layer(rng, dtype, 16, (3, 3, 8), 0)
-    y = output(rng, dtype, (1, 24, 24, 16), 30)
-    shape = const([1, 24, 24, 16], np.int32)
+    weights, bias = layer(rng, dtype, channels, (3, 3, 8), 0)
+    y = output(rng, dtype, (1, 24, 24, channels), 30)
+    shape = const([1, 24, 24, channels], np.int32)
     return TransposeConv(shape, weights, x, bias, results=[y], stride_h=2, stride_w=2), [array]
 
 
@@ -97,6 +98,7 @@ def product(rng: Random, dtype: DType) -> Drawn:
 
 
 Draw = Callable[[Random, DType], Drawn]
+Sized = Callable[[Random, DType, int], Drawn]
 
 
 def results(drawn: Drawn, kernels: Kernels) -> Array:
@@ -118,6 +120,20 @@ def test_kernels_that_differ(kind: Draw, dtype: DType) -> None:
         np.testing.assert_array_equal(results(drawn, Kernels.OPTIMIZED), wanted)
         different += np.count_nonzero(results(drawn, Kernels.REFERENCE) != wanted)
     assert different
+
+
+@pytest.mark.parametrize("kind", [depthwise, transposed])
+@pytest.mark.parametrize("whole", [0, 8, 16])
+def test_channels_beyond_eights_are_as_in_the_reference(kind: Sized, whole: int) -> None:
+    different = 0
+    for seed in range(SEEDS):
+        drawn = kind(generator(kind.__name__, whole, seed), i8, whole + 5)
+        (wanted,) = run_litert(graph_of(drawn[0]), drawn[1], optimized=True)
+        reference = results(drawn, Kernels.REFERENCE)
+        np.testing.assert_array_equal(results(drawn, Kernels.OPTIMIZED), wanted)
+        np.testing.assert_array_equal(reference[..., whole:], wanted[..., whole:])
+        different += np.count_nonzero(reference[..., :whole] != wanted[..., :whole])
+    assert bool(different) == bool(whole)
 
 
 @pytest.mark.parametrize(("kind", "dtype"), [(grouped, i8), (product, i8), (depthwise, u8)])

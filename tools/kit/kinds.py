@@ -30,8 +30,7 @@ class Case:
     shape rule had to say against the model, or None.  ``tolerance``: of floats, in parts of the largest
     magnitude of the result, where it is not the kit's own.  ``optimized``: LiteRT's fast kernel is the
     oracle, because its reference is wrong (the operator's docstring says how).  ``magnitude``: what an
-    activation cut down to the result; floats may differ by a part of that.  ``instead``: LiteRT is given
-    these graphs, where it has no reference kernel for the others.
+    activation cut down to the result; floats may differ by a part of that.
     """
 
     code: str
@@ -42,7 +41,6 @@ class Case:
     tolerance: float | None = None
     optimized: bool = False
     magnitude: float = 0.0
-    instead: Sequence[Graph] | None = None
 
 
 F32, F16, F64 = Kind(DType.FLOAT32), Kind(DType.FLOAT16), Kind(DType.FLOAT64)

@@ -43,10 +43,9 @@ class Outcome(NamedTuple):
 def judge(case: Case, phase: Callable[[str], None] = lambda name: None) -> Outcome:
     """Run ``case`` by both.  ``phase`` is told whose turn it is, for when that one takes the process down."""
     content = _bytes_of(case.graphs)
-    theirs = content if case.instead is None else _bytes_of(case.instead)
     phase("LiteRT")
     try:
-        wanted = run_litert(theirs, case.steps, case.optimized)
+        wanted = run_litert(content, case.steps, case.optimized)
     except (ValueError, RuntimeError, TypeError) as error:
         refusal = _first_line(error)
         phase("circlekit")

@@ -34,6 +34,7 @@ from circlekit.ops.common import (
 from circlekit.ops.conv_quantized import quantized_convolution
 from circlekit.ops.depthwise import convolve_depthwise
 from circlekit.ops.im2col import convolve, convolve_transposed
+from circlekit.ops.kernels import in_eights
 from circlekit.ops.strips import Ends
 
 DATA = (f32, i8, u8, i16, f16, bf16, f64)
@@ -149,7 +150,8 @@ class DepthwiseConv2D(Op, code="DEPTHWISE_CONV_2D", reference_version=6):
 
     def bind(self, tape: Tape, input: Array, filter: Array, bias: Array | None = None) -> Array | None:
         if filter.dtype.kind != "f":
-            optimized = self.input.dtype is not u8  # that one rounds as the reference does
+            # uint8 is rounded as the reference does
+            optimized = self.input.dtype is not u8 and in_eights(filter.shape[3])
             return quantized_convolution(
                 tape, self, self.filter, (input, filter, bias), 3, self._product, optimized=optimized
             )
@@ -225,7 +227,14 @@ class TransposeConv(Op, code="TRANSPOSE_CONV"):
 
         if filter.dtype.kind != "f":
             return quantized_convolution(
-                tape, self, self.filter, (input, filter, bias), 0, product, everywhere=False
+                tape,
+                self,
+                self.filter,
+                (input, filter, bias),
+                0,
+                product,
+                everywhere=False,
+                optimized=self.input.dtype is u8 or in_eights(filter.shape[0]),
             )
         need_float(self, input, filter, bias)
         out = product(tape, input, filter)

@@ -33,6 +33,7 @@ from circlekit.ops.quantized import (
     sums_of,
     weight_zeros,
 )
+from circlekit.ops.rescale import Chosen
 from circlekit.ops.strips import Ends
 
 Product = Callable[[Tape, Array, Array, Ends | None], Array]
@@ -47,14 +48,14 @@ def quantized_convolution(
     product: Product,
     asymmetric: bool = True,
     everywhere: bool = True,
-    optimized: bool = True,
+    optimized: Chosen = True,
 ) -> Array | None:
     """The result of convolution ``op`` on ``arrays``: its data, filter and bias; None where it is not bound.
 
     ``axis``: that of the filter's output channels.  ``asymmetric``: how hybrid data is quantized.
     ``everywhere``: every result has all taps.  Data is then taken as it is stored, and filled up with its
     zero point: what that makes too much is the same for all results of a channel, and a part of the bias.
-    ``optimized``: LiteRT has an optimized kernel for it that rounds differently.
+    ``optimized``: LiteRT has an optimized kernel for it that rounds differently, for these channels.
     """
     data, filter, bias = arrays
     if need_form(op, op.input, weights):

@@ -42,16 +42,16 @@ def convolve_depthwise(
 class Depthwise:
     """Blocks of results; the taps of all channels are repeated for ``columns`` results in a row.
 
-    ``lanes``: how many, and memory for each where there are several.
+    ``phases``: the remainders of columns modulo the stride that taps meet, where that is not 1.
     """
 
     __slots__ = (
         "columns",
         "depth",
         "filter",
-        "lanes",
         "needs",
         "out",
+        "phases",
         "strips",
         "taps",
         "writer",
@@ -67,25 +67,27 @@ class Depthwise:
         self.zeros = None if zeros is None or not zeros.any() else zeros.astype(dtype)
         self.x, self.filter, self.out, self.taps = x, filter, out, taps
         self.depth, item = filter.shape[3], dtype.itemsize
-        self.lanes, multiplied = min(taps.strides[1], x.shape[2] + 1), self.depth != x.shape[3]
+        stride, multiplied = taps.strides[1], self.depth != x.shape[3]
+        met = {column * taps.dilations[1] % stride for column in range(taps.size[1])}
+        self.phases = sorted(met) if stride > 1 else []
         count = taps.size[0] * taps.size[1] * item
         run = max(1, min(RUN, tape.scratch // 4 // max(count, 1)) // max(self.depth, 1))
         left = tape.scratch - count * run * self.depth
         each = self.depth * item * (1 if ends is None else 2)
         direct = ends is None and is_inside(x.shape[1:3], taps)
-        column = item * (x.shape[3] * (not direct) + self.depth * (multiplied + (self.lanes > 1)))
+        column = item * (x.shape[3] * (not direct) + self.depth * (multiplied + bool(self.phases)))
         steps = block_steps(taps, each, column, min(BLOCK_BYTES, left))
         common = gcd(steps[1], taps.windows[1].size % steps[1] or steps[1])
         self.columns = max(n for n in range(1, min(common, run) + 1) if common % n == 0)
         self.strips = Strips(x, taps, ends, steps)
         high, wide = (taps.extent(a, n) for a, n in enumerate(steps))
         sums: Need = (steps[0] * steps[1] * self.depth,), dtype
-        lane: Need = (high * -(-wide // self.lanes) * self.depth,), dtype
+        lane: Need = (high * -(-wide // stride) * self.depth,), dtype
         work = [
             self.strips.need,
             ((high * wide * self.depth,), dtype) if multiplied else None,
             sums,
-            *([lane] * self.lanes if self.lanes > 1 else []),
+            *([lane] * len(self.phases)),
         ]
         self.writer = writer_of(tape, ends, out, bytes_of(work), left - bytes_of([*work, sums]))
         as_is = self.columns == 1 and filter.dtype == dtype and self.zeros is None
@@ -105,7 +107,7 @@ class Depthwise:
         term: Array,
         *memory: Array,
     ) -> None:
-        count = self.lanes if self.lanes > 1 else 0
+        count = len(self.phases)
         lanes, writer, weights = memory[:count], self.writer, self._spread(taps)
         if writer is not None:
             writer.begin(*memory[count:])
@@ -134,22 +136,22 @@ class Depthwise:
             np.subtract(places, self.zeros, places)
         return memory
 
-    def _sorted(self, strip: Array, memory: tuple[Array, ...]) -> list[Array]:
-        """The columns of a strip [R',W',C] sorted by their remainder modulo the stride: each [R',W'' * C].
+    def _sorted(self, strip: Array, memory: tuple[Array, ...]) -> dict[int, Array]:
+        """The columns of a strip [R',W',C] by their remainder modulo the stride: each [R',W'' * C].
 
         Each tap is then one contiguous run.
         """
-        if self.lanes == 1:
-            return [strip.reshape(len(strip), -1)]
-        lanes = []
-        for phase, place in enumerate(memory):
+        if not self.phases:
+            return {0: strip.reshape(len(strip), -1)}
+        lanes = {}
+        for phase, place in zip(self.phases, memory, strict=True):
             part = strip[:, phase :: self.taps.strides[1]]
             lane = place[: part.size].reshape(part.shape)
             lane[...] = part
-            lanes.append(lane.reshape(len(part), -1))
+            lanes[phase] = lane.reshape(len(part), -1)
         return lanes
 
-    def _add_taps(self, lanes: list[Array], weights: Array, sums: Array, term: Array) -> None:
+    def _add_taps(self, lanes: dict[int, Array], weights: Array, sums: Array, term: Array) -> None:
         """Sum of taps [KH,KW,n * C], the same for every n columns, into sums [R,OW * C]."""
         count, width = sums.shape
         sums = sums.reshape(count, -1, weights.shape[2])

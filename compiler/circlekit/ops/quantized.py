@@ -24,7 +24,7 @@ from circlekit.ops.fixed_point import (
     zero_point_of,
 )
 from circlekit.ops.kernels import rounds_up
-from circlekit.ops.rescale import fixed_point
+from circlekit.ops.rescale import Chosen, fixed_point
 from circlekit.ops.stores import Span, Store
 
 PACKED_WEIGHTS = (DType.INT4, DType.INT2)
@@ -189,11 +189,11 @@ def fixed_point_end(
     channels: int,
     act: Activation,
     wide: bool,
-    optimized: bool,
+    optimized: Chosen,
 ) -> Store:
     """What LiteRT's convolutions do with their sums; ``wide``: these are int64.
 
-    ``optimized``: LiteRT has an optimized kernel for it that rounds differently.
+    ``optimized``: LiteRT has an optimized kernel for it that rounds differently, for these channels.
 
     The product of the scales is a float32 for uint8 data and int16 weights.  The latter are circle's
     own: ONE's interpreter then leaves out the least int16.
@@ -204,4 +204,4 @@ def fixed_point_end(
     rounded = data.dtype is u8 or weights.dtype is i16
     by = quantize_multiplier(effective_scale(data, weights, op.output, channels, rounded))
     span = Span(zero_point_of(op.output), (low, high), bound)
-    return fixed_point(by, bias, span, wide, optimized and rounds_up())
+    return fixed_point(by, bias, span, wide, optimized if rounds_up() else False)

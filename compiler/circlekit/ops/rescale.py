@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from circlekit.ir.value import Array
 from circlekit.ops.common import clip
@@ -30,15 +31,18 @@ from circlekit.ops.stores import Converted, Span, Steps, Store
 EXACT = 2.0**21
 """Sums below this, times a mantissa of 31 bits, are exact in float64 with two bits to spare."""
 
+Chosen = bool | NDArray[np.bool_]
+"""Whether something is so, or for which channels."""
+
 AWAY = 1 + 2.0**-30
 """Makes halves a little more than halves, in numbers of up to 17 bits, before half of a unit is added."""
 
 
-def fixed_point(by: Multiplier, bias: Ints | None, span: Span, wide: bool, up: bool = False) -> Store:
+def fixed_point(by: Multiplier, bias: Ints | None, span: Span, wide: bool, up: Chosen = False) -> Store:
     """(sums + bias) times ``by`` in fixed point, plus the zero point, limited.
 
     ``wide``: sums of int64 and LiteRT's 16x8 arithmetic; else sums of int32, which wrap.  ``up``: these are
-    rounded as in LiteRT's optimized kernels.
+    rounded as in LiteRT's optimized kernels, all or some of the channels.
     """
     most = 0.0 if bias is None else float(np.abs(bias.astype(np.float64)).max(initial=0))
     bound = span.bound + most
@@ -46,7 +50,7 @@ def fixed_point(by: Multiplier, bias: Ints | None, span: Span, wide: bool, up: b
     return fast or FixedPoint(by, bias, span, wide, wraps=bound >= 2.0**31, up=up)
 
 
-def _in_floats(by: Multiplier, bias: Ints | None, span: Span, bound: float, up: bool) -> InFloats | None:
+def _in_floats(by: Multiplier, bias: Ints | None, span: Span, bound: float, up: Chosen) -> InFloats | None:
     """The same in float64; None where that is not exact."""
     left = np.maximum(by.shift, 0)
     if np.any(bound * 2.0**left >= 2.0**31):
@@ -60,8 +64,8 @@ def _in_floats(by: Multiplier, bias: Ints | None, span: Span, bound: float, up: 
         return None
     low, high = span.limits
     last = span.zero - low + 0.5
-    if right.any() and (up or low < span.zero < high):
-        away = 1.0 if up else AWAY
+    if right.any() and (np.any(up) or low < span.zero < high):
+        away = np.where(up, 1.0, AWAY)
         return InFloats.of(factor, np.ldexp(away, -right), 0.5, last, bias, span, exact)
     # on one side of 0 both roundings are one: the first makes halves of what is a little less
     halves = np.where(right > 0, np.ldexp(0.5, -right), 0.0)
@@ -133,7 +137,7 @@ class FixedPoint(Converted):
     span: Span
     wide: bool
     wraps: bool
-    up: bool = False
+    up: Chosen = False
 
     def convert(self, sums: Array, out: Array) -> None:
         part = sums.astype(np.int64)
@@ -142,11 +146,15 @@ class FixedPoint(Converted):
         if self.wide:
             part = multiply_wide(part, self.by)
         else:
-            scale = multiply_up if self.up else multiply
-            part = scale(wrap32(part) if self.wraps else part, self.by)
+            part = self._scaled(wrap32(part) if self.wraps else part)
         part += self.span.zero
         np.clip(part, *self.span.limits, out=part)
         out[...] = part
+
+    def _scaled(self, sums: Ints) -> Ints:
+        if isinstance(self.up, np.ndarray):
+            return np.where(self.up, multiply_up(sums, self.by), multiply(sums, self.by))
+        return multiply_up(sums, self.by) if self.up else multiply(sums, self.by)
 
 
 BELOW_HALF = float(np.nextafter(0.5, 0))

@@ -10,14 +10,13 @@ import numpy as np
 
 from circlekit.ir.dtypes import DType, f32, i32, i64
 from circlekit.ir.enums import Activation, Padding
-from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.constants import packed
-from tools.kit.draw import Draw, graph_of
+from tools.kit.draw import Draw
 from tools.kit.families.base import family
 from tools.kit.kinds import F32, I8, I16, QI8, QI16, QU8, QUANTIZED, Case, Kind
-from tools.kit.twin import like, magnitude_before_activation
+from tools.kit.twin import magnitude_before_activation
 
 HYBRID = Kind(DType.FLOAT64)
 """Stands for float32 data with int8 weights."""
@@ -162,16 +161,6 @@ def bounded(draw: Draw, case: Case) -> Case:
     return case
 
 
-def with_plain_weights(draw: Draw, case: Case) -> Graph:
-    """The graph of ``case``, whose op has int4 weights, with the same in int8."""
-    op = next(iter(case.graphs[0]))
-    inputs: list[Value | None] = [None if v is None else like(v) for v in op.inputs]
-    weights = op.inputs[1]
-    assert weights is not None
-    inputs[1] = like(weights, DType.INT8, draw.samples[weights])
-    return graph_of(type(op)(*inputs, results=[like(op.results[0])], **op.attribute_values))
-
-
 @family("CONV_2D", kinds=DATA)
 def conv(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     attributes, taps, sizes = windows(draw, "hw")
@@ -190,11 +179,7 @@ def depthwise(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     depth, multiplier = draw.integer(1, 9), draw.choice((1, 1, 2, 3))
     shape = (draw.integer(1, 2), *sizes, depth)
     made = weighted(draw, kind, shape, (1, *taps, depth * multiplier), 3, packs=(QI8,), certain=True)
-    case = draw.case(cls, made[:3], made.label, depth_multiplier=multiplier, **attributes)
-    if made.data.dtype is DType.INT8 and made.weights.dtype is DType.INT4:
-        # no reference: its fast kernel rounds ties up, in as many channels as fill blocks of 8
-        case.instead = [with_plain_weights(draw, case)]
-    return bounded(draw, case)
+    return bounded(draw, draw.case(cls, made[:3], made.label, depth_multiplier=multiplier, **attributes))
 
 
 @family("TRANSPOSE_CONV", kinds=(F32, F32, QI8, QU8, QI16, HYBRID))
