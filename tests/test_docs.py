@@ -6,7 +6,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
+
+import circlekit
+from circlekit.interp.evaluate import _CUSTOM
 from circlekit.io.findings import RULES
+from circlekit.ir.text import parse_model
 from circlekit.passes import all_passes
 from circlekit.passes.describe import page
 from circlekit.rewrite.base import PASSES
@@ -23,6 +28,21 @@ def test_a_pass_of_ones_own() -> None:
     finally:
         made = PASSES.pop("fuse_mul_with_mul")
     assert made.__module__ == "own"
+
+
+def test_a_custom_operator_of_ones_own() -> None:
+    text = (ROOT / "docs" / "interpreter.md").read_text()
+    found = re.search(r"<!-- custom operator -->\n```python\n(.*?)```", text, re.DOTALL)
+    assert found is not None
+    model = parse_model(
+        'graph main(%x: f32[2]) -> %y { %y = Opaque(%x) {code: "CUSTOM", custom_code: "Scaled"} : f32[2] }'
+    )
+    try:
+        exec(compile(found[1], "interpreter.md", "exec"), {"__name__": "own"})
+        (out,) = circlekit.run(model, [np.array([1, 3], np.float32)])
+    finally:
+        _CUSTOM.pop("Scaled", None)
+    assert out.tolist() == [2, 6]
 
 
 def test_the_page_of_passes_is_that_of_the_classes() -> None:

@@ -24,6 +24,7 @@ def line(statement: str) -> str:
 
 CASES = [
     ("operator", line("%b = Rellu(%a)"), "3:8", "no operator is called Rellu; do you mean Relu?"),
+    ("custom", line('%b = Custom("Erf", %a)'), "3:8", "a custom operator is Opaque(...)"),
     (
         "undefined",
         line("%b = Relu(%aa)"),

@@ -23,10 +23,10 @@ def add_pass_flags(group: argparse._ArgumentGroup, passes: Mapping[str, type[Pas
                 f"--{name}", action="append_const", dest="flags", const=name, help=_text(passes[name])
             )
         for option in passes[name].options:
-            _add_option(group, option, option.name == name)
+            _add_option(group, option)
 
 
-def _add_option(group: argparse._ArgumentGroup, option: Option, is_pass: bool) -> None:
+def _add_option(group: argparse._ArgumentGroup, option: Option) -> None:
     keywords: dict[str, Any] = {"dest": f"setting {option.name}", "default": argparse.SUPPRESS}
     keywords["help"] = option.help.replace("%", "%%")
     if not option.metavar:

@@ -24,7 +24,11 @@ _CUSTOM: dict[str, CustomKernel] = dict(CUSTOM)
 
 
 def register_custom(name: str, kernel: CustomKernel) -> None:
-    """Give the custom operator ``name`` a kernel, in the place of one that it may have had."""
+    """Give the custom operator ``name`` a kernel, in the place of one that it may have had.
+
+    ``kernel(op, *operands)``: arrays that it must not change, None for an operand that is absent; it returns
+    the result, or a sequence of them, in the dtypes and shapes that the model declares.
+    """
     _CUSTOM[name] = kernel
 
 

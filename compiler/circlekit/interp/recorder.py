@@ -299,10 +299,6 @@ class Recorder(Notes):
             track.add(self.owner, target.__setitem__, Ellipsis, source)
 
 
-def _arearrays_of(entries: Sequence[Entry]) -> TypeGuard[Sequence[Array | None]]:
-    return all(e is None or isinstance(e, np.ndarray) for e in entries)
-
-
 def _are_arrays(entries: Sequence[Entry]) -> TypeGuard[Sequence[Array | None]]:
     return all(e is None or isinstance(e, np.ndarray) for e in entries)
 

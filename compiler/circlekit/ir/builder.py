@@ -163,6 +163,8 @@ class GraphBuilder:
         cls = self.scope.operators.get(token.text)
         if cls is None:
             near = near_miss(token.text, self.scope.operators)
+            if token.text.lower() == "custom":
+                near = f'; a custom operator is {OPAQUE}(...) {{code: "CUSTOM", custom_code: "NAME"}}'
             if not self.scope.operators:
                 near = "; none is declared yet, `import circlekit.ops` does that"
             self.source.fail(f"no operator is called {token.text}{near}", token)

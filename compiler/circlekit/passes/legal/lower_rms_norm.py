@@ -12,7 +12,14 @@ from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, condition
 
 
-class LowerPlainRmsNorm(Legalization, Rewrite):
+class _Lowered(Legalization, Rewrite):
+    """Either form: what stands in the place of the attribute."""
+
+    def constants(self, x: Value, epsilon: float) -> dict[str, Array]:
+        return {"eps": np.asarray(epsilon, x.dtype.numpy)}
+
+
+class LowerPlainRmsNorm(_Lowered):
     """x * rsqrt(mean(x * x) + epsilon), where gamma is all ones."""
 
     targets = frozenset({"tflite"})
@@ -33,11 +40,8 @@ class LowerPlainRmsNorm(Legalization, Rewrite):
         gamma = match.value("gamma")
         return all_are(gamma.array(), 1, gamma.name)
 
-    def constants(self, x: Value, epsilon: float) -> dict[str, Array]:
-        return {"eps": np.asarray(epsilon, x.dtype.numpy)}
 
-
-class LowerRmsNorm(Legalization, Rewrite):
+class LowerRmsNorm(_Lowered):
     """x * rsqrt(mean(x * x) + epsilon) * gamma."""
 
     targets = frozenset({"tflite"})
@@ -53,6 +57,3 @@ class LowerRmsNorm(Legalization, Rewrite):
         n = Mul(x, r)
         y = Mul(n, gamma)
     """
-
-    def constants(self, x: Value, epsilon: float) -> dict[str, Array]:
-        return {"eps": np.asarray(epsilon, x.dtype.numpy)}
