@@ -76,8 +76,10 @@ class ReplaceNonConstFullyConnected(GraphPass):
             return f"{name}: has operands or a result of unknown rank"
         if op.bias is not None and op.bias.rank != 1 and not op.bias.is_plain:
             return f"%{op.bias.name}: is {op.bias.type}, a vector or a constant is wanted"
-        if not takes_matrices(op) and (op.weights.shape or (None, None))[1] is None:
-            return f"%{op.weights.name}: has an unknown depth, no Reshape can make matrices of that"
+        depth = (op.weights.shape or (None, None))[1]
+        if not takes_matrices(op) and not depth:
+            which = "an unknown" if depth is None else "no"
+            return f"%{op.weights.name}: has {which} depth, no Reshape can make matrices of that"
         if product_rank(op) != op.output.rank and op.output.shape.count(None) > 1:
             return f"{name}: has more than one unknown dimension, no Reshape can give them back"
         return None
