@@ -269,6 +269,15 @@ def test_transpose_conv_refuses_a_short_computed_shape() -> None:
         TransposeConv(Value("", i32, (3,)), Value("", f32, (3, 3, 3, 4)), Value("", f32, X))
 
 
+@pytest.mark.parametrize("shape", [np.int32(4), np.array([1, 8, 8], np.int32)], ids=["scalar", "three"])
+def test_transpose_conv_refuses_a_shape_that_is_none_in_the_run(shape: Array) -> None:
+    """Its rank need not be known before."""
+    op = TransposeConv(Value("", i32, None), Value("", f32, (4, 3, 3, 4)), Value("", f32, X))
+    filter, x = np.ones((4, 3, 3, 4), np.float32), np.ones(X, np.float32)
+    with pytest.raises(ShapeError, match=f"output_shape has {np.size(shape)} elements, 4 are wanted"):
+        op.kernel(np.asarray(shape), filter, x)
+
+
 def test_depthwise_refuses() -> None:
     with pytest.raises(ShapeError, match="filter has 6 channels, no multiple of the input's 4"):
         DepthwiseConv2D(Value("", f32, X), Value("", f32, (1, 3, 3, 6)))

@@ -213,7 +213,7 @@ class TransposeConv(Op, code="TRANSPOSE_CONV"):
     ) -> Array | None:
         if not tape.fixed(output_shape):
             return None
-        shape = tuple(int(d) for d in output_shape)
+        shape = output_dims(output_shape, 4)
 
         def product(tape: Tape, input: Array, filter: Array, ends: Ends | None = None) -> Array:
             out = tape.empty(shape, ends.dtype if ends else input.dtype)
@@ -272,6 +272,13 @@ def static_output_shape(operand: Value, rank: int) -> Shape:
     if len(numbers) != rank or min(numbers) < 0:
         raise ShapeError(f"output_shape is {numbers}, {rank} dimensions are wanted")
     return tuple(numbers)
+
+
+def output_dims(output_shape: Array, rank: int) -> tuple[int, ...]:
+    """The dimensions that a shape operand holds in a run; ShapeError unless there are ``rank``."""
+    if output_shape.size != rank:
+        raise ShapeError(f"output_shape has {output_shape.size} elements, {rank} are wanted")
+    return tuple(output_shape.reshape(-1).tolist())
 
 
 def merged_shape(shape: Shape, wanted: Shape) -> Shape:

@@ -22,7 +22,7 @@ from circlekit.ops.common import (
     need_rank,
     window_size,
 )
-from circlekit.ops.conv import finish, merged_shape, static_output_shape, transposed_padding
+from circlekit.ops.conv import finish, merged_shape, output_dims, static_output_shape, transposed_padding
 from circlekit.ops.im2col import convolve, convolve_transposed
 
 
@@ -107,7 +107,7 @@ class Conv3DTranspose(_Spatial3D, code="CONV_3D_TRANSPOSE", options="Conv3DOptio
     def kernel(self, output_shape: Array, filter: Array, input: Array, bias: Array | None = None) -> Array:
         need_float(self, input, filter, bias)
         strides = self.strides
-        out = np.zeros(tuple(int(d) for d in output_shape), input.dtype)
+        out = np.zeros(output_dims(output_shape, 5), input.dtype)
         weights = _spread_taps(filter.transpose(0, 3, 1, 2, 4), self.dilations[1:])
         spans = [(filter.shape[a] - 1) * self.dilations[a] + 1 for a in range(3)]
         before = [transposed_padding(out.shape[1 + a], spans[a], strides[a], self.padding) for a in range(3)]
