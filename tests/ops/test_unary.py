@@ -15,7 +15,7 @@ from circlekit.ir.op import REGISTRY
 from circlekit.ir.value import Quantization, Value
 from circlekit.ops.activation import Gelu, LeakyRelu, PRelu, Relu, erfc
 from circlekit.ops.unary import Abs, Exp
-from tests.ops.litert import check, kernel_results, var
+from tests.ops.litert import check, graph_of, kernel_results, run_litert, var
 
 ERFC_TOLERANCE = 1e-8
 """Relative error of our erfc against the standard library's."""
@@ -93,6 +93,17 @@ def test_erfc_is_that_of_the_standard_library() -> None:
     x = np.concatenate([np.linspace(-7, 26, 20001), [0.0, -0.0, 1e-12, 40.0]])
     wanted = np.array([math.erfc(v) for v in x])
     np.testing.assert_allclose(erfc(x), wanted, rtol=ERFC_TOLERANCE, atol=1e-300)
+
+
+@pytest.mark.parametrize("size", [1, 6, 40_000])
+def test_gelu_by_the_tangent_is_exact(size: int) -> None:
+    """Where 1 + tanh cancels, too: a last bit of the tangent there is a hundredth of the result."""
+    rng = np.random.default_rng(2)
+    for low, high in ((-6, -3), (-100, 100), (-1e-3, 1e-3)):
+        x = rng.uniform(low, high, size).astype(np.float32)
+        op = Gelu(var(x), approximate=True)
+        (wanted,), (got,) = run_litert(graph_of(op), [x]), kernel_results(op, [x])
+        np.testing.assert_array_equal(got, wanted)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float64])

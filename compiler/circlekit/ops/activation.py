@@ -34,9 +34,11 @@ from circlekit.ops.fixed_point import (
     saturating_shift_left,
     scale_of,
 )
+from circlekit.ops.gelu_tanh import write_gelu
 from circlekit.ops.narrow import bound_pairs
 from circlekit.ops.sigmoid import logistic_16, need_fraction, tanh_16
 from circlekit.ops.tables import in_float64, limited, real_function, tabulated, tabulated_pairs
+from circlekit.ops.tanh32 import tanh_32
 
 
 class Clamped(Unary):
@@ -188,14 +190,16 @@ class Gelu(Unary, code="GELU", versions={f16: 3, i8: 2, u8: 2}, reference_versio
     approximate: bool = attribute(False)
 
     def write(self, tape: Tape, x: Array, out: Array) -> None:
-        if self.approximate or x.dtype != np.float32:
+        if x.dtype != np.float32:
             super().write(tape, x, out)
-            return
-        write_normal(tape, x, out)
-        tape.do(np.multiply, x, out, out)
+        elif self.approximate:
+            write_gelu(tape, x, out)
+        else:
+            write_normal(tape, x, out)
+            tape.do(np.multiply, x, out, out)
 
     def compute(self, x: Array) -> Array:
-        if not self.approximate and x.dtype == np.float32:
+        if x.dtype == np.float32:
             return super().compute(x)
         if not self.approximate:
             return np.asarray(x.dtype.type(0.5) * x * erfc(x * x.dtype.type(-(0.5**0.5))).astype(x.dtype))
@@ -207,7 +211,7 @@ class Gelu(Unary, code="GELU", versions={f16: 3, i8: 2, u8: 2}, reference_versio
             if not self.approximate:
                 return np.asarray(np.float32(0.5) * real * in_float64(erfc)(real * np.float32(-(0.5**0.5))))
             inner = np.float32(math.sqrt(2 / math.pi)) * (real + np.float32(0.044715) * real * real * real)
-            return np.asarray(np.float32(0.5) * real * (1 + in_float64(np.tanh)(inner)))
+            return np.asarray(np.float32(0.5) * real * (1 + tanh_32(inner)))
 
         return real_function(x, self.input, self.output, gelu)
 
@@ -286,7 +290,7 @@ class Tanh(Unary, code="TANH", options=None, versions={i8: 2, i16: 3}):
         if self.input.dtype is i16:
             need_fraction(self, 2.0**-15)
             return tabulated(x, lambda part: tanh_16(part, self.input))
-        return real_function(x, self.input, self.output, in_float64(np.tanh))
+        return real_function(x, self.input, self.output, tanh_32)
 
 
 # -- the error function ------------------------------------------------------------------------
