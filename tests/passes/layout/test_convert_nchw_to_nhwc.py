@@ -95,6 +95,31 @@ def test_the_interface_alone() -> None:
     assert model.main.outputs[0].shape == (1, 4, 5, 3)
 
 
+@pytest.mark.parametrize("rescales", [False, True])
+@pytest.mark.parametrize("name", ["nchw_to_nhwc_input_shape", "nchw_to_nhwc_output_shape"])
+def test_a_transpose_that_rescales_stays_at_the_interface(name: str, rescales: bool) -> None:
+    """Its bytes stand for other numbers than those of what it is made of."""
+    text = """
+    graph main(%x: i8[1,3,4,5] quant(scale: 0.5)) -> %y {
+      %t = Transpose(%x, [0,2,3,1]) : i8[1,4,5,3] quant(scale: IN)
+      %r = Relu(%t)                 : i8[1,4,5,3] quant(scale: OUT)
+      %y = Transpose(%r, [0,3,1,2]) : i8[1,3,4,5] quant(scale: 0.5)
+    }
+    """
+    mine = "IN" if "input" in name else "OUT"
+    text = text.replace(mine, "0.25" if rescales else "0.5").replace("IN", "0.5").replace("OUT", "0.5")
+    original = parse_model(text)
+    model = converted(text, [name])
+    assert len(model.main) == (4 if rescales else 2)
+    array = make_input(original.main.inputs[0], "normal")
+    (before,) = run(original, [array])
+    if "input" in name:
+        (after,) = run(model, [np.ascontiguousarray(array.transpose(0, 2, 3, 1))])
+    else:
+        before, (after,) = before.transpose(0, 2, 3, 1), run(model, [array])
+    np.testing.assert_array_equal(after, before)
+
+
 def test_an_input_of_a_convolution_stays() -> None:
     text = ONE.format("MaxPool2D(%x) {padding: VALID}")
     model = converted(text, ["nchw_to_nhwc_input_shape", "nchw_to_nhwc_output_shape"])

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs and outputs that the user wants with channels last."""
+"""Inputs and outputs that the user wants with channels last.
+
+Over 120 lines because inputs and outputs are two passes with one account of what may take another's place.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 
 from circlekit.ir.graph import Graph, Model
+from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from circlekit.ops.shape import Transpose
 from circlekit.passes.layout.apply import Constants
@@ -62,7 +66,7 @@ class NchwToNhwcInputShape(InterfacePass):
         twin = _twin(graph, value, TO_NHWC)
         graph.inputs = [twin if v is value else v for v in graph.inputs]
         for op in tuple(value.users):
-            if isinstance(op, Transpose) and constant_perm(op) == TO_NHWC and not graph.is_output(op.output):
+            if _is_move(op, TO_NHWC) and _is_same(op.output, twin) and not graph.is_output(op.output):
                 graph.replace_uses(op.output, twin)
                 graph.remove(op)
         if value.use_count:
@@ -84,7 +88,7 @@ class NchwToNhwcOutputShape(InterfacePass):
         maker = value.producer
         graph.outputs = [twin if v is value else v for v in graph.outputs]
         source = maker.inputs[0] if maker is not None else None
-        if isinstance(maker, Transpose) and constant_perm(maker) == TO_NCHW and _can_be_output(graph, source):
+        if maker is not None and _is_move(maker, TO_NCHW) and _can_be_output(graph, source, twin):
             assert source is not None
             assert source.producer is not None
             old = source.producer.take_result(source.result_index, twin)
@@ -103,8 +107,19 @@ def _other(value: Value) -> str:
     return f"has {'an unknown rank' if value.rank is None else f'rank {value.rank}'}, 4 is wanted"
 
 
-def _can_be_output(graph: Graph, value: Value | None) -> bool:
-    return value is not None and value.producer is not None and not graph.is_output(value)
+def _is_move(op: Op, perm: Perm) -> bool:
+    return isinstance(op, Transpose) and constant_perm(op) == perm
+
+
+def _is_same(value: Value, twin: Value) -> bool:
+    """Whether equal elements of both stand for equal numbers: a transpose of a file may rescale."""
+    return value.dtype is twin.dtype and value.quantization == twin.quantization
+
+
+def _can_be_output(graph: Graph, value: Value | None, twin: Value) -> bool:
+    if value is None or value.producer is None or not _is_same(value, twin):
+        return False
+    return not graph.is_output(value) and not value.is_variable
 
 
 def _twin(graph: Graph, value: Value, perm: Perm) -> Value:
