@@ -120,6 +120,21 @@ def test_a_transpose_that_rescales_stays_at_the_interface(name: str, rescales: b
     np.testing.assert_array_equal(after, before)
 
 
+@pytest.mark.parametrize("scale", ["0.5", "0.25"])
+def test_a_reduction_behind_a_transpose_that_may_rescale(scale: str) -> None:
+    text = f"""
+    graph main(%x: i8[1,4,5,3] quant(scale: 0.5)) -> %y {{
+      %t = Transpose(%x, [0,3,1,2]) : i8[1,3,4,5] quant(scale: {scale})
+      %y = Mean(%t, [2,3])          : i8[1,3] quant(scale: 0.5)
+    }}
+    """
+    model, original = converted(text, ["convert_nchw_to_nhwc"]), parse_model(text)
+    kinds = ["Mean"] if scale == "0.5" else ["Transpose", "Transpose", "Mean"]
+    assert [type(op).__name__ for op in model.main] == kinds
+    array = make_input(original.main.inputs[0], "normal")
+    np.testing.assert_array_equal(run(model, [array])[0], run(original, [array])[0])
+
+
 def test_an_input_of_a_convolution_stays() -> None:
     text = ONE.format("MaxPool2D(%x) {padding: VALID}")
     model = converted(text, ["nchw_to_nhwc_input_shape", "nchw_to_nhwc_output_shape"])

@@ -34,18 +34,21 @@ def _is_open(op: Reduction, sides: Mapping[Value, int]) -> bool:
         return False
     if static_int_vector(op.axis) is None or source.is_const or source.is_variable:
         return False
-    maker = source.producer
-    if isinstance(maker, Transpose) and constant_perm(maker) == TO_NCHW:
-        return True
-    return sides.get(source) == NCHW
+    return _channels_last(source) is not None or sides.get(source) == NCHW
+
+
+def _channels_last(value: Value) -> Value | None:
+    """What ``value`` is the Transpose of, if that is the same in NHWC; a transpose of a file may rescale."""
+    maker = value.producer
+    if not isinstance(maker, Transpose) or constant_perm(maker) != TO_NCHW:
+        return None
+    return maker.input if maker.input.quantization == value.quantization else None
 
 
 def _move(graph: Graph, op: Reduction, constants: Constants) -> None:
     axes = op.axes(static_int_vector(op.axis) or [], 4)
-    maker = op.input.producer
-    if isinstance(maker, Transpose) and constant_perm(maker) == TO_NCHW:
-        source = maker.input
-    else:
+    source = _channels_last(op.input)
+    if source is None:
         move = Transpose(op.input, constants.vector("perm", TO_NHWC))
         graph.insert_before(op, move)
         source = move.output

@@ -11,6 +11,7 @@ from circlekit.ir.value import Value
 from circlekit.ops.bases import Binary, Unary
 from circlekit.ops.common import broadcast_shapes, normalized_axis
 from circlekit.ops.shape import Transpose
+from circlekit.passes.remove.checks import same_quantization
 from circlekit.passes.remove.forward import Forward, drop_unread, put_behind
 
 
@@ -31,6 +32,9 @@ class ForwardTranspose(Forward):
         perms = [_perm(v) for v in moved]
         if None in perms or any(p != perms[0] for p in perms):
             return f"{name}: the operands are transposed by {perms}, one known perm is wanted"
+        rescaled = next((s for v in moved if (s := same_quantization(_source(v), v)) is not None), None)
+        if rescaled is not None:
+            return rescaled
         for value in op.inputs:
             if value is not None and value not in moved and not is_movable_constant(value):
                 return f"%{value.name}: is neither constant nor transposed"
@@ -49,7 +53,7 @@ class ForwardTranspose(Forward):
         for index, value in enumerate(list(op.inputs)):
             assert value is not None  # neither kind has optional operands
             if isinstance(value.producer, Transpose):
-                op.set_input(index, value.producer.input)
+                op.set_input(index, _source(value))
             elif value.numel > 1:
                 data = value.array().reshape((1,) * (len(perm) - (value.rank or 0)) + value.static_shape)
                 name = graph.unique_name(f"{value.name}/Transpose")
@@ -69,6 +73,11 @@ def is_movable_constant(value: Value) -> bool:
     """Whether ``value`` is a constant whose elements may stand otherwise."""
     per_channel = value.quantization is not None and value.quantization.is_per_channel
     return value.is_plain and not value.is_variable and not per_channel
+
+
+def _source(value: Value) -> Value:
+    assert isinstance(value.producer, Transpose)  # the pass looks for these
+    return value.producer.input
 
 
 def _perm(value: Value) -> list[int] | None:
