@@ -11,8 +11,8 @@ import pytest
 
 from circlekit.io.decode import decode
 from circlekit.passes import all_passes
-from tools.fuzz.case import Job, make_case
-from tools.fuzz.pool import MEMORY, Result, deadline, run_all, run_case, run_jobs
+from tools.fuzz.case import Job, case_of, make_case
+from tools.fuzz.pool import MEMORY, Result, deadline, outcome_of, run_all, run_case, run_jobs
 from tools.fuzz.report import Tally
 from tools.fuzz.runner import FAULT, REFUSED, SAVED, Outcome, Overtime, Run
 from tools.fuzz.seeds import Seeds, all_seeds
@@ -20,7 +20,10 @@ from tools.fuzz.trees import encode_shared
 from tools.workers import Tell
 
 CORPUS = sorted((Path(__file__).parent / "corpus").iterdir())
-CASES = {"structured": 400, "extreme": 150, "blind": 200, "text": 200}
+CASES = {
+    "structured": 400, "extreme": 150, "blind": 200, "text": 200, "hdf5": 60, "toml": 150, "recipe": 150,
+    "rule": 100, "list": 100, "raw": 100, "npy": 100,
+}  # fmt: skip
 SEED = 20261121
 
 
@@ -35,7 +38,7 @@ def seeds() -> Seeds:
 def test_what_was_found_once(path: Path) -> None:
     """It ends in success or in a CirclekitError, with the values that it had before O1."""
     with deadline(20):
-        outcome = Run().outcome(path.read_bytes(), path.suffix in (".ck", ".recipe"), with_values=True)
+        outcome = outcome_of(case_of(path), with_values=True)
     assert not outcome.is_fault, f"{outcome.key}\n{outcome.detail}"
 
 

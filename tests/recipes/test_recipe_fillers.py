@@ -157,3 +157,31 @@ def test_resampled() -> None:
     assert found is not None
     assert [round(float(x), 1) for x in found.args] == [3.0, 2.0]
     assert gaussian(np.zeros(400, np.uint8), DType.FLOAT32, "w", 100) is None
+
+
+KEYS = "'fortran_order': False, 'shape'"
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        f"{{'descr': '|S0', {KEYS}: (0,)}}",
+        f"{{'descr': '|O', {KEYS}: (0,)}}",
+        f"{{'descr': [('a', '<f4')], {KEYS}: (4,)}}",
+        f"{{'descr': ['<f4'], {KEYS}: (4,)}}",
+        f"{{'descr': '<f4', {KEYS}: (-4,)}}",
+        f"{{'descr': '<f4', {KEYS}: ({'9' * 4400},)}}",
+        "{[]: 1}",
+        "x\n  y\n z",
+        "'''",
+        "(" * 300,
+        "-" * 5000 + "1",
+    ],
+)
+def test_headers_of_files_are_literals_or_not_even_that(header: str) -> None:
+    """They are read by Python's own parser, which has errors of its own."""
+    data = b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header.encode()
+    with pytest.raises(ModelError, match=r"^w.npy is no .npy file") as caught:
+        filled("file", ["w.npy"], DType.FLOAT32, 0, 0, lambda _: data)
+    assert "\n" not in caught.value.message
+    assert len(caught.value.message) < 400

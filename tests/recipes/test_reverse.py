@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from circlekit.errors import UnsupportedError
-from circlekit.io.load import load
+from circlekit.io.load import load, load_bytes
+from circlekit.io.save import to_bytes
 from circlekit.ir.compare import difference
 from circlekit.ir.text import parse_model
 from circlekit.recipes.chef import reverse_model
@@ -110,3 +111,11 @@ def test_a_recipe_can_be_moved_with_its_files(tmp_path: Path) -> None:
         constant = load_recipe(tmp_path / "b" / name, "circle").main.ops[0].inputs[1]
         assert constant is not None
         assert constant.array().tobytes() == wanted.array().tobytes()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_texts_that_a_table_leaves_out(name: str, tmp_path: Path) -> None:
+    """A VAR_HANDLE without a container."""
+    model = load_bytes(to_bytes(load_recipe(Path(__file__).parents[2] / "recipes/ops/var_handle.ck")))
+    reverse_model(model, tmp_path / name, model.format)
+    assert difference(load_recipe(tmp_path / name, model.format), model) is None

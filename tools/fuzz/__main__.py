@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run mutated models and recipes through load, verify, O1 and save; every run must end well, or in an error
-that says what is wrong with the model.
+"""Run mutated models and recipes through load, verify, O1 and save, and other files through what reads them;
+every run must end well, or in an error that says what is wrong.
 
 python -m tools.fuzz --structured 100000 --extreme 10000 --blind 100000 --text 20000 --seed 7
+python -m tools.fuzz --hdf5 20000 --toml 20000 --recipe 20000 --rule 20000 --list 20000 --raw 20000 --npy 9000
 python -m tools.fuzz --replay structured:7:31          (one case, with what it says)
 python -m tools.fuzz --replay tests/fuzz/corpus/x.tflite
 """
@@ -23,13 +24,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from circlekit.passes import all_passes
-from tools.fuzz.case import KINDS, Case, Job, make_case
-from tools.fuzz.pool import bound_memory, deadline, run_case, run_jobs
+from tools.fuzz.case import KINDS, Job, case_of, make_case
+from tools.fuzz.pool import bound_memory, deadline, outcome_of, run_case, run_jobs
 from tools.fuzz.report import Tally, keep
-from tools.fuzz.runner import Run
 from tools.fuzz.seeds import Seeds, all_seeds
 
-TEXTS = (".ck", ".recipe")
 PROGRESS_EACH = 5000
 KEPT_EACH = 2
 """Inputs that are kept of one kind of fault."""
@@ -90,9 +89,8 @@ def replay(what: str) -> int:
     bound_memory()
     path = Path(what)
     if path.exists():
-        case = Case(path.read_bytes(), path.suffix in TEXTS, path.name, ())
         with deadline(20):
-            outcome = Run().outcome(case.data, case.is_text, with_values=True)
+            outcome = outcome_of(case_of(path), with_values=True)
     else:
         seeds, job = all_seeds(), Job.parse(what)
         case = make_case(job, seeds)

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.fuzz.case import Job, make_case
+from tools.fuzz.case import Case, Job, make_case
+from tools.fuzz.other_files import STEPS, OtherRun
 from tools.fuzz.runner import FAULT, Outcome, Overtime, Run
 from tools.fuzz.seeds import Seeds
 from tools.workers import Loss, Tell, Workers
@@ -53,11 +54,16 @@ def run_case(job: Job, seeds: Seeds) -> Result:
     case = make_case(job, seeds)
     with_values = job.kind == "structured" and job.number % VALUES_EACH == 0
     started = time.process_time()
-    run = Run()
     with deadline(SECONDS * (4 if with_values else 1)):
-        outcome = run.outcome(case.data, case.is_text, with_values)
+        outcome = outcome_of(case, with_values)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return Result(job, outcome, time.process_time() - started, memory)
+
+
+def outcome_of(case: Case, with_values: bool) -> Outcome:
+    if case.kind in STEPS:
+        return OtherRun().outcome_of(case)
+    return Run().outcome(case.data, case.is_text, with_values)
 
 
 class deadline:  # noqa: N801  # it reads as a statement

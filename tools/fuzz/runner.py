@@ -73,10 +73,13 @@ class Run:
 
     def outcome(self, data: bytes, is_text: bool, with_values: bool = False) -> Outcome:
         """Run it all; every exception becomes an outcome."""
+        return self.guarded(lambda: self.attempt(data, is_text, with_values))
+
+    def guarded(self, attempt: Callable[[], Outcome]) -> Outcome:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                return self.attempt(data, is_text, with_values)
+                return attempt()
         except Overtime as error:
             if self.stage == "values":  # a model may compute for as long as it likes
                 return Outcome(SAVED, "saved", values="too slow")

@@ -7,20 +7,26 @@ import os
 import random
 import warnings
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import circlekit.ops  # noqa: F401  # operators are declared by being imported
 from circlekit.errors import CirclekitError
+from circlekit.io.decode import decode
 from circlekit.io.load import load_bytes
 from circlekit.io.save import to_bytes
 from circlekit.recipes.load import read_recipe
+from circlekit.recipes.reverse import reverse_tree
 
 ROOT = Path(__file__).parents[2]
 SHARED = Path(os.environ.get("CIRCLEKIT_SHARED", ROOT.parent / "shared"))
 
 LONGEST_TEXT = 6000
 """Characters of the longest recipe that is mutated as text: longer ones take long and teach nothing new."""
+
+SMALL = 2000
+"""Bytes of the largest model of the project's own that becomes a recipe in ONE's language."""
 
 HEAVY = 100_000
 """Bytes from which on a model is drawn more rarely, so that the run is not spent on copying weights."""
@@ -38,10 +44,14 @@ class Seed:
 
 @dataclass
 class Seeds:
-    """Everything to start from: files by weight, and texts (name, text) of both recipe languages."""
+    """Everything to start from: files by weight, and texts (name, text) of both recipe languages.
+
+    ``recipes``: texts in ONE's language alone, its own and the small ones of ``files``.
+    """
 
     files: list[Seed] = field(default_factory=list)
     texts: list[tuple[str, str]] = field(default_factory=list)
+    recipes: list[tuple[str, str]] = field(default_factory=list)
 
     def file(self, rng: random.Random) -> Seed:
         return rng.choices(self.files, [seed.weight for seed in self.files])[0]
@@ -86,5 +96,16 @@ def _add_recipes(seeds: Seeds, paths: Sequence[Path], weight: float) -> None:
                 seeds.files.append(Seed(name, data, load_bytes(data).format, weight))
             except CirclekitError:  # it needs a file beside it, or is meant to be refused
                 continue
+        if path.suffix == ".recipe" or len(data) <= SMALL:
+            _add_reversed(seeds, name, data)
         if len(text) <= LONGEST_TEXT:
             seeds.texts.append((path.name if path.suffix == ".ck" else name, text))
+
+
+def _add_reversed(seeds: Seeds, name: str, data: bytes) -> None:
+    """The model as ``test.recipe``, where that can say it."""
+    with suppress(CirclekitError):
+        fmt = load_bytes(data).format
+        text = reverse_tree(decode(memoryview(data), fmt), memoryview(data), fmt)
+        if len(text) <= LONGEST_TEXT:
+            seeds.recipes.append((f"{name}.recipe", text))

@@ -24,32 +24,37 @@ ODD = (
 """Words with which something was wrong once, or might be."""
 
 _KINDS = {
-    "replace": 6, "number": 4, "delete": 2, "insert": 3, "swap": 2, "lines": 2, "cut": 0.5, "deep": 0.2,
+    "like": 8, "replace": 6, "number": 4, "delete": 2, "insert": 3, "swap": 2, "lines": 2, "cut": 0.5,
+    "deep": 0.2,
 }  # fmt: skip
 
 
-def mutate_text(text: str, others: Sequence[str], rng: random.Random) -> tuple[str, list[str]]:
+def mutate_text(
+    text: str, others: Sequence[str], rng: random.Random, odd: Sequence[str] = ODD
+) -> tuple[str, list[str]]:
     """``text`` with some words changed, and what was done; ``others``: texts to take words from."""
     words = _WORD.findall(text)
     done = []
     for _ in range(rng.choice((1, 1, 1, 2, 2, 3, 5))):
-        done.append(_mutate(words, others, rng))
+        done.append(_mutate(words, others, rng, odd))
         words = words or ["x"]
     return "".join(words), done
 
 
-def _mutate(words: list[str], others: Sequence[str], rng: random.Random) -> str:
+def _mutate(words: list[str], others: Sequence[str], rng: random.Random, odd: Sequence[str]) -> str:
     at = _place(words, rng)
     kind = rng.choices(list(_KINDS), list(_KINDS.values()))[0]
     if kind == "replace":
-        words[at] = _word(words, others, rng)
+        words[at] = _word(words, others, rng, odd)
+    elif kind == "like":
+        words[at] = rng.choice([word for word in words if _class(word) == _class(words[at])])
     elif kind == "number":
         numbers = [i for i, word in enumerate(words) if word.isdigit()] or [at]
         words[rng.choice(numbers)] = rng.choice((*ODD[:16], str(rng.randrange(-2, 10))))
     elif kind == "delete":
         del words[at : at + rng.choice((1, 1, 1, 2, 6))]
     elif kind == "insert":
-        words.insert(at, _word(words, others, rng) + rng.choice(("", " ")))
+        words.insert(at, _word(words, others, rng, odd) + rng.choice(("", " ")))
     elif kind == "swap":
         there = _place(words, rng)
         words[at], words[there] = words[there], words[at]
@@ -62,6 +67,13 @@ def _mutate(words: list[str], others: Sequence[str], rng: random.Random) -> str:
     return kind
 
 
+def _class(word: str) -> str:
+    """Equal for words that may well stand in each other's place."""
+    return (
+        "text" if word[0] == '"' else "number" if word[0].isdigit() else "word" if word[0].isalpha() else word
+    )
+
+
 def _place(words: list[str], rng: random.Random) -> int:
     """The place of a word that is no space."""
     for _ in range(9):
@@ -71,10 +83,10 @@ def _place(words: list[str], rng: random.Random) -> int:
     return at
 
 
-def _word(words: list[str], others: Sequence[str], rng: random.Random) -> str:
+def _word(words: list[str], others: Sequence[str], rng: random.Random, odd: Sequence[str]) -> str:
     kind = rng.random()
     if kind < 0.4:
-        return rng.choice(ODD)
+        return rng.choice(odd)
     if kind < 0.7:
         return words[_place(words, rng)]
     there: list[str] = _WORD.findall(rng.choice(others)) or ["x"]

@@ -9,7 +9,7 @@ layout is encoded here too.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
@@ -18,11 +18,13 @@ from typing import TypeVar
 import h5py
 import numpy as np
 
-from circlekit.errors import FileError, FormatError
-from circlekit.ir.limits import adding_up, hold_memory, need_memory
+from circlekit.equivalence.apart import DENSEST, Item, read_apart
+from circlekit.errors import FileError, FormatError, LimitError
+from circlekit.ir.limits import adding_up, amount, hold_memory, need_memory
 from circlekit.ir.value import Array
 
 T = TypeVar("T")
+Items = Callable[[Path, h5py.File], Iterator[Item]]
 Named = list[tuple[str, Array]]
 
 
@@ -66,67 +68,91 @@ def _member_name(name: str) -> str:
 FILTERS = frozenset({1, 2, 3, 4, 5, 6, 32000})
 """Of HDF5: deflate, shuffle, fletcher32, szip, nbit, scaleoffset, lzf.  Others are code that it looks for."""
 
-BROKEN = (OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError, MemoryError)
+UNSTORED, UNSTORED_CHUNKS = 1 << 24, 1 << 14
+"""Bytes, and chunks, that a dataset may have without storing them: those that have the fill value."""
+
+BROKEN = (OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError)
 """What h5py raises for a file that is none, or a damaged one."""
 
 
-@adding_up()
 def read_records(path: str | os.PathLike[str]) -> list[list[Array]]:
     """The inputs of a data set: ``/value/R/I`` is input I of record R; or ``/value/I``, one record.
 
     The errors are those of ``read``.
     """
-    with _opened(path) as file:
-        records = _member(path, file, "value", h5py.Group)
-        if records is None or not len(records):
-            raise FormatError(f"{path} has no records in a group /value")
-        keys = sorted(records, key=_order)
-        groups = [_member(path, records, key, h5py.Group) for key in keys]
-        if any(group is None for group in groups):
-            return [[array for _, array in _read_groups(path, file)]]
-        return [
-            [_elements(path, group, index) for index in sorted(group, key=_order)]
-            for group in groups
-            if group is not None
-        ]
+    found: dict[int, list[Array]] = {}
+    for item in _apart(path, _records):
+        found.setdefault(item.group, []).append(item.array)
+    return list(found.values())
 
 
-@adding_up()
 def read(path: str | os.PathLike[str]) -> Named:
     """(name, array) in the order of their numbers; a dataset without a name is named by its number.
 
     The file may come from anywhere: what lies in other files is not read, nor more than may be used of
-    memory.  FileError where the file cannot be read, FormatError where it is no HDF5 file or has another
-    layout, LimitError where it is too large.
+    memory, and where HDF5 crashes or never ends that is an error like others.  FileError where the file
+    cannot be read, FormatError where it is no HDF5 file or has another layout, LimitError where it is too
+    large.
     """
-    with _opened(path) as file:
-        return _read_groups(path, file)
+    return [(item.name, item.array) for item in _apart(path, _named)]
+
+
+def _apart(path: str | os.PathLike[str], items: Items) -> list[Item]:
+    """What ``items`` yields of the file."""
+    path = Path(path)
+    if not path.exists():
+        raise FileError(f"{path}: no such file")
+    if not path.is_file():
+        what = "a directory" if path.is_dir() else "no regular file"
+        raise FileError(f"{path} is {what}, an HDF5 file is wanted")
+
+    def read_items() -> Iterator[Item]:
+        with adding_up(), _opened(path) as file:
+            yield from items(path, file)
+
+    return read_apart(read_items, str(path), path.stat().st_size)
 
 
 @contextmanager
 def _opened(path: str | os.PathLike[str]) -> Iterator[h5py.File]:
     """The file, and h5py's complaints about it as ours."""
-    path = Path(path)
-    if not path.exists():
-        raise FileError(f"{path}: no such file")
-    if path.is_dir():
-        raise FileError(f"{path} is a directory, an HDF5 file is wanted")
     try:
         with h5py.File(path, "r") as file:
             yield file
     except PermissionError as error:
         raise FileError(f"{path}: {error.strerror or 'permission denied'}") from None
+    except MemoryError:
+        raise LimitError(f"{path}: the memory for what it claims to hold is not to be had") from None
     except BROKEN as error:
-        raise FormatError(f"{path} is no readable HDF5 file: {error}") from None
+        raise FormatError(f"{path} is no readable HDF5 file: {' '.join(str(error).split())}") from None
 
 
-def _read_groups(path: str | os.PathLike[str], file: h5py.File) -> Named:
+def _records(path: Path, file: h5py.File) -> Iterator[Item]:
+    """The inputs of every record, or of the only one."""
+    records = _member(path, file, "value", h5py.Group)
+    if records is None or not len(records):
+        raise FormatError(f"{path} has no records in a group /value")
+    keys = sorted(records, key=_order)
+    groups = [_member(path, records, key, h5py.Group) for key in keys]
+    if any(group is None for group in groups):
+        yield from _named(path, file)
+        return
+    for number, group in enumerate(groups):
+        assert group is not None  # as all of them
+        if not len(group):
+            raise FormatError(f"{path}: {group.name} has no arrays")
+        for key in sorted(group, key=_order):
+            yield Item(number, key, _elements(path, group, key))
+
+
+def _named(path: Path, file: h5py.File) -> Iterator[Item]:
     values = _member(path, file, "value", h5py.Group)
     if values is None:
         raise FormatError(f"{path} has no group /value, the layout /name@0, /value/0 ... is wanted")
     group = _member(path, file, "name", h5py.Group)
     names = {} if group is None else group.attrs
-    return [(_text(names.get(key, key)), _elements(path, values, key)) for key in sorted(values, key=_order)]
+    for key in sorted(values, key=_order):
+        yield Item(0, _text(names.get(key, key)), _elements(path, values, key))
 
 
 def _member(path: str | os.PathLike[str], group: h5py.Group, key: str, kind: type[T]) -> T | None:
@@ -158,9 +184,18 @@ def _elements(path: str | os.PathLike[str], group: h5py.Group, key: str) -> Arra
     size = dataset.size * dataset.dtype.itemsize
     chunk = prod(dataset.chunks or (0,)) * dataset.dtype.itemsize
     need_memory(size + chunk, place)
+    _need_stored(dataset, size, place)
     hold_memory(size)
     array: Array = dataset[()]
     return array
+
+
+def _need_stored(dataset: h5py.Dataset, size: int, place: str) -> None:
+    """Refuse numbers that are not in the file: a few bytes can claim any size, or chunks without number."""
+    stored = dataset.id.get_storage_size()
+    chunks = prod(-(-dim // step) for dim, step in zip(dataset.shape, dataset.chunks or (), strict=False))
+    if size > UNSTORED + stored * DENSEST or chunks > UNSTORED_CHUNKS + stored:
+        raise FormatError(f"{place} claims {amount(size)}, of which the file stores {amount(stored)}")
 
 
 def _order(key: str) -> tuple[bool, int, str]:

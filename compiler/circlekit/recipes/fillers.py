@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from io import BytesIO
 from itertools import pairwise
 from math import prod
+from tokenize import TokenError
 
 import numpy as np
 
@@ -32,6 +33,9 @@ PACKED = {DType.INT4: np.dtype("i1"), DType.UINT4: np.dtype("u1")}
 _LIMITS = {DType.INT4: (-8, 7), DType.UINT4: (0, 15)}
 SCRATCH = 8
 """Bytes that making one element takes besides itself."""
+
+BROKEN = (ValueError, EOFError, TypeError, SyntaxError, TokenError, RecursionError, MemoryError)
+"""What numpy raises for a header, which is a literal of Python, that is none."""
 
 STRING_BYTES = 64
 """Of an empty string while a tensor of them is made."""
@@ -115,9 +119,10 @@ def array_in_file(data: bytes, name: str) -> Array:
         version = header.read_magic(stream)
         read = header.read_array_header_1_0 if version == (1, 0) else header.read_array_header_2_0
         shape, fortran, dtype = read(stream)
-    except (ValueError, EOFError) as error:
-        raise ModelError(f"{name} is no .npy file: {error}") from None
-    if dtype.hasobject or fortran or prod(shape) * dtype.itemsize != len(data) - stream.tell():
+    except BROKEN as error:
+        raise ModelError(f"{name} is no .npy file: {str(error).partition(chr(10))[0][:200]}") from None
+    is_plain = dtype.kind in "fiubc" and not fortran and min(shape, default=0) >= 0
+    if not is_plain or prod(shape) * dtype.itemsize != len(data) - stream.tell():
         raise ModelError(f"{name} is no .npy file of {list(shape)} plain numbers in C order")
     return np.frombuffer(data, dtype, offset=stream.tell())
 

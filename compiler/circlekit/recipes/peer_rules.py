@@ -184,7 +184,7 @@ class _Reader:
         return self.text[self.at :].partition("\n")[0][:40]
 
     def fail(self, message: str, at: int) -> NoReturn:
-        raise error_at(self.label, self.text, at, message)
+        raise error_at(self.label, self.text, at, message.replace("\n", "\\n"))
 
 
 def _resolved(part: re.Match[str]) -> str:

@@ -162,7 +162,7 @@ class TensorReverse:
                     values = value.tolist() if isinstance(value, np.ndarray) else value
                     out.vector(name, values, word=spec.kind == "enum")
             else:
-                value = schema_defaults(type_.name, self.format)[stored] if value is None else value
+                value = schema_defaults(type_.name, self.format).get(stored) if value is None else value
                 if value is not None and not _same(value, spec.default):
                     out.add(name, value, word=spec.kind == "enum")
         return out

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading in a process of its own: what comes through, and what becomes of one that does not end well."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from circlekit.equivalence import apart, h5
+from circlekit.equivalence.apart import Item, read_apart
+from circlekit.errors import FileError, FormatError, LimitError
+
+ODD = [
+    np.float32(1.5).reshape(()),
+    np.zeros((0, 3), np.int8),
+    np.array([[True], [False]]),
+    np.array([1, -2], ">i4"),
+    np.array([1 + 2j], np.complex64),
+    np.arange(1 << 19, dtype=np.float64).reshape(2, -1).T,
+]
+
+
+def test_arrays_come_through_as_they_are() -> None:
+    found = read_apart(lambda: [Item(i, f"é\n{i}", array) for i, array in enumerate(ODD)], "a.h5", 0)
+    assert [(item.group, item.name) for item in found] == [(i, f"é\n{i}") for i in range(len(ODD))]
+    for item, array in zip(found, ODD, strict=True):
+        assert (item.array.dtype, item.array.shape) == (array.dtype, array.shape)
+        assert np.array_equal(item.array, array)
+
+
+def items(then: Callable[[], object]) -> Callable[[], Iterator[Item]]:
+    def read() -> Iterator[Item]:
+        yield Item(0, "x", ODD[0])
+        then()
+
+    return read
+
+
+def crash() -> None:
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def circle() -> None:
+    while True:
+        pass
+
+
+def sleep() -> None:
+    threading.Event().wait()
+
+
+def exhaust() -> None:
+    bytearray(4 << 30)
+
+
+def refuse() -> None:
+    raise LimitError("too much")
+
+
+@pytest.mark.parametrize(
+    ("then", "error", "sentence"),
+    [
+        (crash, FormatError, "a.h5 is damaged: what reads it fails"),
+        (circle, FormatError, "a.h5 is damaged: reading it does not come to an end"),
+        (sleep, FormatError, "a.h5 is damaged: reading it does not come to an end"),
+        (exhaust, LimitError, "the memory is full"),
+        (refuse, LimitError, "too much"),
+    ],
+)
+def test_whatever_becomes_of_the_process_is_an_error(
+    then: Callable[[], object], error: type[Exception], sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(apart, "SECONDS", 1)
+    monkeypatch.setattr(apart, "SILENCE", 3.0)
+    with pytest.raises(error, match=sentence):
+        read_apart(items(then), "a.h5", 0)
+    with pytest.raises(ChildProcessError):  # nothing is left behind
+        os.waitpid(-1, os.WNOHANG)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.h5")
+    with pytest.raises(FileError, match=r"a.h5 is no regular file"):
+        h5.read(tmp_path / "a.h5")
+
+
+# -- what a file claims ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"chunks": (1,)}, {"chunks": (1,), "compression": "gzip"}, {"fillvalue": 3}, {"chunks": (1 << 20,)}],
+    ids=["chunks", "gzip", "fill", "large chunks"],
+)
+def test_numbers_that_are_not_in_the_file(options: dict[str, object], tmp_path: Path) -> None:
+    """Half a gigabyte, and half a billion chunks, of a file of two kilobytes."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_group("value").create_dataset("0", (1 << 27,), "<f4", **options)
+    with pytest.raises(FormatError, match=r"/value/0 claims 512.0 MiB .*, of which the file stores 0 bytes"):
+        h5.read(tmp_path / "a.h5")
+
+
+def test_what_is_packed_as_densely_as_can_be_is_read(tmp_path: Path) -> None:
+    numbers = np.zeros(1 << 24, np.float32)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset(
+            "value/0", data=numbers, compression="gzip", compression_opts=9, chunks=(1 << 20,)
+        )
+    assert (tmp_path / "a.h5").stat().st_size < 1 << 17
+    ((name, array),) = h5.read(tmp_path / "a.h5")
+    assert name == "0"
+    assert np.array_equal(array, numbers)
+
+
+def test_a_record_of_nothing(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["value/0/0"] = np.zeros(2, np.float32)
+        file.create_group("value/1")
+    with pytest.raises(FormatError, match="/value/1 has no arrays"):
+        h5.read_records(tmp_path / "a.h5")
