@@ -77,6 +77,11 @@ def test_numbers_of_a_search(words: list[str], net: Path, capsys: Output) -> Non
     assert f"is wanted, not '{words[1]}'" in capsys.readouterr().err
 
 
+def test_no_more_runs_than_were_asked_for(net: Path, capsys: Output) -> None:
+    assert circle_reduce.main(["--tries", "2", str(net), "--", "true"]) == 0
+    assert "in 2 runs" in capsys.readouterr().out
+
+
 def test_a_mistyped_pass_of_a_test_is_wrong_usage(net: Path, capsys: Output) -> None:
     recipe = str(net.with_suffix(".ck"))
     assert dredd.main([recipe, "--passes", "remove_deed"]) == 2

@@ -229,6 +229,26 @@ def test_the_reducing_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert [op.code for op in circlekit.load(f"{model}.reduced.ck").main] == ["TANH"]
 
 
+def test_a_search_ends_where_nothing_can_go() -> None:
+    """The four numbers of the shape stay four, and that is no step forward."""
+    model = parse_model("""
+    graph main(%x: f32[1,2,2,1]) -> %z {
+      %w = const f32[3,3,3,1] gaussian(0, 0.1)
+      %y = TransposeConv([1,4,4,3], %w, %x) {padding: VALID}
+      %z = Relu(%y)
+    }
+    """)
+    asked: list[Model] = []
+
+    def shows(candidate: Model) -> bool:
+        asked.append(candidate)
+        return True
+
+    smallest = reduce_model(model, shows)
+    assert [type(op).__name__ for op in smallest.main] == ["TransposeConv"]
+    assert len(asked) < 50
+
+
 def test_a_command_that_says_no_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "net.ck").write_text(NET)
     assert circle_reduce([str(tmp_path / "net.ck"), "--", "false"]) == 1

@@ -75,7 +75,7 @@ def _run(arguments: argparse.Namespace) -> int:
         command = Command(arguments.command, Path(folder), suffix, arguments.timeout, progress)
         if not command(model):
             raise CirclekitError(f"{' '.join(arguments.command)} does not say 0 for {arguments.model} itself")
-        smallest = reduce_model(model, command, arguments.tries)
+        smallest = reduce_model(model, command, arguments.tries - command.runs)
     write_model(smallest, Path(output))
     print(f"{len(model.main)} operators became {len(smallest.main)} in {command.runs} runs: {output}")
     return 0

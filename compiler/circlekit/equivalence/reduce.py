@@ -14,6 +14,7 @@ import numpy as np
 
 from circlekit.equivalence import submodel
 from circlekit.errors import CirclekitError, FileError
+from circlekit.ir.compare import difference
 from circlekit.ir.graph import Model
 from circlekit.ir.inference import check_shapes
 from circlekit.ir.value import Array
@@ -63,7 +64,7 @@ class _Reducer:
         if self.left <= 0:
             return False
         candidate = _sound(make, *args, **keywords)
-        if candidate is None:
+        if candidate is None or difference(self.model, candidate) is None:
             return False
         self.left -= 1
         try:
