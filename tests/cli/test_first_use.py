@@ -118,6 +118,15 @@ def test_nothing_is_printed_of_a_broken_file(net: Path, capsys: Output) -> None:
 def test_an_empty_name(net: Path, capsys: Output) -> None:
     assert circle2circle.main(["", str(net.parent / "out.circle")]) == 1
     assert capsys.readouterr().err == "error: a file without a name cannot be read\n"
+    assert circle2circle.main([str(net), ""]) == 1
+    assert capsys.readouterr().err == "error: a file without a name cannot be written\n"
+
+
+def test_an_empty_list_of_passes_is_wrong_usage(net: Path, capsys: Output) -> None:
+    """As where a variable of a shell is not set."""
+    for main in (circle2circle.main, dredd.main):
+        assert main([str(net), str(net.parent / "out.circle"), "--passes", ""]) == 2
+        assert "names of passes are wanted, not ''" in capsys.readouterr().err
 
 
 def test_a_chef_without_streams(monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:

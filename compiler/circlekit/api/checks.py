@@ -27,6 +27,9 @@ def check_structure(model: Model, name: str) -> None:
 
 
 def target_format(target: FilePath, format: str | None) -> str:
+    """The format to write: ``format``, or what the name says; FileError where these do not agree."""
+    if not os.fspath(target):
+        raise FileError("a file without a name cannot be written")
     named = format_of(target)
     if format is None and named is None:
         raise FileError(f"{os.fspath(target)}: the format does not follow from the name (.circle, .tflite)")

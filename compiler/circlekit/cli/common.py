@@ -38,7 +38,7 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, name: str, description: str, places: str) -> None:
         super().__init__(
-            prog=name, usage=f"{name} [flags] {places}", description=description, allow_abbrev=False,
+            prog=name, usage=f"{name} [flags] {places}".rstrip(), description=description, allow_abbrev=False,
             formatter_class=_Formatter,
         )  # fmt: skip
         self.add_argument(

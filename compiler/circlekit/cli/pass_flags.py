@@ -66,6 +66,8 @@ def asked_passes(arguments: argparse.Namespace) -> list[str]:
 def names(text: str) -> list[str]:
     """The names of passes and pipelines in a list with commas."""
     found = [name.strip().replace("-", "_") for name in text.split(",") if name.strip()]
+    if not found:
+        raise argparse.ArgumentTypeError(f"names of passes are wanted, not {text!r}")
     try:
         pass_names(found)
     except CirclekitError as error:
