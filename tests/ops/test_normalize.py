@@ -42,6 +42,13 @@ def test_last_axis(shape: tuple[int, ...], scale: float) -> None:
     check(L2Normalization(var(x)), x)
 
 
+@pytest.mark.parametrize("beta", [1.0, 0.3])
+def test_softmax_of_float16(beta: float) -> None:
+    for spread in (0.1, 3, 40):
+        x = np.random.default_rng(3).normal(0, spread, (7, 33)).astype(np.float16)
+        check(Softmax(var(x), beta=beta), x, tolerance=2.0**-11, optimized=True)
+
+
 def test_l2_normalization_of_nothing() -> None:
     x = np.zeros((2, 4), np.float32)
     x[1] = 1e-7

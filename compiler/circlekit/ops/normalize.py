@@ -73,7 +73,14 @@ class Softmax(_LastAxis, code="SOFTMAX", reference_version=3):
             need_pair(self, self.input, self.output, SOFTMAX_PAIRS)
             if input.dtype == np.int16:
                 return softmax_of_16_bits(self, input, self.input, self.beta)
-        return self.bind(NOW, input)
+        return self.half(input) if input.dtype == np.float16 else self.bind(NOW, input)
+
+    def half(self, x: Array) -> Array:
+        """Of float16: in float32, with powers that are rounded before they are divided, not in their sum."""
+        wide = x.astype(np.float32)
+        powers = np.exp((wide - wide.max(axis=-1, keepdims=True, initial=-65504)) * np.float32(self.beta))
+        rounded = powers.astype(np.float16).astype(np.float32)
+        return np.asarray((rounded / powers.sum(axis=-1, keepdims=True)).astype(np.float16))
 
     def bind(self, tape: Tape, input: Array) -> Array | None:
         if self.input.dtype.is_integer:
@@ -81,6 +88,8 @@ class Softmax(_LastAxis, code="SOFTMAX", reference_version=3):
             if input.dtype == np.int16 or input.size == 0:
                 return None
             return softmax_of_8_bits(tape, self, input, self.input, self.output, self.beta)
+        if input.dtype == np.float16:
+            return None
         need_float(self, input)
         out = tape.empty(input.shape, input.dtype)
         one = tape.empty((*input.shape[:-1], 1), input.dtype)

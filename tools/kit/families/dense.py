@@ -14,7 +14,7 @@ from circlekit.ir.value import Quantization
 from tools.kit.draw import Draw
 from tools.kit.families.base import family
 from tools.kit.families.windows import HYBRID, bias_type, bounded, calm, quantized_weights, weighted
-from tools.kit.kinds import F32, I8, I32, QI8, QI16, QU8, QUANTIZED, Case, Kind
+from tools.kit.kinds import F16, F32, I8, I32, QI8, QI16, QU8, QUANTIZED, Case, Kind
 
 
 @family("FULLY_CONNECTED", kinds=(F32, F32, QI8, QI8, QU8, QI16, QI16, HYBRID, HYBRID))
@@ -77,7 +77,7 @@ def _fixed(table: dict[DType, tuple[float, int]], dtype: DType) -> Quantization 
     return Quantization(np.array([scale], np.float32), np.array([zero]))
 
 
-@family("SOFTMAX", kinds=(F32, F32, *QUANTIZED))
+@family("SOFTMAX", kinds=(F32, F32, *QUANTIZED, F16))
 def softmax(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     x = draw.tensor(kind, draw.shape(1, 4, draw.choice((7, 40))), const=0)
     beta = draw.choice((1.0, 1.0, 0.5, 2.0, 0.1))

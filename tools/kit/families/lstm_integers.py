@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LSTM on int8, with sums of 16 bits (five intermediates) or products of 8 bits (twelve)."""
+"""Cells on int8: LSTM with sums of 16 bits (five intermediates) or products of 8 bits (twelve), and SVDF."""
 
 from __future__ import annotations
 
@@ -96,3 +96,24 @@ def intermediates(draw: Draw, count: int) -> list[Value]:
     return [
         Value(f"between{i}", dtype, (1,), None, scaled(s, zero)) for i, (dtype, s, zero) in enumerate(made)
     ]
+
+
+def integer_svdf(draw: Draw, cls: type[Op]) -> Case:
+    """With the one activation that LiteRT takes here, and does not compute."""
+    batch, inputs, rank, memory = (
+        draw.integer(1, 3),
+        draw.integer(1, 7),
+        draw.integer(1, 3),
+        draw.integer(1, 6),
+    )
+    filters, weights = rank * draw.integer(1, 5), Weights(draw)
+    draw.steps = draw.integer(1, 3)
+    operands = [
+        draw.tensor(QI8, (batch, inputs), const=0),
+        weights.matrix(filters, inputs),
+        weights.make(i16, 3000, 1e-5, 1e-3, filters, memory),
+        weights.bias(filters // rank),
+        weights.state(i16, scaled(draw.real(1e-4, 1e-2)), batch, filters * memory),
+    ]
+    result = scaled(draw.real(0.003, 0.1), draw.integer(-60, 60))
+    return draw.case(cls, operands, "i8 q", [result], results=[i8], rank=rank, act=Activation.RELU)

@@ -14,7 +14,7 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Quantization, Value
 from tools.kit.draw import Draw
 from tools.kit.families.base import family
-from tools.kit.families.lstm_integers import integer_lstm
+from tools.kit.families.lstm_integers import integer_lstm, integer_svdf
 from tools.kit.families.windows import HYBRID, calm
 from tools.kit.kinds import F32, QI8, Case, Kind
 
@@ -104,8 +104,10 @@ def both_rnn(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     )
 
 
-@family("SVDF", kinds=(F32, HYBRID))
+@family("SVDF", kinds=(F32, HYBRID, QI8))
 def svdf(draw: Draw, cls: type[Op], kind: Kind) -> Case:
+    if kind is QI8:
+        return integer_svdf(draw, cls)
     cell, batch, inputs, rank = Cell(draw, kind), draw.integer(1, 3), draw.integer(1, 7), draw.integer(1, 3)
     filters, memory = rank * draw.integer(1, 5), draw.integer(1, 6)
     bias = cell.vector(filters // rank) if draw.chance(0.7) else None
