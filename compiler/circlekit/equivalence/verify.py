@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from circlekit.equivalence.chance import chance_notes
 from circlekit.equivalence.compare import (
     Comparison,
     OutputDifference,
@@ -44,7 +45,7 @@ def compare_models(
     for run in runs:
         after = run.again(b)
         found.outputs += _compare_run(a, b, run, after)
-    found.notes += weak_outputs(a.main, [run.outputs for run in runs])
+    found.notes += [*chance_notes(a), *weak_outputs(a.main, [run.outputs for run in runs])]
     if inputs is None:
         for left, right in zip(entry_views(a), entry_views(b), strict=False):
             inner = compare_models(left, right, None, kernels)
@@ -109,7 +110,7 @@ class Verifier:
         self.names = [value.name for value in model.main.outputs]
         self.runs: list[Run]
         self.runs, self.notes = reference_runs(model, None, self.kernels)
-        self.notes += weak_outputs(model.main, [run.outputs for run in self.runs])
+        self.notes += [*chance_notes(model), *weak_outputs(model.main, [run.outputs for run in self.runs])]
         self.latest = [run.outputs for run in self.runs]
         self.others = [self._other(view) for view in entry_views(model)]
 
