@@ -191,3 +191,20 @@ def test_a_model_without_kernels_cannot_be_verified() -> None:
         Verifier(model)
     circlekit.register_custom("Mystery", lambda op, x: x + 1)
     Verifier(model).check(model, "nothing")
+
+
+def test_inputs_without_a_result_are_no_want_of_a_kernel() -> None:
+    """Nothing is divided by zero on normal inputs; that it is on others, is said, and proves nothing."""
+    model = parse_model("""
+    graph main(%x: i32[3]) -> %z {
+      %k = const i32[3] [1, 1, 1]
+      %e = Equal(%x, [0, 0, 0])
+      %all = ReduceAll(%e, [0])
+      %i = Cast(%all) {in_data_type: bool, out_data_type: i32}
+      %d = Sub(%k, %i)
+      %z = Div(%k, %d)
+    }
+    """)
+    report = circlekit.optimize(model, "O1", verify=True)
+    (note,) = (n for n in report.notes if "does not take" in n)
+    assert note.startswith("not compared on zero inputs, which the model does not take: DIV: an integer")

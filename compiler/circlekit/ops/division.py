@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from circlekit.errors import UnsupportedError
+from circlekit.errors import ModelError
 from circlekit.ir.dtypes import DType, i8, i16
 from circlekit.ir.op import Op
 from circlekit.ir.tape import Tape
@@ -35,7 +35,7 @@ class Div(Fused, code="DIV"):
 
     def quantized(self, x: Array, y: Array) -> Array:
         if np.any(y == zero_point(self.rhs)):
-            raise UnsupportedError("DIV: a quantized number divided by 0.0 has no value")
+            raise ModelError("DIV: a quantized number divided by 0.0 has no value")
         scales = [scale_of(v) for v in (self.lhs, self.rhs, self.output)]
         by = quantize_multiplier(scales[0] / (scales[1] * scales[2]))
         return tabulated_pairs(
@@ -78,9 +78,9 @@ def x86_shift(x: Array, exponent: Array) -> Array:
 
 
 def need_no_zero(op: Op, divisors: Array) -> None:
-    """UnsupportedError where an integer would be divided by zero."""
+    """ModelError where an integer would be divided by zero."""
     if divisors.dtype.kind in "iu" and not np.all(divisors):
-        raise UnsupportedError(f"{op.code}: an integer divided by 0 has no value")
+        raise ModelError(f"{op.code}: an integer divided by 0 has no value")
 
 
 class FloorDiv(Binary, code="FLOOR_DIV"):

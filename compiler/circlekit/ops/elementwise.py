@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from circlekit.errors import ShapeError, UnsupportedError
+from circlekit.errors import ModelError, ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, f16, i8, i16, i64, u8, u32
 from circlekit.ir.enums import Activation
 from circlekit.ir.op import attribute, variadic_operand
@@ -290,7 +290,7 @@ class Pow(Binary, code="POW"):
 
     def compute(self, x: Array, y: Array) -> Array:
         if x.dtype.kind == "i" and np.any(y < 0):
-            raise UnsupportedError("POW: an integer to a negative power has no value")
+            raise ModelError("POW: an integer to a negative power has no value")
         one = y.size == 1 and x.shape != y.shape and y.reshape(-1)[0] > 0
         if x.dtype == np.int32 and not one:
             exact = np.power(x.astype(np.float64), y)

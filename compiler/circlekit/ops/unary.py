@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from circlekit.errors import UnsupportedError
+from circlekit.errors import ModelError
 from circlekit.ir.dtypes import i8, i16, i32, u8
 from circlekit.ir.tape import Tape
 from circlekit.ir.value import Array
@@ -30,9 +30,9 @@ def need_signed(op: Unary) -> None:
 
 
 def need_above_zero(op: Unary, x: Array) -> None:
-    """UnsupportedError where a quantized number is negative."""
+    """ModelError where a quantized number is negative."""
     if np.any(x < zero_point(op.input)):
-        raise UnsupportedError(f"{op.code}: a negative number has no value")
+        raise ModelError(f"{op.code}: a negative number has no value")
 
 
 class Abs(Unary, code="ABS", reference_version=3):
