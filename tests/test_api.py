@@ -59,6 +59,11 @@ def test_every_public_name_is_there_and_documented() -> None:
         circlekit.nothing  # noqa: B018  # to read it is the test
 
 
+def test_version_is_that_of_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.metadata.version", {"circlekit": "9.8.7"}.__getitem__)
+    assert circlekit.__version__ == "9.8.7"
+
+
 def test_the_public_surface_is_pinned() -> None:
     """A change here is a change for users: it belongs into CHANGELOG.md."""
     signatures = {

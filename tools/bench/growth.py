@@ -28,7 +28,7 @@ SIZES = (1_000, 3_000, 10_000, 30_000, 100_000)
 
 STEPS = ("load", "O1", "save")
 
-ROUNDS = 3
+ROUNDS = 2
 """The least of so many turns counts."""
 
 WORK = 10_000
