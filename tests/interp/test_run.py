@@ -12,7 +12,7 @@ import pytest
 
 from circlekit.errors import CirclekitError, ModelError, ShapeError, UnsupportedError
 from circlekit.interp import evaluate, register_custom, run, run_graph
-from circlekit.ir.dtypes import DType, f32
+from circlekit.ir.dtypes import DType, f32, i32
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op, OpaqueOp, Run, graph_attribute, operand, variadic_operand
 from circlekit.ir.value import Array, TensorType, Value
@@ -300,3 +300,25 @@ def test_one_operator_alone() -> None:
 def test_infinities_make_no_warnings() -> None:
     (got,) = run_graph(chain(Twice), [np.array([3e38, -3e38, np.nan], np.float32)])
     np.testing.assert_array_equal(got, np.array([np.inf, -np.inf, np.nan], np.float32))
+
+
+class Length(Op):
+    """Takes its operand to be a vector."""
+
+    code = "TEST_LENGTH"
+    x = operand()
+
+    def infer(self) -> TensorType:
+        return TensorType(i32, ())
+
+    def kernel(self, x: Array) -> Array:
+        return np.array(len(x), np.int32)
+
+
+@pytest.mark.parametrize(("shape", "error"), [(None, ModelError), ((), TypeError)])
+def test_a_rank_that_nobody_knew_is_the_model_s_fault(
+    shape: tuple[int, ...] | None, error: type[Exception]
+) -> None:
+    """One that was known is that of the operator, whose rule should have refused it."""
+    with pytest.raises(error, match=r"len\(\) of unsized object"):
+        evaluate(Length(Value("", i32, shape)), [np.array(3, np.int32)])

@@ -352,3 +352,10 @@ def test_only_copy_is_on_the_disk_before_it_is_replaced(
     monkeypatch.setattr(os, "fsync", calls.append)
     circlekit.save(model, tmp_path / target)
     assert bool(calls) is flushed
+
+
+def test_a_signature_that_leaves_a_dimension_open_is_kept_in_the_other_format() -> None:
+    """Any negative number does; without it the dimension would be what the shape says."""
+    model = parse_model("graph main(%x: f32[?]) -> %y {\n%y = Neg(%x)\n}")
+    model.main.inputs[0].extra["shape_signature"] = np.array([-128], np.int32)
+    assert load_bytes(to_bytes(model, "tflite")).main.inputs[0].shape == (None,)

@@ -84,7 +84,12 @@ def _results(op: Op, arguments: Sequence[Array | None], run: Run | None) -> Sequ
                 raise
             raise ModelError(f"custom operator {op.custom_code} takes no such operands: {error}") from None
         return out if isinstance(out, list | tuple) else (out,)
-    return op.call(run or _no_graphs, *arguments)
+    try:
+        return op.call(run or _no_graphs, *arguments)
+    except TypeError as error:
+        if all(v is None or v.shape is not None for v in op.inputs):  # it is a mistake of ours
+            raise
+        raise ValueError(str(error)) from None  # len() of a scalar, where nobody knew the rank before
 
 
 def _check_custom(op: OpaqueOp, kernel: CustomKernel, arguments: Sequence[Array | None]) -> None:

@@ -56,8 +56,8 @@ class GraphChecker:
         there |= {i for i, t in enumerate(self.tensors) if t.get("is_variable") or _is_empty(t)}
         for number, op in enumerate(self.operators):
             self._operator(number, op, f"{self.path}.operators[{number}]", fmt, there)
-        for place, index in enumerate(self.tree.get("outputs", ())):
-            if index in range(len(self.tensors)) and index not in there and index not in self.maker:
+        for place, index in enumerate(int(i) for i in self.tree.get("outputs", ())):
+            if 0 <= index < len(self.tensors) and index not in there and index not in self.maker:
                 self.add("no-producer", f"{self.path}.outputs[{place}]", f"nothing makes {self._name(index)}")
 
     # -- indices -----------------------------------------------------------------------------------

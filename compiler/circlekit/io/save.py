@@ -199,8 +199,8 @@ class Saver:
             tree["name"] = name
         tree["type"] = value.dtype.name
         tree |= shape_fields(value.shape, extra, value.is_const)
-        if not self.is_native and "shape_signature" in tree and -1 not in tree["shape_signature"]:
-            del tree["shape_signature"]
+        if not self.is_native and min(tree.get("shape_signature", ()), default=0) >= 0:
+            tree.pop("shape_signature", None)  # it says nothing that the shape does not
         if self.has_rank and value.shape is not None:
             tree.setdefault("has_rank", True)
         tree["is_variable"] = value.is_variable

@@ -15,7 +15,7 @@ from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, i32, i64
 from circlekit.ir.op import Inferred, Op, attribute, operand
 from circlekit.ir.value import Array, TensorType, format_shape
-from circlekit.ops.bases import Binary, kept_quantization, need_kind, need_same_dtype, vector_length
+from circlekit.ops.bases import Binary, kept_quantization, need_kind, need_same_dtype
 from circlekit.ops.common import dims_differ, need_rank
 
 
@@ -164,7 +164,8 @@ class BroadcastArgs(Op, code="BROADCAST_ARGS", options=None, commutative=True):
 
     def infer(self) -> TensorType:
         need_same_dtype("shape1", self.shape1, "shape2", self.shape2)
-        counts = [vector_length(v) for v in (self.shape1, self.shape2)]
+        pairs = (self.shape1, "shape1"), (self.shape2, "shape2")
+        counts = [(need_rank(value, name, 1) or (None,))[0] for value, name in pairs]
         count = None if None in counts else max(c for c in counts if c is not None)
         return TensorType(self.shape1.dtype, (count,))
 
