@@ -79,10 +79,17 @@ def test_whatever_becomes_of_the_process_is_an_error(
 ) -> None:
     monkeypatch.setattr(apart, "SECONDS", 1)
     monkeypatch.setattr(apart, "SILENCE", 3.0)
+    made, fork = [], os.fork
+
+    def noted() -> int:
+        made.append(fork())
+        return made[-1]
+
+    monkeypatch.setattr(os, "fork", noted)
     with pytest.raises(error, match=sentence):
         read_apart(items(then), "a.h5", 0)
     with pytest.raises(ChildProcessError):  # nothing is left behind
-        os.waitpid(-1, os.WNOHANG)
+        os.waitpid(made[0], os.WNOHANG)
 
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
