@@ -32,7 +32,7 @@ GROWTH = """
 ## Growth
 
 `python -m tools.bench.growth` measures chains, trees and wide graphs of 1,000 to 100,000 operators: `--plot`
-draws it, `--page` writes it down.
+draws it, `--page` writes it down: [growth.md](growth.md).
 """
 
 
