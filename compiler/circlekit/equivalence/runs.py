@@ -57,7 +57,7 @@ def reference_runs(
     UnsupportedError where it cannot run at all for want of a kernel; the error of the run where it cannot
     take normal inputs.
     """
-    kernels = kernels or kernels_of(model)
+    kernels = kernels_of(model, kernels)
     if inputs is not None:
         return [Run.of("given", model, inputs, kernels)], []
     found = [_attempt(model, which, kernels) for which in input_sets(model.main)]

@@ -38,7 +38,7 @@ def compare_models(
     ``kernels``: those of the model of which ``a`` is a part; None where it is a whole one.
     """
     found = Comparison(interface_differences(interface_of(a), interface_of(b)))
-    kernels = kernels or kernels_of(a)
+    kernels = kernels_of(a, kernels)
     runs, found.notes = reference_runs(a, inputs, kernels)
     if not _take_same_inputs(a, b):
         return found
@@ -105,7 +105,7 @@ class Verifier:
 
     def __init__(self, model: Model, kernels: Kernels | None = None) -> None:
         self.original = clone(model)
-        self.kernels = kernels or kernels_of(model)
+        self.kernels = kernels_of(model, kernels)
         self.interface = interface_of(model)
         self.names = [value.name for value in model.main.outputs]
         self.runs: list[Run]

@@ -69,8 +69,8 @@ class Interpreter:
             id(v.data): v.data.nbytes for g in model.graphs for v in g.values() if v.data is not None
         }
         self._constants = sum(constants.values())
-        chosen = kernels_of(model) if kernels is None else Kernels(kernels)
-        self._runner = Runner(self.state, model, Kept(max(self._constants, LEAST)), chosen)
+        kept = Kept(max(self._constants, LEAST))
+        self._runner = Runner(self.state, model, kept, kernels_of(model, kernels))
         self._recordings: dict[int, Recording] = {}
         self._shapes: dict[int, list[tuple[int, ...]]] = {}
 

@@ -9,11 +9,14 @@ from circlekit.ir.op import Op
 from circlekit.ops.kernels import Kernels
 
 
-def kernels_of(model: Model) -> Kernels:
-    """The reference ones, or the optimized ones where the reference ones refuse an operator of ``model``.
+def kernels_of(model: Model, wanted: Kernels | str | None = None) -> Kernels:
+    """``wanted``, or what LiteRT would take: the reference ones unless they refuse an operator of ``model``.
 
     LiteRT takes all kernels of a model from one set: what is missing in one place is missing everywhere.
+    ValueError for a word that is none of ``Kernels``.
     """
+    if wanted is not None:
+        return Kernels(wanted)
     behind = any(_is_beyond_reference(op) for graph in model.graphs for op in graph)
     return Kernels.OPTIMIZED if behind else Kernels.REFERENCE
 

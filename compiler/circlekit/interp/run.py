@@ -25,9 +25,8 @@ def run(
 ) -> list[Array]:
     """What a new ``Interpreter`` of the model gives in its first run."""
     arrays = fitting(model, graph, inputs)
-    return Runner(State(), model, kernels=kernels or kernels_of(model)).observed(
-        model.graphs[graph], arrays, observe, on_value
-    )
+    runner = Runner(State(), model, kernels=kernels_of(model, kernels))
+    return runner.observed(model.graphs[graph], arrays, observe, on_value)
 
 
 def run_graph(

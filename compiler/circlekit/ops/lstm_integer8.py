@@ -10,7 +10,6 @@ goes through numbers of other gates, a shift for a mantissa, which leaves nothin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
@@ -31,19 +30,18 @@ from circlekit.ops.fixed_point import (
     zero_point_of,
 )
 from circlekit.ops.hybrid import exact, integer_product
+from circlekit.ops.lstm_integer import LIMITS, Named
 from circlekit.ops.tanh32 import tanh_32
 
 if TYPE_CHECKING:
     from circlekit.ops.lstm import FullLstm
 
-Named = Mapping[str, tuple[Value, Array]]
-LIMITS = (-(1 << 15), (1 << 15) - 1)
 INTERMEDIATES = 12
 FIRST = {"forget": 3, "cell": 6, "output": 9}
 """The first of the three intermediates of each gate."""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Share:
     """What one side, the input or the last output, gives to a gate: 8-bit products, ``into`` its sums."""
 
