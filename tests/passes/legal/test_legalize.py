@@ -234,3 +234,25 @@ def test_a_convolution_without_bias_gets_zeros_for_tflite(op: str) -> None:
     assert bias is not None
     assert not bias.array().any()
     check(text, "circle", [op.split("(")[0]])
+
+
+@pytest.mark.parametrize("format", ["circle", "tflite"])
+@pytest.mark.parametrize(
+    ("op", "formats"),
+    [
+        ("Conv2D(%x, %w, [1.0, 2.0]) {stride_h: 1, stride_w: 1}", ()),
+        ("Conv2D(%x, %w) {stride_h: 1, stride_w: 1}", ("tflite",)),
+        ("Concatenation(%x, %x) {axis: 3}", ()),
+        ("Concatenation(%x, %x) {axis: 3, act: RELU}", ("circle", "tflite")),
+    ],
+)
+def test_copies_only_where_there_is_something_to_change(
+    op: str, formats: tuple[str, ...], format: str
+) -> None:
+    model = parse_model(f"""
+        graph main(%x: f32[1,3,3,2]) -> %y {{
+          %w = const f32[2,1,1,2] gaussian(0, 1)
+          %y = {op}
+        }}
+    """)
+    assert (legalize(model, format) is not model) == (format in formats)

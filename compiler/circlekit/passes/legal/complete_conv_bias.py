@@ -9,6 +9,7 @@ import numpy as np
 
 from circlekit.ir.graph import Graph
 from circlekit.ir.value import Array
+from circlekit.ops.conv import Conv2D, DepthwiseConv2D
 from circlekit.passes.legal.legalize import Legalization
 from circlekit.rewrite.base import Context
 from circlekit.rewrite.rewrite import Rewrite
@@ -34,6 +35,10 @@ class CompleteConvBias(Legalization):
 
     targets = frozenset({"tflite"})
     rules: ClassVar[tuple[type[Rewrite], ...]] = (ZeroBias, DepthwiseZeroBias)
+
+    def may_change(self, graph: Graph) -> bool:
+        kinds = (Conv2D, DepthwiseConv2D)
+        return any(isinstance(op, kinds) and op.bias is None for op in graph)
 
     def run_graph(self, graph: Graph, context: Context) -> int:
         return sum(rule().run_graph(graph, context) for rule in self.rules)

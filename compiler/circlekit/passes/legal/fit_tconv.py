@@ -12,7 +12,7 @@ from circlekit.ir.value import LARGEST_DIMENSION, Value
 from circlekit.ops.conv import TransposeConv
 from circlekit.ops.slice import Slice
 from circlekit.passes.fuse.fuse_slice_with_tconv import forward_size, leading_pad
-from circlekit.passes.legal.legalize import Legalization
+from circlekit.passes.legal.legalize import Legalization, has
 from circlekit.rewrite.base import Context
 
 
@@ -20,6 +20,9 @@ class FitTransposeConv(Legalization):
     """tconv(x, a size that x does not have)  ==  slice(tconv(x, the size that x has with VALID))."""
 
     targets = frozenset({"tflite"})
+
+    def may_change(self, graph: Graph) -> bool:
+        return has(graph, TransposeConv)
 
     def run_graph(self, graph: Graph, context: Context) -> int:
         return sum(self._fit(graph, op) for op in graph.ops if isinstance(op, TransposeConv))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pkgutil
+from abc import abstractmethod
 from collections.abc import Collection
 from importlib import import_module
 from typing import ClassVar
@@ -11,8 +12,11 @@ from typing import ClassVar
 import circlekit.passes.legal as home
 from circlekit.ir.clone import clone
 from circlekit.ir.collector import paused
-from circlekit.ir.graph import Model
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.op import Op
 from circlekit.rewrite.base import Context, GraphPass
+from circlekit.rewrite.reading import may_fit
+from circlekit.rewrite.rewrite import Rewrite
 
 LEGALIZATIONS: list[type[Legalization]] = []
 """Every one that has been defined, in the order of their definition."""
@@ -27,6 +31,10 @@ class Legalization(GraphPass):
 
     targets: ClassVar[frozenset[str]] = frozenset()
 
+    @abstractmethod
+    def may_change(self, graph: Graph) -> bool:
+        """Whether ``graph`` may have something for this; must be cheap, and never false where it has."""
+
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if cls.__dict__.get("targets"):
@@ -35,15 +43,30 @@ class Legalization(GraphPass):
 
 @paused()
 def legalize(model: Model, format: str, without: Collection[type[Legalization]] = ()) -> Model:
-    """A copy of ``model`` with the same values, as far as possible with what ``format`` has.
+    """A model with the same values, as far as possible with what ``format`` has: a changed copy of ``model``,
+    or ``model`` where there is nothing to change.
 
     Constants are shared with ``model``.  Operators that the format lacks and that no Legalization lowers
     are left as they are.  ``without``: what not to do.
     """
     for module in pkgutil.iter_modules(home.__path__, home.__name__ + "."):
         import_module(module.name)
+    wanted = [kind() for kind in LEGALIZATIONS if format in kind.targets and kind not in without]
+    if not any(each.may_change(graph) for each in wanted for graph in model.graphs):
+        return model
     copy = clone(model)
-    for kind in LEGALIZATIONS:
-        if format in kind.targets and kind not in without:
-            kind().run(copy, Context(format=format))
+    for each in wanted:
+        each.run(copy, Context(format=format))
     return copy
+
+
+def has(graph: Graph, kind: type[Op]) -> bool:
+    """Whether an operator of ``graph`` is of ``kind``."""
+    return any(issubclass(each, kind) for each in graph.kinds)
+
+
+class Lowering(Legalization, Rewrite):
+    """A legalization that is a picture."""
+
+    def may_change(self, graph: Graph) -> bool:
+        return may_fit(self.before, graph.kinds)

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from circlekit.ir.value import Value
-from circlekit.passes.legal.legalize import Legalization
-from circlekit.rewrite.rewrite import Rewrite
+from circlekit.passes.legal.legalize import Lowering
 
 
-class LowerInstanceNorm(Legalization, Rewrite):
+class LowerInstanceNorm(Lowering):
     """(x - mean(x)) * rsqrt(mean((x - mean(x))^2) + epsilon) * gamma + beta, the channel last (NHWC)."""
 
     targets = frozenset({"tflite"})
@@ -36,7 +35,7 @@ class LowerInstanceNorm(Legalization, Rewrite):
         return {"eps": np.asarray(epsilon, x.dtype.numpy)}
 
 
-class LowerInstanceNormNcw(Legalization, Rewrite):
+class LowerInstanceNormNcw(Lowering):
     """The same for rank 3, where the channel is axis 1."""
 
     targets = frozenset({"tflite"})

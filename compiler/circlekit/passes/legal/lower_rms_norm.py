@@ -6,13 +6,13 @@ from __future__ import annotations
 import numpy as np
 
 from circlekit.ir.value import Array, Value
-from circlekit.passes.legal.legalize import Legalization
+from circlekit.passes.legal.legalize import Lowering
 from circlekit.passes.remove.checks import all_are
 from circlekit.rewrite.match import Match
-from circlekit.rewrite.rewrite import Rewrite, condition
+from circlekit.rewrite.rewrite import condition
 
 
-class _Lowered(Legalization, Rewrite):
+class _Lowered(Lowering):
     """Either form: what stands in the place of the attribute."""
 
     def constants(self, x: Value, epsilon: float) -> dict[str, Array]:

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from circlekit.ir.value import Array, Value
-from circlekit.passes.legal.legalize import Legalization
+from circlekit.passes.legal.legalize import Lowering
 from circlekit.rewrite.match import Match
-from circlekit.rewrite.rewrite import Rewrite, condition
+from circlekit.rewrite.rewrite import condition
 
 NEOX = "y = RoPE(x: [_, _, _, D], sin, cos)   {mode: GPT_NEOX}"
 GPT_J = "y = RoPE(x: [_, _, _, D], sin, cos)   {mode: GPT_J}"
@@ -38,7 +38,7 @@ SUM = """
 """
 
 
-class LowerRope(Legalization, Rewrite):
+class LowerRope(Lowering):
     """x * cos + turned(x) * sin, where the first row of each table, which ROPE reads alone, is at hand."""
 
     targets: ClassVar[frozenset[str]] = frozenset({"tflite"})
@@ -67,7 +67,7 @@ class LowerRopeGptJ(LowerRope):
     after = GPT_J_TURN + SUM
 
 
-class LowerRopeOfRows(Legalization, Rewrite):
+class LowerRopeOfRows(Lowering):
     """The same where the first row must be taken out of each table first."""
 
     targets = LowerRope.targets

@@ -20,7 +20,7 @@ from circlekit.ops.conv import TransposeConv
 from circlekit.ops.elementwise import Maximum, Minimum
 from circlekit.ops.fixed_point import activation_limits, dtype_limits
 from circlekit.ops.join import Concatenation
-from circlekit.passes.legal.legalize import Legalization
+from circlekit.passes.legal.legalize import Legalization, has
 from circlekit.rewrite.base import Context
 
 OPERATORS: dict[Activation, type[Op]] = {
@@ -36,11 +36,17 @@ class SplitActivation(Legalization):
 
     kind: ClassVar[type[Op]]
 
+    def may_change(self, graph: Graph) -> bool:
+        return has(graph, self.kind) and bool(self._ops(graph))
+
     def run_graph(self, graph: Graph, context: Context) -> int:
-        ops = [op for op in graph.ops if isinstance(op, self.kind) and _activation(op) in OPERATORS]
+        ops = self._ops(graph)
         for op in ops:
             _split(graph, op)
         return len(ops)
+
+    def _ops(self, graph: Graph) -> list[Op]:
+        return [op for op in graph.ops if isinstance(op, self.kind) and _activation(op) in OPERATORS]
 
 
 class SplitTransposeConvActivation(SplitActivation):
