@@ -9,12 +9,14 @@ from pathlib import Path
 import numpy as np
 
 import circlekit
+from circlekit.cli.catalog import FILE, as_json, catalog, flags_of
 from circlekit.interp.evaluate import _CUSTOM
 from circlekit.io.findings import RULES
 from circlekit.ir.text import parse_model
 from circlekit.passes import all_passes
 from circlekit.passes.describe import page
-from circlekit.rewrite.base import PASSES
+from circlekit.passes.pipelines import PIPELINES
+from circlekit.rewrite.base import PASSES, Pass
 
 ROOT = Path(__file__).parents[1]
 
@@ -45,8 +47,19 @@ def test_a_custom_operator_of_ones_own() -> None:
     assert out.tolist() == [2, 6]
 
 
+def own_passes() -> dict[str, type[Pass]]:
+    return {name: item for name, item in all_passes().items() if item.__module__.startswith("circlekit.")}
+
+
+def test_the_catalog_of_flags_is_that_of_the_classes() -> None:
+    found = catalog()
+    assert found.passes == tuple(flags_of(own_passes().values())), "python tools/gen_passes.py writes it anew"
+    assert found.pipelines == tuple(PIPELINES)
+    assert FILE.read_text(encoding="utf-8") == as_json(found)
+
+
 def test_the_page_of_passes_is_that_of_the_classes() -> None:
-    own = {name: item for name, item in all_passes().items() if item.__module__.startswith("circlekit.")}
+    own = own_passes()
     found = (ROOT / "docs" / "passes.md").read_text()
     assert found == page(own), "python tools/gen_passes.py writes it anew"
     assert all(f"## {name}\n" in found for name in own)

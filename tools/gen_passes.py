@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/passes.md from the classes of the passes: python tools/gen_passes.py"""
+"""Writes docs/passes.md and cli/catalog.json from the classes of passes: python tools/gen_passes.py"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from circlekit.cli.catalog import FILE, as_json, catalog_of_classes
 from circlekit.passes import all_passes
 from circlekit.passes.describe import page
 
@@ -13,6 +14,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "passes.md"
 
 def main() -> None:
     PAGE.write_text(page(all_passes()))
+    FILE.write_text(as_json(catalog_of_classes()), encoding="utf-8")
 
 
 if __name__ == "__main__":

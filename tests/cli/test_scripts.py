@@ -84,6 +84,19 @@ def test_an_output_that_fails_at_the_end_is_told() -> None:
     assert "No space left" in done.stderr
 
 
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_help_waits_for_no_numbers(name: str) -> None:
+    code = (
+        "import atexit, sys; atexit.register(lambda: print('\\n', *sys.modules));"
+        f" from circlekit.cli.scripts import {SCRIPTS[name]} as run; run()"
+    )
+    done = subprocess.run([sys.executable, "-c", code, "--help"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("usage: ")
+    modules = set(done.stdout.splitlines()[-1].split())
+    assert "circlekit.cli.common" in modules
+    assert not modules & {"numpy", "circlekit.passes", "circlekit.ops", "importlib.metadata"}
+
+
 @pytest.mark.parametrize(
     ("flags", "absent"),
     [

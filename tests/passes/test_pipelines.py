@@ -136,8 +136,9 @@ def test_a_pass_of_another_package_has_a_flag(
     assert main([str(net), str(out), "--remove-two-negs", "--verify"]) == 0
     assert codes(out) == ["SUB", "RELU"]
     capsys.readouterr()
-    assert main(["--list-passes"]) == 0
-    assert "remove_two_negs " in capsys.readouterr().out
+    for flag in ("--list-passes", "--help"):
+        assert main([flag]) == 0
+        assert "remove_two_negs " in capsys.readouterr().out
 
 
 def test_a_pass_of_another_package_has_a_name(package: Path) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NoReturn, TextIO
 
@@ -130,20 +130,6 @@ class _Version(argparse.Action):
 
         print(f"{parser.prog} of circlekit {version('circlekit')}")
         parser.exit()
-
-
-def known_name(kind: str, known: Callable[[str], Iterable[str]]) -> Callable[[str], str]:
-    """An argument type: one of ``known(name)``, in which ``-`` stands for ``_``."""
-    from circlekit.passes.optimize import unknown_name
-
-    def check(text: str) -> str:
-        name = text.replace("-", "_")
-        names = list(known(name))
-        if name not in names:
-            raise argparse.ArgumentTypeError(unknown_name(kind, text, names))
-        return name
-
-    return check
 
 
 def run_command(

@@ -4,16 +4,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from circlekit.cli.common import Parser, add_limits, flag_key, known_name, run_command
-from circlekit.cli.pass_flags import add_pass_flags, asked_passes, list_passes, names, settings_in
-from circlekit.passes import all_passes
-from circlekit.passes.optimize import passes_with
-from circlekit.passes.pipelines import PIPELINES
-from circlekit.passes.plugins import load_plugins
+from circlekit.cli.catalog import Flags, catalog, catalog_of_classes
+from circlekit.cli.common import Parser, add_limits, flag_key, run_command
+from circlekit.cli.pass_flags import add_pass_flags, asked_passes, list_passes, names, pass_name, settings_in
+from circlekit.ir.entry_points import PASSES, may_exist
 
 if TYPE_CHECKING:
     from circlekit.api import Options
@@ -35,32 +33,42 @@ def _parser(words: Sequence[str] = ()) -> Parser:
     parser.add_argument(
         "-o", dest="format", choices=("circle", "tflite"), help="format, if the name says none"
     )
-    a_pass = known_name("pass", lambda name: passes_with([name]))
-    _add_choices(parser, a_pass)
-    _add_proofs(parser, a_pass)
+    known = catalog()
+    _add_choices(parser, known.pipelines)
+    _add_proofs(parser)
     _add_quirks(parser)
     add_limits(parser)
-    if not _is_more_wanted(parser, words):
+    is_help = bool(_flags(words) & {"-h", "--help", "--list-passes"})
+    if not is_help and _are_known(parser, words):
         return parser  # a copy of a file is not to wait for passes
     group = parser.add_argument_group("passes")
-    known = all_passes()
-    add_pass_flags(group, known)
-    if _is_more_wanted(parser, words):
-        load_plugins()
-        add_pass_flags(group, {name: p for name, p in all_passes().items() if name not in known})
+    add_pass_flags(group, known.passes)
+    if not _are_known(parser, words) or (is_help and may_exist(PASSES)):
+        add_pass_flags(group, _others(known.passes))
     return parser
 
 
-def _is_more_wanted(parser: Parser, words: Iterable[str]) -> bool:
-    """Whether ``words`` ask for help or a list, or have a flag that is none of ours."""
-    known = {flag_key(flag) for flag in parser.flags}
-    flags = {flag_key(word.partition("=")[0]) for word in words if word.startswith("-")}
-    return bool(flags & {"-h", "--help", "--list-passes"}) or not flags <= known
+def _others(known: Iterable[Flags]) -> list[Flags]:
+    """The passes of other packages, and those of ours that are so new that the catalog lacks them."""
+    from circlekit.passes.plugins import load_plugins
+
+    load_plugins()
+    names = {item.name for item in known}
+    return [item for item in catalog_of_classes().passes if item.name not in names]
 
 
-def _add_choices(parser: Parser, a_pass: Callable[[str], str]) -> None:
+def _are_known(parser: Parser, words: Iterable[str]) -> bool:
+    """Whether ``parser`` has every flag among ``words``."""
+    return _flags(words) <= {flag_key(flag) for flag in parser.flags}
+
+
+def _flags(words: Iterable[str]) -> set[str]:
+    return {flag_key(word.partition("=")[0]) for word in words if word.startswith("-")}
+
+
+def _add_choices(parser: Parser, pipelines: Iterable[str]) -> None:
     """What to run."""
-    for name in PIPELINES:
+    for name in pipelines:
         parser.add_argument(
             f"--{name}", action="append_const", dest="flags", const=name, help=f"all of {name}"
         )
@@ -69,14 +77,14 @@ def _add_choices(parser: Parser, a_pass: Callable[[str], str]) -> None:
     )
     parser.add_argument("--pipeline", metavar="FILE.toml", help="passes and their settings from a file")
     parser.add_argument(
-        "--disable", type=a_pass, action="append", default=[], metavar="PASS", help="all but this"
+        "--disable", type=pass_name, action="append", default=[], metavar="PASS", help="all but this"
     )
     parser.add_argument(
         "--list-passes", action="store_true", help="list the passes (with -V their pictures) and leave"
     )
 
 
-def _add_proofs(parser: Parser, a_pass: Callable[[str], str]) -> None:
+def _add_proofs(parser: Parser) -> None:
     """What to be told of it."""
     parser.add_argument(
         "--verify", action="store_true", help="run before and after every pass, fail if it differs"
@@ -88,7 +96,7 @@ def _add_proofs(parser: Parser, a_pass: Callable[[str], str]) -> None:
     )
     parser.add_argument("--record", metavar="DIR", help="verify, and keep what was compared as HDF5 files")
     parser.add_argument(
-        "--explain", type=a_pass, metavar="PASS", help="say why this pass leaves things alone"
+        "--explain", type=pass_name, metavar="PASS", help="say why this pass leaves things alone"
     )
 
 

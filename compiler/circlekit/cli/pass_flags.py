@@ -1,45 +1,52 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flags of circle2circle that are passes, and settings of passes."""
+"""Flags of circle2circle that are passes, and their settings; passes are imported when one is asked for."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
+from circlekit.cli.catalog import Flags, Setting
 from circlekit.errors import CirclekitError
-from circlekit.passes import all_passes
-from circlekit.passes.describe import section, summary, table
-from circlekit.passes.optimize import pass_names
-from circlekit.passes.pipelines import PIPELINES, in_order
-from circlekit.rewrite.base import Option, Pass
 
 
-def add_pass_flags(group: argparse._ArgumentGroup, passes: Mapping[str, type[Pass]]) -> None:
+def add_pass_flags(group: argparse._ArgumentGroup, passes: Iterable[Flags]) -> None:
     """A flag for each of ``passes``, and one for each of their options."""
-    for name in in_order(passes):
-        if all(option.name != name for option in passes[name].options):
+    for item in passes:
+        if all(setting.name != item.name for setting in item.settings):
             group.add_argument(
-                f"--{name}", action="append_const", dest="flags", const=name, help=_text(passes[name])
+                f"--{item.name}",
+                action="append_const",
+                dest="flags",
+                const=item.name,
+                help=_text(item.summary),
             )
-        for option in passes[name].options:
-            _add_option(group, option)
+        for setting in item.settings:
+            _add_setting(group, setting)
 
 
-def _add_option(group: argparse._ArgumentGroup, option: Option) -> None:
-    keywords: dict[str, Any] = {"dest": f"setting {option.name}", "default": argparse.SUPPRESS}
-    keywords["help"] = option.help.replace("%", "%%")
-    if not option.metavar:
-        group.add_argument(f"--{option.name}", action="store_true", **keywords)
+def _add_setting(group: argparse._ArgumentGroup, setting: Setting) -> None:
+    keywords: dict[str, Any] = {"dest": f"setting {setting.name}", "default": argparse.SUPPRESS}
+    keywords["help"] = _text(setting.help)
+    if not setting.metavar:
+        group.add_argument(f"--{setting.name}", action="store_true", **keywords)
         return
-    metavar, parse = option.metavar, _parser_of(option)
-    group.add_argument(f"--{option.name}", metavar=metavar, type=parse, **keywords)
+    parse = _parser_of(setting.name)
+    group.add_argument(f"--{setting.name}", metavar=setting.metavar, type=parse, **keywords)
 
 
-def _parser_of(option: Option) -> Callable[[str], Any]:
+def _text(text: str) -> str:
+    return text.replace("%", "%%")  # of which argparse makes one again
+
+
+def _parser_of(setting: str) -> Callable[[str], Any]:
     def parse(text: str) -> Any:
+        from circlekit.passes import all_passes
+
+        options = {option.name: option for item in all_passes().values() for option in item.options}
         try:
-            return option.parse(text)
+            return options[setting].parse(text)
         except ValueError as error:
             raise argparse.ArgumentTypeError(str(error)) from None
 
@@ -54,6 +61,9 @@ def settings_in(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def asked_passes(arguments: argparse.Namespace) -> list[str]:
     """Pipelines first, then single passes: the order of the flags has no effect."""
+    from circlekit.passes import all_passes
+    from circlekit.passes.pipelines import PIPELINES, in_order
+
     settings = settings_in(arguments)
     chosen = {
         *(arguments.flags or ()),
@@ -65,6 +75,8 @@ def asked_passes(arguments: argparse.Namespace) -> list[str]:
 
 def names(text: str) -> list[str]:
     """The names of passes and pipelines in a list with commas."""
+    from circlekit.passes.optimize import pass_names
+
     found = [name.strip().replace("-", "_") for name in text.split(",") if name.strip()]
     if not found:
         raise argparse.ArgumentTypeError(f"names of passes are wanted, not {text!r}")
@@ -75,12 +87,23 @@ def names(text: str) -> list[str]:
     return found
 
 
-def _text(item: type[Pass]) -> str:
-    return summary(item).replace("%", "%%")
+def pass_name(text: str) -> str:
+    """The name of one pass, in which ``-`` may stand for ``_``."""
+    from circlekit.passes.optimize import passes_with, unknown_name
+
+    name = text.replace("-", "_")
+    known = passes_with([name])
+    if name not in known:
+        raise argparse.ArgumentTypeError(unknown_name("pass", text, known))
+    return name
 
 
 def list_passes(in_full: bool) -> int:
     """Print a line for each pass, or all that their classes tell."""
+    from circlekit.passes import all_passes
+    from circlekit.passes.describe import section, table
+    from circlekit.passes.pipelines import in_order
+
     known = all_passes()
     lines = (line for name in in_order(known) for line in (*section(known[name]), ""))
     for line in lines if in_full else table(known):
