@@ -24,8 +24,8 @@ peak; the pages of a mapped file, which the system can take back at any time, ar
 ## Files
 
 A model of fully connected layers, of which O1 changes one.  Time in parts of what `cp` of the same file
-takes in the same rounds (`cp` returns before the disk has the file, circle2circle after).  `circlekit.load`
-and `.save` are measured inside of a process; its memory is that of both.
+takes in the same rounds; neither waits for the disk ([files](files.md) says when circle2circle does).
+`circlekit.load` and `.save` are measured inside of a process; its memory is that of both.
 """
 
 GROWTH = """
