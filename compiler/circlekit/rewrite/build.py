@@ -108,7 +108,7 @@ def range_refusal(computed: Mapping[str, Any], underflow: bool, match: Match) ->
     made = {n: np.asarray(a) for n, a in computed.items() if isinstance(a, np.ndarray | np.generic)}
     arrays = {n: a for n, a in made.items() if a.dtype.kind == "f"}
     place = f"%{next(iter(match.ops.values())).output.name}"
-    broken = next((n for n, a in arrays.items() if not np.isfinite(a).all()), None)
+    broken = next((n for n, a in arrays.items() if not np.isfinite(_largest(a))), None)
     if broken is not None:
         return f"{place}: {broken} would not be finite"
     vanished = next((n for n, a in arrays.items() if _vanished(a, match)), None) if underflow else None
@@ -117,7 +117,7 @@ def range_refusal(computed: Mapping[str, Any], underflow: bool, match: Match) ->
 
 def _vanished(array: Array, match: Match) -> bool:
     """Whether ``array`` has no number of normal size; zeros of which a factor was zero are not small."""
-    if not array.size or float(np.abs(array).max()) >= np.finfo(array.dtype).tiny:
+    if not array.size or _largest(array) >= np.finfo(array.dtype).tiny:
         return False
     constants = [v.data for v in match.values.values() if v is not None and v.data is not None]
     return bool(array.any()) or all(data.any() for data in constants)
@@ -128,3 +128,8 @@ def quantized_refusal(match: Match) -> str | None:
         if value is not None and value.quantization is not None and value.quantization.scale.size:
             return f"%{value.name}: is quantized, this pass is for plain values"
     return None
+
+
+def _largest(array: Array) -> float:
+    """The largest magnitude, 0 of no number; NaN where one is.  Takes no memory, whatever the size."""
+    return max(-float(array.min()), float(array.max())) if array.size else 0.0
