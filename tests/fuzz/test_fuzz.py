@@ -21,7 +21,7 @@ from tools.workers import Tell
 
 CORPUS = sorted((Path(__file__).parent / "corpus").iterdir())
 CASES = {
-    "structured": 400, "extreme": 150, "blind": 200, "text": 200, "hdf5": 60, "toml": 150, "recipe": 150,
+    "structured": 250, "extreme": 80, "blind": 200, "text": 200, "hdf5": 60, "toml": 150, "recipe": 150,
     "rule": 100, "list": 100, "raw": 100, "npy": 100,
 }  # fmt: skip
 SEED = 20261121

@@ -87,9 +87,14 @@ def _results(op: Op, arguments: Sequence[Array | None], run: Run | None) -> Sequ
     try:
         return op.call(run or _no_graphs, *arguments)
     except TypeError as error:
-        if all(v is None or v.shape is not None for v in op.inputs):  # it is a mistake of ours
+        if all(v is None or _is_rank_sure(v) for v in op.inputs):  # it is a mistake of ours
             raise
         raise ValueError(str(error)) from None  # len() of a scalar, where nobody knew the rank before
+
+
+def _is_rank_sure(value: Value) -> bool:
+    """Old files write [] for a result of unknown rank, too."""
+    return value.shape is not None and (value.shape != () or value.producer is None)
 
 
 def _check_custom(op: OpaqueOp, kernel: CustomKernel, arguments: Sequence[Array | None]) -> None:
@@ -111,8 +116,8 @@ def check_type(value: Value, array: Array, verb: str) -> None:
     """ShapeError unless ``array`` has the dtype, and the known dimensions, of ``value``."""
     if value.dtype.numpy is not None and array.dtype != value.dtype.numpy:
         raise ShapeError(f"%{value.name} was {verb} as {array.dtype}, {value.dtype.numpy} is declared")
-    if value.shape is None or (value.shape == () and value.producer is not None):
-        return  # old files write [] for a result of unknown rank, too
+    if value.shape is None or not _is_rank_sure(value):
+        return
     fits = len(value.shape) == array.ndim and all(
         d is None or d == a for d, a in zip(value.shape, array.shape, strict=True)
     )
