@@ -37,6 +37,23 @@ def check(text: str, format: str, ops: list[str]) -> Model:
     return lowered
 
 
+@pytest.mark.parametrize(("side", "shape"), [("outputs", (2, 4)), ("outputs", (1, 9, 9, 3)), ("inputs", ())])
+def test_a_transposed_convolution_of_odd_shapes_is_written_as_it_is(
+    side: str, shape: tuple[int, ...]
+) -> None:
+    model = parse_model(
+        """
+        graph main(%x: f32[1,3,3,2]) -> %y {
+          %w = const f32[3,3,3,2] gaussian(0, 1)
+          %y = TransposeConv([1, 5, 5, 3], %w, %x) {padding: VALID}
+        }
+        """
+    )
+    getattr(model.main, side)[0].shape = shape
+    before = clone(model)
+    assert difference(legalize(model, "tflite"), before) is None
+
+
 # -- circle ------------------------------------------------------------------------------------
 
 TCONV = """

@@ -8,6 +8,7 @@ import numpy as np
 from circlekit.ir.dtypes import f32
 from circlekit.ir.enums import Padding
 from circlekit.ir.graph import Graph
+from circlekit.ir.inference import fits
 from circlekit.ir.value import LARGEST_DIMENSION, Value
 from circlekit.ops.conv import TransposeConv
 from circlekit.ops.slice import Slice
@@ -33,6 +34,8 @@ class FitTransposeConv(Legalization):
         if op.output_shape.data is None or op.input.dtype is not f32 or not all(v.is_static for v in values):
             return False
         x, w, y = (v.static_shape for v in values)
+        if {len(x), len(w), len(y)} != {4} or not fits(op):  # no shape may mean any; what is unsound stays
+            return False
         steps = (1, op.stride_h, op.stride_w)
         axes = [(x[i], y[i], w[i], steps[i]) for i in (1, 2)]
         if all(forward_size(op.padding, out, taps, step) == rows for rows, out, taps, step in axes):
