@@ -40,9 +40,11 @@ def _words(count: int, seed: int) -> Array:
 def _gaussian(size: int, seed: int, mean: float, std: float) -> Array:
     """Irwin-Hall: twelve uniform numbers of 16 bits, minus their mean, have variance 1 (tails end at 6)."""
     sums = np.zeros(size, np.int64)
-    words = _words(3 * size, seed).reshape(3, size)
-    for shift in (0, 16, 32, 48):
-        sums += ((words >> np.uint64(shift)) & np.uint64(0xFFFF)).astype(np.int64).sum(axis=0)
+    source = np.random.PCG64(seed)
+    for _ in range(3):
+        words = np.asarray(source.random_raw(size), np.uint64)
+        for shift in (0, 16, 32, 48):
+            sums += ((words >> np.uint64(shift)) & np.uint64(0xFFFF)).astype(np.int64)
     return np.asarray((sums - 12 * 65535 / 2) / 65536 * std + mean)
 
 
@@ -61,7 +63,7 @@ def _arange(size: int, seed: int, start: float, step: float) -> Array:
 
 
 FILLERS: dict[str, Filler] = {
-    "gaussian": Filler(_gaussian, {"mean": 0.0, "std": 1.0}, seeded=True, scratch=96),
+    "gaussian": Filler(_gaussian, {"mean": 0.0, "std": 1.0}, seeded=True, scratch=40),
     "uniform": Filler(_uniform, {"low": 0.0, "high": 1.0}, seeded=True, scratch=32),
     "constant": Filler(_constant, {"value": None}),
     "zeros": Filler(lambda size, seed: np.zeros(size, np.float64)),
