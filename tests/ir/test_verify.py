@@ -15,7 +15,7 @@ from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Quantization, Value
-from circlekit.ir.verify import check, verify
+from circlekit.ir.verify import check, check_order, verify
 from tests.ir.recipes import RECIPES, graph_text
 
 TEXT = (
@@ -225,6 +225,16 @@ def test_every_rule(damage: Callable[[Model], object], finding: str) -> None:
     assert any(finding in f for f in found), found
     with pytest.raises(ModelError, match="the model breaks"):
         check(broken)
+
+
+@pytest.mark.parametrize("operand", ["1", "2"])
+def test_a_circle_is_told_from_other_faults(operand: str) -> None:
+    damaged = model()
+    damaged.main.inputs = []
+    check_order(damaged)
+    damaged.main.ops[0].set_input(1, named(damaged, operand))
+    with pytest.raises(ModelError, match=f"main > op 0 Add: %{operand} is read before operator"):
+        check_order(damaged)
 
 
 def test_all_findings_are_told() -> None:

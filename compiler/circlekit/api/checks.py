@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from circlekit.api.models import FilePath
-from circlekit.errors import FileError, ModelError
+from circlekit.errors import CirclekitError, FileError, ModelError
 from circlekit.io.save import format_of
 from circlekit.ir.graph import Model
 from circlekit.ir.inference import check_shapes
@@ -24,6 +26,27 @@ def check_structure(model: Model, name: str) -> None:
         more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
         raise ModelError(f"{name}: {findings[0]}{more}", *map(str, findings[1:]))
     check_shapes(model)
+
+
+@contextmanager
+def blamed(model: Model, name: str) -> Iterator[None]:
+    """Where ``model`` is unsound, and work goes on all the same: what goes wrong inside is a ModelError.
+
+    Passes rely on the structural rules, and run into anything where one is broken.
+    """
+    try:
+        check_structure(model, name)
+    except CirclekitError as unsound:
+        fault = unsound.message
+    else:
+        yield
+        return
+    try:
+        yield
+    except (CirclekitError, MemoryError):
+        raise
+    except Exception as error:
+        raise ModelError(f"this cannot be done to a model that is unsound: {fault}") from error
 
 
 def target_format(target: FilePath, format: str | None) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from circlekit.api.checks import check_structure, check_target, target_format
+from circlekit.api.checks import blamed, check_structure, check_target, target_format
 from circlekit.api.models import FilePath, read
 from circlekit.api.options import Options, as_pipeline, check_options, with_data
 from circlekit.errors import EquivalenceError
@@ -19,6 +19,7 @@ from circlekit.ir.clone import clone
 from circlekit.ir.deferred import deferred
 from circlekit.ir.graph import Model
 from circlekit.ir.inference import settle_ranks
+from circlekit.ir.verify import check_order
 from circlekit.passes.fuse.training import FREEZE, training_notes
 from circlekit.passes.legal.legalize import legalize
 from circlekit.passes.legal.split_activation import SplitTransposeConvActivation
@@ -66,7 +67,7 @@ def optimize(
     ``format``: what the model will be written as; by default what it was.  ``bisect``: where to write the
     smallest model that shows what went wrong, if anything does; it implies ``verify``.  RewriteError,
     before any work, for a name that is neither a pass nor a pipeline.  An operator that does not fit its
-    operands stays as it is (``convert`` refuses the file).
+    operands stays as it is (``convert`` refuses the file); ModelError where one reads what is made later.
     """
     asked = as_pipeline(passes, disable, settings or {})
     options = Options(
@@ -105,7 +106,8 @@ def convert(source: FilePath, target: FilePath, options: Options, format: str | 
         check_structure(model, os.fspath(source))
     verifier = _verifier(model, options)
     original = clone(model) if options.bisect is not None or options.profile else model
-    with _bisecting(original, options, format):
+    risk = nullcontext() if options.validate else blamed(model, os.fspath(source))
+    with risk, _bisecting(original, options, format):
         report = _optimize(model, options, format, verifier, size)
         options.announce("write")
         legal = legalize(model, format, {SplitTransposeConvActivation} if options.keep_activations else ())
@@ -160,6 +162,8 @@ def _optimize(
     names = pass_names(options.passes, options.disable, format)
     if names and options.validate:
         settle_ranks(model)
+    elif names:
+        check_order(model)
     settings = with_data(options.settings)
     context = Context(format, settings=settings, exact=only_pipelines(options.passes))
     records = run_passes(model, names, context, prove, options.announce)

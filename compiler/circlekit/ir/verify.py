@@ -38,6 +38,21 @@ def verify(model: Model) -> list[Finding]:
     return list(_Verifier(model).findings())
 
 
+def check_order(model: Model) -> None:
+    """ModelError where an operator reads what is made by itself or later.
+
+    Passes walk from results to what makes them, and that might never end.
+    """
+    for graph in model.graphs:
+        position = {id(op): index for index, op in enumerate(_walk(graph))}
+        for index, op in enumerate(_walk(graph)):
+            for value in op.inputs:
+                made = -1 if value is None else position.get(id(value.producer), -1)
+                if value is not None and made >= index:
+                    name, where = f"%{value.name}", f"graph {graph.name} > op {index} {kind_of(op)}"
+                    raise ModelError(f"{where}: {name} is read before operator {made} produces it")
+
+
 class _Verifier:
     """``home``: the graph that each value (by id) was met in first."""
 

@@ -92,6 +92,24 @@ def test_what_cannot_be_put_there() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("condition", "operands"), [("[]", "%x"), ("[true, true]", "%x"), ("true", "%x, %x"), ("true", "")]
+)
+def test_a_branch_that_does_not_fit_stays(condition: str, operands: str) -> None:
+    text = f"""
+    graph main(%x: f32[2]) -> %y {{
+      %c = const bool[{condition.count("true")}] {condition}
+      %y = If(%c{operands and ", "}{operands}) {{then_graph: @first, else_graph: @first}} : f32[2]
+    }}
+    graph first(%p: f32[2]) -> %q {{ %q = Relu(%p) }}
+    """
+    text = text.replace("bool[1] true", "bool[] true")
+    model = parse_model(text)
+    report = circlekit.optimize(model, "O1")
+    assert "remove_constant_if" not in report.changes
+    assert len(model.graphs) == 2
+
+
 SECOND = "graph second(%p: f32[2,3], %q: f32[2,3]) -> %r, %q { %r = Neg(%p) }"
 
 

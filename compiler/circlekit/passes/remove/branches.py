@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeGuard
 
 from circlekit.ir.graph import Graph, Model
+from circlekit.ir.inference import fits
 from circlekit.ir.op import Op
 from circlekit.ops.control import If
 
@@ -18,8 +19,10 @@ BEYOND = 1 << 40
 
 
 def is_constant(op: Op) -> TypeGuard[If]:
-    """Whether ``op`` is an IF that runs the same branch each time."""
-    return isinstance(op, If) and op.condition.data is not None and not op.condition.is_variable
+    """Whether ``op`` is an IF that runs the same branch each time, which takes what it gets."""
+    if not isinstance(op, If) or op.condition.data is None or op.condition.is_variable:
+        return False
+    return op.condition.data.size == 1 and fits(op)
 
 
 def branch_of(op: If) -> Graph:
