@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from circlekit.cli import progress
+from circlekit.cli import dredd, i5diff, progress, tflchef
 from circlekit.cli.circle2circle import main
 from circlekit.cli.common import INTERRUPTED, Parser, run_command
 from circlekit.errors import ShapeError
@@ -46,6 +47,54 @@ def test_an_error_is_its_message_and_its_places(capsys: pytest.CaptureFixture[st
 def test_a_mistake_of_ours_is_said_to_be_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert failing(KeyError("x")) == 1
     assert capsys.readouterr().err == "error: internal error, please report: KeyError: 'x'\n"
+
+
+TOO_LONG = "n" * 300
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (main, ["net.ck", f"{TOO_LONG}.circle"]),
+        (main, [f"{TOO_LONG}.circle", "out.circle"]),
+        (main, ["net.ck", "out.circle", "--record", TOO_LONG]),
+        (tflchef.main_reverse, ["net.ck", f"{TOO_LONG}.recipe"]),
+        (dredd.main, [TOO_LONG]),
+        (dredd.main, ["net.ck", "--keep", TOO_LONG]),
+        (i5diff.main, [TOO_LONG, "other.h5"]),
+    ],
+)
+def test_a_name_that_no_file_can_have(
+    command: Callable[[list[str]], int],
+    words: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("net.ck").write_text(RECIPE)
+    assert command(words) == 1
+    said = capsys.readouterr().err
+    assert said.startswith(f"error: {TOO_LONG}")
+    assert "File name too long" in said
+    assert [path.name for path in tmp_path.iterdir()] == ["net.ck"]
+
+
+def test_a_folder_that_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "net.ck").write_text(RECIPE)
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert main([str(tmp_path / "net.ck"), "out.circle"]) == 1
+    assert capsys.readouterr().err == "error: out.circle: cannot be written: No such file or directory\n"
+
+
+def test_an_empty_name_is_not_this_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    assert dredd.main([""]) == 1
+    assert "a file without a name cannot be read" in capsys.readouterr().err
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from circlekit.errors import FileError
+from circlekit.errors import FileError, LimitError
 from circlekit.io import output
 from circlekit.io.files import map_file, write_file
 from circlekit.io.map import FileMap
 from circlekit.io.moves import PAGE
 from circlekit.io.output import FileRange, Output, Piece
+from circlekit.ir.limits import limited
 
 SIZE = 3 * PAGE + 77
 CONTENT = np.random.default_rng(0).bytes(SIZE)
@@ -156,6 +157,34 @@ def test_to_another_file_system(source: FileMap, tmp_path: Path) -> None:
         assert (tmp_path / "back").read_bytes() == EXPECTED
     finally:
         path.unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize(("size", "fits"), [(3 << 20, True), ((3 << 20) + 1, False)])
+def test_from_a_pipe(size: int, fits: bool) -> None:
+    """What comes may have no end: it is read as far as memory may be taken."""
+    ends = os.pipe()
+    content = bytes(range(256)) * (size // 256) + bytes(size % 256)
+
+    def write() -> None:
+        rest = memoryview(content)
+        while rest:
+            rest = rest[os.write(ends[1], rest) :]
+        os.close(ends[1])
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    with limited(memory=3 << 20):
+        if fits:
+            got = map_file(f"/dev/fd/{ends[0]}")
+            assert got.readonly
+            assert got == content
+        else:
+            with pytest.raises(LimitError, match=f"/dev/fd/{ends[0]}: what comes of it would take"):
+                map_file(f"/dev/fd/{ends[0]}")
+            while os.read(ends[0], 1 << 20):
+                pass
+    writer.join()
+    os.close(ends[0])
 
 
 def test_to_a_pipe(source: FileMap) -> None:

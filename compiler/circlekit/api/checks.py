@@ -10,6 +10,7 @@ from pathlib import Path
 
 from circlekit.api.models import FilePath
 from circlekit.errors import CirclekitError, FileError, ModelError
+from circlekit.io.files import translated
 from circlekit.io.save import format_of
 from circlekit.ir.graph import Model
 from circlekit.ir.inference import check_shapes
@@ -64,13 +65,16 @@ def target_format(target: FilePath, format: str | None) -> str:
 def check_target(target: FilePath) -> None:
     """FileError for a target that cannot be written, before the work is done."""
     path = Path(target)
-    if path.is_dir():
-        raise FileError(f"{path} is a directory, the name of a file is wanted")
-    if not path.absolute().parent.is_dir():
-        raise FileError(f"{path}: the directory {path.absolute().parent} does not exist")
+    with translated(path, "written"):
+        if path.is_dir():
+            raise FileError(f"{path} is a directory, the name of a file is wanted")
+        if not path.absolute().parent.is_dir():
+            raise FileError(f"{path}: the directory {path.absolute().parent} does not exist")
 
 
 def check_apart(source: FilePath, target: FilePath) -> None:
     """FileError where ``target``, which is to hold no model, is the file of the model itself."""
-    if Path(source).exists() and Path(target).exists() and Path(source).samefile(target):
+    with translated(target, "written"):
+        is_same = Path(source).exists() and Path(target).exists() and Path(source).samefile(target)
+    if is_same:
         raise FileError(f"{os.fspath(target)} is the model itself, another file is wanted")

@@ -44,7 +44,7 @@ def cook_stream(name: str, format: str, argv: Sequence[str] | None) -> int:
         from circlekit.passes.legal.legalize import legalize
         from circlekit.recipes.load import recipe_in
 
-        content = memoryview(_standard_input())
+        content = _standard_input()
         if sys.stdout is None:
             raise FileError("there is no standard output, the model goes there")
         model = recipe_in(content, "<stdin>", format)
@@ -59,12 +59,14 @@ def cook_stream(name: str, format: str, argv: Sequence[str] | None) -> int:
     return run_command(parser, argv, run)
 
 
-def _standard_input() -> bytes:
+def _standard_input() -> memoryview:
     """All of it; FileError where there is none."""
+    from circlekit.io.files import read_all
+
     if sys.stdin is None:
         raise FileError("there is no standard input, a recipe is wanted there")
     try:
-        return sys.stdin.buffer.read()
+        return read_all(sys.stdin.buffer, "<stdin>")
     except OSError as error:
         raise FileError(f"<stdin>: cannot be read: {error.strerror}") from None
 

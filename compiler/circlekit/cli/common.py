@@ -166,7 +166,10 @@ def _flushed(code: int) -> int:
 
 
 def _without_stdout(error: OSError) -> int:
-    """The exit code where the standard output takes no more."""
+    """The exit code where the standard output takes no more, or a file does that nobody asked for in time."""
+    if error.filename is not None:
+        print(f"error: {printable(str(error.filename))}: {error.strerror}", file=sys.stderr)
+        return FAILED
     _drop_stdout()
     if isinstance(error, BrokenPipeError):
         return BROKEN_PIPE

@@ -20,6 +20,7 @@ import numpy as np
 
 from circlekit.equivalence.apart import DENSEST, Item, read_apart
 from circlekit.errors import FileError, FormatError, LimitError
+from circlekit.io.files import translated
 from circlekit.ir.limits import adding_up, amount, hold_memory, need_memory
 from circlekit.ir.value import Array
 
@@ -100,17 +101,19 @@ def read(path: str | os.PathLike[str]) -> Named:
 def _apart(path: str | os.PathLike[str], items: Items) -> list[Item]:
     """What ``items`` yields of the file."""
     path = Path(path)
-    if not path.exists():
-        raise FileError(f"{path}: no such file")
-    if not path.is_file():
-        what = "a directory" if path.is_dir() else "no regular file"
-        raise FileError(f"{path} is {what}, an HDF5 file is wanted")
+    with translated(path, "read"):
+        if not path.exists():
+            raise FileError(f"{path}: no such file")
+        if not path.is_file():
+            what = "a directory" if path.is_dir() else "no regular file"
+            raise FileError(f"{path} is {what}, an HDF5 file is wanted")
+        size = path.stat().st_size
 
     def read_items() -> Iterator[Item]:
         with adding_up(), _opened(path) as file:
             yield from items(path, file)
 
-    return read_apart(read_items, str(path), path.stat().st_size)
+    return read_apart(read_items, str(path), size)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from circlekit.equivalence.verify import Verifier
 from circlekit.errors import FileError
-from circlekit.io.files import write_file
+from circlekit.io.files import translated, write_file
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
 
@@ -24,10 +24,11 @@ INPUT, EXPECTED, OPTIMIZED = "input.h5", "expected.h5", "opt.expected.h5"
 def check_folder(folder: str | os.PathLike[str]) -> Path:
     """``folder``, which is one or can be made where it is; FileError else.  Nothing is made yet."""
     path = Path(folder)
-    if path.exists() and not path.is_dir():
-        raise FileError(f"{path} is no directory, records need one")
-    if not path.absolute().parent.is_dir():
-        raise FileError(f"{path}: the directory {path.absolute().parent} does not exist")
+    with translated(path, "written"):
+        if path.exists() and not path.is_dir():
+            raise FileError(f"{path} is no directory, records need one")
+        if not path.absolute().parent.is_dir():
+            raise FileError(f"{path}: the directory {path.absolute().parent} does not exist")
     return path
 
 

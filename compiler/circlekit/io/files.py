@@ -8,25 +8,39 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from circlekit.errors import FileError
 from circlekit.io import ahead
 from circlekit.io.map import FileMap
 from circlekit.io.output import Output, Piece
 from circlekit.io.temporary import replacement
+from circlekit.ir.limits import need_memory
+
+PIPE_STEP = 1 << 20
+"""Bytes of a pipe that are read at a time."""
 
 
 def map_file(path: str | os.PathLike[str]) -> memoryview:
     """The bytes of a file as a read-only map of it, of a pipe as a copy; FileError where there are none."""
-    with _translated(path, "read"), Path(path).open("rb") as file:
+    with translated(path, "read"), Path(path).open("rb") as file:
         status = os.fstat(file.fileno())
         if stat.S_ISCHR(status.st_mode) or stat.S_ISBLK(status.st_mode):
             raise OSError(None, "it is a device")
         if not stat.S_ISREG(status.st_mode):
-            return memoryview(file.read())
+            return read_all(file, os.fspath(path))
         if not status.st_size:
             return memoryview(b"")
         return memoryview(FileMap.of(file.fileno(), os.fspath(path)))
+
+
+def read_all(stream: BinaryIO, name: str) -> memoryview:
+    """All that comes of a pipe, which may have no end: LimitError for more than memory may hold."""
+    content = bytearray()
+    while piece := stream.read(PIPE_STEP):
+        need_memory(len(content) + len(piece), f"{name}: what comes of it")
+        content += piece
+    return memoryview(content).toreadonly()
 
 
 def write_file(
@@ -39,7 +53,7 @@ def write_file(
     Returns the size.  FileError where the file cannot be written.  A device or a pipe is written directly; a
     link is followed.
     """
-    with _translated(path, "written"):
+    with translated(path, "written"):
         mode = _mode(Path(path))
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(None, "it is a directory")
@@ -66,7 +80,7 @@ def _mode(path: Path) -> int:
 
 
 @contextlib.contextmanager
-def _translated(path: str | os.PathLike[str], verb: str) -> Iterator[None]:
+def translated(path: str | os.PathLike[str], verb: str) -> Iterator[None]:
     """Give the operating system's refusals as FileError, with the path."""
     if not os.fspath(path):  # Path("") is the working directory
         raise FileError(f"a file without a name cannot be {verb}")

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from circlekit.errors import CirclekitError, FileError
-from circlekit.io.files import map_file
+from circlekit.io.files import map_file, translated
 from circlekit.ir.lexer import near_miss
 from circlekit.recipes.peer_rules import parse_peer_rules
 from circlekit.recipes.rules import Rule, error_at
@@ -69,8 +69,10 @@ def cases_of(
     say nothing themselves.  ``with_rules``: whether ``test.rule`` is checked for a list; rules belong to the
     passes that they were written for.  FileError or ParseError for a list that cannot be read.
     """
-    path = Path(path)
-    if path.is_dir():
+    with translated(path, "read"):
+        path = Path(path)
+        is_folder = path.is_dir()
+    if is_folder:
         found = [case for recipe in recipes_in(path) for case in _cases_of_recipe(recipe, passes)]
         if not found:
             raise FileError(f"{path} has no recipe: no {PEER_RECIPE} and no *{TEXT}")
