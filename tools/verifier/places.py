@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a sound flatbuffer has its offsets, vtables, lengths, union types: what damage is aimed at."""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from circlekit.io.schema import SIZES, Field, Kind, Table, table
+
+
+class Leaf(NamedTuple):
+    """The offset at ``at`` leads to a vector of numbers or a string, of ``size`` bytes with its length."""
+
+    at: int
+    start: int
+    size: int
+    is_text: bool
+
+
+class Home(NamedTuple):
+    """A table at ``at`` and its vtable; ``offset``: where it is referred to; a leaf refers to nothing."""
+
+    at: int
+    vtable: int
+    is_leaf: bool
+    offset: int
+
+
+class Places:
+    """What ``data`` has, a sound file of ``fmt``: bytes where something of each kind is."""
+
+    def __init__(self, data: bytes, fmt: str) -> None:
+        self.data = data
+        self.format = fmt
+        self.offsets: list[int] = [0]
+        self.lengths: list[tuple[int, int]] = []
+        """(where, size of an element)."""
+        self.leaves: list[Leaf] = []
+        self.homes: list[Home] = []
+        self.slots: list[int] = []
+        """The entries of vtables."""
+        self.tags: list[int] = []
+        self.ends: list[int] = []
+        """The last byte of each string."""
+        self.seen: set[tuple[str, int]] = set()
+        self._table(0, table("Model", fmt))
+
+    def _word(self, at: int) -> int:
+        return int(struct.unpack_from("<I", self.data, at)[0])
+
+    def _table(self, at: int, spec: Table) -> None:
+        place = at + self._word(at)
+        vtable = place - int(struct.unpack_from("<i", self.data, place)[0])
+        if (spec.name, place) in self.seen:
+            return
+        self.seen.add((spec.name, place))
+        (length,) = struct.unpack_from("<H", self.data, vtable)
+        slots = struct.unpack_from(f"<{length // 2 - 2}H", self.data, vtable + 4)
+        present = [(f, o) for f, o in zip(spec.fields, slots, strict=False) if o]
+        if ("", vtable) not in self.seen:
+            self.seen.add(("", vtable))
+            self.slots += [vtable + 4 + 2 * i for i in range(len(slots))]
+        refers = [(f, o) for f, o in present if f.kind not in (Kind.SCALAR, Kind.UNION_TYPE)]
+        self.homes.append(Home(place, vtable, not refers, at))
+        tags = {f.name: place + o for f, o in present if f.kind is Kind.UNION_TYPE}
+        self.tags += tags.values()
+        for field, offset in refers:
+            self.offsets.append(place + offset)
+            if field.kind is Kind.UNION:
+                member = field.enum and field.enum.names.get(self.data[tags[field.name + "_type"]])
+                if member:
+                    self._table(place + offset, table(member, self.format))
+            else:
+                self._reference(place + offset, field)
+
+    def _reference(self, at: int, field: Field) -> None:
+        if field.kind is Kind.TABLE:
+            self._table(at, table(field.table, self.format))
+            return
+        start = at + self._word(at)
+        count = self._word(start)
+        size = {Kind.STRING: 1, Kind.TABLES: 4}.get(field.kind, SIZES[field.code])
+        self.lengths.append((start, size))
+        if field.kind is Kind.TABLES:
+            for place in range(start + 4, start + 4 + 4 * count, 4):
+                self.offsets.append(place)
+                self._table(place, table(field.table, self.format))
+            return
+        is_text = field.kind is Kind.STRING
+        self.leaves.append(Leaf(at, start, 4 + count * size, is_text))
+        if is_text:
+            self.ends.append(start + 4 + count)
