@@ -71,7 +71,7 @@ class Native:
     def _run(*command: str) -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise CirclekitError(f"{command[0]}: {(done.stderr or done.stdout).strip()[-600:]}")
+            raise CirclekitError(f"{command[0]}: {(done.stderr or done.stdout).strip()[:600]}")
 
     def accepted(self, files: Sequence[bytes], fmt: str) -> Iterator[bool]:
         """Of each file whether the verifier takes it as a model of ``fmt``."""
