@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -90,6 +91,25 @@ def test_whatever_becomes_of_the_process_is_an_error(
         read_apart(items(then), "a.h5", 0)
     with pytest.raises(ChildProcessError):  # nothing is left behind
         os.waitpid(made[0], os.WNOHANG)
+
+
+@pytest.mark.parametrize(("size", "fits"), [(6 * apart.SMALLEST, True), (apart.SMALLEST, False)])
+def test_a_file_of_many_arrays_takes_its_time(size: int, fits: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long as there is one after the other, and not more than a file of that size can hold."""
+    monkeypatch.setattr(apart, "SECONDS", 1)
+
+    def many() -> Iterator[Item]:
+        for number in range(6):
+            end = time.process_time() + 0.6
+            while time.process_time() < end:
+                pass
+            yield Item(0, str(number), np.zeros(1))
+
+    if fits:
+        assert len(read_apart(many, "a.h5", size)) == 6
+    else:
+        with pytest.raises(FormatError, match="does not come to an end"):
+            read_apart(many, "a.h5", size)
 
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:

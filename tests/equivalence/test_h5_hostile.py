@@ -46,6 +46,7 @@ HOSTILE: dict[str, tuple[Fill, str]] = {
     ),
     "virtual": (virtual, "/value/0 has its numbers in other files"),
     "strings": (put("value/0", "text"), "/value/0 is no dataset of numbers"),
+    "empty": (put("value/0", h5py.Empty("<f4")), "/value/0 is no dataset of numbers"),
     "objects": (
         lambda file, folder: file["value"].create_dataset("0", data=file.ref, dtype=h5py.ref_dtype),
         "/value/0 is no dataset of numbers",

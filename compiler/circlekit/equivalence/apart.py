@@ -10,9 +10,11 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import json
+import math
 import os
 import select
 import signal
+import time
 import warnings
 from collections.abc import Callable, Iterable
 from importlib import import_module
@@ -26,7 +28,10 @@ from circlekit.ir.limits import limits
 from circlekit.ir.value import Array
 
 SECONDS = 3
-"""Of processor time for reading any file."""
+"""Of processor time for reading any array."""
+
+SMALLEST = 64
+"""Bytes of a file that an array takes at least: one that has more of them runs in circles."""
 
 BYTES_A_SECOND = 1 << 24
 """Of a file: a large one may take longer."""
@@ -97,7 +102,7 @@ def _serve(items: Callable[[], Iterable[Item]], pipe: int, size: int) -> None:
         faulthandler.disable()
         _bound(size)
         with os.fdopen(pipe, "wb") as out:
-            _send(items, out)
+            _send(items, out, size)
     finally:
         os._exit(0)
 
@@ -106,9 +111,8 @@ def _bound(size: int) -> None:
     """Limit the processor time and the memory of this process, which reads a file of ``size`` bytes."""
     resource: Any = import_module("resource")  # not on every system
     signal.signal(signal.SIGXCPU, signal.SIG_DFL)
-    seconds = SECONDS + size // BYTES_A_SECOND
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+    _allow(size)
     if STATM.exists():
         used = int(STATM.read_text().split()[0]) * resource.getpagesize()
         wanted = used + SPARE + min(limits().memory, size * DENSEST)
@@ -117,10 +121,20 @@ def _bound(size: int) -> None:
             resource.setrlimit(resource.RLIMIT_AS, (wanted, hard))
 
 
-def _send(items: Callable[[], Iterable[Item]], out: IO[bytes]) -> None:
+def _allow(size: int) -> None:
+    """Let this process go on for as long as the next array of a file of ``size`` bytes may take."""
+    resource: Any = import_module("resource")
+    seconds = math.ceil(time.process_time()) + SECONDS + size // BYTES_A_SECOND
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds if hard == -1 else min(seconds, hard), hard))
+
+
+def _send(items: Callable[[], Iterable[Item]], out: IO[bytes], size: int) -> None:
     """A line of JSON for each item, and behind it its elements; at last a line that says how it ended."""
     try:
-        for item in items():
+        for number, item in enumerate(items()):
+            if number < size // SMALLEST:
+                _allow(size)
             array = np.ascontiguousarray(item.array)
             head = (item.group, item.name, array.dtype.str, item.array.shape)
             out.write(json.dumps(head).encode() + b"\n")

@@ -175,7 +175,7 @@ def _elements(path: str | os.PathLike[str], group: h5py.Group, key: str) -> Arra
     """The numbers of a dataset, all of which are in this file."""
     place = f"{path}: {group.name.rstrip('/')}/{key}"
     dataset = _member(path, group, key, h5py.Dataset)
-    if dataset is None or dataset.dtype.kind not in "fiubc":
+    if dataset is None or dataset.shape is None or dataset.dtype.kind not in "fiubc":
         raise FormatError(f"{place} is no dataset of numbers")
     if dataset.external or dataset.is_virtual:
         raise FormatError(f"{place} has its numbers in other files, which are not read")
