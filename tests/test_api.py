@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import circlekit
+import circlekit.errors
+from circlekit.api.checks import blamed
 from circlekit.errors import EquivalenceError, FileError, RewriteError, UnsupportedError
 from circlekit.ir.text import parse_model
 from circlekit.rewrite.base import PASSES, Context, Pass
@@ -169,6 +171,22 @@ def test_bad_requests_are_refused_before_the_work(model: circlekit.Model, tmp_pa
 def test_a_model_shows_in_a_line_what_it_is(model: circlekit.Model) -> None:
     assert repr(model) == "<Model text (circle): <Graph main: 3 operators>>"
     assert model != parse_model(RECIPE), "a model is itself; circlekit.compare compares"
+
+
+def test_a_layer_whose_result_nobody_names_costs_nothing() -> None:
+    model = parse_model("graph main(%x: f32[2,3]) -> %y { %y = FullyConnected(%x, [[1.0, 2.0, 3.0]]) }")
+    model.main.ops[0].results.clear()
+    assert circlekit.optimize(model).before.macs == 0
+
+
+@pytest.mark.parametrize(("is_sound", "error"), [(True, IndexError), (False, circlekit.errors.ModelError)])
+def test_what_goes_wrong_with_an_unsound_model_is_its_own_fault(
+    is_sound: bool, error: type[Exception], model: circlekit.Model
+) -> None:
+    if not is_sound:
+        model.main.ops[0].set_input(0, model.main.ops[0].output)
+    with pytest.raises(error), blamed(model, "net.circle"):
+        raise IndexError
 
 
 def test_explain_gives_the_sentence_and_changes_nothing_more() -> None:

@@ -90,7 +90,7 @@ def summarize(model: Model, file_size: int | None = None) -> Summary:
     return Summary(
         ops=dict(sorted(ops.items())),
         parameters=sum(v.numel for v in constants.values() if _is_parameter(v)),
-        macs=sum(op.macs() for op in model.ops()),
+        macs=sum(op.macs() for op in model.ops() if op.results),
         file_size=file_size,
     )
 
