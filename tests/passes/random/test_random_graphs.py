@@ -18,7 +18,7 @@ from circlekit.ir.text import parse_model
 from circlekit.ops.elementwise import Sub
 from circlekit.rewrite.base import PASSES as DEFINED
 from circlekit.rewrite.base import Context, GraphPass
-from tools.random_graphs.battery import Finding, examine, shows
+from tools.random_graphs.battery import examine, shows
 from tools.random_graphs.checks import Fault, Original, count_ops
 from tools.random_graphs.graphs import PARTS, Step, make, maker_of, random_steps
 from tools.random_graphs.maker import RESTLESS
@@ -74,13 +74,11 @@ def wrong_pass() -> Iterator[str]:
 
 
 def test_a_wrong_pass_is_found_and_reduced(wrong_pass: str, tmp_path: Path) -> None:
-    found: list[Finding] = []
-    for seed in range(60):
-        found += examine(seed, tmp_path, passes=[wrong_pass]).findings
-    values = [f for f in found if f.kind == "values" and f.passes == (wrong_pass,)]
-    assert values
-    model, _ = make(values[0].seed, random_steps(values[0].seed))
-    small = reduce_model(model, shows(values[0], tmp_path), 200)
+    found = (f for seed in range(60) for f in examine(seed, tmp_path, passes=[wrong_pass]).findings)
+    first = next((f for f in found if f.kind == "values" and f.passes == (wrong_pass,)), None)
+    assert first is not None
+    model, _ = make(first.seed, random_steps(first.seed))
+    small = reduce_model(model, shows(first, tmp_path), 200)
     assert 1 <= count_ops(small) <= 3
     assert any(isinstance(op, Sub) for op in small.ops())
 
