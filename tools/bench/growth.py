@@ -4,7 +4,7 @@
     python -m tools.bench.growth [--sizes 1000 100000] [--shapes conv tree] [--json FILE] [--plot FILE.png]
                                  [--page docs/growth.md]
 
-Processor time, the least of several runs in this process.  The figure to look at is the growth: microseconds
+Processor time, the least of three runs in this process.  The figure to look at is the growth: microseconds
 for an operator, as a multiple of what the smallest model of that shape takes; near 1 where time is linear.
 """
 
@@ -28,14 +28,8 @@ SIZES = (1_000, 3_000, 10_000, 30_000, 100_000)
 
 STEPS = ("load", "O1", "save")
 
-ROUNDS = 2
-"""The least of so many turns counts."""
-
-WORK = 10_000
-"""Operators that are measured of each size in a turn, at least: small models several times, ..."""
-
-MOST_TIMES = 4
-"""... but not more often than this."""
+ROUNDS = 3
+"""Every size is measured so often, and the least counts: the least of more would flatter the small ones."""
 
 
 class Growth(NamedTuple):
@@ -92,13 +86,12 @@ class Best:
 
 
 def _measure(shape: str, sizes: Sequence[int], folder: Path) -> list[Growth]:
-    """All sizes by turns: the speed of a machine changes within minutes."""
+    """All sizes by turns: the speed of a machine changes within seconds."""
     sources = {size: _saved(shape, size, folder) for size in sizes}
     best = {size: Best() for size in sizes}
     for _ in range(ROUNDS):
         for size, source in sources.items():
-            for _ in range(max(1, min(MOST_TIMES, WORK // size))):
-                _run(source, folder / "out.circle", best[size])
+            _run(source, folder / "out.circle", best[size])
     rows = []
     for size, source in sources.items():
         source.unlink()

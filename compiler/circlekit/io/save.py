@@ -94,7 +94,8 @@ class Saver:
         self.buffers = Buffers(self.origin)
         self.operators = OpSaver(fmt, self.origin, model)
         is_ranked = self.origin is not None and self.origin.has_rank
-        self.has_rank = is_ranked or any(v.shape is None for g in model.graphs for v in g.values())
+        self.listed = {id(graph): list(graph.values()) for graph in model.graphs}
+        self.has_rank = is_ranked or any(v.shape is None for vs in self.listed.values() for v in vs)
         self.signed: dict[int, list[Value]] = {}
         for signature in model.signatures:
             named = self.signed.setdefault(id(signature.graph), [])
@@ -181,11 +182,12 @@ class Saver:
             late += inner
         late += self.signed.get(id(graph), ())
         keep.update(id(v) for v in late)
-        for value in graph.values():
-            if id(value) in keep and value.quantization is not None:
+        listed = self.listed[id(graph)]
+        for value in listed:
+            if value.quantization is not None and id(value) in keep:
                 late += value.quantization.mentioned
         keep.update(id(v) for v in late)
-        ordered = {id(v): v for v in (*graph.values(), *late)}
+        ordered = {id(v): v for v in (*listed, *late)}
         return [v for key, v in ordered.items() if key in keep]
 
     # -- tensors -------------------------------------------------------------------------------
