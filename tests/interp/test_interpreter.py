@@ -172,3 +172,13 @@ def test_model_errors_name_the_file() -> None:
     with pytest.raises(CirclekitError) as caught:
         Interpreter(model).run([X])
     assert "in net.circle" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "why"), [("Add", "ADD has no result"), ("FullyConnected", "made 1 results, 0 are declared")]
+)
+def test_an_operator_without_results_is_refused_where_it_is(name: str, why: str) -> None:
+    model = parse_model(TEXT)
+    next(op for op in model.main.ops if type(op).__name__ == name).results.clear()
+    with pytest.raises(CirclekitError, match=rf"{why}\n.*op \d {name}"):
+        run(model, [X, Y])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from circlekit.api.models import FilePath
 from circlekit.errors import CirclekitError, FileError, ModelError
-from circlekit.io.files import translated
+from circlekit.io.files import need_folder, translated
 from circlekit.io.save import format_of
 from circlekit.ir.graph import Model
 from circlekit.ir.inference import check_shapes
@@ -68,8 +68,7 @@ def check_target(target: FilePath) -> None:
     with translated(path, "written"):
         if path.is_dir():
             raise FileError(f"{path} is a directory, the name of a file is wanted")
-        if not path.absolute().parent.is_dir():
-            raise FileError(f"{path}: the directory {path.absolute().parent} does not exist")
+        need_folder(path)
 
 
 def check_apart(source: FilePath, target: FilePath) -> None:

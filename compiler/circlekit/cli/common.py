@@ -145,8 +145,11 @@ def run_command(
         code = _flushed(code)
     except SystemExit as leaving:
         return _flushed(leaving.code if isinstance(leaving.code, int) else FAILED)
-    except OSError as error:  # those of files are FileErrors
-        return _without_stdout(error)
+    except OSError as error:  # most that come of files are FileErrors
+        if error.filename is None:
+            return _without_stdout(error)
+        print(f"error: {printable(str(error.filename))}: {error.strerror}", file=sys.stderr)
+        return FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as error:  # whatever it is, the user gets a line and a code
@@ -166,10 +169,7 @@ def _flushed(code: int) -> int:
 
 
 def _without_stdout(error: OSError) -> int:
-    """The exit code where the standard output takes no more, or a file does that nobody asked for in time."""
-    if error.filename is not None:
-        print(f"error: {printable(str(error.filename))}: {error.strerror}", file=sys.stderr)
-        return FAILED
+    """The exit code where the standard output takes no more."""
     _drop_stdout()
     if isinstance(error, BrokenPipeError):
         return BROKEN_PIPE

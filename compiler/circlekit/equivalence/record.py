@@ -14,7 +14,7 @@ from pathlib import Path
 
 from circlekit.equivalence.verify import Verifier
 from circlekit.errors import FileError
-from circlekit.io.files import translated, write_file
+from circlekit.io.files import need_folder, translated, write_file
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
 
@@ -27,8 +27,7 @@ def check_folder(folder: str | os.PathLike[str]) -> Path:
     with translated(path, "written"):
         if path.exists() and not path.is_dir():
             raise FileError(f"{path} is no directory, records need one")
-        if not path.absolute().parent.is_dir():
-            raise FileError(f"{path}: the directory {path.absolute().parent} does not exist")
+        need_folder(path)
     return path
 
 

@@ -39,7 +39,7 @@ class Plan:
         for op in graph:
             self.steps.append(Step(op, self, known))
             known.update(self.steps[-1].made)
-        self.macs = max((op.macs() for op in graph), default=0)
+        self.macs = max((op.macs() for op in graph if op.results), default=0)
         self.results = [self.number(v) for v in graph.outputs]
         self.slots = [None] * len(self.values)
         self._note_ends()

@@ -79,6 +79,12 @@ def _mode(path: Path) -> int:
         return 0
 
 
+def need_folder(path: Path) -> None:
+    """FileError where the folder in which ``path`` is to be written does not exist."""
+    if not path.absolute().parent.is_dir():
+        raise FileError(f"{path}: the directory {path.absolute().parent} does not exist")
+
+
 @contextlib.contextmanager
 def translated(path: str | os.PathLike[str], verb: str) -> Iterator[None]:
     """Give the operating system's refusals as FileError, with the path."""

@@ -221,8 +221,11 @@ class Op:
 
     @property
     def output(self) -> Value:
-        """The first result."""
-        return self.results[0]
+        """The first result; ModelError where there is none."""
+        try:
+            return self.results[0]
+        except IndexError:
+            raise ModelError(f"{self.code} has no result") from None
 
     def operand_items(self) -> Iterator[tuple[str, Value]]:
         """(operand name, value) of every operand that is there."""

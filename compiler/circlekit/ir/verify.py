@@ -47,10 +47,9 @@ def check_order(model: Model) -> None:
         position = {id(op): index for index, op in enumerate(_walk(graph))}
         for index, op in enumerate(_walk(graph)):
             for value in op.inputs:
-                made = -1 if value is None else position.get(id(value.producer), -1)
-                if value is not None and made >= index:
-                    name, where = f"%{value.name}", f"graph {graph.name} > op {index} {kind_of(op)}"
-                    raise ModelError(f"{where}: {name} is read before operator {made} produces it")
+                message = None if value is None else _early(value, position, index)
+                if message:
+                    raise ModelError(f"graph {graph.name} > op {index} {kind_of(op)}: {message}")
 
 
 class _Verifier:
@@ -198,12 +197,15 @@ def _missing(value: Value | None, inputs: set[int], position: Mapping[int, int],
         if id(value) in inputs or value.is_const or value.is_variable:
             return None
         return f"nothing produces %{value.name}"
-    made = position.get(id(value.producer))
-    if made is None:
+    if id(value.producer) not in position:
         return f"%{value.name} is the result of an operator that is not in this graph"
-    if made >= index:
-        return f"%{value.name} is read before operator {made} produces it"
-    return None
+    return _early(value, position, index)
+
+
+def _early(value: Value, position: Mapping[int, int], index: int) -> str | None:
+    """Why operator ``index`` cannot read ``value``, if an operator of this graph makes it too late."""
+    made = position.get(id(value.producer), -1)
+    return f"%{value.name} is read before operator {made} produces it" if made >= index else None
 
 
 def _walk(graph: Graph) -> Iterator[Op]:

@@ -8,8 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from circlekit.errors import RewriteError
-from circlekit.ir.entry_points import PASSES as GROUP
-from circlekit.ir.entry_points import may_exist
+from circlekit.ir.entry_points import PASSES, may_exist
 
 
 @cache
@@ -18,10 +17,10 @@ def load_plugins() -> None:
 
     RewriteError, with the name of the package, for one that cannot be imported.
     """
-    if not may_exist(GROUP):
+    if not may_exist(PASSES):
         return
     metadata: Any = import_module("importlib.metadata")  # slow to import, and mostly not wanted
-    for point in sorted(metadata.entry_points(group=GROUP), key=lambda p: (p.name, p.value)):
+    for point in sorted(metadata.entry_points(group=PASSES), key=lambda p: (p.name, p.value)):
         _load(point)
 
 

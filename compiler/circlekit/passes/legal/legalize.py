@@ -6,6 +6,7 @@ from __future__ import annotations
 import pkgutil
 from abc import abstractmethod
 from collections.abc import Collection
+from functools import cache
 from importlib import import_module
 from typing import ClassVar
 
@@ -49,8 +50,7 @@ def legalize(model: Model, format: str, without: Collection[type[Legalization]] 
     Constants are shared with ``model``.  Operators that the format lacks and that no Legalization lowers
     are left as they are.  ``without``: what not to do.
     """
-    for module in pkgutil.iter_modules(home.__path__, home.__name__ + "."):
-        import_module(module.name)
+    _import_all()
     wanted = [kind() for kind in LEGALIZATIONS if format in kind.targets and kind not in without]
     if not any(each.may_change(graph) for each in wanted for graph in model.graphs):
         return model
@@ -58,6 +58,13 @@ def legalize(model: Model, format: str, without: Collection[type[Legalization]] 
     for each in wanted:
         each.run(copy, Context(format=format))
     return copy
+
+
+@cache
+def _import_all() -> None:
+    """Define the legalizations of this package, once: a look at the folder takes as long as a small model."""
+    for module in pkgutil.iter_modules(home.__path__, home.__name__ + "."):
+        import_module(module.name)
 
 
 def has(graph: Graph, kind: type[Op]) -> bool:
