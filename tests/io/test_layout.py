@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Sequence
@@ -34,6 +35,9 @@ from tools.bench.measure import run
 ROOT = Path(__file__).parents[2]
 ANONYMOUS = 100 << 20
 """Bytes that a command may allocate, whatever the size of the model."""
+
+LAYER = 64 << 20
+"""Bytes of the weights of a large layer."""
 
 
 def constants(sizes: Sequence[int], oracle: Oracle = LITERT, far: Sequence[int] = ()) -> bytes:
@@ -353,3 +357,15 @@ def test_memory_does_not_grow_with_the_model(flags: Sequence[str], far: bool, tm
     assert len(model.main) == len(load(source).main) - 2 * len(flags)
     parts = encoded(model, "tflite").parts()
     assert sum(part.size for part in parts if isinstance(part, FileRange)) > 0.99 * size
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="this system reserves no room in a file")
+def test_memory_does_not_grow_with_the_layer_that_changes(tmp_path: Path) -> None:
+    source, target = tmp_path / "in.tflite", tmp_path / "out.tflite"
+    make_model(source, 4 * LAYER, width=math.isqrt(LAYER // 4))
+    code = "import sys; from circlekit.cli.circle2circle import main; sys.exit(main())"
+    result = run([sys.executable, "-c", code, "--O1", str(source), str(target)])
+    assert result.anonymous < LAYER
+    for path in (source, target):
+        assert max(value.array().nbytes for value in load(path).main.values() if value.is_const) == LAYER
+        path.unlink()

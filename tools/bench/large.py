@@ -28,7 +28,7 @@ from circlekit.ops.dense import FullyConnected
 from circlekit.ops.elementwise import Add, Mul
 
 WIDTH = 1024
-"""Of large models; their layers have weights of 4 MiB."""
+"""Of large models by default; their layers have weights of 4 MiB."""
 
 LAYERS = 4
 """At least; the layers of small models are smaller."""
@@ -37,14 +37,14 @@ TOUCHED = 1
 """The layer that O1 changes."""
 
 
-def make_model(path: Path, size: int, far: bool | None = None, seed: int = 0) -> int:
+def make_model(path: Path, size: int, far: bool | None = None, seed: int = 0, width: int = WIDTH) -> int:
     """Write a model of about ``size`` bytes, at least 64 KiB; returns its size in bytes.
 
+    ``width``: of its layers, whose weights are of its square; less where the model is small.
     ``far``: constant data by position instead of inline; None where it has to be, beyond 2 GiB.  The
     extension of ``path`` says the format.
     """
     fmt = format_of(path) or "circle"
-    width = WIDTH
     while 4 * width * width * LAYERS > max(size, 1 << 16):
         width //= 2
     model = skeleton(max(LAYERS, round(size / (4 * width * width))), width)

@@ -10,6 +10,7 @@ import numpy as np
 
 from circlekit.errors import ModelError, RewriteError
 from circlekit.ir.graph import Graph
+from circlekit.ir.large import settled
 from circlekit.ir.op import Op
 from circlekit.ir.syntax import Symbol
 from circlekit.ir.value import Array, Value, format_shape
@@ -63,7 +64,7 @@ class Builder:
         return self.match.values[pattern.name]
 
     def _constant(self, operand: str, array: Array) -> Value:
-        return Value.constant(self.graph.unique_name(f"{self.base_name}/{operand}"), array)
+        return Value.constant(self.graph.unique_name(f"{self.base_name}/{operand}"), settled(array))
 
     def _attributes(self, node: Node) -> dict[str, Any]:
         values: dict[str, Any] = {}

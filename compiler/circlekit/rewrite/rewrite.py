@@ -12,6 +12,7 @@ import numpy as np
 from circlekit.errors import CirclekitError, ModelError, RewriteError, UnsupportedError
 from circlekit.ir.graph import Graph
 from circlekit.ir.inference import check_op
+from circlekit.ir.large import attentive
 from circlekit.ir.lines import print_op
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
@@ -168,7 +169,7 @@ class Rewrite(GraphPass):
             return match
         if name in match.values:
             value = match.values[name]
-            return value.data if value is not None and name in self.constant_names else value
+            return value if value is None or name not in self.constant_names else attentive(value.array())
         if name in match.dims:
             return match.dims[name]
         return match.attributes.get(name)

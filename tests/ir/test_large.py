@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Large new constants: where they are, and that numpy computes the same numbers there."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from circlekit.ir import large
+from circlekit.ir.large import LARGE, attentive, paged, settled
+from circlekit.ir.value import Array
+
+F32 = np.dtype(np.float32)
+ROWS = LARGE // 4 // 1024
+
+
+def is_paged(array: Array) -> bool:
+    owner: Any = array
+    while isinstance(owner, np.ndarray | memoryview):
+        owner = owner.base if isinstance(owner, np.ndarray) else owner.obj
+    return isinstance(owner, mmap.mmap)
+
+
+def weights(rows: int = ROWS, dtype: type = np.float32) -> Array:
+    return np.arange(rows * 1024).reshape(rows, 1024).astype(dtype) - 7
+
+
+needs_pages = pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="this system reserves no room")
+COLUMN = np.linspace(-2, 3, ROWS, dtype=np.float32)[:, None]
+COMPUTED: dict[str, Callable[[Array], Any]] = {
+    "product": lambda w: w * COLUMN,
+    "reflected": lambda w: 3.5 - w,
+    "of an array without dimensions": lambda w: w / np.array(3, np.float64),
+    "other dtype": lambda w: w * COLUMN.astype(np.float64),
+    "said dtype": lambda w: np.multiply(w, 2, dtype=np.float64),
+    "of itself": lambda w: (w + w) * w,
+    "function": np.sqrt,
+    "comparison": lambda w: w > 3,
+    "broadcast": lambda w: w[None] + np.ones((2, 1, 1), np.float32),
+    "transposed": lambda w: w.T * np.float32(2),
+    "part": lambda w: w[:4] * 2,
+    "sum": lambda w: w.sum(axis=0),
+    "largest": lambda w: np.maximum.reduce(w, axis=None),
+    "outer": lambda w: np.multiply.outer(w[0, :4], w[:4, 0]),
+    "two results": lambda w: np.modf(w)[0],
+    "where": lambda w: np.where(w > 3, w, 0),
+    "matrix product": lambda w: w[:4] @ np.ones((1024, 2), np.float32),
+    "in place": lambda w: np.add(w, 1, out=w.copy()),
+}
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_the_numbers_are_those_of_numpy(name: str) -> None:
+    with np.errstate(all="ignore"):
+        made, wanted = COMPUTED[name](attentive(weights())), COMPUTED[name](weights())
+    assert made.dtype == wanted.dtype
+    np.testing.assert_array_equal(made, wanted)
+
+
+@needs_pages
+@pytest.mark.parametrize(
+    "name", ["product", "reflected", "other dtype", "said dtype", "of itself", "broadcast", "transposed"]
+)
+def test_large_results_are_in_a_file(name: str) -> None:
+    made = COMPUTED[name](attentive(weights()))
+    assert is_paged(made)
+    plain = np.asarray(made, order="C")
+    assert type(settled(plain)) is np.ndarray
+    assert is_paged(settled(plain))
+
+
+def test_small_ones_are_as_they_were() -> None:
+    small = weights(ROWS - 1)
+    assert attentive(small) is small
+    assert settled(small) is small
+    assert not is_paged(COMPUTED["part"](attentive(weights())))
+
+
+@needs_pages
+def test_what_is_in_memory_is_settled_and_nothing_else() -> None:
+    held = weights()
+    made = settled(held)
+    assert is_paged(made)
+    np.testing.assert_array_equal(made, held)
+    assert settled(made) is made
+    turned = made.T
+    assert settled(turned) is turned
+    number = np.broadcast_to(np.float32(1), (ROWS, 1024))
+    assert settled(number) is number
+
+
+def test_numpy_tells_of_what_became_too_small() -> None:
+    told: list[str] = []
+    with np.errstate(all="ignore", under="call", call=lambda kind, flag: told.append(kind)):
+        made = attentive(np.full((ROWS, 1024), 1e-30, np.float32)) * np.float32(1e-30)
+    assert told == ["underflow"]
+    assert not made.any()
+
+
+def refuse(*args: int) -> None:
+    raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize("how", ["full", "unknown", "open"])
+def test_without_room_for_a_file_it_is_memory(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if how == "full":
+        monkeypatch.setattr(os, "posix_fallocate", refuse, raising=False)
+    elif how == "unknown":
+        monkeypatch.delattr(os, "posix_fallocate", raising=False)
+    else:
+        monkeypatch.setattr(large, "MOST_FILES", 0)
+    array = paged((ROWS, 1024), F32)
+    assert not is_paged(array)
+    array[...] = 1
+    assert array.sum(dtype=np.float64) == ROWS * 1024
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@needs_pages
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="this system does not list open files")
+def test_a_file_is_closed_with_its_array() -> None:
+    before = open_files()
+    arrays = [paged((ROWS, 1024), F32) for _ in range(3)]
+    assert open_files() == before + 3
+    arrays.clear()
+    assert open_files() == before
