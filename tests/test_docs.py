@@ -13,7 +13,7 @@ from circlekit.cli.catalog import FILE, as_json, catalog, flags_of
 from circlekit.interp.evaluate import _CUSTOM
 from circlekit.io.findings import RULES
 from circlekit.ir.text import parse_model
-from circlekit.passes import all_passes
+from circlekit.passes import all_passes, manifest
 from circlekit.passes.describe import page
 from circlekit.passes.pipelines import PIPELINES
 from circlekit.rewrite.base import PASSES, Pass
@@ -56,6 +56,12 @@ def test_the_catalog_of_flags_is_that_of_the_classes() -> None:
     assert found.passes == tuple(flags_of(own_passes().values())), "python tools/gen_passes.py writes it anew"
     assert found.pipelines == tuple(PIPELINES)
     assert FILE.read_text(encoding="utf-8") == as_json(found)
+
+
+def test_the_manifest_of_passes_is_that_of_the_classes() -> None:
+    entries = {name: manifest.entry_of(item) for name, item in own_passes().items()}
+    assert manifest.manifest() == entries, "python tools/gen_passes.py writes it anew"
+    assert manifest.FILE.read_text(encoding="utf-8") == manifest.as_json(entries)
 
 
 def test_the_page_of_passes_is_that_of_the_classes() -> None:

@@ -12,7 +12,7 @@ from typing import TextIO
 
 import pytest
 
-from circlekit.api import save
+from circlekit.api import load, save
 from circlekit.cli import scripts
 from circlekit.ir.text import parse_model
 
@@ -109,7 +109,16 @@ def test_help_waits_for_no_numbers(name: str) -> None:
                 "circlekit.equivalence",
             },
         ),
-        (("--O1",), {"circlekit.recipes", "circlekit.equivalence", "importlib.metadata"}),
+        (
+            ("--O1",),
+            {
+                "circlekit.passes.fuse.fuse_gelu",
+                "circlekit.passes.fuse.fuse_mul_with_fullyconnected",
+                "circlekit.recipes",
+                "circlekit.equivalence",
+                "importlib.metadata",
+            },
+        ),
         (("--O1", "--verify"), {"circlekit.recipes", "h5py"}),
     ],
 )
@@ -123,3 +132,21 @@ def test_a_run_imports_what_it_needs(flags: tuple[str, ...], absent: set[str], t
     modules = set(done.stdout.splitlines()[-1].split())
     assert "circlekit.io.save" in modules
     assert not modules & absent
+
+
+def test_a_pass_is_imported_when_its_operators_appear(tmp_path: Path) -> None:
+    """FULLY_CONNECTED and MUL come of custom operators: at first no operator of the model is either."""
+    source, target = tmp_path / "in.circle", str(tmp_path / "out.circle")
+    custom = """
+        graph g(%x: f32[1,2]) -> %z {
+          %y = Opaque(%x, [[1.0, 2.0], [3.0, 4.0]]) {code: "CUSTOM", custom_code: "MatMul"} : f32[1,2]
+          %z = Mul(%y, [2.0, 3.0])
+        }
+    """
+    save(parse_model(custom), source)
+    code = "import sys; from circlekit.cli.circle2circle import main; main(); print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(source), target, "--O1"], capture_output=True, text=True, check=True
+    )
+    assert "circlekit.passes.fuse.fuse_mul_with_fullyconnected" in done.stdout.splitlines()[-1].split()
+    assert [op.code for op in load(target).main.ops] == ["FULLY_CONNECTED"]

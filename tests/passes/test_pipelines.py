@@ -16,7 +16,7 @@ import circlekit
 from circlekit.cli.circle2circle import main
 from circlekit.errors import ParseError, RewriteError
 from circlekit.ir.text import parse_model
-from circlekit.passes.optimize import find_pass
+from circlekit.passes.names import find_pass
 from circlekit.passes.plugins import load_plugins
 from circlekit.rewrite.base import PASSES
 

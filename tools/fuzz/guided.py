@@ -31,7 +31,8 @@ with atheris.instrument_imports(include=["circlekit"]):
     from circlekit.ir.inference import check_shapes, infer_shapes, settle_ranks
     from circlekit.ir.text import parse_model
     from circlekit.ir.verify import check
-    from circlekit.passes.optimize import pass_names, run_passes
+    from circlekit.passes.names import pass_names
+    from circlekit.passes.optimize import run_passes
     from circlekit.recipes.load import read_recipe
     from circlekit.rewrite.base import Context
     from tools.fuzz.seeds import all_seeds

@@ -27,7 +27,8 @@ from circlekit.ir.limits import limited
 from circlekit.ir.text import print_model
 from circlekit.ir.verify import verify
 from circlekit.passes.legal.legalize import legalize
-from circlekit.passes.optimize import pass_names, run_passes
+from circlekit.passes.names import pass_names
+from circlekit.passes.optimize import run_passes
 from circlekit.recipes.load import recipe_in
 from circlekit.rewrite.base import Context
 from tools.fuzz.values import MOST_CALLS, difference, give_seeds, runs

@@ -23,7 +23,8 @@ from circlekit.ir.text import parse_model, print_model
 from circlekit.ir.value import Array
 from circlekit.ir.verify import check
 from circlekit.passes.legal.legalize import legalize
-from circlekit.passes.optimize import find_pass, only_pipelines, pass_names, run_passes
+from circlekit.passes.names import find_pass, only_pipelines, pass_names
+from circlekit.passes.optimize import run_passes
 from circlekit.rewrite.base import Context
 from tools.random_graphs.maker import BATCH, example
 from tools.random_graphs.noise import allowed

@@ -23,7 +23,8 @@ from circlekit.ir.verify import check_order
 from circlekit.passes.fuse.training import FREEZE, training_notes
 from circlekit.passes.legal.legalize import legalize
 from circlekit.passes.legal.split_activation import SplitTransposeConvActivation
-from circlekit.passes.optimize import only_pipelines, pass_names, run_passes
+from circlekit.passes.names import only_pipelines, pass_names
+from circlekit.passes.optimize import run_passes
 from circlekit.passes.pipeline_file import Pipeline
 from circlekit.passes.remove.leftovers import leftover_notes
 from circlekit.passes.report import Report, summarize

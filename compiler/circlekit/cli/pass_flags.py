@@ -75,7 +75,7 @@ def asked_passes(arguments: argparse.Namespace) -> list[str]:
 
 def names(text: str) -> list[str]:
     """The names of passes and pipelines in a list with commas."""
-    from circlekit.passes.optimize import pass_names
+    from circlekit.passes.names import pass_names
 
     found = [name.strip().replace("-", "_") for name in text.split(",") if name.strip()]
     if not found:
@@ -89,7 +89,7 @@ def names(text: str) -> list[str]:
 
 def pass_name(text: str) -> str:
     """The name of one pass, in which ``-`` may stand for ``_``."""
-    from circlekit.passes.optimize import passes_with, unknown_name
+    from circlekit.passes.names import passes_with, unknown_name
 
     name = text.replace("-", "_")
     known = passes_with([name])

@@ -14,7 +14,8 @@ from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.verify import check
 from circlekit.passes.legal.legalize import legalize
-from circlekit.passes.optimize import find_pass, run_passes
+from circlekit.passes.names import find_pass
+from circlekit.passes.optimize import run_passes
 from circlekit.rewrite.base import Budget, Context
 
 Step = Callable[[Model, Budget | None], Model]

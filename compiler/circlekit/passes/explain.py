@@ -9,7 +9,8 @@ from typing import Any
 from circlekit.ir.compare import clone
 from circlekit.ir.graph import Model
 from circlekit.passes.describe import rules_of
-from circlekit.passes.optimize import find_pass, run_passes
+from circlekit.passes.names import find_pass
+from circlekit.passes.optimize import run_passes
 from circlekit.rewrite.base import Context, Pass, Refusal
 
 MOST_FAR = 8

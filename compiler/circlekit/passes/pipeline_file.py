@@ -17,7 +17,7 @@ from importlib import import_module
 from typing import Any
 
 from circlekit.errors import ParseError, RewriteError
-from circlekit.passes.optimize import check_settings, pass_names
+from circlekit.passes.names import check_settings, pass_names
 from circlekit.rewrite.base import PASSES, Option
 
 TOML = "tomllib" if sys.version_info >= (3, 11) else "tomli"

@@ -41,7 +41,8 @@ from circlekit.ir.verify import check, verify
 from circlekit.passes import all_passes
 from circlekit.passes.explain import explain_pass
 from circlekit.passes.legal.legalize import legalize
-from circlekit.passes.optimize import pass_names, run_passes
+from circlekit.passes.names import pass_names
+from circlekit.passes.optimize import run_passes
 from circlekit.passes.pipelines import PIPELINES
 from circlekit.recipes import litert
 from circlekit.recipes.cases import Case

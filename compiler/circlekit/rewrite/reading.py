@@ -71,15 +71,24 @@ def _read(owner: type[Rewrite], has_constants: bool) -> tuple[Any, ...]:
 # -- before a picture is read --------------------------------------------------------------------
 
 
+Shown = tuple[tuple[str, ...], ...]
+"""The operators of a picture, each with the names of the kinds that it may be of."""
+
+
 @lru_cache(maxsize=1 << 14)
 def may_fit(text: str, kinds: frozenset[type[Op]]) -> bool:
     """Whether a graph of operators of these kinds has all that the picture in ``text`` shows."""
+    return has_all(kinds, kinds_shown(text))
+
+
+def has_all(kinds: frozenset[type[Op]], shown: Shown) -> bool:
+    """Whether a graph of operators of these kinds has one for each that is ``shown``."""
     names = _names_of(kinds)
-    return all(any(name in names for name in choice) for choice in kinds_shown(text))
+    return all(any(name in names for name in choice) for choice in shown)
 
 
 @lru_cache(maxsize=1024)
-def kinds_shown(text: str) -> tuple[tuple[str, ...], ...]:
+def kinds_shown(text: str) -> Shown:
     """The operators of a picture, each with the kinds that it may be of."""
     found = (match.group(1) for match in _KINDS.finditer(text))
     return tuple(tuple(name.strip() for name in kinds.split("|")) for kinds in found if kinds)
