@@ -39,6 +39,7 @@ COMPUTED: dict[str, Callable[[Array], Any]] = {
     "of an array without dimensions": lambda w: w / np.array(3, np.float64),
     "other dtype": lambda w: w * COLUMN.astype(np.float64),
     "said dtype": lambda w: np.multiply(w, 2, dtype=np.float64),
+    "of a list": lambda w: w.reshape(-1, 2) * [0.5, 2.0],
     "of itself": lambda w: (w + w) * w,
     "function": np.sqrt,
     "comparison": lambda w: w > 3,

@@ -83,6 +83,6 @@ def _place(ufunc: np.ufunc, operands: list[Any], kwargs: dict[str, Any]) -> Arra
     Their dtype is that of its results for no elements; a scalar takes part as it is.
     """
     shape = np.broadcast_shapes(*(np.shape(x) for x in operands))
-    none = [np.empty(0, x.dtype) if isinstance(x, np.ndarray) and x.ndim else x for x in operands]
+    none = [np.empty(0, np.asarray(x).dtype) if np.ndim(x) else x for x in operands]
     dtype = ufunc(*none, **{k: v for k, v in kwargs.items() if k in ("dtype", "casting", "signature")}).dtype
     return paged(shape, dtype) if prod(shape) * dtype.itemsize >= LARGE else None

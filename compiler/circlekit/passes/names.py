@@ -57,7 +57,7 @@ def may_change(name: str, graph: Graph) -> bool:
 def _entry(name: str) -> Entry:
     known = manifest().get(name)
     is_ours = name not in PASSES or (known and PASSES[name].__module__ == f"{HOME}.{known.module}")
-    return known if known is not None and is_ours else entry_of(PASSES[name])
+    return known if known is not None and is_ours else entry_of(find_pass(name))
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:
