@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from circlekit.errors import CirclekitError, ParseError, RewriteError
@@ -115,6 +118,26 @@ def test_a_name_belongs_to_one_pass() -> None:
     with pytest.raises(CirclekitError):
         make("z = Relu(", "x", name="never")
     assert all_passes() == before
+
+
+TAKEN = """
+import circlekit
+from circlekit.ir.text import parse_model
+from circlekit.rewrite import Rewrite
+
+class Mine(Rewrite):
+    name = "fuse_neg"
+    before = "z = Neg(x)"
+    after = "z = Abs(x)"
+
+circlekit.optimize(parse_model("graph main(%x: f32[2]) -> %z { %z = Neg(%x) }"), "fuse_neg")
+"""
+
+
+def test_a_name_of_ours_is_ours_before_it_is_imported() -> None:
+    done = subprocess.run([sys.executable, "-c", TAKEN], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "fuse_neg: the pass fuse_neg is defined in __main__" in done.stderr
 
 
 def test_all_errors_are_ours() -> None:

@@ -21,8 +21,11 @@ HOME = __name__.rpartition(".")[0]
 
 
 def find_pass(name: str) -> type[Pass]:
-    """The pass of that name, whose module is imported if it has to be; RewriteError where there is none."""
-    if name not in PASSES and name in manifest():
+    """The pass of that name, whose module is imported if it has to be; RewriteError where there is none.
+
+    One of ours is imported in any case, which refuses a pass of somebody else that is called like it.
+    """
+    if name in manifest():
         import_module(f"{HOME}.{manifest()[name].module}")
     if name in PASSES:
         return PASSES[name]
@@ -33,9 +36,9 @@ def find_pass(name: str) -> type[Pass]:
 
 
 def check_passes(names: Iterable[str]) -> None:
-    """RewriteError for a name that no pass has."""
+    """RewriteError for a name that no pass has, or one of somebody else that is called like one of ours."""
     for name in names:
-        if name not in PASSES and name not in manifest():
+        if name in PASSES or name not in manifest():
             find_pass(name)
 
 
@@ -55,9 +58,7 @@ def may_change(name: str, graph: Graph) -> bool:
 
 
 def _entry(name: str) -> Entry:
-    known = manifest().get(name)
-    is_ours = name not in PASSES or (known and PASSES[name].__module__ == f"{HOME}.{known.module}")
-    return known if known is not None and is_ours else entry_of(find_pass(name))
+    return manifest()[name] if name in manifest() else entry_of(find_pass(name))
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:
