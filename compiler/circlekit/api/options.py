@@ -13,10 +13,10 @@ from circlekit.api.models import FilePath
 from circlekit.errors import ParseError, RewriteError
 from circlekit.io.files import map_file
 from circlekit.ir.deferred import deferred
+from circlekit.passes import all_passes
 from circlekit.passes.fuse.training import FREEZE
 from circlekit.passes.names import check_settings, find_pass, pass_names
 from circlekit.passes.pipeline_file import Pipeline, parse_pipeline
-from circlekit.rewrite.base import PASSES
 
 if TYPE_CHECKING:
     from circlekit.equivalence.record import check_folder
@@ -78,7 +78,7 @@ def check_options(options: Options) -> None:
     names = pass_names(options.passes, options.disable)
     check_settings(options.settings)
     for name in options.settings:
-        owner = next(item.name for item in PASSES.values() if any(o.name == name for o in item.options))
+        owner = next(item.name for item in all_passes().values() if any(o.name == name for o in item.options))
         if owner not in names:
             raise RewriteError(f"{name} is a setting of {owner}, which is not asked for")
     if options.explain is not None:

@@ -42,11 +42,10 @@ def _text(text: str) -> str:
 
 def _parser_of(setting: str) -> Callable[[str], Any]:
     def parse(text: str) -> Any:
-        from circlekit.passes import all_passes
+        from circlekit.passes.names import all_options
 
-        options = {option.name: option for item in all_passes().values() for option in item.options}
         try:
-            return options[setting].parse(text)
+            return all_options()[setting].parse(text)
         except ValueError as error:
             raise argparse.ArgumentTypeError(str(error)) from None
 

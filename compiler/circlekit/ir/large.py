@@ -27,9 +27,8 @@ MOST_FILES = 512
 def paged(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """A new array of any contents, in a file; in memory where there is no room for one."""
     size = prod(shape) * dtype.itemsize
-    reserve = getattr(
-        os, "posix_fallocate", None
-    )  # else a full disk would end the process at some later time
+    # room is reserved: writing to a page that a full disk has no room for would end the process
+    reserve = getattr(os, "posix_fallocate", None)
     if reserve is not None and size and not dtype.hasobject:
         tempfile: Any = import_module("tempfile")  # slow to import, and mostly not wanted
         try:
@@ -50,7 +49,13 @@ def settled(array: Array) -> Array:
         owner = owner.base
     if array.nbytes < LARGE or owner.nbytes < LARGE or owner.base is not None:
         return array
-    copy = paged(array.shape, array.dtype)
+    return copied(array)
+
+
+def copied(array: Array) -> Array:
+    """A copy in the order of the elements, in a file where it is large."""
+    make = paged if array.nbytes >= LARGE else np.empty
+    copy: Array = make(array.shape, array.dtype)
     copy[...] = array
     return copy
 

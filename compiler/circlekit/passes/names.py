@@ -14,7 +14,7 @@ from circlekit.passes import all_passes
 from circlekit.passes.manifest import Entry, entry_of, manifest
 from circlekit.passes.pipelines import PIPELINES
 from circlekit.passes.plugins import load_plugins
-from circlekit.rewrite.base import PASSES, Pass
+from circlekit.rewrite.base import PASSES, Option, Pass
 from circlekit.rewrite.reading import has_all
 
 HOME = __name__.rpartition(".")[0]
@@ -61,13 +61,17 @@ def _entry(name: str) -> Entry:
     return manifest()[name] if name in manifest() else entry_of(find_pass(name))
 
 
+def all_options() -> dict[str, Option]:
+    """What passes let a user set, by name."""
+    return {option.name: option for item in all_passes().values() for option in item.options}
+
+
 def check_settings(settings: Mapping[str, Any]) -> None:
     """RewriteError for a setting that no pass has."""
-    if settings:
-        known = [option.name for item in all_passes().values() for option in item.options]
-        for name in settings:
-            if name not in known:
-                raise RewriteError(unknown_name("setting of a pass", name, known))
+    known = all_options() if settings else {}
+    for name in settings:
+        if name not in known:
+            raise RewriteError(unknown_name("setting of a pass", name, known))
 
 
 def pass_names(

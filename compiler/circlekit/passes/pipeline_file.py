@@ -17,8 +17,8 @@ from importlib import import_module
 from typing import Any
 
 from circlekit.errors import ParseError, RewriteError
-from circlekit.passes.names import check_settings, pass_names
-from circlekit.rewrite.base import PASSES, Option
+from circlekit.passes.names import all_options, check_settings, pass_names
+from circlekit.rewrite.base import Option
 
 TOML = "tomllib" if sys.version_info >= (3, 11) else "tomli"
 
@@ -65,7 +65,7 @@ def _settings(tree: Any, label: str) -> dict[str, Any]:
         raise ParseError(f"{label}: settings is {tree!r}, a table is wanted")
     settings = {name.replace("-", "_"): value for name, value in tree.items()}
     check_settings(settings)
-    options = {option.name: option for item in PASSES.values() for option in item.options}
+    options = all_options() if settings else {}
     return {name: _parsed(options[name], value, label) for name, value in settings.items()}
 
 

@@ -37,7 +37,7 @@ from typing import Any
 from circlekit.io.schema import FORMATS
 from circlekit.ir.document import RulesNode, parse_document
 from circlekit.ir.lexer import Source, near_miss
-from circlekit.passes import all_passes
+from circlekit.passes.names import all_options
 from circlekit.recipes.rule_call import Call, show
 from circlekit.recipes.rules import Outcome, Rule, Subject
 from circlekit.recipes.text_checks import CHECKS, Check
@@ -107,7 +107,7 @@ def _passes(block: RuleBlock, call: Call) -> None:
 
 def _settings(block: RuleBlock, call: Call) -> None:
     call.positional(0, 0)
-    options = {option.name: option for item in all_passes().values() for option in item.options}
+    options = all_options()
     for name, literal in call.named(options).items():
         block.settings[name] = _parsed(call, options[name], call.of(literal, str, 'texts in "",'))
 

@@ -16,7 +16,7 @@ import numpy as np
 from circlekit.errors import CirclekitError
 from circlekit.interp.evaluate import evaluate
 from circlekit.ir.graph import Graph, Model
-from circlekit.ir.large import settled
+from circlekit.ir.large import copied, settled
 from circlekit.ir.limits import limited, limits
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.value import Array, Value
@@ -199,5 +199,4 @@ def _become_constants(graph: Graph, op: Op, arrays: Sequence[Array]) -> dict[Val
 
 def _own(array: Array) -> Array:
     """``array`` in memory of its own: a view would keep alive, or change with, what it was made from."""
-    own = array.flags.owndata and array.flags.c_contiguous
-    return settled(array if own else np.array(array, order="C"))
+    return settled(array) if array.flags.owndata and array.flags.c_contiguous else copied(array)
