@@ -11,7 +11,7 @@ import numpy as np
 import circlekit
 from circlekit.cli.catalog import FILE, as_json, catalog, flags_of
 from circlekit.interp.evaluate import _CUSTOM
-from circlekit.io.findings import RULES
+from circlekit.io.check.findings import RULES
 from circlekit.ir.text import parse_model
 from circlekit.passes import all_passes, manifest
 from circlekit.passes.describe import page

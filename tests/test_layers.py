@@ -96,7 +96,7 @@ def operator_codes() -> set[str]:
     """The codes that the classes of ops/ are declared with."""
     return {
         keyword.value.value
-        for path in (PACKAGE / "ops").glob("*.py")
+        for path in (PACKAGE / "ops").rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.ClassDef)
         for keyword in node.keywords

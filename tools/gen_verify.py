@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from circlekit.io.findings import RULES
+from circlekit.io.check.findings import RULES
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "verify.md"
 TITLE = "| rule | if broken | what holds |\n| --- | --- | --- |\n"

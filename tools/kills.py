@@ -25,8 +25,8 @@ import numpy as np
 from circlekit.io import moves
 from circlekit.io.ahead import of_command
 from circlekit.io.files import map_file
-from circlekit.io.load import load
-from circlekit.io.save import save
+from circlekit.io.read.load import load
+from circlekit.io.write.save import save
 from circlekit.ir.graph import Model
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

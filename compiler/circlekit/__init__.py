@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from circlekit.interp.evaluate import register_custom
     from circlekit.interp.interpreter import Interpreter
     from circlekit.ir.graph import Model
-    from circlekit.ir.limits import limited
-    from circlekit.ops.kernels import Kernels
+    from circlekit.ir.resource_limits import limited
+    from circlekit.ops.numerics.kernel_flavor import Kernels
 
 __all__ = [
     "CirclekitError",
@@ -40,10 +40,10 @@ __all__ = [
 _HOMES = {
     "CirclekitError": "circlekit.errors",
     "Interpreter": "circlekit.interp.interpreter",
-    "Kernels": "circlekit.ops.kernels",
+    "Kernels": "circlekit.ops.numerics.kernel_flavor",
     "Model": "circlekit.ir.graph",
     "compare": "circlekit.api",
-    "limited": "circlekit.ir.limits",
+    "limited": "circlekit.ir.resource_limits",
     "load": "circlekit.api",
     "optimize": "circlekit.api",
     "read_pipeline": "circlekit.api",

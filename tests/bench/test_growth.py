@@ -11,7 +11,7 @@ import pytest
 
 import circlekit
 from circlekit.ir.graph import Model
-from circlekit.ir.verify import check
+from circlekit.ir.verifier import check
 from tools.bench.growth import HEADS, Growth, as_json, cells, measure_growth, page, plot
 from tools.bench.measure import machine
 from tools.bench.shapes import SHAPES, build

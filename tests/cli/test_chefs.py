@@ -11,7 +11,7 @@ import pytest
 
 import circlekit
 from circlekit.cli import circlechef, tflchef
-from circlekit.ir.compare import difference
+from circlekit.ir.model_equality import difference
 from circlekit.recipes.load import load_recipe
 
 RECIPE = """

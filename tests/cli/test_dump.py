@@ -11,9 +11,9 @@ import pytest
 
 import circlekit.ops  # noqa: F401  # operators are declared by being imported
 from circlekit.cli import circle_tensordump, circledump, tfldump
-from circlekit.io.load import load
-from circlekit.io.save import to_bytes
-from circlekit.ir.compare import difference
+from circlekit.io.read.load import load
+from circlekit.io.write.save import to_bytes
+from circlekit.ir.model_equality import difference
 from circlekit.ir.text import parse_model
 
 TEXT = """

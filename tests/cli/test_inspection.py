@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from circlekit.cli import circle_inspect, circle_verify, tfl_inspect, tfl_verify
-from circlekit.io.save import to_bytes
+from circlekit.io.write.save import to_bytes
 from circlekit.ir.text import parse_model
 
 TEXT = """

@@ -23,7 +23,7 @@ from circlekit.cli import (
     tflchef,
 )
 from circlekit.cli.common import printable, shortened
-from circlekit.io.save import to_bytes
+from circlekit.io.write.save import to_bytes
 from circlekit.ir.text import parse_model
 
 Main = Callable[[Sequence[str] | None], int]

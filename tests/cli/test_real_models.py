@@ -12,10 +12,10 @@ from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 import circlekit
 from circlekit.cli.circle2circle import main
-from circlekit.io.save import save as to_file
+from circlekit.io.write.save import save as to_file
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Array
-from circlekit.ops.conv import TransposeConv
+from circlekit.ops.convolution.conv import TransposeConv
 
 AT_MOST = {"cbr": 10, "dcgan": 10, "unet": 18, "resnet": 20, "mbv2": 22, "llm_block": 40}
 """Operators of the optimized circle file."""

@@ -130,7 +130,7 @@ def test_a_run_imports_what_it_needs(flags: tuple[str, ...], absent: set[str], t
         [sys.executable, "-c", code, str(source), target, *flags], capture_output=True, text=True, check=True
     )
     modules = set(done.stdout.splitlines()[-1].split())
-    assert "circlekit.io.save" in modules
+    assert "circlekit.io.write.save" in modules
     assert not modules & absent
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import circlekit
 from circlekit.cli.circle2circle import main
-from circlekit.ops.conv import TransposeConv
+from circlekit.ops.convolution.conv import TransposeConv
 from tools.random_graphs.litert import run_litert
 
 TOLERANCE = 1e-5

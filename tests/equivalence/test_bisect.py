@@ -19,7 +19,7 @@ from circlekit.errors import EquivalenceError
 from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Array
-from circlekit.ir.verify import verify
+from circlekit.ir.verifier import verify
 from circlekit.rewrite.base import PASSES, Context, Pass
 from circlekit.rewrite.rewrite import Rewrite
 

@@ -10,7 +10,7 @@ from circlekit.errors import EquivalenceError
 from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model
-from circlekit.ops.elementwise import Add
+from circlekit.ops.arithmetic.binary import Add
 from circlekit.rewrite.base import PASSES, Context, Pass
 
 BRANCH = """

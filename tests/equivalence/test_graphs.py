@@ -16,8 +16,8 @@ from circlekit.equivalence.verify import Verifier
 from circlekit.errors import EquivalenceError
 from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model
-from circlekit.ir.verify import verify
-from circlekit.ops.kernels import Kernels
+from circlekit.ir.verifier import verify
+from circlekit.ops.numerics.kernel_flavor import Kernels
 from circlekit.rewrite.base import PASSES, Context, Pass
 
 LOOP = """

@@ -13,7 +13,7 @@ import pytest
 
 from circlekit.equivalence import h5
 from circlekit.errors import CirclekitError, FormatError, LimitError
-from circlekit.ir.limits import limited
+from circlekit.ir.resource_limits import limited
 from circlekit.ir.value import Array
 
 Fill = Callable[[h5py.File, Path], object]

@@ -15,7 +15,7 @@ from circlekit.interp.blas import LARGE, TINY, blas_threads, few_threads
 from circlekit.ir.dtypes import f32
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Value
-from circlekit.ops.dense import FullyConnected
+from circlekit.ops.matmul.dense import FullyConnected
 
 threads = pytest.mark.skipif((blas_threads() or 1) < 2, reason="numpy has no OpenBLAS with threads here")
 

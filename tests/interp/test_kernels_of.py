@@ -17,7 +17,7 @@ from circlekit.interp.kernels import kernels_of
 from circlekit.ir.graph import Model
 from circlekit.ir.op import REGISTRY
 from circlekit.ir.text import parse_model
-from circlekit.ops.kernels import Kernels
+from circlekit.ops.numerics.kernel_flavor import Kernels
 from tests.ops.litert import run_litert
 
 LAST = 16

@@ -15,7 +15,7 @@ from circlekit.interp.interpreter import Interpreter
 from circlekit.interp.room import Room, inferred, shown
 from circlekit.interp.run import run
 from circlekit.ir.graph import Model
-from circlekit.ir.limits import limited
+from circlekit.ir.resource_limits import limited
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Array
 

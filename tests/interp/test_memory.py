@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from circlekit.interp import Interpreter, run
-from circlekit.io.load import load
+from circlekit.io.read.load import load
 from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model
 from tests.ops.litert import run_litert

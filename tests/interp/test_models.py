@@ -13,9 +13,9 @@ from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 from circlekit.errors import UnsupportedError
 from circlekit.interp import run
-from circlekit.io.load import load
+from circlekit.io.read.load import load
 from circlekit.ir.value import Array
-from circlekit.ops.kernels import Kernels
+from circlekit.ops.numerics.kernel_flavor import Kernels
 from tests.ops.litert import assert_close
 
 TOLERANCE = {"tico": 1e-4}

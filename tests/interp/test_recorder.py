@@ -12,7 +12,7 @@ from circlekit.interp.arena import Arena
 from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Array
-from circlekit.ops.slice import Slice
+from circlekit.ops.movement.slice import Slice
 
 F32 = np.dtype(np.float32)
 

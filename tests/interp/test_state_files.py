@@ -13,16 +13,16 @@ from ai_edge_litert.interpreter import Interpreter as LiteRT
 from ai_edge_litert.interpreter import OpResolverType
 
 from circlekit.interp import Interpreter
-from circlekit.io.load import load_bytes
-from circlekit.io.save import to_bytes
+from circlekit.io.read.load import load_bytes
+from circlekit.io.write.save import to_bytes
 from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.value import Array
-from circlekit.ops.control import StablehloComposite
-from circlekit.ops.lstm import UnidirectionalSequenceLstm
-from circlekit.ops.random_numbers import RandomUniform
-from circlekit.ops.sparse import Densify
+from circlekit.ops.arithmetic.random_ops import RandomUniform
+from circlekit.ops.movement.sparse import Densify
+from circlekit.ops.program.control import StablehloComposite
+from circlekit.ops.recurrent.lstm import UnidirectionalSequenceLstm
 from tests.ops.litert import assert_close, const, graph_of, var
 from tests.ops.test_control import ATTRIBUTES, squares
 from tests.ops.test_control import graph as graph_with

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any
 
 from circlekit.io.convert import same_tree
-from circlekit.io.origin import Origin
+from circlekit.io.uninterpreted import Origin
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.value import Value, same_array

@@ -16,12 +16,13 @@ from hypothesis import strategies as st
 
 import circlekit.ops  # noqa: F401  # operators are declared by being imported
 from circlekit.errors import FileError, FormatError
-from circlekit.io import ahead, layout, moves
+from circlekit.io import ahead, moves
 from circlekit.io.ahead import of_command, spans
-from circlekit.io.load import load, load_bytes
-from circlekit.io.origin import Origin, place_of
-from circlekit.io.output import Output
-from circlekit.io.save import save, to_bytes
+from circlekit.io.read.load import load, load_bytes
+from circlekit.io.uninterpreted import Origin, place_of
+from circlekit.io.write import file_layout as layout
+from circlekit.io.write.output import Output
+from circlekit.io.write.save import save, to_bytes
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Value
 from tests.io.oracles import CIRCLE, LITERT, Oracle

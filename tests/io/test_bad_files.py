@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 import circlekit.ops  # noqa: F401  # operators are declared by being imported
 from circlekit.errors import CirclekitError, FileError, FormatError, FormatWarning, UnsupportedError
-from circlekit.io.load import load, load_bytes
-from circlekit.io.save import to_bytes
+from circlekit.io.read.load import load, load_bytes
+from circlekit.io.write.save import to_bytes
 from tests.io.models import LIBRARY, File, recipe
 from tests.io.oracles import CIRCLE, LITERT
 

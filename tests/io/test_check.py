@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 import circlekit.ops  # noqa: F401  # operators are declared by being imported
 from circlekit.errors import CirclekitError, FormatWarning
-from circlekit.io import check
-from circlekit.io.check import check_bytes
-from circlekit.io.findings import RULES, Finding
-from circlekit.io.load import load_bytes
-from circlekit.ir.verify import verify
+from circlekit.io.check import check_file as check
+from circlekit.io.check.check_file import check_bytes
+from circlekit.io.check.findings import RULES, Finding
+from circlekit.io.read.load import load_bytes
+from circlekit.ir.verifier import verify
 from tests.io.check_cases import CASES, OP, Change, both, put, sound
 from tests.io.models import LIBRARY, File, recipe
 from tests.io.mutate import damaged

@@ -14,9 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import circlekit.ops  # noqa: F401  # operators are declared by being imported
-from circlekit.io import layout, moves, output
-from circlekit.io.load import load
-from circlekit.io.save import save, to_bytes
+from circlekit.io import moves
+from circlekit.io.read.load import load
+from circlekit.io.write import file_layout as layout
+from circlekit.io.write import output
+from circlekit.io.write.save import save, to_bytes
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
 from tests.io.oracles import CIRCLE, LITERT, Oracle

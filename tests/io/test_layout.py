@@ -15,14 +15,14 @@ import pytest
 
 import circlekit.ops  # noqa: F401  # operators are declared by being imported
 from circlekit.errors import FileError
-from circlekit.io.encode import INLINE_LIMIT
 from circlekit.io.files import write_file
-from circlekit.io.layout import MIN_RANGE
-from circlekit.io.load import load, load_bytes
 from circlekit.io.moves import LARGE, LEAST_ROOM, PAGE
-from circlekit.io.output import FileRange
-from circlekit.io.save import encoded, save, to_bytes
-from circlekit.ir import content
+from circlekit.io.read.load import load, load_bytes
+from circlekit.io.write.encode import INLINE_LIMIT
+from circlekit.io.write.file_layout import MIN_RANGE
+from circlekit.io.write.output import FileRange
+from circlekit.io.write.save import encoded, save, to_bytes
+from circlekit.ir import array_bytes as content
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Array, Value, same_array

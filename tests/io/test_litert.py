@@ -9,8 +9,8 @@ import numpy as np
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 import circlekit.ops  # noqa: F401  # operators are declared by being imported
-from circlekit.io.load import load, load_bytes
-from circlekit.io.save import encoded, to_bytes
+from circlekit.io.read.load import load, load_bytes
+from circlekit.io.write.save import encoded, to_bytes
 from circlekit.ir.op import OpaqueOp
 from circlekit.ir.value import Array
 from tests.io.models import File

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from circlekit.errors import FormatError, ModelError
-from circlekit.io.load import load_bytes
-from circlekit.io.save import to_bytes
+from circlekit.io.read.load import load_bytes
+from circlekit.io.write.save import to_bytes
 from circlekit.ir.clone import clone
-from circlekit.ir.compare import difference
 from circlekit.ir.graph import Graph, Model
+from circlekit.ir.model_equality import difference
 from circlekit.ir.op import OpaqueOp
 from circlekit.ir.text import parse_model, print_model
-from circlekit.ir.verify import verify
+from circlekit.ir.verifier import verify
 from circlekit.passes.optimize import run_passes
 from circlekit.rewrite.base import Context
 

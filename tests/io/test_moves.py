@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 import circlekit.ops  # noqa: F401  # operators are declared by being imported
 from circlekit.io import moves as module
-from circlekit.io.load import load_bytes
 from circlekit.io.moves import ALIGNMENT, LENGTH, PAGE, Move, find_moves
-from circlekit.io.origin import Origin
-from circlekit.io.save import encoded, to_bytes
+from circlekit.io.read.load import load_bytes
+from circlekit.io.uninterpreted import Origin
+from circlekit.io.write.save import encoded, to_bytes
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Value
 from tests.io.oracles import CIRCLE, LITERT, Oracle

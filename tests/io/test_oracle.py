@@ -9,9 +9,9 @@ from unittest.mock import patch
 import pytest
 
 import circlekit.ops  # noqa: F401  # operators are declared by being imported
-from circlekit.io.decode import decode, identify
-from circlekit.io.load import load_bytes
-from circlekit.io.save import to_bytes
+from circlekit.io.read.decode import decode, identify
+from circlekit.io.read.load import load_bytes
+from circlekit.io.write.save import to_bytes
 from circlekit.ir.op import REGISTRY
 from tests.io.models import LIBRARY, recipe
 from tests.io.oracles import CIRCLE, ORACLES, TFLITE, Oracle, differences

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 from circlekit.errors import FileError, LimitError
-from circlekit.io import output
 from circlekit.io.files import map_file, write_file
-from circlekit.io.map import FileMap
 from circlekit.io.moves import PAGE
-from circlekit.io.output import FileRange, Output, Piece
-from circlekit.ir.limits import limited
+from circlekit.io.read.file_map import FileMap
+from circlekit.io.write import output
+from circlekit.io.write.output import FileRange, Output, Piece
+from circlekit.ir.resource_limits import limited
 
 SIZE = 3 * PAGE + 77
 CONTENT = np.random.default_rng(0).bytes(SIZE)

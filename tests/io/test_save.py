@@ -14,10 +14,10 @@ import pytest
 import circlekit
 import circlekit.ops  # operators are declared by being imported
 from circlekit.errors import FileError, UnsupportedError
-from circlekit.io.decode import identify
 from circlekit.io.files import write_file
-from circlekit.io.load import load, load_bytes
-from circlekit.io.save import encoded, save, to_bytes
+from circlekit.io.read.decode import identify
+from circlekit.io.read.load import load, load_bytes
+from circlekit.io.write.save import encoded, save, to_bytes
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import OpaqueOp

@@ -9,7 +9,7 @@ import warnings
 import pytest
 
 from circlekit.errors import FormatError
-from circlekit.io.decode import decode
+from circlekit.io.read.decode import decode
 from circlekit.io.schema import IDENTIFIERS
 from tests.io.litert_verifier import accepted
 

@@ -17,11 +17,11 @@ import pytest
 
 import circlekit.ops  # noqa: F401  # operators are declared by being imported
 from circlekit.errors import FileError
-from circlekit.io import temporary as module
 from circlekit.io.files import write_file
-from circlekit.io.load import load
-from circlekit.io.save import save, to_bytes
-from circlekit.io.temporary import TEMPORARY, remove_stale, replacement
+from circlekit.io.read.load import load
+from circlekit.io.write import temporary as module
+from circlekit.io.write.save import save, to_bytes
+from circlekit.io.write.temporary import TEMPORARY, remove_stale, replacement
 from tests.io.models import File
 from tests.io.oracles import LITERT
 

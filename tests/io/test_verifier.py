@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from circlekit.errors import FormatError, FormatWarning
-from circlekit.io import decode as decoder
-from circlekit.io.decode import Decoder, decode, identify
+from circlekit.io.read import decode as decoder
+from circlekit.io.read.decode import Decoder, decode, identify
 from circlekit.io.tables import TABLES, UNIONS
 from tests.io.litert_verifier import accepted
 from tests.io.models import LIBRARY, recipe

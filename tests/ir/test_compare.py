@@ -10,15 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from circlekit.io.load import load
-from circlekit.ir.compare import clone, difference
+from circlekit.io.read.load import load
 from circlekit.ir.dtypes import DType
 from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Graph, Model
+from circlekit.ir.model_equality import clone, difference
 from circlekit.ir.op import OpaqueOp
 from circlekit.ir.text import parse_model, print_model
 from circlekit.ir.value import Quantization, Value
-from circlekit.ir.verify import verify
+from circlekit.ir.verifier import verify
 from tests.ir.recipes import RECIPES, everything, graph_text
 
 TEXT = (

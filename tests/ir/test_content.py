@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_numpy
 
-from circlekit.ir import content
-from circlekit.ir.content import SAMPLE, chunks, digest, sample
+from circlekit.ir import array_bytes as content
+from circlekit.ir.array_bytes import SAMPLE, chunks, digest, sample
 from circlekit.ir.value import Array
 
 KINDS = ["<f4", ">f4", "<i2", ">i8", "u1", "?", "<c16"]

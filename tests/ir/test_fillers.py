@@ -10,7 +10,7 @@ import pytest
 
 from circlekit.errors import ModelError
 from circlekit.ir.dtypes import DType
-from circlekit.ir.fillers import FILLERS, fill, seed_of
+from circlekit.ir.text.fillers import FILLERS, fill, seed_of
 
 COUNT = 100_000
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from circlekit.errors import ShapeError
-from circlekit.io.load import load
-from circlekit.ir.compare import clone, difference
+from circlekit.io.read.load import load
 from circlekit.ir.graph import Model
-from circlekit.ir.inference import callees_first, check_shapes, infer_shapes, settle_ranks
-from circlekit.ir.place import place
+from circlekit.ir.location import place
+from circlekit.ir.model_equality import clone, difference
+from circlekit.ir.shape_inference import callees_first, check_shapes, infer_shapes, settle_ranks
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Shape
 from tests.ir.recipes import RECIPES, graph_text

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from circlekit.ir import large
-from circlekit.ir.large import LARGE, attentive, paged, settled
+from circlekit.ir import scratch_files as large
+from circlekit.ir.scratch_files import LARGE, attentive, paged, settled
 from circlekit.ir.value import Array
 
 F32 = np.dtype(np.float32)

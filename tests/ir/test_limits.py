@@ -9,8 +9,7 @@ import pytest
 
 import circlekit
 from circlekit.errors import LimitError, ParseError
-from circlekit.ir.fillers import FILLERS
-from circlekit.ir.limits import (
+from circlekit.ir.resource_limits import (
     adding_up,
     amount,
     hold_memory,
@@ -21,6 +20,7 @@ from circlekit.ir.limits import (
     parse_size,
 )
 from circlekit.ir.text import parse_model
+from circlekit.ir.text.fillers import FILLERS
 
 
 @pytest.mark.parametrize(

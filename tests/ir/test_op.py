@@ -9,7 +9,7 @@ import pytest
 from circlekit.errors import ShapeError
 from circlekit.ir.dtypes import f32
 from circlekit.ir.value import Value
-from circlekit.ops.dense import FullyConnected
+from circlekit.ops.matmul.dense import FullyConnected
 
 
 def test_an_operator_that_does_not_fit_reads_nothing() -> None:

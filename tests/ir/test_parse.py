@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from circlekit.errors import ShapeError
-from circlekit.ir.compare import difference
 from circlekit.ir.dtypes import DType
 from circlekit.ir.enums import Padding
 from circlekit.ir.graph import Model
+from circlekit.ir.model_equality import difference
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Value
 from tests.ir.recipes import graph_text

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from circlekit.io.load import load
-from circlekit.io.references import locator, resolver
-from circlekit.ir.compare import difference, same_data
+from circlekit.io.read.load import load
+from circlekit.io.read.references import locator, resolver
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model
+from circlekit.ir.model_equality import difference, same_data
 from circlekit.ir.op import OpaqueOp
 from circlekit.ir.text import parse_model, print_graph, print_model, print_op
 from circlekit.ir.value import Array, Quantization, Value

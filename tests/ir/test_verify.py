@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from circlekit.errors import ModelError
-from circlekit.io.load import load
+from circlekit.io.read.load import load
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Quantization, Value
-from circlekit.ir.verify import check, check_order, verify
+from circlekit.ir.verifier import check, check_order, verify
 from tests.ir.recipes import RECIPES, graph_text
 
 TEXT = (

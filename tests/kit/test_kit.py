@@ -13,7 +13,7 @@ import pytest
 
 from circlekit.ir.op import REGISTRY
 from circlekit.ir.value import Array
-from circlekit.ir.verify_op import op_faults
+from circlekit.ir.verifier_rules import op_faults
 from tools.kit import pool
 from tools.kit.families import FAMILIES, draw_case
 from tools.kit.kinds import Case

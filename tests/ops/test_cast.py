@@ -9,7 +9,7 @@ import pytest
 from circlekit.errors import ModelError, ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, f16, f32, i8, i16, i32, u8
 from circlekit.ir.value import Array, Quantization, Value
-from circlekit.ops.cast import Cast, Dequantize, FakeQuant, Quantize
+from circlekit.ops.arithmetic.cast import Cast, Dequantize, FakeQuant, Quantize
 from tests.ops.litert import check, graph_of, kernel_results, run_litert, var
 
 DTYPES = ["f4", "f8", "f2", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "?"]

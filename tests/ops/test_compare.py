@@ -10,8 +10,8 @@ from circlekit.errors import ShapeError
 from circlekit.ir.op import REGISTRY
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Value
-from circlekit.ir.verify import verify
-from circlekit.ops.compare import Equal, LogicalNot, Select, SelectV2, Where
+from circlekit.ir.verifier import verify
+from circlekit.ops.arithmetic.comparison import Equal, LogicalNot, Select, SelectV2, Where
 from tests.ops.litert import check, const, graph_of, kernel_results, run_litert, var
 
 ORDERED = ["LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL"]

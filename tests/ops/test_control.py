@@ -14,9 +14,9 @@ from circlekit.ir.dtypes import boolean, f32, i32
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
-from circlekit.ops.compare import Less
-from circlekit.ops.control import Call, CallOnce, If, StablehloComposite, While
-from circlekit.ops.elementwise import Add, Mul
+from circlekit.ops.arithmetic.binary import Add, Mul
+from circlekit.ops.arithmetic.comparison import Less
+from circlekit.ops.program.control import Call, CallOnce, If, StablehloComposite, While
 from tests.ops.litert import const, run_litert
 
 

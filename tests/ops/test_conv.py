@@ -14,8 +14,8 @@ from circlekit.ir.dtypes import f32, i8, i32
 from circlekit.ir.enums import Activation, Padding
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Quantization, Value
-from circlekit.ops import depthwise, im2col
-from circlekit.ops.conv import Conv2D, DepthwiseConv2D, TransposeConv
+from circlekit.ops.convolution import depthwise, im2col
+from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv
 from tests.ops.litert import assert_close, check, const, kernel_results, var
 
 SAME, VALID = Padding.SAME, Padding.VALID

@@ -15,9 +15,9 @@ from circlekit.errors import ModelError, ShapeError, UnsupportedError
 from circlekit.interp import evaluate
 from circlekit.ir.op import OpaqueOp
 from circlekit.ir.value import Array, Value
-from circlekit.ops.flexbuffer import options_of, read_flexbuffer
-from circlekit.ops.pool import MaxPool2D
-from circlekit.ops.reduce import ReduceAll
+from circlekit.ops.convolution.pool import MaxPool2D
+from circlekit.ops.program.flexbuffer import options_of, read_flexbuffer
+from circlekit.ops.reduction.reduce import ReduceAll
 from tests.ops.litert import assert_close, const, graph_of, run_litert, var
 
 

@@ -10,7 +10,7 @@ from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, f32, i8, i16
 from circlekit.ir.enums import Activation, WeightsFormat
 from circlekit.ir.value import Array, Quantization, Shape, Value
-from circlekit.ops.dense import BatchMatMul, FullyConnected
+from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected
 from tests.ops.litert import check, const, kernel_results, var
 
 ACTS = [Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1]

@@ -14,8 +14,8 @@ from circlekit.interp import evaluate
 from circlekit.ir.dtypes import f32
 from circlekit.ir.op import OpaqueOp
 from circlekit.ir.value import Array, Value
-from circlekit.ops.detection import NonMaxSuppressionV4, NonMaxSuppressionV5
-from circlekit.ops.flexbuffer import options_of
+from circlekit.ops.program.detection import NonMaxSuppressionV4, NonMaxSuppressionV5
+from circlekit.ops.program.flexbuffer import options_of
 from tests.ops.litert import (
     FLOAT_TOLERANCE,
     assert_close,

@@ -13,8 +13,8 @@ from circlekit.ir.dtypes import i8, i16
 from circlekit.ir.enums import Activation
 from circlekit.ir.op import REGISTRY
 from circlekit.ir.value import Array, Quantization, Value
-from circlekit.ops.division import Div, FloorDiv, FloorMod
-from circlekit.ops.elementwise import Add, AddN, Atan2, Maximum, Minimum, Mul, Pow, Sub
+from circlekit.ops.arithmetic.binary import Add, AddN, Atan2, Maximum, Minimum, Mul, Pow, Sub
+from circlekit.ops.arithmetic.division import Div, FloorDiv, FloorMod
 from tests.ops.litert import check, const, kernel_results, var
 
 SHAPES: list[tuple[tuple[int, ...], tuple[int, ...]]] = [

@@ -12,16 +12,16 @@ from circlekit.interp import Interpreter
 from circlekit.ir.dtypes import DType, f32, i32
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Value
-from circlekit.ops.activation import HardSwish
-from circlekit.ops.bits import Bitcast
-from circlekit.ops.cast import FakeQuant
-from circlekit.ops.complex_numbers import Imag, Real
-from circlekit.ops.elementwise import AddN, Pow
-from circlekit.ops.gather import DynamicUpdateSlice
-from circlekit.ops.reduce import ArgMax, ArgMin, ReduceMax, ReduceMin
-from circlekit.ops.segments import UnsortedSegmentMax, UnsortedSegmentMin
-from circlekit.ops.slice import MirrorPad, Pad, PadV2, Slice, StridedSlice
-from circlekit.ops.sparse import SparseToDense
+from circlekit.ops.arithmetic.activation import HardSwish
+from circlekit.ops.arithmetic.binary import AddN, Pow
+from circlekit.ops.arithmetic.bits import Bitcast
+from circlekit.ops.arithmetic.cast import FakeQuant
+from circlekit.ops.arithmetic.complex_numbers import Imag, Real
+from circlekit.ops.movement.gather import DynamicUpdateSlice
+from circlekit.ops.movement.slice import MirrorPad, Pad, PadV2, Slice, StridedSlice
+from circlekit.ops.movement.sparse import SparseToDense
+from circlekit.ops.reduction.reduce import ArgMax, ArgMin, ReduceMax, ReduceMin
+from circlekit.ops.reduction.segments import UnsortedSegmentMax, UnsortedSegmentMin
 from tests.ops.litert import check, const, graph_of, var
 
 NAN, INF = np.nan, np.inf

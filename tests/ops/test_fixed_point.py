@@ -11,7 +11,7 @@ import pytest
 from circlekit.errors import ModelError
 from circlekit.ir.dtypes import DType, f32, i8, i16, u8
 from circlekit.ir.enums import Activation
-from circlekit.ops.fixed_point import (
+from circlekit.ops.numerics.fixed_point import (
     Multiplier,
     activation_limits,
     doubling_high_mul,
@@ -23,8 +23,8 @@ from circlekit.ops.fixed_point import (
     rounding_divide_by_pot,
     saturating_shift_left,
 )
-from circlekit.ops.rescale import FixedPoint, InFloats, fixed_point
-from circlekit.ops.stores import Span
+from circlekit.ops.numerics.requantize import FixedPoint, InFloats, fixed_point
+from circlekit.ops.numerics.stores import Span
 from tests.ops.quantized import generator, quantized
 
 INT32 = (-(2**31), 2**31 - 1)

@@ -11,7 +11,7 @@ import pytest
 from circlekit.errors import ModelError, ShapeError
 from circlekit.ir.dtypes import f32, i32
 from circlekit.ir.value import Array, Value
-from circlekit.ops.gather import (
+from circlekit.ops.movement.gather import (
     DynamicUpdateSlice,
     EmbeddingLookup,
     Gather,

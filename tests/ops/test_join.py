@@ -12,7 +12,7 @@ from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import f32, i8, i32
 from circlekit.ir.enums import Activation
 from circlekit.ir.value import Array, Quantization, Value
-from circlekit.ops.join import Concatenation, Pack, Split, SplitV, Unpack
+from circlekit.ops.movement.join import Concatenation, Pack, Split, SplitV, Unpack
 from tests.ops.litert import check, const, kernel_results, var
 
 

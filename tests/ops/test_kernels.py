@@ -12,9 +12,9 @@ from circlekit.ir.dtypes import DType, i8, u8
 from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Quantization, Value
-from circlekit.ops.conv import Conv2D, DepthwiseConv2D, TransposeConv
-from circlekit.ops.dense import BatchMatMul, FullyConnected
-from circlekit.ops.kernels import Kernels, following
+from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv
+from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected
+from circlekit.ops.numerics.kernel_flavor import Kernels, following
 from tests.ops.litert import const, graph_of, kernel_results, run_litert
 from tests.ops.quantized import draw, generator, quantized
 

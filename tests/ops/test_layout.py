@@ -15,7 +15,12 @@ from circlekit.ir.dtypes import i8, i32
 from circlekit.ir.enums import MirrorPadMode
 from circlekit.ir.op import REGISTRY, Op
 from circlekit.ir.value import Array, Quantization, Value
-from circlekit.ops import activation, bases, cast, compare, elementwise, gather, join, reduce, shape, slice
+from circlekit.ops import bases
+from circlekit.ops.arithmetic import activation, cast
+from circlekit.ops.arithmetic import binary as elementwise
+from circlekit.ops.arithmetic import comparison as compare
+from circlekit.ops.movement import gather, join, shape, slice
+from circlekit.ops.reduction import reduce
 from tests.ops.litert import const, kernel_results, var
 
 PERMS = [(0, 2, 3, 1), (0, 3, 1, 2), (3, 2, 1, 0), (1, 0, 2, 3), (0, 1, 2, 3), (2, 0, 3, 1)]

@@ -13,7 +13,7 @@ from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import REGISTRY
 from circlekit.ir.tape import NOW
 from circlekit.ir.value import Array
-from circlekit.ops.lookup import MANY, every, look_up, look_up_pairs, table_of
+from circlekit.ops.numerics.lookup import MANY, every, look_up, look_up_pairs, table_of
 from tests.ops.quantized import draw, draw_scale, draw_zero, generator, quantized
 
 

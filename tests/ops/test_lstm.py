@@ -11,8 +11,8 @@ from circlekit.interp import evaluate
 from circlekit.ir.dtypes import f32, i16
 from circlekit.ir.enums import Activation, LSTMKernelType
 from circlekit.ir.value import Array, Value
-from circlekit.ops.lstm import Lstm, UnidirectionalSequenceLstm
-from circlekit.ops.lstm_both import BidirectionalSequenceLstm
+from circlekit.ops.recurrent.lstm import Lstm, UnidirectionalSequenceLstm
+from circlekit.ops.recurrent.lstm_both import BidirectionalSequenceLstm
 from tests.ops.litert import FLOAT_TOLERANCE, check, const, var
 from tests.ops.stateful import check_runs, quantized, state
 

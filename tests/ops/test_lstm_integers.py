@@ -16,7 +16,7 @@ from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
-from circlekit.ops.lstm import Lstm, UnidirectionalSequenceLstm
+from circlekit.ops.recurrent.lstm import Lstm, UnidirectionalSequenceLstm
 from tests.ops.litert import const, graph_of, run_steps
 from tests.ops.stateful import check_runs, quantized, state
 from tests.ops.test_lstm import FORMS, GATES

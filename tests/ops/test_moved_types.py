@@ -15,9 +15,9 @@ from circlekit.ir.dtypes import DType, bf16, boolean, f16, f32, f64, i8, i16, i3
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import REGISTRY, Op
 from circlekit.ir.value import Array, Quantization, Value
-from circlekit.ops.cast import Cast
+from circlekit.ops.arithmetic.cast import Cast
 from circlekit.ops.constants import encode_strings, packed
-from circlekit.ops.gather import EmbeddingLookup
+from circlekit.ops.movement.gather import EmbeddingLookup
 from tests.ops.litert import assert_close, check, const, graph_of, kernel_results, run_litert, var
 from tests.ops.quantized import draw, generator, per_tensor
 

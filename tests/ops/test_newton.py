@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from circlekit.ops.newton import reciprocal, reciprocal_of
+from circlekit.ops.numerics.newton_raphson import reciprocal, reciprocal_of
 
 NUMBERS = st.integers(1, 2**31 - 1) | st.integers(0, 30).map(lambda n: 1 << n)
 

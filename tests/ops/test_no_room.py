@@ -10,9 +10,9 @@ from circlekit.ir.dtypes import DType, i8, i16, i32, u8
 from circlekit.ir.op import Op
 from circlekit.ir.tape import NOW, Tape
 from circlekit.ir.value import Array, Value
-from circlekit.ops import dense_quantized
-from circlekit.ops.conv import Conv2D, DepthwiseConv2D, TransposeConv
-from circlekit.ops.dense import FullyConnected
+from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv
+from circlekit.ops.matmul import dense_quantized
+from circlekit.ops.matmul.dense import FullyConnected
 from tests.ops.quantized import draw, generator, quantized
 
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from circlekit.errors import ShapeError, UnsupportedError
-from circlekit.io.load import load
+from circlekit.io.read.load import load
 from circlekit.ir.dtypes import f16, f32, i8, i16
 from circlekit.ir.enums import Activation, RoPEMode
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
-from circlekit.ops.normalize import (
+from circlekit.ops.reduction.normalization import (
     InstanceNorm,
     L2Normalization,
     LocalResponseNormalization,

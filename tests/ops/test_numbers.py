@@ -14,9 +14,9 @@ from circlekit.ir.dtypes import DType, f32, i32, i64
 from circlekit.ir.enums import ReduceWindowFunction
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array, Value
-from circlekit.ops.complex_numbers import ComplexAbs, Imag, Real, Rfft2d
-from circlekit.ops.random_numbers import Multinomial, RandomStandardNormal, RandomUniform
-from circlekit.ops.window import Dilate, ReduceWindow
+from circlekit.ops.arithmetic.complex_numbers import ComplexAbs, Imag, Real, Rfft2d
+from circlekit.ops.arithmetic.random_ops import Multinomial, RandomStandardNormal, RandomUniform
+from circlekit.ops.convolution.reduce_window import Dilate, ReduceWindow
 from tests.ops.litert import check, const, graph_of, kernel_results, run_litert, var
 from tests.ops.stateful import check_runs
 

@@ -10,7 +10,7 @@ from circlekit.errors import ShapeError
 from circlekit.ir.dtypes import f32, i8, i16
 from circlekit.ir.enums import Activation, Padding
 from circlekit.ir.value import Array, Value
-from circlekit.ops.pool import AveragePool2D, L2Pool2D, MaxPool2D
+from circlekit.ops.convolution.pool import AveragePool2D, L2Pool2D, MaxPool2D
 from tests.ops.litert import check, var
 
 POOLS = [AveragePool2D, MaxPool2D, L2Pool2D]

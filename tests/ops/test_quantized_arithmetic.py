@@ -13,9 +13,9 @@ from circlekit.ir.dtypes import DType, boolean, i8, i16, u8
 from circlekit.ir.enums import Activation
 from circlekit.ir.op import REGISTRY
 from circlekit.ir.value import Array, Value
-from circlekit.ops.compare import Comparison
-from circlekit.ops.division import Div
-from circlekit.ops.elementwise import Add, Mul, SquaredDifference, Sub
+from circlekit.ops.arithmetic.binary import Add, Mul, SquaredDifference, Sub
+from circlekit.ops.arithmetic.comparison import Comparison
+from circlekit.ops.arithmetic.division import Div
 from tests.ops.litert import check, kernel_results
 from tests.ops.quantized import draw, draw_scale, draw_zero, generator, quantized
 

@@ -12,7 +12,7 @@ from circlekit.errors import ModelError, ShapeError
 from circlekit.ir.dtypes import DType, f32, i8, i32, i64
 from circlekit.ir.op import REGISTRY
 from circlekit.ir.value import Array, Quantization, Value
-from circlekit.ops.reduce import ArgMax, ArgMin, Cumsum, Mean, ReduceMax, Sum
+from circlekit.ops.reduction.reduce import ArgMax, ArgMin, Cumsum, Mean, ReduceMax, Sum
 from tests.ops.litert import check, const, kernel_results, var
 
 AXES: list[Any] = [[1], [-1, 0], [0, 1, 2, 3], [2, 2], [], 1]

@@ -10,9 +10,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from circlekit.ops.fixed_point import Multiplier
-from circlekit.ops.rescale import DoubleScale, InDoubles, InFloats, double_scale, fixed_point
-from circlekit.ops.stores import Span, Store
+from circlekit.ops.numerics.fixed_point import Multiplier
+from circlekit.ops.numerics.requantize import DoubleScale, InDoubles, InFloats, double_scale, fixed_point
+from circlekit.ops.numerics.stores import Span, Store
 
 EXAMPLES = settings(max_examples=120, deadline=None, derandomize=True)
 

@@ -13,8 +13,8 @@ from circlekit.ir.dtypes import f32
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import REGISTRY, Op, OpaqueOp
 from circlekit.ir.value import Value
-from circlekit.ops.custom import CUSTOM
-from circlekit.ops.scope import UNSUPPORTED
+from circlekit.ops.program.custom import CUSTOM
+from circlekit.ops.program.unsupported import UNSUPPORTED
 
 CODES = [row[0] for row in ENUMS["BuiltinOperator"][1]]
 

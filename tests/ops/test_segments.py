@@ -15,7 +15,7 @@ from circlekit.ir.enums import CombinerType
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
-from circlekit.ops.bits import (
+from circlekit.ops.arithmetic.bits import (
     Bitcast,
     BitwiseXor,
     BroadcastArgs,
@@ -26,14 +26,14 @@ from circlekit.ops.bits import (
     Unique,
 )
 from circlekit.ops.constants import dense
-from circlekit.ops.segments import (
+from circlekit.ops.movement.sparse import Densify, EmbeddingLookupSparse, HashtableLookup, SparseToDense
+from circlekit.ops.reduction.segments import (
     SegmentSum,
     UnsortedSegmentMax,
     UnsortedSegmentMin,
     UnsortedSegmentProd,
     UnsortedSegmentSum,
 )
-from circlekit.ops.sparse import Densify, EmbeddingLookupSparse, HashtableLookup, SparseToDense
 from tests.ops.litert import assert_close, check, const, graph_of, kernel_results, run_litert, var
 
 UNSORTED: list[Any] = [UnsortedSegmentSum, UnsortedSegmentProd, UnsortedSegmentMax, UnsortedSegmentMin]

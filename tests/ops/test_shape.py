@@ -12,7 +12,7 @@ import pytest
 from circlekit.errors import ShapeError
 from circlekit.ir.dtypes import DType, f32, i32, i64
 from circlekit.ir.value import Array, Quantization, Value
-from circlekit.ops.shape import (
+from circlekit.ops.movement.shape import (
     BroadcastTo,
     ExpandDims,
     Fill,

@@ -12,7 +12,7 @@ from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import f32, i8, i32
 from circlekit.ir.enums import MirrorPadMode
 from circlekit.ir.value import Array, Quantization, Value
-from circlekit.ops.slice import MirrorPad, Pad, PadV2, Slice, StridedSlice
+from circlekit.ops.movement.slice import MirrorPad, Pad, PadV2, Slice, StridedSlice
 from tests.ops.litert import check, const, kernel_results, var
 
 MOVED = ["f4", "i4", "i8", "i2", "i1", "u1", "?"]

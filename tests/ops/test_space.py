@@ -11,7 +11,7 @@ import pytest
 from circlekit.errors import ShapeError
 from circlekit.ir.dtypes import f32, i8, i32
 from circlekit.ir.value import Array, Quantization, Value
-from circlekit.ops.space import (
+from circlekit.ops.movement.space import (
     BatchToSpaceND,
     DepthToSpace,
     ResizeBilinear,

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from circlekit.ops.rescale import InDoubles
-from circlekit.ops.staircase import landmarks, proven
-from circlekit.ops.stores import Span
+from circlekit.ops.numerics.requantize import InDoubles
+from circlekit.ops.numerics.staircase import landmarks, proven
+from circlekit.ops.numerics.stores import Span
 
 INT8 = np.dtype(np.int8)
 

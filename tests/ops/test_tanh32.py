@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from circlekit.ops.tanh32 import tanh_32
+from circlekit.ops.numerics.tanh_float32 import tanh_32
 
 
 def test_is_within_three_units_in_the_last_place() -> None:

@@ -13,7 +13,7 @@ from circlekit.ir.enums import LSHProjectionType
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Value
 from circlekit.ops.constants import encode_strings
-from circlekit.ops.text import LshProjection, SkipGram
+from circlekit.ops.program.text import LshProjection, SkipGram
 from tests.ops.litert import check, const, run_litert, var
 
 TEXTS = [b"The quick brown fox jumps", b" spaces  before\tand   between ", b"one", b"", b"a b c d e f g"]

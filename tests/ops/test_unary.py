@@ -13,8 +13,8 @@ from circlekit.errors import ModelError, ShapeError, UnsupportedError
 from circlekit.ir.dtypes import i8, i16
 from circlekit.ir.op import REGISTRY
 from circlekit.ir.value import Quantization, Value
-from circlekit.ops.activation import Gelu, LeakyRelu, PRelu, Relu, erfc
-from circlekit.ops.unary import Abs, Exp
+from circlekit.ops.arithmetic.activation import Gelu, LeakyRelu, PRelu, Relu, erfc
+from circlekit.ops.arithmetic.unary import Abs, Exp
 from tests.ops.litert import check, graph_of, kernel_results, run_litert, var
 
 ERFC_TOLERANCE = 1e-8

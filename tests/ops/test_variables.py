@@ -14,10 +14,10 @@ from circlekit.ir.dtypes import DType, f32, i64
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
+from circlekit.ops.arithmetic.binary import Add
 from circlekit.ops.constants import decode_strings, encode_strings
-from circlekit.ops.control import CallOnce
-from circlekit.ops.elementwise import Add
-from circlekit.ops.variables import (
+from circlekit.ops.program.control import CallOnce
+from circlekit.ops.program.variables import (
     AssignVariable,
     Hashtable,
     HashtableFind,

@@ -14,14 +14,14 @@ from circlekit.errors import CirclekitError
 from circlekit.ir.clone import clone
 from circlekit.ir.dtypes import DType, f32
 from circlekit.ir.graph import Graph, Model
-from circlekit.ir.inference import check_shapes
 from circlekit.ir.op import Op, OpaqueOp
-from circlekit.ir.syntax import Symbol
+from circlekit.ir.shape_inference import check_shapes
+from circlekit.ir.text.syntax import Symbol
 from circlekit.ir.value import Value
-from circlekit.ir.verify import verify
-from circlekit.ops.conv import Conv2D
-from circlekit.ops.dense import FullyConnected
-from circlekit.ops.unary import Neg
+from circlekit.ir.verifier import verify
+from circlekit.ops.arithmetic.unary import Neg
+from circlekit.ops.convolution.conv import Conv2D
+from circlekit.ops.matmul.dense import FullyConnected
 from circlekit.rewrite.base import Context
 from circlekit.rewrite.picture import Node, OperandPattern
 from circlekit.rewrite.rewrite import Rewrite

@@ -10,11 +10,11 @@ import numpy as np
 
 from circlekit.interp.run import run
 from circlekit.ir.clone import clone
-from circlekit.ir.compare import difference
 from circlekit.ir.graph import Model
+from circlekit.ir.model_equality import difference
 from circlekit.ir.text import parse_model, print_model
 from circlekit.ir.value import Array, Value
-from circlekit.ir.verify import check
+from circlekit.ir.verifier import check
 from circlekit.passes import all_passes
 from circlekit.passes.optimize import run_passes
 from circlekit.rewrite.base import Context, Pass

@@ -12,11 +12,11 @@ from circlekit.ir.clone import clone
 from circlekit.ir.dtypes import f32
 from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Model
-from circlekit.ir.inference import check_shapes
 from circlekit.ir.op import Op
+from circlekit.ir.shape_inference import check_shapes
 from circlekit.ir.value import Value
-from circlekit.ir.verify import verify
-from circlekit.ops.unary import Neg
+from circlekit.ir.verifier import verify
+from circlekit.ops.arithmetic.unary import Neg
 
 Change = Callable[[Model], None]
 

@@ -15,7 +15,7 @@ from circlekit.interp.run import run
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
-from circlekit.ir.verify import check
+from circlekit.ir.verifier import check
 from circlekit.passes import all_passes
 from circlekit.passes.describe import rules_of
 from circlekit.passes.explain import explain_pass

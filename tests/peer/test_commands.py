@@ -10,7 +10,7 @@ import tflite
 from circle_schema.v0_10 import circle
 
 from circlekit.cli import circle_verify, tfl_verify
-from circlekit.io.save import to_bytes
+from circlekit.io.write.save import to_bytes
 from circlekit.recipes.cases import Case
 from circlekit.recipes.facts import Facts
 from circlekit.recipes.load import load_recipe

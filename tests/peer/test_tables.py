@@ -15,14 +15,14 @@ import pytest
 import circlekit
 from circlekit.cli.circle2circle import main
 from circlekit.errors import CirclekitError
-from circlekit.io.save import to_bytes
+from circlekit.io.write.save import to_bytes
 from circlekit.ir.dtypes import f32, u8
 from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
-from circlekit.ir.verify import verify
-from circlekit.ops.dense import BatchMatMul, FullyConnected
+from circlekit.ir.verifier import verify
+from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected
 from circlekit.passes.legal.legalize import legalize
 from circlekit.passes.pipelines import PIPELINES
 from circlekit.recipes.load import load_recipe

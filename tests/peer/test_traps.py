@@ -14,7 +14,7 @@ import circlekit
 from circlekit.ir.clone import clone
 from circlekit.ir.text import print_model
 from circlekit.ir.value import Array
-from circlekit.ir.verify import check
+from circlekit.ir.verifier import check
 from circlekit.passes import all_passes
 from circlekit.recipes.litert import run_litert
 from tests.conftest import SHARED

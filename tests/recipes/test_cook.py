@@ -14,8 +14,8 @@ import pytest
 from ai_edge_litert.interpreter import Interpreter
 from flatbuffers import flexbuffers
 
-from circlekit.io.save import to_bytes
-from circlekit.ir.compare import difference
+from circlekit.io.write.save import to_bytes
+from circlekit.ir.model_equality import difference
 from circlekit.ir.op import OpaqueOp
 from circlekit.recipes.chef import reverse_model
 from circlekit.recipes.load import is_test_recipe, load_recipe, read_recipe
@@ -226,7 +226,7 @@ def test_the_languages_are_told_apart(text: str, wanted: bool) -> None:
 
 COOK = """
 import sys
-from circlekit.io.save import to_bytes
+from circlekit.io.write.save import to_bytes
 from circlekit.recipes.load import load_recipe
 sys.stdout.buffer.write(to_bytes(load_recipe(sys.argv[1])))
 """

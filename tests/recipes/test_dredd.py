@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from circlekit.equivalence import h5
-from circlekit.io.load import load
+from circlekit.io.read.load import load
 from circlekit.ir.graph import Model
 from circlekit.recipes import litert, pool
 from circlekit.recipes.cases import Case, cases_of

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from circlekit.io.load import load_bytes
-from circlekit.io.save import to_bytes
-from circlekit.ir.inference import check_shapes
+from circlekit.io.read.load import load_bytes
+from circlekit.io.write.save import to_bytes
 from circlekit.ir.op import REGISTRY
-from circlekit.ir.verify import verify
+from circlekit.ir.shape_inference import check_shapes
+from circlekit.ir.verifier import verify
 from circlekit.passes import all_passes
 from circlekit.passes.legal.legalize import legalize
 from circlekit.recipes.cases import cases_of

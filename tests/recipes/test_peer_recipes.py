@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter
 
-from circlekit.io.save import to_bytes
-from circlekit.ir.compare import difference
+from circlekit.io.write.save import to_bytes
+from circlekit.ir.model_equality import difference
 from circlekit.recipes.chef import reverse_model
 from circlekit.recipes.load import load_recipe
 from tests.io.oracles import CIRCLE, LITERT, TFLITE, Oracle

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from circlekit.errors import ParseError
-from circlekit.io.save import to_bytes
+from circlekit.io.write.save import to_bytes
 from circlekit.ir.text import parse_model
 from circlekit.recipes.peer_rules import PeerRule, compare, parse_peer_rules
 from circlekit.recipes.rules import Outcome, Subject

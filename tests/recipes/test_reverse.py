@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from circlekit.errors import UnsupportedError
-from circlekit.io.load import load, load_bytes
-from circlekit.io.save import to_bytes
-from circlekit.ir.compare import difference
+from circlekit.io.read.load import load, load_bytes
+from circlekit.io.write.save import to_bytes
+from circlekit.ir.model_equality import difference
 from circlekit.ir.text import parse_model
 from circlekit.recipes.chef import reverse_model
 from circlekit.recipes.load import load_recipe

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from circlekit.errors import ParseError
-from circlekit.ir.compare import difference
+from circlekit.ir.model_equality import difference
 from circlekit.ir.text import parse_model
 from circlekit.recipes.rules import Outcome, Subject
 from circlekit.recipes.text_rules import parse_text_rules

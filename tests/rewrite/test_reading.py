@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from circlekit.ir.op import Op, OpaqueOp
-from circlekit.ops.activation import Relu, Relu6
-from circlekit.ops.elementwise import Add, Mul
+from circlekit.ops.arithmetic.activation import Relu, Relu6
+from circlekit.ops.arithmetic.binary import Add, Mul
 from circlekit.passes import all_passes
 from circlekit.passes.describe import rules_of
 from circlekit.rewrite.picture import Picture

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from circlekit.errors import CirclekitError
-from circlekit.io.decode import Decoder
+from circlekit.io.read.decode import Decoder
 from circlekit.io.schema import FORMATS, IDENTIFIERS, Kind, table
 from circlekit.io.tables import TABLES
 from tests.io.litert_verifier import accepted

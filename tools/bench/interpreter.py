@@ -29,7 +29,7 @@ from ai_edge_litert.interpreter import Interpreter as LiteRt
 from ai_edge_litert.interpreter import OpResolverType
 
 import circlekit
-from circlekit.io.save import to_bytes
+from circlekit.io.write.save import to_bytes
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Array
 from circlekit.passes.legal.legalize import legalize

@@ -17,15 +17,15 @@ from pathlib import Path
 import numpy as np
 
 from circlekit.io.files import write_file
-from circlekit.io.layout import Encoded
-from circlekit.io.save import encoded, format_of
-from circlekit.ir.content import CHUNK
+from circlekit.io.write.file_layout import Encoded
+from circlekit.io.write.save import encoded, format_of
+from circlekit.ir.array_bytes import CHUNK
 from circlekit.ir.dtypes import f32
 from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Value
-from circlekit.ops.dense import FullyConnected
-from circlekit.ops.elementwise import Add, Mul
+from circlekit.ops.arithmetic.binary import Add, Mul
+from circlekit.ops.matmul.dense import FullyConnected
 
 WIDTH = 1024
 """Of large models by default; their layers have weights of 4 MiB."""

@@ -12,11 +12,11 @@ from circlekit.ir.enums import Activation, Padding
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Quantization, Value
-from circlekit.ops.conv import Conv2D, DepthwiseConv2D
-from circlekit.ops.dense import FullyConnected
-from circlekit.ops.elementwise import Add
-from circlekit.ops.normalize import Softmax
-from circlekit.ops.reduce import Mean
+from circlekit.ops.arithmetic.binary import Add
+from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D
+from circlekit.ops.matmul.dense import FullyConnected
+from circlekit.ops.reduction.normalization import Softmax
+from circlekit.ops.reduction.reduce import Mean
 
 BLOCKS = (
     (1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1),

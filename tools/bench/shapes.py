@@ -13,14 +13,14 @@ from circlekit.ir.enums import Padding
 from circlekit.ir.graph import Graph, Model, Signature
 from circlekit.ir.op import Op
 from circlekit.ir.value import Quantization, Shape, Value
-from circlekit.ops.activation import LeakyRelu, Logistic, Relu, Tanh
-from circlekit.ops.cast import Dequantize, Quantize
-from circlekit.ops.control import If
-from circlekit.ops.conv import Conv2D
-from circlekit.ops.dense import FullyConnected
-from circlekit.ops.elementwise import Add, Mul
-from circlekit.ops.join import Concatenation, Split
-from circlekit.ops.shape import Reshape, Transpose
+from circlekit.ops.arithmetic.activation import LeakyRelu, Logistic, Relu, Tanh
+from circlekit.ops.arithmetic.binary import Add, Mul
+from circlekit.ops.arithmetic.cast import Dequantize, Quantize
+from circlekit.ops.convolution.conv import Conv2D
+from circlekit.ops.matmul.dense import FullyConnected
+from circlekit.ops.movement.join import Concatenation, Split
+from circlekit.ops.movement.shape import Reshape, Transpose
+from circlekit.ops.program.control import If
 
 CHANNELS = 4
 SCALE = 0.05

@@ -12,7 +12,7 @@ import numpy as np
 from flatbuffers import flexbuffers
 
 from circlekit.io.schema import Tree
-from circlekit.ops.custom import CUSTOM
+from circlekit.ops.program.custom import CUSTOM
 from tools.fuzz.fields import FLOATS, World
 from tools.fuzz.operators import code_index, ints
 from tools.fuzz.tensors import buffer_of, shape_of

@@ -26,11 +26,11 @@ except ImportError:
 
 with atheris.instrument_imports(include=["circlekit"]):
     from circlekit.errors import CirclekitError
-    from circlekit.io.load import load_bytes
-    from circlekit.io.save import to_bytes
-    from circlekit.ir.inference import check_shapes, infer_shapes, settle_ranks
+    from circlekit.io.read.load import load_bytes
+    from circlekit.io.write.save import to_bytes
+    from circlekit.ir.shape_inference import check_shapes, infer_shapes, settle_ranks
     from circlekit.ir.text import parse_model
-    from circlekit.ir.verify import check
+    from circlekit.ir.verifier import check
     from circlekit.passes.names import pass_names
     from circlekit.passes.optimize import run_passes
     from circlekit.recipes.load import read_recipe

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from circlekit.io.load import load_bytes
+from circlekit.io.read.load import load_bytes
 from circlekit.ir.dtypes import DType
 from circlekit.ops.constants import encode_strings
 from tools.fuzz.blind import mutate_bytes

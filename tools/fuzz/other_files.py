@@ -20,10 +20,10 @@ from circlekit.equivalence.h5diff import compare_files
 from circlekit.errors import CirclekitError
 from circlekit.interp.run import run
 from circlekit.io.files import write_file
-from circlekit.io.load import load_bytes
-from circlekit.io.save import to_bytes
+from circlekit.io.read.load import load_bytes
+from circlekit.io.write.save import to_bytes
 from circlekit.ir.graph import Model
-from circlekit.ir.limits import limited
+from circlekit.ir.resource_limits import limited
 from circlekit.ir.text import parse_model
 from circlekit.recipes.cases import cases_of
 from circlekit.recipes.load import load_recipe

@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import TypeVar
 
 from circlekit.errors import CirclekitError, RewriteError, UnsupportedError
-from circlekit.io.load import load_bytes
-from circlekit.io.save import to_bytes
+from circlekit.io.read.load import load_bytes
+from circlekit.io.write.save import to_bytes
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
-from circlekit.ir.inference import check_shapes, infer_shapes, settle_ranks
-from circlekit.ir.limits import limited
+from circlekit.ir.resource_limits import limited
+from circlekit.ir.shape_inference import check_shapes, infer_shapes, settle_ranks
 from circlekit.ir.text import print_model
-from circlekit.ir.verify import verify
+from circlekit.ir.verifier import verify
 from circlekit.passes.legal.legalize import legalize
 from circlekit.passes.names import pass_names
 from circlekit.passes.optimize import run_passes

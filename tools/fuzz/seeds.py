@@ -13,9 +13,9 @@ from pathlib import Path
 
 import circlekit.ops  # noqa: F401  # operators are declared by being imported
 from circlekit.errors import CirclekitError
-from circlekit.io.decode import decode
-from circlekit.io.load import load_bytes
-from circlekit.io.save import to_bytes
+from circlekit.io.read.decode import decode
+from circlekit.io.read.load import load_bytes
+from circlekit.io.write.save import to_bytes
 from circlekit.recipes.load import read_recipe
 from circlekit.recipes.reverse import reverse_tree
 

@@ -8,12 +8,12 @@ import warnings
 from collections import Counter
 from collections.abc import Callable
 
-from circlekit.io.decode import decode
-from circlekit.io.encode import Encoder
-from circlekit.io.load import load_bytes
-from circlekit.io.save import to_bytes
+from circlekit.io.read.decode import decode
+from circlekit.io.read.load import load_bytes
 from circlekit.io.schema import Kind, Table, Tree, table
-from circlekit.ir.inference import infer_shapes
+from circlekit.io.write.encode import Encoder
+from circlekit.io.write.save import to_bytes
+from circlekit.ir.shape_inference import infer_shapes
 from tools.fuzz import operators, tensors
 from tools.fuzz.fields import World, mutate_field, tables
 

@@ -14,7 +14,7 @@ from circlekit.equivalence.verify import Verifier
 from circlekit.errors import CirclekitError, EquivalenceError
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
-from circlekit.ops.random_numbers import Random
+from circlekit.ops.arithmetic.random_ops import Random
 
 HUGE = 1e30
 

@@ -14,8 +14,8 @@ from ai_edge_litert.interpreter import OpResolverType
 
 from circlekit.errors import CirclekitError, UnsupportedError
 from circlekit.interp.run import Interpreter
-from circlekit.io.load import load_bytes
-from circlekit.io.save import to_bytes
+from circlekit.io.read.load import load_bytes
+from circlekit.io.write.save import to_bytes
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Array
 from tools.kit.kinds import Case

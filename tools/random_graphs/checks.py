@@ -14,14 +14,14 @@ import numpy as np
 import circlekit
 from circlekit.errors import CirclekitError, RewriteError, ShapeError, UnsupportedError
 from circlekit.interp.run import run
-from circlekit.io.save import to_bytes
+from circlekit.io.write.save import to_bytes
 from circlekit.ir.clone import clone
-from circlekit.ir.compare import difference
 from circlekit.ir.graph import Model
-from circlekit.ir.inference import check_shapes
+from circlekit.ir.model_equality import difference
+from circlekit.ir.shape_inference import check_shapes
 from circlekit.ir.text import parse_model, print_model
 from circlekit.ir.value import Array
-from circlekit.ir.verify import check
+from circlekit.ir.verifier import check
 from circlekit.passes.legal.legalize import legalize
 from circlekit.passes.names import find_pass, only_pipelines, pass_names
 from circlekit.passes.optimize import run_passes

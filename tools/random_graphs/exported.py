@@ -8,14 +8,15 @@ from __future__ import annotations
 from circlekit.ir.enums import Padding
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
-from circlekit.ops import elementwise as ew
-from circlekit.ops import reduce, unary
-from circlekit.ops.conv import Conv2D, DepthwiseConv2D
-from circlekit.ops.division import Div
-from circlekit.ops.join import Concatenation, Split
-from circlekit.ops.shape import Reshape
-from circlekit.ops.slice import Pad, Slice, StridedSlice
-from circlekit.ops.space import BatchToSpaceND, ResizeBilinear, ResizeNearestNeighbor, SpaceToBatchND
+from circlekit.ops.arithmetic import binary as ew
+from circlekit.ops.arithmetic import unary
+from circlekit.ops.arithmetic.division import Div
+from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D
+from circlekit.ops.movement.join import Concatenation, Split
+from circlekit.ops.movement.shape import Reshape
+from circlekit.ops.movement.slice import Pad, Slice, StridedSlice
+from circlekit.ops.movement.space import BatchToSpaceND, ResizeBilinear, ResizeNearestNeighbor, SpaceToBatchND
+from circlekit.ops.reduction import reduce
 from tools.random_graphs.maker import Maker, Reject
 from tools.random_graphs.motifs import bias_for, image, scaled, tail
 from tools.random_graphs.parts import some_act

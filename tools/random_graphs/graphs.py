@@ -12,11 +12,11 @@ from circlekit.errors import CirclekitError
 from circlekit.ir.dtypes import DType, boolean, f32, i32
 from circlekit.ir.graph import Graph, Model, Signature
 from circlekit.ir.value import Array, Shape, Value
-from circlekit.ops.activation import Relu
-from circlekit.ops.compare import Less
-from circlekit.ops.control import If, While
-from circlekit.ops.elementwise import Add
-from circlekit.ops.shape import Reshape
+from circlekit.ops.arithmetic.activation import Relu
+from circlekit.ops.arithmetic.binary import Add
+from circlekit.ops.arithmetic.comparison import Less
+from circlekit.ops.movement.shape import Reshape
+from circlekit.ops.program.control import If, While
 from tools.random_graphs import exported, motifs, parts, pictures, pieces, quantized, specials, splice
 from tools.random_graphs.maker import Maker, Reject, example
 from tools.random_graphs.parts import Part

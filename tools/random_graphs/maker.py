@@ -15,8 +15,8 @@ from circlekit.ir.dtypes import DType, f32
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.value import Array, Shape, Value
-from circlekit.ir.verify_op import op_faults
-from circlekit.ops.state import State
+from circlekit.ir.verifier_rules import op_faults
+from circlekit.ops.program.state import State
 
 BATCH = 3
 """The size of unknown dimensions in the run that goes along."""

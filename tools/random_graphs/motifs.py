@@ -8,15 +8,16 @@ import numpy as np
 from circlekit.ir.enums import Padding
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
-from circlekit.ops import activation as act_ops
-from circlekit.ops import elementwise as ew
-from circlekit.ops import reduce, unary
-from circlekit.ops.conv import Conv2D, DepthwiseConv2D, TransposeConv
-from circlekit.ops.dense import FullyConnected
-from circlekit.ops.division import Div
-from circlekit.ops.join import Concatenation, Split
-from circlekit.ops.shape import Transpose
-from circlekit.ops.slice import Slice, StridedSlice
+from circlekit.ops.arithmetic import activation as act_ops
+from circlekit.ops.arithmetic import binary as ew
+from circlekit.ops.arithmetic import unary
+from circlekit.ops.arithmetic.division import Div
+from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv
+from circlekit.ops.matmul.dense import FullyConnected
+from circlekit.ops.movement.join import Concatenation, Split
+from circlekit.ops.movement.shape import Transpose
+from circlekit.ops.movement.slice import Slice, StridedSlice
+from circlekit.ops.reduction import reduce
 from tools.random_graphs.maker import Maker, Reject
 from tools.random_graphs.parts import NCHW, NHWC, broadcast_form, some_act, transpose
 

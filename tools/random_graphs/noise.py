@@ -18,7 +18,7 @@ from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.ops.constants import constant_elements
-from circlekit.ops.state import State
+from circlekit.ops.program.state import State
 
 RUNS = 16
 UNITS = 4.0

@@ -11,7 +11,7 @@ import numpy as np
 from circlekit.ir.dtypes import DType
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
-from circlekit.ops.conv import DepthwiseConv2D
+from circlekit.ops.convolution.conv import DepthwiseConv2D
 from tools.random_graphs.maker import Maker
 from tools.random_graphs.parts import NCHW, NHWC, broadcast_form
 

@@ -11,13 +11,14 @@ from circlekit.ir.dtypes import boolean, f32, i32, i64
 from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
-from circlekit.ops import activation as act_ops
-from circlekit.ops import elementwise as ew
-from circlekit.ops import join, unary
-from circlekit.ops.cast import Cast
-from circlekit.ops.division import Div
-from circlekit.ops.shape import ExpandDims, Reshape, Shape, Squeeze, Transpose
-from circlekit.ops.slice import StridedSlice
+from circlekit.ops.arithmetic import activation as act_ops
+from circlekit.ops.arithmetic import binary as ew
+from circlekit.ops.arithmetic import unary
+from circlekit.ops.arithmetic.cast import Cast
+from circlekit.ops.arithmetic.division import Div
+from circlekit.ops.movement import join
+from circlekit.ops.movement.shape import ExpandDims, Reshape, Shape, Squeeze, Transpose
+from circlekit.ops.movement.slice import StridedSlice
 from tools.random_graphs.maker import Maker, Reject
 
 Part = Callable[[Maker], object]

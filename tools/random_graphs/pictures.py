@@ -18,7 +18,7 @@ from circlekit.ir.dtypes import DType, f32, i32
 from circlekit.ir.enums import Activation, Named
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.value import Value
-from circlekit.ops.cast import Cast
+from circlekit.ops.arithmetic.cast import Cast
 from circlekit.passes import all_passes
 from circlekit.rewrite import Rewrite, Rules
 from circlekit.rewrite.picture import Node, OperandPattern, Picture

@@ -10,12 +10,14 @@ import numpy as np
 from circlekit.ir.enums import MirrorPadMode, Padding
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
-from circlekit.ops import join, pool, reduce
-from circlekit.ops.dense import BatchMatMul
-from circlekit.ops.normalize import Softmax
-from circlekit.ops.shape import BroadcastTo, Tile, Transpose
-from circlekit.ops.slice import MirrorPad, Pad, PadV2, Slice, StridedSlice
-from circlekit.ops.space import DepthToSpace, SpaceToDepth
+from circlekit.ops.convolution import pool
+from circlekit.ops.matmul.dense import BatchMatMul
+from circlekit.ops.movement import join
+from circlekit.ops.movement.shape import BroadcastTo, Tile, Transpose
+from circlekit.ops.movement.slice import MirrorPad, Pad, PadV2, Slice, StridedSlice
+from circlekit.ops.movement.space import DepthToSpace, SpaceToDepth
+from circlekit.ops.reduction import reduce
+from circlekit.ops.reduction.normalization import Softmax
 from tools.random_graphs.maker import Maker, Reject
 from tools.random_graphs.parts import reshape, reshape_to, some_act
 

@@ -11,14 +11,16 @@ from circlekit.ir.dtypes import DType, f32, i32
 from circlekit.ir.enums import Padding
 from circlekit.ir.op import Op
 from circlekit.ir.value import Quantization, Value
-from circlekit.ops import activation as act_ops
-from circlekit.ops import elementwise as ew
-from circlekit.ops import join, pool, reduce
-from circlekit.ops.cast import Dequantize, FakeQuant, Quantize
-from circlekit.ops.conv import Conv2D, DepthwiseConv2D
-from circlekit.ops.dense import FullyConnected
-from circlekit.ops.shape import ExpandDims, Reshape, Squeeze, Transpose
-from circlekit.ops.slice import Pad, Slice
+from circlekit.ops.arithmetic import activation as act_ops
+from circlekit.ops.arithmetic import binary as ew
+from circlekit.ops.arithmetic.cast import Dequantize, FakeQuant, Quantize
+from circlekit.ops.convolution import pool
+from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D
+from circlekit.ops.matmul.dense import FullyConnected
+from circlekit.ops.movement import join
+from circlekit.ops.movement.shape import ExpandDims, Reshape, Squeeze, Transpose
+from circlekit.ops.movement.slice import Pad, Slice
+from circlekit.ops.reduction import reduce
 from tools.random_graphs.maker import Maker, Reject
 from tools.random_graphs.motifs import padding
 from tools.random_graphs.parts import perm_for, some_act

@@ -11,12 +11,15 @@ from circlekit.interp.evaluate import register_custom
 from circlekit.ir.dtypes import boolean, f32, i32, i64
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.value import Array, Value
-from circlekit.ops import activation as act_ops
-from circlekit.ops import compare, gather, join, reduce, unary
-from circlekit.ops import elementwise as ew
-from circlekit.ops.cast import Cast
-from circlekit.ops.shape import BroadcastTo, Fill, Range, Reshape, Shape, Tile
-from circlekit.ops.slice import Slice, StridedSlice
+from circlekit.ops.arithmetic import activation as act_ops
+from circlekit.ops.arithmetic import binary as ew
+from circlekit.ops.arithmetic import comparison as compare
+from circlekit.ops.arithmetic import unary
+from circlekit.ops.arithmetic.cast import Cast
+from circlekit.ops.movement import gather, join
+from circlekit.ops.movement.shape import BroadcastTo, Fill, Range, Reshape, Shape, Tile
+from circlekit.ops.movement.slice import Slice, StridedSlice
+from circlekit.ops.reduction import reduce
 from tools.random_graphs.maker import Maker, Reject
 from tools.random_graphs.parts import broadcast_form, some_act
 

@@ -21,7 +21,7 @@ from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import REGISTRY, Op
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Array, Value
-from circlekit.ops.shape import Reshape
+from circlekit.ops.movement.shape import Reshape
 from tools.kit.families import FAMILIES, draw_case
 from tools.random_graphs.maker import BATCH, RESTLESS, Maker, Reject
 

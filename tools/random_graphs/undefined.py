@@ -10,9 +10,9 @@ from circlekit.ir.dtypes import i8, i16
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.ops.common import static_int_vector
-from circlekit.ops.reduce import Sum
-from circlekit.ops.shape import Transpose
-from circlekit.ops.slice import StridedSlice
+from circlekit.ops.movement.shape import Transpose
+from circlekit.ops.movement.slice import StridedSlice
+from circlekit.ops.reduction.reduce import Sum
 
 
 def undefined(model: Model) -> str | None:

@@ -6,8 +6,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from circlekit.io.encode import encode
 from circlekit.io.schema import SIZES, Field, Kind, Table, Tree, enumeration, table
+from circlekit.io.write.encode import encode
 
 SCALAR = 0.9
 """How often a field is there."""

@@ -11,10 +11,10 @@ from pathlib import Path
 from circlekit.api.models import FilePath
 from circlekit.errors import CirclekitError, FileError, ModelError
 from circlekit.io.files import need_folder, translated
-from circlekit.io.save import format_of
+from circlekit.io.write.save import format_of
 from circlekit.ir.graph import Model
-from circlekit.ir.inference import check_shapes
-from circlekit.ir.verify import verify
+from circlekit.ir.shape_inference import check_shapes
+from circlekit.ir.verifier import verify
 
 
 def check_structure(model: Model, name: str) -> None:

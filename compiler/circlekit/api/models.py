@@ -7,9 +7,9 @@ import os
 from typing import TYPE_CHECKING
 
 from circlekit.io.files import map_file
-from circlekit.io.load import load_bytes
-from circlekit.io.save import format_of
-from circlekit.io.save import save as save_file
+from circlekit.io.read.load import load_bytes
+from circlekit.io.write.save import format_of
+from circlekit.io.write.save import save as save_file
 from circlekit.ir.deferred import deferred
 from circlekit.ir.graph import Model
 from circlekit.passes.legal.legalize import legalize

@@ -13,13 +13,13 @@ from circlekit.api.models import FilePath, read
 from circlekit.api.options import Options, as_pipeline, check_options, with_data
 from circlekit.errors import EquivalenceError
 from circlekit.io.files import write_file
-from circlekit.io.save import check_format
-from circlekit.io.save import save as save_file
+from circlekit.io.write.save import check_format
+from circlekit.io.write.save import save as save_file
 from circlekit.ir.clone import clone
 from circlekit.ir.deferred import deferred
 from circlekit.ir.graph import Model
-from circlekit.ir.inference import settle_ranks
-from circlekit.ir.verify import check_order
+from circlekit.ir.shape_inference import settle_ranks
+from circlekit.ir.verifier import check_order
 from circlekit.passes.fuse.training import FREEZE, training_notes
 from circlekit.passes.legal.legalize import legalize
 from circlekit.passes.legal.split_activation import SplitTransposeConvActivation
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from circlekit.equivalence.bisect import find_culprit
     from circlekit.equivalence.record import write_record
     from circlekit.equivalence.verify import Verifier, watch
-    from circlekit.ir.printer import print_model
+    from circlekit.ir.text.printer import print_model
     from circlekit.passes.explain import explain_pass
     from circlekit.passes.profile import add_profile
 else:
@@ -42,7 +42,7 @@ else:
     add_profile = deferred("circlekit.passes.profile", "add_profile")
     explain_pass = deferred("circlekit.passes.explain", "explain_pass")
     find_culprit = deferred("circlekit.equivalence.bisect", "find_culprit")
-    print_model = deferred("circlekit.ir.printer", "print_model")
+    print_model = deferred("circlekit.ir.text.printer", "print_model")
     watch = deferred("circlekit.equivalence.verify", "watch")
     write_record = deferred("circlekit.equivalence.record", "write_record")
 

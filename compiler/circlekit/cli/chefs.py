@@ -40,7 +40,7 @@ def cook_stream(name: str, format: str, argv: Sequence[str] | None) -> int:
     """Command ``name``: a recipe on the standard input, the model on the standard output."""
 
     def run(arguments: argparse.Namespace) -> int:
-        from circlekit.io.save import encoded
+        from circlekit.io.write.save import encoded
         from circlekit.passes.legal.legalize import legalize
         from circlekit.recipes.load import recipe_in
 

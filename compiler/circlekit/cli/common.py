@@ -78,7 +78,7 @@ class Parser(argparse.ArgumentParser):
             super()._print_message(message, file)
 
     def _unknown(self, words: Sequence[str]) -> str:
-        from circlekit.ir.lexer import near_miss
+        from circlekit.ir.text.lexer import near_miss
 
         flags = [word.partition("=")[0] for word in words if word.startswith("-")]
         if not flags:
@@ -101,7 +101,7 @@ def add_limits(parser: Parser) -> None:
 
 
 def _size(text: str) -> int:
-    from circlekit.ir.limits import parse_size
+    from circlekit.ir.resource_limits import parse_size
 
     try:
         return parse_size(text)
@@ -181,7 +181,7 @@ def _limits_of(arguments: argparse.Namespace) -> AbstractContextManager[Any]:
     """What ``add_limits`` lets a user set; nothing for a command without it."""
     if not hasattr(arguments, "max_memory"):
         return nullcontext()
-    from circlekit.ir.limits import limited
+    from circlekit.ir.resource_limits import limited
 
     return limited(arguments.max_memory, arguments.max_calls)
 

@@ -45,7 +45,7 @@ def dump_command(name: str, format: str, argv: Sequence[str] | None) -> int:
 
 
 def _text(path: str) -> Iterator[str]:
-    from circlekit.io.load import load
+    from circlekit.io.read.load import load
     from circlekit.ir.text import print_model
 
     yield print_model(load(path)).rstrip("\n")

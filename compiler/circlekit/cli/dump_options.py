@@ -10,7 +10,7 @@ import numpy as np
 
 from circlekit.errors import ModelError
 from circlekit.io.schema import Tree, table
-from circlekit.ops.flexbuffer import read_flexbuffer
+from circlekit.ops.program.flexbuffer import read_flexbuffer
 
 LABELS = {
     "fused_activation_function": "Activation",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from circlekit.cli.common import FAILED, Parser, printable, run_command
 
 if TYPE_CHECKING:
-    from circlekit.io.findings import Finding
+    from circlekit.io.check.findings import Finding
     from circlekit.recipes.facts import Facts
 
 Lines = Callable[["Facts"], list[str]]
@@ -60,10 +60,10 @@ def verify_command(name: str, format: str, argv: Sequence[str] | None) -> int:
 
 def _findings(path: str, format: str) -> list[Finding]:
     import circlekit.ops  # noqa: F401  # the rules of operators must be there
-    from circlekit.io.check import check_bytes
-    from circlekit.io.decode import identify
+    from circlekit.io.check.check_file import check_bytes
+    from circlekit.io.check.findings import Finding
     from circlekit.io.files import map_file
-    from circlekit.io.findings import Finding
+    from circlekit.io.read.decode import identify
 
     data = map_file(path)
     found = identify(data)

@@ -24,7 +24,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from circlekit.errors import CirclekitError, FileError, FormatError, LimitError
-from circlekit.ir.limits import limits
+from circlekit.ir.resource_limits import limits
 from circlekit.ir.value import Array
 
 SECONDS = 3

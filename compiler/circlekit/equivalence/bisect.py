@@ -12,7 +12,7 @@ from circlekit.equivalence.verify import Verifier, watch
 from circlekit.errors import CirclekitError, EquivalenceError
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
-from circlekit.ir.verify import check
+from circlekit.ir.verifier import check
 from circlekit.passes.legal.legalize import legalize
 from circlekit.passes.names import find_pass
 from circlekit.passes.optimize import run_passes

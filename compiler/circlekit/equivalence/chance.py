@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
-from circlekit.ops.random_numbers import MASK, Random
+from circlekit.ops.arithmetic.random_ops import MASK, Random
 
 SEED = 1
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from circlekit.errors import FileError
 from circlekit.io.files import write_file
-from circlekit.io.save import format_of, save
+from circlekit.io.write.save import format_of, save
 from circlekit.ir.graph import Model
 from circlekit.ir.text import print_model
 

@@ -21,7 +21,7 @@ import numpy as np
 from circlekit.equivalence.apart import DENSEST, Item, read_apart
 from circlekit.errors import FileError, FormatError, LimitError
 from circlekit.io.files import translated
-from circlekit.ir.limits import adding_up, amount, hold_memory, need_memory
+from circlekit.ir.resource_limits import adding_up, amount, hold_memory, need_memory
 from circlekit.ir.value import Array
 
 T = TypeVar("T")

@@ -16,9 +16,9 @@ import numpy as np
 from circlekit.equivalence.indices import index_bounds
 from circlekit.errors import UnsupportedError
 from circlekit.ir.dtypes import DType
-from circlekit.ir.fillers import fill
 from circlekit.ir.graph import Graph
-from circlekit.ir.limits import need_memory
+from circlekit.ir.resource_limits import need_memory
+from circlekit.ir.text.fillers import fill
 from circlekit.ir.value import Array, Value
 
 SMALL = 4

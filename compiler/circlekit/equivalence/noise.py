@@ -12,8 +12,8 @@ import numpy as np
 
 from circlekit.equivalence.runs import Run
 from circlekit.ir.clone import clone
-from circlekit.ir.fillers import seed_of
 from circlekit.ir.graph import Model
+from circlekit.ir.text.fillers import seed_of
 from circlekit.ir.value import Array
 
 FACTOR = 4.0

@@ -14,11 +14,11 @@ import numpy as np
 
 from circlekit.equivalence import submodel
 from circlekit.errors import CirclekitError, FileError
-from circlekit.ir.compare import difference
 from circlekit.ir.graph import Model
-from circlekit.ir.inference import check_shapes
+from circlekit.ir.model_equality import difference
+from circlekit.ir.shape_inference import check_shapes
 from circlekit.ir.value import Array
-from circlekit.ir.verify import verify
+from circlekit.ir.verifier import verify
 
 P = ParamSpec("P")
 

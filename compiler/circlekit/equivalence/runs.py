@@ -15,7 +15,7 @@ from circlekit.interp.kernels import kernels_of
 from circlekit.interp.run import run
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
-from circlekit.ops.kernels import Kernels
+from circlekit.ops.numerics.kernel_flavor import Kernels
 
 Inputs = Sequence[Array] | Mapping[str, Array]
 

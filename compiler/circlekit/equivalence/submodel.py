@@ -15,8 +15,8 @@ import numpy as np
 from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.clone import clone, inline
 from circlekit.ir.graph import Graph, Model
-from circlekit.ir.inference import callees_first
 from circlekit.ir.op import Op
+from circlekit.ir.shape_inference import callees_first
 from circlekit.ir.value import Array, Quantization, Value
 
 

@@ -23,7 +23,7 @@ from circlekit.interp.kernels import kernels_of
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
-from circlekit.ops.kernels import Kernels
+from circlekit.ops.numerics.kernel_flavor import Kernels
 from circlekit.passes.names import find_pass
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from circlekit.ir.limits import need_memory
+from circlekit.ir.resource_limits import need_memory
 from circlekit.ir.value import Array
 
 ALIGNED = 64

@@ -14,8 +14,8 @@ from circlekit.errors import CirclekitError, LimitError, ModelError, ShapeError,
 from circlekit.interp.room import Room
 from circlekit.ir.op import Op, OpaqueOp, Run
 from circlekit.ir.value import Array, Value, format_shape
-from circlekit.ops.custom import CUSTOM
-from circlekit.ops.scope import UNSUPPORTED
+from circlekit.ops.program.custom import CUSTOM
+from circlekit.ops.program.unsupported import UNSUPPORTED
 
 CustomKernel = Callable[..., Any]
 """Called with the operator and its operands (None where absent): its result, or a sequence of them."""

@@ -16,13 +16,13 @@ from circlekit.interp.plan import Plan, known_bytes
 from circlekit.interp.recorder import Recorder
 from circlekit.interp.track import Entry, read
 from circlekit.ir.graph import Graph, Model
-from circlekit.ir.limits import DEPTH, limits
+from circlekit.ir.location import place
 from circlekit.ir.op import Op
-from circlekit.ir.place import place
+from circlekit.ir.resource_limits import DEPTH, limits
 from circlekit.ir.value import Array, Value, format_shape
-from circlekit.ops.kernels import Kernels, following
+from circlekit.ops.numerics.kernel_flavor import Kernels, following
 from circlekit.ops.once import Kept, keeping
-from circlekit.ops.state import State
+from circlekit.ops.program.state import State
 
 Observe = Callable[[Op, Sequence[Array]], None]
 """Is told every operator and its results, in the order of the run; must not change them."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from circlekit.errors import CirclekitError
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
-from circlekit.ops.kernels import Kernels
+from circlekit.ops.numerics.kernel_flavor import Kernels
 
 
 def kernels_of(model: Model, wanted: Kernels | str | None = None) -> Kernels:

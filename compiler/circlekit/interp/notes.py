@@ -12,8 +12,8 @@ from circlekit.interp.arena import Arena
 from circlekit.interp.track import Cell, Entry, Track
 from circlekit.interp.workspace import Several, Work, Workspace
 from circlekit.ir.graph import Model
-from circlekit.ir.limits import need_memory
 from circlekit.ir.op import Op
+from circlekit.ir.resource_limits import need_memory
 from circlekit.ir.tape import Need, Tape, Turns
 from circlekit.ir.value import Array
 from circlekit.ops.once import Kept

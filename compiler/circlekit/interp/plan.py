@@ -14,7 +14,7 @@ from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op, Run
 from circlekit.ir.value import Array, Value
 from circlekit.ops.constants import constant_elements
-from circlekit.ops.state import State
+from circlekit.ops.program.state import State
 
 Slots = list[Any]
 """The arrays of one run by the number of their value; None where there is none (yet, or any more)."""

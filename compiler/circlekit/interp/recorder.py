@@ -17,8 +17,8 @@ from circlekit.interp.room import Room
 from circlekit.interp.together import together, views_ahead, whole
 from circlekit.interp.track import NUMERIC, Cell, Choice, Entry, General, Loop, Track
 from circlekit.ir.graph import Graph, Model
-from circlekit.ir.limits import DEPTH
 from circlekit.ir.op import Op, Run
+from circlekit.ir.resource_limits import DEPTH
 from circlekit.ir.value import Array, Value
 from circlekit.ops.once import Kept
 

@@ -12,8 +12,8 @@ from math import prod
 
 from circlekit.errors import CirclekitError
 from circlekit.ir.dtypes import DType
-from circlekit.ir.limits import amount, limits, need_memory
 from circlekit.ir.op import Op, OpaqueOp
+from circlekit.ir.resource_limits import amount, limits, need_memory
 from circlekit.ir.value import Array, TensorType, Value
 
 HANDLE = 8

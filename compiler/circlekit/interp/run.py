@@ -9,8 +9,8 @@ from circlekit.interp.interpreter import Inputs, Interpreter, Observe, OnValue, 
 from circlekit.interp.kernels import kernels_of
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Array
-from circlekit.ops.kernels import Kernels
-from circlekit.ops.state import State
+from circlekit.ops.numerics.kernel_flavor import Kernels
+from circlekit.ops.program.state import State
 
 __all__ = ["Interpreter", "Observe", "run", "run_graph"]
 

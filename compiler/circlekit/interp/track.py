@@ -14,8 +14,8 @@ from circlekit.errors import CirclekitError, ModelError
 from circlekit.interp.evaluate import compute
 from circlekit.interp.room import Room
 from circlekit.ir.graph import Model
+from circlekit.ir.location import place
 from circlekit.ir.op import Op, Run
-from circlekit.ir.place import place
 from circlekit.ir.value import Array, Value
 
 NUMERIC = (ValueError, TypeError, IndexError, ArithmeticError, MemoryError)

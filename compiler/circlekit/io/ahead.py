@@ -21,9 +21,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from circlekit.io import moves
-from circlekit.io.map import stamp_of
 from circlekit.io.moves import LENGTH, MAP_STEP, PAGE, Move, find_moves
-from circlekit.io.temporary import Temporary
+from circlekit.io.read.file_map import stamp_of
+from circlekit.io.write.temporary import Temporary
 
 STEP = 32 << 20
 """Bytes copied at a time; in between the thread looks whether it is still wanted."""

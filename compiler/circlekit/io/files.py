@@ -12,10 +12,10 @@ from typing import BinaryIO
 
 from circlekit.errors import FileError
 from circlekit.io import ahead
-from circlekit.io.map import FileMap
-from circlekit.io.output import Output, Piece
-from circlekit.io.temporary import replacement
-from circlekit.ir.limits import need_memory
+from circlekit.io.read.file_map import FileMap
+from circlekit.io.write.output import Output, Piece
+from circlekit.io.write.temporary import replacement
+from circlekit.ir.resource_limits import need_memory
 
 PIPE_STEP = 1 << 20
 """Bytes of a pipe that are read at a time."""

@@ -11,10 +11,10 @@ import numpy as np
 
 from circlekit.ir.dtypes import BY_SHORT, DType
 from circlekit.ir.graph import Graph
-from circlekit.ir.lexer import near_miss
-from circlekit.ir.literals import Fail, format_flat, format_float32, format_tree, tree_of
 from circlekit.ir.op import Attribute
-from circlekit.ir.syntax import GraphName, Literal, Symbol
+from circlekit.ir.text.lexer import near_miss
+from circlekit.ir.text.literals import Fail, format_flat, format_float32, format_tree, tree_of
+from circlekit.ir.text.syntax import GraphName, Literal, Symbol
 
 _SEQUENCE = (list, tuple, np.ndarray)
 _NUMBER = (int, float, np.number)

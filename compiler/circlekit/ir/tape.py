@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from circlekit.ir.limits import need_memory
+from circlekit.ir.resource_limits import need_memory
 from circlekit.ir.value import Array
 
 Need: TypeAlias = tuple[tuple[int, ...], "np.dtype[Any]"]

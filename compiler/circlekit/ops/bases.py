@@ -21,8 +21,8 @@ from circlekit.ops.common import (
     rounded_to_bfloat16,
     static_int_vector,
 )
-from circlekit.ops.narrow import bound_narrow, bound_pairs, stored
-from circlekit.ops.pairs import Pairwise
+from circlekit.ops.numerics.narrow import bound_narrow, bound_pairs, stored
+from circlekit.ops.numerics.pairs import Pairwise
 
 # -- quantization ------------------------------------------------------------------------------
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from circlekit.ir.compare import clone
 from circlekit.ir.graph import Model
+from circlekit.ir.model_equality import clone
 from circlekit.passes.describe import rules_of
 from circlekit.passes.names import find_pass
 from circlekit.passes.optimize import run_passes

@@ -9,7 +9,7 @@ from typing import Any
 
 from circlekit.errors import RewriteError
 from circlekit.ir.graph import Graph
-from circlekit.ir.lexer import near_miss
+from circlekit.ir.text.lexer import near_miss
 from circlekit.passes import all_passes
 from circlekit.passes.manifest import Entry, entry_of, manifest
 from circlekit.passes.pipelines import PIPELINES

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from circlekit.errors import RewriteError
 from circlekit.ir.collector import paused
 from circlekit.ir.graph import Model
-from circlekit.ir.inference import settle_ranks
+from circlekit.ir.shape_inference import settle_ranks
 from circlekit.passes.names import check_passes, find_pass, may_change
 from circlekit.rewrite.base import Context, Pass
 

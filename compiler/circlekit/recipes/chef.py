@@ -7,10 +7,10 @@ import os
 from pathlib import Path
 
 from circlekit.errors import UnsupportedError
-from circlekit.io.decode import decode, identify
 from circlekit.io.files import write_file
-from circlekit.io.load import load_bytes
-from circlekit.io.save import to_bytes
+from circlekit.io.read.decode import decode, identify
+from circlekit.io.read.load import load_bytes
+from circlekit.io.write.save import to_bytes
 from circlekit.ir.graph import Model
 from circlekit.ir.text import print_model
 from circlekit.ir.value import Value

@@ -8,7 +8,7 @@ import numpy as np
 from circlekit.io.flexbuffers import flexbuffer_map
 from circlekit.io.schema import Tree, enumeration, options_field
 from circlekit.ir.dtypes import DType
-from circlekit.ir.lexer import Token, near_miss
+from circlekit.ir.text.lexer import Token, near_miss
 from circlekit.recipes import operators
 from circlekit.recipes.cook_tensors import TensorCook
 from circlekit.recipes.fillers import Files

@@ -11,8 +11,8 @@ import numpy as np
 from circlekit.errors import LimitError, ModelError
 from circlekit.io.schema import Tree
 from circlekit.ir.dtypes import DType
-from circlekit.ir.fillers import seed_of
-from circlekit.ir.lexer import Token, near_miss
+from circlekit.ir.text.fillers import seed_of
+from circlekit.ir.text.lexer import Token, near_miss
 from circlekit.recipes.fillers import FILLERS, Files, filled
 from circlekit.recipes.messages import INDEX_VECTORS
 from circlekit.recipes.prototext import Message, TextSource

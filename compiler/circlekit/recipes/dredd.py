@@ -31,13 +31,13 @@ from circlekit.equivalence.runs import Run, reference_runs
 from circlekit.equivalence.verify import Verifier
 from circlekit.errors import CirclekitError, EquivalenceError, ModelError, UnsupportedError
 from circlekit.io.files import write_file
-from circlekit.io.load import load
-from circlekit.io.save import to_bytes
-from circlekit.ir.compare import clone, difference
+from circlekit.io.read.load import load
+from circlekit.io.write.save import to_bytes
 from circlekit.ir.graph import Model
+from circlekit.ir.model_equality import clone, difference
 from circlekit.ir.text import print_op
 from circlekit.ir.value import Array
-from circlekit.ir.verify import check, verify
+from circlekit.ir.verifier import check, verify
 from circlekit.passes import all_passes
 from circlekit.passes.explain import explain_pass
 from circlekit.passes.legal.legalize import legalize

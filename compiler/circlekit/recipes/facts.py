@@ -14,12 +14,12 @@ from typing import Any
 
 import circlekit.ops  # noqa: F401  # the rules of operators must be there
 from circlekit.errors import FormatError
-from circlekit.io.check import check_bytes
-from circlekit.io.decode import decode, identify
+from circlekit.io.check.check_file import check_bytes
+from circlekit.io.check.findings import Finding
 from circlekit.io.files import map_file
-from circlekit.io.findings import Finding
-from circlekit.io.load import unidentified
-from circlekit.io.load_ops import code_name, code_number
+from circlekit.io.read.decode import decode, identify
+from circlekit.io.read.load import unidentified
+from circlekit.io.read.load_ops import code_name, code_number
 from circlekit.io.schema import Tree
 
 NO_NAME = "(noname)"

@@ -21,8 +21,8 @@ import numpy as np
 
 from circlekit.errors import ModelError
 from circlekit.ir.dtypes import DType
-from circlekit.ir.fillers import fill
-from circlekit.ir.limits import hold_memory, need_memory
+from circlekit.ir.resource_limits import hold_memory, need_memory
+from circlekit.ir.text.fillers import fill
 from circlekit.ir.value import Array
 from circlekit.recipes.prototext import float_of
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from circlekit.ir.dtypes import DType
-from circlekit.ir.literals import elements
+from circlekit.ir.text.literals import elements
 from circlekit.ir.value import Array
 from circlekit.recipes.fillers import PACKED, packed, strings_of
 

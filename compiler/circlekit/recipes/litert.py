@@ -12,7 +12,7 @@ import numpy as np
 
 from circlekit.equivalence.arrays import worst_difference
 from circlekit.errors import EquivalenceError, UnsupportedError
-from circlekit.io.save import to_bytes
+from circlekit.io.write.save import to_bytes
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
 from circlekit.passes.legal.legalize import legalize

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import circlekit.ops  # noqa: F401  operators are known by their declarations
 from circlekit.errors import CirclekitError, FormatError, ModelError
-from circlekit.io.encode import INLINE_LIMIT, encode
 from circlekit.io.files import map_file
-from circlekit.io.load import load_bytes
+from circlekit.io.read.load import load_bytes
+from circlekit.io.write.encode import INLINE_LIMIT, encode
 from circlekit.ir.graph import Model
-from circlekit.ir.limits import adding_up
+from circlekit.ir.resource_limits import adding_up
 from circlekit.ir.text import parse_model
 from circlekit.recipes.cook import cook, recipe_format
 from circlekit.recipes.fillers import Files

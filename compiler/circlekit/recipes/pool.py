@@ -12,7 +12,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from circlekit.ir.limits import Limits, limited, limits
+from circlekit.ir.resource_limits import Limits, limited, limits
 from circlekit.recipes.cases import Case
 from circlekit.recipes.dredd import Result, run_case
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from circlekit.errors import ParseError
 from circlekit.io.schema import Enumeration
-from circlekit.ir.lexer import Source, Token, near_miss
+from circlekit.ir.text.lexer import Source, Token, near_miss
 
 DEEPEST = 32
 

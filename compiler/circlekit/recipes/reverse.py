@@ -9,7 +9,7 @@ from typing import Any
 
 from circlekit.errors import UnsupportedError
 from circlekit.io.flexbuffers import flexbuffer_map
-from circlekit.io.load_ops import code_key
+from circlekit.io.read.load_ops import code_key
 from circlekit.io.schema import Tree
 from circlekit.recipes import operators
 from circlekit.recipes.keep import Keep

@@ -8,9 +8,9 @@ from typing import Any, NoReturn
 
 import circlekit.ops  # noqa: F401  # kinds are known by their declarations
 from circlekit.io.schema import FORMATS, enumeration
-from circlekit.ir.lexer import Source, near_miss
 from circlekit.ir.op import REGISTRY
-from circlekit.ir.syntax import Arguments, Literal, Symbol, ValueName
+from circlekit.ir.text.lexer import Source, near_miss
+from circlekit.ir.text.syntax import Arguments, Literal, Symbol, ValueName
 from circlekit.recipes.rules import line_and_column
 
 

@@ -10,10 +10,10 @@ import numpy as np
 from circlekit.ir.attributes import attribute_of, format_attribute, same_attribute
 from circlekit.ir.dtypes import BY_SHORT
 from circlekit.ir.graph import Model
-from circlekit.ir.lexer import near_miss, quoted
+from circlekit.ir.location import kind_of
 from circlekit.ir.op import Attribute, Op, OpaqueOp
-from circlekit.ir.place import kind_of
-from circlekit.ir.syntax import Literal, ValueName
+from circlekit.ir.text.lexer import near_miss, quoted
+from circlekit.ir.text.syntax import Literal, ValueName
 from circlekit.ir.value import Array, Value, format_shape
 from circlekit.recipes.rule_call import Call, show
 from circlekit.recipes.rules import Subject

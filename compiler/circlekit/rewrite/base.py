@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from circlekit.errors import RewriteError
-from circlekit.ir.lines import print_op
+from circlekit.ir.text.lines import print_op
 
 if TYPE_CHECKING:
     from circlekit.ir.graph import Graph, Model

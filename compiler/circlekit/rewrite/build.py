@@ -10,11 +10,11 @@ import numpy as np
 
 from circlekit.errors import ModelError, RewriteError
 from circlekit.ir.graph import Graph
-from circlekit.ir.large import settled
 from circlekit.ir.op import Op
-from circlekit.ir.syntax import Symbol
+from circlekit.ir.scratch_files import settled
+from circlekit.ir.text.syntax import Symbol
 from circlekit.ir.value import Array, Value, format_shape
-from circlekit.ir.verify_op import operand_faults
+from circlekit.ir.verifier_rules import operand_faults
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.picture import Node, OperandPattern
 

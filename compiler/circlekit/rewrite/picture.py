@@ -22,9 +22,9 @@ from typing import Any, NamedTuple
 
 import circlekit.ops  # noqa: F401  # declares the operators that a picture may name
 from circlekit.ir.dtypes import BY_SHORT, DType
-from circlekit.ir.lexer import Source, Token, near_miss
 from circlekit.ir.op import REGISTRY, Attribute, Op, OpaqueOp
-from circlekit.ir.syntax import AttributeNode, Call, Constant, OperandNode, Symbol, parse_statement
+from circlekit.ir.text.lexer import Source, Token, near_miss
+from circlekit.ir.text.syntax import AttributeNode, Call, Constant, OperandNode, Symbol, parse_statement
 
 ANY = Symbol("any")
 CUSTOM = "Custom"

@@ -11,10 +11,10 @@ import numpy as np
 
 from circlekit.errors import CirclekitError, ModelError, RewriteError, UnsupportedError
 from circlekit.ir.graph import Graph
-from circlekit.ir.inference import check_op
-from circlekit.ir.large import attentive
-from circlekit.ir.lines import print_op
 from circlekit.ir.op import Op
+from circlekit.ir.scratch_files import attentive
+from circlekit.ir.shape_inference import check_op
+from circlekit.ir.text.lines import print_op
 from circlekit.ir.value import Value
 from circlekit.rewrite.base import Context, GraphPass, Refusal
 from circlekit.rewrite.build import Builder, quantized_refusal, range_refusal, type_refusal

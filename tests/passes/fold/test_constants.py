@@ -14,8 +14,8 @@ from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Quantization, Value
-from circlekit.ops.cast import Dequantize
-from circlekit.ops.elementwise import Add
+from circlekit.ops.arithmetic.binary import Add
+from circlekit.ops.arithmetic.cast import Dequantize
 from circlekit.passes.fold.constants import FoldConstants
 from circlekit.rewrite.base import Context
 from tests.passes.kit import check_pass

@@ -10,7 +10,7 @@ import numpy as np
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Value
-from circlekit.ops.activation import Relu
+from circlekit.ops.arithmetic.activation import Relu
 from circlekit.passes.fold.dead import RemoveDead
 from circlekit.rewrite.base import Context
 from tests.passes.kit import check_pass

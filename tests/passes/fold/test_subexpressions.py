@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from circlekit.ir.content import SAMPLE
+from circlekit.ir.array_bytes import SAMPLE
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Quantization, Value
 from circlekit.passes.fold.content import equal_constants, frozen

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from circlekit.ops.dense import BatchMatMul
+from circlekit.ops.matmul.dense import BatchMatMul
 from tests.passes.kit import check_pass
 
 FLIP, BATCH = "fuse_transpose_with_batch_matmul", "remove_reshape_around_batch_matmul"

@@ -7,7 +7,7 @@ import itertools
 
 import pytest
 
-from circlekit.ops.conv import Conv2D, DepthwiseConv2D, TransposeConv
+from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv
 from tests.passes.kit import check_pass, refusals
 
 CHANNELS = 3

@@ -17,9 +17,9 @@ from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Graph, Model, Signature
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
-from circlekit.ir.verify import check
-from circlekit.ops.dense import FullyConnected
-from circlekit.ops.gather import Gather
+from circlekit.ir.verifier import check
+from circlekit.ops.matmul.dense import FullyConnected
+from circlekit.ops.movement.gather import Gather
 from tests.ops.bcq_codes import codes, read_plainly
 
 CLUSTERS = [[3, 2], [1, 4], [2, 3]]

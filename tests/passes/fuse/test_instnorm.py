@@ -10,7 +10,7 @@ import pytest
 
 import circlekit
 from circlekit.ir.text import parse_model
-from circlekit.ops.normalize import InstanceNorm
+from circlekit.ops.reduction.normalization import InstanceNorm
 from tests.passes.kit import check_pass
 
 SQUARES = (

@@ -8,7 +8,7 @@ import itertools
 import pytest
 
 from circlekit.ir.text import parse_model
-from circlekit.ops.normalize import RmsNorm
+from circlekit.ops.reduction.normalization import RmsNorm
 from circlekit.passes import all_passes
 from circlekit.rewrite.base import Context
 from tests.passes.kit import check_pass

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from circlekit.ir.enums import Padding
-from circlekit.ops.conv import Conv2D, DepthwiseConv2D
+from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D
 from tests.passes.kit import check_pass
 
 PRODUCTS = {

@@ -12,13 +12,13 @@ from circlekit.ir.dtypes import f32
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
-from circlekit.ops.activation import Relu
-from circlekit.ops.elementwise import Add, Maximum, Mul
-from circlekit.ops.join import Concatenation, Split
-from circlekit.ops.reduce import Mean
-from circlekit.ops.shape import Reshape, Transpose
-from circlekit.ops.slice import Pad, Slice
-from circlekit.ops.unary import Neg
+from circlekit.ops.arithmetic.activation import Relu
+from circlekit.ops.arithmetic.binary import Add, Maximum, Mul
+from circlekit.ops.arithmetic.unary import Neg
+from circlekit.ops.movement.join import Concatenation, Split
+from circlekit.ops.movement.shape import Reshape, Transpose
+from circlekit.ops.movement.slice import Pad, Slice
+from circlekit.ops.reduction.reduce import Mean
 
 NHWC, NCHW, OTHER = (0, 2, 3, 1), (0, 3, 1, 2), (0, 2, 1, 3)
 

@@ -10,7 +10,7 @@ import circlekit
 from circlekit.interp.run import run
 from circlekit.ir.clone import clone
 from circlekit.ir.text import parse_model
-from circlekit.ir.verify import check
+from circlekit.ir.verifier import check
 from tests.passes.kit import check_pass, make_input
 
 ONE = "graph main(%x: f32[1,3,4,5]) -> %y {{ %y = {} }}"

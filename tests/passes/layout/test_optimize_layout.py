@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from circlekit.interp.run import run
-from circlekit.io.load import load
+from circlekit.io.read.load import load
 from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Quantization, Value

@@ -7,8 +7,8 @@ import pytest
 
 from circlekit.interp.run import run
 from circlekit.ir.clone import clone
-from circlekit.ir.compare import difference
 from circlekit.ir.graph import Model
+from circlekit.ir.model_equality import difference
 from circlekit.ir.text import parse_model
 from circlekit.passes import all_passes
 from circlekit.passes.legal.legalize import LEGALIZATIONS, legalize

@@ -12,19 +12,19 @@ from circlekit.ir.enums import Activation, Padding
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
-from circlekit.ops.activation import Logistic, Relu
-from circlekit.ops.conv import Conv2D, DepthwiseConv2D, TransposeConv
-from circlekit.ops.dense import BatchMatMul, FullyConnected
-from circlekit.ops.division import Div
-from circlekit.ops.elementwise import Add, Mul, SquaredDifference, Sub
-from circlekit.ops.join import Concatenation, Split
-from circlekit.ops.normalize import Softmax
-from circlekit.ops.pool import MaxPool2D
-from circlekit.ops.reduce import Mean
-from circlekit.ops.shape import Reshape, Transpose
-from circlekit.ops.slice import Pad, Slice, StridedSlice
-from circlekit.ops.space import ResizeNearestNeighbor
-from circlekit.ops.unary import Neg, Rsqrt
+from circlekit.ops.arithmetic.activation import Logistic, Relu
+from circlekit.ops.arithmetic.binary import Add, Mul, SquaredDifference, Sub
+from circlekit.ops.arithmetic.division import Div
+from circlekit.ops.arithmetic.unary import Neg, Rsqrt
+from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv
+from circlekit.ops.convolution.pool import MaxPool2D
+from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected
+from circlekit.ops.movement.join import Concatenation, Split
+from circlekit.ops.movement.shape import Reshape, Transpose
+from circlekit.ops.movement.slice import Pad, Slice, StridedSlice
+from circlekit.ops.movement.space import ResizeNearestNeighbor
+from circlekit.ops.reduction.normalization import Softmax
+from circlekit.ops.reduction.reduce import Mean
 
 NHWC, NCHW = (0, 2, 3, 1), (0, 3, 1, 2)
 

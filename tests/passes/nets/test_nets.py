@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from circlekit.ir.graph import Model
-from circlekit.ops.conv import TransposeConv
-from circlekit.ops.elementwise import Add, Mul
+from circlekit.ops.arithmetic.binary import Add, Mul
+from circlekit.ops.convolution.conv import TransposeConv
 from tests.passes.nets.exported import Net
 from tests.passes.nets.zoo import ZOO
 from tools.random_graphs.checks import Original

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from circlekit.ir.graph import Model
-from circlekit.ops.activation import Logistic, Relu6, Tanh
-from circlekit.ops.elementwise import Add, Mul
-from circlekit.ops.pool import AveragePool2D
+from circlekit.ops.arithmetic.activation import Logistic, Relu6, Tanh
+from circlekit.ops.arithmetic.binary import Add, Mul
+from circlekit.ops.convolution.pool import AveragePool2D
 from tests.passes.nets.exported import Net
 
 

@@ -15,7 +15,7 @@ import pytest
 from circlekit.equivalence.reduce import reduce_model
 from circlekit.ir.graph import Graph
 from circlekit.ir.text import parse_model
-from circlekit.ops.elementwise import Sub
+from circlekit.ops.arithmetic.binary import Sub
 from circlekit.rewrite.base import PASSES as DEFINED
 from circlekit.rewrite.base import Context, GraphPass
 from tools.random_graphs.battery import examine, shows

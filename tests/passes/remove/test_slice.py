@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from circlekit.ir.text import parse_model
-from circlekit.ops.slice import Slice
+from circlekit.ops.movement.slice import Slice
 from circlekit.passes import all_passes
 from circlekit.rewrite.base import Context
 from tests.passes.kit import chain, check_pass

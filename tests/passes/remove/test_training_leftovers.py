@@ -9,8 +9,8 @@ import circlekit
 from circlekit.errors import RewriteError
 from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model
-from circlekit.ir.verify import verify
-from circlekit.ops.custom import IDENTITIES
+from circlekit.ir.verifier import verify
+from circlekit.ops.program.custom import IDENTITIES
 from circlekit.passes import all_passes
 from circlekit.passes.optimize import run_passes
 from circlekit.rewrite.base import Context

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from circlekit.ops.shape import Transpose
+from circlekit.ops.movement.shape import Transpose
 from circlekit.passes.remove.moves import Moves
 from tests.passes.kit import chain, check_pass, check_refusal
 

@@ -16,12 +16,12 @@ import numpy as np
 from circlekit.errors import CirclekitError
 from circlekit.interp.evaluate import evaluate
 from circlekit.ir.graph import Graph, Model
-from circlekit.ir.large import copied, settled
-from circlekit.ir.limits import limited, limits
 from circlekit.ir.op import Op, OpaqueOp
+from circlekit.ir.resource_limits import limited, limits
+from circlekit.ir.scratch_files import copied, settled
 from circlekit.ir.value import Array, Value
 from circlekit.ops.constants import constant_elements
-from circlekit.ops.custom import is_pure
+from circlekit.ops.program.custom import is_pure
 from circlekit.passes.fold.content import is_plain_constant
 from circlekit.rewrite.base import Context, Pass
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from circlekit.ir.content import SAMPLE, digest, sample
+from circlekit.ir.array_bytes import SAMPLE, digest, sample
 from circlekit.ir.graph import Graph
 from circlekit.ir.value import Value
 

@@ -9,7 +9,7 @@ from typing import Any
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
-from circlekit.ops.custom import is_pure
+from circlekit.ops.program.custom import is_pure
 from circlekit.rewrite.base import Context, Pass
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from circlekit.interp.evaluate import evaluate
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array, Value
-from circlekit.ops.cast import Dequantize
+from circlekit.ops.arithmetic.cast import Dequantize
 from circlekit.passes.fold.constants import FoldConstants
 from circlekit.passes.remove.checks import same_quantization
 from circlekit.rewrite.base import FOLD_LIMIT, Context

@@ -10,7 +10,7 @@ import numpy as np
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
-from circlekit.ops.shape import Reshape
+from circlekit.ops.movement.shape import Reshape
 from circlekit.passes.fold.content import equal_constants, frozen, graph_constants
 from circlekit.passes.fold.nearly import nearly_equal
 from circlekit.rewrite.base import Context, GraphPass

@@ -28,8 +28,8 @@ import numpy as np
 from circlekit.ir.dtypes import f32, i32
 from circlekit.ir.graph import Graph
 from circlekit.ir.value import Array, Value
-from circlekit.ops.bcq import WORD, decoded
-from circlekit.ops.shape import Reshape
+from circlekit.ops.matmul.bcq import WORD, decoded
+from circlekit.ops.movement.shape import Reshape
 
 START, END = -2_000_000_000 + 27, 2_000_000_000 - 27
 VERSION = 1

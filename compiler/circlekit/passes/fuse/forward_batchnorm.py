@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from circlekit.ir.value import Array, Value, format_shape
+from circlekit.ops.arithmetic.binary import Add
 from circlekit.ops.common import normalized_axis
-from circlekit.ops.elementwise import Add
 from circlekit.passes.fuse.products import not_from_product, not_per_channel
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition

@@ -9,9 +9,9 @@ from circlekit.ir.dtypes import f32
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
+from circlekit.ops.arithmetic.binary import Add, Mul
 from circlekit.ops.common import normalized_axis
-from circlekit.ops.elementwise import Add, Mul
-from circlekit.ops.join import Concatenation
+from circlekit.ops.movement.join import Concatenation
 from circlekit.passes.fuse.products import not_from_product, not_per_channel
 from circlekit.passes.remove.checks import remove_unread
 from circlekit.rewrite.base import Context, GraphPass

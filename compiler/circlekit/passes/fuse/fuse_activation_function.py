@@ -8,10 +8,10 @@ from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import REGISTRY, Op
 from circlekit.ir.value import Value
-from circlekit.ops.join import Concatenation
-from circlekit.ops.shape import ExpandDims, Reshape, Squeeze, Transpose
-from circlekit.ops.slice import Slice, StridedSlice
-from circlekit.ops.space import BatchToSpaceND, DepthToSpace, ResizeNearestNeighbor, SpaceToDepth
+from circlekit.ops.movement.join import Concatenation
+from circlekit.ops.movement.shape import ExpandDims, Reshape, Squeeze, Transpose
+from circlekit.ops.movement.slice import Slice, StridedSlice
+from circlekit.ops.movement.space import BatchToSpaceND, DepthToSpace, ResizeNearestNeighbor, SpaceToDepth
 from circlekit.rewrite.base import Context, GraphPass
 
 NONE, RELU, RELU6, N1 = Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1

@@ -13,11 +13,11 @@ from circlekit.ir.enums import WeightsFormat
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
-from circlekit.ops.bcq import BcqFullyConnected, BcqGather
 from circlekit.ops.common import normalized_axis
-from circlekit.ops.dense import FullyConnected
-from circlekit.ops.gather import Gather
-from circlekit.ops.shape import Reshape, Transpose
+from circlekit.ops.matmul.bcq import BcqFullyConnected, BcqGather
+from circlekit.ops.matmul.dense import FullyConnected
+from circlekit.ops.movement.gather import Gather
+from circlekit.ops.movement.shape import Reshape, Transpose
 from circlekit.passes.fold.dead import RemoveDead
 from circlekit.passes.fuse.bcq import FAR, Coded, Info, read_info
 from circlekit.rewrite.base import Context, Pass

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from circlekit.ir.graph import Graph
-from circlekit.ops.reduce import Mean
+from circlekit.ops.reduction.reduce import Mean
 from circlekit.passes.fuse.instnorm import InstanceNormForm
 from circlekit.rewrite.base import Context
 from circlekit.rewrite.rewrite import Rewrite, Rules

@@ -6,14 +6,14 @@ from __future__ import annotations
 from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value, format_shape
-from circlekit.ops.conv import Conv2D, DepthwiseConv2D, TransposeConv
-from circlekit.ops.dense import FullyConnected
-from circlekit.ops.elementwise import Add, Mul
-from circlekit.ops.pool import AveragePool2D
-from circlekit.ops.reduce import Mean
-from circlekit.ops.shape import ExpandDims, Reshape, Squeeze, Transpose
-from circlekit.ops.slice import Pad, Slice, StridedSlice
-from circlekit.ops.space import BatchToSpaceND, ResizeBilinear, ResizeNearestNeighbor
+from circlekit.ops.arithmetic.binary import Add, Mul
+from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv
+from circlekit.ops.convolution.pool import AveragePool2D
+from circlekit.ops.matmul.dense import FullyConnected
+from circlekit.ops.movement.shape import ExpandDims, Reshape, Squeeze, Transpose
+from circlekit.ops.movement.slice import Pad, Slice, StridedSlice
+from circlekit.ops.movement.space import BatchToSpaceND, ResizeBilinear, ResizeNearestNeighbor
+from circlekit.ops.reduction.reduce import Mean
 
 PRODUCTS = (Conv2D, DepthwiseConv2D, TransposeConv, FullyConnected)
 

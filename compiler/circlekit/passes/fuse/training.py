@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
+from circlekit.ops.arithmetic.binary import Mul, SquaredDifference, Sub
+from circlekit.ops.arithmetic.unary import Square
 from circlekit.ops.common import static_int_vector
-from circlekit.ops.elementwise import Mul, SquaredDifference, Sub
-from circlekit.ops.reduce import Mean
-from circlekit.ops.unary import Square
+from circlekit.ops.reduction.reduce import Mean
 
 FREEZE = "freeze_batchnorm"
 """The pass that gives them constant statistics."""

@@ -13,7 +13,7 @@ import numpy as np
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
-from circlekit.ops.shape import Reshape, Transpose
+from circlekit.ops.movement.shape import Reshape, Transpose
 from circlekit.passes.layout.axes import (
     Perm,
     keeps_shape,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
-from circlekit.ops.shape import Transpose
+from circlekit.ops.movement.shape import Transpose
 from circlekit.passes.layout.apply import Applier, Constants
 from circlekit.passes.layout.labels import FIXED
 from circlekit.passes.layout.nhwc import NHWC, nhwc_regions

@@ -11,7 +11,7 @@ from abc import abstractmethod
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
-from circlekit.ops.shape import Transpose
+from circlekit.ops.movement.shape import Transpose
 from circlekit.passes.layout.apply import Constants
 from circlekit.passes.layout.axes import Perm, permuted_quantization, permuted_shape
 from circlekit.passes.layout.nhwc import NCHW, TO_NCHW, TO_NHWC, nhwc_regions

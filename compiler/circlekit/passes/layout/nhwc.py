@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
-from circlekit.ops.shape import Transpose
+from circlekit.ops.movement.shape import Transpose
 from circlekit.passes.layout.axes import Perm
 from circlekit.passes.layout.region import Finder, Region, constant_perm
 

@@ -10,8 +10,8 @@ import numpy as np
 from circlekit.ir.graph import Graph
 from circlekit.ir.value import Value
 from circlekit.ops.common import static_int_vector
-from circlekit.ops.reduce import Reduction
-from circlekit.ops.shape import Transpose
+from circlekit.ops.movement.shape import Transpose
+from circlekit.ops.reduction.reduce import Reduction
 from circlekit.passes.layout.apply import Constants
 from circlekit.passes.layout.axes import inverse
 from circlekit.passes.layout.nhwc import NCHW, TO_NCHW, TO_NHWC

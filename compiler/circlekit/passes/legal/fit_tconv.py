@@ -8,10 +8,10 @@ import numpy as np
 from circlekit.ir.dtypes import f32
 from circlekit.ir.enums import Padding
 from circlekit.ir.graph import Graph
-from circlekit.ir.inference import fits
+from circlekit.ir.shape_inference import fits
 from circlekit.ir.value import LARGEST_DIMENSION, Value
-from circlekit.ops.conv import TransposeConv
-from circlekit.ops.slice import Slice
+from circlekit.ops.convolution.conv import TransposeConv
+from circlekit.ops.movement.slice import Slice
 from circlekit.passes.fuse.fuse_slice_with_tconv import forward_size, leading_pad
 from circlekit.passes.legal.legalize import Legalization, has
 from circlekit.rewrite.base import Context

@@ -15,11 +15,11 @@ from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Quantization, Value
-from circlekit.ops.activation import Clamped, Relu, Relu6, ReluN1To1, Tanh
-from circlekit.ops.conv import TransposeConv
-from circlekit.ops.elementwise import Maximum, Minimum
-from circlekit.ops.fixed_point import activation_limits, dtype_limits
-from circlekit.ops.join import Concatenation
+from circlekit.ops.arithmetic.activation import Clamped, Relu, Relu6, ReluN1To1, Tanh
+from circlekit.ops.arithmetic.binary import Maximum, Minimum
+from circlekit.ops.convolution.conv import TransposeConv
+from circlekit.ops.movement.join import Concatenation
+from circlekit.ops.numerics.fixed_point import activation_limits, dtype_limits
 from circlekit.passes.legal.legalize import Legalization, has
 from circlekit.rewrite.base import Context
 

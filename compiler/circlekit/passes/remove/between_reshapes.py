@@ -16,7 +16,7 @@ from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Shape, Value, format_shape
 from circlekit.ops.bases import Binary, Unary
-from circlekit.ops.shape import Reshape
+from circlekit.ops.movement.shape import Reshape
 from circlekit.passes.remove.checks import same_elements
 
 MOST_RANK = 4

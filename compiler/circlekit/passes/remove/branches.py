@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import TypeGuard
 
 from circlekit.ir.graph import Graph, Model
-from circlekit.ir.inference import fits
 from circlekit.ir.op import Op
-from circlekit.ops.control import If
+from circlekit.ir.shape_inference import fits
+from circlekit.ops.program.control import If
 
 MOST_COPIED = 1000
 """Operators that a branch may become in all the places that run it, where that is more than one."""

@@ -9,8 +9,8 @@ from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from circlekit.ops.common import normalized_axis
-from circlekit.ops.reduce import Mean
-from circlekit.ops.shape import Reshape
+from circlekit.ops.movement.shape import Reshape
+from circlekit.ops.reduction.reduce import Mean
 from circlekit.passes.remove.between_reshapes import move, only_operand
 from circlekit.passes.remove.checks import certain
 from circlekit.passes.remove.forward import Forward, drop_unread, put_behind

@@ -10,7 +10,7 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from circlekit.ops.bases import Binary, Unary
 from circlekit.ops.common import broadcast_shapes, normalized_axis
-from circlekit.ops.shape import Transpose
+from circlekit.ops.movement.shape import Transpose
 from circlekit.passes.remove.checks import same_quantization
 from circlekit.passes.remove.forward import Forward, drop_unread, put_behind
 

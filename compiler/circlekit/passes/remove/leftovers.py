@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op, OpaqueOp
-from circlekit.ops.random_numbers import Multinomial, RandomStandardNormal, RandomUniform
+from circlekit.ops.arithmetic.random_ops import Multinomial, RandomStandardNormal, RandomUniform
 
 CHECKS = frozenset(prefix + name for prefix in ("", "Flex") for name in ("Assert", "Print", "PrintV2"))
 """TensorFlow's operators without a result, or whose result is their operand, that stop or print."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from circlekit.ir.clone import inline
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Value
-from circlekit.ops.control import If
+from circlekit.ops.program.control import If
 from circlekit.passes.remove.branches import Branches, branch_of, is_constant
 from circlekit.passes.remove.checks import same_quantization
 from circlekit.rewrite.base import Context, Pass

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from circlekit.ir.value import Array, Value
-from circlekit.ops.custom import IDENTITIES
+from circlekit.ops.program.custom import IDENTITIES
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 

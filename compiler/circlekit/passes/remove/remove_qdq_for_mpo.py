@@ -6,8 +6,8 @@ from __future__ import annotations
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
-from circlekit.ops.cast import Dequantize, Quantize
-from circlekit.ops.dense import BatchMatMul, FullyConnected
+from circlekit.ops.arithmetic.cast import Dequantize, Quantize
+from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected
 from circlekit.passes.remove.checks import remove_unread
 from circlekit.rewrite.base import Context, GraphPass
 

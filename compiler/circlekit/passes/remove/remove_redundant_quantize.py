@@ -7,7 +7,7 @@ import numpy as np
 
 from circlekit.ir.graph import Graph
 from circlekit.ir.value import Value
-from circlekit.ops.cast import Quantize
+from circlekit.ops.arithmetic.cast import Quantize
 from circlekit.passes.remove.checks import remove_unread
 from circlekit.rewrite.base import Context, GraphPass
 from circlekit.rewrite.rewrite import Rewrite, condition

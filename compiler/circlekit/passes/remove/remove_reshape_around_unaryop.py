@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from circlekit.ir.graph import Graph
 from circlekit.ir.value import Value
-from circlekit.ops.shape import Reshape
+from circlekit.ops.movement.shape import Reshape
 from circlekit.passes.remove.between_reshapes import (
     Region,
     move,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from circlekit.ir.value import Array, Value, format_shape
-from circlekit.ops.slice import StridedSlice
+from circlekit.ops.movement.slice import StridedSlice
 from circlekit.passes.remove.checks import all_are, same_quantization
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from circlekit.ir.value import Array, Value
-from circlekit.ops.slice import Part, StridedSlice
+from circlekit.ops.movement.slice import Part, StridedSlice
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, condition
 

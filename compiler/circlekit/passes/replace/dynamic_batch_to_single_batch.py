@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from circlekit.ir.graph import Model
-from circlekit.ir.inference import infer_shapes
+from circlekit.ir.shape_inference import infer_shapes
 from circlekit.rewrite.base import Context, Pass
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One step of an LSTM in plain operators.  Source: see ops/lstm_cell.py.
+"""One step of an LSTM in plain operators.  Source: see ops/recurrent/lstm_cell.py.
 
 Over 120 lines because it follows every option that the operator has.
 """
@@ -12,13 +12,13 @@ from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
-from circlekit.ops.activation import Logistic, Relu, Relu6, ReluN1To1, Tanh
-from circlekit.ops.dense import FullyConnected
-from circlekit.ops.elementwise import Add, Maximum, Minimum, Mul, Sub
-from circlekit.ops.join import Split
-from circlekit.ops.lstm import UnidirectionalSequenceLstm as Lstm
-from circlekit.ops.reduce import Mean
-from circlekit.ops.unary import Rsqrt, Square
+from circlekit.ops.arithmetic.activation import Logistic, Relu, Relu6, ReluN1To1, Tanh
+from circlekit.ops.arithmetic.binary import Add, Maximum, Minimum, Mul, Sub
+from circlekit.ops.arithmetic.unary import Rsqrt, Square
+from circlekit.ops.matmul.dense import FullyConnected
+from circlekit.ops.movement.join import Split
+from circlekit.ops.recurrent.lstm import UnidirectionalSequenceLstm as Lstm
+from circlekit.ops.reduction.reduce import Mean
 
 ACTIVATIONS: dict[Activation, type[Op] | None] = {
     Activation.NONE: None,

@@ -14,10 +14,10 @@ from circlekit.ir.enums import Activation, WeightsFormat
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
+from circlekit.ops.arithmetic.binary import Add
 from circlekit.ops.common import normalized_axis
-from circlekit.ops.dense import BatchMatMul, FullyConnected
-from circlekit.ops.elementwise import Add
-from circlekit.ops.shape import Reshape, Transpose
+from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected
+from circlekit.ops.movement.shape import Reshape, Transpose
 from circlekit.passes.legal.split_activation import OPERATORS
 from circlekit.passes.remove.checks import remove_unread
 from circlekit.rewrite.base import Context, GraphPass

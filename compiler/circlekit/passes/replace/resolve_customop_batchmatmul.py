@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from circlekit.ir.value import Value
-from circlekit.ops.flexbuffer import options_of
+from circlekit.ops.program.flexbuffer import options_of
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, condition
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from circlekit.ops.flexbuffer import options_of
+from circlekit.ops.program.flexbuffer import options_of
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 

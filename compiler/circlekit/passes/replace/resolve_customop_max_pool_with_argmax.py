@@ -16,17 +16,17 @@ from circlekit.ir.enums import Padding
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.value import Array, Value, format_shape
-from circlekit.ops.cast import Cast
+from circlekit.ops.arithmetic.binary import Add, Mul
+from circlekit.ops.arithmetic.cast import Cast
+from circlekit.ops.arithmetic.unary import Floor, Neg
 from circlekit.ops.common import conv_padding
-from circlekit.ops.conv import Conv2D
-from circlekit.ops.custom import window_options
-from circlekit.ops.elementwise import Add, Mul
-from circlekit.ops.join import Concatenation, Split
-from circlekit.ops.pool import MaxPool2D
-from circlekit.ops.reduce import ArgMax
-from circlekit.ops.shape import Reshape
-from circlekit.ops.slice import PadV2
-from circlekit.ops.unary import Floor, Neg
+from circlekit.ops.convolution.conv import Conv2D
+from circlekit.ops.convolution.pool import MaxPool2D
+from circlekit.ops.movement.join import Concatenation, Split
+from circlekit.ops.movement.shape import Reshape
+from circlekit.ops.movement.slice import PadV2
+from circlekit.ops.program.custom import window_options
+from circlekit.ops.reduction.reduce import ArgMax
 from circlekit.rewrite.base import Context, GraphPass
 
 EXACT = 1 << 24

@@ -8,7 +8,7 @@ import numpy as np
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import OpaqueOp
 from circlekit.ir.value import Value
-from circlekit.ops.join import SplitV
+from circlekit.ops.movement.join import SplitV
 from circlekit.rewrite.base import Context, GraphPass
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from circlekit.ir.enums import WeightsFormat
 from circlekit.ir.value import Array
-from circlekit.ops.dense import ROWS, shuffled_16x1
+from circlekit.ops.matmul.dense import ROWS, shuffled_16x1
 from circlekit.rewrite.rewrite import Rewrite, condition
 
 

@@ -8,12 +8,12 @@ from circlekit.ir.enums import Activation, Padding
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
-from circlekit.ops.activation import Logistic, Relu, Relu0To1, Relu6
+from circlekit.ops.arithmetic.activation import Logistic, Relu, Relu0To1, Relu6
+from circlekit.ops.arithmetic.unary import Abs, Exp, Square
 from circlekit.ops.common import normalized_axis
-from circlekit.ops.pool import MaxPool2D
-from circlekit.ops.shape import Transpose
-from circlekit.ops.slice import Pad, PadV2
-from circlekit.ops.unary import Abs, Exp, Square
+from circlekit.ops.convolution.pool import MaxPool2D
+from circlekit.ops.movement.shape import Transpose
+from circlekit.ops.movement.slice import Pad, PadV2
 from circlekit.rewrite.base import Context, GraphPass
 
 NEVER_NEGATIVE = (Relu, Relu6, Relu0To1, Logistic, Abs, Exp, Square)

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from circlekit.ir.graph import Graph
-from circlekit.ir.inference import fits
+from circlekit.ir.shape_inference import fits
 from circlekit.ops.common import static_int_vector
-from circlekit.ops.join import Split, SplitV
+from circlekit.ops.movement.join import Split, SplitV
 from circlekit.rewrite.base import Context, GraphPass
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from circlekit.ir.value import Array, Value
-from circlekit.ops.shape import checked_perm
+from circlekit.ops.movement.shape import checked_perm
 from circlekit.passes.replace.to_reshape import ToReshape
 from circlekit.rewrite.rewrite import condition
 

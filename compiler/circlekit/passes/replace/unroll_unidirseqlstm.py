@@ -6,9 +6,9 @@ from __future__ import annotations
 from circlekit.ir.dtypes import f32
 from circlekit.ir.graph import Graph
 from circlekit.ir.value import Value, format_shape
-from circlekit.ops.dense import FullyConnected
-from circlekit.ops.join import Pack, Unpack
-from circlekit.ops.lstm import UnidirectionalSequenceLstm as Lstm
+from circlekit.ops.matmul.dense import FullyConnected
+from circlekit.ops.movement.join import Pack, Unpack
+from circlekit.ops.recurrent.lstm import UnidirectionalSequenceLstm as Lstm
 from circlekit.passes.replace.lstm_step import ACTIVATIONS, Step
 from circlekit.rewrite.base import Context, GraphPass
 

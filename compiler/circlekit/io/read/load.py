@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bytes -> Model.  decode.py checks every offset, this every index; constants are views of the file."""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from dataclasses import replace
+from typing import NoReturn
+
+import numpy as np
+
+from circlekit.errors import FormatError, FormatWarning, UnsupportedError
+from circlekit.io.attached_zip import attached_archive
+from circlekit.io.convert import TENSOR_FIELDS, quantization_of, quantization_tree, same_tree, shape_of
+from circlekit.io.files import map_file
+from circlekit.io.read.decode import decode, identify
+from circlekit.io.read.load_ops import OpLoader
+from circlekit.io.schema import Tree
+from circlekit.io.uninterpreted import Origin, Place, Source, absent, place_of
+from circlekit.ir.collector import paused
+from circlekit.ir.dtypes import DType
+from circlekit.ir.graph import Graph, Model, Signature
+from circlekit.ir.value import MAX_RANK, Array, Shape, Value
+
+MODEL_VECTORS = ("operator_codes", "subgraphs", "description", "buffers", "metadata", "signature_defs")
+
+
+def load(path: str | os.PathLike[str]) -> Model:
+    """The model of a ``.circle`` or ``.tflite`` file, told apart by what is in it, not by its name.
+
+    FileError where it cannot be read, FormatError where it is no valid model.
+    """
+    name = os.fspath(path)
+    model = load_bytes(map_file(path), name)
+    model.source = name
+    return model
+
+
+@paused()
+def load_bytes(data: bytes | bytearray | memoryview, name: str = "<bytes>") -> Model:
+    """The model of a file's bytes; ``name`` is for messages.  Constants are views of ``data``."""
+    view = memoryview(data).cast("B").toreadonly()
+    fmt = identify(view)
+    if fmt is None:
+        raise FormatError(f"{name}: {unidentified(view)}")
+    return Loader(view, fmt, decode(view, fmt, name), name).model()
+
+
+def unidentified(data: memoryview) -> str:
+    """The sentence for bytes that ``identify`` knows no format of."""
+    if len(data) < 8:
+        return "not a model: it is empty" if not data else f"not a model: it ends after {len(data)} bytes"
+    return f"not a model: bytes 4 to 8 are {bytes(data[4:8])!r}, neither b'TFL3' nor b'CIR0'"
+
+
+class Loader:
+    """One run over one decoded file."""
+
+    def __init__(self, data: memoryview, fmt: str, tree: Tree, name: str) -> None:
+        self.data = data
+        self.format = fmt
+        self.tree = tree
+        self.name = name
+        self.far = False
+        self.buffers = [self.buffer(i, b) for i, b in enumerate(tree.get("buffers", ()))]
+        self.check_overlap()
+        self.used_buffers: set[int] = {0}
+        self.trees: list[Tree] = tree.get("subgraphs", [])
+        self.has_rank = any(t.get("has_rank") for g in self.trees for t in g.get("tensors", ()))
+        self.values: list[list[Value]] = []
+
+    def fail(self, path: str, what: str) -> NoReturn:
+        raise FormatError(f"{self.name}: {path}: {what}")
+
+    def warn(self, path: str, what: str) -> None:
+        warnings.warn(f"{self.name}: {path}: {what}", FormatWarning, stacklevel=2)
+
+    def index(self, value: int, among: int, path: str, what: str) -> int:
+        """``value``, which must be an index into ``among`` of ``what``."""
+        if not 0 <= value < among:
+            self.fail(path, f"index {value}, there are {among} {what}")
+        return value
+
+    # -- the whole -----------------------------------------------------------------------------
+
+    def model(self) -> Model:
+        if not self.trees:
+            self.fail("subgraphs", "the model has none")
+        graphs = [Graph(tree.get("name", "")) for tree in self.trees]
+        codes = self.tree.get("operator_codes", [])
+        operators = OpLoader(self.data, self.name, self.format, codes, graphs)
+        for number, (graph, tree) in enumerate(zip(graphs, self.trees, strict=True)):
+            path = f"subgraphs[{number}]"
+            tensors = tree.get("tensors", ())
+            values = [self.value(t, f"{path}.tensors[{i}]") for i, t in enumerate(tensors)]
+            self.values.append(values)
+            self.link(values, path)
+            self.fill(graph, tree, values, path)
+            operators.load(graph, tree.get("operators", ()), values, path)
+            self.settle(graph, values)
+        model = Model(graphs, self.format)
+        model.signatures = self.signatures(graphs)
+        self.describe(model, operators)
+        return model
+
+    def describe(self, model: Model, operators: OpLoader) -> None:
+        """The fields of Model itself, and what is kept of the file's lists."""
+        tree = self.tree
+        model.version = tree.get("version", 0)
+        model.description = tree.get("description")
+        named = []
+        copies: dict[Place, bytes] = {}
+        for number, item in enumerate(tree.get("metadata", ())):
+            path = f"metadata[{number}].buffer"
+            index = self.index(item.get("buffer", 0), len(self.buffers), path, "buffers")
+            data = self.buffers[index]
+            named.append((item.get("name", ""), index))
+            if data is None or not len(data):
+                model.metadata.append((item.get("name", ""), b""))
+                continue
+            place = place_of(data)
+            copies[place] = copies.get(place) or data.tobytes()
+            model.metadata.append((item.get("name", ""), copies[place]))
+        numbers = tree.get("metadata_buffer")
+        known = {*MODEL_VECTORS, "version", "metadata_buffer"}
+        unused = set(range(len(self.buffers))) - self.used_buffers - {index for _, index in named}
+        model.extra["origin"] = Origin(
+            format=self.format,
+            codes=tuple(operators.codes),
+            buffers=tuple(self.buffers),
+            unused_buffers=frozenset(unused),
+            unused_codes=frozenset(range(len(operators.codes))) - operators.used,
+            metadata=tuple(named),
+            metadata_buffer=None if numbers is None else tuple(numbers.tolist()),
+            far=self.far,
+            has_rank=self.has_rank,
+            absent=absent(tree, MODEL_VECTORS),
+            archive=attached_archive(self.data),
+            source=Source(self.data, self.buffers),
+            rest={name: value for name, value in tree.items() if name not in known},
+        )
+
+    def signatures(self, graphs: list[Graph]) -> list[Signature]:
+        out = []
+        for number, tree in enumerate(self.tree.get("signature_defs", ())):
+            path = f"signature_defs[{number}]"
+            graph = self.index(tree.get("subgraph_index", 0), len(graphs), path + ".subgraph_index", "graphs")
+            sides: list[dict[str, Value]] = []
+            for side in ("inputs", "outputs"):
+                values: dict[str, Value] = {}
+                for i, item in enumerate(tree.get(side, ())):
+                    index = item.get("tensor_index", 0)
+                    name = item.get("name", "")
+                    if name in values:
+                        self.warn(f"{path}.{side}[{i}]", f"{name!r} was there before; the one before is lost")
+                    values[name] = self.pick(index, graph, f"{path}.{side}[{i}]")
+                sides.append(values)
+            if "deprecated_tag" in tree:
+                self.warn(f"{path}.deprecated_tag", f"{tree['deprecated_tag']!r} is lost")
+            out.append(Signature(tree.get("signature_key", ""), graphs[graph], *sides))
+        return out
+
+    def pick(self, index: int, graph: int, path: str) -> Value:
+        values = self.values[graph]
+        return values[self.index(index, len(values), path, "tensors")]
+
+    # -- graphs --------------------------------------------------------------------------------
+
+    def fill(self, graph: Graph, tree: Tree, values: list[Value], path: str) -> None:
+        """Everything of a graph but its operators."""
+        for side in ("inputs", "outputs"):
+            indices = [int(i) for i in tree.get(side, ())]
+            for i, index in enumerate(indices):
+                self.index(index, len(values), f"{path}.{side}[{i}]", "tensors")
+            setattr(graph, side, [values[i] for i in indices])
+        graph.table = list(values)
+        missing = absent(tree, ("tensors", "inputs", "outputs", "operators", "name"))
+        if missing:
+            graph.extra["absent"] = missing
+        for name in ("data_format", "debug_metadata_index"):
+            if name in tree:
+                graph.extra[name] = tree[name]
+        names = {value.name for value in values}
+        for i, value in enumerate(values):
+            if not value.name:
+                value.name = f"tensor_{i}"
+                while value.name in names:
+                    value.name += "_"
+                names.add(value.name)
+                value.extra["stored_name"] = (value.name, value.extra.pop("name"))
+
+    def link(self, values: list[Value], path: str) -> None:
+        """Put values in the place of the indices in the details of quantizations."""
+        for number, value in enumerate(values):
+            quantization = value.quantization
+            if quantization is None or not quantization.details:
+                continue
+            details = dict(quantization.details)
+            for name in TENSOR_FIELDS & details.keys():
+                where = f"{path}.tensors[{number}].quantization.details.{name}"
+                if details[name] >= 0:
+                    details[name] = values[self.index(details[name], len(values), where, "tensors")]
+            value.quantization = replace(quantization, details=details)
+
+    @staticmethod
+    def settle(graph: Graph, values: list[Value]) -> None:
+        """Note what nothing reads; a tensor without elements that nothing computes is a constant."""
+        inputs, outputs = ({id(v) for v in side} for side in (graph.inputs, graph.outputs))
+        unused = []
+        for value in values:
+            if value.producer is None and id(value) not in inputs:
+                if not value.use_count and id(value) not in outputs:
+                    unused.append(value)
+                kind = value.dtype.numpy
+                if value.data is None and _is_empty(value) and kind is not None and not value.is_variable:
+                    value.data = np.zeros(value.static_shape, kind)
+        if unused:
+            graph.extra["unused"] = unused
+
+    # -- tensors -------------------------------------------------------------------------------
+
+    def buffer(self, number: int, tree: Tree) -> Array | None:
+        """The bytes of a buffer, inline or anywhere in the file; None for none."""
+        data: Array | None = tree.get("data")
+        offset, size = tree.get("offset", 0), tree.get("size", 0)
+        if offset <= 1 or (data is not None and len(data)):
+            return data
+        if offset + size > len(self.data):
+            self.fail(f"buffers[{number}]", f"{size} bytes at {offset} end beyond the file")
+        self.far = True
+        return np.frombuffer(self.data, np.uint8, size, offset) if size else None
+
+    def check_overlap(self) -> None:
+        """Buffers may be one place of the file; if they overlapped, what is copied could outgrow the file."""
+        places = {place_of(data): len(data) for data in self.buffers if data is not None and len(data)}
+        if sum(places.values()) > len(self.data):
+            self.fail("buffers", "they overlap")
+
+    def value(self, tree: Tree, path: str) -> Value:
+        """One tensor.  Takes the fields it interprets out of ``tree``; the rest becomes ``extra``."""
+        pop = tree.pop
+        kind = pop("type", "FLOAT32")
+        if not isinstance(kind, str):
+            raise UnsupportedError(f"{self.name}: {path}.type: the schema has no type {kind}")
+        dtype = DType[kind]
+        index = self.index(pop("buffer", 0), len(self.buffers), path + ".buffer", "buffers")
+        self.used_buffers.add(index)
+        data = self.buffers[index] if index else None  # 0 stands for no data, whatever is in it
+        is_const = data is not None and len(data) > 0
+        name = pop("name", None)
+        value = Value(name or "", dtype, self.shape(tree, is_const, path))
+        value.is_variable = pop("is_variable", False)
+        extra = value.extra = tree
+        if not name:
+            extra["name"] = name
+        if data is not None and is_const:
+            value.data = self.constant(data, value, path)
+        elif index:
+            extra["buffer"] = index
+        if "quantization" in tree:
+            stored = pop("quantization")
+            value.quantization = quantization_of(stored)
+            if not same_tree(quantization_tree(value.quantization, None), stored):
+                extra["stored_quantization"] = stored
+        return value
+
+    def shape(self, tree: Tree, is_const: bool, path: str) -> Shape | None:
+        """The shape; what of the stored fields does not follow from it stays in ``tree``."""
+        stored = tree.get("shape")
+        signature = tree.get("shape_signature")
+        ranked = tree.pop("has_rank", False)
+        numbers = [] if stored is None else stored.tolist()
+        if len(numbers) > MAX_RANK:
+            self.fail(path + ".shape", f"{len(numbers)} dimensions, at most {MAX_RANK} can be")
+        if stored is None:
+            tree["absent"] = ("shape",)
+        try:
+            shape = shape_of(numbers, None if is_const or signature is None else signature.tolist())
+        except FormatError as error:
+            self.fail(path + ".shape", error.message)
+        if self.has_rank and not ranked:
+            if not numbers and not is_const:
+                tree.pop("shape", None)
+                return None
+            tree["has_rank"] = False
+        if all(d == (1 if s is None else s) for d, s in zip(numbers, shape, strict=True)):
+            tree.pop("shape", None)
+            if signature is not None and None in shape:
+                follows = [-1 if d is None else d for d in shape]
+                if signature.tolist() == follows:
+                    del tree["shape_signature"]
+        return shape
+
+    def constant(self, data: Array, value: Value, path: str) -> Array:
+        """The data as an array of the value's type; as bytes where numpy has no such array."""
+        kind = value.dtype.numpy
+        compression = value.extra.get("compression_type", "NONE")
+        if kind is None or "sparsity" in value.extra or compression != "NONE":
+            return data
+        if not value.is_static:
+            self.fail(path, f"a constant of unknown shape {value.shape}")
+        size = kind.itemsize
+        for dimension in value.static_shape:
+            size *= dimension
+        if size != len(data):
+            shape = list(value.static_shape)
+            self.fail(path, f"{value.dtype.short}{shape} takes {size} bytes, its buffer has {len(data)}")
+        return data.view(kind).reshape(value.static_shape)
+
+
+def _is_empty(value: Value) -> bool:
+    """Whether a value has no elements, and numpy an array of its shape."""
+    shape = value.shape or ()
+    return 0 in shape and None not in shape and math.prod(d for d in shape if d) < 2**58

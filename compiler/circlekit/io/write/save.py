@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Model -> bytes of either format.  Same model, same bytes; a file appears whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from circlekit.errors import ModelError, UnsupportedError
+from circlekit.io.convert import quantization_tree, shape_fields, with_indices
+from circlekit.io.files import write_file
+from circlekit.io.read.buffer_data import Blob
+from circlekit.io.schema import EXTENSIONS, FORMATS, Tree, enumeration, table
+from circlekit.io.uninterpreted import Origin, drop_absent
+from circlekit.io.write.buffers import Buffers, Key
+from circlekit.io.write.encode import INLINE_LIMIT, encode
+from circlekit.io.write.file_layout import Encoded
+from circlekit.io.write.save_ops import OpSaver
+from circlekit.ir.collector import paused
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.value import Array, Value
+
+TFLITE_VERSION = 3
+"""The only schema version that LiteRT takes; circle files often have 0."""
+
+OWN_KEYS = frozenset({"buffer", "stored_name", "stored_quantization", "absent", "shape", "shape_signature"})
+
+
+def save(model: Model, path: str | os.PathLike[str], format: str | None = None) -> int:
+    """Write ``model`` as ``format`` ("circle" or "tflite"; by default what the extension says).
+
+    Returns the size of the file.  One that takes the place of the only copy of the model is on the disk when
+    this returns; one that can be made again is not waited for.
+    UnsupportedError where the format lacks something that the model has, FileError where the file cannot
+    be written; then nothing is.
+    """
+    fmt = format or format_of(path) or model.format
+    file = encoded(model, fmt)
+    durable = not _can_be_made_again(model, path)
+    return write_file(path, file.parts(), file.size + len(file.tail), durable)
+
+
+def _can_be_made_again(model: Model, path: str | os.PathLike[str]) -> bool:
+    """Whether ``model`` comes from a file that ``path`` does not replace."""
+    try:
+        return model.source is not None and not Path(model.source).samefile(path)
+    except OSError:  # one of them is not there
+        return False
+
+
+def format_of(path: str | os.PathLike[str]) -> str | None:
+    """The format that the extension of ``path`` says, None where it says none."""
+    return EXTENSIONS.get(Path(path).suffix.lower())
+
+
+def check_format(format: str) -> None:
+    """UnsupportedError for a format that there is not."""
+    if format not in FORMATS:
+        raise UnsupportedError(f"there is no format {format!r}, only {' and '.join(FORMATS)}")
+
+
+def to_bytes(model: Model, format: str | None = None) -> bytes:
+    """The file as bytes; ``format`` is by default that of the model."""
+    return b"".join(encoded(model, format or model.format).pieces())
+
+
+@paused()
+def encoded(model: Model, fmt: str, limit: int = INLINE_LIMIT) -> Encoded:
+    """The file in pieces; the data of constants is where it was.  ``limit``: see ``encode``."""
+    check_format(fmt)
+    saver = Saver(model, fmt)
+    origin = saver.origin
+    if origin is None:
+        return encode(saver.tree(), fmt, limit)
+    if origin.source is not None:
+        origin.source.check()  # or what is read of it may be no more
+    file = encode(saver.tree(), fmt, 0 if origin.far else limit, origin.source)
+    file.tail = origin.archive
+    return file
+
+
+class Saver:
+    """One run over one model."""
+
+    def __init__(self, model: Model, fmt: str) -> None:
+        self.model = model
+        self.format = fmt
+        origin = model.extra.get("origin")
+        self.origin = origin if isinstance(origin, Origin) else None
+        self.is_native = self.origin is not None and self.origin.format == fmt
+        self.buffers = Buffers(self.origin)
+        self.operators = OpSaver(fmt, self.origin, model)
+        is_ranked = self.origin is not None and self.origin.has_rank
+        self.listed = {id(graph): list(graph.values()) for graph in model.graphs}
+        self.has_rank = is_ranked or any(v.shape is None for vs in self.listed.values() for v in vs)
+        self.signed: dict[int, list[Value]] = {}
+        for signature in model.signatures:
+            named = self.signed.setdefault(id(signature.graph), [])
+            named += [*signature.inputs.values(), *signature.outputs.values()]
+        self.indices: dict[int, dict[int, int]] = {}
+        self.tensors: list[tuple[Tree, Key]] = []
+
+    def tree(self) -> Tree:
+        """The table Model."""
+        model = self.model
+        tree: Tree = dict(self.origin.rest) if self.origin else {}
+        tree["version"] = model.version if self.is_native or self.format == "circle" else TFLITE_VERSION
+        if model.description is not None:
+            tree["description"] = model.description
+        tree["subgraphs"] = [self.graph(g) for g in model.graphs]
+        operators = [op for graph in tree["subgraphs"] for op in graph.get("operators", ())]
+        tree["operator_codes"] = self.operators.operator_codes(operators)
+        tree["signature_defs"] = self.signatures()
+        metadata = self.metadata()
+        tree["metadata"] = [{"name": name} for name, _ in metadata]
+        numbers = self.origin.metadata_buffer if self.origin else None
+        tree["buffers"], index = self.buffers.trees()
+        for tensor, key in self.tensors:
+            tensor["buffer"] = index[key]
+        for item, (_, key) in zip(tree["metadata"], metadata, strict=True):
+            item["buffer"] = index[key]
+        if numbers is not None:
+            tree["metadata_buffer"] = [index[0, n] for n in numbers if (0, n) in index]
+        vectors = ("operator_codes", "metadata", "signature_defs", "buffers")
+        drop_absent(tree, self.origin.absent if self.origin else vectors)
+        return tree
+
+    def metadata(self) -> list[tuple[str, Key]]:
+        """(name, buffer) of every entry; the buffer it had where that still holds the same bytes."""
+        out = []
+        before = self.origin.metadata if self.origin else ()
+        for number, (name, data) in enumerate(self.model.metadata):
+            old = before[number] if number < len(before) else None
+            if old is not None and old[0] == name and self.holds(old[1], data):
+                out.append((name, self.buffers.keep(old[1])))
+            else:
+                out.append((name, self.buffers.add(Blob(data))))
+        return out
+
+    def holds(self, index: int, data: bytes) -> bool:
+        stored = self.buffers.old[index]
+        return memoryview(data) == (b"" if stored is None else stored.data)
+
+    def signatures(self) -> list[Tree]:
+        numbers = {id(g): i for i, g in enumerate(self.model.graphs)}
+        out = []
+        for signature in self.model.signatures:
+            indices = self.indices[id(signature.graph)]
+            tree: Tree = {"signature_key": signature.key, "subgraph_index": numbers[id(signature.graph)]}
+            for side, values in (("inputs", signature.inputs), ("outputs", signature.outputs)):
+                tree[side] = [{"name": n, "tensor_index": indices[id(v)]} for n, v in values.items()]
+            out.append(tree)
+        return out
+
+    # -- graphs --------------------------------------------------------------------------------
+
+    def graph(self, graph: Graph) -> Tree:
+        values = self.values(graph)
+        indices = {id(v): i for i, v in enumerate(values)}
+        self.indices[id(graph)] = indices
+        kept = table("SubGraph", self.format).by_name.keys() & graph.extra.keys()
+        tree: Tree = {name: graph.extra[name] for name in sorted(kept)}
+        tree["name"] = graph.name
+        tree["inputs"] = [indices[id(v)] for v in graph.inputs]
+        tree["outputs"] = [indices[id(v)] for v in graph.outputs]
+        tree["tensors"] = [self.tensor(v, graph) for v in values]
+        tree["operators"] = [self.operators.tree(op, indices) for op in graph]
+        drop_absent(tree, graph.extra.get("absent", ()))
+        return tree
+
+    def values(self, graph: Graph) -> list[Value]:
+        """The values to write: those in use and those that never were, in the order of the file."""
+        keep = {id(v) for v in graph.extra.get("unused", ())}
+        keep.update(id(v) for v in (*graph.inputs, *graph.outputs))
+        late: list[Value] = []
+        for op in graph:
+            inner = [v for v in op.extra.get("intermediates", ()) if v is not None]
+            keep.update(id(v) for v in (*op.inputs, *op.results, *inner))
+            late += inner
+        late += self.signed.get(id(graph), ())
+        keep.update(id(v) for v in late)
+        listed = self.listed[id(graph)]
+        for value in listed:
+            if value.quantization is not None and id(value) in keep:
+                late += value.quantization.mentioned
+        keep.update(id(v) for v in late)
+        ordered = {id(v): v for v in (*listed, *late)}
+        return [v for key, v in ordered.items() if key in keep]
+
+    # -- tensors -------------------------------------------------------------------------------
+
+    def tensor(self, value: Value, graph: Graph) -> Tree:
+        extra = value.extra
+        tree: Tree = {name: item for name, item in extra.items() if name not in OWN_KEYS}
+        given, name = extra.get("stored_name", (None, None))
+        name = name if given == value.name else value.name
+        if name is not None:
+            tree["name"] = name
+        tree["type"] = value.dtype.name
+        tree |= shape_fields(value.shape, extra, value.is_const)
+        if not self.is_native and min(tree.get("shape_signature", ()), default=0) >= 0:
+            tree.pop("shape_signature", None)  # it says nothing that the shape does not
+        if self.has_rank and value.shape is not None:
+            tree.setdefault("has_rank", True)
+        tree["is_variable"] = value.is_variable
+        stored = with_indices(value.quantization, self.indices[id(graph)])
+        quantization = quantization_tree(stored, extra.get("stored_quantization"))
+        if quantization is not None:
+            tree["quantization"] = quantization
+        drop_absent(tree, extra.get("absent", ()))
+        self.check(tree, value, graph)
+        self.tensors.append((tree, self.buffer(value)))
+        return tree
+
+    def buffer(self, value: Value) -> Key:
+        if value.data is None or not value.data.size:
+            return self.buffers.empty(value.extra.get("buffer"))
+        return self.buffers.data(value.data, self.stored_type(value, value.data))
+
+    @staticmethod
+    def stored_type(value: Value, data: Array) -> np.dtype[Any]:
+        """What the elements of the constant are in the file."""
+        kind = value.dtype.numpy
+        if data.dtype == kind or (data.dtype == np.uint8 and data.ndim == 1):
+            return data.dtype
+        if kind is None or data.dtype.newbyteorder("<") != kind:
+            raise ModelError(f"%{value.name} is {value.dtype.short}, its data is {data.dtype}")
+        return kind
+
+    def check(self, tree: Tree, value: Value, graph: Graph) -> None:
+        """Refuse what the format lacks, with the tensor's name."""
+        details = tree.get("quantization", {}).get("details")
+        if tree["type"] not in enumeration("TensorType", self.format).numbers:
+            lacks = f"tensors of {value.dtype.name}"
+        elif foreign := sorted(table("Tensor", self.format).foreign & tree.keys()):
+            lacks = f"{foreign[0]} of tensors"
+        elif details and details[""] not in enumeration("QuantizationDetails", self.format).numbers:
+            lacks = details[""]
+        else:
+            return
+        where = "at " + " > ".join([*filter(None, [self.model.source]), graph.name, f"%{value.name}"])
+        raise UnsupportedError(f".{self.format} has no {lacks}", where)

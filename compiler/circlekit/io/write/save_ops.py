@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ops -> trees of operators, and the list of operator codes that they share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from circlekit.errors import UnsupportedError
+from circlekit.io.convert import OptionsPlan, OptionsPlans, stored_attribute, without_graphs
+from circlekit.io.read.buffer_data import Blob
+from circlekit.io.read.load_ops import PLACEHOLDER, CodeKey, code_key
+from circlekit.io.schema import Tree, enumeration, options_field, table
+from circlekit.io.uninterpreted import Origin, drop_absent
+from circlekit.io.write.encode import Far
+from circlekit.ir.graph import Model
+from circlekit.ir.location import place
+from circlekit.ir.op import Op, OpaqueOp
+
+OWN_KEYS = frozenset({"options", "no_options", "far_options", "stored_version", "stored_code", "absent"})
+
+
+class OpSaver:
+    """Makes the trees of all operators of one file.
+
+    ``origin``: the file that the model came from, whatever its format.
+    """
+
+    def __init__(self, fmt: str, origin: Origin | None, model: Model) -> None:
+        self.model = model
+        self.format = fmt
+        self.origin = origin if origin is not None and origin.format == fmt else None
+        self.plans = OptionsPlans(fmt)
+        self.graphs = {id(graph): index for index, graph in enumerate(model.graphs)}
+        self.codes: list[Tree] = []
+        self.keys: dict[CodeKey, int] = {}
+        self.found: set[int] = set()
+        for tree in self.origin.codes if self.origin else ():
+            self.keys.setdefault(code_key(tree, fmt), len(self.codes))
+            self.codes.append(tree)
+
+    def tree(self, op: Op, indices: dict[int, int]) -> Tree:
+        """The operator; ``opcode_index`` is preliminary until ``operator_codes``."""
+        tree: Tree = {k: v for k, v in op.extra.items() if k not in OWN_KEYS}
+        tree["opcode_index"] = self.code(op)
+        tree["inputs"] = [-1 if v is None else indices[id(v)] for v in op.inputs]
+        tree["outputs"] = [indices[id(v)] for v in op.results]
+        if "intermediates" in tree:
+            tree["intermediates"] = [-1 if v is None else indices[id(v)] for v in tree["intermediates"]]
+        drop_absent(tree, op.extra.get("absent", ()))
+        self.options(op, tree)
+        if op.extra.get("far_options"):
+            data = Blob(tree.pop("custom_options"))
+            tree |= {"large_custom_options_offset": Far(data), "large_custom_options_size": len(data)}
+        return tree
+
+    def operator_codes(self, trees: list[Tree]) -> list[Tree]:
+        """The codes, without those that went out of use; sets the operators' indices to them."""
+        unused = self.origin.unused_codes if self.origin else frozenset()
+        kept = [i for i in range(len(self.codes)) if i in self.found or i in unused]
+        index = {old: new for new, old in enumerate(kept)}
+        for tree in trees:
+            tree["opcode_index"] = index[tree["opcode_index"]]
+        return [self.codes[i] for i in kept]
+
+    # -- codes ---------------------------------------------------------------------------------
+
+    def code(self, op: Op) -> int:
+        """Index of the operator's code among ``codes``."""
+        custom = op.custom_code if isinstance(op, OpaqueOp) else None
+        key = (op.code, custom or None, self.version(op))
+        index = self.keys.get(key)
+        stored = op.extra.get("stored_code")
+        if stored is not None and stored < len(self.codes):
+            index = stored if code_key(self.codes[stored], self.format) == key else index
+        if index is None:
+            index = self.keys[key] = len(self.codes)
+            self.codes.append(self.new_code(op, custom, key[2]))
+        self.found.add(index)
+        return index
+
+    def version(self, op: Op) -> int:
+        """What the file said where it is still true; in another format also what that requires."""
+        stored: int | None = op.version if op.version is not None else op.extra.get("stored_version")
+        if stored is None:
+            return op.required_version()
+        return stored if self.origin else max(stored, op.required_version())
+
+    def new_code(self, op: Op, custom: str | None, version: int) -> Tree:
+        number = enumeration("BuiltinOperator", self.format).numbers.get(op.code)
+        if number is None and op.code.startswith("UNKNOWN_"):
+            number = int(op.code.removeprefix("UNKNOWN_"))
+            if number < 0 and not self.origin:
+                number = None
+        if number is None or self.format not in op.formats:
+            raise UnsupportedError(f".{self.format} has no operator {op.code}", place(op, self.model))
+        old = min(number, PLACEHOLDER)
+        name = number if op.code.startswith("UNKNOWN_") else op.code
+        tree: Tree = {"deprecated_builtin_code": old, "builtin_code": name, "version": version}
+        return tree if custom is None else {**tree, "custom_code": custom}
+
+    # -- options -------------------------------------------------------------------------------
+
+    def options(self, op: Op, tree: Tree) -> None:
+        """Put the options of ``op`` into its tree."""
+        if isinstance(op, OpaqueOp):
+            options = None if op.option_tree is None else without_graphs(op.option_tree, self.graphs)
+            union = None if options is None else options_field(options[""])
+        else:
+            plan = self.plans[type(op)]
+            if plan is None:
+                return
+            options, union = self.attributes(op, plan), plan.union
+        if options is None or union is None:
+            return
+        self.check(options, union, op)
+        tree[union] = options
+
+    def attributes(self, op: Op, plan: OptionsPlan) -> Tree | None:
+        """The options table of a declared operator."""
+        options: dict[str, Any] = {"": op.options, **op.extra.get("options", {})}
+        changed = False
+        for slot in plan.slots:
+            attribute, field = slot
+            value = getattr(op, attribute.name)
+            changed = changed or value != attribute.default
+            stored = stored_attribute(slot, value, self.graphs)
+            if stored is not None:
+                options[field.name] = stored
+        return None if op.extra.get("no_options") and not changed else options
+
+    def check(self, options: Tree, union: str, op: Op) -> None:
+        """Refuse options that the format lacks, with the operator's name."""
+        name = options[""]
+        enum = "BuiltinOptions2" if union.endswith("2") else "BuiltinOptions"
+        if name not in enumeration(enum, self.format).numbers:
+            raise UnsupportedError(f".{self.format} has no {name}", place(op, self.model))
+        fields = table(name, self.format).by_name
+        for field, value in options.items() if self.model.format != self.format else ():
+            if isinstance(value, int) and field in fields and fields[field].enum is not None:
+                found = f"{name}.{field} is {value}, which .{self.model.format} has no name for"
+                raise UnsupportedError(
+                    f"{found}: .{self.format} may mean something by it", place(op, self.model)
+                )
+        for field in table(name, self.format).foreign & options.keys():
+            raise UnsupportedError(f".{self.format} has no {name}.{field}", place(op, self.model))

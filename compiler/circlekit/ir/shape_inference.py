@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shape inference over a model: the operators' rules in order, merged with what the model says."""
+
+from __future__ import annotations
+
+from circlekit.errors import CirclekitError, ModelError, ShapeError, UnsupportedError
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.location import place
+from circlekit.ir.op import Op
+from circlekit.ir.value import Shape, TensorType, Value, format_shape
+
+
+def infer_shapes(model: Model) -> int:
+    """Fill in unknown ranks and dimensions of results; returns how many values are known better now.
+
+    What is known stays.  ShapeError, with the place, where an operator's rule refuses its operands or
+    contradicts a dtype or dimension that the model states.  Operators without a rule are passed over.
+    """
+    return sum(_refine(op, model) for graph in callees_first(model) for op in graph)
+
+
+def check_shapes(model: Model) -> None:
+    """Like ``infer_shapes``, but the model stays as it is: ShapeError, with the place, or nothing.
+
+    Where [] may stand for an unknown rank, nothing is held against the operator.
+    """
+    for graph in model.graphs:
+        for op in graph:
+            _refine(op, model, keep=True)
+
+
+def settle_ranks(model: Model, strict: bool = True) -> None:
+    """Find out what each [] of a file stands for, a scalar or an unknown rank, and say so in the model.
+
+    A result gets the shape that its operator gives; what an operator refuses as a scalar has an unknown
+    rank.  Afterwards every operator fits what the model says of it: ShapeError, with the place, where it
+    cannot, unless not ``strict``.
+    """
+    for graph in callees_first(model):
+        for op in graph:
+            _settle(op, model, strict)
+
+
+def callees_first(model: Model) -> list[Graph]:
+    """The graphs of the model, those that operators run before the graphs of these operators."""
+    ordered: list[Graph] = []
+    opened: set[int] = set()
+    closed: set[int] = set()
+    for start in model.graphs:
+        stack = [start]
+        while stack:
+            graph = stack[-1]
+            if id(graph) in opened:
+                stack.pop()
+                if id(graph) not in closed:
+                    closed.add(id(graph))
+                    ordered.append(graph)
+                continue
+            opened.add(id(graph))
+            stack += [g for op in graph for g in op.called_graphs() if id(g) not in opened]
+    return ordered
+
+
+def _refine(op: Op, model: Model, keep: bool = False) -> int:
+    """How many results are known better now, or, to be kept as they are, could be."""
+    try:
+        return check_op(op) if keep else _refined(op, keep=False)
+    except UnsupportedError:
+        return 0
+    except CirclekitError as error:
+        raise error.note(place(op, model)) from None
+
+
+def check_op(op: Op) -> int:
+    """How many results could be known better; nothing changes.
+
+    ShapeError where the operator's rule refuses its operands or contradicts its results, unless [] may
+    stand for an unknown rank in them; UnsupportedError where it has no rule.
+    """
+    try:
+        return _refined(op, keep=True)
+    except UnsupportedError:
+        raise
+    except CirclekitError:
+        if any(_may_be_unranked(v) for v in (*op.inputs, *op.results)):
+            return 0
+        raise
+
+
+def fits(op: Op) -> bool:
+    """Whether the operator's rule has nothing against its operands and results."""
+    try:
+        check_op(op)
+    except UnsupportedError:
+        return True
+    except ModelError:
+        return False
+    return True
+
+
+def _refined(op: Op, keep: bool) -> int:
+    return sum(_merge(value, t, keep) for value, t in zip(op.results, _types(op), strict=True))
+
+
+def _settle(op: Op, model: Model, strict: bool) -> None:
+    """Let the ranks of what ``op`` reads and makes fit it; what is known stays."""
+    try:
+        for value, inferred in zip(op.results, _unranked_types(op), strict=True):
+            if _may_be_unranked(value):
+                value.shape = inferred.shape
+            _merge(value, inferred, keep=True)
+    except UnsupportedError:
+        for value in op.results:
+            if _may_be_unranked(value):
+                value.shape = None
+    except CirclekitError as error:
+        if strict:
+            raise error.note(place(op, model)) from None
+
+
+def _unranked_types(op: Op) -> tuple[TensorType, ...]:
+    """What the rule says; what it refuses as scalars has an unknown rank."""
+    try:
+        return _types(op)
+    except ModelError:
+        unranked = [v for v in op.inputs if v is not None and _may_be_unranked(v)]
+        if not unranked:
+            raise
+    for value in unranked:
+        value.shape = None
+    return _types(op)
+
+
+def _types(op: Op) -> tuple[TensorType, ...]:
+    """What the operator's rule says, one type for each result."""
+    types = op.inferred()
+    if len(types) != len(op.results):
+        raise ShapeError(f"{op.code} gives {len(types)} results, the model has {len(op.results)}")
+    return types
+
+
+def _may_be_unranked(value: Value | None) -> bool:
+    """Old files write [] for a tensor of unknown rank, as they do for a scalar."""
+    return value is not None and value.shape == () and value.data is None
+
+
+def _merge(value: Value, inferred: TensorType, keep: bool) -> bool:
+    """Whether ``value`` is known better now (or could be)."""
+    if value.dtype is not inferred.dtype:
+        found = f"%{value.name} is {value.dtype.short}"
+        raise ShapeError(f"{found}, its operator gives {inferred.dtype.short}")
+    shape = _merged(value.shape, inferred.shape)
+    if shape is None and value.shape is not None and inferred.shape is not None:
+        found = f"%{value.name} has shape {format_shape(value.shape)}"
+        raise ShapeError(f"{found}, its operator gives {format_shape(inferred.shape)}")
+    if shape == value.shape:
+        return False
+    misfit = value.quantization.misfit(shape) if value.quantization is not None else None
+    if misfit is not None:
+        raise ShapeError(f"%{value.name} does not fit its operator: {misfit}")
+    if not keep:
+        value.shape = shape
+    return True
+
+
+def _merged(a: Shape | None, b: Shape | None) -> Shape | None:
+    """All that ``a`` and ``b`` know; None where they contradict each other, or neither knows its rank."""
+    if a is None or b is None:
+        return b if a is None else a
+    if len(a) != len(b) or any(x != y for x, y in zip(a, b, strict=True) if None not in (x, y)):
+        return None
+    return tuple(y if x is None else x for x, y in zip(a, b, strict=True))

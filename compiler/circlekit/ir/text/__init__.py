@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The text form of models (design, section 3): print then parse gives an equal model.
+
+    model circle {version: 0, description: "a demo"}
+    metadata "made by" "hand"
+    signature "serving_default" @main (image: %x) -> (result: %y)
+
+    graph main(%x: f32[1,2,2,1]) -> %y {
+      %w = const f32[3,3,3,1] gaussian(0, 0.1)
+      %1 = TransposeConv([1,4,4,3], %w, %x) {padding: VALID}  : f32[1,4,4,3]
+      %2 = Mul(%1, [2.0, 1.5, 0.5])
+      %y = Add(%2, [-2.0, 0.1, 0.0]) {act: RELU6}
+    }
+
+The grammar: ``ir.syntax`` (statements) and ``ir.document`` (the rest).  Constants: a list, nested or flat;
+a filler of ``ir.fillers``; ``base64("...")``; ``raw("...")`` for the bytes of a packed dtype;
+``file("net.circle", offset, size)``.  Types: ``i8[1,?,3] quant(scale: 0.5, zero_point: -3)``, ``f32[*]`` for
+an unknown rank, ``variable`` behind a variable's.
+"""
+
+from __future__ import annotations
+
+from circlekit.ir.text.constants import Resolve
+from circlekit.ir.text.parser import parse_model
+from circlekit.ir.text.printer import Locate, print_graph, print_model, print_op
+
+__all__ = ["Locate", "Resolve", "parse_model", "print_graph", "print_model", "print_op"]

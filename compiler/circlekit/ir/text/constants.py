@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What stands behind ``const TYPE`` -> array."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from circlekit.errors import LimitError, ModelError
+from circlekit.ir.dtypes import DType
+from circlekit.ir.text.fillers import FILLERS, fill, seed_of
+from circlekit.ir.text.lexer import near_miss
+from circlekit.ir.text.literals import Fail, array_of, array_of_bytes, bytes_of
+from circlekit.ir.text.syntax import Arguments, Literal, Symbol
+from circlekit.ir.text.types import TypeSpec
+from circlekit.ir.value import Array, Shape, format_shape
+
+Resolve = Callable[[str, int, int], Any]
+"""The bytes (a buffer) at (file, offset, size): whoever parses a text decides which files it may name."""
+
+LARGEST = 1 << 48
+"""Elements, dimensions of 0 left out."""
+
+_BYTES = ("base64", "raw", "file")
+
+
+def constant_array(
+    payload: Literal,
+    dtype: DType,
+    spec: TypeSpec,
+    names: tuple[str, ...],
+    resolve: Resolve | None,
+    fail: Fail,
+) -> tuple[Shape | None, Array]:
+    """Shape and data.  ``names``: what the seed of a filler is made from.
+
+    ``raw(...)`` and ``file(..., raw: true)`` are the bytes of a packed or sparse constant, rank-1 uint8.
+    """
+    call = Arguments(payload, [], {}, spec.token) if isinstance(payload, Symbol) else payload
+    if not isinstance(call, Arguments):
+        array = array_of(call, dtype, _static(spec, fail) if spec.has_shape else None, fail)
+        return array.shape, array
+    if call.name in _BYTES:
+        data, raw = _bytes(call, resolve, fail)
+        if raw:
+            if not spec.has_shape:
+                fail("bytes need a shape in the type")
+            return spec.shape, np.frombuffer(data, np.uint8)
+        if dtype.numpy is None:
+            fail(f"{dtype.short} has no elements; its bytes are written raw(base64 text)")
+        shape = _static(spec, fail)
+        return shape, array_of_bytes(data, dtype, shape, fail)
+    if call.name not in FILLERS:
+        known = [*FILLERS, *_BYTES]
+        near = near_miss(call.name, known) or f"; there are {', '.join(known)}"
+        fail(f"no filler is called {call.name}{near}")
+    shape = _static(spec, fail)
+    try:
+        return shape, fill(call.name, call.positional, call.named, dtype, shape, seed_of(*names))
+    except (LimitError, ModelError) as error:
+        fail(error.message)
+
+
+def _static(spec: TypeSpec, fail: Fail) -> tuple[int, ...]:
+    if not spec.has_shape:
+        fail("the type needs a shape here, such as f32[2,3]")
+    if spec.shape is None or None in spec.shape:
+        fail(f"a constant has a known shape, not {format_shape(spec.shape)}")
+    if prod(d for d in spec.shape if d) >= LARGEST:  # no memory has that, nor numpy a shape without elements
+        fail(f"a constant of shape {format_shape(spec.shape)} is too large")
+    return spec.shape  # type: ignore[return-value]  # no None is left
+
+
+def _bytes(call: Arguments, resolve: Resolve | None, fail: Fail) -> tuple[Any, bool]:
+    """The buffer that ``call`` says, and whether it is raw."""
+    if call.name != "file":
+        if len(call.positional) != 1 or call.named:
+            fail(f"{call.name} holds one base64 string")
+        return bytes_of(call.positional[0], fail), call.name == "raw"
+    arguments = call.positional
+    raw = call.named.get("raw", False)
+    if (
+        [type(x) for x in arguments] != [str, int, int]
+        or {*call.named} - {"raw"}
+        or not isinstance(raw, bool)
+    ):
+        fail('expected file("name", offset, size)')
+    if resolve is None:
+        fail("this text refers to a file, which is not allowed here")
+    path, offset, size = arguments
+    if not isinstance(offset, int) or not isinstance(size, int) or min(offset, size) < 0:
+        fail("offset and size are from 0 on")
+    data = resolve(str(path), offset, size)
+    if memoryview(data).nbytes != size:
+        fail(f"the file has {memoryview(data).nbytes} bytes at {offset}, {size} are wanted")
+    return data, raw

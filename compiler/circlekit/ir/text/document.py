@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A whole model of the text form as a tree; its statements are those of ``ir.syntax``.
+
+    document  := ["model" format [tree]] {metadata | signature | extra} {graph} {rules}   in any order
+    metadata  := "metadata" string (string | base64 "(" string ")")
+    signature := "signature" string graphref "(" ports ")" ["->" "(" ports ")"]   ports := {key ":" value}
+    extra     := "extra" tree
+    graph     := "graph" (name | string) "(" [input {"," input}] ")" ["->" value {"," value}]
+                 ["named" "(" string ")"] "{" {line} "}"
+    input     := value ":" type | value           (the second: an input that is listed twice)
+    line      := statement | call | value ":" type | "extra" tree | "table" ["[" {value} "]"]
+    rules     := "rules" "{" {name "(" argument {"," argument} ")"} "}"
+
+``rules`` say nothing of the model but what must hold of it after some passes (``recipes.text_rules``).
+A graph's name is how the text refers to it (``@name``), a value's (``%name``) holds in its graph; where
+the model says otherwise (a name twice, or none), ``named("...")`` tells.  ``table``: the order in which
+the file lists the values; the bare word stands for the order of their first mention here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from circlekit.ir.text.lexer import Source, Token
+from circlekit.ir.text.syntax import (
+    Arguments,
+    Call,
+    Constant,
+    GraphName,
+    Literal,
+    TypeNode,
+    parse_arguments,
+    parse_call,
+    parse_literal,
+    parse_statement,
+    parse_type,
+    separated,
+)
+
+
+@dataclass(eq=False, repr=False)
+class Declaration:
+    """A value that nothing in the graph produces: an input, a variable, or one that is only listed."""
+
+    token: Token
+    type: TypeNode | None
+
+
+@dataclass(eq=False, repr=False)
+class GraphNode:
+    """``table``: the order of the values in the file, where it is not that of the text."""
+
+    name: Token
+    inputs: list[Declaration]
+    outputs: list[Token] = field(default_factory=list)
+    named: Arguments | None = None
+    statements: list[Call | Constant | Declaration] = field(default_factory=list)
+    table: list[Token] | None = None
+    extra: dict[str, Literal] | None = None
+
+    def references(self) -> list[str]:
+        """The graphs that operators of this one name."""
+        calls = (s for s in self.statements if isinstance(s, Call))
+        choices = (c for s in calls for a in s.attributes.values() for c in a.choices)
+        return [c for c in choices if isinstance(c, GraphName)]
+
+
+@dataclass(eq=False, repr=False)
+class SignatureNode:
+    """Each input and output is the caller's name for it, and the value."""
+
+    key: Token
+    graph: Token
+    inputs: list[tuple[str, Token]]
+    outputs: list[tuple[str, Token]]
+
+
+@dataclass(eq=False, repr=False)
+class RulesNode:
+    """One block of rules: calls of functions that only those who check them know."""
+
+    token: Token
+    calls: list[Arguments]
+
+
+@dataclass(eq=False, repr=False)
+class Document:
+    """``options``: of the model; ``rules``: for whoever checks them."""
+
+    format: Token | None = None
+    options: dict[str, Literal] = field(default_factory=dict)
+    metadata: list[tuple[Token, Literal]] = field(default_factory=list)
+    signatures: list[SignatureNode] = field(default_factory=list)
+    extra: dict[str, Literal] | None = None
+    graphs: list[GraphNode] = field(default_factory=list)
+    rules: list[RulesNode] = field(default_factory=list)
+
+
+_STATEMENTS = ("model", "metadata", "signature", "extra", "graph", "rules")
+
+
+def parse_document(source: Source) -> Document:
+    document = Document()
+    while source.peek.kind != "end":
+        if not source.at(*_STATEMENTS):
+            source.fail(f"expected one of {', '.join(_STATEMENTS)}, found {source.peek.text[:40]!r}")
+        word = source.take()
+        if word.text == "graph":
+            document.graphs.append(_parse_graph(source))
+        elif word.text == "signature":
+            document.signatures.append(_parse_signature(source))
+        elif word.text == "metadata":
+            document.metadata.append((source.expect_kind("string"), parse_literal(source)))
+        elif word.text == "rules":
+            document.rules.append(_parse_rules(source, word))
+        elif word.text == "extra":
+            if document.extra is not None:
+                source.fail("extra is given twice", word)
+            document.extra = _parse_tree(source)
+        else:
+            if document.format is not None:
+                source.fail("a text holds one model", word)
+            document.format = source.expect_kind("name")
+            document.options = _parse_tree(source) if source.at("{") else {}
+    return document
+
+
+def _parse_tree(source: Source) -> dict[str, Literal]:
+    if not source.at("{"):
+        source.fail(f"expected '{{', found {source.peek.text!r}")
+    tree = parse_literal(source)
+    assert isinstance(tree, dict)  # what starts with a brace
+    return tree
+
+
+def _parse_rules(source: Source, word: Token) -> RulesNode:
+    opening = source.expect("{")
+    node = RulesNode(word, [])
+    while not source.accept("}"):
+        if source.peek.kind == "end":
+            source.fail("these rules have no closing '}'", opening)
+        node.calls.append(parse_arguments(source))
+    return node
+
+
+def _parse_signature(source: Source) -> SignatureNode:
+    key, graph = source.expect_kind("string"), source.expect_kind("graph")
+    inputs = _parse_ports(source)
+    outputs = _parse_ports(source) if source.accept("->") else []
+    return SignatureNode(key, graph, inputs, outputs)
+
+
+def _parse_ports(source: Source) -> list[tuple[str, Token]]:
+    def port() -> tuple[str, Token]:
+        key = source.expect_kind("name", "string", "value")
+        if key.kind == "value":
+            return key.text, key
+        source.expect(":")
+        return key.text, source.expect_kind("value")
+
+    source.expect("(")
+    return separated(source, ")", port)
+
+
+def _parse_graph(source: Source) -> GraphNode:
+    name = source.expect_kind("name", "string")
+    source.expect("(")
+    node = GraphNode(name, separated(source, ")", lambda: _parse_input(source)))
+    if source.accept("->"):
+        node.outputs = _parse_values(source)
+    if source.at("named"):
+        node.named = parse_arguments(source)
+    opening = source.expect("{")
+    while not source.accept("}"):
+        if source.peek.kind == "end":
+            source.fail("this graph has no closing '}'", opening)
+        _parse_line(source, node)
+    return node
+
+
+def _parse_values(source: Source) -> list[Token]:
+    values = [source.expect_kind("value")]
+    while source.accept(","):
+        values.append(source.expect_kind("value"))
+    return values
+
+
+def _parse_input(source: Source) -> Declaration:
+    token = source.expect_kind("value")
+    return Declaration(token, parse_type(source) if source.accept(":") else None)
+
+
+def _parse_line(source: Source, node: GraphNode) -> None:
+    token = source.peek
+    following = source.ahead()
+    if token.kind == "value" and following.kind == "mark" and following.text == ":":
+        node.statements.append(_parse_input(source))
+    elif token.kind == "value":
+        node.statements.append(parse_statement(source))
+    elif token.kind == "name" and following.kind == "mark" and following.text == "(":
+        node.statements.append(parse_call(source, []))
+    elif source.at("table"):
+        if node.table is not None:
+            source.fail("table is given twice", token)
+        source.take()
+        listed = source.accept("[")
+        node.table = separated(source, "]", lambda: source.expect_kind("value")) if listed else []
+    elif source.at("extra"):
+        if node.extra is not None:
+            source.fail("extra is given twice", token)
+        source.take()
+        node.extra = _parse_tree(source)
+    elif token.kind == "name" and following.kind == "mark" and following.text in ("=", ",", ":"):
+        source.fail(f"a value of a graph is written %{token.text}", token)
+    else:
+        source.fail(f"expected a statement of a graph, found {token.text[:40]!r}", token)

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One operator, one type, one constant as text: for a person, or, with the names of a graph, without loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from circlekit.errors import CirclekitError
+from circlekit.ir.attributes import format_attribute, same_attribute
+from circlekit.ir.graph import Graph
+from circlekit.ir.op import Op, OpaqueOp
+from circlekit.ir.text import literals
+from circlekit.ir.text.lexer import quote, quoted
+from circlekit.ir.text.literals import format_base64, format_flat, format_items, format_tree, plain_items
+from circlekit.ir.value import Array, Quantization, Value, format_shape
+
+Locate = Callable[[Value], "tuple[str, int] | None"]
+"""Where a constant's bytes lie: (file, offset), or None where they are in no file."""
+
+LIST_LIMIT = 32
+"""Constants up to this many elements are printed as lists, larger ones as bytes or by reference."""
+
+INLINE_LIMIT = 8
+"""``print_op`` shows constants up to this many elements in the place of their names."""
+
+
+class Style:
+    """How a line calls graphs and values; this one is for a person."""
+
+    lossless = False
+    """Whether the line says everything that is to be kept."""
+
+    def operand(self, value: Value | None) -> str:
+        """A small constant as a literal, else the name."""
+        if value is None:
+            return "none"
+        data = value.data
+        if data is not None and data.size <= INLINE_LIMIT and not _is_raw(value, data):
+            texts = literals.elements(data)
+            if texts is not None:
+                return literals.format_nested(texts, data.shape)
+        return self.result(value)
+
+    def result(self, value: Value) -> str:
+        return quoted("%", self.label(value))
+
+    def label(self, value: Value) -> str:
+        return value.name
+
+    def graph(self, graph: Graph) -> str:
+        return quoted("@", graph.name)
+
+    def mentioned(self, thing: Value | Graph) -> str:
+        return self.graph(thing) if isinstance(thing, Graph) else self.result(thing)
+
+
+_PERSON = Style()
+
+
+# -- operators ---------------------------------------------------------------------------------
+
+
+def print_op(op: Op) -> str:
+    """One line for a person: small constants are shown in the place of their names."""
+    call, types = op_parts(op)
+    return f"{call} : {types}" if types else call
+
+
+def op_parts(op: Op, style: Style = _PERSON) -> tuple[str, str]:
+    """The call, and the types of its results."""
+    operands = ", ".join(map(style.operand, op.inputs))
+    results = ", ".join(map(style.result, op.results))
+    items = _attributes(op, style)
+    attributes = f" {{{', '.join(items)}}}" if items else ""
+    kind = "Opaque" if isinstance(op, OpaqueOp) else type(op).__name__
+    call = f"{results}{' = ' if results else ''}{kind}({operands}){attributes}"
+    return call, ", ".join(type_text(v, style) for v in op.results)
+
+
+def _attributes(op: Op, style: Style) -> list[str]:
+    items = []
+    if isinstance(op, OpaqueOp):
+        items.append(f"code: {quote(op.code)}")
+        if op.custom_code is not None:
+            items.append(f"custom_code: {quote(op.custom_code)}")
+        if op.option_tree is not None and style.lossless:
+            items.append(f"options: {format_tree(op.option_tree, style.mentioned)}")
+    for spec in op.attributes:
+        value = op.attribute_values.get(spec.name, spec.default)
+        if spec.quantized_only and not style.lossless and not _is_quantized(op):
+            continue
+        if not same_attribute(value, spec.default):
+            items.append(f"{spec.name}: {format_attribute(spec, value, style.graph)}")
+    if style.lossless:
+        if op.version is not None and op.version != _required_version(op):
+            items.append(f"version: {op.version}")
+        if extra := plain_items(op.extra):
+            items.append(f"extra: {format_tree(extra, style.mentioned)}")
+    return items
+
+
+def _is_quantized(op: Op) -> bool:
+    return any(value.quantization is not None for value in op.results)
+
+
+def _required_version(op: Op) -> int | None:
+    """None where the operator is too broken to tell."""
+    try:
+        return op.required_version()
+    except CirclekitError:
+        return None
+
+
+# -- types -------------------------------------------------------------------------------------
+
+
+def type_text(value: Value, style: Style) -> str:
+    """The type of ``value`` and, without loss, all else but the constant."""
+    parts = [f"{value.dtype.short}{format_shape(value.shape)}"]
+    if value.quantization is not None:
+        parts.append(_quantization(value.quantization, style))
+    if style.lossless:
+        if extra := plain_items(value.extra):
+            parts.append(f"extra({format_items(extra, style.mentioned)})")
+        if style.label(value) != value.name:
+            parts.append(f"named({quote(value.name)})")
+    if value.is_variable:
+        parts.append("variable")
+    return " ".join(parts)
+
+
+def _quantization(quantization: Quantization, style: Style) -> str:
+    if not style.lossless and quantization.scale.size > INLINE_LIMIT:
+        return f"quant(axis: {quantization.quantized_dimension})"
+    items = []
+    scale, zero_point = quantization.scale, quantization.zero_point
+    if scale.size:
+        items.append(f"scale: {_vector(scale)}")
+    if zero_point.size != scale.size or zero_point.any():
+        items.append(f"zero_point: {_vector(zero_point)}")
+    if quantization.quantized_dimension:
+        items.append(f"axis: {quantization.quantized_dimension}")
+    for name in ("min", "max"):
+        bound: Array | None = getattr(quantization, name)
+        if bound is not None:
+            items.append(f"{name}: {_vector(bound)}")
+    if quantization.details is not None:
+        items.append(f"details: {format_tree(quantization.details, style.mentioned)}")
+    return f"quant({', '.join(items)})"
+
+
+def _vector(array: Array) -> str:
+    texts = literals.elements(array)
+    if texts is None:  # a NaN with a payload
+        return format_tree(array)
+    return texts[0] if len(texts) == 1 else format_flat(texts)
+
+
+# -- constants ---------------------------------------------------------------------------------
+
+
+def _is_raw(value: Value, data: Array) -> bool:
+    """Whether the data is no array of the value's own dtype and shape but the bytes of the file."""
+    return value.dtype.numpy is None or data.dtype != value.dtype.numpy or data.shape != value.shape
+
+
+def _is_zero(data: Array) -> bool:
+    """Whether no bit is set."""
+    return data.dtype.kind in "fiub" and not np.ascontiguousarray(data).reshape(-1).view(np.uint8).any()
+
+
+def payload(value: Value, data: Array, locate: Locate | None) -> str:
+    """What stands behind ``const TYPE``; ``data`` is that of ``value``."""
+    raw = _is_raw(value, data)
+    if not raw and INLINE_LIMIT < data.size <= LIST_LIMIT and _is_zero(data):
+        return "zeros"
+    texts = literals.elements(data) if data.size <= LIST_LIMIT and not raw else None
+    if texts is not None:
+        return texts[0] if not data.shape else format_flat(texts)
+    place = locate(value) if locate is not None and data.nbytes else None
+    if place is not None:
+        path, offset = place
+        return f"file({quote(path)}, {offset}, {data.nbytes}{', raw: true' if raw else ''})"
+    if not raw and _is_zero(data):
+        return "zeros"
+    return f"{'raw' if raw else 'base64'}({format_base64(data.tobytes())})"

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Text to models.  A text is data from anywhere: nothing is opened, run, or made without bound.
+
+Constants without a name, written in the place of an operand, have the shape of their nesting.  Their
+dtype is the first of these that can hold them (a number with a point or an exponent fits float types only):
+
+1.  that of the first operand that is no literal and is declared like this one (unless the operator
+    hands its operands on to other graphs);
+2.  those that the operand's declaration allows, in its order;
+3.  where it allows any: f32 for a list with such a number, else i32; bool for true and false.
+
+Types of results that are left out, or that lack dtype or shape, are inferred.  A text without ``model``
+is a circle model.  Fillers are seeded by the names of graph and value: a renamed file has the same bytes.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from circlekit.ir.graph import Graph, Model, Signature
+from circlekit.ir.op import REGISTRY
+from circlekit.ir.resource_limits import adding_up
+from circlekit.ir.text.builder import GraphBuilder, Scope
+from circlekit.ir.text.constants import Resolve
+from circlekit.ir.text.document import Document, GraphNode, SignatureNode, parse_document
+from circlekit.ir.text.lexer import Source, Token, near_miss
+from circlekit.ir.text.literals import Fail, bytes_of, tree_of
+from circlekit.ir.text.syntax import Arguments, Literal
+from circlekit.ir.value import Value
+
+FORMATS = ("circle", "tflite")
+
+
+@adding_up()
+def parse_model(text: str, label: str = "text", resolve: Resolve | None = None) -> Model:
+    """The model that ``text`` describes; ParseError with a caret under what does not fit.
+
+    ``label``: what errors call the text, such as its path.  ``resolve``: gives the bytes of constants
+    that lie in files; without it a text that refers to one is refused.  Operators must be declared
+    (``import circlekit.ops``) to be known.  ShapeError where an inferred type shows a contradiction.
+    All constants together take no more memory than may be used.
+    """
+    source = Source(text, label)
+    document = parse_document(source)
+    if not document.graphs:
+        source.fail("the text has no graph")
+    model = _header(source, document)
+    model.source = label
+    graphs: dict[str, Graph] = {}
+    for node in document.graphs:
+        if node.name.text in graphs:
+            source.fail(f"graph {node.name.text} is defined twice", node.name)
+        graphs[node.name.text] = Graph(node.name.text)
+    model.graphs = list(graphs.values())
+    operators = {cls.__name__: cls for cls in REGISTRY.values()}
+    scope = Scope(source, operators, graphs, resolve)
+    values: dict[str, dict[str, Value]] = {}
+    for node in _callees_first(document.graphs):
+        builder = GraphBuilder(scope, node, graphs[node.name.text])
+        builder.build()
+        values[node.name.text] = builder.values
+    model.signatures = [_signature(source, s, graphs, values) for s in document.signatures]
+    return model
+
+
+def _header(source: Source, document: Document) -> Model:
+    model = Model([])
+    token = document.format
+    if token is not None:
+        if token.text not in FORMATS:
+            source.fail(f"the format is circle or tflite, not {token.text}", token)
+        model.format = token.text
+        fail = _fail_at(source, token)
+        options = tree_of(document.options, fail)
+        for name, wanted in (("version", int), ("description", str)):
+            value = options.pop(name, None)
+            if value is not None:
+                if type(value) is not wanted:
+                    fail(f"{name} of a model must be a {'whole number' if wanted is int else 'text'}")
+                setattr(model, name, value)
+        for name in options:
+            fail(f"a model has no {name}" + near_miss(name, ("version", "description")))
+    for key, data in document.metadata:
+        model.metadata.append((key.text, _metadata(data, _fail_at(source, key))))
+    if document.extra is not None:
+        model.extra = tree_of(document.extra, _fail_at(source, source.tokens[0]))
+    return model
+
+
+def _fail_at(source: Source, token: Token) -> Fail:
+    def fail(message: str) -> NoReturn:
+        source.fail(message, token)
+
+    return fail
+
+
+def _metadata(data: Literal, fail: Fail) -> bytes:
+    if type(data) is str:
+        return data.encode("utf-8", "surrogatepass")
+    if not isinstance(data, Arguments) or data.name != "base64" or len(data.positional) != 1:
+        fail('metadata is a text or base64("...")')
+    return bytes_of(data.positional[0], fail)
+
+
+def _callees_first(nodes: list[GraphNode]) -> list[GraphNode]:
+    """Graphs in an order in which those that operators call come before the callers, where it exists."""
+    by_name = {node.name.text: node for node in nodes}
+    state: dict[str, bool] = {}
+    ordered = []
+    for start in by_name:
+        stack = [start]
+        while stack:
+            name = stack[-1]
+            if name in state or name not in by_name:
+                stack.pop()
+                if state.get(name) is False:
+                    state[name] = True
+                    ordered.append(by_name[name])
+            else:
+                state[name] = False
+                stack += [r for r in by_name[name].references() if r not in state]
+    return ordered
+
+
+def _signature(
+    source: Source, node: SignatureNode, graphs: dict[str, Graph], values: dict[str, dict[str, Value]]
+) -> Signature:
+    if node.graph.text not in graphs:
+        source.fail(f"no graph is called @{node.graph.text}" + near_miss(node.graph.text, graphs), node.graph)
+    known = values[node.graph.text]
+    sides: list[dict[str, Value]] = []
+    for ports in (node.inputs, node.outputs):
+        side: dict[str, Value] = {}
+        for key, token in ports:
+            if token.text not in known:
+                near = near_miss(token.text, known)
+                source.fail(f"@{node.graph.text} has no %{token.text}{near}", token)
+            if key in side:
+                source.fail(f"{key} is given twice", token)
+            side[key] = known[token.text]
+        sides.append(side)
+    return Signature(node.key.text, graphs[node.graph.text], *sides)

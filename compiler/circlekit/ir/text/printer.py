@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models to text.  What ``ir.parser`` makes of it is equal to the last bit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from circlekit.ir.graph import Graph, Model, Signature
+from circlekit.ir.text.lexer import quote, quoted
+from circlekit.ir.text.lines import Locate, Style, op_parts, payload, print_op, type_text
+from circlekit.ir.text.literals import format_base64, format_flat, format_key, format_tree, plain_items
+from circlekit.ir.value import Value
+
+__all__ = ["Labels", "Locate", "print_graph", "print_model", "print_op"]
+
+ALIGN_LIMIT = 78
+"""The types of a graph's operators stand in one column, unless that is beyond this one."""
+
+
+def print_model(model: Model, locate: Locate | None = None) -> str:
+    """The whole model.  ``locate``: where large constants lie, to be printed by reference, not in base64."""
+    labels = Labels(model)
+    lines = [_header(model)]
+    lines += [f"metadata {quote(name)} {_metadata(data)}" for name, data in model.metadata]
+    lines += [_signature(s, labels) for s in model.signatures]
+    if extra := plain_items(model.extra):
+        lines.append(f"extra {format_tree(extra)}")
+    blocks = ["\n".join(lines), *(print_graph(g, labels, locate) for g in model.graphs)]
+    return "\n\n".join(blocks) + "\n"
+
+
+def _header(model: Model) -> str:
+    options = [f"version: {model.version}"] if model.version != Model.version else []
+    if model.description is not None:
+        options.append(f"description: {quote(model.description)}")
+    return f"model {model.format}" + (f" {{{', '.join(options)}}}" if options else "")
+
+
+def _metadata(data: bytes) -> str:
+    """As text where it is some (zeros at its end are usual), else base64."""
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        text = ""
+    bare = text.rstrip("\0")
+    if bare.isprintable() and len(text) - len(bare) < 16 and len(bare) > 0:
+        return quote(text)
+    return f"base64({format_base64(data)})"
+
+
+def _signature(signature: Signature, labels: Labels) -> str:
+    names = labels.of(signature.graph)
+
+    def ports(values: Mapping[str, Value]) -> str:
+        return "(" + ", ".join(f"{format_key(k)}: {names.result(v)}" for k, v in values.items()) + ")"
+
+    head = f"signature {quote(signature.key)} {labels.graph(signature.graph)}"
+    return f"{head} {ports(signature.inputs)} -> {ports(signature.outputs)}"
+
+
+# -- names -------------------------------------------------------------------------------------
+
+
+class Names(Style):
+    """What the values of one graph are called in the text: their names, made unique and not empty."""
+
+    lossless = True
+
+    def __init__(self, graph: Graph, graph_labels: Mapping[int, str]) -> None:
+        self.values = [*dict.fromkeys([*graph.values(), *_mentioned(graph)])]
+        self.values = [*dict.fromkeys([*self.values, *_scales(self.values)])]
+        self.labels = _unique([(id(v), v.name) for v in self.values], "value")
+        self.graph_labels = graph_labels
+
+    def operand(self, value: Value | None) -> str:
+        return "none" if value is None else self.result(value)
+
+    def label(self, value: Value) -> str:
+        return self.labels.get(id(value), value.name)
+
+    def graph(self, graph: Graph) -> str:
+        return quoted("@", self.graph_labels.get(id(graph), graph.name))
+
+
+class Labels:
+    """What the graphs of a model are called in the text, and the names of their values."""
+
+    def __init__(self, model: Model | None = None, graphs: Sequence[Graph] = ()) -> None:
+        graphs = model.graphs if model is not None else graphs
+        self.graphs = _unique([(id(g), g.name) for g in graphs], "graph")
+        self._names: dict[int, Names] = {}
+
+    def of(self, graph: Graph) -> Names:
+        names = self._names.get(id(graph))
+        if names is None:
+            names = self._names[id(graph)] = Names(graph, self.graphs)
+        return names
+
+    def label(self, graph: Graph) -> str:
+        return self.graphs.get(id(graph), graph.name)
+
+    def graph(self, graph: Graph) -> str:
+        return quoted("@", self.label(graph))
+
+
+def _unique(named: list[tuple[int, str]], nameless: str) -> dict[int, str]:
+    """A label for each id: its name if no other has it before, else the name and a number."""
+    labels: dict[int, str] = {}
+    taken: set[str] = set()
+    for key, name in named:
+        if name and name not in taken:
+            taken.add(name)
+            labels[key] = name
+    counts: dict[str, int] = {}
+    for key, name in named:
+        if key not in labels:
+            base = name or nameless
+            count = counts.get(base, 0)
+            label = base
+            while label in taken:
+                count += 1
+                label = f"{base}_{count}"
+            counts[base] = count
+            taken.add(label)
+            labels[key] = label
+    return labels
+
+
+def _mentioned(graph: Graph) -> Iterator[Value]:
+    """The values in fields that the IR does not interpret."""
+    pending: list[Any] = [op.extra for op in graph if op.extra]
+    pending += [graph.extra] if graph.extra else []
+    pending.reverse()
+    while pending:
+        data = pending.pop()
+        if isinstance(data, Value):
+            yield data
+        elif isinstance(data, Mapping):
+            pending += reversed(list(data.values()))
+        elif isinstance(data, list | tuple):
+            pending += reversed(data)
+
+
+def _scales(values: Sequence[Value]) -> list[Value]:
+    """The values in the quantization of others, each once."""
+    found = [v.quantization for v in values if v.quantization is not None and v.quantization.details]
+    return [*dict.fromkeys(v for quantization in found for v in quantization.mentioned)]
+
+
+# -- graphs ------------------------------------------------------------------------------------
+
+
+def print_graph(graph: Graph, labels: Labels | None = None, locate: Locate | None = None) -> str:
+    """One graph: its head, what nothing produces (constants, variables), then the operators."""
+    labels = labels or Labels(graphs=[graph])
+    names = labels.of(graph)
+    lines = [_head(graph, labels, names)]
+    defined = [*dict.fromkeys(graph.inputs)]
+    inputs = set(defined)
+    loose = [v for v in names.values if v not in inputs and not _is_produced(v, graph)]
+    lines += [f"  {_declaration(v, names, locate)}" for v in loose]
+    defined += loose
+    calls = []
+    for op in graph:
+        calls.append(op_parts(op, names))
+        defined += op.results
+    lines += [f"  {line}" for line in _aligned(calls)]
+    if extra := plain_items(graph.extra):
+        lines.append(f"  extra {format_tree(extra, names.mentioned)}")
+    if graph.table:
+        ordered = len(graph.table) == len(defined) and all(map(_same, graph.table, defined))
+        listed = format_flat(names.result(v) for v in graph.table)
+        lines.append("  table" if ordered else f"  table {listed}")
+    return "\n".join([*lines, "}"])
+
+
+def _same(a: Value, b: Value) -> bool:
+    return a is b
+
+
+def _is_produced(value: Value, graph: Graph) -> bool:
+    return value.producer is not None and value.producer.graph is graph
+
+
+def _head(graph: Graph, labels: Labels, names: Names) -> str:
+    label = labels.label(graph)
+    seen: set[int] = set()
+    inputs = []
+    for value in graph.inputs:
+        again = id(value) in seen
+        seen.add(id(value))
+        inputs.append(names.result(value) if again else f"{names.result(value)}: {type_text(value, names)}")
+    outputs = ", ".join(names.result(v) for v in graph.outputs)
+    head = f"graph {format_key(label)}({', '.join(inputs)})" + (f" -> {outputs}" if outputs else "")
+    return head + ("" if label == graph.name else f" named({quote(graph.name)})") + " {"
+
+
+def _declaration(value: Value, names: Names, locate: Locate | None) -> str:
+    if value.data is None:
+        return f"{names.result(value)}: {type_text(value, names)}"
+    return f"{names.result(value)} = const {type_text(value, names)} {payload(value, value.data, locate)}"
+
+
+def _aligned(lines: list[tuple[str, str]]) -> Iterator[str]:
+    """The types behind the calls, in one column where it is not too far to the right."""
+    width = max((len(call) for call, types in lines if types and len(call) <= ALIGN_LIMIT), default=0)
+    for call, types in lines:
+        yield f"{call:{width}}  : {types}" if types else call

@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The statements of the text form as a tree: models, recipes and pictures share this grammar.
+
+    statement := ref {"," ref} "=" (constant | call)
+    constant  := "const" type literal
+    call      := kind {"|" kind} "(" [operand {"," operand}] ")" [attributes] [":" type {"," type}]
+    operand   := literal | ref ["?"] [":" ["const"] type]
+    type      := [dtype] ["[" dim {"," dim} "]"] {suffix}   dim := number | "?" | "*" | name ["|" number]
+    suffix    := name ["(" argument {"," argument} ")"]
+    attributes:= "{" ["like" name] {name ":" choice {"|" choice} ["=" name]} "}"
+    argument  := [name ":"] literal
+    literal   := number | string | "true" | "false" | name | graph | value | "[" {literal} "]"
+               | name "(" argument {"," argument} ")" | "{" {(name | string) ":" literal} "}"
+    ref       := "%" name, or a bare name (in pictures)
+
+It says nothing of what an operator, a type or a filler is: ``ir.text`` and ``rewrite.picture`` do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar, Union
+
+from circlekit.ir.text.lexer import Source, Token
+
+T = TypeVar("T")
+Literal = Union[
+    int,
+    float,
+    str,
+    bool,
+    "Symbol",
+    "GraphName",
+    "ValueName",
+    "Arguments",
+    list["Literal"],
+    dict[str, "Literal"],
+]
+
+
+class Symbol(str):
+    """A bare word in the place of a literal: an enum member, ``any``."""
+
+    __slots__ = ()
+
+
+class GraphName(str):
+    """``@name`` in the place of a literal."""
+
+    __slots__ = ()
+
+
+class ValueName(str):
+    """``%name`` in the place of a literal, other than an operand's."""
+
+    __slots__ = ()
+
+
+@dataclass(eq=False, repr=False)
+class Arguments:
+    """``name(...)``: a filler, a suffix, or a literal that needs a word in front."""
+
+    name: str
+    positional: list[Literal]
+    named: dict[str, Literal]
+    token: Token
+
+
+@dataclass(eq=False, repr=False)
+class TypeNode:
+    """``dims``: None where none are written; an element is an int, "?", "*" or a name."""
+
+    dtype: str | None
+    dims: list[int | str] | None
+    suffixes: list[Arguments]
+    token: Token
+
+
+@dataclass(eq=False, repr=False)
+class OperandNode:
+    """Either ``name`` or ``literal`` is set; ``const`` and ``type`` are what was written behind the name."""
+
+    token: Token
+    name: str | None = None
+    literal: Literal | None = None
+    optional: bool = False
+    const: bool = False
+    type: TypeNode | None = None
+
+
+@dataclass(eq=False, repr=False)
+class AttributeNode:
+    """``choices``: the alternatives written; ``bind``: the name they are given."""
+
+    token: Token
+    choices: list[Literal]
+    bind: str | None = None
+
+
+@dataclass(eq=False, repr=False)
+class Call:
+    """``kinds``: the alternatives written for the operator's name; ``like``: whose attributes are copied."""
+
+    results: list[Token]
+    kinds: list[Token]
+    operands: list[OperandNode]
+    attributes: dict[str, AttributeNode] = field(default_factory=dict)
+    like: Token | None = None
+    types: list[TypeNode] = field(default_factory=list)
+
+
+@dataclass(eq=False, repr=False)
+class Constant:
+    """``payload``: the elements, or the filler that makes them."""
+
+    result: Token
+    type: TypeNode
+    payload: Literal
+    token: Token
+    """Where the payload starts."""
+
+
+def separated(source: Source, close: str, item: Callable[[], T]) -> list[T]:
+    """Items up to the mark ``close``, with commas between (and, if one likes, after) them."""
+    items: list[T] = []
+    while not source.accept(close):
+        items.append(item())
+        if not source.at(close):
+            source.expect(",")
+    return items
+
+
+def parse_statement(source: Source) -> Call | Constant:
+    results = [source.expect_kind("value", "name")]
+    while source.accept(","):
+        results.append(source.expect_kind("value", "name"))
+    source.expect("=")
+    if source.at("const"):
+        if len(results) > 1:
+            source.fail("a constant has one name", results[1])
+        source.take()
+        type_, token = parse_type(source), source.peek
+        if token.kind not in ("number", "string", "name", "mark") or token.text in ("}", ")"):
+            source.fail("the constant has no data behind its type, such as zeros, or a list")
+        return Constant(results[0], type_, parse_literal(source), token)
+    return parse_call(source, results)
+
+
+def parse_call(source: Source, results: list[Token]) -> Call:
+    kinds = [source.expect_kind("name")]
+    while source.accept("|"):
+        kinds.append(source.expect_kind("name"))
+    source.expect("(")
+    call = Call(results, kinds, separated(source, ")", lambda: parse_operand(source)))
+    if source.accept("{"):
+        _parse_attributes(source, call)
+    if source.accept(":"):
+        call.types.append(parse_type(source))
+        while source.accept(","):
+            call.types.append(parse_type(source))
+    return call
+
+
+def parse_operand(source: Source) -> OperandNode:
+    token = source.peek
+    if token.kind not in ("value", "name") or token.text in ("true", "false"):
+        return OperandNode(token, literal=parse_literal(source))
+    source.take()
+    node = OperandNode(token, name=token.text)
+    node.optional = source.accept("?")
+    if source.accept(":"):
+        node.const = source.accept("const")
+        node.type = parse_type(source)
+    return node
+
+
+def parse_type(source: Source) -> TypeNode:
+    token = source.peek
+    dtype = source.take().text if token.kind == "name" else None
+    if dtype == "_":
+        dtype = None
+    dims: list[int | str] | None = None
+    if source.at("["):
+        source.take()
+        dims = separated(source, "]", lambda: _parse_dim(source))
+    suffixes: list[Arguments] = []
+    while source.peek.kind == "name" and source.ahead().text == "(" and source.peek.text in _SUFFIXES:
+        suffixes.append(parse_arguments(source))
+    while source.peek.kind == "name" and source.peek.text in _FLAGS:
+        token = source.take()
+        suffixes.append(Arguments(token.text, [], {}, token))
+    return TypeNode(dtype, dims, suffixes, token)
+
+
+_SUFFIXES = frozenset({"quant", "sparse", "extra", "like", "named"})
+_FLAGS = frozenset({"variable"})
+
+
+def _parse_dim(source: Source) -> int | str:
+    if source.accept("?"):
+        return "?"
+    if source.accept("*"):
+        return "*"
+    token = source.expect_kind("number", "name")
+    if token.kind == "number" and not token.text.isdigit():
+        source.fail(f"a dimension is a whole number, not {token.text[:40]}", token)
+    if token.kind == "number" and len(token.text) > _LONGEST:
+        source.fail(f"a number has at most {_LONGEST} characters", token)
+    if source.accept("|"):
+        return f"{token.text}|{source.expect_kind('number', 'name').text}"
+    return token.text if token.kind == "name" else int(token.text)
+
+
+def _parse_attributes(source: Source, call: Call) -> None:
+    while not source.accept("}"):
+        name = source.expect_kind("name")
+        if name.text == "like" and source.peek.kind in ("name", "value"):
+            call.like = source.take()
+        else:
+            if name.text in call.attributes:
+                source.fail(f"attribute {name.text} is given twice", name)
+            source.expect(":")
+            node = AttributeNode(name, [parse_literal(source)])
+            while source.accept("|"):
+                node.choices.append(parse_literal(source))
+            if source.accept("="):
+                node.bind = source.expect_kind("name").text
+            call.attributes[name.text] = node
+        if not source.at("}"):
+            source.expect(",")
+
+
+def parse_arguments(source: Source, depth: int = 0) -> Arguments:
+    token = source.expect_kind("name")
+    arguments = Arguments(token.text, [], {}, token)
+    source.expect("(")
+
+    def argument() -> None:
+        if source.peek.kind == "name" and source.ahead().text == ":":
+            name = source.take()
+            source.take()
+            if name.text in arguments.named:
+                source.fail(f"argument {name.text} is given twice", name)
+            arguments.named[name.text] = parse_literal(source, depth)
+        else:
+            arguments.positional.append(parse_literal(source, depth))
+
+    separated(source, ")", argument)
+    return arguments
+
+
+def parse_literal(source: Source, depth: int = 0) -> Literal:
+    if depth > _DEEPEST:
+        source.fail(f"literals are nested more than {_DEEPEST} levels deep")
+    if source.accept("["):
+        return separated(source, "]", lambda: parse_literal(source, depth + 1))
+    if source.accept("{"):
+        return _parse_tree(source, depth + 1)
+    if source.peek.kind == "name" and source.ahead().kind == "mark" and source.ahead().text == "(":
+        return parse_arguments(source, depth + 1)
+    token = source.expect_kind("number", "string", "name", "graph", "value")
+    if token.kind == "number":
+        if len(token.text) > _LONGEST:
+            source.fail(f"a number has at most {_LONGEST} characters", token)
+        return parse_number(token.text)
+    if token.kind == "name":
+        return {"true": True, "false": False}.get(token.text, Symbol(token.text))
+    kinds: dict[str, type[str]] = {"graph": GraphName, "value": ValueName}
+    return kinds.get(token.kind, str)(token.text)
+
+
+def _parse_tree(source: Source, depth: int) -> dict[str, Literal]:
+    tree: dict[str, Literal] = {}
+
+    def item() -> None:
+        key = source.expect_kind("name", "string")
+        if key.text in tree:
+            source.fail(f"{key.text} is given twice", key)
+        source.expect(":")
+        tree[key.text] = parse_literal(source, depth)
+
+    separated(source, "}", item)
+    return tree
+
+
+_DEEPEST = 64
+_LONGEST = 1000
+
+
+def parse_number(text: str) -> int | float:
+    """An int where it is written as one, else a float (``inf``, ``-inf`` and ``nan`` too)."""
+    digits = text.lstrip("-")
+    if digits.startswith("0x"):
+        return int(text, 16)
+    return int(text) if digits.isdigit() else float(text)

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Types of the text form -> dtype, shape, quantization and the rest of what a value is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import numpy as np
+
+from circlekit.ir.dtypes import BY_SHORT, DType
+from circlekit.ir.text.lexer import Source, Token, near_miss
+from circlekit.ir.text.literals import LATER, Fail, array_of, tree_of
+from circlekit.ir.text.syntax import Arguments, Literal, TypeNode
+from circlekit.ir.value import MAX_RANK, Array, Quantization, Shape, Value
+
+LARGEST_DIM = (1 << 31) - 1
+"""Both file formats hold dimensions as int32."""
+
+
+@dataclass
+class TypeSpec:
+    """What a type says.  ``dtype``: None where left out; ``has_shape``: whether dimensions are there."""
+
+    dtype: DType | None
+    has_shape: bool
+    shape: Shape | None
+    token: Token
+    quantization: Quantization | None = None
+    name: str | None = None
+    is_variable: bool = False
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_complete(self) -> bool:
+        return self.dtype is not None and self.has_shape
+
+    def dress(self, value: Value) -> Value:
+        """Give ``value`` what else the type says, its name excepted."""
+        value.is_variable = self.is_variable
+        value.extra = self.extra
+        if self.quantization is not None:
+            value.quantization = self.quantization
+        return value
+
+
+def read_type(node: TypeNode, source: Source) -> TypeSpec:
+    """ParseError for what is no type of a model (pictures have more)."""
+    dtype = None
+    if node.dtype is not None:
+        dtype = BY_SHORT.get(node.dtype)
+        if dtype is None:
+            near = near_miss(node.dtype, BY_SHORT) or f"; some are {', '.join([*BY_SHORT][:9])}"
+            source.fail(f"no dtype is called {node.dtype}{near}", node.token)
+    spec = TypeSpec(dtype, node.dims is not None, _shape(node, source), node.token)
+    for suffix in node.suffixes:
+        _suffix(spec, suffix, source)
+    return spec
+
+
+def _shape(node: TypeNode, source: Source) -> Shape | None:
+    if node.dims is None or node.dims == ["*"]:
+        return None
+    dims: list[int | None] = []
+    if len(node.dims) > MAX_RANK:
+        source.fail(f"{len(node.dims)} dimensions, at most {MAX_RANK} can be", node.token)
+    for dim in node.dims:
+        if isinstance(dim, int):
+            if not 0 <= dim <= LARGEST_DIM:
+                source.fail(f"a dimension is from 0 to {LARGEST_DIM}, not {dim}", node.token)
+            dims.append(dim)
+        elif dim == "?":
+            dims.append(None)
+        else:
+            source.fail(f"a dimension of a model is a number or ?, not {dim}", node.token)
+    return tuple(dims)
+
+
+def _suffix(spec: TypeSpec, suffix: Arguments, source: Source) -> None:
+    def fail(message: str) -> NoReturn:
+        source.fail(message, suffix.token)
+
+    if suffix.name == "quant":
+        spec.quantization = _quantization(suffix, fail)
+    elif suffix.name == "variable":
+        spec.is_variable = True
+    elif suffix.name == "named":
+        spec.name = name_of(suffix, fail)
+    elif suffix.name == "extra" and not suffix.positional:
+        spec.extra = {key: tree_of(value, fail) for key, value in suffix.named.items()}
+    else:
+        fail(f"a type of a model cannot have {suffix.name}; it can have quant, named, extra, variable")
+
+
+def name_of(suffix: Arguments, fail: Fail) -> str:
+    """The text of ``named("text")``."""
+    if len(suffix.positional) != 1 or suffix.named or type(suffix.positional[0]) is not str:
+        fail(f"{suffix.name} holds one text in quotes")
+    return suffix.positional[0]
+
+
+_QUANT = ("scale", "zero_point", "axis", "min", "max", "details")
+
+
+def _quantization(suffix: Arguments, fail: Fail) -> Quantization:
+    given: Mapping[str, Literal] = suffix.named
+    if suffix.positional:
+        fail("every argument of quant has a name: " + ", ".join(_QUANT))
+    for name in given:
+        if name not in _QUANT:
+            fail(f"quant has no {name}" + (near_miss(name, _QUANT) or f"; it has {', '.join(_QUANT)}"))
+    scale = _vector(given.get("scale", []), DType.FLOAT32, fail)
+    zeros: Literal = [0] * scale.size
+    axis = given.get("axis", 0)
+    if isinstance(axis, bool) or not isinstance(axis, int) or abs(axis) > LARGEST_DIM:
+        fail("axis must be a whole number")
+    details = tree_of(given["details"], fail, LATER) if "details" in given else None
+    if details is not None and not isinstance(details, dict):
+        fail("details must be {field: value, ...}")
+    return Quantization(
+        scale,
+        _vector(given.get("zero_point", zeros), DType.INT64, fail),
+        axis,
+        _vector(given["min"], DType.FLOAT32, fail) if "min" in given else None,
+        _vector(given["max"], DType.FLOAT32, fail) if "max" in given else None,
+        details,
+    )
+
+
+def _vector(literal: Literal, dtype: DType, fail: Fail) -> Array:
+    """Rank 1 of one number or a list of them."""
+    if isinstance(literal, Arguments):
+        array = tree_of(literal, fail)
+        if not isinstance(array, np.ndarray) or array.dtype != dtype.numpy or array.ndim != 1:
+            fail(f"expected a list of {dtype.short}")
+        return array
+    listed: list[Literal] = literal if isinstance(literal, list) else [literal]
+    if any(isinstance(x, list) for x in listed):
+        fail("expected a flat list of numbers")
+    return array_of(listed, dtype, None, fail)

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The structural rules of a model, checked all at once, in time linear in its size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Set
+from itertools import pairwise
+from typing import NamedTuple
+
+from circlekit.errors import ModelError
+from circlekit.ir.graph import Graph, Model, Signature
+from circlekit.ir.location import kind_of
+from circlekit.ir.op import Op
+from circlekit.ir.value import Value
+from circlekit.ir.verifier_rules import op_faults, value_faults
+
+
+class Finding(NamedTuple):
+    """A rule that is broken.  ``place``: ``graph main > op 12 Conv2D > bias``."""
+
+    place: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.message}"
+
+
+def check(model: Model) -> None:
+    """ModelError with all findings, if there are any."""
+    findings = verify(model)
+    if findings:
+        count = "one rule" if len(findings) == 1 else f"{len(findings)} rules"
+        raise ModelError(f"the model breaks {count}", *map(str, findings))
+
+
+def verify(model: Model) -> list[Finding]:
+    """Every finding, in the order of the model; empty where the model is sound."""
+    return list(_Verifier(model).findings())
+
+
+def check_order(model: Model) -> None:
+    """ModelError where an operator reads what is made by itself or later.
+
+    Passes walk from results to what makes them, and that might never end.
+    """
+    for graph in model.graphs:
+        position = {id(op): index for index, op in enumerate(_walk(graph))}
+        for index, op in enumerate(_walk(graph)):
+            for value in op.inputs:
+                message = None if value is None else _early(value, position, index)
+                if message:
+                    raise ModelError(f"graph {graph.name} > op {index} {kind_of(op)}: {message}")
+
+
+class _Verifier:
+    """``home``: the graph that each value (by id) was met in first."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.graphs = {id(g) for g in model.graphs}
+        self.home: dict[int, Graph] = {}
+
+    def findings(self) -> Iterator[Finding]:
+        if not self.model.graphs:
+            yield Finding("model", "it has no graph")
+        if len(self.graphs) != len(self.model.graphs):
+            yield Finding("model", "a graph is listed twice")
+        for graph in self.model.graphs:
+            yield from self._graph(graph)
+        yield from self._calls()
+        yield from self._signatures()
+
+    def _graph(self, graph: Graph) -> Iterator[Finding]:
+        where = f"graph {graph.name}"
+        ops = list(_walk(graph))
+        if len(ops) != len(graph) or any(a.next is not b or b.previous is not a for a, b in pairwise(ops)):
+            yield Finding(where, "its list of operators is broken")
+            return
+        yield from self._interface(graph, where)
+        for value in graph.values():
+            for message in value_faults(value):
+                yield Finding(f"{where} > %{value.name}", message)
+            yield from self._home(graph, value, where)
+        yield from self._operators(graph, ops, where)
+
+    def _interface(self, graph: Graph, where: str) -> Iterator[Finding]:
+        names: dict[str, Value] = {}
+        for side, values in (("input", graph.inputs), ("output", graph.outputs)):
+            for index, value in enumerate(values):
+                if not value.name:
+                    yield Finding(where, f"{side} {index} has no name")
+                elif names.setdefault(value.name, value) is not value:
+                    yield Finding(where, f"two values of its inputs and outputs are called %{value.name}")
+        for value, count in _repeated(graph.inputs):
+            yield Finding(where, f"%{value.name} is {count} of its inputs")
+        for value in graph.inputs:
+            if value.is_const:
+                yield Finding(where, f"input %{value.name} is a constant")
+            if value.producer is not None:
+                yield Finding(where, f"input %{value.name} is the result of an operator")
+
+    def _home(self, graph: Graph, value: Value, where: str) -> Iterator[Finding]:
+        """A value belongs to one graph, and all its uses are in the operators that it lists."""
+        home = self.home.setdefault(id(value), graph)
+        if home is not graph:
+            yield Finding(where, f"%{value.name} belongs to graph {home.name}")
+        for op, index in value.uses:
+            if index >= len(op.inputs) or op.inputs[index] is not value:
+                yield Finding(f"{where} > %{value.name}", f"it lists a use by {op!r} that does not read it")
+            elif op.graph is None:
+                yield Finding(f"{where} > %{value.name}", f"{op!r} reads it, which is in no graph")
+
+    def _operators(self, graph: Graph, ops: list[Op], where: str) -> Iterator[Finding]:
+        """Every operand is there before it is read, and producers and results agree."""
+        position = {id(op): index for index, op in enumerate(ops)}
+        inputs = {id(v) for v in graph.inputs}
+        seen: set[int] = set()
+        for index, op in enumerate(ops):
+            here = f"{where} > op {index} {kind_of(op)}"
+            if op.graph is not graph:
+                yield Finding(here, "it does not know that it is in this graph")
+            for number, value in enumerate(op.inputs):
+                if value is not None and (op, number) not in value._uses:
+                    yield Finding(here, f"%{value.name} does not list that it is read here")
+            for value in op.inputs:
+                message = _missing(value, inputs, position, index)
+                if message:
+                    yield Finding(here, message)
+            for message in _result_faults(op, seen):
+                yield Finding(here, message)
+            seen.update(map(id, op.results))
+            for message in op_faults(op, self.graphs):
+                yield Finding(here, message)
+        for value in graph.outputs:
+            message = _missing(value, inputs, position, len(ops))
+            if message:
+                yield Finding(f"{where} > outputs", message)
+
+    def _calls(self) -> Iterator[Finding]:
+        """No graph runs itself, through whatever others."""
+        calls = {
+            id(g): list({id(c): c for op in _walk(g) for c in op.called_graphs()}.values())
+            for g in self.model.graphs
+        }
+        done: set[int] = set()
+        for start in self.model.graphs:
+            path: list[tuple[Graph, Iterator[Graph]]] = [(start, iter(calls[id(start)]))]
+            on_path = {id(start)}
+            while path and id(start) not in done:
+                graph, rest = path[-1]
+                callee = next(rest, None)
+                if callee is None:
+                    path.pop()
+                    on_path.discard(id(graph))
+                    done.add(id(graph))
+                elif id(callee) in on_path:
+                    yield Finding(f"graph {graph.name}", f"it runs graph {callee.name}, which runs it")
+                elif id(callee) not in done:
+                    path.append((callee, iter(calls.get(id(callee), []))))
+                    on_path.add(id(callee))
+
+    def _signatures(self) -> Iterator[Finding]:
+        for signature in self.model.signatures:
+            where = f"signature {signature.key}"
+            if id(signature.graph) not in self.graphs:
+                yield Finding(where, f"its graph {signature.graph.name} is not in the model")
+            yield from _ports(signature, where, "input", signature.inputs, signature.graph.inputs)
+            yield from _ports(signature, where, "output", signature.outputs, signature.graph.outputs)
+
+
+def _ports(
+    signature: Signature, where: str, side: str, ports: Mapping[str, Value], values: Iterable[Value]
+) -> Iterator[Finding]:
+    known = {id(v) for v in values}
+    for key, value in ports.items():
+        if id(value) not in known:
+            message = f"%{value.name} is no {side} of graph {signature.graph.name}"
+            yield Finding(f"{where} > {key}", message)
+
+
+def _result_faults(op: Op, seen: Set[int]) -> Iterator[str]:
+    """``seen``: ids of the results of the operators before."""
+    for number, value in enumerate(op.results):
+        if value.producer is not op or value.result_index != number:
+            yield f"%{value.name} does not know that it is result {number}"
+        if id(value) in seen:
+            yield f"%{value.name} is the result of an operator before"
+        if value.is_const:
+            yield f"its result %{value.name} is a constant"
+
+
+def _missing(value: Value | None, inputs: set[int], position: Mapping[int, int], index: int) -> str | None:
+    """Why ``value`` is not there when operator ``index`` runs; None where it is."""
+    if value is None:
+        return None
+    if value.producer is None:
+        if id(value) in inputs or value.is_const or value.is_variable:
+            return None
+        return f"nothing produces %{value.name}"
+    if id(value.producer) not in position:
+        return f"%{value.name} is the result of an operator that is not in this graph"
+    return _early(value, position, index)
+
+
+def _early(value: Value, position: Mapping[int, int], index: int) -> str | None:
+    """Why operator ``index`` cannot read ``value``, if an operator of this graph makes it too late."""
+    made = position.get(id(value.producer), -1)
+    return f"%{value.name} is read before operator {made} produces it" if made >= index else None
+
+
+def _walk(graph: Graph) -> Iterator[Op]:
+    """The operators in order, each once, even where the list is a ring."""
+    seen: set[int] = set()
+    for op in graph:
+        if id(op) in seen:
+            return
+        seen.add(id(op))
+        yield op
+
+
+def _repeated(values: Iterable[Value]) -> Iterator[tuple[Value, int]]:
+    counts: dict[Value, int] = {}
+    for value in values:
+        counts[value] = counts.get(value, 0) + 1
+    return ((v, n) for v, n in counts.items() if n > 1)

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random numbers from Philox streams, number for number those of LiteRT.
+
+An operator goes on where its last run ended.  Of a seed, LiteRT reads 32 bits.  Where both seeds are 0,
+it takes seeds of the machine's entropy; here they follow from the name of the result, so that the
+distribution alone is the same.
+Sources: TFLite random_ops; TSL philox_random.h, random_distributions_utils.h; Random123.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from circlekit.errors import ShapeError, UnsupportedError
+from circlekit.ir.dtypes import f32, i32, i64
+from circlekit.ir.op import Op, Run, attribute, operand
+from circlekit.ir.value import Array, TensorType
+from circlekit.ops.bases import integers, single_int, unknown_dims, vector_length
+from circlekit.ops.common import need_rank, static_int_vector
+from circlekit.ops.program.state import state_of
+
+MASK = (1 << 32) - 1
+GROUP = 4
+"""32-bit numbers that one counter gives."""
+
+
+def philox(seed: int, seed2: int, start: int, count: int) -> Array:
+    """uint32[count, 4], what the counters from ``start`` give; key ``seed``, upper half ``seed2``."""
+    low = np.arange(count, dtype=np.uint64) + np.uint64(start)
+    c0, c1 = low & np.uint64(MASK), low >> np.uint64(32)
+    c2, c3 = (np.full(count, word, np.uint64) for word in (seed2 & MASK, (seed2 >> 32) & MASK))
+    key0, key1 = seed & MASK, (seed >> 32) & MASK
+    for _ in range(10):
+        a, b = c0 * np.uint64(0xD2511F53), c2 * np.uint64(0xCD9E8D57)
+        c0, c1, c2, c3 = (
+            (b >> np.uint64(32)) ^ c1 ^ np.uint64(key0),
+            b & np.uint64(MASK),
+            (a >> np.uint64(32)) ^ c3 ^ np.uint64(key1),
+            a & np.uint64(MASK),
+        )
+        key0, key1 = (key0 + 0x9E3779B9) & MASK, (key1 + 0xBB67AE85) & MASK
+    return np.stack([c0, c1, c2, c3], axis=1).astype(np.uint32)
+
+
+def uniform_floats(bits: Array) -> Array:
+    """Floats from 0 to 1 (not 1) of the lower 23 bits."""
+    return np.asarray(((bits & np.uint32(0x7FFFFF)) | np.uint32(0x3F800000)).view(np.float32) - np.float32(1))
+
+
+def normal_floats(bits: Array) -> Array:
+    """Normally distributed floats of pairs of numbers, by Box and Muller."""
+    pairs = uniform_floats(bits.reshape(-1, 2))
+    radius = np.sqrt(np.float32(-2) * np.log(np.maximum(pairs[:, 0], np.float32(1e-7))))
+    angle = (2 * np.pi * pairs[:, 1].astype(np.float64)).astype(np.float32)
+    return np.stack([np.sin(angle) * radius, np.cos(angle) * radius], axis=1).reshape(-1)
+
+
+def uniform_doubles(bits: Array) -> Array:
+    """Doubles from 0 to 1 (not 1) of pairs of numbers, 52 bits each."""
+    pairs = bits.reshape(-1, 2).astype(np.uint64)
+    mantissa = ((pairs[:, 0] & np.uint64(0xFFFFF)) << np.uint64(32)) | pairs[:, 1]
+    return np.asarray((mantissa | np.uint64(1023 << 52)).view(np.float64) - 1.0)
+
+
+class Random(Op, pure=False):
+    """Draws from a stream of its own."""
+
+    seed: int = 0
+    seed2: int = 0
+
+    def draw(self, run: Run, count: int, skipped: int) -> Array:
+        """The numbers of ``count`` counters; the next run goes on ``skipped`` counters after their first."""
+        streams = state_of(self, run).streams
+        start = streams.get(self, 0)
+        streams[self] = start + skipped
+        seed, seed2 = (((s & MASK) ^ 0x80000000) - 0x80000000 for s in (self.seed, self.seed2))
+        if seed == 0 and seed2 == 0:
+            seed2 = zlib.crc32(self.output.name.encode())
+        return philox(seed, seed2, start, count).reshape(-1)
+
+
+class RandomFloats(Random):
+    """float32 numbers in the shape that the operand says."""
+
+    shape = operand(i32, i64)
+
+    seed: int = attribute(0)
+    seed2: int = attribute(0)
+
+    def infer(self) -> TensorType:
+        dims = static_int_vector(self.shape)
+        shape = unknown_dims(vector_length(self.shape)) if dims is None else tuple(dims)
+        return TensorType(f32, shape)
+
+    def call(self, run: Run, *args: Array) -> Sequence[Array]:
+        shape = tuple(integers(args[0]))
+        size = int(np.prod(shape, dtype=np.int64))
+        counters = -(-size // GROUP)
+        return (self.numbers(self.draw(run, counters, counters))[:size].reshape(shape),)
+
+    def numbers(self, bits: Array) -> Array:
+        raise UnsupportedError(f"{self.code} has no kernel")
+
+
+class RandomUniform(RandomFloats, code="RANDOM_UNIFORM", options="RandomOptions", pure=False):
+    """From 0 to 1 (not 1), all equally likely."""
+
+    def numbers(self, bits: Array) -> Array:
+        return uniform_floats(bits)
+
+
+class RandomStandardNormal(RandomFloats, code="RANDOM_STANDARD_NORMAL", options="RandomOptions", pure=False):
+    """Normally distributed, mean 0 and deviation 1."""
+
+    def numbers(self, bits: Array) -> Array:
+        return normal_floats(bits)
+
+
+class Multinomial(Random, code="MULTINOMIAL", options="RandomOptions", pure=False):
+    """``num_samples`` classes for each row of ``logits`` [batch, classes], likely as their exponentials."""
+
+    logits = operand()
+    num_samples = operand(i32)
+
+    seed: int = attribute(0)
+    seed2: int = attribute(0)
+
+    def infer(self) -> TensorType:
+        shape = need_rank(self.logits, "logits", 2)
+        dtype = self.output.dtype if self.results else i64
+        if dtype not in (i32, i64):
+            raise ShapeError(f"MULTINOMIAL gives i32 or i64, its result is {dtype.short}")
+        return TensorType(
+            dtype, (None if shape is None else shape[0], single_int(self.num_samples, "num_samples"))
+        )
+
+    def call(self, run: Run, *args: Array) -> Sequence[Array]:
+        logits, count = args[0], int(args[1].reshape(-1)[0])
+        rows = len(logits)
+        skipped = rows * (-(-count // GROUP) * GROUP) * 2 * 256
+        bits = self.draw(run, -(-rows * count // 2), skipped)
+        places = uniform_doubles(bits)[: rows * count].reshape(rows, count)
+        finite = np.isfinite(logits)
+        most = np.where(finite, logits, np.finfo(np.float32).min).max(axis=1, keepdims=True)
+        odds = np.where(finite, np.exp(logits - most.astype(np.float64)), 0)
+        limits = np.cumsum(odds, axis=1)
+        wanted = places * limits[:, -1:]
+        out = np.empty((rows, count), self.output.dtype.numpy)
+        for row in range(rows):
+            out[row] = np.searchsorted(limits[row], wanted[row], side="right")
+        return (out,)

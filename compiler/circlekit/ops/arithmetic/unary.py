@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of one element.  Source: TFLite elementwise, exp, neg, floor, ceil, round, sign."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from circlekit.errors import ModelError
+from circlekit.ir.dtypes import i8, i16, i32, u8
+from circlekit.ir.tape import Tape
+from circlekit.ir.value import Array
+from circlekit.ops.bases import Unary, is_quantized, refuse_quantized, zero_point
+from circlekit.ops.numerics.fixed_point import (
+    Multiplier,
+    dtype_limits,
+    multiply,
+    quantize_multiplier,
+    scale_of,
+)
+from circlekit.ops.numerics.lookup_tables import in_float64, limited, real_function, tabulated
+from circlekit.ops.numerics.newton_raphson import inverse_square_root
+
+
+def need_signed(op: Unary) -> None:
+    """UnsupportedError where the operand is quantized as uint8, of which LiteRT has no form."""
+    if op.input.dtype is u8:
+        refuse_quantized(op)
+
+
+def need_above_zero(op: Unary, x: Array) -> None:
+    """ModelError where a quantized number is negative."""
+    if np.any(x < zero_point(op.input)):
+        raise ModelError(f"{op.code}: a negative number has no value")
+
+
+class Abs(Unary, code="ABS", reference_version=3):
+    """The magnitude.  LiteRT has no quantized form of uint8."""
+
+    versions: ClassVar = {i32: 5, i16: 4, i8: 2, u8: 2}
+    kinds = "fi"
+
+    function = np.absolute
+
+    def reached(self, reach: float) -> float:
+        return reach
+
+    def quantized(self, x: Array) -> Array:
+        need_signed(self)
+        ratio = scale_of(self.input) / scale_of(self.output)
+        by = quantize_multiplier(ratio)
+
+        def magnitude(part: Array) -> Array:
+            distance = np.abs(part.astype(np.int32) - zero_point(self.input))
+            return limited(self.output, distance if ratio == 1 else multiply(distance, by))
+
+        return tabulated(x, magnitude)
+
+    def required_version(self) -> int:
+        return 3 if self.input.dtype is i16 and is_quantized(self.input) else super().required_version()
+
+
+class Neg(Unary, code="NEG"):
+    """0 - x; of quantized integers too, whatever their scales and zero points, as in LiteRT."""
+
+    kinds = "fi"
+
+    def quantized(self, x: Array) -> Array:
+        need_signed(self)
+        return np.negative(x)
+
+    function = np.negative
+
+    def reached(self, reach: float) -> float:
+        return reach
+
+
+class Exp(Unary, code="EXP", versions={i8: 2, i16: 2}):
+    """e to the power of x."""
+
+    function = np.exp
+
+    def quantized(self, x: Array) -> Array:
+        need_signed(self)
+        return real_function(x, self.input, self.output, in_float64(np.exp))
+
+
+class Log(Unary, code="LOG", options=None, versions={i8: 2, i16: 2}):
+    """The natural logarithm."""
+
+    function = np.log
+
+    def quantized(self, x: Array) -> Array:
+        need_signed(self)
+        least = np.float32(dtype_limits(self.output.dtype)[0] - zero_point(self.output)) * scale_of(
+            self.output
+        )
+
+        def log(real: Array) -> Array:
+            return np.where(real <= 0, least, in_float64(np.log)(real))
+
+        return real_function(x, self.input, self.output, log)
+
+
+class Sqrt(Unary, code="SQRT", options=None, versions={i8: 2, i16: 2}):
+    """The square root.  Quantized results round towards zero."""
+
+    function = np.sqrt
+
+    def quantized(self, x: Array) -> Array:
+        need_signed(self)
+        need_above_zero(self, x)
+        return tabulated(x, self.rooted)
+
+    def rooted(self, x: Array) -> Array:
+        """float32 all the way, as in LiteRT."""
+        real = scale_of(self.input) * (x.astype(np.int32) - zero_point(self.input)).astype(np.float32)
+        root = np.sqrt(np.maximum(real, np.float32(0))) / scale_of(self.output)
+        return limited(self.output, root.astype(np.int64))
+
+
+class Rsqrt(Unary, code="RSQRT", options=None, versions={i8: 2, i16: 3}):
+    """1 / sqrt(x).  Quantized, that of 0 is the greatest integer; int8 takes Newton's iteration."""
+
+    def write(self, tape: Tape, x: Array, out: Array) -> None:
+        tape.do(np.sqrt, x, out)
+        tape.do(np.reciprocal, out, out)
+
+    def quantized(self, x: Array) -> Array:
+        need_signed(self)
+        need_above_zero(self, x)
+        if self.input.dtype is i8:
+            return tabulated(x, self.iterated)
+        most = np.float32((1 << 15) - 1) * scale_of(self.output)
+
+        def inverse(real: Array) -> Array:
+            return np.asarray(np.where(real <= 0, most, 1 / np.sqrt(np.maximum(real, np.float32(0)))))
+
+        return real_function(x, self.input, self.output, inverse)
+
+    def iterated(self, x: Array) -> Array:
+        distance = np.maximum(x.astype(np.int32) - zero_point(self.input), 0)
+        root = inverse_square_root(distance)
+        scaled = multiply(np.ones_like(distance), Multiplier(root.mantissa, root.shift + 20))
+        by = quantize_multiplier(1 / float(np.sqrt(scale_of(self.input)) * scale_of(self.output)))
+        result = limited(self.output, multiply(scaled, Multiplier(by.mantissa, by.shift - 20)))
+        return np.asarray(np.where(distance == 0, 127, result), np.int8)
+
+
+class Square(Unary, code="SQUARE"):
+    """x * x."""
+
+    function = np.square
+
+
+class Sin(Unary, code="SIN", options=None, reference_version=1):
+    """The sine of x in radians."""
+
+    function = np.sin
+
+
+class Cos(Unary, code="COS", reference_version=1):
+    """The cosine of x in radians."""
+
+    function = np.cos
+
+
+class Floor(Unary, code="FLOOR", options=None):
+    """The greatest integer that is not above x."""
+
+    function = np.floor
+
+
+class Ceil(Unary, code="CEIL", options=None, reference_version=0):
+    """The least integer that is not below x."""
+
+    function = np.ceil
+
+
+class Round(Unary, code="ROUND", options=None, reference_version=0):
+    """The nearest integer, the even one of two."""
+
+    function = np.rint
+
+
+class Sign(Unary, code="SIGN", versions={i32: 2}):
+    """-1, 0 or 1."""
+
+    kinds = "fi"
+
+    function = np.sign
+
+
+class ZerosLike(Unary, code="ZEROS_LIKE"):
+    """Zeros in the shape of the operand."""
+
+    kinds = "fiu"
+
+    def compute(self, x: Array) -> Array:
+        return np.zeros_like(x)

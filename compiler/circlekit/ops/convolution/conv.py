@@ -1,0 +1,312 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolutions over NHWC (and NDHWC) data."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from circlekit.errors import ShapeError
+from circlekit.ir.dtypes import DType, bf16, f16, f32, f64, i8, i16, i32, i64, u8
+from circlekit.ir.enums import Activation, Padding
+from circlekit.ir.op import Op, attribute, operand, optional_operand
+from circlekit.ir.tape import Tape
+from circlekit.ir.value import Array, Shape, TensorType, Value, format_shape
+from circlekit.ops.common import (
+    Dim,
+    Window,
+    conv_padding,
+    dims_differ,
+    element_count,
+    is_hybrid,
+    is_per_channel,
+    merge_dims,
+    need_bias,
+    need_float,
+    need_rank,
+    need_same_float,
+    product,
+    product_reach,
+    static_int_vector,
+    version_by_dtype,
+    window_size,
+    write_fused,
+)
+from circlekit.ops.convolution.conv_quantized import quantized_convolution
+from circlekit.ops.convolution.depthwise import convolve_depthwise
+from circlekit.ops.convolution.im2col import convolve, convolve_transposed
+from circlekit.ops.convolution.strips import Ends
+from circlekit.ops.numerics.kernel_flavor import in_eights
+
+DATA = (f32, i8, u8, i16, f16, bf16, f64)
+WEIGHTS = (*DATA, DType.INT4)
+BIAS = (f32, i32, i64, f16, bf16, f64)
+
+
+class Conv2D(Op, code="CONV_2D"):
+    """Correlation with a filter [O,KH,KW,I / groups]; the groups follow from I.
+
+    Source: TFLite conv.
+    """
+
+    input = operand(*DATA)
+    filter = operand(*WEIGHTS)
+    bias = optional_operand(*BIAS)
+
+    padding: Padding = attribute(Padding.SAME)
+    stride_w: int = attribute(1)
+    stride_h: int = attribute(1)
+    act: Activation = attribute(Activation.NONE, "fused_activation_function")
+    fuses_activation = True
+    dilation_w: int = attribute(1, "dilation_w_factor")
+    dilation_h: int = attribute(1, "dilation_h_factor")
+    quantized_bias_type: DType = attribute(f32, quantized_only=True)
+
+    def infer(self) -> TensorType:
+        n, h, w, depth = need_rank(self.input, "input", 4) or (None,) * 4
+        out_depth, taps_h, taps_w, per_group = need_rank(self.filter, "filter", 4) or (None,) * 4
+        need_same_float(self)
+        _check_groups(depth, out_depth, per_group)
+        need_bias(self.bias, out_depth)
+        high = window_size(h, taps_h, self.stride_h, self.dilation_h, self.padding)
+        wide = window_size(w, taps_w, self.stride_w, self.dilation_w, self.padding)
+        return TensorType(self.input.dtype, (n, high, wide, out_depth))
+
+    def bind(self, tape: Tape, input: Array, filter: Array, bias: Array | None = None) -> Array | None:
+        if filter.dtype.kind != "f":
+            grouped = input.shape[3] != filter.shape[3]
+            arrays = (input, filter, bias)
+            asymmetric = grouped or _differ(self.filter)
+            return quantized_convolution(
+                tape, self, self.filter, arrays, 0, self._product, asymmetric, optimized=not grouped
+            )
+        need_float(self, input, filter, bias)
+        out = self._product(tape, input, filter)
+        return finish(tape, out, bias, self.act, product_reach(tape, input, filter))
+
+    def _product(self, tape: Tape, input: Array, filter: Array, ends: Ends | None = None) -> Array:
+        windows = _windows(self, input.shape[1:3], filter.shape[1:3])
+        strides, dilations = (self.stride_h, self.stride_w), (self.dilation_h, self.dilation_w)
+        return convolve(tape, input, filter, strides, dilations, windows, ends)
+
+    def macs(self) -> int:
+        return element_count(self.output.shape) * element_count(self.filter.shape and self.filter.shape[1:])
+
+    def required_version(self) -> int:
+        data, weights = self.input.dtype, self.filter.dtype
+        if (data, weights) == (i16, i8) and self.quantized_bias_type is not f32:
+            return 8
+        shape, taps = self.input.shape, self.filter.shape
+        if shape and taps and dims_differ(shape[-1], taps[-1]):
+            return 6
+        if is_hybrid(self.input, self.filter):
+            return 5 if is_per_channel(self.filter) else 2
+        return {(i16, i16): 4, (i8, i8): 3, (i8, DType.INT4): 7}.get((data, weights), 1)
+
+
+def _check_groups(depth: Dim, out_depth: Dim, per_group: Dim) -> None:
+    if not depth or per_group is None:  # of no channels, any number of groups can be made
+        return
+    if per_group == 0 or depth % per_group:
+        raise ShapeError(
+            f"input has {depth} channels, the filter reads {per_group}: no whole number of groups"
+        )
+    if out_depth is not None and out_depth % (depth // per_group):
+        groups = depth // per_group
+        raise ShapeError(f"filter has {out_depth} output channels, {groups} groups cannot share them")
+
+
+class DepthwiseConv2D(Op, code="DEPTHWISE_CONV_2D", reference_version=6):
+    """Correlation of each channel with ``depth_multiplier`` filters of its own: [1,KH,KW,I * multiplier].
+
+    The multiplier that counts is the quotient of the channels, as in TFLite (depthwise_conv).  LiteRT has no
+    reference for int4 weights; here they are what the same in int8 are.
+    """
+
+    input = operand(*DATA)
+    filter = operand(*WEIGHTS)
+    bias = optional_operand(*BIAS)
+
+    padding: Padding = attribute(Padding.SAME)
+    stride_w: int = attribute(1)
+    stride_h: int = attribute(1)
+    depth_multiplier: int = attribute(1)
+    act: Activation = attribute(Activation.NONE, "fused_activation_function")
+    fuses_activation = True
+    dilation_w: int = attribute(1, "dilation_w_factor")
+    dilation_h: int = attribute(1, "dilation_h_factor")
+
+    def infer(self) -> TensorType:
+        n, h, w, depth = need_rank(self.input, "input", 4) or (None,) * 4
+        one, taps_h, taps_w, out_depth = need_rank(self.filter, "filter", 4) or (None,) * 4
+        need_same_float(self)
+        if dims_differ(one, 1):
+            raise ShapeError(f"filter has shape {format_shape(self.filter.shape)}, [1,KH,KW,C] is wanted")
+        if depth is not None and out_depth is not None and (depth == 0 or out_depth % depth):
+            raise ShapeError(f"filter has {out_depth} channels, no multiple of the input's {depth}")
+        need_bias(self.bias, out_depth)
+        high = window_size(h, taps_h, self.stride_h, self.dilation_h, self.padding)
+        wide = window_size(w, taps_w, self.stride_w, self.dilation_w, self.padding)
+        return TensorType(self.input.dtype, (n, high, wide, out_depth))
+
+    def bind(self, tape: Tape, input: Array, filter: Array, bias: Array | None = None) -> Array | None:
+        if filter.dtype.kind != "f":
+            # uint8 is rounded as the reference does
+            optimized = self.input.dtype is not u8 and in_eights(filter.shape[3])
+            return quantized_convolution(
+                tape, self, self.filter, (input, filter, bias), 3, self._product, optimized=optimized
+            )
+        need_float(self, input, filter, bias)
+        out = self._product(tape, input, filter)
+        return finish(tape, out, bias, self.act, product_reach(tape, input, filter, 3))
+
+    def _product(self, tape: Tape, input: Array, filter: Array, ends: Ends | None = None) -> Array:
+        windows = _windows(self, input.shape[1:3], filter.shape[1:3])
+        strides, dilations = (self.stride_h, self.stride_w), (self.dilation_h, self.dilation_w)
+        return convolve_depthwise(tape, input, filter, strides, dilations, windows, ends)
+
+    def macs(self) -> int:
+        return element_count(self.output.shape) * element_count(self.filter.shape and self.filter.shape[1:3])
+
+    def required_version(self) -> int:
+        data, weights = self.input.dtype, self.filter.dtype
+        if is_hybrid(self.input, self.filter):
+            return 6 if is_per_channel(self.filter) else 4
+        by_type = {(i16, i16): 5, (i16, i8): 5, (i8, i8): 3, (i8, DType.INT4): 7}.get((data, weights))
+        return by_type or (2 if (self.dilation_w, self.dilation_h) != (1, 1) else 1)
+
+
+class TransposeConv(Op, code="TRANSPOSE_CONV"):
+    """Gradient of Conv2D with respect to its input.  OHWI filter.
+
+    Input element y goes through tap k to y * stride - before + k, where ``before`` is the padding that a
+    convolution of the *output* would have; what falls outside of ``output_shape`` is dropped.
+    LiteRT 2 refuses an ``output_shape`` from which that convolution would not give the size of the input.
+    Source: TFLite transpose_conv.
+    """
+
+    output_shape = operand(i32)
+    filter = operand(*WEIGHTS)
+    input = operand(*DATA)
+    bias = optional_operand(*BIAS)
+
+    padding: Padding = attribute(Padding.SAME)
+    stride_w: int = attribute(1)
+    stride_h: int = attribute(1)
+    act: Activation = attribute(Activation.NONE, "fused_activation_function")
+    fuses_activation = True
+    quantized_bias_type: DType = attribute(f32, quantized_only=True)
+
+    def infer(self) -> TensorType:
+        n, _, _, depth = need_rank(self.input, "input", 4) or (None,) * 4
+        out_depth, _, _, taps_depth = need_rank(self.filter, "filter", 4) or (None,) * 4
+        need_same_float(self)
+        if dims_differ(depth, taps_depth):
+            raise ShapeError(f"input has {depth} channels, the filter reads {taps_depth}")
+        need_bias(self.bias, out_depth)
+        if self.stride_h < 1 or self.stride_w < 1:
+            raise ShapeError(f"strides {self.stride_h} and {self.stride_w} must be at least 1")
+        shape = static_output_shape(self.output_shape, 4)
+        return TensorType(self.input.dtype, merged_shape(shape, (n, None, None, out_depth)))
+
+    def bind(
+        self, tape: Tape, output_shape: Array, filter: Array, input: Array, bias: Array | None = None
+    ) -> Array | None:
+        if not tape.fixed(output_shape):
+            return None
+        shape = output_dims(output_shape, 4)
+
+        def product(tape: Tape, input: Array, filter: Array, ends: Ends | None = None) -> Array:
+            out = tape.empty(shape, ends.dtype if ends else input.dtype)
+            strides = (self.stride_h, self.stride_w)
+            before = [
+                transposed_padding(shape[1 + a], filter.shape[1 + a], strides[a], self.padding)
+                for a in (0, 1)
+            ]
+            convolve_transposed(tape, input, filter, strides, (before[0], before[1]), out, ends)
+            return out
+
+        if filter.dtype.kind != "f":
+            return quantized_convolution(
+                tape,
+                self,
+                self.filter,
+                (input, filter, bias),
+                0,
+                product,
+                everywhere=False,
+                optimized=self.input.dtype is u8 or in_eights(filter.shape[0]),
+            )
+        need_float(self, input, filter, bias)
+        out = product(tape, input, filter)
+        return finish(tape, out, bias, self.act, product_reach(tape, input, filter))
+
+    def macs(self) -> int:
+        return element_count(self.input.shape) * element_count(self.filter.shape and self.filter.shape[:3])
+
+    def required_version(self) -> int:
+        if (self.input.dtype, self.filter.dtype) == (i16, i8) and self.quantized_bias_type is not f32:
+            return 5
+        if self.act is not Activation.NONE:
+            return 4
+        if self.bias is not None:
+            return 3
+        return version_by_dtype(self.filter, {i8: 2})
+
+
+def transposed_padding(size: int, taps: int, stride: int, padding: Padding) -> int:
+    """Elements that a transposed convolution drops before its output of ``size``.
+
+    That is the padding of a convolution whose *input* has ``size``.
+    """
+    return 0 if padding is Padding.VALID else conv_padding(size, taps, stride, 1, padding).before
+
+
+def static_output_shape(operand: Value, rank: int) -> Shape:
+    """The dimensions that a shape operand holds; unknown ones where it is no constant."""
+    numbers = static_int_vector(operand)
+    if numbers is None:
+        count = product(operand.shape) if operand.shape is not None else None
+        if dims_differ(count, rank):
+            raise ShapeError(f"output_shape has {count} elements, {rank} are wanted")
+        return (None,) * rank
+    if len(numbers) != rank or min(numbers) < 0:
+        raise ShapeError(f"output_shape is {numbers}, {rank} dimensions are wanted")
+    return tuple(numbers)
+
+
+def output_dims(output_shape: Array, rank: int) -> tuple[int, ...]:
+    """The dimensions that a shape operand holds in a run; ShapeError unless there are ``rank``."""
+    if output_shape.size != rank:
+        raise ShapeError(f"output_shape has {output_shape.size} elements, {rank} are wanted")
+    return tuple(output_shape.reshape(-1).tolist())
+
+
+def merged_shape(shape: Shape, wanted: Shape) -> Shape:
+    try:
+        return tuple(merge_dims(a, b) for a, b in zip(shape, wanted, strict=True))
+    except ShapeError:
+        found, fit = format_shape(shape), format_shape(wanted)
+        raise ShapeError(f"output_shape is {found}, input and filter want {fit}") from None
+
+
+def _windows(
+    op: Conv2D | DepthwiseConv2D, size: tuple[int, ...], taps: tuple[int, ...]
+) -> tuple[Window, Window]:
+    return (
+        conv_padding(size[0], taps[0], op.stride_h, op.dilation_h, op.padding),
+        conv_padding(size[1], taps[1], op.stride_w, op.dilation_w, op.padding),
+    )
+
+
+def _differ(weights: Value) -> bool:
+    """Whether channels of ``weights`` have different scales."""
+    scales = weights.quantization.scale if weights.quantization is not None else np.zeros(0)
+    return bool(np.any(scales != scales[:1]))
+
+
+def finish(tape: Tape, out: Array, bias: Array | None, act: Activation, reach: float = np.inf) -> Array:
+    """Add the bias and apply the activation, in place; ``reach``: of ``out`` before."""
+    if bias is not None:
+        tape.do(np.add, out, bias.reshape(-1), out)
+    write_fused(tape, out, act, reach + tape.reach(bias))
+    return out

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Circle's attention layer of a decoder.  Source: onert's AttentionLayer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from circlekit.errors import ShapeError, UnsupportedError
+from circlekit.ir.dtypes import f32, i32, i64
+from circlekit.ir.enums import RoPEMode
+from circlekit.ir.op import operand
+from circlekit.ir.value import Array, TensorType, format_shape
+from circlekit.ops.common import dims_differ, element_count, need_float, need_rank
+from circlekit.ops.program.state import Stateful
+from circlekit.ops.reduction.normalization import rotated
+
+BLOCK = 32
+"""onert attends over the cache up to a multiple of so many positions."""
+
+
+class Attention(Stateful, code="ATTENTION", options="AttentionOptions", formats=frozenset({"circle"})):
+    """One token of a decoder: projections, rotary embedding, caches, scores, and the projection back.
+
+    ``input`` [1, 1, model]; ``wq``, ``wk``, ``wv``, ``wo`` [model, model], of which each row makes one
+    element; ``cos`` and ``sin`` [1, 1, head] for the position of the token; ``mask`` is added to the scores,
+    so it has -inf where nothing may be read; the caches [1, positions, heads, head] get the token's key and
+    value at ``position`` (one element).  With q and k rotated as GPT-NeoX does:
+
+        wo * softmax(q * k_cache^T / sqrt(head) + mask) * v_cache
+
+    over the first positions of the caches, up to the multiple of 32 that has room for one token more (or as
+    many as caches and mask have).  A cache that is a variable tensor keeps what was put there; one that is
+    not is left alone, where onert writes into it.
+    """
+
+    input = operand(f32)
+    wq = operand(f32)
+    wk = operand(f32)
+    wv = operand(f32)
+    wo = operand(f32)
+    cos = operand(f32)
+    sin = operand(f32)
+    mask = operand(f32)
+    k_cache = operand(f32)
+    v_cache = operand(f32)
+    position = operand(i32, i64)
+
+    states = ("k_cache", "v_cache")
+
+    def infer(self) -> TensorType:
+        shape = need_rank(self.input, "input", 3)
+        size = None if shape is None else shape[-1]
+        for name in ("wq", "wk", "wv", "wo"):
+            weights = need_rank(getattr(self, name), name, 2)
+            if weights is not None and any(dims_differ(d, size) for d in weights):
+                raise ShapeError(f"{name} has shape {format_shape(weights)}, the input has {size} elements")
+        for name in self.states:
+            cache = need_rank(getattr(self, name), name, 4)
+            if cache is not None and None not in cache[2:] and dims_differ(cache[2] * cache[3], size):  # type: ignore[operator]
+                raise ShapeError(f"{name} has shape {format_shape(cache)}, the input has {size} elements")
+        return TensorType(self.input.dtype, shape)
+
+    def macs(self) -> int:
+        """The projections alone: how much of the caches is read depends on the position."""
+        return sum(element_count(w.shape) for w in (self.wq, self.wk, self.wv, self.wo))
+
+    def step(
+        self, input: Array, wq: Array, wk: Array, wv: Array, wo: Array, cos: Array, sin: Array, mask: Array,
+        k_cache: Array, v_cache: Array, position: Array,
+    ) -> tuple[Sequence[Array], Sequence[Array | None]]:  # fmt: skip
+        need_float(self, input, wq, wk, wv, wo, cos, sin, mask, k_cache, v_cache)
+        if input.shape[:2] != (1, 1):
+            raise UnsupportedError(
+                f"{self.code} of {format_shape(input.shape)} has no kernel, only of one token"
+            )
+        heads, head = k_cache.shape[2:]
+        at, room = int(position.reshape(-1)[0]), min(k_cache.shape[1], v_cache.shape[1])
+        if not 0 <= at < room:
+            raise ShapeError(f"{self.code}: position {at} is outside of the caches, which have {room}")
+        x, tables = input.reshape(-1), (sin.reshape(-1)[:head], cos.reshape(-1)[:head])
+        query, key = (rotated((w @ x).reshape(heads, head), *tables, RoPEMode.GPT_NEOX) for w in (wq, wk))
+        keys, values = k_cache.copy(), v_cache.copy()
+        keys[0, at], values[0, at] = key, (wv @ x).reshape(heads, head)
+        length = min(-(-(at + 2) // BLOCK) * BLOCK, room, mask.shape[-1])
+        scores = np.einsum("hd,phd->hp", query, keys[0, :length]) / np.sqrt(np.float32(head))
+        scores += mask.reshape(-1)[:length]
+        weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        weights /= weights.sum(axis=-1, keepdims=True)
+        attended = np.einsum("hp,phd->hd", weights, values[0, :length])
+        return [(wo @ attended.reshape(-1)).reshape(input.shape)], (keys, values)

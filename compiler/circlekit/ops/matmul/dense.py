@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Matrix products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from circlekit.errors import ShapeError, UnsupportedError
+from circlekit.ir.dtypes import DType, bf16, f16, f32, f64, i8, i16, i32, i64, u8
+from circlekit.ir.enums import Activation, WeightsFormat
+from circlekit.ir.op import Inferred, Op, attribute, operand, optional_operand
+from circlekit.ir.tape import NOW, Tape
+from circlekit.ir.value import Array, Shape, TensorType, Value, format_shape
+from circlekit.ops.common import (
+    Dim,
+    broadcast_shapes,
+    dims_differ,
+    element_count,
+    is_hybrid,
+    is_per_channel,
+    need_bias,
+    need_float,
+    need_rank,
+    need_same_float,
+    product,
+    product_reach,
+    version_by_dtype,
+    write_fused,
+)
+from circlekit.ops.matmul.dense_quantized import (
+    hybrid_matmul,
+    quantized_dense,
+    quantized_matmul,
+    shuffled_dense,
+)
+
+DATA = (f32, i8, u8, i16, f16, bf16, f64)
+PACKED = (DType.INT4, DType.UINT4, DType.INT2, DType.MXFP4, DType.MXINT8)
+GGML = (DType.GGML_Q4_0, DType.GGML_Q4_1, DType.GGML_Q8_0, DType.GGML_Q8_1)
+BIAS = (f32, i32, i64, f16, bf16, f64)
+CARRIED = (DType.INT4, DType.UINT4)
+"""Circle has models with such activations for other tools to read; nothing computes them."""
+
+
+class FullyConnected(Op, code="FULLY_CONNECTED", variadic_results=True):
+    """input times the transpose of weights [U,K], plus bias.
+
+    The result is [size of input / K, U]; with ``keep_num_dims`` the last axis of input is K and becomes U.
+    Shuffled int8 weights have a second result: the data as the runtime shuffles it.
+    LiteRT's reference kernels rescale integers in double precision, its optimized ones in fixed point.
+    Source: TFLite fully_connected.
+    """
+
+    input = operand(*DATA, *CARRIED)
+    weights = operand(*DATA, *PACKED, *GGML)
+    bias = optional_operand(*BIAS, *CARRIED)
+
+    act: Activation = attribute(Activation.NONE, "fused_activation_function")
+    fuses_activation = True
+    weights_format: WeightsFormat = attribute(WeightsFormat.DEFAULT)
+    keep_num_dims: bool = attribute(False)
+    asymmetric_quantize_inputs: bool = attribute(False, quantized_only=True)
+    quantized_bias_type: DType = attribute(f32, quantized_only=True)
+    quant_spec: Any = attribute(None)
+
+    def infer(self) -> Inferred:
+        units, depth = need_rank(self.weights, "weights", 2) or (None, None)
+        need_same_float(self)
+        need_bias(self.bias, units)
+        shape = self._result_shape(self.input.shape, units, depth)
+        if self.weights_format is WeightsFormat.SHUFFLED4x16INT8 and self.input.dtype is u8:
+            return TensorType(i16, shape), TensorType(u8, self.input.shape)
+        wide = self.input.dtype is u8 and bool(self.results) and self.results[0].dtype is i16
+        return TensorType(i16 if wide else self.input.dtype, shape)
+
+    def _result_shape(self, shape: Shape | None, units: Dim, depth: Dim) -> Shape | None:
+        if shape is None:
+            return None if self.keep_num_dims else (None, units)
+        if self.keep_num_dims:
+            if not shape or dims_differ(shape[-1], depth):
+                raise ShapeError(f"input has shape {format_shape(shape)}, its last dimension must be {depth}")
+            return (*shape[:-1], units)
+        size = product(shape)
+        if not depth or size is None:
+            return (product(shape[:-1]) if depth == 0 else None, units)
+        if size % depth:
+            raise ShapeError(f"input has {size} elements, no multiple of the {depth} columns of weights")
+        return (size // depth, units)
+
+    def kernel(self, input: Array, weights: Array, bias: Array | None = None) -> Any:
+        if weights.ndim != 2:
+            raise ShapeError(f"weights of rank {weights.ndim}, 2 is wanted")
+        shape = tuple(int(d or 0) for d in self._result_shape(input.shape, *weights.shape) or ())
+        if weights.shape[1] == 0:
+            return np.zeros(shape, input.dtype)
+        if self.weights_format is WeightsFormat.SHUFFLED4x16INT8:
+            rows = input.reshape(-1, weights.shape[1])
+            out, workspace = shuffled_dense(self, rows, weights, bias)
+            return out.reshape(shape), workspace.reshape(input.shape)
+        return self.bind(NOW, input, weights, bias)
+
+    def bind(self, tape: Tape, input: Array, weights: Array, bias: Array | None = None) -> Array | None:
+        if self.weights_format is WeightsFormat.SHUFFLED4x16INT8 or weights.shape[1] == 0:
+            return None
+        shape = tuple(int(d or 0) for d in self._result_shape(input.shape, *weights.shape) or ())
+        rows = tape.reshaped(input, (-1, weights.shape[1]))
+        if self.weights_format is WeightsFormat.SHUFFLED16x1FLOAT32:
+            weights = in_row_order(tape, self, weights)
+        if weights.dtype.kind != "f":
+            integers = quantized_dense(tape, self, rows, weights, bias)
+            return None if integers is None else integers.reshape(shape)
+        need_float(self, input, weights, bias)
+        out = tape.empty((len(rows), len(weights)), rows.dtype)
+        tape.do(tape.contiguous(rows).dot, weights.T, out)
+        if bias is not None:
+            tape.do(np.add, out, bias.reshape(-1), out)
+        write_fused(tape, out, self.act, product_reach(tape, rows, weights) + tape.reach(bias))
+        return out.reshape(shape)
+
+    def macs(self) -> int:
+        return element_count(self.output.shape) * element_count(self.weights.shape and self.weights.shape[1:])
+
+    def required_version(self) -> int:
+        data, weights = self.input.dtype, self.weights.dtype
+        hybrid = is_hybrid(self.input, self.weights)
+        rules = (
+            (14, weights is DType.INT2),
+            (13, (data, weights) == (i16, DType.INT4)),
+            (12, hybrid and weights is i8 and is_per_channel(self.weights)),
+            (11, (data, weights) == (i16, i8) and self.quantized_bias_type is not f32),
+            (8, "sparsity" in self.weights.extra),
+            (7, (data, weights) == (i16, i16)),
+            (6, len(self.inputs) == 2),
+            (5, self.keep_num_dims),
+            (4, (data, weights) == (i8, i8)),
+            (10, (data, weights) == (i8, DType.INT4)),
+            (9, hybrid and weights is i8 and self.asymmetric_quantize_inputs),
+            (3, hybrid and weights is i8),
+            (2, self.weights_format is WeightsFormat.SHUFFLED4x16INT8),
+        )
+        return next((version for version, holds in rules if holds), 1)
+
+
+ROWS = 16
+"""The rows of a block of weights in the format SHUFFLED16x1FLOAT32, of ONE's runtime."""
+
+
+def shuffled_16x1(weights: Array) -> Array:
+    """[rows, columns], 16 rows at a time: of these the first column, then the second...; the same shape."""
+    rows, columns = weights.shape
+    return np.ascontiguousarray(weights.reshape(-1, ROWS, columns).swapaxes(1, 2)).reshape(rows, columns)
+
+
+def in_row_order(tape: Tape, op: Op, weights: Array) -> Array:
+    """The weights that ``shuffled_16x1`` has shuffled."""
+    rows, columns = weights.shape
+    if weights.dtype != np.float32 or rows % ROWS:
+        found = f"{weights.dtype}[{rows},{columns}]"
+        raise UnsupportedError(f"{op.code} with SHUFFLED16x1FLOAT32 weights of {found} has no kernel")
+    return tape.contiguous(weights.reshape(-1, columns, ROWS).swapaxes(1, 2)).reshape(rows, columns)
+
+
+class BatchMatMul(Op, code="BATCH_MATMUL"):
+    """x times y over the last two axes, each transposed first by its ``adj``; the other axes broadcast.
+
+    Where float x meets int8 y and has several batch axes beyond 1, LiteRT takes scales of other rows.
+    Source: TFLite batch_matmul.
+    """
+
+    x = operand(*DATA, i32, *CARRIED, DType.MXFP4, DType.MXINT8)
+    y = operand(*DATA, i32, DType.INT4, DType.MXFP4, DType.MXINT8)
+
+    adj_x: bool = attribute(False)
+    adj_y: bool = attribute(False)
+    asymmetric_quantize_inputs: bool = attribute(False, quantized_only=True)
+
+    def infer(self) -> TensorType:
+        need_same_float(self)
+        x, y = _matrices(self.x, "x", self.adj_x), _matrices(self.y, "y", self.adj_y)
+        if x is None or y is None:
+            return TensorType(self._result_dtype(), None)
+        if dims_differ(x[-1], y[-2]):
+            raise ShapeError(f"x has {x[-1]} columns, y has {y[-2]} rows; they must be as many")
+        batch = broadcast_shapes(x[:-2], y[:-2])
+        assert batch is not None  # both ranks are known
+        return TensorType(self._result_dtype(), (*batch, x[-2], y[-1]))
+
+    def _result_dtype(self) -> DType:
+        """That of x, but int32 where the result of two int8 operands says so."""
+        sums = self.x.dtype is i8 and bool(self.results) and self.results[0].dtype is i32
+        return i32 if sums else self.x.dtype
+
+    def kernel(self, x: Array, y: Array) -> Array | None:
+        left = x.swapaxes(-1, -2) if self.adj_x else x
+        right = y.swapaxes(-1, -2) if self.adj_y else y
+        if x.dtype.kind == "i":
+            return quantized_matmul(self, left, right)
+        if y.dtype == np.int8:
+            return hybrid_matmul(self, left, right)
+        return self.bind(NOW, x, y)
+
+    def bind(self, tape: Tape, x: Array, y: Array) -> Array | None:
+        if x.dtype.kind == "i" or y.dtype == np.int8:
+            return None
+        need_float(self, x, y)
+        left = x.swapaxes(-1, -2) if self.adj_x else x
+        right = y.swapaxes(-1, -2) if self.adj_y else y
+        if left.shape[-1] != right.shape[-2]:
+            counts = f"x has {left.shape[-1]} columns, y has {right.shape[-2]} rows"
+            raise ShapeError(f"{counts}; they must be as many")
+        batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+        out = tape.empty((*batch, left.shape[-2], right.shape[-1]), x.dtype)
+        tape.do(np.matmul, left, right, out)
+        tape.limit(out, tape.reach(x) * tape.reach(y) * left.shape[-1])
+        return out
+
+    def macs(self) -> int:
+        x = _matrices(self.x, "x", self.adj_x)
+        return element_count(self.output.shape) * element_count(x and x[-1:])
+
+    def required_version(self) -> int:
+        if is_hybrid(self.x, self.y) and self.asymmetric_quantize_inputs:
+            return 4
+        return version_by_dtype(self.x, {i16: 3, i8: 2})
+
+
+def _matrices(value: Value, name: str, transposed: bool) -> Shape | None:
+    """The shape of operand ``name``, its last two axes exchanged if ``transposed``."""
+    shape = value.shape
+    if shape is None:
+        return None
+    if len(shape) < 2:
+        raise ShapeError(f"{name} has shape {format_shape(shape)}, a rank of at least 2 is wanted")
+    return (*shape[:-2], shape[-1], shape[-2]) if transposed else shape

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dense data from sparse, and look-ups by sparse ids.
+
+Source: TFLite sparse_to_dense, densify, embedding_lookup_sparse, hashtable_lookup.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import ClassVar
+
+import numpy as np
+
+from circlekit.errors import ModelError, ShapeError
+from circlekit.ir.dtypes import i8, i32, i64, u8
+from circlekit.ir.enums import CombinerType
+from circlekit.ir.op import Op, attribute, operand
+from circlekit.ir.value import Array, TensorType, format_shape
+from circlekit.ops.bases import Typed, integers, need_same_dtype, unknown_dims, vector_length
+from circlekit.ops.common import need_rank, static_int_vector
+from circlekit.ops.movement.gather import need_in_range
+
+
+class SparseToDense(Typed, code="SPARSE_TO_DENSE", typed_by=2):
+    """``default_value`` everywhere but at ``indices`` ([n, rank], [n] or one), which have ``values``."""
+
+    indices = operand(i32, i64)
+    output_shape = operand(i32, i64)
+    values = operand()
+    default_value = operand()
+
+    validate_indices: bool = attribute(False)
+
+    versions: ClassVar = {i64: 2, i8: 3, u8: 3}
+
+    def infer(self) -> TensorType:
+        need_same_dtype("values", self.values, "default_value", self.default_value)
+        need_rank(self.indices, "indices", 0, 1, 2)
+        need_rank(self.values, "values", 0, 1)
+        dims = static_int_vector(self.output_shape)
+        shape = unknown_dims(vector_length(self.output_shape)) if dims is None else tuple(dims)
+        return TensorType(self.values.dtype, shape)
+
+    def kernel(self, indices: Array, output_shape: Array, values: Array, default_value: Array) -> Array:
+        shape = tuple(integers(output_shape))
+        places = indices.reshape(-1, 1) if indices.ndim < 2 else indices
+        if places.shape[1] != len(shape):
+            raise ShapeError(f"indices {format_shape(indices.shape)} do not fit an output of {list(shape)}")
+        need_in_range(self, places, shape)
+        steps = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
+        out = np.full(shape, default_value.reshape(-1)[0], values.dtype)
+        out.reshape(-1)[places.astype(np.int64) @ np.array(steps, np.int64)] = values
+        return out
+
+
+class Densify(Op, code="DENSIFY"):
+    """The dense form of a sparse constant.  Kernels see every constant dense already."""
+
+    input = operand()
+
+    def infer(self) -> TensorType:
+        return TensorType(self.input.dtype, self.input.shape, self.input.quantization)
+
+    def kernel(self, input: Array) -> Array:
+        return input
+
+
+class EmbeddingLookupSparse(Op, code="EMBEDDING_LOOKUP_SPARSE"):
+    """Weighted sums of the rows ``ids`` of ``value``, one for each place that ``indices`` [n, rank] name.
+
+    All but the last column of an index are the place, in a tensor of ``dense_shape``; equal places follow
+    each other.  MEAN divides by the sum of the weights, SQRTN by the root of the sum of their squares.
+    """
+
+    ids = operand(i32)
+    indices = operand(i32)
+    dense_shape = operand(i32)
+    weights = operand()
+    value = operand()
+
+    combiner: CombinerType = attribute(CombinerType.SUM)
+
+    def infer(self) -> TensorType:
+        shape, count = self.value.shape, vector_length(self.dense_shape)
+        dims = static_int_vector(self.dense_shape)
+        if shape is None or count is None:
+            return TensorType(self.value.dtype, None)
+        places = (None,) * (count - 1) if dims is None else tuple(dims[:-1])
+        return TensorType(self.value.dtype, (*places, *shape[1:]))
+
+    def kernel(self, ids: Array, indices: Array, dense_shape: Array, weights: Array, value: Array) -> Array:
+        need_in_range(self, ids, len(value))
+        places = tuple(integers(dense_shape)[:-1])
+        rows = int(np.prod(places, dtype=np.int64))
+        factors = np.cumprod([1, *places[:0:-1]])[::-1]
+        bucket = indices[:, :-1].astype(np.int64) @ factors[: indices.shape[1] - 1]
+        need_in_range(self, bucket, rows)
+        if np.any(np.diff(bucket) < 0):
+            raise ModelError("EMBEDDING_LOOKUP_SPARSE: the indices must be sorted")
+        out = np.zeros((rows, *value.shape[1:]), value.dtype)
+        column = (-1,) + (1,) * (value.ndim - 1)
+        np.add.at(out, bucket, value[ids] * weights.reshape(column))
+        if self.combiner is not CombinerType.SUM:
+            total = np.zeros(rows, np.float32)
+            square = self.combiner is CombinerType.SQRTN
+            np.add.at(total, bucket, weights * weights if square else weights)
+            divisor = np.sqrt(total) if square else total
+            used = np.unique(bucket)
+            out[used] /= divisor[used].reshape(column)
+        return out.reshape(*places, *value.shape[1:])
+
+
+class HashtableLookup(Op, code="HASHTABLE_LOOKUP", options=None, results=("output", "hits")):
+    """The rows of ``value`` whose (sorted) keys are in ``lookup``, zeros for others; u8, 1 for a hit."""
+
+    lookup = operand(i32)
+    key = operand(i32)
+    value = operand()
+
+    def infer(self) -> tuple[TensorType, ...]:
+        need_rank(self.lookup, "lookup", 1)
+        count, shape = vector_length(self.lookup), self.value.shape
+        output = None if shape is None else (count, *shape[1:])
+        return TensorType(self.value.dtype, output), TensorType(u8, (count,))
+
+    def kernel(self, lookup: Array, key: Array, value: Array) -> tuple[Array, Array]:
+        place = np.minimum(np.searchsorted(key, lookup), max(len(key) - 1, 0))
+        hits = key[place] == lookup if len(key) else np.zeros(len(lookup), bool)
+        missing = np.array(b"", object) if value.dtype == object else np.zeros((), value.dtype)
+        column = hits.reshape((-1,) + (1,) * (value.ndim - 1))
+        return np.where(column, value[place], missing), hits.astype(np.uint8)

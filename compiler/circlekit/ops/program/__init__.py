@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Control flow, state, custom operators, detection and text."""

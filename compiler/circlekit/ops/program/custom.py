@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Custom operators that models are known to have.
+
+TensorFlow's own, which converters leave custom, mean what TensorFlow says of them; their attributes are a
+FlexBuffer map.  A kernel gets the operator and its operands, as those that a user registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from circlekit.errors import ModelError, ShapeError
+from circlekit.ir.enums import Padding
+from circlekit.ir.op import Op, OpaqueOp
+from circlekit.ir.resource_limits import need_memory
+from circlekit.ir.value import Array
+from circlekit.ops.arithmetic.activation import erfc
+from circlekit.ops.bases import integers
+from circlekit.ops.common import conv_padding, normalized_axis
+from circlekit.ops.program.detection import detection_postprocess
+from circlekit.ops.program.flexbuffer import options_of
+
+
+def add_v2(op: Op, x: Array, y: Array) -> Array:
+    """X + y, broadcast."""
+    return np.asarray(x + y)
+
+
+def reduce_all(op: Op, x: Array, axes: Array) -> Array:
+    """Whether all elements along ``axes`` are true."""
+    along = tuple(normalized_axis(a, x.ndim) for a in integers(axes))
+    return np.asarray(np.all(x, axis=along, keepdims=bool(options_of(op).get("keep_dims"))))
+
+
+def batch_matmul_v2(op: Op, x: Array, y: Array) -> Array:
+    """Products of the matrices in the last two axes, each transposed where ``adj_x``, ``adj_y`` say."""
+    options = options_of(op)
+    x, y = (_adjoint(a) if options.get(n) else a for a, n in ((x, "adj_x"), (y, "adj_y")))
+    return np.asarray(x @ y)
+
+
+def _adjoint(x: Array) -> Array:
+    return np.asarray(np.conj(x.swapaxes(-1, -2)))
+
+
+def matmul(op: Op, x: Array, y: Array) -> Array:
+    """The product of two matrices, each transposed where ``transpose_a``, ``transpose_b`` say."""
+    if x.ndim != 2 or y.ndim != 2:
+        raise ShapeError(f"MatMul of ranks {x.ndim} and {y.ndim}, matrices are wanted")
+    options = options_of(op)
+    x, y = (a.T if options.get(n) else a for a, n in ((x, "transpose_a"), (y, "transpose_b")))
+    return np.asarray(x @ y)
+
+
+def matrix_band_part(op: Op, x: Array, lower: Array, upper: Array) -> Array:
+    """The diagonals from ``lower`` below to ``upper`` above the main one; all, where that is negative."""
+    below, above = (int(a.reshape(-1)[0]) for a in (lower, upper))
+    distance = np.arange(x.shape[-1]) - np.arange(x.shape[-2])[:, None]
+    kept = ((below < 0) | (-distance <= below)) & ((above < 0) | (distance <= above))
+    return np.where(kept, x, np.zeros((), x.dtype))
+
+
+def erf(op: Op, x: Array) -> Array:
+    """The error function."""
+    return np.asarray(1 - erfc(x), x.dtype)
+
+
+def broadcast_to(op: Op, x: Array, shape: Array) -> Array:
+    """``x`` in a larger shape."""
+    return np.array(np.broadcast_to(x, integers(shape)))
+
+
+def split_v(op: Op, x: Array, sizes: Array, axis: Array) -> Sequence[Array]:
+    """Parts of the given ``sizes`` along ``axis``; one of them may be -1, the rest."""
+    along = normalized_axis(int(axis.reshape(-1)[0]), x.ndim)
+    parts = integers(sizes)
+    if parts.count(-1) > 1 or min(parts, default=0) < -1:
+        raise ModelError(f"SplitV into {parts}, at most one -1 is wanted")
+    rest = x.shape[along] - sum(p for p in parts if p >= 0)
+    parts = [rest if p < 0 else p for p in parts]
+    if sum(parts) != x.shape[along] or rest < 0:
+        raise ShapeError(f"SplitV into {parts} of an axis of {x.shape[along]}")
+    return np.split(x, np.cumsum(parts)[:-1], axis=along)
+
+
+def window_options(op: Op) -> tuple[list[int], list[int], Padding, bool]:
+    """Of MaxPoolWithArgmax: window and steps, each [N,H,W,C]; padding; whether indices count images."""
+    options = options_of(op, ksize=list, strides=list, padding=str)
+    taps, strides = options["ksize"], options["strides"]
+    if len(taps) != 4 or len(strides) != 4 or any(type(n) is not int or n < 1 for n in (*taps, *strides)):
+        raise ModelError(f"windows of {taps} in steps of {strides}, four positive numbers each are wanted")
+    if options["padding"] not in Padding.__members__:
+        raise ModelError(f"padding is {options['padding']!r}, SAME or VALID is wanted")
+    return taps, strides, Padding[options["padding"]], bool(options.get("include_batch_in_index"))
+
+
+def max_pool_with_argmax(op: Op, x: Array) -> Sequence[Array]:
+    """The greatest of each window of NHWC data, and where it is: (y * width + x) * channels + channel.
+
+    ``include_batch_in_index`` adds the batch's number times the size of an image.
+    """
+    if x.ndim != 4:
+        raise ShapeError(f"MaxPoolWithArgmax of rank {x.ndim}, 4 is wanted")
+    taps, strides, padding, counts_images = window_options(op)
+    batch, height, width, channels = x.shape
+    rows, columns = (conv_padding(x.shape[a], taps[a], strides[a], 1, padding) for a in (1, 2))
+    edges = ((0, 0), rows[1:], columns[1:], (0, 0))
+    lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    spans = [n + w.before + w.after for n, w in zip((height, width), (rows, columns), strict=True)]
+    windows_size = batch * rows.size * columns.size * channels * taps[1] * taps[2]
+    padded_size = batch * spans[0] * spans[1] * channels
+    need_memory((windows_size + padded_size) * (8 + x.itemsize), "the windows of MaxPoolWithArgmax")
+    data = np.pad(x, edges, constant_values=lowest)
+    places = np.arange(height * width, dtype=np.int64).reshape(1, height, width, 1)
+    windows = np.lib.stride_tricks.sliding_window_view(data, (taps[1], taps[2]), (1, 2))
+    where = np.lib.stride_tricks.sliding_window_view(np.pad(places, edges), (taps[1], taps[2]), (1, 2))
+    flat = (batch, rows.size, columns.size, channels, -1)
+    step = (slice(None), slice(None, None, strides[1]), slice(None, None, strides[2]))
+    windows = windows[step][:, : rows.size, : columns.size].reshape(flat)
+    where = where[step][:, : rows.size, : columns.size].reshape((1, rows.size, columns.size, 1, -1))
+    best = windows.argmax(axis=-1)[..., None]
+    index = np.take_along_axis(np.broadcast_to(where, windows.shape), best, axis=-1)[..., 0]
+    index = index * channels + np.arange(channels)
+    if counts_images:
+        index = index + np.arange(batch).reshape(-1, 1, 1, 1) * (height * width * channels)
+    kind = op.results[1].dtype.numpy if len(op.results) > 1 else None
+    return np.take_along_axis(windows, best, axis=-1)[..., 0], index.astype(kind or np.int64)
+
+
+def identity(op: Op, x: Array) -> Array:
+    """``x``, for what matters in training alone."""
+    return np.array(x)
+
+
+IDENTITIES = tuple(
+    prefix + name
+    for prefix in ("", "Flex")
+    for name in (
+        "CheckNumerics", "CheckNumericsV2", "Identity", "PlaceholderWithDefault", "PreventGradient",
+        "Snapshot", "StopGradient",
+    )
+)  # fmt: skip
+"""TensorFlow's operators that hand on what they get; CheckNumerics stops the run where it is not finite."""
+
+CUSTOM: dict[str, Callable[..., Any]] = {
+    **dict.fromkeys(IDENTITIES, identity),
+    "AddV2": add_v2,
+    "All": reduce_all,
+    "BatchMatMulV2": batch_matmul_v2,
+    "BroadcastTo": broadcast_to,
+    "Erf": erf,
+    "MatMul": matmul,
+    "MatrixBandPart": matrix_band_part,
+    "MaxPoolWithArgmax": max_pool_with_argmax,
+    "SplitV": split_v,
+    "TFLite_Detection_PostProcess": detection_postprocess,
+}
+"""Kernels by custom code."""
+
+
+def is_pure(op: Op) -> bool:
+    """Whether ``op`` has no effect and depends on its operands alone; custom ones that are known do."""
+    return op.pure or (isinstance(op, OpaqueOp) and op.code == "CUSTOM" and op.custom_code in CUSTOM)

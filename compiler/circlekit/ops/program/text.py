@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Strings and hashes.  Source: TFLite skip_gram, lsh_projection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from circlekit.errors import ModelError, ShapeError, UnsupportedError
+from circlekit.ir.dtypes import DType, i32
+from circlekit.ir.enums import LSHProjectionType
+from circlekit.ir.op import Op, attribute, operand, optional_operand
+from circlekit.ir.resource_limits import need_memory
+from circlekit.ir.value import Array, TensorType
+from circlekit.ops.common import need_rank, product
+from circlekit.ops.numerics.farmhash import fingerprint64
+
+GRAM_BYTES = 64
+"""What a short text takes besides its letters."""
+
+
+class SkipGram(Op, code="SKIP_GRAM"):
+    """All groups of ``ngram_size`` words of a text, in order, with at most ``max_skip_size`` skipped between.
+
+    With ``include_all_ngrams`` smaller groups too.  The result is a vector of strings.
+    """
+
+    input = operand(DType.STRING)
+
+    ngram_size: int = attribute(0)
+    max_skip_size: int = attribute(0)
+    include_all_ngrams: bool = attribute(False)
+
+    def infer(self) -> TensorType:
+        return TensorType(DType.STRING, (None,))
+
+    def kernel(self, input: Array) -> Array:
+        if input.size != 1:
+            raise ModelError(f"SKIP_GRAM of {input.size} texts, one is wanted")
+        words = list(split_words(input.reshape(-1)[0]))
+        grams: list[bytes] = []
+        if len(words) >= self.ngram_size:
+            size = 0
+            for group in self.groups(words):  # there may be any number of them
+                grams.append(b" ".join(group))
+                size += len(grams[-1]) + GRAM_BYTES
+                need_memory(size, "the groups of SKIP_GRAM")
+        out = np.empty(len(grams), object)
+        out[:] = grams
+        return out
+
+    def groups(self, words: list[bytes]) -> Iterator[list[bytes]]:
+        """The groups, a longer one before the shorter one that it begins with."""
+        chosen: list[int] = [0] * self.ngram_size
+        depth = 1
+        while depth >= 0:
+            if self.may_step(chosen, depth, len(words)):
+                chosen[depth] += 1
+                depth += 1
+                if depth < self.ngram_size:
+                    chosen[depth] = chosen[depth - 1]
+                continue
+            if depth == self.ngram_size or (self.include_all_ngrams and 0 < depth < self.ngram_size):
+                yield [words[i] for i in chosen[:depth]]
+            depth -= 1
+
+    def may_step(self, chosen: list[int], depth: int, count: int) -> bool:
+        if depth >= self.ngram_size or chosen[depth] + 1 >= count:
+            return False
+        return depth == 0 or chosen[depth] - chosen[depth - 1] <= self.max_skip_size
+
+
+def split_words(text: bytes) -> Iterator[bytes]:
+    """The words between white space; a white space at the very beginning belongs to the first word."""
+    start = 0
+    for place in range(1, len(text)):
+        if text[place : place + 1].isspace():
+            if place > start and not text[start : start + 1].isspace():
+                yield text[start:place]
+            start = place + 1
+    if len(text) > start:
+        yield text[start:]
+
+
+class LshProjection(Op, code="LSH_PROJECTION", options="LSHProjectionOptions"):
+    """Bits of a hash that similar inputs share: the signs of weighted sums of fingerprints.
+
+    ``hash``: seeds f32[hashes, bits].  Each bit adds up the fingerprints of its seed and each row of
+    ``input``, with ``weight`` where it is there.  DENSE gives the bits, i32[hashes * bits]; SPARSE one
+    number for each hash.
+    """
+
+    hash = operand()
+    input = operand()
+    weight = optional_operand()
+
+    type: LSHProjectionType = attribute(LSHProjectionType.UNKNOWN)
+
+    def infer(self) -> TensorType:
+        seeds = need_rank(self.hash, "hash", 2)
+        if self.type is LSHProjectionType.UNKNOWN:
+            raise ShapeError("LSH_PROJECTION has the type UNKNOWN, SPARSE or DENSE is wanted")
+        if seeds is None:
+            return TensorType(i32, (None,))
+        return TensorType(i32, (seeds[0] if self.type is LSHProjectionType.SPARSE else product(seeds),))
+
+    def kernel(self, hash: Array, input: Array, weight: Array | None) -> Array:
+        if input.dtype == object or hash.shape[1] > 32:
+            raise UnsupportedError("LSH_PROJECTION of strings, or of more than 32 bits, has no kernel")
+        rows = np.ascontiguousarray(input).reshape(len(input), -1).view(np.uint8)
+        seeds = np.ascontiguousarray(hash.reshape(-1, 1), np.float32).view(np.uint8)
+        keys = np.empty((len(seeds), len(rows), 4 + rows.shape[1]), np.uint8)
+        keys[..., :4], keys[..., 4:] = seeds[:, None], rows
+        prints = fingerprint64(keys.reshape(-1, keys.shape[2])).view(np.int64).astype(np.float64)
+        terms = prints.reshape(len(seeds), len(rows))
+        if weight is not None:
+            terms = terms * weight.astype(np.float64)
+        bits = (np.cumsum(terms, axis=1)[:, -1] > 0).astype(np.int64).reshape(hash.shape)
+        if self.type is LSHProjectionType.DENSE:
+            return bits.reshape(-1).astype(np.int32)
+        count = hash.shape[1]
+        powers = np.int64(1) << np.arange(count)[::-1]
+        return np.asarray(bits @ powers + np.arange(len(hash)) * (1 << count)).astype(np.int32)

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Resource variables and hash tables, which outlive a run.
+
+A handle is an int32 number.  Sources: TFLite var_handle, read_variable, assign_variable, hashtable,
+hashtable_import, hashtable_find, hashtable_size, resource_variable, static_hashtable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from circlekit.errors import ModelError, ShapeError, UnsupportedError
+from circlekit.ir.dtypes import DType, f32, i64
+from circlekit.ir.op import Inferred, Op, Run, attribute, operand
+from circlekit.ir.value import Array, TensorType, Value
+from circlekit.ops.program.state import state_of
+
+
+class VarHandle(Op, code="VAR_HANDLE", pure=False):
+    """The handle of the variable that has this name in this container."""
+
+    container: str | None = attribute(None)
+    shared_name: str | None = attribute(None)
+
+    def infer(self) -> TensorType:
+        return TensorType(DType.RESOURCE, self.output.shape if self.results else (1,))
+
+    def call(self, run: Run, *args: Array) -> Sequence[Array]:
+        handles = state_of(self, run).handles
+        number = handles.setdefault((self.container or "", self.shared_name or ""), len(handles))
+        return (handle(number, self.output),)
+
+
+def handle(number: int, value: Value) -> Array:
+    shape = value.static_shape if value.is_static else (1,)
+    return np.full(shape, number, np.int32)
+
+
+def handle_number(op: Op, array: Array) -> int:
+    if array.size != 1 or array.dtype.kind != "i":
+        raise ModelError(f"{op.code}: a handle is one integer, found {array.dtype}{list(array.shape)}")
+    return int(array.reshape(-1)[0])
+
+
+class ReadVariable(Op, code="READ_VARIABLE", pure=False):
+    """What was assigned last to a variable."""
+
+    resource_id = operand(DType.RESOURCE, DType.INT32)
+
+    def infer(self) -> Inferred:
+        if not self.results:
+            raise UnsupportedError("READ_VARIABLE has no shape rule, its result must be declared")
+        return self.output.type
+
+    def call(self, run: Run, *args: Array) -> Sequence[Array]:
+        variables = state_of(self, run).variables
+        number = handle_number(self, args[0])
+        if number not in variables:
+            raise ModelError("READ_VARIABLE: nothing has been assigned to the variable yet")
+        return (variables[number],)
+
+
+class AssignVariable(Op, code="ASSIGN_VARIABLE", results=(), pure=False):
+    """Makes ``value`` the contents of a variable."""
+
+    resource_id = operand(DType.RESOURCE, DType.INT32)
+    value = operand()
+
+    def infer(self) -> Inferred:
+        return ()
+
+    def call(self, run: Run, *args: Array) -> Sequence[Array]:
+        state_of(self, run).variables[handle_number(self, args[0])] = np.array(args[1])
+        return ()
+
+
+# -- hash tables -------------------------------------------------------------------------------
+
+
+class Hashtable(Op, code="HASHTABLE", pure=False, reference_version=0):
+    """The handle of table ``table_id``, which is made where there is none: i64 to strings, or back."""
+
+    table_id: int = attribute(0)
+    key_dtype: DType = attribute(f32)
+    value_dtype: DType = attribute(f32)
+
+    def infer(self) -> TensorType:
+        if (self.key_dtype, self.value_dtype) not in ((i64, DType.STRING), (DType.STRING, i64)):
+            pair = f"{self.key_dtype.short} to {self.value_dtype.short}"
+            raise ShapeError(f"a table of {pair}: i64 to str or str to i64 is wanted")
+        return TensorType(DType.RESOURCE, (1,))
+
+    def call(self, run: Run, *args: Array) -> Sequence[Array]:
+        state_of(self, run).tables.setdefault(self.table_id, {})
+        return (handle(self.table_id, self.output),)
+
+
+def table_of(op: Op, run: Run, array: Array) -> dict[Any, Any]:
+    tables = state_of(op, run).tables
+    number = handle_number(op, array)
+    if number not in tables:
+        raise ModelError(f"{op.code}: there is no table {number} yet")
+    return tables[number]
+
+
+class HashtableImport(Op, code="HASHTABLE_IMPORT", results=(), pure=False, reference_version=0):
+    """Fills an empty table; a full one stays as it is.  The first of equal keys counts."""
+
+    resource_id = operand(DType.RESOURCE)
+    keys = operand()
+    values = operand()
+
+    def infer(self) -> Inferred:
+        return ()
+
+    def call(self, run: Run, *args: Array) -> Sequence[Array]:
+        table = table_of(self, run, args[0])
+        if not table:
+            keys, values = (a.reshape(-1).tolist() for a in args[1:])
+            table.update(zip(reversed(keys), reversed(values), strict=True))
+        return ()
+
+
+class HashtableFind(Op, code="HASHTABLE_FIND", pure=False, reference_version=0):
+    """The entries of ``keys``, ``default_value`` where there are none."""
+
+    resource_id = operand(DType.RESOURCE)
+    keys = operand()
+    default_value = operand()
+
+    def infer(self) -> TensorType:
+        return TensorType(self.default_value.dtype, self.keys.shape)
+
+    def call(self, run: Run, *args: Array) -> Sequence[Array]:
+        table = table_of(self, run, args[0])
+        if not table:
+            raise ModelError("HASHTABLE_FIND: the table has not been filled yet")
+        default = args[2].reshape(-1)[0]
+        out = np.empty(args[1].size, args[2].dtype)
+        out[:] = [table.get(key, default) for key in args[1].reshape(-1).tolist()]
+        return (out.reshape(args[1].shape),)
+
+
+class HashtableSize(Op, code="HASHTABLE_SIZE", pure=False, reference_version=0):
+    """How many entries a table has, i64[1]."""
+
+    resource_id = operand(DType.RESOURCE)
+
+    def infer(self) -> TensorType:
+        return TensorType(i64, (1,))
+
+    def call(self, run: Run, *args: Array) -> Sequence[Array]:
+        return (np.array([len(table_of(self, run, args[0]))], np.int64),)

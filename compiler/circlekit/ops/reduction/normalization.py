@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Normalizations, and the rotary embedding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from circlekit.errors import ShapeError, UnsupportedError
+from circlekit.ir.dtypes import bf16, f16, f32, f64, i8, i16, u8
+from circlekit.ir.enums import Activation, RoPEMode
+from circlekit.ir.op import Op, attribute, operand
+from circlekit.ir.tape import NOW, Tape
+from circlekit.ir.value import Array, TensorType, Value, format_shape
+from circlekit.ops.common import (
+    Dim,
+    dims_differ,
+    fused,
+    need_float,
+    need_rank,
+    need_same_float,
+    product,
+    version_by_dtype,
+)
+from circlekit.ops.reduction.normalization_quantized import (
+    BYTES,
+    SOFTMAX_PAIRS,
+    l2_normalized,
+    log_softmax_of_8_bits,
+    need_pair,
+    softmax_of_8_bits,
+    softmax_of_16_bits,
+)
+
+DATA = (f32, i8, u8, i16, f16, bf16, f64)
+CIRCLE = frozenset({"circle"})
+L2_FLOOR = 1e-6
+"""TFLite divides by no smaller norm."""
+
+
+class _LastAxis(Op):
+    """Keeps the shape, and works on each vector along the last axis."""
+
+    input = operand(*DATA)
+    layout_operands = ("input",)
+
+    def infer(self) -> TensorType:
+        if self.input.shape == ():
+            raise ShapeError("input is a scalar, a rank of at least 1 is wanted")
+        return TensorType(self.input.dtype, self.input.shape)
+
+    def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
+        return {} if perm[-1] == len(perm) - 1 else None
+
+
+class Softmax(_LastAxis, code="SOFTMAX", reference_version=3):
+    """exp(beta * x) / sum(exp(beta * x)) along the last axis.
+
+    Integers: fixed point, as LiteRT's reference kernels; its optimized ones compute in float32.
+    Source: TFLite softmax.
+    """
+
+    beta: float = attribute(1.0)
+
+    def infer(self) -> TensorType:
+        kind = super().infer()
+        wide = self.input.dtype in (i8, u8) and bool(self.results) and self.results[0].dtype is i16
+        return TensorType(i16, kind.shape) if wide else kind
+
+    def kernel(self, input: Array) -> Array | None:
+        if self.input.dtype.is_integer:
+            need_pair(self, self.input, self.output, SOFTMAX_PAIRS)
+            if input.dtype == np.int16:
+                return softmax_of_16_bits(self, input, self.input, self.beta)
+        return self.half(input) if input.dtype == np.float16 else self.bind(NOW, input)
+
+    def half(self, x: Array) -> Array:
+        """Of float16: in float32, with powers that are rounded before they are divided, not in their sum."""
+        wide = x.astype(np.float32)
+        powers = np.exp((wide - wide.max(axis=-1, keepdims=True, initial=-65504)) * np.float32(self.beta))
+        rounded = powers.astype(np.float16).astype(np.float32)
+        return np.asarray((rounded / powers.sum(axis=-1, keepdims=True)).astype(np.float16))
+
+    def bind(self, tape: Tape, input: Array) -> Array | None:
+        if self.input.dtype.is_integer:
+            need_pair(self, self.input, self.output, SOFTMAX_PAIRS)
+            if input.dtype == np.int16 or input.size == 0:
+                return None
+            return softmax_of_8_bits(tape, self, input, self.input, self.output, self.beta)
+        if input.dtype == np.float16:
+            return None
+        need_float(self, input)
+        out = tape.empty(input.shape, input.dtype)
+        one = tape.empty((*input.shape[:-1], 1), input.dtype)
+        tape.do(np.maximum.reduce, input, -1, None, one, True)
+        tape.do(np.subtract, input, one, out)
+        if self.beta != 1.0:
+            tape.do(np.multiply, out, np.asarray(self.beta, out.dtype), out)
+        tape.do(np.exp, out, out)
+        tape.do(np.add.reduce, out, -1, None, one, True)
+        tape.do(np.divide, out, one, out)
+        tape.limit(out, 1.0)
+        return out
+
+    def required_version(self) -> int:
+        return version_by_dtype(self.input, {f16: 4, i16: 3, i8: 2})
+
+
+class LogSoftmax(_LastAxis, code="LOG_SOFTMAX"):
+    """x - log(sum(exp(x))) along the last axis.
+
+    Integers: fixed point, as LiteRT's reference kernels; its optimized ones compute in float32.
+    Source: TFLite log_softmax.
+    """
+
+    def kernel(self, input: Array) -> Array:
+        if self.input.dtype.is_integer:
+            need_pair(self, self.input, self.output, BYTES)
+            return log_softmax_of_8_bits(self, input, self.input)
+        need_float(self, input)
+        out: Array = input - input.max(axis=-1, keepdims=True)
+        out -= np.log(np.exp(out).sum(axis=-1, keepdims=True))
+        return out
+
+    def required_version(self) -> int:
+        return version_by_dtype(self.input, {i8: 2})
+
+
+class L2Normalization(_LastAxis, code="L2_NORMALIZATION", options="L2NormOptions"):
+    """x / sqrt(sum(x * x)) along the last axis; no runtime takes a fused activation.
+
+    Source: TFLite l2norm.
+    """
+
+    act: Activation = attribute(Activation.NONE, "fused_activation_function")
+
+    def kernel(self, input: Array) -> Array:
+        if self.act is not Activation.NONE:
+            raise UnsupportedError(f"{self.code} with the fused activation {self.act!r} runs nowhere")
+        if self.input.dtype.is_integer:
+            need_pair(self, self.input, self.output, BYTES)
+            return l2_normalized(input, self.input)
+        need_float(self, input)
+        norm = np.sqrt(np.square(input).sum(axis=-1, keepdims=True))
+        out: Array = input / np.maximum(norm, norm.dtype.type(L2_FLOOR))
+        return out
+
+    def required_version(self) -> int:
+        return version_by_dtype(self.input, {i8: 2})
+
+
+class LocalResponseNormalization(_LastAxis, code="LOCAL_RESPONSE_NORMALIZATION"):
+    """x * (bias + alpha * sum(x * x)) ** -beta, the sum over channels c - radius to c + radius - 1.
+
+    TensorFlow's window has channel c + radius too, and so has that of LiteRT's optimized kernel; its
+    reference kernel, measured, leaves it out.  Source: TFLite local_response_norm.
+    """
+
+    radius: int = attribute(0)
+    bias: float = attribute(0.0)
+    alpha: float = attribute(0.0)
+    beta: float = attribute(0.0)
+
+    def infer(self) -> TensorType:
+        need_rank(self.input, "input", 4)
+        return super().infer()
+
+    def kernel(self, input: Array) -> Array:
+        need_float(self, input)
+        square, depth = np.square(input), input.shape[-1]
+        total = np.zeros_like(square)
+        for step in range(max(-self.radius, 1 - depth), min(self.radius, depth)):
+            target = slice(max(-step, 0), depth - max(step, 0))
+            source = slice(max(step, 0), depth - max(-step, 0))
+            total[..., target] += square[..., source]
+        kind = input.dtype.type
+        out: Array = input * np.power(kind(self.bias) + kind(self.alpha) * total, kind(-self.beta))
+        return out
+
+
+class RmsNorm(_LastAxis, code="RMS_NORM", formats=CIRCLE):
+    """gamma * x / sqrt(mean(x * x) + epsilon) along the last axis; gamma has its size, or 1.
+
+    Source: ONE's interpreter.
+    """
+
+    gamma = operand(*DATA)
+
+    epsilon: float = attribute(0.0)
+
+    def infer(self) -> TensorType:
+        need_same_float(self)
+        _need_per_channel(self.gamma, "gamma", self.input.shape[-1] if self.input.shape else None)
+        return super().infer()
+
+    def kernel(self, input: Array, gamma: Array) -> Array:
+        need_float(self, input, gamma)
+        mean = np.square(input).mean(axis=-1, keepdims=True, dtype=np.float64)
+        out: Array = input * (1.0 / np.sqrt(mean + self.epsilon)).astype(input.dtype)
+        out *= gamma.reshape(-1)
+        return out
+
+
+class InstanceNorm(Op, code="INSTANCE_NORM", formats=CIRCLE):
+    """gamma * (x - mean) / sqrt(variance + epsilon) + beta, per batch and channel over all other axes.
+
+    The channel is the last axis of rank 4 (NHWC) and axis 1 of rank 3 (NCW), as in ONE's interpreter;
+    gamma and beta have its size, or 1.
+    """
+
+    input = operand(*DATA)
+    gamma = operand(*DATA)
+    beta = operand(*DATA)
+    layout_operands = ("input",)
+
+    epsilon: float = attribute(0.0)
+    act: Activation = attribute(Activation.NONE, "fused_activation_function")
+    fuses_activation = True
+
+    def infer(self) -> TensorType:
+        shape = need_rank(self.input, "input", 3, 4)
+        need_same_float(self)
+        channels = None if shape is None else shape[_channel_axis(len(shape))]
+        _need_per_channel(self.gamma, "gamma", channels)
+        _need_per_channel(self.beta, "beta", channels)
+        return TensorType(self.input.dtype, shape)
+
+    def kernel(self, input: Array, gamma: Array, beta: Array) -> Array:
+        need_float(self, input, gamma, beta)
+        channel = _channel_axis(input.ndim)
+        others = tuple(a for a in range(1, input.ndim) if a != channel)
+        mean = input.mean(axis=others, keepdims=True, dtype=np.float64)
+        out = input - mean.astype(input.dtype)
+        variance = np.square(out).mean(axis=others, keepdims=True, dtype=np.float64)
+        spread = [1] * input.ndim
+        spread[channel] = -1
+        scale = gamma.reshape(spread) / np.sqrt(variance + self.epsilon)
+        out *= scale.astype(input.dtype)
+        out += beta.reshape(spread)
+        return fused(out, self.act)
+
+    def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
+        channel = _channel_axis(len(perm))
+        return {} if perm[0] == 0 and perm[channel] == channel else None
+
+
+class RoPE(Op, code="ROPE", formats=CIRCLE):
+    """Rotate pairs (a, b) of each vector along the last axis: (a * cos - b * sin, a * sin + b * cos).
+
+    GPT_NEOX pairs element i with i + half, GPT_J pairs neighbours.  ONE's runtimes read the first row of
+    the tables for every position, and have GPT_NEOX alone; each element has its own entries in the row.
+    """
+
+    input = operand(*DATA)
+    sin_table = operand(*DATA)
+    cos_table = operand(*DATA)
+    layout_operands = ("input",)
+
+    mode: RoPEMode = attribute(RoPEMode.GPT_NEOX)
+
+    def infer(self) -> TensorType:
+        shape = need_rank(self.input, "input", 4)
+        need_same_float(self)
+        size = None if shape is None else shape[-1]
+        if size is not None and size % 2:
+            raise ShapeError(f"input has shape {format_shape(shape)}, an even last dimension is wanted")
+        for name, table in (("sin_table", self.sin_table), ("cos_table", self.cos_table)):
+            found = table.shape
+            if found is not None and (not found or dims_differ(found[-1], size)):
+                raise ShapeError(f"{name} has shape {format_shape(found)}, the last dimension must be {size}")
+        return TensorType(self.input.dtype, self.input.shape or (None,) * 4)
+
+    def kernel(self, input: Array, sin_table: Array, cos_table: Array) -> Array:
+        need_float(self, input, sin_table, cos_table)
+        size = input.shape[-1]
+        return rotated(input, sin_table.reshape(-1)[:size], cos_table.reshape(-1)[:size], self.mode)
+
+    def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
+        return {} if perm[-1] == len(perm) - 1 else None
+
+
+def rotated(x: Array, sin: Array, cos: Array, mode: RoPEMode) -> Array:
+    """``x`` [..., n] with its pairs rotated, by the tables [n]; see ``RoPE``."""
+    size = x.shape[-1]
+    if mode is RoPEMode.GPT_NEOX:
+        first, second = slice(0, size // 2), slice(size // 2, size)
+    else:
+        first, second = slice(0, size, 2), slice(1, size, 2)
+    a, b = x[..., first], x[..., second]
+    out = np.empty_like(x, order="C")
+    out[..., first] = a * cos[first] - b * sin[first]
+    out[..., second] = a * sin[second] + b * cos[second]
+    return out
+
+
+def _channel_axis(rank: int) -> int:
+    return 1 if rank == 3 else rank - 1
+
+
+def _need_per_channel(value: Value, name: str, channels: Dim) -> None:
+    """ShapeError unless ``value`` has one element, or one for each of ``channels``."""
+    shape = need_rank(value, name, 1)
+    count = None if shape is None else product(shape)
+    if count != 1 and dims_differ(count, channels):
+        raise ShapeError(f"{name} has {count} elements, 1 or {channels} are wanted")
