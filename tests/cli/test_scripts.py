@@ -103,7 +103,7 @@ def test_help_waits_for_no_numbers(name: str) -> None:
         (
             (),
             {
-                "circlekit.passes.fuse.fuse_gelu",
+                "circlekit.passes.fuse.activation.fuse_gelu",
                 "circlekit.interp",
                 "circlekit.recipes",
                 "circlekit.equivalence",
@@ -112,8 +112,8 @@ def test_help_waits_for_no_numbers(name: str) -> None:
         (
             ("--O1",),
             {
-                "circlekit.passes.fuse.fuse_gelu",
-                "circlekit.passes.fuse.fuse_mul_with_fullyconnected",
+                "circlekit.passes.fuse.activation.fuse_gelu",
+                "circlekit.passes.fuse.linear.fuse_mul_with_fullyconnected",
                 "circlekit.recipes",
                 "circlekit.equivalence",
                 "importlib.metadata",
@@ -148,5 +148,5 @@ def test_a_pass_is_imported_when_its_operators_appear(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", code, str(source), target, "--O1"], capture_output=True, text=True, check=True
     )
-    assert "circlekit.passes.fuse.fuse_mul_with_fullyconnected" in done.stdout.splitlines()[-1].split()
+    assert "circlekit.passes.fuse.linear.fuse_mul_with_fullyconnected" in done.stdout.splitlines()[-1].split()
     assert [op.code for op in load(target).main.ops] == ["FULLY_CONNECTED"]

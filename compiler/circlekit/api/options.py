@@ -14,7 +14,7 @@ from circlekit.errors import ParseError, RewriteError
 from circlekit.io.files import map_file
 from circlekit.ir.deferred import deferred
 from circlekit.passes import all_passes
-from circlekit.passes.fuse.training import FREEZE
+from circlekit.passes.fuse.batchnorm.training import FREEZE
 from circlekit.passes.names import check_settings, find_pass, pass_names
 from circlekit.passes.pipeline_file import Pipeline, parse_pipeline
 

@@ -20,13 +20,13 @@ from circlekit.ir.deferred import deferred
 from circlekit.ir.graph import Model
 from circlekit.ir.shape_inference import settle_ranks
 from circlekit.ir.verifier import check_order
-from circlekit.passes.fuse.training import FREEZE, training_notes
+from circlekit.passes.fuse.batchnorm.training import FREEZE, training_notes
 from circlekit.passes.legal.legalize import legalize
 from circlekit.passes.legal.split_activation import SplitTransposeConvActivation
 from circlekit.passes.names import only_pipelines, pass_names
 from circlekit.passes.optimize import run_passes
 from circlekit.passes.pipeline_file import Pipeline
-from circlekit.passes.remove.leftovers import leftover_notes
+from circlekit.passes.remove.training.leftovers import leftover_notes
 from circlekit.passes.report import Report, summarize
 from circlekit.rewrite.base import Context
 

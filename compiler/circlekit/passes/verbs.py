@@ -8,24 +8,24 @@ from typing import ClassVar
 from circlekit.ir.graph import Model
 from circlekit.passes.fold.constants import FoldConstants
 from circlekit.passes.fold.dead import RemoveDead
-from circlekit.passes.fuse.forward_batchnorm import ForwardBatchNorm
-from circlekit.passes.fuse.forward_batchnorm_over_add import ForwardBatchNormOverAdd
-from circlekit.passes.fuse.forward_batchnorm_over_concat import ForwardBatchNormOverConcat
-from circlekit.passes.fuse.forward_number import ForwardNumber
-from circlekit.passes.fuse.fuse_add_with_conv import FuseAddWithConv2D
-from circlekit.passes.fuse.fuse_add_with_dwconv import FuseAddWithDepthwiseConv2D
-from circlekit.passes.fuse.fuse_add_with_fully_connected import FuseAddWithFullyConnected
-from circlekit.passes.fuse.fuse_add_with_tconv import FuseAddWithTransposeConv
-from circlekit.passes.fuse.fuse_mul_with_conv import FuseMulWithConv2D
-from circlekit.passes.fuse.fuse_mul_with_dwconv import FuseMulWithDepthwiseConv2D
-from circlekit.passes.fuse.fuse_mul_with_fullyconnected import FuseMulWithFullyConnected
-from circlekit.passes.fuse.fuse_mul_with_tconv import FuseMulWithTransposeConv
-from circlekit.passes.fuse.fuse_space_to_batch_with_conv import FuseSpaceToBatchWithConv
-from circlekit.passes.fuse.fuse_space_to_batch_with_conv1d import FuseSpaceToBatchWithConv1D
-from circlekit.passes.fuse.normalize_batchnorm import NormalizeBatchNorm
+from circlekit.passes.fuse.batchnorm.forward_batchnorm import ForwardBatchNorm
+from circlekit.passes.fuse.batchnorm.forward_batchnorm_over_add import ForwardBatchNormOverAdd
+from circlekit.passes.fuse.batchnorm.forward_batchnorm_over_concat import ForwardBatchNormOverConcat
+from circlekit.passes.fuse.batchnorm.forward_number import ForwardNumber
+from circlekit.passes.fuse.batchnorm.normalize_batchnorm import NormalizeBatchNorm
+from circlekit.passes.fuse.convolution.fuse_space_to_batch_with_conv import FuseSpaceToBatchWithConv
+from circlekit.passes.fuse.convolution.fuse_space_to_batch_with_conv1d import FuseSpaceToBatchWithConv1D
+from circlekit.passes.fuse.linear.fuse_add_with_conv import FuseAddWithConv2D
+from circlekit.passes.fuse.linear.fuse_add_with_dwconv import FuseAddWithDepthwiseConv2D
+from circlekit.passes.fuse.linear.fuse_add_with_fully_connected import FuseAddWithFullyConnected
+from circlekit.passes.fuse.linear.fuse_add_with_tconv import FuseAddWithTransposeConv
+from circlekit.passes.fuse.linear.fuse_mul_with_conv import FuseMulWithConv2D
+from circlekit.passes.fuse.linear.fuse_mul_with_dwconv import FuseMulWithDepthwiseConv2D
+from circlekit.passes.fuse.linear.fuse_mul_with_fullyconnected import FuseMulWithFullyConnected
+from circlekit.passes.fuse.linear.fuse_mul_with_tconv import FuseMulWithTransposeConv
+from circlekit.passes.remove.movement.remove_unnecessary_reshape import RemoveUnnecessaryReshape
 from circlekit.passes.remove.remove_identity import RemoveIdentity
 from circlekit.passes.remove.remove_unnecessary_cast import RemoveUnnecessaryCast
-from circlekit.passes.remove.remove_unnecessary_reshape import RemoveUnnecessaryReshape
 from circlekit.rewrite.base import Context, Pass
 
 

@@ -8,7 +8,7 @@ from circlekit.ir.graph import Model
 from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.cast import Dequantize
 from circlekit.passes.fold.constants import FoldConstants
-from circlekit.passes.remove.checks import same_quantization
+from circlekit.passes.support.conditions import same_quantization
 from circlekit.rewrite.base import FOLD_LIMIT, Context
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, condition

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Passes that make one operator of several."""
+"""Passes that merge several operators into fewer."""

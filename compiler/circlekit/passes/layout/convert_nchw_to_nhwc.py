@@ -11,12 +11,14 @@ from circlekit.passes.layout.labels import FIXED
 from circlekit.passes.layout.nhwc import NHWC, nhwc_regions
 from circlekit.passes.layout.reductions import move_reductions
 from circlekit.passes.layout.region import Finder, Region
-from circlekit.passes.replace.resolve_customop_add import ResolveCustomAdd
-from circlekit.passes.replace.resolve_customop_batchmatmul import ResolveCustomBatchMatMul
-from circlekit.passes.replace.resolve_customop_matmul import ResolveCustomMatMul
-from circlekit.passes.replace.resolve_customop_max_pool_with_argmax import ResolveCustomMaxPoolWithArgmax
-from circlekit.passes.replace.resolve_customop_splitv import ResolveCustomSplitV
-from circlekit.passes.replace.resolve_former_customop import ResolveFormerCustomOp
+from circlekit.passes.replace.custom.resolve_customop_add import ResolveCustomAdd
+from circlekit.passes.replace.custom.resolve_customop_batchmatmul import ResolveCustomBatchMatMul
+from circlekit.passes.replace.custom.resolve_customop_matmul import ResolveCustomMatMul
+from circlekit.passes.replace.custom.resolve_customop_max_pool_with_argmax import (
+    ResolveCustomMaxPoolWithArgmax,
+)
+from circlekit.passes.replace.custom.resolve_customop_splitv import ResolveCustomSplitV
+from circlekit.passes.replace.custom.resolve_former_customop import ResolveFormerCustomOp
 from circlekit.rewrite.base import Context, GraphPass
 
 MOVED = frozenset(

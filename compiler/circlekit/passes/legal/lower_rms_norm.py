@@ -7,7 +7,7 @@ import numpy as np
 
 from circlekit.ir.value import Array, Value
 from circlekit.passes.legal.legalize import Lowering
-from circlekit.passes.remove.checks import all_are
+from circlekit.passes.support.conditions import all_are
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import condition
 

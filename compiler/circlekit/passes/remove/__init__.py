@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Passes that take out operators whose work is no work, or is done twice."""
+"""Passes that remove operators without effect."""

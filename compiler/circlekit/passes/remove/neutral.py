@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from circlekit.passes.remove.checks import all_are, keeps_shape
+from circlekit.passes.support.conditions import all_are, keeps_shape
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, condition
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Passes that say the same with other operators."""
+"""Passes that replace operators by equivalent ones."""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from circlekit.ir.value import Array
-from circlekit.passes.fuse.channels import per_channel
+from circlekit.passes.support.channels import per_channel
 from circlekit.rewrite.rewrite import Rewrite
 
 

@@ -19,7 +19,7 @@ from circlekit.ops.common import normalized_axis
 from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected
 from circlekit.ops.movement.shape import Reshape, Transpose
 from circlekit.passes.legal.split_activation import OPERATORS
-from circlekit.passes.remove.checks import remove_unread
+from circlekit.passes.support.conditions import remove_unread
 from circlekit.rewrite.base import Context, GraphPass
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from circlekit.ir.value import Array, Value, format_shape
-from circlekit.passes.remove.checks import certain, same_quantization
+from circlekit.passes.support.conditions import certain, same_quantization
 from circlekit.rewrite.rewrite import Rewrite, condition
 
 

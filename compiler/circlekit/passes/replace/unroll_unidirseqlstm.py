@@ -9,7 +9,7 @@ from circlekit.ir.value import Value, format_shape
 from circlekit.ops.matmul.dense import FullyConnected
 from circlekit.ops.movement.join import Pack, Unpack
 from circlekit.ops.recurrent.lstm import UnidirectionalSequenceLstm as Lstm
-from circlekit.passes.replace.lstm_step import ACTIVATIONS, Step
+from circlekit.passes.support.lstm_step import ACTIVATIONS, Step
 from circlekit.rewrite.base import Context, GraphPass
 
 

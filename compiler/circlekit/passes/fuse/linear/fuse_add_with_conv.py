@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An offset per channel after a convolution, folded into its bias."""
+
+from __future__ import annotations
+
+from circlekit.ir.value import Array
+from circlekit.passes.support.channels import fold_bias, per_channel
+from circlekit.rewrite.rewrite import Rewrite
+
+
+class FuseAddWithConv2D(Rewrite):
+    """(conv(x, w) + b) + shift  ==  conv(x, w) + (b + shift)."""
+
+    name = "fuse_add_with_conv"
+
+    before = """
+        y = Conv2D(x, w: f32[O, _, _, _], b?: const f32[*, O])
+        z = Add(y, shift: const f32[*, O|1])      {act: NONE|RELU|RELU6|RELU_N1_TO_1 = act}
+    """
+    after = """
+        z = Conv2D(x, w, b2)                 {like y, act: act}
+    """
+
+    def constants(self, shift: Array, O: int, b: Array | None) -> dict[str, Array]:
+        return {"b2": fold_bias(b, None, per_channel(shift, O))}

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators on constants whose binary codes the model carries, on the codes.
+
+Over 120 lines because three forms of two operators each want other operators around them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from circlekit.ir.dtypes import f32, i32
+from circlekit.ir.enums import WeightsFormat
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Value
+from circlekit.ops.common import normalized_axis
+from circlekit.ops.matmul.bcq import BcqFullyConnected, BcqGather
+from circlekit.ops.matmul.dense import FullyConnected
+from circlekit.ops.movement.gather import Gather
+from circlekit.ops.movement.shape import Reshape, Transpose
+from circlekit.passes.fold.dead import RemoveDead
+from circlekit.passes.support.binary_codes import FAR, Coded, Info, read_info
+from circlekit.rewrite.base import Context, Pass
+
+Operands = tuple[Value, Value, Value]
+"""Scales, codes and clusters, in one graph."""
+
+
+class FuseBcq(Pass):
+    """FULLY_CONNECTED and GATHER on weights with binary codes become their BCQ forms, which read the codes.
+
+    The codes come as extra outputs of the model, behind a mark (``passes/support/binary_codes.py``); these$
+    outputs are removed, unless nothing could be done with them.  Values change by what the codes lose; codes
+    that stand for other weights are refused.
+    """
+
+    name = "fuse_bcq"
+    formats = frozenset({"circle"})
+    changes_values = True
+    changes_interface = True
+
+    def run(self, model: Model, context: Context) -> int:
+        info, first = read_info(model.main), next(model.ops(), None)
+        if info is None or first is None:
+            return 0
+        if isinstance(info, str) or context.format != "circle":
+            mark = model.main.outputs[0].name
+            sentence = info if isinstance(info, str) else f"%{mark}: TFLite has no operators on such codes"
+            context.refuse(self.name, first, sentence, 3)
+            return 0
+        for sentence in info.wrong:
+            context.refuse(self.name, first, sentence, 2)
+        graphs = [_Graph(graph, info, context) for graph in model.graphs]
+        done = sum(graph.run() for graph in graphs)
+        if not done and (info.wrong or any(graph.refused for graph in graphs) or not context.may_rewrite):
+            return 0
+        dropped = [v for v in model.main.outputs if v not in info.outputs]
+        model.main.outputs = list(info.outputs)
+        for signature in model.signatures:
+            if signature.graph is model.main:
+                signature.outputs = {k: v for k, v in signature.outputs.items() if v not in dropped}
+        RemoveDead().run(model, Context(context.format))
+        return done + 1
+
+
+class _Graph:
+    """One graph, on its way."""
+
+    def __init__(self, graph: Graph, info: Info, context: Context) -> None:
+        self.graph, self.info, self.context = graph, info, context
+        self.operands: dict[int, Operands] = {}
+        self.refused = False
+
+    def run(self) -> int:
+        return sum(self.fuse(op) for op in self.graph.ops if isinstance(op, FullyConnected | Gather))
+
+    def fuse(self, op: FullyConnected | Gather) -> bool:
+        found = self.find(op)
+        if found is None:
+            return False
+        coded, constant = found
+        near, across = coded.distance(constant.array()), coded.distance(constant.array().T)
+        sentence = obstacle(op, constant, transposed=across < near)
+        if min(near, across) >= FAR:
+            sentence = f"%{constant.name}: the codes stand for other weights, {min(near, across):.0%} away"
+        if sentence is not None:
+            self.context.refuse(FuseBcq.name, op, sentence, 3)
+            self.refused = True
+            return False
+        if not self.context.may_rewrite:
+            return False
+        self.context.rewrites(op)
+        if isinstance(op, Gather):
+            result = self.gathered(op, coded, transposed=across < near)
+        else:
+            result = self.connected(op, coded, constant)
+        assert result.producer is not None  # it was made just now
+        result.producer.take_result(0, op.output)
+        self.graph.remove(op)
+        return True
+
+    def find(self, op: FullyConnected | Gather) -> tuple[Coded, Value] | None:
+        """The coded constant that ``op`` reads, and how the graph calls it."""
+        for value in (op.params,) if isinstance(op, Gather) else (op.weights, op.input):
+            if value.is_plain and value.rank == 2 and value.dtype is f32:
+                array = value.array()
+                coded = next((c for c in self.info.coded if c.is_source_of(array)), None)
+                if coded is not None:
+                    return coded, value
+        return None
+
+    # -- making operators ----------------------------------------------------------------------
+
+    def make(self, anchor: Op, made: Op) -> Value:
+        made.output.name = self.graph.unique_name(f"{anchor.output.name}/{type(made).__name__}")
+        self.graph.insert_before(anchor, made)
+        return made.output
+
+    def constant(self, name: str, array: Array) -> Value:
+        return Value.constant(self.graph.unique_name(name), array)
+
+    def codes(self, coded: Coded) -> Operands:
+        """The operands, once for all operators of the graph."""
+        known = self.operands.get(id(coded))
+        if known is None:
+            arrays = {"scales": coded.scales, "binary": coded.binary, "clusters": coded.clusters}
+            scales, binary, clusters = (self.constant(f"{coded.name}/{n}", a) for n, a in arrays.items())
+            known = self.operands[id(coded)] = (scales, binary, clusters)
+        return known
+
+    def transposed(self, anchor: Op, value: Value, perm: list[int]) -> Value:
+        numbers = self.constant(f"{anchor.output.name}/perm", np.array(perm, np.int32))
+        return self.make(anchor, Transpose(value, numbers))
+
+    def reshaped(self, anchor: Op, value: Value, shape: list[int]) -> Value:
+        numbers = self.constant(f"{anchor.output.name}/shape", np.array(shape, np.int32))
+        return self.make(anchor, Reshape(value, numbers))
+
+    def connected(self, op: FullyConnected, coded: Coded, constant: Value) -> Value:
+        """The operator computes W @ transpose(x), the transpose of what FULLY_CONNECTED computes."""
+        scales, binary, clusters = self.codes(coded)
+        hidden = constant.static_shape[1]
+        left = constant is op.input
+        x = op.weights if left else op.input
+        if x.rank != 2 or (x.shape or ())[-1] != hidden:
+            x = self.reshaped(op, x, [-1, hidden])
+        turned = self.transposed(op, x, [1, 0])
+        product = BcqFullyConnected(
+            turned, scales, binary, op.bias, clusters, weights_hidden_size=hidden, act=op.act
+        )
+        y = self.make(op, product)
+        if left:
+            return y
+        y = self.transposed(op, y, [1, 0])
+        if op.output.rank == 2:
+            return y
+        return self.reshaped(op, y, [-1 if d is None else d for d in op.output.shape or ()])
+
+    def gathered(self, op: Gather, coded: Coded, transposed: bool) -> Value:
+        scales, binary, clusters = self.codes(coded)
+        axis, rank = normalized_axis(op.axis, 2), op.indices.rank or 0
+        hidden = op.params.static_shape[0 if transposed else 1]
+        at = 1 - axis if transposed else axis
+        made = BcqGather(scales, binary, op.indices, clusters, input_hidden_size=hidden, axis=at)
+        value = self.make(op, made)
+        if not transposed or not rank:
+            return value
+        return self.transposed(op, value, [*range(1, rank + 1), 0] if at else [rank, *range(rank)])
+
+
+def obstacle(op: FullyConnected | Gather, constant: Value, transposed: bool) -> str | None:
+    """Why ``op`` cannot read codes in the place of ``constant``; ``transposed``: of its columns."""
+    name = f"%{op.output.name}"
+    if isinstance(op, Gather):
+        if op.batch_dims or op.indices.rank is None or op.indices.dtype is not i32:
+            return f"{name}: plain indices of i32 and a known rank are wanted, no batch dimensions"
+        return None
+    if transposed:
+        return f"{name}: %{constant.name} has codes of its columns, of the rows is wanted"
+    if op.weights_format is not WeightsFormat.DEFAULT or len(op.results) != 1:
+        return f"{name}: has weights of format {op.weights_format.name}, DEFAULT is wanted"
+    if constant is op.input:
+        if op.weights.is_const or op.weights.rank != 2 or op.bias is not None:
+            return f"{name}: has a bias for each column, or weights that are constant, too"
+        return None
+    shape = op.output.shape
+    if op.input.rank is None or shape is None or (len(shape) > 2 and shape.count(None) > 1):
+        return f"{name}: has operands or a result of unknown shape"
+    return None
