@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mutation testing: change single expressions at random and see whether the tests of that part notice.
+
+    python -m tools.mutate --count 200 --seed 7
+    python -m tools.mutate --part equivalence --count 20 --seed 1 --workers 2
+
+A mutation replaces one comparison, arithmetic or boolean operator, or adds 1 to a small integer.  It is
+applied to a copy of the package; then the tests of the part (``compiler/circlekit/ops/...`` -> ``tests/ops``)
+run until the first failure.  A mutation that they do not notice is printed as a survivor.  Survivors that cannot
+change any behaviour are listed in ``tools/equivalent_mutations.toml`` with the reason, and do not count.
+
+Exit code 0 if at least ``--least`` percent are found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = Path("compiler/circlekit")
+EQUIVALENT = Path(__file__).with_name("equivalent_mutations.toml")
+
+COMPARISONS: dict[type[ast.cmpop], tuple[str, str]] = {
+    ast.Lt: ("<", "<="),
+    ast.LtE: ("<=", "<"),
+    ast.Gt: (">", ">="),
+    ast.GtE: (">=", ">"),
+    ast.Eq: ("==", "!="),
+    ast.NotEq: ("!=", "=="),
+    ast.Is: ("is", "is not"),
+    ast.IsNot: ("is not", "is"),
+    ast.In: ("in", "not in"),
+    ast.NotIn: ("not in", "in"),
+}
+ARITHMETIC: dict[type[ast.operator], tuple[str, str]] = {
+    ast.Add: ("+", "-"),
+    ast.Sub: ("-", "+"),
+    ast.Mult: ("*", "+"),
+    ast.FloorDiv: ("//", "*"),
+    ast.Div: ("/", "*"),
+    ast.Mod: ("%", "+"),
+    ast.LShift: ("<<", ">>"),
+    ast.RShift: (">>", "<<"),
+    ast.BitAnd: ("&", "|"),
+    ast.BitOr: ("|", "&"),
+}
+BOOLEAN: dict[type[ast.boolop], tuple[str, str]] = {ast.And: ("and", "or"), ast.Or: ("or", "and")}
+
+SMALL_INTEGER = 16
+"""Integers of at most this magnitude are mutated."""
+
+TIMEOUT_SECONDS = 600
+
+
+class Mutation(NamedTuple):
+    """``old`` at byte offset ``start`` of ``path`` becomes ``new``."""
+
+    path: Path
+    line: int
+    start: int
+    old: str
+    new: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.old} -> {self.new} in `{self.text}`"
+
+    @property
+    def part(self) -> str:
+        """The folder of the package: ``ops``, ``io``; a module at the top is a part of its own."""
+        return self.path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def mutations(path: Path) -> Iterator[Mutation]:
+    """Every mutation of a file, in the order of the file."""
+    source = (ROOT / path).read_bytes()
+    starts = [0]
+    for line in source.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    tree = ast.parse(source)
+    skipped = set(_not_executed(tree))
+
+    def between(left: ast.expr, right: ast.expr, old: str, new: str) -> Iterator[Mutation]:
+        assert left.end_lineno is not None
+        assert left.end_col_offset is not None
+        first = starts[left.end_lineno - 1] + left.end_col_offset
+        last = starts[right.lineno - 1] + right.col_offset
+        at = source.find(old.encode(), first, last)
+        if at >= 0 and b"#" not in source[first:last]:
+            yield made(at, left.end_lineno, old, new)
+
+    def made(at: int, line: int, old: str, new: str) -> Mutation:
+        text = source[starts[line - 1] : starts[line]].decode().strip()
+        return Mutation(path, line, at, old, new, text)
+
+    for node in ast.walk(tree):
+        if node in skipped:
+            continue
+        if isinstance(node, ast.Compare):
+            for left, op, right in zip(
+                [node.left, *node.comparators], node.ops, node.comparators, strict=False
+            ):
+                yield from between(left, right, *COMPARISONS[type(op)])
+        elif isinstance(node, ast.BinOp) and type(node.op) in ARITHMETIC:
+            yield from between(node.left, node.right, *ARITHMETIC[type(node.op)])
+        elif isinstance(node, ast.BoolOp):
+            for left, right in zip(node.values, node.values[1:], strict=False):
+                yield from between(left, right, *BOOLEAN[type(node.op)])
+        elif isinstance(node, ast.Constant) and type(node.value) is int and abs(node.value) <= SMALL_INTEGER:
+            old = ast.get_source_segment(source.decode(), node) or ""
+            if old.isdigit():
+                at = starts[node.lineno - 1] + node.col_offset
+                yield made(at, node.lineno, old, str(node.value + 1))
+
+
+def _not_executed(tree: ast.AST) -> Iterator[ast.AST]:
+    """Annotations, imports for type checkers, and strings: a mutation there changes nothing."""
+    for node in ast.walk(tree):
+        unused: list[ast.AST | None] = []
+        if isinstance(node, ast.AnnAssign | ast.arg):
+            unused.append(node.annotation)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            unused.append(node.returns)
+        elif isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            unused += node.body
+        elif isinstance(node, ast.JoinedStr):
+            unused.append(node)
+        elif isinstance(node, ast.Assign) and _is_type_alias(node):
+            unused.append(node.value)
+        for item in unused:
+            if item is not None:
+                yield from ast.walk(item)
+
+
+def _is_type_alias(node: ast.Assign) -> bool:
+    """Whether a statement is like ``Name = A | B``."""
+    union = isinstance(node.value, ast.BinOp) and isinstance(node.value.op, ast.BitOr)
+    return union and any(isinstance(t, ast.Name) and t.id[:1].isupper() for t in node.targets)
+
+
+def tests_of(mutation: Mutation) -> list[str]:
+    """The tests of the mutated part, those of the same module name first."""
+    folder = ROOT / "tests" / mutation.part
+    if not folder.is_dir():
+        return sorted(str(p.relative_to(ROOT)) for p in (ROOT / "tests").glob("test_*.py"))
+    stem = mutation.path.stem
+    named = sorted(p for p in folder.rglob("test_*.py") if stem in p.stem)
+    return [str(p.relative_to(ROOT)) for p in [*named, folder]]
+
+
+def is_found(mutation: Mutation, copy: Path, workers: int) -> bool:
+    """Whether the tests fail on a copy of the package with this mutation."""
+    target = copy / mutation.path
+    original = target.read_bytes()
+    end = mutation.start + len(mutation.old)
+    assert original[mutation.start : end] == mutation.old.encode()
+    target.write_bytes(original[: mutation.start] + mutation.new.encode() + original[end:])
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header"]
+    if workers > 1:
+        command += ["-n", str(workers)]
+    environment = {**os.environ, "PYTHONPATH": str(copy / "compiler"), "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        for tests in tests_of(mutation):
+            done = subprocess.run(
+                [*command, tests], cwd=ROOT, env=environment, capture_output=True, timeout=TIMEOUT_SECONDS
+            )
+            if done.returncode not in (0, 5):  # 5: no tests in that file
+                return True
+        return False
+    except subprocess.TimeoutExpired:
+        return True
+    finally:
+        target.write_bytes(original)
+
+
+def equivalents() -> dict[tuple[str, str], str]:
+    """Reasons by (path and replacement, line of source)."""
+    if not EQUIVALENT.exists():
+        return {}
+    entries = tomllib.loads(EQUIVALENT.read_text(encoding="utf-8"))["mutation"]
+    return {(f"{e['path']}: {e['change']}", e["line"]): e["reason"] for e in entries}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="mutation testing of the package by the tests of each part")
+    parser.add_argument("--count", type=int, default=200, help="how many mutations to try")
+    parser.add_argument("--seed", type=int, default=1, help="of the choice")
+    parser.add_argument("--part", action="append", help="a folder below compiler/circlekit; may be repeated")
+    parser.add_argument("--workers", type=int, default=1, help="processes of pytest")
+    parser.add_argument("--least", type=float, default=90, help="percent that must be found")
+    asked = parser.parse_args()
+    files = sorted((ROOT / PACKAGE).rglob("*.py"))
+    found = [m for f in files if f.name != "tables.py" for m in mutations(f.relative_to(ROOT))]
+    chosen = [m for m in found if not asked.part or m.part in asked.part]
+    chosen = random.Random(asked.seed).sample(chosen, min(asked.count, len(chosen)))
+    reasons, killed, same = equivalents(), 0, 0
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder)
+        shutil.copytree(
+            ROOT / "compiler", copy / "compiler", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
+        )
+        for number, mutation in enumerate(chosen, 1):
+            reason = reasons.get((f"{mutation.path}: {mutation.old} -> {mutation.new}", mutation.text))
+            start = time.monotonic()
+            if reason is not None:
+                same += 1
+                verdict = f"equivalent ({reason})"
+            else:
+                is_killed = is_found(mutation, copy, asked.workers)
+                killed += is_killed
+                verdict = "found" if is_killed else "SURVIVED"
+            print(
+                f"{number}/{len(chosen)} {verdict} in {time.monotonic() - start:.0f} s: {mutation}",
+                flush=True,
+            )
+    tried = len(chosen) - same
+    percent = 100 * killed / max(tried, 1)
+    print(f"{killed} of {tried} mutations found ({percent:.0f} %), {same} equivalent left out")
+    return 0 if percent >= asked.least else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
