@@ -6,8 +6,8 @@
 
 A mutation replaces one comparison, arithmetic or boolean operator, or adds 1 to a small integer.  It is
 applied to a copy of the package; then the tests of the part (``compiler/circlekit/ops/...`` -> ``tests/ops``)
-run until the first failure.  A mutation that they do not notice is printed as a survivor.  Survivors that
-cannot change any behaviour are listed in ``tools/equivalent_mutations.toml`` with the reason, and do not count.
+run until the first failure.  A mutation that they do not notice is printed as a survivor.  Those that cannot
+change any behaviour are listed in ``tools/equivalent_mutations.toml`` with the reason, and do not count.
 
 Exit code 0 if at least ``--least`` percent are found.
 """
