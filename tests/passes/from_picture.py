@@ -100,7 +100,7 @@ def model_of(rule: type[Rewrite], format: str = "circle") -> Model | None:
 
 class _Maker:
     def __init__(self, rule: type[Rewrite], random: np.random.Generator, attempt: int) -> None:
-        self.picture = rule.old
+        self.picture = rule.definition().before
         self.random = random
         self.attempt = attempt
         self.sizes: dict[str, int] = {}

@@ -73,12 +73,16 @@ def make(before: str, after: str, **members: object) -> type[Rewrite]:
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
-        ("z = Relu(x)", "y = Relu6(x)", "after does not make z"),
-        ("y = Relu(x)\nz = Relu(y)", "y = Relu(x)\nz = Relu(y)", "after makes y, which is inside before"),
+        ("z = Relu(x)", "y = Relu6(x)", "after does not produce z"),
+        (
+            "y = Relu(x)\nz = Relu(y)",
+            "y = Relu(x)\nz = Relu(y)",
+            "after produces y, an interior value",
+        ),
         ("z = Relu(x)", "z = Relu6(x) {like y}", "after says like y"),
         ("z = Relu(x)", "w", "after is w, which before does not have"),
-        ("x", "x", "before needs an operator"),
-        ("z = Relu(x)", "z = Add(x, q)", "after reads q, which before lacks and no constants make"),
+        ("x", "x", "before has no operator"),
+        ("z = Relu(x)", "z = Add(x, q)", "after reads q, which is neither in before nor computed"),
     ],
 )
 def test_before_and_after_must_belong_together(before: str, after: str, message: str) -> None:
@@ -91,7 +95,7 @@ def test_a_parameter_must_be_a_name_of_the_picture() -> None:
     def small(self: Rewrite, weight: object) -> str | None:
         return None
 
-    with pytest.raises(RewriteError, match="the picture has no weight"):
+    with pytest.raises(RewriteError, match="the picture does not bind the parameter weight"):
         make("z = Add(x, w: const)", "x", small=small)
 
 

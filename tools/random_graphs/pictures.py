@@ -40,9 +40,9 @@ def pictures() -> tuple[Picture, ...]:
     found: list[Picture] = []
     for item in all_passes().values():
         if issubclass(item, Rules):
-            found += [rule.old for rule in item.rules]
+            found += [rule.definition().before for rule in item.rules]
         elif issubclass(item, Rewrite) and not inspect.isabstract(item):
-            found.append(item.old)
+            found.append(item.definition().before)
     return tuple(found)
 
 

@@ -96,7 +96,7 @@ def _picture(head: str, text: str) -> Iterator[str]:
 
 def _conditions(rule: type[Rewrite]) -> Iterator[str]:
     """Each condition: the words of its name, or what its docstring says."""
-    texts = [_condition(getattr(rule, name), name) for name in rule.conditions]
+    texts = [_condition(getattr(rule, name), name) for name in rule.definition().conditions]
     if texts:
         yield ""
         yield f"Conditions: {'; '.join(texts)}."

@@ -40,7 +40,7 @@ def explain_pass(
 
 def _without_beginning(model: Model, item: type[Pass]) -> list[Refusal]:
     """That no operator is of the kind with which a picture begins, told of the first output."""
-    roots = [rule.old.root for rule in rules_of(item)]
+    roots = [rule.definition().before.root for rule in rules_of(item)]
     made = [v for v in model.main.outputs if v.producer is not None]
     if not roots or not made or any(root.fits(op) for root in roots for op in model.ops()):
         return []

@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from circlekit.rewrite.base import GraphPass, Pass
-from circlekit.rewrite.reading import Shown, kinds_shown
+from circlekit.rewrite.definition import Kinds
+from circlekit.rewrite.definition import operator_names as kinds_shown
 from circlekit.rewrite.rewrite import Rewrite, Rules
 
+Shown = tuple[Kinds, ...]
 FILE = Path(__file__).with_name("manifest.json")
 
 

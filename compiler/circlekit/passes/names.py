@@ -15,7 +15,7 @@ from circlekit.passes.manifest import Entry, entry_of, manifest
 from circlekit.passes.pipelines import PIPELINES
 from circlekit.passes.plugins import load_plugins
 from circlekit.rewrite.base import PASSES, Option, Pass
-from circlekit.rewrite.reading import has_all
+from circlekit.rewrite.definition import has_all
 
 HOME = __name__.rpartition(".")[0]
 

@@ -7,8 +7,8 @@ the moment that it is defined, in whatever package.
 
 from __future__ import annotations
 
-from circlekit.rewrite.base import Context, GraphPass, Pass
+from circlekit.rewrite.base import PASSES, Context, GraphPass, Option, Pass
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
-__all__ = ["Context", "GraphPass", "Match", "Pass", "Rewrite", "Rules", "condition"]
+__all__ = ["PASSES", "Context", "GraphPass", "Match", "Option", "Pass", "Rewrite", "Rules", "condition"]

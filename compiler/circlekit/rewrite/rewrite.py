@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+import types
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
@@ -18,10 +20,11 @@ from circlekit.ir.text.lines import print_op
 from circlekit.ir.value import Value
 from circlekit.rewrite.base import Context, GraphPass, Refusal
 from circlekit.rewrite.build import Builder, quantized_refusal, range_refusal, type_refusal
+from circlekit.rewrite.definition import Definition, define, may_match
 from circlekit.rewrite.far import unread_parts
 from circlekit.rewrite.match import Match, Matcher
 from circlekit.rewrite.picture import Picture
-from circlekit.rewrite.reading import may_fit, unread
+from circlekit.rewrite.template import fill_template, is_template
 
 F = TypeVar("F", bound=Callable[..., str | None])
 
@@ -56,17 +59,39 @@ class Rewrite(GraphPass):
     spread: ClassVar[tuple[str, ...]] = ()
     quantized: ClassVar[bool] = False
     approximate: ClassVar[bool] = False
+    _definition: ClassVar[Definition]
 
-    old: ClassVar[Picture]
-    new: ClassVar[Picture]
-    conditions: ClassVar[tuple[str, ...]]
-    constant_names: ClassVar[frozenset[str]]
-    parameters: ClassVar[dict[str, tuple[str, ...]]]
+    def __init_subclass__(cls, **words: str) -> None:
+        fill_template(cls, words)
+        if is_template(cls):
+            return
+        if cls.before and cls.__module__.partition(".")[0] != __name__.partition(".")[0]:
+            cls.definition()  # a mistake in a pass of another package is an error where the class is defined
+        super().__init_subclass__()  # registers the pass, so this comes after the check
 
-    def __init_subclass__(cls) -> None:
-        if cls.before:
-            unread(cls, cls.constants is not Rewrite.constants)
-        super().__init_subclass__()  # which makes the pass known: not one that could not be read
+    @classmethod
+    def member(cls, **words: str) -> type[Rewrite]:
+        """Return the subclass of a template with these values of its ``$words``."""
+        name = "_".join([cls.__name__, *(re.sub(r"\W+", "_", word).strip("_") for word in words.values())])
+        body = {"__module__": cls.__module__}
+        return types.new_class(name, (cls,), words, lambda namespace: namespace.update(body))
+
+    @classmethod
+    def definition(cls) -> Definition:
+        """The parsed and checked pictures.  Those of circlekit are parsed when a graph may first match."""
+        if "_definition" not in cls.__dict__:
+            cls._definition = define(cls, cls.before, cls.after, cls.constants is not Rewrite.constants)
+        return cls._definition
+
+    @property
+    def old(self) -> Picture:
+        """The parsed ``before``."""
+        return self.definition().before
+
+    @property
+    def new(self) -> Picture:
+        """The parsed ``after``."""
+        return self.definition().after
 
     def constants(self, *args: Any, **kwargs: Any) -> Mapping[str, Any]:
         """What ``after`` needs beyond ``before``: arrays, and values of attributes."""
@@ -77,7 +102,7 @@ class Rewrite(GraphPass):
     def run_graph(self, graph: Graph, context: Context) -> int:
         if context.exact and self.approximate:
             return 0
-        if context.refusals is None and not may_fit(self.before, graph.kinds):
+        if context.refusals is None and not may_match(self.before, graph.kinds):
             return 0
         matcher = Matcher(self.old, context.refusals is not None, self.quantized)
         kinds = self.old.root.kinds
@@ -120,8 +145,12 @@ class Rewrite(GraphPass):
             self._interior_refusal(graph, match, alone)
             or _misfit(match)
             or (None if self.quantized else quantized_refusal(match))
-            or next((s for name in self.conditions if (s := self._refused(name, match)) is not None), None)
+            or self._condition_refusal(match)
         )
+
+    def _condition_refusal(self, match: Match) -> str | None:
+        sentences = (self._refused(name, match) for name in self.definition().conditions)
+        return next((sentence for sentence in sentences if sentence is not None), None)
 
     def _refused(self, condition: str, match: Match) -> str | None:
         """What ``condition`` has against the match; what is unsound about the model is against it, too."""
@@ -161,7 +190,7 @@ class Rewrite(GraphPass):
         return any(m.value(name) is value and self._refusal(graph, m, False) is None for m in found)
 
     def _call(self, name: str, match: Match) -> Any:
-        wanted = self.parameters[name]
+        wanted = self.definition().parameters[name]
         return getattr(self, name)(**{p: self._argument(p, match) for p in wanted})
 
     def _argument(self, name: str, match: Match) -> Any:
@@ -169,7 +198,11 @@ class Rewrite(GraphPass):
             return match
         if name in match.values:
             value = match.values[name]
-            return value if value is None or name not in self.constant_names else attentive(value.array())
+            return (
+                value
+                if value is None or name not in self.definition().constant_names
+                else attentive(value.array())
+            )
         if name in match.dims:
             return match.dims[name]
         return match.attributes.get(name)

@@ -16,7 +16,7 @@ from circlekit.ir.collector import paused
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.rewrite.base import Context, GraphPass
-from circlekit.rewrite.reading import may_fit
+from circlekit.rewrite.definition import may_match
 from circlekit.rewrite.rewrite import Rewrite
 
 LEGALIZATIONS: list[type[Legalization]] = []
@@ -76,4 +76,4 @@ class Lowering(Legalization, Rewrite):
     """A legalization that is a picture."""
 
     def may_change(self, graph: Graph) -> bool:
-        return may_fit(self.before, graph.kinds)
+        return may_match(self.before, graph.kinds)

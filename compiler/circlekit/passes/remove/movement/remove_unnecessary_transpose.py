@@ -51,11 +51,11 @@ class OneReshape(Rewrite):
 
     def steps(self) -> Sequence[str]:
         """The results of the picture, in order."""
-        return [node.results[0] for node in self.old.nodes]
+        return [node.results[0] for node in self.definition().before.nodes]
 
     def _order(self, match: Match, values: Sequence[Value]) -> str | None:
         moves = Moves(values[0].static_shape)
-        for node, value in zip(self.old.nodes, values[1:], strict=True):
+        for node, value in zip(self.definition().before.nodes, values[1:], strict=True):
             perm = node.operands[1].name
             if node.kinds[0].code == "TRANSPOSE" and perm is not None:
                 moves.transpose(match.value(perm).array().tolist())

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the texts of a rewrite class to checked pictures, and what the texts tell before they are parsed."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from circlekit.errors import RewriteError
+from circlekit.ir.op import REGISTRY, Op, OpaqueOp
+from circlekit.rewrite.picture import Picture, carry_attributes, kind_name, parse_picture
+
+Kinds = tuple[str, ...]
+"""The names of the operators that one node of a picture accepts."""
+
+_CALL = re.compile(r'"(?:[^"\\\n]|\\.)*"|#[^\n]*|=\s*(\w+(?:\s*\|\s*\w+)*)\s*\(')
+"""A string, a comment, or the operator names between ``=`` and ``(``."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Definition:
+    """What a rewrite class declares.
+
+    ``conditions``: names of the methods marked as conditions.  ``constant_names``: operands of
+    ``before`` that must be constant.  ``parameters``: by method, the names of its parameters.
+    """
+
+    before: Picture
+    after: Picture
+    conditions: tuple[str, ...]
+    constant_names: frozenset[str]
+    parameters: dict[str, tuple[str, ...]]
+
+
+def define(owner: type, before: str, after: str, computes_constants: bool) -> Definition:
+    """Parse the texts ``before`` and ``after`` of class ``owner`` and check them against its methods.
+
+    ``computes_constants``: whether ``after`` may use names that only the method ``constants`` supplies.
+    ParseError for text that is not a picture, RewriteError for pictures that do not fit together.
+    """
+    label = f"{owner.__module__}.{owner.__name__}"
+    if "$" in before + after:
+        raise RewriteError(f"{label} is a template; a subclass must give a value for each $word in its text")
+    old = parse_picture(before, label + ".before")
+    new = parse_picture(after, label + ".after", sorted(old.bound()), free=True)
+    _check_results(old, new, label)
+    if not computes_constants:
+        _check_operands(old, new, label)
+    if operator_names(before) != tuple(tuple(map(kind_name, node.kinds)) for node in old.nodes):
+        raise RewriteError(f"{label}: expected every operator of before in the form `result = Operator(...)`")
+    carry_attributes(old, new)
+    members = {n: m for base in reversed(owner.__mro__) for n, m in vars(base).items()}
+    conditions = tuple(n for n, m in members.items() if getattr(m, "is_condition", False))
+    constant_names = frozenset(o.name for n in old.nodes for o in n.operands if o.name and o.const)
+    parameters = {n: _parameters(owner, old, n, label) for n in (*conditions, "constants")}
+    return Definition(old, new, conditions, constant_names, parameters)
+
+
+# -- before a picture is parsed ------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1 << 14)
+def may_match(text: str, kinds: frozenset[type[Op]]) -> bool:
+    """Return whether a graph with operators of these kinds has all that the picture ``text`` shows."""
+    return has_all(kinds, operator_names(text))
+
+
+def has_all(kinds: frozenset[type[Op]], shown: tuple[Kinds, ...]) -> bool:
+    """Return whether each operator that is ``shown`` is one of ``kinds``."""
+    names = _names_of(kinds)
+    return all(any(name in names for name in choice) for choice in shown)
+
+
+@lru_cache(maxsize=1024)
+def operator_names(text: str) -> tuple[Kinds, ...]:
+    """The operators of a picture in order, each with the names that it accepts, read off the text."""
+    found = (match.group(1) for match in _CALL.finditer(text))
+    return tuple(tuple(name.strip() for name in kinds.split("|")) for kinds in found if kinds)
+
+
+@lru_cache(maxsize=64)
+def _names_of(kinds: frozenset[type[Op]]) -> frozenset[str]:
+    """How pictures refer to operators of these kinds, registered base classes included."""
+    known = {OpaqueOp, *REGISTRY.values()}  # an unregistered base class may share its name with an operator
+    return frozenset(kind_name(base) for kind in kinds for base in kind.__mro__ if base in known)
+
+
+# -- checks --------------------------------------------------------------------------------------
+
+
+def _operand_names(picture: Picture) -> Iterator[str]:
+    for node in picture.nodes:
+        yield from (o.name for o in node.operands if o.name)
+
+
+def _check_results(old: Picture, new: Picture, label: str) -> None:
+    """RewriteError unless ``after`` produces the results of ``before`` and none of its interior values."""
+    if not old.nodes:
+        raise RewriteError(f"{label}: before has no operator")
+    if new.alias is not None:
+        if new.alias not in set(_operand_names(old)) | set(old.producer):
+            raise RewriteError(f"{label}: after is {new.alias}, which before does not have")
+        return
+    for name in old.root.results:
+        if name not in new.producer:
+            raise RewriteError(f"{label}: after does not produce {name}, the result of before")
+    for node in new.nodes:
+        if node.like is not None and node.like not in old.producer:
+            raise RewriteError(f"{label}: after says like {node.like}, which before does not produce")
+        for name in node.results:
+            if name in old.producer and name not in old.root.results:
+                raise RewriteError(
+                    f"{label}: after produces {name}, an interior value of before; give it another name"
+                )
+
+
+def _check_operands(old: Picture, new: Picture, label: str) -> None:
+    """RewriteError for an operand of ``after`` that neither ``before`` nor ``after`` itself has."""
+    known = {*_operand_names(old), *old.producer, *new.producer}
+    for name in _operand_names(new):
+        if name not in known:
+            raise RewriteError(f"{label}: after reads {name}, which is neither in before nor computed")
+
+
+def _parameters(owner: type, old: Picture, method: str, label: str) -> tuple[str, ...]:
+    """The parameter names of a method; RewriteError for one that the picture does not bind."""
+    dims = {str(d).split("|")[0] for n in old.nodes for o in n.operands for d in o.dims or ()}
+    known = old.operand_names() | set(old.producer) | old.bound() | dims | {"match"}
+    code = inspect.unwrap(getattr(owner, method)).__code__  # inspect.signature is slow
+    names: tuple[str, ...] = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
+    for name in names:
+        if name not in known:
+            raise RewriteError(f"{label}.{method}: the picture does not bind the parameter {name}")
+    return names

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Families of rewrites: a template and the subclasses that give its words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from circlekit.errors import RewriteError
+from circlekit.ir.text import parse_model
+from circlekit.rewrite import PASSES, Context, Rewrite, Rules
+
+
+@pytest.fixture(autouse=True)
+def _registry() -> Iterator[None]:
+    known = dict(PASSES)
+    yield
+    PASSES.clear()
+    PASSES.update(known)
+
+
+class Inverse(Rewrite):
+    """$one($other(x))  ==  x."""
+
+    name = "test_remove_$one"
+    before = """
+        y = $other(x)
+        z = $one(y)
+    """
+    after = "x"
+
+
+def test_a_template_is_no_pass() -> None:
+    assert not [name for name in PASSES if "test_remove" in name]
+    with pytest.raises(RewriteError, match="is a template; a subclass must give a value"):
+        Inverse.definition()
+
+
+def test_a_member_has_the_texts_with_its_words() -> None:
+    class Exponential(Inverse, one="Exp", other="Log"):
+        pass
+
+    assert PASSES["test_remove_Exp"] is Exponential
+    assert Exponential.__doc__ == "Exp(Log(x))  ==  x."
+    model = parse_model("graph g(%x: f32[2]) -> %o { %a = Log(%x) %b = Exp(%a) %o = Log(%b) }")
+    assert Exponential().run(model, Context()) == 1
+    assert [op.code for op in model.main] == ["LOG"]
+
+
+def test_a_member_may_have_its_own_texts() -> None:
+    class Own(Inverse, one="Exp", other="Log"):
+        """Its own docstring."""
+
+        name = "test_own"
+
+    assert (Own.__doc__, PASSES["test_own"]) == ("Its own docstring.", Own)
+    assert Own.definition().before.root.kind_names() == "Exp"
+
+
+def test_members_without_a_class_statement() -> None:
+    class Twice(Rewrite):
+        before = "y = $op(x)\nz = $op(y)"
+        after = "z = $op(x)"
+
+    class Idempotent(Rules):
+        """op(op(x))  ==  op(x)."""
+
+        name = "test_idempotent"
+        rules = tuple(Twice.member(op=op) for op in ("Relu", "Abs"))
+
+    assert [rule.__name__ for rule in Idempotent.rules] == ["Twice_Relu", "Twice_Abs"]
+    assert Idempotent.rules[0].__module__ == __name__
+    model = parse_model("graph g(%x: f32[2]) -> %o { %a = Relu(%x) %b = Relu(%a) %o = Abs(%b) }")
+    assert Idempotent().run(model, Context()) == 1
+    assert [op.code for op in model.main] == ["RELU", "ABS"]
+
+
+def test_words_in_two_steps() -> None:
+    class Half(Inverse, one="Exp"):
+        name = "test_half_$other"
+
+    assert "test_half_$other" not in PASSES
+    Half.member(other="Log")
+    assert "test_half_Log" in PASSES
+
+
+def test_a_word_that_no_text_has() -> None:
+    with pytest.raises(RewriteError, match=r"the texts of the class have no \$third"):
+        Inverse.member(one="Exp", other="Log", third="Abs")
+
+
+def test_a_word_without_a_value() -> None:
+    with pytest.raises(RewriteError, match=r"a \$word in its pictures has no value"):
+
+        class Missing(Inverse, one="Exp"):
+            name = "test_missing"
