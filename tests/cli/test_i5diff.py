@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from circlekit.cli.i5diff import main
-from circlekit.equivalence import h5
+from circlekit.equivalence import hdf5
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def files(tmp_path: Path) -> list[str]:
     x, y = np.array([1, 2], np.float32), np.array([[3]], np.int32)
     paths = [tmp_path / "left.h5", tmp_path / "right.h5"]
     for path, step in zip(paths, (0, 0.25), strict=True):
-        path.write_bytes(h5.encode([("x", x + np.array([0, step], np.float32)), ("y", y)]))
+        path.write_bytes(hdf5.encode([("x", x + np.array([0, step], np.float32)), ("y", y)]))
     return [str(path) for path in paths]
 
 

@@ -14,7 +14,7 @@ import circlekit
 from circlekit.cli.circle2circle import main as circle2circle
 from circlekit.cli.circle_reduce import main as circle_reduce
 from circlekit.equivalence.bisect import find_culprit
-from circlekit.equivalence.reduce import reduce_model
+from circlekit.equivalence.delta_debugging import reduce_model
 from circlekit.errors import EquivalenceError
 from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model

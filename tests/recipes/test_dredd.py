@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from circlekit.equivalence import h5
+from circlekit.equivalence import hdf5
 from circlekit.io.read.load import load
 from circlekit.ir.graph import Model
 from circlekit.recipes import litert, pool
@@ -42,7 +42,7 @@ def test_a_good_test(tmp_path: Path) -> None:
     assert result.litert == 2  # before and after
     files = tmp_path / "files"
     assert [len(load(files / f"model{part}.circle").main) for part in ("", ".opt")] == [2, 1]
-    ((name, array),) = h5.read(files / "expected.h5")
+    ((name, array),) = hdf5.read(files / "expected.h5")
     assert (name, array.shape) == ("y", (2, 4))
     assert (files / "boundary" / "opt.expected.h5").exists()
     assert (files / "zero" / "input.h5").exists()

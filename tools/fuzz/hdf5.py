@@ -9,7 +9,7 @@ from collections.abc import Callable
 import h5py
 import numpy as np
 
-from circlekit.equivalence import h5
+from circlekit.equivalence import hdf5
 from tools.fuzz import hdf5_datasets as datasets
 from tools.fuzz.blind import mutate_bytes
 
@@ -222,10 +222,10 @@ def secret_files() -> dict[str, bytes]:
     number = np.full(8, SECRET, np.float32)
     return {
         SECRET_FILE: number.tobytes(),
-        f"{SECRET_FILE}.h5": h5.encode([(str(i), number) for i in range(2)]),
+        f"{SECRET_FILE}.h5": hdf5.encode([(str(i), number) for i in range(2)]),
     }
 
 
 def sound_hdf5() -> bytes:
     """A file as circlekit writes it."""
-    return h5.encode([(name, np.zeros(shape, dtype)) for name, dtype, shape in INPUTS])
+    return hdf5.encode([(name, np.zeros(shape, dtype)) for name, dtype, shape in INPUTS])

@@ -15,8 +15,9 @@ import numpy as np
 
 import circlekit
 from circlekit.api.options import read_pipeline
-from circlekit.equivalence import h5, values
-from circlekit.equivalence.h5diff import compare_files
+from circlekit.equivalence import hdf5
+from circlekit.equivalence import tensor_files as values
+from circlekit.equivalence.hdf5_diff import compare_files
 from circlekit.errors import CirclekitError
 from circlekit.interp.run import run
 from circlekit.io.files import write_file
@@ -137,11 +138,11 @@ def _not_secret(arrays: list[Any]) -> None:
 
 
 def _read(path: Path) -> None:
-    _not_secret([array for _, array in h5.read(path)])
+    _not_secret([array for _, array in hdf5.read(path)])
 
 
 def _records(path: Path) -> None:
-    _not_secret([array for record in h5.read_records(path) for array in record])
+    _not_secret([array for record in hdf5.read_records(path) for array in record])
 
 
 def _compare(path: Path) -> None:

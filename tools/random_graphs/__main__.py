@@ -16,7 +16,7 @@ from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
-from circlekit.equivalence.reduce import reduce_model
+from circlekit.equivalence.delta_debugging import reduce_model
 from circlekit.ir.text import print_model
 from tools.random_graphs.battery import PASSES, Finding, Result, examine, shows
 from tools.random_graphs.digests import other_hash_seed

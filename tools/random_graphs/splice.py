@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from circlekit.equivalence.inputs import InputSet, make_inputs
+from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
 from circlekit.errors import CirclekitError
 from circlekit.ir.clone import clone
 from circlekit.ir.dtypes import f32

@@ -15,8 +15,8 @@ from circlekit.ir.graph import Model
 from circlekit.passes.legal.legalize import legalize
 
 if TYPE_CHECKING:
-    from circlekit.equivalence.compare import Comparison
-    from circlekit.equivalence.runs import Inputs
+    from circlekit.equivalence.comparison import Comparison
+    from circlekit.equivalence.reference_runs import Inputs
     from circlekit.equivalence.verify import compare_models
     from circlekit.interp.run import run as run_model
     from circlekit.ir.value import Array

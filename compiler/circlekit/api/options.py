@@ -19,9 +19,9 @@ from circlekit.passes.names import check_settings, find_pass, pass_names
 from circlekit.passes.pipeline_file import Pipeline, parse_pipeline
 
 if TYPE_CHECKING:
-    from circlekit.equivalence.record import check_folder
+    from circlekit.equivalence.recorded_values import check_folder
 else:
-    check_folder = deferred("circlekit.equivalence.record", "check_folder")
+    check_folder = deferred("circlekit.equivalence.recorded_values", "check_folder")
 
 
 @dataclass(frozen=True)
@@ -92,5 +92,5 @@ def with_data(settings: Mapping[str, Any]) -> Mapping[str, Any]:
     data = settings.get(FREEZE)
     if not isinstance(data, str | os.PathLike):
         return settings
-    h5: Any = import_module("circlekit.equivalence.h5")  # h5py is slow to start, and mostly not wanted
+    h5: Any = import_module("circlekit.equivalence.hdf5")  # h5py is slow to start, and mostly not wanted
     return {**settings, FREEZE: h5.read_records(data)}

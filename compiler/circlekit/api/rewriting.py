@@ -32,7 +32,7 @@ from circlekit.rewrite.base import Context
 
 if TYPE_CHECKING:
     from circlekit.equivalence.bisect import find_culprit
-    from circlekit.equivalence.record import write_record
+    from circlekit.equivalence.recorded_values import write_record
     from circlekit.equivalence.verify import Verifier, watch
     from circlekit.ir.text.printer import print_model
     from circlekit.passes.explain import explain_pass
@@ -44,7 +44,7 @@ else:
     find_culprit = deferred("circlekit.equivalence.bisect", "find_culprit")
     print_model = deferred("circlekit.ir.text.printer", "print_model")
     watch = deferred("circlekit.equivalence.verify", "watch")
-    write_record = deferred("circlekit.equivalence.record", "write_record")
+    write_record = deferred("circlekit.equivalence.recorded_values", "write_record")
 
 
 def optimize(

@@ -63,8 +63,8 @@ def _run(arguments: argparse.Namespace) -> int:
     from circlekit.api import load
     from circlekit.api.checks import check_target
     from circlekit.cli.progress import ProgressLine
-    from circlekit.equivalence.command import Command, write_model
-    from circlekit.equivalence.reduce import reduce_model
+    from circlekit.equivalence.delta_debugging import reduce_model
+    from circlekit.equivalence.interestingness import Command, write_model
     from circlekit.errors import CirclekitError
 
     output = arguments.output or f"{arguments.model}.reduced.ck"

@@ -62,7 +62,7 @@ def _jobs(text: str) -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     from circlekit.cli.progress import ProgressLine
-    from circlekit.equivalence.record import check_folder
+    from circlekit.equivalence.recorded_values import check_folder
     from circlekit.recipes.cases import cases_of
     from circlekit.recipes.pool import Settings, run_cases
 

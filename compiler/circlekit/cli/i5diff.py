@@ -41,7 +41,7 @@ def _tolerance(text: str) -> float:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from circlekit.equivalence.h5diff import compare_files
+    from circlekit.equivalence.hdf5_diff import compare_files
 
     entries = compare_files(arguments.left, arguments.right, arguments.tolerance)
     for entry in entries:

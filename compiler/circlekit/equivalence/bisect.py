@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from circlekit.equivalence.reduce import TRIES, reduce_model
+from circlekit.equivalence.delta_debugging import TRIES, reduce_model
 from circlekit.equivalence.verify import Verifier, watch
 from circlekit.errors import CirclekitError, EquivalenceError
 from circlekit.ir.clone import clone

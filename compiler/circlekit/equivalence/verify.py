@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from circlekit.equivalence.chance import chance_notes
-from circlekit.equivalence.compare import (
+from circlekit.equivalence.comparison import (
     Comparison,
     OutputDifference,
     compare_outputs,
@@ -15,9 +14,10 @@ from circlekit.equivalence.compare import (
     interface_of,
     weak_outputs,
 )
-from circlekit.equivalence.entries import entry_views
-from circlekit.equivalence.noise import rounding_noise
-from circlekit.equivalence.runs import Inputs, Run, reference_runs
+from circlekit.equivalence.entry_graphs import entry_views
+from circlekit.equivalence.random_seeds import chance_notes
+from circlekit.equivalence.reference_runs import Inputs, Run, reference_runs
+from circlekit.equivalence.rounding_error import rounding_noise
 from circlekit.errors import CirclekitError, EquivalenceError
 from circlekit.interp.kernels import kernels_of
 from circlekit.ir.clone import clone

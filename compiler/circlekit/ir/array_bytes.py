@@ -5,8 +5,8 @@ written and compared without a copy of the whole.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -42,12 +42,10 @@ def sample(array: Array, dtype: np.dtype[Any] | None = None) -> bytes:
 
 def digest(array: Array, dtype: np.dtype[Any] | None = None) -> bytes:
     """The BLAKE2b hash of the bytes: equal for equal bytes only."""
-    hashlib: Any = import_module("hashlib")  # slow to start, and mostly not wanted
     state = hashlib.blake2b(digest_size=32)
     for chunk in chunks(array, dtype):
         state.update(chunk)
-    found: bytes = state.digest()
-    return found
+    return state.digest()
 
 
 def _bytes_of(array: Array) -> memoryview:

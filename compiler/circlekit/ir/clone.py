@@ -8,13 +8,11 @@ from copy import copy
 from dataclasses import replace
 from typing import Any
 
-from circlekit.ir.collector import paused
 from circlekit.ir.graph import Graph, Model, Signature
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.value import Value
 
 
-@paused()
 def clone(model: Model) -> Model:
     """A copy of graphs, operators and values, which may be changed without a trace in ``model``.
 

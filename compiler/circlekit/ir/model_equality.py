@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from circlekit.errors import CirclekitError
-from circlekit.ir.attributes import same_attribute
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op, OpaqueOp
+from circlekit.ir.text.attribute_literals import same_attribute
 from circlekit.ir.text.literals import plain_items
 from circlekit.ir.value import Value, format_shape, same_array
 

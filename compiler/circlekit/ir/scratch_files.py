@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from importlib import import_module
+import tempfile
 from math import prod
 from typing import Any
 
@@ -30,7 +30,6 @@ def paged(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     # room is reserved: writing to a page that a full disk has no room for would end the process
     reserve = getattr(os, "posix_fallocate", None)
     if reserve is not None and size and not dtype.hasobject:
-        tempfile: Any = import_module("tempfile")  # slow to import, and mostly not wanted
         try:
             with tempfile.TemporaryFile(buffering=0) as file:
                 if file.fileno() <= MOST_FILES:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from circlekit.errors import RewriteError
-from circlekit.ir.collector import paused
 from circlekit.ir.graph import Model
 from circlekit.ir.shape_inference import settle_ranks
 from circlekit.passes.names import check_passes, find_pass, may_change
@@ -59,8 +58,7 @@ def run_passes(
                 continue
             if before is not None:
                 before(item.name)
-            with paused():
-                changes = item.run(model, context)
+            changes = item.run(model, context)
             record.changes += changes
             record.runs += 1
             idle[index] = None if changes else _epochs(model)

@@ -21,13 +21,13 @@ from pathlib import Path
 
 import numpy as np
 
-from circlekit.equivalence import h5
-from circlekit.equivalence.arrays import allowed_difference
-from circlekit.equivalence.compare import interface_differences, interface_of, weak_outputs
-from circlekit.equivalence.h5diff import compare_files
-from circlekit.equivalence.inputs import InputSet, make_inputs
-from circlekit.equivalence.record import EXPECTED, INPUT, OPTIMIZED
-from circlekit.equivalence.runs import Run, reference_runs
+from circlekit.equivalence import hdf5
+from circlekit.equivalence.array_comparison import allowed_difference
+from circlekit.equivalence.comparison import interface_differences, interface_of, weak_outputs
+from circlekit.equivalence.hdf5_diff import compare_files
+from circlekit.equivalence.recorded_values import EXPECTED, INPUT, OPTIMIZED
+from circlekit.equivalence.reference_runs import Run, reference_runs
+from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
 from circlekit.equivalence.verify import Verifier
 from circlekit.errors import CirclekitError, EquivalenceError, ModelError, UnsupportedError
 from circlekit.io.files import write_file
@@ -186,7 +186,7 @@ class _Test:
         folder = self.place(run)
         folder.mkdir(exist_ok=True)
         numbers = [(n, a) for n, a in zip(names, arrays, strict=True) if not litert.is_text(a)]
-        write_file(folder / name, [h5.encode(numbers)], durable=False)
+        write_file(folder / name, [hdf5.encode(numbers)], durable=False)
 
     def place(self, run: Run) -> Path:
         return self.folder if run is self.runs[0] else self.folder / run.kind

@@ -48,7 +48,7 @@ def hdf5_of(facts: Facts) -> bytes:
             count += 1
             unique = f"{name}_{count}"
         groups[unique] = dict(_datasets(facts, tensor))
-    encoded: bytes = import_module("circlekit.equivalence.h5").encode_groups(groups)
+    encoded: bytes = import_module("circlekit.equivalence.hdf5").encode_groups(groups)
     return encoded
 
 

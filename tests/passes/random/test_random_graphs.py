@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from circlekit.equivalence.reduce import reduce_model
+from circlekit.equivalence.delta_debugging import reduce_model
 from circlekit.ir.graph import Graph
 from circlekit.ir.text import parse_model
 from circlekit.ops.arithmetic.binary import Sub

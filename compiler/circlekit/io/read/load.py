@@ -19,7 +19,6 @@ from circlekit.io.read.decode import decode, identify
 from circlekit.io.read.load_ops import OpLoader
 from circlekit.io.schema import Tree
 from circlekit.io.uninterpreted import Origin, Place, Source, absent, place_of
-from circlekit.ir.collector import paused
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model, Signature
 from circlekit.ir.value import MAX_RANK, Array, Shape, Value
@@ -38,7 +37,6 @@ def load(path: str | os.PathLike[str]) -> Model:
     return model
 
 
-@paused()
 def load_bytes(data: bytes | bytearray | memoryview, name: str = "<bytes>") -> Model:
     """The model of a file's bytes; ``name`` is for messages.  Constants are views of ``data``."""
     view = memoryview(data).cast("B").toreadonly()

@@ -19,7 +19,6 @@ from circlekit.io.write.buffers import Buffers, Key
 from circlekit.io.write.encode import INLINE_LIMIT, encode
 from circlekit.io.write.file_layout import Encoded
 from circlekit.io.write.save_ops import OpSaver
-from circlekit.ir.collector import paused
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Array, Value
 
@@ -67,7 +66,6 @@ def to_bytes(model: Model, format: str | None = None) -> bytes:
     return b"".join(encoded(model, format or model.format).pieces())
 
 
-@paused()
 def encoded(model: Model, fmt: str, limit: int = INLINE_LIMIT) -> Encoded:
     """The file in pieces; the data of constants is where it was.  ``limit``: see ``encode``."""
     check_format(fmt)

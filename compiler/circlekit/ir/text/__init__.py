@@ -20,7 +20,7 @@ an unknown rank, ``variable`` behind a variable's.
 
 from __future__ import annotations
 
-from circlekit.ir.text.constants import Resolve
+from circlekit.ir.text.constant_data import Resolve
 from circlekit.ir.text.parser import parse_model
 from circlekit.ir.text.printer import Locate, print_graph, print_model, print_op
 

@@ -7,15 +7,10 @@ import ast
 import re
 import warnings
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from difflib import get_close_matches
+from typing import NamedTuple, NoReturn
 
 from circlekit.errors import ParseError
-from circlekit.ir.deferred import deferred
-
-if TYPE_CHECKING:
-    from difflib import get_close_matches
-else:
-    get_close_matches = deferred("difflib", "get_close_matches")
 
 _STRING = r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"'
 _TOKEN = re.compile(

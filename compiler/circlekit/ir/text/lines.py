@@ -8,10 +8,10 @@ from collections.abc import Callable
 import numpy as np
 
 from circlekit.errors import CirclekitError
-from circlekit.ir.attributes import format_attribute, same_attribute
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.text import literals
+from circlekit.ir.text.attribute_literals import format_attribute, same_attribute
 from circlekit.ir.text.lexer import quote, quoted
 from circlekit.ir.text.literals import format_base64, format_flat, format_items, format_tree, plain_items
 from circlekit.ir.value import Array, Quantization, Value, format_shape

@@ -12,7 +12,6 @@ from typing import ClassVar
 
 import circlekit.passes.legal as home
 from circlekit.ir.clone import clone
-from circlekit.ir.collector import paused
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.rewrite.base import Context, GraphPass
@@ -42,7 +41,6 @@ class Legalization(GraphPass):
             LEGALIZATIONS.append(cls)
 
 
-@paused()
 def legalize(model: Model, format: str, without: Collection[type[Legalization]] = ()) -> Model:
     """A model with the same values, as far as possible with what ``format`` has: a changed copy of ``model``,
     or ``model`` where there is nothing to change.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from circlekit.equivalence.runs import Run
+from circlekit.equivalence.reference_runs import Run
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.text.fillers import seed_of

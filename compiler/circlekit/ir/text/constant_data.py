@@ -15,7 +15,7 @@ from circlekit.ir.text.fillers import FILLERS, fill, seed_of
 from circlekit.ir.text.lexer import near_miss
 from circlekit.ir.text.literals import Fail, array_of, array_of_bytes, bytes_of
 from circlekit.ir.text.syntax import Arguments, Literal, Symbol
-from circlekit.ir.text.types import TypeSpec
+from circlekit.ir.text.type_syntax import TypeSpec
 from circlekit.ir.value import Array, Shape, format_shape
 
 Resolve = Callable[[str, int, int], Any]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +74,9 @@ def write_raw(prefix: Prefix, values: Sequence[Value], arrays: Sequence[Array]) 
 
 def read_h5(path: Prefix, values: Sequence[Value]) -> Mapping[str, Array] | list[Array]:
     """The arrays of an HDF5 file: by name where it has the names of ``values``, else in order."""
-    found: list[tuple[str, Array]] = _h5().read(path)
+    from circlekit.equivalence import hdf5  # imports h5py, which takes a tenth of a second
+
+    found = hdf5.read(path)
     names = [name for name, _ in found]
     if sorted(names) == sorted(v.name for v in values):
         return dict(found)
@@ -87,9 +88,6 @@ def read_h5(path: Prefix, values: Sequence[Value]) -> Mapping[str, Array] | list
 
 def write_h5(path: Prefix, values: Sequence[Value], arrays: Sequence[Array]) -> None:
     """Write all ``arrays``, named as ``values``, to one HDF5 file."""
-    write_file(path, [_h5().encode([(v.name, a) for v, a in zip(values, arrays, strict=True)])])
+    from circlekit.equivalence import hdf5  # imports h5py, which takes a tenth of a second
 
-
-def _h5() -> Any:
-    """The module that needs h5py: a tenth of a second of start-up, for those who ask for it."""
-    return import_module("circlekit.equivalence.h5")
+    write_file(path, [hdf5.encode([(v.name, a) for v, a in zip(values, arrays, strict=True)])])

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 
 from circlekit.equivalence.verify import Verifier
@@ -57,6 +56,6 @@ def _write(path: Path, names: Sequence[str], arrays: Sequence[Array]) -> Path:
 
 
 def _encode(arrays: Sequence[tuple[str, Array]]) -> bytes:
-    """By the module that needs h5py: a tenth of a second of start-up, which only those pay who record."""
-    encoded: bytes = import_module("circlekit.equivalence.h5").encode(arrays)
-    return encoded
+    from circlekit.equivalence import hdf5  # imports h5py, which takes a tenth of a second
+
+    return hdf5.encode(arrays)

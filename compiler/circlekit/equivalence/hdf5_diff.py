@@ -6,8 +6,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from circlekit.equivalence import h5
-from circlekit.equivalence.arrays import Outcome, compare_arrays
+from circlekit.equivalence import hdf5
+from circlekit.equivalence.array_comparison import Outcome, compare_arrays
 from circlekit.errors import FormatError
 from circlekit.ir.value import Array
 
@@ -30,7 +30,7 @@ def compare_files(
 
 def _by_name(path: str | os.PathLike[str]) -> dict[str, Array]:
     arrays: dict[str, Array] = {}
-    for name, array in h5.read(path):
+    for name, array in hdf5.read(path):
         name = name.removesuffix(":0")
         if name in arrays:
             raise FormatError(f"{os.fspath(path)} has two arrays of the name {name}")

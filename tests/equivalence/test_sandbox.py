@@ -14,8 +14,9 @@ import h5py
 import numpy as np
 import pytest
 
-from circlekit.equivalence import apart, h5
-from circlekit.equivalence.apart import Item, read_apart
+from circlekit.equivalence import hdf5
+from circlekit.equivalence import sandbox as apart
+from circlekit.equivalence.sandbox import Item, read_apart
 from circlekit.errors import FileError, FormatError, LimitError
 
 ODD = [
@@ -115,7 +116,7 @@ def test_a_file_of_many_arrays_takes_its_time(size: int, fits: bool, monkeypatch
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.h5")
     with pytest.raises(FileError, match=r"a.h5 is no regular file"):
-        h5.read(tmp_path / "a.h5")
+        hdf5.read(tmp_path / "a.h5")
 
 
 # -- what a file claims ------------------------------------------------------------------------
@@ -131,7 +132,7 @@ def test_numbers_that_are_not_in_the_file(options: dict[str, object], tmp_path: 
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_group("value").create_dataset("0", (1 << 27,), "<f4", **options)
     with pytest.raises(FormatError, match=r"/value/0 claims 512.0 MiB .*, of which the file stores 0 bytes"):
-        h5.read(tmp_path / "a.h5")
+        hdf5.read(tmp_path / "a.h5")
 
 
 def test_what_is_packed_as_densely_as_can_be_is_read(tmp_path: Path) -> None:
@@ -141,7 +142,7 @@ def test_what_is_packed_as_densely_as_can_be_is_read(tmp_path: Path) -> None:
             "value/0", data=numbers, compression="gzip", compression_opts=9, chunks=(1 << 20,)
         )
     assert (tmp_path / "a.h5").stat().st_size < 1 << 17
-    ((name, array),) = h5.read(tmp_path / "a.h5")
+    ((name, array),) = hdf5.read(tmp_path / "a.h5")
     assert name == "0"
     assert np.array_equal(array, numbers)
 
@@ -151,4 +152,4 @@ def test_a_record_of_nothing(tmp_path: Path) -> None:
         file["value/0/0"] = np.zeros(2, np.float32)
         file.create_group("value/1")
     with pytest.raises(FormatError, match="/value/1 has no arrays"):
-        h5.read_records(tmp_path / "a.h5")
+        hdf5.read_records(tmp_path / "a.h5")

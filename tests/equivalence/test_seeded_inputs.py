@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from circlekit.equivalence.indices import index_bounds
-from circlekit.equivalence.inputs import EDGES, SMALL, InputSet, input_sets, make_input, make_inputs
+from circlekit.equivalence.index_bounds import index_bounds
+from circlekit.equivalence.seeded_inputs import EDGES, SMALL, InputSet, input_sets, make_input, make_inputs
 from circlekit.errors import UnsupportedError
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from circlekit.equivalence.indices import index_bounds
+from circlekit.equivalence.index_bounds import index_bounds
 from circlekit.errors import UnsupportedError
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph

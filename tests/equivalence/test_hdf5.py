@@ -11,8 +11,8 @@ import h5py
 import numpy as np
 import pytest
 
-from circlekit.equivalence import h5
-from circlekit.equivalence.h5diff import compare_files
+from circlekit.equivalence import hdf5
+from circlekit.equivalence.hdf5_diff import compare_files
 from circlekit.errors import CirclekitError, FileError, FormatError
 from circlekit.ir.value import Array
 
@@ -27,7 +27,7 @@ ARRAYS: list[tuple[str, Array]] = [
 
 
 def write(path: Path, arrays: list[tuple[str, Array]]) -> Path:
-    path.write_bytes(h5.encode(arrays))
+    path.write_bytes(hdf5.encode(arrays))
     return path
 
 
@@ -45,15 +45,15 @@ def test_layout_is_the_peers(tmp_path: Path) -> None:
 def test_reading_gives_what_was_written(tmp_path: Path) -> None:
     many = [(f"x{i}", np.array([i], np.float32)) for i in range(12)]
     for arrays in (ARRAYS, many):
-        read = h5.read(write(tmp_path / "a.h5", arrays))
+        read = hdf5.read(write(tmp_path / "a.h5", arrays))
         assert [name for name, _ in read] == [name for name, _ in arrays]
         assert all(np.array_equal(a, b) for (_, a), (_, b) in zip(read, arrays, strict=True))
 
 
 def test_bytes_do_not_depend_on_the_time() -> None:
-    first = h5.encode(ARRAYS)
+    first = hdf5.encode(ARRAYS)
     time.sleep(1.1)  # HDF5 counts in seconds
-    assert h5.encode(ARRAYS) == first
+    assert hdf5.encode(ARRAYS) == first
 
 
 def peer_file(path: Path) -> None:
@@ -79,7 +79,7 @@ def strings(path: Path) -> None:
         (lambda path: path.mkdir(), FileError, "is a directory"),
         (lambda path: path.write_bytes(b"\0" * 100), FormatError, "is no readable HDF5 file"),
         (lambda path: path.write_bytes(b""), FormatError, "is no readable HDF5 file"),
-        (lambda path: path.write_bytes(h5.encode(ARRAYS)[:900]), FormatError, "is no readable HDF5 file"),
+        (lambda path: path.write_bytes(hdf5.encode(ARRAYS)[:900]), FormatError, "is no readable HDF5 file"),
         (no_value, FormatError, "has no group /value"),
         (strings, FormatError, "/value/0 is no dataset of numbers"),
     ],
@@ -91,7 +91,7 @@ def test_other_files_are_refused(
     path = tmp_path / "bad.h5"
     make(path)
     with pytest.raises(error, match=f"bad.h5.*{sentence}"):
-        h5.read(path)
+        hdf5.read(path)
 
 
 # -- comparison --------------------------------------------------------------------------------

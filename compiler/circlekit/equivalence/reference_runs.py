@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from circlekit.equivalence.chance import without_chance
-from circlekit.equivalence.inputs import InputSet, input_sets, make_inputs
+from circlekit.equivalence.random_seeds import without_chance
+from circlekit.equivalence.seeded_inputs import InputSet, input_sets, make_inputs
 from circlekit.errors import CirclekitError, UnsupportedError
 from circlekit.interp.kernels import kernels_of
 from circlekit.interp.run import run

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from circlekit.equivalence.arrays import Outcome, allowed_difference, compare_arrays, is_telling
+from circlekit.equivalence.array_comparison import Outcome, allowed_difference, compare_arrays, is_telling
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Array, Value, format_shape
 

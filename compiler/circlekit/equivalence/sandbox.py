@@ -17,9 +17,8 @@ import signal
 import time
 import warnings
 from collections.abc import Callable, Iterable
-from importlib import import_module
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
 
@@ -109,7 +108,8 @@ def _serve(items: Callable[[], Iterable[Item]], pipe: int, size: int) -> None:
 
 def _bound(size: int) -> None:
     """Limit the processor time and the memory of this process, which reads a file of ``size`` bytes."""
-    resource: Any = import_module("resource")  # not on every system
+    import resource  # not on every system
+
     signal.signal(signal.SIGXCPU, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _allow(size)
@@ -123,7 +123,8 @@ def _bound(size: int) -> None:
 
 def _allow(size: int) -> None:
     """Let this process go on for as long as the next array of a file of ``size`` bytes may take."""
-    resource: Any = import_module("resource")
+    import resource  # not on every system
+
     seconds = math.ceil(time.process_time()) + SECONDS + size // BYTES_A_SECOND
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     resource.setrlimit(resource.RLIMIT_CPU, (seconds if hard == -1 else min(seconds, hard), hard))

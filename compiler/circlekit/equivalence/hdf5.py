@@ -18,7 +18,7 @@ from typing import TypeVar
 import h5py
 import numpy as np
 
-from circlekit.equivalence.apart import DENSEST, Item, read_apart
+from circlekit.equivalence.sandbox import DENSEST, Item, read_apart
 from circlekit.errors import FileError, FormatError, LimitError
 from circlekit.io.files import translated
 from circlekit.ir.resource_limits import adding_up, amount, hold_memory, need_memory

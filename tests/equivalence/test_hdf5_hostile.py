@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 import pytest
 
-from circlekit.equivalence import h5
+from circlekit.equivalence import hdf5
 from circlekit.errors import CirclekitError, FormatError, LimitError
 from circlekit.ir.resource_limits import limited
 from circlekit.ir.value import Array
@@ -57,20 +57,20 @@ HOSTILE: dict[str, tuple[Fill, str]] = {
 
 @pytest.mark.parametrize("kind", sorted(HOSTILE))
 def test_nothing_but_its_own_numbers_is_read(kind: str, tmp_path: Path) -> None:
-    (tmp_path / "secret.h5").write_bytes(h5.encode([("secret", SECRET)]))
+    (tmp_path / "secret.h5").write_bytes(hdf5.encode([("secret", SECRET)]))
     fill, message = HOSTILE[kind]
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_group("value")
         fill(file, tmp_path)
     with pytest.raises(FormatError, match=f"a.h5: {message}"):
-        h5.read(tmp_path / "a.h5")
+        hdf5.read(tmp_path / "a.h5")
 
 
 def test_a_linked_group_of_values(tmp_path: Path) -> None:
-    (tmp_path / "secret.h5").write_bytes(h5.encode([("secret", SECRET)]))
+    (tmp_path / "secret.h5").write_bytes(hdf5.encode([("secret", SECRET)]))
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["value"] = h5py.ExternalLink("secret.h5", "value")
-    for read in (h5.read, h5.read_records):
+    for read in (hdf5.read, hdf5.read_records):
         with pytest.raises(FormatError, match="/value is a link"):
             read(tmp_path / "a.h5")
 
@@ -84,7 +84,7 @@ def test_compression_that_hdf5_does_not_have(tmp_path: Path) -> None:
         space = h5py.h5s.create_simple((4,))
         h5py.h5d.create(file.create_group("value").id, b"0", h5py.h5t.IEEE_F32LE, space, properties)
     with pytest.raises(FormatError, match="compressed by filter 32015"):
-        h5.read(tmp_path / "a.h5")
+        hdf5.read(tmp_path / "a.h5")
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_more_than_may_be_used(options: dict[str, object], tmp_path: Path) -> No
         file.create_group("value").create_dataset("0", (1 << 30,), "<f4", fillvalue=1, **options)
     assert (tmp_path / "a.h5").stat().st_size < 1 << 16
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for read in (h5.read, h5.read_records):
+    for read in (hdf5.read, hdf5.read_records):
         with limited("256M"), pytest.raises(LimitError, match=r"/value/0 would take 4.0 GiB .* is 256.0 MiB"):
             read(tmp_path / "a.h5")
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 << 10  # KiB
@@ -104,11 +104,11 @@ def test_more_than_may_be_used(options: dict[str, object], tmp_path: Path) -> No
 
 def test_many_arrays_count_together(tmp_path: Path) -> None:
     arrays: list[tuple[str, Array]] = [(str(i), np.zeros(1 << 18, np.float32)) for i in range(4)]
-    (tmp_path / "a.h5").write_bytes(h5.encode(arrays))
+    (tmp_path / "a.h5").write_bytes(hdf5.encode(arrays))
     with limited("4M"):
-        assert len(h5.read(tmp_path / "a.h5")) == 4
+        assert len(hdf5.read(tmp_path / "a.h5")) == 4
     with limited("3M"), pytest.raises(LimitError, match=r"/value/3 would take .* that are held"):
-        h5.read(tmp_path / "a.h5")
+        hdf5.read(tmp_path / "a.h5")
 
 
 def test_keys_that_look_like_numbers(tmp_path: Path) -> None:
@@ -116,19 +116,19 @@ def test_keys_that_look_like_numbers(tmp_path: Path) -> None:
         values = file.create_group("value")
         for key in ("²", "9" * 5000, "10", "2"):
             values[key] = SECRET
-    assert [name for name, _ in h5.read(tmp_path / "a.h5")] == ["2", "10", "9" * 5000, "²"]
+    assert [name for name, _ in hdf5.read(tmp_path / "a.h5")] == ["2", "10", "9" * 5000, "²"]
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_damaged_files(seed: int, tmp_path: Path) -> None:
     """An array, or one of our errors."""
     rng = np.random.default_rng(seed)
-    data = bytearray(h5.encode([("a", SECRET), ("b", SECRET)]))
+    data = bytearray(hdf5.encode([("a", SECRET), ("b", SECRET)]))
     for at in rng.integers(0, len(data), 4):
         data[at] = rng.integers(0, 256)
     (tmp_path / "a.h5").write_bytes(data)
     try:
-        assert len(h5.read(tmp_path / "a.h5")) <= 2
+        assert len(hdf5.read(tmp_path / "a.h5")) <= 2
     except CirclekitError as error:
         assert str(tmp_path / "a.h5") in error.message  # noqa: PT017
 
@@ -136,5 +136,5 @@ def test_damaged_files(seed: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["", ".", "..", "a/./b", "a\0b", "\udcff", "../../x", "/", "a//b"])
 def test_names_of_a_model(name: str) -> None:
     """Whatever values are called, there is a file for them."""
-    assert h5.encode([(name, SECRET)])
-    assert h5.encode_groups({"a": {"weights": SECRET}, name: {"weights": SECRET}})
+    assert hdf5.encode([(name, SECRET)])
+    assert hdf5.encode_groups({"a": {"weights": SECRET}, name: {"weights": SECRET}})
