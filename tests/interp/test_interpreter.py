@@ -17,7 +17,7 @@ from circlekit.ir.op import Op, operand
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Array, TensorType, Value
 from circlekit.ops import once
-from circlekit.ops.constants import constant_elements
+from circlekit.ops.constant_storage import constant_elements
 from circlekit.ops.once import Kept, keeping
 
 TEXT = """

@@ -20,7 +20,7 @@ from circlekit.ir.enums import Named
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.value import Array, Quantization, Shape, Value
-from circlekit.ops.constants import constant_elements
+from circlekit.ops.constant_storage import constant_elements
 
 FLOAT_TOLERANCE = 1e-5
 """Largest difference from LiteRT's reference kernels, in parts of the largest magnitude of the result."""

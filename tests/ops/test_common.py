@@ -10,17 +10,10 @@ from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import i32
 from circlekit.ir.enums import Activation, Padding
 from circlekit.ir.value import Shape, Value
-from circlekit.ops.common import (
-    apply_activation,
-    broadcast_shapes,
-    conv_padding,
-    fused,
-    merge_dims,
-    normalized_axis,
-    product,
-    static_int_vector,
-    window_size,
-)
+from circlekit.ops.constant_operands import static_int_vector
+from circlekit.ops.dimensions import broadcast_shapes, merge_dims, normalized_axis, product
+from circlekit.ops.fused_activation import apply_activation, apply_fused_activation
+from circlekit.ops.windows import conv_padding, window_size
 from tests.ops.litert import const
 
 
@@ -85,7 +78,11 @@ def test_activations() -> None:
     assert apply_activation(x, Activation.NONE) is x
     np.testing.assert_array_equal(x[:3], np.array([-2, 0.5, 7], np.float32))
     largest = np.finfo(np.float32).max
-    np.testing.assert_array_equal(fused(x.copy(), Activation.NONE), [-2, 0.5, 7, largest, np.nan])
-    np.testing.assert_array_equal(fused(x.copy(), Activation.RELU), [0, 0.5, 7, largest, np.nan])
+    np.testing.assert_array_equal(
+        apply_fused_activation(x.copy(), Activation.NONE), [-2, 0.5, 7, largest, np.nan]
+    )
+    np.testing.assert_array_equal(
+        apply_fused_activation(x.copy(), Activation.RELU), [0, 0.5, 7, largest, np.nan]
+    )
     with pytest.raises(UnsupportedError, match="SIGN_BIT"):
         apply_activation(x, Activation.SIGN_BIT)

@@ -12,19 +12,19 @@ from circlekit.errors import ModelError
 from circlekit.ir.dtypes import DType, f32, i8, i16, u8
 from circlekit.ir.enums import Activation
 from circlekit.ops.numerics.fixed_point import (
-    Multiplier,
-    activation_limits,
-    doubling_high_mul,
-    dtype_limits,
-    multiply,
-    multiply_up,
-    multiply_wide,
+    QuantizedMultiplier,
+    multiply_by_quantized_multiplier,
+    multiply_by_quantized_multiplier_half_up,
+    multiply_by_quantized_multiplier_int64,
     quantize_multiplier,
+    quantized_activation_range,
     rounding_divide_by_pot,
-    saturating_shift_left,
+    saturating_left_shift,
+    saturating_rounding_doubling_high_mul,
 )
 from circlekit.ops.numerics.requantize import FixedPoint, InFloats, fixed_point
 from circlekit.ops.numerics.stores import Span
+from circlekit.ops.quantization import dtype_limits
 from tests.ops.quantized import generator, quantized
 
 INT32 = (-(2**31), 2**31 - 1)
@@ -59,11 +59,11 @@ def numbers(rng: np.random.Generator, count: int = 400) -> list[int]:
 def test_multiply(shift: int) -> None:
     rng = generator("multiply", shift)
     for mantissa in (1 << 30, (1 << 31) - 1, int(rng.integers(1 << 30, 1 << 31))):
-        by = Multiplier(np.array(mantissa), np.array(shift))
+        by = QuantizedMultiplier(np.array(mantissa), np.array(shift))
         xs = numbers(rng)
-        got = multiply(np.array(xs), by)
+        got = multiply_by_quantized_multiplier(np.array(xs), by)
         assert got.tolist() == [twice_rounded(x, mantissa, shift) for x in xs]
-        up = multiply_up(np.array(xs), by)
+        up = multiply_by_quantized_multiplier_half_up(np.array(xs), by)
         high = [half_up(wrapped(x << max(shift, 0)) * mantissa, 31) for x in xs]
         assert up.tolist() == [half_up(x, max(-shift, 0)) for x in high]
 
@@ -72,8 +72,11 @@ def test_multiply_per_channel() -> None:
     rng = generator("channels")
     by = quantize_multiplier([0.3, 1.0, 7.5, 1e-4, 0.0, 0.5])
     x = rng.integers(-(1 << 20), 1 << 20, (50, 6))
-    columns = [multiply(x[:, c], Multiplier(by.mantissa[c], by.shift[c])) for c in range(6)]
-    np.testing.assert_array_equal(multiply(x, by), np.stack(columns, axis=1))
+    columns = [
+        multiply_by_quantized_multiplier(x[:, c], QuantizedMultiplier(by.mantissa[c], by.shift[c]))
+        for c in range(6)
+    ]
+    np.testing.assert_array_equal(multiply_by_quantized_multiplier(x, by), np.stack(columns, axis=1))
 
 
 @pytest.mark.parametrize("shift", [-31, -12, -1, 0, 3, 7])
@@ -82,19 +85,21 @@ def test_multiply_wide(shift: int) -> None:
     for mantissa in (1 << 30, (1 << 31) - 1, int(rng.integers(1 << 30, 1 << 31))):
         short = min((mantissa + (1 << 15)) >> 16, 0x7FFF)
         xs = [int(x) for x in rng.integers(-(1 << 46), 1 << 46, 300) >> rng.integers(10, 46, 300)]
-        got = multiply_wide(np.array(xs), Multiplier(np.array(mantissa), np.array(shift)))
+        got = multiply_by_quantized_multiplier_int64(
+            np.array(xs), QuantizedMultiplier(np.array(mantissa), np.array(shift))
+        )
         assert got.tolist() == [wrapped(half_up(x * short, 15 - shift)) for x in xs]
 
 
 def test_steps() -> None:
     rng = generator("steps")
     a, b = numbers(rng), numbers(rng)
-    high = doubling_high_mul(np.array(a), np.array(b))
+    high = saturating_rounding_doubling_high_mul(np.array(a), np.array(b))
     assert high.tolist() == [min(half_up(x * y, 31), INT32[1]) for x, y in zip(a, b, strict=True)]
     for bits in (0, 1, 5, 31):
         assert rounding_divide_by_pot(np.array(a), bits).tolist() == [half_away(x, bits) for x in a]
         limited = [min(max(x << bits, INT32[0]), INT32[1]) for x in a]
-        assert saturating_shift_left(np.array(a), bits).tolist() == limited
+        assert saturating_left_shift(np.array(a), bits).tolist() == limited
 
 
 @pytest.mark.parametrize("real", [1e-12, 2.0**-33, 1e-9, 0.1, 0.5, 1 - 2.0**-33, 1.0, 1.5, 200.0, 2.0**20])
@@ -169,12 +174,12 @@ def test_float64_is_used_where_it_is_exact() -> None:
 def test_activation_limits(
     act: Activation, dtype: DType, scale: float, zero: int, limits: tuple[int, int]
 ) -> None:
-    assert activation_limits(act, quantized(dtype, (1,), scale, zero)) == limits
+    assert quantized_activation_range(act, quantized(dtype, (1,), scale, zero)) == limits
 
 
 def test_limits_of_types() -> None:
     assert dtype_limits(DType.INT4) == (-8, 7)
     assert dtype_limits(DType.INT2) == (-2, 1)
     assert dtype_limits(DType.UINT4) == (0, 15)
-    with pytest.raises(ModelError, match="f32 holds no quantized numbers"):
+    with pytest.raises(ModelError, match="expected an integer dtype for quantized data, got f32"):
         dtype_limits(f32)

@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from circlekit.ops.numerics.fixed_point import Multiplier
+from circlekit.ops.numerics.fixed_point import QuantizedMultiplier
 from circlekit.ops.numerics.requantize import DoubleScale, InDoubles, InFloats, double_scale, fixed_point
 from circlekit.ops.numerics.stores import Span, Store
 
@@ -79,7 +79,7 @@ def test_fixed_point_next_to_every_step(
     span = data.draw(spans(dtype, 2.0 ** data.draw(st.integers(6, 26))))
     bias = data.draw(st.integers(-int(span.bound), int(span.bound)) | st.none())
     store = fixed_point(
-        Multiplier(np.array(mantissa), np.array(shift)),
+        QuantizedMultiplier(np.array(mantissa), np.array(shift)),
         None if bias is None else np.array([bias]),
         span,
         wide=False,
@@ -95,7 +95,7 @@ def test_sums_of_16_bits_next_to_every_step(data: st.DataObject, short: int, shi
     span = Span(0, data.draw(st.sampled_from([(-(1 << 15), (1 << 15) - 1), (0, (1 << 15) - 1)])), 2.0**38)
     span = span._replace(bound=2.0 ** data.draw(st.integers(10, 38)))
     bias = data.draw(st.integers(-(1 << 20), 1 << 20) | st.none())
-    by = Multiplier(np.array(short << 16), np.array(shift))
+    by = QuantizedMultiplier(np.array(short << 16), np.array(shift))
     store = fixed_point(by, None if bias is None else np.array([bias]), span, wide=True)
     some = data.draw(st.lists(st.integers(-(1 << 15), 1 << 15), min_size=1, max_size=50))
     steps = [round((k - 0.5) / (short / 2**15 * 2.0**shift)) - (bias or 0) for k in some]
@@ -143,7 +143,7 @@ def test_blocks_of_any_shape(rows: int, channels: int, per_channel: bool, stride
     shift = rng.integers(-9, -5, count)
     bias = rng.integers(-3000, 3000, channels)
     span = Span(int(rng.integers(-128, 128)), (-128, 127), 2.0**19)
-    store = fixed_point(Multiplier(mantissa, shift), bias, span, wide=False)
+    store = fixed_point(QuantizedMultiplier(mantissa, shift), bias, span, wide=False)
     assert isinstance(store, InFloats)
     sums = rng.integers(-(1 << 15), 1 << 15, (rows, channels))
     out = np.empty((rows, 2 * channels), np.int8)[:, ::2] if strided else np.empty(sums.shape, np.int8)

@@ -25,7 +25,7 @@ from circlekit.ops.arithmetic.bits import (
     RightShift,
     Unique,
 )
-from circlekit.ops.constants import dense
+from circlekit.ops.constant_storage import dense
 from circlekit.ops.movement.sparse import Densify, EmbeddingLookupSparse, HashtableLookup, SparseToDense
 from circlekit.ops.reduction.segments import (
     SegmentSum,

@@ -15,7 +15,7 @@ from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.binary import Add
-from circlekit.ops.constants import decode_strings, encode_strings
+from circlekit.ops.constant_storage import decode_strings, encode_strings
 from circlekit.ops.program.control import CallOnce
 from circlekit.ops.program.variables import (
     AssignVariable,

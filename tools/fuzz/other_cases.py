@@ -12,7 +12,7 @@ import numpy as np
 
 from circlekit.io.read.load import load_bytes
 from circlekit.ir.dtypes import DType
-from circlekit.ops.constants import encode_strings
+from circlekit.ops.constant_storage import encode_strings
 from tools.fuzz.blind import mutate_bytes
 from tools.fuzz.words import mutate_text
 

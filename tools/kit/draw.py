@@ -14,7 +14,7 @@ from circlekit.ir.enums import Activation, Named
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Quantization, TensorType, Value
-from circlekit.ops.numerics.fixed_point import dtype_limits
+from circlekit.ops.quantization import dtype_limits
 from tools.kit.kinds import Case, Kind
 from tools.kit.twin import real_ranges
 

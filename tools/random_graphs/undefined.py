@@ -9,7 +9,7 @@ from __future__ import annotations
 from circlekit.ir.dtypes import i8, i16
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
-from circlekit.ops.common import static_int_vector
+from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.movement.shape import Transpose
 from circlekit.ops.movement.slice import StridedSlice
 from circlekit.ops.reduction.reduce import Sum

@@ -16,7 +16,7 @@ from circlekit.errors import FileError, FormatError, ShapeError
 from circlekit.io.files import write_file
 from circlekit.ir.dtypes import DType
 from circlekit.ir.value import Array, Value, format_shape
-from circlekit.ops.constants import decode_strings, encode_strings
+from circlekit.ops.constant_storage import decode_strings, encode_strings
 
 Prefix = str | os.PathLike[str]
 

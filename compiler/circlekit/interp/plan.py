@@ -13,7 +13,7 @@ from circlekit.interp.room import Room
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op, Run
 from circlekit.ir.value import Array, Value
-from circlekit.ops.constants import constant_elements
+from circlekit.ops.constant_storage import constant_elements
 from circlekit.ops.program.state import State
 
 Slots = list[Any]

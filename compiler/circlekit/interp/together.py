@@ -15,7 +15,8 @@ from circlekit.interp.plan import Plan, Step, known_bytes
 from circlekit.interp.track import Entry
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array
-from circlekit.ops.bases import Binary, Unary, Viewed
+from circlekit.ops.elementwise import Binary, Unary
+from circlekit.ops.versions import Viewed
 
 FEW = 1 << 12
 """Bytes that are computed together at most: the results are held from the first operator on."""

@@ -10,7 +10,7 @@ import numpy as np
 from circlekit.ir.dtypes import DType, i32, i64
 from circlekit.ir.op import Op
 from circlekit.ir.value import Quantization
-from circlekit.ops.numerics.fixed_point import dtype_limits
+from circlekit.ops.quantization import dtype_limits
 from tools.kit.draw import Draw
 from tools.kit.families.base import family
 from tools.kit.kinds import (

@@ -12,7 +12,7 @@ from circlekit.ir.dtypes import DType, boolean, i32, i64
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import REGISTRY, Op
 from circlekit.ir.value import Value
-from circlekit.ops.constants import encode_strings
+from circlekit.ops.constant_storage import encode_strings
 from tools.kit.draw import Draw
 from tools.kit.families.base import family
 from tools.kit.kinds import F32, I32, Case, Kind

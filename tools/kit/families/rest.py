@@ -9,7 +9,7 @@ from circlekit.ir.dtypes import DType, f32, i32, i64
 from circlekit.ir.enums import LSHProjectionType, ReduceWindowFunction
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
-from circlekit.ops.constants import encode_strings
+from circlekit.ops.constant_storage import encode_strings
 from tools.kit.draw import Draw
 from tools.kit.families.base import family
 from tools.kit.families.windows import calm

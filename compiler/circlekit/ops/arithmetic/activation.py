@@ -15,24 +15,16 @@ from circlekit.ir.dtypes import DType, f16, i8, i16, u8
 from circlekit.ir.op import attribute, operand
 from circlekit.ir.tape import NOW, Tape
 from circlekit.ir.value import Array, TensorType
-from circlekit.ops.bases import (
-    Typed,
-    Unary,
-    is_narrow,
-    need_kind,
-    need_same_dtype,
-    refuse_quantized,
-    zero_point,
-)
-from circlekit.ops.common import broadcast_shapes, clip, common_shape
+from circlekit.ops.checks import reject_quantized, require_numpy_kind, require_same_dtype
+from circlekit.ops.common import clip
+from circlekit.ops.dimensions import broadcast_shapes, common_shape
+from circlekit.ops.elementwise import Unary
 from circlekit.ops.numerics.fixed_point import (
-    dtype_limits,
-    multiply,
+    multiply_by_quantized_multiplier,
     quantize_multiplier,
     round_half_away,
     rounding_divide_by_pot,
-    saturating_shift_left,
-    scale_of,
+    saturating_left_shift,
 )
 from circlekit.ops.numerics.gelu_tanh import write_gelu
 from circlekit.ops.numerics.logistic_int16 import logistic_16, need_fraction, tanh_16
@@ -45,6 +37,8 @@ from circlekit.ops.numerics.lookup_tables import (
 )
 from circlekit.ops.numerics.narrow import bound_pairs
 from circlekit.ops.numerics.tanh_float32 import tanh_32
+from circlekit.ops.quantization import dtype_limits, is_quantized_8_or_16_bits, scale_of, zero_point_of
+from circlekit.ops.versions import VersionedByDtype
 
 
 class Clamped(Unary):
@@ -64,8 +58,8 @@ class Clamped(Unary):
 
     def quantized(self, x: Array) -> Array:
         if self.input.dtype not in self.narrow:
-            refuse_quantized(self)
-        scale, zero = scale_of(self.output), zero_point(self.output)
+            reject_quantized(self)
+        scale, zero = scale_of(self.output), zero_point_of(self.output)
         least, most = dtype_limits(self.output.dtype)
         low, high = self.bounds
         least = max(least, zero + int(round_half_away(np.float32(low) / scale)))
@@ -74,7 +68,9 @@ class Clamped(Unary):
         by = quantize_multiplier(scale_of(self.input) / scale)
 
         def clamped(part: Array) -> Array:
-            scaled = multiply(part.astype(np.int32) - zero_point(self.input), by) + zero
+            scaled = (
+                multiply_by_quantized_multiplier(part.astype(np.int32) - zero_point_of(self.input), by) + zero
+            )
             return np.minimum(np.maximum(scaled, least), most).astype(x.dtype)
 
         return tabulated(x, clamped)
@@ -125,9 +121,11 @@ class LeakyRelu(Unary, code="LEAKY_RELU", versions={i16: 2}):
         same, leak = quantize_multiplier(ratio), quantize_multiplier(np.abs(slope))
 
         def leaky(part: Array) -> Array:
-            real = part.astype(np.int32) - zero_point(self.input)
-            below = multiply(real, leak) * (-1 if slope < 0 else 1)
-            return limited(self.output, np.where(real >= 0, multiply(real, same), below))
+            real = part.astype(np.int32) - zero_point_of(self.input)
+            below = multiply_by_quantized_multiplier(real, leak) * (-1 if slope < 0 else 1)
+            return limited(
+                self.output, np.where(real >= 0, multiply_by_quantized_multiplier(real, same), below)
+            )
 
         return tabulated(x, leaky)
 
@@ -140,11 +138,11 @@ class Elu(Unary, code="ELU", options=None, reference_version=0):
 
     def quantized(self, x: Array) -> Array:
         if self.input.dtype is not i8:
-            refuse_quantized(self)
+            reject_quantized(self)
         return real_function(x, self.input, self.output, in_float64(self.compute))
 
 
-class PRelu(Typed, code="PRELU", options=None):
+class PRelu(VersionedByDtype, code="PRELU", options=None):
     """x where it is not negative, else alpha * x; ``alpha`` broadcasts to the input.
 
     An input of int16 has an alpha of int8.
@@ -157,19 +155,19 @@ class PRelu(Typed, code="PRELU", options=None):
 
     def infer(self) -> TensorType:
         if (self.input.dtype, self.alpha.dtype) != (i16, i8):
-            need_same_dtype("input", self.input, "alpha", self.alpha)
+            require_same_dtype("input", self.input, "alpha", self.alpha)
         return TensorType(self.input.dtype, broadcast_shapes(self.input.shape, self.alpha.shape))
 
     @np.errstate(all="ignore")
     def kernel(self, input: Array, alpha: Array) -> Any:
-        if is_narrow(self.input):
+        if is_quantized_8_or_16_bits(self.input):
             return tabulated_pairs(input, alpha, self.quantized)
         return self.bind(NOW, input, alpha)
 
     def bind(self, tape: Tape, input: Array, alpha: Array) -> Array | None:
-        if is_narrow(self.input):
+        if is_quantized_8_or_16_bits(self.input):
             return bound_pairs(tape, self, self.quantized, input, alpha)
-        need_kind(self, input, "f")
+        require_numpy_kind(self, input, "f")
         out = tape.empty(common_shape(input, alpha), input.dtype)
         positive = tape.empty(input.shape, np.bool_)
         tape.do(np.multiply, input, alpha, out)
@@ -182,9 +180,11 @@ class PRelu(Typed, code="PRELU", options=None):
         scales = [scale_of(v) for v in (self.input, self.alpha, self.output)]
         same = quantize_multiplier(scales[0] / scales[2])
         leak = quantize_multiplier(scales[0] * scales[1] / scales[2])
-        real = x.astype(np.int32) - zero_point(self.input)
-        below = multiply(real * (alpha.astype(np.int32) - zero_point(self.alpha)), leak)
-        return limited(self.output, np.where(real >= 0, multiply(real, same), below))
+        real = x.astype(np.int32) - zero_point_of(self.input)
+        below = multiply_by_quantized_multiplier(
+            real * (alpha.astype(np.int32) - zero_point_of(self.alpha)), leak
+        )
+        return limited(self.output, np.where(real >= 0, multiply_by_quantized_multiplier(real, same), below))
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
         return {}
@@ -230,7 +230,7 @@ class HardSwish(Unary, code="HARD_SWISH"):
 
     def quantized(self, x: Array) -> Array:
         if self.input.dtype is i16:
-            refuse_quantized(self)
+            reject_quantized(self)
         return tabulated(x, self.swished)
 
     def swished(self, x: Array) -> Array:
@@ -240,14 +240,14 @@ class HardSwish(Unary, code="HARD_SWISH"):
         relu = quantize_multiplier(fine / (np.float32(3) / np.float32(32768)))
         if out.shift > 0:
             raise UnsupportedError("HARD_SWISH with a result far finer than its input has no kernel")
-        value = (x.astype(np.int64) - zero_point(self.input)) << 7
+        value = (x.astype(np.int64) - zero_point_of(self.input)) << 7
         product = _high_mul_16(value, out.mantissa)
         gate = value
         if relu.shift > 0:
-            gate = saturating_shift_left(gate, relu.shift - 1, 16)
+            gate = saturating_left_shift(gate, relu.shift - 1, 16)
         gate = _high_mul_16(gate, relu.mantissa)
         if relu.shift > 0:
-            gate = saturating_shift_left(gate, 1, 16)
+            gate = saturating_left_shift(gate, 1, 16)
         if relu.shift < 0:
             gate = rounding_divide_by_pot(gate, -relu.shift)
         total = ((gate + (1 << 15)) >> 1) * product

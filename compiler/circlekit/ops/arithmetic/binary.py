@@ -18,30 +18,25 @@ from circlekit.ir.enums import Activation
 from circlekit.ir.op import attribute, variadic_operand
 from circlekit.ir.tape import Tape
 from circlekit.ir.value import Array, TensorType, Value
-from circlekit.ops.bases import (
-    Binary,
-    Typed,
-    is_narrow,
-    is_quantized,
-    need_kind,
-    need_same_dtype,
-    refuse_quantized,
-    zero_point,
-)
-from circlekit.ops.common import fused, merge_dims, write_fused
+from circlekit.ops.checks import reject_quantized, require_numpy_kind, require_same_dtype
+from circlekit.ops.common import write_fused
+from circlekit.ops.dimensions import merge_dims
+from circlekit.ops.elementwise import Binary
+from circlekit.ops.fused_activation import apply_fused_activation
 from circlekit.ops.numerics.fixed_point import (
-    Multiplier,
-    activation_limits,
-    multiply,
+    QuantizedMultiplier,
+    multiply_by_quantized_multiplier,
     quantize_multiplier,
-    rescale,
+    quantized_activation_range,
+    requantize,
     rounding_divide_by_pot,
-    scale_of,
 )
 from circlekit.ops.numerics.lookup_tables import power_of_two, tabulated, tabulated_pairs
 from circlekit.ops.numerics.pairs import Pairwise, Product, Sketch
 from circlekit.ops.numerics.requantize import fixed_point
 from circlekit.ops.numerics.stores import Span
+from circlekit.ops.quantization import is_quantized, is_quantized_8_or_16_bits, scale_of, zero_point_of
+from circlekit.ops.versions import VersionedByDtype
 
 
 class Fused(Binary):
@@ -52,11 +47,11 @@ class Fused(Binary):
 
     def kernel(self, lhs: Array, rhs: Array) -> Array:
         out = super().kernel(lhs, rhs)
-        return out if is_narrow(self.lhs) else fused(out, self.act)
+        return out if is_quantized_8_or_16_bits(self.lhs) else apply_fused_activation(out, self.act)
 
     def bind(self, tape: Tape, lhs: Array, rhs: Array) -> Array | None:
         out = super().bind(tape, lhs, rhs)
-        if out is not None and not is_narrow(self.lhs):
+        if out is not None and not is_quantized_8_or_16_bits(self.lhs):
             write_fused(tape, out, self.act, self.reached(tape.reach(lhs), tape.reach(rhs)))
         return out
 
@@ -64,11 +59,11 @@ class Fused(Binary):
         """A magnitude that no result but NaN exceeds, where none of the operands' exceeds theirs."""
         return np.inf
 
-    def ended(self, accumulators: Array, by: Multiplier) -> Array:
+    def ended(self, accumulators: Array, by: QuantizedMultiplier) -> Array:
         """int32 ``accumulators`` (as int64) times ``by``, as the quantized result, the activation applied."""
-        limits, dtype = activation_limits(self.act, self.output), self.output.dtype.numpy
+        limits, dtype = quantized_activation_range(self.act, self.output), self.output.dtype.numpy
         assert dtype is not None  # quantized in 8 or 16 bits
-        return rescale(accumulators, by, zero_point(self.output), limits, dtype)
+        return requantize(accumulators, by, zero_point_of(self.output), limits, dtype)
 
 
 class Sum(Fused):
@@ -109,10 +104,10 @@ class Sum(Fused):
         if not all(is_quantized(v) for v in (self.lhs, self.rhs, self.output)):
             return None
         values = (self.lhs, self.rhs, self.output)
-        scales, zeros = [float(scale_of(v)) for v in values], [zero_point(v) for v in values]
+        scales, zeros = [float(scale_of(v)) for v in values], [zero_point_of(v) for v in values]
         left, right = scales[0] / scales[2], self.sign * scales[1] / scales[2]
         offset = zeros[2] - zeros[0] * left - zeros[1] * right
-        return Sketch(left, right, offset, activation_limits(self.act, self.output))
+        return Sketch(left, right, offset, quantized_activation_range(self.act, self.output))
 
     def shifts(self) -> list[int] | None:
         """How far each operand is shifted to the right where scales are powers of two; else None."""
@@ -135,13 +130,15 @@ class Sum(Fused):
             rounding_divide_by_pot(a, s) if s else a.astype(np.int32)
             for a, s in zip((x, y), shifts, strict=True)
         )
-        limits = activation_limits(self.act, self.output)
+        limits = quantized_activation_range(self.act, self.output)
         return np.asarray(np.clip(first + self.sign * second, *limits), np.int16)
 
 
-def widened(x: Array, value: Value, bits: int, by: Multiplier) -> Array:
+def widened(x: Array, value: Value, bits: int, by: QuantizedMultiplier) -> Array:
     """(x - zero point) * 2^bits * ``by`` of elements of ``value``, rounded twice; int32."""
-    return multiply((x.astype(np.int64) - zero_point(value)) << bits, by).astype(np.int32)
+    return multiply_by_quantized_multiplier((x.astype(np.int64) - zero_point_of(value)) << bits, by).astype(
+        np.int32
+    )
 
 
 class Add(Sum, code="ADD", commutative=True, reference_version=5):
@@ -204,16 +201,19 @@ class Mul(Fused, code="MUL", commutative=True, reference_version=7):
     def sketch(self) -> Pairwise | None:
         if not self.rescale() or self.output.dtype.bits != 8:
             return None
-        limits = activation_limits(self.act, self.output)
+        limits = quantized_activation_range(self.act, self.output)
         end = fixed_point(
-            quantize_multiplier(self.rescale()), None, Span(zero_point(self.output), limits, 1 << 16), False
+            quantize_multiplier(self.rescale()),
+            None,
+            Span(zero_point_of(self.output), limits, 1 << 16),
+            False,
         )
-        return Product((zero_point(self.lhs), zero_point(self.rhs)), end)
+        return Product((zero_point_of(self.lhs), zero_point_of(self.rhs)), end)
 
     def narrowed(self, x: Array, y: Array) -> Array:
         fraction = (x.astype(np.int32) * y + (1 << 14)) >> 15
-        limits = activation_limits(self.act, self.output)
-        shifted = rounding_divide_by_pot(np.minimum(fraction, (1 << 15) - 1), 8) + zero_point(self.output)
+        limits = quantized_activation_range(self.act, self.output)
+        shifted = rounding_divide_by_pot(np.minimum(fraction, (1 << 15) - 1), 8) + zero_point_of(self.output)
         return np.clip(shifted, *limits).astype(self.output.dtype.numpy)
 
     def required_version(self) -> int:
@@ -236,7 +236,7 @@ class Mul(Fused, code="MUL", commutative=True, reference_version=7):
 
 def centred(x: Array, value: Value) -> Array:
     """Elements of ``value`` without its zero point, int32."""
-    return x.astype(np.int32) - zero_point(value)
+    return x.astype(np.int32) - zero_point_of(value)
 
 
 class Extremum(Binary, options="MaximumMinimumOptions"):
@@ -311,8 +311,8 @@ class SquaredDifference(Binary, code="SQUARED_DIFFERENCE", commutative=True, ver
 
         def square(a: Array, b: Array) -> Array:
             difference = widened(a, self.lhs, 7, first) - widened(b, self.rhs, 7, second)
-            return rescale(
-                difference * difference, by, zero_point(self.output), (-128, 127), np.dtype(np.int8)
+            return requantize(
+                difference * difference, by, zero_point_of(self.output), (-128, 127), np.dtype(np.int8)
             )
 
         return tabulated_pairs(x, y, square)
@@ -330,7 +330,7 @@ class Atan2(Binary, code="ATAN2", options="ATan2Options"):
     function = np.arctan2
 
 
-class AddN(Typed, code="ADD_N"):
+class AddN(VersionedByDtype, code="ADD_N"):
     """The sum of any number of tensors of one shape; each sum on the way is finite, as that of ADD."""
 
     terms = variadic_operand()
@@ -343,7 +343,7 @@ class AddN(Typed, code="ADD_N"):
             raise ShapeError("ADD_N has no operand, at least one is wanted")
         shape = terms[0].shape
         for term in terms[1:]:
-            need_same_dtype("the first operand", terms[0], "another", term)
+            require_same_dtype("the first operand", terms[0], "another", term)
             if shape is not None and term.shape is not None:
                 if len(shape) != len(term.shape):
                     raise ShapeError(f"ranks {len(shape)} and {len(term.shape)}, equal ones are wanted")
@@ -352,11 +352,11 @@ class AddN(Typed, code="ADD_N"):
 
     @np.errstate(all="ignore")
     def kernel(self, *terms: Array) -> Array:
-        need_kind(self, terms[0], "fi")
-        refuse_quantized(self)
+        require_numpy_kind(self, terms[0], "fi")
+        reject_quantized(self)
         total: Array = terms[0].copy()
         for term in terms[1:]:
-            total = fused(np.add(total, term, out=total), Activation.NONE)
+            total = apply_fused_activation(np.add(total, term, out=total), Activation.NONE)
         return total
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, object] | None:

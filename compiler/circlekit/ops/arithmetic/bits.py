@@ -15,8 +15,10 @@ from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, i32, i64
 from circlekit.ir.op import Inferred, Op, attribute, operand
 from circlekit.ir.value import Array, TensorType, format_shape
-from circlekit.ops.bases import Binary, kept_quantization, need_kind, need_same_dtype
-from circlekit.ops.common import dims_differ, need_rank
+from circlekit.ops.checks import require_numpy_kind, require_rank, require_same_dtype
+from circlekit.ops.dimensions import dims_differ
+from circlekit.ops.elementwise import Binary
+from circlekit.ops.quantization import per_tensor_quantization
 
 
 class Bitcast(Op, code="BITCAST"):
@@ -84,7 +86,7 @@ class Bucketize(Op, code="BUCKETIZE"):
         return TensorType(i32, self.input.shape)
 
     def kernel(self, input: Array) -> Array:
-        need_kind(self, input, "fi")
+        require_numpy_kind(self, input, "fi")
         limits = np.array(self.boundaries or (), np.float32)
         if np.any(np.diff(limits) < 0):
             raise ShapeError("BUCKETIZE: the boundaries must be sorted")
@@ -120,11 +122,11 @@ class MatrixSetDiag(Op, code="MATRIX_SET_DIAG"):
     diagonal = operand()
 
     def infer(self) -> TensorType:
-        need_same_dtype("input", self.input, "diagonal", self.diagonal)
+        require_same_dtype("input", self.input, "diagonal", self.diagonal)
         shape = self.input.shape
         if shape is not None and len(shape) < 2:
             raise ShapeError(f"input has shape {format_shape(shape)}, matrices are wanted")
-        return TensorType(self.input.dtype, shape, kept_quantization(self.input))
+        return TensorType(self.input.dtype, shape, per_tensor_quantization(self.input))
 
     def kernel(self, input: Array, diagonal: Array) -> Array:
         size = min(input.shape[-2:])
@@ -145,7 +147,7 @@ class Unique(Op, code="UNIQUE", results=("output", "indices")):
     def infer(self) -> tuple[TensorType, ...]:
         if self.idx_out_type not in (i32, i64):
             raise ShapeError(f"UNIQUE gives indices as {self.idx_out_type.short}, i32 or i64 is wanted")
-        shape = need_rank(self.input, "input", 1)
+        shape = require_rank(self.input, "input", 1)
         return TensorType(self.input.dtype, (None,)), TensorType(self.idx_out_type, shape)
 
     def kernel(self, input: Array) -> tuple[Array, Array]:
@@ -163,9 +165,9 @@ class BroadcastArgs(Op, code="BROADCAST_ARGS", options=None, commutative=True):
     shape2 = operand(i32, i64)
 
     def infer(self) -> TensorType:
-        need_same_dtype("shape1", self.shape1, "shape2", self.shape2)
+        require_same_dtype("shape1", self.shape1, "shape2", self.shape2)
         pairs = (self.shape1, "shape1"), (self.shape2, "shape2")
-        counts = [(need_rank(value, name, 1) or (None,))[0] for value, name in pairs]
+        counts = [(require_rank(value, name, 1) or (None,))[0] for value, name in pairs]
         count = None if None in counts else max(c for c in counts if c is not None)
         return TensorType(self.shape1.dtype, (count,))
 

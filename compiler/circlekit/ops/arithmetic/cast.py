@@ -12,22 +12,25 @@ from circlekit.ir.dtypes import DType, bf16, f16, f32, f64, i8, i16, i32, u8, u1
 from circlekit.ir.op import attribute, operand
 from circlekit.ir.tape import Tape
 from circlekit.ir.value import Array, Quantization, TensorType, Value
-from circlekit.ops.bases import Typed, Unary, is_narrow, is_quantized, zero_point
-from circlekit.ops.common import clip, is_per_channel, rounded_to_bfloat16
-from circlekit.ops.numerics.fixed_point import (
-    dtype_limits,
-    quantize_multiplier,
-    rescale,
-    round_half_away,
-    scale_of,
-    wrap32,
-)
+from circlekit.ops.common import clip
+from circlekit.ops.elementwise import Unary
+from circlekit.ops.numerics.bfloat16 import round_to_bfloat16
+from circlekit.ops.numerics.fixed_point import quantize_multiplier, requantize, round_half_away, wrap_int32
 from circlekit.ops.numerics.lookup import BLOCK, FEWEST
 from circlekit.ops.numerics.lookup_tables import tabulated
 from circlekit.ops.numerics.narrow import bound_narrow
+from circlekit.ops.quantization import (
+    dtype_limits,
+    is_per_channel,
+    is_quantized,
+    is_quantized_8_or_16_bits,
+    scale_of,
+    zero_point_of,
+)
+from circlekit.ops.versions import VersionedByDtype
 
 
-class Cast(Typed, code="CAST"):
+class Cast(VersionedByDtype, code="CAST"):
     """The numbers in another dtype; where there is a result already, its dtype decides.
 
     From float to integer: towards zero, limited to what the dtype holds, NaN to the greatest.  Integers wrap.
@@ -51,7 +54,7 @@ class Cast(Typed, code="CAST"):
         if input.dtype.kind == "c" and target not in (DType.COMPLEX64, DType.COMPLEX128):
             input = input.real
         if target is bf16:
-            return rounded_to_bfloat16(input.astype(np.float32))
+            return round_to_bfloat16(input.astype(np.float32))
         if target in HELD_IN_BYTES:
             return self.cut(input)
         if target.numpy is None:
@@ -119,7 +122,7 @@ def parameters(value: Value, rank: int) -> tuple[Array, Array]:
     """Scale (float32) and zero point (int64) of ``value``, shaped to broadcast over a tensor of ``rank``."""
     quantization = value.quantization
     if quantization is None or not quantization.scale.size:
-        raise ModelError(f"%{value.name} is {value.dtype.short} without a scale, quantization is wanted")
+        raise ModelError(f"expected quantization, %{value.name} is {value.dtype.short} without a scale")
     zero = quantization.zero_point if quantization.zero_point.size else np.zeros(1, np.int64)
     return _along_axis(quantization.scale, quantization, rank), _along_axis(zero, quantization, rank)
 
@@ -137,7 +140,7 @@ def stepped(x: Array, zero: Array, dtype: DType) -> Array:
     np.trunc(x, out=x)
     x += zero.astype(np.float32)
     if wild is not None:
-        x = np.where(wild, wrap32(zero - (1 << 31)).astype(np.float32), x)
+        x = np.where(wild, wrap_int32(zero - (1 << 31)).astype(np.float32), x)
     low, high = dtype_limits(dtype)
     return np.clip(x, np.float32(low), np.float32(high), out=x)
 
@@ -147,7 +150,7 @@ def mend_wild(x: Array, out: Array, zero: Array, limits: tuple[np.float32, np.fl
     if x.size and x.min() > -(2**31) and x.max() < 2**31:  # which no NaN is
         return
     wild = ~(np.abs(x) < np.float32(2**31))
-    least = wrap32(zero - (1 << 31)).astype(np.float32)
+    least = wrap_int32(zero - (1 << 31)).astype(np.float32)
     out[wild] = np.broadcast_to(least.clip(*limits), x.shape)[wild]
 
 
@@ -155,7 +158,7 @@ REQUANTIZED = {i8: (i8, u8, i16), u8: (i8, u8, i16), i16: (i8, i16, i32), i32: (
 """From and to which quantized integers LiteRT rescales."""
 
 
-class Quantize(Typed, code="QUANTIZE"):
+class Quantize(VersionedByDtype, code="QUANTIZE"):
     """round(x / scale) + zero_point, halves away from zero, limited to the dtype of the result.
 
     NaN, and what is no int32, is -2^31 before the zero point is added modulo 2^32: as on x86.  Quantized
@@ -223,9 +226,9 @@ class Quantize(Typed, code="QUANTIZE"):
     def requantized(self, x: Array) -> Array:
         """Of quantized integers."""
         by = quantize_multiplier(float(scale_of(self.input)) / float(scale_of(self.output)))
-        distance = (x.astype(np.int64) - zero_point(self.input)).astype(np.int32)
+        distance = (x.astype(np.int64) - zero_point_of(self.input)).astype(np.int32)
         limits, kept = dtype_limits(self.output.dtype), np.dtype(self.output.dtype.numpy)
-        return rescale(distance, by, zero_point(self.output), limits, kept)
+        return requantize(distance, by, zero_point_of(self.output), limits, kept)
 
     def rounded(self, x: Array) -> Array:
         """The nearest integers of float32 numbers."""
@@ -253,7 +256,7 @@ class Quantize(Typed, code="QUANTIZE"):
         return 2 if self.output.dtype is i16 else 1
 
 
-class Dequantize(Typed, code="DEQUANTIZE"):
+class Dequantize(VersionedByDtype, code="DEQUANTIZE"):
     """scale * (x - zero_point); of float16, the same number in float32."""
 
     input = operand()
@@ -269,7 +272,11 @@ class Dequantize(Typed, code="DEQUANTIZE"):
     def kernel(self, input: Array) -> Array:
         if input.dtype.kind == "f":
             return input.astype(np.float32)
-        if is_narrow(self.input) and input.dtype.itemsize == 1 and not is_per_channel(self.input):
+        if (
+            is_quantized_8_or_16_bits(self.input)
+            and input.dtype.itemsize == 1
+            and not is_per_channel(self.input)
+        ):
             return tabulated(input, self.real)
         return self.real(input)
 

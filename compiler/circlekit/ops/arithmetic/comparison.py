@@ -12,10 +12,14 @@ from circlekit.ir.dtypes import DType, boolean, f32, i8, i16, i32, i64, u8, u32
 from circlekit.ir.op import operand
 from circlekit.ir.tape import Tape
 from circlekit.ir.value import Array, Shape, TensorType, Value, format_shape
-from circlekit.ops.bases import Binary, Typed, Unary, kept_quantization, need_same_dtype, zero_point
-from circlekit.ops.common import broadcast_shapes, common_shape, plain_data
-from circlekit.ops.numerics.fixed_point import multiply, quantize_multiplier, scale_of
+from circlekit.ops.checks import require_same_dtype
+from circlekit.ops.constant_operands import plain_data
+from circlekit.ops.dimensions import broadcast_shapes, common_shape
+from circlekit.ops.elementwise import Binary, Unary
+from circlekit.ops.numerics.fixed_point import multiply_by_quantized_multiplier, quantize_multiplier
 from circlekit.ops.numerics.lookup_tables import tabulated_pairs
+from circlekit.ops.quantization import per_tensor_quantization, scale_of, zero_point_of
+from circlekit.ops.versions import VersionedByDtype
 
 
 class Comparison(Binary):
@@ -38,7 +42,7 @@ class Comparison(Binary):
 
     def in_256ths(self, x: Array, value: Value) -> Array:
         scale = quantize_multiplier(scale_of(value))
-        return multiply((x.astype(np.int32) - zero_point(value)) << 8, scale)
+        return multiply_by_quantized_multiplier((x.astype(np.int32) - zero_point_of(value)) << 8, scale)
 
     def infer(self) -> TensorType:
         return TensorType(boolean, super().infer().shape)
@@ -118,7 +122,7 @@ class LogicalNot(Unary, code="LOGICAL_NOT"):
 
 
 def _check_choice(condition: Value, x: Value, y: Value) -> None:
-    need_same_dtype("x", x, "y", y)
+    require_same_dtype("x", x, "y", y)
     if condition.dtype is not boolean:
         raise ShapeError(f"condition is {condition.dtype.short}, bool is wanted")
 
@@ -131,7 +135,7 @@ def chosen(tape: Tape, condition: Array, x: Array, y: Array) -> Array:
     return out
 
 
-class Select(Typed, code="SELECT"):
+class Select(VersionedByDtype, code="SELECT"):
     """x where the condition holds, else y, both of one shape.
 
     The condition has that shape too, or is a scalar, or is a vector that chooses along axis 0.
@@ -155,7 +159,7 @@ class Select(Typed, code="SELECT"):
         if not self.chooses_rows() and condition is not None and len(condition):
             known.append(condition)
         return TensorType(
-            self.x.dtype, broadcast_shapes(*known) if known else None, kept_quantization(self.x)
+            self.x.dtype, broadcast_shapes(*known) if known else None, per_tensor_quantization(self.x)
         )
 
     def chooses_rows(self) -> bool:
@@ -176,7 +180,7 @@ class Select(Typed, code="SELECT"):
         return 1
 
 
-class SelectV2(Typed, code="SELECT_V2"):
+class SelectV2(VersionedByDtype, code="SELECT_V2"):
     """x where the condition holds, else y; all three broadcast."""
 
     condition = operand(boolean)
@@ -188,7 +192,7 @@ class SelectV2(Typed, code="SELECT_V2"):
     def infer(self) -> TensorType:
         _check_choice(self.condition, self.x, self.y)
         shape = broadcast_shapes(self.condition.shape, self.x.shape, self.y.shape)
-        return TensorType(self.x.dtype, shape, kept_quantization(self.x))
+        return TensorType(self.x.dtype, shape, per_tensor_quantization(self.x))
 
     def bind(self, tape: Tape, condition: Array, x: Array, y: Array) -> Array:
         return chosen(tape, condition, x, y)
@@ -200,7 +204,7 @@ class SelectV2(Typed, code="SELECT_V2"):
         return 2 if self.x.dtype is u32 else 1
 
 
-class Where(Typed, code="WHERE"):
+class Where(VersionedByDtype, code="WHERE"):
     """The indices of all elements that are not zero, i64[count, rank], in order."""
 
     condition = operand(boolean, f32, i64, i32, i8, u8, u32)

@@ -11,8 +11,8 @@ from circlekit.errors import ShapeError
 from circlekit.ir.dtypes import DType, f32, f64, i32
 from circlekit.ir.op import Op, operand
 from circlekit.ir.value import Array, TensorType, format_shape
-from circlekit.ops.bases import integers, need_count
-from circlekit.ops.common import need_float, static_int_vector
+from circlekit.ops.checks import require_float, require_length
+from circlekit.ops.constant_operands import int_list, static_int_vector
 
 
 class OfComplex(Op):
@@ -64,7 +64,7 @@ class Rfft2d(Op, code="RFFT2D"):
     fft_length = operand(i32)
 
     def infer(self) -> TensorType:
-        need_count(self.fft_length.shape, 2, "fft_length")
+        require_length(self.fft_length.shape, 2, "fft_length")
         shape = self.input.shape
         if shape is None:
             return TensorType(DType.COMPLEX64, None)
@@ -76,8 +76,8 @@ class Rfft2d(Op, code="RFFT2D"):
         return TensorType(DType.COMPLEX64, (*shape[:-2], sizes[0], sizes[1] // 2 + 1))
 
     def kernel(self, input: Array, fft_length: Array) -> Array:
-        need_float(self, input)
-        sizes = integers(fft_length)
+        require_float(self, input)
+        sizes = int_list(fft_length)
         if any(n < 1 or n & (n - 1) for n in sizes):
             raise ShapeError(f"fft_length is {sizes}, powers of two are wanted")
         return np.fft.rfft2(input.astype(np.float64), s=sizes, axes=(-2, -1)).astype(np.complex64)

@@ -13,18 +13,18 @@ from circlekit.ir.op import Op
 from circlekit.ir.tape import Tape
 from circlekit.ir.value import Array
 from circlekit.ops.arithmetic.binary import Fused, centred
-from circlekit.ops.bases import Binary, zero_point
+from circlekit.ops.elementwise import Binary
 from circlekit.ops.numerics.fixed_point import (
-    Multiplier,
-    activation_limits,
-    doubling_high_mul,
+    QuantizedMultiplier,
     quantize_multiplier,
-    scale_of,
-    wrap32,
+    quantized_activation_range,
+    saturating_rounding_doubling_high_mul,
+    wrap_int32,
 )
 from circlekit.ops.numerics.lookup_tables import tabulated_pairs
 from circlekit.ops.numerics.narrow import stored
 from circlekit.ops.numerics.newton_raphson import bit_length, reciprocal
+from circlekit.ops.quantization import scale_of, zero_point_of
 
 
 class Div(Fused, code="DIV"):
@@ -34,7 +34,7 @@ class Div(Fused, code="DIV"):
     """
 
     def quantized(self, x: Array, y: Array) -> Array:
-        if np.any(y == zero_point(self.rhs)):
+        if np.any(y == zero_point_of(self.rhs)):
             raise ModelError("DIV: a quantized number divided by 0.0 has no value")
         scales = [scale_of(v) for v in (self.lhs, self.rhs, self.output)]
         by = quantize_multiplier(scales[0] / (scales[1] * scales[2]))
@@ -42,15 +42,17 @@ class Div(Fused, code="DIV"):
             x, y, lambda a, b: self.divided(centred(a, self.lhs), centred(b, self.rhs), by)
         )
 
-    def divided(self, x: Array, y: Array, by: Multiplier) -> Array:
+    def divided(self, x: Array, y: Array, by: QuantizedMultiplier) -> Array:
         sign = np.where(y < 0, -1, 1)
         inverse, bits = reciprocal(np.maximum(np.abs(y), 1))  # 0 is in no operand, but in the table
         x = (x * sign).astype(np.int64)
         headroom = 31 - bit_length(np.where(x < 0, ~x, x))
-        quotient = doubling_high_mul(x << headroom, inverse)
-        scaled = x86_shift(doubling_high_mul(quotient, by.mantissa), bits + headroom - by.shift)
-        limits = activation_limits(self.act, self.output)
-        return np.asarray(np.clip(scaled + zero_point(self.output), *limits), self.output.dtype.numpy)
+        quotient = saturating_rounding_doubling_high_mul(x << headroom, inverse)
+        scaled = x86_shift(
+            saturating_rounding_doubling_high_mul(quotient, by.mantissa), bits + headroom - by.shift
+        )
+        limits = quantized_activation_range(self.act, self.output)
+        return np.asarray(np.clip(scaled + zero_point_of(self.output), *limits), self.output.dtype.numpy)
 
     def write(self, tape: Tape, x: Array, y: Array, out: Array) -> None:
         if x.dtype.kind == "f":
@@ -73,7 +75,7 @@ def x86_shift(x: Array, exponent: Array) -> Array:
 
     The exponent then counts modulo 32 (in 64 bits: 64), which C leaves open: LiteRT's quotients near 0.
     """
-    mask = wrap32((np.int64(1) << (exponent & 63)) - 1)
+    mask = wrap_int32((np.int64(1) << (exponent & 63)) - 1)
     return np.asarray((x >> (exponent & 31)) + ((x & mask) > (mask >> 1) + (x < 0)))
 
 

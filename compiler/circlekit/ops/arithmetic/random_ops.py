@@ -18,8 +18,9 @@ from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import f32, i32, i64
 from circlekit.ir.op import Op, Run, attribute, operand
 from circlekit.ir.value import Array, TensorType
-from circlekit.ops.bases import integers, single_int, unknown_dims, vector_length
-from circlekit.ops.common import need_rank, static_int_vector
+from circlekit.ops.checks import require_rank
+from circlekit.ops.constant_operands import int_list, static_int, static_int_vector, vector_length
+from circlekit.ops.dimensions import unknown_dims
 from circlekit.ops.program.state import state_of
 
 MASK = (1 << 32) - 1
@@ -96,7 +97,7 @@ class RandomFloats(Random):
         return TensorType(f32, shape)
 
     def call(self, run: Run, *args: Array) -> Sequence[Array]:
-        shape = tuple(integers(args[0]))
+        shape = tuple(int_list(args[0]))
         size = int(np.prod(shape, dtype=np.int64))
         counters = -(-size // GROUP)
         return (self.numbers(self.draw(run, counters, counters))[:size].reshape(shape),)
@@ -129,12 +130,12 @@ class Multinomial(Random, code="MULTINOMIAL", options="RandomOptions", pure=Fals
     seed2: int = attribute(0)
 
     def infer(self) -> TensorType:
-        shape = need_rank(self.logits, "logits", 2)
+        shape = require_rank(self.logits, "logits", 2)
         dtype = self.output.dtype if self.results else i64
         if dtype not in (i32, i64):
             raise ShapeError(f"MULTINOMIAL gives i32 or i64, its result is {dtype.short}")
         return TensorType(
-            dtype, (None if shape is None else shape[0], single_int(self.num_samples, "num_samples"))
+            dtype, (None if shape is None else shape[0], static_int(self.num_samples, "num_samples"))
         )
 
     def call(self, run: Run, *args: Array) -> Sequence[Array]:

@@ -11,27 +11,27 @@ from circlekit.errors import ModelError
 from circlekit.ir.dtypes import i8, i16, i32, u8
 from circlekit.ir.tape import Tape
 from circlekit.ir.value import Array
-from circlekit.ops.bases import Unary, is_quantized, refuse_quantized, zero_point
+from circlekit.ops.checks import reject_quantized
+from circlekit.ops.elementwise import Unary
 from circlekit.ops.numerics.fixed_point import (
-    Multiplier,
-    dtype_limits,
-    multiply,
+    QuantizedMultiplier,
+    multiply_by_quantized_multiplier,
     quantize_multiplier,
-    scale_of,
 )
 from circlekit.ops.numerics.lookup_tables import in_float64, limited, real_function, tabulated
 from circlekit.ops.numerics.newton_raphson import inverse_square_root
+from circlekit.ops.quantization import dtype_limits, is_quantized, scale_of, zero_point_of
 
 
 def need_signed(op: Unary) -> None:
     """UnsupportedError where the operand is quantized as uint8, of which LiteRT has no form."""
     if op.input.dtype is u8:
-        refuse_quantized(op)
+        reject_quantized(op)
 
 
 def need_above_zero(op: Unary, x: Array) -> None:
     """ModelError where a quantized number is negative."""
-    if np.any(x < zero_point(op.input)):
+    if np.any(x < zero_point_of(op.input)):
         raise ModelError(f"{op.code}: a negative number has no value")
 
 
@@ -52,8 +52,10 @@ class Abs(Unary, code="ABS", reference_version=3):
         by = quantize_multiplier(ratio)
 
         def magnitude(part: Array) -> Array:
-            distance = np.abs(part.astype(np.int32) - zero_point(self.input))
-            return limited(self.output, distance if ratio == 1 else multiply(distance, by))
+            distance = np.abs(part.astype(np.int32) - zero_point_of(self.input))
+            return limited(
+                self.output, distance if ratio == 1 else multiply_by_quantized_multiplier(distance, by)
+            )
 
         return tabulated(x, magnitude)
 
@@ -93,7 +95,7 @@ class Log(Unary, code="LOG", options=None, versions={i8: 2, i16: 2}):
 
     def quantized(self, x: Array) -> Array:
         need_signed(self)
-        least = np.float32(dtype_limits(self.output.dtype)[0] - zero_point(self.output)) * scale_of(
+        least = np.float32(dtype_limits(self.output.dtype)[0] - zero_point_of(self.output)) * scale_of(
             self.output
         )
 
@@ -115,7 +117,7 @@ class Sqrt(Unary, code="SQRT", options=None, versions={i8: 2, i16: 2}):
 
     def rooted(self, x: Array) -> Array:
         """float32 all the way, as in LiteRT."""
-        real = scale_of(self.input) * (x.astype(np.int32) - zero_point(self.input)).astype(np.float32)
+        real = scale_of(self.input) * (x.astype(np.int32) - zero_point_of(self.input)).astype(np.float32)
         root = np.sqrt(np.maximum(real, np.float32(0))) / scale_of(self.output)
         return limited(self.output, root.astype(np.int64))
 
@@ -140,11 +142,16 @@ class Rsqrt(Unary, code="RSQRT", options=None, versions={i8: 2, i16: 3}):
         return real_function(x, self.input, self.output, inverse)
 
     def iterated(self, x: Array) -> Array:
-        distance = np.maximum(x.astype(np.int32) - zero_point(self.input), 0)
+        distance = np.maximum(x.astype(np.int32) - zero_point_of(self.input), 0)
         root = inverse_square_root(distance)
-        scaled = multiply(np.ones_like(distance), Multiplier(root.mantissa, root.shift + 20))
+        scaled = multiply_by_quantized_multiplier(
+            np.ones_like(distance), QuantizedMultiplier(root.mantissa, root.shift + 20)
+        )
         by = quantize_multiplier(1 / float(np.sqrt(scale_of(self.input)) * scale_of(self.output)))
-        result = limited(self.output, multiply(scaled, Multiplier(by.mantissa, by.shift - 20)))
+        result = limited(
+            self.output,
+            multiply_by_quantized_multiplier(scaled, QuantizedMultiplier(by.mantissa, by.shift - 20)),
+        )
         return np.asarray(np.where(distance == 0, 127, result), np.int8)
 
 

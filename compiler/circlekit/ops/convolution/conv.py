@@ -11,31 +11,18 @@ from circlekit.ir.enums import Activation, Padding
 from circlekit.ir.op import Op, attribute, operand, optional_operand
 from circlekit.ir.tape import Tape
 from circlekit.ir.value import Array, Shape, TensorType, Value, format_shape
-from circlekit.ops.common import (
-    Dim,
-    Window,
-    conv_padding,
-    dims_differ,
-    element_count,
-    is_hybrid,
-    is_per_channel,
-    merge_dims,
-    need_bias,
-    need_float,
-    need_rank,
-    need_same_float,
-    product,
-    product_reach,
-    static_int_vector,
-    version_by_dtype,
-    window_size,
-    write_fused,
-)
+from circlekit.ops.checks import require_bias, require_float, require_rank, require_same_float
+from circlekit.ops.common import product_reach, write_fused
+from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.convolution.conv_quantized import quantized_convolution
 from circlekit.ops.convolution.depthwise import convolve_depthwise
 from circlekit.ops.convolution.im2col import convolve, convolve_transposed
 from circlekit.ops.convolution.strips import Ends
+from circlekit.ops.dimensions import Dim, dims_differ, element_count, merge_dims, product
 from circlekit.ops.numerics.kernel_flavor import in_eights
+from circlekit.ops.quantization import is_hybrid, is_per_channel
+from circlekit.ops.versions import version_by_dtype
+from circlekit.ops.windows import Window, conv_padding, window_size
 
 DATA = (f32, i8, u8, i16, f16, bf16, f64)
 WEIGHTS = (*DATA, DType.INT4)
@@ -62,11 +49,11 @@ class Conv2D(Op, code="CONV_2D"):
     quantized_bias_type: DType = attribute(f32, quantized_only=True)
 
     def infer(self) -> TensorType:
-        n, h, w, depth = need_rank(self.input, "input", 4) or (None,) * 4
-        out_depth, taps_h, taps_w, per_group = need_rank(self.filter, "filter", 4) or (None,) * 4
-        need_same_float(self)
+        n, h, w, depth = require_rank(self.input, "input", 4) or (None,) * 4
+        out_depth, taps_h, taps_w, per_group = require_rank(self.filter, "filter", 4) or (None,) * 4
+        require_same_float(self)
         _check_groups(depth, out_depth, per_group)
-        need_bias(self.bias, out_depth)
+        require_bias(self.bias, out_depth)
         high = window_size(h, taps_h, self.stride_h, self.dilation_h, self.padding)
         wide = window_size(w, taps_w, self.stride_w, self.dilation_w, self.padding)
         return TensorType(self.input.dtype, (n, high, wide, out_depth))
@@ -79,7 +66,7 @@ class Conv2D(Op, code="CONV_2D"):
             return quantized_convolution(
                 tape, self, self.filter, arrays, 0, self._product, asymmetric, optimized=not grouped
             )
-        need_float(self, input, filter, bias)
+        require_float(self, input, filter, bias)
         out = self._product(tape, input, filter)
         return finish(tape, out, bias, self.act, product_reach(tape, input, filter))
 
@@ -136,14 +123,14 @@ class DepthwiseConv2D(Op, code="DEPTHWISE_CONV_2D", reference_version=6):
     dilation_h: int = attribute(1, "dilation_h_factor")
 
     def infer(self) -> TensorType:
-        n, h, w, depth = need_rank(self.input, "input", 4) or (None,) * 4
-        one, taps_h, taps_w, out_depth = need_rank(self.filter, "filter", 4) or (None,) * 4
-        need_same_float(self)
+        n, h, w, depth = require_rank(self.input, "input", 4) or (None,) * 4
+        one, taps_h, taps_w, out_depth = require_rank(self.filter, "filter", 4) or (None,) * 4
+        require_same_float(self)
         if dims_differ(one, 1):
             raise ShapeError(f"filter has shape {format_shape(self.filter.shape)}, [1,KH,KW,C] is wanted")
         if depth is not None and out_depth is not None and (depth == 0 or out_depth % depth):
             raise ShapeError(f"filter has {out_depth} channels, no multiple of the input's {depth}")
-        need_bias(self.bias, out_depth)
+        require_bias(self.bias, out_depth)
         high = window_size(h, taps_h, self.stride_h, self.dilation_h, self.padding)
         wide = window_size(w, taps_w, self.stride_w, self.dilation_w, self.padding)
         return TensorType(self.input.dtype, (n, high, wide, out_depth))
@@ -155,7 +142,7 @@ class DepthwiseConv2D(Op, code="DEPTHWISE_CONV_2D", reference_version=6):
             return quantized_convolution(
                 tape, self, self.filter, (input, filter, bias), 3, self._product, optimized=optimized
             )
-        need_float(self, input, filter, bias)
+        require_float(self, input, filter, bias)
         out = self._product(tape, input, filter)
         return finish(tape, out, bias, self.act, product_reach(tape, input, filter, 3))
 
@@ -197,12 +184,12 @@ class TransposeConv(Op, code="TRANSPOSE_CONV"):
     quantized_bias_type: DType = attribute(f32, quantized_only=True)
 
     def infer(self) -> TensorType:
-        n, _, _, depth = need_rank(self.input, "input", 4) or (None,) * 4
-        out_depth, _, _, taps_depth = need_rank(self.filter, "filter", 4) or (None,) * 4
-        need_same_float(self)
+        n, _, _, depth = require_rank(self.input, "input", 4) or (None,) * 4
+        out_depth, _, _, taps_depth = require_rank(self.filter, "filter", 4) or (None,) * 4
+        require_same_float(self)
         if dims_differ(depth, taps_depth):
             raise ShapeError(f"input has {depth} channels, the filter reads {taps_depth}")
-        need_bias(self.bias, out_depth)
+        require_bias(self.bias, out_depth)
         if self.stride_h < 1 or self.stride_w < 1:
             raise ShapeError(f"strides {self.stride_h} and {self.stride_w} must be at least 1")
         shape = static_output_shape(self.output_shape, 4)
@@ -236,7 +223,7 @@ class TransposeConv(Op, code="TRANSPOSE_CONV"):
                 everywhere=False,
                 optimized=self.input.dtype is u8 or in_eights(filter.shape[0]),
             )
-        need_float(self, input, filter, bias)
+        require_float(self, input, filter, bias)
         out = product(tape, input, filter)
         return finish(tape, out, bias, self.act, product_reach(tape, input, filter))
 

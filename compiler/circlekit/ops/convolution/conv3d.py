@@ -12,16 +12,7 @@ from circlekit.ir.op import Op, attribute, operand, optional_operand
 from circlekit.ir.resource_limits import need_memory
 from circlekit.ir.tape import NOW
 from circlekit.ir.value import Array, TensorType
-from circlekit.ops.common import (
-    Window,
-    conv_padding,
-    dims_differ,
-    element_count,
-    need_bias,
-    need_float,
-    need_rank,
-    window_size,
-)
+from circlekit.ops.checks import require_bias, require_float, require_rank
 from circlekit.ops.convolution.conv import (
     finish,
     merged_shape,
@@ -30,6 +21,8 @@ from circlekit.ops.convolution.conv import (
     transposed_padding,
 )
 from circlekit.ops.convolution.im2col import convolve, convolve_transposed
+from circlekit.ops.dimensions import dims_differ, element_count
+from circlekit.ops.windows import Window, conv_padding, window_size
 
 
 class _Spatial3D(Op):
@@ -61,11 +54,11 @@ class Conv3D(_Spatial3D, code="CONV_3D"):
     bias = optional_operand(f32)
 
     def infer(self) -> TensorType:
-        shape = need_rank(self.input, "input", 5) or (None,) * 5
-        taps = need_rank(self.filter, "filter", 5) or (None,) * 5
+        shape = require_rank(self.input, "input", 5) or (None,) * 5
+        taps = require_rank(self.filter, "filter", 5) or (None,) * 5
         if dims_differ(shape[4], taps[3]):
             raise ShapeError(f"input has {shape[4]} channels, the filter reads {taps[3]}")
-        need_bias(self.bias, taps[4])
+        require_bias(self.bias, taps[4])
         size = (
             window_size(shape[1 + a], taps[a], self.strides[a], self.dilations[a], self.padding)
             for a in range(3)
@@ -73,7 +66,7 @@ class Conv3D(_Spatial3D, code="CONV_3D"):
         return TensorType(self.input.dtype, (shape[0], *size, taps[4]))
 
     def kernel(self, input: Array, filter: Array, bias: Array | None = None) -> Array:
-        need_float(self, input, filter, bias)
+        require_float(self, input, filter, bias)
         strides, dilations = self.strides, self.dilations
         frames, rows, cols = (
             conv_padding(input.shape[1 + a], filter.shape[a], strides[a], dilations[a], self.padding)
@@ -102,16 +95,16 @@ class Conv3DTranspose(_Spatial3D, code="CONV_3D_TRANSPOSE", options="Conv3DOptio
     bias = optional_operand(f32)
 
     def infer(self) -> TensorType:
-        n, *_, depth = need_rank(self.input, "input", 5) or (None,) * 5
-        *_, out_depth, taps_depth = need_rank(self.filter, "filter", 5) or (None,) * 5
+        n, *_, depth = require_rank(self.input, "input", 5) or (None,) * 5
+        *_, out_depth, taps_depth = require_rank(self.filter, "filter", 5) or (None,) * 5
         if dims_differ(depth, taps_depth):
             raise ShapeError(f"input has {depth} channels, the filter reads {taps_depth}")
-        need_bias(self.bias, out_depth)
+        require_bias(self.bias, out_depth)
         wanted = (n, None, None, None, out_depth)
         return TensorType(self.input.dtype, merged_shape(static_output_shape(self.output_shape, 5), wanted))
 
     def kernel(self, output_shape: Array, filter: Array, input: Array, bias: Array | None = None) -> Array:
-        need_float(self, input, filter, bias)
+        require_float(self, input, filter, bias)
         strides = self.strides
         out = np.zeros(output_dims(output_shape, 5), input.dtype)
         weights = _spread_taps(filter.transpose(0, 3, 1, 2, 4), self.dilations[1:])

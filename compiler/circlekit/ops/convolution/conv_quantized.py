@@ -17,10 +17,9 @@ import numpy as np
 from circlekit.ir.dtypes import f32
 from circlekit.ir.tape import NOW, Tape
 from circlekit.ir.value import Array, Value
-from circlekit.ops.common import fused
 from circlekit.ops.convolution.strips import Ends
+from circlekit.ops.fused_activation import apply_fused_activation
 from circlekit.ops.numerics.dynamic_quantization import quantize_rows
-from circlekit.ops.numerics.fixed_point import zero_point_of
 from circlekit.ops.numerics.quantized_layers import (
     MOST,
     channel_scales,
@@ -35,6 +34,7 @@ from circlekit.ops.numerics.quantized_layers import (
 )
 from circlekit.ops.numerics.requantize import Chosen
 from circlekit.ops.once import once, room
+from circlekit.ops.quantization import zero_point_of
 
 Product = Callable[[Tape, Array, Array, Ends | None], Array]
 
@@ -102,4 +102,4 @@ def _hybrid(
     out *= rows.scale.reshape(-1, 1, 1, 1)
     if bias is not None:
         out += bias.reshape(-1)
-    return fused(out, op.act)
+    return apply_fused_activation(out, op.act)

@@ -9,10 +9,10 @@ import numpy as np
 
 from circlekit.ir.tape import Need, Tape, Turns
 from circlekit.ir.value import Array
-from circlekit.ops.common import Window
 from circlekit.ops.convolution.im2col import writer_of
 from circlekit.ops.convolution.strips import Ends, Pair, Strips, Taps, block_steps, is_inside
 from circlekit.ops.convolution.weights import bytes_of
+from circlekit.ops.windows import Window
 
 BLOCK_BYTES = 1 << 18
 """Scratch of a block of results: it stays in the cache while all filter taps pass over it."""

@@ -7,10 +7,10 @@ import numpy as np
 
 from circlekit.ir.tape import Need, Tape, Turns
 from circlekit.ir.value import Array
-from circlekit.ops.common import Window
 from circlekit.ops.convolution.strips import Ends, Pair, Strips, Taps, block_steps, is_inside, patches
 from circlekit.ops.convolution.weights import Weights, bytes_of
 from circlekit.ops.numerics.stores import LARGE, Writer
+from circlekit.ops.windows import Window
 
 BLOCK_BYTES = 1 << 18
 """Scratch of one block of results: it stays in the cache."""

@@ -13,19 +13,13 @@ from circlekit.ir.enums import Activation, Padding
 from circlekit.ir.op import Op, attribute, operand
 from circlekit.ir.tape import Need, Tape
 from circlekit.ir.value import Array, TensorType
-from circlekit.ops.common import (
-    Window,
-    clip,
-    conv_padding,
-    need_float,
-    need_rank,
-    version_by_dtype,
-    window_size,
-    write_fused,
-)
+from circlekit.ops.checks import require_float, require_rank
+from circlekit.ops.common import clip, write_fused
 from circlekit.ops.convolution.im2col import BLOCK_BYTES
 from circlekit.ops.convolution.strips import Loader, Strips, Taps, block_steps
-from circlekit.ops.numerics.fixed_point import activation_limits
+from circlekit.ops.numerics.fixed_point import quantized_activation_range
+from circlekit.ops.versions import version_by_dtype
+from circlekit.ops.windows import Window, conv_padding, window_size
 
 INTEGERS = (i8, u8, i16)
 DATA = (f32, i8, u8, i16, f16, bf16, f64)
@@ -45,7 +39,7 @@ class _Pool2D(Op):
     fuses_activation = True
 
     def infer(self) -> TensorType:
-        n, h, w, depth = need_rank(self.input, "input", 4) or (None,) * 4
+        n, h, w, depth = require_rank(self.input, "input", 4) or (None,) * 4
         if self.filter_height < 1 or self.filter_width < 1:
             raise ShapeError(
                 f"filter is {self.filter_height} x {self.filter_width}, at least 1 x 1 is wanted"
@@ -126,7 +120,7 @@ class AveragePool2D(_Pool2D, code="AVERAGE_POOL_2D", options="Pool2DOptions"):
     def bind(self, tape: Tape, input: Array) -> Array:
         if self.input.dtype in INTEGERS:
             return self._rounded(tape, input)
-        need_float(self, input)
+        require_float(self, input)
         out = self._mean(tape, input)
         write_fused(tape, out, self.act, tape.reach(input))
         return out
@@ -140,7 +134,7 @@ class AveragePool2D(_Pool2D, code="AVERAGE_POOL_2D", options="Pool2DOptions"):
         size = self.filter_height, self.filter_width
         exact = np.dtype(np.float32 if size[0] * size[1] << (8 * input.itemsize) < 1 << 22 else np.float64)
         counts = self._counts(input).astype(exact)
-        limits = activation_limits(self.act, self.output)
+        limits = quantized_activation_range(self.act, self.output)
         if input.shape[1:3] == size and counts.size == 1:
 
             def whole(total: Array, sign: Array) -> None:
@@ -219,10 +213,10 @@ class MaxPool2D(_Pool2D, code="MAX_POOL_2D", options="Pool2DOptions"):
     def bind(self, tape: Tape, input: Array) -> Array:
         if self.input.dtype in INTEGERS:
             out = self._reduce(tape, input, np.maximum, np.iinfo(input.dtype).min)
-            limits = (np.asarray(n, input.dtype) for n in activation_limits(self.act, self.output))
+            limits = (np.asarray(n, input.dtype) for n in quantized_activation_range(self.act, self.output))
             tape.do(clip, out, *limits, out)
             return out
-        need_float(self, input)
+        require_float(self, input)
         least = np.asarray(np.finfo(input.dtype).min, input.dtype)
         out = self._reduce(tape, input, np.fmax, float(least))
         tape.do(np.fmax, out, least, out=out)
@@ -234,7 +228,7 @@ class L2Pool2D(_Pool2D, code="L2_POOL_2D", options="Pool2DOptions"):
     """Root of the mean square over each window; padding does not count.  Source: TFLite pooling."""
 
     def bind(self, tape: Tape, input: Array) -> Array:
-        need_float(self, input)
+        require_float(self, input)
         square = tape.empty(input.shape, input.dtype)
         tape.do(np.square, input, square)
         out = self._mean(tape, square)

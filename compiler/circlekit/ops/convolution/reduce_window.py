@@ -12,8 +12,9 @@ from circlekit.ir.dtypes import i32, i64
 from circlekit.ir.enums import ReduceWindowFunction
 from circlekit.ir.op import Op, attribute, operand
 from circlekit.ir.value import Array, Shape, TensorType, Value, format_shape
-from circlekit.ops.bases import integers, need_same_dtype, unknown_dims
-from circlekit.ops.common import static_int_vector
+from circlekit.ops.checks import require_same_dtype
+from circlekit.ops.constant_operands import int_list, static_int_vector
+from circlekit.ops.dimensions import unknown_dims
 
 
 def need_per_axis(numbers: list[int] | None, shape: Shape | None, name: str) -> None:
@@ -32,7 +33,7 @@ class Dilate(Op, code="DILATE"):
     padding_value = operand()
 
     def infer(self) -> TensorType:
-        need_same_dtype("input", self.input, "padding_value", self.padding_value)
+        require_same_dtype("input", self.input, "padding_value", self.padding_value)
         shape, steps = self.input.shape, static_int_vector(self.dilations)
         need_per_axis(steps, shape, "dilations")
         if shape is None or steps is None:
@@ -41,7 +42,7 @@ class Dilate(Op, code="DILATE"):
         return TensorType(self.input.dtype, tuple(spread))
 
     def kernel(self, input: Array, dilations: Array, padding_value: Array) -> Array:
-        steps = integers(dilations)
+        steps = int_list(dilations)
         need_per_axis(steps, input.shape, "dilations")
         shape = [(d - 1) * s + 1 for d, s in zip(input.shape, steps, strict=True)]
         out = np.full(shape, padding_value.reshape(-1)[0], input.dtype)
@@ -71,7 +72,7 @@ class ReduceWindow(Op, code="REDUCE_WINDOW"):
     reduce_function: ReduceWindowFunction = attribute(ReduceWindowFunction.UNSUPPORTED)
 
     def infer(self) -> TensorType:
-        need_same_dtype("input", self.input, "init_value", self.init_value)
+        require_same_dtype("input", self.input, "init_value", self.init_value)
         shape = self.input.shape
         if shape is None:
             return TensorType(self.input.dtype, None)
@@ -105,7 +106,7 @@ class ReduceWindow(Op, code="REDUCE_WINDOW"):
         combine = _REDUCTIONS.get(self.reduce_function)
         if combine is None:
             raise UnsupportedError(f"REDUCE_WINDOW by {self.reduce_function!r} has no kernel")
-        sizes, strides, dilations = (integers(a) for a in (window_shape, window_strides, window_dilations))
+        sizes, strides, dilations = (int_list(a) for a in (window_shape, window_strides, window_dilations))
         axes = zip(input.shape, sizes, strides, dilations, strict=True)
         shape = [window_count(*axis) or 0 for axis in axes]
         if 0 in shape:

@@ -12,8 +12,8 @@ from numpy.lib.stride_tricks import as_strided
 
 from circlekit.ir.tape import Need
 from circlekit.ir.value import Array
-from circlekit.ops.common import Window
 from circlekit.ops.numerics.stores import Store
+from circlekit.ops.windows import Window
 
 Pair = tuple[int, int]
 """(along the height, along the width)"""

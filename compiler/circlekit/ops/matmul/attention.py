@@ -12,7 +12,8 @@ from circlekit.ir.dtypes import f32, i32, i64
 from circlekit.ir.enums import RoPEMode
 from circlekit.ir.op import operand
 from circlekit.ir.value import Array, TensorType, format_shape
-from circlekit.ops.common import dims_differ, element_count, need_float, need_rank
+from circlekit.ops.checks import require_float, require_rank
+from circlekit.ops.dimensions import dims_differ, element_count
 from circlekit.ops.program.state import Stateful
 from circlekit.ops.reduction.normalization import rotated
 
@@ -50,14 +51,14 @@ class Attention(Stateful, code="ATTENTION", options="AttentionOptions", formats=
     states = ("k_cache", "v_cache")
 
     def infer(self) -> TensorType:
-        shape = need_rank(self.input, "input", 3)
+        shape = require_rank(self.input, "input", 3)
         size = None if shape is None else shape[-1]
         for name in ("wq", "wk", "wv", "wo"):
-            weights = need_rank(getattr(self, name), name, 2)
+            weights = require_rank(getattr(self, name), name, 2)
             if weights is not None and any(dims_differ(d, size) for d in weights):
                 raise ShapeError(f"{name} has shape {format_shape(weights)}, the input has {size} elements")
         for name in self.states:
-            cache = need_rank(getattr(self, name), name, 4)
+            cache = require_rank(getattr(self, name), name, 4)
             if cache is not None and None not in cache[2:] and dims_differ(cache[2] * cache[3], size):  # type: ignore[operator]
                 raise ShapeError(f"{name} has shape {format_shape(cache)}, the input has {size} elements")
         return TensorType(self.input.dtype, shape)
@@ -70,7 +71,7 @@ class Attention(Stateful, code="ATTENTION", options="AttentionOptions", formats=
         self, input: Array, wq: Array, wk: Array, wv: Array, wo: Array, cos: Array, sin: Array, mask: Array,
         k_cache: Array, v_cache: Array, position: Array,
     ) -> tuple[Sequence[Array], Sequence[Array | None]]:  # fmt: skip
-        need_float(self, input, wq, wk, wv, wo, cos, sin, mask, k_cache, v_cache)
+        require_float(self, input, wq, wk, wv, wo, cos, sin, mask, k_cache, v_cache)
         if input.shape[:2] != (1, 1):
             raise UnsupportedError(
                 f"{self.code} of {format_shape(input.shape)} has no kernel, only of one token"

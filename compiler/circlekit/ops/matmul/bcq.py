@@ -20,15 +20,10 @@ from circlekit.ir.dtypes import f32, i32
 from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op, attribute, operand, optional_operand
 from circlekit.ir.value import Array, Shape, TensorType, Value
-from circlekit.ops.common import (
-    dims_differ,
-    element_count,
-    fused,
-    need_bias,
-    need_rank,
-    normalized_axis,
-    static_int_vector,
-)
+from circlekit.ops.checks import require_bias, require_rank
+from circlekit.ops.constant_operands import static_int_vector
+from circlekit.ops.dimensions import dims_differ, element_count, normalized_axis
+from circlekit.ops.fused_activation import apply_fused_activation
 from circlekit.ops.movement.gather import need_in_range
 
 WORD = 32
@@ -98,10 +93,10 @@ class BcqFullyConnected(
     fuses_activation = True
 
     def infer(self) -> TensorType:
-        shape = need_rank(self.input, "input", 2)
+        shape = require_rank(self.input, "input", 2)
         clusters = cluster_columns(self.weights_clusters)
         rows = None if clusters is None else sum(clusters[1])
-        need_bias(self.bias, rows)
+        require_bias(self.bias, rows)
         hidden = hidden_size(self.weights_hidden_size, self.weights_binary)
         if shape is not None and dims_differ(shape[0], hidden):
             raise ShapeError(f"input has {shape[0]} rows, the hidden size is {hidden}")
@@ -115,7 +110,7 @@ class BcqFullyConnected(
         out = np.matmul(weights, input)
         if bias is not None:
             out += bias.reshape(-1, 1)
-        return fused(out, self.act)
+        return apply_fused_activation(out, self.act)
 
     def macs(self) -> int:
         return element_count(self.output.shape) * element_count(self.input.shape and self.input.shape[:1])

@@ -13,28 +13,17 @@ from circlekit.ir.enums import Activation, WeightsFormat
 from circlekit.ir.op import Inferred, Op, attribute, operand, optional_operand
 from circlekit.ir.tape import NOW, Tape
 from circlekit.ir.value import Array, Shape, TensorType, Value, format_shape
-from circlekit.ops.common import (
-    Dim,
-    broadcast_shapes,
-    dims_differ,
-    element_count,
-    is_hybrid,
-    is_per_channel,
-    need_bias,
-    need_float,
-    need_rank,
-    need_same_float,
-    product,
-    product_reach,
-    version_by_dtype,
-    write_fused,
-)
+from circlekit.ops.checks import require_bias, require_float, require_rank, require_same_float
+from circlekit.ops.common import product_reach, write_fused
+from circlekit.ops.dimensions import Dim, broadcast_shapes, dims_differ, element_count, product
 from circlekit.ops.matmul.dense_quantized import (
     hybrid_matmul,
     quantized_dense,
     quantized_matmul,
     shuffled_dense,
 )
+from circlekit.ops.quantization import is_hybrid, is_per_channel
+from circlekit.ops.versions import version_by_dtype
 
 DATA = (f32, i8, u8, i16, f16, bf16, f64)
 PACKED = (DType.INT4, DType.UINT4, DType.INT2, DType.MXFP4, DType.MXINT8)
@@ -66,9 +55,9 @@ class FullyConnected(Op, code="FULLY_CONNECTED", variadic_results=True):
     quant_spec: Any = attribute(None)
 
     def infer(self) -> Inferred:
-        units, depth = need_rank(self.weights, "weights", 2) or (None, None)
-        need_same_float(self)
-        need_bias(self.bias, units)
+        units, depth = require_rank(self.weights, "weights", 2) or (None, None)
+        require_same_float(self)
+        require_bias(self.bias, units)
         shape = self._result_shape(self.input.shape, units, depth)
         if self.weights_format is WeightsFormat.SHUFFLED4x16INT8 and self.input.dtype is u8:
             return TensorType(i16, shape), TensorType(u8, self.input.shape)
@@ -111,7 +100,7 @@ class FullyConnected(Op, code="FULLY_CONNECTED", variadic_results=True):
         if weights.dtype.kind != "f":
             integers = quantized_dense(tape, self, rows, weights, bias)
             return None if integers is None else integers.reshape(shape)
-        need_float(self, input, weights, bias)
+        require_float(self, input, weights, bias)
         out = tape.empty((len(rows), len(weights)), rows.dtype)
         tape.do(tape.contiguous(rows).dot, weights.T, out)
         if bias is not None:
@@ -177,7 +166,7 @@ class BatchMatMul(Op, code="BATCH_MATMUL"):
     asymmetric_quantize_inputs: bool = attribute(False, quantized_only=True)
 
     def infer(self) -> TensorType:
-        need_same_float(self)
+        require_same_float(self)
         x, y = _matrices(self.x, "x", self.adj_x), _matrices(self.y, "y", self.adj_y)
         if x is None or y is None:
             return TensorType(self._result_dtype(), None)
@@ -204,7 +193,7 @@ class BatchMatMul(Op, code="BATCH_MATMUL"):
     def bind(self, tape: Tape, x: Array, y: Array) -> Array | None:
         if x.dtype.kind == "i" or y.dtype == np.int8:
             return None
-        need_float(self, x, y)
+        require_float(self, x, y)
         left = x.swapaxes(-1, -2) if self.adj_x else x
         right = y.swapaxes(-1, -2) if self.adj_y else y
         if left.shape[-1] != right.shape[-2]:

@@ -15,18 +15,12 @@ from circlekit.ir.dtypes import i8, i16, i32, u8
 from circlekit.ir.enums import Activation
 from circlekit.ir.tape import NOW, Tape
 from circlekit.ir.value import Array, Value
-from circlekit.ops.common import apply_activation, is_per_channel
-from circlekit.ops.constants import constant_elements
+from circlekit.ops.constant_storage import constant_elements
 from circlekit.ops.convolution.im2col import multiply_rows
 from circlekit.ops.convolution.strips import Ends
+from circlekit.ops.fused_activation import apply_activation
 from circlekit.ops.numerics.dynamic_quantization import quantize_rows
-from circlekit.ops.numerics.fixed_point import (
-    Ints,
-    activation_limits,
-    dtype_limits,
-    quantize_multiplier,
-    zero_point_of,
-)
+from circlekit.ops.numerics.fixed_point import Ints, quantize_multiplier, quantized_activation_range
 from circlekit.ops.numerics.kernel_flavor import rounds_up
 from circlekit.ops.numerics.quantized_layers import (
     MOST,
@@ -44,6 +38,7 @@ from circlekit.ops.numerics.requantize import InDoubles, double_scale, fixed_poi
 from circlekit.ops.numerics.staircase import Staircase, proven
 from circlekit.ops.numerics.stores import Span, Store
 from circlekit.ops.once import once, room
+from circlekit.ops.quantization import dtype_limits, is_per_channel, zero_point_of
 
 LEAST = {Activation.RELU: 0, Activation.RELU6: 0, Activation.RELU_N1_TO_1: -1}
 """The least result of an activation."""
@@ -135,7 +130,7 @@ def _of_stored(
 
 def _dense_end(op: Any, bias: Ints | None, bound: float, units: int, wide: bool) -> Store:
     """LiteRT's reference rescales in double precision, but for int16 weights and sparse ones."""
-    span = Span(zero_point_of(op.output), activation_limits(op.act, op.output), bound)
+    span = Span(zero_point_of(op.output), quantized_activation_range(op.act, op.output), bound)
     plain = op.weights.dtype is not i16 and "sparsity" not in op.weights.extra
     up = plain and not wide and rounds_up()
     if plain and not up:
@@ -223,7 +218,9 @@ def shuffled_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> tup
     flipped = x ^ 0x80
     floats, bound = exact_weights(plain, np.zeros((), np.float32), 0, 128)
     by = quantize_multiplier(effective_scale(op.input, op.weights, op.output, units, rounded=True))
-    end = fixed_point(by, wide_bias(bias), Span(0, activation_limits(op.act, op.output), bound), wide=False)
+    end = fixed_point(
+        by, wide_bias(bias), Span(0, quantized_activation_range(op.act, op.output), bound), wide=False
+    )
     out = np.empty((len(x), units), np.int16)
     end(np.matmul(flipped.view(np.int8).astype(floats.dtype), floats.T), out)
     workspace = flipped.reshape(len(x), depth // 16, 16).transpose(1, 0, 2)

@@ -16,21 +16,19 @@ from circlekit.ir.dtypes import DType, bf16, boolean, f16, f32, i8, i16, i32, i6
 from circlekit.ir.op import Op, attribute, operand
 from circlekit.ir.tape import NOW, Tape
 from circlekit.ir.value import Array, Shape, TensorType, format_shape
-from circlekit.ops.bases import (
-    Typed,
-    integers,
-    moved,
-    need_integers,
-    need_same_dtype,
-    new_axis,
+from circlekit.ops.checks import require_integer_dtype, require_same_dtype
+from circlekit.ops.constant_operands import (
+    axis_after_transpose,
+    int_list,
     permuted_axes,
     permuted_rows,
-    single_int,
-    unknown_dims,
+    static_int,
+    static_int_vector,
     vector_length,
 )
-from circlekit.ops.common import is_per_channel, merge_dims, normalized_axis, static_int_vector
-from circlekit.ops.numerics.fixed_point import scale_of
+from circlekit.ops.dimensions import merge_dims, normalized_axis, unknown_dims
+from circlekit.ops.quantization import is_per_channel, rearranged_type, scale_of
+from circlekit.ops.versions import VersionedByDtype
 
 
 def need_in_range(op: Op, indices: Array, sizes: Any) -> None:
@@ -41,7 +39,7 @@ def need_in_range(op: Op, indices: Array, sizes: Any) -> None:
         raise ModelError(f"{op.code}: index {found} is outside of {np.asarray(sizes).tolist()} entries")
 
 
-class Gather(Typed, code="GATHER"):
+class Gather(VersionedByDtype, code="GATHER"):
     """Slices of ``params`` along ``axis``; the first ``batch_dims`` axes of both operands go together."""
 
     params = operand()
@@ -54,13 +52,15 @@ class Gather(Typed, code="GATHER"):
 
     def infer(self) -> TensorType:
         params, indices = self.params.shape, self.indices.shape
-        need_integers(self.indices, "indices")
+        require_integer_dtype(self.indices, "indices")
         if params is None or indices is None:
-            return moved(self.params, None)
+            return rearranged_type(self.params, None)
         axis, batch = self.places(len(params), len(indices))
         heads = zip(params[:batch], indices[:batch], strict=True)
         head = tuple(merge_dims(a, b) for a, b in heads)
-        return moved(self.params, (*head, *params[batch:axis], *indices[batch:], *params[axis + 1 :]))
+        return rearranged_type(
+            self.params, (*head, *params[batch:axis], *indices[batch:], *params[axis + 1 :])
+        )
 
     def places(self, rank: int, index_rank: int) -> tuple[int, int]:
         """Axis and count of batch dimensions, neither negative."""
@@ -106,7 +106,7 @@ class Gather(Typed, code="GATHER"):
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
         if self.indices.rank != 1 or self.batch_dims:
             return None
-        return {"axis": new_axis(self.axis, perm)}
+        return {"axis": axis_after_transpose(self.axis, perm)}
 
     def required_version(self) -> int:
         if self.params.dtype is DType.INT4:
@@ -116,7 +116,7 @@ class Gather(Typed, code="GATHER"):
         return 5 if self.batch_dims else {i16: 4, boolean: 3, i8: 2}.get(self.params.dtype, 1)
 
 
-class GatherNd(Typed, code="GATHER_ND"):
+class GatherNd(VersionedByDtype, code="GATHER_ND"):
     """Slices of ``params`` by index vectors (the last axis of ``indices``) over its first axes."""
 
     params = operand()
@@ -124,17 +124,17 @@ class GatherNd(Typed, code="GATHER_ND"):
 
     def infer(self) -> TensorType:
         params, indices = self.params.shape, self.indices.shape
-        need_integers(self.indices, "indices")
+        require_integer_dtype(self.indices, "indices")
         if params is None or indices is None:
-            return moved(self.params, None)
+            return rearranged_type(self.params, None)
         if not indices or not params:
             raise ShapeError("params or indices is a scalar, rank 1 or more is wanted")
         depth = indices[-1]
         if depth is None:
-            return moved(self.params, None)
+            return rearranged_type(self.params, None)
         if depth > len(params):
             raise ShapeError(f"indices have {depth} coordinates, params has rank {len(params)}")
-        return moved(self.params, (*indices[:-1], *params[depth:]))
+        return rearranged_type(self.params, (*indices[:-1], *params[depth:]))
 
     def kernel(self, params: Array, indices: Array) -> Array:
         sizes = np.asarray(params.shape[: indices.shape[-1]])
@@ -149,7 +149,7 @@ class GatherNd(Typed, code="GATHER_ND"):
         return {i16: 3, DType.STRING: 2}.get(self.params.dtype, 1)
 
 
-class OneHot(Typed, code="ONE_HOT"):
+class OneHot(VersionedByDtype, code="ONE_HOT"):
     """``on_value`` where the place on a new ``axis`` of ``depth`` is the index, elsewhere ``off_value``."""
 
     indices = operand(i32, i64)
@@ -160,12 +160,12 @@ class OneHot(Typed, code="ONE_HOT"):
     axis: int = attribute(0)
 
     def infer(self) -> TensorType:
-        need_same_dtype("on_value", self.on_value, "off_value", self.off_value)
+        require_same_dtype("on_value", self.on_value, "off_value", self.off_value)
         shape = self.indices.shape
         if shape is None:
             return TensorType(self.on_value.dtype, None)
         at = normalized_axis(self.axis, len(shape) + 1)
-        return TensorType(self.on_value.dtype, (*shape[:at], single_int(self.depth, "depth"), *shape[at:]))
+        return TensorType(self.on_value.dtype, (*shape[:at], static_int(self.depth, "depth"), *shape[at:]))
 
     def kernel(self, indices: Array, depth: Array, on_value: Array, off_value: Array) -> Array:
         at = normalized_axis(self.axis, indices.ndim + 1)
@@ -174,7 +174,7 @@ class OneHot(Typed, code="ONE_HOT"):
         return np.where(hot, on_value.reshape(()), off_value.reshape(()))
 
 
-class EmbeddingLookup(Typed, code="EMBEDDING_LOOKUP", options=None):
+class EmbeddingLookup(VersionedByDtype, code="EMBEDDING_LOOKUP", options=None):
     """Rows of ``value`` by number; quantized rows may become floats, times their scale.
 
     Rows of uint8 are then read as int8, as in LiteRT.
@@ -190,7 +190,11 @@ class EmbeddingLookup(Typed, code="EMBEDDING_LOOKUP", options=None):
         if value is not None and len(value) < 2:
             raise ShapeError(f"value has shape {format_shape(value)}, rank 2 or more is wanted")
         shape = None if value is None else (vector_length(self.lookup), *value[1:])
-        return TensorType(self.results[0].dtype, shape) if self.is_hybrid() else moved(self.value, shape)
+        return (
+            TensorType(self.results[0].dtype, shape)
+            if self.is_hybrid()
+            else rearranged_type(self.value, shape)
+        )
 
     def is_hybrid(self) -> bool:
         """Whether quantized rows become floats."""
@@ -226,7 +230,7 @@ class EmbeddingLookup(Typed, code="EMBEDDING_LOOKUP", options=None):
         return 5 if self.value.dtype is DType.INT2 else 1
 
 
-class ReverseV2(Typed, code="REVERSE_V2", versions={boolean: 2, i8: 3}):
+class ReverseV2(VersionedByDtype, code="REVERSE_V2", versions={boolean: 2, i8: 3}):
     """The elements in the opposite order along the axes."""
 
     input = operand()
@@ -239,17 +243,17 @@ class ReverseV2(Typed, code="REVERSE_V2", versions={boolean: 2, i8: 3}):
         if axes is not None and self.input.shape is not None:
             for axis in axes:
                 normalized_axis(axis, len(self.input.shape))
-        return moved(self.input, self.input.shape)
+        return rearranged_type(self.input, self.input.shape)
 
     def kernel(self, input: Array, axis: Array) -> Array:
-        return np.flip(input, tuple(integers(axis)))
+        return np.flip(input, tuple(int_list(axis)))
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
         axes = permuted_axes(self.axis, perm)
         return None if axes is None else {"axis": axes}
 
 
-class ReverseSequence(Typed, code="REVERSE_SEQUENCE"):
+class ReverseSequence(VersionedByDtype, code="REVERSE_SEQUENCE"):
     """The first ``seq_lengths[b]`` elements along ``seq_dim`` backwards, for each b of ``batch_dim``."""
 
     input = operand()
@@ -265,7 +269,7 @@ class ReverseSequence(Typed, code="REVERSE_SEQUENCE"):
         if shape is not None:
             axes = [normalized_axis(a, len(shape)) for a in (self.seq_dim, self.batch_dim)]
             merge_dims(shape[axes[1]], vector_length(self.seq_lengths))
-        return moved(self.input, shape)
+        return rearranged_type(self.input, shape)
 
     def kernel(self, input: Array, seq_lengths: Array) -> Array:
         axes = (self.batch_dim, self.seq_dim)
@@ -278,10 +282,13 @@ class ReverseSequence(Typed, code="REVERSE_SEQUENCE"):
         return np.moveaxis(data[np.arange(data.shape[0])[:, None], order], (0, 1), axes)
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
-        return {"seq_dim": new_axis(self.seq_dim, perm), "batch_dim": new_axis(self.batch_dim, perm)}
+        return {
+            "seq_dim": axis_after_transpose(self.seq_dim, perm),
+            "batch_dim": axis_after_transpose(self.batch_dim, perm),
+        }
 
 
-class ScatterNd(Typed, code="SCATTER_ND"):
+class ScatterNd(VersionedByDtype, code="SCATTER_ND"):
     """Zeros of ``shape``, and each of ``updates`` added at its index vector, quantized or not."""
 
     indices = operand(i32, i64)
@@ -289,19 +296,19 @@ class ScatterNd(Typed, code="SCATTER_ND"):
     shape = operand(i32, i64)
 
     def infer(self) -> TensorType:
-        need_integers(self.indices, "indices")
+        require_integer_dtype(self.indices, "indices")
         dims = static_int_vector(self.shape)
         shape: Shape | None = unknown_dims(vector_length(self.shape)) if dims is None else tuple(dims)
-        return moved(self.updates, shape)
+        return rearranged_type(self.updates, shape)
 
     def kernel(self, indices: Array, updates: Array, shape: Array) -> Array:
-        out = np.zeros(integers(shape), updates.dtype)
+        out = np.zeros(int_list(shape), updates.dtype)
         need_in_range(self, indices, np.asarray(out.shape[: indices.shape[-1]]))
         np.add.at(out, tuple(np.moveaxis(indices, -1, 0)), updates)
         return out
 
 
-class TopKV2(Typed, code="TOPK_V2", results=("values", "indices")):
+class TopKV2(VersionedByDtype, code="TOPK_V2", results=("values", "indices")):
     """The ``k`` greatest elements along the last axis, falling, of equal ones the first, and their places."""
 
     input = operand()
@@ -311,11 +318,11 @@ class TopKV2(Typed, code="TOPK_V2", results=("values", "indices")):
         shape = self.input.shape
         index_type = self.results[1].dtype if len(self.results) > 1 else i32
         if shape is None:
-            return moved(self.input, None), TensorType(index_type, None)
-        k = single_int(self.k, "k")
+            return rearranged_type(self.input, None), TensorType(index_type, None)
+        k = static_int(self.k, "k")
         if not shape or (k is not None and shape[-1] is not None and not 0 <= k <= shape[-1]):
             raise ShapeError(f"k is {k}, at most the last dimension of {format_shape(shape)} is wanted")
-        return moved(self.input, (*shape[:-1], k)), TensorType(index_type, (*shape[:-1], k))
+        return rearranged_type(self.input, (*shape[:-1], k)), TensorType(index_type, (*shape[:-1], k))
 
     def kernel(self, input: Array, k: Array) -> tuple[Array, Array]:
         count = int(k.reshape(-1)[0])
@@ -331,7 +338,7 @@ class TopKV2(Typed, code="TOPK_V2", results=("values", "indices")):
         return 2 if self.input.dtype is i8 else 1
 
 
-class DynamicUpdateSlice(Typed, code="DYNAMIC_UPDATE_SLICE"):
+class DynamicUpdateSlice(VersionedByDtype, code="DYNAMIC_UPDATE_SLICE"):
     """``input`` with ``update`` in place of the box at ``start_indices``, which is moved so that it fits."""
 
     input = operand()
@@ -342,18 +349,18 @@ class DynamicUpdateSlice(Typed, code="DYNAMIC_UPDATE_SLICE"):
     layout_operands = ("input", "update")
 
     def infer(self) -> TensorType:
-        need_same_dtype("input", self.input, "update", self.update)
+        require_same_dtype("input", self.input, "update", self.update)
         shape, update = self.input.shape, self.update.shape
         if shape is not None and update is not None:
             pairs = [(d, u) for d, u in zip(shape, update, strict=False) if d is not None and u is not None]
             if len(shape) != len(update) or any(u > d for d, u in pairs):
                 raise ShapeError(f"update {format_shape(update)} does not fit into {format_shape(shape)}")
-        return moved(self.input, shape)
+        return rearranged_type(self.input, shape)
 
     def kernel(self, input: Array, update: Array, start_indices: Array) -> Array:
         out: Array = input.copy()
         boxes = []
-        for dim, length, start in zip(input.shape, update.shape, integers(start_indices), strict=True):
+        for dim, length, start in zip(input.shape, update.shape, int_list(start_indices), strict=True):
             first = min(max(start, 0), dim - length)
             boxes.append(slice(first, first + length))
         out[tuple(boxes)] = update

@@ -13,25 +13,27 @@ from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op, attribute, operand, variadic_operand
 from circlekit.ir.tape import Tape
 from circlekit.ir.value import Array, Shape, TensorType, Value, format_shape
-from circlekit.ops.bases import (
-    Typed,
-    Viewed,
-    integers,
-    is_narrow,
-    moved,
-    need_same_dtype,
-    new_axis,
+from circlekit.ops.checks import reject_quantized, require_same_dtype
+from circlekit.ops.constant_operands import (
+    axis_after_transpose,
+    int_list,
     permuted_axes,
-    refuse_quantized,
-    same_grid,
-    single_int,
-    unknown_dims,
-    zero_point,
+    static_int,
+    static_int_vector,
 )
-from circlekit.ops.common import apply_activation, merge_dims, normalized_axis, static_int_vector
-from circlekit.ops.numerics.fixed_point import activation_limits, round_half_away, scale_of
+from circlekit.ops.dimensions import merge_dims, normalized_axis, unknown_dims
+from circlekit.ops.fused_activation import apply_activation
+from circlekit.ops.numerics.fixed_point import quantized_activation_range, round_half_away
 from circlekit.ops.numerics.lookup_tables import limited, tabulated
 from circlekit.ops.numerics.narrow import stored
+from circlekit.ops.quantization import (
+    have_same_quantization,
+    is_quantized_8_or_16_bits,
+    rearranged_type,
+    scale_of,
+    zero_point_of,
+)
+from circlekit.ops.versions import VersionedByDtype, Viewed
 
 
 def need_operands(op: Op, values: tuple[Value, ...]) -> None:
@@ -39,7 +41,7 @@ def need_operands(op: Op, values: tuple[Value, ...]) -> None:
     if not values:
         raise ShapeError(f"{op.code} has no operand, at least one is wanted")
     for i, value in enumerate(values[1:], 1):
-        need_same_dtype("operand 0", values[0], f"operand {i}", value)
+        require_same_dtype("operand 0", values[0], f"operand {i}", value)
 
 
 def merged_shape(values: tuple[Value, ...], skip: int | None) -> list[int | None] | None:
@@ -62,7 +64,7 @@ def merged_shape(values: tuple[Value, ...], skip: int | None) -> list[int | None
     return merged
 
 
-class Concatenation(Typed, code="CONCATENATION"):
+class Concatenation(VersionedByDtype, code="CONCATENATION"):
     """The operands one behind the other along ``axis``.
 
     uint8 of another scale or zero point than the result's is rescaled, in float32.  int8 is not, and
@@ -83,11 +85,11 @@ class Concatenation(Typed, code="CONCATENATION"):
         need_operands(self, values)
         shape = merged_shape(values, self.axis)
         if shape is None:
-            return moved(values[0], None)
+            return rearranged_type(values[0], None)
         axis = normalized_axis(self.axis, len(shape))
         parts = [None if v.shape is None else v.shape[axis] for v in values]
         shape[axis] = None if None in parts else sum(p for p in parts if p is not None)
-        return moved(values[0], tuple(shape))
+        return rearranged_type(values[0], tuple(shape))
 
     def bind(self, tape: Tape, *values: Array) -> Array:
         axis = normalized_axis(self.axis, values[0].ndim)
@@ -105,7 +107,7 @@ class Concatenation(Typed, code="CONCATENATION"):
         tape.limit(out, max(tape.reach(x) for x in values))
         if self.act is not Activation.NONE and out.dtype.kind != "b":
             if self.output.quantization is not None and out.dtype.kind in "iu":
-                least, most = (out.dtype.type(n) for n in activation_limits(self.act, self.output))
+                least, most = (out.dtype.type(n) for n in quantized_activation_range(self.act, self.output))
                 tape.do(np.clip, out, least, most, out)
             else:
                 tape.do(apply_activation, out, self.act, out)
@@ -113,20 +115,20 @@ class Concatenation(Typed, code="CONCATENATION"):
 
     def moves(self, value: Value) -> bool:
         """Whether elements of ``value`` are those of the result as they are."""
-        if value.dtype is i16 and is_narrow(value):
-            if zero_point(value) or zero_point(self.output):
-                refuse_quantized(self)
+        if value.dtype is i16 and is_quantized_8_or_16_bits(value):
+            if zero_point_of(value) or zero_point_of(self.output):
+                reject_quantized(self)
             return True
-        if same_grid(value, self.output):
+        if have_same_quantization(value, self.output):
             return True
         if value.dtype is not u8:
-            refuse_quantized(self)
+            reject_quantized(self)
         return False
 
     def rescaled(self, value: Value, x: Array) -> Array:
         """uint8 elements of ``value``, quantized as the result."""
         scale = scale_of(value) * (np.float32(1) / scale_of(self.output))
-        bias = np.float32(-zero_point(value)) * scale
+        bias = np.float32(-zero_point_of(value)) * scale
 
         def moved_on(part: Array) -> Array:
             return limited(self.output, round_half_away(part.astype(np.float32) * scale + bias))
@@ -134,10 +136,10 @@ class Concatenation(Typed, code="CONCATENATION"):
         return tabulated(x, moved_on)
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
-        return {"axis": new_axis(self.axis, perm)}
+        return {"axis": axis_after_transpose(self.axis, perm)}
 
 
-class Pack(Typed, code="PACK"):
+class Pack(VersionedByDtype, code="PACK"):
     """The operands, all of one shape, along a new dimension ``axis``."""
 
     values = variadic_operand()
@@ -154,13 +156,13 @@ class Pack(Typed, code="PACK"):
             raise ShapeError(f"values_count is {self.values_count}, there are {len(values)} operands")
         shape = merged_shape(values, None)
         if shape is None:
-            return moved(values[0], None)
+            return rearranged_type(values[0], None)
         at = normalized_axis(self.axis, len(shape) + 1)
-        return moved(values[0], (*shape[:at], len(values), *shape[at:]))
+        return rearranged_type(values[0], (*shape[:at], len(values), *shape[at:]))
 
     def bind(self, tape: Tape, *values: Array) -> Array:
-        if not all(same_grid(v, self.output) for v in self.values):
-            refuse_quantized(self)
+        if not all(have_same_quantization(v, self.output) for v in self.values):
+            reject_quantized(self)
         if any(x.shape != values[0].shape for x in values):
             raise ShapeError(f"{self.code} of shapes {[x.shape for x in values]}, equal ones are wanted")
         axis = normalized_axis(self.axis, values[0].ndim + 1)
@@ -186,11 +188,11 @@ class Unpack(Viewed, code="UNPACK", variadic_results=True):
     def infer(self) -> tuple[TensorType, ...]:
         shape = self.input.shape
         if shape is None:
-            return (moved(self.input, None),) * part_count(self.num)
+            return (rearranged_type(self.input, None),) * part_count(self.num)
         axis = normalized_axis(self.axis, len(shape))
         if shape[axis] not in (None, self.num):
             raise ShapeError(f"num is {self.num}, dimension {axis} of {format_shape(shape)} is {shape[axis]}")
-        return (moved(self.input, (*shape[:axis], *shape[axis + 1 :])),) * part_count(self.num)
+        return (rearranged_type(self.input, (*shape[:axis], *shape[axis + 1 :])),) * part_count(self.num)
 
     def kernel(self, input: Array) -> tuple[Array, ...]:
         parts = np.moveaxis(input, self.axis, 0)
@@ -220,17 +222,19 @@ class Split(Viewed, code="SPLIT", variadic_results=True, typed_by=1):
     layout_operands = ("value",)
 
     def infer(self) -> tuple[TensorType, ...]:
-        shape, axis = self.value.shape, single_int(self.split_dim, "split_dim")
+        shape, axis = self.value.shape, static_int(self.split_dim, "split_dim")
         if self.num_splits < 1:
             raise ShapeError(f"num_splits is {self.num_splits}, at least 1 is wanted")
         if shape is None or axis is None:
-            return (moved(self.value, unknown_dims(self.value.rank)),) * part_count(self.num_splits)
+            return (rearranged_type(self.value, unknown_dims(self.value.rank)),) * part_count(self.num_splits)
         at = normalized_axis(axis, len(shape))
         size = shape[at]
         if size is not None and size % self.num_splits:
             raise ShapeError(f"a dimension of {size} does not split into {self.num_splits} equal parts")
         part = None if size is None else size // self.num_splits
-        return (moved(self.value, (*shape[:at], part, *shape[at + 1 :])),) * part_count(self.num_splits)
+        return (rearranged_type(self.value, (*shape[:at], part, *shape[at + 1 :])),) * part_count(
+            self.num_splits
+        )
 
     def kernel(self, split_dim: Array, value: Array) -> tuple[Array, ...]:
         axis = normalized_axis(int(split_dim.reshape(-1)[0]), value.ndim)
@@ -253,17 +257,17 @@ class SplitV(Viewed, code="SPLIT_V", variadic_results=True, versions={i8: 2}):
     layout_operands = ("value",)
 
     def infer(self) -> tuple[TensorType, ...]:
-        shape, axis = self.value.shape, single_int(self.split_dim, "split_dim")
+        shape, axis = self.value.shape, static_int(self.split_dim, "split_dim")
         sizes = static_int_vector(self.size_splits)
         if sizes is not None and len(sizes) != self.num_splits:
             raise ShapeError(f"size_splits has {len(sizes)} elements, num_splits is {self.num_splits}")
         if shape is None or axis is None:
-            return (moved(self.value, unknown_dims(self.value.rank)),) * part_count(self.num_splits)
+            return (rearranged_type(self.value, unknown_dims(self.value.rank)),) * part_count(self.num_splits)
         at = normalized_axis(axis, len(shape))
         parts: Shape = (None,) * part_count(self.num_splits)
         if sizes is not None:
             parts = tuple(self.resolve(sizes, shape[at]))
-        return tuple(moved(self.value, (*shape[:at], p, *shape[at + 1 :])) for p in parts)
+        return tuple(rearranged_type(self.value, (*shape[:at], p, *shape[at + 1 :])) for p in parts)
 
     def resolve(self, sizes: list[int], size: int | None) -> list[int | None]:
         """``sizes`` with -1 replaced, where the dimension's ``size`` is known."""
@@ -277,7 +281,7 @@ class SplitV(Viewed, code="SPLIT_V", variadic_results=True, versions={i8: 2}):
 
     def kernel(self, value: Array, size_splits: Array, split_dim: Array) -> tuple[Array, ...]:
         axis = normalized_axis(int(split_dim.reshape(-1)[0]), value.ndim)
-        sizes = self.resolve(integers(size_splits), value.shape[axis])
+        sizes = self.resolve(int_list(size_splits), value.shape[axis])
         return tuple(np.split(value, np.cumsum([s or 0 for s in sizes])[:-1], axis=axis))
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:

@@ -17,31 +17,21 @@ from circlekit.ir.op import attribute, operand, optional_operand
 from circlekit.ir.tape import Tape
 from circlekit.ir.value import Array, TensorType, format_shape
 from circlekit.ir.value import Shape as Dims
-from circlekit.ops.bases import (
-    Typed,
-    Viewed,
-    integers,
-    kept_quantization,
-    moved,
-    need_same_dtype,
+from circlekit.ops.checks import require_int_list, require_rank, require_same_dtype
+from circlekit.ops.constant_operands import (
+    int_list,
     permuted_rows,
-    single_int,
-    unknown_dims,
-    vector_length,
-    whole_numbers,
-)
-from circlekit.ops.common import (
-    broadcast_shapes,
-    dims_differ,
-    need_rank,
-    normalized_axis,
     plain_data,
-    product,
+    static_int,
     static_int_vector,
+    vector_length,
 )
+from circlekit.ops.dimensions import broadcast_shapes, dims_differ, normalized_axis, product, unknown_dims
+from circlekit.ops.quantization import per_tensor_quantization, rearranged_type
+from circlekit.ops.versions import VersionedByDtype, Viewed
 
 
-class Reshape(Typed, code="RESHAPE"):
+class Reshape(VersionedByDtype, code="RESHAPE"):
     """The same elements in another shape; -1 stands for what is left.
 
     The shape is the operand, or, where that is absent, the attribute (``[0]`` there: a scalar).
@@ -56,8 +46,8 @@ class Reshape(Typed, code="RESHAPE"):
         wanted = self.wanted()
         if wanted is None:
             length = None if self.shape is None else vector_length(self.shape)
-            return moved(self.input, unknown_dims(length))
-        return moved(self.input, self.resolve(wanted, self.input.shape))
+            return rearranged_type(self.input, unknown_dims(length))
+        return rearranged_type(self.input, self.resolve(wanted, self.input.shape))
 
     def wanted(self) -> list[int] | None:
         """The shape that is asked for, -1 included; None where it is not known before the run."""
@@ -65,7 +55,7 @@ class Reshape(Typed, code="RESHAPE"):
             return static_int_vector(self.shape)
         if self.new_shape is None:
             raise ShapeError("RESHAPE has neither a shape operand nor new_shape, one is wanted")
-        new_shape = whole_numbers(self.new_shape, "new_shape")
+        new_shape = require_int_list(self.new_shape, "new_shape")
         return [] if new_shape == [0] else new_shape
 
     def resolve(self, wanted: Sequence[int], shape: Dims | None) -> Dims:
@@ -84,7 +74,7 @@ class Reshape(Typed, code="RESHAPE"):
     def bind(self, tape: Tape, input: Array, shape: Array | None) -> Array | None:
         if not tape.fixed(shape):
             return None
-        wanted = self.wanted() if shape is None else integers(shape)
+        wanted = self.wanted() if shape is None else int_list(shape)
         return tape.reshaped(input, [d or 0 for d in self.resolve(wanted or [], input.shape)])
 
 
@@ -99,12 +89,12 @@ class Squeeze(Viewed, code="SQUEEZE", versions={DType.STRING: 2}, reference_vers
         shape = self.input.shape
         axes = None if shape is None else self.axes(shape)
         if shape is None or axes is None:
-            return moved(self.input, None)
-        return moved(self.input, tuple(d for i, d in enumerate(shape) if i not in axes))
+            return rearranged_type(self.input, None)
+        return rearranged_type(self.input, tuple(d for i, d in enumerate(shape) if i not in axes))
 
     def axes(self, shape: Dims) -> list[int] | None:
         """The axes that go; None where an unknown dimension leaves it open."""
-        listed = whole_numbers(self.squeeze_dims or (), "squeeze_dims")
+        listed = require_int_list(self.squeeze_dims or (), "squeeze_dims")
         if not listed:
             return None if None in shape else [i for i, d in enumerate(shape) if d == 1]
         axes = [normalized_axis(a, len(shape)) for a in listed]
@@ -124,17 +114,17 @@ class ExpandDims(Viewed, code="EXPAND_DIMS"):
     dim = operand(i32, i64)
 
     def infer(self) -> TensorType:
-        shape, dim = self.input.shape, single_int(self.dim, "dim")
+        shape, dim = self.input.shape, static_int(self.dim, "dim")
         if shape is None or dim is None:
-            return moved(self.input, None if shape is None else unknown_dims(len(shape) + 1))
+            return rearranged_type(self.input, None if shape is None else unknown_dims(len(shape) + 1))
         at = normalized_axis(dim, len(shape) + 1)
-        return moved(self.input, (*shape[:at], 1, *shape[at:]))
+        return rearranged_type(self.input, (*shape[:at], 1, *shape[at:]))
 
     def kernel(self, input: Array, dim: Array) -> Array:
         return np.expand_dims(input, normalized_axis(int(dim.reshape(-1)[0]), input.ndim + 1))
 
 
-class Shape(Typed, code="SHAPE", reads_data=False):
+class Shape(VersionedByDtype, code="SHAPE", reads_data=False):
     """The dimensions of the operand, as a vector of ``out_type``."""
 
     input = operand()
@@ -150,7 +140,7 @@ class Shape(Typed, code="SHAPE", reads_data=False):
         return np.asarray(input.shape, self.out_type.numpy)
 
 
-class Rank(Typed, code="RANK", reads_data=False):
+class Rank(VersionedByDtype, code="RANK", reads_data=False):
     """The number of dimensions."""
 
     input = operand()
@@ -171,16 +161,16 @@ class Transpose(Viewed, code="TRANSPOSE", reference_version=8):
     versions: ClassVar = {i8: 2, boolean: 3, i16: 5}
 
     def infer(self) -> TensorType:
-        need_rank(self.perm, "perm", 1)
+        require_rank(self.perm, "perm", 1)
         shape, perm = self.input.shape, static_int_vector(self.perm)
         if perm is None:
-            return moved(self.input, unknown_dims(self.input.rank or vector_length(self.perm)))
+            return rearranged_type(self.input, unknown_dims(self.input.rank or vector_length(self.perm)))
         if shape is None:
             shape = (None,) * len(perm)
-        return moved(self.input, tuple(shape[a] for a in checked_perm(perm, len(shape))))
+        return rearranged_type(self.input, tuple(shape[a] for a in checked_perm(perm, len(shape))))
 
     def kernel(self, input: Array, perm: Array) -> Array:
-        return np.transpose(input, checked_perm(integers(perm), input.ndim))
+        return np.transpose(input, checked_perm(int_list(perm), input.ndim))
 
     def required_version(self) -> int:
         rank = self.input.rank or 0
@@ -206,14 +196,14 @@ class BroadcastTo(Viewed, code="BROADCAST_TO"):
     def infer(self) -> TensorType:
         wanted = static_int_vector(self.shape)
         if wanted is None:
-            return moved(self.input, unknown_dims(vector_length(self.shape)))
+            return rearranged_type(self.input, unknown_dims(vector_length(self.shape)))
         found = broadcast_shapes(self.input.shape, tuple(wanted))
         if found is not None and (len(found) > len(wanted) or any(map(dims_differ, found, wanted))):
             raise ShapeError(f"shape {format_shape(self.input.shape)} does not broadcast to {wanted}")
-        return moved(self.input, tuple(wanted))
+        return rearranged_type(self.input, tuple(wanted))
 
     def kernel(self, input: Array, shape: Array) -> Array:
-        return np.broadcast_to(input, integers(shape))
+        return np.broadcast_to(input, int_list(shape))
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
         rows = permuted_rows(self.shape, perm)
@@ -223,7 +213,7 @@ class BroadcastTo(Viewed, code="BROADCAST_TO"):
         return 3 if self.input.dtype in (i8, i16) else 2
 
 
-class Tile(Typed, code="TILE", versions={i8: 3, DType.STRING: 2}, reference_version=2):
+class Tile(VersionedByDtype, code="TILE", versions={i8: 3, DType.STRING: 2}, reference_version=2):
     """The operand ``multiples[i]`` times along each axis i."""
 
     input = operand()
@@ -234,22 +224,22 @@ class Tile(Typed, code="TILE", versions={i8: 3, DType.STRING: 2}, reference_vers
     def infer(self) -> TensorType:
         shape, multiples = self.input.shape, static_int_vector(self.multiples)
         if shape is None or multiples is None:
-            return moved(self.input, unknown_dims(self.input.rank or vector_length(self.multiples)))
+            return rearranged_type(self.input, unknown_dims(self.input.rank or vector_length(self.multiples)))
         if len(shape) != len(multiples):
             raise ShapeError(f"multiples has {len(multiples)} elements, the input has rank {len(shape)}")
-        return moved(
+        return rearranged_type(
             self.input, tuple(None if d is None else d * m for d, m in zip(shape, multiples, strict=True))
         )
 
     def kernel(self, input: Array, multiples: Array) -> Array:
-        return np.tile(input, integers(multiples))
+        return np.tile(input, int_list(multiples))
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
         rows = permuted_rows(self.multiples, perm)
         return None if rows is None else {"multiples": rows}
 
 
-class Fill(Typed, code="FILL", typed_by=1):
+class Fill(VersionedByDtype, code="FILL", typed_by=1):
     """A tensor of shape ``dims``, every element of it ``value``."""
 
     dims = operand(i32, i64)
@@ -262,13 +252,13 @@ class Fill(Typed, code="FILL", typed_by=1):
             raise ShapeError(f"value has shape {format_shape(self.value.shape)}, a scalar is wanted")
         dims = static_int_vector(self.dims)
         shape = unknown_dims(vector_length(self.dims)) if dims is None else tuple(dims)
-        return TensorType(self.value.dtype, shape, kept_quantization(self.value))
+        return TensorType(self.value.dtype, shape, per_tensor_quantization(self.value))
 
     def kernel(self, dims: Array, value: Array) -> Array:
-        return np.full(integers(dims), value, value.dtype)
+        return np.full(int_list(dims), value, value.dtype)
 
 
-class Range(Typed, code="RANGE", versions={i64: 2}, reference_version=1):
+class Range(VersionedByDtype, code="RANGE", versions={i64: 2}, reference_version=1):
     """start, start + delta, ... as long as ``limit`` is not reached."""
 
     start = operand()
@@ -276,8 +266,8 @@ class Range(Typed, code="RANGE", versions={i64: 2}, reference_version=1):
     delta = operand()
 
     def infer(self) -> TensorType:
-        need_same_dtype("start", self.start, "limit", self.limit)
-        need_same_dtype("start", self.start, "delta", self.delta)
+        require_same_dtype("start", self.start, "limit", self.limit)
+        require_same_dtype("start", self.start, "delta", self.delta)
         parts = [plain_data(v) for v in (self.start, self.limit, self.delta)]
         if any(p is None for p in parts):
             return TensorType(self.start.dtype, (None,))

@@ -14,19 +14,11 @@ from circlekit.ir.enums import MirrorPadMode
 from circlekit.ir.op import attribute, operand
 from circlekit.ir.tape import Tape
 from circlekit.ir.value import Array, TensorType, Value, format_shape
-from circlekit.ops.bases import (
-    Typed,
-    Viewed,
-    integers,
-    moved,
-    need_count,
-    need_same_dtype,
-    permuted_rows,
-    unknown_dims,
-    vector_length,
-    zero_point,
-)
-from circlekit.ops.common import Dim, need_rank, static_int_vector
+from circlekit.ops.checks import require_length, require_rank, require_same_dtype
+from circlekit.ops.constant_operands import int_list, permuted_rows, static_int_vector, vector_length
+from circlekit.ops.dimensions import Dim, unknown_dims
+from circlekit.ops.quantization import rearranged_type, zero_point_of
+from circlekit.ops.versions import VersionedByDtype, Viewed
 
 
 class Slice(Viewed, code="SLICE"):
@@ -44,15 +36,15 @@ class Slice(Viewed, code="SLICE"):
         begin, size = static_int_vector(self.begin), static_int_vector(self.size)
         rank = next((len(x) for x in (shape, size, begin) if x is not None), vector_length(self.size))
         if rank is None:
-            return moved(self.input, None)
-        need_count(self.begin.shape, rank, "begin")
-        need_count(self.size.shape, rank, "size")
+            return rearranged_type(self.input, None)
+        require_length(self.begin.shape, rank, "begin")
+        require_length(self.size.shape, rank, "size")
         dims = zip(shape or (None,) * rank, begin or (None,) * rank, size or (None,) * rank, strict=True)
-        return moved(self.input, tuple(_slice_dim(*d) for d in dims))
+        return rearranged_type(self.input, tuple(_slice_dim(*d) for d in dims))
 
     def kernel(self, input: Array, begin: Array, size: Array) -> Array:
         boxes: list[Any] = []
-        for dim, first, count in zip(input.shape, integers(begin), integers(size), strict=True):
+        for dim, first, count in zip(input.shape, int_list(begin), int_list(size), strict=True):
             length = _slice_dim(dim, first, count)
             boxes.append(slice(first, first + (length or 0)))
         place = (*boxes, Ellipsis)  # even a scalar is a view
@@ -118,16 +110,16 @@ class StridedSlice(Viewed, code="STRIDED_SLICE", reference_version=4):
     def infer(self) -> TensorType:
         shape = self.input.shape
         for name in ("begin", "end", "strides"):
-            need_rank(getattr(self, name), name, 1)
+            require_rank(getattr(self, name), name, 1)
         lists = [static_int_vector(v) for v in (self.begin, self.end, self.strides)]
         begin, end, strides = lists
         count = next((len(x) for x in lists if x is not None), vector_length(self.begin))
         if shape is None or count is None:
-            return moved(self.input, None)
+            return rearranged_type(self.input, None)
         nothing = [0] * count
         # a stride of 2 where it is unknown: with 1 an axis between two masks would seem to stay as it is
         parts = self.parts(begin or nothing, end or nothing, strides or [2] * count, len(shape))
-        return moved(self.input, self._result_dims(parts, shape, exact=None not in lists))
+        return rearranged_type(self.input, self._result_dims(parts, shape, exact=None not in lists))
 
     def _result_dims(
         self, parts: Sequence[Part | None], shape: Sequence[Dim], exact: bool
@@ -206,7 +198,7 @@ class StridedSlice(Viewed, code="STRIDED_SLICE", reference_version=4):
             raise UnsupportedError("STRIDED_SLICE has an ellipsis for no axis, which LiteRT takes for one")
         index: list[slice | int | None] = []
         sizes = iter(input.shape)
-        for part in self.parts(integers(begin), integers(end), integers(strides), input.ndim):
+        for part in self.parts(int_list(begin), int_list(end), int_list(strides), input.ndim):
             if part is None:
                 index.append(None)
                 continue
@@ -248,7 +240,7 @@ class StridedSlice(Viewed, code="STRIDED_SLICE", reference_version=4):
 # -- borders -----------------------------------------------------------------------------------
 
 
-class Bordered(Typed):
+class Bordered(VersionedByDtype):
     """Elements before and after the data of every axis: ``paddings`` is [rank, 2]."""
 
     input = operand()
@@ -262,12 +254,12 @@ class Bordered(Typed):
         if shape is None or pairs is None:
             known = len(pairs) if pairs is not None else None
             rows = self.paddings.shape[0] if self.paddings.shape else None
-            return moved(self.input, unknown_dims(self.input.rank or known or rows))
+            return rearranged_type(self.input, unknown_dims(self.input.rank or known or rows))
         if len(pairs) != len(shape):
             raise ShapeError(f"paddings has {len(pairs)} rows, the input has rank {len(shape)}")
         for dim, pair in zip(shape, pairs, strict=True):
             self.check(dim, *pair)
-        return moved(
+        return rearranged_type(
             self.input,
             tuple(None if d is None else a + d + b for d, (a, b) in zip(shape, pairs, strict=True)),
         )
@@ -309,7 +301,7 @@ class Pad(Bordered, code="PAD"):
     """A border of zeros."""
 
     def bind(self, tape: Tape, input: Array, paddings: Array) -> Array | None:
-        return self.filled(tape, input, paddings, zero_point(self.output))
+        return self.filled(tape, input, paddings, zero_point_of(self.output))
 
 
 class PadV2(Bordered, code="PADV2"):
@@ -318,7 +310,7 @@ class PadV2(Bordered, code="PADV2"):
     constant_values = operand()
 
     def infer(self) -> TensorType:
-        need_same_dtype("input", self.input, "constant_values", self.constant_values)
+        require_same_dtype("input", self.input, "constant_values", self.constant_values)
         return super().infer()
 
     def bind(self, tape: Tape, input: Array, paddings: Array, constant_values: Array) -> Array | None:
@@ -351,4 +343,4 @@ class MirrorPad(Bordered, code="MIRROR_PAD"):
         return np.pad(input, pairs, mode="symmetric")
 
     def required_version(self) -> int:
-        return Typed.required_version(self)
+        return VersionedByDtype.required_version(self)

@@ -16,8 +16,11 @@ from circlekit.ir.dtypes import i8, i16, i32
 from circlekit.ir.op import attribute, operand
 from circlekit.ir.tape import Tape
 from circlekit.ir.value import Array, Shape, TensorType, format_shape
-from circlekit.ops.bases import Typed, integers, moved, need_count, unknown_dims, zero_point
-from circlekit.ops.common import Dim, need_rank, static_int_vector
+from circlekit.ops.checks import require_length, require_rank
+from circlekit.ops.constant_operands import int_list, static_int_vector
+from circlekit.ops.dimensions import Dim, unknown_dims
+from circlekit.ops.quantization import rearranged_type, zero_point_of
+from circlekit.ops.versions import VersionedByDtype
 
 
 def _ratio(name: str, dim: Dim, by: int) -> Dim:
@@ -31,7 +34,7 @@ def _times(dim: Dim, by: int) -> Dim:
     return None if dim is None else dim * by
 
 
-class BlockMove(Typed):
+class BlockMove(VersionedByDtype):
     """Blocks of ``block_size`` squared pixels."""
 
     input = operand()
@@ -43,8 +46,8 @@ class BlockMove(Typed):
     def infer(self) -> TensorType:
         if self.block_size < 1:
             raise ShapeError(f"block_size is {self.block_size}, at least 1 is wanted")
-        shape = need_rank(self.input, "input", 4)
-        return moved(self.input, unknown_dims(4) if shape is None else self.result_shape(*shape))
+        shape = require_rank(self.input, "input", 4)
+        return rearranged_type(self.input, unknown_dims(4) if shape is None else self.result_shape(*shape))
 
     def result_shape(self, n: Dim, h: Dim, w: Dim, c: Dim) -> Shape:
         """The shape of the result for an input of [n, h, w, c]."""
@@ -82,7 +85,7 @@ class SpaceToDepth(BlockMove, code="SPACE_TO_DEPTH"):
 # -- batch -------------------------------------------------------------------------------------
 
 
-class BatchMove(Typed):
+class BatchMove(VersionedByDtype):
     """``input`` is [N, space..., depth]; ``block_shape`` has one entry for each axis of space."""
 
     input = operand()
@@ -109,12 +112,12 @@ class BatchMove(Typed):
         """The type of the result, where ``rows`` is the flattened third operand."""
         shape, parameters = self.input.shape, self.parameters(rows)
         if shape is None or parameters is None:
-            return moved(self.input, unknown_dims(self.input.rank))
+            return rearranged_type(self.input, unknown_dims(self.input.rank))
         if len(shape) < len(parameters[0]) + 1:
             raise ShapeError(
                 f"input has shape {format_shape(shape)}, {len(parameters[0])} axes of space are wanted"
             )
-        return moved(self.input, self.result_shape(shape, *parameters))
+        return rearranged_type(self.input, self.result_shape(shape, *parameters))
 
     def result_shape(self, shape: Shape, blocks: list[int], pairs: list[tuple[int, int]]) -> Shape:
         """The shape of the result."""
@@ -136,10 +139,10 @@ class SpaceToBatchND(BatchMove, code="SPACE_TO_BATCH_ND"):
         return (_times(shape[0], int(np.prod(blocks))), *spaces, *shape[1 + len(blocks) :])
 
     def kernel(self, input: Array, block_shape: Array, paddings: Array) -> Array:
-        blocks, pairs = integers(block_shape), paddings.reshape(-1, 2).tolist()
+        blocks, pairs = int_list(block_shape), paddings.reshape(-1, 2).tolist()
         count = len(blocks)
         rest = [(0, 0)] * (input.ndim - 1 - count)
-        data = np.pad(input, [(0, 0), *pairs, *rest], constant_values=zero_point(self.output))
+        data = np.pad(input, [(0, 0), *pairs, *rest], constant_values=zero_point_of(self.output))
         cut = [data.shape[0]]
         for dim, block in zip(data.shape[1:], blocks, strict=False):
             cut += [dim // block, block]
@@ -168,7 +171,7 @@ class BatchToSpaceND(BatchMove, code="BATCH_TO_SPACE_ND"):
         return (_ratio("batch", shape[0], int(np.prod(blocks))), *spaces, *shape[1 + len(blocks) :])
 
     def kernel(self, input: Array, block_shape: Array, crops: Array) -> Array:
-        blocks, pairs = integers(block_shape), crops.reshape(-1, 2).tolist()
+        blocks, pairs = int_list(block_shape), crops.reshape(-1, 2).tolist()
         count = len(blocks)
         batch = input.shape[0] // int(np.prod(blocks))
         split = input.reshape(*blocks, batch, *input.shape[1:])
@@ -185,7 +188,7 @@ class BatchToSpaceND(BatchMove, code="BATCH_TO_SPACE_ND"):
 # -- resizing ----------------------------------------------------------------------------------
 
 
-class Resize(Typed):
+class Resize(VersionedByDtype):
     """[N,H,W,C] to the height and width of ``size``.
 
     ``align_corners``: the centres of the corner pixels coincide; ``half_pixel_centers``: the edges do.
@@ -198,11 +201,11 @@ class Resize(Typed):
     half_pixel_centers: bool = attribute(False)
 
     def infer(self) -> TensorType:
-        shape, size = need_rank(self.input, "input", 4), static_int_vector(self.size)
-        need_count(self.size.shape, 2, "size")
+        shape, size = require_rank(self.input, "input", 4), static_int_vector(self.size)
+        require_length(self.size.shape, 2, "size")
         n, _, _, c = shape or (None,) * 4
         height, width = size or (None, None)
-        return moved(self.input, (n, height, width, c))
+        return rearranged_type(self.input, (n, height, width, c))
 
     def required_version(self) -> int:
         dtype = self.input.dtype
@@ -219,7 +222,7 @@ class ResizeNearestNeighbor(Resize, code="RESIZE_NEAREST_NEIGHBOR"):
     """The nearest pixel."""
 
     def kernel(self, input: Array, size: Array) -> Array:
-        rows, columns = (self.places(input.shape[1 + i], n) for i, n in enumerate(integers(size)))
+        rows, columns = (self.places(input.shape[1 + i], n) for i, n in enumerate(int_list(size)))
         return np.asarray(input[:, rows[:, None], columns])
 
     def places(self, size: int, wanted: int) -> Array:
@@ -245,7 +248,7 @@ class ResizeBilinear(Resize, code="RESIZE_BILINEAR"):
     """
 
     def kernel(self, input: Array, size: Array) -> Array:
-        height, width = integers(size)
+        height, width = int_list(size)
         whole = input.dtype.kind == "f" or input.dtype == np.uint8
         if not whole and input.dtype.name not in ("int8", "int16"):
             raise UnsupportedError(f"RESIZE_BILINEAR on {input.dtype} has no kernel")

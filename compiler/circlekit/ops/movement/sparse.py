@@ -16,12 +16,14 @@ from circlekit.ir.dtypes import i8, i32, i64, u8
 from circlekit.ir.enums import CombinerType
 from circlekit.ir.op import Op, attribute, operand
 from circlekit.ir.value import Array, TensorType, format_shape
-from circlekit.ops.bases import Typed, integers, need_same_dtype, unknown_dims, vector_length
-from circlekit.ops.common import need_rank, static_int_vector
+from circlekit.ops.checks import require_rank, require_same_dtype
+from circlekit.ops.constant_operands import int_list, static_int_vector, vector_length
+from circlekit.ops.dimensions import unknown_dims
 from circlekit.ops.movement.gather import need_in_range
+from circlekit.ops.versions import VersionedByDtype
 
 
-class SparseToDense(Typed, code="SPARSE_TO_DENSE", typed_by=2):
+class SparseToDense(VersionedByDtype, code="SPARSE_TO_DENSE", typed_by=2):
     """``default_value`` everywhere but at ``indices`` ([n, rank], [n] or one), which have ``values``."""
 
     indices = operand(i32, i64)
@@ -34,15 +36,15 @@ class SparseToDense(Typed, code="SPARSE_TO_DENSE", typed_by=2):
     versions: ClassVar = {i64: 2, i8: 3, u8: 3}
 
     def infer(self) -> TensorType:
-        need_same_dtype("values", self.values, "default_value", self.default_value)
-        need_rank(self.indices, "indices", 0, 1, 2)
-        need_rank(self.values, "values", 0, 1)
+        require_same_dtype("values", self.values, "default_value", self.default_value)
+        require_rank(self.indices, "indices", 0, 1, 2)
+        require_rank(self.values, "values", 0, 1)
         dims = static_int_vector(self.output_shape)
         shape = unknown_dims(vector_length(self.output_shape)) if dims is None else tuple(dims)
         return TensorType(self.values.dtype, shape)
 
     def kernel(self, indices: Array, output_shape: Array, values: Array, default_value: Array) -> Array:
-        shape = tuple(integers(output_shape))
+        shape = tuple(int_list(output_shape))
         places = indices.reshape(-1, 1) if indices.ndim < 2 else indices
         if places.shape[1] != len(shape):
             raise ShapeError(f"indices {format_shape(indices.shape)} do not fit an output of {list(shape)}")
@@ -90,7 +92,7 @@ class EmbeddingLookupSparse(Op, code="EMBEDDING_LOOKUP_SPARSE"):
 
     def kernel(self, ids: Array, indices: Array, dense_shape: Array, weights: Array, value: Array) -> Array:
         need_in_range(self, ids, len(value))
-        places = tuple(integers(dense_shape)[:-1])
+        places = tuple(int_list(dense_shape)[:-1])
         rows = int(np.prod(places, dtype=np.int64))
         factors = np.cumprod([1, *places[:0:-1]])[::-1]
         bucket = indices[:, :-1].astype(np.int64) @ factors[: indices.shape[1] - 1]
@@ -118,7 +120,7 @@ class HashtableLookup(Op, code="HASHTABLE_LOOKUP", options=None, results=("outpu
     value = operand()
 
     def infer(self) -> tuple[TensorType, ...]:
-        need_rank(self.lookup, "lookup", 1)
+        require_rank(self.lookup, "lookup", 1)
         count, shape = vector_length(self.lookup), self.value.shape
         output = None if shape is None else (count, *shape[1:])
         return TensorType(self.value.dtype, output), TensorType(u8, (count,))

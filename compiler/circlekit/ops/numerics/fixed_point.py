@@ -14,10 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from circlekit.errors import ModelError
-from circlekit.ir.dtypes import DType
 from circlekit.ir.enums import Activation
 from circlekit.ir.value import Array, Value
+from circlekit.ops.quantization import dtype_limits, scale_of, zero_point_of
 
 Ints = NDArray[np.int64]
 
@@ -25,7 +24,7 @@ BLOCK = 1 << 15
 """Elements that are rescaled at a time: their int64 scratch stays in the cache."""
 
 
-class Multiplier(NamedTuple):
+class QuantizedMultiplier(NamedTuple):
     """Fixed-point numbers: ``mantissa`` (0, or 2^30 to 2^31 - 1) / 2^31 * 2^``shift``; both int64.
 
     Scalars (rank 0) per tensor, rank 1 per channel; they broadcast against the last axis.
@@ -35,7 +34,7 @@ class Multiplier(NamedTuple):
     shift: Ints
 
 
-def quantize_multiplier(real: ArrayLike) -> Multiplier:
+def quantize_multiplier(real: ArrayLike) -> QuantizedMultiplier:
     """The fixed-point number nearest to each of ``real`` (float64, not negative); below 2^-32 it is 0."""
     fraction, exponent = np.frexp(np.asarray(real, np.float64))
     mantissa = round_half_away(fraction * 2.0**31).astype(np.int64)
@@ -44,7 +43,7 @@ def quantize_multiplier(real: ArrayLike) -> Multiplier:
     mantissa = np.where(carried, 1 << 30, mantissa)
     shift = np.where(carried, shift + 1, shift)
     tiny = (mantissa == 0) | (shift < -31)
-    return Multiplier(np.where(tiny, 0, mantissa), np.where(tiny, 0, shift))
+    return QuantizedMultiplier(np.where(tiny, 0, mantissa), np.where(tiny, 0, shift))
 
 
 def round_half_away(x: Array) -> Array:
@@ -56,12 +55,12 @@ def round_half_away(x: Array) -> Array:
 # -- one step ----------------------------------------------------------------------------------
 
 
-def wrap32(x: Array) -> Ints:
+def wrap_int32(x: Array) -> Ints:
     """int64 numbers as int32 arithmetic would leave them: modulo 2^32."""
     return np.asarray(x, np.int64).astype(np.int32).astype(np.int64)
 
 
-def doubling_high_mul(a: ArrayLike, b: ArrayLike) -> Ints:
+def saturating_rounding_doubling_high_mul(a: ArrayLike, b: ArrayLike) -> Ints:
     """round(a * b / 2^31) of int32 numbers (as int64), halves up, saturated for -2^31 * -2^31."""
     out: Ints = np.multiply(np.asarray(a, np.int64), np.asarray(b, np.int64))
     out += 1 << 30
@@ -77,7 +76,7 @@ def rounding_divide_by_pot(x: ArrayLike, exponent: ArrayLike) -> Ints:
     return np.asarray((x + nudge) >> exponent)
 
 
-def saturating_shift_left(x: ArrayLike, exponent: ArrayLike, bits: int = 32) -> Ints:
+def saturating_left_shift(x: ArrayLike, exponent: ArrayLike, bits: int = 32) -> Ints:
     """Numbers times 2^exponent, limited to signed integers of ``bits``."""
     limit = 1 << (bits - 1)
     wide = np.asarray(x, np.int64) << np.asarray(exponent, np.int64)
@@ -87,12 +86,12 @@ def saturating_shift_left(x: ArrayLike, exponent: ArrayLike, bits: int = 32) -> 
 # -- rescaling ---------------------------------------------------------------------------------
 
 
-def multiply(x: Array, by: Multiplier) -> Ints:
+def multiply_by_quantized_multiplier(x: Array, by: QuantizedMultiplier) -> Ints:
     """int32 numbers times ``by``, rounded twice: what LiteRT's kernels do with int32 accumulators."""
     left, right = np.maximum(by.shift, 0), np.maximum(-by.shift, 0)
     out = np.asarray(x, np.int64)
     if left.any():
-        out = wrap32(out << left)
+        out = wrap_int32(out << left)
     out = np.asarray(out * by.mantissa)
     out += 1 << 30
     out >>= 31
@@ -106,14 +105,14 @@ def multiply(x: Array, by: Multiplier) -> Ints:
     return out
 
 
-def multiply_up(x: Array, by: Multiplier) -> Ints:
+def multiply_by_quantized_multiplier_half_up(x: Array, by: QuantizedMultiplier) -> Ints:
     """int32 numbers times ``by``, rounded twice, halves up both times: what LiteRT's optimized kernels do."""
     left, right = np.maximum(by.shift, 0), np.maximum(-by.shift, 0)
-    out = doubling_high_mul(wrap32(np.asarray(x, np.int64) << left), by.mantissa)
+    out = saturating_rounding_doubling_high_mul(wrap_int32(np.asarray(x, np.int64) << left), by.mantissa)
     return np.asarray((out + ((np.int64(1) << right) >> 1)) >> right)
 
 
-def multiply_wide(x: Array, by: Multiplier) -> Ints:
+def multiply_by_quantized_multiplier_int64(x: Array, by: QuantizedMultiplier) -> Ints:
     """int64 accumulators times ``by``, as in 16x8 kernels: a mantissa of 15 bits, rounded once, halves up.
 
     The product wraps modulo 2^64, the result modulo 2^32, where |x| is 2^48 or more.
@@ -123,18 +122,26 @@ def multiply_wide(x: Array, by: Multiplier) -> Ints:
     out = np.asarray(x, np.int64) * mantissa
     out += np.int64(1) << (total - 1)
     out >>= total
-    return wrap32(out)
+    return wrap_int32(out)
 
 
-def rescale(
-    accumulators: Array, by: Multiplier, zero_point: int, limits: tuple[int, int], dtype: np.dtype[Any]
+def requantize(
+    accumulators: Array,
+    by: QuantizedMultiplier,
+    zero_point: int,
+    limits: tuple[int, int],
+    dtype: np.dtype[Any],
 ) -> Array:
     """The end of a quantized kernel: (accumulators * by + zero_point), limited, as ``dtype``.
 
     ``accumulators``: int32, or whole float64 numbers, for the twice-rounded form; int64 for the wide form
     of the 16x8 kernels.  ``by`` is per tensor, or per channel along the last axis.
     """
-    scale = multiply_wide if accumulators.dtype == np.int64 else multiply
+    scale = (
+        multiply_by_quantized_multiplier_int64
+        if accumulators.dtype == np.int64
+        else multiply_by_quantized_multiplier
+    )
     depth = accumulators.shape[-1] if accumulators.ndim else 1
     rows = np.ascontiguousarray(accumulators).reshape(-1, max(depth, 1))
     out = np.empty(rows.shape, dtype)
@@ -150,15 +157,6 @@ def rescale(
 # -- ranges ------------------------------------------------------------------------------------
 
 
-def dtype_limits(dtype: DType) -> tuple[int, int]:
-    """The least and the greatest integer of a quantized type."""
-    if dtype.bits == 0 or not dtype.is_integer:
-        raise ModelError(f"{dtype.short} holds no quantized numbers")
-    if dtype.short.startswith("u"):
-        return 0, (1 << dtype.bits) - 1
-    return -(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1
-
-
 _BOUNDS: dict[Activation, tuple[float | None, float | None]] = {
     Activation.RELU: (0.0, None),
     Activation.RELU6: (0.0, 6.0),
@@ -166,7 +164,7 @@ _BOUNDS: dict[Activation, tuple[float | None, float | None]] = {
 }
 
 
-def activation_limits(act: Activation, output: Value) -> tuple[int, int]:
+def quantized_activation_range(act: Activation, output: Value) -> tuple[int, int]:
     """The integers between which ``act`` keeps a result quantized as ``output``.
 
     An activation without bounds (TANH) limits nothing here, as in TFLite.
@@ -185,21 +183,3 @@ def activation_limits(act: Activation, output: Value) -> tuple[int, int]:
         least if low is None else max(least, quantized(low)),
         most if high is None else min(most, quantized(high)),
     )
-
-
-# -- parameters of one value -------------------------------------------------------------------
-
-
-def scale_of(value: Value) -> np.float32:
-    """The scale of a value quantized per tensor (the first one, per channel); ModelError without one."""
-    quantization = value.quantization
-    if quantization is None or not quantization.scale.size:
-        raise ModelError(f"%{value.name} is {value.dtype.short} without a scale, quantization is wanted")
-    first: np.float32 = quantization.scale[0]
-    return first
-
-
-def zero_point_of(value: Value) -> int:
-    """The integer that stands for 0.0 in ``value``; 0 where none is given."""
-    quantization = value.quantization
-    return 0 if quantization is None or not quantization.zero_point.size else int(quantization.zero_point[0])

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from circlekit.ir.value import Array
-from circlekit.ops.numerics.fixed_point import Ints, rounding_divide_by_pot, saturating_shift_left
+from circlekit.ops.numerics.fixed_point import Ints, rounding_divide_by_pot, saturating_left_shift
 
 ONE = (1 << 15) - 1
 """1 in Q0, as near as it comes."""
@@ -29,7 +29,7 @@ def tanh(x: Array, integer_bits: int) -> Ints:
     """The hyperbolic tangent in Q0 of ``x`` in Q(``integer_bits``)."""
     x = np.asarray(x, np.int64)
     power = _exp_of_negative(-np.abs(x), integer_bits + 1)
-    out = saturating_shift_left(_reciprocal_of_half(power) - (1 << 13), 2, 16)
+    out = saturating_left_shift(_reciprocal_of_half(power) - (1 << 13), 2, 16)
     return np.asarray(np.where(x == 0, 0, np.where(x < 0, -out, out)), np.int64)
 
 
@@ -49,7 +49,7 @@ def _exp_of_negative(x: Array, integer_bits: int) -> Ints:
     fraction_bits = 15 - integer_bits
     quarter = 1 << (fraction_bits - 2)
     rest = (x & (quarter - 1)) - quarter
-    out = _exp_near_eighth(saturating_shift_left(rest, integer_bits, 16))
+    out = _exp_near_eighth(saturating_left_shift(rest, integer_bits, 16))
     above = rest - x
     for exponent in range(-2, integer_bits):
         factor = _constant(math.exp(-(2.0**exponent)))
@@ -76,10 +76,10 @@ def _reciprocal_of_half(x: Array) -> Ints:
     guess = _constant(48 / 17, 2) + product(half, _constant(-32 / 17, 2))
     for _ in range(3):
         missing = (1 << 13) - product(half, guess)
-        guess = guess + saturating_shift_left(product(guess, missing), 2, 16)
+        guess = guess + saturating_left_shift(product(guess, missing), 2, 16)
     return guess
 
 
 def _one_over_one_plus(x: Array) -> Ints:
     """1 / (1 + x) in Q0 of x in Q0, 0 <= x < 1."""
-    return saturating_shift_left(_reciprocal_of_half(x), 1, 16)
+    return saturating_left_shift(_reciprocal_of_half(x), 1, 16)

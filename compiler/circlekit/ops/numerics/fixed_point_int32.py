@@ -14,10 +14,10 @@ import numpy as np
 from circlekit.ir.value import Array
 from circlekit.ops.numerics.fixed_point import (
     Ints,
-    doubling_high_mul,
     rounding_divide_by_pot,
-    saturating_shift_left,
-    wrap32,
+    saturating_left_shift,
+    saturating_rounding_doubling_high_mul,
+    wrap_int32,
 )
 from circlekit.ops.numerics.newton_raphson import bit_length, one_over_one_plus
 
@@ -39,11 +39,13 @@ def exp_of_negative(x: Array, integer_bits: int) -> Ints:
     fraction_bits = 31 - integer_bits
     quarter = 1 << (fraction_bits - 2)
     rest = (x & (quarter - 1)) - quarter
-    out = _exp_near_eighth(saturating_shift_left(rest, integer_bits))
+    out = _exp_near_eighth(saturating_left_shift(rest, integer_bits))
     above = rest - x
     for exponent in range(-2, integer_bits):
         factor = _constant(math.exp(-(2.0**exponent)))
-        out = np.where(above & (1 << (fraction_bits + exponent)), doubling_high_mul(out, factor), out)
+        out = np.where(
+            above & (1 << (fraction_bits + exponent)), saturating_rounding_doubling_high_mul(out, factor), out
+        )
     return np.where(x == 0, ONE, out)
 
 
@@ -51,10 +53,15 @@ def _exp_near_eighth(x: Array) -> Ints:
     """e^x in Q0 for -1/4 <= x < 0, by Taylor's series around -1/8."""
     middle, third = _constant(math.exp(-1 / 8)), _constant(1 / 3)
     y = x + (1 << 28)
-    square = doubling_high_mul(y, y)
-    cube, fourth = doubling_high_mul(square, y), doubling_high_mul(square, square)
-    tail = doubling_high_mul(rounding_divide_by_pot(fourth, 2) + cube, third) + square
-    return np.asarray(middle + doubling_high_mul(middle, y + rounding_divide_by_pot(tail, 1)))
+    square = saturating_rounding_doubling_high_mul(y, y)
+    cube, fourth = (
+        saturating_rounding_doubling_high_mul(square, y),
+        saturating_rounding_doubling_high_mul(square, square),
+    )
+    tail = saturating_rounding_doubling_high_mul(rounding_divide_by_pot(fourth, 2) + cube, third) + square
+    return np.asarray(
+        middle + saturating_rounding_doubling_high_mul(middle, y + rounding_divide_by_pot(tail, 1))
+    )
 
 
 def log_of_at_least_one(x: Array, integer_bits: int, output_bits: int) -> Ints:
@@ -69,28 +76,34 @@ def log_of_at_least_one(x: Array, integer_bits: int, output_bits: int) -> Ints:
     root, half_root = _constant(0.5**0.5), _constant(0.5**0.25)
 
     headroom = 31 - bit_length(x)
-    first = saturating_shift_left(doubling_high_mul(saturating_shift_left(x, headroom), root), 1)
-    first_power = saturating_shift_left(integer_bits - 1 - headroom, 31 - bits) + quarter
-    headroom = 31 - bit_length(doubling_high_mul(x, root))
-    second = saturating_shift_left(x, headroom)
-    second_power = saturating_shift_left(integer_bits - headroom, 31 - bits) - quarter
+    first = saturating_left_shift(
+        saturating_rounding_doubling_high_mul(saturating_left_shift(x, headroom), root), 1
+    )
+    first_power = saturating_left_shift(integer_bits - 1 - headroom, 31 - bits) + quarter
+    headroom = 31 - bit_length(saturating_rounding_doubling_high_mul(x, root))
+    second = saturating_left_shift(x, headroom)
+    second_power = saturating_left_shift(integer_bits - headroom, 31 - bits) - quarter
 
     r, power = np.minimum(first, second), np.maximum(first_power, second_power)
-    product = doubling_high_mul(power, _constant(math.log(2)))
+    product = saturating_rounding_doubling_high_mul(power, _constant(math.log(2)))
     rest = rounding_divide_by_pot(_log_numerator(r, half_root), bits)
-    total = product + doubling_high_mul(rest, one_over_one_plus(_log_denominator(r, half_root)))
-    return saturating_shift_left(total, 1)
+    total = product + saturating_rounding_doubling_high_mul(
+        rest, one_over_one_plus(_log_denominator(r, half_root))
+    )
+    return saturating_left_shift(total, 1)
 
 
 def _twice_from(r: Array, half_root: int) -> Ints:
-    return wrap32(2 * (r - half_root))
+    return wrap_int32(2 * (r - half_root))
 
 
 def _log_numerator(r: Array, half_root: int) -> Ints:
     q = _twice_from(r, half_root)
     factor = _constant(11 / 240 * 2**0.25)
-    cubic = doubling_high_mul(doubling_high_mul(q, doubling_high_mul(q, q)), factor)
-    return np.asarray(doubling_high_mul(q, r) + cubic)
+    cubic = saturating_rounding_doubling_high_mul(
+        saturating_rounding_doubling_high_mul(q, saturating_rounding_doubling_high_mul(q, q)), factor
+    )
+    return np.asarray(saturating_rounding_doubling_high_mul(q, r) + cubic)
 
 
 def _log_denominator(r: Array, half_root: int) -> Ints:
@@ -98,5 +111,10 @@ def _log_denominator(r: Array, half_root: int) -> Ints:
     q = _twice_from(r, half_root)
     mean = (r + half_root + 1) >> 1
     inner = _constant(2 / 2**0.25 - 2**0.25) + q
-    inner = inner + doubling_high_mul(_constant(1 / 20 * 2**0.25), doubling_high_mul(q, q))
-    return np.asarray(doubling_high_mul(mean, inner) + doubling_high_mul(_constant(1 / 4 * 2**0.25), q))
+    inner = inner + saturating_rounding_doubling_high_mul(
+        _constant(1 / 20 * 2**0.25), saturating_rounding_doubling_high_mul(q, q)
+    )
+    return np.asarray(
+        saturating_rounding_doubling_high_mul(mean, inner)
+        + saturating_rounding_doubling_high_mul(_constant(1 / 4 * 2**0.25), q)
+    )

@@ -11,9 +11,9 @@ import numpy as np
 from circlekit.errors import UnsupportedError
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
-from circlekit.ops.bases import zero_point
-from circlekit.ops.numerics.fixed_point import Ints, scale_of
+from circlekit.ops.numerics.fixed_point import Ints
 from circlekit.ops.numerics.lookup_tables import power_of_two
+from circlekit.ops.quantization import scale_of, zero_point_of
 
 STEPS = 24
 """Entries of the table for each 1.0."""
@@ -79,5 +79,5 @@ def need_fraction(op: Op, scale: float) -> None:
         raise UnsupportedError(
             f"{op.code} to a scale of {scale_of(result):.6g} has no kernel, {scale} is wanted"
         )
-    if result.dtype.bits == 16 and (zero_point(value) or zero_point(result)):
+    if result.dtype.bits == 16 and (zero_point_of(value) or zero_point_of(result)):
         raise UnsupportedError(f"{op.code} of int16 has no kernel for zero points, 0 is wanted")

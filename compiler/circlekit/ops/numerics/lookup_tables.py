@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from circlekit.ir.value import Array, Value
-from circlekit.ops.bases import zero_point
-from circlekit.ops.numerics.fixed_point import dtype_limits, round_half_away, scale_of
+from circlekit.ops.numerics.fixed_point import round_half_away
 from circlekit.ops.numerics.lookup import BLOCK
+from circlekit.ops.quantization import dtype_limits, scale_of, zero_point_of
 
 Function = Callable[[Array], Array]
 Pairs = Callable[[Array, Array], Array]
@@ -96,13 +96,13 @@ def power_of_two(scale: np.float32) -> int | None:
 
 def limited(output: Value, x: Array) -> Array:
     """``x`` with the zero point of ``output``, limited to its dtype."""
-    return np.asarray(np.clip(x + zero_point(output), *dtype_limits(output.dtype)), output.dtype.numpy)
+    return np.asarray(np.clip(x + zero_point_of(output), *dtype_limits(output.dtype)), output.dtype.numpy)
 
 
 def _table_of_8_bits(x: Array, input: Value, output: Value, transform: Function) -> Array:
     inverse = np.float32(1) / scale_of(output)
-    real = scale_of(input) * (x.astype(np.int32) - zero_point(input)).astype(np.float32)
-    rounded = round_half_away(transform(real) * inverse) + np.float32(zero_point(output))
+    real = scale_of(input) * (x.astype(np.int32) - zero_point_of(input)).astype(np.float32)
+    rounded = round_half_away(transform(real) * inverse) + np.float32(zero_point_of(output))
     if x.dtype == np.uint8:
         rounded = np.where(rounded < 2.0**31, rounded, 0)  # as on x86; int8 saturates
     return np.asarray(np.clip(rounded, *dtype_limits(output.dtype)), output.dtype.numpy)
@@ -110,8 +110,8 @@ def _table_of_8_bits(x: Array, input: Value, output: Value, transform: Function)
 
 def _table_of_16_bits(input: Value, output: Value, transform: Function) -> Array:
     ends = (-(1 << 15), (1 << 15) - 1)
-    least, most = (scale_of(input) * np.float32(n - zero_point(input)) for n in ends)
-    low, high = (scale_of(output) * np.float32(n - zero_point(output)) for n in ends)
+    least, most = (scale_of(input) * np.float32(n - zero_point_of(input)) for n in ends)
+    low, high = (scale_of(output) * np.float32(n - zero_point_of(output)) for n in ends)
     return interpolation_table((least, most), (low, high), transform)
 
 

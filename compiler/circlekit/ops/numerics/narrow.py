@@ -10,7 +10,7 @@ import numpy as np
 from circlekit.ir.op import Op
 from circlekit.ir.tape import Tape
 from circlekit.ir.value import Array
-from circlekit.ops.common import common_shape
+from circlekit.ops.dimensions import common_shape
 from circlekit.ops.numerics.lookup import (
     ALL_PAIRS,
     BLOCK,

@@ -14,10 +14,10 @@ from circlekit.ir.value import Array
 from circlekit.ops.common import clip
 from circlekit.ops.numerics.fixed_point import (
     Ints,
-    Multiplier,
-    doubling_high_mul,
+    QuantizedMultiplier,
     rounding_divide_by_pot,
-    saturating_shift_left,
+    saturating_left_shift,
+    saturating_rounding_doubling_high_mul,
 )
 
 
@@ -58,7 +58,7 @@ def _high_mul(a: int, b: int) -> int:
 
 
 def note_high_mul(tape: Tape, a: Array, b: Array | np.int64, out: Array) -> None:
-    """``doubling_high_mul`` on a tape, of numbers that are not both -2^31."""
+    """``saturating_rounding_doubling_high_mul`` on a tape, of numbers that are not both -2^31."""
     tape.do(np.multiply, a, b, out)
     tape.do(np.add, out, HALF, out)
     tape.do(np.right_shift, out, HIGH, out)
@@ -100,7 +100,7 @@ HALF, HIGH = np.int64(1 << 30), np.int64(31)
 INT32 = np.int64(-(1 << 31)), np.int64((1 << 31) - 1)
 
 
-def inverse_square_root(x: Array) -> Multiplier:
+def inverse_square_root(x: Array) -> QuantizedMultiplier:
     """1 / sqrt(x) of int32 numbers from 0; of 0 it is as of 1."""
     x = np.asarray(x, np.int64)
     excess = np.maximum((bit_length(x) - 28) // 2, 0)  # pairs of bits that are too many for 2^29
@@ -110,10 +110,17 @@ def inverse_square_root(x: Array) -> Multiplier:
     half = rounding_divide_by_pot(q3, 1)
     guess = np.full(x.shape, 1 << 28, np.int64)
     for _ in range(5):
-        cube = saturating_shift_left(doubling_high_mul(doubling_high_mul(guess, guess), guess), 6)
-        change = doubling_high_mul(3 << 27, guess) - doubling_high_mul(half, cube)
-        guess = saturating_shift_left(change, 3)
-    mantissa = doubling_high_mul(guess, round(0.5**0.5 * 2**31))
+        cube = saturating_left_shift(
+            saturating_rounding_doubling_high_mul(saturating_rounding_doubling_high_mul(guess, guess), guess),
+            6,
+        )
+        change = saturating_rounding_doubling_high_mul(
+            3 << 27, guess
+        ) - saturating_rounding_doubling_high_mul(half, cube)
+        guess = saturating_left_shift(change, 3)
+    mantissa = saturating_rounding_doubling_high_mul(guess, round(0.5**0.5 * 2**31))
     shift = 11 + excess - pairs
     mantissa = np.where(shift < 0, mantissa << np.maximum(-shift, 0), mantissa)
-    return Multiplier(np.where(x <= 1, (1 << 31) - 1, mantissa), np.where(x <= 1, 0, -np.maximum(shift, 0)))
+    return QuantizedMultiplier(
+        np.where(x <= 1, (1 << 31) - 1, mantissa), np.where(x <= 1, 0, -np.maximum(shift, 0))
+    )

@@ -16,16 +16,11 @@ from circlekit.ir.dtypes import DType, f32, i8, i16, i32, u8
 from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
-from circlekit.ops.numerics.fixed_point import (
-    Ints,
-    activation_limits,
-    quantize_multiplier,
-    scale_of,
-    zero_point_of,
-)
+from circlekit.ops.numerics.fixed_point import Ints, quantize_multiplier, quantized_activation_range
 from circlekit.ops.numerics.kernel_flavor import rounds_up
 from circlekit.ops.numerics.requantize import Chosen, fixed_point
 from circlekit.ops.numerics.stores import Span, Store
+from circlekit.ops.quantization import scale_of, zero_point_of
 
 PACKED_WEIGHTS = (DType.INT4, DType.INT2)
 """Weights that kernels get as int8."""
@@ -198,7 +193,7 @@ def fixed_point_end(
     The product of the scales is a float32 for uint8 data and int16 weights.  The latter are circle's
     own: ONE's interpreter then leaves out the least int16.
     """
-    low, high = activation_limits(act, op.output)
+    low, high = quantized_activation_range(act, op.output)
     if weights.dtype is i16:
         low = max(low, 1 - (1 << 15))
     rounded = data.dtype is u8 or weights.dtype is i16

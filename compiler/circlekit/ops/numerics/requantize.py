@@ -19,12 +19,12 @@ from circlekit.ir.value import Array
 from circlekit.ops.common import clip
 from circlekit.ops.numerics.fixed_point import (
     Ints,
-    Multiplier,
-    multiply,
-    multiply_up,
-    multiply_wide,
+    QuantizedMultiplier,
+    multiply_by_quantized_multiplier,
+    multiply_by_quantized_multiplier_half_up,
+    multiply_by_quantized_multiplier_int64,
     round_half_away,
-    wrap32,
+    wrap_int32,
 )
 from circlekit.ops.numerics.stores import Converted, Span, Steps, Store
 
@@ -38,7 +38,9 @@ AWAY = 1 + 2.0**-30
 """Makes halves a little more than halves, in numbers of up to 17 bits, before half of a unit is added."""
 
 
-def fixed_point(by: Multiplier, bias: Ints | None, span: Span, wide: bool, up: Chosen = False) -> Store:
+def fixed_point(
+    by: QuantizedMultiplier, bias: Ints | None, span: Span, wide: bool, up: Chosen = False
+) -> Store:
     """(sums + bias) times ``by`` in fixed point, plus the zero point, limited.
 
     ``wide``: sums of int64 and LiteRT's 16x8 arithmetic; else sums of int32, which wrap.  ``up``: these are
@@ -50,7 +52,9 @@ def fixed_point(by: Multiplier, bias: Ints | None, span: Span, wide: bool, up: C
     return fast or FixedPoint(by, bias, span, wide, wraps=bound >= 2.0**31, up=up)
 
 
-def _in_floats(by: Multiplier, bias: Ints | None, span: Span, bound: float, up: Chosen) -> InFloats | None:
+def _in_floats(
+    by: QuantizedMultiplier, bias: Ints | None, span: Span, bound: float, up: Chosen
+) -> InFloats | None:
     """The same in float64; None where that is not exact."""
     left = np.maximum(by.shift, 0)
     if np.any(bound * 2.0**left >= 2.0**31):
@@ -73,7 +77,7 @@ def _in_floats(by: Multiplier, bias: Ints | None, span: Span, bound: float, up: 
     return InFloats.of(np.ldexp(factor, -right), None, np.asarray(offset), 0.0, bias, span, exact)
 
 
-def _wide_in_floats(by: Multiplier, bias: Ints | None, span: Span, bound: float) -> InFloats | None:
+def _wide_in_floats(by: QuantizedMultiplier, bias: Ints | None, span: Span, bound: float) -> InFloats | None:
     mantissa = np.where(by.mantissa < 0x7FFF0000, (by.mantissa + (1 << 15)) >> 16, 0x7FFF)
     factor = np.ldexp(mantissa.astype(np.float64), by.shift - 15)
     if bound >= 2.0**36 or np.any(bound * factor >= 2.0**31) or np.any((by.shift > 14) | (by.shift < -20)):
@@ -132,7 +136,7 @@ class InFloats(Steps):
 class FixedPoint(Converted):
     """The same in integers, for every sum."""
 
-    by: Multiplier
+    by: QuantizedMultiplier
     bias: Ints | None
     span: Span
     wide: bool
@@ -144,17 +148,25 @@ class FixedPoint(Converted):
         if self.bias is not None:
             part += self.bias
         if self.wide:
-            part = multiply_wide(part, self.by)
+            part = multiply_by_quantized_multiplier_int64(part, self.by)
         else:
-            part = self._scaled(wrap32(part) if self.wraps else part)
+            part = self._scaled(wrap_int32(part) if self.wraps else part)
         part += self.span.zero
         np.clip(part, *self.span.limits, out=part)
         out[...] = part
 
     def _scaled(self, sums: Ints) -> Ints:
         if isinstance(self.up, np.ndarray):
-            return np.where(self.up, multiply_up(sums, self.by), multiply(sums, self.by))
-        return multiply_up(sums, self.by) if self.up else multiply(sums, self.by)
+            return np.where(
+                self.up,
+                multiply_by_quantized_multiplier_half_up(sums, self.by),
+                multiply_by_quantized_multiplier(sums, self.by),
+            )
+        return (
+            multiply_by_quantized_multiplier_half_up(sums, self.by)
+            if self.up
+            else multiply_by_quantized_multiplier(sums, self.by)
+        )
 
 
 BELOW_HALF = float(np.nextafter(0.5, 0))
@@ -208,7 +220,7 @@ class DoubleScale(Converted):
         part = sums.astype(np.float64)
         if self.wraps:
             whole = part.astype(np.int64) + (0 if self.bias is None else self.bias)
-            part = wrap32(whole).astype(np.float64)
+            part = wrap_int32(whole).astype(np.float64)
         elif self.bias is not None:
             part += self.bias
         part *= self.by

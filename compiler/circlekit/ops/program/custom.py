@@ -18,10 +18,11 @@ from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.resource_limits import need_memory
 from circlekit.ir.value import Array
 from circlekit.ops.arithmetic.activation import erfc
-from circlekit.ops.bases import integers
-from circlekit.ops.common import conv_padding, normalized_axis
+from circlekit.ops.constant_operands import int_list
+from circlekit.ops.dimensions import normalized_axis
 from circlekit.ops.program.detection import detection_postprocess
 from circlekit.ops.program.flexbuffer import options_of
+from circlekit.ops.windows import conv_padding
 
 
 def add_v2(op: Op, x: Array, y: Array) -> Array:
@@ -31,7 +32,7 @@ def add_v2(op: Op, x: Array, y: Array) -> Array:
 
 def reduce_all(op: Op, x: Array, axes: Array) -> Array:
     """Whether all elements along ``axes`` are true."""
-    along = tuple(normalized_axis(a, x.ndim) for a in integers(axes))
+    along = tuple(normalized_axis(a, x.ndim) for a in int_list(axes))
     return np.asarray(np.all(x, axis=along, keepdims=bool(options_of(op).get("keep_dims"))))
 
 
@@ -70,13 +71,13 @@ def erf(op: Op, x: Array) -> Array:
 
 def broadcast_to(op: Op, x: Array, shape: Array) -> Array:
     """``x`` in a larger shape."""
-    return np.array(np.broadcast_to(x, integers(shape)))
+    return np.array(np.broadcast_to(x, int_list(shape)))
 
 
 def split_v(op: Op, x: Array, sizes: Array, axis: Array) -> Sequence[Array]:
     """Parts of the given ``sizes`` along ``axis``; one of them may be -1, the rest."""
     along = normalized_axis(int(axis.reshape(-1)[0]), x.ndim)
-    parts = integers(sizes)
+    parts = int_list(sizes)
     if parts.count(-1) > 1 or min(parts, default=0) < -1:
         raise ModelError(f"SplitV into {parts}, at most one -1 is wanted")
     rest = x.shape[along] - sum(p for p in parts if p >= 0)

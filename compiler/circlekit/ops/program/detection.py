@@ -16,10 +16,10 @@ from circlekit.ir.dtypes import f32, i32
 from circlekit.ir.op import Op, operand
 from circlekit.ir.resource_limits import need_memory
 from circlekit.ir.value import Array, TensorType, Value
-from circlekit.ops.bases import single_int
-from circlekit.ops.common import need_rank
-from circlekit.ops.numerics.fixed_point import scale_of, zero_point_of
+from circlekit.ops.checks import require_rank
+from circlekit.ops.constant_operands import static_int
 from circlekit.ops.program.flexbuffer import options_of
+from circlekit.ops.quantization import scale_of, zero_point_of
 
 
 def overlaps(boxes: Array, index: int) -> Array:
@@ -78,9 +78,9 @@ class NonMaxSuppressionV4(Op, code="NON_MAX_SUPPRESSION_V4", results=("selected_
     score_threshold = operand(f32)
 
     def size(self) -> int | None:
-        need_rank(self.boxes, "boxes", 2)
-        need_rank(self.scores, "scores", 1)
-        return single_int(self.max_output_size, "max_output_size")
+        require_rank(self.boxes, "boxes", 2)
+        require_rank(self.scores, "scores", 1)
+        return static_int(self.max_output_size, "max_output_size")
 
     def infer(self) -> tuple[TensorType, ...]:
         return TensorType(i32, (self.size(),)), TensorType(i32, ())

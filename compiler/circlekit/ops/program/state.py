@@ -15,7 +15,7 @@ from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op, Run
 from circlekit.ir.resource_limits import need_memory
 from circlekit.ir.value import Array, Value
-from circlekit.ops.bases import zero_point
+from circlekit.ops.quantization import zero_point_of
 
 
 @dataclass(eq=False, repr=False)
@@ -38,7 +38,7 @@ class State:
         """The contents of a variable tensor, which begins with zeros (as its quantization has them)."""
         array = self.tensors.get(value)
         if array is None:
-            start = zero_point(value) if value.dtype is DType.INT8 else 0
+            start = zero_point_of(value) if value.dtype is DType.INT8 else 0
             if value.dtype.numpy is None:
                 raise UnsupportedError(
                     f"the variable %{value.name} is {value.dtype.short}, which has no elements"

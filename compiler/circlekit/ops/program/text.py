@@ -13,7 +13,8 @@ from circlekit.ir.enums import LSHProjectionType
 from circlekit.ir.op import Op, attribute, operand, optional_operand
 from circlekit.ir.resource_limits import need_memory
 from circlekit.ir.value import Array, TensorType
-from circlekit.ops.common import need_rank, product
+from circlekit.ops.checks import require_rank
+from circlekit.ops.dimensions import product
 from circlekit.ops.numerics.farmhash import fingerprint64
 
 GRAM_BYTES = 64
@@ -98,7 +99,7 @@ class LshProjection(Op, code="LSH_PROJECTION", options="LSHProjectionOptions"):
     type: LSHProjectionType = attribute(LSHProjectionType.UNKNOWN)
 
     def infer(self) -> TensorType:
-        seeds = need_rank(self.hash, "hash", 2)
+        seeds = require_rank(self.hash, "hash", 2)
         if self.type is LSHProjectionType.UNKNOWN:
             raise ShapeError("LSH_PROJECTION has the type UNKNOWN, SPARSE or DENSE is wanted")
         if seeds is None:

@@ -9,7 +9,8 @@ from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op, attribute, operand, optional_operand
 from circlekit.ir.value import Array, TensorType
-from circlekit.ops.common import dims_differ, need_float, need_rank
+from circlekit.ops.checks import require_float, require_rank
+from circlekit.ops.dimensions import dims_differ
 from circlekit.ops.recurrent.lstm_cell import sigmoid
 
 
@@ -33,8 +34,8 @@ class Gru(Op, code="GRU", options="GRUOptions", formats=frozenset({"circle"})):
     time_major: bool = attribute(False)
 
     def infer(self) -> TensorType:
-        data = need_rank(self.input, "input", 3)
-        weights = need_rank(self.hidden_hidden, "hidden_hidden", 2)
+        data = require_rank(self.input, "input", 3)
+        weights = require_rank(self.hidden_hidden, "hidden_hidden", 2)
         if data is not None and weights is not None and dims_differ(data[2], weights[1]):
             raise ShapeError(f"hidden_hidden takes {weights[1]} inputs, the input has {data[2]}")
         return TensorType(self.input.dtype, self.state.shape)
@@ -43,7 +44,7 @@ class Gru(Op, code="GRU", options="GRUOptions", formats=frozenset({"circle"})):
         self, input: Array, hidden_hidden: Array, hidden_hidden_bias: Array | None, hidden_input: Array,
         hidden_input_bias: Array | None, state: Array,
     ) -> Array:  # fmt: skip
-        need_float(self, input, hidden_hidden, hidden_input, state)
+        require_float(self, input, hidden_hidden, hidden_input, state)
         if self.return_sequences or self.act is not Activation.NONE:
             raise UnsupportedError("GRU that returns its sequence, or has an activation, has no kernel")
         hidden = state.reshape(-1, state.shape[-1])

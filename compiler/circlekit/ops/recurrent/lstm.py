@@ -18,8 +18,9 @@ from circlekit.ir.dtypes import DType, f32, i8, i16
 from circlekit.ir.enums import Activation, LSTMKernelType
 from circlekit.ir.op import attribute, operand, optional_operand
 from circlekit.ir.value import Array, Quantization, Shape, TensorType, Value
-from circlekit.ops.common import is_hybrid, need_rank
+from circlekit.ops.checks import require_rank
 from circlekit.ops.program.state import Stateful
+from circlekit.ops.quantization import is_hybrid
 from circlekit.ops.recurrent.lstm_basic import basic_cell
 from circlekit.ops.recurrent.lstm_cell import GATES, Settings, Weight, Weights, run_lstm
 from circlekit.ops.recurrent.lstm_integer import run_integer_lstm
@@ -96,8 +97,8 @@ class FullLstm(Stateful):
         state = self.output_state
         if recurrent is None or state is None or self.cell_state is None:
             raise ShapeError(f"{self.code} lacks its recurrent weights or its states")
-        shape = need_rank(self.input, "input", *self.ranks)
-        kernel = need_rank(recurrent, "recurrent_to_output_weights", 1, 2)
+        shape = require_rank(self.input, "input", *self.ranks)
+        kernel = require_rank(recurrent, "recurrent_to_output_weights", 1, 2)
         outputs = None if kernel is None else kernel[-1]
         result: Shape | None = None if shape is None else (*shape[:-1], outputs)
         return TensorType(self.input.dtype, result, quantization_like(self.input, state))

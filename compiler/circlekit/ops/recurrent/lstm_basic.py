@@ -17,16 +17,15 @@ from circlekit.ir.value import Array
 from circlekit.ops.numerics.dynamic_quantization import integer_product
 from circlekit.ops.numerics.fixed_point import (
     Ints,
-    Multiplier,
-    doubling_high_mul,
+    QuantizedMultiplier,
     quantize_multiplier,
     rounding_divide_by_pot,
-    saturating_shift_left,
-    scale_of,
-    wrap32,
-    zero_point_of,
+    saturating_left_shift,
+    saturating_rounding_doubling_high_mul,
+    wrap_int32,
 )
 from circlekit.ops.numerics.fixed_point_int16 import logistic, product, tanh
+from circlekit.ops.quantization import scale_of, zero_point_of
 from circlekit.ops.recurrent.lstm_cell import sigmoid
 
 LIMITS = (-(1 << 15), (1 << 15) - 1)
@@ -58,17 +57,17 @@ def _integers(op: Op, joined: Array, weights: Array, bias: Array, state: Array) 
     centred = weights.astype(np.int32) - zero_point_of(matrix)
     products = integer_product(joined.astype(np.int32) - 128, centred.astype(np.float64)).astype(np.int64)
     by = quantize_multiplier(4096 * float(scale_of(biases)))
-    sums = np.clip(_rescaled(wrap32(products + bias), by), *LIMITS)
+    sums = np.clip(_rescaled(wrap_int32(products + bias), by), *LIMITS)
     entering, candidate, forget, leaving = np.split(sums, 4, axis=-1)
     added = rounding_divide_by_pot(product(logistic(entering, 3), tanh(candidate, 3)), 4)
     new = np.clip(added + product(logistic(forget, 3), state), *LIMITS)
-    made = product(logistic(leaving, 3), tanh(saturating_shift_left(new, 1, 16), 3))
+    made = product(logistic(leaving, 3), tanh(saturating_left_shift(new, 1, 16), 3))
     out = np.clip(rounding_divide_by_pot(made, 8), -128, 127) + 128
     return out.astype(np.uint8), new.astype(np.int16), joined, sums.astype(np.int16)
 
 
-def _rescaled(sums: Ints, by: Multiplier) -> Ints:
+def _rescaled(sums: Ints, by: QuantizedMultiplier) -> Ints:
     """``sums`` times ``by``, rounded after the product and after the shift, halves up both times."""
     left, right = max(int(by.shift), 0), max(-int(by.shift), 0)
-    high = doubling_high_mul(wrap32(sums << left), by.mantissa)
+    high = saturating_rounding_doubling_high_mul(wrap_int32(sums << left), by.mantissa)
     return np.asarray((high + ((1 << right) >> 1)) >> right)

@@ -11,7 +11,7 @@ from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.enums import Activation
 from circlekit.ir.op import attribute, operand, optional_operand
 from circlekit.ir.value import Array, TensorType, Value
-from circlekit.ops.common import need_rank
+from circlekit.ops.checks import require_rank
 from circlekit.ops.program.state import Stateful
 from circlekit.ops.recurrent.lstm import as_sequence, hybrid_version, like_input, weights_of
 from circlekit.ops.recurrent.lstm_cell import Settings, run_lstm
@@ -88,7 +88,7 @@ class BidirectionalSequenceLstm(
     states = ("fw_output_state", "fw_cell_state", "bw_output_state", "bw_cell_state")
 
     def infer(self) -> tuple[TensorType, ...]:
-        shape = need_rank(self.input, "input", 3)
+        shape = require_rank(self.input, "input", 3)
         widths = [_width(self.fw_recurrent_to_output_weights), _width(self.bw_recurrent_to_output_weights)]
         if self.merge_outputs:
             joined = None if None in widths else sum(w for w in widths if w is not None)
@@ -131,5 +131,5 @@ class BidirectionalSequenceLstm(
 
 
 def _width(recurrent: Value) -> int | None:
-    shape = need_rank(recurrent, "recurrent_to_output_weights", 2)
+    shape = require_rank(recurrent, "recurrent_to_output_weights", 2)
     return None if shape is None else shape[1]

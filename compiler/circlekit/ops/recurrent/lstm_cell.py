@@ -15,9 +15,9 @@ import numpy as np
 from circlekit.errors import ModelError
 from circlekit.ir.enums import Activation
 from circlekit.ir.value import Array, Value
-from circlekit.ops.common import apply_activation
+from circlekit.ops.fused_activation import apply_activation
 from circlekit.ops.numerics.dynamic_quantization import exact, quantize_rows, quantized_product
-from circlekit.ops.numerics.fixed_point import scale_of
+from circlekit.ops.quantization import scale_of
 
 GATES = ("input", "forget", "cell", "output")
 

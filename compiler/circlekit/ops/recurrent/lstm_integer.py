@@ -19,16 +19,15 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.numerics.dynamic_quantization import exact, integer_product
 from circlekit.ops.numerics.fixed_point import (
     Ints,
-    Multiplier,
-    multiply,
+    QuantizedMultiplier,
+    multiply_by_quantized_multiplier,
     quantize_multiplier,
     rounding_divide_by_pot,
-    scale_of,
-    wrap32,
-    zero_point_of,
+    wrap_int32,
 )
 from circlekit.ops.numerics.fixed_point_int16 import logistic, tanh
 from circlekit.ops.numerics.newton_raphson import inverse_square_root
+from circlekit.ops.quantization import scale_of, zero_point_of
 from circlekit.ops.recurrent.lstm_cell import GATES
 
 if TYPE_CHECKING:
@@ -45,11 +44,11 @@ class Gate:
     driven: Ints
     recurrent: Array
     recurrent_bias: Ints
-    recurrent_by: Multiplier
+    recurrent_by: QuantizedMultiplier
     peephole: Array | None
-    peephole_by: Multiplier
+    peephole_by: QuantizedMultiplier
     norm: Array | None
-    norm_by: Multiplier
+    norm_by: QuantizedMultiplier
     norm_bias: Array
     variance_limit: int
 
@@ -62,11 +61,11 @@ class Form:
     cell_bits: int
     cell_clip: int
     proj_clip: int
-    hidden_by: Multiplier
+    hidden_by: QuantizedMultiplier
     hidden_zero: int
     projection: Array | None
     projection_bias: Ints
-    projection_by: Multiplier
+    projection_by: QuantizedMultiplier
     state_zero: int
     time_is_first: bool
 
@@ -126,7 +125,7 @@ def _gate(name: str, scale: np.float32, operands: Named, x: Array, cell_bits: in
     by = quantize_multiplier(scale_of(weights[0]) * scale_of(data) / scale)
     input_bias = _with_zero(bias if norm is None else None, weights, -zero_point_of(data))
     sums = integer_product(x.reshape(-1, x.shape[-1]), weights[1]).astype(np.int64) + input_bias
-    driven = np.clip(multiply(wrap32(sums), by), *LIMITS)
+    driven = np.clip(multiply_by_quantized_multiplier(wrap_int32(sums), by), *LIMITS)
     peephole_scale = 1.0 if peephole is None else 2.0**cell_bits * float(scale_of(peephole[0])) / float(scale)
     return Gate(
         driven=driven.reshape(*x.shape[:2], -1),
@@ -187,7 +186,9 @@ def _tanh(sums: Ints, integer_bits: int) -> Ints:
 
 def _sums(form: Form, gate: Gate, t: int, state: Ints, cells: Ints) -> Ints:
     products = integer_product(state, gate.recurrent).astype(np.int64) + gate.recurrent_bias
-    sums = np.clip(multiply(wrap32(products), gate.recurrent_by) + gate.driven[t], *LIMITS)
+    sums = np.clip(
+        multiply_by_quantized_multiplier(wrap_int32(products), gate.recurrent_by) + gate.driven[t], *LIMITS
+    )
     if gate.peephole is not None:
         sums = _peephole(sums, gate, state.shape[1], cells, form.time_is_first)
     return sums if gate.norm is None else _normalized(sums, gate)
@@ -200,11 +201,11 @@ def _peephole(sums: Ints, gate: Gate, outputs: int, cells: Ints, time_is_first: 
     if time_is_first:
         flat, data = sums.reshape(-1)[: rows * outputs], cells.reshape(-1)[: rows * outputs]
         weights = np.tile(gate.peephole[:outputs].astype(np.int64), rows)[: len(flat)]
-        flat[:] = np.clip(flat + multiply(weights * data, gate.peephole_by), *LIMITS)
+        flat[:] = np.clip(flat + multiply_by_quantized_multiplier(weights * data, gate.peephole_by), *LIMITS)
     else:
         part = sums[:, :outputs]
         products = cells[:, :outputs] * gate.peephole[:outputs].astype(np.int64)
-        part[:] = np.clip(part + multiply(products, gate.peephole_by), *LIMITS)
+        part[:] = np.clip(part + multiply_by_quantized_multiplier(products, gate.peephole_by), *LIMITS)
     return sums
 
 
@@ -216,19 +217,21 @@ def _normalized(sums: Ints, gate: Gate) -> Ints:
     squares = (sums * sums).sum(axis=1, keepdims=True)
     variance = _towards_zero(squares * ((1 << 20) // count) - mean * mean, 1 << 20)
     variance = np.where(variance < 1, gate.variance_limit, variance)
-    scaled = multiply(wrap32(1024 * sums - mean), inverse_square_root(variance))
-    weighted = wrap32(scaled * gate.norm.astype(np.int64) + gate.norm_bias)
+    scaled = multiply_by_quantized_multiplier(wrap_int32(1024 * sums - mean), inverse_square_root(variance))
+    weighted = wrap_int32(scaled * gate.norm.astype(np.int64) + gate.norm_bias)
     rounded = _towards_zero(weighted + np.where(weighted > 0, 512, -512), 1024)
-    by = Multiplier(gate.norm_by.mantissa, gate.norm_by.shift + 12)
-    return np.clip(multiply(rounded, by), *LIMITS)
+    by = QuantizedMultiplier(gate.norm_by.mantissa, gate.norm_by.shift + 12)
+    return np.clip(multiply_by_quantized_multiplier(rounded, by), *LIMITS)
 
 
 def _projected(form: Form, made: Ints) -> Ints:
     if form.projection is None:
-        return np.clip(multiply(made, form.hidden_by) + form.hidden_zero, -128, 127)
-    hidden = np.clip(multiply(made, form.hidden_by) - form.hidden_zero, -128, 127)
+        return np.clip(multiply_by_quantized_multiplier(made, form.hidden_by) + form.hidden_zero, -128, 127)
+    hidden = np.clip(multiply_by_quantized_multiplier(made, form.hidden_by) - form.hidden_zero, -128, 127)
     sums = integer_product(hidden, form.projection).astype(np.int64) + form.projection_bias
-    out = np.clip(multiply(wrap32(sums), form.projection_by) + form.state_zero, -128, 127)
+    out = np.clip(
+        multiply_by_quantized_multiplier(wrap_int32(sums), form.projection_by) + form.state_zero, -128, 127
+    )
     return np.clip(out, -form.proj_clip, form.proj_clip) if form.proj_clip > 0 else out
 
 

@@ -21,16 +21,15 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.numerics.dynamic_quantization import exact, integer_product
 from circlekit.ops.numerics.fixed_point import (
     Ints,
-    Multiplier,
-    multiply,
-    multiply_wide,
+    QuantizedMultiplier,
+    multiply_by_quantized_multiplier,
+    multiply_by_quantized_multiplier_int64,
     quantize_multiplier,
     round_half_away,
     rounding_divide_by_pot,
-    scale_of,
-    zero_point_of,
 )
 from circlekit.ops.numerics.tanh_float32 import tanh_32
+from circlekit.ops.quantization import scale_of, zero_point_of
 from circlekit.ops.recurrent.lstm_integer import LIMITS, Named
 
 if TYPE_CHECKING:
@@ -47,11 +46,11 @@ class Share:
 
     products: Ints
     zero: int
-    into: Multiplier
+    into: QuantizedMultiplier
 
     @property
     def scaled(self) -> Ints:
-        return multiply(self.products - self.zero, self.into)
+        return multiply_by_quantized_multiplier(self.products - self.zero, self.into)
 
 
 def run_integer8_lstm(
@@ -108,10 +107,10 @@ def _share(operands: Named, side: str, gate: str, values: list[Value], x: Array)
     into = quantize_multiplier(scale_of(own) / scale_of(values[first]))
     if (side, gate) == ("recurrent", "output"):  # where LiteRT takes numbers of other gates
         forget = quantize_multiplier(scale_of(values[5]) / scale_of(values[3]))
-        zero, into = zero_point_of(values[7]), Multiplier(forget.shift, into.shift)
+        zero, into = zero_point_of(values[7]), QuantizedMultiplier(forget.shift, into.shift)
     sums = integer_product(x.astype(np.int32) - zero_point_of(data), exact(weights)).astype(np.int64)
     by = quantize_multiplier(scale_of(matrix) * scale_of(data) / scale_of(own))
-    return Share(np.clip(multiply(sums, by) + zero, -128, 127), zero, into)
+    return Share(np.clip(multiply_by_quantized_multiplier(sums, by) + zero, -128, 127), zero, into)
 
 
 def _normalized(sums: Ints, coefficients: Value, weights: Array, bias: Array) -> Ints:
@@ -159,7 +158,7 @@ def _projected(op: FullLstm, operands: Named, made: Ints) -> Ints:
     state = operands["output_state"][0]
     by = quantize_multiplier(np.float32(float(scale_of(matrix)) * 2.0**-15 / float(scale_of(state))))
     sums = made @ weights.astype(np.int64).T + bias
-    out = np.clip(multiply_wide(sums, by) + zero_point_of(state), -128, 127)
+    out = np.clip(multiply_by_quantized_multiplier_int64(sums, by) + zero_point_of(state), -128, 127)
     limit = int(np.clip(np.float32(op.proj_clip) / scale_of(op.results[0]), -128, 127))
     return np.clip(out, -limit, limit) if limit > 0 else out
 

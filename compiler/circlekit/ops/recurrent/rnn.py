@@ -15,7 +15,8 @@ from circlekit.errors import UnsupportedError
 from circlekit.ir.enums import Activation
 from circlekit.ir.op import attribute, operand, optional_operand
 from circlekit.ir.value import Array, TensorType
-from circlekit.ops.common import apply_activation, need_rank
+from circlekit.ops.checks import require_rank
+from circlekit.ops.fused_activation import apply_activation
 from circlekit.ops.program.state import Stateful
 from circlekit.ops.recurrent.lstm import as_sequence, hybrid_version, like_input
 from circlekit.ops.recurrent.lstm_cell import Stack, Weight
@@ -63,8 +64,8 @@ class OneGate(Stateful):
     asymmetric_quantize_inputs: bool
 
     def infer(self) -> TensorType:
-        shape = need_rank(self.input, "input", *self.ranks)
-        weights = need_rank(self.input_weights, "input_weights", 2)
+        shape = require_rank(self.input, "input", *self.ranks)
+        weights = require_rank(self.input_weights, "input_weights", 2)
         units = None if weights is None else weights[0]
         return TensorType(self.input.dtype, None if shape is None else (*shape[:-1], units))
 
@@ -134,10 +135,10 @@ class BidirectionalSequenceRnn(
     states = ("fw_hidden_state", "bw_hidden_state")
 
     def infer(self) -> tuple[TensorType, ...]:
-        shape = need_rank(self.input, "input", 3)
+        shape = require_rank(self.input, "input", 3)
         widths = []
         for weights in (self.fw_input_weights, self.bw_input_weights):
-            known = need_rank(weights, "input_weights", 2)
+            known = require_rank(weights, "input_weights", 2)
             widths.append(None if known is None else known[0])
         if self.merge_outputs:
             widths = [None if None in widths else sum(w for w in widths if w is not None)]

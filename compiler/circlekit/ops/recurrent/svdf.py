@@ -13,10 +13,16 @@ from circlekit.ir.dtypes import i8
 from circlekit.ir.enums import Activation
 from circlekit.ir.op import attribute, operand, optional_operand
 from circlekit.ir.value import Array, TensorType
-from circlekit.ops.common import apply_activation, is_hybrid, need_rank
+from circlekit.ops.checks import require_rank
+from circlekit.ops.fused_activation import apply_activation
 from circlekit.ops.numerics.dynamic_quantization import integer_product
-from circlekit.ops.numerics.fixed_point import multiply, quantize_multiplier, scale_of, wrap32, zero_point_of
+from circlekit.ops.numerics.fixed_point import (
+    multiply_by_quantized_multiplier,
+    quantize_multiplier,
+    wrap_int32,
+)
 from circlekit.ops.program.state import Stateful
+from circlekit.ops.quantization import is_hybrid, scale_of, zero_point_of
 from circlekit.ops.recurrent.lstm import quantization_like
 from circlekit.ops.recurrent.lstm_cell import Weight
 
@@ -42,8 +48,8 @@ class Svdf(Stateful, code="SVDF", options="SVDFOptions"):
     states = ("state",)
 
     def infer(self) -> TensorType:
-        data = need_rank(self.input, "input", 2)
-        weights = need_rank(self.weights_feature, "weights_feature", 2)
+        data = require_rank(self.input, "input", 2)
+        weights = require_rank(self.weights_feature, "weights_feature", 2)
         filters = None if weights is None else weights[0]
         if self.rank < 1 or (filters is not None and filters % self.rank):
             raise ShapeError(f"rank {self.rank} does not divide {filters} filters")
@@ -76,11 +82,11 @@ class Svdf(Stateful, code="SVDF", options="SVDFOptions"):
         into = quantize_multiplier(scale_of(self.input) * scale_of(self.weights_feature) / state)
         outof = quantize_multiplier(state * scale_of(self.weights_time) / scale_of(self.output))
         sums = integer_product(x.astype(np.int32) - zero_point_of(self.input), feature).astype(np.int64)
-        newest = np.clip(multiply(wrap32(sums), into), -(1 << 15), (1 << 15) - 1)
+        newest = np.clip(multiply_by_quantized_multiplier(wrap_int32(sums), into), -(1 << 15), (1 << 15) - 1)
         slots = _pushed(slots, newest.astype(slots.dtype))
         total = np.einsum("bfm,fm->bf", slots.astype(np.int64), time.astype(np.int64))
         total = total.reshape(x.shape[0], -1, self.rank).sum(axis=2)
-        scaled = multiply(wrap32(total if bias is None else total + bias), outof)
+        scaled = multiply_by_quantized_multiplier(wrap_int32(total if bias is None else total + bias), outof)
         return slots, np.clip(scaled + zero_point_of(self.output), -128, 127).astype(np.int8)
 
     def required_version(self) -> int:

@@ -13,16 +13,9 @@ from circlekit.ir.enums import Activation, RoPEMode
 from circlekit.ir.op import Op, attribute, operand
 from circlekit.ir.tape import NOW, Tape
 from circlekit.ir.value import Array, TensorType, Value, format_shape
-from circlekit.ops.common import (
-    Dim,
-    dims_differ,
-    fused,
-    need_float,
-    need_rank,
-    need_same_float,
-    product,
-    version_by_dtype,
-)
+from circlekit.ops.checks import require_float, require_rank, require_same_float
+from circlekit.ops.dimensions import Dim, dims_differ, product
+from circlekit.ops.fused_activation import apply_fused_activation
 from circlekit.ops.reduction.normalization_quantized import (
     BYTES,
     SOFTMAX_PAIRS,
@@ -32,6 +25,7 @@ from circlekit.ops.reduction.normalization_quantized import (
     softmax_of_8_bits,
     softmax_of_16_bits,
 )
+from circlekit.ops.versions import version_by_dtype
 
 DATA = (f32, i8, u8, i16, f16, bf16, f64)
 CIRCLE = frozenset({"circle"})
@@ -90,7 +84,7 @@ class Softmax(_LastAxis, code="SOFTMAX", reference_version=3):
             return softmax_of_8_bits(tape, self, input, self.input, self.output, self.beta)
         if input.dtype == np.float16:
             return None
-        need_float(self, input)
+        require_float(self, input)
         out = tape.empty(input.shape, input.dtype)
         one = tape.empty((*input.shape[:-1], 1), input.dtype)
         tape.do(np.maximum.reduce, input, -1, None, one, True)
@@ -118,7 +112,7 @@ class LogSoftmax(_LastAxis, code="LOG_SOFTMAX"):
         if self.input.dtype.is_integer:
             need_pair(self, self.input, self.output, BYTES)
             return log_softmax_of_8_bits(self, input, self.input)
-        need_float(self, input)
+        require_float(self, input)
         out: Array = input - input.max(axis=-1, keepdims=True)
         out -= np.log(np.exp(out).sum(axis=-1, keepdims=True))
         return out
@@ -141,7 +135,7 @@ class L2Normalization(_LastAxis, code="L2_NORMALIZATION", options="L2NormOptions
         if self.input.dtype.is_integer:
             need_pair(self, self.input, self.output, BYTES)
             return l2_normalized(input, self.input)
-        need_float(self, input)
+        require_float(self, input)
         norm = np.sqrt(np.square(input).sum(axis=-1, keepdims=True))
         out: Array = input / np.maximum(norm, norm.dtype.type(L2_FLOOR))
         return out
@@ -163,11 +157,11 @@ class LocalResponseNormalization(_LastAxis, code="LOCAL_RESPONSE_NORMALIZATION")
     beta: float = attribute(0.0)
 
     def infer(self) -> TensorType:
-        need_rank(self.input, "input", 4)
+        require_rank(self.input, "input", 4)
         return super().infer()
 
     def kernel(self, input: Array) -> Array:
-        need_float(self, input)
+        require_float(self, input)
         square, depth = np.square(input), input.shape[-1]
         total = np.zeros_like(square)
         for step in range(max(-self.radius, 1 - depth), min(self.radius, depth)):
@@ -190,12 +184,12 @@ class RmsNorm(_LastAxis, code="RMS_NORM", formats=CIRCLE):
     epsilon: float = attribute(0.0)
 
     def infer(self) -> TensorType:
-        need_same_float(self)
+        require_same_float(self)
         _need_per_channel(self.gamma, "gamma", self.input.shape[-1] if self.input.shape else None)
         return super().infer()
 
     def kernel(self, input: Array, gamma: Array) -> Array:
-        need_float(self, input, gamma)
+        require_float(self, input, gamma)
         mean = np.square(input).mean(axis=-1, keepdims=True, dtype=np.float64)
         out: Array = input * (1.0 / np.sqrt(mean + self.epsilon)).astype(input.dtype)
         out *= gamma.reshape(-1)
@@ -219,15 +213,15 @@ class InstanceNorm(Op, code="INSTANCE_NORM", formats=CIRCLE):
     fuses_activation = True
 
     def infer(self) -> TensorType:
-        shape = need_rank(self.input, "input", 3, 4)
-        need_same_float(self)
+        shape = require_rank(self.input, "input", 3, 4)
+        require_same_float(self)
         channels = None if shape is None else shape[_channel_axis(len(shape))]
         _need_per_channel(self.gamma, "gamma", channels)
         _need_per_channel(self.beta, "beta", channels)
         return TensorType(self.input.dtype, shape)
 
     def kernel(self, input: Array, gamma: Array, beta: Array) -> Array:
-        need_float(self, input, gamma, beta)
+        require_float(self, input, gamma, beta)
         channel = _channel_axis(input.ndim)
         others = tuple(a for a in range(1, input.ndim) if a != channel)
         mean = input.mean(axis=others, keepdims=True, dtype=np.float64)
@@ -238,7 +232,7 @@ class InstanceNorm(Op, code="INSTANCE_NORM", formats=CIRCLE):
         scale = gamma.reshape(spread) / np.sqrt(variance + self.epsilon)
         out *= scale.astype(input.dtype)
         out += beta.reshape(spread)
-        return fused(out, self.act)
+        return apply_fused_activation(out, self.act)
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
         channel = _channel_axis(len(perm))
@@ -260,8 +254,8 @@ class RoPE(Op, code="ROPE", formats=CIRCLE):
     mode: RoPEMode = attribute(RoPEMode.GPT_NEOX)
 
     def infer(self) -> TensorType:
-        shape = need_rank(self.input, "input", 4)
-        need_same_float(self)
+        shape = require_rank(self.input, "input", 4)
+        require_same_float(self)
         size = None if shape is None else shape[-1]
         if size is not None and size % 2:
             raise ShapeError(f"input has shape {format_shape(shape)}, an even last dimension is wanted")
@@ -272,7 +266,7 @@ class RoPE(Op, code="ROPE", formats=CIRCLE):
         return TensorType(self.input.dtype, self.input.shape or (None,) * 4)
 
     def kernel(self, input: Array, sin_table: Array, cos_table: Array) -> Array:
-        need_float(self, input, sin_table, cos_table)
+        require_float(self, input, sin_table, cos_table)
         size = input.shape[-1]
         return rotated(input, sin_table.reshape(-1)[:size], cos_table.reshape(-1)[:size], self.mode)
 
@@ -300,7 +294,7 @@ def _channel_axis(rank: int) -> int:
 
 def _need_per_channel(value: Value, name: str, channels: Dim) -> None:
     """ShapeError unless ``value`` has one element, or one for each of ``channels``."""
-    shape = need_rank(value, name, 1)
+    shape = require_rank(value, name, 1)
     count = None if shape is None else product(shape)
     if count != 1 and dims_differ(count, channels):
         raise ShapeError(f"{name} has {count} elements, 1 or {channels} are wanted")

@@ -17,13 +17,10 @@ from circlekit.ir.tape import NOW, Tape
 from circlekit.ir.value import Array, Value
 from circlekit.ops.numerics.fixed_point import (
     Ints,
-    Multiplier,
-    dtype_limits,
-    multiply,
+    QuantizedMultiplier,
+    multiply_by_quantized_multiplier,
     quantize_multiplier,
     rounding_divide_by_pot,
-    scale_of,
-    zero_point_of,
 )
 from circlekit.ops.numerics.fixed_point_int32 import exp_of_negative, log_of_at_least_one
 from circlekit.ops.numerics.lookup import BLOCK
@@ -36,6 +33,7 @@ from circlekit.ops.numerics.newton_raphson import (
     reciprocal_of,
 )
 from circlekit.ops.once import once
+from circlekit.ops.quantization import dtype_limits, scale_of, zero_point_of
 
 INPUT_BITS = 5
 """Integer bits of scaled differences from the maximum: e^-16 counts for nothing."""
@@ -60,7 +58,7 @@ class Differences(NamedTuple):
     scaled: Ints
     exps: Ints
     parts: Ints
-    by: Multiplier
+    by: QuantizedMultiplier
     least: int
 
 
@@ -70,7 +68,7 @@ def differences(scale: float) -> Differences:
     least = -(((1 << INPUT_BITS) - 1) << (31 - INPUT_BITS) >> int(by.shift))
     d = -np.arange(256)
     counts = d >= least
-    scaled = multiply(np.where(counts, d, 0), by)
+    scaled = multiply_by_quantized_multiplier(np.where(counts, d, 0), by)
     exps = np.where(counts, exp_of_negative(scaled, INPUT_BITS), 0)
     return Differences(scaled, exps, rounding_divide_by_pot(exps, SUM_BITS), by, least)
 
@@ -153,8 +151,8 @@ SEVERAL = 1 << 10
 """Elements that are computed at a time, some numbers of eight bytes for each."""
 
 
-def _wide_softmax_rows(x: Array, by: Multiplier, exps: Array, inverses: Array) -> Array:
-    scaled = multiply(-below_maximum(x).astype(np.int64), by) + 32767
+def _wide_softmax_rows(x: Array, by: QuantizedMultiplier, exps: Array, inverses: Array) -> Array:
+    scaled = multiply_by_quantized_multiplier(-below_maximum(x).astype(np.int64), by) + 32767
     powers = interpolated(np.clip(scaled, -32768, 32767).astype(np.int16), exps).astype(np.int64)
     total = powers.sum(axis=-1, keepdims=True)
     headroom = 32 - bit_length(total)
@@ -175,10 +173,10 @@ def log_softmax_of_8_bits(op: Op, x: Array, input: Value) -> Array:
     total = table.parts[d].sum(axis=-1, keepdims=True)
     log = log_of_at_least_one(total, SUM_BITS, INPUT_BITS)
     back = quantize_multiplier(2.0 ** (31 - int(table.by.shift)) / float(table.by.mantissa))
-    least = np.maximum(table.least - 1, multiply(log - (1 << 31), back))
+    least = np.maximum(table.least - 1, multiply_by_quantized_multiplier(log - (1 << 31), back))
     low, high = dtype_limits(input.dtype)
     # differences up to ``least`` are scaled even where they are too large for the sum
-    scaled = multiply(-np.arange(256), table.by)[d]
+    scaled = multiply_by_quantized_multiplier(-np.arange(256), table.by)[d]
     out = rounding_divide_by_pot(scaled - log, 31 - INPUT_BITS - 4) + high
     return np.asarray(np.clip(np.where(-d > least, out, low), low, high), x.dtype)
 
@@ -191,9 +189,9 @@ def l2_normalized(x: Array, input: Value) -> Array:
     shifted = x.astype(np.int64) - zero_point_of(input)
     by = inverse_square_root(np.square(shifted).sum(axis=-1, keepdims=True))
     if input.dtype is u8:
-        out = multiply(128 * shifted, by) + 128
+        out = multiply_by_quantized_multiplier(128 * shifted, by) + 128
     else:
-        out = multiply(shifted, Multiplier(by.mantissa, by.shift + 7))
+        out = multiply_by_quantized_multiplier(shifted, QuantizedMultiplier(by.mantissa, by.shift + 7))
     return np.asarray(np.clip(out, *dtype_limits(input.dtype)), x.dtype)
 
 

@@ -13,38 +13,38 @@ from circlekit.ir.dtypes import DType, boolean, i8, i16, i32, i64, u8
 from circlekit.ir.op import attribute, operand
 from circlekit.ir.tape import NOW, Tape
 from circlekit.ir.value import Array, TensorType
-from circlekit.ops.bases import (
-    Typed,
-    integers,
-    is_narrow,
-    kept_quantization,
-    need_kind,
-    new_axis,
-    no_quantized_kernel,
+from circlekit.ops.checks import no_quantized_kernel, reject_quantized, require_numpy_kind
+from circlekit.ops.constant_operands import (
+    axis_after_transpose,
+    int_list,
     permuted_axes,
-    refuse_quantized,
-    same_grid,
-    single_int,
-    unknown_dims,
-    zero_point,
+    static_int,
+    static_int_vector,
 )
-from circlekit.ops.common import normalized_axis, static_int_vector
+from circlekit.ops.dimensions import normalized_axis, unknown_dims
 from circlekit.ops.numerics.fixed_point import (
-    Multiplier,
-    dtype_limits,
-    multiply,
-    multiply_wide,
+    QuantizedMultiplier,
+    multiply_by_quantized_multiplier,
+    multiply_by_quantized_multiplier_int64,
     quantize_multiplier,
     round_half_away,
-    scale_of,
 )
 from circlekit.ops.numerics.lookup_tables import limited
 from circlekit.ops.numerics.narrow import stored
 from circlekit.ops.numerics.requantize import fixed_point
 from circlekit.ops.numerics.stores import Span, write
+from circlekit.ops.quantization import (
+    dtype_limits,
+    have_same_quantization,
+    is_quantized_8_or_16_bits,
+    per_tensor_quantization,
+    scale_of,
+    zero_point_of,
+)
+from circlekit.ops.versions import VersionedByDtype
 
 
-class Reduction(Typed):
+class Reduction(VersionedByDtype):
     """One result for all elements along ``axis`` (one axis or several, in any order, or none).
 
     ``keep_dims``: the reduced dimensions stay, as 1.
@@ -73,20 +73,20 @@ class Reduction(Typed):
         return tuple(dict.fromkeys(normalized_axis(a, rank) for a in axes))
 
     def kernel(self, input: Array, axis: Array) -> Array:
-        axes = self.axes(integers(axis), input.ndim)
-        if is_narrow(self.input):
+        axes = self.axes(int_list(axis), input.ndim)
+        if is_quantized_8_or_16_bits(self.input):
             return self.quantized(input, axes)
-        need_kind(self, input, self.kinds)
+        require_numpy_kind(self, input, self.kinds)
         with np.errstate(all="ignore"):
             return self.reduce(input, axes)
 
     def bind(self, tape: Tape, input: Array, axis: Array) -> Array | None:
         if not tape.fixed(axis):
             return None
-        if is_narrow(self.input):
-            return self.bind_quantized(tape, input, self.axes(integers(axis), input.ndim))
-        need_kind(self, input, self.kinds)
-        return self.write(tape, input, self.axes(integers(axis), input.ndim))
+        if is_quantized_8_or_16_bits(self.input):
+            return self.bind_quantized(tape, input, self.axes(int_list(axis), input.ndim))
+        require_numpy_kind(self, input, self.kinds)
+        return self.write(tape, input, self.axes(int_list(axis), input.ndim))
 
     def bind_quantized(self, tape: Tape, x: Array, axes: tuple[int, ...]) -> Array | None:
         """``quantized`` on a tape."""
@@ -145,13 +145,18 @@ class Mean(Reduction, code="MEAN", options="ReducerOptions", versions={i8: 2, i1
         total = self.sums(x, axes)
         if count == 0:
             return total.astype(x.dtype)
-        return limited(self.output, multiply(total - zero_point(self.input) * count, self.multiplier(count)))
+        return limited(
+            self.output,
+            multiply_by_quantized_multiplier(
+                total - zero_point_of(self.input) * count, self.multiplier(count)
+            ),
+        )
 
-    def multiplier(self, count: int) -> Multiplier:
+    def multiplier(self, count: int) -> QuantizedMultiplier:
         """What a sum of ``count`` elements is multiplied with."""
         mantissa, exponent = quantize_multiplier(float(scale_of(self.input)) / float(scale_of(self.output)))
         shift = min(count.bit_length() - 1, 32, 31 + int(exponent))
-        return Multiplier((mantissa << shift) // count, exponent - shift)
+        return QuantizedMultiplier((mantissa << shift) // count, exponent - shift)
 
     def bind_quantized(self, tape: Tape, x: Array, axes: tuple[int, ...]) -> Array | None:
         count = group_size(x, axes)
@@ -160,9 +165,9 @@ class Mean(Reduction, code="MEAN", options="ReducerOptions", versions={i8: 2, i1
         total = tape.empty([1 if i in axes else d for i, d in enumerate(x.shape)], np.int32)
         out = tape.empty(total.shape, self.output.dtype.numpy)
         tape.do(np.add.reduce, x, axes, np.int32, total, True)
-        limits, zero = dtype_limits(self.output.dtype), zero_point(self.output)
+        limits, zero = dtype_limits(self.output.dtype), zero_point_of(self.output)
         span = Span(zero, limits, float(count << (8 * x.itemsize)))
-        moved = np.array([-zero_point(self.input) * count])
+        moved = np.array([-zero_point_of(self.input) * count])
         end = fixed_point(self.multiplier(count), moved, span, wide=False)
         write(tape, end, total, out)
         return self.reduced(out, axes)
@@ -200,9 +205,11 @@ class Sum(Reduction, code="SUM", options="ReducerOptions", versions={i8: 2}):
             return np.zeros(total.shape, x.dtype)
         if x.dtype == np.uint8:
             by = quantize_multiplier(float(scale_of(self.input)) / float(scale_of(self.output)))
-            return limited(self.output, multiply(total - zero_point(self.input) * count, by))
+            return limited(
+                self.output, multiply_by_quantized_multiplier(total - zero_point_of(self.input) * count, by)
+            )
         scale = scale_of(self.input) / scale_of(self.output)
-        bias = np.float32(-zero_point(self.input)) * scale * np.float32(count)
+        bias = np.float32(-zero_point_of(self.input)) * scale * np.float32(count)
         return limited(self.output, round_half_away(total.astype(np.float32) * scale + bias).astype(np.int64))
 
 
@@ -217,18 +224,18 @@ class ReduceProd(Reduction, code="REDUCE_PROD", options="ReducerOptions", versio
 
     def quantized(self, x: Array, axes: tuple[int, ...]) -> Array:
         if self.input.dtype is u8:
-            refuse_quantized(self)
+            reject_quantized(self)
         count = group_size(x, axes)
         if count == 0:
             raise UnsupportedError("REDUCE_PROD of no quantized element has no value in LiteRT")
         root = float(scale_of(self.output)) ** (1 / count)
         by = quantize_multiplier(float(scale_of(self.input)) / root)
         steps = np.moveaxis(x, sorted(axes), range(len(axes)))
-        steps = steps.reshape(count, *steps.shape[len(axes) :]).astype(np.int64) - zero_point(self.input)
+        steps = steps.reshape(count, *steps.shape[len(axes) :]).astype(np.int64) - zero_point_of(self.input)
         product = steps[0]
         for step in steps[1:]:  # each rounding hangs on the one before
-            product = multiply_wide(product * step, by)
-        result = limited(self.output, multiply_wide(product, by))
+            product = multiply_by_quantized_multiplier_int64(product * step, by)
+        result = limited(self.output, multiply_by_quantized_multiplier_int64(product, by))
         return np.expand_dims(result, sorted(axes)) if self.keep_dims else result
 
 
@@ -240,7 +247,7 @@ class Selection(Reduction):
 
     def infer(self) -> TensorType:
         inferred = super().infer()
-        return TensorType(inferred.dtype, inferred.shape, kept_quantization(self.input))
+        return TensorType(inferred.dtype, inferred.shape, per_tensor_quantization(self.input))
 
     def kernel(self, input: Array, axis: Array) -> Array:
         out = self.bind(NOW, input, axis)
@@ -248,10 +255,10 @@ class Selection(Reduction):
         return out
 
     def bind(self, tape: Tape, input: Array, axis: Array) -> Array | None:
-        need_kind(self, input, self.kinds)
-        if not same_grid(self.input, self.output):
-            refuse_quantized(self)
-        return self.write(tape, input, self.axes(integers(axis), input.ndim)) if tape.fixed(axis) else None
+        require_numpy_kind(self, input, self.kinds)
+        if not have_same_quantization(self.input, self.output):
+            reject_quantized(self)
+        return self.write(tape, input, self.axes(int_list(axis), input.ndim)) if tape.fixed(axis) else None
 
 
 def least_of(dtype: np.dtype[Any]) -> Any:
@@ -303,7 +310,7 @@ class ReduceAll(Reduction, code="REDUCE_ALL", options="ReducerOptions"):
         return np.asarray(np.all(x, axis=axes, keepdims=self.keep_dims))
 
 
-class ArgExtreme(Typed):
+class ArgExtreme(VersionedByDtype):
     """The index of the first extreme element along axis ``dimension``, which goes."""
 
     input = operand()
@@ -316,7 +323,7 @@ class ArgExtreme(Typed):
     def infer(self) -> TensorType:
         if self.output_type not in (i32, i64):
             raise ShapeError(f"output_type is {self.output_type.name}, INT32 or INT64 is wanted")
-        shape, axis = self.input.shape, single_int(self.dimension, "dimension")
+        shape, axis = self.input.shape, static_int(self.dimension, "dimension")
         if shape is None or axis is None:
             return TensorType(self.output_type, None if shape is None else unknown_dims(len(shape) - 1))
         at = normalized_axis(axis, len(shape))
@@ -356,7 +363,7 @@ class ArgMin(ArgExtreme, code="ARG_MIN", reference_version=2):
         return first_extreme(x, axis, np.argmin, np.inf)
 
 
-class Cumsum(Typed, code="CUMSUM"):
+class Cumsum(VersionedByDtype, code="CUMSUM"):
     """The sum of all elements up to each along one axis, without it where ``exclusive``, or from it on."""
 
     input = operand()
@@ -368,15 +375,15 @@ class Cumsum(Typed, code="CUMSUM"):
     layout_operands = ("input",)
 
     def infer(self) -> TensorType:
-        axis = single_int(self.axis, "axis")
+        axis = static_int(self.axis, "axis")
         if axis is not None and self.input.shape is not None:
             normalized_axis(axis, len(self.input.shape))
         return TensorType(self.input.dtype, self.input.shape)
 
     def kernel(self, input: Array, axis: Array) -> Array:
-        if is_narrow(self.input):
-            refuse_quantized(self)
-        need_kind(self, input, "fi")
+        if is_quantized_8_or_16_bits(self.input):
+            reject_quantized(self)
+        require_numpy_kind(self, input, "fi")
         at = normalized_axis(int(axis.reshape(-1)[0]), input.ndim)
         data = np.flip(input, at) if self.reverse else input
         with np.errstate(all="ignore"):
@@ -387,8 +394,8 @@ class Cumsum(Typed, code="CUMSUM"):
         return np.flip(sums, at) if self.reverse else sums
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
-        axis = single_int(self.axis, "axis")
+        axis = static_int(self.axis, "axis")
         if axis is None:
             return None
         data = self.axis.array()
-        return {"axis": np.full(data.shape, new_axis(axis, perm), data.dtype)}
+        return {"axis": np.full(data.shape, axis_after_transpose(axis, perm), data.dtype)}

@@ -11,8 +11,9 @@ from circlekit.errors import ModelError, ShapeError, UnsupportedError
 from circlekit.ir.dtypes import i32
 from circlekit.ir.op import Op, operand
 from circlekit.ir.value import Array, Shape, TensorType, format_shape
-from circlekit.ops.bases import need_kind, refuse_quantized, single_int
-from circlekit.ops.common import dims_differ, need_rank, plain_data
+from circlekit.ops.checks import reject_quantized, require_numpy_kind, require_rank
+from circlekit.ops.constant_operands import plain_data, static_int
+from circlekit.ops.dimensions import dims_differ
 
 
 def need_prefix(ids: Shape | None, data: Shape | None) -> None:
@@ -30,15 +31,15 @@ class SegmentSum(Op, code="SEGMENT_SUM", reference_version=0):
     segment_ids = operand(i32)
 
     def infer(self) -> TensorType:
-        need_prefix(need_rank(self.segment_ids, "segment_ids", 1), self.data.shape)
+        need_prefix(require_rank(self.segment_ids, "segment_ids", 1), self.data.shape)
         ids = plain_data(self.segment_ids)
         count = None if ids is None else int(ids[-1]) + 1 if ids.size else 0
         shape = self.data.shape
         return TensorType(self.data.dtype, None if shape is None else (count, *shape[1:]))
 
     def kernel(self, data: Array, segment_ids: Array) -> Array:
-        need_kind(self, data, "fi")
-        refuse_quantized(self)
+        require_numpy_kind(self, data, "fi")
+        reject_quantized(self)
         steps = np.diff(segment_ids, prepend=0)
         if segment_ids.size and (segment_ids[0] != 0 or steps.min() < 0 or steps.max() > 1):
             raise ModelError("SEGMENT_SUM: the ids must begin with 0 and grow by 0 or 1")
@@ -62,7 +63,7 @@ class UnsortedSegment(Op):
         shape, rank = self.data.shape, self.segment_ids.rank
         if shape is None or rank is None:
             return TensorType(self.data.dtype, None)
-        count = single_int(self.num_segments, "num_segments")
+        count = static_int(self.num_segments, "num_segments")
         return TensorType(self.data.dtype, (count, *shape[rank:]))
 
     def start(self, dtype: np.dtype[Any]) -> Any:
@@ -70,8 +71,8 @@ class UnsortedSegment(Op):
         raise UnsupportedError(f"{self.code} has no kernel")
 
     def kernel(self, data: Array, segment_ids: Array, num_segments: Array) -> Array:
-        need_kind(self, data, "fi")
-        refuse_quantized(self)
+        require_numpy_kind(self, data, "fi")
+        reject_quantized(self)
         count, ids = int(num_segments.reshape(-1)[0]), segment_ids.reshape(-1)
         if ids.size and ids.max() >= count:
             raise ModelError(f"{self.code}: id {ids.max()} is not below {count} segments")

@@ -20,7 +20,7 @@ from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.resource_limits import limited, limits
 from circlekit.ir.scratch_files import copied, settled
 from circlekit.ir.value import Array, Value
-from circlekit.ops.constants import constant_elements
+from circlekit.ops.constant_storage import constant_elements
 from circlekit.ops.program.custom import is_pure
 from circlekit.passes.fold.content import is_plain_constant
 from circlekit.rewrite.base import Context, Pass

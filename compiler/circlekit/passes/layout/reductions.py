@@ -9,7 +9,7 @@ import numpy as np
 
 from circlekit.ir.graph import Graph
 from circlekit.ir.value import Value
-from circlekit.ops.common import static_int_vector
+from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.movement.shape import Transpose
 from circlekit.ops.reduction.reduce import Reduction
 from circlekit.passes.layout.apply import Constants

@@ -18,7 +18,7 @@ from circlekit.errors import CirclekitError
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
-from circlekit.ops.common import static_int_vector
+from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.movement.shape import Reshape, Transpose
 from circlekit.passes.layout.axes import (
     Perm,

@@ -19,7 +19,8 @@ from circlekit.ops.arithmetic.activation import Clamped, Relu, Relu6, ReluN1To1,
 from circlekit.ops.arithmetic.binary import Maximum, Minimum
 from circlekit.ops.convolution.conv import TransposeConv
 from circlekit.ops.movement.join import Concatenation
-from circlekit.ops.numerics.fixed_point import activation_limits, dtype_limits
+from circlekit.ops.numerics.fixed_point import quantized_activation_range
+from circlekit.ops.quantization import dtype_limits
 from circlekit.passes.legal.legalize import Legalization, has
 from circlekit.rewrite.base import Context
 
@@ -97,7 +98,7 @@ def _limits(act: Activation, value: Value) -> list[tuple[type[Op], int]]:
     grid = value
     if value.quantization is None or not value.quantization.scale.size:
         grid = Value("", value.dtype, (), None, Quantization(np.ones(1, np.float32), np.zeros(1, np.int64)))
-    low, high = activation_limits(act, grid)
+    low, high = quantized_activation_range(act, grid)
     least, most = dtype_limits(value.dtype)
     return [*([(Maximum, low)] if low > least else []), *([(Minimum, high)] if high < most else [])]
 

@@ -15,7 +15,7 @@ from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.binary import Add
-from circlekit.ops.common import normalized_axis
+from circlekit.ops.dimensions import normalized_axis
 from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected
 from circlekit.ops.movement.shape import Reshape, Transpose
 from circlekit.passes.legal.split_activation import OPERATORS

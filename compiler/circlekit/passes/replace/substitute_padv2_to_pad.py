@@ -10,8 +10,8 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from circlekit.ops.arithmetic.activation import Logistic, Relu, Relu0To1, Relu6
 from circlekit.ops.arithmetic.unary import Abs, Exp, Square
-from circlekit.ops.common import normalized_axis
 from circlekit.ops.convolution.pool import MaxPool2D
+from circlekit.ops.dimensions import normalized_axis
 from circlekit.ops.movement.shape import Transpose
 from circlekit.ops.movement.slice import Pad, PadV2
 from circlekit.rewrite.base import Context, GraphPass

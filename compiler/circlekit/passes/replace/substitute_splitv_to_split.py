@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from circlekit.ir.graph import Graph
 from circlekit.ir.shape_inference import fits
-from circlekit.ops.common import static_int_vector
+from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.movement.join import Split, SplitV
 from circlekit.rewrite.base import Context, GraphPass
 

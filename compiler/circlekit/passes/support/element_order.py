@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from circlekit.ops.common import normalized_axis
+from circlekit.ops.dimensions import normalized_axis
 
 
 class Piece(NamedTuple):

@@ -15,7 +15,7 @@ import numpy as np
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Shape, Value, format_shape
-from circlekit.ops.bases import Binary, Unary
+from circlekit.ops.elementwise import Binary, Unary
 from circlekit.ops.movement.shape import Reshape
 from circlekit.passes.support.conditions import same_elements
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from circlekit.ir.value import Array, Value, format_shape
 from circlekit.ops.arithmetic.binary import Add
-from circlekit.ops.common import normalized_axis
+from circlekit.ops.dimensions import normalized_axis
 from circlekit.passes.support.linear_producer import not_from_product, not_per_channel
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition

@@ -10,7 +10,7 @@ from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from circlekit.ops.arithmetic.binary import Add, Mul
-from circlekit.ops.common import normalized_axis
+from circlekit.ops.dimensions import normalized_axis
 from circlekit.ops.movement.join import Concatenation
 from circlekit.passes.support.conditions import remove_unread
 from circlekit.passes.support.linear_producer import not_from_product, not_per_channel

@@ -11,7 +11,7 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from circlekit.ops.arithmetic.binary import Mul, SquaredDifference, Sub
 from circlekit.ops.arithmetic.unary import Square
-from circlekit.ops.common import static_int_vector
+from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.reduction.reduce import Mean
 
 FREEZE = "freeze_batchnorm"

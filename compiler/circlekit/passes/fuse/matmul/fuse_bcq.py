@@ -13,7 +13,7 @@ from circlekit.ir.enums import WeightsFormat
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
-from circlekit.ops.common import normalized_axis
+from circlekit.ops.dimensions import normalized_axis
 from circlekit.ops.matmul.bcq import BcqFullyConnected, BcqGather
 from circlekit.ops.matmul.dense import FullyConnected
 from circlekit.ops.movement.gather import Gather

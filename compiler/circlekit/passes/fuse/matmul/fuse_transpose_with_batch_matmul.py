@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from circlekit.ir.value import Array, Value
-from circlekit.ops.common import normalized_axis
+from circlekit.ops.dimensions import normalized_axis
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 

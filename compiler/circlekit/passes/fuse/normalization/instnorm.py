@@ -13,7 +13,7 @@ import numpy as np
 from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Graph
 from circlekit.ir.value import Array, Value, format_shape
-from circlekit.ops.common import normalized_axis
+from circlekit.ops.dimensions import normalized_axis
 from circlekit.rewrite.base import Context
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, condition

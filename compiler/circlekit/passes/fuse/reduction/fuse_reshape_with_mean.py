@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from circlekit.ir.value import Array, Value, format_shape
-from circlekit.ops.common import normalized_axis
+from circlekit.ops.dimensions import normalized_axis
 from circlekit.passes.support.conditions import surely_equal
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from circlekit.ir.value import Array, Value
-from circlekit.ops.common import normalized_axis
+from circlekit.ops.dimensions import normalized_axis
 from circlekit.passes.fuse.reduction.fuse_reshape_with_mean import KINDS
 from circlekit.rewrite.rewrite import Rewrite, condition
 

@@ -8,7 +8,7 @@ import numpy as np
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
-from circlekit.ops.common import normalized_axis
+from circlekit.ops.dimensions import normalized_axis
 from circlekit.ops.movement.shape import Reshape
 from circlekit.ops.reduction.reduce import Mean
 from circlekit.passes.support.conditions import certain

@@ -8,8 +8,8 @@ import numpy as np
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
-from circlekit.ops.bases import Binary, Unary
-from circlekit.ops.common import broadcast_shapes, normalized_axis
+from circlekit.ops.dimensions import broadcast_shapes, normalized_axis
+from circlekit.ops.elementwise import Binary, Unary
 from circlekit.ops.movement.shape import Transpose
 from circlekit.passes.support.conditions import same_quantization
 from circlekit.passes.support.sink import Forward, drop_unread, put_behind

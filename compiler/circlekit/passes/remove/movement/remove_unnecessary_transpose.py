@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from circlekit.ir.value import Array, Value, format_shape
-from circlekit.ops.common import normalized_axis
+from circlekit.ops.dimensions import normalized_axis
 from circlekit.passes.support.conditions import same_quantization
 from circlekit.passes.support.element_order import Moves
 from circlekit.rewrite.match import Match

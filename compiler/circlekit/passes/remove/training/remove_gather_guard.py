@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from circlekit.ir.value import Value
-from circlekit.ops.common import normalized_axis
+from circlekit.ops.dimensions import normalized_axis
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, condition
 

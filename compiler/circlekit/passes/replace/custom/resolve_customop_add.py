@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from circlekit.ir.dtypes import f32, i32
 from circlekit.ir.value import Value, format_shape
-from circlekit.ops.common import broadcast_shapes
+from circlekit.ops.dimensions import broadcast_shapes
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 

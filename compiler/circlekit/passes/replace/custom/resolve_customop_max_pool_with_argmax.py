@@ -19,7 +19,6 @@ from circlekit.ir.value import Array, Value, format_shape
 from circlekit.ops.arithmetic.binary import Add, Mul
 from circlekit.ops.arithmetic.cast import Cast
 from circlekit.ops.arithmetic.unary import Floor, Neg
-from circlekit.ops.common import conv_padding
 from circlekit.ops.convolution.conv import Conv2D
 from circlekit.ops.convolution.pool import MaxPool2D
 from circlekit.ops.movement.join import Concatenation, Split
@@ -27,6 +26,7 @@ from circlekit.ops.movement.shape import Reshape
 from circlekit.ops.movement.slice import PadV2
 from circlekit.ops.program.custom import window_options
 from circlekit.ops.reduction.reduce import ArgMax
+from circlekit.ops.windows import conv_padding
 from circlekit.rewrite.base import Context, GraphPass
 
 EXACT = 1 << 24

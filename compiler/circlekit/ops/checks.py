@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks that shape rules and kernels share.
+
+Shape rules raise ShapeError for operands that do not fit together.  Kernels raise UnsupportedError for forms
+that have no implementation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from circlekit.errors import ModelError, ShapeError, UnsupportedError
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Shape, Value, format_shape
+from circlekit.ops.dimensions import Dim, dims_differ, product
+from circlekit.ops.quantization import is_quantized
+
+# -- shapes ------------------------------------------------------------------------------------
+
+
+def require_rank(value: Value, name: str, *ranks: int) -> Shape | None:
+    """Return the shape of operand ``name`` (None if unknown); ShapeError if its rank is none of ``ranks``."""
+    if value.shape is None or len(value.shape) in ranks:
+        return value.shape
+    wanted = " or ".join(str(r) for r in ranks)
+    raise ShapeError(f"{name} has shape {format_shape(value.shape)}, rank {wanted} is wanted")
+
+
+def require_length(shape: Shape | None, count: int, name: str) -> None:
+    """ShapeError unless ``shape``, that of operand ``name``, can be a vector of ``count`` elements."""
+    if shape is not None and (len(shape) != 1 or shape[0] not in (None, count)):
+        raise ShapeError(f"{name} has shape {format_shape(shape)}, [{count}] is wanted")
+
+
+def require_bias(bias: Value | None, channels: Dim) -> None:
+    """ShapeError unless ``bias`` is absent or has one element per channel."""
+    if bias is None or bias.shape is None:
+        return
+    count = product(bias.shape)
+    if dims_differ(count, channels):
+        raise ShapeError(f"bias has {count} elements, the result has {channels} channels")
+
+
+# -- dtypes ------------------------------------------------------------------------------------
+
+
+def require_same_dtype(first: str, a: Value, second: str, b: Value) -> None:
+    """ShapeError unless the operands named ``first`` and ``second`` have the same dtype."""
+    if a.dtype is not b.dtype:
+        raise ShapeError(f"{first} is {a.dtype.short}, {second} is {b.dtype.short}, equal dtypes are wanted")
+
+
+def require_same_float(op: Op) -> None:
+    """ShapeError where two operands have different floating-point dtypes."""
+    kinds = [(name, v.dtype) for name, v in op.operand_items() if v.dtype.is_float]
+    for name, dtype in kinds[1:]:
+        if dtype is not kinds[0][1]:
+            raise ShapeError(
+                f"{name} is {dtype.short}, {kinds[0][0]} is {kinds[0][1].short}; one type is wanted"
+            )
+
+
+def require_integer_dtype(value: Value, name: str) -> None:
+    """ShapeError unless operand ``name`` has an integer dtype."""
+    if not value.dtype.is_integer:
+        raise ShapeError(f"{name} is {value.dtype.short}, integers are wanted")
+
+
+def require_int_list(numbers: Iterable[Any], name: str) -> list[int]:
+    """Return the elements of attribute ``name`` as int; ModelError for an element of another type."""
+    listed = list(numbers)
+    for number in listed:
+        if not isinstance(number, int | np.integer) or isinstance(number, bool):
+            raise ModelError(f"{name} has the element {number!r}, whole numbers are wanted")
+    return [int(number) for number in listed]
+
+
+# -- what a kernel implements ------------------------------------------------------------------
+
+
+def require_numpy_kind(op: Op, array: Array, kinds: str) -> None:
+    """UnsupportedError unless ``array.dtype.kind`` (f, i, u, b, c, O) is one of ``kinds``."""
+    if array.dtype.kind not in kinds:
+        raise UnsupportedError(f"{op.code} on {array.dtype} has no kernel")
+
+
+def require_float(op: Op, *arrays: Array | None) -> None:
+    """UnsupportedError unless all ``arrays`` that are not None are float32, or all are float64."""
+    kinds = {a.dtype.char for a in arrays if a is not None}
+    if kinds != {"f"} and kinds != {"d"}:
+        names = ", ".join(sorted({str(a.dtype) for a in arrays if a is not None}))
+        raise UnsupportedError(f"{op.code} on {names} has no kernel yet, only its float32 form")
+
+
+def reject_quantized(op: Op) -> None:
+    """UnsupportedError where an operand or a result of ``op`` is quantized."""
+    for value in (*op.inputs, *op.results):
+        if value is not None and is_quantized(value):
+            raise no_quantized_kernel(op, value)
+
+
+def no_quantized_kernel(op: Op, value: Value) -> UnsupportedError:
+    """Return the error for ``value``, a quantized operand or result that ``op`` has no kernel for."""
+    return UnsupportedError(f"{op.code} on quantized {value.dtype.short} (%{value.name}) has no kernel yet")

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Activations that an operator applies to its result (attribute ``act``), for floats and plain integers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from circlekit.errors import UnsupportedError
+from circlekit.ir.enums import Activation
+from circlekit.ir.value import Array
+
+ACTIVATION_BOUNDS: dict[Activation, tuple[float | None, float | None]] = {
+    Activation.RELU: (0, None),
+    Activation.RELU6: (0, 6),
+    Activation.RELU_N1_TO_1: (-1, 1),
+}
+"""Lower and upper bound of the activations that clamp; None for no bound."""
+
+
+def apply_activation(array: Array, act: Activation, out: Array | None = None) -> Array:
+    """Return ``act`` of every element; ``out=array`` works in place.  NONE returns ``array`` itself."""
+    if act is Activation.NONE:
+        return array
+    if act in ACTIVATION_BOUNDS:
+        low, high = ACTIVATION_BOUNDS[act]
+        return np.clip(array, low, high, out=out)
+    if act is Activation.TANH and array.dtype.kind == "f":
+        return np.asarray(np.tanh(array, out=out))
+    raise UnsupportedError(f"the fused activation {act!r} has no kernel on {array.dtype}")
+
+
+def apply_fused_activation(out: Array, act: Activation) -> Array:
+    """Apply ``act`` in place to a kernel's new result, and return it.
+
+    Floats are clamped to the range of the activation, which ends at the largest finite number even for NONE,
+    as in TFLite's CalculateActivationRange: infinities become finite, NaN stays.
+    """
+    out = np.asarray(out)
+    if out.dtype.kind == "f" and (act is Activation.NONE or act in ACTIVATION_BOUNDS):
+        largest = np.finfo(out.dtype).max
+        low, high = ACTIVATION_BOUNDS.get(act, (None, None))
+        return np.clip(out, -largest if low is None else low, largest if high is None else high, out=out)
+    return apply_activation(out, act, out)

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantization parameters of a value as kernels read them: real = scale * (integer - zero point)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from circlekit.errors import ModelError
+from circlekit.ir.dtypes import DType, i8, i16, u8
+from circlekit.ir.value import Quantization, Shape, TensorType, Value
+
+
+def is_quantized(value: Value) -> bool:
+    """Whether ``value`` has an integer dtype and a scale."""
+    return value.dtype.is_integer and value.quantization is not None and value.quantization.scale.size > 0
+
+
+def is_quantized_8_or_16_bits(value: Value) -> bool:
+    """Whether ``value`` is quantized as int8, uint8 or int16.  Kernels ignore the scale of wider integers."""
+    return value.dtype in (i8, u8, i16) and is_quantized(value)
+
+
+def is_hybrid(data: Value, weights: Value) -> bool:
+    """Whether float32 data is combined with integer weights."""
+    return data.dtype is DType.FLOAT32 and weights.dtype.is_integer
+
+
+def is_per_channel(value: Value) -> bool:
+    """Whether ``value`` has more than one scale."""
+    return value.quantization is not None and value.quantization.is_per_channel
+
+
+def scale_of(value: Value) -> np.float32:
+    """Return the scale of a value (the first one, per channel); ModelError where it has none."""
+    quantization = value.quantization
+    if quantization is None or not quantization.scale.size:
+        raise ModelError(f"expected quantization, %{value.name} is {value.dtype.short} without a scale")
+    first: np.float32 = quantization.scale[0]
+    return first
+
+
+def zero_point_of(value: Value) -> int:
+    """Return the integer that represents 0.0 (the first one, per channel); 0 without quantization."""
+    if not is_quantized(value) or value.quantization is None or not value.quantization.zero_point.size:
+        return 0
+    return int(value.quantization.zero_point[0])
+
+
+def dtype_limits(dtype: DType) -> tuple[int, int]:
+    """Return the smallest and the largest integer of ``dtype``; ModelError unless it is an integer type."""
+    if dtype.bits == 0 or not dtype.is_integer:
+        raise ModelError(f"expected an integer dtype for quantized data, got {dtype.short}")
+    if dtype.short.startswith("u"):
+        return 0, (1 << dtype.bits) - 1
+    return -(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1
+
+
+def have_same_quantization(a: Value, b: Value) -> bool:
+    """Whether equal integers in ``a`` and ``b`` represent equal real numbers.
+
+    True where neither is quantized in 8 or 16 bits.
+    """
+    if not (is_quantized_8_or_16_bits(a) or is_quantized_8_or_16_bits(b)):
+        return True
+    first, second = a.quantization, b.quantization
+    return (
+        first is not None
+        and second is not None
+        and np.array_equal(first.scale, second.scale)
+        and zero_point_of(a) == zero_point_of(b)
+    )
+
+
+def per_tensor_quantization(value: Value) -> Quantization | None:
+    """Return the quantization of ``value`` if it has one scale, which any reordering of elements keeps."""
+    quantization = value.quantization
+    return None if quantization is None or quantization.scale.size != 1 else quantization
+
+
+def rearranged_type(value: Value, shape: Shape | None) -> TensorType:
+    """Return the type of a result of ``shape`` that holds elements of ``value`` in another order."""
+    return TensorType(value.dtype, shape, per_tensor_quantization(value))
