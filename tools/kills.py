@@ -3,9 +3,9 @@
 
     python tools/kills.py 500 [--seed N] [--megabytes N] [--folder DIR]
 
-Each victim loads a model, and saves it or a changed one over the output again and again, with and without a
-thread that begins to copy ahead, until it is killed after a random time.  Then the output must be one of the
-two files, byte for byte, whatever else lies beside it; and after the next save, nothing else may.
+Each victim loads a model, and saves it or a changed one over the output again and again until it is killed
+after a random time.  Then the output must be one of the two files, byte for byte, whatever else lies beside
+it; and after the next save, nothing else may.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from circlekit.io import moves
-from circlekit.io.ahead import of_command
 from circlekit.io.files import map_file
 from circlekit.io.read.load import load
 from circlekit.io.write.save import save
@@ -65,8 +63,6 @@ def victim(source: Path, output: Path) -> None:
     while True:
         for model in models:
             save(model, output)
-            with of_command([str(source), str(output)]):
-                save(model, output)
 
 
 def kill_one(source: Path, output: Path, delay: float) -> None:
@@ -91,7 +87,6 @@ def digest(path: Path) -> bytes:
 def kill_many(count: int, seed: int, size: int, folder: Path) -> Tally:
     """Kill ``count`` victims that work on a model of ``size`` bytes in ``folder``."""
     source, output = folder / "source.circle", folder / "output.circle"
-    moves.LARGE_FILE = MEGABYTE  # this one counts as large
     make_model(source, size)
     whole = []
     start = time.perf_counter()

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import circlekit.ops  # noqa: F401  # operators are declared by being imported
-from circlekit.io import moves
 from circlekit.io.read.load import load
 from circlekit.io.write import file_layout as layout
 from circlekit.io.write import output
@@ -70,11 +69,9 @@ def test_what_is_saved_is_what_the_model_said(
 
 
 LIMITS = (
-    (layout, ("MIN_RANGE", 2000)),
-    (moves, ("LARGE", 4000)),
-    (moves, ("LARGE_FILE", 20_000)),
-    (output, ("STEP", 8192)),
-    (output, ("RESERVED", 5000)),
+    (layout, ("MIN_RANGE_BYTES", 2000)),
+    (output, ("WRITE_STEP_BYTES", 8192)),
+    (output, ("BUFFER_BYTES", 5000)),
 )
 """Small ones, so that small files meet them."""
 

@@ -15,12 +15,12 @@ import pytest
 
 from circlekit.errors import FileError, LimitError
 from circlekit.io.files import map_file, write_file
-from circlekit.io.moves import PAGE
 from circlekit.io.read.file_map import FileMap
 from circlekit.io.write import output
 from circlekit.io.write.output import FileRange, Output, Piece
 from circlekit.ir.resource_limits import limited
 
+PAGE = 4096
 SIZE = 3 * PAGE + 77
 CONTENT = np.random.default_rng(0).bytes(SIZE)
 RANGES = [(0, SIZE), (16, PAGE), (PAGE, 2 * PAGE), (5, 10), (SIZE - 1, 1), (PAGE - 1, PAGE + 2)]
@@ -72,64 +72,55 @@ def refuse(number: int) -> Callable[..., int]:
     return call
 
 
-def only(monkeypatch: pytest.MonkeyPatch, name: str | None, replaced: Callable[..., int] | None) -> list[str]:
-    """Let the ways to copy be told, and all but ``name`` refuse as ``replaced`` does (None: not be there)."""
-    used: list[str] = []
-    for way in ("copy_file_range", "sendfile"):
-        if way != name and replaced is None:
-            monkeypatch.delattr(os, way)
-            continue
-        call = getattr(os, way) if way == name or replaced is None else replaced
-
-        def told(*arguments: Any, way: str = way, call: Callable[..., int] = call) -> int:
-            count = call(*arguments)
-            used.extend([way] if count else [])
-            return count
-
-        monkeypatch.setattr(os, way, told)
-    return used
-
-
-@pytest.mark.parametrize("way", ["copy_file_range", "sendfile", None])
-@pytest.mark.parametrize("number", [None, "EXDEV", "EINVAL", "ENOSYS", "EOPNOTSUPP", "EBADF", 0])
-def test_every_way_copies_the_same(
-    way: str | None,
-    number: str | int | None,
-    source: FileMap,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    "number",
+    ["EXDEV", "EINVAL", "ENOSYS", "EOPNOTSUPP", "EBADF", "EPERM", "ETXTBSY", "ENODEV", "EOVERFLOW", 0],
+)
+def test_files_that_the_kernel_cannot_copy(
+    number: str | int, source: FileMap, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """``number``: how the ways before are lacking: absent, refused, or without a byte copied."""
-    replaced: Callable[..., int] | None = (lambda *_: 0) if number == 0 else None
-    if isinstance(number, str):
-        replaced = refuse(getattr(errno, number))
-    used = only(monkeypatch, way, replaced)
-    assert write_file(tmp_path / "out", pieces(source), len(EXPECTED)) == len(EXPECTED)
+    """The kernel refuses with an error or copies nothing: it is asked once, and the map is written."""
+    calls: list[int] = []
+
+    def unable(*arguments: int) -> int:
+        calls.append(arguments[2])
+        if isinstance(number, str):
+            raise OSError(getattr(errno, number), number)
+        return 0
+
+    monkeypatch.setattr(os, "copy_file_range", unable)
+    assert write_file(tmp_path / "out", pieces(source)) == len(EXPECTED)
     assert (tmp_path / "out").read_bytes() == EXPECTED
-    assert used == len(used) * [way]
-    assert way is None or used
+    assert calls == [RANGES[0][1]]
 
 
-@pytest.mark.parametrize("way", ["copy_file_range", "sendfile"])
-def test_a_way_that_fails_in_the_middle_is_continued_by_the_next(
-    way: str, source: FileMap, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_system_without_copy_file_range(
+    source: FileMap, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Short copies, and then EINVAL, as a kernel may do where it meets another file system."""
-    real = getattr(os, way)
-    calls = []
-
-    def short(a: int, b: int, c: int, d: int) -> int:
-        calls.append(way)
-        if len(calls) > 3:
-            raise OSError(errno.EINVAL, "no more")
-        count: int = real(a, b, min(c, 100), d) if way == "copy_file_range" else real(a, b, c, min(d, 100))
-        return count
-
-    only(monkeypatch, way, refuse(errno.ENOSYS))
-    monkeypatch.setattr(os, way, short)
-    write_file(tmp_path / "out", pieces(source))
+    monkeypatch.delattr(os, "copy_file_range")
+    assert write_file(tmp_path / "out", pieces(source)) == len(EXPECTED)
     assert (tmp_path / "out").read_bytes() == EXPECTED
-    assert len(calls) == 4
+
+
+@pytest.mark.skipif(not hasattr(os, "copy_file_range"), reason="the system lacks copy_file_range")
+@pytest.mark.parametrize("calls_before_error", [0, 3, 1000])
+def test_short_copies(
+    calls_before_error: int, source: FileMap, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel copies less than it is asked for, and may fail in the middle of a range."""
+    real = os.copy_file_range
+    sizes: list[int] = []
+
+    def short(source: int, target: int, size: int, start: int) -> int:
+        if len(sizes) == calls_before_error:
+            raise OSError(errno.EINVAL, "Invalid argument")
+        sizes.append(real(source, target, min(size, 100), start))
+        return sizes[-1]
+
+    monkeypatch.setattr(os, "copy_file_range", short)
+    assert write_file(tmp_path / "out", pieces(source)) == len(EXPECTED)
+    assert (tmp_path / "out").read_bytes() == EXPECTED
+    assert len(sizes) == min(calls_before_error, sum(-(-size // 100) for _, size in RANGES))
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT])
@@ -150,7 +141,7 @@ def test_to_another_file_system(source: FileMap, tmp_path: Path) -> None:
         pytest.skip(f"{tmp_path} is on the file system of {MEMORY}")
     path = MEMORY / f"circlekit-test-{os.getpid()}"
     try:
-        write_file(path, pieces(source), len(EXPECTED))
+        write_file(path, pieces(source))
         assert path.read_bytes() == EXPECTED
         back = FileRange(as_map(path), 0, len(EXPECTED))
         write_file(tmp_path / "back", [back])
@@ -207,64 +198,31 @@ def test_to_a_pipe(source: FileMap) -> None:
     assert got == EXPECTED * 30
 
 
-@pytest.mark.parametrize("size", [0, SIZE, 3 * output.RESERVED])
-def test_what_was_reserved_too_much_is_given_back(size: int, source: FileMap, tmp_path: Path) -> None:
-    write_file(tmp_path / "out", pieces(source), size)
-    assert (tmp_path / "out").read_bytes() == EXPECTED
-    assert (tmp_path / "out").stat().st_blocks * 512 < output.RESERVED
-
-
-@pytest.mark.parametrize("number", [errno.EOPNOTSUPP, errno.ENOSPC])
-def test_room_that_cannot_be_reserved_may_still_be_there(
-    number: int, source: FileMap, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "posix_fallocate", refuse(number))
-    write_file(tmp_path / "out", pieces(source), output.RESERVED)
-    assert (tmp_path / "out").read_bytes() == EXPECTED
-
-
-def test_large_pieces_and_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pieces larger than a step; the disk is told of every byte but the last ones, once."""
-    monkeypatch.setattr(output, "STEP", 2 * PAGE)
-    monkeypatch.setattr(output, "BUFFER", 100)
-    told = []
-    monkeypatch.setattr(os, "posix_fadvise", lambda fd, start, size, advice: told.append((start, size)))
+def test_pieces_of_any_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pieces below and above the size of the buffer and of one write, in order."""
+    monkeypatch.setattr(output, "WRITE_STEP_BYTES", 2 * PAGE)
+    monkeypatch.setattr(output, "BUFFER_BYTES", 100)
     data = np.random.default_rng(1).bytes(9 * PAGE + 5)
     path = tmp_path / "in"
     path.write_bytes(data)
-    (tmp_path / "out").write_bytes(b"before")  # or nobody would wait for the disk
-    write_file(
-        tmp_path / "out",
-        [data[:50], memoryview(data)[50:99], FileRange(as_map(path), 99, len(data) - 99), data],
-    )
-    assert (tmp_path / "out").read_bytes() == 2 * data
-    ends = [0, *(start + size for start, size in told)]
-    assert [start for start, _ in told] == ends[:-1]
-    assert 0 <= 2 * len(data) - ends[-1] < 2 * PAGE
+    rest = FileRange(as_map(path), 99, len(data) - 99)
+    size = write_file(tmp_path / "out", [data[:50], memoryview(data)[50:99], rest, data, b"end"])
+    assert (tmp_path / "out").read_bytes() == 2 * data + b"end"
+    assert size == 2 * len(data) + 3
 
 
-@pytest.mark.parametrize("start", [0, 1, PAGE, 5 * PAGE + 16])
-def test_blocks_are_copied_whole(start: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """But for the first and the last, every copy begins and ends at a block of the new file."""
-    monkeypatch.setattr(output, "STEP", 4 * output.BLOCK)
-    data = np.random.default_rng(2).bytes(11 * output.BLOCK + 99)
-    path = tmp_path / "in"
-    path.write_bytes(data)
-    real = os.copy_file_range
-    ends = [start]
+def test_small_pieces_are_written_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output, "BUFFER_BYTES", 100)
+    sizes: list[int] = []
+    real = os.write
 
-    def told(source: int, target: int, size: int, offset: int) -> int:
-        count = real(source, target, size, offset)
-        ends.append(ends[-1] + count)
-        return count
+    def recorded(descriptor: int, data: memoryview) -> int:
+        sizes.append(len(data))
+        return real(descriptor, data)
 
-    monkeypatch.setattr(os, "copy_file_range", told)
-    rest = FileRange(as_map(path), start, len(data) - start)
-    write_file(tmp_path / "out", [data[:start], rest])
-    assert (tmp_path / "out").read_bytes() == data
-    assert ends[-1] == len(data)
-    assert all(end % output.BLOCK == 0 for end in ends[1:-1])
-    assert len(ends) in (5, 6)
+    monkeypatch.setattr(os, "write", recorded)
+    write_file(tmp_path / "out", [bytes(30)] * 9 + [bytes(100)] + [bytes(99)])
+    assert sizes == [120, 120, 30, 100, 99]
 
 
 # -- the source changes ------------------------------------------------------------------------
@@ -285,15 +243,16 @@ def rewrite(path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [cut, grow, rewrite])
-@pytest.mark.parametrize("way", ["copy_file_range", None])
+@pytest.mark.parametrize("way", [True, False])
 def test_a_changed_source_is_told(
-    change: Callable[[Path], None], way: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    change: Callable[[Path], None], way: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "source"
     path.write_bytes(CONTENT)
     source = as_map(path)
     source.check()
-    only(monkeypatch, way, refuse(errno.ENOSYS))
+    if not way:
+        monkeypatch.setattr(os, "copy_file_range", refuse(errno.ENOSYS))
     change(path)
     with pytest.raises(FileError, match="source: it was changed since it was read"):
         source.check()

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -384,12 +383,3 @@ def test_two_processes_write_one_output(tmp_path: Path) -> None:
         assert target.read_bytes() in (b"a" * 300_000, b"b" * 300_000)
     assert [writer.returncode for writer in writers] == [0, 0]
     assert names(tmp_path) == ["m.circle"]
-
-
-def test_kills_at_random_moments(tmp_path: Path) -> None:
-    """A few of those that tools/kills.py makes by the hundred."""
-    command = [sys.executable, "tools/kills.py", "25", "--seed", "6", "--folder", str(tmp_path)]
-    result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
-    assert result.returncode == 0, result.stdout + result.stderr
-    found = re.search(r"25 kills: .*0 broken, 0 left over", result.stdout)
-    assert found, result.stdout

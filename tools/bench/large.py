@@ -49,7 +49,7 @@ def make_model(path: Path, size: int, far: bool | None = None, seed: int = 0, wi
         width //= 2
     model = skeleton(max(LAYERS, round(size / (4 * width * width))), width)
     file = encoded(model, fmt, 0) if far else encoded(model, fmt)
-    write_file(path, _pieces(file, seed, width), file.size)
+    write_file(path, _pieces(file, seed, width))
     return file.size
 
 
@@ -82,7 +82,7 @@ def _pieces(file: Encoded, seed: int, width: int) -> Iterator[bytes | bytearray 
     yield file.skeleton
     at = len(file.skeleton)
     for payload in file.payloads:
-        yield from payload.gap(at)
+        yield payload.gap(at)
         at = payload.end
         random = np.random.default_rng((seed, int(payload.data.array.flat[0])))
         left = len(payload.data) // 4

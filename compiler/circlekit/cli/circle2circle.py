@@ -6,12 +6,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from circlekit.io.ahead import of_command
+from circlekit.cli.optimizer import optimize
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else list(argv)
-    with of_command(words):
-        from circlekit.cli.optimizer import optimize  # this takes its time
-
-        return optimize(words)
+    return optimize(words)

@@ -6,12 +6,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from circlekit.io.ahead import of_command
+from circlekit.cli.conversion import convert_command
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else list(argv)
-    with of_command(words):
-        from circlekit.cli.conversion import convert_command  # this takes its time
-
-        return convert_command("tflite2circle", "circle", "Write a TFLite model as circle.", words)
+    return convert_command("tflite2circle", "circle", "Write a TFLite model as circle.", words)

@@ -2,7 +2,4 @@
 """Bytes <-> Model, for both formats; driven by the schema, without a word about any operator.
 
 file --files--> bytes --decode--> tree --load--> Model --save--> tree --encode--> bytes --files--> file
-
-Where constants go is settled by ``arrange``, and for large files by ``moves``, so that ``ahead`` can begin to
-copy them while the rest is still being imported.
 """

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 from circlekit.errors import FileError
-from circlekit.io import ahead
 from circlekit.io.read.file_map import FileMap
 from circlekit.io.write.output import Output, Piece
 from circlekit.io.write.temporary import replacement
@@ -43,12 +42,10 @@ def read_all(stream: BinaryIO, name: str) -> memoryview:
     return memoryview(content).toreadonly()
 
 
-def write_file(
-    path: str | os.PathLike[str], pieces: Iterable[Piece], size: int = 0, durable: bool = True
-) -> int:
+def write_file(path: str | os.PathLike[str], pieces: Iterable[Piece], durable: bool = True) -> int:
     """Write a file that appears whole or not at all; ``path`` may be what ``pieces`` are views of.
 
-    ``size``: of all pieces, where that is known.  ``durable``: whether that holds for a loss of power, too,
+    ``durable``: whether that holds for a loss of power, too,
     where it takes the place of a file; a new one is the system's to write to the disk, as by other programs.
     Returns the size.  FileError where the file cannot be written.  A device or a pipe is written directly; a
     link is followed.
@@ -63,12 +60,8 @@ def write_file(
         target = Path(path).resolve()
         if not target.parent.is_dir():
             raise FileNotFoundError(None, f"there is no folder {target.parent}")
-        durable = durable and bool(mode)
-        begun = ahead.claim(target)
-        with replacement(target, durable, begun.finish() if begun else None) as descriptor:
-            output = Output(descriptor, durable, begun)
-            output.reserve(size)
-            return output.write_all(pieces)
+        with replacement(target, durable and bool(mode)) as descriptor:
+            return Output(descriptor).write_all(pieces)
 
 
 def _mode(path: Path) -> int:

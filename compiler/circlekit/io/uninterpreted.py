@@ -24,7 +24,6 @@ from typing import Any
 
 import numpy as np
 
-from circlekit.io import moves
 from circlekit.io.read.file_map import FileMap
 from circlekit.io.schema import Tree
 from circlekit.ir.value import Array
@@ -39,19 +38,12 @@ def place_of(data: Array) -> Place:
 
 
 class Source:
-    """The bytes that a model was loaded from; ``file``: the map, where they are one.
+    """The bytes that a model was loaded from; ``file`` is their memory map, None if they are in memory."""
 
-    ``moves``: where its large data goes.
-    """
-
-    def __init__(self, data: memoryview, buffers: Iterable[Array | None] = ()) -> None:
-        """``buffers``: the constant data in ``data``."""
+    def __init__(self, data: memoryview) -> None:
         self.file = data.obj if isinstance(data.obj, FileMap) else None
         self.data = data if self.file is None else memoryview(self.file)
         self.address, self.size = place_of(np.frombuffer(self.data, np.uint8))
-        large = (array for array in buffers if array is not None and len(array) >= moves.LARGE)
-        spans = ((address - self.address, size) for address, size in map(place_of, large))
-        self.moves = moves.find_moves(self.data, spans)
 
     def offset(self, place: Place | None) -> int | None:
         """Where in the bytes ``place`` is; None where it is elsewhere."""

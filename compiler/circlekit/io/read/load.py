@@ -136,7 +136,7 @@ class Loader:
             has_rank=self.has_rank,
             absent=absent(tree, MODEL_VECTORS),
             archive=attached_archive(self.data),
-            source=Source(self.data, self.buffers),
+            source=Source(self.data),
             rest={name: value for name, value in tree.items() if name not in known},
         )
 

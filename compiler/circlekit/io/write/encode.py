@@ -20,8 +20,7 @@ from circlekit.errors import ModelError, UnsupportedError
 from circlekit.io.read.buffer_data import Blob, as_blob
 from circlekit.io.schema import IDENTIFIERS, SIZES, Field, Kind, Table, Tree, table
 from circlekit.io.uninterpreted import Source
-from circlekit.io.write.arrange import Reference, arrange
-from circlekit.io.write.file_layout import Encoded
+from circlekit.io.write.file_layout import Encoded, Reference, lay_out
 
 LEAST = 2.0**-150
 """What is smaller is zero in 32 bits."""
@@ -111,7 +110,7 @@ class Encoder:
         self.write_table(0, tree, table("Model", self.format))
         while self.pending:
             self.write(*self.pending.popleft())
-        return arrange(self.out, self.far, self.source)
+        return lay_out(self.out, self.far, self.source)
 
     def align(self, size: int, ahead: int = 0) -> int:
         """Fill up until what comes ``ahead`` bytes later is at a multiple of ``size``."""

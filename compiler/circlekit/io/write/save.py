@@ -39,7 +39,7 @@ def save(model: Model, path: str | os.PathLike[str], format: str | None = None) 
     fmt = format or format_of(path) or model.format
     file = encoded(model, fmt)
     durable = not _can_be_made_again(model, path)
-    return write_file(path, file.parts(), file.size + len(file.tail), durable)
+    return write_file(path, file.parts(), durable)
 
 
 def _can_be_made_again(model: Model, path: str | os.PathLike[str]) -> bool:

@@ -35,36 +35,26 @@ TEMPORARY = re.compile(r"\..+\.\d+-\d+\.circlekit", re.DOTALL)
 """Name of the target, process and number, our mark."""
 
 
-class Temporary:
-    """A new file beside ``target``, locked; OSError where it cannot be made."""
-
-    def __init__(self, target: Path) -> None:
-        self.descriptor, self.path = _create(target)
-
-    def remove(self) -> None:
-        self.path.unlink(missing_ok=True)
-        os.close(self.descriptor)
-
-
 @contextlib.contextmanager
-def replacement(target: Path, durable: bool = True, begun: Temporary | None = None) -> Iterator[int]:
+def replacement(target: Path, durable: bool = True) -> Iterator[int]:
     """A descriptor of a new file that becomes ``target`` when the block ends, or is removed by an error.
 
     Whatever happens, ``target`` is what it was or is whole.  If ``durable``, that goes for a loss of power,
     too: the data is on the disk before the name is given, and both when the block has ended.  OSError where
-    the file cannot be made.  ``begun``: one that has been made already.
+    the file cannot be made.
     """
-    new = begun or Temporary(target)
+    descriptor, path = _create(target)
     try:
-        yield new.descriptor
-        _dress(new.descriptor, target)
+        yield descriptor
+        _dress(descriptor, target)
         if durable:
-            os.fsync(new.descriptor)
-        new.path.replace(target)
+            os.fsync(descriptor)
+        path.replace(target)
     except BaseException:
-        new.remove()
+        path.unlink(missing_ok=True)
+        os.close(descriptor)
         raise
-    os.close(new.descriptor)
+    os.close(descriptor)
     if durable:
         _sync_folder(target.parent)
 
