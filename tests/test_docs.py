@@ -10,7 +10,7 @@ import numpy as np
 
 import circlekit
 from circlekit.cli.catalog import FILE, as_json, catalog, flags_of
-from circlekit.interp.evaluate import _CUSTOM
+from circlekit.interp import unregister_custom
 from circlekit.io.check.findings import RULES
 from circlekit.ir.text import parse_model
 from circlekit.passes import all_passes, manifest
@@ -43,7 +43,7 @@ def test_a_custom_operator_of_ones_own() -> None:
         exec(compile(found[1], "interpreter.md", "exec"), {"__name__": "own"})
         (out,) = circlekit.run(model, [np.array([1, 3], np.float32)])
     finally:
-        _CUSTOM.pop("Scaled", None)
+        unregister_custom("Scaled")
     assert out.tolist() == [2, 6]
 
 

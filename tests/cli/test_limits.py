@@ -74,7 +74,7 @@ def test_a_loop_without_end(tmp_path: Path, capsys: Output) -> None:
         )
         == 1
     )
-    assert "are 1001, the limit is 1000" in capsys.readouterr().err
+    assert "1001 times in one run, the limit is 1000" in capsys.readouterr().err
 
 
 def test_a_recipe_that_is_too_large(tmp_path: Path, capsys: Output) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from circlekit.interp.run import Interpreter
+from circlekit.interp.interpreter import Interpreter
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from circlekit.errors import CirclekitError
-from circlekit.interp.run import Interpreter
+from circlekit.interp.interpreter import Interpreter
 from circlekit.ir.dtypes import f32, i64
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Array, Value

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from circlekit.errors import ModelError, UnsupportedError
-from circlekit.interp.run import Interpreter
+from circlekit.interp.interpreter import Interpreter
 from circlekit.ir.dtypes import i8, i16
 from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Model

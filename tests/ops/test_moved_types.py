@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from circlekit.errors import UnsupportedError
-from circlekit.interp import run_graph
+from circlekit.interp import run
 from circlekit.ir.dtypes import DType, bf16, boolean, f16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64
-from circlekit.ir.graph import Graph
+from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import REGISTRY, Op
 from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.arithmetic.cast import Cast
@@ -114,7 +114,7 @@ def test_quantized_rows_become_floats(dtype: DType, channels: int, result: DType
     numbers = np.array([4, 0, 0, 2], np.int32)
     op = EmbeddingLookup(var(numbers), value, results=[Value("y", result, (4, 4, 2))])
     graph = graph_of(op)
-    (got,), (wanted,) = run_graph(graph, [numbers]), run_litert(graph, [numbers])
+    (got,), (wanted,) = run(Model([graph]), [numbers]), run_litert(graph, [numbers])
     assert_close(got, wanted, 0)
 
 
@@ -165,7 +165,7 @@ def test_bfloat16(code: str) -> None:
         graph.append(step)
         step.output.name = type(step).__name__ + str(len(graph))
     graph.outputs = [up.output]
-    (got,), (wanted,) = run_graph(graph, [x]), run_litert(graph, [x])
+    (got,), (wanted,) = run(Model([graph]), [x]), run_litert(graph, [x])
     np.testing.assert_array_equal(got, wanted)
 
 
@@ -211,5 +211,5 @@ def test_constant_strings() -> None:
     value = Value("words", DType.STRING, (6,), encode_strings(x.tolist()))
     numbers = np.array([5, 1, 3], np.int32)
     graph = graph_of(REGISTRY["GATHER"](value, var(numbers)))
-    (got,), (wanted,) = run_graph(graph, [numbers]), run_litert(graph, [numbers])
+    (got,), (wanted,) = run(Model([graph]), [numbers]), run_litert(graph, [numbers])
     assert got.tolist() == wanted.tolist() == [x[5], x[1], x[3]]

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from circlekit.errors import UnsupportedError
-from circlekit.interp import run_graph
+from circlekit.interp import run
 from circlekit.ir.dtypes import DType, bf16, f16, f32, i8, i16, i32, u8
-from circlekit.ir.graph import Graph
+from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.arithmetic.cast import REQUANTIZED, Cast, Dequantize, Quantize
 from circlekit.ops.constant_storage import packed
@@ -95,7 +95,7 @@ def same_graph(op: Dequantize | Cast, inputs: list[Array]) -> Array:
 
 
 def same_run(graph: Graph, inputs: list[Array]) -> Array:
-    (got,), (wanted,) = run_graph(graph, inputs), run_litert(graph, inputs)
+    (got,), (wanted,) = run(Model([graph]), inputs), run_litert(graph, inputs)
     assert_close(got, wanted, 0)
     return got
 
@@ -140,5 +140,5 @@ def test_cast_over_bfloat16(source: str, target: DType) -> None:
     graph.append(first)
     graph.append(second)
     graph.outputs = [second.output]
-    (got,), (wanted,) = run_graph(graph, [x]), run_litert(graph, [x])
+    (got,), (wanted,) = run(Model([graph]), [x]), run_litert(graph, [x])
     np.testing.assert_array_equal(got, wanted)

@@ -7,7 +7,7 @@ import pytest
 
 import circlekit.ops  # noqa: F401  # declares the operators
 from circlekit.errors import UnsupportedError
-from circlekit.interp.run import Interpreter
+from circlekit.interp.interpreter import Interpreter
 from circlekit.io.tables import ENUMS
 from circlekit.ir.dtypes import f32
 from circlekit.ir.graph import Graph, Model

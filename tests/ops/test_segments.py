@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from circlekit.errors import ModelError, ShapeError
-from circlekit.interp.run import Interpreter
+from circlekit.interp.interpreter import Interpreter
 from circlekit.ir.dtypes import DType, f32, i8, i16, i32, i64, u8, u16, u32
 from circlekit.ir.enums import CombinerType
 from circlekit.ir.graph import Model

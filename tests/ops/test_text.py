@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from circlekit.errors import ModelError, ShapeError
-from circlekit.interp.run import Interpreter
+from circlekit.interp.interpreter import Interpreter
 from circlekit.ir.dtypes import DType, f32
 from circlekit.ir.enums import LSHProjectionType
 from circlekit.ir.graph import Graph, Model

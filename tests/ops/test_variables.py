@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from circlekit.errors import CirclekitError, ModelError, ShapeError
-from circlekit.interp.run import Interpreter
+from circlekit.interp.interpreter import Interpreter
 from circlekit.ir.dtypes import DType, f32, i64
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op

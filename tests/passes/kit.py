@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from circlekit.interp.run import run
+from circlekit.interp.interpreter import run
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.model_equality import difference

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from circlekit.errors import CirclekitError
-from circlekit.interp.run import run
+from circlekit.interp.interpreter import run
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array

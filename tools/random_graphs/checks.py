@@ -13,7 +13,7 @@ import numpy as np
 
 import circlekit
 from circlekit.errors import CirclekitError, RewriteError, ShapeError, UnsupportedError
-from circlekit.interp.run import run
+from circlekit.interp.interpreter import run
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model

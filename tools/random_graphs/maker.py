@@ -10,7 +10,7 @@ import numpy as np
 
 from circlekit.errors import CirclekitError, UnsupportedError
 from circlekit.interp.evaluate import evaluate
-from circlekit.interp.interpreter import Runner
+from circlekit.interp.graph_runner import GraphRunner
 from circlekit.ir.dtypes import DType, f32
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op, OpaqueOp
@@ -131,7 +131,7 @@ class Maker:
         try:
             check_op(op)
             operands = [None if v is None else self.array(v) for v in op.inputs]
-            results = evaluate(op, operands, Runner(self.state))
+            results = evaluate(op, operands, GraphRunner(self.state))
         except CirclekitError as error:
             raise Reject(str(error)) from None
         if any(self.is_bad(array) for array in results):

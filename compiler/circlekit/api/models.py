@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from circlekit.equivalence.comparison import Comparison
     from circlekit.equivalence.reference_runs import Inputs
     from circlekit.equivalence.verify import compare_models
-    from circlekit.interp.run import run as run_model
+    from circlekit.interp.interpreter import run as run_model
     from circlekit.ir.value import Array
     from circlekit.recipes.load import recipe_in
 else:
     compare_models = deferred("circlekit.equivalence.verify", "compare_models")
     recipe_in = deferred("circlekit.recipes.load", "recipe_in")
-    run_model = deferred("circlekit.interp.run", "run")
+    run_model = deferred("circlekit.interp.interpreter", "run")
 
 FilePath = str | os.PathLike[str]
 

@@ -34,7 +34,7 @@ def _parser() -> Parser:
 def _run(arguments: argparse.Namespace) -> int:
     from circlekit.api import load
     from circlekit.equivalence import values
-    from circlekit.interp.run import run
+    from circlekit.interp.interpreter import run
 
     model = load(arguments.model)
     inputs = values.read_h5 if arguments.h5 else values.read_raw

@@ -11,8 +11,8 @@ import numpy as np
 from circlekit.equivalence.random_seeds import without_chance
 from circlekit.equivalence.seeded_inputs import InputSet, input_sets, make_inputs
 from circlekit.errors import CirclekitError, UnsupportedError
-from circlekit.interp.kernels import kernels_of
-from circlekit.interp.run import run
+from circlekit.interp.interpreter import run
+from circlekit.interp.kernel_selection import select_kernels
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
 from circlekit.ops.numerics.kernel_flavor import Kernels
@@ -57,7 +57,7 @@ def reference_runs(
     UnsupportedError where it cannot run at all for want of a kernel; the error of the run where it cannot
     take normal inputs.
     """
-    kernels = kernels_of(model, kernels)
+    kernels = select_kernels(model, kernels)
     if inputs is not None:
         return [Run.of("given", model, inputs, kernels)], []
     found = [_attempt(model, which, kernels) for which in input_sets(model.main)]

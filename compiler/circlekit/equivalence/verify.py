@@ -19,7 +19,7 @@ from circlekit.equivalence.random_seeds import chance_notes
 from circlekit.equivalence.reference_runs import Inputs, Run, reference_runs
 from circlekit.equivalence.rounding_error import rounding_noise
 from circlekit.errors import CirclekitError, EquivalenceError
-from circlekit.interp.kernels import kernels_of
+from circlekit.interp.kernel_selection import select_kernels
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
@@ -38,7 +38,7 @@ def compare_models(
     ``kernels``: those of the model of which ``a`` is a part; None where it is a whole one.
     """
     found = Comparison(interface_differences(interface_of(a), interface_of(b)))
-    kernels = kernels_of(a, kernels)
+    kernels = select_kernels(a, kernels)
     runs, found.notes = reference_runs(a, inputs, kernels)
     if not _take_same_inputs(a, b):
         return found
@@ -105,7 +105,7 @@ class Verifier:
 
     def __init__(self, model: Model, kernels: Kernels | None = None) -> None:
         self.original = clone(model)
-        self.kernels = kernels_of(model, kernels)
+        self.kernels = select_kernels(model, kernels)
         self.interface = interface_of(model)
         self.names = [value.name for value in model.main.outputs]
         self.runs: list[Run]

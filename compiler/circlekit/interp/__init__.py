@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a graph with the kernels of the operators."""
+"""The interpreter: runs models with the kernels of the operators."""
 
 from __future__ import annotations
 
-from circlekit.interp.evaluate import CustomKernel, evaluate, register_custom
-from circlekit.interp.interpreter import Interpreter, Observe, OnValue
-from circlekit.interp.run import run, run_graph
+from circlekit.interp.evaluate import CustomKernel, evaluate, register_custom, unregister_custom
+from circlekit.interp.graph_runner import Observe, OnValue
+from circlekit.interp.interpreter import Interpreter, run
 
 __all__ = [
     "CustomKernel",
@@ -15,5 +15,5 @@ __all__ = [
     "evaluate",
     "register_custom",
     "run",
-    "run_graph",
+    "unregister_custom",
 ]

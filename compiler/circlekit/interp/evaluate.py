@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One operator on given arrays, with its results checked against what its values declare."""
+"""Computation of one operator on given arrays, with its results checked against their declarations."""
 
 from __future__ import annotations
 
@@ -9,120 +9,130 @@ from typing import Any
 
 import numpy as np
 
-import circlekit.ops  # noqa: F401  # the operators must be declared, whoever made the graph
+import circlekit.ops  # noqa: F401  # declares the operators, whoever built the graph
 from circlekit.errors import CirclekitError, LimitError, ModelError, ShapeError, UnsupportedError
-from circlekit.interp.room import Room
+from circlekit.interp.execution_plan import absent_operands
+from circlekit.interp.fast import FastKernel
+from circlekit.interp.result_size import check_result_memory, static_result_bytes
 from circlekit.ir.op import Op, OpaqueOp, Run
 from circlekit.ir.value import Array, Value, format_shape
 from circlekit.ops.program.custom import CUSTOM
 from circlekit.ops.program.unsupported import UNSUPPORTED
 
 CustomKernel = Callable[..., Any]
-"""Called with the operator and its operands (None where absent): its result, or a sequence of them."""
+"""``kernel(op, *operands)``, None for an absent operand; returns the result, or a sequence of them."""
 
-_CUSTOM: dict[str, CustomKernel] = dict(CUSTOM)
+_custom_kernels: dict[str, CustomKernel] = dict(CUSTOM)
 
 
 def register_custom(name: str, kernel: CustomKernel) -> None:
-    """Give the custom operator ``name`` a kernel, in the place of one that it may have had.
+    """Register ``kernel`` for the custom operator ``name``, replacing an earlier one.
 
-    ``kernel(op, *operands)``: arrays that it must not change, None for an operand that is absent; it returns
-    the result, or a sequence of them, in the dtypes and shapes that the model declares.
+    ``kernel(op, *operands)`` gets read-only arrays (None for an absent operand) and returns the result, or a
+    sequence of results, of the dtypes and shapes that the model declares.
     """
-    _CUSTOM[name] = kernel
+    _custom_kernels[name] = kernel
+
+
+def unregister_custom(name: str) -> None:
+    """Restore the built-in kernel of the custom operator ``name``, or leave it without a kernel."""
+    _custom_kernels.pop(name, None)
+    if name in CUSTOM:
+        _custom_kernels[name] = CUSTOM[name]
 
 
 def evaluate(op: Op, operands: Sequence[Array | None], run: Run | None = None) -> list[Array]:
-    """Results of ``op`` for ``operands``, None where absent.
+    """Return the results of ``op`` for ``operands``, None where absent.
 
-    ``run`` runs the graphs that the operator calls.  UnsupportedError where there is no kernel for this
-    operator, dtype or form; ShapeError where a result is not what the operator's values declare; LimitError
-    where the results would take more memory than may be used.
+    ``run`` executes the graphs that the operator calls.  UnsupportedError if there is no kernel for the
+    operator, a dtype or a form; ShapeError if a result is not as declared; LimitError if the results would
+    exceed the memory limit.
     """
-    missing = len(op.operands) - len(operands) if not any(o.variadic for o in op.operands) else 0
-    Room(op).check(operands)
-    with np.errstate(all="ignore"):  # infinities and NaN are values like others, as in the runtimes
-        return compute(op, [*operands, *([None] * missing)], run)
+    check_result_memory(op, operands, static_result_bytes(op))
+    with np.errstate(all="ignore"):  # overflow and NaN are ordinary results, as in other runtimes
+        return compute(op, [*operands, *[None] * absent_operands(op)], run)
 
 
-def compute(op: Op, arguments: Sequence[Array | None], run: Run | None) -> list[Array]:
-    """``evaluate`` for an interpreter, which ignores numpy's warnings; one argument for each operand."""
+def compute(
+    op: Op, operands: Sequence[Array | None], run: Run | None, fast_kernel: FastKernel | None = None
+) -> list[Array]:
+    """Compute and check the results of ``op``; ``operands`` has an entry for each declared operand.
+
+    The caller disables numpy's floating point warnings and checks the memory limit.
+    """
     try:
-        results = _results(op, arguments, run)
+        results = _results(op, operands, run) if fast_kernel is None else (fast_kernel(*operands),)
     except CirclekitError:
         raise
     except MemoryError as error:
-        raise LimitError(f"{op.code} needs more memory than there is: {error}") from None
+        raise LimitError(f"{op.code} needs more memory than is available: {error}") from None
     except (ValueError, IndexError, ArithmeticError) as error:
-        found = ", ".join("none" if a is None else f"{a.dtype}{list(a.shape)}" for a in arguments)
-        raise ModelError(f"{op.code} cannot be computed of {found}: {error}") from error
+        types = ", ".join("none" if a is None else f"{a.dtype}{list(a.shape)}" for a in operands)
+        raise ModelError(f"{op.code} failed on operands {types}: {error}") from error
     if len(results) != len(op.results):
-        raise ShapeError(f"{op.code} made {len(results)} results, {len(op.results)} are declared")
-    arrays = []
-    for value, result in zip(op.results, results, strict=True):
-        array = result if type(result) is np.ndarray else np.asarray(result)
-        if array.shape != value.shape or array.dtype != value.dtype.numpy:
-            check_type(value, array, "made")
-        arrays.append(array)
+        raise ShapeError(f"{op.code}: expected {len(op.results)} results, got {len(results)}")
+    arrays = [np.asarray(result) for result in results]
+    for value, array in zip(op.results, arrays, strict=True):
+        check_type(value, array, "result")
     return arrays
 
 
-def _results(op: Op, arguments: Sequence[Array | None], run: Run | None) -> Sequence[Any]:
-    reason = UNSUPPORTED.get(op.code)
-    if reason is not None:
-        raise UnsupportedError(f"operator {op.code} has no kernel: {reason}")
+def check_type(value: Value, array: Array, role: str) -> None:
+    """Raise ShapeError unless ``array`` has the dtype and the known dimensions of ``value``.
+
+    ``role``: "input" or "result", for the message.
+    """
+    if value.dtype.numpy is not None and array.dtype != value.dtype.numpy:
+        raise ShapeError(f"{role} %{value.name}: expected dtype {value.dtype.numpy}, got {array.dtype}")
+    if value.shape is None or value.shape == array.shape or not _is_rank_known(value):
+        return
+    if len(value.shape) != array.ndim or any(
+        declared not in (None, size) for declared, size in zip(value.shape, array.shape, strict=True)
+    ):
+        raise ShapeError(
+            f"{role} %{value.name}: expected shape {format_shape(value.shape)}, "
+            f"got {format_shape(array.shape)}"
+        )
+
+
+def _results(op: Op, operands: Sequence[Array | None], run: Run | None) -> Sequence[Any]:
     if isinstance(op, OpaqueOp):
-        kernel = _CUSTOM.get(op.custom_code or "")
-        if kernel is None:
-            name = f"custom operator {op.custom_code}" if op.custom_code else f"operator {op.code}"
-            raise UnsupportedError(f"{name} has no kernel")
-        _check_custom(op, kernel, arguments)
-        try:
-            out = kernel(op, *arguments)
-        except TypeError as error:
-            if kernel is not CUSTOM.get(op.custom_code or ""):  # a mistake of who wrote it
-                raise
-            raise ModelError(f"custom operator {op.custom_code} takes no such operands: {error}") from None
-        return out if isinstance(out, list | tuple) else (out,)
+        return _custom_results(op, operands)
     try:
-        return op.call(run or _no_graphs, *arguments)
+        return op.call(run or _reject_graph, *operands)
     except TypeError as error:
-        if all(v is None or _is_rank_sure(v) for v in op.inputs):  # it is a mistake of ours
+        if all(v is None or _is_rank_known(v) for v in op.inputs):  # a fault of the kernel
             raise
-        raise ValueError(str(error)) from None  # len() of a scalar, where nobody knew the rank before
+        raise ValueError(str(error)) from None  # such as len() of a scalar whose rank was not declared
 
 
-def _is_rank_sure(value: Value) -> bool:
-    """Old files write [] for a result of unknown rank, too."""
+def _is_rank_known(value: Value) -> bool:
+    """Whether the declared shape tells the rank: files also write [] for a result of unknown rank."""
     return value.shape is not None and (value.shape != () or value.producer is None)
 
 
-def _check_custom(op: OpaqueOp, kernel: CustomKernel, arguments: Sequence[Array | None]) -> None:
-    """ModelError for operands that a kernel cannot be called with: no declaration says what they must be."""
+def _custom_results(op: OpaqueOp, operands: Sequence[Array | None]) -> Sequence[Any]:
+    name = f"custom operator {op.custom_code}" if op.custom_code else f"operator {op.code}"
+    kernel = _custom_kernels.get(op.custom_code or "")
+    if op.code in UNSUPPORTED:
+        raise UnsupportedError(f"{name} has no kernel: {UNSUPPORTED[op.code]}")
+    if kernel is None:
+        raise UnsupportedError(f"{name} has no kernel; circlekit.register_custom adds one")
     try:
-        signature(kernel).bind(op, *arguments)
+        signature(kernel).bind(op, *operands)
     except TypeError as error:
-        found = f"custom operator {op.custom_code} has {len(arguments)} operands"
-        raise ModelError(f"{found}, its kernel takes others: {error}") from None
-    if kernel is CUSTOM.get(op.custom_code or "") and any(a is None for a in arguments):
-        raise ModelError(f"custom operator {op.custom_code} lacks an operand")
+        raise ModelError(f"{name}: its kernel does not take {len(operands)} operands: {error}") from None
+    is_builtin = kernel is CUSTOM.get(op.custom_code or "")
+    if is_builtin and any(a is None for a in operands):
+        raise ModelError(f"{name}: expected all operands to be present")
+    try:
+        results = kernel(op, *operands)
+    except TypeError as error:
+        if not is_builtin:  # a fault of the registered kernel
+            raise
+        raise ModelError(f"{name} does not support operands of these types: {error}") from None
+    return results if isinstance(results, list | tuple) else (results,)
 
 
-def _no_graphs(graph: object, inputs: Sequence[Array]) -> list[Array]:
-    raise UnsupportedError("an operator that runs other graphs cannot be computed alone")
-
-
-def check_type(value: Value, array: Array, verb: str) -> None:
-    """ShapeError unless ``array`` has the dtype, and the known dimensions, of ``value``."""
-    if value.dtype.numpy is not None and array.dtype != value.dtype.numpy:
-        raise ShapeError(f"%{value.name} was {verb} as {array.dtype}, {value.dtype.numpy} is declared")
-    if value.shape is None or not _is_rank_sure(value):
-        return
-    fits = len(value.shape) == array.ndim and all(
-        d is None or d == a for d, a in zip(value.shape, array.shape, strict=True)
-    )
-    if not fits:
-        raise ShapeError(
-            f"%{value.name} was {verb} with shape {format_shape(array.shape)}, "
-            f"{format_shape(value.shape)} is declared"
-        )
+def _reject_graph(graph: object, inputs: Sequence[Array]) -> list[Array]:
+    raise UnsupportedError("an operator that runs other graphs cannot be computed outside an interpreter")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import circlekit
-from circlekit.interp.run import run
+from circlekit.interp.interpreter import run
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.text import parse_model

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from circlekit.interp.run import run
+from circlekit.interp.interpreter import run
 from circlekit.ir.text import parse_model
 from circlekit.ops.convolution.conv import TransposeConv
 from circlekit.passes.legal.legalize import legalize

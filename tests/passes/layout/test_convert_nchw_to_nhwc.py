@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import circlekit
-from circlekit.interp.run import run
+from circlekit.interp.interpreter import run
 from circlekit.ir.clone import clone
 from circlekit.ir.text import parse_model
 from circlekit.ir.verifier import check

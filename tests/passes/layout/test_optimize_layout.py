@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from circlekit.interp.run import run
+from circlekit.interp.interpreter import run
 from circlekit.io.read.load import load
 from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model

@@ -8,7 +8,7 @@ import itertools
 import numpy as np
 from hypothesis import HealthCheck, given, settings
 
-from circlekit.interp.run import run
+from circlekit.interp.interpreter import run
 from circlekit.ir.graph import Model
 from circlekit.ir.text import print_model
 from circlekit.passes.layout.apply import Applier, Constants

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from circlekit.interp.run import run
+from circlekit.interp.interpreter import run
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.model_equality import difference

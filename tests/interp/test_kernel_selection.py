@@ -13,7 +13,7 @@ from ai_edge_litert.interpreter import Interpreter as LiteRt
 from ai_edge_litert.interpreter import OpResolverType
 
 import circlekit
-from circlekit.interp.kernels import kernels_of
+from circlekit.interp.kernel_selection import select_kernels
 from circlekit.ir.graph import Model
 from circlekit.ir.op import REGISTRY
 from circlekit.ir.text import parse_model
@@ -88,7 +88,7 @@ def model_of(options: str) -> Model:
 def test_model_as_litert_runs_it(options: str, kernels: Kernels) -> None:
     """LiteRT by its reference kernels where it can, else by the others; the two differ here."""
     model = model_of(options)
-    assert kernels_of(model) is kernels
+    assert select_kernels(model) is kernels
     rng = np.random.default_rng(5)
     x = rng.integers(-128, 128, (1, 64, 64, 8), dtype=np.int8)
     (wanted,) = run_litert(model.main, [x])
@@ -107,6 +107,6 @@ def test_comparison_by_the_kernels_of_the_first() -> None:
 def test_kernels_by_their_values() -> None:
     """A text is no reason to run others than those it names."""
     model = parse_model("graph main(%x: f32[2]) -> %y { %y = Abs(%x) }")
-    assert circlekit.Interpreter(model, kernels="optimized")._runner.kernels is Kernels.OPTIMIZED  # type: ignore[arg-type]
+    assert circlekit.Interpreter(model, kernels="optimized").kernels is Kernels.OPTIMIZED
     with pytest.raises(ValueError, match="'fast' is not a valid Kernels"):
-        circlekit.Interpreter(model, kernels="fast")  # type: ignore[arg-type]
+        circlekit.Interpreter(model, kernels="fast")

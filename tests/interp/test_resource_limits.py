@@ -1,20 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run would take is known before it is taken: results by data, by broadcast, by a wrong model."""
+"""Limits of a run: memory of results before they are computed, calls of graphs, depth of calls."""
 
 from __future__ import annotations
 
 import resource
-from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from circlekit.errors import LimitError, ShapeError
 from circlekit.interp.evaluate import evaluate
-from circlekit.interp.interpreter import Interpreter
-from circlekit.interp.room import Room, inferred, shown
-from circlekit.interp.run import run
-from circlekit.ir.graph import Model
+from circlekit.interp.interpreter import Interpreter, run
+from circlekit.interp.result_size import with_constant_operands
 from circlekit.ir.resource_limits import limited
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Array
@@ -84,26 +81,12 @@ CASES: list[tuple[str, list[Array]]] = [
 ]
 
 
-def once(model: Model, inputs: list[Array]) -> list[Array]:
-    return run(model, inputs)
-
-
-def again(model: Model, inputs: list[Array]) -> list[Array]:
-    """By an interpreter, which records what it does."""
-    return Interpreter(model).run(inputs)
-
-
-RUNS = pytest.mark.parametrize("runs", [once, again])
-Runs = Callable[[Model, list[Array]], list[Array]]
-
-
-@RUNS
 @pytest.mark.parametrize(("text", "inputs"), CASES, ids=[c[0].split(" = ")[1].split("(")[0] for c in CASES])
-def test_refused_before_it_is_allocated(runs: Runs, text: str, inputs: list[Array]) -> None:
+def test_refused_before_it_is_allocated(text: str, inputs: list[Array]) -> None:
     model = parse_model(f"graph main{text}\n}}\n")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with limited(LIMIT), pytest.raises(LimitError) as caught:
-        runs(model, inputs)
+        run(model, inputs)
     message = str(caught.value)
     assert " would take " in message
     assert "the limit is 64.0 MiB (67108864 bytes)" in message
@@ -135,7 +118,9 @@ def test_what_is_alive_counts() -> None:
     fan = parse_model(CHAIN.replace("OTHER", "AddN(%a, %b, %c)"))
     with limited("600K"):
         run(chain, [ones(65536)])
-        with pytest.raises(LimitError, match=r"%c: f32\[65536\] of NEG \(beside 524288 bytes of this run\)"):
+        with pytest.raises(
+            LimitError, match=r"%c: f32\[65536\] of NEG \(in addition to 524288 bytes held by this run\)"
+        ):
             run(fan, [ones(65536)])
     with limited("1024K"):
         run(fan, [ones(65536)])
@@ -154,20 +139,21 @@ graph step(%a: i32[1]) -> %o {
 """
 
 
-@RUNS
-def test_a_loop_without_end_has_one(runs: Runs) -> None:
+def test_a_loop_without_end_has_one() -> None:
     finite, endless = (parse_model(LOOP.replace("STEP", step)) for step in "10")
     with limited(calls=201):
-        assert runs(finite, [ints(0)])[0] == 100
-    with limited(calls=200), pytest.raises(LimitError, match="operators run are 201, the limit is 200"):
-        runs(finite, [ints(0)])
-    with limited(calls=5000), pytest.raises(LimitError, match="run are 5001") as caught:
-        runs(endless, [ints(0)])
+        assert run(finite, [ints(0)])[0] == 100
+    with (
+        limited(calls=200),
+        pytest.raises(LimitError, match="graphs 201 times in one run, the limit is 200"),
+    ):
+        run(finite, [ints(0)])
+    with limited(calls=5000), pytest.raises(LimitError, match="graphs 5001 times") as caught:
+        run(endless, [ints(0)])
     assert "> main > op 0 While" in str(caught.value)
 
 
-@RUNS
-def test_a_loop_that_makes_no_call(runs: Runs) -> None:
+def test_a_loop_that_makes_no_call() -> None:
     """Its state is a constant, and its body a view of it: nothing is ever computed."""
     text = """
     graph main(%x: i32[1]) -> %z {
@@ -181,27 +167,25 @@ def test_a_loop_that_makes_no_call(runs: Runs) -> None:
       %p = Reshape(%b, [1]) : i32[1]
     }
     """
-    with limited(calls=9999), pytest.raises(LimitError, match="run are 10000"):
-        runs(parse_model(text), [ints(0)])
+    with limited(calls=9999), pytest.raises(LimitError, match="graphs 10000 times"):
+        run(parse_model(text), [ints(0)])
 
 
-@RUNS
-def test_each_run_counts_anew(runs: Runs) -> None:
+def test_each_run_counts_anew() -> None:
     model = parse_model(LOOP.replace("STEP", "1"))
     with limited(calls=201):
         for _ in range(3):
-            runs(model, [ints(0)])
+            run(model, [ints(0)])
     interpreter = Interpreter(model)
     with limited(calls=201):
         for _ in range(3):
             interpreter.run([ints(0)])
 
 
-@RUNS
-def test_a_graph_that_runs_itself_ends(runs: Runs) -> None:
+def test_a_graph_that_runs_itself_ends() -> None:
     model = parse_model("graph main(%x: i32[1]) -> %y {\n  %y = Call(%x) {subgraph: @main} : i32[1]\n}")
-    with pytest.raises(LimitError, match="graph main is called by 64 graphs in a row"):
-        runs(model, [ints(1)])
+    with pytest.raises(LimitError, match="graph main is called at depth 64, which is the limit"):
+        run(model, [ints(1)])
 
 
 def tower(height: int, width: int) -> str:
@@ -215,13 +199,12 @@ def tower(height: int, width: int) -> str:
     return "\n".join(text)
 
 
-@RUNS
-def test_towers_of_graphs(runs: Runs) -> None:
-    assert runs(parse_model(tower(60, 1)), [ints(5)])[0] == -5
-    with pytest.raises(LimitError, match="64 graphs in a row"):
-        runs(parse_model(tower(300, 1)), [ints(5)])
-    with limited(calls=30_000), pytest.raises(LimitError, match="run are 30001"):
-        runs(parse_model(tower(60, 2)), [ints(5)])
+def test_towers_of_graphs() -> None:
+    assert run(parse_model(tower(60, 1)), [ints(5)])[0] == -5
+    with pytest.raises(LimitError, match="at depth 64"):
+        run(parse_model(tower(300, 1)), [ints(5)])
+    with limited(calls=30_000), pytest.raises(LimitError, match="graphs 30001 times"):
+        run(parse_model(tower(60, 2)), [ints(5)])
 
 
 def test_one_operator_by_itself() -> None:
@@ -230,14 +213,13 @@ def test_one_operator_by_itself() -> None:
         evaluate(op, [ints(9999, 9999), ones()])
 
 
-def test_what_is_shown_is_no_use_of_a_value() -> None:
+def test_operands_shown_to_a_shape_rule_are_no_users() -> None:
     op = parse_model("graph main(%d: i32[2]) -> %y {\n %y = Fill(%d, 1.0) : f32[?,?]\n}").main.ops[0]
     value = op.inputs[0]
     assert value is not None
-    copy = shown(op, [ints(2, 3), ones()])
-    assert inferred(copy)[0].shape == (2, 3)
+    copy = with_constant_operands(op, [ints(2, 3), ones()])
+    assert copy.inferred()[0].shape == (2, 3)
     assert (value.use_count, value.data, op.inputs[0]) == (1, None, value)
-    assert Room(op).size is None
 
 
 def test_windows_and_parts_have_an_end() -> None:

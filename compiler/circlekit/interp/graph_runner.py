@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Execution of graphs: operators in order, each by its kernel, values freed after their last use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from circlekit.errors import CirclekitError, LimitError, ModelError
+from circlekit.interp.blas import few_threads
+from circlekit.interp.evaluate import compute
+from circlekit.interp.execution_plan import ExecutionPlan, PlannedOp
+from circlekit.interp.input_arrays import check_inputs
+from circlekit.interp.result_size import check_result_memory
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.location import place
+from circlekit.ir.op import Op
+from circlekit.ir.resource_limits import DEPTH, limits
+from circlekit.ir.value import Array, Value
+from circlekit.ops.numerics.kernel_flavor import Kernels, following
+from circlekit.ops.program.state import State
+
+Observe = Callable[[Op, Sequence[Array]], None]
+"""Called with every operator and its results, in execution order; must not change the arrays."""
+
+OnValue = Callable[[str, Array], None]
+"""Called with name and elements of every graph input and every result; must not change the array."""
+
+Environment = dict[Value, Array]
+"""The values of a running graph that exist at the moment: inputs and results, not constants."""
+
+
+class GraphRunner:
+    """Runs graphs that share one state; operators call it to run other graphs.
+
+    ``model``: the model of the graphs, named in errors; ``kernels``: the flavor of LiteRT's kernels.
+    """
+
+    def __init__(
+        self, state: State, model: Model | None = None, kernels: Kernels = Kernels.REFERENCE
+    ) -> None:
+        self.state = state
+        self.model = model
+        self.kernels = kernels
+        self._plans: dict[Graph, ExecutionPlan] = {}
+        self._observe: Observe | None = None
+        self._on_value: OnValue | None = None
+        self._held_bytes = 0  # of results that are alive in this run, in all graphs
+        self._calls = 0  # of graphs by operators, in this run
+        self._depth = 0  # of the calls that are active now
+
+    def run(
+        self,
+        graph: Graph,
+        inputs: Sequence[Array],
+        observe: Observe | None = None,
+        on_value: OnValue | None = None,
+    ) -> list[Array]:
+        """Return the outputs of ``graph`` as arrays that share no memory with anything else.
+
+        ``inputs``: checked arrays in graph order.
+        """
+        self._held_bytes = self._calls = self._depth = 0
+        self._observe, self._on_value = observe, on_value
+        try:
+            # overflow and NaN are ordinary results, as in other runtimes
+            with (
+                np.errstate(all="ignore"),
+                following(self.kernels),
+                few_threads(self._plan(graph).largest_macs),
+            ):
+                return [_exclusive(x) for x in self._run(graph, inputs)]
+        finally:
+            self._observe = self._on_value = None
+
+    def __call__(self, graph: Graph, inputs: Sequence[Array]) -> list[Array]:
+        """Return the outputs of a graph that an operator calls; LimitError if there are too many calls."""
+        self._calls += 1
+        if self._calls > limits().calls:
+            raise LimitError(
+                f"operators called graphs {self._calls} times in one run, the limit is {limits().calls}"
+            )
+        if self._depth >= DEPTH:
+            raise LimitError(f"graph {graph.name} is called at depth {self._depth}, which is the limit")
+        arrays, held_bytes = check_inputs(graph, inputs), self._held_bytes
+        self._depth += 1
+        try:
+            return self._run(graph, arrays)
+        finally:
+            self._depth -= 1
+            self._held_bytes = held_bytes
+
+    def _plan(self, graph: Graph) -> ExecutionPlan:
+        """Return the plan of ``graph`` as it is now."""
+        plan = self._plans.get(graph)
+        if plan is None or plan.epoch != graph.epoch:
+            plan = self._plans[graph] = ExecutionPlan(graph)
+        return plan
+
+    def _run(self, graph: Graph, inputs: Sequence[Array]) -> list[Array]:
+        plan = self._plan(graph)
+        environment: Environment = {}
+        for value, array in zip(graph.inputs, inputs, strict=True):
+            environment[value] = _read_only(array)
+            if self._on_value is not None:
+                self._on_value(value.name, environment[value])
+        for planned in plan.operators:
+            results = self._execute(planned, plan, environment)
+            self._notify(planned.op, results)
+        return [self._read(value, plan, environment) for value in graph.outputs]
+
+    def _execute(self, planned: PlannedOp, plan: ExecutionPlan, environment: Environment) -> Sequence[Array]:
+        """Compute one operator, store its results, and release the values that it is the last to read."""
+        op = planned.op
+        try:
+            operands = [None if v is None else self._read(v, plan, environment) for v in op.inputs]
+            check_result_memory(op, operands, planned.static_bytes, self._held_bytes)
+            results = compute(op, operands + [None] * planned.absent, self, planned.fast_kernel)
+        except CirclekitError as error:
+            raise error.note(place(op, self.model)) from None
+        for value, array in zip(op.results, results, strict=True):
+            environment[value] = array
+            self._held_bytes += _owned_bytes(array)
+        for value in planned.released:
+            released = environment.pop(value, None)
+            if released is not None:
+                self._held_bytes -= _owned_bytes(released)
+        return results
+
+    def _read(self, value: Value, plan: ExecutionPlan, environment: Environment) -> Array:
+        array = environment.get(value)
+        if array is not None:
+            return array
+        if value.data is not None:
+            return plan.constant(value)
+        if value.is_variable:
+            return self.state.read(value)
+        raise ModelError(f"%{value.name} is read before an operator computes it")
+
+    def _notify(self, op: Op, results: Sequence[Array]) -> None:
+        if self._observe is not None:
+            self._observe(op, results)
+        if self._on_value is not None:
+            for value, array in zip(op.results, results, strict=True):
+                self._on_value(value.name, array)
+
+
+def _owned_bytes(array: Array) -> int:
+    """Bytes of the array's own memory; 0 for a view."""
+    return array.nbytes if array.base is None else 0
+
+
+def _exclusive(array: Array) -> Array:
+    """Return ``array``, or a copy if its memory may belong to an input, a constant or the state."""
+    flags = array.flags
+    return array if flags.owndata and flags.writeable and flags.c_contiguous else array.copy()
+
+
+def _read_only(array: Array) -> Array:
+    view: Array = array.view()
+    view.flags.writeable = False
+    return view
