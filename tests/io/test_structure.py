@@ -8,10 +8,10 @@ import warnings
 
 import pytest
 
+from circlekit.equivalence.litert import accepted_files
 from circlekit.errors import FormatError
 from circlekit.io.read.decode import decode
 from circlekit.io.schema import IDENTIFIERS
-from tests.io.litert_verifier import accepted
 
 MODEL, TEXT, NUMBERS, BUFFERS, BUFFER, DATA, SPARE, SIZE = 28, 52, 64, 76, 88, 120, 128, 144
 """Where the file has the model, its description, metadata_buffer, buffers; a buffer, its data; nothing."""
@@ -137,6 +137,8 @@ def test_near_miss(name: str, fmt: str) -> None:
 
 
 def test_litert_says_the_same() -> None:
-    assert dict(zip(FAULTS, accepted(list(FAULTS.values())), strict=True)) == dict.fromkeys(FAULTS, False)
-    assert dict(zip(OURS, accepted(list(OURS.values())), strict=True)) == dict.fromkeys(OURS, True)
-    assert dict(zip(NEAR, accepted(list(NEAR.values())), strict=True)) == dict.fromkeys(NEAR, True)
+    assert dict(zip(FAULTS, accepted_files(list(FAULTS.values())), strict=True)) == dict.fromkeys(
+        FAULTS, False
+    )
+    assert dict(zip(OURS, accepted_files(list(OURS.values())), strict=True)) == dict.fromkeys(OURS, True)
+    assert dict(zip(NEAR, accepted_files(list(NEAR.values())), strict=True)) == dict.fromkeys(NEAR, True)

@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from circlekit.equivalence.litert import accepted_files
 from circlekit.errors import FormatError, FormatWarning
 from circlekit.io.read import decode as decoder
 from circlekit.io.read.decode import Decoder, decode, identify
 from circlekit.io.tables import TABLES, UNIONS
-from tests.io.litert_verifier import accepted
 from tests.io.models import LIBRARY, recipe
 from tests.io.mutate import damaged
 
@@ -38,7 +38,7 @@ def test_what_litert_refuses_is_refused() -> None:
     """Structural damage: the verifier inside of LiteRT is the oracle."""
     names = sorted(name for name in LIBRARY if name.endswith(".tflite"))
     files = [damaged(recipe(name), seed) for name in names for seed in range(SEEDS)]
-    theirs = accepted(files)
+    theirs = accepted_files(files)
     assert 0.2 < np.mean(theirs) < 0.8  # both sides are met
     lax = [n for n, (data, sound) in enumerate(zip(files, theirs, strict=True)) if not sound and reads(data)]
     assert not lax
@@ -129,7 +129,7 @@ def union_of(tag: int, offset: int) -> bytes:
 @pytest.mark.parametrize(("tag", "offset"), [(0, 0), (0, 8), (0, 0x7FFFFFFF), (250, 8), (250, 0x80000004)])
 def test_offset_of_a_union_without_member(tag: int, offset: int) -> None:
     """NONE, or a member of a newer schema: not read, but it must not lead out of the file."""
-    assert accepted([union_of(tag, offset), union_of(tag, 4)]) == [False, True]
+    assert accepted_files([union_of(tag, offset), union_of(tag, 4)]) == [False, True]
     with pytest.warns(FormatWarning, match="its value is lost"):
         decode(memoryview(union_of(tag, 4)), "tflite")
     with pytest.raises(FormatError, match=r"operators\[0\].builtin_options: the offset .* no valid place"):

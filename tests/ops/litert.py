@@ -13,14 +13,15 @@ from typing import Any
 import flatbuffers
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
-from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
+from circlekit.equivalence.litert import make_interpreter, run_interpreter
 from circlekit.ir.dtypes import DType
 from circlekit.ir.enums import Named
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.value import Array, Quantization, Shape, Value
 from circlekit.ops.constant_storage import constant_elements
+from circlekit.ops.numerics.kernel_flavor import Kernels
 
 FLOAT_TOLERANCE = 1e-5
 """Largest difference from LiteRT's reference kernels, in parts of the largest magnitude of the result."""
@@ -167,54 +168,23 @@ def _ints(numbers: Any) -> Array:
 def run_steps(
     graphs: Graph | Sequence[Graph], steps: Sequence[Sequence[Array]], optimized: bool = False
 ) -> list[list[Array]]:
-    """Outputs of the first graph in several runs, one after the other, by LiteRT's reference kernels.
+    """Run the first graph once for each of ``steps``, keeping variables, with LiteRT's reference kernels.
 
-    ``optimized``: by its fast kernels, for operators or versions that the reference lacks.
+    ``optimized``: use its optimized kernels, for operators or versions that the reference set lacks.
     """
     interpreter = _interpreter(flatbuffer([graphs] if isinstance(graphs, Graph) else graphs), optimized)
-    details = interpreter.get_input_details()
-    interpreter.allocate_tensors()
-    outs = []
-    for inputs in steps:
-        for detail, array in zip(details, inputs, strict=True):
-            interpreter.set_tensor(detail["index"], array)
-        interpreter.invoke()
-        outs.append([interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()])
-    return outs
+    return run_interpreter(interpreter, steps)
 
 
 def run_litert(
     graphs: Graph | Sequence[Graph], inputs: Sequence[Array], optimized: bool = False
 ) -> list[Array]:
-    """Outputs of the first graph by LiteRT's reference kernels, or by its fast ones."""
-    listed = [graphs] if isinstance(graphs, Graph) else graphs
-    interpreter = _interpreter(flatbuffer(listed), optimized)
-    details = interpreter.get_input_details()
-    # LiteRT lists only the inputs that it knows of; ours are in the same order
-    for detail, array in zip(details, inputs, strict=True):
-        if tuple(detail["shape"]) != array.shape:
-            interpreter.resize_tensor_input(detail["index"], array.shape)
-    interpreter.allocate_tensors()
-    for detail, array in zip(details, inputs, strict=True):
-        interpreter.set_tensor(detail["index"], array)
-    interpreter.invoke()
-    return [interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()]
+    """Run the first graph once; see ``run_steps``."""
+    return run_steps(graphs, [inputs], optimized)[0]
 
 
 def _interpreter(model: bytes, optimized: bool = False) -> Any:
-    """LiteRT with its reference kernels, or with all it has where their list stops at an older version."""
-    if optimized:
-        kinds = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-        return Interpreter(model_content=model, experimental_op_resolver_type=kinds, num_threads=1)
-    try:
-        return Interpreter(
-            model_content=model, experimental_op_resolver_type=OpResolverType.BUILTIN_REF, num_threads=1
-        )
-    except ValueError as error:
-        if "Didn't find op" not in str(error):
-            raise
-    kinds = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-    return Interpreter(model_content=model, experimental_op_resolver_type=kinds, num_threads=1)
+    return make_interpreter(model, Kernels.OPTIMIZED if optimized else Kernels.REFERENCE)
 
 
 def kernel_results(op: Op, inputs: Sequence[Array]) -> list[Array]:

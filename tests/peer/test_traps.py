@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import circlekit
+from circlekit.equivalence.litert import run_litert
 from circlekit.ir.clone import clone
 from circlekit.ir.text import print_model
 from circlekit.ir.value import Array
 from circlekit.ir.verifier import check
 from circlekit.passes import all_passes
-from circlekit.recipes.litert import run_litert
 from tests.conftest import SHARED
 from tools.random_graphs.checks import interface
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from circlekit.equivalence import hdf5
+from circlekit.equivalence import hdf5, litert
 from circlekit.io.read.load import load
 from circlekit.ir.graph import Model
-from circlekit.recipes import litert, pool
+from circlekit.recipes import pool
 from circlekit.recipes.cases import Case, cases_of
 from circlekit.recipes.dredd import FAILED, MISSING, PASSED, Result, run_case
 from tests.recipes.breaking import breaking_pass, die

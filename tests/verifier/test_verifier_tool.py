@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from circlekit.equivalence.litert import accepted_files
 from circlekit.errors import CirclekitError
 from circlekit.io.read.decode import Decoder
 from circlekit.io.schema import FORMATS, IDENTIFIERS, Kind, table
 from circlekit.io.tables import TABLES
-from tests.io.litert_verifier import accepted
 from tools.verifier.__main__ import FULL, File, Tally, compare, full_seed, refusal
 from tools.verifier.damage import damaged
 from tools.verifier.native import Native
@@ -56,12 +56,12 @@ def test_full_models(fmt: str) -> None:
 
 
 def test_full_model_is_sound_for_litert() -> None:
-    assert accepted([SEEDS["tflite"].data]) == [True]
+    assert accepted_files([SEEDS["tflite"].data]) == [True]
 
 
 def test_damage_that_litert_refuses() -> None:
     files = sample("tflite")
-    theirs = accepted([file.data for file in files])
+    theirs = accepted_files([file.data for file in files])
     assert 0.1 < sum(theirs) / len(theirs) < 0.9  # both sides are met
     assert not [f.name for f, sound in zip(files, theirs, strict=True) if not sound and not refusal(f)]
 

@@ -25,14 +25,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from ai_edge_litert.interpreter import Interpreter as LiteRt
-from ai_edge_litert.interpreter import OpResolverType
 
 import circlekit
-from circlekit.io.write.save import to_bytes
+from circlekit.equivalence.litert import make_interpreter, tflite_of
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Array
-from circlekit.passes.legal.legalize import legalize
 from tools.bench.mobilenet import mobilenet, sample
 
 SHARED = Path(os.environ.get("CIRCLEKIT_SHARED", Path(__file__).parents[3] / "shared"))
@@ -68,20 +65,14 @@ def models(paths: list[Path]) -> dict[str, Callable[[], Model]]:
 
 
 def litert(model: Model) -> tuple[Any, bool]:
-    """LiteRT with its reference kernels, and whether it had to take others."""
-    content = to_bytes(legalize(model, "tflite"), "tflite")
-    for fallback, kind in enumerate(
-        (OpResolverType.BUILTIN_REF, OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
-    ):
-        try:
-            made = LiteRt(model_content=content, experimental_op_resolver_type=kind, num_threads=1)
-        except ValueError as error:
-            if fallback or "Didn't find op" not in str(error):
-                raise
-            continue
-        made.allocate_tensors()
-        return made, bool(fallback)
-    raise AssertionError("the loop returns or raises")
+    """Return LiteRT's interpreter of ``model``, and whether its reference set lacks one of the kernels."""
+    content = tflite_of(model)
+    try:
+        made, lacking = make_interpreter(content, fall_back=False), False
+    except ValueError:
+        made, lacking = make_interpreter(content), True
+    made.allocate_tensors()
+    return made, lacking
 
 
 def measure(model: Model, seconds: float) -> Figures:

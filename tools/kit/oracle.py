@@ -9,15 +9,15 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 import numpy as np
-from ai_edge_litert.interpreter import Interpreter as LiteRt
-from ai_edge_litert.interpreter import OpResolverType
 
+from circlekit.equivalence.litert import make_interpreter, run_interpreter
 from circlekit.errors import CirclekitError, UnsupportedError
 from circlekit.interp.interpreter import Interpreter
 from circlekit.io.read.load import load_bytes
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Array
+from circlekit.ops.numerics.kernel_flavor import Kernels
 from tools.kit.kinds import Case
 
 TOLERANCE = 1e-5
@@ -45,7 +45,8 @@ def judge(case: Case, phase: Callable[[str], None] = lambda name: None) -> Outco
     content = _bytes_of(case.graphs)
     phase("LiteRT")
     try:
-        wanted = run_litert(content, case.steps, case.optimized)
+        kernels = Kernels.OPTIMIZED if case.optimized else Kernels.REFERENCE
+        wanted = run_interpreter(make_interpreter(content, kernels), case.steps)
     except (ValueError, RuntimeError, TypeError) as error:
         refusal = _first_line(error)
         phase("circlekit")
@@ -68,30 +69,6 @@ def judge(case: Case, phase: Callable[[str], None] = lambda name: None) -> Outco
 def _bytes_of(graphs: Sequence[Graph]) -> bytes:
     target = "tflite" if all("tflite" in op.formats for graph in graphs for op in graph) else "circle"
     return to_bytes(Model(list(graphs), format=target), target)
-
-
-def run_litert(content: bytes, steps: Steps, optimized: bool = False) -> Steps:
-    """Outputs of every step by LiteRT's reference kernels, or by its others where those lack the operator."""
-    try:
-        if not optimized:
-            return _run_litert(content, steps, OpResolverType.BUILTIN_REF)
-    except (ValueError, RuntimeError) as error:
-        if "Didn't find op" not in str(error):
-            raise
-    return _run_litert(content, steps, OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
-
-
-def _run_litert(content: bytes, steps: Steps, kernels: Any) -> Steps:
-    interpreter = LiteRt(model_content=content, experimental_op_resolver_type=kernels, num_threads=1)
-    details = interpreter.get_input_details()
-    interpreter.allocate_tensors()
-    outs = []
-    for inputs in steps:
-        for detail, array in zip(details, inputs, strict=True):
-            interpreter.set_tensor(detail["index"], np.ascontiguousarray(array).reshape(array.shape))
-        interpreter.invoke()
-        outs.append([np.array(interpreter.get_tensor(d["index"])) for d in interpreter.get_output_details()])
-    return outs
 
 
 def run_ours(case: Case, content: bytes) -> Steps:

@@ -155,7 +155,7 @@ class Battery:
         self.result.digest = zlib.crc32(content, self.result.digest)
         if format == "tflite" and self.result.seed % LITERT == 0:
             self.tell("LiteRT")
-            self.result.litert = check_litert(self.original, after, self.folder)
+            self.result.litert = check_litert(self.original, after)
 
 
 def has_custom(model: Model) -> bool:
@@ -185,7 +185,7 @@ def shows(finding: Finding, folder: Path) -> Callable[[Model], bool]:
                     raise Fault("grew", "more operators")
                 original.check_files(after, folder)
                 if finding.kind.startswith("LiteRT") or finding.kind == "values":
-                    check_litert(original, after, folder)
+                    check_litert(original, after)
         except Fault as fault:
             return fault.kind == finding.kind
         except CirclekitError:

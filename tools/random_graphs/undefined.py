@@ -6,23 +6,16 @@ What comes out of such an operator is another number in another process, so noth
 
 from __future__ import annotations
 
-from circlekit.ir.dtypes import i8, i16
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.movement.shape import Transpose
 from circlekit.ops.movement.slice import StridedSlice
-from circlekit.ops.reduction.reduce import Sum
 
 
 def undefined(model: Model) -> str | None:
     """What LiteRT does not define in ``model``, for the first such operator; None where there is none."""
     return next((found for op in model.ops() if (found := _undefined(op)) is not None), None)
-
-
-def needs_fast_kernels(model: Model) -> bool:
-    """Whether there are sums of int8 or int16: LiteRT's reference adds to what it has not set to zero."""
-    return any(isinstance(op, Sum) and op.input.dtype in (i8, i16) for op in model.ops())
 
 
 def _undefined(op: Op) -> str | None:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from circlekit.equivalence import hdf5
+from circlekit.equivalence import hdf5, litert
 from circlekit.equivalence.array_comparison import allowed_difference
 from circlekit.equivalence.comparison import interface_differences, interface_of, weak_outputs
 from circlekit.equivalence.hdf5_diff import compare_files
@@ -44,7 +44,6 @@ from circlekit.passes.legal.legalize import legalize
 from circlekit.passes.names import pass_names
 from circlekit.passes.optimize import run_passes
 from circlekit.passes.pipelines import PIPELINES
-from circlekit.recipes import litert
 from circlekit.recipes.cases import Case
 from circlekit.recipes.load import load_recipe
 from circlekit.recipes.rules import Subject

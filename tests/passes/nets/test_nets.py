@@ -35,7 +35,7 @@ def optimized(model: Model, folder: Path) -> Model:
     before = Original(model, arrays)
     small = before.check("O1", "tflite")
     before.check_files(small, folder)
-    assert check_litert(before, small, folder)
+    assert check_litert(before, small)
     after = before.check("O1", "circle")
     before.check_files(after, folder)
     return after

@@ -9,15 +9,17 @@ import numpy as np
 import pytest
 
 import circlekit
+from circlekit.equivalence.litert import run_litert, tflite_of
 from circlekit.errors import UnsupportedError
 from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Array
+from circlekit.ops.numerics.kernel_flavor import Kernels
 from tools.random_graphs.checks import Fault, Original
 from tools.random_graphs.graphs import PARTS, Step, make
-from tools.random_graphs.litert import FAST, check_litert, run_litert
+from tools.random_graphs.litert import check_litert
 from tools.random_graphs.splice import RECIPES, recipe_of_operator
-from tools.random_graphs.undefined import needs_fast_kernels, undefined
+from tools.random_graphs.undefined import undefined
 
 
 def slice_of(shape: str, begin: str, end: str, attributes: str) -> Model:
@@ -33,12 +35,6 @@ def sum_of(dtype: str, scale: str) -> Model:
       %y = Sum(%x, [1]) : {dtype}[2,4]{scale}
     }}"""
     return parse_model(text)
-
-
-def saved(model: Model, folder: Path) -> Path:
-    path = folder / "model.tflite"
-    circlekit.save(model, path)
-    return path
 
 
 @pytest.mark.parametrize(
@@ -71,13 +67,14 @@ def test_slices_that_litert_does_not_define(
         ("[1, 1]", "[9, 4]", "offset: true, shrink_axis_mask: 1"),
     ],
 )
-def test_slices_that_litert_defines(begin: str, end: str, attributes: str, tmp_path: Path) -> None:
+def test_slices_that_litert_defines(begin: str, end: str, attributes: str) -> None:
     """It gives what ours gives, so they are compared."""
     model = slice_of("[4,5]", begin, end, attributes)
     assert undefined(model) is None
     x = np.arange(20, dtype=np.float32).reshape(4, 5)
-    path = saved(model, tmp_path)
-    np.testing.assert_array_equal(run_litert(path, [x], FAST)[0], circlekit.run(model, [x])[0])
+    np.testing.assert_array_equal(
+        run_litert(tflite_of(model), [x], Kernels.OPTIMIZED)[0], circlekit.run(model, [x])[0]
+    )
 
 
 def test_a_transposed_scalar_is_undefined() -> None:
@@ -87,27 +84,20 @@ def test_a_transposed_scalar_is_undefined() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["i8", "i16"])
-def test_narrow_sums_are_those_of_fast_kernels(dtype: str, tmp_path: Path) -> None:
+def test_narrow_sums_are_those_of_optimized_kernels(dtype: str) -> None:
     model = sum_of(dtype, " quant(scale: 0.5)")
     x = np.arange(-12, 12).reshape(2, 3, 4).astype(np.int16 if dtype == "i16" else np.int8)
-    assert needs_fast_kernels(model)
     wanted = x.sum(1).astype(x.dtype)
-    path = saved(model, tmp_path)
-    np.testing.assert_array_equal(run_litert(path, [x], FAST)[0], wanted)
-    assert check_litert(Original(model, [x]), model, tmp_path)
+    np.testing.assert_array_equal(run_litert(tflite_of(model), [x], Kernels.OPTIMIZED)[0], wanted)
+    assert check_litert(Original(model, [x]), model)
 
 
-def test_narrow_sums_that_are_wrong_are_found(tmp_path: Path) -> None:
+def test_narrow_sums_that_are_wrong_are_found() -> None:
     model, other = (sum_of("i16", f" quant(scale: {scale})") for scale in (0.5, 0.25))
     other.main.inputs[0].quantization = model.main.inputs[0].quantization
     x: Array = np.arange(24, dtype=np.int16).reshape(2, 3, 4)
     with pytest.raises(Fault, match="values"):
-        check_litert(Original(model, [x]), other, tmp_path)
-
-
-@pytest.mark.parametrize(("dtype", "scale"), [("i32", ""), ("f32", ""), ("u8", " quant(scale: 0.5)")])
-def test_other_sums_are_those_of_the_reference(dtype: str, scale: str) -> None:
-    assert not needs_fast_kernels(sum_of(dtype, scale))
+        check_litert(Original(model, [x]), other)
 
 
 # -- formats -----------------------------------------------------------------------------------
