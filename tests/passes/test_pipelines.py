@@ -20,7 +20,7 @@ from circlekit.passes.names import find_pass
 from circlekit.passes.plugins import load_plugins
 from circlekit.rewrite.base import PASSES
 
-DOCS = (Path(__file__).parents[2] / "docs" / "pipelines.md").read_text()
+DOCS = (Path(__file__).parents[2] / "docs" / "guide" / "pipelines.md").read_text()
 
 NET = """
 graph main(%x: f32[2,3]) -> %z {

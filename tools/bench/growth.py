@@ -2,7 +2,7 @@
 """How the time of load, O1 and save grows with the number of operators.
 
     python -m tools.bench.growth [--sizes 1000 100000] [--shapes conv tree] [--json FILE] [--plot FILE.png]
-                                 [--page docs/growth.md]
+                                 [--page docs/measured/growth.md]
 
 Processor time, the least of three runs in this process.  The figure to look at is the growth: microseconds
 for an operator, as a multiple of what the smallest model of that shape takes; near 1 where time is linear.
@@ -164,7 +164,7 @@ def plot(rows: Sequence[Growth], path: Path) -> None:
 
 PAGE = """# Growth
 
-Written by `python -m tools.bench.growth --page docs/growth.md --plot docs/growth.png`
+Written by `python -m tools.bench.growth --page docs/measured/growth.md --plot docs/measured/growth.png`
 on {processor}, {cores} cores, {system}, Python {python}.
 
 Microseconds of processor time that load, O1 and save take for one operator. *growth* is the most that a step
@@ -177,7 +177,7 @@ takes, as a multiple of what it takes in the smallest model of the same shape: 1
 
 
 def page(rows: Iterable[Growth], facts: Mapping[str, Any]) -> str:
-    """docs/growth.md."""
+    """docs/measured/growth.md."""
     lines = [HEADS, ("---", *["---:"] * (len(HEADS) - 1)), *map(cells, rows)]
     return PAGE.format(**facts) + "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results as tables, for the terminal and for docs/benchmarks.md."""
+"""Results as tables, for the terminal and for docs/measured/benchmarks.md."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ draws it, `--page` writes it down: [growth.md](growth.md).
 
 
 def page(machine: Mapping[str, Any], command: str, rows: Sequence[Row], starts: Sequence[Start]) -> str:
-    """docs/benchmarks.md."""
+    """docs/measured/benchmarks.md."""
     facts = {**machine, "memory": machine["memory"] / (1 << 30)}
     parts = [INTRODUCTION.format(command=command, **facts)]
     parts.append(_markdown(FILE_HEADS, map(_file_cells, rows)))

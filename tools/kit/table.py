@@ -86,7 +86,7 @@ states anew, to 2e-2, float16 to 1e-3).  What LiteRT does not define is not draw
 
 
 def document(rows: Sequence[Row], cases: int, seed: int) -> str:
-    """docs/operators.md: every operator that has a class, whether or not there are cases of it."""
+    """docs/measured/operators.md: every operator that has a class, whether or not there are cases of it."""
     lines = [_document_row(row) for row in rows if row.compared or row.runs]
     shown = {row.code for row in rows if row.compared or row.runs}
     for code in REGISTRY:

@@ -20,7 +20,7 @@ Lines = Callable[["Facts"], list[str]]
 # -- verify ------------------------------------------------------------------------------------
 
 JSON_SCHEMA = 1
-"""Counts changes of the JSON that would break its readers; docs/verify.md says what it is."""
+"""Counts changes of the JSON that would break its readers; docs/guide/verify.md says what it is."""
 
 
 def verify_command(name: str, format: str, argv: Sequence[str] | None) -> int:
