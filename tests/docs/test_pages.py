@@ -10,12 +10,7 @@ import numpy as np
 
 import circlekit
 from circlekit.cli.catalog import FILE, as_json, catalog, flags_of
-<<<<<<< HEAD
 from circlekit.interp import unregister_custom
-from circlekit.io.check.findings import RULES
-=======
-from circlekit.interp.evaluate import _CUSTOM
->>>>>>> 5c35b55 (The book: tutorials that run, a guide in plain English, reference tables generated while the docs are built)
 from circlekit.ir.text import parse_model
 from circlekit.passes import all_passes, manifest
 from circlekit.passes.pipelines import PIPELINES
