@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """All benchmarks but that of the interpreter: a table, a JSON file, a page.
 
-    python -m tools.bench [--sizes 8M 100M 1G 3G] [--rounds 5] [--json FILE] [--page docs/measured/benchmarks.md]
+    python -m tools.bench [--sizes 8M 100M 1G 3G] [--rounds 5] [--json FILE] [--page PAGE.md]
 
 Files against ``cp`` and against the object API of flatbuffers, the start of the commands, and the growth with
 the number of operators.  Ratios within one run are the figures to look at: seconds are those of a machine.
