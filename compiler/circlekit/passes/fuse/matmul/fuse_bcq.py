@@ -29,7 +29,7 @@ Operands = tuple[Value, Value, Value]
 class FuseBcq(Pass):
     """FULLY_CONNECTED and GATHER on weights with binary codes become their BCQ forms, which read the codes.
 
-    The codes come as extra outputs of the model, behind a mark (``passes/support/binary_codes.py``); these$
+    The codes come as extra outputs of the model, behind a mark (``passes/support/binary_codes.py``); these
     outputs are removed, unless nothing could be done with them.  Values change by what the codes lose; codes
     that stand for other weights are refused.
     """
