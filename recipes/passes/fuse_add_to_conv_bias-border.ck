@@ -10,5 +10,5 @@ graph main(%x: f32[1,5,5,2]) -> %y {
 rules {
   passes(fuse_add_to_conv_bias)
   unchanged()
-  refused("%y: padding is SAME, the border of zeros would lack the offset")
+  refused("expected VALID padding, got SAME, whose border of zeros does not get the offset")
 }

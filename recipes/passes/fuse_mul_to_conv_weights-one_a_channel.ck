@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %c: has shape [3], which is not one a channel behind the Transpose
+# Refused: %c: expected one number per channel behind the Transpose, got shape [3]
 
 graph main(%x: f32[1,3,5,3]) -> %y {
   %c = const f32[3] [1.0, 2, 3]
@@ -12,5 +12,5 @@ graph main(%x: f32[1,3,5,3]) -> %y {
 rules {
   passes(fuse_mul_to_conv_weights)
   unchanged()
-  refused("%c: has shape [3], which is not one a channel behind the Transpose")
+  refused("expected one number per channel behind the Transpose, got shape [3]")
 }

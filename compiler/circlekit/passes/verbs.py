@@ -15,14 +15,16 @@ from circlekit.passes.fuse.batchnorm.forward_number import ForwardNumber
 from circlekit.passes.fuse.batchnorm.normalize_batchnorm import NormalizeBatchNorm
 from circlekit.passes.fuse.convolution.fuse_space_to_batch_with_conv import FuseSpaceToBatchWithConv
 from circlekit.passes.fuse.convolution.fuse_space_to_batch_with_conv1d import FuseSpaceToBatchWithConv1D
-from circlekit.passes.fuse.linear.fuse_add_with_conv import FuseAddWithConv2D
-from circlekit.passes.fuse.linear.fuse_add_with_dwconv import FuseAddWithDepthwiseConv2D
-from circlekit.passes.fuse.linear.fuse_add_with_fully_connected import FuseAddWithFullyConnected
-from circlekit.passes.fuse.linear.fuse_add_with_tconv import FuseAddWithTransposeConv
-from circlekit.passes.fuse.linear.fuse_mul_with_conv import FuseMulWithConv2D
-from circlekit.passes.fuse.linear.fuse_mul_with_dwconv import FuseMulWithDepthwiseConv2D
-from circlekit.passes.fuse.linear.fuse_mul_with_fullyconnected import FuseMulWithFullyConnected
-from circlekit.passes.fuse.linear.fuse_mul_with_tconv import FuseMulWithTransposeConv
+from circlekit.passes.fuse.linear.fuse_after_linear import (
+    FuseAddWithConv2D,
+    FuseAddWithDepthwiseConv2D,
+    FuseAddWithFullyConnected,
+    FuseAddWithTransposeConv,
+    FuseMulWithConv2D,
+    FuseMulWithDepthwiseConv2D,
+    FuseMulWithFullyConnected,
+    FuseMulWithTransposeConv,
+)
 from circlekit.passes.remove.movement.remove_unnecessary_reshape import RemoveUnnecessaryReshape
 from circlekit.passes.remove.remove_identity import RemoveIdentity
 from circlekit.passes.remove.remove_unnecessary_cast import RemoveUnnecessaryCast

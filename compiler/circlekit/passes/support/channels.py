@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Per-channel factors and offsets of convolutions and matrix products."""
+"""Arithmetic with per-channel constants of convolutions and fully connected layers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from circlekit.ir.value import Array, format_shape
 
 
 def per_channel(values: Array, channels: int) -> Array:
-    """``values`` of shape [..1, channels], or of one element, as rank 1 of ``channels``."""
+    """Broadcast ``values`` of shape [1, ..., channels], or of one element, to shape [channels]."""
     return np.broadcast_to(values.reshape(-1), (channels,))
 
 
@@ -26,14 +26,15 @@ def scaled(bias: Array | None, scale: Array) -> Array | None:
     return None if bias is None else bias.reshape(-1) * scale
 
 
-def behind(values: Array, perm: Array) -> Array:
-    """``values``, a constant for a tensor of rank 4, as one for that tensor transposed by ``perm``."""
+def transposed_constant(values: Array, perm: Array) -> Array:
+    """Extend ``values`` with leading dimensions of 1 to the rank of ``perm``, and transpose them by it."""
     whole: Array = values.reshape((1,) * (perm.size - values.ndim) + values.shape)
     return np.transpose(whole, [int(axis) % perm.size for axis in perm])
 
 
 def not_along_channels(values: Array, perm: Array, name: str) -> str | None:
-    """Refuse unless the constant ``name`` varies along the axis alone that ``perm`` makes the last."""
-    if values.ndim <= perm.size == 4 and behind(values, perm).shape[:3] == (1, 1, 1):
+    """Refuse unless the constant ``name`` varies only along the axis that ``perm`` moves to the end."""
+    if values.ndim <= perm.size == 4 and transposed_constant(values, perm).shape[:3] == (1, 1, 1):
         return None
-    return f"%{name}: has shape {format_shape(values.shape)}, which is not one a channel behind the Transpose"
+    shape = format_shape(values.shape)
+    return f"%{name}: expected one number per channel behind the Transpose, got shape {shape}"
