@@ -95,9 +95,9 @@ def test_constants_of_channels(operator: str, name: str, constant: str, shape: s
 @pytest.mark.parametrize(
     ("operator", "constant", "padding", "shape", "sentence"),
     [
-        ("Mul", "[6]", "VALID", "[1,3,6,6]", "%c: has shape [6], which is not one a channel"),
-        ("Add", "[1,6,1]", "VALID", "[1,3,6,6]", "%c: has shape [1,6,1], which is not one a channel"),
-        ("Sub", "[2,1,1,1]", "VALID", "[2,3,6,6]", "%c: has shape [2,1,1,1], which is not one a channel"),
+        ("Mul", "[6]", "VALID", "[1,3,6,6]", "%c: expected one number per channel"),
+        ("Add", "[1,6,1]", "VALID", "[1,3,6,6]", "%c: expected one number per channel"),
+        ("Sub", "[2,1,1,1]", "VALID", "[2,3,6,6]", "%c: expected one number per channel"),
         ("Mul", "[3,1,1]", "VALID", "[1,1,6,6]", "broadcasts %x"),
         ("Add", "[3,1,1]", "SAME", "[1,3,6,6]", "padding is SAME"),
     ],
