@@ -127,7 +127,7 @@ def test_batch_matmul_of_itself() -> None:
 def test_batch_matmul_refuses() -> None:
     with pytest.raises(ShapeError, match="x has 5 columns, y has 4 rows"):
         BatchMatMul(Value("", f32, (2, 4, 5)), Value("", f32, (2, 4, 5)))
-    with pytest.raises(ShapeError, match=r"x has shape \[5\], a rank of at least 2"):
+    with pytest.raises(ShapeError, match=r"x has shape \[5\], expected a rank of at least 2"):
         BatchMatMul(Value("", f32, (5,)), Value("", f32, (5, 4)))
     with pytest.raises(ShapeError, match=r"shapes \[2\] and \[3\] do not broadcast"):
         BatchMatMul(Value("", f32, (2, 4, 5)), Value("", f32, (3, 5, 4)))

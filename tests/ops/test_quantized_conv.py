@@ -335,5 +335,5 @@ def test_a_scale_is_wanted() -> None:
     filter.quantization = Quantization(np.ones(one.channels + 1, np.float32), np.zeros(1, np.int64))
     result = quantized(i8, (None,) * 4, 1.0)
     op = one.op(quantized(i8, one.input, 1.0), filter, None, result)
-    with pytest.raises(ModelError, match=f"{one.channels + 1} scales, 1 or {one.channels} are wanted"):
+    with pytest.raises(ModelError, match=f"{one.channels + 1} scales, expected 1 or {one.channels}"):
         kernel_results(op, [np.zeros(one.input, np.int8)])

@@ -4,32 +4,34 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from circlekit.errors import ShapeError
 from circlekit.ir.dtypes import DType, bf16, f16, f32, f64, i8, i16, i32, i64, u8
 from circlekit.ir.enums import Activation, Padding
-from circlekit.ir.op import Op, attribute, operand, optional_operand
-from circlekit.ir.tape import Tape
+from circlekit.ir.op import attribute, operand, optional_operand
 from circlekit.ir.value import Array, Shape, TensorType, Value, format_shape
-from circlekit.ops.checks import require_bias, require_float, require_rank, require_same_float
-from circlekit.ops.common import product_reach, write_fused
+from circlekit.ops.checks import require_bias, require_rank, require_same_float
 from circlekit.ops.constant_operands import static_int_vector
-from circlekit.ops.convolution.conv_quantized import quantized_convolution
-from circlekit.ops.convolution.depthwise import convolve_depthwise
-from circlekit.ops.convolution.im2col import convolve, convolve_transposed
-from circlekit.ops.convolution.strips import Ends
+from circlekit.ops.convolution.convolution_layer import ConvolutionLayer, has_different_scales
+from circlekit.ops.convolution.correlation import (
+    Geometry,
+    correlate,
+    correlate_depthwise,
+    correlate_transposed,
+)
 from circlekit.ops.dimensions import Dim, dims_differ, element_count, merge_dims, product
 from circlekit.ops.numerics.kernel_flavor import in_eights
 from circlekit.ops.quantization import is_hybrid, is_per_channel
 from circlekit.ops.versions import version_by_dtype
-from circlekit.ops.windows import Window, conv_padding, window_size
+from circlekit.ops.windows import window_size
 
 DATA = (f32, i8, u8, i16, f16, bf16, f64)
 WEIGHTS = (*DATA, DType.INT4)
 BIAS = (f32, i32, i64, f16, bf16, f64)
 
 
-class Conv2D(Op, code="CONV_2D"):
+class Conv2D(ConvolutionLayer, code="CONV_2D"):
     """Correlation with a filter [O,KH,KW,I / groups]; the groups follow from I.
 
     Source: TFLite conv.
@@ -58,22 +60,20 @@ class Conv2D(Op, code="CONV_2D"):
         wide = window_size(w, taps_w, self.stride_w, self.dilation_w, self.padding)
         return TensorType(self.input.dtype, (n, high, wide, out_depth))
 
-    def bind(self, tape: Tape, input: Array, filter: Array, bias: Array | None = None) -> Array | None:
-        if filter.dtype.kind != "f":
-            grouped = input.shape[3] != filter.shape[3]
-            arrays = (input, filter, bias)
-            asymmetric = grouped or _differ(self.filter)
-            return quantized_convolution(
-                tape, self, self.filter, arrays, 0, self._product, asymmetric, optimized=not grouped
-            )
-        require_float(self, input, filter, bias)
-        out = self._product(tape, input, filter)
-        return finish(tape, out, bias, self.act, product_reach(tape, input, filter))
+    def kernel(self, input: Array, filter: Array, bias: Array | None = None) -> Array:
+        geometry = self.geometry(input.shape, filter.shape)
+        return self.convolve(input, filter, bias, lambda x, f: correlate(x, f, geometry))
 
-    def _product(self, tape: Tape, input: Array, filter: Array, ends: Ends | None = None) -> Array:
-        windows = _windows(self, input.shape[1:3], filter.shape[1:3])
+    def geometry(self, data: tuple[int, ...], filter: tuple[int, ...]) -> Geometry:
+        """The windows over data of one shape, with a filter of another."""
         strides, dilations = (self.stride_h, self.stride_w), (self.dilation_h, self.dilation_w)
-        return convolve(tape, input, filter, strides, dilations, windows, ends)
+        return Geometry.of(data[1:3], filter[1:3], strides, dilations, self.padding)
+
+    def quantizes_asymmetrically(self, data: Array, filter: Array) -> bool:
+        return is_grouped(data, filter) or has_different_scales(self.filter)
+
+    def optimized_rounding(self, data: Array, filter: Array) -> bool:
+        return not is_grouped(data, filter)  # LiteRT has no optimized kernel of groups
 
     def macs(self) -> int:
         return element_count(self.output.shape) * element_count(self.filter.shape and self.filter.shape[1:])
@@ -102,7 +102,7 @@ def _check_groups(depth: Dim, out_depth: Dim, per_group: Dim) -> None:
         raise ShapeError(f"filter has {out_depth} output channels, {groups} groups cannot share them")
 
 
-class DepthwiseConv2D(Op, code="DEPTHWISE_CONV_2D", reference_version=6):
+class DepthwiseConv2D(ConvolutionLayer, code="DEPTHWISE_CONV_2D", reference_version=6):
     """Correlation of each channel with ``depth_multiplier`` filters of its own: [1,KH,KW,I * multiplier].
 
     The multiplier that counts is the quotient of the channels, as in TFLite (depthwise_conv).  LiteRT has no
@@ -122,12 +122,14 @@ class DepthwiseConv2D(Op, code="DEPTHWISE_CONV_2D", reference_version=6):
     dilation_w: int = attribute(1, "dilation_w_factor")
     dilation_h: int = attribute(1, "dilation_h_factor")
 
+    channel_axis = 3
+
     def infer(self) -> TensorType:
         n, h, w, depth = require_rank(self.input, "input", 4) or (None,) * 4
         one, taps_h, taps_w, out_depth = require_rank(self.filter, "filter", 4) or (None,) * 4
         require_same_float(self)
         if dims_differ(one, 1):
-            raise ShapeError(f"filter has shape {format_shape(self.filter.shape)}, [1,KH,KW,C] is wanted")
+            raise ShapeError(f"filter has shape {format_shape(self.filter.shape)}, expected [1,KH,KW,C]")
         if depth is not None and out_depth is not None and (depth == 0 or out_depth % depth):
             raise ShapeError(f"filter has {out_depth} channels, no multiple of the input's {depth}")
         require_bias(self.bias, out_depth)
@@ -135,21 +137,17 @@ class DepthwiseConv2D(Op, code="DEPTHWISE_CONV_2D", reference_version=6):
         wide = window_size(w, taps_w, self.stride_w, self.dilation_w, self.padding)
         return TensorType(self.input.dtype, (n, high, wide, out_depth))
 
-    def bind(self, tape: Tape, input: Array, filter: Array, bias: Array | None = None) -> Array | None:
-        if filter.dtype.kind != "f":
-            # uint8 is rounded as the reference does
-            optimized = self.input.dtype is not u8 and in_eights(filter.shape[3])
-            return quantized_convolution(
-                tape, self, self.filter, (input, filter, bias), 3, self._product, optimized=optimized
-            )
-        require_float(self, input, filter, bias)
-        out = self._product(tape, input, filter)
-        return finish(tape, out, bias, self.act, product_reach(tape, input, filter, 3))
+    def kernel(self, input: Array, filter: Array, bias: Array | None = None) -> Array:
+        geometry = self.geometry(input.shape, filter.shape)
+        return self.convolve(input, filter, bias, lambda x, f: correlate_depthwise(x, f, geometry))
 
-    def _product(self, tape: Tape, input: Array, filter: Array, ends: Ends | None = None) -> Array:
-        windows = _windows(self, input.shape[1:3], filter.shape[1:3])
+    def geometry(self, data: tuple[int, ...], filter: tuple[int, ...]) -> Geometry:
+        """The windows over data of one shape, with a filter of another."""
         strides, dilations = (self.stride_h, self.stride_w), (self.dilation_h, self.dilation_w)
-        return convolve_depthwise(tape, input, filter, strides, dilations, windows, ends)
+        return Geometry.of(data[1:3], filter[1:3], strides, dilations, self.padding)
+
+    def optimized_rounding(self, data: Array, filter: Array) -> bool | NDArray[np.bool_]:
+        return self.input.dtype is not u8 and in_eights(filter.shape[3])
 
     def macs(self) -> int:
         return element_count(self.output.shape) * element_count(self.filter.shape and self.filter.shape[1:3])
@@ -162,7 +160,7 @@ class DepthwiseConv2D(Op, code="DEPTHWISE_CONV_2D", reference_version=6):
         return by_type or (2 if (self.dilation_w, self.dilation_h) != (1, 1) else 1)
 
 
-class TransposeConv(Op, code="TRANSPOSE_CONV"):
+class TransposeConv(ConvolutionLayer, code="TRANSPOSE_CONV"):
     """Gradient of Conv2D with respect to its input.  OHWI filter.
 
     Input element y goes through tap k to y * stride - before + k, where ``before`` is the padding that a
@@ -195,37 +193,16 @@ class TransposeConv(Op, code="TRANSPOSE_CONV"):
         shape = static_output_shape(self.output_shape, 4)
         return TensorType(self.input.dtype, merged_shape(shape, (n, None, None, out_depth)))
 
-    def bind(
-        self, tape: Tape, output_shape: Array, filter: Array, input: Array, bias: Array | None = None
-    ) -> Array | None:
-        if not tape.fixed(output_shape):
-            return None
-        shape = output_dims(output_shape, 4)
+    def kernel(self, output_shape: Array, filter: Array, input: Array, bias: Array | None = None) -> Array:
+        shape = run_time_shape(output_shape, (len(input), None, None, len(filter)))
+        strides = (self.stride_h, self.stride_w)
+        geometry = Geometry.transposed(
+            input.shape[1:3], shape[1:3], filter.shape[1:3], strides, (1, 1), self.padding
+        )
+        return self.convolve(input, filter, bias, lambda x, f: correlate_transposed(x, f, geometry))
 
-        def product(tape: Tape, input: Array, filter: Array, ends: Ends | None = None) -> Array:
-            out = tape.empty(shape, ends.dtype if ends else input.dtype)
-            strides = (self.stride_h, self.stride_w)
-            before = [
-                transposed_padding(shape[1 + a], filter.shape[1 + a], strides[a], self.padding)
-                for a in (0, 1)
-            ]
-            convolve_transposed(tape, input, filter, strides, (before[0], before[1]), out, ends)
-            return out
-
-        if filter.dtype.kind != "f":
-            return quantized_convolution(
-                tape,
-                self,
-                self.filter,
-                (input, filter, bias),
-                0,
-                product,
-                everywhere=False,
-                optimized=self.input.dtype is u8 or in_eights(filter.shape[0]),
-            )
-        require_float(self, input, filter, bias)
-        out = product(tape, input, filter)
-        return finish(tape, out, bias, self.act, product_reach(tape, input, filter))
+    def optimized_rounding(self, data: Array, filter: Array) -> bool | NDArray[np.bool_]:
+        return self.input.dtype is u8 or in_eights(filter.shape[0])
 
     def macs(self) -> int:
         return element_count(self.input.shape) * element_count(self.filter.shape and self.filter.shape[:3])
@@ -240,32 +217,26 @@ class TransposeConv(Op, code="TRANSPOSE_CONV"):
         return version_by_dtype(self.filter, {i8: 2})
 
 
-def transposed_padding(size: int, taps: int, stride: int, padding: Padding) -> int:
-    """Elements that a transposed convolution drops before its output of ``size``.
-
-    That is the padding of a convolution whose *input* has ``size``.
-    """
-    return 0 if padding is Padding.VALID else conv_padding(size, taps, stride, 1, padding).before
-
-
 def static_output_shape(operand: Value, rank: int) -> Shape:
     """The dimensions that a shape operand holds; unknown ones where it is no constant."""
     numbers = static_int_vector(operand)
     if numbers is None:
         count = product(operand.shape) if operand.shape is not None else None
         if dims_differ(count, rank):
-            raise ShapeError(f"output_shape has {count} elements, {rank} are wanted")
+            raise ShapeError(f"output_shape has {count} elements, expected {rank}")
         return (None,) * rank
     if len(numbers) != rank or min(numbers) < 0:
-        raise ShapeError(f"output_shape is {numbers}, {rank} dimensions are wanted")
+        raise ShapeError(f"output_shape is {numbers}, expected {rank} dimensions")
     return tuple(numbers)
 
 
-def output_dims(output_shape: Array, rank: int) -> tuple[int, ...]:
-    """The dimensions that a shape operand holds in a run; ShapeError unless there are ``rank``."""
-    if output_shape.size != rank:
-        raise ShapeError(f"output_shape has {output_shape.size} elements, {rank} are wanted")
-    return tuple(output_shape.reshape(-1).tolist())
+def run_time_shape(output_shape: Array, known: Shape) -> tuple[int, ...]:
+    """The dimensions in a shape operand; ShapeError unless they agree with the ``known`` ones."""
+    if output_shape.size != len(known):
+        raise ShapeError(f"output_shape has {output_shape.size} elements, expected {len(known)}")
+    shape = tuple(output_shape.reshape(-1).tolist())
+    merged_shape(shape, known)
+    return shape
 
 
 def merged_shape(shape: Shape, wanted: Shape) -> Shape:
@@ -273,27 +244,9 @@ def merged_shape(shape: Shape, wanted: Shape) -> Shape:
         return tuple(merge_dims(a, b) for a, b in zip(shape, wanted, strict=True))
     except ShapeError:
         found, fit = format_shape(shape), format_shape(wanted)
-        raise ShapeError(f"output_shape is {found}, input and filter want {fit}") from None
+        raise ShapeError(f"output_shape is {found}, expected {fit} from input and filter") from None
 
 
-def _windows(
-    op: Conv2D | DepthwiseConv2D, size: tuple[int, ...], taps: tuple[int, ...]
-) -> tuple[Window, Window]:
-    return (
-        conv_padding(size[0], taps[0], op.stride_h, op.dilation_h, op.padding),
-        conv_padding(size[1], taps[1], op.stride_w, op.dilation_w, op.padding),
-    )
-
-
-def _differ(weights: Value) -> bool:
-    """Whether channels of ``weights`` have different scales."""
-    scales = weights.quantization.scale if weights.quantization is not None else np.zeros(0)
-    return bool(np.any(scales != scales[:1]))
-
-
-def finish(tape: Tape, out: Array, bias: Array | None, act: Activation, reach: float = np.inf) -> Array:
-    """Add the bias and apply the activation, in place; ``reach``: of ``out`` before."""
-    if bias is not None:
-        tape.do(np.add, out, bias.reshape(-1), out)
-    write_fused(tape, out, act, reach + tape.reach(bias))
-    return out
+def is_grouped(data: Array, filter: Array) -> bool:
+    """Whether each output channel reads a part of the input channels."""
+    return bool(data.shape[3] != filter.shape[3])

@@ -11,13 +11,12 @@ from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, bf16, f16, f32, f64, i8, i16, i32, i64, u8
 from circlekit.ir.enums import Activation, WeightsFormat
 from circlekit.ir.op import Inferred, Op, attribute, operand, optional_operand
-from circlekit.ir.tape import NOW, Tape
 from circlekit.ir.value import Array, Shape, TensorType, Value, format_shape
 from circlekit.ops.checks import require_bias, require_float, require_rank, require_same_float
-from circlekit.ops.common import product_reach, write_fused
 from circlekit.ops.dimensions import Dim, broadcast_shapes, dims_differ, element_count, product
+from circlekit.ops.fused_activation import apply_fused_activation
 from circlekit.ops.matmul.dense_quantized import (
-    hybrid_matmul,
+    dynamically_quantized_matmul,
     quantized_dense,
     quantized_matmul,
     shuffled_dense,
@@ -80,33 +79,23 @@ class FullyConnected(Op, code="FULLY_CONNECTED", variadic_results=True):
 
     def kernel(self, input: Array, weights: Array, bias: Array | None = None) -> Any:
         if weights.ndim != 2:
-            raise ShapeError(f"weights of rank {weights.ndim}, 2 is wanted")
+            raise ShapeError(f"expected weights of rank 2, got {weights.ndim}")
         shape = tuple(int(d or 0) for d in self._result_shape(input.shape, *weights.shape) or ())
         if weights.shape[1] == 0:
             return np.zeros(shape, input.dtype)
+        rows = input.reshape(-1, weights.shape[1])
         if self.weights_format is WeightsFormat.SHUFFLED4x16INT8:
-            rows = input.reshape(-1, weights.shape[1])
             out, workspace = shuffled_dense(self, rows, weights, bias)
             return out.reshape(shape), workspace.reshape(input.shape)
-        return self.bind(NOW, input, weights, bias)
-
-    def bind(self, tape: Tape, input: Array, weights: Array, bias: Array | None = None) -> Array | None:
-        if self.weights_format is WeightsFormat.SHUFFLED4x16INT8 or weights.shape[1] == 0:
-            return None
-        shape = tuple(int(d or 0) for d in self._result_shape(input.shape, *weights.shape) or ())
-        rows = tape.reshaped(input, (-1, weights.shape[1]))
         if self.weights_format is WeightsFormat.SHUFFLED16x1FLOAT32:
-            weights = in_row_order(tape, self, weights)
+            weights = in_row_order(self, weights)
         if weights.dtype.kind != "f":
-            integers = quantized_dense(tape, self, rows, weights, bias)
-            return None if integers is None else integers.reshape(shape)
+            return quantized_dense(self, rows, weights, bias).reshape(shape)
         require_float(self, input, weights, bias)
-        out = tape.empty((len(rows), len(weights)), rows.dtype)
-        tape.do(tape.contiguous(rows).dot, weights.T, out)
+        out = rows @ weights.T
         if bias is not None:
-            tape.do(np.add, out, bias.reshape(-1), out)
-        write_fused(tape, out, self.act, product_reach(tape, rows, weights) + tape.reach(bias))
-        return out.reshape(shape)
+            out += bias.reshape(-1)
+        return apply_fused_activation(out, self.act).reshape(shape)
 
     def macs(self) -> int:
         return element_count(self.output.shape) * element_count(self.weights.shape and self.weights.shape[1:])
@@ -142,13 +131,13 @@ def shuffled_16x1(weights: Array) -> Array:
     return np.ascontiguousarray(weights.reshape(-1, ROWS, columns).swapaxes(1, 2)).reshape(rows, columns)
 
 
-def in_row_order(tape: Tape, op: Op, weights: Array) -> Array:
-    """The weights that ``shuffled_16x1`` has shuffled."""
+def in_row_order(op: Op, weights: Array) -> Array:
+    """Undo ``shuffled_16x1``; UnsupportedError for weights that it does not make."""
     rows, columns = weights.shape
     if weights.dtype != np.float32 or rows % ROWS:
         found = f"{weights.dtype}[{rows},{columns}]"
         raise UnsupportedError(f"{op.code} with SHUFFLED16x1FLOAT32 weights of {found} has no kernel")
-    return tape.contiguous(weights.reshape(-1, columns, ROWS).swapaxes(1, 2)).reshape(rows, columns)
+    return np.asarray(weights.reshape(-1, columns, ROWS).swapaxes(1, 2).reshape(rows, columns))
 
 
 class BatchMatMul(Op, code="BATCH_MATMUL"):
@@ -171,7 +160,7 @@ class BatchMatMul(Op, code="BATCH_MATMUL"):
         if x is None or y is None:
             return TensorType(self._result_dtype(), None)
         if dims_differ(x[-1], y[-2]):
-            raise ShapeError(f"x has {x[-1]} columns, y has {y[-2]} rows; they must be as many")
+            raise _different_depths(x, y)
         batch = broadcast_shapes(x[:-2], y[:-2])
         assert batch is not None  # both ranks are known
         return TensorType(self._result_dtype(), (*batch, x[-2], y[-1]))
@@ -181,29 +170,17 @@ class BatchMatMul(Op, code="BATCH_MATMUL"):
         sums = self.x.dtype is i8 and bool(self.results) and self.results[0].dtype is i32
         return i32 if sums else self.x.dtype
 
-    def kernel(self, x: Array, y: Array) -> Array | None:
+    def kernel(self, x: Array, y: Array) -> Array:
         left = x.swapaxes(-1, -2) if self.adj_x else x
         right = y.swapaxes(-1, -2) if self.adj_y else y
         if x.dtype.kind == "i":
             return quantized_matmul(self, left, right)
         if y.dtype == np.int8:
-            return hybrid_matmul(self, left, right)
-        return self.bind(NOW, x, y)
-
-    def bind(self, tape: Tape, x: Array, y: Array) -> Array | None:
-        if x.dtype.kind == "i" or y.dtype == np.int8:
-            return None
+            return dynamically_quantized_matmul(self, left, right)
         require_float(self, x, y)
-        left = x.swapaxes(-1, -2) if self.adj_x else x
-        right = y.swapaxes(-1, -2) if self.adj_y else y
         if left.shape[-1] != right.shape[-2]:
-            counts = f"x has {left.shape[-1]} columns, y has {right.shape[-2]} rows"
-            raise ShapeError(f"{counts}; they must be as many")
-        batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
-        out = tape.empty((*batch, left.shape[-2], right.shape[-1]), x.dtype)
-        tape.do(np.matmul, left, right, out)
-        tape.limit(out, tape.reach(x) * tape.reach(y) * left.shape[-1])
-        return out
+            raise _different_depths(left.shape, right.shape)
+        return np.asarray(np.matmul(left, right))
 
     def macs(self) -> int:
         x = _matrices(self.x, "x", self.adj_x)
@@ -215,11 +192,15 @@ class BatchMatMul(Op, code="BATCH_MATMUL"):
         return version_by_dtype(self.x, {i16: 3, i8: 2})
 
 
+def _different_depths(x: Shape, y: Shape) -> ShapeError:
+    return ShapeError(f"x has {x[-1]} columns, y has {y[-2]} rows; expected equal numbers")
+
+
 def _matrices(value: Value, name: str, transposed: bool) -> Shape | None:
     """The shape of operand ``name``, its last two axes exchanged if ``transposed``."""
     shape = value.shape
     if shape is None:
         return None
     if len(shape) < 2:
-        raise ShapeError(f"{name} has shape {format_shape(shape)}, a rank of at least 2 is wanted")
+        raise ShapeError(f"{name} has shape {format_shape(shape)}, expected a rank of at least 2")
     return (*shape[:-2], shape[-1], shape[-2]) if transposed else shape

@@ -13,168 +13,99 @@ import numpy as np
 from circlekit.errors import ModelError, UnsupportedError
 from circlekit.ir.dtypes import i8, i16, i32, u8
 from circlekit.ir.enums import Activation
-from circlekit.ir.tape import NOW, Tape
 from circlekit.ir.value import Array, Value
 from circlekit.ops.constant_storage import constant_elements
-from circlekit.ops.convolution.im2col import multiply_rows
-from circlekit.ops.convolution.strips import Ends
 from circlekit.ops.fused_activation import apply_activation
 from circlekit.ops.numerics.dynamic_quantization import quantize_rows
-from circlekit.ops.numerics.fixed_point import Ints, quantize_multiplier, quantized_activation_range
+from circlekit.ops.numerics.fixed_point import Ints, quantized_activation_range
 from circlekit.ops.numerics.kernel_flavor import rounds_up
+from circlekit.ops.numerics.output_stage import Arithmetic, OutputStage
 from circlekit.ops.numerics.quantized_layers import (
-    MOST,
+    centered_weights,
     channel_scales,
     effective_scale,
     exact_floats,
-    exact_weights,
-    has_wide_sums,
-    moved_bias,
-    need_form,
-    sums_of,
-    wide_bias,
+    greatest_magnitude,
+    has_int64_sums,
+    integer_bias,
+    is_dynamically_quantized,
 )
-from circlekit.ops.numerics.requantize import InDoubles, double_scale, fixed_point
-from circlekit.ops.numerics.staircase import Staircase, proven
-from circlekit.ops.numerics.stores import Span, Store
-from circlekit.ops.once import once, room
 from circlekit.ops.quantization import dtype_limits, is_per_channel, zero_point_of
 
-LEAST = {Activation.RELU: 0, Activation.RELU6: 0, Activation.RELU_N1_TO_1: -1}
+NO_ZERO_POINT: Ints = np.zeros((), np.int64)
+
+LEAST_ACTIVATION = {Activation.RELU: 0, Activation.RELU6: 0, Activation.RELU_N1_TO_1: -1}
 """The least result of an activation."""
 
 # -- FULLY_CONNECTED ---------------------------------------------------------------------------
 
 
-def quantized_dense(tape: Tape, op: Any, x: Array, weights: Array, bias: Array | None) -> Array | None:
-    """Rows x [R,K] times the transpose of ``weights`` [U,K], plus ``bias``, as ``op`` says: [R,U].
+def quantized_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> Array:
+    """Multiply rows x [R, K] by the transpose of integer ``weights`` [U, K] and add ``bias``: [R, U]."""
+    if is_dynamically_quantized(op, op.input, op.weights):
+        return _dynamically_quantized_dense(op, x, weights, bias)
+    stage = dense_output_stage(op, bias, len(weights))
+    exact = exact_weights(op, weights)
+    rows = x.astype(exact.dtype)
+    rows -= zero_point_of(op.input)
+    return stage(rows @ exact.T)
 
-    None where that is not bound.
+
+def exact_weights(op: Any, weights: Array) -> Array:
+    """The integer weights without zero point, as floats whose sums of products are exact.
+
+    Signed weights have one in old models, per tensor.
     """
-    if need_form(op, op.input, op.weights):
-        return None if tape is not NOW else _hybrid_dense(op, x, weights, bias)
-    if not tape.fixed(weights, bias):
-        return None
-    zeros = np.asarray(0 if is_per_channel(op.weights) else zero_point_of(op.weights), np.float32)
-    sums = sums_of(weights, zeros, 0)
-    bound = float(MOST[op.input.dtype] * sums.magnitudes)
-    wide = has_wide_sums(op, op.input, bias)
-    end = _dense_end(op, moved_bias(bias, zero_point_of(op.input), sums), bound, len(weights), wide)
-    out = tape.empty((len(x), len(weights)), op.output.dtype.numpy)
-    if out.size > FEW or not isinstance(end, InDoubles) or not _few_rows(tape, x, weights, zeros, end, out):
-        multiply_rows(tape, x, weights, Ends(exact_floats(bound), 0, 0, end, out.dtype, zeros), out)
-    return out
+    zero_point = NO_ZERO_POINT if is_per_channel(op.weights) else np.asarray(zero_point_of(op.weights))
+    magnitude = greatest_magnitude(op.input, zero_point_of(op.input))
+    return centered_weights(weights, zero_point, 0, magnitude)
 
 
-FEW = 1 << 12
-"""Results that take less time than the calls that make them."""
+def dense_output_stage(op: Any, bias: Array | None, units: int) -> OutputStage:
+    """What makes the result of exact sums.
 
-WIDENED = 1 << 17
-"""Bytes of weights that are widened at a time: they stay in the cache until they are used."""
-
-
-def _few_rows(tape: Tape, x: Array, weights: Array, zeros: Array, end: InDoubles, out: Array) -> bool:
-    """The product of few rows in as few calls as can be; False where that is not possible."""
-    units = len(weights)
-    bias = np.zeros(units) if end.bias is None else end.bias
-    store = proven(end, end.span.bound + float(np.abs(bias).max(initial=0)), out.dtype)
-    if store is None:
-        return False
-    if tape.keeps(4 * (weights.shape[1] + 1) * (len(x) + units)):
-        _of_kept(tape, x, weights, zeros, bias, store, out)
+    LiteRT's reference rescales in double precision, but for int16 weights and sparse ones.
+    """
+    int64_sums = has_int64_sums(op, op.input)
+    in_double = op.weights.dtype is not i16 and "sparsity" not in op.weights.extra
+    up = in_double and not int64_sums and rounds_up()
+    if in_double and not up:
+        rounded = False
+        arithmetic = Arithmetic.WIDE_DOUBLE if int64_sums else Arithmetic.DOUBLE
     else:
-        _of_stored(tape, x, weights, zeros, bias.astype(np.float32), store, out)
-    return True
+        rounded = not is_per_channel(op.weights)
+        arithmetic = Arithmetic.WIDE_FIXED_POINT if op.weights.dtype is i16 else Arithmetic.FIXED_POINT
+    return OutputStage(
+        integer_bias(op, op.input, bias),
+        effective_scale(op.input, op.weights, op.output, units, rounded),
+        zero_point_of(op.output),
+        quantized_activation_range(op.act, op.output),
+        op.output.dtype.numpy,
+        arithmetic,
+        up,
+    )
 
 
-def _of_kept(
-    tape: Tape, x: Array, weights: Array, zeros: Array, bias: Array, store: Staircase, out: Array
-) -> None:
-    """With weights that are widened once.  The bias counts as weights of a number 1 behind each row."""
-    (rows, depth), units = x.shape, len(weights)
-    matrix, data = np.empty((depth + 1, units), np.float32), np.ones((rows, depth + 1), np.float32)
-    np.subtract(weights.T, zeros, out=matrix[:depth])
-    matrix[depth] = bias
-    sums = tape.empty((rows, units), np.float32)
-    tape.copy(x, data[:, :depth])
-    one = rows == 1
-    tape.do((data[0] if one else data).dot, matrix, sums[0] if one else sums)
-    store.note(tape, sums, out)
-
-
-def _of_stored(
-    tape: Tape, x: Array, weights: Array, zeros: Array, bias: Array, store: Staircase, out: Array
-) -> None:
-    """With weights that are widened in every run, some units at a time."""
-    (rows, depth), units, dtype = x.shape, len(weights), bias.dtype
-    room = min(WIDENED, tape.scratch - 4 * rows * (depth + units))
-    step = min(max(1, room // (4 * depth)), units)
-
-    def write(tape: Tape, data: Array, sums: Array, floats: Array) -> None:
-        tape.copy(x, data)
-        for first in range(0, units, step):
-            part = weights[first : first + step]
-            place, target = floats[: len(part)], sums[:, first : first + step]
-            tape.copy(part, place)
-            if zeros.any():
-                tape.do(np.subtract, place, zeros, place)
-            if rows == 1:
-                tape.do(place.dot, data[0], target[0])
-            else:
-                tape.do(np.matmul, data, place.T, target)
-        tape.do(np.add, sums.reshape(-1), np.tile(bias, rows), sums.reshape(-1))
-        store.note(tape, sums, out)
-
-    tape.several(write, ((rows, depth), dtype), ((rows, units), dtype), ((step, depth), dtype))
-
-
-def _dense_end(op: Any, bias: Ints | None, bound: float, units: int, wide: bool) -> Store:
-    """LiteRT's reference rescales in double precision, but for int16 weights and sparse ones."""
-    span = Span(zero_point_of(op.output), quantized_activation_range(op.act, op.output), bound)
-    plain = op.weights.dtype is not i16 and "sparsity" not in op.weights.extra
-    up = plain and not wide and rounds_up()
-    if plain and not up:
-        by = effective_scale(op.input, op.weights, op.output, units, rounded=False)
-        return double_scale(by, bias, span, wide)
-    rounded = not is_per_channel(op.weights)
-    by_fixed = quantize_multiplier(effective_scale(op.input, op.weights, op.output, units, rounded))
-    return fixed_point(by_fixed, bias, span, op.weights.dtype is i16, up)
-
-
-def _hybrid_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> Array:
-    """Each row is quantized in 8 bits by itself.  LiteRT on x86 is wrong for weights of -128."""
+def _dynamically_quantized_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> Array:
+    """Each row of floats is quantized to 8 bits.  LiteRT on x86 is wrong for weights of -128."""
     blocks = block_scales(op)
     if blocks is not None:
-        out = _blockwise_rows(x, weights, blocks)
+        out = _blockwise_product(x, weights, blocks)
     else:
-        out = hybrid_rows(x, weights.view(np.int8), channel_scales(op.weights, len(weights)), op)
+        out = dynamically_quantized_product(op, x, weights.view(np.int8))
     if bias is not None:
         out += bias.reshape(-1)
-    if op.act in LEAST:
-        np.fmax(out, LEAST[op.act], out=out)  # NaN becomes the least number, as in LiteRT
+    if op.act in LEAST_ACTIVATION:
+        np.fmax(out, LEAST_ACTIVATION[op.act], out=out)  # NaN becomes the least number, as in LiteRT
     return apply_activation(out, op.act, out=out)
 
 
-def hybrid_rows(x: Array, weights: Array, scales: Array, op: Any) -> Array:
-    """Float rows x [R,K] times the transpose of int8 ``weights`` [U,K]: float32 [R,U]."""
+def dynamically_quantized_product(op: Any, x: Array, weights: Array) -> Array:
+    """Multiply float rows x [R, K] by the transpose of int8 ``weights`` [U, K]: float32 [R, U]."""
     rows = quantize_rows(x, op.asymmetric_quantize_inputs)
-    no_zeros = np.zeros((), np.float32)
-    dtype = exact_floats(
-        255.0 * once(op, "most", lambda: sums_of(weights, no_zeros, 0).magnitudes, op.weights)
-    )
-    numbers = (rows.data - rows.offset).astype(dtype, copy=False)
-    if weights.size * dtype.itemsize <= room():
-        floats = once(op, "hybrid", lambda: weights.astype(dtype), op.weights)
-        sums = np.matmul(numbers, floats.T)
-    else:
-        sums = np.empty((len(x), len(weights)), dtype)
-        step = max(1, max(WIDENED // 4, weights.nbytes // 16) // (dtype.itemsize * max(weights.shape[1], 1)))
-        for first in range(0, len(weights), step):
-            part = weights[first : first + step].astype(dtype)
-            np.matmul(numbers, part.T, sums[:, first : first + step])
-    sums = sums.astype(np.float32, copy=False)
-    sums *= rows.scale * scales
-    return np.asarray(sums)
+    exact = centered_weights(weights, NO_ZERO_POINT, 0, 255)
+    sums = (rows.data - rows.offset).astype(exact.dtype, copy=False) @ exact.T
+    return np.asarray(sums.astype(np.float32) * (rows.scale * channel_scales(op.weights, len(weights))))
 
 
 def block_scales(op: Any) -> Array | None:
@@ -193,13 +124,11 @@ def block_scales(op: Any) -> Array | None:
     return np.asarray(constant_elements(scales), np.float32).reshape(units, -1)
 
 
-def _blockwise_rows(x: Array, weights: Array, scales: Array) -> Array:
-    """Float rows x [R,K] times the transpose of int8 ``weights`` [U,K] with a scale a block of K."""
+def _blockwise_product(x: Array, weights: Array, scales: Array) -> Array:
+    """The same with ``scales`` [U, B], one for each block of K / B weights of a row."""
     rows = quantize_rows(x, asymmetric=True)
     blocks = weights.reshape(*scales.shape, -1) * scales[..., None]
-    out = np.matmul(rows.data - rows.offset, blocks.reshape(weights.shape).T)
-    out *= rows.scale
-    return np.asarray(out)
+    return np.asarray((rows.data - rows.offset) @ blocks.reshape(weights.shape).T * rows.scale)
 
 
 def shuffled_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> tuple[Array, Array]:
@@ -216,13 +145,12 @@ def shuffled_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> tup
     tiles = weights.view(np.int8).reshape(units // 4, depth // 16, 4, 16)
     plain = tiles.transpose(0, 2, 1, 3).reshape(units, depth)
     flipped = x ^ 0x80
-    floats, bound = exact_weights(plain, np.zeros((), np.float32), 0, 128)
-    by = quantize_multiplier(effective_scale(op.input, op.weights, op.output, units, rounded=True))
-    end = fixed_point(
-        by, wide_bias(bias), Span(0, quantized_activation_range(op.act, op.output), bound), wide=False
-    )
-    out = np.empty((len(x), units), np.int16)
-    end(np.matmul(flipped.view(np.int8).astype(floats.dtype), floats.T), out)
+    exact = centered_weights(plain, NO_ZERO_POINT, 0, 128)
+    scale = effective_scale(op.input, op.weights, op.output, units, rounded=True)
+    limits = quantized_activation_range(op.act, op.output)
+    bias = integer_bias(op, op.input, bias)
+    stage = OutputStage(bias, scale, 0, limits, np.dtype(np.int16), Arithmetic.FIXED_POINT)
+    out = stage(flipped.view(np.int8).astype(exact.dtype) @ exact.T)
     workspace = flipped.reshape(len(x), depth // 16, 16).transpose(1, 0, 2)
     return out, np.ascontiguousarray(workspace).reshape(x.shape)
 
@@ -238,30 +166,22 @@ def quantized_matmul(op: Any, x: Array, y: Array) -> Array:
         names = f"{op.x.dtype.short} by {op.y.dtype.short} to {output.short}"
         raise UnsupportedError(f"{op.code} on {names} has no kernel")
     zeros = (0, 0) if plain else (zero_point_of(op.x), zero_point_of(op.y))
-    depth = x.shape[-1]
-    bound = float(depth) * _most(op.x, zeros[0]) * _most(op.y, zeros[1])
-    exact = np.dtype(np.float32 if bound < 1 << 24 else np.float64)
-    left, right = (
-        np.subtract(a, exact.type(zero), dtype=exact) for a, zero in zip((x, y), zeros, strict=True)
-    )
-    sums = np.matmul(left, right)
+    bound = x.shape[-1] * greatest_magnitude(op.x, zeros[0]) * greatest_magnitude(op.y, zeros[1])
+    exact = exact_floats(bound)
+    sums = (x.astype(exact) - exact.type(zeros[0])) @ (y.astype(exact) - exact.type(zeros[1]))
     if plain:
         return np.asarray(sums.astype(np.int64).astype(np.int32))
-    by = quantize_multiplier(effective_scale(op.x, op.y, op.output, 1, rounded=True))
-    span = Span(zero_point_of(op.output), dtype_limits(output), bound)
-    end = fixed_point(by, None, span, wide=op.x.dtype is i16)
-    out = np.empty(sums.shape, output.numpy)
-    columns = sums.shape[-1]
-    end(sums.reshape(-1, columns), out.reshape(-1, columns))
-    return out
+    return OutputStage(
+        None,
+        effective_scale(op.x, op.y, op.output, 1, rounded=True),
+        zero_point_of(op.output),
+        dtype_limits(output),
+        x.dtype,
+        Arithmetic.WIDE_FIXED_POINT if op.x.dtype is i16 else Arithmetic.FIXED_POINT,
+    )(sums)
 
 
-def _most(value: Value, zero: int) -> int:
-    low, high = dtype_limits(value.dtype)
-    return max(zero - low, high - zero)
-
-
-def hybrid_matmul(op: Any, x: Array, y: Array) -> Array:
+def dynamically_quantized_matmul(op: Any, x: Array, y: Array) -> Array:
     """Float x [..,R,K] times int8 y [..,K,C]: every row is quantized in 8 bits by itself.
 
     LiteRT counts matrices by the sum of their batch indices: with two batch axes beyond 1 it scales rows
@@ -270,12 +190,12 @@ def hybrid_matmul(op: Any, x: Array, y: Array) -> Array:
     """
     if x.ndim > 2 and y.ndim > 2 and y.shape[-3] == 1 and not op.adj_x:
         rows_of_all = x.reshape(*x.shape[:-3], -1, x.shape[-1])
-        out = _hybrid_matmul(op, rows_of_all, y.reshape(*y.shape[:-3], *y.shape[-2:]))
+        out = _matmul_of_rows(op, rows_of_all, y.reshape(*y.shape[:-3], *y.shape[-2:]))
         return out.reshape(*out.shape[:-2], *x.shape[-3:-1], y.shape[-1])
-    return _hybrid_matmul(op, x, y)
+    return _matmul_of_rows(op, x, y)
 
 
-def _hybrid_matmul(op: Any, x: Array, y: Array) -> Array:
+def _matmul_of_rows(op: Any, x: Array, y: Array) -> Array:
     scales = channel_scales(op.y, y.shape[-1])
     rows = quantize_rows(x.reshape(-1, x.shape[-1]), op.asymmetric_quantize_inputs)
     exact = np.float32 if x.shape[-1] * 255 * 128 < 1 << 24 else np.float64

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Correlation of channels-last data with a filter, over any number of spatial axes.
+
+Along each spatial axis, tap ``k`` of window ``w`` is over element ``w * stride + k * dilation - before``.  A
+convolution gathers elements into windows, a transposed convolution scatters windows onto elements; both are a
+sum over the taps, without a padded copy of the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+
+from circlekit.ir.enums import Padding
+from circlekit.ir.value import Array
+from circlekit.ops.windows import conv_padding
+
+Ints = Sequence[int]
+Index = tuple[int | slice, ...]
+
+
+class Geometry(NamedTuple):
+    """Sliding windows over spatial axes; every field has one number per axis.
+
+    ``taps``: size of a window; ``before``: elements of padding in front of the first one; ``windows``: count
+    of the windows; ``size``: count of the elements.
+    """
+
+    taps: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    before: tuple[int, ...]
+    windows: tuple[int, ...]
+    size: tuple[int, ...]
+
+    @staticmethod
+    def of(size: Ints, taps: Ints, strides: Ints, dilations: Ints, padding: Padding) -> Geometry:
+        """The windows of a convolution over data of ``size``."""
+        axes = [conv_padding(*axis, padding) for axis in zip(size, taps, strides, dilations, strict=True)]
+        before, windows = [w.before for w in axes], [w.size for w in axes]
+        return Geometry(*(tuple(numbers) for numbers in (taps, strides, dilations, before, windows, size)))
+
+    @staticmethod
+    def transposed(
+        windows: Ints, size: Ints, taps: Ints, strides: Ints, dilations: Ints, padding: Padding
+    ) -> Geometry:
+        """Those of a transposed convolution of data of size ``windows`` to a result of ``size``.
+
+        The result is padded as the data of a convolution, however many windows that would have.
+        """
+        before = [0] * len(size)
+        if padding is Padding.SAME:
+            axes = zip(size, taps, strides, dilations, strict=True)
+            before = [conv_padding(*axis, padding).before for axis in axes]
+        return Geometry(*(tuple(numbers) for numbers in (taps, strides, dilations, before, windows, size)))
+
+    def overlaps(self) -> Iterator[tuple[Index, Index, Index]]:
+        """Yield every tap that is over data, with the windows and the elements it joins.
+
+        As indices of arrays [O, *K, I], [N, *W, C] and [N, *S, C].
+        """
+        per_axis = [list(_overlaps(*axis)) for axis in zip(*self, strict=True)]
+        for chosen in product(*per_axis):
+            tap, windows, elements = ((slice(None), *indices) for indices in zip(*chosen, strict=True))
+            yield tap, windows, elements
+
+
+def _overlaps(
+    taps: int, stride: int, dilation: int, before: int, windows: int, size: int
+) -> Iterator[tuple[int, slice, slice]]:
+    """Yield the taps along one axis that are over data in some window, these windows, and their elements."""
+    least = max(0, -(-(before - (windows - 1) * stride) // dilation))
+    for tap in range(least, min(taps, -(-(before + size) // dilation))):
+        offset = tap * dilation - before
+        first = max(0, -(offset // stride))
+        last = min(windows - 1, (size - 1 - offset) // stride)
+        if first <= last:
+            elements = slice(first * stride + offset, last * stride + offset + 1, stride)
+            yield tap, slice(first, last + 1), elements
+
+
+def correlate(x: Array, filter: Array, geometry: Geometry) -> Array:
+    """Correlate x [N, *S, I] with filter [O, *K, I / groups]: [N, *W, O]; padding is 0."""
+    out = np.zeros((len(x), *geometry.windows, len(filter)), x.dtype)
+    for tap, windows, elements in geometry.overlaps():
+        out[windows] += channel_product(x[elements], filter[tap])
+    return out
+
+
+def correlate_transposed(x: Array, filter: Array, geometry: Geometry) -> Array:
+    """Scatter x [N, *W, I] through filter [O, *K, I] onto elements: [N, *S, O].
+
+    The gradient of ``correlate`` with respect to its data.  What falls outside of the size is dropped.
+    """
+    out = np.zeros((len(x), *geometry.size, len(filter)), x.dtype)
+    for tap, windows, elements in geometry.overlaps():
+        out[elements] += channel_product(x[windows], filter[tap])
+    return out
+
+
+def correlate_depthwise(x: Array, filter: Array, geometry: Geometry) -> Array:
+    """Correlate each channel of x [N, *S, C] with its own M filters in [1, *K, C * M]: [N, *W, C * M]."""
+    multiplier = filter.shape[-1] // x.shape[-1]
+    data = x if multiplier == 1 else x.repeat(multiplier, axis=-1)
+    out = np.zeros((len(x), *geometry.windows, filter.shape[-1]), x.dtype)
+    for tap, windows, elements in geometry.overlaps():
+        out[windows] += data[elements] * filter[tap]
+    return out
+
+
+def channel_product(x: Array, weights: Array) -> Array:
+    """Multiply the channels of x [.., I] by weights [O, I / groups], each group by its own: [.., O]."""
+    outputs, depth = weights.shape
+    if x.size == 0 or weights.size == 0:
+        return np.zeros((*x.shape[:-1], outputs), x.dtype)
+    groups = x.shape[-1] // depth
+    rows = x.reshape(-1, groups, depth).swapaxes(0, 1)
+    matrices = weights.reshape(groups, outputs // groups, depth).swapaxes(1, 2)
+    products: Array = np.matmul(rows, matrices).swapaxes(0, 1).reshape(*x.shape[:-1], outputs)
+    return products

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The output stage of a quantized layer: from exact sums of products to integers of the result.
+
+The term is gemmlowp's.  LiteRT has four arithmetics for it, which differ where results are rounded.
+Source: TFLite kernels/internal/common.h (MultiplyByQuantizedMultiplier) and the reference kernels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from circlekit.ir.value import Array
+from circlekit.ops.numerics.fixed_point import (
+    Ints,
+    multiply_by_quantized_multiplier,
+    multiply_by_quantized_multiplier_half_up,
+    multiply_by_quantized_multiplier_int64,
+    quantize_multiplier,
+    round_half_away,
+    wrap_int32,
+)
+
+BLOCK_ELEMENTS = 1 << 15
+"""Sums that are rescaled at a time: their 64-bit scratch stays in the cache."""
+
+INT32_END = 2.0**31
+
+
+class Arithmetic(Enum):
+    """How (sum + bias) is multiplied by the scale.
+
+    FIXED_POINT: int32 sums, a 31-bit mantissa, rounded after the product and after the shift.
+    WIDE_FIXED_POINT: int64 sums, a 15-bit mantissa, rounded once (the 16x8 kernels).
+    DOUBLE: int32 sums, float64, rounded half away from zero (the reference kernel of FULLY_CONNECTED).
+    WIDE_DOUBLE: the same of int64 sums.
+    """
+
+    FIXED_POINT = "fixed point"
+    WIDE_FIXED_POINT = "wide fixed point"
+    DOUBLE = "double"
+    WIDE_DOUBLE = "wide double"
+
+
+@dataclass(eq=False)
+class OutputStage:
+    """clip((sums + bias) * scale + zero_point, limits) as ``dtype``, along the last axis of the sums.
+
+    ``scale``: float64, one sum in units of the result; a scalar or one per channel.  ``rounds_up``: after the
+    shift of FIXED_POINT halves are rounded up, as in LiteRT's optimized kernels, not away from zero; for all
+    channels, or a mask of them.
+    """
+
+    bias: Ints | None
+    scale: Array
+    zero_point: int
+    limits: tuple[int, int]
+    dtype: np.dtype[Any]
+    arithmetic: Arithmetic
+    rounds_up: bool | NDArray[np.bool_] = False
+
+    @property
+    def wraps(self) -> bool:
+        """Whether sums are int32, which overflow silently."""
+        return self.arithmetic in (Arithmetic.FIXED_POINT, Arithmetic.DOUBLE)
+
+    def __call__(self, sums: Array) -> Array:
+        """Requantize ``sums`` [.., C]: whole numbers of a float or integer type."""
+        rows = sums.reshape(-1, sums.shape[-1]) if sums.size else sums.reshape(0, 1)
+        out = np.empty(rows.shape, self.dtype)
+        step = max(1, BLOCK_ELEMENTS // rows.shape[1])
+        for start in range(0, len(rows), step):
+            scaled = self._scaled(rows[start : start + step].astype(np.int64)) + self.zero_point
+            out[start : start + step] = np.clip(scaled, *self.limits)
+        return out.reshape(sums.shape)
+
+    def _scaled(self, sums: Ints) -> Array:
+        if self.bias is not None:
+            sums = sums + self.bias
+        if self.wraps:
+            sums = wrap_int32(sums)
+        if self.arithmetic in (Arithmetic.DOUBLE, Arithmetic.WIDE_DOUBLE):
+            return self._scaled_in_double(sums)
+        multiplier = quantize_multiplier(self.scale)
+        if self.arithmetic is Arithmetic.WIDE_FIXED_POINT:
+            return multiply_by_quantized_multiplier_int64(sums, multiplier)
+        scaled = multiply_by_quantized_multiplier(sums, multiplier)
+        if np.any(self.rounds_up):
+            half_up = multiply_by_quantized_multiplier_half_up(sums, multiplier)
+            scaled = np.where(self.rounds_up, half_up, scaled)
+        return scaled
+
+    def _scaled_in_double(self, sums: Ints) -> Array:
+        """What leaves int32 becomes its least number, as by the instructions of x86.
+
+        Adding a negative zero point to that wraps to the greatest.
+        """
+        scaled = round_half_away(sums * self.scale)
+        overflow = INT32_END if self.zero_point < 0 else -INT32_END
+        return np.where(np.abs(scaled) >= INT32_END, overflow, scaled)
