@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Test a pass with recipes: positives, near misses, values, a second run, validity, the target runtime."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from circlekit.equivalence.comparison import interface_differences, interface_of
+from circlekit.errors import CirclekitError
+from circlekit.ir.clone import clone
+from circlekit.ir.graph import Model
+from circlekit.ir.model_equality import difference
+from circlekit.ir.shape_inference import check_shapes
+from circlekit.ir.verifier import check
+from circlekit.passes.names import find_pass, pass_names
+from circlekit.passes.optimize import run_passes
+from circlekit.recipes.cases import TEXT, Case, cases_of, recipes_in
+from circlekit.recipes.dredd import run_case
+from circlekit.recipes.load import load_recipe
+from circlekit.recipes.text_rules import RuleBlock
+from circlekit.rewrite.base import Context, Pass
+
+NEAR_MISS_RULE = "unchanged()"
+"""The rule in a recipe that says that the pass must leave the model alone."""
+
+
+class PassTestError(CirclekitError, AssertionError):
+    """A pass does not do what one of its recipes, or the contract of all passes, says."""
+
+
+def check_pass(
+    tested: type[Pass] | str,
+    recipes: str | Path | Sequence[str | Path],
+    *,
+    needs_near_miss: bool = True,
+    with_litert: bool = True,
+) -> None:
+    """Test a pass with its recipes; PassTestError names every recipe that fails, and why.
+
+    ``tested``: the class of the pass, or its name.  ``recipes``: the text of a recipe, a file, a folder, or a
+    sequence of these.  Of a folder, the files ``NAME.ck`` and ``NAME-CONDITION.ck`` are taken.  A recipe
+    without ``passes(...)`` in its rules is run with the tested pass alone.
+
+    A recipe whose rules contain ``unchanged()`` is a near miss, all others are positives.  At least one
+    positive is required, and one near miss unless ``needs_near_miss`` is false (for passes without
+    conditions).  For each recipe:
+
+    - its rules hold (``refused("...")``: a near miss is refused with this sentence);
+    - a positive changes the model, a near miss does not;
+    - the outputs before and after are equal on seeded inputs (normal, boundary and zero), through files,
+      unless the pass declares that it changes values or the interface;
+    - LiteRT, where it is installed, gives the same outputs, and runs the result if it ran the original;
+    - names, dtypes and shapes of inputs and outputs stay, the result is valid, and its shapes are inferred;
+    - a second run changes nothing.
+    """
+    kind = find_pass(tested) if isinstance(tested, str) else tested
+    failures: list[str] = []
+    positives, near_misses = 0, 0
+    with tempfile.TemporaryDirectory(prefix="check-pass-") as folder:
+        for case in _cases(kind.name, recipes, Path(folder)):
+            rules = case.rules()
+            is_near_miss = any(getattr(rule, "text", "") == NEAR_MISS_RULE for rule in rules.rules)
+            positives += not is_near_miss
+            near_misses += is_near_miss
+            with _noted(case.name, failures):
+                found = _failures(case, rules, is_near_miss, with_litert)
+                failures += [f"{case.name}: {sentence}" for sentence in found]
+    if not positives:
+        failures.append(f"no recipe shows what {kind.name} rewrites; write {kind.name}{TEXT}")
+    if needs_near_miss and not near_misses:
+        wanted = f"{kind.name}-CONDITION{TEXT} with the rule {NEAR_MISS_RULE}"
+        failures.append(f"no recipe shows what {kind.name} leaves alone; write {wanted} for each condition")
+    if failures:
+        raise PassTestError("\n".join(failures))
+
+
+@contextmanager
+def _noted(name: str, failures: list[str]) -> Iterator[None]:
+    """Add an error that is raised inside to ``failures``."""
+    try:
+        yield
+    except CirclekitError as error:
+        failures.append(f"{name}: {error}")
+
+
+def _cases(name: str, recipes: str | Path | Sequence[str | Path], folder: Path) -> Iterator[Case]:
+    """Yield the cases of all recipes; texts are written to ``folder`` first."""
+    for number, item in enumerate([recipes] if isinstance(recipes, str | Path) else recipes):
+        if isinstance(item, str) and "{" in item:
+            path = folder / f"{name}-{number}{TEXT}"
+            path.write_text(item, encoding="utf-8")
+            yield from cases_of(path, passes=[name])
+        elif Path(item).is_dir():
+            for path in recipes_in(Path(item)):
+                if path.stem == name or path.stem.startswith(f"{name}-"):
+                    yield from cases_of(path, passes=[name])
+        else:
+            yield from cases_of(item, passes=[name])
+
+
+def _failures(case: Case, rules: RuleBlock, near_miss: bool, with_litert: bool) -> Iterator[str]:
+    """Yield a sentence for everything that is wrong with one recipe."""
+    assert case.recipe is not None
+    result = run_case(case, with_litert=with_litert)
+    yield from result.failures
+    if result.missing:
+        yield f"no pass is named {', '.join(result.missing)}"
+    if result.failures or result.missing:
+        return
+    model = load_recipe(case.recipe)
+    target = rules.format or model.format
+    lost = [note for note in result.notes if note.startswith("not run by LiteRT after")]
+    if lost and result.litert and target == "tflite":
+        yield f"LiteRT runs the model before the pass, but not after it: {'; '.join(lost)}"
+    yield from _contract_failures(model, rules, target, near_miss)
+
+
+def _contract_failures(model: Model, rules: RuleBlock, target: str, near_miss: bool) -> Iterator[str]:
+    """Yield what the passes break of the contract of all passes: fire or not, interface, validity, rest."""
+    names = pass_names([name.replace("-", "_") for name in rules.passes], format=target)
+    context = Context(target, settings=rules.settings)
+    original = clone(model)
+    changes = sum(record.changes for record in run_passes(model, names, context))
+    unequal = difference(model, original)
+    if near_miss and (changes or unequal):
+        yield f"expected no change, got {changes}: {unequal}"
+    if not near_miss and not changes:
+        yield "expected a change, got none; circle2circle --explain PASS says why"
+    check(model)
+    check_shapes(model)
+    if not any(find_pass(name).changes_interface for name in names):
+        yield from interface_differences(interface_of(original), interface_of(model))
+    once = clone(model)
+    changed = [record.name for record in run_passes(model, names, context) if record.changes]
+    unequal = difference(model, once)
+    if changed or unequal is not None:
+        yield f"a second run still changes the model: {', '.join(changed) or unequal}"

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``check_pass`` accepts a right pass and names what is wrong with a wrong one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from circlekit.ir.graph import Graph
+from circlekit.ops.arithmetic.binary import Add, Sub
+from circlekit.ops.arithmetic.unary import Neg
+from circlekit.rewrite import Rewrite
+from circlekit.rewrite.base import PASSES, Context, GraphPass
+from circlekit.testing import PassTestError, check_pass
+
+POSITIVE = """
+graph main(%x: f32[4], %z: f32[4]) -> %y { %y = Sub(%x, %z) }
+rules { order(Sub) }
+"""
+NEAR_MISS = """
+graph main(%x: f32[4]) -> %y { %y = Neg(%x) }
+rules { unchanged() }
+"""
+
+
+@pytest.fixture(autouse=True)
+def forget_passes() -> Iterator[None]:
+    """Passes defined by a test do not stay registered."""
+    known = dict(PASSES)
+    yield
+    for name in PASSES.keys() - known.keys():
+        del PASSES[name]
+
+
+class _OnSub(GraphPass):
+    """Calls ``change`` for every Sub."""
+
+    def change(self, graph: Graph, op: Sub) -> int:
+        raise NotImplementedError
+
+    def run_graph(self, graph: Graph, context: Context) -> int:
+        return sum(self.change(graph, op) for op in list(graph) if isinstance(op, Sub))
+
+
+def test_a_right_pass(tmp_path: Path) -> None:
+    class FuseMulWithMul(Rewrite):
+        """(x * a) * b  ==  x * (a * b)."""
+
+        name = "fuse_mul_with_mul_for_test"
+        before = """
+            y = Mul(x, a: const)
+            z = Mul(y, b: const)
+        """
+        after = """
+            z = Mul(x, c)
+        """
+
+        def constants(self, a, b):  # type: ignore[no-untyped-def]
+            return {"c": a * b}
+
+    positive = """
+        graph main(%x: f32[2,3]) -> %z {
+          %y = Mul(%x, [2.0, 3.0, 4.0])
+          %z = Mul(%y, 0.5)
+        }
+        rules { order(Mul) }
+    """
+    near_miss = """
+        graph main(%x: f32[2,3]) -> %z {
+          %y = Mul(%x, [2.0, 3.0, 4.0]) {act: RELU}
+          %z = Mul(%y, 0.5)
+        }
+        rules { unchanged() refused("act is RELU") }
+    """
+    check_pass(FuseMulWithMul, [positive, near_miss])
+    name = FuseMulWithMul.name
+    (tmp_path / f"{name}.ck").write_text(positive)
+    with pytest.raises(PassTestError, match=f"write {name}-CONDITION.ck"):
+        check_pass(name, tmp_path)
+    check_pass(name, tmp_path, needs_near_miss=False)
+    (tmp_path / f"{name}-activation.ck").write_text(near_miss)
+    check_pass(name, tmp_path)
+    (tmp_path / f"{name}-activation.ck").write_text(near_miss.replace("act is RELU", "not this sentence"))
+    with pytest.raises(PassTestError, match="not this sentence"):
+        check_pass(name, tmp_path)
+
+
+def test_other_values() -> None:
+    class SwapSub(_OnSub):
+        """a - b == b - a."""
+
+        name = "swap_sub_for_test"
+
+        def change(self, graph: Graph, op: Sub) -> int:
+            lhs, rhs = op.lhs, op.rhs
+            if lhs.name != "x":
+                return 0
+            op.set_input(0, rhs)
+            op.set_input(1, lhs)
+            return 1
+
+    with pytest.raises(PassTestError, match="on normal inputs y"):
+        check_pass(SwapSub, [POSITIVE, NEAR_MISS])
+
+
+def test_a_pass_that_never_comes_to_rest() -> None:
+    class CountForever(_OnSub):
+        """Says that it changed something."""
+
+        name = "count_forever_for_test"
+
+        def change(self, graph: Graph, op: Sub) -> int:
+            return 1
+
+    with pytest.raises(PassTestError, match="still change"):
+        check_pass(CountForever, [POSITIVE, NEAR_MISS])
+
+
+def test_a_changed_interface() -> None:
+    class RenameInput(_OnSub):
+        """Renames an input."""
+
+        name = "rename_input_for_test"
+
+        def change(self, graph: Graph, op: Sub) -> int:
+            renamed = op.lhs.name == "renamed"
+            op.lhs.name = "renamed"
+            return not renamed
+
+    with pytest.raises(PassTestError, match="interface"):
+        check_pass(RenameInput, [POSITIVE, NEAR_MISS])
+
+
+def test_a_near_miss_that_is_rewritten_and_a_positive_that_is_not() -> None:
+    class ReplaceSub(_OnSub):
+        """a - b == a + -b."""
+
+        name = "replace_sub_for_test"
+
+        def change(self, graph: Graph, op: Sub) -> int:
+            negated = graph.insert_before(op, Neg(op.rhs))
+            added = graph.insert_before(op, Add(op.lhs, negated.output))
+            graph.replace(op.output, added.output)
+            graph.remove(op)
+            return 1
+
+    near_miss = POSITIVE.replace("order(Sub)", "unchanged()")
+    with pytest.raises(PassTestError) as caught:
+        check_pass(ReplaceSub, [NEAR_MISS.replace("unchanged()", "order(Neg)"), near_miss])
+    first, *_ = str(caught.value).splitlines()
+    assert "expected a change, got none" in first
+    assert "the passes made 1 changes" in str(caught.value)
+
+
+def test_missing_recipes() -> None:
+    class Idle(_OnSub):
+        """Does nothing."""
+
+        name = "idle_for_test"
+
+    with pytest.raises(PassTestError, match=r"write idle_for_test.ck"):
+        check_pass(Idle, [NEAR_MISS])
