@@ -6,8 +6,8 @@ from __future__ import annotations
 import mkdocs_gen_files
 
 from circlekit.io.check.findings import RULES
-from circlekit.passes import all_passes
-from circlekit.passes.describe import page
+from circlekit.passes.engine.describe import page
+from circlekit.passes.engine.registry import all_passes
 
 
 def verify_rules() -> str:

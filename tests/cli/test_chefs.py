@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import circlekit
-from circlekit.cli import circlechef, tflchef
+from circlekit.cli import chefs
 from circlekit.ir.model_equality import difference
 from circlekit.recipes.load import load_recipe
 
@@ -33,18 +33,25 @@ class Stream:
         pass
 
 
+COOKS = {
+    "tflite": (chefs.tflchef, chefs.tflchef_file),
+    "circle": (chefs.circlechef, chefs.circlechef_file),
+}
+
+
 @pytest.mark.parametrize("text", [RECIPE, TEXT])
-@pytest.mark.parametrize(("chef", "format"), [(tflchef, "tflite"), (circlechef, "circle")])
-def test_cook(text: str, chef: object, format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("format", ["tflite", "circle"])
+def test_cook(text: str, format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from_stream, from_file = COOKS[format]
     (tmp_path / "in").write_text(text)
     out = tmp_path / f"out.{format}"
-    assert chef.main_file([str(tmp_path / "in"), str(out)]) == 0  # type: ignore[attr-defined]
+    assert from_file([str(tmp_path / "in"), str(out)]) == 0
     assert circlekit.load(out).format == format
     stream = Stream()
     with monkeypatch.context() as patch:
         patch.setattr(sys, "stdin", Stream(text.encode()))
         patch.setattr(sys, "stdout", stream)
-        assert chef.main([]) == 0  # type: ignore[attr-defined]
+        assert from_stream([]) == 0
     assert stream.buffer.getvalue() == out.read_bytes()
 
 
@@ -52,10 +59,10 @@ def test_cook(text: str, chef: object, format: str, tmp_path: Path, monkeypatch:
 def test_reverse(name: str, tmp_path: Path) -> None:
     (tmp_path / "test.recipe").write_text(RECIPE)
     out, back = tmp_path / "a.tflite", tmp_path / name
-    assert tflchef.main_file([str(tmp_path / "test.recipe"), str(out)]) == 0
-    assert tflchef.main_reverse([str(out), str(back)]) == 0
+    assert chefs.tflchef_file([str(tmp_path / "test.recipe"), str(out)]) == 0
+    assert chefs.tflchef_reverse([str(out), str(back)]) == 0
     assert difference(load_recipe(back), circlekit.load(out)) is None
-    assert circlechef.main_reverse([str(out), str(back)]) == 0
+    assert chefs.circlechef_reverse([str(out), str(back)]) == 0
     assert load_recipe(back, "circle").format == "circle"
 
 
@@ -70,7 +77,7 @@ def test_reverse(name: str, tmp_path: Path) -> None:
 def test_mistakes(text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, out = tmp_path / "test.recipe", tmp_path / "out.tflite"
     path.write_text(text)
-    assert tflchef.main_file([str(path), str(out)]) == 1
+    assert chefs.tflchef_file([str(path), str(out)]) == 1
     first = capsys.readouterr().err.splitlines()[0]
     assert first.startswith(f"error: {path}")
     assert message in first
@@ -78,9 +85,9 @@ def test_mistakes(text: str, message: str, tmp_path: Path, capsys: pytest.Captur
 
 
 def test_no_such_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert tflchef.main_file([str(tmp_path / "none"), str(tmp_path / "x.tflite")]) == 1
+    assert chefs.tflchef_file([str(tmp_path / "none"), str(tmp_path / "x.tflite")]) == 1
     assert "cannot be read" in capsys.readouterr().err
-    assert tflchef.main_file([]) == 2
+    assert chefs.tflchef_file([]) == 2
 
 
 def test_every_command_takes_a_recipe(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from circlekit.cli import dredd, i5diff, progress, tflchef
+from circlekit.cli import chefs, dredd, i5diff, progress
 from circlekit.cli.circle2circle import main
 from circlekit.cli.common import INTERRUPTED, Parser, run_command
 from circlekit.errors import ShapeError
@@ -58,7 +58,7 @@ TOO_LONG = "n" * 300
         (main, ["net.ck", f"{TOO_LONG}.circle"]),
         (main, [f"{TOO_LONG}.circle", "out.circle"]),
         (main, ["net.ck", "out.circle", "--record", TOO_LONG]),
-        (tflchef.main_reverse, ["net.ck", f"{TOO_LONG}.recipe"]),
+        (chefs.tflchef_reverse, ["net.ck", f"{TOO_LONG}.recipe"]),
         (dredd.main, [TOO_LONG]),
         (dredd.main, ["net.ck", "--keep", TOO_LONG]),
         (i5diff.main, [TOO_LONG, "other.h5"]),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import circlekit.ops  # noqa: F401  # operators are declared by being imported
-from circlekit.cli import circle_tensordump, circledump, tfldump
+from circlekit.cli import circle_tensordump, dump
 from circlekit.io.read.load import load
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.model_equality import difference
@@ -69,7 +69,7 @@ O T(0:3) y""".replace(".\n", " \n").splitlines()
 
 
 def test_lines(path: Path, capsys: Output) -> None:
-    assert circledump.main([str(path)]) == 0
+    assert dump.circledump([str(path)]) == 0
     found = capsys.readouterr().out.splitlines()
     rest = iter(found)
     for line in LINES:
@@ -82,20 +82,20 @@ def test_lines(path: Path, capsys: Output) -> None:
 def test_tflite_files_have_no_data_format(path: Path, tmp_path: Path, capsys: Output) -> None:
     other = tmp_path / "model.tflite"
     other.write_bytes(to_bytes(load(path), "tflite"))
-    assert tfldump.main([str(other)]) == 0
+    assert dump.tfldump([str(other)]) == 0
     text = capsys.readouterr().out
     assert "Data Format" not in text
     assert "O(0:1) SOFTMAX \n" in text
 
 
 def test_text_can_be_read_again(path: Path, capsys: Output) -> None:
-    assert circledump.main(["--text", str(path)]) == 0
+    assert dump.circledump(["--text", str(path)]) == 0
     assert difference(load(path), parse_model(capsys.readouterr().out)) is None
 
 
 def test_every_shared_model_can_be_printed(model_path: Path, capsys: Output) -> None:
-    command = circledump if model_path.suffix == ".circle" else tfldump
-    assert command.main([str(model_path)]) == 0
+    command = dump.circledump if model_path.suffix == ".circle" else dump.tfldump
+    assert command([str(model_path)]) == 0
     text = capsys.readouterr().out
     assert text.count("\nO(") == sum(1 for _ in load(model_path).ops())
 
@@ -107,7 +107,7 @@ def test_tables_that_end_too_early_are_said_to(path: Path, capsys: Output) -> No
         ("ONE_source_table", b"\x01\0\0\0" + b"\xff" * 8),
     ]
     path.write_bytes(to_bytes(model))
-    assert circledump.main([str(path)]) == 0
+    assert dump.circledump([str(path)]) == 0
     assert capsys.readouterr().out.count("(the table ends within an entry, after ") == 2
 
 

@@ -10,17 +10,7 @@ from pathlib import Path
 import pytest
 
 import circlekit
-from circlekit.cli import (
-    circle2circle,
-    circle_inspect,
-    circle_reduce,
-    circle_tensordump,
-    circle_verify,
-    circlechef,
-    circledump,
-    dredd,
-    tflchef,
-)
+from circlekit.cli import chefs, circle2circle, circle_reduce, circle_tensordump, dredd, dump, inspection
 from tests.cli.test_scripts import run_script
 
 Main = Callable[[Sequence[str] | None], int]
@@ -40,8 +30,8 @@ def net(tmp_path: Path) -> Path:
     ("main", "words"),
     [
         (circle_tensordump.main, ["--tensors_to_hdf5"]),
-        (circlechef.main_reverse, []),
-        (tflchef.main_reverse, []),
+        (chefs.circlechef_reverse, []),
+        (chefs.tflchef_reverse, []),
     ],
 )
 def test_the_model_is_not_written_over(main: Main, words: list[str], net: Path, capsys: Output) -> None:
@@ -54,7 +44,9 @@ def test_the_model_is_not_written_over(main: Main, words: list[str], net: Path, 
         assert net.read_bytes() == before
 
 
-@pytest.mark.parametrize(("main", "other"), [(tflchef.main_file, "circle"), (circlechef.main_file, "tflite")])
+@pytest.mark.parametrize(
+    ("main", "other"), [(chefs.tflchef_file, "circle"), (chefs.circlechef_file, "tflite")]
+)
 def test_chefs_write_their_own_format(main: Main, other: str, net: Path, capsys: Output) -> None:
     target = net.parent / f"out.{other}"
     assert main([str(net.with_suffix(".ck")), str(target)]) == 1
@@ -94,7 +86,7 @@ def test_a_file_is_no_folder_to_keep_tests_in(net: Path, capsys: Output) -> None
     assert capsys.readouterr() == ("", f"error: {net} is no directory, records need one\n")
 
 
-@pytest.mark.parametrize("main", [circle_inspect.main, circle_verify.main, circle2circle.main])
+@pytest.mark.parametrize("main", [inspection.circle_inspect, inspection.circle_verify, circle2circle.main])
 @pytest.mark.parametrize(("data", "what"), [(b"", "it is empty"), (b"\1\0", "it ends after 2 bytes")])
 def test_what_is_too_short_for_a_model(
     main: Main, data: bytes, what: str, tmp_path: Path, capsys: Output
@@ -102,7 +94,7 @@ def test_what_is_too_short_for_a_model(
     path = tmp_path / "short.circle"
     path.write_bytes(data)
     words: dict[Main, list[str]] = {
-        circle_inspect.main: ["--operators"],
+        inspection.circle_inspect: ["--operators"],
         circle2circle.main: [str(tmp_path / "out.circle")],
     }
     assert main([str(path), *words.get(main, [])]) == 1
@@ -111,7 +103,7 @@ def test_what_is_too_short_for_a_model(
 
 def test_nothing_is_printed_of_a_broken_file(net: Path, capsys: Output) -> None:
     net.write_bytes(net.read_bytes()[:-20])
-    assert circledump.main([str(net)]) == 1
+    assert dump.circledump([str(net)]) == 1
     assert capsys.readouterr().out == ""
 
 
@@ -126,20 +118,20 @@ def test_an_empty_list_of_passes_is_wrong_usage(net: Path, capsys: Output) -> No
     """As where a variable of a shell is not set."""
     for main in (circle2circle.main, dredd.main):
         assert main([str(net), str(net.parent / "out.circle"), "--passes", ""]) == 2
-        assert "names of passes are wanted, not ''" in capsys.readouterr().err
+        assert "expected names of passes, got ''" in capsys.readouterr().err
 
 
 def test_a_chef_without_streams(monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(sys, "stdin", None)
-        assert tflchef.main([]) == 1
-    assert capsys.readouterr().err == "error: there is no standard input, a recipe is wanted there\n"
+        assert chefs.tflchef([]) == 1
+    assert capsys.readouterr().err == "error: expected a recipe on the standard input, which is closed\n"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is full")
 def test_help_that_nobody_gets_is_no_success() -> None:
     with Path("/dev/full").open("w") as full:
-        done = run_script("circle_verify", "--help", stdout=full)
+        done = run_script("circle-verify", "--help", stdout=full)
     assert (done.returncode, done.stderr) == (
         1,
         "error: standard output cannot be written: No space left on device\n",

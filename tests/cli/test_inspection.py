@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from circlekit.cli import circle_inspect, circle_verify, tfl_inspect, tfl_verify
+from circlekit.cli import inspection
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.text import parse_model
 
@@ -57,7 +57,7 @@ def circle(tmp_path: Path) -> str:
     ],
 )
 def test_inspect(circle: str, capsys: Output, flag: str, lines: list[str]) -> None:
-    assert circle_inspect.main([flag, circle]) == 0
+    assert inspection.circle_inspect([flag, circle]) == 0
     found = capsys.readouterr().out.splitlines()
     if flag.startswith("--tensor"):
         assert set(lines) <= set(found)
@@ -67,36 +67,36 @@ def test_inspect(circle: str, capsys: Output, flag: str, lines: list[str]) -> No
 
 
 def test_several_views_have_a_fixed_order(circle: str, capsys: Output) -> None:
-    assert circle_inspect.main(["--constants", "--operators", circle]) == 0
+    assert inspection.circle_inspect(["--constants", "--operators", circle]) == 0
     assert capsys.readouterr().out.startswith("CONV_2D\n")
 
 
 def test_inspect_for_machines(circle: str, capsys: Output) -> None:
-    assert circle_inspect.main(["--json", "--tensor_shape", "--op-version", circle]) == 0
+    assert inspection.circle_inspect(["--json", "--tensor_shape", "--op-version", circle]) == 0
     tree = json.loads(capsys.readouterr().out)
     assert set(tree) == {"tensor_shape", "op_version"}
     assert tree["tensor_shape"][0] == ["x", [1, -1, 4, 2]]
     assert tree["op_version"]["CONV_2D"] == 1
-    assert circle_inspect.main(["--json", circle]) == 0
+    assert inspection.circle_inspect(["--json", circle]) == 0
     assert len(json.loads(capsys.readouterr().out)) == 6
 
 
 def test_inspect_wants_a_view(circle: str, capsys: Output) -> None:
-    assert circle_inspect.main([circle]) == 2
+    assert inspection.circle_inspect([circle]) == 2
     assert "at least one of --operators" in capsys.readouterr().err
 
 
 def test_tflite_files(tmp_path: Path, capsys: Output) -> None:
     path = write(tmp_path / "model.tflite")
-    assert tfl_inspect.main(["--operators", path]) == 0
+    assert inspection.tfl_inspect(["--operators", path]) == 0
     assert capsys.readouterr().out.splitlines()[0] == "CONV_2D"
-    assert tfl_verify.main([path]) == 0
-    assert circle_verify.main([path]) == 1
+    assert inspection.tfl_verify([path]) == 0
+    assert inspection.circle_verify([path]) == 1
     assert "it is a tflite file, circle is wanted" in capsys.readouterr().err
 
 
 def test_verify_says_pass_in_the_peers_words(circle: str, capsys: Output) -> None:
-    assert circle_verify.main([circle]) == 0
+    assert inspection.circle_verify([circle]) == 0
     text = capsys.readouterr().out
     assert text == f"[ RUN       ] Check {circle}\n[      PASS ] Check {circle}\n"
 
@@ -104,28 +104,29 @@ def test_verify_says_pass_in_the_peers_words(circle: str, capsys: Output) -> Non
 def test_verify_of_bytes_that_are_no_model(circle: str, capsys: Output) -> None:
     path = Path(circle)
     path.write_bytes(path.read_bytes()[:200])
-    assert circle_verify.main([circle]) == 1
+    assert inspection.circle_verify([circle]) == 1
     out, err = capsys.readouterr()
     assert out.endswith(f"[      FAIL ] Check {circle}\n")
     assert "PASS" not in out
     assert err.startswith("error: ")
-    assert circle_verify.main(["--json", circle]) == 1
+    assert inspection.circle_verify(["--json", circle]) == 1
     tree = json.loads(capsys.readouterr().out)
     assert (tree["pass"], [f["rule"] for f in tree["findings"]]) == (False, ["flatbuffer"])
 
 
 def test_verify_warns_of_what_is_unsound(tmp_path: Path, capsys: Output) -> None:
     path = write(tmp_path / "m.circle", "graph main(%x: f32[2]) -> %y {\n  %y: f32[2]\n}\n")
-    assert circle_verify.main([path]) == 0
+    assert inspection.circle_verify([path]) == 0
     assert (
         capsys.readouterr().err
         == "warning: subgraphs[0].outputs[0]: nothing makes tensor 1 'y' [no-producer]\n"
     )
-    assert circle_verify.main(["--strict", path]) == 1
+    assert inspection.circle_verify(["--strict", path]) == 1
     assert "FAIL" in capsys.readouterr().out
 
 
 def test_a_file_that_is_not_there(capsys: Output) -> None:
-    for command in (circle_verify, circle_inspect):
-        assert command.main(["/absent.circle", *(["--operators"] if command is circle_inspect else [])]) == 1
+    words = {inspection.circle_verify: [], inspection.circle_inspect: ["--operators"]}
+    for command in (inspection.circle_verify, inspection.circle_inspect):
+        assert command(["/absent.circle", *words[command]]) == 1
         assert "error: /absent.circle" in capsys.readouterr().err

@@ -12,15 +12,14 @@ import pytest
 
 import circlekit.ops  # noqa: F401  # operators are declared by being imported
 from circlekit.cli import (
+    chefs,
     circle2circle,
-    circle2tflite,
-    circle_inspect,
     circle_interpreter,
     circle_reduce,
     circle_tensordump,
-    circle_verify,
-    circledump,
-    tflchef,
+    conversion,
+    dump,
+    inspection,
 )
 from circlekit.cli.common import printable, shortened
 from circlekit.io.write.save import to_bytes
@@ -43,7 +42,7 @@ def large(tmp_path: Path) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("main", [circle2circle.main, circle2tflite.main])
+@pytest.mark.parametrize("main", [circle2circle.main, conversion.circle2tflite])
 def test_a_run_that_is_too_large(main: Main, large: str, tmp_path: Path, capsys: Output) -> None:
     target = str(tmp_path / ("out.circle" if main is circle2circle.main else "out.tflite"))
     assert main([large, target, "--verify", "--max-memory", "1M"]) == 1
@@ -80,9 +79,9 @@ def test_a_loop_without_end(tmp_path: Path, capsys: Output) -> None:
 def test_a_recipe_that_is_too_large(tmp_path: Path, capsys: Output) -> None:
     (tmp_path / "m.ck").write_text("graph main() -> %y {\n  %y = const f32[4194304] zeros\n}\n")
     arguments = [str(tmp_path / "m.ck"), str(tmp_path / "o.tflite")]
-    assert tflchef.main_file([*arguments, "--max-memory", "64M"]) == 1
+    assert chefs.tflchef_file([*arguments, "--max-memory", "64M"]) == 1
     assert "m.ck:2:27: 4194304 elements of zeros would take 112.0 MiB" in capsys.readouterr().err
-    assert tflchef.main_file([*arguments, "--max-memory", "128M"]) == 0
+    assert chefs.tflchef_file([*arguments, "--max-memory", "128M"]) == 0
 
 
 @pytest.mark.parametrize("text", ["", "0", "12Q", "-1M", "lots"])
@@ -111,9 +110,9 @@ def named(name: str, path: Path) -> str:
 def test_no_name_steers_a_terminal(name: str, tmp_path: Path, capsys: Output) -> None:
     file = named(name, tmp_path / "m.circle")
     runs: list[tuple[Main, list[str]]] = [
-        (circle_verify.main, [file]),
-        (circle_inspect.main, ["--tensor_shape", "--constants", file]),
-        (circledump.main, [file]),
+        (inspection.circle_verify, [file]),
+        (inspection.circle_inspect, ["--tensor_shape", "--constants", file]),
+        (dump.circledump, [file]),
         (circle_tensordump.main, ["--tensors", file]),
         (circle2circle.main, [file, str(tmp_path / "o.circle"), "--O1", "--explain", "fuse_add_with_conv"]),
         (circle_reduce.main, [file, "--tries", "1", "--", "true"]),

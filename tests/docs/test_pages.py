@@ -9,12 +9,11 @@ from pathlib import Path
 import numpy as np
 
 import circlekit
-from circlekit.cli.catalog import FILE, as_json, catalog, flags_of
 from circlekit.interp import unregister_custom
 from circlekit.ir.text import parse_model
-from circlekit.passes import all_passes, manifest
-from circlekit.passes.pipelines import PIPELINES
-from circlekit.rewrite.base import Pass
+from circlekit.passes.engine.describe import page
+from circlekit.passes.engine.registry import all_passes
+from circlekit.passes.pipelines import in_order
 
 ROOT = Path(__file__).parents[2]
 
@@ -34,21 +33,11 @@ def test_a_custom_operator_of_ones_own() -> None:
     assert out.tolist() == [2, 6]
 
 
-def own_passes() -> dict[str, type[Pass]]:
-    return {name: item for name, item in all_passes().items() if item.__module__.startswith("circlekit.")}
-
-
-def test_the_catalog_of_flags_is_that_of_the_classes() -> None:
-    found = catalog()
-    assert found.passes == tuple(flags_of(own_passes().values())), "python tools/gen_passes.py writes it anew"
-    assert found.pipelines == tuple(PIPELINES)
-    assert FILE.read_text(encoding="utf-8") == as_json(found)
-
-
-def test_the_manifest_of_passes_is_that_of_the_classes() -> None:
-    entries = {name: manifest.entry_of(item) for name, item in own_passes().items()}
-    assert manifest.manifest() == entries, "python tools/gen_passes.py writes it anew"
-    assert manifest.FILE.read_text(encoding="utf-8") == manifest.as_json(entries)
+def test_the_generated_page_of_passes_has_a_section_for_each() -> None:
+    own = {n: item for n, item in all_passes().items() if item.__module__.startswith("circlekit.")}
+    found = page(own)
+    assert re.findall(r"^## (\w+)$", found, re.MULTILINE) == in_order(own)
+    assert "| [remove_dead](#remove_dead) | O1 |" in found
 
 
 def test_the_commands_of_the_readme_are_installed() -> None:

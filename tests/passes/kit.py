@@ -15,8 +15,8 @@ from circlekit.ir.model_equality import difference
 from circlekit.ir.text import parse_model, print_model
 from circlekit.ir.value import Array, Value
 from circlekit.ir.verifier import check
-from circlekit.passes import all_passes
-from circlekit.passes.optimize import run_passes
+from circlekit.passes.engine.driver import run_passes
+from circlekit.passes.engine.registry import all_passes
 from circlekit.rewrite.base import Context, Pass
 
 TOLERANCE = 1e-5

@@ -16,9 +16,9 @@ from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
 from circlekit.ir.verifier import check
-from circlekit.passes import all_passes
-from circlekit.passes.describe import rules_of
-from circlekit.passes.explain import explain_pass
+from circlekit.passes.engine.describe import rules_of
+from circlekit.passes.engine.explain import explain_pass
+from circlekit.passes.engine.registry import all_passes
 from circlekit.recipes.load import load_recipe
 from circlekit.rewrite.base import Context, Refusal
 from circlekit.rewrite.rewrite import Rewrite, Rules

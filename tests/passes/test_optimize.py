@@ -9,9 +9,8 @@ import pytest
 
 from circlekit.errors import RewriteError
 from circlekit.ir.graph import Graph, Model
-from circlekit.passes import all_passes
-from circlekit.passes.names import pass_names
-from circlekit.passes.optimize import MAX_ROUNDS, run_passes
+from circlekit.passes.engine.driver import MAX_ROUNDS, run_passes
+from circlekit.passes.engine.registry import all_passes, pass_names
 from circlekit.passes.pipelines import PIPELINES, in_order
 from circlekit.rewrite.base import PASSES, Context, Pass
 

@@ -9,7 +9,7 @@ import pytest
 import tflite
 from circle_schema.v0_10 import circle
 
-from circlekit.cli import circle_verify, tfl_verify
+from circlekit.cli import inspection
 from circlekit.io.write.save import to_bytes
 from circlekit.recipes.cases import Case
 from circlekit.recipes.facts import Facts
@@ -21,8 +21,8 @@ def test_verify_and_inspect(peer_recipe: Case, tmp_path: Path, capsys: pytest.Ca
     model = load_recipe(peer_recipe.recipe)
     path = tmp_path / f"model.{model.format}"
     path.write_bytes(to_bytes(model))
-    verify = {"circle": circle_verify, "tflite": tfl_verify}[model.format]
-    assert verify.main([str(path)]) == 0
+    verify = {"circle": inspection.circle_verify, "tflite": inspection.tfl_verify}[model.format]
+    assert verify([str(path)]) == 0
     assert capsys.readouterr().out.count("PASS") == 1
     facts = Facts(path)
     root = {"circle": circle.Model.Model, "tflite": tflite.Model}[model.format]

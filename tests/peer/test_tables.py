@@ -23,7 +23,7 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from circlekit.ir.verifier import verify
 from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected
-from circlekit.passes.legal.legalize import legalize
+from circlekit.passes.engine.legalize import legalize
 from circlekit.passes.pipelines import PIPELINES
 from circlekit.recipes.load import load_recipe
 from tests.conftest import SHARED

@@ -16,7 +16,7 @@ from circlekit.ir.clone import clone
 from circlekit.ir.text import print_model
 from circlekit.ir.value import Array
 from circlekit.ir.verifier import check
-from circlekit.passes import all_passes
+from circlekit.passes.engine.registry import all_passes
 from tests.conftest import SHARED
 from tools.random_graphs.checks import interface
 

@@ -12,8 +12,8 @@ from circlekit.io.write.save import to_bytes
 from circlekit.ir.op import REGISTRY
 from circlekit.ir.shape_inference import check_shapes
 from circlekit.ir.verifier import verify
-from circlekit.passes import all_passes
-from circlekit.passes.legal.legalize import legalize
+from circlekit.passes.engine.legalize import legalize
+from circlekit.passes.engine.registry import all_passes
 from circlekit.recipes.cases import cases_of
 from circlekit.recipes.dredd import run_case
 from circlekit.recipes.load import load_recipe

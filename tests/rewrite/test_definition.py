@@ -11,8 +11,8 @@ import pytest
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ops.arithmetic.activation import Relu, Relu6
 from circlekit.ops.arithmetic.binary import Add, Mul
-from circlekit.passes import all_passes
-from circlekit.passes.describe import rules_of
+from circlekit.passes.engine.describe import rules_of
+from circlekit.passes.engine.registry import all_passes
 from circlekit.rewrite.definition import may_match, operator_names
 from circlekit.rewrite.picture import Picture
 from circlekit.rewrite.rewrite import Rewrite
@@ -63,9 +63,9 @@ def test_kinds_in_their_order() -> None:
 
 READ = """
 from circlekit.ir.text import parse_model
-from circlekit.passes import all_passes
-from circlekit.passes.describe import rules_of
-from circlekit.passes.optimize import run_passes
+from circlekit.passes.engine.registry import all_passes
+from circlekit.passes.engine.describe import rules_of
+from circlekit.passes.engine.driver import run_passes
 from circlekit.rewrite.base import Context
 
 model = parse_model("graph g(%x: f32[2]) -> %y { %a = Neg(%x)  %y = Add(%x, %a) }")

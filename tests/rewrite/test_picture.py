@@ -11,7 +11,7 @@ import pytest
 from circlekit.errors import CirclekitError, ParseError, RewriteError
 from circlekit.ir.enums import Activation
 from circlekit.ir.text import parse_model
-from circlekit.passes import all_passes
+from circlekit.passes.engine.registry import all_passes
 from circlekit.rewrite.base import PASSES, Context
 from circlekit.rewrite.match import Matcher
 from circlekit.rewrite.picture import parse_picture

@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from circlekit.passes import all_passes
+from circlekit.passes.engine.registry import all_passes
 from tools.fuzz.case import KINDS, Job, case_of, make_case
 from tools.fuzz.pool import bound_memory, deadline, outcome_of, run_case, run_jobs
 from tools.fuzz.report import Tally, keep

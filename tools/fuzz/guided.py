@@ -31,8 +31,8 @@ with atheris.instrument_imports(include=["circlekit"]):
     from circlekit.ir.shape_inference import check_shapes, infer_shapes, settle_ranks
     from circlekit.ir.text import parse_model
     from circlekit.ir.verifier import check
-    from circlekit.passes.names import pass_names
-    from circlekit.passes.optimize import run_passes
+    from circlekit.passes.engine.driver import run_passes
+    from circlekit.passes.engine.registry import pass_names
     from circlekit.recipes.load import read_recipe
     from circlekit.rewrite.base import Context
     from tools.fuzz.seeds import all_seeds

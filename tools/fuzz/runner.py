@@ -26,9 +26,9 @@ from circlekit.ir.resource_limits import limited
 from circlekit.ir.shape_inference import check_shapes, infer_shapes, settle_ranks
 from circlekit.ir.text import print_model
 from circlekit.ir.verifier import verify
-from circlekit.passes.legal.legalize import legalize
-from circlekit.passes.names import pass_names
-from circlekit.passes.optimize import run_passes
+from circlekit.passes.engine.driver import run_passes
+from circlekit.passes.engine.legalize import legalize
+from circlekit.passes.engine.registry import pass_names
 from circlekit.recipes.load import recipe_in
 from circlekit.rewrite.base import Context
 from tools.fuzz.values import MOST_CALLS, difference, give_seeds, runs

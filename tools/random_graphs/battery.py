@@ -19,8 +19,7 @@ from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.op import OpaqueOp
 from circlekit.ir.value import Array
-from circlekit.passes import all_passes
-from circlekit.passes.names import find_pass, pass_names
+from circlekit.passes.engine.registry import all_passes, find_pass, pass_names
 from tools.random_graphs.checks import FORMATS, RESTLESS, Fault, Original, count_ops
 from tools.random_graphs.graphs import make, random_steps
 from tools.random_graphs.litert import check_litert

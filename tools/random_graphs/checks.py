@@ -22,9 +22,9 @@ from circlekit.ir.shape_inference import check_shapes
 from circlekit.ir.text import parse_model, print_model
 from circlekit.ir.value import Array
 from circlekit.ir.verifier import check
-from circlekit.passes.legal.legalize import legalize
-from circlekit.passes.names import find_pass, only_pipelines, pass_names
-from circlekit.passes.optimize import run_passes
+from circlekit.passes.engine.driver import run_passes
+from circlekit.passes.engine.legalize import legalize
+from circlekit.passes.engine.registry import find_pass, only_pipelines, pass_names
 from circlekit.rewrite.base import Context
 from tools.random_graphs.maker import BATCH, example
 from tools.random_graphs.noise import allowed

@@ -19,7 +19,7 @@ from circlekit.ir.enums import Activation, Named
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.value import Value
 from circlekit.ops.arithmetic.cast import Cast
-from circlekit.passes import all_passes
+from circlekit.passes.engine.registry import all_passes
 from circlekit.rewrite import Rewrite, Rules
 from circlekit.rewrite.picture import Node, OperandPattern, Picture
 from tools.random_graphs.maker import Maker, Reject

@@ -6,25 +6,20 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from circlekit.equivalence.verify import compare_models
+from circlekit.interp.interpreter import run as run_model
 from circlekit.io.files import map_file
 from circlekit.io.read.load import load_bytes
 from circlekit.io.write.save import format_of
 from circlekit.io.write.save import save as save_file
-from circlekit.ir.deferred import deferred
 from circlekit.ir.graph import Model
-from circlekit.passes.legal.legalize import legalize
+from circlekit.passes.engine.legalize import legalize
+from circlekit.recipes.load import recipe_in
 
 if TYPE_CHECKING:
     from circlekit.equivalence.comparison import Comparison
     from circlekit.equivalence.reference_runs import Inputs
-    from circlekit.equivalence.verify import compare_models
-    from circlekit.interp.interpreter import run as run_model
     from circlekit.ir.value import Array
-    from circlekit.recipes.load import recipe_in
-else:
-    compare_models = deferred("circlekit.equivalence.verify", "compare_models")
-    recipe_in = deferred("circlekit.recipes.load", "recipe_in")
-    run_model = deferred("circlekit.interp.interpreter", "run")
 
 FilePath = str | os.PathLike[str]
 

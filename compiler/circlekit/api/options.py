@@ -6,22 +6,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from circlekit.api.models import FilePath
+from circlekit.equivalence.recorded_values import check_folder
 from circlekit.errors import ParseError, RewriteError
 from circlekit.io.files import map_file
-from circlekit.ir.deferred import deferred
-from circlekit.passes import all_passes
-from circlekit.passes.fuse.batchnorm.training import FREEZE
-from circlekit.passes.names import check_settings, find_pass, pass_names
-from circlekit.passes.pipeline_file import Pipeline, parse_pipeline
-
-if TYPE_CHECKING:
-    from circlekit.equivalence.recorded_values import check_folder
-else:
-    check_folder = deferred("circlekit.equivalence.recorded_values", "check_folder")
+from circlekit.passes.engine.pipeline_file import Pipeline, parse_pipeline
+from circlekit.passes.engine.registry import all_options, all_passes, check_settings, find_pass, pass_names
 
 
 @dataclass(frozen=True)
@@ -53,9 +45,9 @@ class Options:
 
 
 def read_pipeline(path: FilePath) -> Pipeline:
-    """A pipeline from a TOML file: ``passes``, ``disable``, ``[settings]``; see passes/pipeline_file.py.
+    """Read a pipeline from a TOML file, in the form that passes/engine/pipeline_file.py describes.
 
-    FileError, ParseError, or RewriteError for names that there are not.
+    FileError, ParseError, or RewriteError for names that do not exist.
     """
     try:
         text = bytes(map_file(path)).decode()
@@ -74,23 +66,26 @@ def as_pipeline(
 
 
 def check_options(options: Options) -> None:
-    """Refuse names that do not exist, and a place that cannot take a record, before the work."""
+    """RewriteError for unknown names and unused settings, FileError for an unusable record folder."""
     names = pass_names(options.passes, options.disable)
     check_settings(options.settings)
-    for name in options.settings:
-        owner = next(item.name for item in all_passes().values() if any(o.name == name for o in item.options))
+    known = all_passes()
+    for setting in options.settings:
+        owner = next(n for n, item in known.items() if any(o.name == setting for o in item.options))
         if owner not in names:
-            raise RewriteError(f"{name} is a setting of {owner}, which is not asked for")
+            raise RewriteError(f"{setting} is a setting of {owner}, which is not asked for")
     if options.explain is not None:
         find_pass(options.explain)
     if options.record is not None:
         check_folder(options.record)
 
 
-def with_data(settings: Mapping[str, Any]) -> Mapping[str, Any]:
-    """``settings`` with the records of a file in the place of its path."""
-    data = settings.get(FREEZE)
-    if not isinstance(data, str | os.PathLike):
-        return settings
-    h5: Any = import_module("circlekit.equivalence.hdf5")  # h5py is slow to start, and mostly not wanted
-    return {**settings, FREEZE: h5.read_records(data)}
+def load_records(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace paths by the records in their files, for settings that are declared to take records."""
+    found = dict(settings)
+    for name, option in (all_options() if settings else {}).items():
+        if option.records and isinstance(found.get(name), str | os.PathLike):
+            from circlekit.equivalence.hdf5 import read_records  # h5py is slow to import
+
+            found[name] = read_records(found[name])
+    return found

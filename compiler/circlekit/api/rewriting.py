@@ -6,45 +6,31 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from circlekit.api.checks import blamed, check_structure, check_target, target_format
 from circlekit.api.models import FilePath, read
-from circlekit.api.options import Options, as_pipeline, check_options, with_data
+from circlekit.api.options import Options, as_pipeline, check_options, load_records
+from circlekit.equivalence.bisect import find_culprit
+from circlekit.equivalence.recorded_values import write_record
+from circlekit.equivalence.verify import Verifier, watch
 from circlekit.errors import EquivalenceError
 from circlekit.io.files import write_file
 from circlekit.io.write.save import check_format
 from circlekit.io.write.save import save as save_file
 from circlekit.ir.clone import clone
-from circlekit.ir.deferred import deferred
 from circlekit.ir.graph import Model
 from circlekit.ir.shape_inference import settle_ranks
+from circlekit.ir.text.printer import print_model
 from circlekit.ir.verifier import check_order
-from circlekit.passes.fuse.batchnorm.training import FREEZE, training_notes
-from circlekit.passes.legal.legalize import legalize
-from circlekit.passes.legal.split_activation import SplitTransposeConvActivation
-from circlekit.passes.names import only_pipelines, pass_names
-from circlekit.passes.optimize import run_passes
-from circlekit.passes.pipeline_file import Pipeline
-from circlekit.passes.remove.training.leftovers import leftover_notes
-from circlekit.passes.report import Report, summarize
+from circlekit.passes.engine.driver import run_passes
+from circlekit.passes.engine.explain import explain_pass
+from circlekit.passes.engine.legalize import legalize
+from circlekit.passes.engine.origin_tables import add_profile
+from circlekit.passes.engine.pipeline_file import Pipeline
+from circlekit.passes.engine.registry import all_passes, only_pipelines, pass_names
+from circlekit.passes.engine.report import Report, summarize
 from circlekit.rewrite.base import Context
-
-if TYPE_CHECKING:
-    from circlekit.equivalence.bisect import find_culprit
-    from circlekit.equivalence.recorded_values import write_record
-    from circlekit.equivalence.verify import Verifier, watch
-    from circlekit.ir.text.printer import print_model
-    from circlekit.passes.explain import explain_pass
-    from circlekit.passes.profile import add_profile
-else:
-    Verifier = deferred("circlekit.equivalence.verify", "Verifier")
-    add_profile = deferred("circlekit.passes.profile", "add_profile")
-    explain_pass = deferred("circlekit.passes.explain", "explain_pass")
-    find_culprit = deferred("circlekit.equivalence.bisect", "find_culprit")
-    print_model = deferred("circlekit.ir.text.printer", "print_model")
-    watch = deferred("circlekit.equivalence.verify", "watch")
-    write_record = deferred("circlekit.equivalence.recorded_values", "write_record")
 
 
 def optimize(
@@ -111,7 +97,7 @@ def convert(source: FilePath, target: FilePath, options: Options, format: str | 
     with risk, _bisecting(original, options, format):
         report = _optimize(model, options, format, verifier, size)
         options.announce("write")
-        legal = legalize(model, format, {SplitTransposeConvActivation} if options.keep_activations else ())
+        legal = legalize(model, format, {"fused_activations"} if options.keep_activations else ())
         if options.validate:
             check_structure(legal, os.fspath(target))
         if verifier is not None:
@@ -135,7 +121,11 @@ def _bisecting(model: Model, options: Options, format: str) -> Iterator[None]:
         options.announce("bisect")
         names = pass_names(options.passes, options.disable, format)
         culprit = find_culprit(
-            model, names, format, settings=with_data(options.settings), exact=only_pipelines(options.passes)
+            model,
+            names,
+            format,
+            settings=load_records(options.settings),
+            exact=only_pipelines(options.passes),
         )
         if culprit is None:
             raise
@@ -165,15 +155,15 @@ def _optimize(
         settle_ranks(model)
     elif names:
         check_order(model)
-    settings = with_data(options.settings)
+    settings = load_records(options.settings)
     context = Context(format, settings=settings, exact=only_pipelines(options.passes))
     records = run_passes(model, names, context, prove, options.announce)
     report = Report(before, summarize(model), records)
     if verifier is not None:
         report.verified, report.notes = True, verifier.notes
-    if FREEZE in settings and FREEZE not in report.changes:
-        report.notes.append("freeze_batchnorm: the model has no batch norm in training mode")
-    report.notes = [*report.notes, *training_notes(model), *leftover_notes(model)]
+    changes = {record.name: record.changes for record in records}
+    for name, item in all_passes().items():
+        report.notes += item.notes(model, context, changes.get(name))
     if options.explain is not None:
         options.announce(f"explain {options.explain}")
         report.refusals = explain_pass(model, options.explain, format, settings)

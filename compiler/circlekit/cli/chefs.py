@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the commands that cook recipes, and make them, have in common."""
+"""circlechef, tflchef and their variants: make models from recipes, and recipes from models."""
 
 from __future__ import annotations
 
@@ -10,11 +10,47 @@ from collections.abc import Sequence
 from circlekit.cli.common import Parser, add_limits, run_command
 from circlekit.errors import FileError
 
-RECIPE = "a test.recipe, or a model in the project's own text form (.ck)"
+Argv = Sequence[str] | None
+"""The arguments of a command; None for those of the process."""
 
 
-def cook_file(name: str, format: str, argv: Sequence[str] | None) -> int:
-    """Command ``name``: a recipe file becomes a model file."""
+def circlechef(argv: Argv = None) -> int:
+    """Read a recipe from the standard input and write a circle model to the standard output."""
+    return _stream("circlechef", "circle", argv)
+
+
+def tflchef(argv: Argv = None) -> int:
+    """Read a recipe from the standard input and write a TFLite model to the standard output."""
+    return _stream("tflchef", "tflite", argv)
+
+
+def circlechef_file(argv: Argv = None) -> int:
+    """Make a circle file from a recipe file."""
+    return _file("circlechef-file", "circle", argv)
+
+
+def tflchef_file(argv: Argv = None) -> int:
+    """Make a TFLite file from a recipe file."""
+    return _file("tflchef-file", "tflite", argv)
+
+
+def circlechef_reverse(argv: Argv = None) -> int:
+    """Make a recipe from a model, with the operators of circle."""
+    return _reverse("circlechef-reverse", "circle", argv)
+
+
+def tflchef_reverse(argv: Argv = None) -> int:
+    """Make a recipe from a model, with the operators of TFLite."""
+    return _reverse("tflchef-reverse", "tflite", argv)
+
+
+def _file(name: str, format: str, argv: Argv) -> int:
+    def parser() -> Parser:
+        parser = Parser(name, f"Make the {format} model that a recipe describes.", "recipe output")
+        parser.add_argument("recipe", help="a test.recipe, or a model in the text form (.ck)")
+        parser.add_argument("output", help=f"the .{format} file to write")
+        add_limits(parser)
+        return parser
 
     def run(arguments: argparse.Namespace) -> int:
         from circlekit.api import save
@@ -26,53 +62,52 @@ def cook_file(name: str, format: str, argv: Sequence[str] | None) -> int:
         save(load_recipe(arguments.recipe, format), arguments.output, format)
         return 0
 
-    def parser() -> Parser:
-        parser = Parser(name, f"Make the {format} model that a recipe describes.", "recipe output")
-        parser.add_argument("recipe", help=RECIPE)
-        parser.add_argument("output", help=f"the .{format} file to write")
-        add_limits(parser)
-        return parser
-
     return run_command(parser, argv, run)
 
 
-def cook_stream(name: str, format: str, argv: Sequence[str] | None) -> int:
-    """Command ``name``: a recipe on the standard input, the model on the standard output."""
-
-    def run(arguments: argparse.Namespace) -> int:
-        from circlekit.io.write.save import encoded
-        from circlekit.passes.legal.legalize import legalize
-        from circlekit.recipes.load import recipe_in
-
-        content = _standard_input()
-        if sys.stdout is None:
-            raise FileError("there is no standard output, the model goes there")
-        model = recipe_in(content, "<stdin>", format)
-        sys.stdout.buffer.writelines(encoded(legalize(model, format), format).pieces())
-        return 0
-
+def _stream(name: str, format: str, argv: Argv) -> int:
     def parser() -> Parser:
         parser = Parser(name, f"Make the {format} model of a recipe: standard input to standard output.", "")
         add_limits(parser)
         return parser
 
+    def run(arguments: argparse.Namespace) -> int:
+        from circlekit.io.files import read_all
+        from circlekit.io.write.save import encoded
+        from circlekit.passes.engine.legalize import legalize
+        from circlekit.recipes.load import recipe_in
+
+        if sys.stdin is None:
+            raise FileError("expected a recipe on the standard input, which is closed")
+        try:
+            content = read_all(sys.stdin.buffer, "<stdin>")
+        except OSError as error:
+            raise FileError(f"<stdin>: cannot be read: {error.strerror}") from None
+        if sys.stdout is None:
+            raise FileError("cannot write the model: the standard output is closed")
+        model = recipe_in(content, "<stdin>", format)
+        sys.stdout.buffer.writelines(encoded(legalize(model, format), format).pieces())
+        return 0
+
     return run_command(parser, argv, run)
 
 
-def _standard_input() -> memoryview:
-    """All of it; FileError where there is none."""
-    from circlekit.io.files import read_all
-
-    if sys.stdin is None:
-        raise FileError("there is no standard input, a recipe is wanted there")
-    try:
-        return read_all(sys.stdin.buffer, "<stdin>")
-    except OSError as error:
-        raise FileError(f"<stdin>: cannot be read: {error.strerror}") from None
-
-
-def make_recipe(name: str, format: str, argv: Sequence[str] | None) -> int:
-    """Command ``name``: a model file becomes a recipe."""
+def _reverse(name: str, format: str, argv: Argv) -> int:
+    def parser() -> Parser:
+        parser = Parser(name, "Make a recipe from which a model can be made again.", "model recipe")
+        parser.add_argument("model", help="a .circle or .tflite file, or a recipe")
+        parser.add_argument(
+            "recipe",
+            help="the recipe to write: .ck in the text form, any other name as test.recipe;"
+            " large constants become .npy files beside it",
+        )
+        parser.add_argument(
+            "--gaussian",
+            action="store_true",
+            help="replace large constants by random numbers of the same mean and deviation",
+        )
+        add_limits(parser)
+        return parser
 
     def run(arguments: argparse.Namespace) -> int:
         from circlekit.api import load
@@ -83,21 +118,5 @@ def make_recipe(name: str, format: str, argv: Sequence[str] | None) -> int:
         check_apart(arguments.model, arguments.recipe)
         reverse_model(load(arguments.model), arguments.recipe, format, arguments.gaussian)
         return 0
-
-    def parser() -> Parser:
-        parser = Parser(name, "Make the recipe that a model can be made of again.", "model recipe")
-        parser.add_argument("model", help="a .circle or .tflite file, or a recipe")
-        parser.add_argument(
-            "recipe",
-            help="the recipe to write: .ck in the project's own text form, any other name as test.recipe;"
-            " large constants become .npy files beside it",
-        )
-        parser.add_argument(
-            "--gaussian",
-            action="store_true",
-            help="large constants become random numbers of their mean and deviation: another model",
-        )
-        add_limits(parser)
-        return parser
 
     return run_command(parser, argv, run)

@@ -3,12 +3,133 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
+import warnings
 from collections.abc import Sequence
+from functools import partial
 
-from circlekit.cli.optimizer import optimize
+from circlekit.api import Options, convert, read_pipeline
+from circlekit.cli.common import Parser, add_limits, flag_key, run_command
+from circlekit.cli.pass_flags import add_pass_flags, asked_passes, list_passes, names, pass_name, settings_in
+from circlekit.cli.progress import ProgressLine
+from circlekit.cli.table import print_refusals, print_report
+from circlekit.passes.engine.pipeline_file import Pipeline
+from circlekit.passes.engine.registry import all_passes, load_plugins
+from circlekit.passes.pipelines import PIPELINES
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command with the arguments ``argv``, by default those of the process; return its exit code."""
     words = sys.argv[1:] if argv is None else list(argv)
-    return optimize(words)
+    return run_command(partial(_parser, words), words, _run)
+
+
+def _parser(words: Sequence[str] = ()) -> Parser:
+    """The parser; passes of other packages get flags if ``words`` have unknown flags or ask for a list."""
+    description = "Optimize a circle or TFLite model. The order of the flags has no effect."
+    parser = Parser("circle2circle", description, "input output")
+    parser.add_argument("input", nargs="?", help="a .circle or .tflite file, or a model as text")
+    parser.add_argument("output", nargs="?", help="the file to write; its extension determines the format")
+    parser.add_argument(
+        "-o", dest="format", choices=("circle", "tflite"), help="format, for other extensions"
+    )
+    _add_selection(parser)
+    _add_checks(parser)
+    _add_flags_of_one(parser)
+    add_limits(parser)
+    group = parser.add_argument_group("passes")
+    own = all_passes()
+    add_pass_flags(group, own)
+    flags = {flag_key(word.partition("=")[0]) for word in words if word.startswith("-")}
+    is_list = flags & {"-h", "--help", "--list-passes"}
+    if is_list or not flags <= {flag_key(flag) for flag in parser.flags}:
+        load_plugins()
+        add_pass_flags(group, {name: kind for name, kind in all_passes().items() if name not in own})
+    return parser
+
+
+def _add_selection(parser: Parser) -> None:
+    for name in PIPELINES:
+        parser.add_argument(
+            f"--{name}", action="append_const", dest="flags", const=name, help=f"run the pipeline {name}"
+        )
+    parser.add_argument(
+        "--passes",
+        type=names,
+        default=[],
+        metavar="P,P",
+        help="run these passes and pipelines, in this order",
+    )
+    parser.add_argument("--pipeline", metavar="FILE.toml", help="read passes and their settings from a file")
+    parser.add_argument(
+        "--disable", type=pass_name, action="append", default=[], metavar="PASS", help="do not run this pass"
+    )
+    parser.add_argument(
+        "--list-passes", action="store_true", help="list the passes (with -V in full) and exit"
+    )
+
+
+def _add_checks(parser: Parser) -> None:
+    parser.add_argument(
+        "--verify",
+        action="store_true",
+        help="compare the outputs before and after every pass; fail if they differ",
+    )
+    parser.add_argument(
+        "--bisect", action="store_true",
+        help="verify; if outputs differ, name the wrong rewrite and write the smallest model that shows it"
+        " to OUTPUT.bisect.ck",
+    )  # fmt: skip
+    parser.add_argument("--record", metavar="DIR", help="verify, and keep the compared values as HDF5 files")
+    parser.add_argument("--explain", type=pass_name, metavar="PASS", help="say why this pass did not apply")
+
+
+def _add_flags_of_one(parser: Parser) -> None:
+    """Flags of ONE's circle2circle other than passes."""
+    parser.add_argument(
+        "--generate_profile_data", action="store_true",
+        help="write into the metadata which operators of the input each operator was made from",
+    )  # fmt: skip
+    parser.add_argument(
+        "--disable_validation", action="store_true", help="accept a model that breaks structural rules"
+    )
+    parser.add_argument("--mute_warnings", action="store_true", help="print no warnings and no notes")
+    parser.add_argument(
+        "--exp_disable_sep_transposeconv_actfunc", action="store_true",
+        help="keep the activation fused into a TransposeConv of a .circle file; ONE's runtime ignores it",
+    )  # fmt: skip
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    if arguments.list_passes:
+        return list_passes(arguments.verbose)
+    if arguments.input is None or arguments.output is None:
+        _parser().error("expected an input and an output")
+    with ProgressLine() as progress, warnings.catch_warnings():
+        if arguments.mute_warnings:
+            warnings.simplefilter("ignore")
+        report = convert(arguments.input, arguments.output, _options(arguments, progress), arguments.format)
+    if arguments.mute_warnings:
+        report.notes.clear()
+    if arguments.explain is not None:
+        print_refusals(arguments.explain, report.refusals)
+    print_report(report)
+    return 0
+
+
+def _options(arguments: argparse.Namespace, progress: ProgressLine) -> Options:
+    pipeline = Pipeline() if arguments.pipeline is None else read_pipeline(arguments.pipeline)
+    return Options(
+        passes=[*pipeline.passes, *arguments.passes, *asked_passes(arguments)],
+        disable=[*pipeline.disable, *arguments.disable],
+        settings={**pipeline.settings, **settings_in(arguments)},
+        verify=arguments.verify,
+        record=arguments.record,
+        explain=arguments.explain,
+        bisect=f"{arguments.output}.bisect.ck" if arguments.bisect else None,
+        validate=not arguments.disable_validation,
+        profile=arguments.generate_profile_data,
+        keep_activations=arguments.exp_disable_sep_transposeconv_actfunc,
+        progress=progress,
+    )

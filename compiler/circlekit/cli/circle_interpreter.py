@@ -33,12 +33,12 @@ def _parser() -> Parser:
 
 def _run(arguments: argparse.Namespace) -> int:
     from circlekit.api import load
-    from circlekit.equivalence import values
+    from circlekit.equivalence import tensor_files
     from circlekit.interp.interpreter import run
 
     model = load(arguments.model)
-    inputs = values.read_h5 if arguments.h5 else values.read_raw
-    outputs = values.write_h5 if arguments.h5 else values.write_raw
+    inputs = tensor_files.read_h5 if arguments.h5 else tensor_files.read_raw
+    outputs = tensor_files.write_h5 if arguments.h5 else tensor_files.write_raw
     arrays = run(model, inputs(arguments.input_prefix, model.main.inputs))
     outputs(arguments.output_prefix, model.main.outputs, arrays)
     return 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands that change the format of a model and nothing else."""
+"""circle2tflite and tflite2circle: change the format of a model."""
 
 from __future__ import annotations
 
@@ -9,8 +9,27 @@ from collections.abc import Sequence
 from circlekit.cli.common import Parser, add_limits, run_command
 
 
-def convert_command(name: str, format: str, description: str, words: Sequence[str]) -> int:
-    """Command ``name``: writes its input as ``format``."""
+def circle2tflite(argv: Sequence[str] | None = None) -> int:
+    """Run the command with the arguments ``argv``, by default those of the process; return its exit code."""
+    description = "Write a circle model as TFLite. What TFLite lacks is replaced by operators that it has."
+    return _run(argv, "circle2tflite", "tflite", description)
+
+
+def tflite2circle(argv: Sequence[str] | None = None) -> int:
+    """Run the command with the arguments ``argv``, by default those of the process; return its exit code."""
+    return _run(argv, "tflite2circle", "circle", "Write a TFLite model as circle.")
+
+
+def _run(argv: Sequence[str] | None, name: str, format: str, description: str) -> int:
+    def parser() -> Parser:
+        parser = Parser(name, description, "input output")
+        parser.add_argument("input", help="a .circle or .tflite file, or a model as text")
+        parser.add_argument("output", help=f"the .{format} file to write")
+        parser.add_argument(
+            "--verify", action="store_true", help="compare the outputs before and after; fail if they differ"
+        )
+        add_limits(parser)
+        return parser
 
     def run(arguments: argparse.Namespace) -> int:
         from circlekit.api import Options, convert
@@ -23,14 +42,4 @@ def convert_command(name: str, format: str, description: str, words: Sequence[st
         print_report(report)
         return 0
 
-    def parser() -> Parser:
-        parser = Parser(name, description, "input output")
-        parser.add_argument("input", help="a .circle or .tflite file, or a model written as text")
-        parser.add_argument("output", help=f"the .{format} file to write")
-        parser.add_argument(
-            "--verify", action="store_true", help="run before and after, fail where it differs"
-        )
-        add_limits(parser)
-        return parser
-
-    return run_command(parser, words, run)
+    return run_command(parser, argv, run)

@@ -26,7 +26,17 @@ DATA_FORMATS = {
 }
 
 
-def dump_command(name: str, format: str, argv: Sequence[str] | None) -> int:
+def circledump(argv: Sequence[str] | None = None) -> int:
+    """Run the command with the arguments ``argv``, by default those of the process; return its exit code."""
+    return _command("circledump", "circle", argv)
+
+
+def tfldump(argv: Sequence[str] | None = None) -> int:
+    """Run the command with the arguments ``argv``, by default those of the process; return its exit code."""
+    return _command("tfldump", "tflite", argv)
+
+
+def _command(name: str, format: str, argv: Sequence[str] | None) -> int:
     def parser() -> Parser:
         parser = Parser(name, "Print a whole model file.", format)
         parser.add_argument("file", metavar=format, help="the file to print")

@@ -23,7 +23,17 @@ JSON_SCHEMA = 1
 """Counts changes of the JSON that would break its readers; docs/guide/verify.md says what it is."""
 
 
-def verify_command(name: str, format: str, argv: Sequence[str] | None) -> int:
+def circle_verify(argv: Sequence[str] | None = None) -> int:
+    """Run the command with the arguments ``argv``, by default those of the process; return its exit code."""
+    return _verify("circle-verify", "circle", argv)
+
+
+def tfl_verify(argv: Sequence[str] | None = None) -> int:
+    """Run the command with the arguments ``argv``, by default those of the process; return its exit code."""
+    return _verify("tfl-verify", "tflite", argv)
+
+
+def _verify(name: str, format: str, argv: Sequence[str] | None) -> int:
     """Command ``name``: can everybody read a file as ``format``, and run it?  It leaves with 1 where not.
 
     The peer's commands look at the bytes alone; this one at the model in them, too.  Warnings fail with
@@ -113,7 +123,17 @@ def _dims(shape: str) -> list[int]:
     return [int(dim) for dim in shape.strip("[]").split(",") if dim]
 
 
-def inspect_command(name: str, format: str, argv: Sequence[str] | None) -> int:
+def circle_inspect(argv: Sequence[str] | None = None) -> int:
+    """Run the command with the arguments ``argv``, by default those of the process; return its exit code."""
+    return _inspect("circle-inspect", "circle", argv)
+
+
+def tfl_inspect(argv: Sequence[str] | None = None) -> int:
+    """Run the command with the arguments ``argv``, by default those of the process; return its exit code."""
+    return _inspect("tfl-inspect", "tflite", argv)
+
+
+def _inspect(name: str, format: str, argv: Sequence[str] | None) -> int:
     """Command ``name``: print some views of a model file."""
 
     def parser() -> Parser:

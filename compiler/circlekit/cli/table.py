@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from circlekit.cli.common import is_watched, printable, terminal
 from circlekit.ir.text.lines import print_op
-from circlekit.passes.report import Report, Row
+from circlekit.passes.engine.report import Report, Row
 from circlekit.rewrite.base import Refusal
 
 

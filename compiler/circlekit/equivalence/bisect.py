@@ -13,9 +13,9 @@ from circlekit.errors import CirclekitError, EquivalenceError
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.verifier import check
-from circlekit.passes.legal.legalize import legalize
-from circlekit.passes.names import find_pass
-from circlekit.passes.optimize import run_passes
+from circlekit.passes.engine.driver import run_passes
+from circlekit.passes.engine.legalize import legalize
+from circlekit.passes.engine.registry import find_pass
 from circlekit.rewrite.base import Budget, Context
 
 Step = Callable[[Model, Budget | None], Model]

@@ -26,7 +26,7 @@ from circlekit.io.write.save import to_bytes
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
 from circlekit.ops.numerics.kernel_flavor import Kernels
-from circlekit.passes.legal.legalize import legalize
+from circlekit.passes.engine.legalize import legalize
 
 TOLERANCE = 1e-5
 """Largest difference of float results from LiteRT's reference kernels, as a part of the largest magnitude."""

@@ -24,7 +24,7 @@ from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
 from circlekit.ops.numerics.kernel_flavor import Kernels
-from circlekit.passes.names import find_pass
+from circlekit.passes.engine.registry import find_pass
 
 
 def compare_models(

@@ -14,7 +14,7 @@ from circlekit.io.write.save import to_bytes
 from circlekit.ir.graph import Model
 from circlekit.ir.text import print_model
 from circlekit.ir.value import Value
-from circlekit.passes.legal.legalize import legalize
+from circlekit.passes.engine.legalize import legalize
 from circlekit.recipes.keep import Folder
 from circlekit.recipes.reverse import reverse_tree
 

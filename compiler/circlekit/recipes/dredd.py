@@ -38,11 +38,10 @@ from circlekit.ir.model_equality import clone, difference
 from circlekit.ir.text import print_op
 from circlekit.ir.value import Array
 from circlekit.ir.verifier import check, verify
-from circlekit.passes import all_passes
-from circlekit.passes.explain import explain_pass
-from circlekit.passes.legal.legalize import legalize
-from circlekit.passes.names import pass_names
-from circlekit.passes.optimize import run_passes
+from circlekit.passes.engine.driver import run_passes
+from circlekit.passes.engine.explain import explain_pass
+from circlekit.passes.engine.legalize import legalize
+from circlekit.passes.engine.registry import all_passes, pass_names
 from circlekit.passes.pipelines import PIPELINES
 from circlekit.recipes.cases import Case
 from circlekit.recipes.load import load_recipe

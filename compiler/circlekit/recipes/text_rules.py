@@ -37,7 +37,7 @@ from typing import Any
 from circlekit.io.schema import FORMATS
 from circlekit.ir.text.document import RulesNode, parse_document
 from circlekit.ir.text.lexer import Source, near_miss
-from circlekit.passes.names import all_options
+from circlekit.passes.engine.registry import all_options
 from circlekit.recipes.rule_call import Call, show
 from circlekit.recipes.rules import Outcome, Rule, Subject
 from circlekit.recipes.text_checks import CHECKS, Check

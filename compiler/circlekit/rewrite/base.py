@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -107,6 +107,7 @@ class Option(NamedTuple):
 
     One that is called as its pass belongs to the pass's own flag.  ``parse``: from the text of a command
     line; a ValueError's text is what is told.  ``default``: the value where none is given.
+    ``records``: the value is the path of an HDF5 file of input records; the pass gets the records.
     """
 
     name: str
@@ -114,6 +115,7 @@ class Option(NamedTuple):
     metavar: str = ""
     parse: Callable[[str], Any] = str
     default: Any = None
+    records: bool = False
 
 
 PASSES: dict[str, type[Pass]] = {}
@@ -144,6 +146,15 @@ class Pass(ABC):
             if known.__qualname__ != cls.__qualname__ or known.__module__ != cls.__module__:
                 raise RewriteError(f"{cls.__module__}: the pass {cls.name} is defined in {known.__module__}")
             PASSES[cls.name] = cls  # defined anew, as in a notebook
+
+    @classmethod
+    def notes(cls, model: Model, context: Context, changes: int | None) -> Iterable[str]:
+        """Sentences for the user about the optimized ``model``.
+
+        Called once after the last pass, for every known pass.  ``changes``: how many this one made, None if
+        it was not asked for.
+        """
+        return ()
 
     def setting(self, context: Context, name: str) -> Any:
         """What the user set option ``name`` of this pass to, or its default."""

@@ -7,7 +7,7 @@ import pytest
 
 from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model
-from circlekit.passes import all_passes
+from circlekit.passes.engine.registry import all_passes
 from circlekit.rewrite.base import Context
 from tests.passes.kit import check_pass
 

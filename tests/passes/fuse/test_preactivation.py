@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from circlekit.ir.text import parse_model
-from circlekit.passes import all_passes
+from circlekit.passes.engine.registry import all_passes
 from circlekit.rewrite.base import Context
 from tests.passes.kit import check_pass, check_refusal
 

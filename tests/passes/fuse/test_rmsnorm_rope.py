@@ -9,7 +9,7 @@ import pytest
 
 from circlekit.ir.text import parse_model
 from circlekit.ops.reduction.normalization import RmsNorm
-from circlekit.passes import all_passes
+from circlekit.passes.engine.registry import all_passes
 from circlekit.rewrite.base import Context
 from tests.passes.kit import check_pass
 

@@ -8,7 +8,7 @@ import pytest
 from circlekit.interp.interpreter import run
 from circlekit.ir.text import parse_model
 from circlekit.ops.convolution.conv import TransposeConv
-from circlekit.passes.legal.legalize import legalize
+from circlekit.passes.engine.legalize import legalize
 from tests.ops.litert import run_litert
 from tests.passes.kit import assert_close, check_pass, make_input, refusals
 

@@ -10,8 +10,8 @@ from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.model_equality import difference
 from circlekit.ir.text import parse_model
-from circlekit.passes import all_passes
-from circlekit.passes.legal.legalize import LEGALIZATIONS, legalize
+from circlekit.passes.engine.legalize import LEGALIZATIONS, legalize
+from circlekit.passes.engine.registry import all_passes
 from tests.ops.litert import run_litert
 from tests.passes.kit import KINDS, assert_close, interface_of, make_input, verify
 

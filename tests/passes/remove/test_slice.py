@@ -8,7 +8,7 @@ import pytest
 
 from circlekit.ir.text import parse_model
 from circlekit.ops.movement.slice import Slice
-from circlekit.passes import all_passes
+from circlekit.passes.engine.registry import all_passes
 from circlekit.rewrite.base import Context
 from tests.passes.kit import chain, check_pass
 

@@ -10,7 +10,7 @@ import numpy as np
 from circlekit.ir.graph import Graph
 from circlekit.ir.value import Array
 from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D
-from circlekit.passes.legal.legalize import Legalization
+from circlekit.passes.engine.legalize import Legalization
 from circlekit.rewrite.base import Context
 from circlekit.rewrite.rewrite import Rewrite
 

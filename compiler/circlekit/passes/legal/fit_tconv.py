@@ -12,8 +12,8 @@ from circlekit.ir.shape_inference import fits
 from circlekit.ir.value import LARGEST_DIMENSION, Value
 from circlekit.ops.convolution.conv import TransposeConv
 from circlekit.ops.movement.slice import Slice
+from circlekit.passes.engine.legalize import Legalization, has
 from circlekit.passes.fuse.convolution.fuse_slice_with_tconv import forward_size, leading_pad
-from circlekit.passes.legal.legalize import Legalization, has
 from circlekit.rewrite.base import Context
 
 

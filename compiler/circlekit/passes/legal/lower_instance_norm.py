@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from circlekit.ir.value import Value
-from circlekit.passes.legal.legalize import Lowering
+from circlekit.passes.engine.legalize import Lowering
 
 
 class LowerInstanceNorm(Lowering):

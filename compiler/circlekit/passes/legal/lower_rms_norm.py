@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from circlekit.ir.value import Array, Value
-from circlekit.passes.legal.legalize import Lowering
+from circlekit.passes.engine.legalize import Lowering
 from circlekit.passes.support.conditions import all_are
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import condition

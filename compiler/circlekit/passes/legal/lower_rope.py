@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from circlekit.ir.value import Array, Value
-from circlekit.passes.legal.legalize import Lowering
+from circlekit.passes.engine.legalize import Lowering
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import condition
 

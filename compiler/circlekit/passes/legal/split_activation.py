@@ -21,7 +21,7 @@ from circlekit.ops.convolution.conv import TransposeConv
 from circlekit.ops.movement.join import Concatenation
 from circlekit.ops.numerics.fixed_point import quantized_activation_range
 from circlekit.ops.quantization import dtype_limits
-from circlekit.passes.legal.legalize import Legalization, has
+from circlekit.passes.engine.legalize import Legalization, has
 from circlekit.rewrite.base import Context
 
 OPERATORS: dict[Activation, type[Op]] = {
@@ -54,6 +54,7 @@ class SplitTransposeConvActivation(SplitActivation):
     """ONE's runtime does not apply it."""
 
     targets = frozenset({"circle"})
+    lowers = "fused_activations"
     kind = TransposeConv
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -13,8 +13,8 @@ from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.passes.fold.dead import RemoveDead
-from circlekit.passes.fuse.batchnorm.training import FREEZE, training_norms
-from circlekit.passes.verbs import FoldBatchNorms
+from circlekit.passes.fuse.batchnorm.training import FREEZE, training_norms, training_notes
+from circlekit.passes.graph_transforms import FoldBatchNorms
 from circlekit.rewrite.base import Context, Option, Pass
 
 Records = Sequence[Sequence[Array] | Mapping[str, Array]]
@@ -38,10 +38,16 @@ class FreezeBatchNorm(Pass):
     name = FREEZE
     changes_values = True
     options = (
-        Option(FREEZE, "constant statistics for batch norms in training mode, from data", "DATA.h5"),
+        Option(FREEZE, "constant statistics for batch norms in training mode", "DATA.h5", records=True),
         Option("freeze_decay", "how much of the average a new batch leaves (0.99)", "X", _decay, 0.99),
         Option("freeze_warmup", "so many batches count alike at first (100)", "N", int, 100),
     )
+
+    @classmethod
+    def notes(cls, model: Model, context: Context, changes: int | None) -> Iterable[str]:
+        if changes == 0:
+            yield "freeze_batchnorm: the model has no batch norm in training mode"
+        yield from training_notes(model)
 
     def run(self, model: Model, context: Context) -> int:
         norms = list(training_norms(model.main))

@@ -3,9 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
+from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
+from circlekit.ops.arithmetic.random_ops import Multinomial, RandomStandardNormal, RandomUniform
+from circlekit.rewrite.base import Context
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 RANDOM = """
@@ -92,3 +97,10 @@ class RemoveDropout(Rules):
     name = "remove_dropout"
     changes_values = True
     rules = (Masked, Selected, MaskedFirst, Floored, FlooredAndMultiplied)
+
+    @classmethod
+    def notes(cls, model: Model, context: Context, changes: int | None) -> Iterable[str]:
+        for op in model.ops():
+            if isinstance(op, RandomUniform | RandomStandardNormal | Multinomial):
+                found = f"{op.code} %{op.output.name} gives other numbers in every run"
+                yield f"{found}; if it is what dropout in training has left: --remove_dropout"

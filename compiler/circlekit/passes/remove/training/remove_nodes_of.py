@@ -3,11 +3,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from circlekit.errors import RewriteError
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.value import Value
 from circlekit.rewrite.base import Context, Option, Pass
+
+TRAINING_CHECKS = frozenset(
+    prefix + name for prefix in ("", "Flex") for name in ("Assert", "Print", "PrintV2")
+)
+"""TensorFlow's operators that stop the run or print; they have no result, or hand on their operand."""
 
 
 def _words(text: str) -> list[str]:
@@ -34,6 +41,15 @@ class RemoveNodesOf(Pass):
             _words,
         ),
     )
+
+    @classmethod
+    def notes(cls, model: Model, context: Context, changes: int | None) -> Iterable[str]:
+        for op in model.ops():
+            if isinstance(op, OpaqueOp) and op.custom_code in TRAINING_CHECKS:
+                yield (
+                    f"the custom operator {op.custom_code} is for training, and few runtimes have it: "
+                    f"--remove_nodes_of {op.custom_code} removes it"
+                )
 
     def __init__(self) -> None:
         self.found: set[str] = set()

@@ -30,6 +30,7 @@ class Legalization(GraphPass):
     """
 
     targets: ClassVar[frozenset[str]] = frozenset()
+    lowers: ClassVar[str] = ""
 
     @abstractmethod
     def may_change(self, graph: Graph) -> bool:
@@ -41,15 +42,16 @@ class Legalization(GraphPass):
             LEGALIZATIONS.append(cls)
 
 
-def legalize(model: Model, format: str, without: Collection[type[Legalization]] = ()) -> Model:
+def legalize(model: Model, format: str, keep: Collection[str] = ()) -> Model:
     """A model with the same values, as far as possible with what ``format`` has: a changed copy of ``model``,
     or ``model`` where there is nothing to change.
 
     Constants are shared with ``model``.  Operators that the format lacks and that no Legalization lowers
-    are left as they are.  ``without``: what not to do.
+    are left as they are.  ``keep``: features, as a class names them in ``lowers``, that
+    stay although the format's runtimes lack them.
     """
     _import_all()
-    wanted = [kind() for kind in LEGALIZATIONS if format in kind.targets and kind not in without]
+    wanted = [kind() for kind in LEGALIZATIONS if format in kind.targets and kind.lowers not in keep]
     if not any(each.may_change(graph) for each in wanted for graph in model.graphs):
         return model
     copy = clone(model)

@@ -17,7 +17,7 @@ from importlib import import_module
 from typing import Any
 
 from circlekit.errors import ParseError, RewriteError
-from circlekit.passes.names import all_options, check_settings, pass_names
+from circlekit.passes.engine.registry import all_options, check_settings, pass_names
 from circlekit.rewrite.base import Option
 
 TOML = "tomllib" if sys.version_info >= (3, 11) else "tomli"

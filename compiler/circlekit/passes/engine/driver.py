@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from circlekit.errors import RewriteError
 from circlekit.ir.graph import Model
 from circlekit.ir.shape_inference import settle_ranks
-from circlekit.passes.names import check_passes, find_pass, may_change
+from circlekit.passes.engine.registry import find_pass
 from circlekit.rewrite.base import Context, Pass
 
 MAX_ROUNDS = 100
@@ -41,20 +41,15 @@ def run_passes(
     number of changes of one that has run.  Returns one record for each pass.  RewriteError for an
     unknown name, and for passes that never come to rest.
     """
-    check_passes(item for item in passes if isinstance(item, str))
-    records = [PassRecord(item if isinstance(item, str) else item.name) for item in passes]
-    todo: list[Pass | None] = [None if isinstance(item, str) else item() for item in passes]
+    todo = [find_pass(item)() if isinstance(item, str) else item() for item in passes]
+    records = [PassRecord(item.name) for item in todo]
     idle: list[Epochs | None] = [None] * len(todo)
     if todo:
         settle_ranks(model, strict=False)
     for _ in range(MAX_ROUNDS):
         busy = []
-        for index, record in enumerate(records):
+        for index, (item, record) in enumerate(zip(todo, records, strict=True)):
             if idle[index] == _epochs(model):
-                continue
-            item = todo[index] = todo[index] or _first(record.name, model, context)
-            if item is None:
-                idle[index] = _epochs(model)
                 continue
             if before is not None:
                 before(item.name)
@@ -71,12 +66,6 @@ def run_passes(
                 _mend_versions(model)
             return records
     raise RewriteError(f"after {MAX_ROUNDS} rounds these passes still change the model: {', '.join(busy)}")
-
-
-def _first(name: str, model: Model, context: Context) -> Pass | None:
-    """The pass of that name, which is imported now; None where it would find nothing."""
-    wanted = context.refusals is not None or any(may_change(name, graph) for graph in model.graphs)
-    return find_pass(name)() if wanted else None
 
 
 def _mend_versions(model: Model) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Value
-from circlekit.passes.optimize import PassRecord
+from circlekit.passes.engine.driver import PassRecord
 from circlekit.rewrite.base import Refusal
 
 Row = tuple[str, str, str]

@@ -8,9 +8,9 @@ from typing import Any
 
 from circlekit.ir.graph import Model
 from circlekit.ir.model_equality import clone
-from circlekit.passes.describe import rules_of
-from circlekit.passes.names import find_pass
-from circlekit.passes.optimize import run_passes
+from circlekit.passes.engine.describe import rules_of
+from circlekit.passes.engine.driver import run_passes
+from circlekit.passes.engine.registry import find_pass
 from circlekit.rewrite.base import Context, Pass, Refusal
 
 MOST_FAR = 8

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Passes, pipelines and settings by name.
+
+Passes are found, not listed: every module below ``circlekit.passes`` is imported when passes are first asked
+for, and defining a class with a ``name`` registers it.  Other packages name their modules of passes by an
+entry point in the group ``circlekit.passes``; they are imported when a name is not one of ours.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Collection, Iterable, Mapping
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import circlekit.passes as home
+from circlekit.errors import RewriteError
+from circlekit.ir.text.lexer import near_miss
+from circlekit.passes.pipelines import PIPELINES
+from circlekit.rewrite.base import PASSES, Option, Pass
+
+ENTRY_POINTS = "circlekit.passes"
+
+
+def all_passes() -> dict[str, type[Pass]]:
+    """Every pass that is defined, by name, in alphabetical order."""
+    _import_own()
+    return dict(sorted(PASSES.items()))
+
+
+@cache
+def _import_own() -> None:
+    for module in pkgutil.walk_packages(home.__path__, home.__name__ + "."):
+        import_module(module.name)
+
+
+@cache
+def load_plugins() -> None:
+    """Import the passes of other installed packages.
+
+    RewriteError, with the name of the package, for one that cannot be imported.
+    """
+    from importlib.metadata import EntryPoint, entry_points  # slow to import and rarely needed
+
+    def load(point: EntryPoint) -> None:
+        try:
+            point.load()
+        except Exception as error:  # foreign code may raise anything
+            package = point.dist.name if point.dist is not None else "an unknown package"
+            reason = f"{type(error).__name__}: {error}"
+            raise RewriteError(f"cannot load the passes of {package} ({point.value}): {reason}") from error
+
+    for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda p: (p.name, p.value)):
+        load(point)
+
+
+def passes_with(names: Iterable[str]) -> dict[str, type[Pass]]:
+    """Every pass by name; those of other packages only if one of ``names`` is not one of ours."""
+    known = all_passes()
+    if all(name in known or name in PIPELINES for name in names):
+        return known
+    load_plugins()
+    return all_passes()
+
+
+def find_pass(name: str) -> type[Pass]:
+    """Return the pass called ``name``; RewriteError where there is none."""
+    known = passes_with([name])
+    if name not in known:
+        raise RewriteError(unknown_name("pass", name, known))
+    return known[name]
+
+
+def pass_names(
+    passes: str | Iterable[str], disable: Collection[str] = (), format: str | None = None
+) -> list[str]:
+    """Replace the names of pipelines by their passes, and drop those in ``disable``.
+
+    A pass of a pipeline is left out if it does not support ``format``, or if it would undo a pass that is
+    asked for by name.  A pass that is asked for by name stays: what ``format`` lacks is legalized when the
+    model is written.  RewriteError for a name, in ``disable`` too, that is neither a pass nor a pipeline.
+    """
+    asked = [passes] if isinstance(passes, str) else list(passes)
+    known = passes_with([*asked, *disable])
+    names: dict[str, None] = {}
+    for name in asked:
+        if name not in PIPELINES and name not in known:
+            raise RewriteError(unknown_name("pass or pipeline", name, [*known, *PIPELINES]))
+        for member in PIPELINES.get(name, ()):
+            kind = known[member]
+            if (format is None or format in kind.formats) and not kind.undoes.intersection(asked):
+                names[member] = None
+        if name not in PIPELINES:
+            names[name] = None
+    for name in disable:
+        names.pop(find_pass(name).name, None)
+    return list(names)
+
+
+def only_pipelines(passes: str | Iterable[str]) -> bool:
+    """Return whether no pass is asked for by its own name."""
+    return all(name in PIPELINES for name in ([passes] if isinstance(passes, str) else passes))
+
+
+def all_options() -> dict[str, Option]:
+    """The settings of all passes, by name."""
+    return {option.name: option for item in all_passes().values() for option in item.options}
+
+
+def check_settings(settings: Mapping[str, Any]) -> None:
+    """RewriteError for a setting that no pass has."""
+    known = all_options() if settings else {}
+    for name in settings:
+        if name not in known:
+            raise RewriteError(unknown_name("setting of a pass", name, known))
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
+    """The error message for an unknown name, with the known names that are spelled most like it."""
+    return f"there is no {kind} {name!r}" + near_miss(name, known, 3)

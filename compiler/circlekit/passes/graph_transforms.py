@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Passes named after TensorFlow's graph transforms; each runs several other passes."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from circlekit.ir.graph import Model
+from circlekit.passes.engine.driver import run_passes
+from circlekit.rewrite.base import Context, Pass
+
+
+class PassSequence(Pass):
+    """Run the passes named in ``members`` to a fixed point."""
+
+    members: ClassVar[tuple[str, ...]] = ()
+
+    def run(self, model: Model, context: Context) -> int:
+        return sum(record.changes for record in run_passes(model, self.members, context))
+
+
+class StripUnusedNodes(PassSequence):
+    """Remove operators and constants that nothing reads (remove_dead)."""
+
+    name = "strip_unused_nodes"
+    members = ("remove_dead",)
+
+
+class RemoveNodes(PassSequence):
+    """Remove operators that do nothing: identities, casts and reshapes to the present type and shape."""
+
+    name = "remove_nodes"
+    members = ("remove_identity", "remove_unnecessary_cast", "remove_unnecessary_reshape")
+
+
+class FoldBatchNorms(PassSequence):
+    """Fold batch norms, in one operator or several, into the layer that computes their input."""
+
+    name = "fold_batch_norms"
+    members = (
+        "fold_constants",
+        "remove_identity",
+        "remove_unnecessary_cast",
+        "fuse_space_to_batch_with_conv",
+        "fuse_space_to_batch_with_conv1d",
+        "normalize_batchnorm",
+        "forward_batchnorm",
+        "forward_batchnorm_over_add",
+        "forward_batchnorm_over_concat",
+        "forward_number",
+        "fuse_mul_with_conv",
+        "fuse_mul_with_dwconv",
+        "fuse_mul_with_tconv",
+        "fuse_mul_with_fullyconnected",
+        "fuse_add_with_conv",
+        "fuse_add_with_dwconv",
+        "fuse_add_with_tconv",
+        "fuse_add_with_fully_connected",
+    )
