@@ -15,8 +15,8 @@ from circlekit.ir.graph import Model
 from circlekit.ir.model_equality import difference
 from circlekit.ir.shape_inference import check_shapes
 from circlekit.ir.verifier import check
-from circlekit.passes.names import find_pass, pass_names
-from circlekit.passes.optimize import run_passes
+from circlekit.passes.engine.driver import run_passes
+from circlekit.passes.engine.registry import find_pass, pass_names
 from circlekit.recipes.cases import TEXT, Case, cases_of, recipes_in
 from circlekit.recipes.dredd import run_case
 from circlekit.recipes.load import load_recipe
