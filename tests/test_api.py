@@ -169,7 +169,9 @@ def test_bad_requests_are_refused_before_the_work(model: circlekit.Model, tmp_pa
 
 
 def test_a_model_shows_in_a_line_what_it_is(model: circlekit.Model) -> None:
-    assert repr(model) == "<Model text (circle): <Graph main: 3 operators>>"
+    assert repr(model) == (
+        "<Model text (circle): <Graph main(%x: f32[1,4,4,2]) -> (%y: f32[1,8,8,3]): 3 operators>>"
+    )
     assert model != parse_model(RECIPE), "a model is itself; circlekit.compare compares"
 
 

@@ -18,6 +18,9 @@ the operand, the operator with the lines around it, the graph, the file.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class CirclekitError(Exception):
     """Base of all errors of this package; ``str`` is the message and the places, one a line."""
@@ -74,3 +77,17 @@ class RewriteError(CirclekitError):
 
 class EquivalenceError(CirclekitError):
     """Two models that should compute the same values and do not."""
+
+
+def near_miss(word: str, names: Iterable[str], most: int = 1) -> str:
+    """``; did you mean NAME?`` for up to ``most`` of ``names`` that begin or look like ``word``, else ""."""
+    if len(word) >= LONGEST_WORD:
+        return ""
+    known = list(names)
+    begun = [name for name in known if len(word) > 2 and name.startswith(word)]
+    near = begun[:most] or get_close_matches(word, known, most)
+    return f"; did you mean {' or '.join(near)}?" if near else ""
+
+
+LONGEST_WORD = 100
+"""Characters of a word from which on similar names are not searched for: that takes quadratic time."""

@@ -69,7 +69,7 @@ def test_reverse(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('operand { nam: "x" }', ":1:11: Operand has no field nam; do you mean name?"),
+        ('operand { nam: "x" }', ":1:11: Operand has no field nam; did you mean name?"),
         (RECIPE.replace("Abs", "Absolut"), ":4:19: there is no operator Absolut"),
         (RECIPE.replace('input: "x" output: "y" }', 'input: "z" output: "y" }'), "there is no operand z"),
     ],

@@ -270,13 +270,13 @@ def test_bad_output_is_refused_before_the_work(
     [
         (
             ["--fuse_batchnorm_with_tconf"],
-            "unknown flag --fuse_batchnorm_with_tconf; do you mean --fuse_batchnorm_with_tconv",
+            "unknown flag --fuse_batchnorm_with_tconf; did you mean --fuse_batchnorm_with_tconv",
         ),
-        (["--verfy"], "unknown flag --verfy; do you mean --verify"),
+        (["--verfy"], "unknown flag --verfy; did you mean --verify"),
         (["--zzzzzz"], "unknown flag --zzzzzz ("),
-        (["--explain", "remove_deed"], "there is no pass 'remove_deed'; do you mean remove_dead"),
+        (["--explain", "remove_deed"], "there is no pass 'remove_deed'; did you mean remove_dead"),
         (["--disable", "x"], "there is no pass 'x'"),
-        (["--explain", "fuse_batchnorm"], "do you mean fuse_batchnorm_with_conv or fuse_batchnorm_with_dw"),
+        (["--explain", "fuse_batchnorm"], "did you mean fuse_batchnorm_with_conv or fuse_batchnorm_with_dw"),
         (["one.circle"], "too many arguments: one.circle"),
         (["-o", "onnx"], "invalid choice: 'onnx'"),
     ],

@@ -115,8 +115,11 @@ CASES: dict[str, tuple[Callable[[Model], object], str]] = {
     ),
     "another graph's value": (other_graphs_value, "graph body: %x belongs to graph main"),
     "use not listed": (forget_use, "graph main > op 0 Add: %w does not list that it is read here"),
-    "false use": (false_use, "graph main > %w: it lists a use by <Reshape %2> that does not read it"),
-    "detached": (detached_reader, "graph main > %1: <Relu %> reads it, which is in no graph"),
+    "false use": (
+        false_use,
+        "graph main > %w: it lists a use by <Reshape %2: f32[1,4]> that does not read it",
+    ),
+    "detached": (detached_reader, "graph main > %1: <Relu %: f32[1,4]> reads it, which is in no graph"),
     "owner": (
         lambda m: setattr(m.main.ops[0], "graph", None),
         "graph main > op 0 Add: it does not know that it is in this graph",

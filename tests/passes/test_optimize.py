@@ -98,7 +98,7 @@ def test_passes_that_never_rest_are_named(model: Model) -> None:
 
 
 def test_an_unknown_pass_is_refused_with_what_is_near(model: Model) -> None:
-    with pytest.raises(RewriteError, match="no pass 'remove_deed'; do you mean remove_dead"):
+    with pytest.raises(RewriteError, match="no pass 'remove_deed'; did you mean remove_dead"):
         run_passes(model, ["remove_deed"], Context())
     with pytest.raises(RewriteError, match=r"no pass or pipeline 'zzzz'$"):
         pass_names("zzzz")
@@ -112,7 +112,7 @@ def test_names_of_pipelines_stand_for_their_passes() -> None:
 
 def test_disabled_passes_are_left_out_and_must_exist() -> None:
     assert pass_names("O1", disable=["remove_dead"]) == [n for n in PIPELINES["O1"] if n != "remove_dead"]
-    with pytest.raises(RewriteError, match="do you mean remove_dead"):
+    with pytest.raises(RewriteError, match="did you mean remove_dead"):
         pass_names("O1", disable=["remove_ded"])
 
 

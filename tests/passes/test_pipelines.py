@@ -104,7 +104,7 @@ def test_passes_in_the_order_of_the_command_line(net: Path, tmp_path: Path) -> N
         ("passes = 'O1'", "passes is 'O1', a list of names is wanted"),
         (
             "passes = ['remove_deed']",
-            "mine.toml: there is no pass or pipeline 'remove_deed'; do you mean remove_dead",
+            "mine.toml: there is no pass or pipeline 'remove_deed'; did you mean remove_dead",
         ),
         ("disable = ['O7']", "mine.toml: there is no pass 'O7'"),
         ("settings = 3", "settings is 3, a table is wanted"),

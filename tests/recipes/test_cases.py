@@ -71,7 +71,7 @@ def test_our_list(folder: Path) -> None:
 def test_a_recipe_that_is_not_there_fails_where_it_is_named(folder: Path) -> None:
     (folder / "some.tsv").write_text("recipe\tpasses\nRelu_00\t\n")
     (case,) = cases_of(folder / "some.tsv")
-    with pytest.raises(FileError, match=r"some.tsv:2:1: no recipe is called Relu_00; do you mean Relu_00"):
+    with pytest.raises(FileError, match=r"some.tsv:2:1: no recipe is called Relu_00; did you mean Relu_00"):
         case.rules()
 
 
@@ -79,7 +79,7 @@ def test_a_recipe_that_is_not_there_fails_where_it_is_named(folder: Path) -> Non
     ("name", "text", "message"),
     [
         ("a.lst", "Add(Relu_000 PAS x)", "a.lst:1:1: expected PASS behind Relu_000, found PAS"),
-        ("a.lst", "\nAd(Relu_000)", "a.lst:2:1: there is no command Ad; do you mean Add?"),
+        ("a.lst", "\nAd(Relu_000)", "a.lst:2:1: there is no command Ad; did you mean Add?"),
         ("a.lst", "Add()", "a.lst:1:1: Add names no recipe"),
         ("a.lst", "Add(R DTYPE uint8)", "DTYPE is of a list for the quantizer"),
         ("a.lst", "Relu_000", "expected Add"),

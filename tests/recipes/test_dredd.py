@@ -151,7 +151,7 @@ def test_a_recipe_without_kernel_is_compared_by_structure_and_says_so(tmp_path: 
 def test_a_recipe_that_cannot_be_read_fails(tmp_path: Path) -> None:
     result = run(tmp_path, "total(1)", "graph main(%x: f32[2]) -> %y { %y = Rellu(%x) }\n")
     assert result.status == FAILED
-    assert "do you mean Relu?" in result.failures[0]
+    assert "did you mean Relu?" in result.failures[0]
 
 
 def test_our_values_are_held_against_litert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

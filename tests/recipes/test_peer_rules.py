@@ -106,7 +106,7 @@ def test_words_are_read_as_a_shell_reads_them() -> None:
 @pytest.mark.parametrize(
     ("text", "place", "message"),
     [
-        ("RULE A $(op_cuont ADD) = 1", "1:10", "no function op_cuont; do you mean op_count?"),
+        ("RULE A $(op_cuont ADD) = 1", "1:10", "no function op_cuont; did you mean op_count?"),
         ("\nRULE A $(op_count) = 1", "2:10", "takes one argument, 0 are given"),
         ("RULE A $('a\nb') = 1", "1:10", "no function a\\\\nb; there are"),
         ("RULE A $(file_size x) = 1", "1:10", "takes no argument, 1 are given"),

@@ -21,11 +21,11 @@ from circlekit.rewrite.rewrite import Rewrite, condition
 @pytest.mark.parametrize(
     ("text", "message", "column"),
     [
-        ("y = TransposeCnov(s, w, x)", "no operator is called TransposeCnov; do you mean TransposeConv?", 5),
+        ("y = TransposeCnov(s, w, x)", "no operator is called TransposeCnov; did you mean TransposeConv?", 5),
         ("y = Add(a)", "Add has the operands (lhs, rhs), 1 are given", 5),
         ("y = Add(a, b, c)", "Add has the operands (lhs, rhs), 3 are given", 5),
         ("y = Add(a?, b)", "the operand lhs of Add is never absent", 9),
-        ("y = Add(a, b) {atc: RELU}", "Add has no attribute atc; do you mean act?", 16),
+        ("y = Add(a, b) {atc: RELU}", "Add has no attribute atc; did you mean act?", 16),
         ("y = Add(a, b) {act: RELU7}", "RELU7 is no value of act", 16),
         ("y = Add(a: f33, b)", "no dtype is called f33", 12),
         ("y = Add(a: f32[O, *], b)", "* stands for leading ones, so it comes first", 12),

@@ -78,7 +78,7 @@ class Parser(argparse.ArgumentParser):
             super()._print_message(message, file)
 
     def _unknown(self, words: Sequence[str]) -> str:
-        from circlekit.ir.text.lexer import near_miss
+        from circlekit.errors import near_miss
 
         flags = [word.partition("=")[0] for word in words if word.startswith("-")]
         if not flags:

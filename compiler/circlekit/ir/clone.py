@@ -85,7 +85,7 @@ class _Cloner:
             new.is_variable = value.is_variable
             new.result_index = value.result_index
             self.values[id(value)] = new
-            if value.quantization is not None and value.quantization.mentioned:
+            if value.quantization is not None and value.scale_values:
                 details = self._tree(value.quantization.details)
                 new.quantization = replace(value.quantization, details=details)
         return new

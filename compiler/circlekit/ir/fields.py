@@ -1,40 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fields of an operator's declaration: operands and attributes."""
+"""Operands and attributes as fields of operators: ``conv.filter`` is a Value, ``conv.stride_h`` an int."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+from typing import Any, TypeVar, cast, overload
 
 from circlekit.errors import ModelError
+from circlekit.ir.core import Graph, Op, Value
+from circlekit.ir.declaration import Attribute, Operand
 from circlekit.ir.dtypes import DType
-from circlekit.ir.value import Value
-
-if TYPE_CHECKING:
-    from circlekit.ir.graph import Graph
-    from circlekit.ir.op import Op
 
 T = TypeVar("T")
 
 
-class Operand:
-    """A required operand; reading it from an operator gives its Value."""
-
-    optional = False
-    variadic = False
-
-    def __init__(self, dtypes: tuple[DType, ...]) -> None:
-        self.dtypes = dtypes
-        self.name = ""
-        self.index = 0
-
-    def __set_name__(self, owner: type[Op], name: str) -> None:
-        self.name = name
+class RequiredOperand(Operand):
+    """An operand that must be present; reading the field gives its Value."""
 
     @overload
-    def __get__(self, op: None, owner: type[Op]) -> Operand: ...
+    def __get__(self, op: None, owner: type[Op]) -> RequiredOperand: ...
     @overload
     def __get__(self, op: Op, owner: type[Op]) -> Value: ...
-    def __get__(self, op: Op | None, owner: type[Op]) -> Value | Operand:
+    def __get__(self, op: Op | None, owner: type[Op]) -> Value | RequiredOperand:
         if op is None:
             return self
         value = op.inputs[self.index] if self.index < len(op.inputs) else None
@@ -47,11 +33,11 @@ class Operand:
 
 
 class OptionalOperand(Operand):
-    """An operand that may be absent; reading it gives a Value or None."""
+    """An operand that may be absent; reading the field gives a Value or None."""
 
     optional = True
 
-    @overload  # type: ignore[override]  # absent is what optional means
+    @overload
     def __get__(self, op: None, owner: type[Op]) -> OptionalOperand: ...
     @overload
     def __get__(self, op: Op, owner: type[Op]) -> Value | None: ...
@@ -65,11 +51,11 @@ class OptionalOperand(Operand):
 
 
 class VariadicOperand(Operand):
-    """The rest of the operands; reading it gives a tuple of Values."""
+    """All remaining operands; reading the field gives a tuple of Values."""
 
     variadic = True
 
-    @overload  # type: ignore[override]  # several is what variadic means
+    @overload
     def __get__(self, op: None, owner: type[Op]) -> VariadicOperand: ...
     @overload
     def __get__(self, op: Op, owner: type[Op]) -> tuple[Value, ...]: ...
@@ -78,23 +64,12 @@ class VariadicOperand(Operand):
             return self
         return tuple(v for v in op.inputs[self.index :] if v is not None)
 
+    def __set__(self, op: Op, value: object) -> None:
+        raise ModelError(f"the operands {self.name} of {type(op).__name__} are changed one by one: set_input")
 
-class Attribute:
-    """A field of the operator's options.  ``field`` is its name in the schema's table.
 
-    ``quantized_only``: it means nothing for plain floats and integers.
-    """
-
-    def __init__(self, default: Any, field: str | None, graph: bool, quantized_only: bool = False) -> None:
-        self.default = default
-        self.quantized_only = quantized_only
-        self.field = field or ""
-        self.is_graph = graph
-        self.name = ""
-
-    def __set_name__(self, owner: type[Op], name: str) -> None:
-        self.name = name
-        self.field = self.field or name
+class AttributeField(Attribute):
+    """An attribute; reading the field gives the operator's value or the default."""
 
     def __get__(self, op: Op | None, owner: type[Op]) -> Any:
         return self if op is None else op.attribute_values.get(self.name, self.default)
@@ -104,9 +79,9 @@ class Attribute:
         op.touch()
 
 
-def operand(*dtypes: DType) -> Operand:
-    """Declare a required operand.  A literal in the text form takes the first of ``dtypes``."""
-    return Operand(dtypes)
+def operand(*dtypes: DType) -> RequiredOperand:
+    """Declare a required operand.  A literal in the text form takes the first of ``dtypes`` that fits it."""
+    return RequiredOperand(dtypes)
 
 
 def optional_operand(*dtypes: DType) -> OptionalOperand:
@@ -115,18 +90,18 @@ def optional_operand(*dtypes: DType) -> OptionalOperand:
 
 
 def variadic_operand(*dtypes: DType) -> VariadicOperand:
-    """Declare that all further operands are of one kind (CONCATENATION, PACK, ADD_N)."""
+    """Declare that all remaining operands are of one kind (CONCATENATION, PACK, ADD_N)."""
     return VariadicOperand(dtypes)
 
 
 def attribute(default: T, field: str | None = None, quantized_only: bool = False) -> T:
-    """Declare an attribute with its default; ``field`` where the schema's name differs.
+    """Declare an attribute with its default value; ``field`` if the schema's name differs.
 
-    ``quantized_only``: it matters for quantized data alone, so that rewrites of plain data pass it by.
+    ``quantized_only``: it has no effect on plain floats and integers, so rewrites of plain data ignore it.
     """
-    return cast("T", Attribute(default, field, graph=False, quantized_only=quantized_only))
+    return cast("T", AttributeField(default, field, graph=False, quantized_only=quantized_only))
 
 
 def graph_attribute(field: str) -> Graph:
-    """Declare an attribute that is a graph here and the index of a subgraph in the file."""
-    return cast("Graph", Attribute(None, field, graph=True))
+    """Declare an attribute that is a graph in the IR and the index of a subgraph in the file."""
+    return cast("Graph", AttributeField(None, field, graph=True))

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from circlekit.ir.resource_limits import need_memory
-from circlekit.ir.value import Array
+from circlekit.ir.tensor import Array
 
 Need: TypeAlias = tuple[tuple[int, ...], "np.dtype[Any]"]
 """Shape and dtype of memory that a call works in."""

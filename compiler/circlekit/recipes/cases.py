@@ -16,9 +16,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from circlekit.errors import CirclekitError, FileError
+from circlekit.errors import CirclekitError, FileError, near_miss
 from circlekit.io.files import map_file, translated
-from circlekit.ir.text.lexer import near_miss
 from circlekit.recipes.peer_rules import parse_peer_rules
 from circlekit.recipes.rules import Rule, error_at
 from circlekit.recipes.text_rules import RuleBlock, parse_text_rules

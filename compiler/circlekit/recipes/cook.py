@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from circlekit.errors import near_miss
 from circlekit.io.flexbuffers import flexbuffer_map
 from circlekit.io.schema import Tree, enumeration, options_field
 from circlekit.ir.dtypes import DType
-from circlekit.ir.text.lexer import Token, near_miss
+from circlekit.ir.text.lexer import Token
 from circlekit.recipes import operators
 from circlekit.recipes.cook_tensors import TensorCook
 from circlekit.recipes.fillers import Files

@@ -8,11 +8,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from circlekit.errors import LimitError, ModelError
+from circlekit.errors import LimitError, ModelError, near_miss
 from circlekit.io.schema import Tree
 from circlekit.ir.dtypes import DType
 from circlekit.ir.text.fillers import seed_of
-from circlekit.ir.text.lexer import Token, near_miss
+from circlekit.ir.text.lexer import Token
 from circlekit.recipes.fillers import FILLERS, Files, filled
 from circlekit.recipes.messages import INDEX_VECTORS
 from circlekit.recipes.prototext import Message, TextSource

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn
 
+from circlekit.errors import near_miss
 from circlekit.io.check.findings import ERROR
-from circlekit.ir.text.lexer import near_miss
 from circlekit.recipes.facts import Facts, count_word
 from circlekit.recipes.rules import Outcome, Rule, Subject, error_at, line_and_column
 

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from circlekit.errors import ParseError
+from circlekit.errors import ParseError, near_miss
 from circlekit.io.schema import Enumeration
-from circlekit.ir.text.lexer import Source, Token, near_miss
+from circlekit.ir.text.lexer import Source, Token
 
 DEEPEST = 32
 

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
 import circlekit.ops  # noqa: F401  # kinds are known by their declarations
+from circlekit.errors import near_miss
 from circlekit.io.schema import FORMATS, enumeration
 from circlekit.ir.op import REGISTRY
-from circlekit.ir.text.lexer import Source, near_miss
+from circlekit.ir.text.lexer import Source
 from circlekit.ir.text.syntax import Arguments, Literal, Symbol, ValueName
 from circlekit.recipes.rules import line_and_column
 

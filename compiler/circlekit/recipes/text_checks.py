@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
+from circlekit.errors import near_miss
 from circlekit.ir.dtypes import BY_SHORT
 from circlekit.ir.graph import Model
 from circlekit.ir.location import kind_of
 from circlekit.ir.op import Attribute, Op, OpaqueOp
 from circlekit.ir.text.attribute_literals import attribute_of, format_attribute, same_attribute
-from circlekit.ir.text.lexer import near_miss, quoted
+from circlekit.ir.text.lexer import quoted
 from circlekit.ir.text.syntax import Literal, ValueName
 from circlekit.ir.value import Array, Value, format_shape
 from circlekit.recipes.rule_call import Call, show

@@ -34,9 +34,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from circlekit.errors import near_miss
 from circlekit.io.schema import FORMATS
 from circlekit.ir.text.document import RulesNode, parse_document
-from circlekit.ir.text.lexer import Source, near_miss
+from circlekit.ir.text.lexer import Source
 from circlekit.passes.engine.registry import all_options
 from circlekit.recipes.rule_call import Call, show
 from circlekit.recipes.rules import Outcome, Rule, Subject

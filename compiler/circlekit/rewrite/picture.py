@@ -21,9 +21,10 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 import circlekit.ops  # noqa: F401  # declares the operators that a picture may name
+from circlekit.errors import near_miss
 from circlekit.ir.dtypes import BY_SHORT, DType
 from circlekit.ir.op import REGISTRY, Attribute, Op, OpaqueOp
-from circlekit.ir.text.lexer import Source, Token, near_miss
+from circlekit.ir.text.lexer import Source, Token
 from circlekit.ir.text.syntax import AttributeNode, Call, Constant, OperandNode, Symbol, parse_statement
 
 ANY = Symbol("any")

@@ -182,8 +182,8 @@ class Saver:
         keep.update(id(v) for v in late)
         listed = self.listed[id(graph)]
         for value in listed:
-            if value.quantization is not None and id(value) in keep:
-                late += value.quantization.mentioned
+            if id(value) in keep:
+                late += value.scale_values
         keep.update(id(v) for v in late)
         ordered = {id(v): v for v in (*listed, *late)}
         return [v for key, v in ordered.items() if key in keep]

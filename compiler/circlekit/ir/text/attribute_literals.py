@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from circlekit.errors import near_miss
 from circlekit.ir.dtypes import BY_SHORT, DType
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Attribute
-from circlekit.ir.text.lexer import near_miss
 from circlekit.ir.text.literals import Fail, format_flat, format_float32, format_tree, tree_of
 from circlekit.ir.text.syntax import GraphName, Literal, Symbol
 

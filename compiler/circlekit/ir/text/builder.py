@@ -10,14 +10,14 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from circlekit.errors import CirclekitError
+from circlekit.errors import CirclekitError, near_miss
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op, OpaqueOp, Operand
 from circlekit.ir.text.attribute_literals import attribute_of
 from circlekit.ir.text.constant_data import Resolve, constant_array
 from circlekit.ir.text.document import Declaration, GraphNode
-from circlekit.ir.text.lexer import Source, Token, near_miss
+from circlekit.ir.text.lexer import Source, Token
 from circlekit.ir.text.literals import Fail, array_of, literal_dtype, tree_of
 from circlekit.ir.text.syntax import AttributeNode, Call, Constant, Literal, OperandNode, TypeNode, ValueName
 from circlekit.ir.text.type_syntax import TypeSpec, name_of, read_type

@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from circlekit.errors import LimitError, ModelError
+from circlekit.errors import LimitError, ModelError, near_miss
 from circlekit.ir.dtypes import DType
 from circlekit.ir.text.fillers import FILLERS, fill, seed_of
-from circlekit.ir.text.lexer import near_miss
 from circlekit.ir.text.literals import Fail, array_of, array_of_bytes, bytes_of
 from circlekit.ir.text.syntax import Arguments, Literal, Symbol
 from circlekit.ir.text.type_syntax import TypeSpec

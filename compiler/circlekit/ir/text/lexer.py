@@ -6,8 +6,6 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import NamedTuple, NoReturn
 
 from circlekit.errors import ParseError
@@ -129,16 +127,6 @@ class Source:
         if self.peek.kind not in kinds:
             self.fail(f"expected a {' or '.join(kinds)}, found {self.peek.text!r}")
         return self.take()
-
-
-def near_miss(word: str, names: Iterable[str], most: int = 1) -> str:
-    """``; do you mean NAME?`` where ``names`` begin or look like ``word``, else nothing; ``most``: names."""
-    if len(word) >= _SHOWN:
-        return ""
-    known = list(names)
-    begun = [name for name in known if len(word) > 2 and name.startswith(word)]
-    near = begun[:most] or get_close_matches(word, known, most)
-    return f"; do you mean {' or '.join(near)}?" if near else ""
 
 
 def quoted(sigil: str, name: str) -> str:

@@ -12,9 +12,10 @@ from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
+from circlekit.errors import near_miss
 from circlekit.ir.dtypes import BY_SHORT, DType
 from circlekit.ir.graph import Graph
-from circlekit.ir.text.lexer import near_miss, quote, quoted
+from circlekit.ir.text.lexer import quote, quoted
 from circlekit.ir.text.syntax import Arguments, GraphName, Literal, Symbol, ValueName
 from circlekit.ir.value import Array, Value
 

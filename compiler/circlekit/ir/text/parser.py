@@ -17,13 +17,14 @@ from __future__ import annotations
 
 from typing import NoReturn
 
+from circlekit.errors import near_miss
 from circlekit.ir.graph import Graph, Model, Signature
 from circlekit.ir.op import REGISTRY
 from circlekit.ir.resource_limits import adding_up
 from circlekit.ir.text.builder import GraphBuilder, Scope
 from circlekit.ir.text.constant_data import Resolve
 from circlekit.ir.text.document import Document, GraphNode, SignatureNode, parse_document
-from circlekit.ir.text.lexer import Source, Token, near_miss
+from circlekit.ir.text.lexer import Source, Token
 from circlekit.ir.text.literals import Fail, bytes_of, tree_of
 from circlekit.ir.text.syntax import Arguments, Literal
 from circlekit.ir.value import Value

@@ -144,8 +144,7 @@ def _mentioned(graph: Graph) -> Iterator[Value]:
 
 def _scales(values: Sequence[Value]) -> list[Value]:
     """The values in the quantization of others, each once."""
-    found = [v.quantization for v in values if v.quantization is not None and v.quantization.details]
-    return [*dict.fromkeys(v for quantization in found for v in quantization.mentioned)]
+    return [*dict.fromkeys(scale for v in values for scale in v.scale_values)]
 
 
 # -- graphs ------------------------------------------------------------------------------------

@@ -9,8 +9,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from circlekit.errors import near_miss
 from circlekit.ir.dtypes import BY_SHORT, DType
-from circlekit.ir.text.lexer import Source, Token, near_miss
+from circlekit.ir.text.lexer import Source, Token
 from circlekit.ir.text.literals import LATER, Fail, array_of, tree_of
 from circlekit.ir.text.syntax import Arguments, Literal, TypeNode
 from circlekit.ir.value import MAX_RANK, Array, Quantization, Shape, Value

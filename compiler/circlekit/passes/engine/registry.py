@@ -15,8 +15,7 @@ from importlib import import_module
 from typing import Any
 
 import circlekit.passes as home
-from circlekit.errors import RewriteError
-from circlekit.ir.text.lexer import near_miss
+from circlekit.errors import RewriteError, near_miss
 from circlekit.passes.pipelines import PIPELINES
 from circlekit.rewrite.base import PASSES, Option, Pass
 

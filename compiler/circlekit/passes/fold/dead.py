@@ -71,8 +71,7 @@ def _remove_values(graph: Graph, kept: set[int]) -> int:
             return True
         return value.producer is not None and value.producer.graph is graph
 
-    kept_scales = [v.quantization for v in graph.table if v.quantization is not None and is_used(v)]
-    needed.update(id(v) for quantization in kept_scales for v in quantization.mentioned)
+    needed.update([id(scale) for v in graph.table if is_used(v) for scale in v.scale_values])
     table = [v for v in graph.table if is_used(v)]
     gone = len(graph.table) - len(table)
     if gone:

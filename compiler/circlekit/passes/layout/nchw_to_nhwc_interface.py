@@ -34,7 +34,7 @@ class InterfacePass(Pass):
         finder, _ = nhwc_regions(model.main)
         values = [v for v in self.values(model.main) if finder.sides.get(v) == NCHW and not v.is_variable]
         for value in self.values(model.main):
-            neighbor = value.producer or next(value.users, None)
+            neighbor = value.producer or next(iter(value.users), None)
             if value not in values and neighbor is not None:
                 context.refuse(self.name, neighbor, f"%{value.name}: {_other(value)}")
         constants = Constants(model.main)

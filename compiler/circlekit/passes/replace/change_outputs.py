@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from circlekit.errors import RewriteError
+from circlekit.errors import RewriteError, near_miss
 from circlekit.ir.graph import Model
-from circlekit.ir.text.lexer import near_miss
 from circlekit.ir.value import Value
 from circlekit.passes.fold.dead import RemoveDead
 from circlekit.rewrite.base import Context, Option, Pass

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from circlekit.errors import RewriteError
+from circlekit.errors import RewriteError, near_miss
 from circlekit.ir.dtypes import f32, i8, i32
 from circlekit.ir.graph import Model
-from circlekit.ir.text.lexer import near_miss
 from circlekit.ir.value import Array, Value
 from circlekit.passes.fold.content import graph_constants
 from circlekit.rewrite.base import Context, Option, Pass

@@ -1,0 +1,429 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The def-use graph: values, the operators that produce and use them, and the graphs that order operators.
+
+The three classes refer to each other, so they share a module: a Value knows its producer and its uses, an Op
+its operands, its results and its graph, a Graph its operators as a linked list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from circlekit.errors import ModelError, near_miss
+from circlekit.ir.declaration import Declaration
+from circlekit.ir.display import to_text
+from circlekit.ir.dtypes import DType
+from circlekit.ir.tensor import Array, Quantization, Shape, Tensor
+
+
+class Value(Tensor):
+    """One tensor of a graph.
+
+    ``producer``: the operator whose ``results[result_index]`` this is, or None.
+    """
+
+    __slots__ = ("_uses", "producer", "result_index")
+
+    def __init__(
+        self,
+        name: str,
+        dtype: DType,
+        shape: Shape | None,
+        data: Array | None = None,
+        quantization: Quantization | None = None,
+    ) -> None:
+        super().__init__(name, dtype, shape, data, quantization)
+        self.producer: Op | None = None
+        self.result_index = 0
+        self._uses: dict[tuple[Op, int], None] = {}  # an ordered set
+
+    @staticmethod
+    def constant(name: str, array: Array, quantization: Quantization | None = None) -> Value:
+        """Return a constant with the dtype and shape of ``array``, which is kept, not copied."""
+        return Value(name, DType.of(array.dtype), array.shape, array, quantization)
+
+    @property
+    def uses(self) -> tuple[tuple[Op, int], ...]:
+        """Each use as (operator, index into its inputs), oldest first."""
+        return tuple(self._uses)
+
+    @property
+    def users(self) -> list[Op]:
+        """The operators that use this value, each once."""
+        return list({op: None for op, _ in self._uses})
+
+    def other_user(self, known: Collection[Op]) -> Op | None:
+        """Return the first user that is not in ``known``."""
+        return next((op for op, _ in self._uses if op not in known), None)
+
+    @property
+    def use_count(self) -> int:
+        return len(self._uses)
+
+    @property
+    def scale_values(self) -> list[Value]:
+        """The values that the details of the quantization refer to (scales of blocks)."""
+        details = self.quantization.details if self.quantization is not None else None
+        return [v for v in (details or {}).values() if isinstance(v, Value)]
+
+
+class Op(Declaration):
+    """One operator in a graph.
+
+    ``inputs``: operands in the schema's order, None if absent.  Change them by ``set_input``.
+    ``version``: the file's operator version, or None: ``required_version`` decides when it is written.
+    ``extra``: fields of the schema's Operator that the IR does not interpret.
+    """
+
+    graph: Graph | None
+    previous: Op | None
+    next: Op | None
+    version: int | None
+    extra: dict[str, Any]
+    attribute_values: dict[str, Any]
+    inputs: list[Value | None]
+    results: list[Value]
+
+    def __init__(
+        self, *operands: Value | None, results: Sequence[Value] | None = None, **attributes: Any
+    ) -> None:
+        """``results``: the values to produce; by default new nameless ones of the inferred types.
+
+        ModelError for an operand that is not a Value and for an unknown attribute; ShapeError, from
+        ``infer``, if the operands do not fit.
+        """
+        self.graph = self.previous = self.next = self.version = None
+        self.extra = {}
+        self.attribute_values = attributes
+        self._check_arguments(operands)
+        self.inputs = list(operands)
+        self.results = []
+        if results is None:  # inferred first: an operator that does not fit must not become a user
+            results = [Value("", t.dtype, t.shape, None, t.quantization) for t in self.inferred()]
+        for index, value in enumerate(operands):
+            if value is not None:
+                value._uses[self, index] = None
+        for value in results:
+            self.add_result(value)
+
+    def _check_arguments(self, operands: Sequence[object]) -> None:
+        known = {a.name for a in self.attributes}
+        for name in self.attribute_values:
+            if name not in known:
+                has = f"; it has {', '.join(sorted(known)) or 'no attributes'}"
+                hint = near_miss(name, known) or has
+                raise ModelError(f"{type(self).__name__} has no attribute {name}{hint}")
+        for index, operand in enumerate(operands):
+            if operand is not None and not isinstance(operand, Value):
+                hint = "Value.constant(name, array) makes one of an array"
+                raise ModelError(
+                    f"operand {index} of {type(self).__name__}: expected a Value, "
+                    f"got {type(operand).__name__}; {hint}"
+                )
+
+    if not TYPE_CHECKING:  # type checkers know the attributes from the class
+
+        def __setattr__(self, name: str, content: object) -> None:
+            """ModelError if ``name`` is neither an attribute of the operator nor a field of Op."""
+            if name not in _OP_FIELDS and not hasattr(type(self), name):
+                hint = near_miss(name, [a.name for a in self.attributes] + [o.name for o in self.operands])
+                raise ModelError(f"{type(self).__name__} has no attribute {name}{hint}")
+            super().__setattr__(name, content)
+
+    # -- edges ---------------------------------------------------------------------------------
+
+    def set_input(self, index: int, value: Value | None) -> None:
+        """Use ``value`` as operand ``index``; operands that are missing before it become None."""
+        while index >= len(self.inputs):
+            self.inputs.append(None)
+        old = self.inputs[index]
+        if old is value:
+            return
+        if old is not None:
+            del old._uses[self, index]
+        self.inputs[index] = value
+        if value is not None:
+            value._uses[self, index] = None
+        self.touch()
+
+    def add_result(self, value: Value) -> None:
+        """Append ``value``, which must not have a producer, to the results."""
+        value.producer = self
+        value.result_index = len(self.results)
+        self.results.append(value)
+
+    def take_result(self, index: int, value: Value) -> Value:
+        """Produce ``value`` (name, uses and all) as result ``index``; its old producer gets a nameless one.
+
+        Returns the previous result ``index``, which has no producer any more.
+        """
+        old = self.results[index]
+        if value is old:
+            return old
+        if value.producer is not None:
+            other, at = value.producer, value.result_index
+            stub = Value("", value.dtype, value.shape, None, value.quantization)
+            stub.producer, stub.result_index = other, at
+            other.results[at] = stub
+        self.results[index] = value
+        value.producer, value.result_index = self, index
+        old.producer = None
+        self.touch()
+        return old
+
+    def drop_inputs(self) -> None:
+        """Remove all operands; for an operator that leaves its graph."""
+        for index, value in enumerate(self.inputs):
+            if value is not None:
+                value._uses.pop((self, index), None)
+        self.inputs = []
+
+    def touch(self) -> None:
+        """Note a change: the file's operator version does not hold any more, and the graph's epoch grows."""
+        self.version = None
+        if self.graph is not None:
+            self.graph.epoch += 1
+
+    # -- what it is ----------------------------------------------------------------------------
+
+    @property
+    def output(self) -> Value:
+        """The first result; ModelError if there is none."""
+        try:
+            return self.results[0]
+        except IndexError:
+            raise ModelError(f"{self.code} has no result") from None
+
+    def operand_items(self) -> Iterator[tuple[str, Value]]:
+        """Yield (operand name, value) for every operand that is present."""
+        last = len(self.operands) - 1
+        for index, value in enumerate(self.inputs):
+            if value is not None:
+                yield (self.operands[min(index, last)].name if last >= 0 else str(index)), value
+
+    def attribute_items(self) -> dict[str, Any]:
+        """Return every declared attribute by name, defaults included."""
+        return {a.name: self.attribute_values.get(a.name, a.default) for a in self.attributes}
+
+    def called_graphs(self) -> list[Graph]:
+        """Return the graphs that this operator runs."""
+        return [g for a in self.attributes if a.is_graph and (g := getattr(self, a.name)) is not None]
+
+    def call(self, run: Run, *args: Any) -> Sequence[Array]:
+        """Like ``kernel``, as a list; an operator that calls other graphs runs them by ``run``."""
+        out = self.kernel(*args)
+        return out if isinstance(out, tuple | list) else (out,)
+
+    def __str__(self) -> str:
+        return to_text(self)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {', '.join(map(repr, self.results))}>"
+
+
+_OP_FIELDS = frozenset(Op.__annotations__)
+
+
+class Graph:
+    """Inputs, outputs, and operators in a valid order.
+
+    Operators are linked to each other, so that inserting and removing one takes constant time.  ``epoch``
+    grows with every change.  ``table`` holds the values as the file listed them, unused ones included.
+    """
+
+    def __init__(self, name: str, inputs: Sequence[Value] = (), outputs: Sequence[Value] = ()) -> None:
+        self.name = name
+        self.epoch = 0
+        self.table: list[Value] = []
+        self.extra: dict[str, Any] = {}
+        self._inputs = tuple(inputs)
+        self._outputs = tuple(outputs)
+        self._input_ids = {id(v) for v in inputs}
+        self._output_ids = {id(v) for v in outputs}
+        self._first: Op | None = None
+        self._last: Op | None = None
+        self._count = 0
+        self._listed: tuple[Op, ...] | None = None
+        self._kinds: frozenset[type[Op]] | None = None
+        self._names: dict[str, int] | None = None
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        return self._inputs
+
+    @inputs.setter
+    def inputs(self, values: Sequence[Value]) -> None:
+        self._inputs = tuple(values)
+        self._input_ids = {id(v) for v in values}
+        self.epoch += 1
+
+    @property
+    def outputs(self) -> tuple[Value, ...]:
+        return self._outputs
+
+    @outputs.setter
+    def outputs(self, values: Sequence[Value]) -> None:
+        self._outputs = tuple(values)
+        self._output_ids = {id(v) for v in values}
+        self.epoch += 1
+
+    def is_input(self, value: Value) -> bool:
+        return id(value) in self._input_ids
+
+    def is_output(self, value: Value) -> bool:
+        return id(value) in self._output_ids
+
+    @property
+    def ops(self) -> tuple[Op, ...]:
+        """The operators in order: a snapshot that stays valid while the graph changes."""
+        if self._listed is None:
+            self._listed = tuple(self)
+        return self._listed
+
+    @property
+    def kinds(self) -> frozenset[type[Op]]:
+        """The classes of the operators."""
+        if self._kinds is None:
+            self._kinds = frozenset(map(type, self.ops))
+        return self._kinds
+
+    def __iter__(self) -> Iterator[Op]:
+        op = self._first
+        while op is not None:
+            yield op
+            op = op.next
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __str__(self) -> str:
+        return to_text(self)
+
+    def __repr__(self) -> str:
+        inputs, outputs = (", ".join(map(repr, side)) for side in (self.inputs, self.outputs))
+        count = "1 operator" if len(self) == 1 else f"{len(self)} operators"
+        return f"<Graph {self.name}({inputs}) -> ({outputs}): {count}>"
+
+    # -- changes -------------------------------------------------------------------------------
+
+    def append(self, op: Op) -> Op:
+        """Put ``op`` at the end; its nameless results get names."""
+        return self._link(op, self._last, None)
+
+    def insert_before(self, anchor: Op, op: Op) -> Op:
+        """Put ``op`` before ``anchor``; its nameless results get names."""
+        return self._link(op, anchor.previous, anchor)
+
+    def insert_after(self, anchor: Op | None, op: Op) -> Op:
+        """Put ``op`` after ``anchor``, or first if that is None; its nameless results get names."""
+        return self._link(op, anchor, self._first if anchor is None else anchor.next)
+
+    def _link(self, op: Op, before: Op | None, after: Op | None) -> Op:
+        if op.graph is not None:
+            raise ModelError(f"{op!r} is in a graph already")
+        op.graph, op.previous, op.next = self, before, after
+        if before is None:
+            self._first = op
+        else:
+            before.next = op
+        if after is None:
+            self._last = op
+        else:
+            after.previous = op
+        self._count += 1
+        self._listed = self._kinds = None
+        self.epoch += 1
+        for value in op.results:
+            if not value.name:
+                value.name = self.unique_name(type(op).__name__)
+        return op
+
+    def remove(self, op: Op) -> None:
+        """Remove an operator and its operands; ModelError if one of its results is still used."""
+        for value in op.results:
+            if value.use_count or self.is_output(value):
+                raise ModelError(f"{op.code} cannot be removed: its result %{value.name} is still used")
+        self.unlink(op)
+        op.drop_inputs()
+
+    def unlink(self, op: Op) -> None:
+        """Take ``op`` out of the order and keep its edges (to put it back elsewhere)."""
+        if op.previous is None:
+            self._first = op.next
+        else:
+            op.previous.next = op.next
+        if op.next is None:
+            self._last = op.previous
+        else:
+            op.next.previous = op.previous
+        op.graph = op.previous = op.next = None
+        self._count -= 1
+        self._listed = self._kinds = None
+        self.epoch += 1
+
+    def replace_uses(self, old: Value, new: Value) -> None:
+        """Make every user of ``old`` use ``new``; the graph's outputs stay as they are."""
+        for op, index in old.uses:
+            op.set_input(index, new)
+
+    def can_stand_for(self, old: Value, new: Value) -> bool:
+        """Whether ``replace`` can put ``new`` in the place of ``old`` and keep the graph's interface."""
+        if not self.is_output(old):
+            return True
+        return (
+            new.producer is not None
+            and not self.is_output(new)
+            and not self.is_input(new)
+            and not new.is_variable
+        )
+
+    def replace(self, old: Value, new: Value) -> None:
+        """Put ``new`` in the place of ``old`` everywhere.
+
+        If ``old`` is an output of the graph, it stays the output, name and all: the producer of ``new``
+        produces ``old`` instead.  ModelError if that is impossible (``can_stand_for`` tells before).
+        """
+        if not self.is_output(old):
+            self.replace_uses(old, new)
+            return
+        if not self.can_stand_for(old, new) or new.producer is None:
+            raise ModelError(f"%{new.name} cannot take the place of output %{old.name}")
+        new.producer.take_result(new.result_index, old)
+        self.replace_uses(new, old)
+
+    # -- names ---------------------------------------------------------------------------------
+
+    def unique_name(self, base: str) -> str:
+        """Return ``base``, ``base_1``, ``base_2``...: the first that no value of this graph has had."""
+        if self._names is None:
+            self._names = {v.name: 0 for v in self.values()}
+        if base not in self._names:
+            self._names[base] = 0
+            return base
+        name = base
+        while name in self._names:  # continues from the last number: constant time for many of one base
+            self._names[base] += 1
+            name = f"{base}_{self._names[base]}"
+        self._names[name] = 0
+        return name
+
+    def values(self) -> Iterator[Value]:
+        """Yield every value once: as the file listed them, then inputs, operands and results in order."""
+        seen: set[int] = set()
+        for value in self._all_values():
+            if id(value) not in seen:
+                seen.add(id(value))
+                yield value
+
+    def _all_values(self) -> Iterator[Value]:
+        yield from self.table
+        yield from self._inputs
+        for op in self:
+            yield from (v for v in op.inputs if v is not None)
+            yield from op.results
+        yield from self._outputs
+
+
+Run = Callable[[Graph, Sequence[Array]], list[Array]]
+"""Runs a graph on arrays, one for each of its inputs; returns its outputs."""

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the class of an operator declares: operands, attributes, traits, shape rule and kernel.
+
+    class TransposeConv(Op, code="TRANSPOSE_CONV"):
+        output_shape = operand(i32)
+        filter = operand(f32, i8)
+        input = operand(f32, i8)
+        bias = optional_operand(f32, i32)
+        padding: Padding = attribute(Padding.SAME)
+
+        def infer(self): ...                                     # type of the result
+        def kernel(self, output_shape, filter, input, bias): ... # numpy arrays in, numpy array out
+
+A declaration enters ``op.REGISTRY`` when it is defined; nothing else needs to mention it (design, section 4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from circlekit.errors import ModelError, ShapeError, UnsupportedError
+from circlekit.ir.dtypes import DType
+from circlekit.ir.tape import NOW, Tape
+from circlekit.ir.tensor import LARGEST_DIMENSION, MAX_RANK, TensorType, format_shape
+
+Inferred = TensorType | tuple[TensorType, ...]
+
+
+class Operand:
+    """An operand of a declaration.  ``dtypes``: those it may have, any if empty; ``index``: its position."""
+
+    optional = False
+    variadic = False
+
+    def __init__(self, dtypes: tuple[DType, ...]) -> None:
+        self.dtypes = dtypes
+        self.name = ""
+        self.index = 0
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+
+class Attribute:
+    """An attribute of a declaration.  ``field``: its name in the schema's options table.
+
+    ``is_graph``: a graph in the IR, the index of a subgraph in the file.  ``quantized_only``: it has no
+    effect on plain floats and integers.
+    """
+
+    def __init__(self, default: Any, field: str | None, graph: bool, quantized_only: bool = False) -> None:
+        self.default = default
+        self.quantized_only = quantized_only
+        self.field = field or ""
+        self.is_graph = graph
+        self.name = ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+        self.field = self.field or name
+
+
+class Declaration:
+    """Base of Op: what holds for all operators of a class."""
+
+    code: ClassVar[str] = ""
+    options: ClassVar[str | None] = None
+    operands: ClassVar[tuple[Operand, ...]] = ()
+    attributes: ClassVar[tuple[Attribute, ...]] = ()
+    result_names: ClassVar[tuple[str, ...]] = ("output",)
+    variadic_results: ClassVar[bool] = False
+    commutative: ClassVar[bool] = False
+    """The first two operands may change places."""
+    pure: ClassVar[bool] = True
+    """Same inputs, same outputs, no side effect: may be folded, shared and removed."""
+    reads_data: ClassVar[bool] = True
+    """False if the results depend on the shapes of the operands only (SHAPE, RANK)."""
+    formats: ClassVar[frozenset[str]] = frozenset({"circle", "tflite"})
+    """The file formats that have this operator."""
+    reference_version: ClassVar[int | None] = None
+    """The last operator version that LiteRT's reference kernels implement; None: all versions."""
+    fuses_activation: ClassVar[bool] = False
+    """It has an attribute ``act`` that runtimes apply to its result."""
+    layout_operands: ClassVar[tuple[str, ...]] = ()
+    """The operands with data in the layout of the result; the others are parameters (axes, paddings)."""
+
+    def __init_subclass__(
+        cls,
+        code: str | None = None,
+        options: str | None = "",
+        results: Sequence[str] | None = None,
+        variadic_results: bool = False,
+        **traits: Any,
+    ) -> None:
+        """Collect operands and attributes, and register the class if it has a ``code``.
+
+        ``traits``: commutative, pure, reads_data, formats, reference_version.
+        ``options``: the schema's options table; by default the class name + ``Options``; None for none.
+        """
+        super().__init_subclass__()
+        members: dict[str, Any] = {}  # a field overridden by a subclass keeps the position it has in the base
+        for base in reversed(cls.__mro__):
+            if base is not object:
+                members.update(vars(base))
+        cls.operands = tuple(f for f in members.values() if isinstance(f, Operand))
+        cls.attributes = tuple(f for f in members.values() if isinstance(f, Attribute))
+        for index, spec in enumerate(cls.operands):
+            spec.index = index
+        if results is not None:
+            cls.result_names = tuple(results)
+        if variadic_results:
+            cls.variadic_results = True
+        for trait, value in traits.items():
+            setattr(cls, trait, value)
+        if code is not None:
+            cls.code = code
+            cls.options = cls.__name__ + "Options" if options == "" else options
+            DECLARATIONS[code] = cls
+
+    # -- what each operator defines ------------------------------------------------------------
+
+    def infer(self) -> Inferred:
+        """Return the types of the results; ShapeError if the operands do not fit."""
+        raise UnsupportedError(f"{self.code} has no shape rule")
+
+    def inferred(self) -> tuple[TensorType, ...]:
+        """Return what ``infer`` gives as a tuple; ModelError if a graph attribute is missing."""
+        for spec in self.attributes:
+            if spec.is_graph and getattr(self, spec.name) is None:
+                raise ModelError(f"{type(self).__name__} lacks its {spec.name}")
+        try:
+            types = self.infer()
+        except (ValueError, IndexError, ArithmeticError) as error:  # constants that the rule does not expect
+            raise ShapeError(f"{self.code} does not fit its operands: {error}") from error
+        types = types if isinstance(types, tuple) else (types,)
+        for kind in types:
+            if kind.shape is not None and len(kind.shape) > MAX_RANK:
+                raise ShapeError(f"{self.code} gives rank {len(kind.shape)}, expected at most {MAX_RANK}")
+            if any(d is not None and not 0 <= d <= LARGEST_DIMENSION for d in kind.shape or ()):
+                limit = f"expected dimensions from 0 to {LARGEST_DIMENSION}"
+                raise ShapeError(f"{self.code} gives {format_shape(kind.shape)}, {limit}")
+        return types
+
+    def kernel(self, *args: Any, **kwargs: Any) -> Any:
+        """Compute the results (an array, or a tuple of them) from one array per operand, None if absent."""
+        results = self.bind(NOW, *args)
+        if results is None:
+            raise UnsupportedError(f"{self.code} has no kernel")
+        return results
+
+    def bind(self, tape: Tape, *operands: Any) -> Any:
+        """Record the kernel's calls on ``tape``; return the results' arrays, or None: use ``kernel``."""
+        return None
+
+    def required_version(self) -> int:
+        """Return the lowest TFLite operator version that has everything this operator uses."""
+        return 1
+
+    def macs(self) -> int:
+        """Return the multiply-accumulates of one run; unknown dimensions count as 1."""
+        return 0
+
+    def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
+        """Return the changes that make this operator compute the same on data with permuted axes.
+
+        Every operand x of ``layout_operands`` becomes transpose(x, perm) and each result becomes
+        transpose(result, perm).  The returned dict has the attributes (by name) and the constants of
+        parameter operands (by name, as arrays) that must change; None if it is impossible.
+        """
+        return None
+
+
+DECLARATIONS: dict[str, type[Any]] = {}
+"""Every declared operator class (a subclass of Op) by its code in the schema (``TRANSPOSE_CONV``)."""

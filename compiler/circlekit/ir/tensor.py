@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is known of one tensor: element type, shape, quantization parameters and constant data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from circlekit.errors import ModelError
+from circlekit.ir.dtypes import DType
+
+Array = NDArray[Any]
+Shape = tuple[int | None, ...]
+"""One size per dimension; None for an unknown size."""
+
+MAX_RANK = 32
+"""Largest rank that is read: all versions of numpy support it; no operator takes more than 8."""
+
+LARGEST_DIMENSION = 2**31 - 1
+"""File formats store a dimension as int32."""
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """Element type, shape and quantization of a result.  ``shape``: None where the rank is unknown."""
+
+    dtype: DType
+    shape: Shape | None
+    quantization: Quantization | None = None
+
+    def __str__(self) -> str:
+        return self.dtype.short + format_shape(self.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Quantization:
+    """real = scale * (quantized - zero_point), per tensor or along ``quantized_dimension``.
+
+    ``scale`` is float32, ``zero_point`` int64, both rank 1; empty if the file only has ``min`` and ``max``,
+    the float32 range recorded by a calibration.  ``details``: the schema's union of other schemes (custom,
+    blockwise, MX), with values in place of tensor indices.
+    """
+
+    scale: Array = field(default_factory=lambda: np.zeros(0, np.float32))
+    zero_point: Array = field(default_factory=lambda: np.zeros(0, np.int64))
+    quantized_dimension: int = 0
+    min: Array | None = None
+    max: Array | None = None
+    details: Mapping[str, Any] | None = None
+
+    @property
+    def is_per_channel(self) -> bool:
+        return self.scale.size > 1
+
+    def misfit(self, shape: Shape | None) -> str | None:
+        """Return why a tensor of this shape cannot have these scales, or None if it can."""
+        if self.scale.size <= 1 or shape is None:
+            return None
+        axis = self.quantized_dimension
+        if not 0 <= axis < len(shape):
+            return f"it is quantized along axis {axis}, its shape is {format_shape(shape)}"
+        if shape[axis] not in (None, self.scale.size):
+            return f"its quantization has {self.scale.size} scales, axis {axis} has {shape[axis]} elements"
+        return None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Quantization):
+            return NotImplemented
+        return (
+            self.quantized_dimension == other.quantized_dimension
+            and self.details == other.details
+            and all(
+                same_array(getattr(self, name), getattr(other, name))
+                for name in ("scale", "zero_point", "min", "max")
+            )
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.scale.tobytes(), self.zero_point.tobytes(), self.quantized_dimension))
+
+
+class Tensor:
+    """The tensor half of a Value: everything but its producer and its uses.
+
+    ``shape``: a dimension is None where unknown, the whole is None where the rank is unknown.
+    ``data``: None, or the constant: an array of this shape, or, for a packed dtype or sparse data, the
+    file's bytes as a rank-1 uint8 array.  It may be a read-only view of a memory map: never write into it.
+    ``extra``: fields of the schema's Tensor that the IR does not interpret, by the schema's name.
+    """
+
+    __slots__ = ("data", "dtype", "extra", "is_variable", "name", "quantization", "shape")
+
+    def __init__(
+        self,
+        name: str,
+        dtype: DType,
+        shape: Shape | None,
+        data: Array | None = None,
+        quantization: Quantization | None = None,
+    ) -> None:
+        self.name = name
+        self.dtype = dtype
+        self.shape = shape
+        self.data = data
+        self.quantization = quantization
+        self.is_variable = False
+        self.extra: dict[str, Any] = {}
+
+    @property
+    def is_const(self) -> bool:
+        return self.data is not None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether ``data`` is an array of ``shape``, not the bytes of packed or sparse data."""
+        data = self.data
+        if data is None or data.dtype != self.dtype.numpy or data.shape != self.shape:
+            return False
+        return "sparsity" not in self.extra and self.extra.get("compression_type", "NONE") == "NONE"
+
+    @property
+    def type(self) -> TensorType:
+        return TensorType(self.dtype, self.shape, self.quantization)
+
+    @property
+    def rank(self) -> int | None:
+        return None if self.shape is None else len(self.shape)
+
+    @property
+    def static_shape(self) -> tuple[int, ...]:
+        """The shape without unknown dimensions; ModelError if it has some."""
+        if self.shape is None or None in self.shape:
+            raise ModelError(f"%{self.name} has shape {format_shape(self.shape)}, expected a static shape")
+        return self.shape  # type: ignore[return-value]  # None was excluded
+
+    @property
+    def is_static(self) -> bool:
+        return self.shape is not None and None not in self.shape
+
+    @property
+    def numel(self) -> int:
+        """Number of elements; ModelError if the shape is not static."""
+        return prod(self.static_shape)
+
+    def array(self) -> Array:
+        """Return the constant as an array of ``shape``; ModelError if this is not a constant."""
+        if self.data is None:
+            raise ModelError(f"%{self.name} is not a constant")
+        return self.data
+
+    def __repr__(self) -> str:
+        kind = "const " if self.is_const else ""
+        return f"%{self.name}: {kind}{self.dtype.short}{format_shape(self.shape)}"
+
+
+def same_array(a: Array | None, b: Array | None) -> bool:
+    """Whether dtype, shape and bits are equal: NaN equals itself, and 0.0 differs from -0.0."""
+    if a is b:
+        return True
+    if a is None or b is None or a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    if a.__array_interface__["data"] == b.__array_interface__["data"] and a.strides == b.strides:
+        return True
+    left, right = (np.ascontiguousarray(x).reshape(-1).view(np.uint8) for x in (a, b))
+    return bool(np.array_equal(left, right))
+
+
+def format_shape(shape: Shape | None) -> str:
+    """``[1,?,3]``; ``[*]`` if the rank is unknown."""
+    if shape is None:
+        return "[*]"
+    more = f",... {len(shape)} dimensions" if len(shape) > 2 * MAX_RANK else ""
+    return "[" + ",".join("?" if d is None else str(d) for d in shape[: 2 * MAX_RANK]) + more + "]"
