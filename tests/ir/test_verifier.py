@@ -119,11 +119,7 @@ CASES: dict[str, tuple[Callable[[Model], object], str]] = {
         false_use,
         "graph main > %w: it lists a use by <Reshape %2: f32[1,4]> that does not read it",
     ),
-<<<<<<< HEAD
     "detached": (detached_reader, "graph main > %1: <Relu %: f32[1,4]> reads it, which is in no graph"),
-=======
-    "detached": (detached_reader, "%1: <Relu %: f32[1,4]> reads it, which is in no graph"),
->>>>>>> e9825f3 (The raw files of circle-interpreter are read by the module's new name)
     "owner": (
         lambda m: setattr(m.main.ops[0], "graph", None),
         "graph main > op 0 Add: it does not know that it is in this graph",
