@@ -133,7 +133,7 @@ def test_an_index_outside_is_an_error(index: int) -> None:
         GatherNd(var(x), ints([[index]])),
         EmbeddingLookup(ints([index]), var(x)),
     ):
-        with pytest.raises(ModelError, match=f"{op.code}: index {index} is outside of"):
+        with pytest.raises(ModelError, match=f"{op.code}: index {index} is out of range"):
             kernel_results(op, [x])
     with pytest.raises(ModelError, match="SCATTER_ND: index"):
         kernel_results(ScatterNd(ints([[index]]), const([[1.0, 2, 3]]), ints([2, 3])), [])
@@ -143,17 +143,20 @@ def test_an_index_outside_is_an_error(index: int) -> None:
     ("make", "sentence"),
     [
         (lambda x: Gather(x, x), "indices is f32, integers are wanted"),
-        (lambda x: Gather(x, ints([0]), axis=0, batch_dims=1), "batch_dims is 1, at most the axis 0"),
+        (
+            lambda x: Gather(x, ints([0]), axis=0, batch_dims=1),
+            "batch_dims: expected at most axis 0 and index rank 1, got 1",
+        ),
         (lambda x: Gather(x, ints([0]), axis=2), "axis 2 is outside"),
-        (lambda x: GatherNd(x, ints([[0, 0, 0]])), "indices have 3 coordinates, params has rank 2"),
-        (lambda x: EmbeddingLookup(ints([[0]]), x), r"lookup has shape \[1,1\], rank 1 is wanted"),
+        (lambda x: GatherNd(x, ints([[0, 0, 0]])), "indices: expected at most 2 coordinates, got 3"),
+        (lambda x: EmbeddingLookup(ints([[0]]), x), r"lookup: expected rank 1, got shape \[1,1\]"),
         (lambda x: ReverseV2(x, ints([2])), "axis 2 is outside"),
         (lambda x: ReverseSequence(x, ints([1]), seq_dim=1), "dimensions 2 and 1 differ"),
-        (lambda x: TopKV2(x, ints(4)), r"k is 4, at most the last dimension of \[2,3\] is wanted"),
+        (lambda x: TopKV2(x, ints(4)), r"k: expected at most the last dimension of \[2,3\], got 4"),
         (lambda x: DynamicUpdateSlice(x, var(data("f4", 3, 3)), ints([0, 0])), "does not fit into"),
         (lambda x: OneHot(ints([0]), ints(2), const(1.0), ints(0)), "on_value is f64, off_value is i32"),
     ],
-)  # fmt: skip
+)
 def test_refusals_are_sentences(make: Any, sentence: str) -> None:
     with pytest.raises(ShapeError, match=sentence):
         make(var(np.zeros((2, 3), np.float32)))

@@ -109,20 +109,26 @@ def test_unknown_dimensions() -> None:
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda x: Concatenation(), "CONCATENATION has no operand"),
+        (lambda x: Concatenation(), "CONCATENATION: expected at least one operand, got none"),
         (lambda x: Concatenation(x, x, axis=2), "axis 2 is outside of a tensor of rank 2"),
         (lambda x: Concatenation(x, var(data("f4", 3, 3)), axis=1), "dimensions 2 and 3 differ"),
-        (lambda x: Concatenation(x, var(data("f4", 3)), axis=0), "ranks 2 and 1, equal ones are wanted"),
+        (
+            lambda x: Concatenation(x, var(data("f4", 3)), axis=0),
+            "expected operands of equal rank, got 2 and 1",
+        ),
         (lambda x: Concatenation(x, var(data("i4", 2, 3))), "operand 0 is f32, operand 1 is i32"),
-        (lambda x: Pack(x, x), "values_count is 0, there are 2 operands"),
-        (lambda x: Unpack(x, num=2, axis=1), r"num is 2, dimension 1 of \[2,3\] is 3"),
-        (lambda x: Split(ints(1), x, num_splits=2), "a dimension of 3 does not split into 2 equal parts"),
-        (lambda x: Split(ints(1), x), "num_splits is 0, at least 1 is wanted"),
-        (lambda x: SplitV(x, ints([1, 1]), ints(1), num_splits=2), "a dimension of 3 is to be split"),
+        (lambda x: Pack(x, x), "values_count: expected 2, got 0"),
+        (lambda x: Unpack(x, num=2, axis=1), r"num: expected 3, dimension 1 of \[2,3\], got 2"),
+        (lambda x: Split(ints(1), x, num_splits=2), "a dimension of 3 cannot be split into 2 equal parts"),
+        (lambda x: Split(ints(1), x), "num_splits: expected at least 1, got 0"),
+        (
+            lambda x: SplitV(x, ints([1, 1]), ints(1), num_splits=2),
+            r"size_splits: expected a sum of 3, got \[1, 1\]",
+        ),
         (lambda x: SplitV(x, ints([-1, -1]), ints(1), num_splits=2), "at most one -1"),
-        (lambda x: SplitV(x, ints([3]), ints(1), num_splits=2), "size_splits has 1 elements, num_splits"),
+        (lambda x: SplitV(x, ints([3]), ints(1), num_splits=2), "size_splits: expected 2 elements, got 1"),
     ],
-)  # fmt: skip
+)
 def test_refusals_are_sentences(make: Any, sentence: str) -> None:
     with pytest.raises(ShapeError, match=sentence):
         make(var(np.zeros((2, 3), np.float32)))

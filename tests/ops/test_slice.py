@@ -177,20 +177,35 @@ def test_pad_of_unknown_dimensions() -> None:
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda x: Slice(x, ints([0, 2]), ints([1, 2])), "a slice of 2 from 2 leaves a dimension of 3"),
+        (lambda x: Slice(x, ints([0, 2]), ints([1, 2])), "a slice of size 2 at 2 exceeds a dimension of 3"),
         (lambda x: Slice(x, ints([0]), ints([1])), r"begin has shape \[1\], \[2\] is wanted"),
-        (lambda x: Slice(x, ints([0, 0]), ints([1, -2])), "size is -2"),
-        (lambda x: StridedSlice(x, ints([0]), ints([1]), ints([0])), "a stride is 0"),
-        (lambda x: StridedSlice(x, *[ints([1, 1, 1])] * 3), "1 too many for an input of rank 2"),
-        (lambda x: StridedSlice(x, *[ints([5])] * 3, shrink_axis_mask=1), "index 5 is outside of a dim"),
-        (lambda x: StridedSlice(x, ints([0]), ints([1, 2]), ints([1])), "1, 2 and 1 elements, equal counts"),
-        (lambda x: Pad(x, ints([[0, 1]])), "paddings has 1 rows, the input has rank 2"),
-        (lambda x: Pad(x, ints([0, 1])), r"paddings has shape \[2\], \[rank,2\] is wanted"),
-        (lambda x: Pad(x, ints([[0, -1], [0, 0]])), "at least 0 is wanted"),
+        (lambda x: Slice(x, ints([0, 0]), ints([1, -2])), "size: expected -1 or more, got -2"),
+        (
+            lambda x: StridedSlice(x, ints([0]), ints([1]), ints([0])),
+            "strides: expected non-zero numbers, got 0",
+        ),
+        (
+            lambda x: StridedSlice(x, *[ints([1, 1, 1])] * 3),
+            "begin has 1 elements too many for an input of rank 2",
+        ),
+        (
+            lambda x: StridedSlice(x, *[ints([5])] * 3, shrink_axis_mask=1),
+            "index 5 is out of range for a dimension of 2",
+        ),
+        (
+            lambda x: StridedSlice(x, ints([0]), ints([1, 2]), ints([1])),
+            "expected begin, end and strides of equal length, got 1, 2 and 1 elements",
+        ),
+        (lambda x: Pad(x, ints([[0, 1]])), "paddings: expected 2 rows, got 1"),
+        (lambda x: Pad(x, ints([0, 1])), r"paddings: expected shape \[rank,2\], got \[2\]"),
+        (lambda x: Pad(x, ints([[0, -1], [0, 0]])), "paddings: expected 0 or more, got 0 and -1"),
         (lambda x: PadV2(x, ints([[0, 1], [0, 0]]), ints(0)), "input is f32, constant_values is i32"),
-        (lambda x: MirrorPad(x, ints([[0, 2], [0, 0]])), "REFLECT by 0 and 2 of 2 elements, at most 1"),
+        (
+            lambda x: MirrorPad(x, ints([[0, 2], [0, 0]])),
+            "paddings: expected at most 1 for REFLECT of 2 elements, got 0 and 2",
+        ),
     ],
-)  # fmt: skip
+)
 def test_refusals_are_sentences(make: Any, sentence: str) -> None:
     with pytest.raises(ShapeError, match=sentence):
         make(var(np.zeros((2, 3), np.float32)))

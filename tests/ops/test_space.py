@@ -100,17 +100,26 @@ def test_unknown_dimensions() -> None:
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda x: DepthToSpace(x), "block_size is 0, at least 1 is wanted"),
-        (lambda x: DepthToSpace(x, block_size=3), "depth is 4, a multiple of 9 is wanted"),
-        (lambda x: SpaceToDepth(x, block_size=2), "height is 3, a multiple of 2 is wanted"),
-        (lambda x: SpaceToBatchND(x, ints([2, 2]), ints([[0, 0], [0, 0]])), "space is 3, a multiple of 2"),
+        (lambda x: DepthToSpace(x), "block_size: expected at least 1, got 0"),
+        (lambda x: DepthToSpace(x, block_size=3), "depth: expected a multiple of 9, got 4"),
+        (lambda x: SpaceToDepth(x, block_size=2), "height: expected a multiple of 2, got 3"),
+        (
+            lambda x: SpaceToBatchND(x, ints([2, 2]), ints([[0, 0], [0, 0]])),
+            "padded space: expected a multiple of 2, got 3",
+        ),
         (lambda x: SpaceToBatchND(x, ints([2, 0]), ints([[0, 0], [0, 0]])), "positive blocks"),
-        (lambda x: BatchToSpaceND(x, ints([2, 2]), ints([[0, 0], [0, 0]])), "batch is 2, a multiple of 4"),
-        (lambda x: BatchToSpaceND(x, ints([1, 1]), ints([[2, 2], [0, 0]])), "crops 2 and 2 are more"),
+        (
+            lambda x: BatchToSpaceND(x, ints([2, 2]), ints([[0, 0], [0, 0]])),
+            "batch: expected a multiple of 4, got 2",
+        ),
+        (
+            lambda x: BatchToSpaceND(x, ints([1, 1]), ints([[2, 2], [0, 0]])),
+            "crops 2 and 2 exceed a dimension of 3",
+        ),
         (lambda x: ResizeBilinear(x, ints([1, 2, 3])), r"size has shape \[3\], \[2\] is wanted"),
         (lambda x: DepthToSpace(var(np.zeros(3)), block_size=1), r"input has shape \[3\], rank 4 is wanted"),
     ],
-)  # fmt: skip
+)
 def test_refusals_are_sentences(make: Any, sentence: str) -> None:
     with pytest.raises(ShapeError, match=sentence):
         make(var(np.zeros((2, 3, 4, 4), np.float32)))

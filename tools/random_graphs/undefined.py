@@ -34,9 +34,9 @@ def _undefined_slice(op: StridedSlice) -> str | None:
         return None
     if shape is None or begin is None or end is None or strides is None:
         return "sizes are not looked at, and these are not known"
-    if op.hidden(count, len(shape)):
+    if op.implicit_axes(count, len(shape)):
         return "there is no size for an axis without an entry of begin"
-    parts = [p for p in op.parts(begin, end, strides, len(shape)) if p is not None]
+    parts = [p for p in op.axis_slices(begin, end, strides, len(shape)) if p is not None]
     for part, dim in zip(parts, shape, strict=True):
         if part.shrink:
             continue

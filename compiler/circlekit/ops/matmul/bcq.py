@@ -24,7 +24,7 @@ from circlekit.ops.checks import require_bias, require_rank
 from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.dimensions import dims_differ, element_count, normalized_axis
 from circlekit.ops.fused_activation import apply_fused_activation
-from circlekit.ops.movement.gather import need_in_range
+from circlekit.ops.movement.gather import require_in_range
 
 WORD = 32
 """Columns in one word of codes."""
@@ -142,7 +142,7 @@ class BcqGather(Op, code="BCQ_GATHER", options="BCQGatherOptions", formats=froze
         hidden = hidden_size(self.input_hidden_size, self.input_binary) or 0
         rows = sum(bits_and_rows(input_clusters.reshape(-1).tolist())[1])
         axis = normalized_axis(self.axis, 2)
-        need_in_range(self, indices, (rows, hidden)[axis])
+        require_in_range(self, indices, (rows, hidden)[axis])
         if axis:
             table = decoded(input_scales, input_binary, input_clusters, hidden)
             return np.take(table, indices, axis=1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elements by index.
+"""Elements read or written by index.
 
 Source: TFLite gather, gather_nd, one_hot, embedding_lookup, reverse, reverse_sequence, scatter_nd, topk_v2,
 dynamic_update_slice.
@@ -7,6 +7,7 @@ dynamic_update_slice.
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,7 +15,6 @@ import numpy as np
 from circlekit.errors import ModelError, ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, bf16, boolean, f16, f32, i8, i16, i32, i64
 from circlekit.ir.op import Op, attribute, operand
-from circlekit.ir.tape import NOW, Tape
 from circlekit.ir.value import Array, Shape, TensorType, format_shape
 from circlekit.ops.checks import require_integer_dtype, require_same_dtype
 from circlekit.ops.constant_operands import (
@@ -31,16 +31,16 @@ from circlekit.ops.quantization import is_per_channel, rearranged_type, scale_of
 from circlekit.ops.versions import VersionedByDtype
 
 
-def need_in_range(op: Op, indices: Array, sizes: Any) -> None:
-    """ModelError where an index is negative or not below ``sizes`` (which broadcast to the indices)."""
+def require_in_range(op: Op, indices: Array, sizes: Any) -> None:
+    """Raise ModelError if an index is negative or not below ``sizes``, which broadcast to the indices."""
     wrong = (indices < 0) | (indices >= sizes)
     if np.any(wrong):
         found = int(indices[wrong].reshape(-1)[0])
-        raise ModelError(f"{op.code}: index {found} is outside of {np.asarray(sizes).tolist()} entries")
+        raise ModelError(f"{op.code}: index {found} is out of range for {np.asarray(sizes).tolist()} entries")
 
 
 class Gather(VersionedByDtype, code="GATHER"):
-    """Slices of ``params`` along ``axis``; the first ``batch_dims`` axes of both operands go together."""
+    """Slices of ``params`` along ``axis``, by number; both operands share the first ``batch_dims`` axes."""
 
     params = operand()
     indices = operand(i32, i64, i16)
@@ -55,53 +55,33 @@ class Gather(VersionedByDtype, code="GATHER"):
         require_integer_dtype(self.indices, "indices")
         if params is None or indices is None:
             return rearranged_type(self.params, None)
-        axis, batch = self.places(len(params), len(indices))
-        heads = zip(params[:batch], indices[:batch], strict=True)
-        head = tuple(merge_dims(a, b) for a, b in heads)
-        return rearranged_type(
-            self.params, (*head, *params[batch:axis], *indices[batch:], *params[axis + 1 :])
-        )
+        axis, batch = self.axis_and_batch(len(params), len(indices))
+        head = [merge_dims(a, b) for a, b in zip(params[:batch], indices[:batch], strict=True)]
+        shape = (*head, *params[batch:axis], *indices[batch:], *params[axis + 1 :])
+        return rearranged_type(self.params, shape)
 
-    def places(self, rank: int, index_rank: int) -> tuple[int, int]:
-        """Axis and count of batch dimensions, neither negative."""
+    def axis_and_batch(self, rank: int, index_rank: int) -> tuple[int, int]:
+        """Return axis and number of batch dimensions, neither negative."""
         axis = normalized_axis(self.axis, rank)
         batch = self.batch_dims + index_rank if self.batch_dims < 0 else self.batch_dims
         if not 0 <= batch <= min(axis, index_rank):
             raise ShapeError(
-                f"batch_dims is {self.batch_dims}, at most the axis {axis} and {index_rank} is wanted"
+                f"batch_dims: expected at most axis {axis} and index rank {index_rank}, got {self.batch_dims}"
             )
         return axis, batch
 
-    def bind(self, tape: Tape, params: Array, indices: Array) -> Array | None:
-        axis, batch = self.places(params.ndim, indices.ndim)
-        if batch:
-            return None
-        size, shape = params.shape[axis], (*params.shape[:axis], *indices.shape, *params.shape[axis + 1 :])
-        if indices.size == 1 and tape.fixed(indices):
-            need_in_range(self, indices, size)
-            at = int(indices.reshape(()))
-            return tape.reshaped(params[(slice(None),) * axis + (slice(at, at + 1),)], shape)
-        out = tape.empty(shape, params.dtype)
-        tape.do(need_in_range, self, indices, size)
-        tape.do(params.take, indices, axis, out, "clip")  # no index is outside; clip is the fast mode
-        tape.limit(out, tape.reach(params))
-        return out
-
-    def kernel(self, params: Array, indices: Array) -> Array | None:
-        axis, batch = self.places(params.ndim, indices.ndim)
+    def kernel(self, params: Array, indices: Array) -> Array:
+        axis, batch = self.axis_and_batch(params.ndim, indices.ndim)
+        require_in_range(self, indices, params.shape[axis])
         if batch == 0:
-            return self.bind(NOW, params, indices)
-        need_in_range(self, indices, params.shape[axis])
-        shape = params.shape
-        outer = int(np.prod(shape[batch:axis], dtype=np.int64))
-        heads, inner = (int(np.prod(s, dtype=np.int64)) for s in (shape[:batch], shape[axis + 1 :]))
-        flat = params.reshape(heads, outer, shape[axis], inner)
-        rows = indices.reshape(heads, 1, int(np.prod(indices.shape[batch:], dtype=np.int64)))
-        first = np.arange(heads).reshape(-1, 1, 1)
-        second = np.arange(outer).reshape(1, -1, 1)
-        return np.asarray(flat[first, second, rows]).reshape(
-            *shape[:axis], *indices.shape[batch:], *shape[axis + 1 :]
-        )
+            index: Any = (*[slice(None)] * axis, indices, ...)  # the dots keep a scalar an array
+            return np.asarray(params[index])
+        head, outer, inner = params.shape[:batch], params.shape[batch:axis], params.shape[axis + 1 :]
+        flat = params.reshape(prod(head), prod(outer), params.shape[axis], prod(inner))
+        rows = indices.reshape(prod(head), 1, -1) if indices.size else indices.reshape(prod(head), 1, 0)
+        first, second = np.ogrid[: prod(head), : prod(outer)]
+        taken = flat[first[..., None], second[..., None], rows]
+        return np.asarray(taken.reshape(*head, *outer, *indices.shape[batch:], *inner))
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
         if self.indices.rank != 1 or self.batch_dims:
@@ -117,7 +97,7 @@ class Gather(VersionedByDtype, code="GATHER"):
 
 
 class GatherNd(VersionedByDtype, code="GATHER_ND"):
-    """Slices of ``params`` by index vectors (the last axis of ``indices``) over its first axes."""
+    """Slices of ``params`` by index vectors, the last axis of ``indices``, over its leading axes."""
 
     params = operand()
     indices = operand(i32, i64, i16)
@@ -128,17 +108,17 @@ class GatherNd(VersionedByDtype, code="GATHER_ND"):
         if params is None or indices is None:
             return rearranged_type(self.params, None)
         if not indices or not params:
-            raise ShapeError("params or indices is a scalar, rank 1 or more is wanted")
+            raise ShapeError("params, indices: expected rank 1 or more, got a scalar")
         depth = indices[-1]
         if depth is None:
             return rearranged_type(self.params, None)
         if depth > len(params):
-            raise ShapeError(f"indices have {depth} coordinates, params has rank {len(params)}")
+            raise ShapeError(f"indices: expected at most {len(params)} coordinates, got {depth}")
         return rearranged_type(self.params, (*indices[:-1], *params[depth:]))
 
     def kernel(self, params: Array, indices: Array) -> Array:
         sizes = np.asarray(params.shape[: indices.shape[-1]])
-        need_in_range(self, indices, sizes)
+        require_in_range(self, indices, sizes)
         return np.asarray(params[tuple(np.moveaxis(indices, -1, 0))])
 
     def required_version(self) -> int:
@@ -150,7 +130,7 @@ class GatherNd(VersionedByDtype, code="GATHER_ND"):
 
 
 class OneHot(VersionedByDtype, code="ONE_HOT"):
-    """``on_value`` where the place on a new ``axis`` of ``depth`` is the index, elsewhere ``off_value``."""
+    """``on_value`` where the position along the new ``axis`` is the index, ``off_value`` elsewhere."""
 
     indices = operand(i32, i64)
     depth = operand(i32)
@@ -175,9 +155,9 @@ class OneHot(VersionedByDtype, code="ONE_HOT"):
 
 
 class EmbeddingLookup(VersionedByDtype, code="EMBEDDING_LOOKUP", options=None):
-    """Rows of ``value`` by number; quantized rows may become floats, times their scale.
+    """Rows of ``value`` by number; the hybrid form dequantizes quantized rows to floats.
 
-    Rows of uint8 are then read as int8, as in LiteRT.
+    The hybrid form reads rows of uint8 as int8, as LiteRT does.
     """
 
     lookup = operand(i32)
@@ -186,38 +166,35 @@ class EmbeddingLookup(VersionedByDtype, code="EMBEDDING_LOOKUP", options=None):
     def infer(self) -> TensorType:
         lookup, value = self.lookup.shape, self.value.shape
         if lookup is not None and len(lookup) != 1:
-            raise ShapeError(f"lookup has shape {format_shape(lookup)}, rank 1 is wanted")
+            raise ShapeError(f"lookup: expected rank 1, got shape {format_shape(lookup)}")
         if value is not None and len(value) < 2:
-            raise ShapeError(f"value has shape {format_shape(value)}, rank 2 or more is wanted")
+            raise ShapeError(f"value: expected rank 2 or more, got shape {format_shape(value)}")
         shape = None if value is None else (vector_length(self.lookup), *value[1:])
-        return (
-            TensorType(self.results[0].dtype, shape)
-            if self.is_hybrid()
-            else rearranged_type(self.value, shape)
-        )
+        if self.is_hybrid():
+            return TensorType(self.results[0].dtype, shape)
+        return rearranged_type(self.value, shape)
 
     def is_hybrid(self) -> bool:
-        """Whether quantized rows become floats."""
+        """Whether quantized rows are dequantized to floats."""
         return bool(self.results) and self.results[0].dtype in (f32, f16) and self.value.dtype.is_integer
 
     def kernel(self, lookup: Array, value: Array) -> Array:
         if self.output.dtype is not self.value.dtype and not self.is_hybrid():
-            kinds = f"{self.value.dtype.short} rows to {self.output.dtype.short}"
-            raise UnsupportedError(f"EMBEDDING_LOOKUP of {kinds} has no kernel, only to floats")
-        need_in_range(self, lookup, value.shape[0])
+            kinds = f"{self.value.dtype.short} to {self.output.dtype.short}"
+            raise UnsupportedError(f"EMBEDDING_LOOKUP from {kinds} has no kernel")
+        require_in_range(self, lookup, value.shape[0])
         rows = np.take(value, lookup, axis=0)
-        return self.real(rows, lookup) if self.is_hybrid() else rows
+        return self.dequantized(rows, lookup) if self.is_hybrid() else rows
 
-    def real(self, rows: Array, lookup: Array) -> Array:
-        """Quantized ``rows`` times their scales, in float32, as the result's type."""
-        scale_of(self.value)  # or there is an error
+    def dequantized(self, rows: Array, lookup: Array) -> Array:
+        """Return quantized ``rows`` times their scales, computed in float32, in the result's dtype."""
+        scale_of(self.value)  # raises an error if there is none
         quantization = self.value.quantization
         assert quantization is not None  # it has a scale
-        if np.any(quantization.zero_point) or (
-            is_per_channel(self.value) and quantization.quantized_dimension
-        ):
+        per_row = not (is_per_channel(self.value) and quantization.quantized_dimension)
+        if np.any(quantization.zero_point) or not per_row:
             raise UnsupportedError(
-                "EMBEDDING_LOOKUP to floats has no kernel for zero points or scales of columns"
+                "EMBEDDING_LOOKUP to floats with zero points or column scales has no kernel"
             )
         scale = quantization.scale[lookup] if is_per_channel(self.value) else quantization.scale
         signed = rows.view(np.int8) if rows.dtype == np.uint8 else rows
@@ -231,7 +208,7 @@ class EmbeddingLookup(VersionedByDtype, code="EMBEDDING_LOOKUP", options=None):
 
 
 class ReverseV2(VersionedByDtype, code="REVERSE_V2", versions={boolean: 2, i8: 3}):
-    """The elements in the opposite order along the axes."""
+    """``input`` reversed along the axes."""
 
     input = operand()
     axis = operand(i32)
@@ -254,7 +231,7 @@ class ReverseV2(VersionedByDtype, code="REVERSE_V2", versions={boolean: 2, i8: 3
 
 
 class ReverseSequence(VersionedByDtype, code="REVERSE_SEQUENCE"):
-    """The first ``seq_lengths[b]`` elements along ``seq_dim`` backwards, for each b of ``batch_dim``."""
+    """``input`` with the first ``seq_lengths[b]`` elements along ``seq_dim`` reversed, per batch index b."""
 
     input = operand()
     seq_lengths = operand(i32, i64)
@@ -276,9 +253,9 @@ class ReverseSequence(VersionedByDtype, code="REVERSE_SEQUENCE"):
         data = np.moveaxis(input, axes, (0, 1))
         lengths = seq_lengths.reshape(-1, 1)
         if np.any(lengths > data.shape[1]):
-            raise ModelError(f"seq_lengths has {lengths.max()}, at most {data.shape[1]} is wanted")
-        places = np.arange(data.shape[1])
-        order = np.where(places < lengths, lengths - 1 - places, places)
+            raise ModelError(f"seq_lengths: expected at most {data.shape[1]}, got {lengths.max()}")
+        positions = np.arange(data.shape[1])
+        order = np.where(positions < lengths, lengths - 1 - positions, positions)
         return np.moveaxis(data[np.arange(data.shape[0])[:, None], order], (0, 1), axes)
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
@@ -289,7 +266,7 @@ class ReverseSequence(VersionedByDtype, code="REVERSE_SEQUENCE"):
 
 
 class ScatterNd(VersionedByDtype, code="SCATTER_ND"):
-    """Zeros of ``shape``, and each of ``updates`` added at its index vector, quantized or not."""
+    """Zeros of ``shape`` with each of ``updates`` added at its index vector; integers wrap around."""
 
     indices = operand(i32, i64)
     updates = operand()
@@ -303,13 +280,16 @@ class ScatterNd(VersionedByDtype, code="SCATTER_ND"):
 
     def kernel(self, indices: Array, updates: Array, shape: Array) -> Array:
         out = np.zeros(int_list(shape), updates.dtype)
-        need_in_range(self, indices, np.asarray(out.shape[: indices.shape[-1]]))
+        require_in_range(self, indices, np.asarray(out.shape[: indices.shape[-1]]))
         np.add.at(out, tuple(np.moveaxis(indices, -1, 0)), updates)
         return out
 
 
 class TopKV2(VersionedByDtype, code="TOPK_V2", results=("values", "indices")):
-    """The ``k`` greatest elements along the last axis, falling, of equal ones the first, and their places."""
+    """The ``k`` largest elements along the last axis in descending order, and their indices.
+
+    Equal elements keep their order.
+    """
 
     input = operand()
     k = operand(i32, i16)
@@ -321,12 +301,12 @@ class TopKV2(VersionedByDtype, code="TOPK_V2", results=("values", "indices")):
             return rearranged_type(self.input, None), TensorType(index_type, None)
         k = static_int(self.k, "k")
         if not shape or (k is not None and shape[-1] is not None and not 0 <= k <= shape[-1]):
-            raise ShapeError(f"k is {k}, at most the last dimension of {format_shape(shape)} is wanted")
+            raise ShapeError(f"k: expected at most the last dimension of {format_shape(shape)}, got {k}")
         return rearranged_type(self.input, (*shape[:-1], k)), TensorType(index_type, (*shape[:-1], k))
 
     def kernel(self, input: Array, k: Array) -> tuple[Array, Array]:
         count = int(k.reshape(-1)[0])
-        # a stable sort of the mirrored row keeps the first of equal elements last, hence first from behind
+        # sorted ascending and stable on the reversed rows, then reversed: equal elements keep their order
         order = input.shape[-1] - 1 - np.argsort(input[..., ::-1], axis=-1, kind="stable")[..., ::-1]
         indices = order[..., :count]
         values = np.take_along_axis(input, indices, axis=-1)
@@ -339,7 +319,7 @@ class TopKV2(VersionedByDtype, code="TOPK_V2", results=("values", "indices")):
 
 
 class DynamicUpdateSlice(VersionedByDtype, code="DYNAMIC_UPDATE_SLICE"):
-    """``input`` with ``update`` in place of the box at ``start_indices``, which is moved so that it fits."""
+    """``input`` with the part at ``start_indices`` replaced by ``update``; the start is clamped to fit."""
 
     input = operand()
     update = operand()

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors put together and taken apart.  Source: TFLite concatenation, pack, unpack, split, split_v."""
+"""Tensors joined and split.  Source: TFLite concatenation, pack, unpack, split, split_v."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,8 +12,7 @@ from circlekit.errors import ShapeError
 from circlekit.ir.dtypes import DType, boolean, f16, i8, i16, i32, i64, u8, u32
 from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op, attribute, operand, variadic_operand
-from circlekit.ir.tape import Tape
-from circlekit.ir.value import Array, Shape, TensorType, Value, format_shape
+from circlekit.ir.value import Array, TensorType, Value, format_shape
 from circlekit.ops.checks import reject_quantized, require_same_dtype
 from circlekit.ops.constant_operands import (
     axis_after_transpose,
@@ -24,8 +24,7 @@ from circlekit.ops.constant_operands import (
 from circlekit.ops.dimensions import merge_dims, normalized_axis, unknown_dims
 from circlekit.ops.fused_activation import apply_activation
 from circlekit.ops.numerics.fixed_point import quantized_activation_range, round_half_away
-from circlekit.ops.numerics.lookup_tables import limited, tabulated
-from circlekit.ops.numerics.narrow import stored
+from circlekit.ops.numerics.lookup_tables import limited
 from circlekit.ops.quantization import (
     have_same_quantization,
     is_quantized_8_or_16_bits,
@@ -33,19 +32,19 @@ from circlekit.ops.quantization import (
     scale_of,
     zero_point_of,
 )
-from circlekit.ops.versions import VersionedByDtype, Viewed
+from circlekit.ops.versions import VersionedByDtype
 
 
-def need_operands(op: Op, values: tuple[Value, ...]) -> None:
-    """ShapeError unless there are operands, all of one dtype."""
+def require_operands(op: Op, values: tuple[Value, ...]) -> None:
+    """Raise ShapeError unless there is at least one operand and all have the same dtype."""
     if not values:
-        raise ShapeError(f"{op.code} has no operand, at least one is wanted")
+        raise ShapeError(f"{op.code}: expected at least one operand, got none")
     for i, value in enumerate(values[1:], 1):
         require_same_dtype("operand 0", values[0], f"operand {i}", value)
 
 
 def merged_shape(values: tuple[Value, ...], skip: int | None) -> list[int | None] | None:
-    """What is known of the shape of all ``values`` together, axis ``skip`` left out of the comparison."""
+    """Return the dimensions that ``values`` share, on all axes but ``skip``; None if no rank is known."""
     merged: list[int | None] | None = None
     for value in values:
         if value.shape is None:
@@ -54,9 +53,7 @@ def merged_shape(values: tuple[Value, ...], skip: int | None) -> list[int | None
             merged = list(value.shape)
             continue
         if len(merged) != len(value.shape):
-            raise ShapeError(
-                f"operands have ranks {len(merged)} and {len(value.shape)}, equal ones are wanted"
-            )
+            raise ShapeError(f"expected operands of equal rank, got {len(merged)} and {len(value.shape)}")
         axis = None if skip is None else normalized_axis(skip, len(merged))
         for i, dim in enumerate(value.shape):
             if i != axis:
@@ -65,11 +62,11 @@ def merged_shape(values: tuple[Value, ...], skip: int | None) -> list[int | None
 
 
 class Concatenation(VersionedByDtype, code="CONCATENATION"):
-    """The operands one behind the other along ``axis``.
+    """The operands, concatenated along ``axis``.
 
-    uint8 of another scale or zero point than the result's is rescaled, in float32.  int8 is not, and
-    refused; int16 is taken as it is, if it has no zero point, whatever its scale: as in LiteRT.  LiteRT
-    takes no fused activation; here it limits real numbers, those that integers stand for, too.
+    As in LiteRT, uint8 operands are rescaled in float32 if their quantization differs from the result's, int8
+    operands must have the same quantization, and int16 operands are copied whatever their scale, but must not
+    have a zero point.  LiteRT rejects a fused activation; here it clamps real and quantized numbers.
     """
 
     values = variadic_operand()
@@ -82,7 +79,7 @@ class Concatenation(VersionedByDtype, code="CONCATENATION"):
 
     def infer(self) -> TensorType:
         values = self.values
-        need_operands(self, values)
+        require_operands(self, values)
         shape = merged_shape(values, self.axis)
         if shape is None:
             return rearranged_type(values[0], None)
@@ -91,56 +88,35 @@ class Concatenation(VersionedByDtype, code="CONCATENATION"):
         shape[axis] = None if None in parts else sum(p for p in parts if p is not None)
         return rearranged_type(values[0], tuple(shape))
 
-    def bind(self, tape: Tape, *values: Array) -> Array:
-        axis = normalized_axis(self.axis, values[0].ndim)
-        shape = list(values[0].shape)
-        shape[axis] = sum(x.shape[axis] for x in values)
-        out = tape.empty(shape, values[0].dtype)
-        end = 0
-        for value, x in zip(self.values, values, strict=True):
-            start, end = end, end + x.shape[axis]
-            place = out[(slice(None),) * axis + (slice(start, end),)]
-            if self.moves(value):
-                tape.copy(x, place)
-            else:
-                tape.do(stored, lambda part, value=value: self.rescaled(value, part), x, place)
-        tape.limit(out, max(tape.reach(x) for x in values))
-        if self.act is not Activation.NONE and out.dtype.kind != "b":
-            if self.output.quantization is not None and out.dtype.kind in "iu":
-                least, most = (out.dtype.type(n) for n in quantized_activation_range(self.act, self.output))
-                tape.do(np.clip, out, least, most, out)
-            else:
-                tape.do(apply_activation, out, self.act, out)
-        return out
+    def kernel(self, *values: Array) -> Array:
+        parts = [self.requantized(v, x) for v, x in zip(self.values, values, strict=True)]
+        out = np.concatenate(parts, axis=normalized_axis(self.axis, values[0].ndim))
+        if self.act is Activation.NONE or out.dtype.kind == "b":
+            return out
+        if self.output.quantization is not None and out.dtype.kind in "iu":
+            return np.asarray(np.clip(out, *quantized_activation_range(self.act, self.output)), out.dtype)
+        return apply_activation(out, self.act)
 
-    def moves(self, value: Value) -> bool:
-        """Whether elements of ``value`` are those of the result as they are."""
+    def requantized(self, value: Value, x: Array) -> Array:
+        """Return the elements ``x`` of operand ``value`` with the quantization of the result."""
         if value.dtype is i16 and is_quantized_8_or_16_bits(value):
             if zero_point_of(value) or zero_point_of(self.output):
                 reject_quantized(self)
-            return True
+            return x
         if have_same_quantization(value, self.output):
-            return True
+            return x
         if value.dtype is not u8:
             reject_quantized(self)
-        return False
-
-    def rescaled(self, value: Value, x: Array) -> Array:
-        """uint8 elements of ``value``, quantized as the result."""
         scale = scale_of(value) * (np.float32(1) / scale_of(self.output))
         bias = np.float32(-zero_point_of(value)) * scale
-
-        def moved_on(part: Array) -> Array:
-            return limited(self.output, round_half_away(part.astype(np.float32) * scale + bias))
-
-        return tabulated(x, moved_on)
+        return limited(self.output, round_half_away(x.astype(np.float32) * scale + bias))
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
         return {"axis": axis_after_transpose(self.axis, perm)}
 
 
 class Pack(VersionedByDtype, code="PACK"):
-    """The operands, all of one shape, along a new dimension ``axis``."""
+    """The operands, which have one shape, stacked along a new dimension ``axis``."""
 
     values = variadic_operand()
 
@@ -151,32 +127,25 @@ class Pack(VersionedByDtype, code="PACK"):
 
     def infer(self) -> TensorType:
         values = self.values
-        need_operands(self, values)
+        require_operands(self, values)
         if self.values_count != len(values):
-            raise ShapeError(f"values_count is {self.values_count}, there are {len(values)} operands")
+            raise ShapeError(f"values_count: expected {len(values)}, got {self.values_count}")
         shape = merged_shape(values, None)
         if shape is None:
             return rearranged_type(values[0], None)
         at = normalized_axis(self.axis, len(shape) + 1)
         return rearranged_type(values[0], (*shape[:at], len(values), *shape[at:]))
 
-    def bind(self, tape: Tape, *values: Array) -> Array:
+    def kernel(self, *values: Array) -> Array:
         if not all(have_same_quantization(v, self.output) for v in self.values):
             reject_quantized(self)
         if any(x.shape != values[0].shape for x in values):
-            raise ShapeError(f"{self.code} of shapes {[x.shape for x in values]}, equal ones are wanted")
-        axis = normalized_axis(self.axis, values[0].ndim + 1)
-        shape = list(values[0].shape)
-        shape.insert(axis, len(values))
-        out = tape.empty(shape, values[0].dtype)
-        along = np.moveaxis(out, axis, 0)
-        for index, x in enumerate(values):
-            tape.copy(x, along[index, ...])  # with the dots a view, of scalars too
-        return out
+            raise ShapeError(f"PACK: expected operands of one shape, got {[x.shape for x in values]}")
+        return np.stack(values, axis=self.axis)
 
 
-class Unpack(Viewed, code="UNPACK", variadic_results=True):
-    """The ``num`` slices along ``axis``, without that dimension."""
+class Unpack(VersionedByDtype, code="UNPACK", variadic_results=True):
+    """The ``num`` slices of ``input`` along ``axis``, which is removed."""
 
     input = operand()
 
@@ -191,27 +160,29 @@ class Unpack(Viewed, code="UNPACK", variadic_results=True):
             return (rearranged_type(self.input, None),) * part_count(self.num)
         axis = normalized_axis(self.axis, len(shape))
         if shape[axis] not in (None, self.num):
-            raise ShapeError(f"num is {self.num}, dimension {axis} of {format_shape(shape)} is {shape[axis]}")
+            raise ShapeError(
+                f"num: expected {shape[axis]}, dimension {axis} of {format_shape(shape)}, got {self.num}"
+            )
         return (rearranged_type(self.input, (*shape[:axis], *shape[axis + 1 :])),) * part_count(self.num)
 
     def kernel(self, input: Array) -> tuple[Array, ...]:
         parts = np.moveaxis(input, self.axis, 0)
-        return tuple(parts[i, ...] for i in range(len(parts)))  # views, of single elements too
+        return tuple(parts[i, ...] for i in range(len(parts)))  # the dots keep a scalar an array
 
 
-MOST_PARTS = 1 << 16
-"""Results of one operator."""
+MAX_PARTS = 1 << 16
+"""Largest number of results of one operator; more come from damaged files."""
 
 
 def part_count(count: int) -> int:
-    """``count``, where an operator can have so many results."""
-    if count > MOST_PARTS:
-        raise ShapeError(f"{count} parts, at most {MOST_PARTS} can be")
+    """Return ``count``; ShapeError if an operator cannot have so many results."""
+    if count > MAX_PARTS:
+        raise ShapeError(f"expected at most {MAX_PARTS} parts, got {count}")
     return count
 
 
-class Split(Viewed, code="SPLIT", variadic_results=True, typed_by=1):
-    """``num_splits`` equal parts along axis ``split_dim``."""
+class Split(VersionedByDtype, code="SPLIT", variadic_results=True, typed_by=1):
+    """``value`` split into ``num_splits`` equal parts along axis ``split_dim``."""
 
     split_dim = operand(i32)
     value = operand()
@@ -224,17 +195,16 @@ class Split(Viewed, code="SPLIT", variadic_results=True, typed_by=1):
     def infer(self) -> tuple[TensorType, ...]:
         shape, axis = self.value.shape, static_int(self.split_dim, "split_dim")
         if self.num_splits < 1:
-            raise ShapeError(f"num_splits is {self.num_splits}, at least 1 is wanted")
+            raise ShapeError(f"num_splits: expected at least 1, got {self.num_splits}")
         if shape is None or axis is None:
             return (rearranged_type(self.value, unknown_dims(self.value.rank)),) * part_count(self.num_splits)
         at = normalized_axis(axis, len(shape))
         size = shape[at]
         if size is not None and size % self.num_splits:
-            raise ShapeError(f"a dimension of {size} does not split into {self.num_splits} equal parts")
+            raise ShapeError(f"a dimension of {size} cannot be split into {self.num_splits} equal parts")
         part = None if size is None else size // self.num_splits
-        return (rearranged_type(self.value, (*shape[:at], part, *shape[at + 1 :])),) * part_count(
-            self.num_splits
-        )
+        kind = rearranged_type(self.value, (*shape[:at], part, *shape[at + 1 :]))
+        return (kind,) * part_count(self.num_splits)
 
     def kernel(self, split_dim: Array, value: Array) -> tuple[Array, ...]:
         axis = normalized_axis(int(split_dim.reshape(-1)[0]), value.ndim)
@@ -245,8 +215,8 @@ class Split(Viewed, code="SPLIT", variadic_results=True, typed_by=1):
         return None if axis is None else {"split_dim": axis}
 
 
-class SplitV(Viewed, code="SPLIT_V", variadic_results=True, versions={i8: 2}):
-    """Parts of ``size_splits`` along axis ``split_dim``; one size may be -1: what is left."""
+class SplitV(VersionedByDtype, code="SPLIT_V", variadic_results=True, versions={i8: 2}):
+    """``value`` split into parts of ``size_splits`` along axis ``split_dim``; one size may be -1."""
 
     value = operand()
     size_splits = operand(i32, i64)
@@ -260,28 +230,28 @@ class SplitV(Viewed, code="SPLIT_V", variadic_results=True, versions={i8: 2}):
         shape, axis = self.value.shape, static_int(self.split_dim, "split_dim")
         sizes = static_int_vector(self.size_splits)
         if sizes is not None and len(sizes) != self.num_splits:
-            raise ShapeError(f"size_splits has {len(sizes)} elements, num_splits is {self.num_splits}")
+            raise ShapeError(f"size_splits: expected {self.num_splits} elements, got {len(sizes)}")
         if shape is None or axis is None:
             return (rearranged_type(self.value, unknown_dims(self.value.rank)),) * part_count(self.num_splits)
         at = normalized_axis(axis, len(shape))
-        parts: Shape = (None,) * part_count(self.num_splits)
+        parts: Sequence[int | None] = [None] * part_count(self.num_splits)
         if sizes is not None:
-            parts = tuple(self.resolve(sizes, shape[at]))
+            parts = self.resolved_sizes(sizes, shape[at])
         return tuple(rearranged_type(self.value, (*shape[:at], p, *shape[at + 1 :])) for p in parts)
 
-    def resolve(self, sizes: list[int], size: int | None) -> list[int | None]:
-        """``sizes`` with -1 replaced, where the dimension's ``size`` is known."""
+    def resolved_sizes(self, sizes: Sequence[int], size: int | None) -> list[int | None]:
+        """Return ``sizes`` with -1 replaced by the rest of ``size``, None if that is unknown."""
         fixed = sum(s for s in sizes if s != -1)
         if sizes.count(-1) > 1 or min(sizes, default=0) < -1:
-            raise ShapeError(f"size_splits is {sizes}, at most one -1 and no other negative is wanted")
+            raise ShapeError(f"size_splits: expected at most one -1 and no other negative, got {sizes}")
         if size is not None and (fixed > size if -1 in sizes else fixed != size):
-            raise ShapeError(f"size_splits is {sizes}, a dimension of {size} is to be split")
+            raise ShapeError(f"size_splits: expected a sum of {size}, got {sizes}")
         left = None if size is None else size - fixed
         return [left if s == -1 else s for s in sizes]
 
     def kernel(self, value: Array, size_splits: Array, split_dim: Array) -> tuple[Array, ...]:
         axis = normalized_axis(int(split_dim.reshape(-1)[0]), value.ndim)
-        sizes = self.resolve(int_list(size_splits), value.shape[axis])
+        sizes = self.resolved_sizes(int_list(size_splits), value.shape[axis])
         return tuple(np.split(value, np.cumsum([s or 0 for s in sizes])[:-1], axis=axis))
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that make, read or change shapes.
+"""Operators that create, read or change shapes.
 
 Source: TFLite reshape, squeeze, expand_dims, shape, rank, transpose, broadcast_to, tile, fill, range.
 """
@@ -14,7 +14,6 @@ import numpy as np
 from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, boolean, f16, i8, i16, i32, i64
 from circlekit.ir.op import attribute, operand, optional_operand
-from circlekit.ir.tape import Tape
 from circlekit.ir.value import Array, TensorType, format_shape
 from circlekit.ir.value import Shape as Dims
 from circlekit.ops.checks import require_int_list, require_rank, require_same_dtype
@@ -28,13 +27,13 @@ from circlekit.ops.constant_operands import (
 )
 from circlekit.ops.dimensions import broadcast_shapes, dims_differ, normalized_axis, product, unknown_dims
 from circlekit.ops.quantization import per_tensor_quantization, rearranged_type
-from circlekit.ops.versions import VersionedByDtype, Viewed
+from circlekit.ops.versions import VersionedByDtype
 
 
 class Reshape(VersionedByDtype, code="RESHAPE"):
-    """The same elements in another shape; -1 stands for what is left.
+    """Elements of ``input`` in another shape; one dimension may be -1 and follows from the others.
 
-    The shape is the operand, or, where that is absent, the attribute (``[0]`` there: a scalar).
+    The new shape is the operand, or the attribute if the operand is absent (where ``[0]`` means a scalar).
     """
 
     input = operand()
@@ -43,43 +42,45 @@ class Reshape(VersionedByDtype, code="RESHAPE"):
     new_shape: Sequence[int] | None = attribute(None)
 
     def infer(self) -> TensorType:
-        wanted = self.wanted()
-        if wanted is None:
+        requested = self.requested_shape()
+        if requested is None:
             length = None if self.shape is None else vector_length(self.shape)
             return rearranged_type(self.input, unknown_dims(length))
-        return rearranged_type(self.input, self.resolve(wanted, self.input.shape))
+        return rearranged_type(self.input, self.resolved_shape(requested, self.input.shape))
 
-    def wanted(self) -> list[int] | None:
-        """The shape that is asked for, -1 included; None where it is not known before the run."""
+    def requested_shape(self) -> list[int] | None:
+        """Return the new shape, which may contain -1; None if it is not constant."""
         if self.shape is not None:
             return static_int_vector(self.shape)
         if self.new_shape is None:
-            raise ShapeError("RESHAPE has neither a shape operand nor new_shape, one is wanted")
+            raise ShapeError("RESHAPE: expected a shape operand or the attribute new_shape, got neither")
         new_shape = require_int_list(self.new_shape, "new_shape")
         return [] if new_shape == [0] else new_shape
 
-    def resolve(self, wanted: Sequence[int], shape: Dims | None) -> Dims:
-        """``wanted`` with its -1 replaced, if the elements of ``shape`` fit into it."""
-        if wanted.count(-1) > 1 or any(d < -1 for d in wanted):
-            raise ShapeError(f"shape is {list(wanted)}, at most one -1 and no other negative is wanted")
-        have = None if shape is None else product(shape)
-        fixed = product([d for d in wanted if d != -1]) or 0
-        if have is None:
-            return tuple(None if d == -1 else d for d in wanted)
-        left = have // fixed if fixed else 0
-        if have != (fixed * left if -1 in wanted else fixed):
-            raise ShapeError(f"{have} elements ({format_shape(shape)}) do not fit into shape {list(wanted)}")
-        return tuple(left if d == -1 else d for d in wanted)
+    def resolved_shape(self, requested: Sequence[int], shape: Dims | None) -> Dims:
+        """Return ``requested`` with -1 replaced; ShapeError if it does not hold the elements of ``shape``."""
+        if requested.count(-1) > 1 or any(d < -1 for d in requested):
+            raise ShapeError(
+                f"shape: expected at most one -1 and no other negative number, got {list(requested)}"
+            )
+        count = None if shape is None else product(shape)
+        fixed = product([d for d in requested if d != -1]) or 0
+        if count is None:
+            return tuple(None if d == -1 else d for d in requested)
+        rest = count // fixed if fixed else 0
+        if count != (fixed * rest if -1 in requested else fixed):
+            raise ShapeError(
+                f"{count} elements ({format_shape(shape)}) do not fit into shape {list(requested)}"
+            )
+        return tuple(rest if d == -1 else d for d in requested)
 
-    def bind(self, tape: Tape, input: Array, shape: Array | None) -> Array | None:
-        if not tape.fixed(shape):
-            return None
-        wanted = self.wanted() if shape is None else int_list(shape)
-        return tape.reshaped(input, [d or 0 for d in self.resolve(wanted or [], input.shape)])
+    def kernel(self, input: Array, shape: Array | None) -> Array:
+        requested = self.requested_shape() if shape is None else int_list(shape)
+        return input.reshape(self.resolved_shape(requested or [], input.shape))
 
 
-class Squeeze(Viewed, code="SQUEEZE", versions={DType.STRING: 2}, reference_version=1):
-    """Without the dimensions of 1 listed in ``squeeze_dims``, or without all of them where it is empty."""
+class Squeeze(VersionedByDtype, code="SQUEEZE", versions={DType.STRING: 2}, reference_version=1):
+    """``input`` without the dimensions of 1 that ``squeeze_dims`` lists; an empty list means all of them."""
 
     input = operand()
 
@@ -87,28 +88,31 @@ class Squeeze(Viewed, code="SQUEEZE", versions={DType.STRING: 2}, reference_vers
 
     def infer(self) -> TensorType:
         shape = self.input.shape
-        axes = None if shape is None else self.axes(shape)
+        axes = None if shape is None else self.squeezed_axes(shape)
         if shape is None or axes is None:
             return rearranged_type(self.input, None)
         return rearranged_type(self.input, tuple(d for i, d in enumerate(shape) if i not in axes))
 
-    def axes(self, shape: Dims) -> list[int] | None:
-        """The axes that go; None where an unknown dimension leaves it open."""
+    def squeezed_axes(self, shape: Dims) -> list[int] | None:
+        """Return the axes to remove; None if that depends on an unknown dimension."""
         listed = require_int_list(self.squeeze_dims or (), "squeeze_dims")
         if not listed:
             return None if None in shape else [i for i, d in enumerate(shape) if d == 1]
         axes = [normalized_axis(a, len(shape)) for a in listed]
         for axis in axes:
             if shape[axis] not in (1, None):
-                raise ShapeError(f"dimension {axis} of {format_shape(shape)} is squeezed, 1 is wanted there")
+                raise ShapeError(
+                    f"squeeze_dims: expected dimensions of 1, got {shape[axis]} at axis {axis} "
+                    f"of {format_shape(shape)}"
+                )
         return axes
 
     def kernel(self, input: Array) -> Array:
-        return np.squeeze(input, axis=tuple(dict.fromkeys(self.axes(input.shape) or ())))
+        return np.squeeze(input, axis=tuple(set(self.squeezed_axes(input.shape) or ())))
 
 
-class ExpandDims(Viewed, code="EXPAND_DIMS"):
-    """A dimension of 1 before axis ``dim``; -1 is behind the last."""
+class ExpandDims(VersionedByDtype, code="EXPAND_DIMS"):
+    """``input`` with a new dimension of 1 at axis ``dim`` of the result; -1 is the last axis."""
 
     input = operand()
     dim = operand(i32, i64)
@@ -125,7 +129,7 @@ class ExpandDims(Viewed, code="EXPAND_DIMS"):
 
 
 class Shape(VersionedByDtype, code="SHAPE", reads_data=False):
-    """The dimensions of the operand, as a vector of ``out_type``."""
+    """The dimensions of ``input``, as a vector of ``out_type``."""
 
     input = operand()
 
@@ -133,7 +137,7 @@ class Shape(VersionedByDtype, code="SHAPE", reads_data=False):
 
     def infer(self) -> TensorType:
         if self.out_type not in (i32, i64):
-            raise ShapeError(f"out_type is {self.out_type.name}, INT32 or INT64 is wanted")
+            raise ShapeError(f"out_type: expected INT32 or INT64, got {self.out_type.name}")
         return TensorType(self.out_type, (self.input.rank,))
 
     def kernel(self, input: Array) -> Array:
@@ -141,7 +145,7 @@ class Shape(VersionedByDtype, code="SHAPE", reads_data=False):
 
 
 class Rank(VersionedByDtype, code="RANK", reads_data=False):
-    """The number of dimensions."""
+    """The number of dimensions of ``input``, a scalar."""
 
     input = operand()
 
@@ -152,8 +156,8 @@ class Rank(VersionedByDtype, code="RANK", reads_data=False):
         return np.asarray(input.ndim, np.int32)
 
 
-class Transpose(Viewed, code="TRANSPOSE", reference_version=8):
-    """Axes in another order: dimension i of the result is dimension perm[i] of the input."""
+class Transpose(VersionedByDtype, code="TRANSPOSE", reference_version=8):
+    """``input`` with its axes permuted: axis i of the result is axis ``perm[i]`` of the input."""
 
     input = operand()
     perm = operand(i32, i64)
@@ -178,15 +182,15 @@ class Transpose(Viewed, code="TRANSPOSE", reference_version=8):
 
 
 def checked_perm(perm: Sequence[int], rank: int) -> list[int]:
-    """``perm`` without negative axes; ShapeError unless each axis of ``rank`` is in it once."""
+    """Return ``perm`` without negative axes; ShapeError unless it is a permutation of ``rank`` axes."""
     axes = [normalized_axis(a, rank) for a in perm]
     if sorted(axes) != list(range(rank)):
-        raise ShapeError(f"perm is {list(perm)}, each axis of a tensor of rank {rank} is wanted once")
+        raise ShapeError(f"perm: expected each axis of rank {rank} once, got {list(perm)}")
     return axes
 
 
-class BroadcastTo(Viewed, code="BROADCAST_TO"):
-    """The operand repeated along dimensions of 1, and along new leading ones, to fill ``shape``."""
+class BroadcastTo(VersionedByDtype, code="BROADCAST_TO"):
+    """``input`` broadcast to ``shape``: repeated along dimensions of 1 and along new leading ones."""
 
     input = operand()
     shape = operand(i32, i64)
@@ -194,13 +198,13 @@ class BroadcastTo(Viewed, code="BROADCAST_TO"):
     layout_operands = ("input",)
 
     def infer(self) -> TensorType:
-        wanted = static_int_vector(self.shape)
-        if wanted is None:
+        target = static_int_vector(self.shape)
+        if target is None:
             return rearranged_type(self.input, unknown_dims(vector_length(self.shape)))
-        found = broadcast_shapes(self.input.shape, tuple(wanted))
-        if found is not None and (len(found) > len(wanted) or any(map(dims_differ, found, wanted))):
-            raise ShapeError(f"shape {format_shape(self.input.shape)} does not broadcast to {wanted}")
-        return rearranged_type(self.input, tuple(wanted))
+        common = broadcast_shapes(self.input.shape, tuple(target))
+        if common is not None and (len(common) > len(target) or any(map(dims_differ, common, target))):
+            raise ShapeError(f"shape {format_shape(self.input.shape)} does not broadcast to {target}")
+        return rearranged_type(self.input, tuple(target))
 
     def kernel(self, input: Array, shape: Array) -> Array:
         return np.broadcast_to(input, int_list(shape))
@@ -214,7 +218,7 @@ class BroadcastTo(Viewed, code="BROADCAST_TO"):
 
 
 class Tile(VersionedByDtype, code="TILE", versions={i8: 3, DType.STRING: 2}, reference_version=2):
-    """The operand ``multiples[i]`` times along each axis i."""
+    """``input`` repeated ``multiples[i]`` times along each axis i."""
 
     input = operand()
     multiples = operand(i32, i64)
@@ -226,7 +230,7 @@ class Tile(VersionedByDtype, code="TILE", versions={i8: 3, DType.STRING: 2}, ref
         if shape is None or multiples is None:
             return rearranged_type(self.input, unknown_dims(self.input.rank or vector_length(self.multiples)))
         if len(shape) != len(multiples):
-            raise ShapeError(f"multiples has {len(multiples)} elements, the input has rank {len(shape)}")
+            raise ShapeError(f"multiples: expected {len(shape)} elements, got {len(multiples)}")
         return rearranged_type(
             self.input, tuple(None if d is None else d * m for d, m in zip(shape, multiples, strict=True))
         )
@@ -240,7 +244,7 @@ class Tile(VersionedByDtype, code="TILE", versions={i8: 3, DType.STRING: 2}, ref
 
 
 class Fill(VersionedByDtype, code="FILL", typed_by=1):
-    """A tensor of shape ``dims``, every element of it ``value``."""
+    """A tensor of shape ``dims`` filled with ``value``."""
 
     dims = operand(i32, i64)
     value = operand()
@@ -249,7 +253,7 @@ class Fill(VersionedByDtype, code="FILL", typed_by=1):
 
     def infer(self) -> TensorType:
         if self.value.rank not in (0, None):
-            raise ShapeError(f"value has shape {format_shape(self.value.shape)}, a scalar is wanted")
+            raise ShapeError(f"value: expected a scalar, got shape {format_shape(self.value.shape)}")
         dims = static_int_vector(self.dims)
         shape = unknown_dims(vector_length(self.dims)) if dims is None else tuple(dims)
         return TensorType(self.value.dtype, shape, per_tensor_quantization(self.value))
@@ -259,7 +263,7 @@ class Fill(VersionedByDtype, code="FILL", typed_by=1):
 
 
 class Range(VersionedByDtype, code="RANGE", versions={i64: 2}, reference_version=1):
-    """start, start + delta, ... as long as ``limit`` is not reached."""
+    """The vector start, start + delta, start + 2 delta, ... up to, but not including, ``limit``."""
 
     start = operand()
     limit = operand()
@@ -271,24 +275,24 @@ class Range(VersionedByDtype, code="RANGE", versions={i64: 2}, reference_version
         parts = [plain_data(v) for v in (self.start, self.limit, self.delta)]
         if any(p is None for p in parts):
             return TensorType(self.start.dtype, (None,))
-        return TensorType(self.start.dtype, (self.count(*[p for p in parts if p is not None]),))
+        return TensorType(self.start.dtype, (self.length(*[p for p in parts if p is not None]),))
 
-    def count(self, start: Array, limit: Array, delta: Array) -> int:
-        """How many elements the range has; floats are divided as LiteRT divides them."""
+    def length(self, start: Array, limit: Array, delta: Array) -> int:
+        """Return the number of elements; ShapeError if ``limit`` is never reached."""
         first, end, step = (x.reshape(-1)[0] for x in (start, limit, delta))
         if step == 0 or (first < end and step < 0) or (first > end and step > 0):
-            raise ShapeError(f"a range from {first} to {end} by {step} does not end")
+            raise ShapeError(f"a range from {first} to {end} by {step} never reaches its limit")
         if start.dtype.kind == "f":
             with np.errstate(all="ignore"):
                 length = np.ceil(np.abs((end - first) / step))
             if not np.isfinite(length):
-                raise ShapeError(f"a range from {first} to {end} by {step} does not end")
+                raise ShapeError(f"a range from {first} to {end} by {step} never reaches its limit")
             return int(length)
         return -(-abs(int(end) - int(first)) // abs(int(step)))
 
     def kernel(self, start: Array, limit: Array, delta: Array) -> Array:
         if start.dtype.kind not in "fi":
             raise UnsupportedError(f"RANGE on {start.dtype} has no kernel")
-        steps = np.full(self.count(start, limit, delta), delta.reshape(-1)[0], start.dtype)
+        steps = np.full(self.length(start, limit, delta), delta.reshape(-1)[0], start.dtype)
         steps[:1] = start.reshape(-1)[0]
-        return np.cumsum(steps, dtype=start.dtype)  # the running sum of LiteRT, its rounding included
+        return np.cumsum(steps, dtype=start.dtype)  # a running sum, with the rounding of LiteRT's

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of a tensor, and borders around it.  Source: TFLite slice, strided_slice, pad, mirror_pad."""
+"""Slices of a tensor, and padding around it.  Source: TFLite slice, strided_slice, pad, mirror_pad."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, boolean, f16, i8, i16, i32, i64, u32
 from circlekit.ir.enums import MirrorPadMode
 from circlekit.ir.op import attribute, operand
-from circlekit.ir.tape import Tape
-from circlekit.ir.value import Array, TensorType, Value, format_shape
+from circlekit.ir.value import Array, TensorType, format_shape
 from circlekit.ops.checks import require_length, require_rank, require_same_dtype
 from circlekit.ops.constant_operands import int_list, permuted_rows, static_int_vector, vector_length
 from circlekit.ops.dimensions import Dim, unknown_dims
 from circlekit.ops.quantization import rearranged_type, zero_point_of
-from circlekit.ops.versions import VersionedByDtype, Viewed
+from circlekit.ops.versions import VersionedByDtype
 
 
-class Slice(Viewed, code="SLICE"):
-    """The box that starts at ``begin`` and has ``size``; -1 in it: up to the end."""
+class Slice(VersionedByDtype, code="SLICE"):
+    """The part of ``input`` of shape ``size`` that starts at ``begin``; a size of -1 extends to the end."""
 
     input = operand()
     begin = operand(i32, i64)
@@ -43,12 +42,11 @@ class Slice(Viewed, code="SLICE"):
         return rearranged_type(self.input, tuple(_slice_dim(*d) for d in dims))
 
     def kernel(self, input: Array, begin: Array, size: Array) -> Array:
-        boxes: list[Any] = []
+        index: list[Any] = []
         for dim, first, count in zip(input.shape, int_list(begin), int_list(size), strict=True):
             length = _slice_dim(dim, first, count)
-            boxes.append(slice(first, first + (length or 0)))
-        place = (*boxes, Ellipsis)  # even a scalar is a view
-        view: Array = input[place]
+            index.append(slice(first, first + (length or 0)))
+        view: Array = input[(*tuple(index), ...)]  # the dots keep a scalar an array
         return view
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
@@ -61,19 +59,19 @@ class Slice(Viewed, code="SLICE"):
 
 
 def _slice_dim(dim: Dim, begin: Dim, size: Dim) -> Dim:
-    """The length of a slice along one axis; ShapeError where it leaves the axis."""
+    """Return the length of a slice along one axis; ShapeError if it exceeds the axis."""
     if size is not None and size < -1:
-        raise ShapeError(f"size is {size}, at least 0, or -1 for all up to the end, is wanted")
+        raise ShapeError(f"size: expected -1 or more, got {size}")
     if dim is not None and begin is not None and size is not None:
         length = dim - begin if size == -1 else size
         if begin < 0 or length < 0 or begin + length > dim:
-            raise ShapeError(f"a slice of {size} from {begin} leaves a dimension of {dim}")
+            raise ShapeError(f"a slice of size {size} at {begin} exceeds a dimension of {dim}")
         return length
     return None if size == -1 else size
 
 
-class Part(NamedTuple):
-    """What STRIDED_SLICE does with one axis of the input; None stands for the end in its direction."""
+class AxisSlice(NamedTuple):
+    """Slice of one input axis, as Python's ``begin:end:stride``; ``shrink`` removes the axis."""
 
     begin: int | None
     end: int | None
@@ -81,15 +79,15 @@ class Part(NamedTuple):
     shrink: bool = False
 
 
-FULL = Part(None, None, 1)
+WHOLE_AXIS = AxisSlice(None, None, 1)
 
 
-class StridedSlice(Viewed, code="STRIDED_SLICE", reference_version=4):
-    """input[begin:end:strides], with the masks of TensorFlow: bit i is about entry i of ``begin``.
+class StridedSlice(VersionedByDtype, code="STRIDED_SLICE", reference_version=4):
+    """``input[begin:end:strides]`` with TensorFlow's masks, whose bit i modifies entry i of ``begin``.
 
-    begin_mask, end_mask: from the start, to the end.  ellipsis_mask: all axes not mentioned otherwise.
-    new_axis_mask: a new dimension of 1.  shrink_axis_mask: the one element at begin, and the axis goes.
-    ``offset``: ``end`` counts from ``begin``.
+    begin_mask, end_mask: ignore ``begin`` or ``end``.  ellipsis_mask: the entry stands for all axes that have
+    no entry.  new_axis_mask: insert a dimension of 1.  shrink_axis_mask: take the element at ``begin`` and
+    remove the axis.  ``offset``: ``end`` is relative to ``begin``.
     """
 
     input = operand()
@@ -116,98 +114,96 @@ class StridedSlice(Viewed, code="STRIDED_SLICE", reference_version=4):
         count = next((len(x) for x in lists if x is not None), vector_length(self.begin))
         if shape is None or count is None:
             return rearranged_type(self.input, None)
-        nothing = [0] * count
-        # a stride of 2 where it is unknown: with 1 an axis between two masks would seem to stay as it is
-        parts = self.parts(begin or nothing, end or nothing, strides or [2] * count, len(shape))
-        return rearranged_type(self.input, self._result_dims(parts, shape, exact=None not in lists))
+        zeros = [0] * count
+        # 2 stands for an unknown stride: with 1, an axis with both masks would equal WHOLE_AXIS
+        slices = self.axis_slices(begin or zeros, end or zeros, strides or [2] * count, len(shape))
+        return rearranged_type(self.input, self._result_dims(slices, shape, exact=None not in lists))
 
     def _result_dims(
-        self, parts: Sequence[Part | None], shape: Sequence[Dim], exact: bool
+        self, slices: Sequence[AxisSlice | None], shape: Sequence[Dim], exact: bool
     ) -> tuple[Dim, ...]:
         dims: list[Dim] = []
         sizes = iter(shape)
-        for part in parts:
-            if part is None:
-                dims.append(1)
-                continue
-            size = next(sizes)
-            if part == FULL:
+        for part in slices:
+            size = 1 if part is None else next(sizes)
+            if part is None or part == WHOLE_AXIS:
                 dims.append(size)
-            elif not part.shrink:
-                dims.append(len(range(*self.bounds(part, size))) if exact and size is not None else None)
-            elif exact and size is not None:
-                self.bounds(part, size)
+                continue
+            length = len(self.index_range(part, size)) if exact and size is not None else None
+            if not part.shrink:
+                dims.append(length)
         return tuple(dims)
 
-    def parts(
+    def axis_slices(
         self, begin: Sequence[int], end: Sequence[int], strides: Sequence[int], rank: int
-    ) -> list[Part | None]:
-        """One Part for each axis of the input in order, None for each new axis in between."""
+    ) -> list[AxisSlice | None]:
+        """Return one slice per axis of an input of ``rank``, with None where a new axis is inserted."""
         if not len(begin) == len(end) == len(strides):
-            counts = f"{len(begin)}, {len(end)} and {len(strides)}"
-            raise ShapeError(f"begin, end and strides have {counts} elements, equal counts are wanted")
-        parts: list[Part | None] = []
+            raise ShapeError(
+                f"expected begin, end and strides of equal length, "
+                f"got {len(begin)}, {len(end)} and {len(strides)} elements"
+            )
         bits = [1 << i for i in range(len(begin))]
         if sum(bool(self.ellipsis_mask & bit) for bit in bits) > 1:
-            raise ShapeError(f"ellipsis_mask is {self.ellipsis_mask}, at most one ellipsis is wanted")
-        hidden = self.hidden(len(begin), rank)
-        if hidden < 0:
-            raise ShapeError(
-                f"begin has {len(begin)} elements, {-hidden} too many for an input of rank {rank}"
-            )
-        if self.ellipsis_mask & sum(bits) == 0:
-            bits.append(0)
-        for i, bit in enumerate(bits):
-            if bit == 0 or self.ellipsis_mask & bit:
-                parts += [FULL] * hidden
+            raise ShapeError(f"ellipsis_mask: expected at most one ellipsis, got {self.ellipsis_mask:#b}")
+        implicit = self.implicit_axes(len(begin), rank)
+        if implicit < 0:
+            raise ShapeError(f"begin has {-implicit} elements too many for an input of rank {rank}")
+        slices: list[AxisSlice | None] = []
+        for bit, first, last, stride in zip(bits, begin, end, strides, strict=True):
+            if self.ellipsis_mask & bit:
+                slices += [WHOLE_AXIS] * implicit
             elif self.new_axis_mask & bit:
-                parts.append(None)
+                slices.append(None)
             else:
+                open_first, open_last = self.begin_mask & bit, self.end_mask & bit
                 shrink = bool(self.shrink_axis_mask & bit)
-                first = None if self.begin_mask & bit else begin[i]
-                last = None if self.end_mask & bit else end[i]
-                parts.append(Part(first, last, strides[i], shrink))
-        return parts
+                slices.append(
+                    AxisSlice(None if open_first else first, None if open_last else last, stride, shrink)
+                )
+        return slices if self.ellipsis_mask & sum(bits) else slices + [WHOLE_AXIS] * implicit
 
-    def hidden(self, count: int, rank: int) -> int:
-        """How many axes of the input none of the ``count`` entries is about; the ellipsis stands for them."""
+    def implicit_axes(self, count: int, rank: int) -> int:
+        """Return how many axes have no entry of their own among ``count`` entries."""
         bits = [1 << i for i in range(count)]
-        apart = sum(bool((self.new_axis_mask | self.ellipsis_mask) & b) for b in bits)
-        return rank - (count - apart)
+        return rank - sum(not (self.new_axis_mask | self.ellipsis_mask) & bit for bit in bits)
 
-    def hides_nothing(self, count: int, rank: int) -> bool:
+    def has_empty_ellipsis(self, count: int, rank: int) -> bool:
         """Whether there is an ellipsis that stands for no axis."""
-        return bool(self.ellipsis_mask & ((1 << count) - 1)) and self.hidden(count, rank) == 0
+        return bool(self.ellipsis_mask & ((1 << count) - 1)) and self.implicit_axes(count, rank) == 0
 
-    def bounds(self, part: Part, size: int) -> tuple[int, int, int]:
-        """(start, stop, step) of Python's range over the elements that ``part`` takes of ``size``."""
+    def index_range(self, part: AxisSlice, size: int) -> range:
+        """Return the indices that ``part`` selects of a dimension of ``size``."""
         if part.stride == 0:
-            raise ShapeError("a stride is 0, any other number is wanted")
+            raise ShapeError("strides: expected non-zero numbers, got 0")
         if part.shrink:
-            at = 0 if part.begin is None else part.begin
+            at = part.begin or 0
             if not -size <= at < size:
-                raise ShapeError(f"index {at} is outside of a dimension of {size}")
-            return at % size, at % size + 1, 1
+                raise ShapeError(f"index {at} is out of range for a dimension of {size}")
+            return range(at % size, at % size + 1)
         end = part.end
         if self.offset and end is not None:
             end += slice(part.begin, None, part.stride).indices(size)[0]
-        return slice(part.begin, end, part.stride).indices(size)
+        return range(*slice(part.begin, end, part.stride).indices(size))
 
     def kernel(self, input: Array, begin: Array, end: Array, strides: Array) -> Array:
-        if self.hides_nothing(begin.size, input.ndim):
-            raise UnsupportedError("STRIDED_SLICE has an ellipsis for no axis, which LiteRT takes for one")
-        index: list[slice | int | None] = []
+        if self.has_empty_ellipsis(begin.size, input.ndim):
+            raise UnsupportedError(
+                "STRIDED_SLICE with an ellipsis for no axis has no kernel: LiteRT lets it replace an axis"
+            )
+        index: list[Any] = []
         sizes = iter(input.shape)
-        for part in self.parts(int_list(begin), int_list(end), int_list(strides), input.ndim):
+        for part in self.axis_slices(int_list(begin), int_list(end), int_list(strides), input.ndim):
             if part is None:
                 index.append(None)
                 continue
-            start, stop, step = self.bounds(part, next(sizes))
-            if not range(start, stop, step):
-                start, stop = 0, 0  # a start of -1, before all elements, would count from the end
-            index.append(start if part.shrink else slice(start, None if stop < 0 else stop, step))
-        place = (*index, Ellipsis)  # even one element alone is a view
-        view: Array = input[place]
+            selected = self.index_range(part, next(sizes))
+            stop = selected.stop if selected.stop >= 0 else None  # -1 means before the first element
+            if not selected:
+                index.append(slice(0, 0))
+            else:
+                index.append(selected.start if part.shrink else slice(selected.start, stop, selected.step))
+        view: Array = input[(*tuple(index), ...)]  # the dots keep a scalar an array
         return view
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
@@ -216,8 +212,8 @@ class StridedSlice(Viewed, code="STRIDED_SLICE", reference_version=4):
             return None
         if self.ellipsis_mask or self.new_axis_mask or self.shrink_axis_mask:
             return None
-        parts = [p for p in self.parts(begin, end, strides, len(perm)) if p is not None]
-        turned = [parts[a] for a in perm]
+        slices = [p for p in self.axis_slices(begin, end, strides, len(perm)) if p is not None]
+        turned = [slices[a] for a in perm]
         return {
             "begin": np.array([p.begin or 0 for p in turned], self.begin.dtype.numpy),
             "end": np.array([p.end or 0 for p in turned], self.end.dtype.numpy),
@@ -237,11 +233,11 @@ class StridedSlice(Viewed, code="STRIDED_SLICE", reference_version=4):
         return max(super().required_version(), 4 if rank > 4 else 1)
 
 
-# -- borders -----------------------------------------------------------------------------------
+# -- padding -----------------------------------------------------------------------------------
 
 
-class Bordered(VersionedByDtype):
-    """Elements before and after the data of every axis: ``paddings`` is [rank, 2]."""
+class Padded(VersionedByDtype):
+    """``input`` with elements added before and after it along every axis: ``paddings`` is [rank, 2]."""
 
     input = operand()
     paddings = operand(i32, i64)
@@ -250,43 +246,31 @@ class Bordered(VersionedByDtype):
     layout_operands = ("input",)
 
     def infer(self) -> TensorType:
-        shape, pairs = self.input.shape, self.pairs(self.paddings)
+        shape, pairs = self.input.shape, self.constant_paddings()
         if shape is None or pairs is None:
             known = len(pairs) if pairs is not None else None
             rows = self.paddings.shape[0] if self.paddings.shape else None
             return rearranged_type(self.input, unknown_dims(self.input.rank or known or rows))
         if len(pairs) != len(shape):
-            raise ShapeError(f"paddings has {len(pairs)} rows, the input has rank {len(shape)}")
+            raise ShapeError(f"paddings: expected {len(shape)} rows, got {len(pairs)}")
         for dim, pair in zip(shape, pairs, strict=True):
-            self.check(dim, *pair)
+            self.check_padding(dim, *pair)
         return rearranged_type(
             self.input,
             tuple(None if d is None else a + d + b for d, (a, b) in zip(shape, pairs, strict=True)),
         )
 
-    def pairs(self, paddings: Value) -> list[tuple[int, int]] | None:
-        """(before, after) of every axis, or None where they are no constant."""
-        numbers = static_int_vector(paddings)
-        if paddings.shape is not None and (len(paddings.shape) != 2 or paddings.shape[1] not in (2, None)):
-            raise ShapeError(f"paddings has shape {format_shape(paddings.shape)}, [rank,2] is wanted")
+    def constant_paddings(self) -> list[tuple[int, int]] | None:
+        """Return (before, after) of every axis; None if the paddings are not constant."""
+        numbers, shape = static_int_vector(self.paddings), self.paddings.shape
+        if shape is not None and (len(shape) != 2 or shape[1] not in (2, None)):
+            raise ShapeError(f"paddings: expected shape [rank,2], got {format_shape(shape)}")
         return None if numbers is None else list(zip(numbers[::2], numbers[1::2], strict=True))
 
-    def check(self, dim: Dim, before: int, after: int) -> None:
-        """ShapeError where an axis of ``dim`` cannot be padded so."""
+    def check_padding(self, dim: Dim, before: int, after: int) -> None:
+        """Raise ShapeError if an axis of ``dim`` elements cannot be padded by ``before`` and ``after``."""
         if before < 0 or after < 0:
-            raise ShapeError(f"paddings are {before} and {after}, at least 0 is wanted")
-
-    def filled(self, tape: Tape, input: Array, paddings: Array, value: Any) -> Array | None:
-        """``input`` in the middle of a tensor of ``value``; None where it is not bound."""
-        if not tape.fixed(paddings):
-            return None
-        pairs = paddings.reshape(-1, 2).tolist()
-        out = tape.empty([a + d + b for d, (a, b) in zip(input.shape, pairs, strict=True)], input.dtype)
-        tape.copy(np.asarray(value, input.dtype), out)
-        boxes: list[Any] = [slice(a, a + d) for d, (a, _) in zip(input.shape, pairs, strict=True)]
-        place = (*boxes, Ellipsis)  # even a scalar is a view
-        tape.copy(input, out[place])
-        return out
+            raise ShapeError(f"paddings: expected 0 or more, got {before} and {after}")
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
         rows = permuted_rows(self.paddings, perm)
@@ -297,15 +281,15 @@ class Bordered(VersionedByDtype):
         return max(version, 4) if (self.input.rank or 0) > 4 else version
 
 
-class Pad(Bordered, code="PAD"):
-    """A border of zeros."""
+class Pad(Padded, code="PAD"):
+    """Padding with zeros (with the zero point, for quantized data)."""
 
-    def bind(self, tape: Tape, input: Array, paddings: Array) -> Array | None:
-        return self.filled(tape, input, paddings, zero_point_of(self.output))
+    def kernel(self, input: Array, paddings: Array) -> Array:
+        return pad_constant(input, paddings, zero_point_of(self.output))
 
 
-class PadV2(Bordered, code="PADV2"):
-    """A border of ``constant_values``, one element."""
+class PadV2(Padded, code="PADV2"):
+    """Padding with ``constant_values``, a single element."""
 
     constant_values = operand()
 
@@ -313,31 +297,40 @@ class PadV2(Bordered, code="PADV2"):
         require_same_dtype("input", self.input, "constant_values", self.constant_values)
         return super().infer()
 
-    def bind(self, tape: Tape, input: Array, paddings: Array, constant_values: Array) -> Array | None:
-        return self.filled(tape, input, paddings, constant_values.reshape(-1)[0:1])
+    def kernel(self, input: Array, paddings: Array, constant_values: Array) -> Array:
+        return pad_constant(input, paddings, constant_values.reshape(-1)[0])
 
 
-class MirrorPad(Bordered, code="MIRROR_PAD"):
-    """A border that mirrors the data; REFLECT does not repeat the element at the edge, SYMMETRIC does."""
+def pad_constant(input: Array, paddings: Array, value: Any) -> Array:
+    """Return ``input`` in the middle of an array filled with ``value``; ``paddings`` is [rank, 2]."""
+    pairs = paddings.reshape(-1, 2).tolist()
+    out = np.full([a + d + b for d, (a, b) in zip(input.shape, pairs, strict=True)], value, input.dtype)
+    out[tuple(slice(a, a + d) for d, (a, _) in zip(input.shape, pairs, strict=True))] = input
+    return out
+
+
+class MirrorPad(Padded, code="MIRROR_PAD"):
+    """Padding with mirrored data; SYMMETRIC repeats the element at the edge, REFLECT does not."""
 
     mode: MirrorPadMode = attribute(MirrorPadMode.REFLECT)
 
     versions: ClassVar = {i8: 2, i16: 3}
 
-    def check(self, dim: Dim, before: int, after: int) -> None:
-        super().check(dim, before, after)
+    def check_padding(self, dim: Dim, before: int, after: int) -> None:
+        super().check_padding(dim, before, after)
         if dim is None:
             return
-        most = dim - 1 if self.mode is MirrorPadMode.REFLECT else dim
-        if before > most or after > most:
+        limit = dim - 1 if self.mode is MirrorPadMode.REFLECT else dim
+        if before > limit or after > limit:
             raise ShapeError(
-                f"{self.mode!r} by {before} and {after} of {dim} elements, at most {most} is wanted"
+                f"paddings: expected at most {limit} for {self.mode!r} of {dim} elements, "
+                f"got {before} and {after}"
             )
 
     def kernel(self, input: Array, paddings: Array) -> Array:
-        pairs = paddings.reshape(-1, 2)
         if not input.ndim:
             return input
+        pairs = paddings.reshape(-1, 2)
         if self.mode is MirrorPadMode.REFLECT:
             return np.pad(input, pairs, mode="reflect")
         return np.pad(input, pairs, mode="symmetric")

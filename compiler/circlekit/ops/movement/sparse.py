@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dense data from sparse, and look-ups by sparse ids.
+"""Conversion of sparse data to dense, and look-ups by sparse ids.
 
 Source: TFLite sparse_to_dense, densify, embedding_lookup_sparse, hashtable_lookup.
 """
@@ -19,12 +19,12 @@ from circlekit.ir.value import Array, TensorType, format_shape
 from circlekit.ops.checks import require_rank, require_same_dtype
 from circlekit.ops.constant_operands import int_list, static_int_vector, vector_length
 from circlekit.ops.dimensions import unknown_dims
-from circlekit.ops.movement.gather import need_in_range
+from circlekit.ops.movement.gather import require_in_range
 from circlekit.ops.versions import VersionedByDtype
 
 
 class SparseToDense(VersionedByDtype, code="SPARSE_TO_DENSE", typed_by=2):
-    """``default_value`` everywhere but at ``indices`` ([n, rank], [n] or one), which have ``values``."""
+    """A tensor of ``default_value`` with ``values`` at ``indices``: [n, rank], [n] or a scalar."""
 
     indices = operand(i32, i64)
     output_shape = operand(i32, i64)
@@ -47,16 +47,15 @@ class SparseToDense(VersionedByDtype, code="SPARSE_TO_DENSE", typed_by=2):
         shape = tuple(int_list(output_shape))
         places = indices.reshape(-1, 1) if indices.ndim < 2 else indices
         if places.shape[1] != len(shape):
-            raise ShapeError(f"indices {format_shape(indices.shape)} do not fit an output of {list(shape)}")
-        need_in_range(self, places, shape)
-        steps = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
+            raise ShapeError(f"indices of shape {format_shape(indices.shape)} do not fit rank {len(shape)}")
+        require_in_range(self, places, shape)
         out = np.full(shape, default_value.reshape(-1)[0], values.dtype)
-        out.reshape(-1)[places.astype(np.int64) @ np.array(steps, np.int64)] = values
+        out[tuple(places.T)] = values
         return out
 
 
 class Densify(Op, code="DENSIFY"):
-    """The dense form of a sparse constant.  Kernels see every constant dense already."""
+    """The dense form of a sparse constant; the identity, as kernels get every constant dense."""
 
     input = operand()
 
@@ -68,10 +67,10 @@ class Densify(Op, code="DENSIFY"):
 
 
 class EmbeddingLookupSparse(Op, code="EMBEDDING_LOOKUP_SPARSE"):
-    """Weighted sums of the rows ``ids`` of ``value``, one for each place that ``indices`` [n, rank] name.
+    """Weighted sums of the rows ``ids`` of ``value``, one sum per bucket of ``indices`` [n, rank].
 
-    All but the last column of an index are the place, in a tensor of ``dense_shape``; equal places follow
-    each other.  MEAN divides by the sum of the weights, SQRTN by the root of the sum of their squares.
+    All columns of an index but the last are its bucket, a position in ``dense_shape[:-1]``; the indices are
+    sorted by bucket.  MEAN divides by the sum of the weights, SQRTN by the root of the sum of their squares.
     """
 
     ids = operand(i32)
@@ -87,18 +86,18 @@ class EmbeddingLookupSparse(Op, code="EMBEDDING_LOOKUP_SPARSE"):
         dims = static_int_vector(self.dense_shape)
         if shape is None or count is None:
             return TensorType(self.value.dtype, None)
-        places = (None,) * (count - 1) if dims is None else tuple(dims[:-1])
-        return TensorType(self.value.dtype, (*places, *shape[1:]))
+        buckets = (None,) * (count - 1) if dims is None else tuple(dims[:-1])
+        return TensorType(self.value.dtype, (*buckets, *shape[1:]))
 
     def kernel(self, ids: Array, indices: Array, dense_shape: Array, weights: Array, value: Array) -> Array:
-        need_in_range(self, ids, len(value))
-        places = tuple(int_list(dense_shape)[:-1])
-        rows = int(np.prod(places, dtype=np.int64))
-        factors = np.cumprod([1, *places[:0:-1]])[::-1]
+        require_in_range(self, ids, len(value))
+        buckets = tuple(int_list(dense_shape)[:-1])
+        rows = prod(buckets)
+        factors = np.cumprod([1, *buckets[:0:-1]])[::-1]
         bucket = indices[:, :-1].astype(np.int64) @ factors[: indices.shape[1] - 1]
-        need_in_range(self, bucket, rows)
+        require_in_range(self, bucket, rows)
         if np.any(np.diff(bucket) < 0):
-            raise ModelError("EMBEDDING_LOOKUP_SPARSE: the indices must be sorted")
+            raise ModelError("EMBEDDING_LOOKUP_SPARSE: expected sorted indices")
         out = np.zeros((rows, *value.shape[1:]), value.dtype)
         column = (-1,) + (1,) * (value.ndim - 1)
         np.add.at(out, bucket, value[ids] * weights.reshape(column))
@@ -109,11 +108,11 @@ class EmbeddingLookupSparse(Op, code="EMBEDDING_LOOKUP_SPARSE"):
             divisor = np.sqrt(total) if square else total
             used = np.unique(bucket)
             out[used] /= divisor[used].reshape(column)
-        return out.reshape(*places, *value.shape[1:])
+        return out.reshape(*buckets, *value.shape[1:])
 
 
 class HashtableLookup(Op, code="HASHTABLE_LOOKUP", options=None, results=("output", "hits")):
-    """The rows of ``value`` whose (sorted) keys are in ``lookup``, zeros for others; u8, 1 for a hit."""
+    """The rows of ``value`` whose sorted ``key`` equals ``lookup``, zeros if none does; hits: u8, 0 or 1."""
 
     lookup = operand(i32)
     key = operand(i32)
@@ -126,8 +125,8 @@ class HashtableLookup(Op, code="HASHTABLE_LOOKUP", options=None, results=("outpu
         return TensorType(self.value.dtype, output), TensorType(u8, (count,))
 
     def kernel(self, lookup: Array, key: Array, value: Array) -> tuple[Array, Array]:
-        place = np.minimum(np.searchsorted(key, lookup), max(len(key) - 1, 0))
-        hits = key[place] == lookup if len(key) else np.zeros(len(lookup), bool)
+        row = np.minimum(np.searchsorted(key, lookup), max(len(key) - 1, 0))
+        hits = key[row] == lookup if len(key) else np.zeros(len(lookup), bool)
         missing = np.array(b"", object) if value.dtype == object else np.zeros((), value.dtype)
         column = hits.reshape((-1,) + (1,) * (value.ndim - 1))
-        return np.where(column, value[place], missing), hits.astype(np.uint8)
+        return np.where(column, value[row], missing), hits.astype(np.uint8)

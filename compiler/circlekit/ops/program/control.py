@@ -10,7 +10,6 @@ from circlekit.ir.dtypes import boolean
 from circlekit.ir.enums import CustomOptionsFormat
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op, Run, attribute, graph_attribute, operand, variadic_operand
-from circlekit.ir.tape import Tape
 from circlekit.ir.value import Array, Shape, TensorType, Value
 from circlekit.ops.program.state import state_of
 
@@ -52,9 +51,6 @@ class While(Op, code="WHILE", variadic_results=True, pure=False):
         pairs = zip(values, self.body.outputs, strict=True)
         return tuple(TensorType(v.dtype, _either(v.shape, out.shape), v.quantization) for v, out in pairs)
 
-    def bind(self, tape: Tape, *state: Array) -> Sequence[Array] | None:
-        return tape.loop(self.cond, self.body, state)
-
     def call(self, run: Run, *args: Array) -> Sequence[Array]:
         state: Sequence[Array] = args
         while _truth(run(self.cond, state)[0]):
@@ -80,9 +76,6 @@ class If(Op, code="IF", variadic_results=True, pure=False):
         _need_pairs("outputs of both branches", then, other)
         pairs = zip(then, other, strict=True)
         return tuple(TensorType(a.dtype, _either(a.shape, b.shape), a.quantization) for a, b in pairs)
-
-    def bind(self, tape: Tape, condition: Array, *operands: Array) -> Sequence[Array] | None:
-        return tape.choice(condition, (self.then_graph, self.else_graph), operands)
 
     def call(self, run: Run, *args: Array) -> Sequence[Array]:
         return run(self.then_graph if _truth(args[0]) else self.else_graph, args[1:])
@@ -116,9 +109,6 @@ class Callee(Op, variadic_results=True):
     def infer(self) -> tuple[TensorType, ...]:
         _need_pairs(f"operands and inputs of {self.callee().name}", self.input, self.callee().inputs)
         return tuple(v.type for v in self.callee().outputs)
-
-    def bind(self, tape: Tape, *operands: Array) -> Sequence[Array] | None:
-        return tape.graph(self.callee(), operands)
 
     def call(self, run: Run, *args: Array) -> Sequence[Array]:
         return run(self.callee(), args)

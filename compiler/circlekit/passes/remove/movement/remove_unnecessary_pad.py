@@ -151,8 +151,9 @@ class CutOffByStrides(Rewrite):
         if not x.is_static or not p.is_static:
             return f"%{x.name}: has shape {format_shape(x.shape)}, a static one is wanted"
         assert isinstance(op, StridedSlice)  # the picture says so
-        parts = op.parts(begin.tolist(), end.tolist(), strides.tolist(), len(p.static_shape))
-        kept = [op.bounds(part, dim) for part, dim in zip(parts, p.static_shape, strict=True) if part]
+        slices = op.axis_slices(begin.tolist(), end.tolist(), strides.tolist(), len(p.static_shape))
+        ranges = [op.index_range(part, dim) for part, dim in zip(slices, p.static_shape, strict=True) if part]
+        kept = [(r.start, r.stop, r.step) for r in ranges]
         wanted = [(a, a + d, 1) for a, d in zip(paddings[:, 0].tolist(), x.static_shape, strict=True)]
         return None if kept == wanted else f"%{op.output.name}: does not undo the border of %{p.name}"
 

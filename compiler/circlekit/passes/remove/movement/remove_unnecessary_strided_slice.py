@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from circlekit.ir.value import Array, Value
-from circlekit.ops.movement.slice import Part, StridedSlice
+from circlekit.ops.movement.slice import AxisSlice, StridedSlice
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, condition
 
@@ -33,11 +33,11 @@ class RemoveUnnecessaryStridedSlice(Rewrite):
         assert isinstance(op, StridedSlice)  # the picture says so
         if x.shape is None:
             return f"%{x.name}: has an unknown rank"
-        parts = op.parts(begin.tolist(), end.tolist(), strides.tolist(), len(x.shape))
+        slices = op.axis_slices(begin.tolist(), end.tolist(), strides.tolist(), len(x.shape))
         name = op.output.name
-        if None in parts:
+        if None in slices:
             return f"%{name}: adds an axis"
-        for axis, (part, dim) in enumerate(zip(parts, x.shape, strict=True)):
+        for axis, (part, dim) in enumerate(zip(slices, x.shape, strict=True)):
             assert part is not None  # checked above
             if part.shrink:
                 return f"%{name}: takes axis {axis} away"
@@ -46,8 +46,8 @@ class RemoveUnnecessaryStridedSlice(Rewrite):
         return None
 
 
-def _is_full(op: StridedSlice, part: Part, dim: int | None) -> bool:
+def _is_full(op: StridedSlice, part: AxisSlice, dim: int | None) -> bool:
     if dim is not None:
-        return op.bounds(part, dim) == (0, dim, 1)
+        return part.stride == 1 and op.index_range(part, dim) == range(dim)
     endless = part.end is None or (part.end >= ENDLESS and not op.offset)
     return part.begin in (None, 0) and part.stride == 1 and endless
