@@ -46,7 +46,8 @@ class Slice(VersionedByDtype, code="SLICE"):
         for dim, first, count in zip(input.shape, int_list(begin), int_list(size), strict=True):
             length = _slice_dim(dim, first, count)
             index.append(slice(first, first + (length or 0)))
-        view: Array = input[(*tuple(index), ...)]  # the dots keep a scalar an array
+        index.append(Ellipsis)  # keeps a scalar an array
+        view: Array = input[tuple(index)]
         return view
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
@@ -203,7 +204,8 @@ class StridedSlice(VersionedByDtype, code="STRIDED_SLICE", reference_version=4):
                 index.append(slice(0, 0))
             else:
                 index.append(selected.start if part.shrink else slice(selected.start, stop, selected.step))
-        view: Array = input[(*tuple(index), ...)]  # the dots keep a scalar an array
+        index.append(Ellipsis)  # keeps a scalar an array
+        view: Array = input[tuple(index)]
         return view
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
