@@ -12,5 +12,5 @@ graph main(%x: f32[1,6,6,3]) -> %y {
 rules {
   passes(forward_batchnorm)
   unchanged()
-  refused("one a channel is wanted")
+  refused("expected a constant with one number per channel, got shape [36,1]")
 }

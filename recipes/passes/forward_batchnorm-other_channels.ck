@@ -11,5 +11,5 @@ graph main(%x: f32[1,6,6,3]) -> %y {
 rules {
   passes(forward_batchnorm)
   unchanged()
-  refused("other channels")
+  refused("expected the channels of [1,6,6,4], got shape [18,4,2]")
 }

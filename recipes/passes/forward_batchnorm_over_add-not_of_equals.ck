@@ -14,5 +14,5 @@ graph main(%x: f32[1,6,6,3]) -> %y {
 rules {
   passes(forward_batchnorm_over_add)
   unchanged()
-  refused("not of equals")
+  refused("expected a sum of two values of its shape, got [1,6,6,4] and [1,4]")
 }

@@ -11,5 +11,5 @@ graph main(%x: f32[1,6,6,3]) -> %y {
 rules {
   passes(forward_batchnorm_over_add)
   unchanged()
-  refused("is read elsewhere")
+  refused("has other users, or is an output of the graph")
 }

@@ -13,5 +13,5 @@ graph main(%x: f32[1,4,4,3]) -> %y {
 rules {
   passes(forward_batchnorm_over_concat)
   unchanged()
-  refused("the last is wanted")
+  refused("expected a concatenation along the last axis, got axis 1")
 }

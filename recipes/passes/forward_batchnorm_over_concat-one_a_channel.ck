@@ -14,5 +14,5 @@ graph main(%x: f32[1,4,4,3]) -> %y {
 rules {
   passes(forward_batchnorm_over_concat)
   unchanged()
-  refused("one a channel is wanted")
+  refused("expected a constant with one number per channel, got shape [4,1]")
 }

@@ -14,5 +14,5 @@ graph main(%x: f32[1,4,4,3]) -> %c, %y {
 rules {
   passes(forward_batchnorm_over_concat)
   unchanged()
-  refused("is read elsewhere")
+  refused("has other users, or is an output of the graph")
 }

@@ -14,5 +14,5 @@ graph main(%x: f32[1,6,6,3]) -> %z {
 rules {
   passes(fuse_preactivation_batchnorm)
   unchanged()
-  refused("they turn maxima into minima")
+  refused("expected no negative factor, which would turn the maxima into minima")
 }

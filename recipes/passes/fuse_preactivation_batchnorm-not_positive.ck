@@ -13,5 +13,5 @@ graph main(%x: f32[1,6,6,3]) -> %z {
 rules {
   passes(fuse_preactivation_batchnorm)
   unchanged()
-  refused("they do not commute with RELU")
+  refused("expected only positive factors: others do not commute with RELU")
 }

@@ -10,5 +10,5 @@ graph main(%x: f32[2,4]) -> %y {
 rules {
   passes(normalize_batchnorm)
   unchanged()
-  refused("one a channel is wanted")
+  refused("expected a constant with one number per channel, got shape [2,1]")
 }

@@ -99,7 +99,7 @@ def test_constants_of_channels(operator: str, name: str, constant: str, shape: s
         ("Add", "[1,6,1]", "VALID", "[1,3,6,6]", "%c: expected one number per channel"),
         ("Sub", "[2,1,1,1]", "VALID", "[2,3,6,6]", "%c: expected one number per channel"),
         ("Mul", "[3,1,1]", "VALID", "[1,1,6,6]", "broadcasts %x"),
-        ("Add", "[3,1,1]", "SAME", "[1,3,6,6]", "padding is SAME"),
+        ("Add", "[3,1,1]", "SAME", "[1,3,6,6]", "got SAME"),
     ],
 )
 def test_constants_of_other_axes(

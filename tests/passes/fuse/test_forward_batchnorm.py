@@ -54,13 +54,13 @@ def test_across_what_moves_or_averages(between: str, constant: str, left: list[s
 @pytest.mark.parametrize(
     ("between", "norm", "sentence"),
     [
-        ("Mean(%a, [3]) {keep_dims: true}", "%y = Mul(%b, 2.0)", "other channels"),
+        ("Mean(%a, [3]) {keep_dims: true}", "%y = Mul(%b, 2.0)", "expected the channels of"),
         ("AveragePool2D(%a) {act: RELU}", "%y = Mul(%b, 2.0)", "%b: act is RELU"),
         ("Mean(%a, [1,2])", "%y = Mul(%b, 2.0) {act: RELU}", "%y: act is RELU"),
         (
             "Transpose(%a, [0,3,1,2])",
             "%y = Mul(%b, [1.0,2.0,3.0,4.0,5.0,6.0])",
-            "one a channel, along axis",
+            "one number per channel, along axis",
         ),
         (f"Pad(%a, {BORDER})", "%c = Mean(%b, [1,2]) %y = Add(%c, 2.0)", "%b: comes from Pad"),
     ],

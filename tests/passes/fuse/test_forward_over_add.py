@@ -51,8 +51,8 @@ def test_nothing_is_left_of_it(name: str) -> None:
 
 
 REFUSED = {
-    "is read elsewhere, too": ["%p = Add(%a, %a)", f"%y = Mul(%p, {C})"],
-    "not of equals": [
+    "has other users": ["%p = Add(%a, %a)", f"%y = Mul(%p, {C})"],
+    "expected a sum of two values of its shape": [
         "%f = FullyConnected(%x, %n, none) {keep_num_dims: true}",
         "%q = Mean(%x, [1,2])",
         "%g = FullyConnected(%q, %n, none)",
@@ -60,7 +60,7 @@ REFUSED = {
         f"%y = Mul(%p, {C})",
     ],
     "act is RELU": ["%r = Conv2D(%x, %v, none) {act: RELU}", "%p = Add(%a, %r)", f"%y = Mul(%p, {C})"],
-    "is not constant, nothing": [
+    "is not constant, so nothing": [
         "%s = Slice(%x, [0,0,0,0], [1,4,1,3])",
         "%f = Reshape(%s, [4,1,1,3])",
         "%r = Conv2D(%x, %f, none)",

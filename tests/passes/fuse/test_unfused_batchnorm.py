@@ -106,9 +106,9 @@ def test_across_what_moves_pixels(kind: str, move: str) -> None:
 @pytest.mark.parametrize(
     ("between", "sentence"),
     [
-        ("%b = Slice(%a, [0,0,0,1], [1,6,6,2])", "other channels"),
-        ("%b = StridedSlice(%a, [0,0,0,3], [1,6,6,-5], [1,1,1,-1])", "the last channel comes first"),
-        ("%b = Reshape(%a, [18,4,2])", "other channels"),
+        ("%b = Slice(%a, [0,0,0,1], [1,6,6,2])", "expected the channels of"),
+        ("%b = StridedSlice(%a, [0,0,0,3], [1,6,6,-5], [1,1,1,-1])", "reverses the channels"),
+        ("%b = Reshape(%a, [18,4,2])", "expected the channels of"),
         ("%e = Relu(%a) %b = Reshape(%e, [36,4])", "comes from Relu"),
     ],
 )
@@ -136,7 +136,7 @@ def test_what_follows_no_convolution_stays() -> None:
       %y = Div(%a, [[1.0], [2.0]])
     }
     """
-    check_pass(text, "normalize_batchnorm", refused="one a channel is wanted")
+    check_pass(text, "normalize_batchnorm", refused="one number per channel")
 
 
 # -- dilation ----------------------------------------------------------------------------------

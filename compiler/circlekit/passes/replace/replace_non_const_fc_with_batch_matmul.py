@@ -19,7 +19,7 @@ from circlekit.ops.dimensions import normalized_axis
 from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected
 from circlekit.ops.movement.shape import Reshape, Transpose
 from circlekit.passes.legal.split_activation import OPERATORS
-from circlekit.passes.support.conditions import remove_unread
+from circlekit.passes.support.conditions import remove_unused
 from circlekit.rewrite.base import Context, GraphPass
 
 
@@ -58,7 +58,7 @@ class ReplaceNonConstFullyConnected(GraphPass):
         graph.remove(op)
         for maker in operands:
             if isinstance(maker, Transpose):
-                remove_unread(graph, maker)
+                remove_unused(graph, maker)
         return True
 
     def obstacle(self, op: FullyConnected) -> str | None:

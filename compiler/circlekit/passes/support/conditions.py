@@ -57,7 +57,7 @@ def keeps_shape(x: Value, constant: Value) -> str | None:
     return f"%{constant.name}: shape {format_shape(other)} broadcasts %{x.name} of {format_shape(shape)}"
 
 
-def remove_unread(graph: Graph, op: Op) -> None:
+def remove_unused(graph: Graph, op: Op) -> None:
     """Remove ``op``, which has no effect, and what was made for it alone, as far as nobody reads it."""
     doomed = [op]
     while doomed:

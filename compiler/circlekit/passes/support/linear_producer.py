@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators with a filter that can take a factor and an offset for each channel of their result."""
+"""Conditions for moving a per-channel factor or offset towards the linear operator that can absorb it.
+
+A linear operator is a convolution or a fully connected layer.  Each condition returns None, or the sentence
+of the refusal.
+"""
 
 from __future__ import annotations
 
@@ -15,47 +19,48 @@ from circlekit.ops.movement.slice import Pad, Slice, StridedSlice
 from circlekit.ops.movement.space import BatchToSpaceND, ResizeBilinear, ResizeNearestNeighbor
 from circlekit.ops.reduction.reduce import Mean
 
-PRODUCTS = (Conv2D, DepthwiseConv2D, TransposeConv, FullyConnected)
+LINEAR = (Conv2D, DepthwiseConv2D, TransposeConv, FullyConnected)
 
-MOVES = (
+PASSABLE = (
     Reshape, Squeeze, ExpandDims, Slice, StridedSlice, BatchToSpaceND, Transpose, ResizeBilinear,
     ResizeNearestNeighbor, Mean, Pad,
 )  # fmt: skip
-"""What forward_batchnorm passes, whatever its attributes."""
+"""Operators that forward_batchnorm passes with any attributes; AVERAGE_POOL_2D only without activation."""
 
-FAR = 8
-"""Factors and offsets behind one another, at most: those of a batch norm and what surrounds it."""
+MAX_STEPS = 8
+"""Operators between the linear one and the constant: those of a batch norm and of what surrounds it."""
 
 
-def not_from_product(value: Value, shifts: bool) -> str | None:
-    """Why nothing can be folded into what makes ``value``: through constant factors and moves, too.
+def producer_refusal(value: Value, shifts: bool) -> str | None:
+    """Refuse unless a constant behind ``value`` can be folded into the linear operator that produces it.
 
-    ``shifts``: whether it is an offset, which cannot go before a border of zeros.
+    Constant factors, offsets and data movement may stand in between.  ``shifts``: whether the constant is an
+    offset, which cannot move before a Pad with zeros.
     """
     at = value
-    for _ in range(FAR):
+    for _ in range(MAX_STEPS):
         maker = at.producer
         if at.use_count > 1 or (maker is not None and maker.graph is not None and maker.graph.is_output(at)):
-            return f"%{at.name}: is read elsewhere, too"
+            return f"%{at.name}: has other users, or is an output of the graph"
         shifts = shifts or isinstance(maker, Add)
-        before = None if shifts and isinstance(maker, Pad) else _before(maker)
+        before = None if shifts and isinstance(maker, Pad) else _passed_operand(maker)
         if before is None:
             break
         at = before
-    if not isinstance(maker, PRODUCTS):
-        kind = type(maker).__name__ if maker is not None else "no operator"
-        return f"%{at.name}: comes from {kind}, a convolution or a fully connected layer is wanted"
+    if not isinstance(maker, LINEAR):
+        kind = "an input" if maker is None else type(maker).__name__
+        return f"%{at.name}: comes from {kind}, expected a convolution or fully connected layer"
     if maker.act is not Activation.NONE:
-        return f"%{maker.output.name}: act is {maker.act.name}, NONE is wanted"
+        return f"%{maker.output.name}: act is {maker.act.name}, expected NONE"
     filter = maker.weights if isinstance(maker, FullyConnected) else maker.filter
     if not filter.is_const:
-        return f"%{filter.name}: is not constant, nothing can be folded into it"
+        return f"%{filter.name}: is not constant, so nothing can be folded into it"
     return None
 
 
-def _before(op: Op | None) -> Value | None:
-    """What ``op`` shifts, scales or moves, if that is all it does."""
-    if isinstance(op, MOVES):
+def _passed_operand(op: Op | None) -> Value | None:
+    """The operand of ``op`` if all that it does is to scale, shift or move that operand."""
+    if isinstance(op, PASSABLE):
         return op.inputs[0]
     if isinstance(op, AveragePool2D):
         return op.input if op.act is Activation.NONE else None
@@ -65,20 +70,21 @@ def _before(op: Op | None) -> Value | None:
     return operands[0] if len(operands) == 1 else None
 
 
-def is_transposed(value: Value) -> bool:
-    """Whether a Transpose is on the way from the operator with a filter to ``value``."""
+def has_transpose_before(value: Value) -> bool:
+    """Whether a Transpose stands between the linear operator and ``value``."""
     at: Value | None = value
-    for _ in range(FAR):
+    for _ in range(MAX_STEPS):
         maker = at.producer if at is not None else None
         if isinstance(maker, Transpose):
             return True
-        at = _before(maker)
+        at = _passed_operand(maker)
     return False
 
 
-def not_per_channel(constant: Array, value: Value) -> str | None:
-    """Why ``constant`` is not one number, or one for each element of the last dimension of ``value``."""
+def channel_refusal(constant: Array, value: Value) -> str | None:
+    """Refuse unless ``constant`` has one element, or one for each index of the last axis of ``value``."""
     last = value.shape[-1] if value.shape else None
     if constant.size == 1 or (constant.shape[-1] == constant.size == last):
         return None
-    return f"%{value.name}: the constant has shape {format_shape(constant.shape)}, one a channel is wanted"
+    shape = format_shape(constant.shape)
+    return f"%{value.name}: expected a constant with one number per channel, got shape {shape}"

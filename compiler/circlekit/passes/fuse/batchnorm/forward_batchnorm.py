@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Factors and offsets of channels, moved to the convolution that they can be folded into.
-
-Over 120 lines because each operator that can be passed has a picture.
-"""
+"""Move a factor or an offset per channel before operators that move or average data."""
 
 from __future__ import annotations
 
@@ -11,43 +8,49 @@ import numpy as np
 from circlekit.ir.value import Array, Value, format_shape
 from circlekit.ops.arithmetic.binary import Add
 from circlekit.ops.dimensions import normalized_axis
-from circlekit.passes.support.linear_producer import not_from_product, not_per_channel
+from circlekit.passes.support.linear_producer import channel_refusal, producer_refusal
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
 class _Forward(Rewrite):
-    """The operator in between leaves the last dimension, the channels, as it is."""
+    """The operator in between keeps the last dimension, the channels; ``d`` is the constant as rank 1."""
 
     @condition
-    def follows_a_product(self, x: Value, match: Match) -> str | None:
-        return not_from_product(x, isinstance(match.ops["z"], Add))
+    def follows_a_linear_operator(self, x: Value, match: Match) -> str | None:
+        return producer_refusal(x, isinstance(match.ops["z"], Add))
 
     @condition
     def keeps_channels(self, x: Value, y: Value, c: Array) -> str | None:
         if x.shape and y.shape and x.shape[-1] == y.shape[-1] and x.shape[-1] is not None:
             return None
-        return f"%{y.name}: has shape {format_shape(y.shape)}, of {format_shape(x.shape)}: other channels"
+        return (
+            f"%{y.name}: expected the channels of {format_shape(x.shape)}, got shape {format_shape(y.shape)}"
+        )
 
     @condition
     def is_per_channel(self, c: Array, y: Value, match: Match) -> str | None:
-        return not_per_channel(c, y)
+        return channel_refusal(c, y)
 
     def constants(self, c: Array, x: Value) -> dict[str, Array]:
         return {"d": c.reshape(-1)}
 
 
-class _Reshape(_Forward):
-    """reshape(x) * c  ==  reshape(x * d), also where it makes one dimension of the channels and others."""
+class _Move(_Forward):
+    """$move(x) * c  ==  $move(x * c); an activation moves with it."""
 
     before = """
-        y = Reshape(x, shape: const)
-        z = Add|Mul(y, c: const f32)     {act: any = act}
+        y = $move(x$operands)
+        z = $arithmetic(y, c: const f32)     {act: any = act}
     """
     after = """
-        m = Add|Mul(x, d)                {like z, act: act}
-        z = Reshape(m, shape)            {like y}
+        m = $arithmetic(x, d)                {like z, act: act}
+        z = $move(m$operands)                {like y}
     """
+
+
+class _Reshape(_Move, move="Reshape", operands=", shape", arithmetic="Add|Mul"):
+    """reshape(x) * c  ==  reshape(x * d); the Reshape may also merge the channels with other dimensions."""
 
     @condition
     def keeps_channels(self, x: Value, y: Value, c: Array) -> str | None:
@@ -56,12 +59,12 @@ class _Reshape(_Forward):
         return super().keeps_channels(x, y, c)
 
     def constants(self, c: Array, x: Value) -> dict[str, Array]:
-        once = None if c.size == 1 else _repeated(c, x)
-        return {"d": c.reshape(-1) if once is None else once}
+        row = None if c.size == 1 else _repeated(c, x)
+        return {"d": c.reshape(-1) if row is None else row}
 
 
 def _repeated(c: Array, x: Value) -> Array | None:
-    """One number a channel of ``x``, where ``c`` has these again and again."""
+    """One number per channel of ``x`` if ``c`` repeats these again and again, else None."""
     channels = x.shape[-1] if x.shape else None
     if not channels or c.size % channels:
         return None
@@ -69,142 +72,64 @@ def _repeated(c: Array, x: Value) -> Array | None:
     return np.ascontiguousarray(rows[0]) if (rows == rows[0]).all() else None
 
 
-class _Squeeze(_Forward):
-    """squeeze(x) * c  ==  squeeze(x * c)."""
+class _StridedSlice(_Move, move="StridedSlice", operands=", begin, end, strides", arithmetic="Add|Mul"):
+    """The same for a slice with steps that keeps the order of the channels."""
 
     before = """
-        y = Squeeze(x)
-        z = Add|Mul(y, c: const f32)     {act: any = act}
-    """
-    after = """
-        m = Add|Mul(x, d)                {like z, act: act}
-        z = Squeeze(m)                   {like y}
-    """
-
-
-class _ExpandDims(_Forward):
-    """expand_dims(x) * c  ==  expand_dims(x * c)."""
-
-    before = """
-        y = ExpandDims(x, dim: const)
-        z = Add|Mul(y, c: const f32)     {act: any = act}
-    """
-    after = """
-        m = Add|Mul(x, d)                {like z, act: act}
-        z = ExpandDims(m, dim)
-    """
-
-
-class _Slice(_Forward):
-    """slice(x) * c  ==  slice(x * c), with all channels."""
-
-    before = """
-        y = Slice(x, begin, size)
-        z = Add|Mul(y, c: const f32)     {act: any = act}
-    """
-    after = """
-        m = Add|Mul(x, d)                {like z, act: act}
-        z = Slice(m, begin, size)
-    """
-
-
-class _StridedSlice(_Forward):
-    """The same for a Slice with steps that keeps the order of the channels, and all dimensions."""
-
-    before = """
-        y = StridedSlice(x, begin: const, end: const, strides: const)
-            {begin_mask: any, end_mask: any, ellipsis_mask: any, offset: any}
-        z = Add|Mul(y, c: const f32)     {act: any = act}
-    """
-    after = """
-        m = Add|Mul(x, d)                {like z, act: act}
-        z = StridedSlice(m, begin, end, strides) {like y}
+        y = $move(x, begin: const, end: const, strides: const)
+        z = $arithmetic(y, c: const f32)     {act: any = act}
     """
 
     @condition
     def keeps_their_order(self, y: Value, strides: Array) -> str | None:
-        return f"%{y.name}: the last channel comes first" if strides.size and strides[-1] < 0 else None
+        return f"%{y.name}: reverses the channels" if strides.size and strides[-1] < 0 else None
 
 
-class _BatchToSpace(_Forward):
-    """batch_to_space(x) * c  ==  batch_to_space(x * c)."""
-
-    before = """
-        y = BatchToSpaceND(x, block: const, crops: const)
-        z = Add|Mul(y, c: const f32)     {act: any = act}
-    """
-    after = """
-        m = Add|Mul(x, d)                {like z, act: act}
-        z = BatchToSpaceND(m, block, crops)
-    """
-
-
-class _Transpose(_Forward):
-    """transpose(x) * c  ==  transpose(x * d), the channels being where the transpose has put them."""
+class _Transpose(_Move, move="Transpose", operands=", perm", arithmetic="Add|Mul"):
+    """transpose(x) * c  ==  transpose(x * d), for c along the axis that perm moves the channels to."""
 
     before = """
-        y = Transpose(x, perm: const)
-        z = Add|Mul(y, c: const f32)     {act: any = act}
-    """
-    after = """
-        m = Add|Mul(x, d)                {like z, act: act}
-        z = Transpose(m, perm)
+        y = $move(x, perm: const)
+        z = $arithmetic(y, c: const f32)     {act: any = act}
     """
 
     @condition
     def keeps_channels(self, x: Value, y: Value, c: Array) -> str | None:
         if x.shape and x.shape[-1] is not None:
             return None
-        return f"%{x.name}: has shape {format_shape(x.shape)}, a known number of channels is wanted"
+        return f"%{x.name}: expected a known number of channels, got shape {format_shape(x.shape)}"
 
     @condition
     def is_per_channel(self, c: Array, y: Value, match: Match) -> str | None:
         perm, channels = match.value("perm").array(), (match.value("x").shape or (None,))[-1]
         rank = perm.size
         place = [normalized_axis(int(a), rank) for a in perm].index(rank - 1)
-        wanted = [channels if axis == place else 1 for axis in range(rank)][rank - c.ndim :]
-        if c.size == 1 or (c.ndim <= rank and list(c.shape) == wanted):
+        expected = [channels if axis == place else 1 for axis in range(rank)][rank - c.ndim :]
+        if c.size == 1 or (c.ndim <= rank and list(c.shape) == expected):
             return None
         shape = format_shape(c.shape)
-        return f"%{y.name}: the constant has shape {shape}, one a channel, along axis {place}, is wanted"
+        return f"%{y.name}: expected a constant with one number per channel, along axis {place}, got {shape}"
 
 
-class _Pool(_Forward):
-    """mean(x) * c  ==  mean(x * c), for pools and sizes: the weights of what they add up have the sum 1."""
+class _Average(_Forward):
+    """$move(x) * c  ==  $move(x * c): the weights of the weighted mean that $move computes have the sum 1."""
 
     before = """
-        y = AveragePool2D(x)
+        y = $move(x$operands)
         z = Add|Mul(y, c: const f32)     {act: NONE}
     """
     after = """
         m = Add|Mul(x, d)                {like z}
-        z = AveragePool2D(m)             {like y, act: NONE}
+        z = $move(m$operands)            {like y$options}
     """
 
 
-class _Resize(_Forward):
-    """resize(x) * c  ==  resize(x * c)."""
+class _Mean(_Average, move="Mean", operands=", axes", options=""):
+    """mean(x) * c  ==  mean(x * c), unless the mean is over the channels."""
 
     before = """
-        y = ResizeBilinear|ResizeNearestNeighbor(x, size)
+        y = $move(x, axes: const)
         z = Add|Mul(y, c: const f32)     {act: NONE}
-    """
-    after = """
-        m = Add|Mul(x, d)                                   {like z}
-        z = ResizeBilinear|ResizeNearestNeighbor(m, size)   {like y}
-    """
-
-
-class _Mean(_Forward):
-    """mean(x) * c  ==  mean(x * c), not over the channels."""
-
-    before = """
-        y = Mean(x, axes: const)
-        z = Add|Mul(y, c: const f32)     {act: NONE}
-    """
-    after = """
-        m = Add|Mul(x, d)                {like z}
-        z = Mean(m, axes)                {like y}
     """
 
     @condition
@@ -215,27 +140,23 @@ class _Mean(_Forward):
         return None
 
 
-class _Pad(_Forward):
-    """pad(x) * c  ==  pad(x * c), the border being 0."""
-
-    before = """
-        y = Pad(x, paddings)
-        z = Mul(y, c: const f32)         {act: any = act}
-    """
-    after = """
-        m = Mul(x, d)                    {act: act}
-        z = Pad(m, paddings)
-    """
-
-
 class ForwardBatchNorm(Rules):
-    """A sum or product with a constant of the channels goes before what moves or averages the data.
+    """Move a sum or product with a constant per channel before operators that move or average data.
 
-    Only where a convolution or a fully connected layer is before that, which can take it.
+    Only where a convolution or a fully connected layer comes before that, which can absorb it.
     """
 
     name = "forward_batchnorm"
     rules = (
-        _Reshape, _Squeeze, _ExpandDims, _Slice, _StridedSlice, _BatchToSpace, _Transpose, _Pool, _Resize,
-        _Mean, _Pad,
-    )  # fmt: skip
+        _Reshape,
+        _Move.member(move="Squeeze", operands="", arithmetic="Add|Mul"),
+        _Move.member(move="ExpandDims", operands=", dim", arithmetic="Add|Mul"),
+        _Move.member(move="Slice", operands=", begin, size", arithmetic="Add|Mul"),
+        _StridedSlice,
+        _Move.member(move="BatchToSpaceND", operands=", block, crops", arithmetic="Add|Mul"),
+        _Transpose,
+        _Average.member(move="AveragePool2D", operands="", options=", act: NONE"),
+        _Average.member(move="ResizeBilinear|ResizeNearestNeighbor", operands=", size", options=""),
+        _Mean,
+        _Move.member(move="Pad", operands=", paddings", arithmetic="Mul"),
+    )

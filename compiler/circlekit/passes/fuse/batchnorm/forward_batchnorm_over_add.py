@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Factors and offsets of channels behind a sum, as those of its sides."""
+"""Move a factor or an offset per channel before a sum."""
 
 from __future__ import annotations
 
 from circlekit.ir.value import Array, Value, format_shape
-from circlekit.passes.support.linear_producer import not_from_product, not_per_channel
+from circlekit.passes.support.linear_producer import channel_refusal, producer_refusal
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
-class _Sum(Rewrite):
+class _Product(Rewrite):
     """(a + b) * c  ==  a * c + b * c."""
 
     before = """
@@ -22,24 +22,25 @@ class _Sum(Rewrite):
     """
 
     @condition
-    def follows_products(self, a: Value, b: Value) -> str | None:
-        return not_from_product(a, shifts=False) or not_from_product(b, shifts=False)
+    def follows_linear_operators(self, a: Value, b: Value) -> str | None:
+        return producer_refusal(a, shifts=False) or producer_refusal(b, shifts=False)
 
     @condition
     def is_per_channel(self, c: Array, y: Value) -> str | None:
-        return not_per_channel(c, y)
+        return channel_refusal(c, y)
 
     @condition
     def one_shape(self, a: Value, b: Value, y: Value) -> str | None:
         if y.shape is not None and a.shape == b.shape == y.shape:
             return None
-        return f"%{y.name}: is the sum of {format_shape(a.shape)} and {format_shape(b.shape)}, not of equals"
+        shapes = f"{format_shape(a.shape)} and {format_shape(b.shape)}"
+        return f"%{y.name}: expected a sum of two values of its shape, got {shapes}"
 
     def constants(self, c: Array) -> dict[str, Array]:
         return {"d": c.reshape(-1)}
 
 
-class _SumOffset(_Sum):
+class _Offset(_Product):
     """(a + b) + c  ==  (a + c) + b."""
 
     before = """
@@ -52,18 +53,18 @@ class _SumOffset(_Sum):
     """
 
     @condition
-    def follows_products(self, a: Value, b: Value) -> str | None:
+    def follows_linear_operators(self, a: Value, b: Value) -> str | None:
         if b.is_const:
-            return f"%{b.name}: is constant, too"
-        return not_from_product(a, shifts=True)
+            return f"%{b.name}: is constant as well, fold_constants adds it to the offset"
+        return producer_refusal(a, shifts=True)
 
 
 class ForwardBatchNormOverAdd(Rules):
-    """(a + b) * c  ==  a * c + b * c, and (a + b) + c  ==  (a + c) + b, by channel.
+    """(a + b) * c  ==  a * c + b * c, and (a + b) + c  ==  (a + c) + b, per channel.
 
-    A product only where convolutions or fully connected layers make both sides, which can take it: the end
-    of a residual block.  An offset where one is enough.
+    A product moves only where convolutions or fully connected layers, which can absorb it, make both
+    operands, as at the end of a residual block; for an offset one of them is enough.
     """
 
     name = "forward_batchnorm_over_add"
-    rules = (_Sum, _SumOffset)
+    rules = (_Product, _Offset)

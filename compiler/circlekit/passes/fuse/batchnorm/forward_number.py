@@ -1,45 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One number behind a matrix product, moved to the layer that it can be folded into."""
+"""Move a factor behind a BATCH_MATMUL to the layer before it."""
 
 from __future__ import annotations
 
 from circlekit.ir.value import Array, Value
-from circlekit.passes.support.linear_producer import not_from_product
+from circlekit.passes.support.linear_producer import producer_refusal
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
-class Left(Rewrite):
-    """(x @ w) * 2  ==  (x * 2) @ w."""
+class _Factor(Rewrite):
+    """batch_matmul($old) * 2  ==  batch_matmul($new), where m = x * 2."""
 
     before = """
-        y = BatchMatMul(x, w)
+        y = BatchMatMul($old)
         z = Mul(y, c: const f32[*, 1])
     """
     after = """
         m = Mul(x, d)
-        z = BatchMatMul(m, w)                  {like y}
+        z = BatchMatMul($new)                  {like y}
     """
 
     @condition
-    def follows_a_product(self, x: Value) -> str | None:
-        return not_from_product(x, shifts=False)
+    def follows_a_linear_operator(self, x: Value) -> str | None:
+        return producer_refusal(x, shifts=False)
 
     def constants(self, c: Array) -> dict[str, Array]:
         return {"d": c.reshape(())}
 
 
-class Right(Left):
-    """(w @ x) * 2  ==  w @ (x * 2)."""
-
-    before = Left.before.replace("(x, w)", "(w, x)")
-    after = Left.after.replace("(m, w)", "(w, m)")
-
-
 class ForwardNumber(Rules):
-    """A product with one number goes before a BATCH_MATMUL, where a layer is before that which can take it.
+    """Move a product with one number before a BATCH_MATMUL, where a layer comes before that can absorb it.
 
-    The scale of an attention, say, goes into the layer that makes its queries.
+    For example, the scale of an attention moves into the layer that computes its queries.
     """
 
     name = "forward_number"
-    rules = (Left, Right)
+    rules = (_Factor.member(old="x, w", new="m, w"), _Factor.member(old="w, x", new="w, m"))

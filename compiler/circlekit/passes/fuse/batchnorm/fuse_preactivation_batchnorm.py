@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batch norm between convolutions and before its RELU, as in ResNet V2."""
+"""Fold a batch norm that stands between a convolution and a RELU, as in ResNet V2."""
 
 from __future__ import annotations
 
@@ -10,19 +10,14 @@ from circlekit.ops.dimensions import normalized_axis
 from circlekit.passes.support.channels import fold_bias, per_channel
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
-CONV = "c = Conv2D(x: f32, w: const f32[C, _, _, _], b?: const f32[*, C])"
-NORM = """
-        m = Mul({x}, gamma: const f32[*, C|1])
-        {z} = Add(m, beta: const f32[*, C|1])       {{act: RELU}}
-"""
-
 
 class IntoConvBefore(Rewrite):
-    """relu(conv(x, w) * gamma + beta)  ==  relu(conv(x, w * gamma) + beta), the RELU on its own."""
+    """relu(conv(x, w) * gamma + beta)  ==  relu(conv(x, w * gamma) + beta), with a separate RELU."""
 
-    before = f"""
-        {CONV}
-        {NORM.format(x="c", z="z")}
+    before = """
+        c = Conv2D(x: f32, w: const f32[C, _, _, _], b?: const f32[*, C])
+        m = Mul(c, gamma: const f32[*, C|1])
+        z = Add(m, beta: const f32[*, C|1])         {act: RELU}
     """
     after = """
         d = Conv2D(x, w2, b2)                       {like c, act: NONE}
@@ -35,12 +30,13 @@ class IntoConvBefore(Rewrite):
 
 
 class ThroughMaxPool(IntoConvBefore):
-    """The same with a max pool behind the convolution: no factor may be negative."""
+    """The same with a max pool behind the convolution; no factor may be negative."""
 
-    before = f"""
-        {CONV}
+    before = """
+        c = Conv2D(x: f32, w: const f32[C, _, _, _], b?: const f32[*, C])
         p = MaxPool2D(c)
-        {NORM.format(x="p", z="z")}
+        m = Mul(p, gamma: const f32[*, C|1])
+        z = Add(m, beta: const f32[*, C|1])         {act: RELU}
     """
     after = """
         d = Conv2D(x, w2, b2)                       {like c, act: NONE}
@@ -50,14 +46,17 @@ class ThroughMaxPool(IntoConvBefore):
 
     @condition
     def keeps_the_order(self, gamma: Array) -> str | None:
-        return None if (gamma >= 0).all() else "some factors are negative: they turn maxima into minima"
+        if (gamma >= 0).all():
+            return None
+        return "expected no negative factor, which would turn the maxima into minima"
 
 
 class IntoConvBehind(Rewrite):
     """conv(relu(x * gamma + beta), w)  ==  conv(relu(x + beta / gamma), w * gamma) for gamma > 0."""
 
-    before = f"""
-        {NORM.format(x="x: f32[_, _, _, C]", z="r")}
+    before = """
+        m = Mul(x: f32[_, _, _, C], gamma: const f32[*, C|1])
+        r = Add(m, beta: const f32[*, C|1])         {act: RELU}
         z = Conv2D(r, w: const f32[_, _, _, C], b?)
     """
     after = """
@@ -69,7 +68,7 @@ class IntoConvBehind(Rewrite):
     def positive(self, gamma: Array) -> str | None:
         if (gamma > 0).all():
             return None
-        return "some factors are 0 or negative: they do not commute with RELU"
+        return "expected only positive factors: others do not commute with RELU"
 
     def constants(self, w: Array, gamma: Array, beta: Array, C: int) -> dict[str, Array]:
         g = per_channel(gamma, C)
@@ -80,9 +79,10 @@ class IntoConvBehind(Rewrite):
 class IntoConvBehindMean(IntoConvBehind):
     """The same with a mean over the image between the RELU and the convolution."""
 
-    before = f"""
-        {NORM.format(x="x: f32[_, _, _, C]", z="r")}
-        p = Mean(r, axes: const)                    {{keep_dims: true}}
+    before = """
+        m = Mul(x: f32[_, _, _, C], gamma: const f32[*, C|1])
+        r = Add(m, beta: const f32[*, C|1])         {act: RELU}
+        p = Mean(r, axes: const)                    {keep_dims: true}
         z = Conv2D(p, w: const f32[_, _, _, C], b?)
     """
     after = """
@@ -92,13 +92,13 @@ class IntoConvBehindMean(IntoConvBehind):
     """
 
     @condition
-    def channels_stay(self, axes: Array) -> str | None:
-        along = {normalized_axis(int(a), 4) for a in axes.reshape(-1)}
-        return "the mean is over the channels too" if 3 in along else None
+    def keeps_channels(self, axes: Array) -> str | None:
+        reduced = {normalized_axis(int(a), 4) for a in axes.reshape(-1)}
+        return "expected a mean over the image, got one over the channels too" if 3 in reduced else None
 
 
 class FusePreActivationBatchNorm(Rules):
-    """The factors and offsets between a convolution, a RELU and a convolution go into one of these."""
+    """Fold the factors and offsets between a convolution, a RELU and a convolution into one of the two."""
 
     name = "fuse_preactivation_batchnorm"
     rules = (IntoConvBefore, ThroughMaxPool, IntoConvBehind, IntoConvBehindMean)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A batch norm that is not written as a factor and an offset."""
+"""Write differences and quotients of a batch norm as sums and products."""
 
 from __future__ import annotations
 
@@ -8,28 +8,32 @@ from typing import ClassVar
 import numpy as np
 
 from circlekit.ir.value import Array, Value
-from circlekit.passes.support.linear_producer import is_transposed, not_from_product, not_per_channel
+from circlekit.passes.support.linear_producer import channel_refusal, has_transpose_before, producer_refusal
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
 class _Normalized(Rewrite):
-    """What follows a convolution is a sum or a product with a constant, which can be folded into it."""
+    """Arithmetic with a constant ``c`` behind a linear operator, which can absorb a sum or a product.
+
+    ``shifts``: whether it is an offset.  ``any_axis``: whether the channels of transposed data may be along
+    another axis than the last.
+    """
 
     shifts: ClassVar[bool] = True
-    moves: ClassVar[bool] = True
-    """Whether channels may be along another axis, which nobody pays for where nothing comes of it."""
+    any_axis: ClassVar[bool] = True
 
     @condition
-    def follows_a_product(self, y: Value) -> str | None:
-        return not_from_product(y, self.shifts)
+    def follows_a_linear_operator(self, y: Value) -> str | None:
+        return producer_refusal(y, self.shifts)
 
     @condition
     def is_per_channel(self, c: Array, y: Value) -> str | None:
-        along_one_axis = c.size == max(c.shape, default=1)
-        return None if self.moves and along_one_axis and is_transposed(y) else not_per_channel(c, y)
+        if self.any_axis and c.size == max(c.shape, default=1) and has_transpose_before(y):
+            return None
+        return channel_refusal(c, y)
 
 
-class _Minus(_Normalized):
+class _Difference(_Normalized):
     """y - c  ==  y + (-c)."""
 
     before = """
@@ -43,7 +47,7 @@ class _Minus(_Normalized):
         return {"d": -c}
 
 
-class _Over(_Normalized):
+class _Quotient(_Normalized):
     """y / c  ==  y * (1 / c)."""
 
     shifts = False
@@ -59,10 +63,10 @@ class _Over(_Normalized):
         return {"d": np.asarray(1 / c)}
 
 
-class _From(_Normalized):
-    """c - y  ==  y * (-1) + c."""
+class _DifferenceFromConstant(_Normalized):
+    """c - y  ==  y * (-1) + c; one operator more, so only where both can be absorbed at once."""
 
-    moves = False
+    any_axis = False
 
     before = """
         z = Sub(c: const f32, y)     {act: any = act}
@@ -77,11 +81,11 @@ class _From(_Normalized):
 
 
 class NormalizeBatchNorm(Rules):
-    """After a convolution or a fully connected layer, x - c and x / c become sums and products.
+    """Behind a convolution or a fully connected layer, write x - c and x / c as sums and products.
 
-    (x - mean) / sqrt(variance + epsilon) * gamma + beta with constant statistics, in any order and however
-    it is spread over operators, is then folded by the fuse passes, one operator after the other.
+    The fuse passes then absorb (x - mean) / sqrt(variance + epsilon) * gamma + beta with constant statistics,
+    one operator after the other, in whatever order an exporter has written it.
     """
 
     name = "normalize_batchnorm"
-    rules = (_Minus, _Over, _From)
+    rules = (_Difference, _Quotient, _DifferenceFromConstant)

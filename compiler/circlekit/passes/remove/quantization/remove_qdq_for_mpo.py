@@ -8,7 +8,7 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from circlekit.ops.arithmetic.cast import Dequantize, Quantize
 from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected
-from circlekit.passes.support.conditions import remove_unread
+from circlekit.passes.support.conditions import remove_unused
 from circlekit.rewrite.base import Context, GraphPass
 
 
@@ -44,7 +44,7 @@ class RemoveQdqForMpo(GraphPass):
         back = second.input.producer
         second.set_input(0, source)
         if back is not None:
-            remove_unread(graph, back)
+            remove_unused(graph, back)
         return True
 
 

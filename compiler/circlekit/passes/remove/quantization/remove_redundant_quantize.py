@@ -8,7 +8,7 @@ import numpy as np
 from circlekit.ir.graph import Graph
 from circlekit.ir.value import Value
 from circlekit.ops.arithmetic.cast import Quantize
-from circlekit.passes.support.conditions import remove_unread
+from circlekit.passes.support.conditions import remove_unused
 from circlekit.rewrite.base import Context, GraphPass
 from circlekit.rewrite.rewrite import Rewrite, condition
 
@@ -76,7 +76,7 @@ class RemoveRedundantQuantize(GraphPass):
                 break
             context.rewrites(second)
             second.set_input(0, first.input)
-            remove_unread(graph, first)
+            remove_unused(graph, first)
             count += 1
         return count
 
