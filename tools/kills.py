@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from circlekit.io.files import map_file
+from circlekit.io.file_map import map_file
 from circlekit.io.read.load import load
 from circlekit.io.write.save import save
 from circlekit.ir.graph import Model

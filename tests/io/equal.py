@@ -7,8 +7,8 @@ from dataclasses import replace
 from enum import Enum
 from typing import Any
 
-from circlekit.io.convert import same_tree
-from circlekit.io.uninterpreted import Origin
+from circlekit.io.origin import Origin
+from circlekit.io.tensor_fields import same_tree
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.value import Value, same_array

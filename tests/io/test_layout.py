@@ -15,11 +15,10 @@ import pytest
 
 import circlekit.ops  # noqa: F401  # operators are declared by being imported
 from circlekit.errors import FileError
-from circlekit.io.files import write_file
 from circlekit.io.read.load import load, load_bytes
-from circlekit.io.write.encode import INLINE_LIMIT
 from circlekit.io.write.file_layout import MIN_RANGE_BYTES
-from circlekit.io.write.output import FileRange
+from circlekit.io.write.file_writer import FileRange, write_file
+from circlekit.io.write.flatbuffer_encoder import INLINE_LIMIT
 from circlekit.io.write.save import encoded, save, to_bytes
 from circlekit.ir import array_bytes as content
 from circlekit.ir.dtypes import DType

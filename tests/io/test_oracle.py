@@ -9,7 +9,7 @@ from unittest.mock import patch
 import pytest
 
 import circlekit.ops  # noqa: F401  # operators are declared by being imported
-from circlekit.io.read.decode import decode, identify
+from circlekit.io.read.flatbuffer_decoder import decode, identify
 from circlekit.io.read.load import load_bytes
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.op import REGISTRY

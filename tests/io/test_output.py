@@ -14,10 +14,9 @@ import numpy as np
 import pytest
 
 from circlekit.errors import FileError, LimitError
-from circlekit.io.files import map_file, write_file
-from circlekit.io.read.file_map import FileMap
-from circlekit.io.write import output
-from circlekit.io.write.output import FileRange, Output, Piece
+from circlekit.io.file_map import FileMap, map_file
+from circlekit.io.write import file_writer as output
+from circlekit.io.write.file_writer import FileRange, FileWriter, Piece, write_file
 from circlekit.ir.resource_limits import limited
 
 PAGE = 4096
@@ -257,7 +256,7 @@ def test_a_changed_source_is_told(
     with pytest.raises(FileError, match="source: it was changed since it was read"):
         source.check()
     with (tmp_path / "out").open("wb") as file:
-        output = Output(file.fileno())
+        output = FileWriter(file.fileno())
         if change is cut:
             with pytest.raises(FileError, match="source: it was changed"):
                 output.write_all([FileRange(source, 0, SIZE)])

@@ -14,9 +14,9 @@ import pytest
 import circlekit
 import circlekit.ops  # operators are declared by being imported
 from circlekit.errors import FileError, UnsupportedError
-from circlekit.io.files import write_file
-from circlekit.io.read.decode import identify
+from circlekit.io.read.flatbuffer_decoder import identify
 from circlekit.io.read.load import load, load_bytes
+from circlekit.io.write.file_writer import write_file
 from circlekit.io.write.save import encoded, save, to_bytes
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model

@@ -10,7 +10,7 @@ import pytest
 
 from circlekit.equivalence.litert import accepted_files
 from circlekit.errors import FormatError
-from circlekit.io.read.decode import decode
+from circlekit.io.read.flatbuffer_decoder import decode
 from circlekit.io.schema import IDENTIFIERS
 
 MODEL, TEXT, NUMBERS, BUFFERS, BUFFER, DATA, SPARE, SIZE = 28, 52, 64, 76, 88, 120, 128, 144

@@ -16,11 +16,11 @@ import pytest
 
 import circlekit.ops  # noqa: F401  # operators are declared by being imported
 from circlekit.errors import FileError
-from circlekit.io.files import write_file
 from circlekit.io.read.load import load
-from circlekit.io.write import temporary as module
+from circlekit.io.write import atomic_file as module
+from circlekit.io.write.atomic_file import TEMPORARY, remove_stale, replacement
+from circlekit.io.write.file_writer import write_file
 from circlekit.io.write.save import save, to_bytes
-from circlekit.io.write.temporary import TEMPORARY, remove_stale, replacement
 from tests.io.models import File
 from tests.io.oracles import LITERT
 
@@ -283,7 +283,7 @@ def test_a_model_on_a_full_disk(small_disk: Path, tmp_path: Path) -> None:
 LIMITED = """
 import resource, sys
 from circlekit.errors import FileError
-from circlekit.io.files import write_file
+from circlekit.io.write.file_writer import write_file
 resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
 try:
     write_file(sys.argv[1], [bytes(10_000)] * 10, int(sys.argv[2]))
@@ -316,7 +316,7 @@ def test_a_read_only_file_system(tmp_path: Path) -> None:
 
 UNPRIVILEGED_CLEARS_UP = """
 import os, sys
-from circlekit.io.files import write_file
+from circlekit.io.write.file_writer import write_file
 if not os.geteuid():
     os.chown(sys.argv[1], 65534, 65534)
     os.setuid(65534)
@@ -338,7 +338,7 @@ def test_what_is_left_may_be_read_only() -> None:
 UNPRIVILEGED = """
 import os, sys
 from circlekit.errors import FileError
-from circlekit.io.files import write_file
+from circlekit.io.write.file_writer import write_file
 if not os.geteuid():
     os.setuid(65534)
 os.chdir(sys.argv[1])
@@ -366,7 +366,7 @@ def test_a_read_only_folder() -> None:
 
 WRITER = """
 import sys
-from circlekit.io.files import write_file
+from circlekit.io.write.file_writer import write_file
 for number in range(int(sys.argv[3])):
     write_file(sys.argv[1], [sys.argv[2].encode() * 1000] * 300)
 """

@@ -13,8 +13,8 @@ import pytest
 
 from circlekit.equivalence.litert import accepted_files
 from circlekit.errors import FormatError, FormatWarning
-from circlekit.io.read import decode as decoder
-from circlekit.io.read.decode import Decoder, decode, identify
+from circlekit.io.read import flatbuffer_decoder as decoder
+from circlekit.io.read.flatbuffer_decoder import Decoder, decode, identify
 from circlekit.io.tables import TABLES, UNIONS
 from tests.io.models import LIBRARY, recipe
 from tests.io.mutate import damaged

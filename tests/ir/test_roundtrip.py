@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from circlekit.io.read.file_references import locator, resolver
 from circlekit.io.read.load import load
-from circlekit.io.read.references import locator, resolver
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.model_equality import difference, same_data

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from circlekit.errors import CirclekitError, FileError, ParseError
-from circlekit.recipes.cases import cases_of
+from circlekit.recipes.dredd_cases import cases_of
 
 MODEL = "graph main(%x: f32[2]) -> %y {\n  %y = Relu(%x) : f32[2]\n}\n"
 

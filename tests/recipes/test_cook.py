@@ -17,8 +17,8 @@ from flatbuffers import flexbuffers
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.model_equality import difference
 from circlekit.ir.op import OpaqueOp
-from circlekit.recipes.chef import reverse_model
 from circlekit.recipes.load import is_test_recipe, load_recipe, read_recipe
+from circlekit.recipes.recipe_export import write_recipe
 from tests.io.oracles import CIRCLE, TFLITE
 
 UNARY = """
@@ -189,7 +189,7 @@ def test_custom_operators(custom: str, wanted: dict[str, object] | None) -> None
 
 def test_given_options_of_custom_operators_come_back(tmp_path: Path) -> None:
     model = read_recipe(unary('type: "Custom" custom_code: "Mine" custom_options: "AAECAw=="'), "r")
-    reverse_model(model, tmp_path / "r.recipe", "tflite")
+    write_recipe(model, tmp_path / "r.recipe", "tflite")
     assert difference(load_recipe(tmp_path / "r.recipe"), model) is None
     assert 'custom_options: "AAECAw=="' in (tmp_path / "r.recipe").read_text()
 

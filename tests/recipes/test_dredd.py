@@ -14,6 +14,7 @@ from circlekit.ir.graph import Model
 from circlekit.recipes import pool
 from circlekit.recipes.cases import Case, cases_of
 from circlekit.recipes.dredd import FAILED, MISSING, PASSED, Result, run_case
+from circlekit.recipes.dredd_cases import Case, cases_of
 from tests.recipes.breaking import breaking_pass, die
 
 MODEL = """graph main(%x: f32[2,3]) -> %y {

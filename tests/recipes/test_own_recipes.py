@@ -16,6 +16,7 @@ from circlekit.passes.engine.legalize import legalize
 from circlekit.passes.engine.registry import all_passes
 from circlekit.recipes.cases import cases_of
 from circlekit.recipes.dredd import run_case
+from circlekit.recipes.dredd_cases import cases_of
 from circlekit.recipes.load import load_recipe
 
 ROOT = Path(__file__).parents[2] / "recipes"

@@ -6,8 +6,15 @@ from __future__ import annotations
 import pytest
 
 from circlekit.io.schema import enumeration
-from circlekit.recipes.prototext import FieldType, Message, MessageType, TextSource, float_of, parse_message
-from circlekit.recipes.prototext_writer import quoted_text
+from circlekit.recipes.prototext.prototext_parser import (
+    FieldType,
+    Message,
+    MessageType,
+    TextSource,
+    float_of,
+    parse_message,
+)
+from circlekit.recipes.prototext.prototext_writer import quoted_text
 
 INNER = MessageType("Inner", {"n": FieldType("i", repeated=True), "s": FieldType("string")})
 OUTER = MessageType(

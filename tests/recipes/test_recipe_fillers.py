@@ -10,8 +10,8 @@ import pytest
 
 from circlekit.errors import LimitError, ModelError
 from circlekit.ir.dtypes import DType
-from circlekit.recipes.fillers import filled, string_data, strings_of
-from circlekit.recipes.keep import Folder, filling, gaussian
+from circlekit.recipes.prototext.filler_data import filled, string_data, strings_of
+from circlekit.recipes.prototext.filler_selection import Folder, filling, gaussian
 
 INTEGERS = (DType.UINT8, DType.INT8, DType.INT16, DType.INT32, DType.INT64)
 FLOATS = (DType.FLOAT32, DType.FLOAT16)

@@ -13,8 +13,8 @@ from circlekit.io.read.load import load, load_bytes
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.model_equality import difference
 from circlekit.ir.text import parse_model
-from circlekit.recipes.chef import reverse_model
 from circlekit.recipes.load import load_recipe
+from circlekit.recipes.recipe_export import write_recipe
 from tests.conftest import SHARED
 
 NAMES = ["test.recipe", "net.ck"]
@@ -23,7 +23,7 @@ NAMES = ["test.recipe", "net.ck"]
 @pytest.mark.parametrize("name", NAMES)
 def test_real_models(model_path: Path, name: str, tmp_path: Path) -> None:
     model = load(model_path)
-    reverse_model(model, tmp_path / name, model.format)
+    write_recipe(model, tmp_path / name, model.format)
     assert difference(load_recipe(tmp_path / name, model.format), model) is None
     assert (tmp_path / name).stat().st_size < 110_000
     assert any(path.suffix == ".npy" for path in tmp_path.iterdir())
@@ -37,7 +37,7 @@ def test_traps(shared: Path, name: str, tmp_path: Path) -> None:
         pytest.skip(f"no traps at {SHARED}/peer/traps")
     for path in paths:
         model = load(path)
-        reverse_model(model, tmp_path / name, model.format)
+        write_recipe(model, tmp_path / name, model.format)
         assert difference(load_recipe(tmp_path / name, model.format), model) is None, path
 
 
@@ -62,9 +62,9 @@ def test_everything_at_once(name: str, tmp_path: Path) -> None:
     model.main.inputs[1].name = "x2"
     again = model.main.ops[0].results[0]
     again.name = "x"  # a name twice
-    reverse_model(model, tmp_path / name, "tflite")
+    write_recipe(model, tmp_path / name, "tflite")
     found = load_recipe(tmp_path / name, "tflite")
-    reverse_model(found, tmp_path / f"again.{name}", "tflite")
+    write_recipe(found, tmp_path / f"again.{name}", "tflite")
     assert difference(load_recipe(tmp_path / f"again.{name}", "tflite"), found) is None
     assert found.description == model.description
     assert found.metadata == model.metadata
@@ -79,9 +79,9 @@ def test_another_format_gets_what_it_has(tmp_path: Path) -> None:
       %gamma = const f32[8] uniform(0.5, 1.5)
       %y = RmsNorm(%x, %gamma) {epsilon: 1e-06}
     }"""
-    reverse_model(parse_model(text), tmp_path / "r.recipe", "tflite")
+    write_recipe(parse_model(text), tmp_path / "r.recipe", "tflite")
     assert "RMS_NORM" not in {op.code for op in load_recipe(tmp_path / "r.recipe").main}
-    reverse_model(parse_model(text), tmp_path / "c.recipe", "circle")
+    write_recipe(parse_model(text), tmp_path / "c.recipe", "circle")
     assert 'type: "RmsNorm"' in (tmp_path / "c.recipe").read_text()
 
 
@@ -90,13 +90,13 @@ def test_constants_by_filler(tmp_path: Path) -> None:
       %w = const f32[100,100] gaussian(0, 0.5)
       %y = FullyConnected(%x, %w, none)
     }"""
-    reverse_model(parse_model(text), tmp_path / "r.recipe", "circle", resample=True)
+    write_recipe(parse_model(text), tmp_path / "r.recipe", "circle", resample=True)
     assert [path.name for path in tmp_path.iterdir()] == ["r.recipe"]
     found = load_recipe(tmp_path / "r.recipe").main.ops[0].inputs[1]
     assert found is not None
     assert abs(float(np.std(found.array())) - 0.5) < 0.05
     with pytest.raises(UnsupportedError, match="for test"):
-        reverse_model(parse_model(text), tmp_path / "r.ck", "circle", resample=True)
+        write_recipe(parse_model(text), tmp_path / "r.ck", "circle", resample=True)
 
 
 def test_a_recipe_can_be_moved_with_its_files(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_recipe_can_be_moved_with_its_files(tmp_path: Path) -> None:
     assert wanted is not None
     (tmp_path / "a").mkdir()
     for name in NAMES:
-        reverse_model(parse_model(text), tmp_path / "a" / name, "circle")
+        write_recipe(parse_model(text), tmp_path / "a" / name, "circle")
     (tmp_path / "a").rename(tmp_path / "b")
     for name in NAMES:
         constant = load_recipe(tmp_path / "b" / name, "circle").main.ops[0].inputs[1]
@@ -117,5 +117,5 @@ def test_a_recipe_can_be_moved_with_its_files(tmp_path: Path) -> None:
 def test_texts_that_a_table_leaves_out(name: str, tmp_path: Path) -> None:
     """A VAR_HANDLE without a container."""
     model = load_bytes(to_bytes(load_recipe(Path(__file__).parents[2] / "recipes/ops/var_handle.ck")))
-    reverse_model(model, tmp_path / name, model.format)
+    write_recipe(model, tmp_path / name, model.format)
     assert difference(load_recipe(tmp_path / name, model.format), model) is None

@@ -12,7 +12,7 @@ import pytest
 
 from circlekit.equivalence.litert import accepted_files
 from circlekit.errors import CirclekitError
-from circlekit.io.read.decode import Decoder
+from circlekit.io.read.flatbuffer_decoder import Decoder
 from circlekit.io.schema import FORMATS, IDENTIFIERS, Kind, table
 from circlekit.io.tables import TABLES
 from tools.verifier.__main__ import FULL, File, Tally, compare, full_seed, refusal

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 
-from circlekit.io.read.decode import decode
+from circlekit.io.read.flatbuffer_decoder import decode
 from tools.fuzz import blobs, graphs, sizes
 from tools.fuzz.fields import World
 from tools.fuzz.trees import Mutation, encode_shared, forget_shapes, settled, some_mutations

@@ -22,14 +22,15 @@ from circlekit.errors import CirclekitError
 from circlekit.interp.interpreter import run
 from circlekit.io.files import write_file
 from circlekit.io.read.load import load_bytes
+from circlekit.io.write.file_writer import write_file
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.graph import Model
 from circlekit.ir.resource_limits import limited
 from circlekit.ir.text import parse_model
-from circlekit.recipes.cases import cases_of
+from circlekit.recipes.dredd_cases import cases_of
 from circlekit.recipes.load import load_recipe
-from circlekit.recipes.peer_rules import parse_peer_rules
-from circlekit.recipes.rules import Subject
+from circlekit.recipes.rules.one_rules import parse_one_rules
+from circlekit.recipes.rules.rule import Subject
 from tools.fuzz.case import Case
 from tools.fuzz.hdf5 import SECRET
 from tools.fuzz.runner import REFUSED, SAVED, Outcome, Run
@@ -165,7 +166,7 @@ def _pipeline(path: Path) -> None:
 
 
 def _rules(path: Path) -> None:
-    rules = parse_peer_rules(path.read_bytes().decode("utf-8", "replace"), path.name)
+    rules = parse_one_rules(path.read_bytes().decode("utf-8", "replace"), path.name)
     data = to_bytes(_model(), "circle")
     write_file(OUTPUT, [data])
     subject = Subject(OUTPUT, load_bytes(data))

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import circlekit.ops  # noqa: F401  # operators are declared by being imported
 from circlekit.errors import CirclekitError
-from circlekit.io.read.decode import decode
+from circlekit.io.read.flatbuffer_decoder import decode
 from circlekit.io.read.load import load_bytes
 from circlekit.io.write.save import to_bytes
 from circlekit.recipes.load import read_recipe
-from circlekit.recipes.reverse import reverse_tree
+from circlekit.recipes.prototext.recipe_writer import recipe_text
 
 ROOT = Path(__file__).parents[2]
 SHARED = Path(os.environ.get("CIRCLEKIT_SHARED", ROOT.parent / "shared"))
@@ -106,6 +106,6 @@ def _add_reversed(seeds: Seeds, name: str, data: bytes) -> None:
     """The model as ``test.recipe``, where that can say it."""
     with suppress(CirclekitError):
         fmt = load_bytes(data).format
-        text = reverse_tree(decode(memoryview(data), fmt), memoryview(data), fmt)
+        text = recipe_text(decode(memoryview(data), fmt), memoryview(data), fmt)
         if len(text) <= LONGEST_TEXT:
             seeds.recipes.append((f"{name}.recipe", text))

@@ -8,10 +8,10 @@ import warnings
 from collections import Counter
 from collections.abc import Callable
 
-from circlekit.io.read.decode import decode
+from circlekit.io.read.flatbuffer_decoder import decode
 from circlekit.io.read.load import load_bytes
 from circlekit.io.schema import Kind, Table, Tree, table
-from circlekit.io.write.encode import Encoder
+from circlekit.io.write.flatbuffer_encoder import Encoder
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.shape_inference import infer_shapes
 from tools.fuzz import operators, tensors

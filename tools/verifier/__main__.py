@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from circlekit.errors import CirclekitError, FormatError, FormatWarning
-from circlekit.io.read.decode import RUNTIME_TABLES, Decoder
+from circlekit.io.read.flatbuffer_decoder import RUNTIME_TABLES, Decoder
 from circlekit.io.schema import IDENTIFIERS
 from tools.fuzz.case import Job, make_case
 from tools.fuzz.seeds import SHARED, Seed, Seeds, all_seeds

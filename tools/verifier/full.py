@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 from circlekit.io.schema import SIZES, Field, Kind, Table, Tree, enumeration, table
-from circlekit.io.write.encode import encode
+from circlekit.io.write.flatbuffer_encoder import encode
 
 SCALAR = 0.9
 """How often a field is there."""

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from circlekit.api.models import FilePath
 from circlekit.errors import CirclekitError, FileError, ModelError
-from circlekit.io.files import need_folder, translated
+from circlekit.io.file_map import translated
+from circlekit.io.write.file_writer import need_folder
 from circlekit.io.write.save import format_of
 from circlekit.ir.graph import Model
 from circlekit.ir.shape_inference import check_shapes

@@ -15,7 +15,7 @@ from circlekit.equivalence.bisect import find_culprit
 from circlekit.equivalence.recorded_values import write_record
 from circlekit.equivalence.verify import Verifier, watch
 from circlekit.errors import EquivalenceError
-from circlekit.io.files import write_file
+from circlekit.io.write.file_writer import write_file
 from circlekit.io.write.save import check_format
 from circlekit.io.write.save import save as save_file
 from circlekit.ir.clone import clone

@@ -112,11 +112,11 @@ def _reverse(name: str, format: str, argv: Argv) -> int:
     def run(arguments: argparse.Namespace) -> int:
         from circlekit.api import load
         from circlekit.api.checks import check_apart, check_target
-        from circlekit.recipes.chef import reverse_model
+        from circlekit.recipes.recipe_export import write_recipe
 
         check_target(arguments.recipe)
         check_apart(arguments.model, arguments.recipe)
-        reverse_model(load(arguments.model), arguments.recipe, format, arguments.gaussian)
+        write_recipe(load(arguments.model), arguments.recipe, format, arguments.gaussian)
         return 0
 
     return run_command(parser, argv, run)

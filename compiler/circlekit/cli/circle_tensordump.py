@@ -11,7 +11,7 @@ from circlekit.cli.common import Parser, run_command
 
 if TYPE_CHECKING:
     from circlekit.io.schema import Tree
-    from circlekit.recipes.facts import Facts
+    from circlekit.recipes.model_file import ModelFile
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -28,15 +28,15 @@ def _parser() -> Parser:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from circlekit.io.files import write_file
-    from circlekit.recipes.facts import Facts
-    from circlekit.recipes.tensors import hdf5_of
+    from circlekit.io.write.file_writer import write_file
+    from circlekit.recipes.model_file import ModelFile
+    from circlekit.recipes.tensor_export import hdf5_of
 
     if arguments.tensors_to_hdf5 is not None:
         from circlekit.api.checks import check_apart
 
         check_apart(arguments.file, arguments.tensors_to_hdf5)
-    facts = Facts(arguments.file)
+    facts = ModelFile(arguments.file)
     if arguments.tensors_to_hdf5 is not None:
         write_file(arguments.tensors_to_hdf5, [hdf5_of(facts)])
         return 0
@@ -46,9 +46,9 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _lines(facts: Facts, tensor: Tree) -> Iterator[str]:
-    from circlekit.recipes.facts import name_of
-    from circlekit.recipes.tensors import data_of
+def _lines(facts: ModelFile, tensor: Tree) -> Iterator[str]:
+    from circlekit.recipes.model_file import name_of
+    from circlekit.recipes.tensor_export import data_of
 
     data = data_of(facts, tensor)
     quantization = tensor.get("quantization")

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from circlekit.cli.common import FAILED, Parser, add_limits, run_command
 
 if TYPE_CHECKING:
-    from circlekit.recipes.cases import Case
     from circlekit.recipes.dredd import Result
+    from circlekit.recipes.dredd_cases import Case
 
 
 WIDEST = 110
@@ -63,8 +63,8 @@ def _jobs(text: str) -> int:
 def _run(arguments: argparse.Namespace) -> int:
     from circlekit.cli.progress import ProgressLine
     from circlekit.equivalence.recorded_values import check_folder
-    from circlekit.recipes.cases import cases_of
-    from circlekit.recipes.pool import Settings, run_cases
+    from circlekit.recipes.dredd_cases import cases_of
+    from circlekit.recipes.process_pool import Settings, run_cases
 
     if arguments.keep is not None:
         check_folder(arguments.keep)

@@ -11,7 +11,7 @@ from circlekit.cli.common import Parser, run_command
 
 if TYPE_CHECKING:
     from circlekit.io.schema import Tree
-    from circlekit.recipes.facts import Facts
+    from circlekit.recipes.model_file import ModelFile
 
 RULER, LINE = "=" * 67, "-" * 67
 FEW = 4
@@ -62,9 +62,9 @@ def _text(path: str) -> Iterator[str]:
 
 
 def _dump(path: str) -> Iterator[str]:
-    from circlekit.recipes.facts import Facts
+    from circlekit.recipes.model_file import ModelFile
 
-    facts = Facts(path)
+    facts = ModelFile(path)
     version = facts.tree.get("version", 0)  # a file that cannot be decoded is refused before the first line
     yield RULER
     yield f"Model version: {version}"
@@ -85,7 +85,7 @@ def _dump(path: str) -> Iterator[str]:
 # -- the model ---------------------------------------------------------------------------------
 
 
-def _codes(facts: Facts) -> Iterator[str]:
+def _codes(facts: ModelFile) -> Iterator[str]:
     from circlekit.io.schema import number_of
 
     yield "Operator Codes: [order] OpCodeName (OpCode Enum)"
@@ -97,7 +97,7 @@ def _codes(facts: Facts) -> Iterator[str]:
     yield ""
 
 
-def _buffers(facts: Facts) -> Iterator[str]:
+def _buffers(facts: ModelFile) -> Iterator[str]:
     yield "Buffers: B(index) (length) values, if any"
     for index in range(len(facts.tree.get("buffers", ()))):
         data = facts.buffer(index)
@@ -112,7 +112,7 @@ def _bytes(data: memoryview) -> str:
     return " ".join([*texts, "..."] if len(data) > FEW else texts)
 
 
-def _metadata(facts: Facts) -> Iterator[str]:
+def _metadata(facts: ModelFile) -> Iterator[str]:
     from circlekit.cli.dump_metadata import metadata_lines
 
     if "metadata" not in facts.tree:
@@ -125,7 +125,7 @@ def _metadata(facts: Facts) -> Iterator[str]:
     yield ""
 
 
-def _signatures(facts: Facts) -> Iterator[str]:
+def _signatures(facts: ModelFile) -> Iterator[str]:
     if "signature_defs" not in facts.tree:
         return
     yield "SignatureDef"
@@ -142,9 +142,9 @@ def _signatures(facts: Facts) -> Iterator[str]:
 # -- a graph -----------------------------------------------------------------------------------
 
 
-def _graph(facts: Facts, graph: Tree, number: int) -> Iterator[str]:
+def _graph(facts: ModelFile, graph: Tree, number: int) -> Iterator[str]:
     from circlekit.cli.dump_options import option_line
-    from circlekit.recipes.facts import name_of
+    from circlekit.recipes.model_file import name_of
 
     tensors = graph.get("tensors", ())
 
@@ -179,7 +179,7 @@ def _graph(facts: Facts, graph: Tree, number: int) -> Iterator[str]:
 
 
 def _tensor(tensor: Tree, label: str) -> Iterator[str]:
-    from circlekit.recipes.facts import name_of
+    from circlekit.recipes.model_file import name_of
 
     shape = [int(d) for d in tensor.get("shape", (-1,))]
     parts = [f"({_listed(shape)})"]

@@ -12,9 +12,9 @@ from circlekit.cli.common import FAILED, Parser, printable, run_command
 
 if TYPE_CHECKING:
     from circlekit.io.check.findings import Finding
-    from circlekit.recipes.facts import Facts
+    from circlekit.recipes.model_file import ModelFile
 
-Lines = Callable[["Facts"], list[str]]
+Lines = Callable[["ModelFile"], list[str]]
 
 
 # -- verify ------------------------------------------------------------------------------------
@@ -72,8 +72,8 @@ def _findings(path: str, format: str) -> list[Finding]:
     import circlekit.ops  # noqa: F401  # the rules of operators must be there
     from circlekit.io.check.check_file import check_bytes
     from circlekit.io.check.findings import Finding
-    from circlekit.io.files import map_file
-    from circlekit.io.read.decode import identify
+    from circlekit.io.file_map import map_file
+    from circlekit.io.read.flatbuffer_decoder import identify
 
     data = map_file(path)
     found = identify(data)
@@ -84,7 +84,7 @@ def _findings(path: str, format: str) -> list[Finding]:
 
 # -- inspect -----------------------------------------------------------------------------------
 
-VIEWS: dict[str, tuple[str, Lines, Callable[[Facts], Any]]] = {
+VIEWS: dict[str, tuple[str, Lines, Callable[[ModelFile], Any]]] = {
     "operators": (
         "the kind of each operator",
         lambda facts: facts.operators(),
@@ -145,12 +145,12 @@ def _inspect(name: str, format: str, argv: Sequence[str] | None) -> int:
         return parser
 
     def run(arguments: argparse.Namespace) -> int:
-        from circlekit.recipes.facts import Facts
+        from circlekit.recipes.model_file import ModelFile
 
         views = dict.fromkeys(arguments.views or (VIEWS if arguments.json else ()))
         if not views:
             parser().error(f"at least one of {', '.join('--' + flag for flag in VIEWS)} is wanted")
-        facts = Facts(arguments.file)
+        facts = ModelFile(arguments.file)
         if arguments.json:
             _print_json({flag: VIEWS[flag][2](facts) for flag in views})
             return 0

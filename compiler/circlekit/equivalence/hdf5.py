@@ -20,7 +20,7 @@ import numpy as np
 
 from circlekit.equivalence.sandbox import DENSEST, Item, read_apart
 from circlekit.errors import FileError, FormatError, LimitError
-from circlekit.io.files import translated
+from circlekit.io.file_map import translated
 from circlekit.ir.resource_limits import adding_up, amount, hold_memory, need_memory
 from circlekit.ir.value import Array
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from circlekit.errors import FileError
-from circlekit.io.files import write_file
+from circlekit.io.write.file_writer import write_file
 from circlekit.io.write.save import format_of, save
 from circlekit.ir.graph import Model
 from circlekit.ir.text import print_model

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from circlekit.equivalence.verify import Verifier
 from circlekit.errors import FileError
-from circlekit.io.files import need_folder, translated, write_file
+from circlekit.io.file_map import translated
+from circlekit.io.write.file_writer import need_folder, write_file
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from circlekit.errors import FileError, FormatError, ShapeError
-from circlekit.io.files import write_file
+from circlekit.io.write.file_writer import write_file
 from circlekit.ir.dtypes import DType
 from circlekit.ir.value import Array, Value, format_shape
 from circlekit.ops.constant_storage import decode_strings, encode_strings

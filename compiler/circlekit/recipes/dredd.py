@@ -30,8 +30,8 @@ from circlekit.equivalence.reference_runs import Run, reference_runs
 from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
 from circlekit.equivalence.verify import Verifier
 from circlekit.errors import CirclekitError, EquivalenceError, ModelError, UnsupportedError
-from circlekit.io.files import write_file
 from circlekit.io.read.load import load
+from circlekit.io.write.file_writer import write_file
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.graph import Model
 from circlekit.ir.model_equality import clone, difference
@@ -45,8 +45,8 @@ from circlekit.passes.engine.registry import all_passes, pass_names
 from circlekit.passes.pipelines import PIPELINES
 from circlekit.recipes.cases import Case
 from circlekit.recipes.load import load_recipe
-from circlekit.recipes.rules import Subject
-from circlekit.recipes.text_rules import RuleBlock
+from circlekit.recipes.rules.rule import Subject
+from circlekit.recipes.rules.rule_blocks import RuleBlock
 from circlekit.rewrite.base import Context
 
 PASSED, FAILED, MISSING = "passed", "failed", "missing"

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import circlekit.ops  # noqa: F401  operators are known by their declarations
 from circlekit.errors import CirclekitError, FormatError, ModelError
-from circlekit.io.files import map_file
+from circlekit.io.file_map import map_file
 from circlekit.io.read.load import load_bytes
-from circlekit.io.write.encode import INLINE_LIMIT, encode
+from circlekit.io.write.flatbuffer_encoder import INLINE_LIMIT, encode
 from circlekit.ir.graph import Model
 from circlekit.ir.resource_limits import adding_up
 from circlekit.ir.text import parse_model
-from circlekit.recipes.cook import cook, recipe_format
-from circlekit.recipes.fillers import Files
-from circlekit.recipes.prototext import TextSource
+from circlekit.recipes.prototext.filler_data import Files
+from circlekit.recipes.prototext.prototext_parser import TextSource
+from circlekit.recipes.prototext.recipe_reader import read_tree, recipe_format
 
 _FIELD = re.compile(r"(?:\s|#[^\n]*\n)*(?!extra\b)[A-Za-z_]\w*\s*[:{<]")
 """How ``test.recipe`` starts: a field.  No statement of the text form does, ``extra`` excepted."""
@@ -63,7 +63,7 @@ def read_recipe(
     source = TextSource(text, label)
     if fmt is None or not sure:
         fmt = recipe_format(source) or fmt or "tflite"
-    tree, is_far = cook(source, fmt, files)
+    tree, is_far = read_tree(source, fmt, files)
     try:
         pieces = encode(tree, fmt, 0 if is_far else INLINE_LIMIT).pieces()
         return load_bytes(b"".join(pieces), label)

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from circlekit.recipes.cases import PEER_RECIPE, TEXT, Case, cases_of
 from circlekit.recipes.dredd import run_case
+from circlekit.recipes.dredd_cases import ONE_RECIPE, TEXT, Case, cases_of
 
 LISTS = (".lst", ".tsv")
 _HEADER = b"recipe\tpasses"
@@ -33,7 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    if file_path.name == PEER_RECIPE or file_path.suffix == TEXT or _is_list(file_path):
+    if file_path.name == ONE_RECIPE or file_path.suffix == TEXT or _is_list(file_path):
         return RecipeFile.from_parent(parent, path=file_path)
     return None
 

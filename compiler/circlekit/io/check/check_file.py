@@ -16,11 +16,11 @@ from circlekit.errors import CirclekitError, FormatError, FormatWarning, Unsuppo
 from circlekit.io.check.check_graph import Call, GraphChecker
 from circlekit.io.check.check_tensor import TensorChecker
 from circlekit.io.check.findings import Finding, Findings
-from circlekit.io.read.decode import RUNTIME_TABLES, Decoder, identify
+from circlekit.io.operator_codes import PLACEHOLDER, code_key
+from circlekit.io.origin import place_of
+from circlekit.io.read.flatbuffer_decoder import RUNTIME_TABLES, Decoder, identify
 from circlekit.io.read.load import load_bytes, unidentified
-from circlekit.io.read.load_ops import PLACEHOLDER, code_key
 from circlekit.io.schema import Tree, number_of
-from circlekit.io.uninterpreted import place_of
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.shape_inference import check_op
 from circlekit.ir.value import Array

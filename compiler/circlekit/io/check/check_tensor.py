@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from circlekit.io.check.findings import Findings
-from circlekit.io.convert import TENSOR_FIELDS
 from circlekit.io.schema import Tree
+from circlekit.io.tensor_fields import TENSOR_FIELDS
 from circlekit.ir.dtypes import DType
 from circlekit.ir.sparsity import sparsity_fault
 from circlekit.ir.value import MAX_RANK, Array

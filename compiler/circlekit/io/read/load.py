@@ -13,12 +13,12 @@ import numpy as np
 
 from circlekit.errors import FormatError, FormatWarning, UnsupportedError
 from circlekit.io.attached_zip import attached_archive
-from circlekit.io.convert import TENSOR_FIELDS, quantization_of, quantization_tree, same_tree, shape_of
-from circlekit.io.files import map_file
-from circlekit.io.read.decode import decode, identify
+from circlekit.io.file_map import map_file
+from circlekit.io.origin import Origin, Place, Source, absent, place_of
+from circlekit.io.read.flatbuffer_decoder import decode, identify
 from circlekit.io.read.load_ops import OpLoader
 from circlekit.io.schema import Tree
-from circlekit.io.uninterpreted import Origin, Place, Source, absent, place_of
+from circlekit.io.tensor_fields import TENSOR_FIELDS, quantization_of, quantization_tree, same_tree, shape_of
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model, Signature
 from circlekit.ir.value import MAX_RANK, Array, Shape, Value
@@ -231,7 +231,7 @@ class Loader:
         return np.frombuffer(self.data, np.uint8, size, offset) if size else None
 
     def check_overlap(self) -> None:
-        """Buffers may be one place of the file; if they overlapped, what is copied could outgrow the file."""
+        """Refuse buffers that overlap without being equal: copies of them could outgrow the file."""
         places = {place_of(data): len(data) for data in self.buffers if data is not None and len(data)}
         if sum(places.values()) > len(self.data):
             self.fail("buffers", "they overlap")

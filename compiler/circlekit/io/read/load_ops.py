@@ -9,38 +9,13 @@ from typing import Any, NoReturn
 import numpy as np
 
 from circlekit.errors import FormatError
-from circlekit.io.convert import OptionsPlan, OptionsPlans, attribute_of, with_graphs
-from circlekit.io.schema import Tree, enumeration, number_of
-from circlekit.io.uninterpreted import absent
+from circlekit.io.op_options import OptionsPlan, OptionsPlans, attribute_of, with_graphs
+from circlekit.io.operator_codes import code_key
+from circlekit.io.origin import absent
+from circlekit.io.schema import Tree
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import REGISTRY, Op, OpaqueOp
 from circlekit.ir.value import Value
-
-CodeKey = tuple[str, str | None, int]
-"""Operator, custom code, version."""
-
-PLACEHOLDER = 127
-"""What the one-byte field holds for codes that do not fit into it."""
-
-
-def code_number(tree: Tree, fmt: str) -> int:
-    """The operator's number: old writers filled the one-byte field only, new ones both."""
-    old: int = tree.get("deprecated_builtin_code", 0)
-    number = number_of("BuiltinOperator", fmt, tree.get("builtin_code", 0))
-    if not number:
-        return old
-    return number if number < 0 else max(number, old)
-
-
-def code_name(number: int, fmt: str) -> str:
-    """The schema's name of an operator's number; ``UNKNOWN_310`` for one that it does not have."""
-    return enumeration("BuiltinOperator", fmt).names.get(number, f"UNKNOWN_{number}")
-
-
-def code_key(tree: Tree, fmt: str) -> CodeKey:
-    """What tells one operator code from another."""
-    name = code_name(code_number(tree, fmt), fmt)
-    return name, tree.get("custom_code") or None, tree.get("version", 1)
 
 
 class OpLoader:

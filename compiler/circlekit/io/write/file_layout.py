@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from circlekit.io.read.buffer_data import Blob
-from circlekit.io.uninterpreted import Place, Source
-from circlekit.io.write.output import FileRange, Piece
+from circlekit.io.origin import Place, Source
+from circlekit.io.write.constant_bytes import ConstantBytes
+from circlekit.io.write.file_writer import FileRange, Piece
 
 ALIGNMENT_BYTES = 16
 """Constant data starts at a multiple of this many bytes from the start of the file."""
@@ -40,7 +40,7 @@ class Reference(NamedTuple):
     """
 
     at: int
-    data: Blob
+    data: ConstantBytes
     is_vector: bool
 
 
@@ -48,7 +48,7 @@ class Payload(NamedTuple):
     """Constant data at ``position`` of the file; ``offset``: its position in the source file or None."""
 
     position: int
-    data: Blob
+    data: ConstantBytes
     is_vector: bool
     offset: int | None
 

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from circlekit.errors import ModelError, UnsupportedError
-from circlekit.io.convert import quantization_tree, shape_fields, with_indices
-from circlekit.io.files import write_file
-from circlekit.io.read.buffer_data import Blob
+from circlekit.io.origin import Origin, drop_absent
 from circlekit.io.schema import EXTENSIONS, FORMATS, Tree, enumeration, table
-from circlekit.io.uninterpreted import Origin, drop_absent
-from circlekit.io.write.buffers import Buffers, Key
-from circlekit.io.write.encode import INLINE_LIMIT, encode
+from circlekit.io.tensor_fields import quantization_tree, shape_fields, with_indices
+from circlekit.io.write.buffer_table import BufferTable, Key
+from circlekit.io.write.constant_bytes import ConstantBytes
 from circlekit.io.write.file_layout import Encoded
+from circlekit.io.write.file_writer import write_file
+from circlekit.io.write.flatbuffer_encoder import INLINE_LIMIT, encode
 from circlekit.io.write.save_ops import OpSaver
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Array, Value
@@ -89,7 +89,7 @@ class Saver:
         origin = model.extra.get("origin")
         self.origin = origin if isinstance(origin, Origin) else None
         self.is_native = self.origin is not None and self.origin.format == fmt
-        self.buffers = Buffers(self.origin)
+        self.buffers = BufferTable(self.origin)
         self.operators = OpSaver(fmt, self.origin, model)
         is_ranked = self.origin is not None and self.origin.has_rank
         self.listed = {id(graph): list(graph.values()) for graph in model.graphs}
@@ -135,7 +135,7 @@ class Saver:
             if old is not None and old[0] == name and self.holds(old[1], data):
                 out.append((name, self.buffers.keep(old[1])))
             else:
-                out.append((name, self.buffers.add(Blob(data))))
+                out.append((name, self.buffers.add(ConstantBytes(data))))
         return out
 
     def holds(self, index: int, data: bytes) -> bool:

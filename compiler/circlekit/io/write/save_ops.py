@@ -6,12 +6,12 @@ from __future__ import annotations
 from typing import Any
 
 from circlekit.errors import UnsupportedError
-from circlekit.io.convert import OptionsPlan, OptionsPlans, stored_attribute, without_graphs
-from circlekit.io.read.buffer_data import Blob
-from circlekit.io.read.load_ops import PLACEHOLDER, CodeKey, code_key
+from circlekit.io.op_options import OptionsPlan, OptionsPlans, stored_attribute, without_graphs
+from circlekit.io.operator_codes import PLACEHOLDER, CodeKey, code_key
+from circlekit.io.origin import Origin, drop_absent
 from circlekit.io.schema import Tree, enumeration, options_field, table
-from circlekit.io.uninterpreted import Origin, drop_absent
-from circlekit.io.write.encode import Far
+from circlekit.io.write.constant_bytes import ConstantBytes
+from circlekit.io.write.flatbuffer_encoder import ExternalData
 from circlekit.ir.graph import Model
 from circlekit.ir.location import place
 from circlekit.ir.op import Op, OpaqueOp
@@ -49,8 +49,11 @@ class OpSaver:
         drop_absent(tree, op.extra.get("absent", ()))
         self.options(op, tree)
         if op.extra.get("far_options"):
-            data = Blob(tree.pop("custom_options"))
-            tree |= {"large_custom_options_offset": Far(data), "large_custom_options_size": len(data)}
+            data = ConstantBytes(tree.pop("custom_options"))
+            tree |= {
+                "large_custom_options_offset": ExternalData(data),
+                "large_custom_options_size": len(data),
+            }
         return tree
 
     def operator_codes(self, trees: list[Tree]) -> list[Tree]:

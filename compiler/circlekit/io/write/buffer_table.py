@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The list of buffers of a file to be written: which data goes where, and what may share a place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from circlekit.io.origin import Origin, Place, place_of
+from circlekit.io.schema import Tree
+from circlekit.io.write.constant_bytes import ConstantBytes
+from circlekit.ir.value import Array
+
+Key = tuple[int, int]
+"""(0, index in the file that the model came from) or (1, number of a new buffer)."""
+
+EMPTY: Key = (0, 0)
+"""Buffer 0 has no data: a convention of both formats."""
+
+
+class BufferTable:
+    """Assigns constant data to buffers.
+
+    Data that is an unchanged view of a buffer of the input file keeps that buffer.  Changed data shares the
+    buffer of equal data, new or from the input file; equality is decided by length, then by a sample of
+    either end, then by a digest of all bytes.  Buffers of the input file are never compared with each other,
+    so an unchanged model is written without reading its constants.
+
+    Buffers that are no longer used are dropped.  Indices are therefore known only after all data was added.
+    """
+
+    def __init__(self, origin: Origin | None) -> None:
+        self.old: tuple[Array | None, ...] = origin.buffers if origin else ()
+        self.blobs: dict[int, ConstantBytes] = {}
+        self.places: dict[Place, int] = {}
+        for index, data in enumerate(self.old):
+            if index and data is not None and len(data):  # 0 stands for no data, whatever is in it
+                self.places.setdefault(place_of(data), index)
+        self.used: set[Key] = {EMPTY, *((0, i) for i in (origin.unused_buffers if origin else ()))}
+        self.new: list[ConstantBytes] = []
+        self.alike: dict[int, dict[bytes, list[tuple[Key, ConstantBytes]]]] = {}
+        self.lengths: dict[int, list[int]] | None = None
+
+    def data(self, data: Array, dtype: np.dtype[Any] | None = None) -> Key:
+        """The buffer of constant data, stored as ``dtype``."""
+        blob = ConstantBytes(data, dtype)
+        index = self.places.get(blob.place) if blob.place is not None else None
+        if index is None:
+            return self.add(blob)
+        self.blobs[index] = blob
+        return self.keep(index)
+
+    def empty(self, index: int | None) -> Key:
+        """The buffer of a tensor without data: ``index`` where the origin has one there without data."""
+        if index is None or index >= len(self.old):
+            return EMPTY
+        data = self.old[index]
+        return self.keep(index) if data is None or not len(data) else EMPTY
+
+    def keep(self, index: int) -> Key:
+        self.used.add((0, index))
+        return 0, index
+
+    def add(self, blob: ConstantBytes) -> Key:
+        """A new buffer, or the one that has the same bytes."""
+        if not len(blob):
+            return EMPTY
+        bucket = self._candidates(len(blob)).setdefault(blob.sample(), [])
+        found = next((key for key, other in bucket if other.digest() == blob.digest()), None)
+        if found is None:
+            found = (1, len(self.new))
+            bucket.append((found, blob))
+            self.new.append(blob)
+        self.used.add(found)
+        return found
+
+    def _candidates(self, length: int) -> dict[bytes, list[tuple[Key, ConstantBytes]]]:
+        """The buffers of ``length`` bytes, by sample."""
+        if self.lengths is None:
+            self.lengths = {}
+            for (_, size), index in self.places.items():
+                self.lengths.setdefault(size, []).append(index)
+        samples = self.alike.get(length)
+        if samples is None:
+            samples = self.alike[length] = {}
+            for index in self.lengths.get(length, ()):
+                blob = ConstantBytes(self.old[index])
+                samples.setdefault(blob.sample(), []).append(((0, index), blob))
+        return samples
+
+    def trees(self) -> tuple[list[Tree], dict[Key, int]]:
+        """The tables of the buffers, and the index of every key."""
+        keys = sorted(self.used)
+        trees: list[Tree] = []
+        for origin, index in keys:
+            data: Array | ConstantBytes | None = self.new[index] if origin else self.blobs.get(index)
+            if data is None and index < len(self.old):
+                data = self.old[index]
+            trees.append({} if data is None else {"data": data})
+        return trees, {key: index for index, key in enumerate(keys)}

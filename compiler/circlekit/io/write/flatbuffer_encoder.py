@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tree -> flatbuffer, driven by the schema, written front to back.
+
+The skeleton (everything but the data of buffers) comes first, the data behind it in the order of the
+buffers, each at a multiple of 16 bytes; the offsets into the data point forward.  So a file of any size is
+written from a skeleton in memory and the constants where they are.  Same tree, same bytes.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+
+from circlekit.errors import ModelError, UnsupportedError
+from circlekit.io.origin import Source
+from circlekit.io.schema import IDENTIFIERS, SIZES, Field, Kind, Table, Tree, table
+from circlekit.io.write.constant_bytes import ConstantBytes, as_constant_bytes
+from circlekit.io.write.file_layout import Encoded, Reference, lay_out
+
+LEAST = 2.0**-150
+"""What is smaller is zero in 32 bits."""
+
+INLINE_LIMIT = 2**31 - 1
+"""A flatbuffer ends below this; data of larger files is referred to by its place in the file."""
+
+_U32 = struct.Struct("<I")
+_ZEROS = tuple(bytes(n) for n in range(8))
+_U64 = struct.Struct("<Q")
+
+
+@dataclass(eq=False, repr=False)
+class ExternalData:
+    """The value of a field that holds a position in the file: where the writer puts ``data``."""
+
+    data: ConstantBytes
+
+
+class Layout(NamedTuple):
+    """How a table with certain fields lies in the file.
+
+    ``order``: the slots as they are packed.  ``references``: (slot, offset in the table, field) of the
+    fields that are stored elsewhere.  ``is_wide``: some take 8 bytes; they come first.
+    """
+
+    pack: struct.Struct
+    vtable: bytes
+    order: tuple[int, ...]
+    references: tuple[tuple[int, int, Field], ...]
+    is_wide: bool
+
+
+def plan(spec: Table, mask: int) -> Layout:
+    """Lay out the fields in ``mask`` (a bit per slot), largest first; 8-byte ones start at byte 4."""
+    fields = [f for f in spec.fields if mask >> f.slot & 1]
+    slots = [0] * (fields[-1].slot + 1 if fields else 0)
+    packed = sorted(fields, key=lambda f: -f.size)
+    references = []
+    code, end = "<i", 4
+    for item in packed:
+        slots[item.slot] = end
+        if item.kind not in (Kind.SCALAR, Kind.UNION_TYPE):
+            references.append((item.slot, end, item))
+        code += item.code if item.kind in (Kind.SCALAR, Kind.UNION_TYPE) else "I"
+        end += item.size
+    vtable = struct.pack(f"<{len(slots) + 2}H", 4 + 2 * len(slots), end, *slots)
+    references.sort(key=lambda reference: reference[0])
+    order = tuple(item.slot for item in packed)
+    return Layout(struct.Struct(code), vtable, order, tuple(references), any(f.size == 8 for f in fields))
+
+
+def encode(tree: Tree, fmt: str, limit: int = INLINE_LIMIT, source: Source | None = None) -> Encoded:
+    """The file of ``tree`` in format ``fmt``; beyond ``limit`` bytes data is referred to by position.
+
+    ``source``: what data may be views of.
+    """
+    encoded = Encoder(fmt, source).run(tree)
+    if encoded.size < limit:
+        return encoded
+    buffers = [_by_position(b) for b in tree.get("buffers", ())]
+    return Encoder(fmt, source).run({**tree, "buffers": buffers})
+
+
+def _by_position(buffer: Tree) -> Tree:
+    data = buffer.get("data")
+    if data is None or not len(data):
+        return buffer
+    blob = as_constant_bytes(data)
+    return {"offset": ExternalData(blob), "size": len(blob)}
+
+
+class Encoder:
+    """One run over one tree."""
+
+    def __init__(self, fmt: str, source: Source | None) -> None:
+        self.format = fmt
+        self.source = source
+        self.out = bytearray()
+        self.pending: deque[tuple[int, Field, Any]] = deque()
+        self.vtables: dict[bytes, int] = {}
+        self.layouts: dict[tuple[str, int], Layout] = {}
+        self.far: list[Reference] = []
+
+    def run(self, tree: Tree) -> Encoded:
+        self.out += bytes(4) + IDENTIFIERS[self.format]
+        self.write_table(0, tree, table("Model", self.format))
+        while self.pending:
+            self.write(*self.pending.popleft())
+        return lay_out(self.out, self.far, self.source)
+
+    def align(self, size: int, ahead: int = 0) -> int:
+        """Fill up until what comes ``ahead`` bytes later is at a multiple of ``size``."""
+        end = len(self.out)
+        gap = -(end + ahead) % size
+        if gap:
+            self.out += _ZEROS[gap]
+        return end + gap
+
+    def begin(self, at: int, size: int = 4, ahead: int = 0) -> int:
+        """Let the offset at ``at`` lead to the end of what is written, aligned; returns that."""
+        start = self.align(size, ahead)
+        _U32.pack_into(self.out, at, start - at)
+        return start
+
+    # -- tables --------------------------------------------------------------------------------
+
+    def write_table(self, at: int, tree: Tree, spec: Table) -> None:
+        """A table, and the offset at ``at`` to it."""
+        values: dict[int, Any] = {}
+        mask = 0
+        for name, value in tree.items():
+            if value is None or not name:
+                continue
+            item = spec.by_name.get(name) or self.refuse(name, value, spec)
+            kind, slot = item.kind, item.slot
+            if kind is Kind.SCALAR:
+                if item.code == "f" and abs(value) < LEAST:
+                    value = math.copysign(0.0, value)
+                if value == item.default and not _is_negative_zero(value):
+                    continue
+                if item.enum is not None:
+                    value = self.number(value, item, spec)
+            elif kind is Kind.UNION:
+                values[slot - 1] = self.number(value[""], item, spec)
+                mask |= 1 << slot - 1
+            elif kind is Kind.UNION_TYPE:
+                value = self.number(value, item, spec)
+            mask |= 1 << slot
+            values[slot] = value
+        layout = self.layouts.get((spec.name, mask))
+        if layout is None:
+            layout = self.layouts[spec.name, mask] = plan(spec, mask)
+        try:
+            self.put(at, layout, values)
+        except (struct.error, OverflowError) as error:  # the latter for floats
+            raise ModelError(f"{spec.name} has a number that its field cannot hold: {error}") from None
+
+    def put(self, at: int, layout: Layout, values: dict[int, Any]) -> None:
+        """The table with ``values`` (by slot), behind its vtable where that is new."""
+        vtable = self.vtables.get(layout.vtable)
+        if vtable is None:
+            vtable = self.vtables[layout.vtable] = self.align(2)
+            self.out += layout.vtable
+        start = self.begin(at, 8, 4) if layout.is_wide else self.begin(at)
+        for slot, offset, item in layout.references:
+            self.pending.append((start + offset, item, values[slot]))
+            values[slot] = 0
+        if layout.is_wide:
+            for index, slot in enumerate(layout.order):
+                value = values[slot]
+                if isinstance(value, ExternalData):
+                    self.far.append(Reference(start + 4 + 8 * index, value.data, False))
+                    values[slot] = 0
+        self.out += layout.pack.pack(start - vtable, *[values[slot] for slot in layout.order])
+
+    def number(self, value: str | int, item: Field, spec: Table) -> int:
+        """The number of an enum value."""
+        if isinstance(value, int):
+            return value
+        assert item.enum is not None
+        number = item.enum.numbers.get(value)
+        if number is None:
+            place = f"{spec.name}.{item.name}"
+            raise UnsupportedError(f".{self.format} has no {item.enum.name} {value} for {place}")
+        return number
+
+    def refuse(self, name: str, value: Any, spec: Table) -> NoReturn:
+        """Refuse a field that the format does not have."""
+        if name not in spec.foreign:
+            raise ModelError(f"the schema has no field {spec.name}.{name}")
+        raise UnsupportedError(f".{self.format} has no field {spec.name}.{name} (it is {value!r} here)")
+
+    # -- what a table refers to ----------------------------------------------------------------
+
+    def write(self, at: int, item: Field, value: Any) -> None:
+        """The value of a field that is stored outside of its table, and the offset at ``at`` to it."""
+        kind = item.kind
+        if kind is Kind.VECTOR:
+            self.write_vector(at, item, value)
+        elif kind is Kind.STRING:
+            text = value.encode("utf-8", "surrogateescape")
+            self.begin(at)
+            self.out += _U32.pack(len(text)) + text + b"\0"
+        elif kind is Kind.TABLE:
+            self.write_table(at, value, table(item.table, self.format))
+        elif kind is Kind.UNION:
+            self.write_table(at, value, table(value[""], self.format))
+        else:
+            self.write_tables(at, value, table(item.table, self.format))
+
+    def write_tables(self, at: int, trees: list[Tree], spec: Table) -> None:
+        start = self.begin(at) + 4
+        self.out += _U32.pack(len(trees)) + bytes(4 * len(trees))
+        for index, tree in enumerate(trees):
+            self.write_table(start + 4 * index, tree, spec)
+
+    def write_vector(self, at: int, item: Field, value: Any) -> None:
+        """A vector of numbers; that of a buffer's data comes last."""
+        if item.is_data and len(value):
+            self.far.append(Reference(at, as_constant_bytes(value), True))
+            return
+        if item.enum is not None:
+            value = [v if isinstance(v, int) else item.enum.numbers[v] for v in value]
+        if isinstance(value, list | tuple):
+            try:
+                data = struct.pack(f"<{len(value)}{item.code}", *value)
+            except (struct.error, OverflowError) as error:
+                raise ModelError(f"{item.name} has an element that its field cannot hold: {error}") from None
+        elif isinstance(value, np.ndarray):
+            data = value.astype(np.dtype(item.code).newbyteorder("<"), copy=False).tobytes()
+        else:
+            data = bytes(value)
+        size = SIZES[item.code]
+        self.begin(at, max(size, 4), 4)
+        self.out += _U32.pack(len(data) // size)
+        self.out += data
+
+
+def _is_negative_zero(value: Any) -> bool:
+    return isinstance(value, float) and value == 0 and math.copysign(1.0, value) < 0

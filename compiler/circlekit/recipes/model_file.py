@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can be asked of a model file without running it: the lines of circle-inspect, and what rules compare.
+
+All is read off the decoded file, not the IR, so that it is about what other readers of the file see.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import circlekit.ops  # noqa: F401  # the rules of operators must be there
+from circlekit.errors import FormatError
+from circlekit.io.check.check_file import check_bytes
+from circlekit.io.check.findings import Finding
+from circlekit.io.file_map import map_file
+from circlekit.io.operator_codes import code_name, code_number
+from circlekit.io.read.flatbuffer_decoder import decode, identify
+from circlekit.io.read.load import unidentified
+from circlekit.io.schema import Tree
+
+NO_NAME = "(noname)"
+"""What the peer's tools call a tensor without a name."""
+
+CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D")
+
+
+class ModelFile:
+    """The decoded file.  FileError where it cannot be read, FormatError where it is no flatbuffer model."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.name = os.fspath(path)
+        self.data = map_file(path)
+        self.size = len(self.data)
+        fmt = identify(self.data)
+        if fmt is None:
+            raise FormatError(f"{self.name}: {unidentified(self.data)}")
+        self.format = fmt
+
+    @cached_property
+    def tree(self) -> Tree:
+        """The table Model, as it is in the file."""
+        return decode(self.data, self.format, self.name)
+
+    @property
+    def graphs(self) -> list[Tree]:
+        graphs: list[Tree] = self.tree.get("subgraphs", [])
+        return graphs
+
+    # -- operators -----------------------------------------------------------------------------
+
+    @cached_property
+    def codes(self) -> list[str]:
+        """The name of each operator code, ``CUSTOM(name)`` for a custom one."""
+        return [self._code(code) for code in self.tree.get("operator_codes", ())]
+
+    def _code(self, tree: Tree) -> str:
+        name = code_name(code_number(tree, self.format), self.format)
+        if name != "CUSTOM":
+            return name
+        return f"CUSTOM({tree['custom_code']})" if tree.get("custom_code") else "(invalid custom)"
+
+    def code_of(self, op: Tree) -> str:
+        index = op.get("opcode_index", 0)
+        return self.codes[index] if index < len(self.codes) else f"(invalid: {index})"
+
+    def operators(self) -> list[str]:
+        """The kind of every operator of every graph, in order."""
+        return [self.code_of(op) for graph in self.graphs for op in graph.get("operators", ())]
+
+    def op_versions(self) -> dict[str, int]:
+        """The highest version of each kind of operator, by the alphabet."""
+        found: dict[str, int] = {}
+        codes = self.tree.get("operator_codes", [])
+        for graph in self.graphs:
+            for op in graph.get("operators", ()):
+                index = op.get("opcode_index", 0)
+                version = codes[index].get("version", 1) if index < len(codes) else 0
+                name = self.code_of(op)
+                found[name] = max(found.get(name, version), version)
+        return dict(sorted(found.items()))
+
+    def conv2d_weights(self) -> list[tuple[str, str]]:
+        """(kind, what makes the weights) of each convolution: an operator, CONST, or ?."""
+        return [pair for graph in self.graphs for pair in self._weights(graph)]
+
+    def _weights(self, graph: Tree) -> Iterator[tuple[str, str]]:
+        operators = graph.get("operators", ())
+        tensors = graph.get("tensors", ())
+        makers = {int(i): self.code_of(op) for op in operators for i in op.get("outputs", ())}
+        for op in operators:
+            kind = self.code_of(op)
+            inputs = op.get("inputs", ())
+            if kind not in CONVOLUTIONS:
+                continue
+            weight = int(inputs[1]) if len(inputs) > 1 else -1
+            constant = 0 <= weight < len(tensors) and self.buffer_size(tensors[weight]) > 0
+            yield kind, makers.get(weight) or ("CONST" if constant else "?")
+
+    # -- tensors -------------------------------------------------------------------------------
+
+    def tensors(self) -> list[Tree]:
+        """The tensors of all graphs."""
+        return [tensor for graph in self.graphs for tensor in graph.get("tensors", ())]
+
+    def buffer(self, index: int) -> memoryview:
+        """The bytes of a buffer, which may lie behind the flatbuffer; empty for an index beyond the last."""
+        buffers = self.tree.get("buffers", ())
+        tree = buffers[index] if index < len(buffers) else {}
+        data, offset = tree.get("data"), tree.get("offset", 0)
+        if data is not None and len(data):
+            return memoryview(data)
+        return self.data[offset : offset + tree.get("size", 0)] if offset > 1 else memoryview(b"")
+
+    def buffer_size(self, tensor: Tree) -> int:
+        """Bytes of the tensor's buffer; buffer 0 is the one of tensors without data."""
+        index = tensor.get("buffer", 0)
+        return len(self.buffer(index)) if index else 0
+
+    def constants(self) -> list[str]:
+        """The name of every tensor with data that is no variable."""
+        return [
+            name_of(tensor)
+            for tensor in self.tensors()
+            if not tensor.get("is_variable", False) and self.buffer_size(tensor)
+        ]
+
+    def tensor_dtypes(self) -> list[tuple[str, str]]:
+        """(name, element type by the schema's name) of every tensor."""
+        return [(name_of(tensor), str(tensor.get("type", "FLOAT32"))) for tensor in self.tensors()]
+
+    def tensor_shapes(self) -> list[tuple[str, str]]:
+        """(name, shape as ``[1,-1,3]``) of every tensor; -1 where the file says that it is unknown."""
+        return [(name_of(tensor), f"[{','.join(map(str, shape_of(tensor)))}]") for tensor in self.tensors()]
+
+    # -- soundness -----------------------------------------------------------------------------
+
+    def findings(self) -> list[Finding]:
+        return check_bytes(self.data, self.name)
+
+
+def name_of(tensor: Tree) -> str:
+    return str(tensor.get("name") or NO_NAME)
+
+
+def shape_of(tensor: Tree) -> list[int]:
+    """The dimensions as ``shape_signature`` has them, or else ``shape``."""
+    dims: Any = tensor.get("shape_signature")
+    if dims is None:
+        dims = tensor.get("shape", ())
+    return [int(d) for d in dims]
+
+
+def count_word(lines: list[str], word: str) -> int:
+    """Lines that hold ``word``, with no letter, digit or underscore right before or behind it."""
+    pattern = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)")
+    return sum(1 for line in lines if pattern.search(line))

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operands of ``test.recipe`` -> tensors of the schema's tree, and the buffers of their constants."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, NoReturn
+
+import numpy as np
+
+from circlekit.errors import LimitError, ModelError, near_miss
+from circlekit.io.schema import Tree
+from circlekit.ir.dtypes import DType
+from circlekit.ir.text.fillers import seed_of
+from circlekit.ir.text.lexer import Token
+from circlekit.recipes.fillers import FILLERS, Files, filled
+from circlekit.recipes.messages import INDEX_VECTORS
+from circlekit.recipes.prototext import Message, TextSource
+from circlekit.recipes.sparse import sparse_tree, stored_count
+
+LARGEST_DIM = 2**31 - 1
+
+
+class OperandReader:
+    """What cooking operands needs; ``buffers`` grows, the first is always empty."""
+
+    def __init__(self, source: TextSource, files: Files) -> None:
+        self.source = source
+        self.files = files
+        self.buffers: list[Tree] = [{}]
+
+    def fail(self, message: str, token: Token) -> NoReturn:
+        self.source.fail(message, token)
+
+    # -- tensors -------------------------------------------------------------------------------
+
+    def tensor(self, operand: Message, graph: str, empty: dict[str, int]) -> Tree:
+        name = operand.get("name")
+        dims = self.shape(operand)
+        named = name if "named" not in operand else operand.get("named")
+        tree: Tree = {"name": named, "type": operand.get("type"), "shape": dims}
+        tree["is_variable"] = operand.get("is_variable")
+        if "shape_signature" in operand:
+            tree["shape_signature"] = self.shape_signature(operand, dims)
+        if "quant" in operand or "mx_quant" in operand:
+            tree["quantization"] = self.quantization(operand)
+        if "sparsity" in operand:
+            tree["sparsity"] = self.sparsity(operand.get("sparsity"))
+        for field in ("has_rank", "compression_type"):
+            if field in operand:
+                tree[field] = operand.get(field)
+        if "variant_tensors" in operand:
+            tree["variant_tensors"] = [self.variant(m) for m in operand.values("variant_tensors")]
+        if "filler" in operand:
+            data = self.data(operand, tree, graph)
+            self.buffers.append({"data": np.frombuffer(data, np.uint8)} if data else {})
+            tree["buffer"] = len(self.buffers) - 1
+        elif name in empty:
+            tree["buffer"] = empty[name]
+        else:
+            self.buffers.append({})
+            tree["buffer"] = len(self.buffers) - 1
+        return tree
+
+    def shape(self, message: Message) -> list[int] | None:
+        if "shape" not in message:
+            return None
+        for item in message.get("shape").all("dim"):
+            if item.value > LARGEST_DIM:
+                self.fail(f"a dimension is at most {LARGEST_DIM}, not {item.value}", item.token)
+        dims: list[int] = message.get("shape").values("dim")
+        return dims
+
+    def shape_signature(self, operand: Message, dims: list[int] | None) -> list[int]:
+        signature: list[int] = operand.get("shape_signature").values("dim")
+        if signature and len(signature) != len(dims or ()):
+            self.fail(
+                f"the signature has {len(signature)} dimensions, the shape {len(dims or ())}",
+                operand.place("shape_signature"),
+            )
+        return signature
+
+    def quantization(self, operand: Message) -> Tree:
+        tree: Tree = {}
+        if "quant" in operand:
+            quant = operand.get("quant")
+            vectors = ("min", "max", "scale", "zero_point")
+            tree = {name: quant.values(name) for name in vectors if name in quant}
+            tree["quantized_dimension"] = quant.get("quantized_dimension")
+            for name in ("custom", "blockwise", "multi_axis"):
+                if name in quant:
+                    tree["details"] = self.table(quant.get(name))
+        if "mx_quant" in operand:
+            tree["details"] = self.table(operand.get("mx_quant"))
+        return tree
+
+    def variant(self, message: Message) -> Tree:
+        return {
+            "type": message.get("type"), "shape": self.shape(message), "has_rank": message.get("has_rank")
+        }  # fmt: skip
+
+    def sparsity(self, message: Message) -> Tree:
+        tree: Tree = {}
+        for name in ("traversal_order", "block_map"):
+            tree[name] = message.get(name).values("dim") if name in message else []
+        tree["dim_metadata"] = [self.dimension(m) for m in message.values("dim_metadata")]
+        return tree
+
+    def dimension(self, message: Message) -> Tree:
+        tree: Tree = {
+            "format": message.get("format") or "DENSE",
+            "dense_size": message.get("dense_size") or 0,
+        }
+        for name in ("array_segments", "array_indices"):
+            vector = message.get(name)
+            if vector is None or vector.get("type") not in INDEX_VECTORS:
+                continue
+            values = np.array(vector.values("dim"), np.int64)
+            top = {"INT32VEC": 2**31, "UINT16VEC": 2**16, "UINT8VEC": 2**8}[vector.get("type")]
+            if values.size and not 0 <= values.min() <= values.max() < top:
+                self.fail(f"an index is from 0 to {top - 1}", vector.token)
+            tree[name] = {"": INDEX_VECTORS[vector.get("type")], "values": values}
+        return tree
+
+    # -- constants -----------------------------------------------------------------------------
+
+    def data(self, operand: Message, tree: Tree, graph: str) -> bytes:
+        """The bytes of a constant; a sparse one is told apart in ``tree``."""
+        filler = operand.get("filler")
+        dtype = DType[tree["type"]]
+        args = filler.values("arg")
+        count = prod(tree["shape"]) if tree["shape"] is not None else len(args)
+        if "sparsity" in tree:
+            count = stored_count(tree["sparsity"])
+        tag = filler.get("tag")
+        if tag is None:
+            self.fail("a filler has a tag", filler.token)
+        seed = seed_of(graph, operand.get("name"))
+        data = self.filler(tag, args, filler.place("tag"), dtype, count, seed)
+        if not operand.get("make_sparse"):
+            return data
+        if "sparsity" in tree or not tree["shape"] or dtype not in (DType.FLOAT32, DType.FLOAT16):
+            self.fail(
+                "only FLOAT32 and FLOAT16 of rank 1 and more can be made sparse", operand.place("make_sparse")
+            )
+        tree["sparsity"], data = sparse_tree(np.frombuffer(data, dtype.numpy).reshape(tree["shape"]))
+        return data
+
+    def filler(self, tag: str, args: list[str], at: Token, dtype: DType, count: int, seed: int) -> bytes:
+        if tag not in FILLERS:
+            near = near_miss(tag, FILLERS) or f"; there are {', '.join(FILLERS)}"
+            self.fail(f"there is no filler {tag}{near}", at)
+        try:
+            return filled(tag, args, dtype, count, seed, self.files)
+        except (LimitError, ModelError) as error:
+            self.fail(error.message, at)
+
+    def table(self, message: Message) -> Tree:
+        """A message whose type is a table of the schema."""
+        tree: Tree = {"": message.type.name}
+        for name, spec in message.type.fields.items():
+            stored = spec.stored or name
+            if stored in tree and name not in message:
+                continue  # an alias of a field that was there
+            if spec.kind == "message":
+                found = [self.table(m) for m in message.values(name)]
+                value: Any = found if spec.repeated else next(iter(found), None)
+            else:
+                value = message.values(name) if spec.repeated else message.get(name)
+            if value is not None and (name in message or not spec.repeated):
+                tree[stored] = value
+        return tree

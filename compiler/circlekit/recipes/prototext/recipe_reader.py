@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``test.recipe`` -> the schema's tree, for either format; errors point into the recipe."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from circlekit.errors import near_miss
+from circlekit.io.flexbuffers import flexbuffer_map
+from circlekit.io.schema import Tree, enumeration, options_field
+from circlekit.ir.dtypes import DType
+from circlekit.ir.text.lexer import Token
+from circlekit.recipes import operators
+from circlekit.recipes.cook_tensors import TensorCook
+from circlekit.recipes.fillers import Files
+from circlekit.recipes.messages import CIRCLE_ONLY, message_type
+from circlekit.recipes.prototext import Item, Message, TextSource, parse_message
+
+PLACEHOLDER = 127
+"""What the one-byte field of an operator code holds for numbers that do not fit into it."""
+
+Key = tuple[str, str, int]
+"""Operator, custom code, version (0 where all versions of it are one)."""
+
+
+def recipe_format(source: TextSource) -> str | None:
+    """What the words of a recipe say of its format: circle where only that has them, else None."""
+    words = (t.text for t in source.tokens if t.kind in ("name", "string"))
+    return "circle" if any(word in CIRCLE_ONLY for word in words) else None
+
+
+def read_tree(source: TextSource, fmt: str, files: Files) -> tuple[Tree, bool]:
+    """The tree of the model, and whether its data is to lie behind the flatbuffer.
+
+    ``files`` gives the bytes of a file that a filler names.
+    """
+    recipe = parse_message(source, message_type("ModelRecipe", fmt))
+    return RecipeReader(source, fmt, files, recipe).model(), recipe.get("ext_offset")
+
+
+class RecipeReader(OperandReader):
+    """One run over one recipe."""
+
+    def __init__(self, source: TextSource, fmt: str, files: Files, recipe: Message) -> None:
+        super().__init__(source, files)
+        self.format = fmt
+        self.recipe = recipe
+        self.graphs = [recipe, *recipe.values("graph")]
+        self.types = operators.operator_types(fmt)
+        self.indices: list[dict[str, int]] = []
+        self.codes: dict[Key, int] = {}
+
+    # -- the whole -----------------------------------------------------------------------------
+
+    def model(self) -> Tree:
+        recipe = self.recipe
+        codes = self.operator_codes()
+        tree: Tree = {"version": recipe.get("model_version"), "description": recipe.get("description")}
+        if tree["version"] is None:
+            tree["version"] = 3 if self.format == "tflite" else 0
+        tree["operator_codes"] = codes
+        tree["subgraphs"] = [self.graph(graph, i) for i, graph in enumerate(self.graphs)]
+        tree["signature_defs"] = [self.signature(s.value) for s in recipe.all("signature_def")]
+        if "metadata" in recipe:
+            tree["metadata"] = [self.metadata(m.value) for m in recipe.all("metadata")]
+        tree["buffers"] = self.buffers
+        return tree
+
+    def metadata(self, message: Message) -> Tree:
+        data = (message.get("data") or "").encode("utf-8", "surrogateescape")
+        if "base64" in message:
+            data = self.filler("base64", [message.get("base64")], message.place("base64"), DType.UINT8, 0, 0)
+        self.buffers.append({"data": np.frombuffer(data, np.uint8)} if data else {})
+        return {"name": message.get("name") or "", "buffer": len(self.buffers) - 1}
+
+    def signature(self, message: Message) -> Tree:
+        index: int = message.get("subgraph_index")
+        if index >= len(self.graphs):
+            self.fail(
+                f"there is no graph {index}, but {len(self.graphs)} graphs", message.place("subgraph_index")
+            )
+        tree: Tree = {"signature_key": message.get("signature_key") or "", "subgraph_index": index}
+        for side in ("inputs", "outputs"):
+            tree[side] = [self.tensor_map(m.value, index) for m in message.all(side)]
+        return tree
+
+    def tensor_map(self, message: Message, graph: int) -> Tree:
+        known = self.indices[graph]
+        index = message.get("tensor_index")
+        if "tensor" in message:
+            index = self.find(message.all("tensor")[0], known, optional=False)
+        elif index is None:
+            self.fail("a port of a signature has a tensor or a tensor_index", message.token)
+        elif index >= len(known):
+            self.fail(f"there is no operand {index}, but {len(known)}", message.place("tensor_index"))
+        return {"name": message.get("name") or "", "tensor_index": index}
+
+    # -- operator codes ------------------------------------------------------------------------
+
+    def operator_codes(self) -> list[Tree]:
+        """One code for each operator, by number, custom ones last; the highest version that is asked for."""
+        versions: dict[Key, int] = {}
+        for graph in self.graphs:
+            for operation in graph.values("operation"):
+                key, version = self.key(operation), operation.get("version")
+                versions[key] = max(versions.get(key, version), version)
+        numbers = enumeration("BuiltinOperator", self.format).numbers
+        ordered = sorted(versions, key=lambda key: (key[1] != "", numbers[key[0]], key))
+        self.codes = {key: index for index, key in enumerate(ordered)}
+        codes = []
+        for key in ordered:
+            code: Tree = {
+                "deprecated_builtin_code": min(numbers[key[0]], PLACEHOLDER),
+                "builtin_code": key[0],
+            }
+            code["version"] = versions[key]
+            if key[1]:
+                code["custom_code"] = key[1]
+            codes.append(code)
+        return codes
+
+    def key(self, operation: Message) -> Key:
+        version = operation.get("version") if self.recipe.get("keep_versions") else 0
+        custom = operation.get("custom_code") or ""
+        type_ = operation.get("type")
+        if type_ is None:
+            self.fail("an operation has a type", operation.token)
+        if type_ == "Custom" or operation.get("extype") == "Custom":
+            if not custom:
+                self.fail("a custom operation has a custom_code", operation.place("type"))
+            return "CUSTOM", custom, version
+        code = self.types.get(type_)
+        if code is None:
+            near = near_miss(type_, [*self.types, "Custom"])
+            self.fail(f"there is no operator {type_}{near}", operation.place("type"))
+        return code, custom, version
+
+    # -- graphs --------------------------------------------------------------------------------
+
+    def graph(self, message: Message, number: int) -> Tree:
+        name = message.get("name")
+        if name is None:
+            name = f"sub_{number}" if number else "main"
+        sides = {side: [i.value for i in message.all(side)] for side in ("input", "output")}
+        empty = {name: len(self.buffers) + i for i, name in enumerate(sides["input"] + sides["output"])}
+        self.buffers += [{} for _ in sides["input"] + sides["output"]]
+        known: dict[str, int] = {}
+        tensors = []
+        for item in message.all("operand"):
+            self.declare(item.value, known)
+            tensors.append(self.tensor(item.value, name, empty))
+        self.indices.append(known)
+        tree: Tree = {"tensors": tensors, "name": name}
+        for side in ("input", "output"):
+            tree[side + "s"] = [self.find(item, known, optional=False) for item in message.all(side)]
+        self.check_interface(message, tensors, known)
+        made: dict[int, Token] = {}
+        tree["operators"] = [self.operator(o.value, known, made) for o in message.all("operation")]
+        for field in ("data_format", "debug_metadata_index"):
+            if field in message:
+                tree[field] = message.get(field)
+        return tree
+
+    def declare(self, operand: Message, known: dict[str, int]) -> None:
+        if "name" not in operand or "type" not in operand:
+            self.fail("an operand has a name and a type", operand.token)
+        name = operand.get("name")
+        if name in known:
+            self.fail(f"there is an operand {name} before", operand.place("name"))
+        known[name] = len(known)
+
+    def find(self, item: Item, known: dict[str, int], optional: bool) -> int:
+        """Index of the operand that a field names; -1 for the empty name of one that is left out."""
+        name: str = item.value
+        if name in known:
+            return known[name]
+        if name != "" or not optional:
+            self.fail(f"there is no operand {name or 'without a name'}{near_miss(name, known)}", item.token)
+        return -1
+
+    def check_interface(self, message: Message, tensors: list[Tree], known: dict[str, int]) -> None:
+        for side in ("input", "output"):
+            for item in message.all(side):
+                buffer = self.buffers[tensors[known[item.value]]["buffer"]]
+                if side == "input" and buffer.get("data") is not None:
+                    self.fail(f"{item.value} has a filler: a constant is no input", item.token)
+
+    # -- operators -----------------------------------------------------------------------------
+
+    def operator(self, operation: Message, known: dict[str, int], made: dict[int, Token]) -> Tree:
+        key = self.key(operation)
+        tree: Tree = {"opcode_index": self.codes[key]}
+        tree["inputs"] = [self.find(item, known, optional=True) for item in operation.all("input")]
+        tree["outputs"] = [self.find(item, known, optional=False) for item in operation.all("output")]
+        for index, item in zip(tree["outputs"], operation.all("output"), strict=True):
+            if index in made:
+                self.fail(f"{item.value} is the result of an operation before", item.token)
+            made[index] = item.token
+        if "intermediate" in operation:
+            tree["intermediates"] = [
+                self.find(i, known, optional=True) for i in operation.all("intermediate")
+            ]
+        if "mutating_variable_inputs" in operation:
+            tree["mutating_variable_inputs"] = operation.values("mutating_variable_inputs")
+        if "debug_metadata_index" in operation:
+            tree["debug_metadata_index"] = operation.get("debug_metadata_index")
+        if key[0] == "CUSTOM":
+            tree |= self.custom_options(operation, key[1])
+        elif not operation.get("no_options"):
+            tree |= self.options(operation, key[0])
+        return tree
+
+    def options(self, operation: Message, code: str) -> Tree:
+        """The options of a built-in operator: its own field, or the defaults."""
+        name = operators.option_table(code)
+        union = None if name is None else options_field(name)
+        if name is None or union is None:
+            return {}
+        field = operators.option_field(code)
+        message = (
+            operation.get(field)
+            if field in operation
+            else Message(message_type(name, self.format), operation.token)
+        )
+        options = self.table(message)
+        for key in options:
+            if key.endswith("_subgraph_index") and options[key] >= len(self.graphs):
+                self.fail(f"there is no graph {options[key]}, but {len(self.graphs)} graphs", message.token)
+        return {union: options}
+
+    def custom_options(self, operation: Message, custom_code: str) -> Tree:
+        data = b""
+        if "custom_options" in operation:
+            at = operation.place("custom_options")
+            data = self.filler("base64", [operation.get("custom_options")], at, DType.UINT8, 0, 0)
+        elif custom_code in operators.CUSTOM and not operation.get("no_options"):
+            field, entries = operators.CUSTOM[custom_code]
+            options: Tree = {}
+            if field:
+                given = operation.get(field) if field in operation else None
+                type_ = operation.type.fields[field].message
+                assert type_ is not None  # options are messages
+                options = self.table(given or Message(type_(), operation.token))
+            data = flexbuffer_map(entries(options))
+        return {"custom_options": np.frombuffer(data, np.uint8)} if data else {}

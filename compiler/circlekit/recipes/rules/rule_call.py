@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One call in a block of rules, and its arguments by kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NoReturn
+
+import circlekit.ops  # noqa: F401  # kinds are known by their declarations
+from circlekit.errors import near_miss
+from circlekit.io.schema import FORMATS, enumeration
+from circlekit.ir.op import REGISTRY
+from circlekit.ir.text.lexer import Source
+from circlekit.ir.text.syntax import Arguments, Literal, Symbol, ValueName
+from circlekit.recipes.rules.rule import line_and_column
+
+
+class Call:
+    """The arguments of one call, by kind; ParseError at the call for what does not fit."""
+
+    def __init__(self, source: Source, node: Arguments) -> None:
+        self.source = source
+        self.node = node
+        self.name = node.name
+
+    @property
+    def place(self) -> str:
+        """File, line and column."""
+        line, column = line_and_column(self.source.text, self.node.token.at)
+        return f"{self.source.label}:{self.source.first_line + line - 1}:{column}"
+
+    def fail(self, message: str) -> NoReturn:
+        self.source.fail(message, self.node.token)
+
+    def text(self) -> str:
+        """The call as it is written."""
+        tokens = self.source.tokens
+        start = tokens.index(self.node.token)
+        depth = 0
+        for token in tokens[start + 1 :]:
+            depth += (token.text in "([{") - (token.text in ")]}") if token.kind == "mark" else 0
+            if depth == 0:
+                return " ".join(self.source.text[self.node.token.at : token.at + 1].split())
+        return self.name
+
+    def positional(self, least: int, most: int | None = None) -> list[Literal]:
+        """The arguments without a name, of which there must be so many."""
+        given = self.node.positional
+        if len(given) < least or (most is not None and len(given) > most):
+            amount = f"{least}" if most == least else f"{least} or more" if most is None else f"up to {most}"
+            self.fail(f"{self.name} takes {amount} arguments, {len(given)} are given")
+        return given
+
+    def named(self, known: Iterable[str] | None = None) -> Mapping[str, Literal]:
+        """The arguments with a name; each must be one of ``known``."""
+        for name in self.node.named:
+            if known is not None and name not in known:
+                names = list(known)
+                near = near_miss(name, names) or (f"; it has {', '.join(names)}" if names else "")
+                self.fail(f"{self.name} has no {name}{near}")
+        return self.node.named
+
+    def words(self) -> list[str]:
+        """One or more bare words."""
+        self.named(())
+        return [str(self.of(item, Symbol, "a name")) for item in self.positional(1)]
+
+    def value(self) -> str:
+        """The name of the value that is the only argument without a name."""
+        return str(self.of(self.positional(1, 1)[0], ValueName, "a value, written %name,"))
+
+    def of(self, literal: Literal, kind: type, what: str) -> Any:
+        if type(literal) is not kind:
+            self.fail(f"{self.name} takes {what} not {show(literal)}")
+        return literal
+
+    def kind(self, name: str) -> str:
+        """The schema's name of a kind of operator that is given by that or by its class."""
+        classes = {cls.__name__: code for code, cls in REGISTRY.items()}
+        codes = {n for f in FORMATS for n in enumeration("BuiltinOperator", f).numbers}
+        if name in classes:
+            return classes[name]
+        if name not in codes:
+            self.fail(f"there is no operator {name}{near_miss(name, [*classes, *sorted(codes)])}")
+        return name
+
+    def amount(self, literal: Literal) -> tuple[str, int]:
+        """(condition, number) of ``3``, ``at_most(3)``, ``at_least(3)``."""
+        condition, number = "exactly", literal
+        if isinstance(literal, Arguments) and literal.name in ("at_most", "at_least"):
+            condition = literal.name
+            number = literal.positional[0] if len(literal.positional) == 1 else literal
+        if type(number) is not int or number < 0:
+            self.fail(f"an amount is a whole number, at_most(3) or at_least(1), not {show(literal)}")
+        return condition, number
+
+
+def show(literal: Any) -> str:
+    return f"{literal.name}(...)" if isinstance(literal, Arguments) else str(literal)

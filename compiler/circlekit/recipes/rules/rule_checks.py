@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the calls in a block of rules check; ``text_rules`` says what each means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+
+from circlekit.errors import near_miss
+from circlekit.ir.dtypes import BY_SHORT
+from circlekit.ir.graph import Model
+from circlekit.ir.location import kind_of
+from circlekit.ir.op import Attribute, Op, OpaqueOp
+from circlekit.ir.text.attribute_literals import attribute_of, format_attribute, same_attribute
+from circlekit.ir.text.lexer import quoted
+from circlekit.ir.text.syntax import Literal, ValueName
+from circlekit.ir.value import Array, Value, format_shape
+from circlekit.recipes.rules.rule import Subject
+from circlekit.recipes.rules.rule_call import Call, show
+
+Check = Callable[[Subject], Iterable[str]]
+"""Gives a sentence for each thing that is not as it should be."""
+
+
+# -- checks of operators -----------------------------------------------------------------------
+
+
+def _fits(amount: tuple[str, int], count: int) -> bool:
+    condition, number = amount
+    return {"exactly": count == number, "at_most": count <= number, "at_least": count >= number}[condition]
+
+
+def _wanted(amount: tuple[str, int]) -> str:
+    condition, number = amount
+    return f"{condition.replace('_', ' ')} {number}".removeprefix("exactly ")
+
+
+def _ops(call: Call) -> Check:
+    call.positional(0, 0)
+    wanted = {name: (call.kind(name), call.amount(x)) for name, x in call.named().items()}
+
+    def check(subject: Subject) -> Iterator[str]:
+        for name, (code, amount) in wanted.items():
+            count = sum(op.code == code for op in subject.model.ops())
+            if not _fits(amount, count):
+                yield f"there are {count} {name}, {_wanted(amount)} wanted"
+
+    return check
+
+
+def _custom(call: Call) -> Check:
+    call.positional(0, 0)
+    wanted = {name: call.amount(literal) for name, literal in call.named().items()}
+
+    def check(subject: Subject) -> Iterator[str]:
+        names = [op.custom_code for op in subject.model.ops() if isinstance(op, OpaqueOp)]
+        for name, amount in wanted.items():
+            if not _fits(amount, names.count(name)):
+                yield f"there are {names.count(name)} custom {name}, {_wanted(amount)} wanted"
+
+    return check
+
+
+def _total(call: Call) -> Check:
+    amount = call.amount(call.positional(1, 1)[0])
+
+    def check(subject: Subject) -> Iterator[str]:
+        count = sum(1 for _ in subject.model.ops())
+        if not _fits(amount, count):
+            yield f"there are {count} operators, {_wanted(amount)} wanted"
+
+    return check
+
+
+def _order(call: Call) -> Check:
+    wanted = [call.kind(word) for word in call.words()]
+
+    def check(subject: Subject) -> Iterator[str]:
+        if [op.code for op in subject.model.main] != wanted:
+            yield f"the operators are {', '.join(kind_of(op) for op in subject.model.main) or 'none'}"
+
+    return check
+
+
+# -- checks of values --------------------------------------------------------------------------
+
+
+def _find(model: Model, name: str) -> Value | None:
+    """The first value of that name: of the main graph, then of the others."""
+    return next((v for graph in model.graphs for v in graph.values() if v.name == name), None)
+
+
+def _on_value(call: Call, failures: Callable[[Value], Iterator[str]]) -> Check:
+    name = call.value()
+
+    def check(subject: Subject) -> Iterator[str]:
+        value = _find(subject.model, name)
+        if value is None:
+            near = near_miss(name, [v.name for graph in subject.model.graphs for v in graph.values()])
+            yield f"there is no {quoted('%', name)}{near}"
+        else:
+            yield from failures(value)
+
+    return check
+
+
+def _value(call: Call) -> Check:
+    given = call.named(("dtype", "shape", "const", "op"))
+    dtype = given.get("dtype")
+    if dtype is not None and dtype not in BY_SHORT:
+        call.fail(f"there is no dtype {show(dtype)}{near_miss(show(dtype), BY_SHORT)}")
+    shape = _shape(call, given["shape"]) if "shape" in given else None
+    code = call.kind(show(given["op"])) if "op" in given else None
+    const = call.of(given["const"], bool, "true or false,") if "const" in given else None
+
+    def failures(value: Value) -> Iterator[str]:
+        if dtype is not None and value.dtype is not BY_SHORT[str(dtype)]:
+            yield f"its dtype is {value.dtype.short}"
+        if shape is not None and value.shape != shape:
+            yield f"its shape is {format_shape(value.shape)}"
+        if const is not None and value.is_const != const:
+            yield f"it is {'' if value.is_const else 'no '}constant"
+        if code is not None and (value.producer is None or value.producer.code != code):
+            yield f"{'nothing' if value.producer is None else kind_of(value.producer)} makes it"
+
+    return _on_value(call, failures)
+
+
+def _shape(call: Call, literal: Literal) -> tuple[int | None, ...]:
+    dims = literal if isinstance(literal, list) else [None]
+    if not all(type(d) is int and d >= -1 for d in dims):
+        call.fail("a shape is a list of whole numbers, -1 for what is unknown")
+    return tuple(None if d == -1 else d for d in dims)  # type: ignore[misc]  # they are numbers
+
+
+def _quant(call: Call) -> Check:
+    given = call.named(("scale", "zero_point", "axis"))
+    literals = call.positional(1, 2)
+    if len(literals) == 2:
+        if literals[1] != "none" or given:
+            call.fail("quant is quant(%x, none) or quant(%x, scale: 0.5, zero_point: 3, axis: 0)")
+        call.node.positional = literals[:1]
+        return _on_value(call, lambda value: iter(_not_quantized(value)))
+    numbers = {name: _numbers(call, literal) for name, literal in given.items()}
+
+    def failures(value: Value) -> Iterator[str]:
+        q = value.quantization
+        if q is None:
+            yield "it is not quantized"
+            return
+        axis = np.array([q.quantized_dimension])
+        found: dict[str, Array] = {"scale": q.scale, "zero_point": q.zero_point, "axis": axis}
+        for name, wanted in numbers.items():
+            same = found[name].size == wanted.size and np.allclose(found[name], wanted, rtol=1e-6, atol=0)
+            if not same:
+                yield f"its {name} is {', '.join(map(str, found[name].tolist())) or 'empty'}"
+
+    return _on_value(call, failures)
+
+
+def _not_quantized(value: Value) -> list[str]:
+    return ["it is quantized"] if value.quantization is not None else []
+
+
+def _numbers(call: Call, literal: Literal) -> Array:
+    listed = literal if isinstance(literal, list) else [literal]
+    if any(isinstance(x, bool) or not isinstance(x, int | float) for x in listed):
+        call.fail(f"a number or a list of numbers is wanted, not {show(literal)}")
+    return np.array(listed, np.float64)
+
+
+def _attributes(call: Call) -> Check:
+    given = call.named()
+
+    def failures(value: Value) -> Iterator[str]:
+        op = value.producer
+        if op is None:
+            yield "nothing makes it"
+            return
+        specs = {spec.name: spec for spec in op.attributes}
+        for name, literal in given.items():
+            if name not in specs:
+                yield f"{kind_of(op)} has no attribute {name}{near_miss(name, specs)}"
+            else:
+                yield from _attribute(call, op, specs[name], literal)
+
+    return _on_value(call, failures)
+
+
+def _attribute(call: Call, op: Op, spec: Attribute, literal: Literal) -> Iterator[str]:
+    graphs = {graph.name: graph for graph in op.called_graphs()}
+    wanted = attribute_of(spec, literal, graphs, call.fail)
+    found = getattr(op, spec.name)
+    if not same_attribute(found, wanted):
+        yield f"{spec.name} is {format_attribute(spec, found, lambda graph: '@' + graph.name)}"
+
+
+def _absent(call: Call) -> Check:
+    names = [str(call.of(x, ValueName, "values, written %name,")) for x in call.positional(1)]
+
+    def check(subject: Subject) -> Iterator[str]:
+        return (f"there is {quoted('%', n)}" for n in names if _find(subject.model, n) is not None)
+
+    return check
+
+
+# -- checks of what the passes did -------------------------------------------------------------
+
+
+def _unchanged(call: Call) -> Check:
+    call.positional(0, 0)
+
+    def check(subject: Subject) -> Iterator[str]:
+        if subject.changes:
+            yield f"the passes made {subject.changes} changes"
+
+    return check
+
+
+def _refused(call: Call) -> Check:
+    wanted = call.of(call.positional(1, 1)[0], str, "a text in quotes,")
+
+    def check(subject: Subject) -> Iterator[str]:
+        sentences = subject.refusals()
+        if not any(wanted in sentence for sentence in sentences):
+            yield f"refused were: {'; '.join(dict.fromkeys(sentences)) or 'none'}"
+
+    return check
+
+
+CHECKS: dict[str, Callable[[Call], Check]] = {
+    "ops": _ops,
+    "custom": _custom,
+    "total": _total,
+    "order": _order,
+    "value": _value,
+    "quant": _quant,
+    "attributes": _attributes,
+    "absent": _absent,
+    "unchanged": _unchanged,
+    "refused": _refused,
+}

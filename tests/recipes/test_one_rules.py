@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""test.rule: what is read, what is refused, and what ``expr`` would say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from circlekit.errors import ParseError
+from circlekit.io.write.save import to_bytes
+from circlekit.ir.text import parse_model
+from circlekit.recipes.rules.one_rules import OneRule, compare, parse_one_rules
+from circlekit.recipes.rules.rule import Outcome, Subject
+
+TEXT = """
+model tflite
+graph main(%x: f32[1,4,4,2], %n: i32[?]) -> %y, %n2 {
+  %w = const f32[3,3,3,2] gaussian(0, 1)
+  %b = const f32[3] zeros
+  %v = const f32[3,3,3,2] zeros
+  %c = Conv2D(%x, %w, %b) {padding: SAME} : f32[1,4,4,3]
+  %d = Conv2D(%x, %v, %b) {padding: SAME} : f32[1,4,4,3]
+  %y = Add(%c, %d)        : f32[1,4,4,3]
+  %n2 = AddN(%n, %n)      : i32[?]
+}
+"""
+
+
+@pytest.fixture
+def subject(tmp_path: Path) -> Subject:
+    path = tmp_path / "model.tflite"
+    path.write_bytes(to_bytes(parse_model(TEXT)))
+    return Subject(str(path), parse_model(TEXT))
+
+
+def outcome(subject: Subject, line: str) -> Outcome:
+    (rule,) = parse_one_rules(line, "test.rule")
+    return rule.check(subject)
+
+
+@pytest.mark.parametrize(
+    ("call", "actual"),
+    [
+        ("all_op_count", "4"),
+        ("op_count CONV_2D", "2"),
+        ("op_count ADD", "1"),
+        ("op_count 'CUSTOM(x)'", "0"),
+        ("conv2d_weight_not_constant", "0"),
+        ("verify_file_format", "1"),
+        ("op_version CONV_2D", "1"),
+        ("tensor_dtype n", "INT32"),
+        ("tensor_shape x", "[1,4,4,2]"),
+        ("tensor_shape n2", "[-1]"),
+        ("const_count w", "1"),
+        ("const_count x", "0"),
+    ],
+)
+def test_functions(subject: Subject, call: str, actual: str) -> None:
+    assert outcome(subject, f"RULE \"NAME\" $({call}) '=' {actual}").holds
+    assert not outcome(subject, f"RULE \"NAME\" $({call}) '!=' {actual}").holds
+
+
+def test_file_size(subject: Subject) -> None:
+    size = Path(subject.path).stat().st_size
+    assert outcome(subject, f"RULE S $(file_size) = {size}").holds
+
+
+def test_a_failure_says_what_was_found_and_where(subject: Subject) -> None:
+    text = "# a comment\n\nRULE \"ONE_ADD\"  $(op_count CONV_2D) '=' 1\n"
+    (rule,) = parse_one_rules(text, "dir/test.rule")
+    assert str(rule.check(subject)) == "dir/test.rule:3:1: ONE_ADD: op_count CONV_2D is 2, = 1 is wanted"
+
+
+@pytest.mark.parametrize("condition", ["=", "!="])
+def test_what_is_not_there_fails_any_condition(subject: Subject, condition: str) -> None:
+    found = outcome(subject, f"RULE T $(tensor_dtype nobody) '{condition}' INT8")
+    assert not found.holds
+    assert "tensor_dtype nobody is nothing" in found.found
+
+
+@pytest.mark.parametrize(
+    ("left", "condition", "right", "holds"),
+    [
+        ("10", ">", "9", True), ("10", "=", "010", True), ("-1", "<", "0", True), ("2", "<=", "1", False),
+        ("b", ">", "a", True), ("10a", "<", "9a", True), ("3", ">=", "3", True), ("x", "==", "x", True),
+    ],
+)  # fmt: skip
+def test_numbers_compare_as_numbers_and_texts_as_texts(
+    left: str, condition: str, right: str, holds: bool
+) -> None:
+    assert compare(left, condition, right) is holds
+
+
+def test_words_are_read_as_a_shell_reads_them() -> None:
+    text = (
+        "RULE 'a '\"b\\\"\"c\\;d $(tensor_dtype x\\;'y z') \\\n  '<=' 12 # rest\r\nRULE B $(all_op_count) > 1"
+    )
+    with pytest.raises(ParseError, match="expected a condition"):
+        parse_one_rules(text, "t")  # the > is not quoted: a shell would write a file
+    first, second = parse_one_rules(text.replace("> 1", "'>' 1"), "t")
+    assert first == OneRule("t:1:1", 'a b"c;d', "tensor_dtype", ("x;y z",), "<=", "12")
+    assert (second.place, second.name) == ("t:3:1", "B")
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "message"),
+    [
+        ("RULE A $(op_cuont ADD) = 1", "1:10", "no function op_cuont; did you mean op_count?"),
+        ("\nRULE A $(op_count) = 1", "2:10", "takes one argument, 0 are given"),
+        ("RULE A $('a\nb') = 1", "1:10", "no function a\\\\nb; there are"),
+        ("RULE A $(file_size x) = 1", "1:10", "takes no argument, 1 are given"),
+        ("RULE A $(file_size) '~' 1", "1:21", "'~' is no condition"),
+        ("RULE A $(file_size) = 1 2", "1:25", "this is too much"),
+        ("RULE A $(file_size) =", "1:22", "expected the value"),
+        ("RULE A $(file_size = 1", "1:23", "expected '\\)'"),
+        ("RULE A 3 = 1", "1:8", "expected \\$\\(function\\)"),
+        ("rm -rf /", "1:1", "no command 'rm'"),
+        ("RULE A $(op_count $HOME) = 1", "1:19", "expected '\\)'"),
+        ("RULE A $(op_count `ls`) = 1", "1:19", "expected '\\)'"),
+        ("RULE A $(file_size) = 1 ; ls", "1:25", "this is too much"),
+        ('RULE "$(ls)" $(file_size) = 1', "1:6", "expected the name"),
+    ],
+)
+def test_everything_else_is_refused(text: str, place: str, message: str) -> None:
+    with pytest.raises(ParseError, match=message) as raised:
+        parse_one_rules(text, "test.rule")
+    assert raised.value.message.startswith(f"test.rule:{place}: ")
+
+
+def test_all_rules_of_the_peer_are_read(shared: Path) -> None:
+    files = sorted((shared / "peer" / "one").rglob("test.rule"))
+    assert len(files) > 100
+    assert all(parse_one_rules(path.read_text(), str(path)) for path in files)
