@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from circlekit.io.read.decode import decode
+from circlekit.io.read.flatbuffer_decoder import decode
 from circlekit.passes.engine.registry import all_passes
 from tools.fuzz.case import Job, case_of, make_case
 from tools.fuzz.pool import MEMORY, Result, deadline, outcome_of, run_all, run_case, run_jobs

@@ -21,7 +21,7 @@ from circlekit.io.write.save import save, to_bytes
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
 from tests.io.oracles import CIRCLE, LITERT, Oracle
-from tests.io.test_layout import constants
+from tests.io.test_file_layout import constants
 
 PACKAGE = Path(__file__).parents[2] / "compiler" / "circlekit"
 SIZES = [1, 15, 16, 17, 99, 1000, 4096, 5000, 9000, 9000, 9000, 20_000]

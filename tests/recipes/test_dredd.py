@@ -11,8 +11,7 @@ import pytest
 from circlekit.equivalence import hdf5, litert
 from circlekit.io.read.load import load
 from circlekit.ir.graph import Model
-from circlekit.recipes import pool
-from circlekit.recipes.cases import Case, cases_of
+from circlekit.recipes import process_pool as pool
 from circlekit.recipes.dredd import FAILED, MISSING, PASSED, Result, run_case
 from circlekit.recipes.dredd_cases import Case, cases_of
 from tests.recipes.breaking import breaking_pass, die

@@ -14,7 +14,6 @@ from circlekit.ir.shape_inference import check_shapes
 from circlekit.ir.verifier import verify
 from circlekit.passes.engine.legalize import legalize
 from circlekit.passes.engine.registry import all_passes
-from circlekit.recipes.cases import cases_of
 from circlekit.recipes.dredd import run_case
 from circlekit.recipes.dredd_cases import cases_of
 from circlekit.recipes.load import load_recipe

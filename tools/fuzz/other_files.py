@@ -20,7 +20,6 @@ from circlekit.equivalence import tensor_files as values
 from circlekit.equivalence.hdf5_diff import compare_files
 from circlekit.errors import CirclekitError
 from circlekit.interp.interpreter import run
-from circlekit.io.files import write_file
 from circlekit.io.read.load import load_bytes
 from circlekit.io.write.file_writer import write_file
 from circlekit.io.write.save import to_bytes

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from circlekit.equivalence.verify import compare_models
 from circlekit.interp.interpreter import run as run_model
-from circlekit.io.files import map_file
+from circlekit.io.file_map import map_file
 from circlekit.io.read.load import load_bytes
 from circlekit.io.write.save import format_of
 from circlekit.io.write.save import save as save_file

@@ -11,7 +11,7 @@ from typing import Any
 from circlekit.api.models import FilePath
 from circlekit.equivalence.recorded_values import check_folder
 from circlekit.errors import ParseError, RewriteError
-from circlekit.io.files import map_file
+from circlekit.io.file_map import map_file
 from circlekit.passes.engine.pipeline_file import Pipeline, parse_pipeline
 from circlekit.passes.engine.registry import all_options, all_passes, check_settings, find_pass, pass_names
 

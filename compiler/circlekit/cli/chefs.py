@@ -72,7 +72,7 @@ def _stream(name: str, format: str, argv: Argv) -> int:
         return parser
 
     def run(arguments: argparse.Namespace) -> int:
-        from circlekit.io.files import read_all
+        from circlekit.io.file_map import read_all
         from circlekit.io.write.save import encoded
         from circlekit.passes.engine.legalize import legalize
         from circlekit.recipes.load import recipe_in

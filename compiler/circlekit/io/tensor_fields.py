@@ -81,7 +81,7 @@ def quantization_tree(quantization: Quantization | None, stored: Tree | None) ->
 
 def with_indices(quantization: Quantization | None, indices: dict[int, int]) -> Quantization | None:
     """``quantization`` with ``indices``, by id, in the place of values."""
-    if quantization is None or not quantization.mentioned:
+    if quantization is None or not quantization.details:
         return quantization
     details = {
         k: indices[id(v)] if isinstance(v, Value) else v for k, v in (quantization.details or {}).items()

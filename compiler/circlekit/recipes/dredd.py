@@ -43,7 +43,7 @@ from circlekit.passes.engine.explain import explain_pass
 from circlekit.passes.engine.legalize import legalize
 from circlekit.passes.engine.registry import all_passes, pass_names
 from circlekit.passes.pipelines import PIPELINES
-from circlekit.recipes.cases import Case
+from circlekit.recipes.dredd_cases import Case
 from circlekit.recipes.load import load_recipe
 from circlekit.recipes.rules.rule import Subject
 from circlekit.recipes.rules.rule_blocks import RuleBlock

@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from circlekit.errors import CirclekitError, FileError, near_miss
-from circlekit.io.files import map_file, translated
-from circlekit.recipes.peer_rules import parse_peer_rules
-from circlekit.recipes.rules import Rule, error_at
-from circlekit.recipes.text_rules import RuleBlock, parse_text_rules
+from circlekit.io.file_map import map_file, translated
+from circlekit.recipes.rules.one_rules import parse_one_rules
+from circlekit.recipes.rules.rule import Rule, error_at
+from circlekit.recipes.rules.rule_blocks import RuleBlock, parse_text_rules
 
 ONE_RECIPE, ONE_RULES, TEXT = "test.recipe", "test.rule", ".ck"
 

@@ -15,8 +15,8 @@ from circlekit.ir.graph import Model
 from circlekit.ir.text import print_model
 from circlekit.ir.value import Value
 from circlekit.passes.engine.legalize import legalize
-from circlekit.recipes.keep import Folder
-from circlekit.recipes.reverse import reverse_tree
+from circlekit.recipes.prototext.filler_selection import Folder
+from circlekit.recipes.prototext.recipe_writer import recipe_text
 
 TEXT_FORM = ".ck"
 """The extension of the project's own text form; every other name is one of ``test.recipe``."""

@@ -17,10 +17,10 @@ from circlekit.ir.shape_inference import check_shapes
 from circlekit.ir.verifier import check
 from circlekit.passes.engine.driver import run_passes
 from circlekit.passes.engine.registry import find_pass, pass_names
-from circlekit.recipes.cases import TEXT, Case, cases_of, recipes_in
 from circlekit.recipes.dredd import run_case
+from circlekit.recipes.dredd_cases import TEXT, Case, cases_of, recipes_in
 from circlekit.recipes.load import load_recipe
-from circlekit.recipes.text_rules import RuleBlock
+from circlekit.recipes.rules.rule_blocks import RuleBlock
 from circlekit.rewrite.base import Context, Pass
 
 NEAR_MISS_RULE = "unchanged()"

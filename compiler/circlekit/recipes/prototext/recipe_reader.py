@@ -10,11 +10,11 @@ from circlekit.io.flexbuffers import flexbuffer_map
 from circlekit.io.schema import Tree, enumeration, options_field
 from circlekit.ir.dtypes import DType
 from circlekit.ir.text.lexer import Token
-from circlekit.recipes import operators
-from circlekit.recipes.cook_tensors import TensorCook
-from circlekit.recipes.fillers import Files
-from circlekit.recipes.messages import CIRCLE_ONLY, message_type
-from circlekit.recipes.prototext import Item, Message, TextSource, parse_message
+from circlekit.recipes.prototext import operator_names as operators
+from circlekit.recipes.prototext.filler_data import Files
+from circlekit.recipes.prototext.message_types import CIRCLE_ONLY, message_type
+from circlekit.recipes.prototext.operand_reader import OperandReader
+from circlekit.recipes.prototext.prototext_parser import Item, Message, TextSource, parse_message
 
 PLACEHOLDER = 127
 """What the one-byte field of an operator code holds for numbers that do not fit into it."""

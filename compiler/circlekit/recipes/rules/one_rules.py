@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, NoReturn
 
 from circlekit.errors import near_miss
 from circlekit.io.check.findings import ERROR
-from circlekit.recipes.facts import Facts, count_word
-from circlekit.recipes.rules import Outcome, Rule, Subject, error_at, line_and_column
+from circlekit.recipes.model_file import ModelFile, count_word
+from circlekit.recipes.rules.rule import Outcome, Rule, Subject, error_at, line_and_column
 
 FORM = "a rule is RULE \"NAME\" $(function argument) 'CONDITION' VALUE"
 

@@ -39,9 +39,9 @@ from circlekit.io.schema import FORMATS
 from circlekit.ir.text.document import RulesNode, parse_document
 from circlekit.ir.text.lexer import Source
 from circlekit.passes.engine.registry import all_options
-from circlekit.recipes.rule_call import Call, show
-from circlekit.recipes.rules import Outcome, Rule, Subject
-from circlekit.recipes.text_checks import CHECKS, Check
+from circlekit.recipes.rules.rule import Outcome, Rule, Subject
+from circlekit.recipes.rules.rule_call import Call, show
+from circlekit.recipes.rules.rule_checks import CHECKS, Check
 from circlekit.rewrite.base import Option
 
 
