@@ -3,7 +3,13 @@
 
 from __future__ import annotations
 
+import html
 import inspect
+import io
+import re
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +18,9 @@ import pytest
 import circlekit
 import circlekit.errors
 from circlekit.api.checks import blamed
-from circlekit.errors import EquivalenceError, FileError, RewriteError, UnsupportedError
-from circlekit.ir.text import parse_model
+from circlekit.errors import CirclekitError, EquivalenceError, FileError, RewriteError, UnsupportedError
+from circlekit.ir.model_equality import difference
+from circlekit.ir.text import parse_model, print_model
 from circlekit.rewrite.base import PASSES, Context, Pass
 
 RECIPE = """
@@ -57,8 +64,22 @@ def test_every_public_name_is_there_and_documented() -> None:
     assert set(circlekit.__all__) <= set(dir(circlekit))
     for name in circlekit.__all__:
         assert getattr(circlekit, name).__doc__, name
-    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
-        circlekit.nothing  # noqa: B018  # to read it is the test
+    with pytest.raises(AttributeError, match="has no attribute 'lod'; did you mean load"):
+        circlekit.lod  # type: ignore[attr-defined]  # noqa: B018  # to read it is the test
+
+
+def test_a_type_checker_finds_a_name_that_does_not_exist(tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
+    package = Path(circlekit.__file__ or "")
+    (tmp_path / "user.py").write_text(
+        "import circlekit\n\n"
+        + "".join(f"print(circlekit.{name})\n" for name in [*circlekit.__all__, "__version__"])
+        + "circlekit.optimise\n"
+    )
+    command = [sys.executable, "-m", "mypy", "--follow-imports=skip", "--cache-dir", str(tmp_path / "cache")]
+    result = subprocess.run([*command, str(tmp_path / "user.py"), package], capture_output=True, text=True)
+    assert 'error: Module has no attribute "optimise"' in result.stdout
+    assert "Found 1 error in 1 file" in result.stdout, result.stdout
 
 
 def test_version_is_that_of_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,33 +89,89 @@ def test_version_is_that_of_the_package(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_the_public_surface_is_pinned() -> None:
     """A change here is a change for users: it belongs into CHANGELOG.md."""
-    signatures = {
-        name: str(inspect.signature(getattr(circlekit, name)))
-        for name in (
-            "compare",
-            "limited",
-            "load",
-            "optimize",
-            "read_pipeline",
-            "register_custom",
-            "run",
-            "save",
-        )
-    }
+    classes = ["CirclekitError", "Graph", "Interpreter", "Kernels", "Model", "Op", "Pass", "Rewrite", "Value"]
+    functions = sorted(set(circlekit.__all__) - {*classes, "passes"})
+    signatures = {name: str(inspect.signature(getattr(circlekit, name))) for name in functions}
     assert signatures == {
         "compare": "(a: 'Model', b: 'Model', inputs: 'Inputs | None' = None) -> 'Comparison'",
-        "load": "(path: 'FilePath') -> 'Model'",
+        "condition": signatures["condition"],
+        "convert": "(source: 'FilePath', target: 'FilePath', options: 'Options | None' = None, "
+        "format: 'str | None' = None) -> 'Report'",
+        "load": "(source: 'ModelFile') -> 'Model'",
         "optimize": "(model: 'Model', passes: 'str | Iterable[str] | Pipeline' = 'O1', "
         "verify: 'bool' = False, record: 'FilePath | None' = None, explain: 'str | None' = None, "
         "disable: 'Collection[str]' = (), format: 'str | None' = None, "
         "bisect: 'FilePath | None' = None, settings: 'Mapping[str, Any] | None' = None) -> 'Report'",
         "limited": "(memory: 'int | str | None' = None, calls: 'int | None' = None) -> 'Iterator[Limits]'",
+        "parse": "(text: 'str') -> 'Model'",
         "read_pipeline": "(path: 'FilePath') -> 'Pipeline'",
         "register_custom": "(name: 'str', kernel: 'CustomKernel') -> 'None'",
         "run": "(model: 'Model', inputs: 'Inputs') -> 'list[Array]'",
         "save": "(model: 'Model', path: 'FilePath', format: 'str | None' = None) -> 'None'",
     }
-    assert circlekit.__all__ == sorted([*signatures, "CirclekitError", "Interpreter", "Kernels", "Model"])
+    assert circlekit.__all__ == sorted([*classes, *functions, "passes"])
+
+
+def test_passes_by_their_names() -> None:
+    found = circlekit.passes()
+    assert found["fuse_batchnorm_with_tconv"].name == "fuse_batchnorm_with_tconv"
+    assert list(found) == sorted(found)
+
+
+def test_load_takes_a_path_bytes_and_a_file_object(model: circlekit.Model, tmp_path: Path) -> None:
+    path = tmp_path / "a.tflite"
+    circlekit.save(model, path)
+    content = path.read_bytes()
+    for source in (path, str(path), content, bytearray(content), memoryview(content), io.BytesIO(content)):
+        assert circlekit.compare(model, circlekit.load(source)).equal
+    with path.open("rb") as file:
+        assert circlekit.load(file).source == str(path)
+    assert circlekit.load(RECIPE.encode()).main.ops[0].code == "TRANSPOSE_CONV"
+    assert circlekit.load(content).source == "<bytes>"
+
+
+def test_bytes_of_a_recipe_cannot_name_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "w.bin").write_bytes(bytes(8))
+    text = 'graph main(%x: f32[2]) -> %y { %w = const f32[2] file("w.bin", 0, 8) %y = Add(%x, %w) }'
+    (tmp_path / "a.ck").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    assert circlekit.load("a.ck").main.ops[0].code == "ADD"
+    with pytest.raises(CirclekitError, match="refers to a file"):
+        circlekit.load(text.encode())
+
+
+def test_print_then_parse_gives_the_same_model(model: circlekit.Model) -> None:
+    assert difference(circlekit.parse(print_model(model)), model) is None
+
+
+MISTAKES: dict[str, tuple[Callable[[circlekit.Model, Path], object], str]] = {
+    "path of another type": (lambda m, _: circlekit.load(3), "cannot load int: expected a path, bytes or a"),  # type: ignore[arg-type]
+    "text file object": (lambda m, _: circlekit.load(io.StringIO("x")), "opened in text mode"),  # type: ignore[arg-type]
+    "arguments swapped": (lambda m, p: circlekit.save(p, m), "expected a Model, got PosixPath"),  # type: ignore[arg-type]
+    "extension": (
+        lambda m, p: circlekit.save(m, p / "a.onnx"),
+        "a.onnx: unknown extension .onnx; expected .tflite, .lite, .circle, or pass a format",
+    ),
+    "array instead of list": (
+        lambda m, _: circlekit.run(m, np.zeros(3)),  # type: ignore[arg-type]
+        "inputs: expected a list of arrays, or a dict by input name, got ndarray",
+    ),
+    "path to optimize": (lambda m, _: circlekit.optimize("a.circle"), "expected a Model, got str"),  # type: ignore[arg-type]
+    "path to compare": (lambda m, _: circlekit.compare(m, "a.circle"), "expected a Model, got str"),  # type: ignore[arg-type]
+    "model to parse": (lambda m, _: circlekit.parse(m), "expected a text, got Model"),  # type: ignore[arg-type]
+    "attribute": (
+        lambda m, _: setattr(m.main.ops[0], "strid_h", 2),
+        "TransposeConv has no attribute strid_h; did you mean stride_h?",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_answered_with_a_sentence(mistake: str, model: circlekit.Model, tmp_path: Path) -> None:
+    call, sentence = MISTAKES[mistake]
+    with pytest.raises(CirclekitError) as error:
+        call(model, tmp_path)
+    assert sentence in error.value.message
 
 
 def test_optimize_reports_what_it_did(model: circlekit.Model) -> None:
@@ -168,10 +245,19 @@ def test_bad_requests_are_refused_before_the_work(model: circlekit.Model, tmp_pa
     assert model.main.epoch == epoch
 
 
-def test_a_model_shows_in_a_line_what_it_is(model: circlekit.Model) -> None:
-    assert repr(model) == (
-        "<Model text (circle): <Graph main(%x: f32[1,4,4,2]) -> (%y: f32[1,8,8,3]): 3 operators>>"
-    )
+def test_what_a_session_shows(model: circlekit.Model) -> None:
+    main = "<Graph main(%x: f32[1,4,4,2]) -> (%y: f32[1,8,8,3]): 3 operators>"
+    assert repr(model) == f"<Model text (circle): {main}>"
+    assert repr(model.main) == main
+    assert repr(model.main.ops[0]) == "<TransposeConv %t: f32[1,8,8,3]>"
+    assert repr(model.main.ops[0].output) == "%t: f32[1,8,8,3]"
+    assert str(model.main.ops[1]) == "%m = Mul(%t, [2.0, 1.5, 0.5]) : f32[1,8,8,3]"
+    assert str(model).startswith('model circle\nsignature "serve" @main')
+    weights = next(line for line in str(model).splitlines() if "%w = " in line)
+    assert re.fullmatch(r"  %w = const f32\[3,3,3,2\] \[(-?0\.\d+, ){4}\.\.\. 54 elements\]", weights)
+    assert str(model.main) in str(model)
+    assert model._repr_html_() == f"<pre>{html.escape(str(model))}</pre>"
+    assert model.main.ops[0].output.users == [model.main.ops[1]]
     assert model != parse_model(RECIPE), "a model is itself; circlekit.compare compares"
 
 

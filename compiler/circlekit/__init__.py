@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Optimize circle and TFLite models, every rewrite proven by value.
+"""Optimize circle and TFLite models; every rewrite is verified by value.
 
     model = circlekit.load("in.tflite")
     report = circlekit.optimize(model, verify=True)
     circlekit.save(model, "out.circle")
 
-A name is imported when it is first used, so that the start of a command pays for what it needs.
+A name is imported when it is first used, so that a command imports only what it needs.
 """
 
 from __future__ import annotations
@@ -14,52 +14,72 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from circlekit.api import compare, load, optimize, read_pipeline, run, save
+    from circlekit.api import compare, convert, load, optimize, parse, read_pipeline, run, save
     from circlekit.errors import CirclekitError
     from circlekit.interp.evaluate import register_custom
     from circlekit.interp.interpreter import Interpreter
-    from circlekit.ir.graph import Model
+    from circlekit.ir.graph import Graph, Model
+    from circlekit.ir.op import Op
     from circlekit.ir.resource_limits import limited
+    from circlekit.ir.value import Value
     from circlekit.ops.numerics.kernel_flavor import Kernels
+    from circlekit.passes.engine.registry import every_pass as passes
+    from circlekit.rewrite import Pass, Rewrite, condition
+
+    __version__: str
 
 __all__ = [
     "CirclekitError",
+    "Graph",
     "Interpreter",
     "Kernels",
     "Model",
+    "Op",
+    "Pass",
+    "Rewrite",
+    "Value",
     "compare",
+    "condition",
+    "convert",
     "limited",
     "load",
     "optimize",
+    "parse",
+    "passes",
     "read_pipeline",
     "register_custom",
     "run",
     "save",
 ]
 
-_HOMES = {
-    "CirclekitError": "circlekit.errors",
-    "Interpreter": "circlekit.interp.interpreter",
-    "Kernels": "circlekit.ops.numerics.kernel_flavor",
-    "Model": "circlekit.ir.graph",
-    "compare": "circlekit.api",
-    "limited": "circlekit.ir.resource_limits",
-    "load": "circlekit.api",
-    "optimize": "circlekit.api",
-    "read_pipeline": "circlekit.api",
-    "register_custom": "circlekit.interp.evaluate",
-    "run": "circlekit.api",
-    "save": "circlekit.api",
+_MODULES = {
+    "circlekit.api": ("compare", "convert", "load", "optimize", "parse", "read_pipeline", "run", "save"),
+    "circlekit.errors": ("CirclekitError",),
+    "circlekit.interp.evaluate": ("register_custom",),
+    "circlekit.interp.interpreter": ("Interpreter",),
+    "circlekit.ir.graph": ("Graph", "Model"),
+    "circlekit.ir.op": ("Op",),
+    "circlekit.ir.resource_limits": ("limited",),
+    "circlekit.ir.value": ("Value",),
+    "circlekit.ops.numerics.kernel_flavor": ("Kernels",),
+    "circlekit.rewrite": ("Pass", "Rewrite", "condition"),
 }
+"""Where each public name is defined; the imports for type checkers say the same."""
 
 
-def __getattr__(name: str) -> Any:
-    if name == "__version__":
-        return import_module("importlib.metadata").version("circlekit")
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_HOMES[name]), name)
-    return value
+if not TYPE_CHECKING:  # a type checker then reports names that do not exist
+
+    def __getattr__(name: str) -> Any:
+        if name == "__version__":
+            return import_module("importlib.metadata").version("circlekit")
+        if name == "passes":  # the package itself, which can be called
+            return import_module("circlekit.passes")
+        for module, names in _MODULES.items():
+            if name in names:
+                value = globals()[name] = getattr(import_module(module), name)
+                return value
+        near = import_module("circlekit.errors").near_miss(name, __all__)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{near}")
 
 
 def __dir__() -> list[str]:

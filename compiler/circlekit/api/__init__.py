@@ -3,8 +3,20 @@
 
 from __future__ import annotations
 
-from circlekit.api.models import FilePath, compare, load, run, save
+from circlekit.api.models import FilePath, ModelFile, compare, load, parse, run, save
 from circlekit.api.options import Options, read_pipeline
 from circlekit.api.rewriting import convert, optimize
 
-__all__ = ["FilePath", "Options", "compare", "convert", "load", "optimize", "read_pipeline", "run", "save"]
+__all__ = [
+    "FilePath",
+    "ModelFile",
+    "Options",
+    "compare",
+    "convert",
+    "load",
+    "optimize",
+    "parse",
+    "read_pipeline",
+    "run",
+    "save",
+]

@@ -1,82 +1,136 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models: from a file, into a file, their values, compared."""
+"""Models: loaded, saved, parsed, run and compared."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
+from typing import BinaryIO
 
+import circlekit.ops  # noqa: F401  # declares the operators that ``parse`` knows
+from circlekit.equivalence.comparison import Comparison
+from circlekit.equivalence.reference_runs import Inputs
 from circlekit.equivalence.verify import compare_models
+from circlekit.errors import FileError, ModelError
 from circlekit.interp.interpreter import run as run_model
-from circlekit.io.file_map import map_file
+from circlekit.io.file_map import map_file, read_all
 from circlekit.io.read.load import load_bytes
+from circlekit.io.schema import EXTENSIONS
 from circlekit.io.write.save import format_of
 from circlekit.io.write.save import save as save_file
 from circlekit.ir.graph import Model
+from circlekit.ir.text import parse_model
+from circlekit.ir.value import Array
 from circlekit.passes.engine.legalize import legalize
-from circlekit.recipes.load import recipe_in
-
-if TYPE_CHECKING:
-    from circlekit.equivalence.comparison import Comparison
-    from circlekit.equivalence.reference_runs import Inputs
-    from circlekit.ir.value import Array
+from circlekit.recipes.load import decoded, read_recipe, recipe_in
 
 FilePath = str | os.PathLike[str]
+ModelFile = FilePath | bytes | bytearray | memoryview | BinaryIO
+"""What ``load`` reads: a path, the bytes of a file, or a binary file object."""
 
-_TEXT_PROBE = 4096
+_TEXT_PROBE_BYTES = 4096
 
 
-def load(path: FilePath) -> Model:
-    """The model in a file: circle, TFLite, or a recipe in either language, told apart by what is in it.
+def load(source: ModelFile) -> Model:
+    """Load a model from a path, the bytes of a file, or a file object opened in binary mode.
 
-    Constants are read-only views of a map of the file.  FileError where it cannot be read, FormatError or
-    ParseError where it holds no valid model.
+    The format (circle, TFLite, or a recipe in either language) is recognized by the content.  Constants are
+    read-only views of the bytes or of a map of the file.  FileError if it cannot be read, FormatError or
+    ParseError if it does not hold a valid model.
     """
-    return read(path)[0]
+    return read(source)[0]
 
 
-def read(path: FilePath) -> tuple[Model, int | None]:
-    """A model, and its size in bytes; None for the size of a text, which is not comparable."""
-    name = os.fspath(path)
-    content = map_file(path)
-    text = _is_text(content)
-    model = recipe_in(content, path) if text else load_bytes(content, name)
+def read(source: ModelFile) -> tuple[Model, int | None]:
+    """Load a model and return its size in bytes too; None for the size of a text, which is not comparable."""
+    name, content = _content(source)
+    size: int | None = None
+    if not _is_text(content):
+        model, size = load_bytes(content, name), len(content)
+    elif isinstance(source, str | os.PathLike):
+        model = recipe_in(content, name)
+    else:  # no folder: a recipe must not name files
+        model = read_recipe(decoded(content, name), name)
     model.source = name
-    return model, None if text else len(content)
+    return model, size
+
+
+def _content(source: ModelFile) -> tuple[str, memoryview]:
+    """Return a name for messages and the bytes."""
+    if isinstance(source, bytes | bytearray | memoryview):
+        return "<bytes>", memoryview(source).cast("B").toreadonly()
+    if isinstance(source, str | os.PathLike):
+        return os.fspath(source), map_file(source)
+    name = str(getattr(source, "name", "<file object>"))
+    if not hasattr(source, "read"):
+        kind = type(source).__name__
+        raise FileError(f"cannot load {kind}: expected a path, bytes or a file object opened in binary mode")
+    if isinstance(source.read(0), str):
+        raise FileError(f"{name}: the file object is opened in text mode; open it with mode 'rb'")
+    return name, read_all(source, name)
 
 
 def _is_text(content: memoryview) -> bool:
     """Whether this starts like text: not empty, and no control characters but tabs and line ends."""
-    probe = bytes(content[:_TEXT_PROBE])
+    probe = bytes(content[:_TEXT_PROBE_BYTES])
     return bool(probe) and all(byte >= 32 or byte in b"\t\n\r\f" for byte in probe)
+
+
+def parse(text: str) -> Model:
+    """Parse a model from the text form that ``print(model)`` shows; ParseError with line and column.
+
+    Operators without a type for their results infer it; ShapeError if the operands do not fit.
+    """
+    if not isinstance(text, str):
+        raise ModelError(f"expected a text, got {type(text).__name__}; load reads bytes and files")
+    return parse_model(text)
 
 
 def save(model: Model, path: FilePath, format: str | None = None) -> None:
     """Write ``model``; ``format`` (circle, tflite) follows from the extension, or else from the model.
 
-    What the format lacks is replaced by what it has, in the file only.  The file appears whole or not at
-    all.  UnsupportedError for what cannot be replaced, FileError where the file cannot be written.
+    Operators that the format lacks are replaced by others in the file only.  The file appears whole or not
+    at all.  UnsupportedError for an operator that cannot be replaced; FileError if the file cannot be
+    written or has an unknown extension and no ``format`` is given.
     """
+    check_model(model)
+    suffix = Path(path).suffix
+    if format is None and suffix and format_of(path) is None:
+        known = ", ".join(EXTENSIONS)
+        raise FileError(f"{os.fspath(path)}: unknown extension {suffix}; expected {known}, or pass a format")
     target = format or format_of(path) or model.format
     save_file(legalize(model, target), path, target)
 
 
 def run(model: Model, inputs: Inputs) -> list[Array]:
-    """What the main graph computes: one new array for each of its outputs, in its order.
+    """Run the main graph and return one new array for each of its outputs, in its order.
 
-    ``inputs``: arrays in the graph's order, or by the names of its inputs, with its dtypes (quantized
-    integers stay as they are) and its shapes; an unknown dimension takes any size.  ShapeError where they
-    do not fit, UnsupportedError, with the place, for an operator, a dtype or a form without a kernel.
+    ``inputs``: a list of arrays in the graph's order, or a dict by the names of its inputs, with its dtypes
+    (quantized integers stay quantized) and its shapes; an unknown dimension takes any size.  ShapeError if
+    they do not fit, UnsupportedError for an operator, a dtype or a form without a kernel.
     """
+    check_model(model)
+    if not isinstance(inputs, list | tuple | Mapping):
+        kind = type(inputs).__name__
+        raise ModelError(f"inputs: expected a list of arrays, or a dict by input name, got {kind}")
     return run_model(model, inputs)
 
 
 def compare(a: Model, b: Model, inputs: Inputs | None = None) -> Comparison:
-    """Compare two models by interface and value; ``a`` is the reference.
+    """Compare the interfaces and the values of two models; ``a`` is the reference.
 
     ``inputs``: as for ``run``; None for seeded ones: normal, boundary and zero.  Integers must be equal,
-    floats to 1e-5 (float32) of the reference's largest magnitude, or to what rounding makes in a model that
-    amplifies it.  The result is true where all are equal, and prints what was compared.  The errors are
-    those of ``run``.
+    floats within 1e-5 (float32) of the reference's largest magnitude, or within what rounding explains in a
+    model that amplifies it.  The result is true if all are equal, and prints what was compared.  The errors
+    are those of ``run``.
     """
+    check_model(a)
+    check_model(b)
     return compare_models(a, b, inputs)
+
+
+def check_model(model: object) -> None:
+    """ModelError if ``model`` is not a Model."""
+    if not isinstance(model, Model):
+        raise ModelError(f"expected a Model, got {type(model).__name__}; circlekit.load gives one")

@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from circlekit.api.checks import blamed, check_structure, check_target, target_format
-from circlekit.api.models import FilePath, read
+from circlekit.api.models import FilePath, check_model, read
 from circlekit.api.options import Options, as_pipeline, check_options, load_records
 from circlekit.equivalence.bisect import find_culprit
 from circlekit.equivalence.recorded_values import write_record
@@ -56,6 +56,7 @@ def optimize(
     before any work, for a name that is neither a pass nor a pipeline.  An operator that does not fit its
     operands stays as it is (``convert`` refuses the file); ModelError where one reads what is made later.
     """
+    check_model(model)
     asked = as_pipeline(passes, disable, settings or {})
     options = Options(
         asked.passes,
@@ -78,12 +79,15 @@ def optimize(
     return report
 
 
-def convert(source: FilePath, target: FilePath, options: Options, format: str | None = None) -> Report:
+def convert(
+    source: FilePath, target: FilePath, options: Options | None = None, format: str | None = None
+) -> Report:
     """Read a model, rewrite it, and write it as ``format``, which the extension says by default.
 
     What can be refused without work is refused first, and on any error nothing is written.  The report's
-    ``after`` is the model as it is in the file.
+    ``after`` is the model as it is in the file.  ``options``: by default only the format changes.
     """
+    options = options or Options()
     format = target_format(target, format)
     check_target(target)
     check_options(options)

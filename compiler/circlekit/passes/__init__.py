@@ -1,2 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Passes: rules in folders by kind, the order in which pipelines run them, and the engine that runs them."""
+"""Passes: rules in folders by kind, the order in which pipelines run them, and the engine that runs them.
+
+``circlekit.passes()`` returns the classes of all passes by name.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+
+class _CallablePackage(ModuleType):
+    """The package ``circlekit.passes``, which is the public function of that name too."""
+
+    def __call__(self) -> dict[str, Any]:
+        """Return the class of every pass, those of installed packages included, by name."""
+        from circlekit.passes.engine.registry import every_pass  # imports all passes, most users need few
+
+        return every_pass()
+
+
+sys.modules[__name__].__class__ = _CallablePackage

@@ -35,13 +35,18 @@ def load_recipe(path: str | os.PathLike[str], fmt: str | None = None) -> Model:
 def recipe_in(content: memoryview, path: str | os.PathLike[str], fmt: str | None = None) -> Model:
     """``load_recipe`` of a file whose content is at hand; ``path`` is for errors, and where its files are."""
     name = os.fspath(path)
-    try:
-        text = bytes(content).decode()
-    except UnicodeDecodeError as error:
-        raise FormatError(f"{name} is neither a model nor a text in UTF-8: {error}") from None
+    text = decoded(content, name)
     model = read_recipe(text, name, fmt or _format_of_folder(Path(path)), Path(path).parent, fmt is not None)
     model.source = name
     return model
+
+
+def decoded(content: memoryview, name: str) -> str:
+    """Decode the text of a recipe; FormatError if it is not UTF-8."""
+    try:
+        return bytes(content).decode()
+    except UnicodeDecodeError as error:
+        raise FormatError(f"{name} is neither a model nor a text in UTF-8: {error}") from None
 
 
 def is_test_recipe(text: str) -> bool:

@@ -25,6 +25,9 @@ LIST_LIMIT = 32
 INLINE_LIMIT = 8
 """``print_op`` shows constants up to this many elements in the place of their names."""
 
+SHORTENED_LIMIT = 4
+"""Shortened constants show this many elements."""
+
 
 class Style:
     """How a line calls graphs and values; this one is for a person."""
@@ -171,9 +174,11 @@ def _is_zero(data: Array) -> bool:
     return data.dtype.kind in "fiub" and not np.ascontiguousarray(data).reshape(-1).view(np.uint8).any()
 
 
-def payload(value: Value, data: Array, locate: Locate | None) -> str:
-    """What stands behind ``const TYPE``; ``data`` is that of ``value``."""
+def payload(value: Value, data: Array, locate: Locate | None, shorten: bool = False) -> str:
+    """Return what follows ``const TYPE``; ``data`` is that of ``value``; ``shorten``: see ``print_model``."""
     raw = _is_raw(value, data)
+    if shorten and data.size > INLINE_LIMIT:
+        return f"raw({data.nbytes} bytes)" if raw else _shortened(data)
     if not raw and INLINE_LIMIT < data.size <= LIST_LIMIT and _is_zero(data):
         return "zeros"
     texts = literals.elements(data) if data.size <= LIST_LIMIT and not raw else None
@@ -186,3 +191,9 @@ def payload(value: Value, data: Array, locate: Locate | None) -> str:
     if not raw and _is_zero(data):
         return "zeros"
     return f"{'raw' if raw else 'base64'}({format_base64(data.tobytes())})"
+
+
+def _shortened(data: Array) -> str:
+    """Return the first elements of a large constant."""
+    first = data.reshape(-1)[:SHORTENED_LIMIT] if data.flags.c_contiguous else data.flat[:SHORTENED_LIMIT]
+    return f"[{', '.join(map(str, first))}, ... {data.size} elements]"

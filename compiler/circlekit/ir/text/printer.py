@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
+from circlekit.ir.display import to_text
 from circlekit.ir.graph import Graph, Model, Signature
+from circlekit.ir.op import Op
 from circlekit.ir.text.lexer import quote, quoted
 from circlekit.ir.text.lines import Locate, Style, op_parts, payload, print_op, type_text
 from circlekit.ir.text.literals import format_base64, format_flat, format_key, format_tree, plain_items
@@ -18,15 +21,19 @@ ALIGN_LIMIT = 78
 """The types of a graph's operators stand in one column, unless that is beyond this one."""
 
 
-def print_model(model: Model, locate: Locate | None = None) -> str:
-    """The whole model.  ``locate``: where large constants lie, to be printed by reference, not in base64."""
+def print_model(model: Model, locate: Locate | None = None, shorten: bool = False) -> str:
+    """Return the text form of a model.
+
+    ``locate``: where large constants lie, to be printed by reference instead of in base64.  ``shorten``: show
+    the first elements of large constants only; such a text cannot be parsed.
+    """
     labels = Labels(model)
     lines = [_header(model)]
     lines += [f"metadata {quote(name)} {_metadata(data)}" for name, data in model.metadata]
     lines += [_signature(s, labels) for s in model.signatures]
     if extra := plain_items(model.extra):
         lines.append(f"extra {format_tree(extra)}")
-    blocks = ["\n".join(lines), *(print_graph(g, labels, locate) for g in model.graphs)]
+    blocks = ["\n".join(lines), *(print_graph(g, labels, locate, shorten) for g in model.graphs)]
     return "\n\n".join(blocks) + "\n"
 
 
@@ -150,15 +157,17 @@ def _scales(values: Sequence[Value]) -> list[Value]:
 # -- graphs ------------------------------------------------------------------------------------
 
 
-def print_graph(graph: Graph, labels: Labels | None = None, locate: Locate | None = None) -> str:
-    """One graph: its head, what nothing produces (constants, variables), then the operators."""
+def print_graph(
+    graph: Graph, labels: Labels | None = None, locate: Locate | None = None, shorten: bool = False
+) -> str:
+    """Return a graph's text: its head, values without a producer (constants, variables), then operators."""
     labels = labels or Labels(graphs=[graph])
     names = labels.of(graph)
     lines = [_head(graph, labels, names)]
     defined = [*dict.fromkeys(graph.inputs)]
     inputs = set(defined)
     loose = [v for v in names.values if v not in inputs and not _is_produced(v, graph)]
-    lines += [f"  {_declaration(v, names, locate)}" for v in loose]
+    lines += [f"  {_declaration(v, names, locate, shorten)}" for v in loose]
     defined += loose
     calls = []
     for op in graph:
@@ -195,10 +204,11 @@ def _head(graph: Graph, labels: Labels, names: Names) -> str:
     return head + ("" if label == graph.name else f" named({quote(graph.name)})") + " {"
 
 
-def _declaration(value: Value, names: Names, locate: Locate | None) -> str:
+def _declaration(value: Value, names: Names, locate: Locate | None, shorten: bool) -> str:
     if value.data is None:
         return f"{names.result(value)}: {type_text(value, names)}"
-    return f"{names.result(value)} = const {type_text(value, names)} {payload(value, value.data, locate)}"
+    elements = payload(value, value.data, locate, shorten)
+    return f"{names.result(value)} = const {type_text(value, names)} {elements}"
 
 
 def _aligned(lines: list[tuple[str, str]]) -> Iterator[str]:
@@ -206,3 +216,8 @@ def _aligned(lines: list[tuple[str, str]]) -> Iterator[str]:
     width = max((len(call) for call, types in lines if types and len(call) <= ALIGN_LIMIT), default=0)
     for call, types in lines:
         yield f"{call:{width}}  : {types}" if types else call
+
+
+to_text.register(Model, partial(print_model, shorten=True))
+to_text.register(Graph, partial(print_graph, shorten=True))
+to_text.register(Op, print_op)

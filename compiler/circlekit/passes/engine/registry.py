@@ -54,13 +54,18 @@ def load_plugins() -> None:
         load(point)
 
 
+def every_pass() -> dict[str, type[Pass]]:
+    """Return the class of every pass, those of other installed packages included, by name."""
+    load_plugins()
+    return all_passes()
+
+
 def passes_with(names: Iterable[str]) -> dict[str, type[Pass]]:
     """Every pass by name; those of other packages only if one of ``names`` is not one of ours."""
     known = all_passes()
     if all(name in known or name in PIPELINES for name in names):
         return known
-    load_plugins()
-    return all_passes()
+    return every_pass()
 
 
 def find_pass(name: str) -> type[Pass]:
