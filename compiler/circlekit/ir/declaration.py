@@ -74,6 +74,12 @@ class Declaration:
     """The first two operands may change places."""
     pure: ClassVar[bool] = True
     """Same inputs, same outputs, no side effect: may be folded, shared and removed."""
+    elementwise: ClassVar[bool] = False
+    """Each element of the result depends on the elements at its own position in operands that broadcast."""
+    data_movement: ClassVar[bool] = False
+    """The results hold elements of the data operands, unchanged, in another arrangement."""
+    stateful: ClassVar[bool] = False
+    """It keeps state between runs: a variable, a table or a random stream."""
     reads_data: ClassVar[bool] = True
     """False if the results depend on the shapes of the operands only (SHAPE, RANK)."""
     formats: ClassVar[frozenset[str]] = frozenset({"circle", "tflite"})
@@ -95,7 +101,7 @@ class Declaration:
     ) -> None:
         """Collect operands and attributes, and register the class if it has a ``code``.
 
-        ``traits``: commutative, pure, reads_data, formats, reference_version.
+        ``traits``: commutative, pure, elementwise, data_movement, stateful, formats, ...
         ``options``: the schema's options table; by default the class name + ``Options``; None for none.
         """
         super().__init_subclass__()

@@ -1,25 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arithmetic on two operands that broadcast.
+"""Arithmetic on two operands that broadcast.  Integers wrap around.
 
 Source: TFLite add, sub, mul, maximum_minimum, pow, squared_difference, atan2, add_n.
-Integers wrap around.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from circlekit.errors import ModelError, ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, f16, i8, i16, i64, u8, u32
 from circlekit.ir.enums import Activation
-from circlekit.ir.op import attribute, variadic_operand
-from circlekit.ir.tape import Tape
+from circlekit.ir.op import attribute, operand, variadic_operand
 from circlekit.ir.value import Array, TensorType, Value
 from circlekit.ops.checks import reject_quantized, require_numpy_kind, require_same_dtype
-from circlekit.ops.common import write_fused
 from circlekit.ops.dimensions import merge_dims
 from circlekit.ops.elementwise import Binary
 from circlekit.ops.fused_activation import apply_fused_activation
@@ -31,15 +28,18 @@ from circlekit.ops.numerics.fixed_point import (
     requantize,
     rounding_divide_by_pot,
 )
-from circlekit.ops.numerics.lookup_tables import power_of_two, tabulated, tabulated_pairs
-from circlekit.ops.numerics.pairs import Pairwise, Product, Sketch
-from circlekit.ops.numerics.requantize import fixed_point
-from circlekit.ops.numerics.stores import Span
-from circlekit.ops.quantization import is_quantized, is_quantized_8_or_16_bits, scale_of, zero_point_of
+from circlekit.ops.numerics.lookup_tables import check_power_of_two, in_blocks, tabulated
+from circlekit.ops.operand_dtypes import COMPLEX, NUMBERS, REAL
+from circlekit.ops.quantization import (
+    is_quantized,
+    is_quantized_8_or_16_bits,
+    scale_of,
+    zero_point_of,
+)
 from circlekit.ops.versions import VersionedByDtype
 
 
-class Fused(Binary):
+class BinaryWithActivation(Binary):
     """A binary operator that applies an activation to its result."""
 
     act: Activation = attribute(Activation.NONE, field="fused_activation_function")
@@ -47,73 +47,65 @@ class Fused(Binary):
 
     def kernel(self, lhs: Array, rhs: Array) -> Array:
         out = super().kernel(lhs, rhs)
-        return out if is_quantized_8_or_16_bits(self.lhs) else apply_fused_activation(out, self.act)
+        if is_quantized_8_or_16_bits(self.lhs):
+            return out
+        return apply_fused_activation(out, self.act)
 
-    def bind(self, tape: Tape, lhs: Array, rhs: Array) -> Array | None:
-        out = super().bind(tape, lhs, rhs)
-        if out is not None and not is_quantized_8_or_16_bits(self.lhs):
-            write_fused(tape, out, self.act, self.reached(tape.reach(lhs), tape.reach(rhs)))
-        return out
-
-    def reached(self, lhs: float, rhs: float) -> float:
-        """A magnitude that no result but NaN exceeds, where none of the operands' exceeds theirs."""
-        return np.inf
-
-    def ended(self, accumulators: Array, by: QuantizedMultiplier) -> Array:
-        """int32 ``accumulators`` (as int64) times ``by``, as the quantized result, the activation applied."""
+    def requantized(self, accumulators: Array, by: QuantizedMultiplier) -> Array:
+        """Return int32 ``accumulators`` times ``by`` as the quantized result, activation applied."""
         limits, dtype = quantized_activation_range(self.act, self.output), self.output.dtype.numpy
-        assert dtype is not None  # quantized in 8 or 16 bits
+        assert dtype is not None  # it is quantized
         return requantize(accumulators, by, zero_point_of(self.output), limits, dtype)
 
 
-class Sum(Fused):
-    """ADD and SUB.  Quantized operands are brought to twice the greater scale, with 15 or 20 bits more.
+def centred(x: Array, value: Value) -> Array:
+    """Return elements ``x`` of ``value`` minus its zero point, as int32."""
+    return x.astype(np.int32) - zero_point_of(value)
 
+
+def widened(x: Array, value: Value, bits: int, by: QuantizedMultiplier) -> Array:
+    """Return (x - zero point) * 2^bits * ``by`` for elements ``x`` of ``value``, as int32."""
+
+    def scaled(part: Array) -> Array:
+        centred_ = part.astype(np.int64) - zero_point_of(value)
+        return multiply_by_quantized_multiplier(centred_ << bits, by).astype(np.int32)
+
+    return tabulated(x, scaled)
+
+
+class AddOrSub(BinaryWithActivation):
+    """ADD and SUB.
+
+    Quantized: both operands are rescaled to twice the larger scale, with 20 more bits (int16: 15).  But
     int16 with ``pot_scale_int16`` and scales that are powers of two is only shifted: one operand has the
-    scale of the result, the other a smaller one.
+    scale of the result, the other one a smaller scale.
     """
+
+    lhs = operand(*NUMBERS, *COMPLEX)
+    rhs = operand(*NUMBERS, *COMPLEX)
 
     pot_scale_int16: bool = attribute(True, quantized_only=True)
 
     kinds = "fiuc"
     sign: ClassVar[int] = 1
 
-    def reached(self, lhs: float, rhs: float) -> float:
-        return lhs + rhs
-
     def quantized(self, x: Array, y: Array) -> Array:
-        shifts = self.shifts()
+        shifts = self._power_of_two_shifts()
         if shifts is not None:
-            return self.shifted(x, y, shifts)
+            return self._shifted(x, y, shifts)
         bits = 15 if x.dtype == np.int16 else 20
-        scales = [scale_of(v) for v in (self.lhs, self.rhs, self.output)]
-        unit = 2 * float(max(scales[:2]))
-        by = quantize_multiplier(unit / ((1 << bits) * float(scales[2])))
+        lhs_scale, rhs_scale, output_scale = (float(scale_of(v)) for v in (self.lhs, self.rhs, self.output))
+        unit = 2 * max(lhs_scale, rhs_scale)
+        first = widened(x, self.lhs, bits, quantize_multiplier(lhs_scale / unit))
+        second = widened(y, self.rhs, bits, quantize_multiplier(rhs_scale / unit))
+        by = quantize_multiplier(unit / ((1 << bits) * output_scale))
+        return in_blocks(first, second, lambda a, b: self.requantized(a + self.sign * b, by))
 
-        def term(array: Array, value: Value, scale: np.float32) -> Array:
-            real = quantize_multiplier(float(scale) / unit)
-            return tabulated(array, lambda part: widened(part, value, bits, real))
-
-        def total(a: Array, b: Array) -> Array:
-            first, second = term(a, self.lhs, scales[0]), term(b, self.rhs, scales[1])
-            return self.ended(first + self.sign * second, by)
-
-        return total(x, y) if bits == 15 else tabulated_pairs(x, y, total)
-
-    def sketch(self) -> Pairwise | None:
-        if not all(is_quantized(v) for v in (self.lhs, self.rhs, self.output)):
-            return None
-        values = (self.lhs, self.rhs, self.output)
-        scales, zeros = [float(scale_of(v)) for v in values], [zero_point_of(v) for v in values]
-        left, right = scales[0] / scales[2], self.sign * scales[1] / scales[2]
-        offset = zeros[2] - zeros[0] * left - zeros[1] * right
-        return Sketch(left, right, offset, quantized_activation_range(self.act, self.output))
-
-    def shifts(self) -> list[int] | None:
-        """How far each operand is shifted to the right where scales are powers of two; else None."""
+    def _power_of_two_shifts(self) -> list[int] | None:
+        """Return the right shift of each operand where all scales are powers of two; else None."""
         if self.lhs.dtype is not i16 or not self.pot_scale_int16:
             return None
-        powers = [power_of_two(scale_of(v)) for v in (self.lhs, self.rhs, self.output)]
+        powers = [check_power_of_two(scale_of(v)) for v in (self.lhs, self.rhs, self.output)]
         known = [p for p in powers if p is not None]
         if len(known) < len(powers):
             return None
@@ -125,7 +117,7 @@ class Sum(Fused):
             )
         return shifts
 
-    def shifted(self, x: Array, y: Array, shifts: Sequence[int]) -> Array:
+    def _shifted(self, x: Array, y: Array, shifts: Sequence[int]) -> Array:
         first, second = (
             rounding_divide_by_pot(a, s) if s else a.astype(np.int32)
             for a, s in zip((x, y), shifts, strict=True)
@@ -134,14 +126,7 @@ class Sum(Fused):
         return np.asarray(np.clip(first + self.sign * second, *limits), np.int16)
 
 
-def widened(x: Array, value: Value, bits: int, by: QuantizedMultiplier) -> Array:
-    """(x - zero point) * 2^bits * ``by`` of elements of ``value``, rounded twice; int32."""
-    return multiply_by_quantized_multiplier((x.astype(np.int64) - zero_point_of(value)) << bits, by).astype(
-        np.int32
-    )
-
-
-class Add(Sum, code="ADD", commutative=True, reference_version=5):
+class Add(AddOrSub, code="ADD", commutative=True, reference_version=5):
     """lhs + rhs."""
 
     function = np.add
@@ -155,7 +140,7 @@ class Add(Sum, code="ADD", commutative=True, reference_version=5):
         return {f16: 6, i64: 4, i8: 2}.get(dtype, 1)
 
 
-class Sub(Sum, code="SUB"):
+class Sub(AddOrSub, code="SUB"):
     """lhs - rhs."""
 
     function = np.subtract
@@ -172,48 +157,37 @@ class Sub(Sum, code="SUB"):
         return 2 if dtype is i8 else 1
 
 
-class Mul(Fused, code="MUL", commutative=True, reference_version=7):
-    """lhs * rhs.  int16 operands may have a result of 8 bits: both then count as fractions of 15 bits."""
+class Mul(BinaryWithActivation, code="MUL", commutative=True, reference_version=7):
+    """lhs * rhs.
+
+    int16 operands may have an 8-bit result: both operands then are fractions with 15 bits.
+    """
+
+    lhs = operand(*NUMBERS, *COMPLEX)
+    rhs = operand(*NUMBERS, *COMPLEX)
 
     kinds = "fiuc"
+    function = np.multiply
 
     def infer(self) -> TensorType:
         inferred = super().infer()
-        if self.narrows():
+        if self._is_int16_to_8_bits():
             return TensorType(self.results[0].dtype, inferred.shape, self.results[0].quantization)
         return inferred
 
-    def narrows(self) -> bool:
-        """Whether int16 operands have a result of 8 bits."""
+    def _is_int16_to_8_bits(self) -> bool:
         return self.lhs.dtype is i16 and bool(self.results) and self.results[0].dtype in (i8, u8)
 
-    function = np.multiply
-
-    def reached(self, lhs: float, rhs: float) -> float:
-        return lhs * rhs
-
     def quantized(self, x: Array, y: Array) -> Array:
-        if self.narrows():
-            return self.narrowed(x, y)
+        if self._is_int16_to_8_bits():
+            return self._fractions_to_8_bits(x, y)
         by = quantize_multiplier(self.rescale())
-        return tabulated_pairs(x, y, lambda a, b: self.ended(centred(a, self.lhs) * centred(b, self.rhs), by))
+        return in_blocks(x, y, lambda a, b: self.requantized(centred(a, self.lhs) * centred(b, self.rhs), by))
 
-    def sketch(self) -> Pairwise | None:
-        if not self.rescale() or self.output.dtype.bits != 8:
-            return None
+    def _fractions_to_8_bits(self, x: Array, y: Array) -> Array:
+        fraction = np.minimum((x.astype(np.int32) * y + (1 << 14)) >> 15, (1 << 15) - 1)
         limits = quantized_activation_range(self.act, self.output)
-        end = fixed_point(
-            quantize_multiplier(self.rescale()),
-            None,
-            Span(zero_point_of(self.output), limits, 1 << 16),
-            False,
-        )
-        return Product((zero_point_of(self.lhs), zero_point_of(self.rhs)), end)
-
-    def narrowed(self, x: Array, y: Array) -> Array:
-        fraction = (x.astype(np.int32) * y + (1 << 14)) >> 15
-        limits = quantized_activation_range(self.act, self.output)
-        shifted = rounding_divide_by_pot(np.minimum(fraction, (1 << 15) - 1), 8) + zero_point_of(self.output)
+        shifted = rounding_divide_by_pot(fraction, 8) + zero_point_of(self.output)
         return np.clip(shifted, *limits).astype(self.output.dtype.numpy)
 
     def required_version(self) -> int:
@@ -228,22 +202,20 @@ class Mul(Fused, code="MUL", commutative=True, reference_version=7):
         return 2 if dtype is i8 else 1
 
     def rescale(self) -> float:
-        """Lhs scale * rhs scale / output scale in float32; 0 where one of them has none."""
+        """Return lhs scale * rhs scale / output scale, computed in float32; 0 where one has no scale."""
         values = (self.lhs, self.rhs, self.output)
         scales = [v.quantization.scale[0] for v in values if is_quantized(v) and v.quantization]
         return 0.0 if len(scales) < 3 or 0.0 in scales else float(scales[0] * scales[1] / scales[2])
 
 
-def centred(x: Array, value: Value) -> Array:
-    """Elements of ``value`` without its zero point, int32."""
-    return x.astype(np.int32) - zero_point_of(value)
+class MaximumMinimum(Binary, options="MaximumMinimumOptions"):
+    """MAXIMUM and MINIMUM: lhs if it is greater (less), else rhs; so NaN in lhs gives rhs.
 
-
-class Extremum(Binary, options="MaximumMinimumOptions"):
-    """MAXIMUM and MINIMUM: the first wins only where it is truly beyond the second (NaN is not).
-
-    Quantized integers are compared as they are, whatever their scales, as in LiteRT.
+    Quantized integers are compared as integers whatever their scales, as in LiteRT.
     """
+
+    lhs = operand(*NUMBERS)
+    rhs = operand(*NUMBERS)
 
     versions: ClassVar = {i8: 2, i16: 4}
 
@@ -260,80 +232,77 @@ class Extremum(Binary, options="MaximumMinimumOptions"):
         return super().required_version()
 
 
-def has_nan(x: Array) -> bool:
-    """Whether there is NaN among floats."""
-    return x.dtype.kind == "f" and bool(np.isnan(x).any())
-
-
-class Maximum(Extremum, code="MAXIMUM", options="MaximumMinimumOptions", commutative=True):
+class Maximum(MaximumMinimum, code="MAXIMUM", options="MaximumMinimumOptions", commutative=True):
     """The greater of both."""
 
     def compute(self, x: Array, y: Array) -> Array:
-        greatest = np.maximum(x, y)
-        return np.where(x > y, x, y) if has_nan(greatest) else greatest
+        return np.where(x > y, x, y)
 
 
-class Minimum(Extremum, code="MINIMUM", options="MaximumMinimumOptions", commutative=True):
+class Minimum(MaximumMinimum, code="MINIMUM", options="MaximumMinimumOptions", commutative=True):
     """The lesser of both."""
 
     def compute(self, x: Array, y: Array) -> Array:
-        least = np.minimum(x, y)
-        return np.where(x < y, x, y) if has_nan(least) else least
+        return np.where(x < y, x, y)
 
 
 class Pow(Binary, code="POW"):
     """lhs to the power of rhs.
 
-    An int32 that leaves its range becomes the least one, as on x86, but wraps where all elements have one
-    exponent: LiteRT then multiplies.
+    An int32 result out of range becomes the least int32, as on x86, except where a single exponent applies to
+    all elements: LiteRT then multiplies, and the result wraps.
     """
+
+    lhs = operand(*NUMBERS)
+    rhs = operand(*NUMBERS)
 
     def compute(self, x: Array, y: Array) -> Array:
         if x.dtype.kind == "i" and np.any(y < 0):
             raise ModelError("POW: an integer to a negative power has no value")
-        one = y.size == 1 and x.shape != y.shape and y.reshape(-1)[0] > 0
-        if x.dtype == np.int32 and not one:
+        is_single_exponent = y.size == 1 and x.shape != y.shape and y.reshape(-1)[0] > 0
+        if x.dtype == np.int32 and not is_single_exponent:
             exact = np.power(x.astype(np.float64), y)
             return np.where(np.abs(exact) < 2.0**31, exact, -(2.0**31)).astype(np.int32)
         return np.asarray(np.power(x, y))
 
 
 class SquaredDifference(Binary, code="SQUARED_DIFFERENCE", commutative=True, versions={i8: 2}):
-    """(lhs - rhs)^2.  LiteRT has no quantized form but int8."""
+    """(lhs - rhs)^2.  The only quantized form in LiteRT is int8."""
+
+    lhs = operand(*NUMBERS)
+    rhs = operand(*NUMBERS)
+
+    def compute(self, x: Array, y: Array) -> Array:
+        return np.asarray(np.square(x - y))
 
     def quantized(self, x: Array, y: Array) -> Array:
         if self.lhs.dtype is not i8:
             return super().quantized(x, y)
-        scales = [scale_of(v) for v in (self.lhs, self.rhs, self.output)]
-        unit = 2 * float(max(scales[:2]))
-        first, second = (quantize_multiplier(float(s) / unit) for s in scales[:2])
-        by = quantize_multiplier(unit * unit / ((1 << 14) * float(scales[2])))
-
-        def square(a: Array, b: Array) -> Array:
-            difference = widened(a, self.lhs, 7, first) - widened(b, self.rhs, 7, second)
-            return requantize(
-                difference * difference, by, zero_point_of(self.output), (-128, 127), np.dtype(np.int8)
-            )
-
-        return tabulated_pairs(x, y, square)
-
-    def write(self, tape: Tape, x: Array, y: Array, out: Array) -> None:
-        tape.do(np.subtract, x, y, out)
-        tape.do(np.multiply, out, out, out)
+        lhs_scale, rhs_scale, output_scale = (float(scale_of(v)) for v in (self.lhs, self.rhs, self.output))
+        unit = 2 * max(lhs_scale, rhs_scale)
+        first = widened(x, self.lhs, 7, quantize_multiplier(lhs_scale / unit))
+        second = widened(y, self.rhs, 7, quantize_multiplier(rhs_scale / unit))
+        by = quantize_multiplier(unit * unit / ((1 << 14) * output_scale))
+        zero, limits, dtype = zero_point_of(self.output), (-128, 127), np.dtype(np.int8)
+        return in_blocks(first, second, lambda a, b: requantize((a - b) * (a - b), by, zero, limits, dtype))
 
 
 class Atan2(Binary, code="ATAN2", options="ATan2Options"):
     """The angle of the point (rhs, lhs), in radians."""
 
-    kinds = "f"
+    lhs = operand(*REAL)
+    rhs = operand(*REAL)
 
+    kinds = "f"
     function = np.arctan2
 
 
 class AddN(VersionedByDtype, code="ADD_N"):
-    """The sum of any number of tensors of one shape; each sum on the way is finite, as that of ADD."""
+    """The sum of tensors of one shape; infinities become the largest finite numbers after each addition."""
 
-    terms = variadic_operand()
+    elementwise = True
+
+    terms = variadic_operand(*NUMBERS)
 
     layout_operands = ("terms",)
 
@@ -350,7 +319,6 @@ class AddN(VersionedByDtype, code="ADD_N"):
                 shape = tuple(merge_dims(a, b) for a, b in zip(shape, term.shape, strict=True))
         return TensorType(terms[0].dtype, shape)
 
-    @np.errstate(all="ignore")
     def kernel(self, *terms: Array) -> Array:
         require_numpy_kind(self, terms[0], "fi")
         reject_quantized(self)
@@ -359,5 +327,5 @@ class AddN(VersionedByDtype, code="ADD_N"):
             total = apply_fused_activation(np.add(total, term, out=total), Activation.NONE)
         return total
 
-    def permuted(self, perm: tuple[int, ...]) -> dict[str, object] | None:
+    def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
         return {}

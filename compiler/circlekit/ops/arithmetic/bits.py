@@ -12,22 +12,23 @@ from typing import Any
 import numpy as np
 
 from circlekit.errors import ShapeError, UnsupportedError
-from circlekit.ir.dtypes import DType, i32, i64
+from circlekit.ir.dtypes import DType, boolean, f32, f64, i32, i64
 from circlekit.ir.op import Inferred, Op, attribute, operand
 from circlekit.ir.value import Array, TensorType, format_shape
 from circlekit.ops.checks import require_numpy_kind, require_rank, require_same_dtype
 from circlekit.ops.dimensions import dims_differ
 from circlekit.ops.elementwise import Binary
+from circlekit.ops.operand_dtypes import COMPLEX, INTEGERS, NUMBERS
 from circlekit.ops.quantization import per_tensor_quantization
 
 
 class Bitcast(Op, code="BITCAST"):
     """The same bytes as elements of another dtype, that of the result.
 
-    Smaller elements make a new last axis, larger ones take the last axis away.
+    Smaller elements add a last axis, larger elements remove it.
     """
 
-    input = operand()
+    input = operand(*NUMBERS, boolean, *COMPLEX)
 
     def infer(self) -> Inferred:
         if not self.results:
@@ -56,7 +57,10 @@ class Bitcast(Op, code="BITCAST"):
 
 
 class BitwiseXor(Binary, code="BITWISE_XOR", commutative=True):
-    """The bits that are set in one of both."""
+    """Bitwise exclusive or."""
+
+    lhs = operand(*INTEGERS)
+    rhs = operand(*INTEGERS)
 
     kinds = "iu"
 
@@ -65,7 +69,10 @@ class BitwiseXor(Binary, code="BITWISE_XOR", commutative=True):
 
 
 class RightShift(Binary, code="RIGHT_SHIFT"):
-    """lhs shifted right by rhs, which is limited to 0 and the bits of the dtype less one."""
+    """lhs shifted right by rhs, which is clamped to 0 ... (bits of the dtype) - 1."""
+
+    lhs = operand(*INTEGERS)
+    rhs = operand(*INTEGERS)
 
     kinds = "iu"
 
@@ -74,9 +81,11 @@ class RightShift(Binary, code="RIGHT_SHIFT"):
 
 
 class Bucketize(Op, code="BUCKETIZE"):
-    """How many of the sorted ``boundaries`` are not above each element."""
+    """The number of sorted ``boundaries`` that are not above each element."""
 
-    input = operand()
+    elementwise = True
+
+    input = operand(f32, f64, i32, i64)
 
     boundaries: tuple[float, ...] | None = attribute(None)
 
@@ -100,7 +109,7 @@ class Bucketize(Op, code="BUCKETIZE"):
 class MatrixDiag(Op, code="MATRIX_DIAG"):
     """Matrices with the last axis as their diagonals, zeros elsewhere."""
 
-    input = operand()
+    input = operand(*NUMBERS, boolean)
 
     def infer(self) -> TensorType:
         shape = self.input.shape
@@ -118,8 +127,8 @@ class MatrixDiag(Op, code="MATRIX_DIAG"):
 class MatrixSetDiag(Op, code="MATRIX_SET_DIAG"):
     """Matrices whose diagonals are replaced by ``diagonal``."""
 
-    input = operand()
-    diagonal = operand()
+    input = operand(*NUMBERS, boolean)
+    diagonal = operand(*NUMBERS, boolean)
 
     def infer(self) -> TensorType:
         require_same_dtype("input", self.input, "diagonal", self.diagonal)
@@ -138,9 +147,9 @@ class MatrixSetDiag(Op, code="MATRIX_SET_DIAG"):
 
 
 class Unique(Op, code="UNIQUE", results=("output", "indices")):
-    """The distinct elements of a vector in the order of their first places, and where each element is."""
+    """The distinct elements of a vector in order of first occurrence, and each element's index in them."""
 
-    input = operand()
+    input = operand(*NUMBERS)
 
     idx_out_type: DType = attribute(i32)
 

@@ -13,12 +13,15 @@ from circlekit.ir.op import Op, operand
 from circlekit.ir.value import Array, TensorType, format_shape
 from circlekit.ops.checks import require_float, require_length
 from circlekit.ops.constant_operands import int_list, static_int_vector
+from circlekit.ops.operand_dtypes import COMPLEX
 
 
 class OfComplex(Op):
     """One real number for each complex one."""
 
-    input = operand(DType.COMPLEX64, DType.COMPLEX128)
+    elementwise = True
+
+    input = operand(*COMPLEX)
 
     layout_operands = ("input",)
 
@@ -55,7 +58,7 @@ class ComplexAbs(OfComplex, code="COMPLEX_ABS", options=None):
 
 
 class Rfft2d(Op, code="RFFT2D"):
-    """The Fourier transform of real matrices, cut or filled with zeros to ``fft_length`` (powers of two).
+    """The Fourier transform of real matrices, cropped or zero-padded to ``fft_length`` (powers of two).
 
     The last axis keeps the frequencies from 0 to half its length.
     """

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random numbers from Philox streams, number for number those of LiteRT.
+"""Random numbers from Philox streams, the same numbers as LiteRT's.
 
-An operator goes on where its last run ended.  Of a seed, LiteRT reads 32 bits.  Where both seeds are 0,
-it takes seeds of the machine's entropy; here they follow from the name of the result, so that the
-distribution alone is the same.
+Each operator has its own stream, which continues where the last run ended.  LiteRT reads 32 bits of a seed.
+Where both seeds are 0 it draws seeds from the machine's entropy; here they follow from the name of the
+result, so that only the distribution is the same.
 Sources: TFLite random_ops; TSL philox_random.h, random_distributions_utils.h; Random123.
 """
 
@@ -21,15 +21,19 @@ from circlekit.ir.value import Array, TensorType
 from circlekit.ops.checks import require_rank
 from circlekit.ops.constant_operands import int_list, static_int, static_int_vector, vector_length
 from circlekit.ops.dimensions import unknown_dims
+from circlekit.ops.operand_dtypes import INDICES
 from circlekit.ops.program.state import state_of
 
 MASK = (1 << 32) - 1
 GROUP = 4
-"""32-bit numbers that one counter gives."""
+"""Number of 32-bit words that one counter gives."""
 
 
 def philox(seed: int, seed2: int, start: int, count: int) -> Array:
-    """uint32[count, 4], what the counters from ``start`` give; key ``seed``, upper half ``seed2``."""
+    """Return uint32[count, 4]: Philox-4x32-10 of the counters from ``start``, with the key ``seed``.
+
+    ``seed2`` is the upper half of each counter.
+    """
     low = np.arange(count, dtype=np.uint64) + np.uint64(start)
     c0, c1 = low & np.uint64(MASK), low >> np.uint64(32)
     c2, c3 = (np.full(count, word, np.uint64) for word in (seed2 & MASK, (seed2 >> 32) & MASK))
@@ -47,12 +51,12 @@ def philox(seed: int, seed2: int, start: int, count: int) -> Array:
 
 
 def uniform_floats(bits: Array) -> Array:
-    """Floats from 0 to 1 (not 1) of the lower 23 bits."""
+    """Return float32 in [0, 1) from the lower 23 bits of each word."""
     return np.asarray(((bits & np.uint32(0x7FFFFF)) | np.uint32(0x3F800000)).view(np.float32) - np.float32(1))
 
 
 def normal_floats(bits: Array) -> Array:
-    """Normally distributed floats of pairs of numbers, by Box and Muller."""
+    """Return standard normal float32 from pairs of words, by the Box-Muller transform."""
     pairs = uniform_floats(bits.reshape(-1, 2))
     radius = np.sqrt(np.float32(-2) * np.log(np.maximum(pairs[:, 0], np.float32(1e-7))))
     angle = (2 * np.pi * pairs[:, 1].astype(np.float64)).astype(np.float32)
@@ -60,20 +64,20 @@ def normal_floats(bits: Array) -> Array:
 
 
 def uniform_doubles(bits: Array) -> Array:
-    """Doubles from 0 to 1 (not 1) of pairs of numbers, 52 bits each."""
+    """Return float64 in [0, 1) with 52 bits from pairs of words."""
     pairs = bits.reshape(-1, 2).astype(np.uint64)
     mantissa = ((pairs[:, 0] & np.uint64(0xFFFFF)) << np.uint64(32)) | pairs[:, 1]
     return np.asarray((mantissa | np.uint64(1023 << 52)).view(np.float64) - 1.0)
 
 
-class Random(Op, pure=False):
-    """Draws from a stream of its own."""
+class Random(Op, pure=False, stateful=True):
+    """An operator that draws from its own random stream."""
 
     seed: int = 0
     seed2: int = 0
 
     def draw(self, run: Run, count: int, skipped: int) -> Array:
-        """The numbers of ``count`` counters; the next run goes on ``skipped`` counters after their first."""
+        """Return the words of ``count`` counters; the next run starts ``skipped`` counters later."""
         streams = state_of(self, run).streams
         start = streams.get(self, 0)
         streams[self] = start + skipped
@@ -84,9 +88,9 @@ class Random(Op, pure=False):
 
 
 class RandomFloats(Random):
-    """float32 numbers in the shape that the operand says."""
+    """float32 numbers; the operand is the shape of the result."""
 
-    shape = operand(i32, i64)
+    shape = operand(*INDICES)
 
     seed: int = attribute(0)
     seed2: int = attribute(0)
@@ -107,23 +111,23 @@ class RandomFloats(Random):
 
 
 class RandomUniform(RandomFloats, code="RANDOM_UNIFORM", options="RandomOptions", pure=False):
-    """From 0 to 1 (not 1), all equally likely."""
+    """Uniformly distributed in [0, 1)."""
 
     def numbers(self, bits: Array) -> Array:
         return uniform_floats(bits)
 
 
 class RandomStandardNormal(RandomFloats, code="RANDOM_STANDARD_NORMAL", options="RandomOptions", pure=False):
-    """Normally distributed, mean 0 and deviation 1."""
+    """Standard normal distribution."""
 
     def numbers(self, bits: Array) -> Array:
         return normal_floats(bits)
 
 
 class Multinomial(Random, code="MULTINOMIAL", options="RandomOptions", pure=False):
-    """``num_samples`` classes for each row of ``logits`` [batch, classes], likely as their exponentials."""
+    """``num_samples`` classes per row of ``logits`` [batch, classes], with probabilities softmax(logits)."""
 
-    logits = operand()
+    logits = operand(f32)
     num_samples = operand(i32)
 
     seed: int = attribute(0)

@@ -9,53 +9,52 @@ import numpy as np
 
 from circlekit.errors import ModelError
 from circlekit.ir.dtypes import i8, i16, i32, u8
-from circlekit.ir.tape import Tape
+from circlekit.ir.op import operand
 from circlekit.ir.value import Array
 from circlekit.ops.checks import reject_quantized
 from circlekit.ops.elementwise import Unary
 from circlekit.ops.numerics.fixed_point import (
     QuantizedMultiplier,
+    clamp_to_dtype,
     multiply_by_quantized_multiplier,
     quantize_multiplier,
 )
-from circlekit.ops.numerics.lookup_tables import in_float64, limited, real_function, tabulated
-from circlekit.ops.numerics.newton_raphson import inverse_square_root
+from circlekit.ops.numerics.fixed_point_functions import get_inv_sqrt_quantized_multiplier
+from circlekit.ops.numerics.lookup_tables import in_float64, real_function, tabulated
+from circlekit.ops.operand_dtypes import NUMBERS
 from circlekit.ops.quantization import dtype_limits, is_quantized, scale_of, zero_point_of
 
 
-def need_signed(op: Unary) -> None:
-    """UnsupportedError where the operand is quantized as uint8, of which LiteRT has no form."""
+def reject_uint8(op: Unary) -> None:
+    """UnsupportedError for an operand quantized as uint8, which LiteRT has no kernel for."""
     if op.input.dtype is u8:
         reject_quantized(op)
 
 
-def need_above_zero(op: Unary, x: Array) -> None:
+def require_not_negative(op: Unary, x: Array) -> None:
     """ModelError where a quantized number is negative."""
     if np.any(x < zero_point_of(op.input)):
         raise ModelError(f"{op.code}: a negative number has no value")
 
 
 class Abs(Unary, code="ABS", reference_version=3):
-    """The magnitude.  LiteRT has no quantized form of uint8."""
+    """The magnitude."""
+
+    input = operand(*NUMBERS)
 
     versions: ClassVar = {i32: 5, i16: 4, i8: 2, u8: 2}
     kinds = "fi"
-
     function = np.absolute
 
-    def reached(self, reach: float) -> float:
-        return reach
-
     def quantized(self, x: Array) -> Array:
-        need_signed(self)
+        reject_uint8(self)
         ratio = scale_of(self.input) / scale_of(self.output)
         by = quantize_multiplier(ratio)
 
         def magnitude(part: Array) -> Array:
             distance = np.abs(part.astype(np.int32) - zero_point_of(self.input))
-            return limited(
-                self.output, distance if ratio == 1 else multiply_by_quantized_multiplier(distance, by)
-            )
+            scaled = distance if ratio == 1 else multiply_by_quantized_multiplier(distance, by)
+            return clamp_to_dtype(scaled, self.output)
 
         return tabulated(x, magnitude)
 
@@ -66,16 +65,14 @@ class Abs(Unary, code="ABS", reference_version=3):
 class Neg(Unary, code="NEG"):
     """0 - x; of quantized integers too, whatever their scales and zero points, as in LiteRT."""
 
+    input = operand(*NUMBERS)
+
     kinds = "fi"
-
-    def quantized(self, x: Array) -> Array:
-        need_signed(self)
-        return np.negative(x)
-
     function = np.negative
 
-    def reached(self, reach: float) -> float:
-        return reach
+    def quantized(self, x: Array) -> Array:
+        reject_uint8(self)
+        return np.negative(x)
 
 
 class Exp(Unary, code="EXP", versions={i8: 2, i16: 2}):
@@ -84,20 +81,19 @@ class Exp(Unary, code="EXP", versions={i8: 2, i16: 2}):
     function = np.exp
 
     def quantized(self, x: Array) -> Array:
-        need_signed(self)
+        reject_uint8(self)
         return real_function(x, self.input, self.output, in_float64(np.exp))
 
 
 class Log(Unary, code="LOG", options=None, versions={i8: 2, i16: 2}):
-    """The natural logarithm."""
+    """The natural logarithm; quantized, that of numbers up to 0 is the least number of the result."""
 
     function = np.log
 
     def quantized(self, x: Array) -> Array:
-        need_signed(self)
-        least = np.float32(dtype_limits(self.output.dtype)[0] - zero_point_of(self.output)) * scale_of(
-            self.output
-        )
+        reject_uint8(self)
+        least_step = dtype_limits(self.output.dtype)[0] - zero_point_of(self.output)
+        least = np.float32(least_step) * scale_of(self.output)
 
         def log(real: Array) -> Array:
             return np.where(real <= 0, least, in_float64(np.log)(real))
@@ -111,48 +107,45 @@ class Sqrt(Unary, code="SQRT", options=None, versions={i8: 2, i16: 2}):
     function = np.sqrt
 
     def quantized(self, x: Array) -> Array:
-        need_signed(self)
-        need_above_zero(self, x)
-        return tabulated(x, self.rooted)
+        reject_uint8(self)
+        require_not_negative(self, x)
+        return tabulated(x, self._truncated_root)
 
-    def rooted(self, x: Array) -> Array:
-        """float32 all the way, as in LiteRT."""
+    def _truncated_root(self, x: Array) -> Array:
+        """Computed in float32 throughout, as in LiteRT."""
         real = scale_of(self.input) * (x.astype(np.int32) - zero_point_of(self.input)).astype(np.float32)
         root = np.sqrt(np.maximum(real, np.float32(0))) / scale_of(self.output)
-        return limited(self.output, root.astype(np.int64))
+        return clamp_to_dtype(root.astype(np.int64), self.output)
 
 
 class Rsqrt(Unary, code="RSQRT", options=None, versions={i8: 2, i16: 3}):
-    """1 / sqrt(x).  Quantized, that of 0 is the greatest integer; int8 takes Newton's iteration."""
+    """1 / sqrt(x).  Quantized, 0 gives the largest integer."""
 
-    def write(self, tape: Tape, x: Array, out: Array) -> None:
-        tape.do(np.sqrt, x, out)
-        tape.do(np.reciprocal, out, out)
+    def compute(self, x: Array) -> Array:
+        return np.asarray(1 / np.sqrt(x))
 
     def quantized(self, x: Array) -> Array:
-        need_signed(self)
-        need_above_zero(self, x)
+        reject_uint8(self)
+        require_not_negative(self, x)
         if self.input.dtype is i8:
-            return tabulated(x, self.iterated)
+            return tabulated(x, self._quantized_int8)
         most = np.float32((1 << 15) - 1) * scale_of(self.output)
 
-        def inverse(real: Array) -> Array:
+        def inverse_root(real: Array) -> Array:
             return np.asarray(np.where(real <= 0, most, 1 / np.sqrt(np.maximum(real, np.float32(0)))))
 
-        return real_function(x, self.input, self.output, inverse)
+        return real_function(x, self.input, self.output, inverse_root)
 
-    def iterated(self, x: Array) -> Array:
+    def _quantized_int8(self, x: Array) -> Array:
+        """In fixed point, with 20 fraction bits between the two multiplications."""
         distance = np.maximum(x.astype(np.int32) - zero_point_of(self.input), 0)
-        root = inverse_square_root(distance)
+        root = get_inv_sqrt_quantized_multiplier(distance)
         scaled = multiply_by_quantized_multiplier(
             np.ones_like(distance), QuantizedMultiplier(root.mantissa, root.shift + 20)
         )
         by = quantize_multiplier(1 / float(np.sqrt(scale_of(self.input)) * scale_of(self.output)))
-        result = limited(
-            self.output,
-            multiply_by_quantized_multiplier(scaled, QuantizedMultiplier(by.mantissa, by.shift - 20)),
-        )
-        return np.asarray(np.where(distance == 0, 127, result), np.int8)
+        result = multiply_by_quantized_multiplier(scaled, QuantizedMultiplier(by.mantissa, by.shift - 20))
+        return np.asarray(np.where(distance == 0, 127, clamp_to_dtype(result, self.output)), np.int8)
 
 
 class Square(Unary, code="SQUARE"):
@@ -174,19 +167,19 @@ class Cos(Unary, code="COS", reference_version=1):
 
 
 class Floor(Unary, code="FLOOR", options=None):
-    """The greatest integer that is not above x."""
+    """The largest integer not above x."""
 
     function = np.floor
 
 
 class Ceil(Unary, code="CEIL", options=None, reference_version=0):
-    """The least integer that is not below x."""
+    """The smallest integer not below x."""
 
     function = np.ceil
 
 
 class Round(Unary, code="ROUND", options=None, reference_version=0):
-    """The nearest integer, the even one of two."""
+    """The nearest integer, halves to the even one."""
 
     function = np.rint
 
@@ -194,13 +187,16 @@ class Round(Unary, code="ROUND", options=None, reference_version=0):
 class Sign(Unary, code="SIGN", versions={i32: 2}):
     """-1, 0 or 1."""
 
-    kinds = "fi"
+    input = operand(*NUMBERS)
 
+    kinds = "fi"
     function = np.sign
 
 
 class ZerosLike(Unary, code="ZEROS_LIKE"):
     """Zeros in the shape of the operand."""
+
+    input = operand(*NUMBERS)
 
     kinds = "fiu"
 

@@ -23,8 +23,7 @@ from circlekit.ops.constant_operands import (
 )
 from circlekit.ops.dimensions import merge_dims, normalized_axis, unknown_dims
 from circlekit.ops.fused_activation import apply_activation
-from circlekit.ops.numerics.fixed_point import quantized_activation_range, round_half_away
-from circlekit.ops.numerics.lookup_tables import limited
+from circlekit.ops.numerics.fixed_point import clamp_to_dtype, quantized_activation_range, round_half_away
 from circlekit.ops.quantization import (
     have_same_quantization,
     is_quantized_8_or_16_bits,
@@ -109,7 +108,7 @@ class Concatenation(VersionedByDtype, code="CONCATENATION"):
             reject_quantized(self)
         scale = scale_of(value) * (np.float32(1) / scale_of(self.output))
         bias = np.float32(-zero_point_of(value)) * scale
-        return limited(self.output, round_half_away(x.astype(np.float32) * scale + bias))
+        return clamp_to_dtype(round_half_away(x.astype(np.float32) * scale + bias), self.output)
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
         return {"axis": axis_after_transpose(self.axis, perm)}

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of small integers by table: computed once for each integer there is, then looked up.
+"""Functions of 8-bit and 16-bit integers by table.
 
-Source of the tables that LiteRT itself makes: TFLite kernels/internal/common.h.
+Source: TFLite kernels/internal/common.h (LUTPopulate, LUTLookup), reference/integer_ops/logistic.h and
+tanh.h (the sigmoid table), activations.cc.
 """
 
 from __future__ import annotations
@@ -11,114 +12,77 @@ from typing import Any
 
 import numpy as np
 
+from circlekit.errors import UnsupportedError
+from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
-from circlekit.ops.numerics.fixed_point import round_half_away
-from circlekit.ops.numerics.lookup import BLOCK
+from circlekit.ops.numerics.fixed_point import Ints, round_half_away
 from circlekit.ops.quantization import dtype_limits, scale_of, zero_point_of
 
 Function = Callable[[Array], Array]
-Pairs = Callable[[Array, Array], Array]
-Pair = tuple[np.floating[Any], np.floating[Any]]
+Interval = tuple[np.floating[Any], np.floating[Any]]
 
-# -- speed ---------------------------------------------------------------------------------------
+CACHE_BLOCK_ELEMENTS = 1 << 14
+"""Elements computed at a time where temporary arrays are int64: they stay in the cache."""
 
 
 def tabulated(x: Array, function: Function) -> Array:
-    """``function`` of integers of 8 or 16 bits, which must depend on nothing but the element.
+    """Return ``function(x)`` for 8-bit or 16-bit integers ``x`` and an elementwise ``function``.
 
-    It is computed of ``x``, or, where that is less work, of every integer of its dtype.
+    If ``x`` has more elements than its dtype has values, the function is computed once for each value.
     """
     count = 1 << (8 * x.dtype.itemsize)
     if x.size <= count:
         return function(x)
     unsigned = x.dtype.str.replace("i", "u")
-    return _looked_up(function(np.arange(count, dtype=unsigned).view(x.dtype)), x.view(unsigned))
+    return np.asarray(function(np.arange(count, dtype=unsigned).view(x.dtype))[x.view(unsigned)])
 
 
-def tabulated_pairs(x: Array, y: Array, function: Pairs) -> Array:
-    """``function`` of integers of 8 or 16 bits that broadcast; 8 bits of them, or of all 65536 pairs."""
-    shape = np.broadcast_shapes(x.shape, y.shape)
-    if x.dtype.itemsize > 1 or y.dtype.itemsize > 1:
-        return _in_blocks(x, y, function, shape)
-    if np.prod(shape, dtype=np.int64) <= 1 << 16:
+def in_blocks(x: Array, y: Array, function: Callable[[Array, Array], Array]) -> Array:
+    """Return ``function(x, y)`` for arrays that broadcast and an elementwise ``function``, block by block."""
+    x, y = np.broadcast_arrays(x, y)
+    if x.size <= CACHE_BLOCK_ELEMENTS:
         return function(x, y)
-    bytes_ = np.arange(256, dtype=np.uint8)
-    table = function(bytes_.view(x.dtype)[:, None], bytes_.view(y.dtype))
-    return _looked_up(table.reshape(-1), (x.view(np.uint8).astype(np.uint16) << 8) | y.view(np.uint8))
+    flat_x, flat_y = x.reshape(-1), y.reshape(-1)
+    blocks = [slice(s, s + CACHE_BLOCK_ELEMENTS) for s in range(0, x.size, CACHE_BLOCK_ELEMENTS)]
+    return np.concatenate([function(flat_x[b], flat_y[b]) for b in blocks]).reshape(x.shape)
 
 
-def _in_blocks(x: Array, y: Array, function: Pairs, shape: tuple[int, ...]) -> Array:
-    """``function`` of so many elements at a time that its wide scratch stays in the cache."""
-    size = int(np.prod(shape, dtype=np.int64))
-    if size <= BLOCK:
-        return function(x, y)
-    left, right = (np.broadcast_to(a, shape).reshape(-1) for a in (x, y))
-    starts = range(0, size, BLOCK)
-    parts = [function(left[s : s + BLOCK], right[s : s + BLOCK]) for s in starts]
-    return np.concatenate(parts).reshape(shape)
-
-
-def _looked_up(table: Array, indices: Array) -> Array:
-    flat = np.ascontiguousarray(indices).reshape(-1)
-    out = np.empty(flat.shape, table.dtype)
-    for start in range(0, flat.size, BLOCK):
-        part = slice(start, start + BLOCK)
-        np.take(table, flat[part], out=out[part], mode="clip")  # no index is outside; clip is the fast mode
-    return out.reshape(indices.shape)
+# -- tables of real functions ------------------------------------------------------------------
 
 
 def in_float64(function: Function) -> Function:
-    """``function`` computed in float64, rounded once: as near to C's float functions as numpy comes."""
+    """Return ``function`` computed in float64 and rounded to float32, like C's functions of float."""
     return lambda x: np.asarray(function(x.astype(np.float64)), np.float32)
 
 
-# -- LiteRT's tables -----------------------------------------------------------------------------
-
-
 def real_function(x: Array, input: Value, output: Value, transform: Function) -> Array:
-    """``transform`` of the real numbers that ``x`` stands for, quantized as ``output``: LiteRT's tables.
+    """Return ``transform``, a function of real numbers (float32), of ``x``; both are quantized.
 
-    8 bits: of every integer.  16 bits: of 513 of them, linear in between, and moved so that the largest
-    error in between is halved.  ``transform`` is given and gives float32.
+    8 bits: a table of all 256 values.  16 bits: a table of 513 values with linear interpolation.
     """
     if x.dtype.itemsize == 1:
-        return tabulated(x, lambda part: _table_of_8_bits(part, input, output, transform))
-    table = _table_of_16_bits(input, output, transform)
-    return tabulated(x, lambda part: interpolated(part, table))
-
-
-def power_of_two(scale: np.float32) -> int | None:
-    """The exponent, where ``scale`` is a power of two as exactly as TFLite asks for."""
-    log = np.log(scale, dtype=np.float32) * (np.float32(1) / np.log(np.float32(2)))
-    exponent = float(round_half_away(log))
-    return int(exponent) if abs(float(log) - exponent) < 1e-3 else None
-
-
-def limited(output: Value, x: Array) -> Array:
-    """``x`` with the zero point of ``output``, limited to its dtype."""
-    return np.asarray(np.clip(x + zero_point_of(output), *dtype_limits(output.dtype)), output.dtype.numpy)
-
-
-def _table_of_8_bits(x: Array, input: Value, output: Value, transform: Function) -> Array:
-    inverse = np.float32(1) / scale_of(output)
-    real = scale_of(input) * (x.astype(np.int32) - zero_point_of(input)).astype(np.float32)
-    rounded = round_half_away(transform(real) * inverse) + np.float32(zero_point_of(output))
-    if x.dtype == np.uint8:
-        rounded = np.where(rounded < 2.0**31, rounded, 0)  # as on x86; int8 saturates
-    return np.asarray(np.clip(rounded, *dtype_limits(output.dtype)), output.dtype.numpy)
-
-
-def _table_of_16_bits(input: Value, output: Value, transform: Function) -> Array:
+        return tabulated(x, lambda part: _transformed_8_bits(part, input, output, transform))
     ends = (-(1 << 15), (1 << 15) - 1)
     least, most = (scale_of(input) * np.float32(n - zero_point_of(input)) for n in ends)
     low, high = (scale_of(output) * np.float32(n - zero_point_of(output)) for n in ends)
-    return interpolation_table((least, most), (low, high), transform)
+    table = interpolation_table((least, most), (low, high), transform)
+    return tabulated(x, lambda part: interpolated(part, table))
 
 
-def interpolation_table(domain: Pair, image: Pair, transform: Function) -> Array:
-    """The 513 int16 that stand for ``transform`` of ``domain``: int16 span both ranges.
+def _transformed_8_bits(x: Array, input: Value, output: Value, transform: Function) -> Array:
+    inverse_scale = np.float32(1) / scale_of(output)
+    real = scale_of(input) * (x.astype(np.int32) - zero_point_of(input)).astype(np.float32)
+    rounded = round_half_away(transform(real) * inverse_scale) + np.float32(zero_point_of(output))
+    if x.dtype == np.uint8:
+        rounded = np.where(rounded < 2.0**31, rounded, 0)  # x86 converts larger floats to 0; int8 saturates
+    return np.asarray(np.clip(rounded, *dtype_limits(output.dtype)), output.dtype.numpy)
 
-    All is computed in the float type of ``domain``.
+
+def interpolation_table(domain: Interval, image: Interval, transform: Function) -> Array:
+    """Return int16[513]: ``transform`` at equal steps of ``domain``, with ``image`` mapped to all int16.
+
+    Each entry is moved so that the largest error of the interpolation is halved.  Computed in the float type
+    of ``domain``.
     """
     real = type(domain[0])
     least, most = domain
@@ -135,8 +99,86 @@ def interpolation_table(domain: Pair, image: Pair, transform: Function) -> Array
 
 
 def interpolated(x: Array, table: Array) -> Array:
-    """What ``table`` says of int16 ``x``, linear between its entries."""
+    """Return int16 results for int16 ``x``, linear between the 513 entries of ``table``."""
     index = 256 + (x >> 7)
     base = table[index]
     slope = (table[index + 1] - base).astype(np.int32)
     return np.asarray(base + ((slope * (x & 0x7F) + 64) >> 7), np.int16)
+
+
+# -- LOGISTIC and TANH of int16 ----------------------------------------------------------------
+
+SIGMOID_STEPS_PER_UNIT = 24
+
+
+def _sigmoid_table() -> Ints:
+    """Return sigmoid(i / 24) * 2^16 for i from 0 to 255, rounded, the last entry 65535.
+
+    As in TFLite's table, each entry is raised by half of the largest error of the straight line to the next
+    one, |second derivative| / 8 * step^2.
+    """
+    sigmoid = 1 / (1 + np.exp(-np.arange(256) / SIGMOID_STEPS_PER_UNIT))
+    curvature = sigmoid * (1 - sigmoid) * (2 * sigmoid - 1)
+    table = np.floor((sigmoid + curvature / (16 * SIGMOID_STEPS_PER_UNIT**2)) * 65536 + 0.5).astype(np.int64)
+    table[-1] = 65535
+    return table
+
+
+_SIGMOID_TABLE = _sigmoid_table()
+
+
+def check_power_of_two(scale: np.float32) -> int | None:
+    """Return log2 of ``scale`` if it is a whole number within TFLite's tolerance of 1e-3, else None."""
+    log = np.log(scale, dtype=np.float32) * (np.float32(1) / np.log(np.float32(2)))
+    exponent = float(round_half_away(log))
+    return int(exponent) if abs(float(log) - exponent) < 1e-3 else None
+
+
+def _input_in_table_steps(x: Array, input: Value, plain_shifts: tuple[int, ...]) -> Ints:
+    """Return ``x`` in units of 1 / (3 * 4096): shifted where its scale is 2^(shift - 12), else multiplied."""
+    exponent = check_power_of_two(scale_of(input))
+    if exponent is not None and exponent + 12 in plain_shifts:
+        return x.astype(np.int64) * (3 << (exponent + 12))
+    multiplier, shift = float(scale_of(input)) * 4096.0 * 3.0, 0
+    while multiplier <= 32767.0 / 2.0 and shift <= 30:
+        multiplier, shift = multiplier * 2.0, shift + 1
+    return np.asarray((x.astype(np.int64) * int(multiplier) + ((1 << shift) >> 1)) >> shift)
+
+
+def _interpolated_sigmoid(magnitude: Ints, bits: int, beyond: int) -> Ints:
+    """Return the sigmoid * 2^(16 + bits), for numbers with ``bits`` bits below the table index.
+
+    ``beyond``: the result from the last entry on.
+    """
+    index = magnitude >> bits
+    entry = np.minimum(index, 254)
+    low = _SIGMOID_TABLE[entry]
+    part = (low << bits) + (magnitude & ((1 << bits) - 1)) * (_SIGMOID_TABLE[entry + 1] - low)
+    return np.asarray(np.where(index >= 255, beyond, part))
+
+
+def logistic_int16(x: Array, input: Value) -> Array:
+    """Return the sigmoid of int16 ``x``, quantized as ``input``, in units of 2^-15."""
+    steps = _input_in_table_steps(x, input, (0,))
+    result = _interpolated_sigmoid(np.abs(steps), 9, 0x7FFF << 10)
+    return np.asarray(np.where(steps >= 0, result + 512, (1 << 25) - result + 511) >> 10, np.int16)
+
+
+def tanh_int16(x: Array, input: Value) -> Array:
+    """Return 2 * sigmoid(2x) - 1 of int16 ``x``, quantized as ``input``, in units of 2^-15."""
+    steps = _input_in_table_steps(x, input, (0, 1))
+    result = _interpolated_sigmoid(np.abs(steps), 8, 0xFFFF << 8)
+    centred = np.where(steps >= 0, result - (1 << 23) + 128, (1 << 23) - result + 127)
+    return np.asarray(centred >> 8, np.int16)
+
+
+def require_output_scale(op: Op, scale: float) -> None:
+    """UnsupportedError unless the result has this ``scale``, and data of int16 has no zero points."""
+    value, result = op.inputs[0], op.output
+    assert value is not None  # required by the declaration
+    if scale_of(result) != scale:
+        raise UnsupportedError(
+            f"{op.code} to a scale of {scale_of(result):.6g} has no kernel, {scale} is wanted"
+        )
+    if result.dtype.bits == 16 and (zero_point_of(value) or zero_point_of(result)):
+        raise UnsupportedError(f"{op.code} of int16 has no kernel for zero points, 0 is wanted")

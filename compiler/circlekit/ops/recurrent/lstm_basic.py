@@ -24,7 +24,7 @@ from circlekit.ops.numerics.fixed_point import (
     saturating_rounding_doubling_high_mul,
     wrap_int32,
 )
-from circlekit.ops.numerics.fixed_point_int16 import logistic, product, tanh
+from circlekit.ops.numerics.fixed_point_functions import logistic, tanh
 from circlekit.ops.quantization import scale_of, zero_point_of
 from circlekit.ops.recurrent.lstm_cell import sigmoid
 
@@ -59,11 +59,16 @@ def _integers(op: Op, joined: Array, weights: Array, bias: Array, state: Array) 
     by = quantize_multiplier(4096 * float(scale_of(biases)))
     sums = np.clip(_rescaled(wrap_int32(products + bias), by), *LIMITS)
     entering, candidate, forget, leaving = np.split(sums, 4, axis=-1)
-    added = rounding_divide_by_pot(product(logistic(entering, 3), tanh(candidate, 3)), 4)
-    new = np.clip(added + product(logistic(forget, 3), state), *LIMITS)
-    made = product(logistic(leaving, 3), tanh(saturating_left_shift(new, 1, 16), 3))
+    added = rounding_divide_by_pot(_mul(logistic(entering, 3, 16), tanh(candidate, 3, 16)), 4)
+    new = np.clip(added + _mul(logistic(forget, 3, 16), state), *LIMITS)
+    made = _mul(logistic(leaving, 3, 16), tanh(saturating_left_shift(new, 1, 16), 3, 16))
     out = np.clip(rounding_divide_by_pot(made, 8), -128, 127) + 128
     return out.astype(np.uint8), new.astype(np.int16), joined, sums.astype(np.int16)
+
+
+def _mul(a: Array, b: Array) -> Ints:
+    """Return the product in Q0 of fixed-point numbers of 16 bits in Q0."""
+    return saturating_rounding_doubling_high_mul(a, b, 16)
 
 
 def _rescaled(sums: Ints, by: QuantizedMultiplier) -> Ints:

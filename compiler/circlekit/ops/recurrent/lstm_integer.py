@@ -25,8 +25,7 @@ from circlekit.ops.numerics.fixed_point import (
     rounding_divide_by_pot,
     wrap_int32,
 )
-from circlekit.ops.numerics.fixed_point_int16 import logistic, tanh
-from circlekit.ops.numerics.newton_raphson import inverse_square_root
+from circlekit.ops.numerics.fixed_point_functions import get_inv_sqrt_quantized_multiplier, logistic, tanh
 from circlekit.ops.quantization import scale_of, zero_point_of
 from circlekit.ops.recurrent.lstm_cell import GATES
 
@@ -168,12 +167,12 @@ def _step(form: Form, t: int, state: Ints, cells: Ints) -> tuple[Ints, Ints]:
 
 @cache
 def _logistic_table() -> Ints:
-    return logistic(np.arange(-(1 << 15), 1 << 15), 3)
+    return logistic(np.arange(-(1 << 15), 1 << 15), 3, 16)
 
 
 @cache
 def _tanh_table(integer_bits: int) -> Ints:
-    return tanh(np.arange(-(1 << 15), 1 << 15), integer_bits)
+    return tanh(np.arange(-(1 << 15), 1 << 15), integer_bits, 16)
 
 
 def _logistic(sums: Ints) -> Ints:
@@ -217,7 +216,9 @@ def _normalized(sums: Ints, gate: Gate) -> Ints:
     squares = (sums * sums).sum(axis=1, keepdims=True)
     variance = _towards_zero(squares * ((1 << 20) // count) - mean * mean, 1 << 20)
     variance = np.where(variance < 1, gate.variance_limit, variance)
-    scaled = multiply_by_quantized_multiplier(wrap_int32(1024 * sums - mean), inverse_square_root(variance))
+    scaled = multiply_by_quantized_multiplier(
+        wrap_int32(1024 * sums - mean), get_inv_sqrt_quantized_multiplier(variance)
+    )
     weighted = wrap_int32(scaled * gate.norm.astype(np.int64) + gate.norm_bias)
     rounded = _towards_zero(weighted + np.where(weighted > 0, 512, -512), 1024)
     by = QuantizedMultiplier(gate.norm_by.mantissa, gate.norm_by.shift + 12)

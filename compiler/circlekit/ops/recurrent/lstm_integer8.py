@@ -28,7 +28,7 @@ from circlekit.ops.numerics.fixed_point import (
     round_half_away,
     rounding_divide_by_pot,
 )
-from circlekit.ops.numerics.tanh_float32 import tanh_32
+from circlekit.ops.numerics.float_functions import fdlibm_tanh
 from circlekit.ops.quantization import scale_of, zero_point_of
 from circlekit.ops.recurrent.lstm_integer import LIMITS, Named
 
@@ -141,7 +141,7 @@ def _logistic() -> Ints:
 @cache
 def _tanh(fraction_bits: int) -> Ints:
     """The tangent in Q0 of x with so many fraction bits, cut off; negative x by negative indices."""
-    return _whole(tanh_32(_numbers(fraction_bits)))
+    return _whole(fdlibm_tanh(_numbers(fraction_bits)))
 
 
 def _numbers(fraction_bits: int) -> Array:

@@ -8,35 +8,34 @@ from typing import Any
 import numpy as np
 
 from circlekit.errors import ShapeError, UnsupportedError
-from circlekit.ir.dtypes import bf16, f16, f32, f64, i8, i16, u8
+from circlekit.ir.dtypes import f16, i8, i16, u8
 from circlekit.ir.enums import Activation, RoPEMode
 from circlekit.ir.op import Op, attribute, operand
-from circlekit.ir.tape import NOW, Tape
 from circlekit.ir.value import Array, TensorType, Value, format_shape
 from circlekit.ops.checks import require_float, require_rank, require_same_float
 from circlekit.ops.dimensions import Dim, dims_differ, product
 from circlekit.ops.fused_activation import apply_fused_activation
+from circlekit.ops.operand_dtypes import REAL
 from circlekit.ops.reduction.normalization_quantized import (
-    BYTES,
-    SOFTMAX_PAIRS,
-    l2_normalized,
-    log_softmax_of_8_bits,
-    need_pair,
-    softmax_of_8_bits,
-    softmax_of_16_bits,
+    EQUAL_8_BITS,
+    SOFTMAX_DTYPES,
+    l2_normalization_8_bits,
+    log_softmax_8_bits,
+    require_dtypes,
+    softmax_8_bits,
+    softmax_16_bits,
 )
 from circlekit.ops.versions import version_by_dtype
 
-DATA = (f32, i8, u8, i16, f16, bf16, f64)
 CIRCLE = frozenset({"circle"})
-L2_FLOOR = 1e-6
-"""TFLite divides by no smaller norm."""
+L2_NORM_EPSILON = 1e-6
+"""Smaller norms are replaced by this, as in TFLite."""
 
 
 class _LastAxis(Op):
-    """Keeps the shape, and works on each vector along the last axis."""
+    """An operator that keeps the shape and works on each vector along the last axis."""
 
-    input = operand(*DATA)
+    input = operand(*REAL)
     layout_operands = ("input",)
 
     def infer(self) -> TensorType:
@@ -62,40 +61,24 @@ class Softmax(_LastAxis, code="SOFTMAX", reference_version=3):
         wide = self.input.dtype in (i8, u8) and bool(self.results) and self.results[0].dtype is i16
         return TensorType(i16, kind.shape) if wide else kind
 
-    def kernel(self, input: Array) -> Array | None:
+    def kernel(self, input: Array) -> Array:
         if self.input.dtype.is_integer:
-            need_pair(self, self.input, self.output, SOFTMAX_PAIRS)
+            require_dtypes(self, self.input, self.output, SOFTMAX_DTYPES)
             if input.dtype == np.int16:
-                return softmax_of_16_bits(self, input, self.input, self.beta)
-        return self.half(input) if input.dtype == np.float16 else self.bind(NOW, input)
+                return softmax_16_bits(input, self.input, self.beta)
+            return softmax_8_bits(input, self.input, self.output, self.beta)
+        if input.dtype == np.float16:
+            return self._float16(input)
+        require_float(self, input)
+        powers = np.exp((input - input.max(axis=-1, keepdims=True)) * input.dtype.type(self.beta))
+        return np.asarray(powers / powers.sum(axis=-1, keepdims=True))
 
-    def half(self, x: Array) -> Array:
-        """Of float16: in float32, with powers that are rounded before they are divided, not in their sum."""
+    def _float16(self, x: Array) -> Array:
+        """In float32; the exponentials are rounded to float16 before the division, but not in their sum."""
         wide = x.astype(np.float32)
         powers = np.exp((wide - wide.max(axis=-1, keepdims=True, initial=-65504)) * np.float32(self.beta))
         rounded = powers.astype(np.float16).astype(np.float32)
         return np.asarray((rounded / powers.sum(axis=-1, keepdims=True)).astype(np.float16))
-
-    def bind(self, tape: Tape, input: Array) -> Array | None:
-        if self.input.dtype.is_integer:
-            need_pair(self, self.input, self.output, SOFTMAX_PAIRS)
-            if input.dtype == np.int16 or input.size == 0:
-                return None
-            return softmax_of_8_bits(tape, self, input, self.input, self.output, self.beta)
-        if input.dtype == np.float16:
-            return None
-        require_float(self, input)
-        out = tape.empty(input.shape, input.dtype)
-        one = tape.empty((*input.shape[:-1], 1), input.dtype)
-        tape.do(np.maximum.reduce, input, -1, None, one, True)
-        tape.do(np.subtract, input, one, out)
-        if self.beta != 1.0:
-            tape.do(np.multiply, out, np.asarray(self.beta, out.dtype), out)
-        tape.do(np.exp, out, out)
-        tape.do(np.add.reduce, out, -1, None, one, True)
-        tape.do(np.divide, out, one, out)
-        tape.limit(out, 1.0)
-        return out
 
     def required_version(self) -> int:
         return version_by_dtype(self.input, {f16: 4, i16: 3, i8: 2})
@@ -110,8 +93,8 @@ class LogSoftmax(_LastAxis, code="LOG_SOFTMAX"):
 
     def kernel(self, input: Array) -> Array:
         if self.input.dtype.is_integer:
-            need_pair(self, self.input, self.output, BYTES)
-            return log_softmax_of_8_bits(self, input, self.input)
+            require_dtypes(self, self.input, self.output, EQUAL_8_BITS)
+            return log_softmax_8_bits(input, self.input)
         require_float(self, input)
         out: Array = input - input.max(axis=-1, keepdims=True)
         out -= np.log(np.exp(out).sum(axis=-1, keepdims=True))
@@ -133,11 +116,11 @@ class L2Normalization(_LastAxis, code="L2_NORMALIZATION", options="L2NormOptions
         if self.act is not Activation.NONE:
             raise UnsupportedError(f"{self.code} with the fused activation {self.act!r} runs nowhere")
         if self.input.dtype.is_integer:
-            need_pair(self, self.input, self.output, BYTES)
-            return l2_normalized(input, self.input)
+            require_dtypes(self, self.input, self.output, EQUAL_8_BITS)
+            return l2_normalization_8_bits(input, self.input)
         require_float(self, input)
         norm = np.sqrt(np.square(input).sum(axis=-1, keepdims=True))
-        out: Array = input / np.maximum(norm, norm.dtype.type(L2_FLOOR))
+        out: Array = input / np.maximum(norm, norm.dtype.type(L2_NORM_EPSILON))
         return out
 
     def required_version(self) -> int:
@@ -147,8 +130,8 @@ class L2Normalization(_LastAxis, code="L2_NORMALIZATION", options="L2NormOptions
 class LocalResponseNormalization(_LastAxis, code="LOCAL_RESPONSE_NORMALIZATION"):
     """x * (bias + alpha * sum(x * x)) ** -beta, the sum over channels c - radius to c + radius - 1.
 
-    TensorFlow's window has channel c + radius too, and so has that of LiteRT's optimized kernel; its
-    reference kernel, measured, leaves it out.  Source: TFLite local_response_norm.
+    TensorFlow's window has channel c + radius too, and LiteRT's optimized kernel includes it,
+    too; its reference kernel, measured, does not.  Source: TFLite local_response_norm.
     """
 
     radius: int = attribute(0)
@@ -179,7 +162,7 @@ class RmsNorm(_LastAxis, code="RMS_NORM", formats=CIRCLE):
     Source: ONE's interpreter.
     """
 
-    gamma = operand(*DATA)
+    gamma = operand(*REAL)
 
     epsilon: float = attribute(0.0)
 
@@ -203,9 +186,9 @@ class InstanceNorm(Op, code="INSTANCE_NORM", formats=CIRCLE):
     gamma and beta have its size, or 1.
     """
 
-    input = operand(*DATA)
-    gamma = operand(*DATA)
-    beta = operand(*DATA)
+    input = operand(*REAL)
+    gamma = operand(*REAL)
+    beta = operand(*REAL)
     layout_operands = ("input",)
 
     epsilon: float = attribute(0.0)
@@ -246,9 +229,9 @@ class RoPE(Op, code="ROPE", formats=CIRCLE):
     the tables for every position, and have GPT_NEOX alone; each element has its own entries in the row.
     """
 
-    input = operand(*DATA)
-    sin_table = operand(*DATA)
-    cos_table = operand(*DATA)
+    input = operand(*REAL)
+    sin_table = operand(*REAL)
+    cos_table = operand(*REAL)
     layout_operands = ("input",)
 
     mode: RoPEMode = attribute(RoPEMode.GPT_NEOX)

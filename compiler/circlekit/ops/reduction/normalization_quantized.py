@@ -13,7 +13,6 @@ import numpy as np
 from circlekit.errors import UnsupportedError
 from circlekit.ir.dtypes import DType, i8, i16, u8
 from circlekit.ir.op import Op
-from circlekit.ir.tape import NOW, Tape
 from circlekit.ir.value import Array, Value
 from circlekit.ops.numerics.fixed_point import (
     Ints,
@@ -21,179 +20,130 @@ from circlekit.ops.numerics.fixed_point import (
     multiply_by_quantized_multiplier,
     quantize_multiplier,
     rounding_divide_by_pot,
+    saturating_rounding_doubling_high_mul,
 )
-from circlekit.ops.numerics.fixed_point_int32 import exp_of_negative, log_of_at_least_one
-from circlekit.ops.numerics.lookup import BLOCK
-from circlekit.ops.numerics.lookup_tables import interpolated, interpolation_table
-from circlekit.ops.numerics.newton_raphson import (
+from circlekit.ops.numerics.fixed_point_functions import (
     bit_length,
-    inverse_square_root,
-    note_high_mul,
-    reciprocal,
-    reciprocal_of,
+    exp_on_negative_values,
+    get_inv_sqrt_quantized_multiplier,
+    get_reciprocal,
+    log_x_for_x_greater_than_or_equal_to_1,
 )
-from circlekit.ops.once import once
+from circlekit.ops.numerics.lookup_tables import interpolated, interpolation_table
 from circlekit.ops.quantization import dtype_limits, scale_of, zero_point_of
 
-INPUT_BITS = 5
-"""Integer bits of scaled differences from the maximum: e^-16 counts for nothing."""
+SOFTMAX_DTYPES = ((i8, i8), (i8, i16), (u8, u8), (u8, i16), (i16, i16))
+EQUAL_8_BITS = ((i8, i8), (u8, u8))
+"""(input, output) dtypes that LiteRT has kernels for."""
 
-SUM_BITS = 12
-"""Integer bits of the sum of exponentials."""
+INPUT_INTEGER_BITS = 5
+"""Of scaled differences from the maximum; exponentials of larger differences count as 0."""
+
+SUM_INTEGER_BITS = 12
+"""Of the sum of exponentials."""
 
 
-def need_pair(op: Op, data: Value, output: Value, pairs: tuple[tuple[DType, DType], ...]) -> None:
-    """UnsupportedError unless LiteRT has ``op`` from ``data`` to ``output``."""
+def require_dtypes(op: Op, data: Value, output: Value, pairs: tuple[tuple[DType, DType], ...]) -> None:
+    """UnsupportedError unless (``data``, ``output``) have one of the dtype ``pairs``."""
     if (data.dtype, output.dtype) not in pairs:
         raise UnsupportedError(f"{op.code} from {data.dtype.short} to {output.dtype.short} has no kernel")
 
 
-class Differences(NamedTuple):
-    """What a distance d from 0 to 255 below the maximum is worth.
+class ExpTable(NamedTuple):
+    """Exponentials of the differences -d from the maximum, d = 0 ... 255, of 8-bit data.
 
-    ``scaled``: -d times the scale, Q5, 0 where d is too large; ``exps``: e to that power in Q0, 0 where d is
-    too large; ``parts``: that in Q12; ``by`` and ``least``: the multiplier, and the largest -d.
+    ``scaled``: -d times the scale in Q5.  ``exps``: their exponentials in Q0, ``addends``: those in Q12; both
+    are 0 below ``least``.  ``by``: the multiplier from -d to Q5.
     """
 
     scaled: Ints
     exps: Ints
-    parts: Ints
+    addends: Ints
     by: QuantizedMultiplier
     least: int
 
 
-def differences(scale: float) -> Differences:
-    """Of 8-bit numbers with ``scale``."""
-    by = quantize_multiplier(min(scale * 2.0 ** (31 - INPUT_BITS), 2.0**31 - 1))
-    least = -(((1 << INPUT_BITS) - 1) << (31 - INPUT_BITS) >> int(by.shift))
-    d = -np.arange(256)
-    counts = d >= least
-    scaled = multiply_by_quantized_multiplier(np.where(counts, d, 0), by)
-    exps = np.where(counts, exp_of_negative(scaled, INPUT_BITS), 0)
-    return Differences(scaled, exps, rounding_divide_by_pot(exps, SUM_BITS), by, least)
+def exp_table(scale: float) -> ExpTable:
+    """Return the table for 8-bit numbers with ``scale`` (times beta)."""
+    by = quantize_multiplier(min(scale * 2.0 ** (31 - INPUT_INTEGER_BITS), 2.0**31 - 1))
+    least = -(((1 << INPUT_INTEGER_BITS) - 1) << (31 - INPUT_INTEGER_BITS) >> int(by.shift))
+    differences = -np.arange(256)
+    counts = differences >= least
+    scaled = multiply_by_quantized_multiplier(differences, by)
+    exps = np.where(counts, exp_on_negative_values(np.where(counts, scaled, 0), INPUT_INTEGER_BITS), 0)
+    return ExpTable(scaled, exps, rounding_divide_by_pot(exps, SUM_INTEGER_BITS), by, least)
 
 
 def below_maximum(x: Array) -> Array:
-    """How far each element lies below the greatest of its vector."""
+    """Return the distance (int32, not negative) of each element from the maximum along the last axis."""
     return np.asarray(np.subtract(x.max(axis=-1, keepdims=True), x, dtype=np.int32))
 
 
 # -- SOFTMAX -----------------------------------------------------------------------------------
 
 
-def softmax_of_8_bits(tape: Tape, op: Op, x: Array, input: Value, output: Value, beta: float) -> Array:
-    """SOFTMAX of int8 or uint8: the result has the scale 2^-bits, whatever ``output`` says."""
-    table = differences(float(np.float32(beta)) * float(scale_of(input)))
-    tape.holds(table.scaled, table.exps, table.parts)
-    out = tape.empty(x.shape, output.dtype.numpy)
-    rows, results = tape.reshaped(x, (-1, x.shape[-1])), out.reshape(-1, x.shape[-1])
-    step = max(1, min(BLOCK, tape.scratch // 8 // WIDE) // max(1, x.shape[-1]))
-
-    def run() -> None:
-        for first in range(0, len(rows), step):
-            _softmax_rows(table, rows[first : first + step], results[first : first + step], output.dtype)
-
-    tape.work(run)
-    return out
+def softmax_8_bits(x: Array, input: Value, output: Value, beta: float) -> Array:
+    """Return SOFTMAX of int8 or uint8; the result has the scale 2^-(bits of ``output``)."""
+    table = exp_table(float(np.float32(beta)) * float(scale_of(input)))
+    distance = below_maximum(x)
+    total = table.addends[distance].sum(axis=-1, keepdims=True)
+    inverse, shift = get_reciprocal(total)
+    # 1 / total is inverse * 2^-shift in units of Q12; the fraction bits beyond those of the result go, too
+    shift = shift + SUM_INTEGER_BITS - output.dtype.bits
+    product = saturating_rounding_doubling_high_mul(table.exps[distance], inverse)
+    least, most = dtype_limits(output.dtype)
+    shifted = (product + ((np.int64(1) << shift) >> 1)) >> shift
+    return np.clip(shifted + least, least, most).astype(output.dtype.numpy)
 
 
-FEW_ROWS = 8
-"""Sums whose reciprocals numpy takes longer to begin with than Python takes to end."""
-
-WIDE = 32
-"""Bytes that an element takes on the way."""
-
-
-def _softmax_rows(table: Differences, x: Array, out: Array, dtype: DType) -> None:
-    least, most = dtype_limits(dtype)
-    d = np.subtract(
-        x.max(axis=-1, keepdims=True).view(np.uint8), x.view(np.uint8)
-    )  # modulo 256, as it must be
-    total = table.parts.take(d, mode="clip").sum(axis=-1, keepdims=True)
-    if total.size <= FEW_ROWS:
-        pairs = np.array([reciprocal_of(number) for number in total.ravel().tolist()])
-        inverse, exponent = pairs.T.reshape(2, *total.shape)
-    else:
-        inverse, exponent = reciprocal(total)
-    # 1 / total is inverse * 2^-bits in units of Q12: these bits, and those of the result, are shifted out
-    exponent += SUM_BITS - dtype.bits
-    exps = table.exps.take(d, mode="clip")
-    note_high_mul(NOW, exps, inverse, exps)
-    exps += (np.int64(1) << exponent) >> 1
-    exps >>= exponent
-    exps += least
-    np.clip(exps, least, most, out=out, casting="unsafe")
-
-
-def tables_of_16_bits() -> tuple[Array, Array]:
-    """LiteRT's tables of e^x from -10 to 0 and of 1 / (1 + x) from 0 to 1."""
+def _int16_tables() -> tuple[Array, Array]:
+    """Return LiteRT's tables of e^x from -10 to 0 and of 1 / (1 + x) from 0 to 1."""
     step, unit = np.float64(1 / 65535), np.float64(2 / 65535)
     image = (unit * -32768, unit * 32767)
     exps = interpolation_table((np.float64(10 / 65535) * -65535, np.float64(0)), image, np.exp)
     return exps, interpolation_table((np.float64(0), step * 65535), image, lambda v: 1 / (1 + v))
 
 
-def softmax_of_16_bits(op: Op, x: Array, input: Value, beta: float) -> Array:
-    """SOFTMAX of int16."""
-    exps, inverses = once(op, "tables", tables_of_16_bits)
-    product = float(np.float32(scale_of(input) * np.float32(beta)))
-    by = quantize_multiplier(product / (10.0 / 65535.0))
-    rows, out = x.reshape(-1, x.shape[-1]), np.empty(x.shape, np.int16)
-    results = out.reshape(rows.shape)
-    step = max(1, SEVERAL // max(1, x.shape[-1]))
-    for first in range(0, len(rows), step):
-        part = rows[first : first + step]
-        results[first : first + step] = _wide_softmax_rows(part, by, exps, inverses)
-    return out
-
-
-SEVERAL = 1 << 10
-"""Elements that are computed at a time, some numbers of eight bytes for each."""
-
-
-def _wide_softmax_rows(x: Array, by: QuantizedMultiplier, exps: Array, inverses: Array) -> Array:
-    scaled = multiply_by_quantized_multiplier(-below_maximum(x).astype(np.int64), by) + 32767
-    powers = interpolated(np.clip(scaled, -32768, 32767).astype(np.int16), exps).astype(np.int64)
+def softmax_16_bits(x: Array, input: Value, beta: float) -> Array:
+    """Return SOFTMAX of int16; the result has the scale 2^-15."""
+    exp_values, one_over_one_plus_x = _int16_tables()
+    by = quantize_multiplier(float(np.float32(scale_of(input) * np.float32(beta))) / (10.0 / 65535.0))
+    scaled = multiply_by_quantized_multiplier(-below_maximum(x), by) + 32767
+    powers = interpolated(np.clip(scaled, -32768, 32767).astype(np.int16), exp_values).astype(np.int64)
     total = powers.sum(axis=-1, keepdims=True)
     headroom = 32 - bit_length(total)
     shifted = ((total << (headroom - 1)) + (1 << 13)) >> 14
     centred = np.clip(shifted - ((1 << 15) + (1 << 16)), -32768, 32767).astype(np.int16)
     right = 31 - headroom
-    out = (powers * interpolated(centred, inverses) + (np.int64(1) << (right - 1))) >> right
+    out = (powers * interpolated(centred, one_over_one_plus_x) + (np.int64(1) << (right - 1))) >> right
     return np.asarray(np.clip(out, 0, 32767), np.int16)
 
 
 # -- LOG_SOFTMAX -------------------------------------------------------------------------------
 
 
-def log_softmax_of_8_bits(op: Op, x: Array, input: Value) -> Array:
-    """LOG_SOFTMAX of int8 or uint8: the result has the scale 1 / 16, and 0 is its greatest integer."""
-    table = once(op, "differences", lambda: differences(float(scale_of(input))))
-    d = below_maximum(x)
-    total = table.parts[d].sum(axis=-1, keepdims=True)
-    log = log_of_at_least_one(total, SUM_BITS, INPUT_BITS)
-    back = quantize_multiplier(2.0 ** (31 - int(table.by.shift)) / float(table.by.mantissa))
-    least = np.maximum(table.least - 1, multiply_by_quantized_multiplier(log - (1 << 31), back))
+def log_softmax_8_bits(x: Array, input: Value) -> Array:
+    """Return LOG_SOFTMAX of int8 or uint8; the result has the scale 1/16, its largest integer is 0.0."""
+    table = exp_table(float(scale_of(input)))
+    distance = below_maximum(x)
+    total = table.addends[distance].sum(axis=-1, keepdims=True)
+    log_sum = log_x_for_x_greater_than_or_equal_to_1(total, SUM_INTEGER_BITS, INPUT_INTEGER_BITS)
+    inverse_by = quantize_multiplier(2.0 ** (31 - int(table.by.shift)) / float(table.by.mantissa))
+    least = np.maximum(table.least - 1, multiply_by_quantized_multiplier(log_sum - (1 << 31), inverse_by))
     low, high = dtype_limits(input.dtype)
-    # differences up to ``least`` are scaled even where they are too large for the sum
-    scaled = multiply_by_quantized_multiplier(-np.arange(256), table.by)[d]
-    out = rounding_divide_by_pot(scaled - log, 31 - INPUT_BITS - 4) + high
-    return np.asarray(np.clip(np.where(-d > least, out, low), low, high), x.dtype)
+    out = rounding_divide_by_pot(table.scaled[distance] - log_sum, 31 - INPUT_INTEGER_BITS - 4) + high
+    return np.asarray(np.clip(np.where(-distance > least, out, low), low, high), x.dtype)
 
 
 # -- L2_NORMALIZATION --------------------------------------------------------------------------
 
 
-def l2_normalized(x: Array, input: Value) -> Array:
-    """L2_NORMALIZATION of int8 or uint8: the result has the scale 1 / 128, and the zero point 0 or 128."""
-    shifted = x.astype(np.int64) - zero_point_of(input)
-    by = inverse_square_root(np.square(shifted).sum(axis=-1, keepdims=True))
+def l2_normalization_8_bits(x: Array, input: Value) -> Array:
+    """Return L2_NORMALIZATION of int8 or uint8; the result has the scale 1/128, the zero point 0 or 128."""
+    centred = x.astype(np.int64) - zero_point_of(input)
+    by = get_inv_sqrt_quantized_multiplier(np.square(centred).sum(axis=-1, keepdims=True))
     if input.dtype is u8:
-        out = multiply_by_quantized_multiplier(128 * shifted, by) + 128
+        out = multiply_by_quantized_multiplier(128 * centred, by) + 128
     else:
-        out = multiply_by_quantized_multiplier(shifted, QuantizedMultiplier(by.mantissa, by.shift + 7))
+        out = multiply_by_quantized_multiplier(centred, QuantizedMultiplier(by.mantissa, by.shift + 7))
     return np.asarray(np.clip(out, *dtype_limits(input.dtype)), x.dtype)
-
-
-SOFTMAX_PAIRS = ((i8, i8), (i8, i16), (u8, u8), (u8, i16), (i16, i16))
-BYTES = ((i8, i8), (u8, u8))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many elements to one, and running sums.  Source: TFLite reduce, arg_min_max, cumsum."""
+"""Reductions, indices of extremes, running sums.  Source: TFLite reduce, arg_min_max, cumsum."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import numpy as np
 from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, boolean, i8, i16, i32, i64, u8
 from circlekit.ir.op import attribute, operand
-from circlekit.ir.tape import NOW, Tape
 from circlekit.ir.value import Array, TensorType
 from circlekit.ops.checks import no_quantized_kernel, reject_quantized, require_numpy_kind
 from circlekit.ops.constant_operands import (
@@ -24,17 +23,14 @@ from circlekit.ops.constant_operands import (
 from circlekit.ops.dimensions import normalized_axis, unknown_dims
 from circlekit.ops.numerics.fixed_point import (
     QuantizedMultiplier,
+    clamp_to_dtype,
     multiply_by_quantized_multiplier,
     multiply_by_quantized_multiplier_int64,
     quantize_multiplier,
     round_half_away,
 )
-from circlekit.ops.numerics.lookup_tables import limited
-from circlekit.ops.numerics.narrow import stored
-from circlekit.ops.numerics.requantize import fixed_point
-from circlekit.ops.numerics.stores import Span, write
+from circlekit.ops.operand_dtypes import INDICES, NUMBERS
 from circlekit.ops.quantization import (
-    dtype_limits,
     have_same_quantization,
     is_quantized_8_or_16_bits,
     per_tensor_quantization,
@@ -43,14 +39,17 @@ from circlekit.ops.quantization import (
 )
 from circlekit.ops.versions import VersionedByDtype
 
+Axes = tuple[int, ...]
+"""Reduced axes, each once, counted from the front."""
+
 
 class Reduction(VersionedByDtype):
-    """One result for all elements along ``axis`` (one axis or several, in any order, or none).
+    """One result for all elements along ``axis``: one axis or several, in any order, or none.
 
-    ``keep_dims``: the reduced dimensions stay, as 1.
+    ``keep_dims``: reduced dimensions stay in the result as 1.
     """
 
-    input = operand()
+    input = operand(*NUMBERS)
     axis = operand(i32)
 
     keep_dims: bool = attribute(False)
@@ -63,184 +62,133 @@ class Reduction(VersionedByDtype):
         if shape is None or axes is None:
             kept = shape is not None and self.keep_dims
             return TensorType(self.input.dtype, unknown_dims(self.input.rank) if kept else None)
-        gone = self.axes(axes, len(shape))
+        gone = self.normalized_axes(axes, len(shape))
         if self.keep_dims:
             return TensorType(self.input.dtype, tuple(1 if i in gone else d for i, d in enumerate(shape)))
         return TensorType(self.input.dtype, tuple(d for i, d in enumerate(shape) if i not in gone))
 
-    def axes(self, axes: Sequence[int], rank: int) -> tuple[int, ...]:
-        """``axes`` without negative ones and repetitions."""
+    def normalized_axes(self, axes: Sequence[int], rank: int) -> Axes:
+        """Return ``axes`` counted from the front, each once."""
         return tuple(dict.fromkeys(normalized_axis(a, rank) for a in axes))
 
     def kernel(self, input: Array, axis: Array) -> Array:
-        axes = self.axes(int_list(axis), input.ndim)
+        axes = self.normalized_axes(int_list(axis), input.ndim)
         if is_quantized_8_or_16_bits(self.input):
             return self.quantized(input, axes)
         require_numpy_kind(self, input, self.kinds)
-        with np.errstate(all="ignore"):
-            return self.reduce(input, axes)
+        return self.compute(input, axes)
 
-    def bind(self, tape: Tape, input: Array, axis: Array) -> Array | None:
-        if not tape.fixed(axis):
-            return None
-        if is_quantized_8_or_16_bits(self.input):
-            return self.bind_quantized(tape, input, self.axes(int_list(axis), input.ndim))
-        require_numpy_kind(self, input, self.kinds)
-        return self.write(tape, input, self.axes(int_list(axis), input.ndim))
+    def compute(self, x: Array, axes: Axes) -> Array:
+        """Return the results for floats or plain integers, in the dtype of ``x``."""
+        raise NotImplementedError
 
-    def bind_quantized(self, tape: Tape, x: Array, axes: tuple[int, ...]) -> Array | None:
-        """``quantized`` on a tape."""
-        shape = [1 if i in axes else d for i, d in enumerate(x.shape)]
-        out = self.reduced(tape.empty(shape, self.output.dtype.numpy), axes)
-        tape.do(stored, self.quantized, x, axes, out)
-        return out
-
-    def empty(self, tape: Tape, x: Array, axes: tuple[int, ...]) -> Array:
-        """A place for the results, with the reduced dimensions as 1."""
-        return tape.empty([1 if i in axes else d for i, d in enumerate(x.shape)], x.dtype)
-
-    def reduced(self, out: Array, axes: tuple[int, ...]) -> Array:
-        """``out`` without the reduced dimensions, unless they stay."""
-        return out if self.keep_dims else np.squeeze(out, axes)
-
-    def write(self, tape: Tape, x: Array, axes: tuple[int, ...]) -> Array:
-        """The calls that make the results, and these."""
-        out = self.empty(tape, x, axes)
-        if self.function is not None:
-            tape.do(self.function.reduce, x, axes, x.dtype, out, True)
-        else:
-            tape.do(stored, self.reduce, x, axes, self.reduced(out, axes))
-        return self.reduced(out, axes)
-
-    def quantized(self, x: Array, axes: tuple[int, ...]) -> Array:
-        """The results, quantized as the output, of ``x``, quantized in 8 or 16 bits as the input."""
+    def quantized(self, x: Array, axes: Axes) -> Array:
+        """Return the results, quantized as the output, for ``x`` quantized as the input in 8 or 16 bits."""
         raise no_quantized_kernel(self, self.input)
 
-    def sums(self, x: Array, axes: tuple[int, ...]) -> Array:
-        """Sums of quantized integers in int32, as LiteRT has them."""
+    def int32_sums(self, x: Array, axes: Axes) -> Array:
+        """Return sums of quantized integers that wrap as int32."""
         return np.asarray(np.sum(x, axis=axes, dtype=np.int32, keepdims=self.keep_dims))
-
-    function: ClassVar[np.ufunc | None] = None
-    """What makes one element of two; operators without it have ``reduce`` or ``write``."""
-
-    def reduce(self, x: Array, axes: tuple[int, ...]) -> Array:
-        """The results, of the same dtype as ``x``."""
-        return self.write(NOW, x, axes)
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
         axes = permuted_axes(self.axis, perm) if self.keep_dims else None
         return None if axes is None else {"axis": axes}
 
 
-def group_size(x: Array, axes: tuple[int, ...]) -> int:
-    """How many elements become one."""
+def elements_per_result(x: Array, axes: Axes) -> int:
+    """Return the number of elements that are reduced to one."""
     return int(np.prod([x.shape[a] for a in axes], dtype=np.int64))
 
 
 class Mean(Reduction, code="MEAN", options="ReducerOptions", versions={i8: 2, i16: 3}):
-    """The sum, divided by the count; integers round towards zero, quantized ones to the nearest."""
+    """The sum divided by the count.  Plain integers round towards zero, quantized ones to the nearest."""
 
-    def quantized(self, x: Array, axes: tuple[int, ...]) -> Array:
-        count = group_size(x, axes)
-        total = self.sums(x, axes)
+    def compute(self, x: Array, axes: Axes) -> Array:
+        count = elements_per_result(x, axes)
+        if x.dtype.kind == "f":
+            total = np.add.reduce(x, axis=axes, dtype=x.dtype, keepdims=self.keep_dims)
+            return np.asarray(total / x.dtype.type(count))
+        total = np.add.reduce(x, axis=axes, dtype=np.int64, keepdims=self.keep_dims)
+        return np.asarray(np.sign(total) * (np.abs(total) // count), x.dtype)
+
+    def quantized(self, x: Array, axes: Axes) -> Array:
+        count = elements_per_result(x, axes)
+        total = self.int32_sums(x, axes)
         if count == 0:
             return total.astype(x.dtype)
-        return limited(
-            self.output,
-            multiply_by_quantized_multiplier(
-                total - zero_point_of(self.input) * count, self.multiplier(count)
-            ),
-        )
+        centred = total - zero_point_of(self.input) * count
+        by = self._multiplier(count)
+        return clamp_to_dtype(multiply_by_quantized_multiplier(centred, by), self.output)
 
-    def multiplier(self, count: int) -> QuantizedMultiplier:
-        """What a sum of ``count`` elements is multiplied with."""
+    def _multiplier(self, count: int) -> QuantizedMultiplier:
+        """Return the factor for a sum of ``count`` elements: input scale / output scale / count."""
         mantissa, exponent = quantize_multiplier(float(scale_of(self.input)) / float(scale_of(self.output)))
         shift = min(count.bit_length() - 1, 32, 31 + int(exponent))
         return QuantizedMultiplier((mantissa << shift) // count, exponent - shift)
 
-    def bind_quantized(self, tape: Tape, x: Array, axes: tuple[int, ...]) -> Array | None:
-        count = group_size(x, axes)
-        if count == 0 or x.size == 0:
-            return None
-        total = tape.empty([1 if i in axes else d for i, d in enumerate(x.shape)], np.int32)
-        out = tape.empty(total.shape, self.output.dtype.numpy)
-        tape.do(np.add.reduce, x, axes, np.int32, total, True)
-        limits, zero = dtype_limits(self.output.dtype), zero_point_of(self.output)
-        span = Span(zero, limits, float(count << (8 * x.itemsize)))
-        moved = np.array([-zero_point_of(self.input) * count])
-        end = fixed_point(self.multiplier(count), moved, span, wide=False)
-        write(tape, end, total, out)
-        return self.reduced(out, axes)
-
-    def write(self, tape: Tape, x: Array, axes: tuple[int, ...]) -> Array:
-        if x.dtype.kind != "f":
-            return super().write(tape, x, axes)
-        out = self.empty(tape, x, axes)
-        tape.do(np.add.reduce, x, axes, x.dtype, out, True)
-        tape.do(np.divide, out, np.asarray(group_size(x, axes), x.dtype), out)
-        tape.limit(out, tape.reach(x))
-        return self.reduced(out, axes)
-
-    def reduce(self, x: Array, axes: tuple[int, ...]) -> Array:
-        if x.dtype.kind == "f":
-            return self.write(NOW, x, axes)
-        total = np.asarray(np.sum(x, axis=axes, dtype=np.int64, keepdims=self.keep_dims))
-        count = group_size(x, axes)
-        return np.asarray(np.sign(total) * (np.abs(total) // count), x.dtype)
-
 
 class Sum(Reduction, code="SUM", options="ReducerOptions", versions={i8: 2}):
-    """The sum; integers wrap around, of truth values it is true where one is.
+    """The sum.  Integers wrap around; bools give true where one is true.
 
-    LiteRT's reference takes quantized int8 and int16 for uint8, which is a mistake: they are summed here as
-    its optimized kernel does, with a rescaling in float32.
+    LiteRT's reference kernel reads quantized int8 and int16 as uint8, which is a defect: here they are summed
+    as in its optimized kernel, with a rescaling in float32.
     """
 
-    kinds = "fiub"
-    function = np.add
+    input = operand(*NUMBERS, boolean)
 
-    def quantized(self, x: Array, axes: tuple[int, ...]) -> Array:
-        count, total = group_size(x, axes), self.sums(x, axes)
+    kinds = "fiub"
+
+    def compute(self, x: Array, axes: Axes) -> Array:
+        return np.asarray(np.add.reduce(x, axis=axes, dtype=x.dtype, keepdims=self.keep_dims))
+
+    def quantized(self, x: Array, axes: Axes) -> Array:
+        count, total = elements_per_result(x, axes), self.int32_sums(x, axes)
         if count == 0:
             return np.zeros(total.shape, x.dtype)
         if x.dtype == np.uint8:
             by = quantize_multiplier(float(scale_of(self.input)) / float(scale_of(self.output)))
-            return limited(
-                self.output, multiply_by_quantized_multiplier(total - zero_point_of(self.input) * count, by)
-            )
+            centred = total - zero_point_of(self.input) * count
+            return clamp_to_dtype(multiply_by_quantized_multiplier(centred, by), self.output)
         scale = scale_of(self.input) / scale_of(self.output)
         bias = np.float32(-zero_point_of(self.input)) * scale * np.float32(count)
-        return limited(self.output, round_half_away(total.astype(np.float32) * scale + bias).astype(np.int64))
+        rounded = round_half_away(total.astype(np.float32) * scale + bias)
+        return clamp_to_dtype(rounded.astype(np.int64), self.output)
 
 
 class ReduceProd(Reduction, code="REDUCE_PROD", options="ReducerOptions", versions={i8: 2, i16: 2}):
-    """The product; integers wrap around, of truth values it is true where all are.
+    """The product.  Integers wrap around; bools give true where all are true.
 
-    Quantized, each step is rescaled, with a multiplier of 15 bits, so that the next one fits.
+    Quantized: each partial product is rescaled with a 15-bit multiplier, so that the next one fits.
     """
 
-    kinds = "fiub"
-    function = np.multiply
+    input = operand(*NUMBERS, boolean)
 
-    def quantized(self, x: Array, axes: tuple[int, ...]) -> Array:
+    kinds = "fiub"
+
+    def compute(self, x: Array, axes: Axes) -> Array:
+        return np.asarray(np.multiply.reduce(x, axis=axes, dtype=x.dtype, keepdims=self.keep_dims))
+
+    def quantized(self, x: Array, axes: Axes) -> Array:
         if self.input.dtype is u8:
             reject_quantized(self)
-        count = group_size(x, axes)
+        count = elements_per_result(x, axes)
         if count == 0:
             raise UnsupportedError("REDUCE_PROD of no quantized element has no value in LiteRT")
-        root = float(scale_of(self.output)) ** (1 / count)
-        by = quantize_multiplier(float(scale_of(self.input)) / root)
+        scale_per_step = float(scale_of(self.output)) ** (1 / count)
+        by = quantize_multiplier(float(scale_of(self.input)) / scale_per_step)
         steps = np.moveaxis(x, sorted(axes), range(len(axes)))
         steps = steps.reshape(count, *steps.shape[len(axes) :]).astype(np.int64) - zero_point_of(self.input)
         product = steps[0]
-        for step in steps[1:]:  # each rounding hangs on the one before
+        for step in steps[1:]:  # rounded after each step
             product = multiply_by_quantized_multiplier_int64(product * step, by)
-        result = limited(self.output, multiply_by_quantized_multiplier_int64(product, by))
+        result = clamp_to_dtype(multiply_by_quantized_multiplier_int64(product, by), self.output)
         return np.expand_dims(result, sorted(axes)) if self.keep_dims else result
 
 
-class Selection(Reduction):
-    """The extreme element; of none, the identity of the comparison, as in LiteRT."""
+class ReduceExtreme(Reduction):
+    """The extreme element, NaN ignored; of no element, the other end of the dtype's range, as in LiteRT."""
+
+    input = operand(*NUMBERS, boolean)
 
     kinds = "fiub"
     versions: ClassVar = {i8: 2, i16: 3}
@@ -249,76 +197,73 @@ class Selection(Reduction):
         inferred = super().infer()
         return TensorType(inferred.dtype, inferred.shape, per_tensor_quantization(self.input))
 
-    def kernel(self, input: Array, axis: Array) -> Array:
-        out = self.bind(NOW, input, axis)
-        assert out is not None  # the axis is fixed
-        return out
-
-    def bind(self, tape: Tape, input: Array, axis: Array) -> Array | None:
-        require_numpy_kind(self, input, self.kinds)
+    def quantized(self, x: Array, axes: Axes) -> Array:
         if not have_same_quantization(self.input, self.output):
             reject_quantized(self)
-        return self.write(tape, input, self.axes(int_list(axis), input.ndim)) if tape.fixed(axis) else None
+        return self.compute(x, axes)
 
 
-def least_of(dtype: np.dtype[Any]) -> Any:
-    """The least finite number of ``dtype``; False is the least truth value."""
-    return False if dtype.kind == "b" else np.finfo(dtype).min if dtype.kind == "f" else np.iinfo(dtype).min
+def finite_limits(dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    """Return the smallest and the largest finite number of ``dtype``; False and True for bool."""
+    if dtype.kind == "b":
+        return False, True
+    limits = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
+    return limits.min, limits.max
 
 
-def greatest_of(dtype: np.dtype[Any]) -> Any:
-    """The greatest finite number of ``dtype``; True is the greatest truth value."""
-    return True if dtype.kind == "b" else np.finfo(dtype).max if dtype.kind == "f" else np.iinfo(dtype).max
+class ReduceMax(ReduceExtreme, code="REDUCE_MAX", options="ReducerOptions"):
+    """The greatest element."""
+
+    def compute(self, x: Array, axes: Axes) -> Array:
+        least, _ = finite_limits(x.dtype)
+        return np.asarray(np.fmax.reduce(x, axis=axes, keepdims=self.keep_dims, initial=least))
 
 
-def passing_nan(find: Any, x: Array, axes: tuple[int, ...], keep_dims: bool, start: Any) -> Array:
-    """The extreme that ``find`` (fmax, fmin) leaves of ``start`` and the elements along ``axes``."""
-    return np.asarray(find.reduce(x, axis=axes, keepdims=keep_dims, initial=start))
+class ReduceMin(ReduceExtreme, code="REDUCE_MIN", options="ReducerOptions"):
+    """The least element."""
 
-
-class ReduceMax(Selection, code="REDUCE_MAX", options="ReducerOptions"):
-    """The greatest element; NaN is passed by."""
-
-    def reduce(self, x: Array, axes: tuple[int, ...]) -> Array:
-        low = least_of(x.dtype)
-        return passing_nan(np.fmax, x, axes, self.keep_dims, low)
-
-
-class ReduceMin(Selection, code="REDUCE_MIN", options="ReducerOptions"):
-    """The least element; NaN is passed by."""
-
-    def reduce(self, x: Array, axes: tuple[int, ...]) -> Array:
-        high = greatest_of(x.dtype)
-        return passing_nan(np.fmin, x, axes, self.keep_dims, high)
+    def compute(self, x: Array, axes: Axes) -> Array:
+        _, greatest = finite_limits(x.dtype)
+        return np.asarray(np.fmin.reduce(x, axis=axes, keepdims=self.keep_dims, initial=greatest))
 
 
 class ReduceAny(Reduction, code="REDUCE_ANY", options="ReducerOptions"):
-    """Whether one element is true."""
+    """Whether at least one element is true."""
+
+    input = operand(boolean)
 
     kinds = "b"
 
-    def reduce(self, x: Array, axes: tuple[int, ...]) -> Array:
+    def compute(self, x: Array, axes: Axes) -> Array:
         return np.asarray(np.any(x, axis=axes, keepdims=self.keep_dims))
 
 
 class ReduceAll(Reduction, code="REDUCE_ALL", options="ReducerOptions"):
     """Whether all elements are true."""
 
+    input = operand(boolean)
+
     kinds = "b"
 
-    def reduce(self, x: Array, axes: tuple[int, ...]) -> Array:
+    def compute(self, x: Array, axes: Axes) -> Array:
         return np.asarray(np.all(x, axis=axes, keepdims=self.keep_dims))
 
 
 class ArgExtreme(VersionedByDtype):
-    """The index of the first extreme element along axis ``dimension``, which goes."""
+    """The index of the first extreme element along axis ``dimension``, which is removed.  NaN is ignored.
 
-    input = operand()
-    dimension = operand(i32, i64)
+    Where all elements are NaN the index is 0.
+    """
+
+    input = operand(*NUMBERS, boolean)
+    dimension = operand(*INDICES)
 
     output_type: DType = attribute(DType.FLOAT32)
 
     versions: ClassVar = {i8: 2, boolean: 3}
+    find: ClassVar[Callable[..., Any]]
+    nan_as: ClassVar[float]
+    """What replaces NaN: the number that is extreme only where nothing else is."""
 
     def infer(self) -> TensorType:
         if self.output_type not in (i32, i64):
@@ -331,42 +276,41 @@ class ArgExtreme(VersionedByDtype):
 
     def kernel(self, input: Array, dimension: Array) -> Array:
         axis = normalized_axis(int(dimension.reshape(-1)[0]), input.ndim)
-        return np.asarray(self.find(input, axis), self.output_type.numpy)
+        return np.asarray(self._first_extreme(input, axis), self.output_type.numpy)
 
-    def find(self, x: Array, axis: int) -> Array:
-        """The indices, of any integer dtype."""
-        raise UnsupportedError(f"{self.code} has no kernel")
-
-
-def first_extreme(x: Array, axis: int, find: Callable[..., Any], last: float) -> Array:
-    """Where ``find`` finds the extreme.  NaN is passed by; 0 where there is nothing else."""
-    nan = np.isnan(x) if x.dtype.kind == "f" else None
-    if nan is None or not nan.any():
-        return np.asarray(find(x, axis=axis))
-    found = find(np.where(nan, last, x), axis=axis, keepdims=True)
-    # NaN was taken for ``last``: all that are numbers are ``last`` too, the first of them is it
-    found = np.where(np.take_along_axis(nan, found, axis), np.argmin(nan, axis=axis, keepdims=True), found)
-    return np.asarray(np.squeeze(found, axis))
+    def _first_extreme(self, x: Array, axis: int) -> Array:
+        find = type(self).find
+        nan = np.isnan(x) if x.dtype.kind == "f" else None
+        if nan is None or not nan.any():
+            return np.asarray(find(x, axis=axis))
+        found = find(np.where(nan, self.nan_as, x), axis=axis, keepdims=True)
+        # a NaN is found only where all numbers equal ``nan_as``: the first number is the result then
+        first_number = np.argmin(nan, axis=axis, keepdims=True)
+        found = np.where(np.take_along_axis(nan, found, axis), first_number, found)
+        return np.asarray(np.squeeze(found, axis))
 
 
 class ArgMax(ArgExtreme, code="ARG_MAX", reference_version=2):
-    """Where the greatest element is."""
+    """The index of the greatest element."""
 
-    def find(self, x: Array, axis: int) -> Array:
-        return first_extreme(x, axis, np.argmax, -np.inf)
+    find = staticmethod(np.argmax)
+    nan_as = -np.inf
 
 
 class ArgMin(ArgExtreme, code="ARG_MIN", reference_version=2):
-    """Where the least element is."""
+    """The index of the least element."""
 
-    def find(self, x: Array, axis: int) -> Array:
-        return first_extreme(x, axis, np.argmin, np.inf)
+    find = staticmethod(np.argmin)
+    nan_as = np.inf
 
 
 class Cumsum(VersionedByDtype, code="CUMSUM"):
-    """The sum of all elements up to each along one axis, without it where ``exclusive``, or from it on."""
+    """The sum of all elements up to each one along an axis.
 
-    input = operand()
+    ``exclusive``: without the element itself; ``reverse``: from the end.
+    """
+
+    input = operand(*NUMBERS)
     axis = operand(i32)
 
     exclusive: bool = attribute(False)
@@ -385,13 +329,12 @@ class Cumsum(VersionedByDtype, code="CUMSUM"):
             reject_quantized(self)
         require_numpy_kind(self, input, "fi")
         at = normalized_axis(int(axis.reshape(-1)[0]), input.ndim)
-        data = np.flip(input, at) if self.reverse else input
-        with np.errstate(all="ignore"):
-            sums = np.cumsum(data, axis=at, dtype=input.dtype)
+        data = np.moveaxis(input, at, 0)
+        data = data[::-1] if self.reverse else data
         if self.exclusive:
-            first = np.zeros_like(np.take(sums, [0], axis=at)) if sums.shape[at] else sums
-            sums = np.concatenate([first, np.delete(sums, -1, axis=at)], axis=at) if sums.shape[at] else sums
-        return np.flip(sums, at) if self.reverse else sums
+            data = np.concatenate([np.zeros_like(data[:1]), data[:-1]])
+        sums = np.cumsum(data, axis=0, dtype=input.dtype)
+        return np.moveaxis(sums[::-1] if self.reverse else sums, 0, at)
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
         axis = static_int(self.axis, "axis")

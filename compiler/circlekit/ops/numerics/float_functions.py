@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of float32 that numpy lacks, or computes with other last bits than LiteRT."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import numpy as np
+from numpy.polynomial import chebyshev
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+
+HALF, ONE, TWO = map(np.float32, (0.5, 1, 2))
+
+
+def _polynomial(x: Floats, coefficients: tuple[np.float32, ...]) -> Floats:
+    """Return a polynomial by Horner's scheme, the coefficient of the highest power first."""
+    out = np.broadcast_to(coefficients[0], x.shape)
+    for coefficient in coefficients[1:]:
+        out = out * x + coefficient
+    return out
+
+
+# -- the normal distribution -------------------------------------------------------------------
+
+_CHEBYSHEV_TERMS = 11
+"""Enough for the precision of float32."""
+
+
+@cache
+def _tail_coefficients() -> tuple[np.float32, ...]:
+    """Return coefficients, highest power first, of e^(z^2) erfc(z) / 2 as a polynomial in u.
+
+    u = 2t - 1 with t = 1 / (1 + z/2) maps z >= 0 to -1 < u <= 1, where the function is smooth.
+    """
+
+    def scaled_erfc(u: float) -> float:
+        z = 4 / (u + 1) - 2
+        if z < 20:
+            return math.exp(z * z) * math.erfc(z)
+        return (1 - 0.5 / z**2 + 0.75 / z**4) / (z * math.sqrt(math.pi))  # asymptotic: e^(z^2) overflows
+
+    sampled = chebyshev.chebinterpolate(lambda us: np.array([scaled_erfc(u) for u in us]), 21)
+    powers = chebyshev.cheb2poly(sampled[:_CHEBYSHEV_TERMS]) / 2
+    return tuple(np.float32(p) for p in powers[::-1])
+
+
+def normal_cdf(x: Floats) -> Floats:
+    """Return P(X <= x) of a standard normal X, as float32; the relative error in the lower tail is 1e-6."""
+    u = TWO / (np.abs(x) * np.float32(0.5**0.5 / 2) + ONE) - ONE
+    tail = _polynomial(u, _tail_coefficients()) * np.exp(x * x * np.float32(-0.5))
+    return np.where(x > 0, ONE - tail, tail)
+
+
+# -- hyperbolic tangent ------------------------------------------------------------------------
+
+_EIGEN_LIMIT = np.float32(7.90738964)
+"""Beyond this the quotient is 1 as nearly as it gets."""
+_EIGEN_NUMERATOR = tuple(map(np.float32, (1.39455363e-8, 2.10273356e-5, 3.52075673e-3, 1.34021610e-1)))
+_EIGEN_DENOMINATOR = tuple(map(np.float32, (8.01577698e-7, 3.32695141e-4, 2.59725451e-2, 4.67354834e-1, 1)))
+
+
+def eigen_tanh_plus_one(x: Floats) -> Floats:
+    """Return 1 + tanh(x) to the last bit as LiteRT's GELU has it, which uses Eigen's float tanh.
+
+    For x far below 0 the result is little more than the rounding error of tanh, so only the same quotient of
+    polynomials in the same order gives the same numbers.  Source: Eigen's generic_fast_tanh_float (x86,
+    without fused multiply-add).
+    """
+    x = np.clip(x, -_EIGEN_LIMIT, _EIGEN_LIMIT)
+    square = x * x
+    odd = _polynomial(square, _EIGEN_NUMERATOR) * (square * x) + x
+    return np.asarray(odd / _polynomial(square, _EIGEN_DENOMINATOR) + ONE)
+
+
+_LN2 = (np.float32(float.fromhex("0x1.62e3p-1")), np.float32(float.fromhex("0x1.2fefa2p-17")))
+"""ln 2 in two parts; the first ends in zeros, so that its small multiples are exact."""
+
+_EXPM1_SERIES = tuple(
+    map(
+        np.float32,
+        (-2.0109921195e-7, 4.0082177293e-6, -7.9365076090e-5, 1.5873016091e-3, -3.3333335072e-2, 1.0),
+    )
+)
+
+
+def fdlibm_tanh(x: Floats) -> Floats:
+    """Return tanh(x) to the last bit as the C libraries derived from fdlibm have it (glibc up to 2.40).
+
+    LiteRT calls the C library; where it truncates results to integers, the last bit counts.
+    Source: fdlibm s_tanhf.c, by way of e^x - 1.
+    """
+    size = np.minimum(np.abs(x), np.float32(22))
+    large = size >= 1
+    power = _fdlibm_expm1(np.where(large, TWO, -TWO) * size)
+    out = np.where(large, ONE - TWO / (power + TWO), -power / (power + TWO))
+    return np.asarray(np.copysign(out, x), np.float32)
+
+
+def _fdlibm_expm1(x: Floats) -> Floats:
+    """Return e^x - 1 for -2 < x <= 44: x = k ln 2 + remainder, ``lost`` is the remainder's rounding error."""
+    k = np.trunc(x * np.float32(1 / np.log(2)) + np.copysign(HALF, x))
+    k = np.where(np.abs(x) < np.float32(1.5 * np.log(2)), np.sign(x), k)
+    k = np.where(np.abs(x) > np.float32(0.5 * np.log(2)), k, np.float32(0))
+    high, low = x - k * _LN2[0], k * _LN2[1]
+    remainder = high - low
+    lost = (high - remainder) - low
+    square = remainder * (HALF * remainder)
+    series = _polynomial(square, _EXPM1_SERIES)
+    t = np.float32(3) - series * (HALF * remainder)
+    error = square * ((series - t) / (np.float32(6) - remainder * t))
+    near = remainder - (remainder * error - square)
+    error = (remainder * (error - lost) - lost) - square
+    return np.where(k == 0, near, _fdlibm_scaled(k, remainder, error))
+
+
+def _fdlibm_scaled(k: Floats, remainder: Floats, error: Floats) -> Floats:
+    """Return 2^k * (1 + remainder - error) - 1 for k != 0, in fdlibm's order of operations."""
+    whole = k.astype(np.int32)
+    below = np.ldexp(ONE, -whole)
+    far = np.ldexp(ONE - (error - remainder), whole) - ONE
+    middle = np.ldexp((ONE - below) - (error - remainder), whole)
+    great = np.ldexp((remainder - (error + below)) + ONE, whole)
+    minus = HALF * (remainder - error) - HALF
+    plus = np.where(
+        remainder < np.float32(-0.25),
+        -TWO * (error - (remainder + HALF)),
+        ONE + TWO * (remainder - error),
+    )
+    cases = [k == -1, k == 1, (k <= -2) | (k > 56), k < 23]
+    return np.asarray(np.select(cases, [minus, plus, far, middle], great), np.float32)

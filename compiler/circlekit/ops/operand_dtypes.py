@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Groups of dtypes for the declarations of operands.
+
+An operand declares what TFLite's and circle's kernels take, packed and half-precision forms of stored models
+included.  A literal in the text form takes the first dtype that can hold it, so groups for any kind of number
+start with i32, which keeps integer literals integers.
+"""
+
+from __future__ import annotations
+
+from circlekit.ir.dtypes import DType, bf16, boolean, f16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64
+
+FLOATS = (f32, f16, bf16, f64)
+INDICES = (i32, i64)
+"""Axes, shapes and other whole numbers."""
+
+REAL = (f32, i8, u8, i16, f16, bf16, f64)
+"""Real numbers: floats, and integers that are quantized."""
+
+INTEGERS = (i32, i64, i8, u8, i16, u16, u32, u64)
+NUMBERS = (i32, f32, i8, u8, i16, i64, u16, u32, u64, f16, bf16, f64)
+COMPLEX = (DType.COMPLEX64, DType.COMPLEX128)
+ANY = tuple(dict.fromkeys((i32, f32, i64, boolean, *DType)))
+"""Every dtype: for operators that move data without looking at it."""
