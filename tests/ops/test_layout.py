@@ -15,10 +15,9 @@ from circlekit.ir.dtypes import i8, i32
 from circlekit.ir.enums import MirrorPadMode
 from circlekit.ir.op import REGISTRY, Op
 from circlekit.ir.value import Array, Quantization, Value
-from circlekit.ops import bases
-from circlekit.ops.arithmetic import activation, cast
-from circlekit.ops.arithmetic import binary as elementwise
+from circlekit.ops.arithmetic import activation, binary, cast
 from circlekit.ops.arithmetic import comparison as compare
+from circlekit.ops.elementwise import Binary, Unary
 from circlekit.ops.movement import gather, join, shape, slice
 from circlekit.ops.reduction import reduce
 from tests.ops.litert import const, kernel_results, var
@@ -43,8 +42,8 @@ def cases() -> dict[str, tuple[Op, list[Array]]]:
     found: dict[str, tuple[Op, list[Array]]] = {
         "leaky_relu": (activation.LeakyRelu(x, alpha=0.3), [X]),
         "prelu": (activation.PRelu(x, row), [X, ROW]),
-        "add": (elementwise.Add(x, row), [X, ROW]),
-        "add_n": (elementwise.AddN(x, y), [X, Y]),
+        "add": (binary.Add(x, row), [X, ROW]),
+        "add_n": (binary.AddN(x, y), [X, Y]),
         "less": (compare.Less(x, row), [X, ROW]),
         "select": (compare.Select(flags, x, y), [FLAGS, X, Y]),
         "select_v2": (compare.SelectV2(flags, row, y), [FLAGS, ROW, Y]),
@@ -149,7 +148,7 @@ def test_what_cannot_be_permuted(op: Op) -> None:
 
 def test_every_operator_that_can_be_permuted_is_tried() -> None:
     """Elementwise ones share one implementation; all others with layout operands have a case above."""
-    shared = {bases.Unary.permuted, bases.Binary.permuted}
+    shared = {Unary.permuted, Binary.permuted}
     tried = {type(op).permuted for op, _ in CASES.values()} | {
         cast.Dequantize.permuted,
         cast.Quantize.permuted,

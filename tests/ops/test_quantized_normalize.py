@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 
@@ -12,7 +10,6 @@ from circlekit.errors import UnsupportedError
 from circlekit.ir.dtypes import DType, i8, i16, u8
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
-from circlekit.ops.numerics.fixed_point_int32 import exp_of_negative, log_of_at_least_one
 from circlekit.ops.quantization import dtype_limits
 from circlekit.ops.reduction.normalization import L2Normalization, LogSoftmax, Softmax
 from tests.ops.litert import check, kernel_results
@@ -75,16 +72,6 @@ def test_l2_normalization_of_zeros(dtype: DType) -> None:
     check(L2Normalization(data, results=[result]), x)
     x[0, 2] += 1
     check(L2Normalization(data, results=[result]), x)
-
-
-def test_exponential_and_logarithm() -> None:
-    """Near the real functions: 2^-26 is one unit of what goes in."""
-    x = np.linspace(0, 31, 500)
-    got = exp_of_negative(np.round(-x * 2**26), 5) / 2.0**31
-    np.testing.assert_allclose(got, np.exp(-x), rtol=0, atol=2.0**-22)
-    y = np.linspace(1, 4000, 500)
-    log = log_of_at_least_one(np.round(y * 2**19), 12, 5) / 2.0**26
-    np.testing.assert_allclose(log, [math.log(v) for v in y], rtol=0, atol=2.0**-19)
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar
+
+import numpy as np
 
 from circlekit.ir.op import operand
 from circlekit.ir.value import Array, TensorType
@@ -19,7 +20,7 @@ from circlekit.ops.versions import VersionedByDtype
 class Unary(VersionedByDtype):
     """A function of each element.
 
-    A subclass gives ``function`` (one numpy function) or ``compute`` for floats and plain integers, and
+    A subclass gives ``function`` (a ufunc) or ``compute`` for floats and plain integers, and
     ``quantized`` for data quantized in 8 or 16 bits.  ``kinds``: numpy kinds that ``compute`` takes.
     """
 
@@ -29,7 +30,7 @@ class Unary(VersionedByDtype):
 
     kinds: ClassVar[str] = "f"
     layout_operands = ("input",)
-    function: ClassVar[Callable[[Array], Any] | None] = None
+    function: ClassVar[np.ufunc | None] = None
 
     def infer(self) -> TensorType:
         return TensorType(self.input.dtype, self.input.shape)
@@ -43,7 +44,7 @@ class Unary(VersionedByDtype):
     def compute(self, x: Array) -> Array:
         """Return the results for floats or plain integers, in the dtype of ``x``."""
         assert self.function is not None  # a subclass has it or overrides compute
-        return type(self).function(x)  # type: ignore[misc]
+        return np.asarray(self.function(x))
 
     def quantized(self, x: Array) -> Array:
         """Return the results, quantized as the output, for ``x`` quantized as the input in 8 or 16 bits."""
@@ -56,7 +57,7 @@ class Unary(VersionedByDtype):
 class Binary(VersionedByDtype):
     """A function of each pair of elements of two operands that broadcast.
 
-    A subclass gives ``function`` (one numpy function) or ``compute`` for floats and plain integers, and
+    A subclass gives ``function`` (a ufunc) or ``compute`` for floats and plain integers, and
     ``quantized`` for data quantized in 8 or 16 bits.  ``kinds``: numpy kinds that ``compute`` takes.
     """
 
@@ -67,7 +68,7 @@ class Binary(VersionedByDtype):
 
     kinds: ClassVar[str] = "fiu"
     layout_operands = ("lhs", "rhs")
-    function: ClassVar[Callable[[Array, Array], Any] | None] = None
+    function: ClassVar[np.ufunc | None] = None
 
     def infer(self) -> TensorType:
         require_same_dtype("lhs", self.lhs, "rhs", self.rhs)
@@ -82,7 +83,7 @@ class Binary(VersionedByDtype):
     def compute(self, x: Array, y: Array) -> Array:
         """Return the broadcast results for floats or plain integers of one dtype."""
         assert self.function is not None  # a subclass has it or overrides compute
-        return type(self).function(x, y)  # type: ignore[misc]
+        return np.asarray(self.function(x, y))
 
     def quantized(self, x: Array, y: Array) -> Array:
         """Return the results, quantized as the output, for operands quantized in 8 or 16 bits."""

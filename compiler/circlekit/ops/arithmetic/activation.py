@@ -24,7 +24,7 @@ from circlekit.ops.numerics.fixed_point import (
     saturating_left_shift,
     saturating_rounding_doubling_high_mul,
 )
-from circlekit.ops.numerics.float_functions import eigen_tanh_plus_one, fdlibm_tanh, normal_cdf
+from circlekit.ops.numerics.float_functions import eigen_tanh_plus_one, erfc, fdlibm_tanh, normal_cdf
 from circlekit.ops.numerics.lookup_tables import (
     in_blocks,
     in_float64,
@@ -168,7 +168,6 @@ class PRelu(VersionedByDtype, code="PRELU", options=None):
 
 
 SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
-_erfc = np.vectorize(math.erfc, otypes=[np.float64])
 
 
 class Gelu(Unary, code="GELU", versions={f16: 3, i8: 2, u8: 2}, reference_version=2):
@@ -184,7 +183,7 @@ class Gelu(Unary, code="GELU", versions={f16: 3, i8: 2, u8: 2}, reference_versio
         if not self.approximate:
             if real is np.float32:
                 return np.asarray(x * normal_cdf(x))
-            return np.asarray(real(0.5) * x * _erfc(x * real(-(0.5**0.5))).astype(x.dtype))
+            return np.asarray(real(0.5) * x * erfc(x * real(-(0.5**0.5))).astype(x.dtype))
         inner = ((x * x * x) * real(0.044715) + x) * real(SQRT_2_OVER_PI)
         one_plus_tanh = eigen_tanh_plus_one(inner) if real is np.float32 else 1 + np.tanh(inner)
         return np.asarray(one_plus_tanh * (x * real(0.5)))
@@ -193,7 +192,7 @@ class Gelu(Unary, code="GELU", versions={f16: 3, i8: 2, u8: 2}, reference_versio
         def gelu(real: Array) -> Array:
             half = np.float32(0.5) * real
             if not self.approximate:
-                return np.asarray(half * in_float64(_erfc)(real * np.float32(-(0.5**0.5))))
+                return np.asarray(half * in_float64(erfc)(real * np.float32(-(0.5**0.5))))
             inner = np.float32(SQRT_2_OVER_PI) * (real + np.float32(0.044715) * real * real * real)
             return np.asarray(half * (1 + fdlibm_tanh(inner)))
 

@@ -17,9 +17,9 @@ from circlekit.ir.enums import Padding
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.resource_limits import need_memory
 from circlekit.ir.value import Array
-from circlekit.ops.arithmetic.activation import erfc
 from circlekit.ops.constant_operands import int_list
 from circlekit.ops.dimensions import normalized_axis
+from circlekit.ops.numerics.float_functions import erfc
 from circlekit.ops.program.detection import detection_postprocess
 from circlekit.ops.program.flexbuffer import options_of
 from circlekit.ops.windows import conv_padding

@@ -93,7 +93,7 @@ def softmax_8_bits(x: Array, input: Value, output: Value, beta: float) -> Array:
     product = saturating_rounding_doubling_high_mul(table.exps[distance], inverse)
     least, most = dtype_limits(output.dtype)
     shifted = (product + ((np.int64(1) << shift) >> 1)) >> shift
-    return np.clip(shifted + least, least, most).astype(output.dtype.numpy)
+    return np.asarray(np.clip(shifted + least, least, most), output.dtype.numpy)
 
 
 def _int16_tables() -> tuple[Array, Array]:

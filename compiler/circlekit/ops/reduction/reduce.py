@@ -106,9 +106,9 @@ class Mean(Reduction, code="MEAN", options="ReducerOptions", versions={i8: 2, i1
     def compute(self, x: Array, axes: Axes) -> Array:
         count = elements_per_result(x, axes)
         if x.dtype.kind == "f":
-            total = np.add.reduce(x, axis=axes, dtype=x.dtype, keepdims=self.keep_dims)
+            total = np.sum(x, axis=axes, dtype=x.dtype, keepdims=self.keep_dims)
             return np.asarray(total / x.dtype.type(count))
-        total = np.add.reduce(x, axis=axes, dtype=np.int64, keepdims=self.keep_dims)
+        total = np.sum(x, axis=axes, dtype=np.int64, keepdims=self.keep_dims)
         return np.asarray(np.sign(total) * (np.abs(total) // count), x.dtype)
 
     def quantized(self, x: Array, axes: Axes) -> Array:
@@ -139,7 +139,7 @@ class Sum(Reduction, code="SUM", options="ReducerOptions", versions={i8: 2}):
     kinds = "fiub"
 
     def compute(self, x: Array, axes: Axes) -> Array:
-        return np.asarray(np.add.reduce(x, axis=axes, dtype=x.dtype, keepdims=self.keep_dims))
+        return np.asarray(np.sum(x, axis=axes, dtype=x.dtype, keepdims=self.keep_dims))
 
     def quantized(self, x: Array, axes: Axes) -> Array:
         count, total = elements_per_result(x, axes), self.int32_sums(x, axes)
@@ -166,7 +166,7 @@ class ReduceProd(Reduction, code="REDUCE_PROD", options="ReducerOptions", versio
     kinds = "fiub"
 
     def compute(self, x: Array, axes: Axes) -> Array:
-        return np.asarray(np.multiply.reduce(x, axis=axes, dtype=x.dtype, keepdims=self.keep_dims))
+        return np.asarray(np.prod(x, axis=axes, dtype=x.dtype, keepdims=self.keep_dims))
 
     def quantized(self, x: Array, axes: Axes) -> Array:
         if self.input.dtype is u8:
@@ -192,10 +192,20 @@ class ReduceExtreme(Reduction):
 
     kinds = "fiub"
     versions: ClassVar = {i8: 2, i16: 3}
+    extreme: ClassVar[Any]
+    """The ufunc that returns the extreme of two numbers, or the number where the other is NaN."""
 
     def infer(self) -> TensorType:
         inferred = super().infer()
         return TensorType(inferred.dtype, inferred.shape, per_tensor_quantization(self.input))
+
+    def start(self, dtype: np.dtype[Any]) -> Any:
+        """Return the result of no element."""
+        raise NotImplementedError
+
+    def compute(self, x: Array, axes: Axes) -> Array:
+        start = self.start(x.dtype)
+        return np.asarray(self.extreme.reduce(x, axis=axes, keepdims=self.keep_dims, initial=start))
 
     def quantized(self, x: Array, axes: Axes) -> Array:
         if not have_same_quantization(self.input, self.output):
@@ -214,17 +224,19 @@ def finite_limits(dtype: np.dtype[Any]) -> tuple[Any, Any]:
 class ReduceMax(ReduceExtreme, code="REDUCE_MAX", options="ReducerOptions"):
     """The greatest element."""
 
-    def compute(self, x: Array, axes: Axes) -> Array:
-        least, _ = finite_limits(x.dtype)
-        return np.asarray(np.fmax.reduce(x, axis=axes, keepdims=self.keep_dims, initial=least))
+    extreme = np.fmax
+
+    def start(self, dtype: np.dtype[Any]) -> Any:
+        return finite_limits(dtype)[0]
 
 
 class ReduceMin(ReduceExtreme, code="REDUCE_MIN", options="ReducerOptions"):
     """The least element."""
 
-    def compute(self, x: Array, axes: Axes) -> Array:
-        _, greatest = finite_limits(x.dtype)
-        return np.asarray(np.fmin.reduce(x, axis=axes, keepdims=self.keep_dims, initial=greatest))
+    extreme = np.fmin
+
+    def start(self, dtype: np.dtype[Any]) -> Any:
+        return finite_limits(dtype)[1]
 
 
 class ReduceAny(Reduction, code="REDUCE_ANY", options="ReducerOptions"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows put together by the number of their segment.  Source: TFLite segment_sum, unsorted_segment."""
+"""Reductions of rows that belong to one segment.  Source: TFLite segment_sum, unsorted_segment."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from circlekit.ir.value import Array, Shape, TensorType, format_shape
 from circlekit.ops.checks import reject_quantized, require_numpy_kind, require_rank
 from circlekit.ops.constant_operands import plain_data, static_int
 from circlekit.ops.dimensions import dims_differ
+from circlekit.ops.operand_dtypes import NUMBERS
+from circlekit.ops.reduction.reduce import finite_limits
 
 
-def need_prefix(ids: Shape | None, data: Shape | None) -> None:
-    """ShapeError unless the ids have the first dimensions of the data."""
+def require_prefix(ids: Shape | None, data: Shape | None) -> None:
+    """ShapeError unless the shape of the ids is a prefix of the shape of the data."""
     if ids is None or data is None:
         return
     if len(ids) > len(data) or any(dims_differ(a, b) for a, b in zip(ids, data, strict=False)):
@@ -25,13 +27,13 @@ def need_prefix(ids: Shape | None, data: Shape | None) -> None:
 
 
 class SegmentSum(Op, code="SEGMENT_SUM", reference_version=0):
-    """Sums of the rows of each segment; the ids are sorted and leave none out."""
+    """Sums of the rows of each segment; the ids are sorted and start at 0 without gaps."""
 
-    data = operand()
+    data = operand(*NUMBERS)
     segment_ids = operand(i32)
 
     def infer(self) -> TensorType:
-        need_prefix(require_rank(self.segment_ids, "segment_ids", 1), self.data.shape)
+        require_prefix(require_rank(self.segment_ids, "segment_ids", 1), self.data.shape)
         ids = plain_data(self.segment_ids)
         count = None if ids is None else int(ids[-1]) + 1 if ids.size else 0
         shape = self.data.shape
@@ -50,16 +52,16 @@ class SegmentSum(Op, code="SEGMENT_SUM", reference_version=0):
 
 
 class UnsortedSegment(Op):
-    """Rows of equal ids put together in ``num_segments`` rows; a negative id leaves its row out."""
+    """Rows of equal ids reduced to one of ``num_segments`` rows; rows with a negative id are ignored."""
 
-    data = operand()
+    data = operand(*NUMBERS)
     segment_ids = operand(i32)
     num_segments = operand(i32)
 
     combine: ClassVar[Any] = None
 
     def infer(self) -> TensorType:
-        need_prefix(self.segment_ids.shape, self.data.shape)
+        require_prefix(self.segment_ids.shape, self.data.shape)
         shape, rank = self.data.shape, self.segment_ids.rank
         if shape is None or rank is None:
             return TensorType(self.data.dtype, None)
@@ -67,7 +69,7 @@ class UnsortedSegment(Op):
         return TensorType(self.data.dtype, (count, *shape[rank:]))
 
     def start(self, dtype: np.dtype[Any]) -> Any:
-        """What an empty segment has."""
+        """Return the result of an empty segment."""
         raise UnsupportedError(f"{self.code} has no kernel")
 
     def kernel(self, data: Array, segment_ids: Array, num_segments: Array) -> Array:
@@ -83,16 +85,8 @@ class UnsortedSegment(Op):
         return out
 
 
-def lowest(dtype: np.dtype[Any]) -> Any:
-    return np.finfo(dtype).min if dtype.kind == "f" else np.iinfo(dtype).min
-
-
-def highest(dtype: np.dtype[Any]) -> Any:
-    return np.finfo(dtype).max if dtype.kind == "f" else np.iinfo(dtype).max
-
-
 class UnsortedSegmentSum(UnsortedSegment, code="UNSORTED_SEGMENT_SUM"):
-    """Their sum."""
+    """The sum of each segment."""
 
     combine = np.add
 
@@ -101,7 +95,7 @@ class UnsortedSegmentSum(UnsortedSegment, code="UNSORTED_SEGMENT_SUM"):
 
 
 class UnsortedSegmentProd(UnsortedSegment, code="UNSORTED_SEGMENT_PROD"):
-    """Their product."""
+    """The product of each segment."""
 
     combine = np.multiply
 
@@ -110,18 +104,18 @@ class UnsortedSegmentProd(UnsortedSegment, code="UNSORTED_SEGMENT_PROD"):
 
 
 class UnsortedSegmentMax(UnsortedSegment, code="UNSORTED_SEGMENT_MAX"):
-    """The greatest of them, the least number there is for an empty segment; NaN is passed by."""
+    """The greatest number of each segment, NaN ignored; the least number of the dtype if it is empty."""
 
     combine = np.fmax
 
     def start(self, dtype: np.dtype[Any]) -> Any:
-        return lowest(dtype)
+        return finite_limits(dtype)[0]
 
 
 class UnsortedSegmentMin(UnsortedSegment, code="UNSORTED_SEGMENT_MIN"):
-    """The least of them, the greatest number there is for an empty segment; NaN is passed by."""
+    """The least number of each segment, NaN ignored; the greatest number of the dtype if it is empty."""
 
     combine = np.fmin
 
     def start(self, dtype: np.dtype[Any]) -> Any:
-        return highest(dtype)
+        return finite_limits(dtype)[1]

@@ -46,7 +46,7 @@ def _channels_last(value: Value) -> Value | None:
 
 
 def _move(graph: Graph, op: Reduction, constants: Constants) -> None:
-    axes = op.axes(static_int_vector(op.axis) or [], 4)
+    axes = op.normalized_axes(static_int_vector(op.axis) or [], 4)
     source = _channels_last(op.input)
     if source is None:
         move = Transpose(op.input, constants.vector("perm", TO_NHWC))

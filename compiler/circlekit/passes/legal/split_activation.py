@@ -89,7 +89,9 @@ def _split(graph: Graph, op: Op) -> None:
 
 def _is_in_kernels(kind: type[Op], value: Value) -> bool:
     """Whether runtimes have the activation for such integers."""
-    return value.quantization is not None and issubclass(kind, Clamped) and value.dtype in kind.narrow
+    return (
+        value.quantization is not None and issubclass(kind, Clamped) and value.dtype in kind.quantized_dtypes
+    )
 
 
 def _limits(act: Activation, value: Value) -> list[tuple[type[Op], int]]:

@@ -55,7 +55,7 @@ def _is_over_batch(op: Mean) -> bool:
     rank, axes = op.input.rank, static_int_vector(op.axis)
     if rank is None or rank < 2 or axes is None:
         return False
-    along = set(op.axes(axes, rank))
+    along = set(op.normalized_axes(axes, rank))
     return 0 in along and len(along) == rank - 1
 
 
@@ -80,7 +80,7 @@ def _is_like(op: Op | None, mean: Mean) -> bool:
     if not isinstance(op, Mean) or not _is_over_batch(op) or op.input.rank != mean.input.rank:
         return False
     rank = mean.input.rank or 0
-    one, two = (sorted(m.axes(static_int_vector(m.axis) or [], rank)) for m in (op, mean))
+    one, two = (sorted(m.normalized_axes(static_int_vector(m.axis) or [], rank)) for m in (op, mean))
     return one == two
 
 

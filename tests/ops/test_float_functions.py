@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of floats against numpy and math in float64; LiteRT's LSTM and GELU check their last bits."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from circlekit.ops.numerics.float_functions import eigen_tanh_plus_one, erfc, fdlibm_tanh, normal_cdf
+
+
+def test_fdlibm_tanh_is_within_three_units_in_the_last_place() -> None:
+    rng = np.random.default_rng(1)
+    for spread in (1e-3, 0.1, 1, 5, 30):
+        x = rng.normal(0, spread, 20000).astype(np.float32)
+        exact = np.tanh(x.astype(np.float64))
+        error = np.abs(fdlibm_tanh(x) - exact) / np.spacing(np.abs(exact).astype(np.float32))
+        assert error.max() <= 3
+
+
+def test_ends_of_fdlibm_tanh() -> None:
+    x = np.array([0.0, -0.0, 22, -22, 1e30, -np.inf, 1e-30], np.float32)
+    wanted = np.array([0.0, -0.0, 1, -1, 1, -1, 1e-30], np.float32)
+    got = fdlibm_tanh(x)
+    assert np.array_equal(got, wanted)
+    assert np.array_equal(np.signbit(got), np.signbit(wanted))
+
+
+def test_eigen_tanh() -> None:
+    x = np.linspace(-12, 12, 4001, dtype=np.float32)
+    np.testing.assert_allclose(eigen_tanh_plus_one(x), 1 + np.tanh(x.astype(np.float64)), rtol=0, atol=3e-7)
+    assert eigen_tanh_plus_one(np.array([20, 0], np.float32)).tolist() == [2, 1]
+
+
+def test_erfc() -> None:
+    x = np.concatenate([np.linspace(-6, 6, 241), np.linspace(6, 26, 41)])
+    wanted = np.array([math.erfc(v) for v in x])
+    np.testing.assert_allclose(erfc(x), wanted, rtol=1e-8)
+    np.testing.assert_allclose(erfc(x[:241]), wanted[:241], rtol=1e-10)
+
+
+def test_normal_cdf() -> None:
+    x = np.linspace(-10, 10, 2001, dtype=np.float32)
+    wanted = [math.erfc(-float(v) / math.sqrt(2)) / 2 for v in x]
+    np.testing.assert_allclose(normal_cdf(x), wanted, rtol=1e-5)
+    np.testing.assert_allclose(normal_cdf(x), wanted, rtol=0, atol=2e-7)
+    assert normal_cdf(np.zeros(1, np.float32)).tolist() == [0.5]
