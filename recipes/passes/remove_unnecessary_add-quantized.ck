@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %z: is quantized, this pass is for plain values
+# Refused: %z: is quantized, this pass does not keep quantization parameters
 
 graph main(%x: i8[2,3] quant(scale: 0.5, zero_point: 3)) -> %y {
   %c = const i8[1] quant(scale: 0.5, zero_point: 3) [0]

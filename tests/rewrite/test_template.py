@@ -76,6 +76,16 @@ def test_members_without_a_class_statement() -> None:
     assert [op.code for op in model.main] == ["RELU", "ABS"]
 
 
+def test_a_value_may_contain_words_and_may_be_a_number() -> None:
+    class Made(Inverse):
+        axis = 0
+
+    made = Made.member(one="$base", other="Log", base="Exp", name="test_made", axis=3)
+    assert PASSES["test_made"] is made
+    assert made.definition().before.root.kind_names() == "Exp"
+    assert (made.axis, Made.axis) == (3, 0)  # type: ignore[attr-defined]  # a class made at run time
+
+
 def test_words_in_two_steps() -> None:
     class Half(Inverse, one="Exp"):
         name = "test_half_$other"

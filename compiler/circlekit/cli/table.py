@@ -30,7 +30,7 @@ def print_refusals(name: str, refusals: Sequence[Refusal]) -> None:
         print(f"{name} finds nothing here that it was close to rewriting")
         return
     places = "1 place" if len(refusals) == 1 else f"{len(refusals)} places"
-    if any(refusal.far for refusal in refusals):
+    if any(refusal.is_partial for refusal in refusals):
         print(f"{name} was not close to rewriting anything; what came closest:")
     else:
         print(f"{name} was close to rewriting {places}:")

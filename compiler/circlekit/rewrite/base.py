@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a pass is, and what it is told and may tell."""
+"""The base classes of passes, and the context that passes share during one optimization."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ if TYPE_CHECKING:
     from circlekit.ir.graph import Graph, Model
     from circlekit.ir.op import Op
 
-FOLD_LIMIT = 64 << 20
+MAX_FOLDED_BYTES = 64 << 20
 
 
 @dataclass
 class Refusal:
-    """Why a pass left something alone.
+    """Why a pass did not rewrite an operator.
 
-    ``progress``: how far it got, to tell a near miss from a far one.  ``far``: whether it is a far one.
+    ``progress``: how much of the picture matched; it orders refusals.  ``is_partial``: whether only a part of
+    the picture is in the graph, so that this is no near miss.
     """
 
     pass_name: str
@@ -30,15 +31,15 @@ class Refusal:
     op: Op
     sentence: str
     progress: int = 0
-    far: bool = False
+    is_partial: bool = False
 
 
 @dataclass
 class Budget:
-    """Counts rewrites, and ends them: whoever looks for a wrong one lets fewer and fewer be made.
+    """Counts rewrites and limits them, so that a wrong one can be found by bisection.
 
-    ``left``: how many more may be made, None for any number.  ``made``: how many were.  ``last``: the
-    operator where the latest one was, as text, from before it.
+    ``left``: how many more are allowed, None for any number.  ``made``: how many were made.  ``last``: the
+    operator at which the latest one started, as text, from before the rewrite.
     """
 
     left: int | None = None
@@ -47,46 +48,49 @@ class Budget:
 
 
 @dataclass
-class Folded:
-    """What computing constants took: ``bytes`` made of ``most`` (0 as long as nobody knows), and products."""
+class FoldedWork:
+    """What constant folding has used of its allowance: bytes of results, and multiply-accumulates.
+
+    ``max_bytes`` and ``max_macs`` are 0 until the first folding pass sets them for the model.
+    """
 
     bytes: int = 0
-    most: int = 0
+    max_bytes: int = 0
     macs: int = 0
-    most_macs: int = 0
+    max_macs: int = 0
 
 
 @dataclass
 class Context:
     """What all passes of one optimization share.
 
-    ``format``: what the model will be written as; a pass creates no operator that this lacks.
-    ``fold_limit``: the largest constant, in bytes, that a pass may create by computing it.
-    ``refusals``: where near misses are noted, or None when nobody asks.
-    ``far``: whether far ones are noted as well.
-    ``budget``: counts and limits single rewrites, or None when nobody does.
-    ``settings``: values for the options of passes, by their names.
-    ``exact``: leave out rewrites that are right only approximately, and those that cost more than they gain;
-    a pipeline does, a pass that is asked for by name does them too.
-    ``folded``: what constants took that were computed, by all passes together.
+    ``format``: what the model will be written as; no pass creates an operator that this lacks.
+    ``max_folded_bytes``: size of the largest constant that a pass may compute.
+    ``refusals``: where near misses are recorded, None if they are not wanted.
+    ``partial_matches``: whether operators that match only a part of a picture are recorded too.
+    ``budget``: counts and limits single rewrites, None for no limit.
+    ``settings``: values of the passes' options, by name.
+    ``exact``: omit rewrites that are only approximately right, or cost more than they gain.  Pipelines set
+    it; a pass that is asked for by its own name does these too.
+    ``folded``: the work of constant folding, of all passes together.
     """
 
     format: str = "circle"
-    fold_limit: int = FOLD_LIMIT
+    max_folded_bytes: int = MAX_FOLDED_BYTES
     refusals: list[Refusal] | None = None
-    far: bool = False
+    partial_matches: bool = False
     budget: Budget | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     exact: bool = False
-    folded: Folded = field(default_factory=Folded)
+    folded: FoldedWork = field(default_factory=FoldedWork)
 
     @property
     def may_rewrite(self) -> bool:
-        """Asked right before each single rewrite."""
+        """Whether one more rewrite is allowed; passes ask right before each."""
         return self.budget is None or self.budget.left != 0
 
     def rewrites(self, op: Op | str | None) -> None:
-        """Count a rewrite of ``op`` (or of the operator with that text); free when nobody counts."""
+        """Count a rewrite that started at ``op``, or at the operator with that text."""
         if self.budget is not None:
             self.budget.made += 1
             self.budget.last = op if isinstance(op, str) else "" if op is None else print_op(op)
@@ -94,19 +98,19 @@ class Context:
                 self.budget.left -= 1
 
     def refuse(self, pass_name: str, op: Op, sentence: str, progress: int = 0) -> None:
-        """Note a near miss; free when nobody asks.  A sentence that names no value gets that of ``op``."""
+        """Record a near miss, if they are wanted.  A sentence without a ``%name`` gets that of ``op``."""
         if self.refusals is not None:
             if "%" not in sentence and op.results:
                 sentence = f"%{op.output.name}: {sentence}"
             graph = op.graph.name if op.graph is not None else ""
-            self.refusals.append(Refusal(pass_name, graph, op, sentence, progress, self.far))
+            self.refusals.append(Refusal(pass_name, graph, op, sentence, progress, self.partial_matches))
 
 
 class Option(NamedTuple):
     """A setting of a pass: ``--name METAVAR`` on the command line, or ``--name`` for a switch (no metavar).
 
-    One that is called as its pass belongs to the pass's own flag.  ``parse``: from the text of a command
-    line; a ValueError's text is what is told.  ``default``: the value where none is given.
+    An option with the name of its pass is the flag of the pass itself.  ``parse``: converts the text of the
+    command line; the message of its ValueError is shown to the user.  ``default``: the value if not set.
     ``records``: the value is the path of an HDF5 file of input records; the pass gets the records.
     """
 
@@ -125,11 +129,12 @@ PASSES: dict[str, type[Pass]] = {}
 class Pass(ABC):
     """A named change of a model that keeps its values and its interface (design, section 6).
 
-    A subclass with a ``name`` enters PASSES by being defined.  ``formats``: the target formats for which
-    the pass makes sense: one that creates operators of circle alone is skipped for TFLite.  ``undoes``:
-    passes whose work this one takes back: a pipeline leaves it out where one of them is asked for.
-    ``changes_values``, ``changes_interface``: it is meant to, and its docstring says how; what is verified
-    begins anew behind it.  ``options``: what a user may set.
+    Defining a subclass with a ``name`` registers it in PASSES.
+
+    ``formats``: the formats for which the pass makes sense; pipelines skip it for others, for example if it
+    creates operators that only circle has.  ``undoes``: passes whose result this one reverts; pipelines skip
+    it if one of them is asked for.  ``changes_values``, ``changes_interface``: whether it does so on purpose;
+    its docstring says how, and verification starts again after it.  ``options``: what a user may set.
     """
 
     name: ClassVar[str] = ""
@@ -145,11 +150,11 @@ class Pass(ABC):
             known = PASSES.setdefault(cls.name, cls)
             if known.__qualname__ != cls.__qualname__ or known.__module__ != cls.__module__:
                 raise RewriteError(f"{cls.__module__}: the pass {cls.name} is defined in {known.__module__}")
-            PASSES[cls.name] = cls  # defined anew, as in a notebook
+            PASSES[cls.name] = cls  # a notebook may define a class again
 
     @classmethod
     def notes(cls, model: Model, context: Context, changes: int | None) -> Iterable[str]:
-        """Sentences for the user about the optimized ``model``.
+        """Return sentences for the user about the optimized ``model``.
 
         Called once after the last pass, for every known pass.  ``changes``: how many this one made, None if
         it was not asked for.
@@ -157,13 +162,13 @@ class Pass(ABC):
         return ()
 
     def setting(self, context: Context, name: str) -> Any:
-        """What the user set option ``name`` of this pass to, or its default."""
+        """Return the user's value for option ``name`` of this pass, or its default."""
         defaults = {option.name: option.default for option in self.options}
         return context.settings.get(name, defaults[name])
 
     @abstractmethod
     def run(self, model: Model, context: Context) -> int:
-        """Change ``model`` as far as this pass can; returns how many changes were made, 0 for none."""
+        """Change ``model`` as far as this pass can; return the number of changes."""
 
 
 class GraphPass(Pass):

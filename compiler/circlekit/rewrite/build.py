@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operators of ``after``, made for one match, and what speaks against putting them in."""
+"""Create the operators of ``after`` for one match, and check that they may replace those of ``before``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ from circlekit.rewrite.picture import Node, OperandPattern
 
 
 class Builder:
-    """Makes the operators of ``after`` for one match."""
+    """Creates the operators of ``after`` for one match.
+
+    ``computed``: what the method ``constants`` returned.  ``base_name``: begins the names of new constants.
+    """
 
     def __init__(self, graph: Graph, match: Match, computed: Mapping[str, Any], base_name: str) -> None:
         self.graph = graph
@@ -31,6 +34,7 @@ class Builder:
         self.ops: list[Op] = []
 
     def op(self, node: Node) -> Op:
+        """Create the operator of ``node``, which is not yet in the graph; ModelError if it is not valid."""
         kind = node.kinds[0]
         if node.like is not None and type(self.match.ops[node.like]) in node.kinds:
             kind = type(self.match.ops[node.like])
@@ -60,7 +64,7 @@ class Builder:
             self.values[pattern.name] = self._constant(spec.name, np.asarray(made, order="C"))
             return self.values[pattern.name]
         if pattern.name not in self.match.values:
-            raise RewriteError(f"after reads {pattern.name}, which neither before nor constants has")
+            raise RewriteError(f"after reads {pattern.name}, which is neither in before nor computed")
         return self.match.values[pattern.name]
 
     def _constant(self, operand: str, array: Array) -> Value:
@@ -79,13 +83,13 @@ class Builder:
         return values
 
     def discard(self) -> None:
-        """Undo: the new operators stop reading what they read."""
+        """Remove the uses that the new operators have added."""
         for op in self.ops:
             op.drop_inputs()
 
 
 def type_refusal(old: Value, new: Value) -> str | None:
-    """A rewrite must not change what the outside sees: the dtype, and the shape as far as it is known."""
+    """Return how the type of the new result contradicts that of the old one, None if it does not."""
     if old.dtype is not new.dtype:
         return f"%{old.name}: is {old.dtype.short}, the rewrite gives {new.dtype.short}"
     if old.shape is None or new.shape is None:
@@ -100,11 +104,11 @@ def type_refusal(old: Value, new: Value) -> str | None:
 
 
 def range_refusal(computed: Mapping[str, Any], underflow: bool, match: Match) -> str | None:
-    """A finite model must not get an infinite constant, as the product of two large factors would be.
+    """Return which computed constant has overflowed, or has underflowed altogether.
 
-    Nor one of which nothing is left, as of two small ones, where they follow one another in the model.
-    ``underflow``: whether some number became too small for its dtype.  It matters where that happened to the
-    largest: beside a number of normal size it is nothing.
+    Two large factors that follow one another in the model may have a product that is infinite, two small ones
+    a product that is zero.  ``underflow``: whether some element underflowed; that matters only if the element
+    of largest magnitude did.
     """
     made = {n: np.asarray(a) for n, a in computed.items() if isinstance(a, np.ndarray | np.generic)}
     arrays = {n: a for n, a in made.items() if a.dtype.kind == "f"}
@@ -117,7 +121,7 @@ def range_refusal(computed: Mapping[str, Any], underflow: bool, match: Match) ->
 
 
 def _vanished(array: Array, match: Match) -> bool:
-    """Whether ``array`` has no number of normal size; zeros of which a factor was zero are not small."""
+    """Return whether all elements have underflowed; zeros that come from a zero factor have not."""
     if not array.size or _largest(array) >= np.finfo(array.dtype).tiny:
         return False
     constants = [v.data for v in match.values.values() if v is not None and v.data is not None]
@@ -125,12 +129,13 @@ def _vanished(array: Array, match: Match) -> bool:
 
 
 def quantized_refusal(match: Match) -> str | None:
+    """Return which value of the match is quantized, None if there is none."""
     for value in match.values.values():
         if value is not None and value.quantization is not None and value.quantization.scale.size:
-            return f"%{value.name}: is quantized, this pass is for plain values"
+            return f"%{value.name}: is quantized, this pass does not keep quantization parameters"
     return None
 
 
 def _largest(array: Array) -> float:
-    """The largest magnitude, 0 of no number; NaN where one is.  Takes no memory, whatever the size."""
+    """The largest magnitude, 0 for an empty array, NaN if there is one; allocates no temporary array."""
     return max(-float(array.min()), float(array.max())) if array.size else 0.0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unify a picture with a graph, from its root backwards, with backtracking; remember the furthest failure."""
+"""Match a picture against a graph, from its root backwards, with backtracking over operand orders."""
 
 from __future__ import annotations
 
@@ -13,14 +13,12 @@ from circlekit.ir.op import Attribute, Op
 from circlekit.ir.value import Array, Value, format_shape
 from circlekit.rewrite.picture import AttributePattern, Node, OperandPattern, Picture
 
-NONE_MATCHED = 0
-
 
 class Match(NamedTuple):
-    """What the names of a picture stand for.
+    """What the names of a picture are bound to.
 
-    ``values``: operands and results, None for one that is absent; ``ops``: by the name of each result;
-    ``dims``: the capital letters; ``attributes``: those with a name.
+    ``values``: operands and results, None for an absent one; ``ops``: operators, by the name of each result;
+    ``dims``: sizes, by capital letter; ``attributes``: values of attributes that are given a name.
     """
 
     values: dict[str, Value | None]
@@ -29,50 +27,47 @@ class Match(NamedTuple):
     attributes: dict[str, Any]
 
     def value(self, name: str) -> Value:
-        """The value called ``name``, which is there."""
+        """Return the value called ``name``; KeyError if it is absent."""
         value = self.values[name]
         if value is None:
             raise KeyError(name)
         return value
 
     def array(self, name: str) -> Array | None:
-        """The constant called ``name``, None where it is absent."""
+        """Return the elements of the constant called ``name``, None if it is absent."""
         value = self.values[name]
         return None if value is None else value.array()
 
     def with_value(self, name: str, value: Value | None) -> Match:
-        return Match({**self.values, name: value}, self.ops, self.dims, self.attributes)
-
-    def with_dims(self, dims: dict[str, int]) -> Match:
-        return Match(self.values, self.ops, dims, self.attributes)
+        return self._replace(values={**self.values, name: value})
 
     def with_attributes(self, attributes: dict[str, Any]) -> Match:
-        return Match(self.values, self.ops, self.dims, {**self.attributes, **attributes})
+        return self._replace(attributes={**self.attributes, **attributes})
 
     def with_op(self, node: Node, op: Op, attributes: dict[str, Any]) -> Match:
-        names = dict.fromkeys(node.results, op)
-        values = dict(zip(node.results, op.results, strict=False))
-        return Match(
-            {**self.values, **values}, {**self.ops, **names}, self.dims, {**self.attributes, **attributes}
-        )
+        values = {**self.values, **dict(zip(node.results, op.results, strict=False))}
+        ops = {**self.ops, **dict.fromkeys(node.results, op)}
+        return Match(values, ops, self.dims, {**self.attributes, **attributes})
 
 
 @dataclass(eq=False, repr=False)
 class Failure:
-    """Why the furthest attempt ended.  ``progress`` counts the operators that fitted until then.
+    """Why the attempt that got furthest failed.
 
-    ``vague``: whether the operands may merely have been tried in the wrong order.
+    ``progress``: 2 for each operator that matched until then, 1 for one of which only the kind matched.
+    ``is_vague``: whether the reason may only be that the operands were tried in the wrong order.
     """
 
-    progress: int = NONE_MATCHED
+    progress: int = 0
     sentence: str = ""
-    vague: bool = False
+    is_vague: bool = False
 
 
 class Matcher:
-    """Matches of one picture.  With ``explain`` the furthest failure is described, else nothing is.
+    """Finds matches of one picture.
 
-    ``quantized``: attributes that matter for quantized data alone count too.
+    ``explain``: whether ``failure`` describes the attempt that got furthest; this takes longer.
+    ``quantized``: whether attributes that only matter for quantized values must match too.
     """
 
     def __init__(self, picture: Picture, explain: bool = False, quantized: bool = True) -> None:
@@ -81,12 +76,12 @@ class Matcher:
         self.explain = explain
         self.failure = Failure()
         interior = picture.producer
-        self.makers = {
+        self._producer_kinds = {
             id(node): [interior[o.name].kinds for o in node.operands if o.name in interior]
             for node in picture.nodes
         }
-        # To explain, operands that the picture makes come first: one wrong number behind them is a near miss.
-        self.orders = {
+        # To explain, operands that the picture produces come first: a wrong constant is then a near miss.
+        self._operand_order = {
             id(node): sorted(
                 range(len(node.operands)), key=lambda i: explain and node.operands[i].name not in interior
             )
@@ -94,74 +89,92 @@ class Matcher:
         }
 
     def matches(self, root: Op) -> Iterator[Match]:
-        """Every way in which the picture fits with ``root`` as its last operator."""
+        """Yield every match with ``root`` as the last operator of the picture."""
         self.failure = Failure()
-        yield from self._op(self.picture.root, root, Match({}, {}, {}, {}))
+        yield from self._match_op(self.picture.root, root, Match({}, {}, {}, {}))
 
     def part(self, node: Node, op: Op) -> tuple[int, str, int]:
-        """How many operators fit from ``node`` backwards, 0 where not all do; else why not, and how far."""
+        """Match the part of the picture that ends with ``node``, at ``op``.
+
+        Returns the number of its operators, 0 if it does not match, and the sentence and progress of the
+        failure.
+        """
         self.failure = Failure()
-        match = next(self._op(node, op, Match({}, {}, {}, {})), None)
+        match = next(self._match_op(node, op, Match({}, {}, {}, {})), None)
         count = 0 if match is None else len({id(o) for o in match.ops.values()})
         return count, self.failure.sentence, self.failure.progress
 
-    def refuse(self, progress: int, sentence: str, vague: bool = False) -> None:
-        """Keep the sentence of the attempt that came furthest (the first of several that is not vague)."""
+    def may_fit(self, root: Op) -> bool:
+        """Return False if there is certainly no match with this root; a cheap test."""
+        return self.explain or self._has_producers(self.picture.root, root)
+
+    def refuse(self, progress: int, sentence: str, is_vague: bool = False) -> None:
+        """Record a failure if it got further than the known one, or as far and is not vague."""
         known = self.failure
-        if progress > known.progress or (progress == known.progress and known.vague and not vague):
-            self.failure = Failure(progress, sentence, vague)
+        if progress > known.progress or (progress == known.progress and known.is_vague and not is_vague):
+            self.failure = Failure(progress, sentence, is_vague)
 
-    # Progress: each operator of the picture that was found counts 2; its kind alone counts 1.
+    # -- operators -----------------------------------------------------------------------------
 
-    def _op(self, node: Node, op: Op, match: Match) -> Iterator[Match]:
-        if not node.fits(op) or not (self.explain or self._plausible(node, op)):
+    def _match_op(self, node: Node, op: Op, match: Match) -> Iterator[Match]:
+        if not node.fits(op) or not (self.explain or self._has_producers(node, op)):
             return
         done = self._progress(match)
-        if not self._arity(node, op, done + 1):
+        if not self._has_places(node, op, done + 1):
             return
         if not self.explain:
-            bound = self._attributes(node, op, match, done + 1)
+            bound = self._bind_attributes(node, op, match, done + 1)
             if bound is not None:
-                yield from self._orders(node, op, match.with_op(node, op, bound))
+                yield from self._match_orders(node, op, match.with_op(node, op, bound))
             return
-        # Attributes last: a picture that fits but for one of them is the nearest miss there is.
-        for full in self._orders(node, op, match.with_op(node, op, {})):
-            bound = self._attributes(node, op, full, self._progress(full))
+        # To explain, attributes are matched last: a picture of which only an attribute differs is nearest.
+        for full in self._match_orders(node, op, match.with_op(node, op, {})):
+            bound = self._bind_attributes(node, op, full, self._progress(full))
             if bound is not None:
                 yield full.with_attributes(bound)
 
     def _progress(self, match: Match) -> int:
         return 2 * len({id(o) for o in match.ops.values()}) if self.explain else 0
 
-    def may_fit(self, root: Op) -> bool:
-        """Whether it is worth while to look for matches with this root: mostly not, and that is soon seen."""
-        return self.explain or self._plausible(self.picture.root, root)
-
-    def _plausible(self, node: Node, op: Op) -> bool:
-        """Whether each operand that the picture makes comes from such an operator."""
-        wanted = self.makers[id(node)]
+    def _has_producers(self, node: Node, op: Op) -> bool:
+        """Return whether some operand comes from an operator of each kind that the picture has there."""
+        wanted = self._producer_kinds[id(node)]
         if not wanted:
             return True
-        makers = [value.producer for value in op.inputs if value is not None]
-        return all(any(isinstance(m, kinds) for m in makers) for kinds in wanted)
+        producers = [value.producer for value in op.inputs if value is not None]
+        return all(any(isinstance(op, kinds) for op in producers) for kinds in wanted)
 
-    def _orders(self, node: Node, op: Op, match: Match) -> Iterator[Match]:
-        """Match the operands, in both orders where the operator allows it."""
-        yield from self._operands(node, op.inputs, 0, match)
+    def _has_places(self, node: Node, op: Op, progress: int) -> bool:
+        """Return whether the picture has a place for each operand of ``op``."""
+        places = range(len(node.operands), len(op.inputs))
+        extra = next((index for index in places if op.inputs[index] is not None), None)
+        if extra is not None and self.explain:
+            name = op.operands[min(extra, len(op.operands) - 1)].name if op.operands else str(extra)
+            self.refuse(
+                progress, f"%{op.output.name}: has an operand {name}, the picture has no place for it"
+            )
+        return extra is None
+
+    def _match_orders(self, node: Node, op: Op, match: Match) -> Iterator[Match]:
+        """Match the operands in both orders if the operator is commutative."""
+        yield from self._match_operands(node, op.inputs, 0, match)
         first, second = [*op.inputs, None, None][:2]
         if op.commutative and first is not second:
-            yield from self._operands(node, [second, first, *op.inputs[2:]], 0, match)
+            yield from self._match_operands(node, [second, first, *op.inputs[2:]], 0, match)
 
-    def _attributes(self, node: Node, op: Op, match: Match, progress: int) -> dict[str, Any] | None:
+    # -- attributes ----------------------------------------------------------------------------
+
+    def _bind_attributes(self, node: Node, op: Op, match: Match, progress: int) -> dict[str, Any] | None:
+        """Return the attribute values that the picture names, None if an attribute does not match."""
         bound: dict[str, Any] = {}
         for spec in op.attributes:
             pattern = node.attributes.get(spec.name)
-            idle = spec.quantized_only and not self.quantized
-            if pattern is None and (idle or spec.name in node.carried):
+            has_no_effect = spec.quantized_only and not self.quantized
+            if pattern is None and (has_no_effect or spec.name in node.carried):
                 continue
             value = getattr(op, spec.name)
             wanted = _wanted(pattern, spec, match, bound)
-            if wanted is not None and not any(_same(value, choice) for choice in wanted):
+            if wanted is not None and not any(value is choice or bool(value == choice) for choice in wanted):
                 if self.explain:
                     either = " or ".join(map(_show, wanted))
                     self.refuse(
@@ -173,27 +186,21 @@ class Matcher:
                 bound[pattern.bind] = value
         return bound
 
-    def _arity(self, node: Node, op: Op, progress: int) -> bool:
-        places = range(len(node.operands), len(op.inputs))
-        extra = next((index for index in places if op.inputs[index] is not None), None)
-        if extra is not None and self.explain:
-            name = op.operands[min(extra, len(op.operands) - 1)].name if op.operands else str(extra)
-            self.refuse(
-                progress, f"%{op.output.name}: has an operand {name}, the picture has no place for it"
-            )
-        return extra is None
+    # -- operands ------------------------------------------------------------------------------
 
-    def _operands(self, node: Node, inputs: list[Value | None], done: int, match: Match) -> Iterator[Match]:
-        """Match all but ``done`` operands, in the order of ``self.orders``."""
+    def _match_operands(
+        self, node: Node, inputs: list[Value | None], done: int, match: Match
+    ) -> Iterator[Match]:
+        """Match the operands of ``node``, of which ``done`` have been matched."""
         if done == len(node.operands):
             yield match
             return
-        at = self.orders[id(node)][done]
+        at = self._operand_order[id(node)][done]
         value = inputs[at] if at < len(inputs) else None
-        for further in self._operand(node.operands[at], value, match):
-            yield from self._operands(node, inputs, done + 1, further)
+        for further in self._match_operand(node.operands[at], value, match):
+            yield from self._match_operands(node, inputs, done + 1, further)
 
-    def _operand(self, pattern: OperandPattern, value: Value | None, match: Match) -> Iterator[Match]:
+    def _match_operand(self, pattern: OperandPattern, value: Value | None, match: Match) -> Iterator[Match]:
         progress = self._progress(match)
         if pattern.name is None:
             if value is not None and _equals_literal(value, pattern.literal):
@@ -202,79 +209,63 @@ class Matcher:
                 self.refuse(progress, f"%{value.name}: the picture wants the constant {pattern.literal}")
             return
         if value is None:
-            if pattern.optional and match.values.get(pattern.name, None) is None:
+            if pattern.optional and match.values.get(pattern.name) is None:
                 yield match.with_value(pattern.name, None)
             return
-        node = self.picture.producer.get(pattern.name)
         if match.values.get(pattern.name, value) is not value:
             if self.explain:
                 sentence = f"%{value.name}: the picture wants the same value in two places"
                 self.refuse(progress, sentence, value.is_const)
             return
-        dims = self._type(pattern, value, match, progress)
+        dims = self._match_type(pattern, value, match, progress)
         if dims is None:
             return
-        match = match.with_dims(dims) if dims is not match.dims else match
+        match = match if dims is match.dims else match._replace(dims=dims)
+        node = self.picture.producer.get(pattern.name)
         if pattern.name in match.values:
             yield match
         elif node is None:
             yield match.with_value(pattern.name, value)
         else:
-            yield from self._producer(pattern.name, node, value, match, progress)
+            yield from self._match_producer(pattern.name, node, value, match, progress)
 
-    def _producer(self, name: str, node: Node, value: Value, match: Match, progress: int) -> Iterator[Match]:
+    def _match_producer(
+        self, name: str, node: Node, value: Value, match: Match, progress: int
+    ) -> Iterator[Match]:
         op = value.producer
         at = node.results.index(name)
         if op is not None and node.fits(op) and op.results[at] is value:
-            yield from self._op(node, op, match)
+            yield from self._match_op(node, op, match)
         elif self.explain:
             found = "a constant" if value.is_const else "an input" if op is None else type(op).__name__
             sentence = f"%{value.name}: comes from {found}, the picture wants {node.kind_names()}"
             self.refuse(progress, sentence, value.is_const)
 
-    def _type(
+    def _match_type(
         self, pattern: OperandPattern, value: Value, match: Match, progress: int
     ) -> dict[str, int] | None:
-        """The dims with those of this operand added, or None where its type does not fit."""
-        if pattern.const and (value.data is None or value.is_variable):
-            if self.explain:
-                self.refuse(
-                    progress, f"%{value.name}: is not constant, the picture wants {pattern.wanted_type()}"
-                )
-            return None
-        if pattern.const and not value.is_plain:
-            if self.explain:
-                how = "packed" if value.dtype.numpy is None else "sparse or compressed"
-                self.refuse(
-                    progress, f"%{value.name}: is {how} {value.dtype.short}, plain elements are wanted"
-                )
-            return None
-        if pattern.dtype is not None and value.dtype is not pattern.dtype:
-            if self.explain:
-                self.refuse(
-                    progress,
-                    f"%{value.name}: is {value.dtype.short}, the picture wants {pattern.dtype.short}",
-                )
-            return None
-        if pattern.dims is None:
+        """Return the sizes known with those of this operand, None if its type does not match."""
+        sentence = _type_difference(pattern, value)
+        if sentence is None and pattern.dims is None:
             return match.dims
-        dims = unify(pattern.dims, value.shape, match.dims)
-        if dims is None and self.explain:
-            letters = [str(d).split("|")[0] for d in pattern.dims]
-            known = {letter: match.dims[letter] for letter in letters if letter in match.dims}
-            where = ", ".join(f"{name} = {size}" for name, size in known.items())
-            self.refuse(
-                progress,
-                f"%{value.name}: shape is {format_shape(value.shape)}, the picture wants "
-                f"[{','.join(map(str, pattern.dims))}]" + (f" with {where}" if where else ""),
-            )
-        return dims
+        if sentence is None and pattern.dims is not None:
+            dims = unify(pattern.dims, value.shape, match.dims)
+            if dims is not None:
+                return dims
+            if self.explain:
+                sentence = _shape_difference(pattern.dims, value, match.dims)
+        if self.explain and sentence is not None:
+            self.refuse(progress, f"%{value.name}: {sentence}")
+        return None
 
 
 def unify(
     pattern: tuple[int | str, ...], shape: tuple[int | None, ...] | None, dims: dict[str, int]
 ) -> dict[str, int] | None:
-    """``dims`` with what ``shape`` tells of the letters in ``pattern`` added; None where they disagree."""
+    """Match ``shape`` against the dimensions of a picture.
+
+    Returns ``dims``, the known sizes by letter, with those that ``shape`` adds; None if they do not match.
+    """
     if shape is None:
         return None
     if pattern[:1] == ("*",):
@@ -303,10 +294,30 @@ def unify(
     return found
 
 
+def _type_difference(pattern: OperandPattern, value: Value) -> str | None:
+    """Return how ``value`` differs from the dtype or constness that the picture wants."""
+    if pattern.const and (value.data is None or value.is_variable):
+        return f"is not constant, the picture wants {pattern.wanted_type()}"
+    if pattern.const and not value.is_plain:
+        how = "packed" if value.dtype.numpy is None else "sparse or compressed"
+        return f"is {how} {value.dtype.short}, the picture wants plain elements"
+    if pattern.dtype is not None and value.dtype is not pattern.dtype:
+        return f"is {value.dtype.short}, the picture wants {pattern.dtype.short}"
+    return None
+
+
+def _shape_difference(pattern: tuple[int | str, ...], value: Value, dims: dict[str, int]) -> str:
+    letters = [str(d).split("|")[0] for d in pattern]
+    known = {letter: dims[letter] for letter in letters if letter in dims}
+    where = ", ".join(f"{name} = {size}" for name, size in known.items())
+    wanted = f"[{','.join(map(str, pattern))}]" + (f" with {where}" if where else "")
+    return f"shape is {format_shape(value.shape)}, the picture wants {wanted}"
+
+
 def _wanted(
     pattern: AttributePattern | None, spec: Attribute, match: Match, bound: dict[str, Any]
 ) -> tuple[Any, ...] | None:
-    """The values that fit, None for any.  A name that is bound already fits its value alone."""
+    """Return the attribute values that match, None for any.  A name that is bound matches only its value."""
     if pattern is None:
         return (spec.default,)
     if pattern.bind:
@@ -314,10 +325,6 @@ def _wanted(
             if pattern.bind in known:
                 return (known[pattern.bind],)
     return pattern.choices
-
-
-def _same(a: Any, b: Any) -> bool:
-    return a is b or bool(a == b)
 
 
 def _show(value: Any) -> str:
@@ -329,7 +336,7 @@ def _equals_literal(value: Value, literal: Any) -> bool:
         return False
     wanted = np.asarray(literal).astype(value.data.dtype)
     if wanted.dtype.kind in "iu" and not np.array_equal(wanted, literal):
-        return False  # no integer is 0.5, and none of 8 bits is 300
+        return False  # the literal, such as 0.5 or 300, does not exist in the dtype
     if wanted.ndim == 0:
         return value.data.size == 1 and bool(value.data.reshape(-1)[0] == wanted)
     return value.data.shape == wanted.shape and bool(np.array_equal(value.data, wanted))

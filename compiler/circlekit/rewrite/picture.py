@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures: a small graph written as text, checked against the operators' declarations when it is read.
+"""Parse pictures: small graphs written as text, checked against the declarations of operators.
 
-Names without a producer in the picture are its inputs.  What the text can say, see ``ir.syntax``; here
+Names without a producer in the picture are its inputs.  The grammar is that of ``ir.text.syntax``; here
 
-    w: const f32[O, _, 3, *]    a constant of dtype f32; O unifies with every other O, _ is any dimension,
-                                a leading * any number of ones (none too, and then also a scalar), and
-                                ``O|1`` is O or 1
+    w: const f32[*, O, _, 3]    a constant of dtype f32; O is equal to every other O, _ is any dimension,
+                                a leading * is any number of ones (or all is a scalar), ``O|1`` is O or 1
     b?: const                   an operand that may be absent
-    0.5   [0, 2, 3, 1]          a constant with these values (a scalar fits any shape of one element)
-    {act: any = a}              any value, called ``a`` from here on;  {act: RELU|RELU6} one of these
-    {like y}                    after: all attributes as ``y`` had them, and of several kinds the one of ``y``
-    Custom("Erf", x)            before: an operator that is known by its custom code alone, or "A|B" codes
+    0.5   [0, 2, 3, 1]          a constant with these elements (a number matches any shape of one element)
+    {act: any = a}              any value, which is bound to the name ``a``;  {act: RELU|RELU6} one of these
+    {like y}                    in after: all attributes of ``y``, and, of several kinds, the kind of ``y``
+    Custom("Erf", x)            in before: an operator with this custom code, or with one of "A|B"
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ CUSTOM = "Custom"
 
 
 class OperandPattern(NamedTuple):
-    """``name`` or ``literal`` is set.  ``dims``: None for any shape."""
+    """One operand: either ``name`` or ``literal`` is set.  ``dims``: None for any shape."""
 
     name: str | None
     literal: Any = None
@@ -42,13 +41,13 @@ class OperandPattern(NamedTuple):
     dims: tuple[int | str, ...] | None = None
 
     def wanted_type(self) -> str:
-        """The type as it was written."""
+        """Return the type as it is written in the picture."""
         dims = "" if self.dims is None else "[" + ",".join(map(str, self.dims)) + "]"
         return f"{'const ' if self.const else ''}{self.dtype.short if self.dtype else ''}{dims}".strip()
 
 
 class AttributePattern(NamedTuple):
-    """``choices``: the values that fit, or None for any.  ``bind``: the name that the value gets."""
+    """One attribute.  ``choices``: the values that match, None for any.  ``bind``: the name of the value."""
 
     choices: tuple[Any, ...] | None
     bind: str | None = None
@@ -58,7 +57,8 @@ class AttributePattern(NamedTuple):
 class Node:
     """One operator of a picture.
 
-    ``carried``: attributes that ``after`` copies, so any value fits.  ``custom``: the custom code wanted.
+    ``carried``: attributes that ``after`` copies, so that any value matches.  ``custom``: the custom code,
+    or several separated by ``|``.
     """
 
     kinds: tuple[type[Op], ...]
@@ -70,22 +70,22 @@ class Node:
     custom: str | None = None
 
     def fits(self, op: Op) -> bool:
-        """Whether ``op`` is of the kind wanted."""
+        """Return whether ``op`` is of one of the kinds, and has the custom code."""
         return isinstance(op, self.kinds) and (
             self.custom is None or getattr(op, "custom_code", None) in self.custom.split("|")
         )
 
     def kind_names(self) -> str:
-        """The kinds wanted, for a sentence."""
+        """Return the kinds as words for a message."""
         names = " or ".join(kind.__name__ for kind in self.kinds)
         return names if self.custom is None else f"the custom operator {self.custom.replace('|', ' or ')}"
 
 
 @dataclass(eq=False, repr=False)
 class Picture:
-    """``nodes`` in the order of the text; the last one is the root.
+    """A parsed picture: ``nodes`` in the order of the text, the last one being the root.
 
-    ``producer``: the node of each result's name.  ``alias``: set when the picture is one bare name.
+    ``producer``: the node of each result, by name.  ``alias``: the name, for a picture that is only a name.
     """
 
     nodes: tuple[Node, ...]
@@ -97,23 +97,25 @@ class Picture:
         return self.nodes[-1]
 
     def bound(self) -> set[str]:
-        """The names that attributes get."""
+        """Return the names that are bound to attribute values."""
         return {a.bind for n in self.nodes for a in n.attributes.values() if a.bind}
 
     def operand_names(self) -> set[str]:
+        """Return the names of all operands."""
         return {o.name for n in self.nodes for o in n.operands if o.name}
 
 
 def kind_name(kind: type[Op]) -> str:
-    """What pictures call operators of this kind."""
+    """Return the name of an operator class in pictures."""
     return CUSTOM if kind is OpaqueOp else kind.__name__
 
 
 def parse_picture(text: str, label: str, variables: Sequence[str] = (), free: bool = False) -> Picture:
-    """Read a picture; ParseError with a caret under what does not fit.
+    """Parse a picture; ParseError, with a caret under the place, for a mistake.
 
-    ``variables``: names that stand for attribute values (bound in ``before``); ``free``: any other bare
-    lower-case word in the place of an attribute is one too (``after``: computed by the pass).
+    ``label``: begins the message of an error.  ``variables``: names that stand for attribute values, bound in
+    ``before``.  ``free``: whether other lower-case words stand for attribute values that the pass computes,
+    as in ``after``.
     """
     source = Source(text, label)
     if source.peek.kind == "name" and source.ahead().kind == "end":
@@ -155,14 +157,14 @@ class _Reader:
         self.nodes.append(node)
 
     def _custom_code(self, call: Call) -> str | None:
-        """Take the custom code from the operands of ``Custom``; None for other operators."""
+        """Remove the custom code from the operands of ``Custom`` and return it; None for other operators."""
         if call.kinds[0].text != CUSTOM:
             return None
         if self.free:
-            self.source.fail("after makes no custom operators", call.kinds[0])
+            self.source.fail("after cannot create custom operators", call.kinds[0])
         code = call.operands.pop(0).literal if call.operands else None
         if not isinstance(code, str):
-            self.source.fail(f'{CUSTOM} begins with its code: {CUSTOM}("Erf", x)', call.kinds[0])
+            self.source.fail(f'expected the custom code first: {CUSTOM}("Erf", x)', call.kinds[0])
         return code
 
     def _kind(self, token: Token) -> type[Op]:
@@ -171,7 +173,7 @@ class _Reader:
         kind = self.by_name.get(token.text)
         if kind is None:
             near = near_miss(token.text, self.by_name)
-            self.source.fail(f"no operator is called {token.text}{near}", token)
+            self.source.fail(f"no operator is named {token.text}{near}", token)
         return kind
 
     def _check_operand_count(self, kinds: tuple[type[Op], ...], call: Call) -> None:
@@ -184,26 +186,24 @@ class _Reader:
             count = len(call.operands)
             if count < least or (most is not None and count > most):
                 names = ", ".join(s.name + ("?" if s.optional else "") for s in specs)
-                self.source.fail(
-                    f"{kind.__name__} has the operands ({names}), {count} are given", call.kinds[0]
-                )
+                self.source.fail(f"{kind.__name__} has the operands ({names}), got {count}", call.kinds[0])
 
     def _operand(self, kinds: tuple[type[Op], ...], index: int, node: OperandNode) -> OperandPattern:
         if node.name is None:
             return OperandPattern(None, literal=node.literal, const=True)
         spec = kinds[0].operands[min(index, len(kinds[0].operands) - 1)] if kinds[0].operands else None
         if node.optional and spec is not None and not spec.optional:
-            self.source.fail(f"the operand {spec.name} of {kinds[0].__name__} is never absent", node.token)
+            self.source.fail(f"the operand {spec.name} of {kinds[0].__name__} is not optional", node.token)
         if node.type is None:
             return OperandPattern(node.name, optional=node.optional, const=node.const)
         dtype = None
         if node.type.dtype is not None:
             dtype = BY_SHORT.get(node.type.dtype)
             if dtype is None and node.type.dtype != "const":
-                self.source.fail(f"no dtype is called {node.type.dtype}", node.type.token)
+                self.source.fail(f"no dtype is named {node.type.dtype}", node.type.token)
         dims = None if node.type.dims is None else tuple(node.type.dims)
         if dims is not None and "*" in dims[1:]:
-            self.source.fail("* stands for leading ones, so it comes first", node.type.token)
+            self.source.fail("* stands for leading dimensions of 1, so it must come first", node.type.token)
         return OperandPattern(node.name, None, node.optional, node.const, dtype, dims)
 
     def _attribute(self, kinds: tuple[type[Op], ...], name: str, node: AttributeNode) -> AttributePattern:
@@ -217,7 +217,7 @@ class _Reader:
         return AttributePattern(tuple(self._choice(spec, c, node.token) for c in node.choices), node.bind)
 
     def _choice(self, spec: Attribute | None, choice: Any, token: Token) -> Any:
-        """The value of one written choice: an enum member, a plain literal, or a Symbol for a variable."""
+        """Return the value of one choice: an enum member, a literal, or a Symbol for a variable."""
         if isinstance(choice, Symbol):
             if choice in self.variables:
                 return choice
@@ -228,14 +228,14 @@ class _Reader:
                     return member
             if self.free and choice.islower():
                 return choice
-            self.source.fail(f"{choice} is no value of {token.text}", token)
+            self.source.fail(f"{token.text} has no value {choice}", token)
         return tuple(choice) if isinstance(choice, list) else choice
 
 
 def carry_attributes(before: Picture, after: Picture) -> None:
-    """Mark what ``{like y}`` in ``after`` copies: those attributes of ``y`` may have any value in ``before``.
+    """Mark the attributes that ``{like y}`` in ``after`` copies from ``y``: they match any value.
 
-    All others that ``before`` does not mention must have their default, or they would be lost.
+    Other attributes that ``before`` does not mention match only their default, because they would be lost.
     """
     for new in after.nodes:
         if new.like is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pass that is a picture: ``before``, ``after``, and how the new constants are made."""
+"""Passes that are declared by pictures: ``before``, ``after``, conditions and new constants."""
 
 from __future__ import annotations
 
@@ -21,36 +21,40 @@ from circlekit.ir.value import Value
 from circlekit.rewrite.base import Context, GraphPass, Refusal
 from circlekit.rewrite.build import Builder, quantized_refusal, range_refusal, type_refusal
 from circlekit.rewrite.definition import Definition, define, may_match
-from circlekit.rewrite.far import unread_parts
 from circlekit.rewrite.match import Match, Matcher
+from circlekit.rewrite.partial_match import partial_matches
 from circlekit.rewrite.picture import Picture
 from circlekit.rewrite.template import fill_template, is_template
 
 F = TypeVar("F", bound=Callable[..., str | None])
 
+MAX_USERS_COMPARED = 32
+"""The most users of a value that are matched to see whether all of them are rewritten alike."""
 
-MOST_ALIKE = 32
-"""Readers of one value that are looked at, to see whether all of them are rewritten alike."""
+MAX_GROWING_REWRITES = 100
+"""How many rewrites of one value may follow each other beyond one for each operator of the graph."""
 
 
 def condition(method: F) -> F:
     """Mark a method of a Rewrite as a condition: it returns None, or the sentence of the refusal."""
-    method.is_condition = True  # type: ignore[attr-defined]  # a mark that __init_subclass__ reads
+    method.is_condition = True  # type: ignore[attr-defined]  # read by define
     return method
 
 
 class Rewrite(GraphPass):
-    """``before`` becomes ``after`` (design, section 5).
+    """Replace each match of the picture ``before`` by the picture ``after`` (design, section 5).
 
-    A method's parameters are filled by name: a constant of the picture as its array (None where absent),
-    any other operand or result as its Value, a capital letter as its size, a bound attribute as its value,
-    ``match`` as the Match.  ``constants`` returns, by name, what ``after`` uses and ``before`` lacks:
-    arrays become constants, all else values of attributes.
+    Parameters of the methods are filled by name: a constant of the picture as its array (None if absent), any
+    other operand or result as its Value, a capital letter as the size of that dimension, a bound attribute as
+    its value, ``match`` as the Match.  ``constants`` returns, by name, what ``after`` uses and ``before``
+    lacks: arrays become constants, other objects are values of attributes.
 
-    ``shared``: interior results that other operators may read too (they stay).
-    ``spread``: interior results that other operators may read which are rewritten alike (so nothing stays).
-    ``approximate``: whether values may change beyond rounding, as the peer's do; no pipeline runs it then.
-    ``quantized``: whether quantized values may take part; the pass then keeps the parameters right.
+    A class whose texts contain ``$words`` is a template; its subclasses give the words as class keywords.
+
+    ``shared``: interior results that may have users outside the match; their producers then stay.
+    ``spread``: interior results that may have other users if all of these are rewritten alike.
+    ``approximate``: values may change beyond rounding, as in ONE; no pipeline applies the rewrite then.
+    ``quantized``: quantized values may take part; the rewrite must keep their parameters right.
     """
 
     before: ClassVar[str] = ""
@@ -61,7 +65,7 @@ class Rewrite(GraphPass):
     approximate: ClassVar[bool] = False
     _definition: ClassVar[Definition]
 
-    def __init_subclass__(cls, **words: str) -> None:
+    def __init_subclass__(cls, **words: Any) -> None:
         fill_template(cls, words)
         if is_template(cls):
             return
@@ -70,15 +74,16 @@ class Rewrite(GraphPass):
         super().__init_subclass__()  # registers the pass, so this comes after the check
 
     @classmethod
-    def member(cls, **words: str) -> type[Rewrite]:
+    def member(cls, **words: Any) -> type[Rewrite]:
         """Return the subclass of a template with these values of its ``$words``."""
-        name = "_".join([cls.__name__, *(re.sub(r"\W+", "_", word).strip("_") for word in words.values())])
+        texts = (word for word in words.values() if isinstance(word, str))
+        name = "_".join([cls.__name__, *(re.sub(r"\W+", "_", text).strip("_") for text in texts)])
         body = {"__module__": cls.__module__}
         return types.new_class(name, (cls,), words, lambda namespace: namespace.update(body))
 
     @classmethod
     def definition(cls) -> Definition:
-        """The parsed and checked pictures.  Those of circlekit are parsed when a graph may first match."""
+        """Return the parsed and checked pictures; those of circlekit are parsed when first needed."""
         if "_definition" not in cls.__dict__:
             cls._definition = define(cls, cls.before, cls.after, cls.constants is not Rewrite.constants)
         return cls._definition
@@ -94,10 +99,10 @@ class Rewrite(GraphPass):
         return self.definition().after
 
     def constants(self, *args: Any, **kwargs: Any) -> Mapping[str, Any]:
-        """What ``after`` needs beyond ``before``: arrays, and values of attributes."""
+        """Return what ``after`` needs beyond ``before``: arrays, and values of attributes."""
         return {}
 
-    # -- driving -------------------------------------------------------------------------------
+    # -- matching ------------------------------------------------------------------------------
 
     def run_graph(self, graph: Graph, context: Context) -> int:
         if context.exact and self.approximate:
@@ -105,25 +110,39 @@ class Rewrite(GraphPass):
         if context.refusals is None and not may_match(self.before, graph.kinds):
             return 0
         matcher = Matcher(self.old, context.refusals is not None, self.quantized)
-        kinds = self.old.root.kinds
-        changes = 0
-        for op in graph.ops:
-            root: Op | None = op
-            while root is not None and root.graph is graph and isinstance(root, kinds) and root.results:
-                if not matcher.may_fit(root):
-                    break
-                value = root.output
-                if not self._try(graph, root, matcher, context):
-                    break
-                changes += 1
-                root = value.producer  # what makes the value now may match again
-        if context.far:
-            for op, sentence, progress in unread_parts(matcher, graph):
+        kinds, limit = self.old.root.kinds, len(graph) + MAX_GROWING_REWRITES
+        roots = (op for op in graph.ops if isinstance(op, kinds))
+        changes = sum(self._rewrite_root(graph, root, matcher, context, limit) for root in roots)
+        if context.partial_matches:
+            for op, sentence, progress in partial_matches(matcher, graph):
                 context.refuse(self.name, op, sentence, progress)
         return changes
 
+    def _rewrite_root(self, graph: Graph, op: Op, matcher: Matcher, context: Context, limit: int) -> int:
+        """Rewrite matches with root ``op``, then with what replaced it; return how many.
+
+        RewriteError after more than ``limit`` rewrites, of a picture that matches its own result.
+        """
+        root: Op | None = op
+        changes = 0
+        while root is not None and root.graph is graph and isinstance(root, self.old.root.kinds):
+            if not root.results or not matcher.may_fit(root):
+                break
+            value = root.output
+            if not self._try(graph, root, matcher, context):
+                break
+            changes += 1
+            if changes > limit:
+                name = self.name or type(self).__name__
+                raise RewriteError(
+                    f"the pass {name} does not terminate: it still matches its own result at %{value.name} "
+                    f"after {changes} rewrites"
+                )
+            root = value.producer
+        return changes
+
     def _try(self, graph: Graph, op: Op, matcher: Matcher, context: Context) -> bool:
-        """Rewrite the first match with root ``op`` that nothing refuses; whether there was one."""
+        """Apply the first match with root ``op`` that nothing refuses; return whether there is one."""
         for match in matcher.matches(op):
             sentence = self._refusal(graph, match)
             if sentence is None and not context.may_rewrite:
@@ -134,36 +153,36 @@ class Rewrite(GraphPass):
                 if sentence is None:
                     context.rewrites(before)
                     return True
-            matcher.refuse(2 * len(self.old.nodes) + 1, sentence)  # further than any that did not fit
-        near = 1 if context.far else min(len(self.old.nodes), 2)
+            matcher.refuse(2 * len(self.old.nodes) + 1, sentence)  # further than any that did not match
+        near = 1 if context.partial_matches else min(len(self.old.nodes), 2)
         if context.refusals is not None and (matcher.failure.progress + 1) // 2 >= near:
             context.refuse(self.name, op, matcher.failure.sentence, matcher.failure.progress)
         return False
 
-    def _refusal(self, graph: Graph, match: Match, alone: bool = True) -> str | None:
+    # -- refusing ------------------------------------------------------------------------------
+
+    def _refusal(self, graph: Graph, match: Match, compare_users: bool = True) -> str | None:
+        """Return why ``match`` must not be rewritten, None if nothing is against it."""
         return (
-            self._interior_refusal(graph, match, alone)
-            or _misfit(match)
+            self._interior_refusal(graph, match, compare_users)
+            or next((sentence for sentence in map(_shape_error, match.ops.values()) if sentence), None)
             or (None if self.quantized else quantized_refusal(match))
             or self._condition_refusal(match)
         )
 
     def _condition_refusal(self, match: Match) -> str | None:
-        sentences = (self._refused(name, match) for name in self.definition().conditions)
-        return next((sentence for sentence in sentences if sentence is not None), None)
-
-    def _refused(self, condition: str, match: Match) -> str | None:
-        """What ``condition`` has against the match; what is unsound about the model is against it, too."""
+        """Return what the first failing condition says, or the error of the model that one runs into."""
         try:
-            sentence: str | None = self._call(condition, match)
+            sentences = (self._call(name, match) for name in self.definition().conditions)
+            return next((sentence for sentence in sentences if sentence is not None), None)
         except ModelError as error:
             return f"%{match.value(self.old.root.results[0]).name}: {error.message}"
-        return sentence
 
-    def _interior_refusal(self, graph: Graph, match: Match, alone: bool) -> str | None:
-        """Interior values must have no reader outside the picture and be no output of the graph.
+    def _interior_refusal(self, graph: Graph, match: Match, compare_users: bool) -> str | None:
+        """Return which interior value has a user outside the match, or is an output of the graph.
 
-        ``alone``: whether readers that are rewritten alike are looked at, for ``spread``.
+        ``compare_users``: whether other users of values in ``spread`` must be rewritten alike; if not, they
+        are not looked at.
         """
         matched = set(match.ops.values())
         for node in self.old.nodes[:-1]:
@@ -173,10 +192,10 @@ class Rewrite(GraphPass):
                 value = match.value(name)
                 if graph.is_output(value):
                     return f"%{value.name}: is an output of the graph, the picture would lose it"
-                if name in self.spread and not alone:
+                if name in self.spread and not compare_users:
                     continue
                 outside = value.other_user(matched)
-                if outside is not None and name in self.spread and value.use_count <= MOST_ALIKE:
+                if outside is not None and name in self.spread and value.use_count <= MAX_USERS_COMPARED:
                     others = (user for user in value.users if user not in matched)
                     outside = next((u for u in others if not self._is_alike(graph, u, name, value)), None)
                 if outside is not None:
@@ -185,7 +204,7 @@ class Rewrite(GraphPass):
         return None
 
     def _is_alike(self, graph: Graph, user: Op, name: str, value: Value) -> bool:
-        """Whether ``user``, which reads ``value``, is rewritten with it as the interior value ``name``."""
+        """Return whether ``user`` is the root of a match whose interior value ``name`` is ``value``."""
         found = Matcher(self.old, False, self.quantized).matches(user)
         return any(m.value(name) is value and self._refusal(graph, m, False) is None for m in found)
 
@@ -198,22 +217,18 @@ class Rewrite(GraphPass):
             return match
         if name in match.values:
             value = match.values[name]
-            return (
-                value
-                if value is None or name not in self.definition().constant_names
-                else attentive(value.array())
-            )
-        if name in match.dims:
-            return match.dims[name]
-        return match.attributes.get(name)
+            if value is None or name not in self.definition().constant_names:
+                return value
+            return attentive(value.array())
+        return match.dims[name] if name in match.dims else match.attributes.get(name)
 
     # -- applying ------------------------------------------------------------------------------
 
     def _apply(self, graph: Graph, root: Op, match: Match) -> str | None:
-        """Change the graph; or a sentence where the new operators do not fit, and nothing changed."""
+        """Change the graph; or leave it and return why the new operators do not fit."""
         old = match.value(self.old.root.results[0])
         if self.new.alias is not None:
-            return self._apply_alias(graph, root, old, match)
+            return self._apply_alias(graph, old, match)
         underflows: list[str] = []
         with np.errstate(all="ignore", under="call", call=lambda kind, flag: underflows.append(kind)):
             computed = self._call("constants", match)
@@ -223,7 +238,7 @@ class Rewrite(GraphPass):
         built = Builder(graph, match, computed, old.name)
         try:
             ops = [built.op(node) for node in self.new.nodes]
-        except RewriteError:  # a mistake of the pass, not of the model
+        except RewriteError:  # a mistake in the pass, not in the model
             built.discard()
             raise
         except CirclekitError as error:
@@ -236,17 +251,17 @@ class Rewrite(GraphPass):
                 return sentence
         for name in self.old.root.results:
             made = built.values[name]
-            producer, at = made.producer, made.result_index
-            if producer is not None:
-                producer.take_result(at, match.value(name))
+            if made.producer is not None:
+                made.producer.take_result(made.result_index, match.value(name))
         for op in ops:
             for value in op.results:
                 value.name = value.name or graph.unique_name(f"{old.name}/{type(op).__name__}")
             graph.insert_before(root, op)
-        self._drop(graph, match)
+        self._remove_unused(graph, match)
         return None
 
-    def _apply_alias(self, graph: Graph, root: Op, old: Value, match: Match) -> str | None:
+    def _apply_alias(self, graph: Graph, old: Value, match: Match) -> str | None:
+        """Replace the result ``old`` by a value of the match; or return why that is not possible."""
         new = match.values[self.new.alias or ""]
         if new is None:
             return f"%{old.name}: the operand {self.new.alias} is absent"
@@ -257,11 +272,11 @@ class Rewrite(GraphPass):
         if not graph.can_stand_for(old, new):
             return f"%{old.name}: is an output of the graph, and so is, or is an input, %{new.name}"
         graph.replace(old, new)
-        self._drop(graph, match)
+        self._remove_unused(graph, match)
         return None
 
-    def _drop(self, graph: Graph, match: Match) -> None:
-        """Remove the matched operators that nothing reads any more, the last one first."""
+    def _remove_unused(self, graph: Graph, match: Match) -> None:
+        """Remove the matched operators whose results have no use left, users before producers."""
         for node in reversed(self.old.nodes):
             op = match.ops[node.results[0]]
             if op.graph is graph and not any(v.use_count or graph.is_output(v) for v in op.results):
@@ -269,7 +284,7 @@ class Rewrite(GraphPass):
 
 
 class Rules(GraphPass):
-    """A pass that is several pictures, tried in their order; the pictures themselves have no name."""
+    """A pass of several pictures that are tried in order; the classes of the pictures have no name."""
 
     rules: ClassVar[tuple[type[Rewrite], ...]] = ()
 
@@ -280,7 +295,7 @@ class Rules(GraphPass):
 
     @classmethod
     def members(cls) -> tuple[type[Rewrite], ...]:
-        """``rules``; a pass of very many makes them here, when they are first wanted."""
+        """Return ``rules``; a pass with very many pictures makes their classes here, at the first use."""
         return cls.rules
 
     def run_graph(self, graph: Graph, context: Context) -> int:
@@ -289,29 +304,20 @@ class Rules(GraphPass):
         refusals: list[Refusal] = []
         inner = replace(context, refusals=refusals)
         changes = sum(rule().run_graph(graph, inner) for rule in self.members())
-        context.refusals += _furthest(refusals)
+        best: dict[Op, Refusal] = {}  # the closest one for each operator that is still in the graph
+        for refusal in refusals:
+            known = best.get(refusal.op)
+            if refusal.op.graph is not None and (known is None or refusal.progress > known.progress):
+                best[refusal.op] = refusal
+        context.refusals += best.values()
         return changes
 
 
-def _furthest(refusals: list[Refusal]) -> list[Refusal]:
-    """For each operator that is still there, the refusal of the picture that came closest."""
-    best: dict[Op, Refusal] = {}
-    for refusal in refusals:
-        known = best.get(refusal.op)
-        if refusal.op.graph is not None and (known is None or refusal.progress > known.progress):
-            best[refusal.op] = refusal
-    return list(best.values())
-
-
-def _misfit(match: Match) -> str | None:
-    """What is wrong with an operator of the match: a folded constant may show that it never fitted."""
-    return next((s for s in map(_misfit_of, match.ops.values()) if s is not None), None)
-
-
-def _misfit_of(op: Op) -> str | None:
+def _shape_error(op: Op) -> str | None:
+    """Return how ``op`` contradicts its operands, which constant folding may have revealed."""
     try:
         check_op(op)
-    except UnsupportedError:  # it has no rule
+    except UnsupportedError:  # there is no shape rule
         return None
     except ModelError as error:
         return f"%{op.output.name}: {error.message}"

@@ -128,7 +128,7 @@ def test_a_result_beyond_the_limit_stays() -> None:
     text = "graph main(%x: f32[8]) -> %y { %b = Relu([1, 2, 3, 4, 5, 6, 7, 8.0]) %y = Add(%x, %b) }"
     refusals: list[str] = []
     for limit, changes in ((31, 0), (32, 1)):
-        context = Context(fold_limit=limit, refusals=[])
+        context = Context(max_folded_bytes=limit, refusals=[])
         assert FoldConstants().run(parse_model(text), context) == changes
         refusals += [r.sentence for r in context.refusals or ()]
     assert refusals == ["%b: the result would have 32 bytes, at most 31 are computed"]

@@ -1,56 +1,60 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why a pass leaves things alone."""
+"""Explain why a pass did not rewrite a model."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
-from circlekit.ir.model_equality import clone
 from circlekit.passes.engine.describe import rules_of
 from circlekit.passes.engine.driver import run_passes
 from circlekit.passes.engine.registry import find_pass
 from circlekit.rewrite.base import Context, Pass, Refusal
 
-MOST_FAR = 8
-"""Far misses that are told: there may be as many as operators."""
+MAX_PARTIAL_MATCHES = 8
+"""How many partial matches are shown; there may be as many as operators."""
 
 
 def explain_pass(
     model: Model, name: str, format: str, settings: Mapping[str, Any] | None = None
 ) -> list[Refusal]:
-    """The near misses of pass ``name`` on ``model``, once it has done what it can; the model stays as it is.
+    """Return the near misses of the pass ``name`` that remain after it has run; ``model`` does not change.
 
-    For each operator only those refusals that got furthest, in the order of the operators.  Where there are
-    none, and nothing was done, those of the far misses that came closest.  RewriteError for an unknown pass.
+    For each operator, the refusals that got furthest, in the order of the operators.  If the pass did nothing
+    and there is no near miss, the partial matches that came closest.  RewriteError for an unknown pass.
     """
     explained = find_pass(name)
     copy = clone(model)
-    records = run_passes(copy, [name], Context(format, settings=settings or {}))
+    context = Context(format, settings=settings or {})
+    records = run_passes(copy, [name], context)
     refusals: list[Refusal] = []
-    explained().run(copy, Context(format, refusals=refusals, settings=settings or {}))
+    context = replace(context, refusals=refusals)
+    explained().run(copy, context)
     if not refusals and not any(record.changes for record in records):
-        explained().run(copy, Context(format, refusals=refusals, far=True, settings=settings or {}))
-        most = max((refusal.progress for refusal in refusals), default=0)
-        refusals = [refusal for refusal in refusals if refusal.progress == most][:MOST_FAR]
-        refusals = refusals or _without_beginning(copy, explained)
+        explained().run(copy, replace(context, partial_matches=True))
+        best = max((refusal.progress for refusal in refusals), default=0)
+        refusals = [refusal for refusal in refusals if refusal.progress == best][:MAX_PARTIAL_MATCHES]
+        refusals = refusals or _missing_root(copy, explained)
     return _furthest(refusals)
 
 
-def _without_beginning(model: Model, item: type[Pass]) -> list[Refusal]:
-    """That no operator is of the kind with which a picture begins, told of the first output."""
+def _missing_root(model: Model, item: type[Pass]) -> list[Refusal]:
+    """Return a refusal, at the first output, if the model has no operator that is the root of a picture."""
     roots = [rule.definition().before.root for rule in rules_of(item)]
-    made = [v for v in model.main.outputs if v.producer is not None]
-    if not roots or not made or any(root.fits(op) for root in roots for op in model.ops()):
+    outputs = [value for value in model.main.outputs if value.producer is not None]
+    if not roots or not outputs or any(root.fits(op) for root in roots for op in model.ops()):
         return []
-    kinds = " or ".join(dict.fromkeys(root.kind_names() for root in roots[:MOST_FAR]))
-    value, graph = made[0], model.main.name
-    sentence = f"%{value.name}: no operator of its model is {kinds}"
-    return [Refusal(item.name, graph, op, sentence, far=True) for op in [value.producer] if op is not None]
+    kinds = " or ".join(dict.fromkeys(root.kind_names() for root in roots[:MAX_PARTIAL_MATCHES]))
+    sentence = f"%{outputs[0].name}: no operator of its model is {kinds}"
+    op = outputs[0].producer
+    return [] if op is None else [Refusal(item.name, model.main.name, op, sentence, is_partial=True)]
 
 
 def _furthest(refusals: list[Refusal]) -> list[Refusal]:
+    """Return the refusals with the highest progress of each operator, without repetitions."""
     reached: dict[int, int] = {}
     for refusal in refusals:
         key = id(refusal.op)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from circlekit.passes.fold.constants import FoldConstants
-from circlekit.rewrite.base import FOLD_LIMIT
+from circlekit.rewrite.base import MAX_FOLDED_BYTES
 
 
 class FoldAddV2(FoldConstants):
@@ -26,7 +26,7 @@ class FoldDensify(FoldConstants):
 
     name = "fold_densify"
     codes = frozenset({"DENSIFY"})
-    growth = FOLD_LIMIT
+    growth = MAX_FOLDED_BYTES
 
 
 class FoldDepthwiseConv(FoldConstants):

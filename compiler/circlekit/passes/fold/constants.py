@@ -54,10 +54,10 @@ class FoldConstants(Pass):
     growth: ClassVar[int] = GROWTH
 
     def run(self, model: Model, context: Context) -> int:
-        if not context.folded.most:
+        if not context.folded.max_bytes:
             size = _constant_bytes(model)
-            context.folded.most = min(max(TOTAL_GROWTH * size, LEAST_BYTES), MOST_BYTES)
-            context.folded.most_macs = min(LEAST_MACS + MACS_A_BYTE * size, MOST_MACS)
+            context.folded.max_bytes = min(max(TOTAL_GROWTH * size, LEAST_BYTES), MOST_BYTES)
+            context.folded.max_macs = min(LEAST_MACS + MACS_A_BYTE * size, MOST_MACS)
         return sum(self._run_graph(graph, graph is model.main, context) for graph in model.graphs)
 
     def _run_graph(self, graph: Graph, is_main: bool, context: Context) -> int:
@@ -80,7 +80,7 @@ class FoldConstants(Pass):
 
     def _far_miss(self, op: Op, context: Context) -> None:
         """What is to say of an operator of another kind, or on operands that are not known."""
-        if not context.far or not op.results:
+        if not context.partial_matches or not op.results:
             return
         if _is_known(op):
             kinds = " or ".join(sorted(self.codes))
@@ -93,10 +93,10 @@ class FoldConstants(Pass):
     def _results(self, op: Op, context: Context) -> list[Array] | str:
         """The results of ``op``, or why there are none."""
         work = context.folded
-        most = min(context.fold_limit, limits().memory, max(work.most - work.bytes, 0))
+        most = min(context.max_folded_bytes, limits().memory, max(work.max_bytes - work.bytes, 0))
         macs = work.macs + op.macs()
-        if macs > work.most_macs:
-            return f"folding would take {macs} multiplications by now, at most {work.most_macs} are done"
+        if macs > work.max_macs:
+            return f"folding would take {macs} multiplications by now, at most {work.max_macs} are done"
         if all(v.is_static for v in op.results):
             why = self._oversize(op, sum(v.numel * v.dtype.bits // 8 for v in op.results), context)
             if why is not None:
@@ -113,8 +113,8 @@ class FoldConstants(Pass):
 
     def _oversize(self, op: Op, size: int, context: Context) -> str | None:
         """Why results of ``size`` bytes are too large, None where they are not."""
-        if size > context.fold_limit:
-            return f"the result would have {size} bytes, at most {context.fold_limit} are computed"
+        if size > context.max_folded_bytes:
+            return f"the result would have {size} bytes, at most {context.max_folded_bytes} are computed"
         operands = sum(v.data.nbytes for v in op.inputs if v is not None and v.data is not None)
         if size > max(SMALL, self.growth * operands):
             return f"the result would have {size} bytes, the operands have {operands}: the file would grow"

@@ -18,7 +18,7 @@ class RemoveDuplicateConst(GraphPass):
     name = "remove_duplicate_const"
 
     def run_graph(self, graph: Graph, context: Context) -> int:
-        if context.far:
+        if context.partial_matches:
             for value, sentence, progress in nearly_one(graph):
                 context.refuse(self.name, next(iter(value.users)), sentence, progress)
         gone: set[int] = set()

@@ -9,7 +9,7 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.cast import Dequantize
 from circlekit.passes.fold.constants import FoldConstants
 from circlekit.passes.support.conditions import same_quantization
-from circlekit.rewrite.base import FOLD_LIMIT, Context
+from circlekit.rewrite.base import MAX_FOLDED_BYTES, Context
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, condition
 
@@ -39,7 +39,11 @@ class DequantizeRows(Rewrite):
     def small_enough(self, match: Match) -> str | None:
         table = match.value("table")
         size = 4 * table.numel
-        return None if size <= FOLD_LIMIT else f"%{table.name}: would have {size} bytes, at most {FOLD_LIMIT}"
+        return (
+            None
+            if size <= MAX_FOLDED_BYTES
+            else f"%{table.name}: would have {size} bytes, at most {MAX_FOLDED_BYTES}"
+        )
 
     def constants(self, match: Match) -> dict[str, Array]:
         op = Dequantize(match.value("table"))

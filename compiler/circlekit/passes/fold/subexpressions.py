@@ -30,7 +30,7 @@ class CommonSubexpressionElimination(GraphPass):
         numbers = Numbers(graph)
         firsts: dict[Hashable, Op] = {}
         gone = 0
-        if context.far:
+        if context.partial_matches:
             for op, sentence, progress in nearly_equal(graph):
                 context.refuse(self.name, op, sentence, progress)
         for op in graph.ops:

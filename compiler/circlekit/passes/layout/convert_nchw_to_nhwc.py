@@ -73,7 +73,7 @@ class ConvertNchwToNhwc(GraphPass):
                 applier.apply(region, labels)
         if context.refusals is not None:
             self._explain(finder.walls, context)
-        if context.far:
+        if context.partial_matches:
             self._explain_others(graph, context)
         return moved + move_reductions(graph, finder.sides, MOVED)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from circlekit.ir.value import Array, Value, format_shape
-from circlekit.rewrite.base import FOLD_LIMIT
+from circlekit.rewrite.base import MAX_FOLDED_BYTES
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
@@ -28,7 +28,11 @@ class _Expand(Rewrite):
     @condition
     def small_enough(self, z: Value) -> str | None:
         size = 4 * z.numel if z.is_static else 0
-        return None if size <= FOLD_LIMIT else f"%{z.name}: would have {size} bytes, at most {FOLD_LIMIT}"
+        return (
+            None
+            if size <= MAX_FOLDED_BYTES
+            else f"%{z.name}: would have {size} bytes, at most {MAX_FOLDED_BYTES}"
+        )
 
     @condition
     def only_the_constant(self, x: Value, z: Value) -> str | None:

@@ -39,7 +39,7 @@ class ReplaceNonConstFullyConnected(GraphPass):
 
     def _replace(self, graph: Graph, op: FullyConnected, context: Context) -> bool:
         if op.weights.is_const:
-            if context.far:
+            if context.partial_matches:
                 context.refuse(self.name, op, f"%{op.weights.name}: is constant", 1)
             return False
         sentence = self.obstacle(op)

@@ -52,7 +52,7 @@ class FuseActivationFunction(GraphPass):
         value, result = relu.inputs[0], relu.output
         made = None if value is None else _made(value)
         if value is None or not made:
-            if context.far and value is not None:
+            if context.partial_matches and value is not None:
                 context.refuse(self.name, relu, f"%{value.name}: what makes it fuses no activation", 1)
             return False
         sentences = (_refusal(graph, relu, v) for v in made)

@@ -43,7 +43,7 @@ class RemoveReshapeAroundUnaryOp(GraphPass):
         """``dead_ends``: results of operators that no Reshape begins; nobody walks along them twice."""
         region = region_before(last, dead_ends)
         if region is None:
-            if context.far:
+            if context.partial_matches:
                 far = f"%{last.input.name}: is no function of single elements of a Reshape"
                 context.refuse(self.name, last, far, 1)
             return False

@@ -6,12 +6,12 @@ from __future__ import annotations
 import pytest
 
 from circlekit.ir.text import parse_model
-from circlekit.passes.engine.explain import MOST_FAR, explain_pass
+from circlekit.passes.engine.explain import MAX_PARTIAL_MATCHES, explain_pass
 
 
 def sentences(body: str, name: str, inputs: str = "%x: f32[2,3]", outputs: str = "%y") -> list[str]:
     model = parse_model(f"graph main({inputs}) -> {outputs} {{\n{body}\n}}")
-    return [refusal.sentence for refusal in explain_pass(model, name, "circle") if refusal.far]
+    return [refusal.sentence for refusal in explain_pass(model, name, "circle") if refusal.is_partial]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_of_many_a_few() -> None:
     body = "\n".join(f"%r{i} = Relu(%x{i})" for i in range(20))
     inputs = ", ".join(f"%x{i}: f32[2]" for i in range(20))
     outputs = ", ".join(f"%r{i}" for i in range(20))
-    assert len(sentences(body, "transform_min_relu_to_relu6", inputs, outputs)) == MOST_FAR
+    assert len(sentences(body, "transform_min_relu_to_relu6", inputs, outputs)) == MAX_PARTIAL_MATCHES
 
 
 def test_the_closest_alone() -> None:

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How often a rewrite is applied, and which of its matches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import circlekit
+from circlekit.errors import EquivalenceError, RewriteError
+from circlekit.ir.text import parse_model
+from circlekit.passes.engine.driver import run_passes
+from circlekit.rewrite import PASSES, Context, Rewrite, Rules
+from circlekit.rewrite.base import Budget
+
+
+@pytest.fixture(autouse=True)
+def _registry() -> Iterator[None]:
+    known = dict(PASSES)
+    yield
+    PASSES.clear()
+    PASSES.update(known)
+
+
+class Swap(Rewrite):
+    """a + b  ==  b + a, which matches its own result."""
+
+    before = "z = Add(a, b)"
+    after = "z = Add(b, a)"
+
+
+class Grow(Rewrite):
+    """|x|  ==  ||x||, which matches its own result and adds an operator each time."""
+
+    before = "z = Abs(x)"
+    after = "y = Abs(x)\nz = Abs(y)"
+
+
+@pytest.mark.parametrize("kind", [Swap, Grow])
+def test_a_picture_that_matches_its_own_result_is_an_error(
+    kind: type[Rewrite], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kind, "name", "endless")
+    model = parse_model("graph g(%x: f32[2]) -> %z { %y = Abs(%x) %z = Add(%y, %x) }")
+    with pytest.raises(RewriteError, match="the pass endless does not terminate: it still matches"):
+        kind().run(model, Context())
+
+
+def test_bisection_names_an_endless_pass_and_shrinks_the_model(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(Swap, "name", "endless")
+    monkeypatch.setitem(PASSES, "endless", Swap)
+    text = "graph g(%x: f32[2]) -> %o { %y = Abs(%x) %z = Add(%y, %x) %o = Neg(%z) }"
+    with pytest.raises(EquivalenceError, match=r"endless is wrong.*does not terminate"):
+        circlekit.optimize(parse_model(text), ["endless", "remove_dead"], bisect=tmp_path / "small.ck")
+    assert [op.code for op in circlekit.load(tmp_path / "small.ck").main] == ["ADD"]
+
+
+def test_a_rule_of_a_pass_that_matches_its_own_result_is_an_error() -> None:
+    class Endless(Rules):
+        name = "endless_rules"
+        rules = (Swap,)
+
+    model = parse_model("graph g(%x: f32[2]) -> %z { %y = Abs(%x) %z = Add(%y, %x) }")
+    with pytest.raises(RewriteError, match="the pass endless_rules does not terminate"):
+        Endless().run(model, Context())
+
+
+def test_two_passes_that_undo_each_other_are_an_error() -> None:
+    class ToRelu(Rewrite):
+        name = "to_relu"
+        before = "z = Abs(x)"
+        after = "z = Relu(x)"
+
+    class ToAbs(Rewrite):
+        name = "to_abs"
+        before = "z = Relu(x)"
+        after = "z = Abs(x)"
+
+    model = parse_model("graph g(%x: f32[2]) -> %z { %z = Abs(%x) }")
+    with pytest.raises(RewriteError, match=r"100 rounds.*to_relu, to_abs"):
+        run_passes(model, [ToRelu, ToAbs], Context())
+
+
+class Double(Rewrite):
+    """Neg(Neg(x))  ==  x."""
+
+    before = "y = Neg(x)\nz = Neg(y)"
+    after = "x"
+
+
+def test_a_long_chain_is_rewritten_in_one_run() -> None:
+    """Many rewrites with the same root are no endless loop as long as each removes operators."""
+    chain = "".join(f"%v{i + 1} = Neg(%v{i})\n" for i in range(400))
+    model = parse_model(f"graph g(%v0: f32[2]) -> %o {{ {chain} %o = Abs(%v400) }}")
+    assert Double().run(model, Context()) == 200
+    assert [op.code for op in model.main] == ["ABS"]
+
+
+def test_a_budget_ends_the_rewrites() -> None:
+    model = parse_model(
+        "graph g(%x: f32[2]) -> %o { %a = Neg(%x) %b = Neg(%a) %c = Neg(%b) %d = Neg(%c) %o = Abs(%d) }"
+    )
+    budget = Budget(1)
+    assert Double().run(model, Context(budget=budget)) == 1
+    assert (budget.left, budget.made, len(model.main)) == (0, 1, 3)
+    assert budget.last.startswith("%b = Neg(%a)")
