@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kills savers at random moments, and looks at what they leave.
+"""Kill processes that save a model, at random moments, and check what they leave.
 
-    python tools/kills.py 500 [--seed N] [--megabytes N] [--folder DIR]
+    python -m tools.kills 500 [--seed N] [--megabytes N] [--folder DIR]
 
-Each victim loads a model, and saves it or a changed one over the output again and again until it is killed
-after a random time.  Then the output must be one of the two files, byte for byte, whatever else lies beside
-it; and after the next save, nothing else may.
+Each process saves one of two models over the same output again and again until it is killed.  Then the
+output must be one of the two files, byte for byte; and the next save must remove whatever temporary file
+was left.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
-import os
+import multiprocessing
 import signal
 import sys
 import tempfile
@@ -26,18 +26,14 @@ from circlekit.io.file_map import map_file
 from circlekit.io.read.load import load
 from circlekit.io.write.save import save
 from circlekit.ir.graph import Model
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from tools.bench.large import make_model
+from tools.bench.large_model import make_model
 
 MEGABYTE = 1 << 20
 
 
 class Tally(NamedTuple):
-    """What a number of kills came to.
-
-    ``hit``: how many left a temporary file; ``broken``: neither of the two files; ``left``: litter after the
-    next save.
+    """``hit``: kills that left a temporary file; ``broken``: outputs that are neither of the two files;
+    ``left``: temporary files that remain after the next save.
     """
 
     kills: int = 0
@@ -51,14 +47,14 @@ class Tally(NamedTuple):
 
 
 def changed(model: Model) -> Model:
-    """Another model: one of its constants is new."""
+    """Return ``model`` with one constant changed."""
     value = next(v for v in model.main.values() if v.is_const)
     value.data = np.asarray(value.array()) + 1
     return model
 
 
-def victim(source: Path, output: Path) -> None:
-    """Save for ever."""
+def save_until_killed(source: Path, output: Path) -> None:
+    """Save two models in turn until killed."""
     models = [load(source), changed(load(source))]
     while True:
         for model in models:
@@ -66,18 +62,14 @@ def victim(source: Path, output: Path) -> None:
 
 
 def kill_one(source: Path, output: Path, delay: float) -> None:
-    """Start a victim, and kill it ``delay`` seconds later."""
-    pid = os.fork()
-    if not pid:
-        try:
-            victim(source, output)
-        finally:
-            os._exit(1)
+    """Start a process that saves, and kill it ``delay`` seconds later."""
+    process = multiprocessing.get_context("fork").Process(target=save_until_killed, args=(source, output))
+    process.start()
     time.sleep(delay)
-    os.kill(pid, signal.SIGKILL)
-    _, status = os.waitpid(pid, 0)
-    if not os.WIFSIGNALED(status):
-        raise SystemExit("a victim ended by itself")
+    process.kill()
+    process.join()
+    if process.exitcode != -signal.SIGKILL:
+        raise SystemExit(f"the process ended by itself, with exit code {process.exitcode}")
 
 
 def digest(path: Path) -> bytes:
@@ -85,7 +77,7 @@ def digest(path: Path) -> bytes:
 
 
 def kill_many(count: int, seed: int, size: int, folder: Path) -> Tally:
-    """Kill ``count`` victims that work on a model of ``size`` bytes in ``folder``."""
+    """Kill ``count`` processes that save a model of ``size`` bytes in ``folder``."""
     source, output = folder / "source.circle", folder / "output.circle"
     make_model(source, size)
     whole = []
@@ -113,7 +105,7 @@ def main() -> int:
     parser.add_argument("count", type=int)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--megabytes", type=int, default=16)
-    parser.add_argument("--folder", type=Path, help="where to work, on the file system to try; it is emptied")
+    parser.add_argument("--folder", type=Path, help="folder on the file system to test")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=arguments.folder, prefix="kills-") as folder:
         size = arguments.megabytes * MEGABYTE

@@ -1,89 +1,95 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All benchmarks but that of the interpreter: a table, a JSON file, a page.
+"""Benchmark of files and start-up, as Markdown tables on standard output.
 
-    python -m tools.bench [--sizes 8M 100M 1G 3G] [--rounds 5] [--json FILE] [--page PAGE.md]
+    python -m tools.bench [--sizes 8M 100M 1G 3G] [--rounds 5] [--folder DIR]
 
-Files against ``cp`` and against the object API of flatbuffers, the start of the commands, and the growth with
-the number of operators.  Ratios within one run are the figures to look at: seconds are those of a machine.
+Files are compared with ``cp`` of the same file in the same rounds, start-up with the import of numpy: the
+ratios are what to look at, because seconds depend on the machine.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
 
-from rich.console import Console
+from tools.bench.large_model import make_model
+from tools.bench.processes import Run, command_path, machine, run_in_turns
 
-from tools.bench.files import SIZES, Row, measure_size
-from tools.bench.measure import machine
-from tools.bench.page import page, tables
-from tools.bench.startup import Start, measure_starts
-
+MIB = 1 << 20
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+SMALL_MODEL = Path(__file__).parents[2] / "recipes" / "nets" / "tconv_bn.ck"
 
 
-class Results(NamedTuple):
-    """All that was measured, and on what."""
-
-    machine: dict[str, Any]
-    command: str
-    files: list[Row]
-    starts: list[Start]
-
-    def as_json(self) -> str:
-        parts = {
-            "machine": self.machine,
-            "command": self.command,
-            "files": [row._asdict() for row in self.files],
-            "starts": [start._asdict() for start in self.starts],
-        }
-        return json.dumps(parts, indent=2) + "\n"
-
-
-def _bytes(text: str) -> int:
+def parse_size(text: str) -> int:
     """``100M`` as a number of bytes."""
-    unit = UNITS.get(text[-1:].upper(), 1)
-    return int(float(text.rstrip("kKmMgG")) * unit)
+    return int(float(text.rstrip("kKmMgG")) * UNITS.get(text[-1:].upper(), 1))
+
+
+def table(runs: Mapping[str, Run], ratio_to: str) -> str:
+    """Measured commands as a Markdown table; the first one is the reference of the ratios."""
+    reference = next(iter(runs.values())).seconds
+    lines = [
+        f"| command | seconds | times {ratio_to} | resident | anonymous |",
+        "| --- | ---: | ---: | ---: | ---: |",
+    ]
+    for name, run in runs.items():
+        memory = f"{run.resident_bytes / MIB:,.0f} MiB | {run.anonymous_bytes / MIB:,.0f} MiB"
+        lines.append(f"| {name} | {run.seconds:.2f} | {run.seconds / reference:.2f} | {memory} |")
+    return "\n".join(lines) + "\n"
+
+
+def measure_starts(folder: Path, rounds: int) -> str:
+    """Start-up of the commands on a model of three operators."""
+    target, again = str(folder / "out.circle"), str(folder / "again.circle")
+    tool = command_path("circle2circle")
+    commands = {
+        "python -c 'import numpy'": [sys.executable, "-c", "import numpy"],
+        "circle2circle --help": [tool, "--help"],
+        "circle2circle --O1": [tool, str(SMALL_MODEL), target, "--O1"],
+        "circle2circle": [tool, target, again],
+        "circle-inspect --operators": [command_path("circle-inspect"), "--operators", target],
+        "circle-verify": [command_path("circle-verify"), target],
+    }
+    return "## Start-up\n\n" + table(run_in_turns(commands, rounds), "the first")
+
+
+def measure_size(size: int, folder: Path, rounds: int) -> str:
+    """Commands on a model file of about ``size`` bytes of which O1 changes one layer."""
+    source, target = folder / "in.tflite", folder / "out.tflite"
+    made = make_model(source, size)
+    tool = [command_path("circle2circle"), str(source), str(target)]
+    commands = {
+        "cp": ["cp", str(source), str(target)],
+        "circle2circle": tool,
+        "circle2circle --O1": [*tool, "--O1"],
+        "circle2circle --O1 --verify": [*tool, "--O1", "--verify"],
+        "tfl-verify": [command_path("tfl-verify"), str(source)],
+    }
+    runs = run_in_turns(commands, rounds, [target])
+    source.unlink()
+    target.unlink(missing_ok=True)
+    return f"## A file of {made / MIB:,.0f} MiB\n\n" + table(runs, "cp")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    arguments = _parser().parse_args(argv)
-    console = Console(stderr=True)
-    rows: list[Row] = []
-    with tempfile.TemporaryDirectory(dir=arguments.folder) as name:
-        folder = Path(name)
-        starts = measure_starts(folder, 2 * arguments.rounds)
-        for size in arguments.sizes:
-            console.print(f"a file of {size / UNITS['M']:,.0f} MiB ...")
-            rows += measure_size(size, folder, arguments.rounds)
-    sizes = " ".join(f"{size // UNITS['M']}M" for size in arguments.sizes)
-    command = f"python -m tools.bench --sizes {sizes} --rounds {arguments.rounds}"
-    results = Results(machine(), command, rows, starts)
-    Console().print(*tables(rows, starts))
-    if arguments.json:
-        arguments.json.write_text(results.as_json())
-    if arguments.page:
-        arguments.page.write_text(page(results.machine, results.command, rows, starts))
-
-
-def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m tools.bench",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog="python -m tools.bench", description="benchmark of files and start-up"
     )
-    parser.add_argument(
-        "--sizes", type=_bytes, nargs="+", default=SIZES, help="bytes of the files (100M, 1G)"
-    )
+    default = [MIB, 100 * MIB, 1024 * MIB, 3072 * MIB]
+    parser.add_argument("--sizes", type=parse_size, nargs="+", default=default, help="of the files: 100M, 1G")
     parser.add_argument("--rounds", type=int, default=5, help="runs of each command; the median counts")
-    parser.add_argument("--folder", type=Path, help="where the files are made, by default the system's own")
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    parser.add_argument("--page", type=Path, metavar="FILE.md")
-    return parser
+    parser.add_argument(
+        "--folder", type=Path, help="where the files are made; default: the system's temporary folder"
+    )
+    asked = parser.parse_args(argv)
+    print(f"On {machine()}.\n")
+    with tempfile.TemporaryDirectory(dir=asked.folder) as name:
+        print(measure_starts(Path(name), 2 * asked.rounds), flush=True)
+        for size in asked.sizes:
+            print(measure_size(size, Path(name), asked.rounds), flush=True)
 
 
 if __name__ == "__main__":

@@ -23,12 +23,12 @@ BLOCKS = (
 )  # fmt: skip
 """Expansion, channels, repetitions, stride of the first: table 2 of arXiv:1801.04381."""
 
-RANGE = 6.0
-"""Activations of the int8 network cover -RANGE to RANGE."""
+ACTIVATION_RANGE = 6.0
+"""Activations of the int8 network cover the negative to the positive of this."""
 
 
 class Network:
-    """Layers one after the other; ``quantized``: int8 with weights quantized per channel."""
+    """A sequential network; ``quantized``: int8 with weights quantized per channel."""
 
     def __init__(self, quantized: bool) -> None:
         self.quantized = quantized
@@ -39,14 +39,14 @@ class Network:
     def activations(self) -> Quantization | None:
         if not self.quantized:
             return None
-        return Quantization(np.array([2 * RANGE / 255], np.float32), np.array([0]))
+        return Quantization(np.array([2 * ACTIVATION_RANGE / 255], np.float32), np.array([0]))
 
     def put(self, op: Op, quantization: Quantization | None = None) -> Value:
         op.output.quantization = quantization or self.activations()
         return self.graph.append(op).output
 
     def weights(self, shape: Sequence[int], axis: int, fan: int) -> tuple[Value, Value]:
-        """A filter and a bias that keep the variance of the data."""
+        """Return a filter and a bias that keep the variance of the data."""
         array = (self.random.normal(size=tuple(shape)) * np.sqrt(2 / fan)).astype(np.float32)
         bias = (self.random.normal(size=shape[axis]) * 0.1).astype(np.float32)
         name = self.graph.unique_name("w")
@@ -59,7 +59,7 @@ class Network:
         filter = Value.constant(
             name, np.round(array / wide).astype(np.int8), Quantization(scale, zeros, axis)
         )
-        unit = (scale * np.float32(2 * RANGE / 255)).astype(np.float32)
+        unit = (scale * np.float32(2 * ACTIVATION_RANGE / 255)).astype(np.float32)
         numbers = np.round(bias / unit).astype(np.int32)
         return filter, Value.constant(name + "_bias", numbers, Quantization(unit, zeros))
 
@@ -102,7 +102,7 @@ def mobilenet(quantized: bool) -> Model:
 
 
 def sample(value: Value) -> Array:
-    """Elements for an input: normal floats, any integers of 8 bits, small ones of more."""
+    """Return elements for an input: normal floats, any 8-bit integers, small wider integers."""
     random = np.random.default_rng(0)
     shape = tuple(1 if d is None else d for d in value.shape or ())
     if value.dtype.is_float:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models of any number of operators: chains, trees, and graphs that are wide in one way or another."""
+"""Models of any number of operators: chains, trees and wide graphs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NHWC, NCHW = np.array([0, 2, 3, 1], np.int32), np.array([0, 3, 1, 2], np.int32)
 
 
 class Maker:
-    """Adds operators with seeded constants to a graph.  ``others``: graphs that operators of it run."""
+    """Adds operators with seeded constants to a graph.  ``others``: graphs that its operators call."""
 
     def __init__(self) -> None:
         self.x = Value("x", f32, (1, CHANNELS, CHANNELS, CHANNELS))
@@ -44,7 +44,7 @@ class Maker:
         return Value.constant(self.graph.unique_name("c"), array)
 
     def quantized(self, shape: Shape | None) -> Value:
-        """A value to be computed, in int8."""
+        """A result of type int8."""
         scale, zero = np.full(1, SCALE, np.float32), np.zeros(1, np.int64)
         return Value("", i8, shape, None, Quantization(scale, zero))
 
@@ -66,7 +66,7 @@ def conv(m: Maker, x: Value, step: int) -> Value:
 
 
 def nchw(m: Maker, x: Value, step: int) -> Value:
-    """The same as a PyTorch exporter writes it: transposes around each convolution."""
+    """The same as a PyTorch exporter writes it: Transposes around each convolution."""
     x = m.conv(m.put(Transpose(x, m.constant(NHWC))))
     x = m.put(Transpose(x, m.constant(NCHW)))
     x = m.put(Mul(x, m.weights(CHANNELS, 1, 1)))
@@ -79,12 +79,12 @@ def elementwise(m: Maker, x: Value, step: int) -> Value:
 
 
 def residual(m: Maker, x: Value, step: int) -> Value:
-    """Two readers for every value."""
+    """Every value has two users."""
     return m.put(Add(x, m.put(Tanh(x))))
 
 
 def lstm(m: Maker, x: Value, step: int) -> Value:
-    """A step of an LSTM, as exporters unroll it."""
+    """One step of an LSTM, as exporters unroll it."""
     both = m.put(Concatenation(x, m.x, axis=3))
     dense = FullyConnected(
         both, m.weights(4 * CHANNELS, 2 * CHANNELS), m.weights(4 * CHANNELS), keep_num_dims=True
@@ -98,7 +98,7 @@ def lstm(m: Maker, x: Value, step: int) -> Value:
 
 
 def quantized(m: Maker, x: Value, step: int) -> Value:
-    """Convolution and activation in int8, a scale for each channel; now and then there are floats."""
+    """Convolution and activation in int8 with a scale per channel, interrupted by float values."""
     shape = x.shape
     if x.dtype is f32:
         x = m.put(Quantize(x, results=[m.quantized(shape)]))
@@ -115,12 +115,12 @@ def quantized(m: Maker, x: Value, step: int) -> Value:
 
 
 def joined(m: Maker, x: Value, step: int) -> Value:
-    """Each concatenation reads the one before: the tensor grows with the chain."""
+    """Each concatenation reads the previous one, so the tensor grows with the chain."""
     return m.put(Concatenation(x, m.put(Tanh(m.x)), axis=3))
 
 
 def chain(step: Callable[[Maker, Value, int], Value]) -> Callable[[Maker, int], list[Value]]:
-    """``step`` after ``step``, each on the result of the one before."""
+    """Repeat ``step``, each time on the previous result."""
 
     def make(m: Maker, size: int) -> list[Value]:
         value, count = m.x, 0
@@ -139,7 +139,7 @@ def leaves(m: Maker, count: int) -> list[Value]:
 
 
 def tree(m: Maker, size: int) -> list[Value]:
-    """Sums of pairs of sums, down to one."""
+    """Pairwise sums down to one value."""
     level = leaves(m, size // 2)
     while len(level) > 1:
         pairs = [m.put(Add(a, b)) for a, b in zip(level[::2], level[1::2], strict=False)]
@@ -148,19 +148,19 @@ def tree(m: Maker, size: int) -> list[Value]:
 
 
 def readers(m: Maker, size: int) -> list[Value]:
-    """One value that all operators read, and as many outputs."""
+    """One value that all operators read; each result is an output."""
     shared = m.put(Tanh(m.x))
     return [m.put(Mul(shared, m.weights(CHANNELS))) for _ in range(size - 1)]
 
 
 def factors(m: Maker, size: int) -> list[Value]:
-    """One convolution, and a factor behind it for every operator: each could be fused if it were alone."""
+    """One convolution with many multiplications as users, each of which could be fused if it were alone."""
     shared = m.conv(m.x)
     return [m.put(Mul(shared, m.weights(CHANNELS))) for _ in range(size - 1)]
 
 
 def identities(m: Maker, size: int) -> list[Value]:
-    """As many inputs, and outputs that are copies of results."""
+    """Many inputs, and outputs that are reshaped results."""
     inputs = [Value(f"x{index}", f32, (1, CHANNELS)) for index in range(size // 2)]
     m.graph.inputs = (m.x, *inputs)
     shape = m.constant(np.array([1, CHANNELS], np.int32))
@@ -173,7 +173,7 @@ def concat(m: Maker, size: int) -> list[Value]:
 
 
 def branches(m: Maker, size: int) -> list[Value]:
-    """A convolution in NCHW, an activation behind it, side by side on one input."""
+    """Parallel convolutions in NCHW, each with an activation, on one input."""
     return [
         m.put(Transpose(m.put(Relu(m.conv(m.put(Transpose(m.x, m.constant(NHWC)))))), m.constant(NCHW)))
         for _ in range(size // 4)
@@ -181,7 +181,7 @@ def branches(m: Maker, size: int) -> list[Value]:
 
 
 def constant(m: Maker, size: int) -> list[Value]:
-    """A chain whose operators all read one constant."""
+    """A chain in which all operators read one constant."""
     shared, value = m.weights(CHANNELS), m.x
     for step in range(size):
         value = m.put((Add if step % 2 else Mul)(value, shared))
@@ -189,14 +189,14 @@ def constant(m: Maker, size: int) -> list[Value]:
 
 
 def interface(m: Maker, size: int) -> list[Value]:
-    """As many inputs, and as many outputs."""
+    """As many inputs and outputs as operators."""
     inputs = [Value(f"x{index}", f32, (1, CHANNELS)) for index in range(size)]
     m.graph.inputs = (m.x, *inputs)
     return [m.put(Tanh(x)) for x in inputs]
 
 
 def graphs(m: Maker, size: int) -> list[Value]:
-    """A chain of conditions, each with two graphs of its own."""
+    """A chain of IF operators, each with two graphs of its own."""
     value, flag = m.x, Value("flag", boolean, (1,))
     m.graph.inputs = (m.x, flag)
     for number in range(size // 5):

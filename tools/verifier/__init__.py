@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Holds the decoder against the verifier that flatc and the C++ flatbuffers library make of the schema."""
+"""Compares the flatbuffer decoder with the C++ verifier in LiteRT, on damaged model files."""

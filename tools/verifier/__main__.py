@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hold the decoder against the C++ verifier, on damaged models of both formats.
+"""Compare the flatbuffer decoder with the C++ verifier in LiteRT, on damaged .tflite files.
 
-python -m tools.verifier --damaged 20000 --blind 5000 --structured 2000 --extreme 500 --seed 7
+    python -m tools.verifier --damaged 20000 --seed 7 [--keep DIR]
 
-Makes files of the shared models, of the project's recipes and of models with every table and field of the
-schema: their structure damaged on purpose, and the mutations of tools/fuzz.  A file that the C++ verifier
-refuses and the decoder takes is a finding: it is kept in ``--keep DIR``, and the exit code is 1.  What the
-decoder alone refuses is counted by what it says.  Needs flatc, g++ and the headers of flatbuffers.
+Damages the structure of the shared models, of the project's recipes, and of models with every table and
+field of the schema.  A file that LiteRT's verifier refuses and the decoder accepts is a finding: it is
+written to DIR, and the exit code is 1.  Files that only the decoder refuses are counted by its message.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ import argparse
 import random
 import re
 import sys
-import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Iterator
@@ -23,143 +21,108 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from circlekit.errors import CirclekitError, FormatError, FormatWarning
+from circlekit.equivalence.litert import accepted_files
+from circlekit.errors import FormatError, FormatWarning
 from circlekit.io.read.flatbuffer_decoder import RUNTIME_TABLES, Decoder
 from circlekit.io.schema import IDENTIFIERS
-from tools.fuzz.case import Job, make_case
-from tools.fuzz.seeds import SHARED, Seed, Seeds, all_seeds
+from tools.fuzz.seeds import SHARED, Seeds, all_seeds
 from tools.verifier.damage import damaged
-from tools.verifier.full import full_model
-from tools.verifier.native import Native
-from tools.verifier.places import Places
+from tools.verifier.full_model import full_model
+from tools.verifier.structure import Structure
 
-BATCH = 250
-"""Files that the C++ verifier is given at a time."""
-
-HEAVY = 400_000
-"""Bytes of the largest model that is damaged."""
-
-
-FULL = 4
-"""Models of everything, of each format."""
+FORMAT = "tflite"
+BATCH_FILES = 250
+LARGEST_MODEL_BYTES = 400_000
+FULL_MODELS = 4
+"""Models with every table of the schema that are damaged."""
 
 
-class File(NamedTuple):
-    """``name``: by which it can be made again.  ``done``: what was done to a model."""
+class DamagedFile(NamedTuple):
+    """``name`` identifies it for a given seed; ``damage``: the original and the kinds of damage."""
 
     name: str
     data: bytes
-    format: str
-    done: tuple[str, ...]
+    damage: tuple[str, ...]
 
 
-def refusal(file: File) -> str:
-    """What the decoder says to the file, without its numbers; nothing where it takes it."""
-    if file.data[4:8] != IDENTIFIERS[file.format]:
-        return "another identifier"
-    run = Decoder(memoryview(file.data), file.format, "", lambda path, what: None)
-    try:
-        run.root()
-    except FormatError as error:
-        return re.sub(r"\d+", "N", error.message.rpartition(": ")[2])
-    return "more tables than the C++ verifier takes" if run.tables > RUNTIME_TABLES else ""
-
-
-def damaged_files(seeds: Seeds, count: int, seed: int) -> Iterator[File]:
-    """Half of them of models that have whatever the schema has."""
-    light = [item for item in seeds.files if len(item.data) < HEAVY]
-    full = [full_seed(fmt, number) for fmt in IDENTIFIERS for number in range(FULL)]
-    places: dict[str, Places] = {}
-    for number in range(count):
-        name = f"damaged:{seed}:{number}"
-        rng = random.Random(name)
-        item = rng.choice(rng.choice((light, full)))
-        if item.name not in places:
-            places[item.name] = Places(item.data, item.format)
-        data, done = damaged(places[item.name], rng)
-        yield File(name, data, item.format, (item.name, *done))
-
-
-def full_seed(fmt: str, number: int) -> Seed:
-    return Seed(f"full {number}.{fmt}", full_model(fmt, random.Random(number)), fmt, 1)
-
-
-def fuzzed_files(seeds: Seeds, kind: str, count: int, seed: int) -> Iterator[File]:
-    for number in range(count):
-        job = Job(kind, seed, number)
-        case = make_case(job, seeds)
-        fmt = "circle" if case.data[4:8] == IDENTIFIERS["circle"] else "tflite"
-        yield File(str(job), case.data, fmt, (case.origin, *case.done))
-
-
-class Tally:
-    """What was compared.  ``lax``: findings; ``strict``: what the decoder alone refuses, by its words."""
+class Comparison:
+    """Counts of verdicts.  ``findings``: accepted by the decoder alone; ``strict``: refused by it alone."""
 
     def __init__(self) -> None:
         self.files = 0
-        self.both = 0
-        self.lax: list[File] = []
+        self.accepted_by_both = 0
+        self.findings: list[DamagedFile] = []
         self.strict: Counter[str] = Counter()
 
-    def add(self, file: File, theirs: bool) -> None:
-        said = refusal(file)
+    def add(self, file: DamagedFile, is_accepted: bool) -> None:
+        """Count a file that LiteRT's verifier accepts or not."""
+        message = decoder_message(file.data)
         self.files += 1
-        self.both += theirs and not said
-        if said and theirs:
-            self.strict[said] += 1
-        elif not said and not theirs:
-            self.lax.append(file)
+        self.accepted_by_both += is_accepted and not message
+        if message and is_accepted:
+            self.strict[message] += 1
+        elif not message and not is_accepted:
+            self.findings.append(file)
 
     def __str__(self) -> str:
-        alone = self.strict.total()
-        refused = self.files - self.both - alone - len(self.lax)
-        head = f"{self.files} files: {self.both} taken by both, {refused} refused by both, "
-        head += f"{alone} refused by the decoder alone, {len(self.lax)} by the C++ verifier alone"
-        return "\n".join([head, *(f"  {count:6} {said}" for said, count in self.strict.most_common())])
+        alone, findings = self.strict.total(), len(self.findings)
+        refused = self.files - self.accepted_by_both - alone - findings
+        head = f"{self.files} files: {self.accepted_by_both} accepted by both, {refused} refused by both, "
+        head += f"{alone} refused by the decoder only, {findings} by LiteRT only"
+        return "\n".join([head, *(f"  {count:6} {text}" for text, count in self.strict.most_common())])
 
 
-def compare(native: Native, files: Iterator[File], tally: Tally) -> None:
-    while batch := list(islice(files, BATCH)):
-        for fmt in IDENTIFIERS:
-            some = [file for file in batch if file.format == fmt]
-            for file, theirs in zip(some, native.accepted([f.data for f in some], fmt), strict=True):
-                tally.add(file, theirs)
+def decoder_message(data: bytes) -> str:
+    """Return why the decoder refuses a file, with numbers replaced by N; empty if it accepts the file."""
+    if data[4:8] != IDENTIFIERS[FORMAT]:
+        return "another identifier"
+    decoder = Decoder(memoryview(data), FORMAT, "", lambda path, what: None)
+    try:
+        decoder.root()
+    except FormatError as error:
+        return re.sub(r"\d+", "N", error.message.rpartition(": ")[2])
+    return "more tables than the C++ verifier accepts" if decoder.tables > RUNTIME_TABLES else ""
+
+
+def damaged_files(seeds: Seeds, count: int, seed: int) -> Iterator[DamagedFile]:
+    """Damage real models and models with every table of the schema, half and half."""
+    real = [s.data for s in seeds.files if s.format == FORMAT and len(s.data) < LARGEST_MODEL_BYTES]
+    full = [full_model(FORMAT, random.Random(number)) for number in range(FULL_MODELS)]
+    structures: dict[bytes, Structure] = {}
+    for number in range(count):
+        name = f"damaged:{seed}:{number}"
+        rng = random.Random(name)
+        original = rng.choice(rng.choice((real, full)))
+        if original not in structures:
+            structures[original] = Structure(original, FORMAT)
+        data, damage = damaged(structures[original], rng)
+        yield DamagedFile(name, data, tuple(damage))
+
+
+def compare(files: Iterator[DamagedFile]) -> Comparison:
+    """Give all files to both verifiers."""
+    comparison = Comparison()
+    while batch := list(islice(files, BATCH_FILES)):
+        for file, is_accepted in zip(batch, accepted_files([f.data for f in batch]), strict=True):
+            comparison.add(file, is_accepted)
+    return comparison
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="tools.verifier", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--damaged", type=int, default=5000, help="files with damaged structure")
-    for kind in ("blind", "structured", "extreme"):
-        parser.add_argument(f"--{kind}", type=int, default=0, help=f"{kind} mutations of tools/fuzz")
+    parser = argparse.ArgumentParser(prog="python -m tools.verifier", description="decoder against LiteRT")
+    parser.add_argument("--damaged", type=int, default=5000, help="how many files to make")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--flatc", default="flatc", help="the compiler of the schema")
-    parser.add_argument("--include", type=Path, help="headers of flatbuffers, of the version of flatc")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="where findings are kept")
-    arguments = parser.parse_args()
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="folder for findings")
+    asked = parser.parse_args()
     warnings.simplefilter("ignore", FormatWarning)
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            tally = run(arguments, Native(Path(folder), arguments.flatc, arguments.include))
-    except CirclekitError as error:
-        print(f"error: {error.message}", file=sys.stderr)
-        return 1
-    print(tally)
-    for file in tally.lax:
-        print(f"{file.name} ({', '.join(file.done)})")
-        if arguments.keep is not None:
-            arguments.keep.mkdir(parents=True, exist_ok=True)
-            (arguments.keep / f"{file.name.replace(':', '_')}.{file.format}").write_bytes(file.data)
-    return 1 if tally.lax else 0
-
-
-def run(arguments: argparse.Namespace, native: Native) -> Tally:
-    tally, seeds, seed = Tally(), all_seeds(SHARED), arguments.seed
-    compare(native, damaged_files(seeds, arguments.damaged, seed), tally)
-    for kind in ("blind", "structured", "extreme"):
-        compare(native, fuzzed_files(seeds, kind, getattr(arguments, kind), seed), tally)
-    return tally
+    comparison = compare(damaged_files(all_seeds(SHARED), asked.damaged, asked.seed))
+    print(comparison)
+    for file in comparison.findings:
+        print(f"{file.name} ({', '.join(file.damage)})")
+        if asked.keep is not None:
+            asked.keep.mkdir(parents=True, exist_ok=True)
+            (asked.keep / f"{file.name.replace(':', '_')}.{FORMAT}").write_bytes(file.data)
+    return 1 if comparison.findings else 0
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model that has every table and every field of a format: sound as a flatbuffer, and nothing more."""
+"""A model with every table and field of a format: a valid flatbuffer, not a meaningful model."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 from circlekit.io.schema import SIZES, Field, Kind, Table, Tree, enumeration, table
 from circlekit.io.write.flatbuffer_encoder import encode
 
-SCALAR = 0.9
-"""How often a field is there."""
+SCALAR_PROBABILITY = 0.9
+"""Of a scalar field to be present."""
 
 
 def full_model(fmt: str, rng: random.Random) -> bytes:
-    """The file: an operator for each member of a union of options, all else with two of each kind."""
+    """Return the file: one operator for each options table, two of everything else."""
     tree = _table(table("Model", fmt), fmt, rng)
     operator = table("Operator", fmt)
     tree["subgraphs"][0]["operators"] = [
@@ -27,8 +27,12 @@ def full_model(fmt: str, rng: random.Random) -> bytes:
 
 
 def _table(spec: Table, fmt: str, rng: random.Random) -> Tree:
-    there = (f for f in spec.fields if f.kind is not Kind.UNION_TYPE)
-    return {f.name: _value(f, fmt, rng) for f in there if f.kind > Kind.STRING or rng.random() < SCALAR}
+    present = (f for f in spec.fields if f.kind is not Kind.UNION_TYPE)
+    return {
+        f.name: _value(f, fmt, rng)
+        for f in present
+        if f.kind > Kind.STRING or rng.random() < SCALAR_PROBABILITY
+    }
 
 
 def _member(name: str, fmt: str, rng: random.Random) -> Tree:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a sound flatbuffer has its offsets, vtables, lengths, union types: what damage is aimed at."""
+"""Locations of offsets, vtables, lengths and union types in a valid flatbuffer: the targets of damage."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from circlekit.io.schema import SIZES, Field, Kind, Table, table
 
 
 class Leaf(NamedTuple):
-    """The offset at ``at`` leads to a vector of numbers or a string, of ``size`` bytes with its length."""
+    """The offset at ``at`` refers to a vector of numbers or a string of ``size`` bytes, its length
+    included.
+    """
 
     at: int
     start: int
@@ -18,8 +20,10 @@ class Leaf(NamedTuple):
     is_text: bool
 
 
-class Home(NamedTuple):
-    """A table at ``at`` and its vtable; ``offset``: where it is referred to; a leaf refers to nothing."""
+class TablePlace(NamedTuple):
+    """A table at byte ``at`` and its vtable; ``offset``: the offset that refers to it; a leaf refers to
+    nothing.
+    """
 
     at: int
     vtable: int
@@ -27,19 +31,19 @@ class Home(NamedTuple):
     offset: int
 
 
-class Places:
-    """What ``data`` has, a sound file of ``fmt``: bytes where something of each kind is."""
+class Structure:
+    """Byte positions of each kind of structure in ``data``, a valid file of format ``fmt``."""
 
     def __init__(self, data: bytes, fmt: str) -> None:
         self.data = data
         self.format = fmt
         self.offsets: list[int] = [0]
         self.lengths: list[tuple[int, int]] = []
-        """(where, size of an element)."""
+        """(position, bytes per element) of each vector and string."""
         self.leaves: list[Leaf] = []
-        self.homes: list[Home] = []
+        self.tables: list[TablePlace] = []
         self.slots: list[int] = []
-        """The entries of vtables."""
+        """Entries of vtables."""
         self.tags: list[int] = []
         self.ends: list[int] = []
         """The last byte of each string."""
@@ -62,7 +66,7 @@ class Places:
             self.seen.add(("", vtable))
             self.slots += [vtable + 4 + 2 * i for i in range(len(slots))]
         refers = [(f, o) for f, o in present if f.kind not in (Kind.SCALAR, Kind.UNION_TYPE)]
-        self.homes.append(Home(place, vtable, not refers, at))
+        self.tables.append(TablePlace(place, vtable, not refers, at))
         tags = {f.name: place + o for f, o in present if f.kind is Kind.UNION_TYPE}
         self.tags += tags.values()
         for field, offset in refers:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models of any size, written without holding them.
+"""Model files of any size, written without holding their constants in memory.
 
-    python tools/bench/large.py PATH BYTES [--far]
+    python -m tools.bench.large_model PATH BYTES [--external]
 
-A chain of fully connected layers with seeded random weights; behind one of them a product and a sum that O1
-takes into it, so that all layers but one stay as they are.
+A chain of fully connected layers with seeded random weights.  One layer is followed by a multiplication and
+an addition, which O1 folds into it; all other layers stay unchanged.
 """
 
 from __future__ import annotations
@@ -27,34 +27,36 @@ from circlekit.ir.value import Value
 from circlekit.ops.arithmetic.binary import Add, Mul
 from circlekit.ops.matmul.dense import FullyConnected
 
-WIDTH = 1024
-"""Of large models by default; their layers have weights of 4 MiB."""
+DEFAULT_WIDTH = 1024
+"""Elements per row and column of a layer, whose weights are 4 MiB then."""
 
-LAYERS = 4
-"""At least; the layers of small models are smaller."""
+MIN_LAYERS = 4
+"""Small models have narrower layers instead of fewer."""
 
-TOUCHED = 1
+CHANGED_LAYER = 1
 """The layer that O1 changes."""
 
 
-def make_model(path: Path, size: int, far: bool | None = None, seed: int = 0, width: int = WIDTH) -> int:
-    """Write a model of about ``size`` bytes, at least 64 KiB; returns its size in bytes.
+def make_model(
+    path: Path, size: int, external: bool | None = None, seed: int = 0, width: int = DEFAULT_WIDTH
+) -> int:
+    """Write a model of about ``size`` bytes, at least 64 KiB, and return its size in bytes.
 
-    ``width``: of its layers, whose weights are of its square; less where the model is small.
-    ``far``: constant data by position instead of inline; None where it has to be, beyond 2 GiB.  The
-    extension of ``path`` says the format.
+    ``width``: rows and columns of each layer; reduced if the model is small.  ``external``: store constant
+    data outside of the flatbuffer; None: only if it is beyond 2 GiB.  The extension of ``path`` says the
+    format.
     """
     fmt = format_of(path) or "circle"
-    while 4 * width * width * LAYERS > max(size, 1 << 16):
+    while 4 * width * width * MIN_LAYERS > max(size, 1 << 16):
         width //= 2
-    model = skeleton(max(LAYERS, round(size / (4 * width * width))), width)
-    file = encoded(model, fmt, 0) if far else encoded(model, fmt)
+    model = skeleton(max(MIN_LAYERS, round(size / (4 * width * width))), width)
+    file = encoded(model, fmt, 0) if external else encoded(model, fmt)
     write_file(path, _pieces(file, seed, width))
     return file.size
 
 
 def skeleton(layers: int, width: int) -> Model:
-    """The model, with constants that take no memory: one number, another for each."""
+    """Return the model; each constant is a broadcast view of a number of its own, so it takes no memory."""
     x = Value("x", f32, (1, width))
     graph = Graph("main", [x])
     numbers = iter(range(1, layers + 3))
@@ -64,9 +66,9 @@ def skeleton(layers: int, width: int) -> Model:
         return Value.constant(f"c{number}", np.broadcast_to(np.float32(number), shape))
 
     for layer in range(layers):
-        activation = Activation.NONE if layer == TOUCHED else Activation.RELU
+        activation = Activation.NONE if layer == CHANGED_LAYER else Activation.RELU
         x = graph.append(FullyConnected(x, constant(width, width), None, act=activation)).output
-        if layer == TOUCHED:
+        if layer == CHANGED_LAYER:
             x = graph.append(Mul(x, constant(width))).output
             x = graph.append(Add(x, constant(width))).output
     graph.outputs = (x,)
@@ -74,9 +76,9 @@ def skeleton(layers: int, width: int) -> Model:
 
 
 def _pieces(file: Encoded, seed: int, width: int) -> Iterator[bytes | bytearray | memoryview]:
-    """The file with random numbers, those of each constant seeded by the number in it.
+    """Yield the bytes of the file, with random constants, each seeded by its number.
 
-    Their spread is such that values neither grow nor fade on their way through ReLU layers.
+    Their deviation keeps the magnitude of values constant from one ReLU layer to the next.
     """
     scale = np.float32(math.sqrt(24 / width))
     yield file.skeleton
@@ -101,9 +103,11 @@ def main() -> None:
     )
     parser.add_argument("path", type=Path)
     parser.add_argument("size", type=int, help="bytes")
-    parser.add_argument("--far", action="store_true", help="constant data by position, as beyond 2 GiB")
+    parser.add_argument(
+        "--external", action="store_true", help="constant data outside of the flatbuffer, as beyond 2 GiB"
+    )
     arguments = parser.parse_args()
-    print(f"{make_model(arguments.path, arguments.size, arguments.far or None)} bytes")
+    print(f"{make_model(arguments.path, arguments.size, arguments.external or None)} bytes")
 
 
 if __name__ == "__main__":
