@@ -11,8 +11,7 @@ from circlekit.interp import evaluate
 from circlekit.ir.dtypes import f32, i16
 from circlekit.ir.enums import Activation, LSTMKernelType
 from circlekit.ir.value import Array, Value
-from circlekit.ops.recurrent.lstm import Lstm, UnidirectionalSequenceLstm
-from circlekit.ops.recurrent.lstm_both import BidirectionalSequenceLstm
+from circlekit.ops.recurrent.lstm import BidirectionalSequenceLstm, Lstm, UnidirectionalSequenceLstm
 from tests.ops.litert import FLOAT_TOLERANCE, check, const, var
 from tests.ops.stateful import check_runs, quantized, state
 
@@ -195,7 +194,7 @@ def test_bidirectional_batch_major() -> None:
 
 def test_refusals_are_sentences() -> None:
     x = Value("x", f32, (2, 4, 3))
-    with pytest.raises(ShapeError, match="lacks its recurrent weights or its states"):
+    with pytest.raises(ShapeError, match="expected recurrent weights and both states"):
         Lstm(x, None, *[Maker(0).matrix(4, 3) for _ in range(3)])
     op = UnidirectionalSequenceLstm(x, *operands(Maker(0), FORMS[0], 3, 4, 2))
     with pytest.raises(UnsupportedError, match="keeps state between runs, it cannot be computed alone"):

@@ -11,15 +11,15 @@ from circlekit.ir.op import Op, attribute, operand, optional_operand
 from circlekit.ir.value import Array, TensorType
 from circlekit.ops.checks import require_float, require_rank
 from circlekit.ops.dimensions import dims_differ
-from circlekit.ops.recurrent.lstm_cell import sigmoid
+from circlekit.ops.recurrent.lstm_float import sigmoid
 
 
 class Gru(Op, code="GRU", options="GRUOptions", formats=frozenset({"circle"})):
-    """The last state of a sequence [time, batch, inputs] that starts from ``state`` [batch, units].
+    """The last state of a GRU over a sequence [time, batch, inputs], starting from ``state`` [batch, units].
 
-    Rows of the weights are those of the update, reset and candidate gates.  ``hidden_hidden``
-    [3 units, inputs] meets the input and ``hidden_input`` [3 units, units] the state: the names are the
-    schema's, the roles those that its one implementation gives them.
+    The weights have the rows of the update, reset and candidate gates.  In the only implementation, the
+    operands ``hidden_hidden`` [3 units, inputs] are the weights of the input, and ``hidden_input``
+    [3 units, units] those of the state, in spite of their names.
     """
 
     input = operand()
@@ -37,7 +37,7 @@ class Gru(Op, code="GRU", options="GRUOptions", formats=frozenset({"circle"})):
         data = require_rank(self.input, "input", 3)
         weights = require_rank(self.hidden_hidden, "hidden_hidden", 2)
         if data is not None and weights is not None and dims_differ(data[2], weights[1]):
-            raise ShapeError(f"hidden_hidden takes {weights[1]} inputs, the input has {data[2]}")
+            raise ShapeError(f"hidden_hidden: expected {data[2]} columns, one per input, got {weights[1]}")
         return TensorType(self.input.dtype, self.state.shape)
 
     def kernel(
@@ -46,18 +46,18 @@ class Gru(Op, code="GRU", options="GRUOptions", formats=frozenset({"circle"})):
     ) -> Array:  # fmt: skip
         require_float(self, input, hidden_hidden, hidden_input, state)
         if self.return_sequences or self.act is not Activation.NONE:
-            raise UnsupportedError("GRU that returns its sequence, or has an activation, has no kernel")
+            raise UnsupportedError("GRU with return_sequences or a fused activation has no kernel")
         hidden = state.reshape(-1, state.shape[-1])
         driven = input @ hidden_hidden.T
         if hidden_hidden_bias is not None:
             driven = driven + hidden_hidden_bias
-        for row in driven:
+        for driven_now in driven:
             recurrent = hidden @ hidden_input.T
             if hidden_input_bias is not None:
                 recurrent = recurrent + hidden_input_bias
-            update, reset, candidate = np.split(recurrent, 3, axis=-1)
-            given = np.split(row, 3, axis=-1)
-            kept = sigmoid(update + given[0])
-            new = np.tanh(sigmoid(reset + given[1]) * candidate + given[2])
-            hidden = hidden * kept + (1 - kept) * new
+            from_input, from_state = (np.split(x, 3, axis=-1) for x in (driven_now, recurrent))
+            update = sigmoid(from_state[0] + from_input[0])
+            reset = sigmoid(from_state[1] + from_input[1])
+            candidate = np.tanh(reset * from_state[2] + from_input[2])
+            hidden = hidden * update + (1 - update) * candidate
         return np.asarray(hidden.reshape(state.shape))

@@ -1,58 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Long short-term memory.  Source: TFLite lstm, unidirectional_sequence_lstm, bidirectional_sequence_lstm.
+"""Long short-term memory: one step, a sequence, and a sequence in both directions.
 
-Float results agree with LiteRT to rounding; with 8-bit weights (hybrid), the state is quantized in every
-step, as LiteRT does.  LiteRT has one kernel for each, no separate reference; with the activation NONE it
-leaves out the sums of the cell gate, here NONE is the identity.
+Float results agree with LiteRT to rounding; in the hybrid form (8-bit weights) the state is quantized in
+every step, as in LiteRT; integer results are equal.  With the activation NONE, LiteRT omits the sums of the
+cell gate; here NONE is the identity.
+
+Sources: TFLite lstm, unidirectional_sequence_lstm, bidirectional_sequence_lstm.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from circlekit.errors import ShapeError, UnsupportedError
-from circlekit.ir.dtypes import DType, f32, i8, i16
+from circlekit.ir.dtypes import f32, i8, i16
 from circlekit.ir.enums import Activation, LSTMKernelType
 from circlekit.ir.op import attribute, operand, optional_operand
-from circlekit.ir.value import Array, Quantization, Shape, TensorType, Value
+from circlekit.ir.value import Array, Shape, TensorType
 from circlekit.ops.checks import require_rank
+from circlekit.ops.dimensions import Dim
 from circlekit.ops.program.state import Stateful
 from circlekit.ops.quantization import is_hybrid
-from circlekit.ops.recurrent.lstm_basic import basic_cell
-from circlekit.ops.recurrent.lstm_cell import GATES, Settings, Weight, Weights, run_lstm
-from circlekit.ops.recurrent.lstm_integer import run_integer_lstm
-from circlekit.ops.recurrent.lstm_integer8 import INTERMEDIATES, run_integer8_lstm
-
-Named = Mapping[str, tuple[Value, Array]]
-"""The operands that are there, by name."""
-
-
-def weights_of(operands: Named, prefix: str = "") -> Weights:
-    """The weights of the direction whose operands' names begin with ``prefix``."""
-
-    def group(form: str) -> dict[str, Weight]:
-        named = {g: operands.get(prefix + form.format(g)) for g in GATES}
-        return {g: Weight(*item) for g, item in named.items() if item is not None}
-
-    projection = operands.get(f"{prefix}projection_weights")
-    projection_bias = operands.get(f"{prefix}projection_bias")
-    return Weights(
-        input=group("input_to_{}_weights"),
-        recurrent=group("recurrent_to_{}_weights"),
-        bias={g: w.array for g, w in group("{}_gate_bias").items()},
-        aux=group("aux_input_to_{}_weights"),
-        peephole=group("cell_to_{}_weights"),
-        norm={g: w.array for g, w in group("{}_layer_norm_coefficients").items()},
-        projection=None if projection is None else Weight(*projection),
-        projection_bias=None if projection_bias is None else projection_bias[1],
-    )
+from circlekit.ops.recurrent.gate_weights import Weight, Weights, hybrid_version, named_weights
+from circlekit.ops.recurrent.lstm_float import FloatLstm, LstmSettings, basic_step
+from circlekit.ops.recurrent.lstm_integer import Int16GatesLstm, basic_integer_step
+from circlekit.ops.recurrent.lstm_rounded import INTERMEDIATES, RoundedProductsLstm
+from circlekit.ops.recurrent.sequence import (
+    Bidirectional,
+    State,
+    Step,
+    run_sequence,
+    to_layout_of,
+    to_time_major,
+)
 
 
 class FullLstm(Stateful):
-    """The operands that a full LSTM has: weights [cells, inputs] and [cells, outputs], vectors [cells]."""
+    """Operands of a full LSTM: weights [cells, inputs] and [cells, outputs], vectors [cells]."""
 
     input = operand()
     input_to_input_weights = optional_operand()
@@ -84,66 +71,48 @@ class FullLstm(Stateful):
     proj_clip: float = attribute(0.0)
 
     states = ("output_state", "cell_state")
-    time_is_first = True
     ranks: ClassVar[tuple[int, ...]] = (2,)
-    rounds_products = False
     asymmetric_quantize_inputs: bool
 
-    def settings(self) -> Settings:
-        return Settings(self.act, self.cell_clip, self.proj_clip, self.asymmetric_quantize_inputs)
+    def is_time_major(self) -> bool:
+        """Whether the first axis of the input is time."""
+        return True
+
+    def rounds_products(self) -> bool:
+        """Whether the integer form is 8x8_8, in which products are rounded to 8 bits."""
+        return False
 
     def infer(self) -> TensorType | tuple[TensorType, ...]:
-        recurrent = self.recurrent_to_output_weights
-        state = self.output_state
+        recurrent, state = self.recurrent_to_output_weights, self.output_state
         if recurrent is None or state is None or self.cell_state is None:
-            raise ShapeError(f"{self.code} lacks its recurrent weights or its states")
+            raise ShapeError(f"{self.code}: expected recurrent weights and both states to be present")
         shape = require_rank(self.input, "input", *self.ranks)
         kernel = require_rank(recurrent, "recurrent_to_output_weights", 1, 2)
         outputs = None if kernel is None else kernel[-1]
         result: Shape | None = None if shape is None else (*shape[:-1], outputs)
-        return TensorType(self.input.dtype, result, quantization_like(self.input, state))
-
-    def named(self, arrays: Sequence[Array | None]) -> Named:
-        """The operands that are there, with their arrays."""
-        specs = zip(self.operands, self.inputs, arrays, strict=False)
-        return {s.name: (v, a) for s, v, a in specs if v is not None and a is not None}
+        quantization = state.quantization if self.input.dtype.is_integer else None
+        return TensorType(self.input.dtype, result, quantization)
 
     def step(self, *args: Array | None) -> tuple[Sequence[Array], Sequence[Array | None]]:
-        operands = self.named(args)
-        x = operands["input"][1]
-        ordered = as_sequence(x, self.time_is_first)
-        states = [operands[name][1] for name in self.states]
-        batch = ordered.shape[1]
-        hidden, cell = (s.reshape(batch, -1) for s in states)
+        weights = named_weights(self, args)
+        x = weights["input"].array
+        sequence = to_time_major(x, self.is_time_major())
+        old = [weights[name].array for name in self.states]
+        state: State = tuple(s.reshape(sequence.shape[1], -1) for s in old)
+        out, state = run_sequence(self.time_step(weights, sequence), len(sequence), state)
+        new = [s.reshape(before.shape) for s, before in zip(state, old, strict=True)]
+        return (to_layout_of(x, out, self.is_time_major()),), new
+
+    def time_step(self, weights: Weights, x: Array) -> Step:
+        """Return the step of the form that the dtype of ``x`` [time, batch, inputs] selects."""
         if x.dtype == np.float32:
-            weights = weights_of(operands)
-            out, hidden, cell = run_lstm(weights, self.settings(), ordered, None, hidden, cell)
-        elif x.dtype == np.int8:
-            run = run_integer8_lstm if self.rounds_products else run_integer_lstm
-            out, hidden, cell = run(self, operands, ordered, hidden, cell)
-        else:
+            settings = LstmSettings(self.act, self.cell_clip, self.proj_clip, self.asymmetric_quantize_inputs)
+            return FloatLstm(weights, settings, x).step
+        if x.dtype != np.int8:
             raise UnsupportedError(f"{self.code} on {self.input.dtype.short} has no kernel")
-        out = like_input(out, x, self.time_is_first)
-        return (out,), (hidden.reshape(states[0].shape), cell.reshape(states[1].shape))
-
-
-def quantization_like(data: Value, state: Value) -> Quantization | None:
-    """The quantization of the result: that of the state, for integers."""
-    return state.quantization if data.dtype.is_integer else None
-
-
-def as_sequence(x: Array, time_is_first: bool) -> Array:
-    """``x`` as [time, batch, inputs]; one step where it has rank 2."""
-    if x.ndim == 2:
-        return x[None]
-    return x if time_is_first else x.swapaxes(0, 1)
-
-
-def like_input(out: Array, x: Array, time_is_first: bool) -> Array:
-    """A sequence of results in the order of the input ``x``."""
-    if x.ndim == 2:
-        return np.asarray(out[0])
-    return out if time_is_first else np.ascontiguousarray(out.swapaxes(0, 1))
+        if self.rounds_products():
+            return RoundedProductsLstm(self, weights, x).step
+        return Int16GatesLstm(self, weights, x, self.is_time_major()).step
 
 
 class UnidirectionalSequenceLstm(
@@ -160,8 +129,7 @@ class UnidirectionalSequenceLstm(
 
     ranks = (2, 3)
 
-    @property
-    def time_is_first(self) -> bool:  # type: ignore[override]  # an attribute says it
+    def is_time_major(self) -> bool:
         return self.time_major
 
     def required_version(self) -> int:
@@ -177,8 +145,9 @@ class UnidirectionalSequenceLstm(
 class Lstm(FullLstm, code="LSTM", options="LSTMOptions", variadic_results=True):
     """One step of an LSTM, [batch, inputs].
 
-    The BASIC form has five operands (input, activations before, weights [4 cells, inputs + outputs],
-    biases, state before) and four results (activations, state, and two that are scratch).
+    The BASIC form has five operands, at the first five positions: input, last output, weights [4 cells,
+    inputs + outputs], bias, cell state.  Its results are output, cell state, and two scratch buffers: input
+    and last output joined, and the sums of the gates.
     """
 
     kernel_type: LSTMKernelType = attribute(LSTMKernelType.FULL)
@@ -188,32 +157,42 @@ class Lstm(FullLstm, code="LSTM", options="LSTMOptions", variadic_results=True):
     def is_basic(self) -> bool:
         return self.kernel_type is LSTMKernelType.BASIC
 
-    @property
-    def rounds_products(self) -> bool:  # type: ignore[override]  # the number of its intermediates says it
+    def rounds_products(self) -> bool:
         return len(self.extra.get("intermediates", ())) == INTERMEDIATES
 
     def infer(self) -> TensorType | tuple[TensorType, ...]:
         if not self.is_basic:
             return super().infer()
-        data, before, weights, state = (self.inputs[i] for i in (0, 1, 2, 4))
-        if data is None or before is None or weights is None or state is None:
-            raise ShapeError("a basic LSTM has five operands")
+        data, last, weights, state = (self.inputs[i] for i in (0, 1, 2, 4))
+        if data is None or last is None or weights is None or state is None:
+            raise ShapeError("a basic LSTM: expected five operands")
         batch = None if data.shape is None else data.shape[0]
-        cat = (batch, weights.shape[1] if weights.shape is not None else None)
-        gates = (batch, weights.shape[0] if weights.shape is not None else None)
-        wide = f32 if data.dtype is f32 else i16
-        return (before.type, state.type, TensorType(data.dtype, cat), TensorType(wide, gates))
+        gates, joined = (None, None) if weights.shape is None else weights.shape
+        sums_dtype = f32 if data.dtype is f32 else i16
+        scratch = TensorType(data.dtype, (batch, joined)), TensorType(sums_dtype, (batch, gates))
+        return (last.type, state.type, *scratch)
 
     @property
-    def states(self) -> tuple[str, ...]:  # type: ignore[override]  # the forms differ
-        """The basic form's are the operands at the places of two weights, if these are variables."""
+    def states(self) -> tuple[str, ...]:  # type: ignore[override]  # depends on the form
+        """Names of the variable operands; in the basic form, of those at the positions of two weights."""
         return ("input_to_input_weights", "input_to_output_weights") if self.is_basic else super().states
 
     def step(self, *args: Any) -> tuple[Sequence[Array], Sequence[Array | None]]:
-        if not self.is_basic:
-            return super().step(*args)
-        results = basic_cell(self, args[:5])
-        return results, results[:2]
+        return self.basic(*args[:5]) if self.is_basic else super().step(*args)
+
+    def basic(
+        self, data: Array, last: Array, weights: Array, bias: Array, cell: Array
+    ) -> tuple[Sequence[Array], Sequence[Array | None]]:
+        """Return results and states of the basic form."""
+        joined = np.concatenate([data, last], axis=-1)
+        if data.dtype == np.float32:
+            out, new, sums = basic_step(joined, weights, bias, cell)
+        elif data.dtype == np.uint8:
+            matrix, biases = Weight(self.inputs[2], weights), Weight(self.inputs[3], bias)  # type: ignore[arg-type]  # present
+            out, new, sums = basic_integer_step(joined, matrix, biases, cell)
+        else:
+            raise UnsupportedError(f"a basic LSTM on {data.dtype} has no kernel")
+        return (out, new, joined, sums), (out, new)
 
     def required_version(self) -> int:
         if self.is_basic:
@@ -225,8 +204,86 @@ class Lstm(FullLstm, code="LSTM", options="LSTMOptions", variadic_results=True):
         return 1
 
 
-def hybrid_version(data: Value, weights: Value | None, asymmetric: bool) -> int:
-    """1 for float weights; 2, or 3 with asymmetric inputs, for int8 ones."""
-    if weights is None or weights.dtype is not DType.INT8 or data.dtype is not f32:
-        return 1
-    return 3 if asymmetric else 2
+class BidirectionalSequenceLstm(
+    Bidirectional,
+    code="BIDIRECTIONAL_SEQUENCE_LSTM",
+    options="BidirectionalSequenceLSTMOptions",
+    variadic_results=True,
+):
+    """Two LSTMs over a sequence, forwards and backwards (see ``Bidirectional``)."""
+
+    input = operand()
+    fw_input_to_input_weights = optional_operand()
+    fw_input_to_forget_weights = operand()
+    fw_input_to_cell_weights = operand()
+    fw_input_to_output_weights = operand()
+    fw_recurrent_to_input_weights = optional_operand()
+    fw_recurrent_to_forget_weights = operand()
+    fw_recurrent_to_cell_weights = operand()
+    fw_recurrent_to_output_weights = operand()
+    fw_cell_to_input_weights = optional_operand()
+    fw_cell_to_forget_weights = optional_operand()
+    fw_cell_to_output_weights = optional_operand()
+    fw_input_gate_bias = optional_operand()
+    fw_forget_gate_bias = operand()
+    fw_cell_gate_bias = operand()
+    fw_output_gate_bias = operand()
+    fw_projection_weights = optional_operand()
+    fw_projection_bias = optional_operand()
+    bw_input_to_input_weights = optional_operand()
+    bw_input_to_forget_weights = operand()
+    bw_input_to_cell_weights = operand()
+    bw_input_to_output_weights = operand()
+    bw_recurrent_to_input_weights = optional_operand()
+    bw_recurrent_to_forget_weights = operand()
+    bw_recurrent_to_cell_weights = operand()
+    bw_recurrent_to_output_weights = operand()
+    bw_cell_to_input_weights = optional_operand()
+    bw_cell_to_forget_weights = optional_operand()
+    bw_cell_to_output_weights = optional_operand()
+    bw_input_gate_bias = optional_operand()
+    bw_forget_gate_bias = operand()
+    bw_cell_gate_bias = operand()
+    bw_output_gate_bias = operand()
+    bw_projection_weights = optional_operand()
+    bw_projection_bias = optional_operand()
+    fw_output_state = operand()
+    fw_cell_state = operand()
+    bw_output_state = operand()
+    bw_cell_state = operand()
+    aux_input = optional_operand()
+    fw_aux_input_to_input_weights = optional_operand()
+    fw_aux_input_to_forget_weights = optional_operand()
+    fw_aux_input_to_cell_weights = optional_operand()
+    fw_aux_input_to_output_weights = optional_operand()
+    bw_aux_input_to_input_weights = optional_operand()
+    bw_aux_input_to_forget_weights = optional_operand()
+    bw_aux_input_to_cell_weights = optional_operand()
+    bw_aux_input_to_output_weights = optional_operand()
+
+    act: Activation = attribute(Activation.NONE, field="fused_activation_function")
+    cell_clip: float = attribute(0.0)
+    proj_clip: float = attribute(0.0)
+    merge_outputs: bool = attribute(False)
+    time_major: bool = attribute(True)
+    asymmetric_quantize_inputs: bool = attribute(False, quantized_only=True)
+
+    states = ("fw_output_state", "fw_cell_state", "bw_output_state", "bw_cell_state")
+
+    def widths(self) -> list[Dim]:
+        weights = (self.fw_recurrent_to_output_weights, self.bw_recurrent_to_output_weights)
+        shapes = [require_rank(w, "recurrent_to_output_weights", 2) for w in weights]
+        return [None if shape is None else shape[1] for shape in shapes]
+
+    def has_aux_weights(self) -> bool:
+        return self.fw_aux_input_to_forget_weights is not None
+
+    def run_direction(
+        self, weights: Weights, x: Array, aux: Array | None, backwards: bool
+    ) -> tuple[Array, State]:
+        settings = LstmSettings(self.act, self.cell_clip, self.proj_clip, self.asymmetric_quantize_inputs)
+        state = tuple(weights[f"{n}_state"].array.reshape(x.shape[1], -1) for n in ("output", "cell"))
+        return run_sequence(FloatLstm(weights, settings, x, aux).step, len(x), state, backwards)
+
+    def required_version(self) -> int:
+        return hybrid_version(self.input, self.fw_input_to_output_weights, self.asymmetric_quantize_inputs)

@@ -1,168 +1,206 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One direction of an LSTM on 8-bit inputs, weights and outputs, with 16-bit cells: integers only.
+"""Steps of an LSTM on integers: 8-bit data with 16-bit gates (8x8_16), and the basic form on uint8.
 
-Source: TFLite lstm_eval.cc (8x8_16), unidirectional_sequence_lstm.cc, portable_tensor_utils.cc.  Operators
-carry the scales of the gates' sums and of the hidden state as ``intermediates``, five values.
+Sources: TFLite lstm_eval.cc (8x8_16), unidirectional_sequence_lstm.cc, portable_tensor_utils.cc;
+reference/lstm_cell.h (basic).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from circlekit.errors import ModelError, UnsupportedError
+from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.ops.numerics.dynamic_quantization import exact, integer_product
 from circlekit.ops.numerics.fixed_point import (
     Ints,
     QuantizedMultiplier,
     multiply_by_quantized_multiplier,
+    multiply_by_quantized_multiplier_half_up,
     quantize_multiplier,
     rounding_divide_by_pot,
+    saturating_left_shift,
+    saturating_rounding_doubling_high_mul,
     wrap_int32,
 )
 from circlekit.ops.numerics.fixed_point_functions import get_inv_sqrt_quantized_multiplier, logistic, tanh
 from circlekit.ops.quantization import scale_of, zero_point_of
-from circlekit.ops.recurrent.lstm_cell import GATES
+from circlekit.ops.recurrent.gate_weights import Weight, Weights
+from circlekit.ops.recurrent.lstm_float import GATES, gate_weight, present_gates
+from circlekit.ops.recurrent.sequence import State
 
-if TYPE_CHECKING:
-    from circlekit.ops.recurrent.lstm import FullLstm
-
-Named = Mapping[str, tuple[Value, Array]]
-LIMITS = (-(1 << 15), (1 << 15) - 1)
+INT16 = (-(1 << 15), (1 << 15) - 1)
+INT8 = (-128, 127)
 
 
-@dataclass(eq=False, repr=False)
-class Gate:
-    """One gate: sums in Q3 (2^-12) or, with normalization, in the scale of its intermediate value."""
+class IntegerGate(NamedTuple):
+    """One gate.  Its sums have scale 2^-12 (Q3) or, with layer normalization, that of its intermediate.
+
+    ``driven`` [time, batch, cells]: the part of the sums without recurrence.  ``recurrent`` and its bias
+    make 32-bit sums of the hidden state, ``peephole`` those of the cell state; ``*_multiplier`` rescale them
+    to the scale of the gate's sums.
+    """
 
     driven: Ints
     recurrent: Array
     recurrent_bias: Ints
-    recurrent_by: QuantizedMultiplier
-    peephole: Array | None
-    peephole_by: QuantizedMultiplier
-    norm: Array | None
-    norm_by: QuantizedMultiplier
+    recurrent_multiplier: QuantizedMultiplier
+    peephole: Ints | None
+    peephole_multiplier: QuantizedMultiplier
+    norm: Weight | None
     norm_bias: Array
-    variance_limit: int
 
 
-@dataclass(eq=False, repr=False)
-class Form:
-    """What is the same in all steps.  ``cell_bits``: log2 of the cell state's scale."""
+class Int16GatesLstm:
+    """An LSTM on int8 data, weights and outputs, with an int16 cell state of scale 2^``cell_exponent``.
 
-    gates: Mapping[str, Gate]
-    cell_bits: int
-    cell_clip: int
-    proj_clip: int
-    hidden_by: QuantizedMultiplier
-    hidden_zero: int
-    projection: Array | None
-    projection_bias: Ints
-    projection_by: QuantizedMultiplier
-    state_zero: int
-    time_is_first: bool
+    ``intermediates`` of the operator: the scales of the sums of the four gates (used with layer
+    normalization), and scale and zero point of the hidden state before the projection.
+    """
 
+    def __init__(self, op: Any, weights: Weights, x: Array, time_major: bool) -> None:
+        values = intermediates(op, 5)
+        cell_scale, state = weights["cell_state"].scale, weights["output_state"]
+        exponent = float(np.log2(cell_scale))
+        self.cell_exponent = round(exponent)
+        if abs(exponent - self.cell_exponent) > 1e-3:
+            raise ModelError(f"cell_state: expected a scale that is a power of two, got {cell_scale}")
+        self.time_major = time_major
+        self.cell_clip = int(np.clip(np.float32(op.cell_clip) / cell_scale, *INT16))
+        self.proj_clip = int(np.clip(np.float32(op.proj_clip) / scale_of(op.results[0]), *INT8))
+        self.state_zero = state.zero_point
+        self.gates = {g: self._gate(g, v, weights, x) for g, v in zip(GATES, values, strict=False)
+                      if g in present_gates(weights)}  # fmt: skip
+        hidden_scale, self.hidden_zero = scale_of(values[4]), zero_point_of(values[4])
+        self.hidden_multiplier = quantize_multiplier(np.float32(2**-15 / float(hidden_scale) * 2**-15))
+        projection, bias = weights.get("projection_weights"), weights.get("projection_bias")
+        self.projection: Array | None = None
+        if projection is not None:
+            self.projection = exact(projection.array)
+            self.projection_bias = folded_bias(bias, projection, self.hidden_zero)
+            self.projection_multiplier = quantize_multiplier(projection.scale * hidden_scale / state.scale)
 
-def run_integer_lstm(
-    op: FullLstm, operands: Named, x: Array, hidden: Array, cell: Array
-) -> tuple[Array, Array, Array]:
-    """Outputs [time, batch, outputs] (int8), and the last hidden (int8) and cell states (int16)."""
-    form = _form(op, operands, x)
-    out = np.empty((*x.shape[:2], hidden.shape[1]), np.int8)
-    state, cells = hidden.astype(np.int64), cell.astype(np.int64)
-    for t in range(x.shape[0]):
-        state, cells = _step(form, t, state, cells)
-        out[t] = state
-    return out, state.astype(np.int8), cells.astype(np.int16)
-
-
-def _form(op: FullLstm, operands: Named, x: Array) -> Form:
-    values = op.extra.get("intermediates", ())
-    if len(values) != 5 or None in values:
-        raise UnsupportedError(
-            f"{op.code} in 8 bits has {len(values)} intermediates, 5 are wanted (12 in LSTM)"
+    def _gate(self, gate: str, intermediate: Value, weights: Weights, x: Array) -> IntegerGate:
+        data, state = weights["input"], weights["output_state"]
+        norm = weights.get(f"{gate}_layer_norm_coefficients")
+        scale = np.float32(2**-12) if norm is None else scale_of(intermediate)
+        inputs = gate_weight(weights, "input_to_{}_weights", gate)
+        recurrent = gate_weight(weights, "recurrent_to_{}_weights", gate)
+        bias = gate_weight(weights, "{}_gate_bias", gate)
+        sums = integer_product(x.reshape(-1, x.shape[-1]), inputs.array).astype(np.int64)
+        sums = sums + folded_bias(bias if norm is None else None, inputs, -data.zero_point)
+        by = quantize_multiplier(inputs.scale * data.scale / scale)
+        driven = np.clip(multiply_by_quantized_multiplier(wrap_int32(sums), by), *INT16)
+        peephole = weights.get(f"cell_to_{gate}_weights")
+        peephole_scale = 1.0
+        if peephole is not None:
+            peephole_scale = 2.0**self.cell_exponent * float(peephole.scale) / float(scale)
+        return IntegerGate(
+            driven=driven.reshape(*x.shape[:2], -1),
+            recurrent=exact(recurrent.array),
+            recurrent_bias=folded_bias(None, recurrent, -state.zero_point),
+            recurrent_multiplier=quantize_multiplier(recurrent.scale * state.scale / scale),
+            peephole=None if peephole is None else peephole.array.astype(np.int64),
+            peephole_multiplier=quantize_multiplier(np.float32(peephole_scale)),
+            norm=norm,
+            norm_bias=bias.array,
         )
-    has_norm = "forget_layer_norm_coefficients" in operands
-    cell_scale, state = scale_of(operands["cell_state"][0]), operands["output_state"][0]
-    cell_bits = round(float(np.log2(cell_scale)))
-    if abs(float(np.log2(cell_scale)) - cell_bits) > 1e-3:
-        raise ModelError(f"the scale of the cell state is {cell_scale}, a power of two is wanted")
-    sums = {g: scale_of(v) if has_norm else np.float32(2**-12) for g, v in zip(GATES, values, strict=False)}
-    hidden_scale, hidden_zero = scale_of(values[4]), zero_point_of(values[4])
-    present = [g for g in GATES if f"input_to_{g}_weights" in operands]
-    projection = operands.get("projection_weights")
-    weight_scale = np.float32(1) if projection is None else scale_of(projection[0])
-    bias = operands.get("projection_bias")
-    return Form(
-        gates={g: _gate(g, sums[g], operands, x, cell_bits) for g in present},
-        cell_bits=cell_bits,
-        cell_clip=int(np.clip(np.float32(op.cell_clip) / cell_scale, *LIMITS)),
-        proj_clip=int(np.clip(np.float32(op.proj_clip) / scale_of(op.results[0]), -128, 127)),
-        hidden_by=quantize_multiplier(np.float32(2**-15 / float(hidden_scale) * 2**-15)),
-        hidden_zero=hidden_zero,
-        projection=None if projection is None else exact(projection[1]),
-        projection_bias=_with_zero(None if bias is None else bias[1], projection, hidden_zero),
-        projection_by=quantize_multiplier(weight_scale * hidden_scale / scale_of(state)),
-        state_zero=zero_point_of(state),
-        time_is_first=op.time_is_first,
-    )
+
+    def step(self, t: int, state: State) -> State:
+        """Return hidden state (int8 range) and cell state (int16 range) after time step ``t``."""
+        hidden, cell = state
+        forget = _logistic(self._sums("forget", t, hidden, cell))
+        update = (1 << 15) - 1 - forget
+        if "input" in self.gates:
+            update = _logistic(self._sums("input", t, hidden, cell))
+        candidate = _tanh(self._sums("cell", t, hidden, cell), 3)
+        kept = wrap_int16(rounding_divide_by_pot(forget * cell, 15))
+        added = wrap_int16(rounding_divide_by_pot(update * candidate, 30 + self.cell_exponent))
+        cell = np.clip(kept + added, *INT16)
+        if self.cell_clip > 0:
+            cell = np.clip(cell, -self.cell_clip, self.cell_clip)
+        output = _logistic(self._sums("output", t, hidden, cell))
+        return self._projected(output * _tanh(cell, 15 + self.cell_exponent)), cell
+
+    def _sums(self, name: str, t: int, hidden: Array, cell: Array) -> Ints:
+        """Return the argument of the gate's activation, in Q3."""
+        gate = self.gates[name]
+        sums = integer_product(hidden, gate.recurrent).astype(np.int64) + gate.recurrent_bias
+        scaled = multiply_by_quantized_multiplier(wrap_int32(sums), gate.recurrent_multiplier)
+        total = np.clip(scaled + gate.driven[t], *INT16)
+        if gate.peephole is not None:
+            total = self._add_peephole(total, gate, gate.peephole, hidden.shape[1], cell)
+        return total if gate.norm is None else _normalized(total, gate.norm, gate.norm_bias)
+
+    def _add_peephole(self, sums: Ints, gate: IntegerGate, weights: Ints, outputs: int, cell: Array) -> Ints:
+        """Add weights * cell state to the sums.
+
+        With a projection, LiteRT confuses the numbers of cells and outputs: in time-major sequences it takes
+        rows of ``outputs`` elements from the flattened cells, else only the first ``outputs`` cells.
+        """
+        sums, batch = sums.copy(), len(sums)
+        if self.time_major:
+            part, cells = sums.reshape(-1)[: batch * outputs], cell.reshape(-1)[: batch * outputs]
+            factors = np.tile(weights[:outputs], batch)[: len(part)]
+        else:
+            part, cells, factors = sums[:, :outputs], cell[:, :outputs], weights[:outputs]
+        added = multiply_by_quantized_multiplier(factors * cells, gate.peephole_multiplier)
+        part[...] = np.clip(part + added, *INT16)
+        return sums
+
+    def _projected(self, output: Ints) -> Ints:
+        hidden = multiply_by_quantized_multiplier(output, self.hidden_multiplier)
+        if self.projection is None:
+            return np.clip(hidden + self.hidden_zero, *INT8)
+        hidden = np.clip(hidden - self.hidden_zero, *INT8)
+        sums = integer_product(hidden, self.projection).astype(np.int64) + self.projection_bias
+        scaled = multiply_by_quantized_multiplier(wrap_int32(sums), self.projection_multiplier)
+        out = np.clip(scaled + self.state_zero, *INT8)
+        return np.clip(out, -self.proj_clip, self.proj_clip) if self.proj_clip > 0 else out
 
 
-def _gate(name: str, scale: np.float32, operands: Named, x: Array, cell_bits: int) -> Gate:
-    data, state = operands["input"][0], operands["output_state"][0]
-    weights, recurrent = operands[f"input_to_{name}_weights"], operands[f"recurrent_to_{name}_weights"]
-    peephole = None if name == "cell" else operands.get(f"cell_to_{name}_weights")
-    norm = operands.get(f"{name}_layer_norm_coefficients")
-    bias = operands[f"{name}_gate_bias"][1]
-    norm_scale = np.float32(1) if norm is None else scale_of(norm[0])
-    by = quantize_multiplier(scale_of(weights[0]) * scale_of(data) / scale)
-    input_bias = _with_zero(bias if norm is None else None, weights, -zero_point_of(data))
-    sums = integer_product(x.reshape(-1, x.shape[-1]), weights[1]).astype(np.int64) + input_bias
-    driven = np.clip(multiply_by_quantized_multiplier(wrap_int32(sums), by), *LIMITS)
-    peephole_scale = 1.0 if peephole is None else 2.0**cell_bits * float(scale_of(peephole[0])) / float(scale)
-    return Gate(
-        driven=driven.reshape(*x.shape[:2], -1),
-        recurrent=exact(recurrent[1]),
-        recurrent_bias=_with_zero(None, recurrent, -zero_point_of(state)),
-        recurrent_by=quantize_multiplier(scale_of(recurrent[0]) * scale_of(state) / scale),
-        peephole=None if peephole is None else peephole[1],
-        peephole_by=quantize_multiplier(np.float32(peephole_scale)),
-        norm=None if norm is None else norm[1],
-        norm_by=quantize_multiplier(norm_scale),
-        norm_bias=bias,
-        variance_limit=max(1, int(np.float32(10000) * norm_scale)),
-    )
+def intermediates(op: Op, count: int) -> list[Value]:
+    """Return the intermediate values of ``op``; UnsupportedError if there are not ``count``."""
+    values = [v for v in op.extra.get("intermediates", ()) if v is not None]
+    if len(values) != count:
+        raise UnsupportedError(f"{op.code} on int8: expected {count} intermediates, got {len(values)}")
+    return values
 
 
-def _with_zero(bias: Array | None, weights: tuple[Value, Array] | None, zero: int) -> Ints:
-    """The bias, and what a constant ``zero`` in each input adds."""
-    total: Ints = np.zeros(1, np.int64) if bias is None else bias.astype(np.int64)
-    if weights is not None:
-        total = total + zero * weights[1].astype(np.int64).sum(axis=1)
-    return total
+def folded_bias(bias: Weight | None, weights: Weight, offset: int) -> Ints:
+    """Return the bias plus the product of ``weights`` with a constant ``offset`` in each input."""
+    total: Ints = offset * weights.array.astype(np.int64).sum(axis=1)
+    return total if bias is None else total + bias.array
 
 
-def _step(form: Form, t: int, state: Ints, cells: Ints) -> tuple[Ints, Ints]:
-    def gate(name: str) -> Ints:
-        return _sums(form, form.gates[name], t, state, cells)
+def _normalized(sums: Ints, norm: Weight, bias: Array) -> Ints:
+    """Return rows of mean 0 and deviation 1 times the coefficients, plus the bias, in Q3."""
+    count = sums.shape[1]
+    mean = _truncating_divide(sums.sum(axis=1, keepdims=True) * 1024, count)
+    squares = (sums * sums).sum(axis=1, keepdims=True)
+    variance = _truncating_divide(squares * ((1 << 20) // count) - mean * mean, 1 << 20)
+    variance = np.where(variance < 1, max(1, int(np.float32(10000) * norm.scale)), variance)
+    inverse = get_inv_sqrt_quantized_multiplier(variance)
+    scaled = multiply_by_quantized_multiplier(wrap_int32(1024 * sums - mean), inverse)
+    weighted = wrap_int32(scaled * norm.array.astype(np.int64) + bias)
+    rounded = _truncating_divide(weighted + np.where(weighted > 0, 512, -512), 1024)
+    by = quantize_multiplier(norm.scale)
+    to_q3 = QuantizedMultiplier(by.mantissa, by.shift + 12)
+    return np.clip(multiply_by_quantized_multiplier(rounded, to_q3), *INT16)
 
-    forget = _logistic(gate("forget"))
-    entering = _logistic(gate("input")) if "input" in form.gates else (1 << 15) - 1 - forget
-    candidate = _tanh(gate("cell"), 3)
-    kept = _as16(rounding_divide_by_pot(forget * cells, 15))
-    added = _as16(rounding_divide_by_pot(entering * candidate, 30 + form.cell_bits))
-    cells = np.clip(kept + added, *LIMITS)
-    if form.cell_clip > 0:
-        cells = np.clip(cells, -form.cell_clip, form.cell_clip)
-    leaving = _logistic(_sums(form, form.gates["output"], t, state, cells))
-    made = leaving * _tanh(cells, 15 + form.cell_bits)
-    return _projected(form, made), cells
+
+def _truncating_divide(x: Ints, divisor: int) -> Ints:
+    """Return x / divisor, rounded towards zero as in C."""
+    return np.asarray(np.sign(x) * (np.abs(x) // divisor), np.int64)
+
+
+def wrap_int16(x: Ints) -> Ints:
+    """Return ``x`` modulo 2^16, as a signed number."""
+    return x.astype(np.int16).astype(np.int64)
 
 
 @cache
@@ -175,71 +213,35 @@ def _tanh_table(integer_bits: int) -> Ints:
     return tanh(np.arange(-(1 << 15), 1 << 15), integer_bits, 16)
 
 
-def _logistic(sums: Ints) -> Ints:
-    return np.asarray(_logistic_table()[sums + (1 << 15)])
+def _logistic(x: Ints) -> Ints:
+    return np.asarray(_logistic_table()[x + (1 << 15)])
 
 
-def _tanh(sums: Ints, integer_bits: int) -> Ints:
-    return np.asarray(_tanh_table(integer_bits)[sums + (1 << 15)])
+def _tanh(x: Ints, integer_bits: int) -> Ints:
+    return np.asarray(_tanh_table(integer_bits)[x + (1 << 15)])
 
 
-def _sums(form: Form, gate: Gate, t: int, state: Ints, cells: Ints) -> Ints:
-    products = integer_product(state, gate.recurrent).astype(np.int64) + gate.recurrent_bias
-    sums = np.clip(
-        multiply_by_quantized_multiplier(wrap_int32(products), gate.recurrent_by) + gate.driven[t], *LIMITS
-    )
-    if gate.peephole is not None:
-        sums = _peephole(sums, gate, state.shape[1], cells, form.time_is_first)
-    return sums if gate.norm is None else _normalized(sums, gate)
+def basic_integer_step(
+    joined: Array, weights: Weight, bias: Weight, cell: Array
+) -> tuple[Array, Array, Array]:
+    """Return output (uint8), cell state (int16, Q4) and gate sums (int16, Q3) of one step of the basic form.
+
+    Operands as in ``lstm_float.basic_step``.  Inputs and outputs are numbers from -1 to 1: scale 1/128, zero
+    point 128.  The one kernel of LiteRT rounds the sums half up after both steps of the multiplication.
+    """
+    matrix = weights.array.astype(np.int32) - weights.zero_point
+    products = integer_product(joined.astype(np.int32) - 128, matrix.astype(np.float64)).astype(np.int64)
+    by = quantize_multiplier(4096 * float(bias.scale))
+    sums = multiply_by_quantized_multiplier_half_up(wrap_int32(products + bias.array), by)
+    sums = np.clip(sums, *INT16)
+    update, candidate, forget, output = np.split(sums, 4, axis=-1)
+    added = rounding_divide_by_pot(_product_q0(_logistic(update), _tanh(candidate, 3)), 4)
+    new = np.clip(added + _product_q0(_logistic(forget), cell), *INT16)
+    made = _product_q0(_logistic(output), _tanh(saturating_left_shift(new, 1, 16), 3))
+    out = np.clip(rounding_divide_by_pot(made, 8), *INT8) + 128
+    return out.astype(np.uint8), new.astype(np.int16), sums.astype(np.int16)
 
 
-def _peephole(sums: Ints, gate: Gate, outputs: int, cells: Ints, time_is_first: bool) -> Ints:
-    """Adds the cells' share.  With a projection LiteRT walks the cells in rows of the output's length."""
-    assert gate.peephole is not None
-    sums, rows = sums.copy(), sums.shape[0]
-    if time_is_first:
-        flat, data = sums.reshape(-1)[: rows * outputs], cells.reshape(-1)[: rows * outputs]
-        weights = np.tile(gate.peephole[:outputs].astype(np.int64), rows)[: len(flat)]
-        flat[:] = np.clip(flat + multiply_by_quantized_multiplier(weights * data, gate.peephole_by), *LIMITS)
-    else:
-        part = sums[:, :outputs]
-        products = cells[:, :outputs] * gate.peephole[:outputs].astype(np.int64)
-        part[:] = np.clip(part + multiply_by_quantized_multiplier(products, gate.peephole_by), *LIMITS)
-    return sums
-
-
-def _normalized(sums: Ints, gate: Gate) -> Ints:
-    """Each row with mean 0 and deviation 1, times the coefficients, plus the bias; in Q3."""
-    assert gate.norm is not None
-    count = sums.shape[1]
-    mean = _towards_zero(sums.sum(axis=1, keepdims=True) * 1024, count)
-    squares = (sums * sums).sum(axis=1, keepdims=True)
-    variance = _towards_zero(squares * ((1 << 20) // count) - mean * mean, 1 << 20)
-    variance = np.where(variance < 1, gate.variance_limit, variance)
-    scaled = multiply_by_quantized_multiplier(
-        wrap_int32(1024 * sums - mean), get_inv_sqrt_quantized_multiplier(variance)
-    )
-    weighted = wrap_int32(scaled * gate.norm.astype(np.int64) + gate.norm_bias)
-    rounded = _towards_zero(weighted + np.where(weighted > 0, 512, -512), 1024)
-    by = QuantizedMultiplier(gate.norm_by.mantissa, gate.norm_by.shift + 12)
-    return np.clip(multiply_by_quantized_multiplier(rounded, by), *LIMITS)
-
-
-def _projected(form: Form, made: Ints) -> Ints:
-    if form.projection is None:
-        return np.clip(multiply_by_quantized_multiplier(made, form.hidden_by) + form.hidden_zero, -128, 127)
-    hidden = np.clip(multiply_by_quantized_multiplier(made, form.hidden_by) - form.hidden_zero, -128, 127)
-    sums = integer_product(hidden, form.projection).astype(np.int64) + form.projection_bias
-    out = np.clip(
-        multiply_by_quantized_multiplier(wrap_int32(sums), form.projection_by) + form.state_zero, -128, 127
-    )
-    return np.clip(out, -form.proj_clip, form.proj_clip) if form.proj_clip > 0 else out
-
-
-def _towards_zero(x: Ints, divisor: int) -> Ints:
-    """X / divisor as C divides."""
-    return np.asarray(np.sign(x) * (np.abs(x) // divisor), np.int64)
-
-
-def _as16(x: Ints) -> Ints:
-    return x.astype(np.int16).astype(np.int64)
+def _product_q0(a: Array, b: Array) -> Ints:
+    """Return the product of two 16-bit numbers in Q0, in Q0."""
+    return saturating_rounding_doubling_high_mul(a, b, 16)

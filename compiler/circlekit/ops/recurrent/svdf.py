@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Filters of low rank over a sliding memory.  Source: TFLite svdf, reference/svdf.h."""
+"""Rank-decomposed filters over time (SVDF).  Source: TFLite svdf, reference/svdf.h."""
 
 from __future__ import annotations
 
@@ -23,16 +23,15 @@ from circlekit.ops.numerics.fixed_point import (
 )
 from circlekit.ops.program.state import Stateful
 from circlekit.ops.quantization import is_hybrid, scale_of, zero_point_of
-from circlekit.ops.recurrent.lstm import quantization_like
-from circlekit.ops.recurrent.lstm_cell import Weight
+from circlekit.ops.recurrent.gate_weights import StackedWeights, Weight
 
 
 class Svdf(Stateful, code="SVDF", options="SVDFOptions"):
-    """Features of the newest input join a memory of older ones, which filters over time sum up.
+    """Sums over time of features, which are products of the inputs with ``weights_feature``.
 
-    ``weights_feature``: [filters, inputs]; ``weights_time``: [filters, memory]; ``state``:
-    [batch, filters * memory]; the result, [batch, filters / rank], adds ``rank`` filters each.
-    With 8-bit feature weights (hybrid) each row of the input is quantized on the way.
+    ``weights_feature``: [filters, inputs]; ``weights_time``: [filters, memory]; ``state``: the features of
+    the last ``memory`` steps, [batch, filters * memory].  Each element of the result [batch, filters / rank]
+    adds ``rank`` filters.  8-bit feature weights with float data are the hybrid form.
     """
 
     input = operand()
@@ -52,9 +51,9 @@ class Svdf(Stateful, code="SVDF", options="SVDFOptions"):
         weights = require_rank(self.weights_feature, "weights_feature", 2)
         filters = None if weights is None else weights[0]
         if self.rank < 1 or (filters is not None and filters % self.rank):
-            raise ShapeError(f"rank {self.rank} does not divide {filters} filters")
+            raise ShapeError(f"rank: expected a divisor of {filters} filters, got {self.rank}")
         units = None if filters is None else filters // self.rank
-        quantization = quantization_like(self.input, self.output) if self.results else None
+        quantization = self.output.quantization if self.results and self.input.dtype.is_integer else None
         return TensorType(self.input.dtype, (None if data is None else data[0], units), quantization)
 
     def step(self, *args: Any) -> tuple[Sequence[Array], Sequence[Array | None]]:
@@ -62,10 +61,10 @@ class Svdf(Stateful, code="SVDF", options="SVDFOptions"):
         filters, depth = time.shape
         slots = memory.reshape(x.shape[0], filters, depth)
         if x.dtype == np.float32:
-            weights = Weight(self.weights_feature, feature)
-            newest = weights.product(x, self.asymmetric_quantize_inputs)
+            weights = StackedWeights([Weight(self.weights_feature, feature)], self.asymmetric_quantize_inputs)
+            newest = weights.products(x)[0]
             slots = _pushed(slots, newest)
-            times = Weight(self.weights_time, time).plain
+            times = Weight(self.weights_time, time).dequantized()
             out = np.einsum("bfm,fm->bf", slots, times).reshape(x.shape[0], -1, self.rank).sum(axis=2)
             out = apply_activation(out if bias is None else out + bias, self.act)
         elif x.dtype == np.int8:
@@ -77,7 +76,7 @@ class Svdf(Stateful, code="SVDF", options="SVDFOptions"):
     def integers(
         self, x: Array, feature: Array, time: Array, bias: Array | None, slots: Array
     ) -> tuple[Array, Array]:
-        """The new memory (int16) and the result (int8, without the activation, as in LiteRT)."""
+        """Return the new memory (int16) and the result (int8; LiteRT omits the activation)."""
         state = scale_of(self.state)
         into = quantize_multiplier(scale_of(self.input) * scale_of(self.weights_feature) / state)
         outof = quantize_multiplier(state * scale_of(self.weights_time) / scale_of(self.output))
@@ -98,5 +97,5 @@ class Svdf(Stateful, code="SVDF", options="SVDFOptions"):
 
 
 def _pushed(slots: Array, newest: Array) -> Array:
-    """The memory [batch, filters, depth] with its oldest entries dropped and ``newest`` at its end."""
+    """Return the memory [batch, filters, depth] without its oldest entries, with ``newest`` at its end."""
     return np.concatenate([slots[..., 1:], newest[..., None]], axis=-1)

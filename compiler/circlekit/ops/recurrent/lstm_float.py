@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Steps of an LSTM on floats: the full form, with float or 8-bit weights, and the basic form.
+
+Source: TFLite lstm_eval.cc (float and hybrid), lstm.cc and reference/lstm_cell.h (basic).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from circlekit.errors import ModelError
+from circlekit.ir.enums import Activation
+from circlekit.ir.value import Array
+from circlekit.ops.fused_activation import apply_activation
+from circlekit.ops.recurrent.gate_weights import StackedWeights, Weight, Weights
+from circlekit.ops.recurrent.sequence import State
+
+GATES = ("input", "forget", "cell", "output")
+"""Gates in the order of the operands; the cell gate computes the candidate of the cell state."""
+
+
+class LstmSettings(NamedTuple):
+    """Attributes of an LSTM: activation of candidate and cell state, limits (0: none), hybrid form."""
+
+    act: Activation
+    cell_clip: float
+    proj_clip: float
+    asymmetric: bool
+
+
+class FloatLstm:
+    """One direction of an LSTM over the sequence ``x`` [time, batch, inputs], and ``aux`` of the same times.
+
+    Without weights of the input gate, that gate is one minus the forget gate (coupled gates).  Peephole
+    weights, layer normalization of the gates, and a projection of the output are optional.
+    """
+
+    def __init__(self, weights: Weights, settings: LstmSettings, x: Array, aux: Array | None = None) -> None:
+        self.weights = weights
+        self.settings = settings
+        self.gates = present_gates(weights)
+        self.has_norm = "forget_layer_norm_coefficients" in weights
+        self.recurrent = self._stacked("recurrent_to_{}_weights")
+        driven = self._stacked("input_to_{}_weights").sequence_products(x)
+        if aux is not None and "aux_input_to_forget_weights" in weights:
+            driven = driven + self._stacked("aux_input_to_{}_weights").sequence_products(aux)
+        if not self.has_norm:
+            bias = [gate_weight(weights, "{}_gate_bias", gate).array for gate in self.gates]
+            driven = driven + np.stack(bias)[:, None, None]
+        self.driven = driven  # [gates, time, batch, cells]: the part of the gates that has no recurrence
+
+    def _stacked(self, names: str) -> StackedWeights:
+        stacked = [gate_weight(self.weights, names, gate) for gate in self.gates]
+        return StackedWeights(stacked, self.settings.asymmetric)
+
+    def step(self, t: int, state: State) -> State:
+        """Return hidden [batch, outputs] and cell state [batch, cells] after time step ``t``."""
+        hidden, cell = state
+        sums = dict(zip(self.gates, self.driven[:, t] + self.recurrent.products(hidden), strict=True))
+        act, limit = self.settings.act, self.settings.cell_clip
+        forget = sigmoid(self._gate("forget", sums["forget"], cell))
+        update = sigmoid(self._gate("input", sums["input"], cell)) if "input" in sums else 1 - forget
+        candidate = apply_activation(self._gate("cell", sums["cell"], cell), act)
+        cell = forget * cell + update * candidate
+        if limit > 0:
+            cell = np.clip(cell, -limit, limit)
+        output = sigmoid(self._gate("output", sums["output"], cell))
+        return self._projected(output * apply_activation(cell, act)), cell
+
+    def _gate(self, gate: str, total: Array, cell: Array) -> Array:
+        """Return the argument of the gate's activation."""
+        peephole = self.weights.get(f"cell_to_{gate}_weights")
+        if peephole is not None:
+            total = total + cell * peephole.dequantized()
+        if self.has_norm:
+            coefficients = gate_weight(self.weights, "{}_layer_norm_coefficients", gate).array
+            bias = gate_weight(self.weights, "{}_gate_bias", gate).array
+            total = normalized(total) * coefficients + bias
+        return total
+
+    def _projected(self, output: Array) -> Array:
+        projection, limit = self.weights.get("projection_weights"), self.settings.proj_clip
+        if projection is None:
+            return output
+        out = StackedWeights([projection], self.settings.asymmetric).products(output)[0]
+        if "projection_bias" in self.weights:
+            out = out + self.weights["projection_bias"].array
+        return np.asarray(np.clip(out, -limit, limit) if limit > 0 else out)
+
+
+def present_gates(weights: Weights) -> list[str]:
+    """Return the gates of an LSTM, without the input gate if it has no weights for it."""
+    return [g for g in GATES if g != "input" or "input_to_input_weights" in weights]
+
+
+def gate_weight(weights: Weights, names: str, gate: str) -> Weight:
+    """Return the operand ``names`` of ``gate``; ModelError if it is absent."""
+    name = names.format(gate)
+    if name not in weights:
+        raise ModelError(f"expected an operand {name}, which other gates of the LSTM have")
+    return weights[name]
+
+
+def basic_step(joined: Array, weights: Array, bias: Array, cell: Array) -> tuple[Array, Array, Array]:
+    """Return output, cell state and gate sums of one step of the basic form.
+
+    ``joined`` [batch, inputs + cells]: input and last output; ``weights`` [4 cells, inputs + cells] with the
+    rows of input gate, candidate, forget gate, output gate; ``bias`` [4 cells]; ``cell`` [batch, cells].
+    """
+    sums = joined @ weights.T + bias
+    update, candidate, forget, output = np.split(sums, 4, axis=-1)
+    new = sigmoid(update) * np.tanh(candidate) + sigmoid(forget) * cell
+    return sigmoid(output) * np.tanh(new), new, sums
+
+
+def sigmoid(x: Array) -> Array:
+    return np.asarray(1 / (1 + np.exp(-x)))
+
+
+def normalized(x: Array) -> Array:
+    """Return rows with mean 0 and variance 1; 1e-8 is added to the variance."""
+    centered = x - x.mean(axis=-1, keepdims=True)
+    variance = np.mean(centered * centered, axis=-1, keepdims=True)
+    return np.asarray(centered / np.sqrt(variance + np.float32(1e-8)))

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Step of an LSTM on int8 whose products are rounded to 8 bits before they are added (8x8_8).
+
+Source: TFLite lstm.cc, lstm_eval.cc (8x8_8), portable_tensor_utils.cc.  The following deviations from the
+definition of an LSTM are LiteRT's: the input gate is one minus the forget gate even if it has weights;
+peephole weights are ignored; the recurrent product of the output gate is rescaled with parameters of other
+gates, with a shift in place of a mantissa, so that nothing of it remains.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from circlekit.errors import ModelError, UnsupportedError
+from circlekit.ir.value import Array
+from circlekit.ops.numerics.dynamic_quantization import exact, integer_product
+from circlekit.ops.numerics.fixed_point import (
+    Ints,
+    QuantizedMultiplier,
+    multiply_by_quantized_multiplier,
+    multiply_by_quantized_multiplier_int64,
+    quantize_multiplier,
+    round_half_away,
+    rounding_divide_by_pot,
+)
+from circlekit.ops.numerics.float_functions import fdlibm_tanh
+from circlekit.ops.quantization import scale_of, zero_point_of
+from circlekit.ops.recurrent.gate_weights import Weight, Weights
+from circlekit.ops.recurrent.lstm_integer import INT8, INT16, intermediates, wrap_int16
+from circlekit.ops.recurrent.sequence import State
+
+INTERMEDIATES = 12
+"""Number of intermediates: three per gate (its sums, the product with the input, that with the output)."""
+
+FIRST_INTERMEDIATE = {"forget": 3, "cell": 6, "output": 9}
+
+
+class RoundedProductsLstm:
+    """An LSTM on int8 data, weights and outputs, with an int16 cell state of scale 2^-15.
+
+    ``intermediates`` of the operator: per gate the scale of its sums, then scales and zero points of its
+    products with the input and with the last output.
+    """
+
+    def __init__(self, op: Any, weights: Weights, x: Array) -> None:
+        needed = [f"{gate}_layer_norm_coefficients" for gate in FIRST_INTERMEDIATE]
+        missing = [n for n in (*needed, "projection_weights", "projection_bias") if n not in weights]
+        if missing:
+            raise UnsupportedError(
+                f"{op.code} with {INTERMEDIATES} intermediates has no kernel, nor has LiteRT, "
+                f"without {', '.join(missing)}"
+            )
+        cell_scale = weights["cell_state"].scale
+        if cell_scale != np.float32(2**-15):
+            raise ModelError(f"cell_state: expected a scale of 2^-15, got {cell_scale}")
+        self.weights = weights
+        self.x = x
+        self.intermediates = intermediates(op, INTERMEDIATES)
+        self.proj_clip = int(np.clip(np.float32(op.proj_clip) / scale_of(op.results[0]), *INT8))
+        self.cell_clip = int(np.float32(op.cell_clip) * np.float32(1 << 15)) if 0 < op.cell_clip < 1 else 0
+
+    def step(self, t: int, state: State) -> State:
+        """Return hidden state (int8 range) and cell state (int16 range) after time step ``t``."""
+        hidden, cell = state
+        gates = {}
+        for gate in FIRST_INTERMEDIATE:
+            sums = self._product("input", gate, self.x[t]) + self._product("recurrent", gate, hidden)
+            coefficients = self.weights[f"{gate}_layer_norm_coefficients"]
+            bias = self.weights[f"{gate}_gate_bias"].array
+            gates[gate] = _normalized(np.clip(sums, *INT16), coefficients, bias)
+        forget = _logistic()[gates["forget"]]
+        kept = rounding_divide_by_pot(forget * cell, 15)
+        added = rounding_divide_by_pot((INT16[1] - forget) * _tanh(12)[gates["cell"]], 15)
+        cell = np.clip(wrap_int16(kept) + wrap_int16(added), *INT16)
+        if self.cell_clip:
+            cell = np.clip(cell, -self.cell_clip, self.cell_clip)
+        output = rounding_divide_by_pot(_logistic()[gates["output"]] * _tanh(15)[cell], 15)
+        return self._projected(wrap_int16(output)), cell
+
+    def _product(self, side: str, gate: str, x: Array) -> Ints:
+        """Return ``x`` [batch, n] times the weights, rounded to 8 bits, then in the scale of the sums."""
+        weights = self.weights[f"{side}_to_{gate}_weights"]
+        data = self.weights["input" if side == "input" else "output_state"]
+        first = FIRST_INTERMEDIATE[gate]
+        own = self.intermediates[first + (1 if side == "input" else 2)]
+        zero = zero_point_of(own)
+        by = quantize_multiplier(weights.scale * data.scale / scale_of(own))
+        sums = integer_product(x.astype(np.int32) - data.zero_point, exact(weights.array)).astype(np.int64)
+        rounded = np.clip(multiply_by_quantized_multiplier(sums, by) + zero, *INT8)
+        to_sums = quantize_multiplier(scale_of(own) / scale_of(self.intermediates[first]))
+        if (side, gate) == ("recurrent", "output"):  # LiteRT takes parameters of other gates
+            forget = quantize_multiplier(scale_of(self.intermediates[5]) / scale_of(self.intermediates[3]))
+            zero = zero_point_of(self.intermediates[7])
+            to_sums = QuantizedMultiplier(forget.shift, to_sums.shift)
+        return multiply_by_quantized_multiplier(rounded - zero, to_sums)
+
+    def _projected(self, output: Ints) -> Ints:
+        matrix, bias = self.weights["projection_weights"], self.weights["projection_bias"].array
+        state = self.weights["output_state"]
+        by = quantize_multiplier(np.float32(float(matrix.scale) * 2.0**-15 / float(state.scale)))
+        sums = output @ matrix.array.astype(np.int64).T + bias
+        out = np.clip(multiply_by_quantized_multiplier_int64(sums, by) + state.zero_point, *INT8)
+        return np.clip(out, -self.proj_clip, self.proj_clip) if self.proj_clip > 0 else out
+
+
+def _normalized(sums: Ints, coefficients: Weight, bias: Array) -> Ints:
+    """Return rows of mean 0 and deviation 1 times the coefficients, plus the bias, in Q3, via float32.
+
+    Rounding can make the variance of nearly equal numbers negative; the row is then 0.
+    """
+    x, count = sums.astype(np.float32), np.float32(sums.shape[1])
+    by = quantize_multiplier(coefficients.scale)
+    scale = np.float32(float(by.mantissa) * 2.0 ** (int(by.shift) - 31))
+    total, squares = (np.add.accumulate(part, axis=1)[:, -1:] for part in (x, x * x))
+    mean = total / count
+    variance = squares / count - mean * mean
+    with np.errstate(invalid="ignore"):
+        inverse = 1 / np.sqrt(np.where(variance == 0, np.float32(1e-8), variance))
+        out = (x - mean) * inverse * coefficients.array.astype(np.float32) * scale
+        out = round_half_away((out + bias.astype(np.float32) * (scale / np.float32(1024))) * np.float32(4096))
+    return np.asarray(np.nan_to_num(np.clip(out, *INT16)), np.int64)
+
+
+@cache
+def _logistic() -> Ints:
+    """Return the table of 1 / (1 + e^-x), truncated to Q0, of all int16 ``x`` in Q3; x < 0 from the end."""
+    powers = np.exp(-_int16_numbers(12).astype(np.float64)).astype(np.float32)
+    return _truncated_to_q0(1 / (1 + powers))
+
+
+@cache
+def _tanh(fraction_bits: int) -> Ints:
+    """Return the table of tanh(x), truncated to Q0, of all int16 ``x``; x < 0 from the end."""
+    return _truncated_to_q0(fdlibm_tanh(_int16_numbers(fraction_bits)))
+
+
+def _int16_numbers(fraction_bits: int) -> Array:
+    """Return all int16 numbers times 2^-``fraction_bits``: 0 first, -1 last."""
+    return np.asarray(np.arange(1 << 16).astype(np.int16) * np.float32(2.0**-fraction_bits))
+
+
+def _truncated_to_q0(x: Array) -> Ints:
+    return np.asarray(np.clip(np.trunc(x * np.float32(1 << 15)), *INT16), np.int64)
