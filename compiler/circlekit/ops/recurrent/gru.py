@@ -6,11 +6,13 @@ from __future__ import annotations
 import numpy as np
 
 from circlekit.errors import ShapeError, UnsupportedError
+from circlekit.ir.dtypes import i32
 from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op, attribute, operand, optional_operand
 from circlekit.ir.value import Array, TensorType
 from circlekit.ops.checks import require_float, require_rank
 from circlekit.ops.dimensions import dims_differ
+from circlekit.ops.operand_dtypes import REAL
 from circlekit.ops.recurrent.lstm_float import sigmoid
 
 
@@ -22,12 +24,12 @@ class Gru(Op, code="GRU", options="GRUOptions", formats=frozenset({"circle"})):
     [3 units, units] those of the state, in spite of their names.
     """
 
-    input = operand()
-    hidden_hidden = operand()
-    hidden_hidden_bias = optional_operand()
-    hidden_input = operand()
-    hidden_input_bias = optional_operand()
-    state = operand()
+    input = operand(*REAL)
+    hidden_hidden = operand(*REAL)
+    hidden_hidden_bias = optional_operand(*REAL, i32)
+    hidden_input = operand(*REAL)
+    hidden_input_bias = optional_operand(*REAL, i32)
+    state = operand(*REAL)
 
     act: Activation = attribute(Activation.NONE, field="fused_activation_function")
     return_sequences: bool = attribute(False)

@@ -11,12 +11,14 @@ from typing import ClassVar
 
 import numpy as np
 
+from circlekit.ir.dtypes import i32
 from circlekit.ir.enums import Activation
 from circlekit.ir.op import attribute, operand, optional_operand
 from circlekit.ir.value import Array, TensorType
 from circlekit.ops.checks import require_rank
 from circlekit.ops.dimensions import Dim
 from circlekit.ops.fused_activation import apply_activation
+from circlekit.ops.operand_dtypes import REAL
 from circlekit.ops.program.state import Stateful
 from circlekit.ops.recurrent.gate_weights import StackedWeights, Weight, Weights, hybrid_version
 from circlekit.ops.recurrent.sequence import (
@@ -51,11 +53,11 @@ class OneGate(Stateful):
     Weights are [units, inputs] and [units, units], of floats or 8-bit integers (hybrid).
     """
 
-    input = operand()
-    input_weights = operand()
-    recurrent_weights = operand()
-    bias = operand()
-    hidden_state = operand()
+    input = operand(*REAL)
+    input_weights = operand(*REAL)
+    recurrent_weights = operand(*REAL)
+    bias = operand(*REAL, i32)
+    hidden_state = operand(*REAL)
 
     states = ("hidden_state",)
     ranks: ClassVar[tuple[int, ...]] = (3,)
@@ -111,18 +113,18 @@ class BidirectionalSequenceRnn(
     time-major data of n steps is run n times, each from the last state of the run before.
     """
 
-    input = operand()
-    fw_input_weights = operand()
-    fw_recurrent_weights = operand()
-    fw_bias = operand()
-    fw_hidden_state = operand()
-    bw_input_weights = operand()
-    bw_recurrent_weights = operand()
-    bw_bias = operand()
-    bw_hidden_state = operand()
-    aux_input = optional_operand()
-    fw_aux_input_weights = optional_operand()
-    bw_aux_input_weights = optional_operand()
+    input = operand(*REAL)
+    fw_input_weights = operand(*REAL)
+    fw_recurrent_weights = operand(*REAL)
+    fw_bias = operand(*REAL, i32)
+    fw_hidden_state = operand(*REAL)
+    bw_input_weights = operand(*REAL)
+    bw_recurrent_weights = operand(*REAL)
+    bw_bias = operand(*REAL, i32)
+    bw_hidden_state = operand(*REAL)
+    aux_input = optional_operand(*REAL)
+    fw_aux_input_weights = optional_operand(*REAL)
+    bw_aux_input_weights = optional_operand(*REAL)
 
     time_major: bool = attribute(False)
     act: Activation = attribute(Activation.NONE, field="fused_activation_function")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from circlekit.errors import ShapeError, UnsupportedError
-from circlekit.ir.dtypes import i8
+from circlekit.ir.dtypes import i8, i32
 from circlekit.ir.enums import Activation
 from circlekit.ir.op import attribute, operand, optional_operand
 from circlekit.ir.value import Array, TensorType
@@ -21,6 +21,7 @@ from circlekit.ops.numerics.fixed_point import (
     quantize_multiplier,
     wrap_int32,
 )
+from circlekit.ops.operand_dtypes import REAL
 from circlekit.ops.program.state import Stateful
 from circlekit.ops.quantization import is_hybrid, scale_of, zero_point_of
 from circlekit.ops.recurrent.gate_weights import StackedWeights, Weight
@@ -34,11 +35,11 @@ class Svdf(Stateful, code="SVDF", options="SVDFOptions"):
     adds ``rank`` filters.  8-bit feature weights with float data are the hybrid form.
     """
 
-    input = operand()
-    weights_feature = operand()
-    weights_time = operand()
-    bias = optional_operand()
-    state = operand()
+    input = operand(*REAL)
+    weights_feature = operand(*REAL)
+    weights_time = operand(*REAL)
+    bias = optional_operand(*REAL, i32)
+    state = operand(*REAL)
 
     rank: int = attribute(0)
     act: Activation = attribute(Activation.NONE, field="fused_activation_function")
