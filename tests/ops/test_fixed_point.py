@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixed-point arithmetic against its definition in plain integers; the forms in float64 against both."""
+"""Fixed-point arithmetic against its definition in plain integers."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ from circlekit.ops.numerics.fixed_point import (
     saturating_left_shift,
     saturating_rounding_doubling_high_mul,
 )
-from circlekit.ops.numerics.requantize import FixedPoint, InFloats, fixed_point
-from circlekit.ops.numerics.stores import Span
 from circlekit.ops.quantization import dtype_limits
 from tests.ops.quantized import generator, quantized
 
@@ -110,52 +108,6 @@ def test_quantize_multiplier(real: float) -> None:
         return
     assert 1 << 30 <= by.mantissa <= (1 << 31) - 1
     assert math.ldexp(int(by.mantissa), int(by.shift) - 31) == pytest.approx(real, rel=2.0**-31)
-
-
-@pytest.mark.parametrize("index", range(60))
-@pytest.mark.parametrize("up", [False, True])
-def test_float64_says_the_same(index: int, up: bool) -> None:
-    """Sums of all magnitudes, multipliers that make many halves, biases that cancel."""
-    rng = generator("floats", index)
-    channels = 5
-    wide = index % 3 == 0
-    bound = 2.0 ** rng.uniform(8, 34 if wide else 29)
-    low, high = (-(2**15), 2**15 - 1) if wide else dtype_limits((i8, u8)[index % 2])
-    real = 2.0 ** rng.uniform(-14, 1, channels)
-    by = quantize_multiplier(np.exp2(np.round(np.log2(real))) if index % 4 == 1 else real)
-    sums = np.round(rng.uniform(-1, 1, (3000, channels)) * bound * 2.0 ** -rng.uniform(0, 20, (3000, 1)))
-    bias = np.round(rng.uniform(-1, 1, channels) * bound).astype(np.int64) if index % 2 else None
-    span = Span(0 if wide else int(rng.integers(low, high + 1)), (low, high), bound)
-    store = fixed_point(by, bias, span, wide, up)
-    outs = []
-    for each in (store, FixedPoint(by, bias, span, wide, wraps=True, up=up)):
-        out = np.empty(sums.shape, np.int16 if wide else (np.int8, np.uint8)[index % 2])
-        each(sums, out)
-        outs.append(out)
-    np.testing.assert_array_equal(outs[0], outs[1])
-
-
-def test_float64_is_used_where_it_is_exact() -> None:
-    span = Span(3, (-128, 127), 2.0**20)
-    assert isinstance(fixed_point(quantize_multiplier(1e-4), None, span, wide=False), InFloats)
-    assert isinstance(
-        fixed_point(quantize_multiplier(1e-2), None, span._replace(bound=2.0**28), False), InFloats
-    )
-    assert isinstance(
-        fixed_point(quantize_multiplier(1e-7), None, span._replace(bound=2.0**28), False), FixedPoint
-    )
-    assert isinstance(
-        fixed_point(quantize_multiplier(8.0), None, span._replace(bound=2.0**28), False), FixedPoint
-    )
-    assert isinstance(
-        fixed_point(quantize_multiplier(1e-6), None, span._replace(bound=2.0**34), True), InFloats
-    )
-    assert isinstance(
-        fixed_point(quantize_multiplier(1e-7), None, span._replace(bound=2.0**34), True), FixedPoint
-    )
-    assert isinstance(
-        fixed_point(quantize_multiplier(1e-7), None, span._replace(bound=2.0**38), True), FixedPoint
-    )
 
 
 @pytest.mark.parametrize(

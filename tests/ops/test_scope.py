@@ -21,7 +21,7 @@ CODES = [row[0] for row in ENUMS["BuiltinOperator"][1]]
 
 def has_kernel(code: str) -> bool:
     kind = REGISTRY.get(code)
-    forms = ("kernel", "bind", "call")
+    forms = ("kernel", "call")
     return kind is not None and any(getattr(kind, form) is not getattr(Op, form) for form in forms)
 
 

@@ -21,7 +21,6 @@ from typing import Any, ClassVar
 
 from circlekit.errors import ModelError, ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType
-from circlekit.ir.tape import NOW, Tape
 from circlekit.ir.tensor import LARGEST_DIMENSION, MAX_RANK, TensorType, format_shape
 
 Inferred = TensorType | tuple[TensorType, ...]
@@ -150,14 +149,7 @@ class Declaration:
 
     def kernel(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the results (an array, or a tuple of them) from one array per operand, None if absent."""
-        results = self.bind(NOW, *args)
-        if results is None:
-            raise UnsupportedError(f"{self.code} has no kernel")
-        return results
-
-    def bind(self, tape: Tape, *operands: Any) -> Any:
-        """Record the kernel's calls on ``tape``; return the results' arrays, or None: use ``kernel``."""
-        return None
+        raise UnsupportedError(f"{self.code} has no kernel")
 
     def required_version(self) -> int:
         """Return the lowest TFLite operator version that has everything this operator uses."""

@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from circlekit.ir.dtypes import DType
 from circlekit.ir.op import Op
-from circlekit.ir.tape import Tape
 from circlekit.ir.value import Value
 
 
@@ -29,11 +28,3 @@ class VersionedByDtype(Op):
     def required_version(self) -> int:
         value = self.inputs[self.typed_by] if self.typed_by < len(self.inputs) else None
         return 1 if value is None else self.versions.get(value.dtype, 1)
-
-
-class Viewed(VersionedByDtype):
-    """An operator whose kernel returns views of operand ``typed_by``; the others are parameters."""
-
-    def bind(self, tape: Tape, *operands: Any) -> Any:
-        parameters = (a for i, a in enumerate(operands) if i != self.typed_by)
-        return self.kernel(*operands) if tape.fixed(*parameters) else None
