@@ -11,19 +11,16 @@ import pytest
 
 from circlekit.io.read.flatbuffer_decoder import decode
 from circlekit.passes.engine.registry import all_passes
-from tools.fuzz.case import Job, case_of, make_case
-from tools.fuzz.pool import MEMORY, Result, deadline, outcome_of, run_all, run_case, run_jobs
+from tools.fuzz.case import KINDS, Job, case_of, make_case
+from tools.fuzz.mutate_model import encode_shared
+from tools.fuzz.pool import MEMORY_BYTES, Result, outcome_of, run_all, run_case, run_jobs, time_limit
 from tools.fuzz.report import Tally
-from tools.fuzz.runner import FAULT, REFUSED, SAVED, Outcome, Overtime, Run
+from tools.fuzz.run_model import FAULT, REFUSED, SAVED, ModelRun, Outcome, TimeLimitExceeded
 from tools.fuzz.seeds import Seeds, all_seeds
-from tools.fuzz.trees import encode_shared
 from tools.workers import Tell
 
 CORPUS = sorted((Path(__file__).parent / "corpus").iterdir())
-CASES = {
-    "structured": 250, "extreme": 80, "blind": 200, "text": 200, "hdf5": 60, "toml": 150, "recipe": 150,
-    "rule": 100, "list": 100, "raw": 100, "npy": 100,
-}  # fmt: skip
+CASES = dict.fromkeys(KINDS, 40) | {"structured": 80, "blind": 80}
 SEED = 20261121
 
 
@@ -37,7 +34,7 @@ def seeds() -> Seeds:
 @pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.name)
 def test_what_was_found_once(path: Path) -> None:
     """It ends in success or in a CirclekitError, with the values that it had before O1."""
-    with deadline(20):
+    with time_limit(20):
         outcome = outcome_of(case_of(path), with_values=True)
     assert not outcome.is_fault, f"{outcome.key}\n{outcome.detail}"
 
@@ -45,9 +42,12 @@ def test_what_was_found_once(path: Path) -> None:
 @pytest.mark.parametrize("kind", CASES)
 def test_short_run(kind: str, seeds: Seeds) -> None:
     tally = Tally()
-    tally.add_all(run_jobs([Job(kind, SEED, n) for n in range(CASES[kind])], seeds, 1))
+    for result in run_jobs([Job(kind, SEED, n) for n in range(CASES[kind])], seeds, 1):
+        tally.add(result)
     assert tally.count == CASES[kind]
-    assert not tally.faults, "\n".join([*tally.fault_lines(), *tally.details()])
+    assert not tally.faults, "\n".join(
+        [*tally.fault_lines(), *(rs[0].outcome.detail for rs in tally.faults.values())]
+    )
     ends = {end.split()[0] for _, end, _ in tally.ends}
     assert ends == {SAVED, REFUSED}  # neither nothing but rubbish, nor nothing but sound models
 
@@ -80,22 +80,22 @@ def test_an_internal_error_is_a_fault(monkeypatch: pytest.MonkeyPatch, seeds: Se
     def broken(*args: object) -> None:
         raise KeyError("a mistake")
 
-    monkeypatch.setattr("tools.fuzz.runner.run_passes", broken)
+    monkeypatch.setattr("tools.fuzz.run_model.run_passes", broken)
     sound = next(seed for seed in seeds.files if seed.name == "add")
-    outcome = Run().outcome(sound.data, False)
+    outcome = ModelRun().outcome(sound.data, False)
     assert outcome.is_fault
     assert outcome.stage == "O1"
-    assert outcome.what.startswith("KeyError")
+    assert outcome.error.startswith("KeyError")
 
 
 def misbehave(job: Job, tell: Tell) -> Result:
     """Does by its number what a case must not do."""
     if job.number == 1:
-        raise AssertionError(f"{len(bytearray(2 * MEMORY))} bytes were to be had")
+        raise AssertionError(f"{len(bytearray(2 * MEMORY_BYTES))} bytes were to be had")
     if job.number == 2:
         os._exit(3)
     if job.number == 3:
-        with deadline(0.2):
+        with time_limit(0.2):
             while True:
                 pass
     if job.number == 4:
@@ -107,12 +107,12 @@ def caught(job: Job, tell: Tell) -> Result:
     """``misbehave``, with what it raises as the outcome."""
     try:
         return misbehave(job, tell)
-    except (MemoryError, Overtime) as error:
+    except (MemoryError, TimeLimitExceeded) as error:
         return Result(job, Outcome(FAULT, "work", type(error).__name__), 0.0)
 
 
 def test_the_pool_survives(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tools.fuzz.pool.WALL", 2.0)
+    monkeypatch.setattr("tools.fuzz.pool.WALL_SECONDS", 2.0)
     jobs = [Job("blind", 0, n) for n in range(6)]
-    results = {r.job.number: r.outcome.what for r in run_all(jobs, caught, 2)}
-    assert results == {0: "", 1: "MemoryError", 2: "died", 3: "Overtime", 4: "hangs", 5: ""}
+    results = {r.job.number: r.outcome.error for r in run_all(jobs, caught, 2)}
+    assert results == {0: "", 1: "MemoryError", 2: "died", 3: "TimeLimitExceeded", 4: "hangs", 5: ""}

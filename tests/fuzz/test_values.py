@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model
-from tools.fuzz.values import difference, give_seeds
+from tools.fuzz.values import compare_values, set_random_seeds
 
 DIVIDES = """
     graph main(%x: f32[1,8]) -> %y {{
@@ -39,36 +39,36 @@ def model(differs: str) -> Model:
 
 def test_rounding_that_the_model_amplifies_is_no_fault() -> None:
     after = model("%s = Sub(%x, 3.0001)\n%d = Mul(%s, 0.1)")
-    assert difference(model(BEFORE), after) == "amplified rounding"
+    assert compare_values(model(BEFORE), after) == "amplified rounding"
 
 
 def test_more_than_rounding_is_a_fault_in_such_a_model_too() -> None:
     after = model("%s = Sub(%x, 3.0003)\n%d = Mul(%s, 0.1)")
-    assert difference(model(BEFORE), after).startswith("fault:")
+    assert compare_values(model(BEFORE), after).startswith("fault:")
 
 
 def test_another_interface_is_a_fault_in_such_a_model_too() -> None:
     after = model("%s = Sub(%x, 3.0001)\n%d = Mul(%s, 0.1)")
     after.main.outputs[0].name = "z"
-    assert difference(model(BEFORE), after).startswith("fault:")
+    assert compare_values(model(BEFORE), after).startswith("fault:")
 
 
 def test_random_operators_without_a_seed_get_one() -> None:
     """Each its own, so that one in the place of another is seen."""
     before, after = parse_model(RANDOM_BRANCH), parse_model(INLINED)
-    assert difference(before, after) == "equal"
-    give_seeds(before)
-    give_seeds(after)
+    assert compare_values(before, after) == "equal"
+    set_random_seeds(before)
+    set_random_seeds(after)
     seed = next(op.attribute_items()["seed"] for op in before.ops() if op.code == "RANDOM_UNIFORM")
     assert seed
     after_op = next(op for op in after.ops() if op.code.startswith("RANDOM"))
     after_op.seed = seed  # type: ignore[attr-defined]
-    assert difference(before, after) == "equal"
+    assert compare_values(before, after) == "equal"
     after_op.seed = seed + 1  # type: ignore[attr-defined]
-    assert difference(before, after).startswith("fault:")
+    assert compare_values(before, after).startswith("fault:")
 
 
 def test_given_seeds_stay() -> None:
     seeded = parse_model(INLINED.replace("([2])", "([2]) {seed2: 7}"))
-    give_seeds(seeded)
+    set_random_seeds(seeded)
     assert next(seeded.ops()).attribute_items() == {"seed": 0, "seed2": 7}

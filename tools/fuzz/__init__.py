@@ -1,5 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fuzzing: mutated models and recipes through load, verify, O1 and save.
-
-seeds --trees, blind, words--> case --runner--> outcome --pool, report--> a table, and the files that failed
-"""
+"""Fuzzing: seeds are mutated (mutate_*, make_*) into cases, which run_model and run_file judge."""

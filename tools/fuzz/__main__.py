@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run mutated models and recipes through load, verify, O1 and save, and other files through what reads them;
-every run must end well, or in an error that says what is wrong.
+"""Fuzz circlekit: mutated models and recipes run through load, verify, O1 and save, other files through
+their readers.  Every run must end in success or in an error that says what is wrong.
 
 python -m tools.fuzz --structured 100000 --extreme 10000 --blind 100000 --text 20000 --seed 7
 python -m tools.fuzz --hdf5 20000 --toml 20000 --recipe 20000 --rule 20000 --list 20000 --raw 20000 --npy 9000
-python -m tools.fuzz --replay structured:7:31          (one case, with what it says)
+python -m tools.fuzz --replay structured:7:31          (one case, with its outcome)
 python -m tools.fuzz --replay tests/fuzz/corpus/x.tflite
 """
 
@@ -25,13 +25,13 @@ from pathlib import Path
 
 from circlekit.passes.engine.registry import all_passes
 from tools.fuzz.case import KINDS, Job, case_of, make_case
-from tools.fuzz.pool import bound_memory, deadline, outcome_of, run_case, run_jobs
+from tools.fuzz.pool import limit_memory, outcome_of, run_case, run_jobs, time_limit
 from tools.fuzz.report import Tally, keep
 from tools.fuzz.seeds import Seeds, all_seeds
 
-PROGRESS_EACH = 5000
-KEPT_EACH = 2
-"""Inputs that are kept of one kind of fault."""
+PROGRESS_EVERY = 5000
+KEPT_PER_FAULT = 2
+REPLAY_SECONDS = 20
 
 
 def main() -> int:
@@ -39,64 +39,63 @@ def main() -> int:
         prog="tools.fuzz", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     for kind in KINDS:
-        parser.add_argument(f"--{kind}", type=int, default=0, metavar="N", help=f"how many {kind} cases")
+        parser.add_argument(f"--{kind}", type=int, default=0, metavar="N", help=f"number of {kind} cases")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--jobs", type=int, default=2, help="processes")
-    parser.add_argument("--out", type=Path, help="where failing inputs go; a new temporary folder by default")
-    parser.add_argument("--replay", help="a case (KIND:SEED:NUMBER) or a file to run alone")
+    parser.add_argument("--jobs", type=int, default=2, help="worker processes")
+    parser.add_argument("--out", type=Path, help="folder for failing inputs; default: a new temporary one")
+    parser.add_argument("--replay", help="run one case (KIND:SEED:NUMBER) or file")
     arguments = parser.parse_args()
     all_passes()  # imported once, before workers are forked
     if arguments.replay is not None:
         return replay(arguments.replay)
     seeds = all_seeds()
-    jobs = mixed({kind: getattr(arguments, kind) for kind in KINDS}, arguments.seed)
+    jobs = interleaved({kind: getattr(arguments, kind) for kind in KINDS}, arguments.seed)
     print(f"{len(seeds.files)} models and {len(seeds.texts)} texts to start from, {len(jobs)} cases")
     tally, started = Tally(), time.monotonic()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with suppress(KeyboardInterrupt):  # then the table is that of what was run
+    with suppress(KeyboardInterrupt):  # then summarize what was run
         for result in run_jobs(jobs, seeds, arguments.jobs):
             tally.add(result)
             if result.outcome.is_fault:
                 print(f"{result.job} {result.outcome.key}", file=sys.stderr, flush=True)
-            if tally.count % PROGRESS_EACH == 0:
+            if tally.count % PROGRESS_EVERY == 0:
                 print(f"{tally.count} cases, {tally.failed} failed", file=sys.stderr, flush=True)
-    taken = time.monotonic() - started
-    print("\n".join([*tally.lines(), f"{taken:.0f} s, {tally.count / max(taken, 1e-9):.0f} cases a second"]))
+    seconds = time.monotonic() - started
+    print(f"{tally}\n{seconds:.0f} s, {tally.count / max(seconds, 1e-9):.0f} cases a second")
     if not tally.failed:
         return 0
     folder = arguments.out or Path(tempfile.mkdtemp(prefix="fuzz-"))
-    write(tally, seeds, folder)
+    keep_inputs(tally, seeds, folder)
     print("\n".join([*tally.fault_lines(), f"the inputs are in {folder}"]))
     return 1
 
 
-def mixed(counts: Mapping[str, int], seed: int) -> list[Job]:
-    """So many jobs of each kind, all kinds by turns: a run that is interrupted has its share of each."""
+def interleaved(counts: Mapping[str, int], seed: int) -> list[Job]:
+    """Return so many jobs of each kind, evenly mixed: an interrupted run has a share of each."""
     jobs = [(n / count, Job(kind, seed, n)) for kind, count in counts.items() for n in range(count)]
     return [job for _, job in sorted(jobs, key=lambda item: item[0])]
 
 
-def write(tally: Tally, seeds: Seeds, folder: Path) -> None:
-    """Keep some inputs of every fault."""
+def keep_inputs(tally: Tally, seeds: Seeds, folder: Path) -> None:
+    """Write a few inputs of every fault."""
     for results in tally.faults.values():
-        for result in results[:KEPT_EACH]:
-            name = str(result.job).replace(":", "-")
-            keep(folder, make_case(result.job, seeds), name, result.outcome)
+        for result in results[:KEPT_PER_FAULT]:
+            keep(folder, make_case(result.job, seeds), str(result.job).replace(":", "-"), result.outcome)
 
 
 def replay(what: str) -> int:
-    """Run one case or file here, and print what happened."""
-    bound_memory()
+    """Run one case or file in this process and print its outcome."""
+    limit_memory()
     path = Path(what)
     if path.exists():
-        with deadline(20):
+        with time_limit(REPLAY_SECONDS):
             outcome = outcome_of(case_of(path), with_values=True)
     else:
         seeds, job = all_seeds(), Job.parse(what)
         case = make_case(job, seeds)
         print(f"{case.origin}: {' '.join(case.done)}, {len(case.data)} bytes")
         outcome = run_case(job, seeds).outcome
-    print(f"{outcome.end} at {outcome.stage} {outcome.what} {outcome.values}\n{outcome.detail}")
+    print(f"{outcome.end} at {outcome.stage} {outcome.error} {outcome.values}\n{outcome.detail}")
     return 1 if outcome.is_fault else 0
 
 

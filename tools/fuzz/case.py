@@ -1,31 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One case: made from its number alone, so that it can be made again."""
+"""One case of fuzzing, made from its kind, seed and number alone."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
-from tools.fuzz.blind import mutate_bytes
-from tools.fuzz.extremes import mutate_extremely
-from tools.fuzz.hdf5 import make_hdf5, secret_files, sound_hdf5
-from tools.fuzz.other_cases import Beside, make_list, make_npy, make_raw, make_rules, make_toml
+from tools.fuzz.make_file import Beside, make_list, make_npy, make_raw, make_rules, make_toml
+from tools.fuzz.make_hdf5 import make_hdf5, secret_files, valid_hdf5
+from tools.fuzz.mutate_bytes import mutate_bytes
+from tools.fuzz.mutate_extreme import mutate_extreme
+from tools.fuzz.mutate_model import mutate_model
+from tools.fuzz.mutate_text import mutate_text
 from tools.fuzz.seeds import Seeds
-from tools.fuzz.trees import mutate_model
-from tools.fuzz.words import mutate_text
 
-OTHER = ("hdf5", "toml", "recipe", "rule", "list", "raw", "npy")
-"""Files that are no models, ``recipe`` (ONE's language alone) apart."""
+KINDS = (
+    "structured", "extreme", "blind", "text", "hdf5", "toml", "recipe", "rule", "list", "raw", "npy",
+)  # fmt: skip
+"""The first four are models and recipes; ``recipe`` is ONE's recipe language alone; the others are files."""
 
-KINDS = ("structured", "extreme", "blind", "text", *OTHER)
+KIND_OF_SUFFIX = {".h5": "hdf5", ".toml": "toml", ".rule": "rule", ".lst": "list", ".tsv": "list"}
 
 
 @dataclass(frozen=True)
 class Job:
-    """Which case: number ``number`` of a kind, of the run with ``seed``."""
+    """Case ``number`` of a kind, in the run with ``seed``."""
 
     kind: str
     seed: int
@@ -36,24 +36,24 @@ class Job:
 
     @staticmethod
     def parse(text: str) -> Job:
+        """Return the job that is printed as ``text``; ValueError for an unknown kind."""
         kind, seed, number = text.split(":")
         if kind not in KINDS:
-            raise ValueError(f"{kind} is none of {', '.join(KINDS)}")
+            raise ValueError(f"expected one of {', '.join(KINDS)}, got {kind}")
         return Job(kind, int(seed), int(number))
 
 
 @dataclass(frozen=True)
 class Case:
-    """``data``: the file, bytes or text.  ``done``: how it was made from ``origin``.
+    """A file to run.  ``done``: how it was made from ``origin``; ``beside``: other files in its folder.
 
-    ``beside``: other files (name, content) of its folder.  ``ending``: its suffix, "" where that follows
-    from what it is.
+    ``kind`` and ``ending`` (a suffix) are empty where they follow from the content.
     """
 
     data: bytes
     is_text: bool
     origin: str
-    done: tuple[str, ...]
+    done: tuple[str, ...] = ()
     kind: str = ""
     beside: Beside = ()
     ending: str = ""
@@ -68,43 +68,31 @@ class Case:
 
 
 def case_of(path: Path) -> Case:
-    """The case that is a file."""
-    kinds = {".h5": "hdf5", ".toml": "toml", ".rule": "rule", ".lst": "list", ".tsv": "list"}
-    kind = kinds.get(path.suffix, "")
-    beside = tuple(_beside_hdf5().items()) if kind == "hdf5" else ()
+    """Return the case that consists of a file."""
+    kind = KIND_OF_SUFFIX.get(path.suffix, "")
     is_text = path.suffix in (".ck", ".recipe")
+    beside = hdf5_files() if kind == "hdf5" else ()
     return Case(path.read_bytes(), is_text, path.name, (), kind, beside, path.suffix if kind else "")
 
 
+def hdf5_files() -> Beside:
+    """Return the files beside an HDF5 file: secrets that must not be read, and a valid file to compare."""
+    return tuple({**secret_files(), "good.h5": valid_hdf5()}.items())
+
+
 def make_case(job: Job, seeds: Seeds) -> Case:
-    """The case of a job."""
-    rng = random.Random(str(job))
-    if job.kind in OTHER and job.kind != "recipe":
-        return _other_case(job.kind, seeds, rng)
-    if job.kind in ("text", "recipe"):
-        name, text = seeds.text(rng) if job.kind == "text" else rng.choice(seeds.recipes)
+    """Return the case of a job; the same job gives the same case."""
+    rng, kind = random.Random(str(job)), job.kind
+    if kind in ("text", "recipe"):
+        name, text = seeds.text(rng) if kind == "text" else rng.choice(seeds.recipes)
         text, done = mutate_text(text, [seeds.text(rng)[1] for _ in range(2)], rng)
         return Case(text.encode("utf-8", "surrogatepass"), True, name, tuple(done))
-    seed = seeds.file(rng)
-    if job.kind == "blind":
-        data, done = mutate_bytes(seed.data, seeds.file(rng).data, rng)
-    elif job.kind == "extreme":
-        data, done = mutate_extremely(seed.data, seed.format, rng)
-    else:
-        data, done = mutate_model(seed.data, seed.format, rng)
-    return Case(data, False, seed.name, tuple(done))
-
-
-def _other_case(kind: str, seeds: Seeds, rng: random.Random) -> Case:
     if kind == "hdf5":
         data, done = make_hdf5(rng)
-        return Case(data, False, kind, tuple(done), kind, tuple(_beside_hdf5().items()), ".h5")
-    if kind == "toml":
-        data, done = make_toml(rng)
-        return Case(data, False, kind, tuple(done), kind, ending=".toml")
-    if kind == "rule":
-        data, done = make_rules(rng)
-        return Case(data, False, kind, tuple(done), kind, ending=".rule")
+        return Case(data, False, kind, tuple(done), kind, hdf5_files(), ".h5")
+    if kind in ("toml", "rule"):
+        data, done = make_toml(rng) if kind == "toml" else make_rules(rng)
+        return Case(data, False, kind, tuple(done), kind, ending=f".{kind}")
     if kind == "list":
         data, suffix, done = make_list(rng)
         beside = tuple((f"Net_00{number}.ck", seeds.text(rng)[1].encode()) for number in range(2))
@@ -113,11 +101,12 @@ def _other_case(kind: str, seeds: Seeds, rng: random.Random) -> Case:
         data, done, beside = make_npy(rng)
         return Case(data, True, ".recipe", tuple(done), kind, beside)
     seed = seeds.file(rng)
-    beside, done = make_raw(seed.data, rng)
-    return Case(seed.data, False, seed.name, tuple(done), kind, beside)
-
-
-@cache
-def _beside_hdf5() -> Mapping[str, bytes]:
-    """What must not be read, and a sound file to compare with."""
-    return {**secret_files(), "good.h5": sound_hdf5()}
+    if kind == "raw":
+        beside, done = make_raw(seed.data, rng)
+        return Case(seed.data, False, seed.name, tuple(done), kind, beside)
+    if kind == "blind":
+        data, done = mutate_bytes(seed.data, seeds.file(rng).data, rng)
+    else:
+        mutate = mutate_extreme if kind == "extreme" else mutate_model
+        data, done = mutate(seed.data, seed.format, rng)
+    return Case(data, False, seed.name, tuple(done))

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs many cases in processes that may hang, die or run out of memory without ending the run.
-
-A case has seconds of processor time, after which an exception ends it where it is; one that does not even
-end then is killed.  The memory of its process is bounded: allocations beyond the bound fail.
-"""
+"""Run cases within limits of time and memory, in worker processes."""
 
 from __future__ import annotations
 
@@ -11,37 +7,33 @@ import resource
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from tools.fuzz.case import Case, Job, make_case
-from tools.fuzz.other_files import STEPS, OtherRun
-from tools.fuzz.runner import FAULT, Outcome, Overtime, Run
+from tools.fuzz.run_file import STEPS, FileRun
+from tools.fuzz.run_model import FAULT, ModelRun, Outcome, TimeLimitExceeded
 from tools.fuzz.seeds import Seeds
 from tools.workers import Loss, Tell, Workers
 
-MEMORY = 1 << 30
-"""Bytes of address space of a worker, its code and everything imported included."""
+MEMORY_BYTES = 1 << 30
+"""Address space of a worker, including its code and imports."""
 
-SECONDS = 5.0
+CASE_SECONDS = 5.0
 """Processor time of a case."""
 
-WALL = 60.0
-"""Seconds without a sign of life after which a worker is killed: waiting counts here, for others too."""
+WALL_SECONDS = 60.0
+"""Time after which a worker that does not answer is killed."""
 
-AHEAD = 20
-"""Cases that a worker gets at a time."""
-
-VALUES_EACH = 8
-"""Of the structured cases, one in so many is compared by value."""
+CASES_AHEAD = 20
+VALUES_EVERY = 8
+"""One of so many structured cases is compared by value."""
 
 
 @dataclass
 class Result:
-    """How a case ended, the seconds of processor time that it took, and the most memory by then.
-
-    ``memory``: bytes that the process of the case had at most, in this case or one before.
-    """
+    """How a case ended.  ``seconds``: processor time; ``memory``: peak bytes of its process so far."""
 
     job: Job
     outcome: Outcome
@@ -50,11 +42,11 @@ class Result:
 
 
 def run_case(job: Job, seeds: Seeds) -> Result:
-    """One case in this process, within its time."""
+    """Run one case in this process, within its time limit."""
     case = make_case(job, seeds)
-    with_values = job.kind == "structured" and job.number % VALUES_EACH == 0
+    with_values = job.kind == "structured" and job.number % VALUES_EVERY == 0
     started = time.process_time()
-    with deadline(SECONDS * (4 if with_values else 1)):
+    with time_limit(CASE_SECONDS * (4 if with_values else 1)):
         outcome = outcome_of(case, with_values)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return Result(job, outcome, time.process_time() - started, memory)
@@ -62,52 +54,43 @@ def run_case(job: Job, seeds: Seeds) -> Result:
 
 def outcome_of(case: Case, with_values: bool) -> Outcome:
     if case.kind in STEPS:
-        return OtherRun().outcome_of(case)
-    return Run().outcome(case.data, case.is_text, with_values)
+        return FileRun().outcome_of(case)
+    return ModelRun().outcome(case.data, case.is_text, with_values)
 
 
-class deadline:  # noqa: N801  # it reads as a statement
-    """``with deadline(5):`` raises Overtime inside after five seconds of processor time."""
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise TimeLimitExceeded inside after so many seconds of processor time."""
 
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
+    def raise_it(number: int, frame: object) -> None:
+        raise TimeLimitExceeded
 
-    def __enter__(self) -> None:
-        signal.signal(signal.SIGPROF, _over)
-        signal.setitimer(signal.ITIMER_PROF, self.seconds, 0.5)  # again, should something have caught it
-
-    def __exit__(self, *error: object) -> None:
+    signal.signal(signal.SIGPROF, raise_it)
+    signal.setitimer(signal.ITIMER_PROF, seconds, 0.5)  # again, in case something caught it
+    try:
+        yield
+    finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
 
 
-def _over(number: int, frame: object) -> None:
-    raise Overtime
-
-
-def bound_memory() -> None:
-    """Let allocations fail that would make this process larger than MEMORY.
-
-    Where it was forked from a large one (that of a test run), it may grow by half of that.
-    """
+def limit_memory() -> None:
+    """Let allocations fail beyond MEMORY_BYTES; a process that is large already may grow by half of that."""
     size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    limit = max(MEMORY, size + MEMORY // 2)
+    limit = max(MEMORY_BYTES, size + MEMORY_BYTES // 2)
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-# -- processes ---------------------------------------------------------------------------------
-
-
 def run_jobs(jobs: Sequence[Job], seeds: Seeds, processes: int) -> Iterator[Result]:
-    """The results of ``jobs`` in any order; one for each, whatever happens."""
+    """Yield one result for each job, in any order."""
     return run_all(jobs, lambda job, tell: run_case(job, seeds), processes)
 
 
 def run_all(jobs: Sequence[Job], work: Callable[[Job, Tell], Result], processes: int) -> Iterator[Result]:
-    """``work`` on every job in processes of its own."""
-    return Workers(work, _lost, bound_memory, WALL, AHEAD).results(jobs, processes)
+    """Yield what ``work`` returns for each job; a lost worker process is a fault."""
+    return Workers(work, _lost, limit_memory, WALL_SECONDS, CASES_AHEAD).results(jobs, processes)
 
 
 def _lost(loss: Loss[Job]) -> Result:
     how = "hangs" if loss.code is None else "died"
-    return Result(loss.job, Outcome(FAULT, "process", how, f"exit code {loss.code}"), WALL)
+    return Result(loss.job, Outcome(FAULT, "process", how, f"exit code {loss.code}"), WALL_SECONDS)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is mutated: the shared real models, and the project's and the peer's recipes, made into files."""
+"""The files that are mutated: shared real models, and the recipes of circlekit and ONE as files."""
 
 from __future__ import annotations
 
 import os
 import random
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,14 +22,14 @@ from circlekit.recipes.prototext.recipe_writer import recipe_text
 ROOT = Path(__file__).parents[2]
 SHARED = Path(os.environ.get("CIRCLEKIT_SHARED", ROOT.parent / "shared"))
 
-LONGEST_TEXT = 6000
-"""Characters of the longest recipe that is mutated as text: longer ones take long and teach nothing new."""
+MAX_TEXT_CHARACTERS = 6000
+"""Longer recipes are not mutated as text."""
 
-SMALL = 2000
-"""Bytes of the largest model of the project's own that becomes a recipe in ONE's language."""
+MAX_RECIPE_BYTES = 2000
+"""Larger models of circlekit are not turned into recipes of ONE."""
 
-HEAVY = 100_000
-"""Bytes from which on a model is drawn more rarely, so that the run is not spent on copying weights."""
+HEAVY_BYTES = 100_000
+"""Larger models are drawn less often, since copying their weights takes time."""
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,7 @@ class Seed:
 
 @dataclass
 class Seeds:
-    """Everything to start from: files by weight, and texts (name, text) of both recipe languages.
-
-    ``recipes``: texts in ONE's language alone, its own and the small ones of ``files``.
-    """
+    """All seeds: files, texts (name, text) in both recipe languages, and ``recipes`` of ONE."""
 
     files: list[Seed] = field(default_factory=list)
     texts: list[tuple[str, str]] = field(default_factory=list)
@@ -61,7 +58,7 @@ class Seeds:
 
 
 def all_seeds(shared: Path | None = SHARED) -> Seeds:
-    """The seeds; those of ``shared`` are left out where there is no such folder."""
+    """Return all seeds; without ``shared``, those of circlekit alone."""
     seeds = Seeds()
     for name in ("nets", "ops", "passes"):
         _add_recipes(seeds, sorted((ROOT / "recipes" / name).glob("*.ck")), 8.0 if name == "nets" else 0.4)
@@ -71,17 +68,10 @@ def all_seeds(shared: Path | None = SHARED) -> Seeds:
     return seeds
 
 
-def few_seeds(names: Iterable[str]) -> Seeds:
-    """The project's own recipes with these names (``ops/add``), for short runs."""
-    seeds = Seeds()
-    _add_recipes(seeds, [ROOT / "recipes" / f"{name}.ck" for name in names], 1.0)
-    return seeds
-
-
 def _add_models(seeds: Seeds, paths: Sequence[Path]) -> None:
     for path in paths:
         data = path.read_bytes()
-        seeds.files.append(Seed(path.name, data, path.suffix[1:], 2.0 if len(data) > HEAVY else 6.0))
+        seeds.files.append(Seed(path.name, data, path.suffix[1:], 2.0 if len(data) > HEAVY_BYTES else 6.0))
 
 
 def _add_recipes(seeds: Seeds, paths: Sequence[Path], weight: float) -> None:
@@ -94,18 +84,18 @@ def _add_recipes(seeds: Seeds, paths: Sequence[Path], weight: float) -> None:
             try:
                 data = to_bytes(read_recipe(text, name, fmt))
                 seeds.files.append(Seed(name, data, load_bytes(data).format, weight))
-            except CirclekitError:  # it needs a file beside it, or is meant to be refused
+            except CirclekitError:  # it needs another file, or is a test of a refusal
                 continue
-        if path.suffix == ".recipe" or len(data) <= SMALL:
+        if path.suffix == ".recipe" or len(data) <= MAX_RECIPE_BYTES:
             _add_reversed(seeds, name, data)
-        if len(text) <= LONGEST_TEXT:
+        if len(text) <= MAX_TEXT_CHARACTERS:
             seeds.texts.append((path.name if path.suffix == ".ck" else name, text))
 
 
 def _add_reversed(seeds: Seeds, name: str, data: bytes) -> None:
-    """The model as ``test.recipe``, where that can say it."""
+    """Add the model as a recipe of ONE, if that language can express it."""
     with suppress(CirclekitError):
         fmt = load_bytes(data).format
         text = recipe_text(decode(memoryview(data), fmt), memoryview(data), fmt)
-        if len(text) <= LONGEST_TEXT:
+        if len(text) <= MAX_TEXT_CHARACTERS:
             seeds.recipes.append((f"{name}.recipe", text))

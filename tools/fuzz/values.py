@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a mutated model computes after O1 what it computed before."""
+"""Compare the values of a mutated model before and after O1."""
 
 from __future__ import annotations
 
@@ -16,18 +16,22 @@ from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
 from circlekit.ops.arithmetic.random_ops import Random
 
-HUGE = 1e30
+MAX_CALLS = 200
+"""Graph runs allowed in one comparison, which ends loops."""
 
-MOST_CALLS = 200
-"""Graphs that loops of a model may run."""
+MAX_ELEMENTS = 1 << 18
+"""Elements of all values of a model together; larger models take too long."""
 
-MOST_ELEMENTS = 1 << 18
-"""Of all values of a model together: larger ones take too long."""
+OVERFLOW_RISK = 1e30
+"""Outputs above this may overflow in one order of operations and not in another."""
+
+LARGE_CONSTANT = 1e6
+"""Constants above this, infinite or NaN may spoil other elements once a rewrite moves them."""
 
 
-def runs(model: Model) -> bool:
-    """Whether the model computes something for inputs that it takes."""
-    if elements(model) > MOST_ELEMENTS:
+def can_run(model: Model) -> bool:
+    """Return whether the model computes something for seeded inputs."""
+    if count_elements(model) > MAX_ELEMENTS:
         return False
     try:
         reference_runs(model)
@@ -36,14 +40,14 @@ def runs(model: Model) -> bool:
     return True
 
 
-def elements(model: Model) -> int:
-    """How many elements all values together have, unknown dimensions taken as 2."""
+def count_elements(model: Model) -> int:
+    """Return the number of elements of all values, with unknown dimensions taken as 2."""
     return sum(math.prod(d or 2 for d in v.shape or ()) for g in model.graphs for v in g.values())
 
 
-def difference(before: Model, after: Model) -> str:
-    """``equal``, why nothing could be compared, or ``fault:`` and what is different."""
-    if elements(before) > MOST_ELEMENTS:
+def compare_values(before: Model, after: Model) -> str:
+    """Return ``equal``, why nothing could be compared, or ``fault:`` and the difference."""
+    if count_elements(before) > MAX_ELEMENTS:
         return "too large"
     try:
         verifier = Verifier(before)
@@ -52,18 +56,19 @@ def difference(before: Model, after: Model) -> str:
     try:
         verifier.check(after, "O1")
     except EquivalenceError as error:
-        huge = any(_is_huge(x) for run in verifier.runs for x in run.outputs)
-        if huge or _is_odd(before):
+        outputs = [array for run in verifier.runs for array in run.outputs]
+        constants = [v.data for g in before.graphs for v in g.values() if v.data is not None]
+        if _exceeds(outputs, OVERFLOW_RISK) or _exceeds(constants, LARGE_CONSTANT):
             return "not finite"
         return "amplified rounding" if is_rounding(verifier, after) else f"fault: {error}"
     return "equal"
 
 
 def is_rounding(verifier: Verifier, after: Model) -> bool:
-    """Whether the constants, each one unit in the last place off, move the outputs as far as O1 did.
+    """Return whether rounding errors of the constants explain the difference.
 
-    A model that divides by what is almost zero makes much of little.  ``--verify`` refuses it beyond a
-    limit, since a user shall know; what O1 did to it is no fault.
+    A model that divides by almost zero amplifies them.  ``--verify`` refuses that beyond a limit, because a
+    user has to know; it is not a fault of O1.
     """
     if interface_differences(verifier.interface, interface_of(after)):
         return False
@@ -79,33 +84,14 @@ def is_rounding(verifier: Verifier, after: Model) -> bool:
     return True
 
 
-def give_seeds(model: Model) -> None:
-    """A seed for every random operator that leaves it to the machine: its numbers are then to be compared.
-
-    Without one they are other numbers for each name, and an operator of a branch gets another name when
-    the branch takes the place of its IF.
-    """
+def set_random_seeds(model: Model) -> None:
+    """Give every random operator without a seed one, so that its results can be compared."""
     for number, op in enumerate(model.ops()):
         if isinstance(op, Random) and not (op.seed or op.seed2):
             op.seed = number + 1
 
 
-def _is_huge(array: Array) -> bool:
-    """Whether numbers are so large that their order of operations decides on an overflow."""
-    if array.dtype.kind not in "fc" or not array.size:
-        return False
+def _exceeds(arrays: list[Array], limit: float) -> bool:
+    """Return whether some float element is NaN or not smaller than ``limit`` in magnitude."""
     with np.errstate(all="ignore"):
-        return not float(np.max(np.abs(array))) < HUGE
-
-
-def _is_odd(model: Model) -> bool:
-    """Whether constants are infinite, not numbers or huge: rewrites may move what such numbers spoil."""
-    for graph in model.graphs:
-        for value in graph.values():
-            data = value.data
-            if data is not None and data.dtype.kind in "fc":
-                with np.errstate(all="ignore"):
-                    size = np.abs(data)
-                if size.size and not float(np.max(size)) < 1e6:
-                    return True
-    return False
+        return any(bool((~(np.abs(a) < limit)).any()) for a in arrays if a.dtype.kind in "fc")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mutations of single fields of a decoded file, for whatever the schema says that they are."""
+"""Mutate single fields of a decoded file, by their kind in the schema."""
 
 from __future__ import annotations
 
@@ -28,39 +28,43 @@ TEXTS = (
     "FlexAdd", "MaxPoolWithArgmax", "TFLite_Detection_PostProcess", "Convolution2DTransposeBias",
 )  # fmt: skip
 COUNTED = {"buffer": "buffers", "opcode_index": "operator_codes", "debug_metadata_index": "metadata"}
-"""Fields that are indices into vectors of Model, by name; those with ``tensor`` and ``subgraph`` besides."""
+"""Index fields by name, with the vector of Model that they index."""
 
 TENSOR_INDICES = ("inputs", "outputs", "intermediates", "tensor_index")
 
 
 @dataclass
 class World:
-    """One file that is being mutated, and the chance that it is mutated with."""
+    """A file that is being mutated, and the source of random choices."""
 
     root: Tree
     format: str
     rng: random.Random
 
     def trees(self, name: str) -> list[Tree]:
-        """A vector of tables of Model."""
+        """Return a vector of tables of Model."""
         found: list[Tree] = self.root.get(name) or []
         return found
 
     def graph(self) -> Tree | None:
-        """A subgraph, most often the first."""
+        """Return a subgraph, most often the first."""
         graphs = self.trees("subgraphs")
         if not graphs:
             return None
         return graphs[0] if self.rng.random() < 0.7 else self.rng.choice(graphs)
 
+    def parts(self, vector: str) -> list[Tree]:
+        """Return the tensors or operators of the main graph, or of another one."""
+        found: list[Tree] = (self.graph() or {}).get(vector) or []
+        return found
+
     def part(self, vector: str) -> Tree | None:
-        """One of the tensors or operators of a subgraph."""
-        graph = self.graph()
-        parts = (graph or {}).get(vector) or []
+        """Return one of the tensors or operators of a graph; None where there are none."""
+        parts = self.parts(vector)
         return self.rng.choice(parts) if parts else None
 
     def count(self, field: str) -> int | None:
-        """How many there are of what ``field`` indexes; None where it is no index."""
+        """Return the number of elements that ``field`` indexes; None where it is not an index."""
         if field in TENSOR_INDICES:
             return max((len(g.get("tensors") or ()) for g in self.trees("subgraphs")), default=0)
         if "subgraph" in field:
@@ -69,7 +73,7 @@ class World:
 
 
 def tables(tree: Tree, spec: Table, fmt: str) -> Iterator[tuple[Tree, Table]]:
-    """``tree`` and every table below it, with what the schema says of it."""
+    """Yield ``tree`` and every table below it, with its declaration in the schema."""
     yield tree, spec
     for name, value in tree.items():
         item = spec.by_name.get(name)
@@ -85,7 +89,7 @@ def tables(tree: Tree, spec: Table, fmt: str) -> Iterator[tuple[Tree, Table]]:
 
 
 def mutate_field(world: World, tree: Tree, spec: Table, item: Field) -> None:
-    """Give one field of ``tree`` another value, or take it away."""
+    """Change or remove one field of ``tree``."""
     name = item.name.removesuffix("_type") if item.kind is Kind.UNION_TYPE else item.name
     if name in tree and world.rng.random() < 0.1:
         del tree[name]
@@ -105,7 +109,7 @@ def mutate_field(world: World, tree: Tree, spec: Table, item: Field) -> None:
 
 
 def scalar(world: World, item: Field, old: Any) -> Any:
-    """Another value of a scalar: a name of its enum, an index, or a number at some edge."""
+    """Return another value of a scalar: a name of its enum, an index, or an extreme number."""
     rng = world.rng
     if item.enum is not None and rng.random() < 0.85:
         return rng.choice(list(item.enum.numbers))
@@ -143,7 +147,7 @@ def text(world: World, old: str | None) -> str:
 
 
 def vector(world: World, item: Field, old: Any) -> list[Any]:
-    """Another vector: empty, shorter, longer, in another order, or with another element."""
+    """Return another vector: empty, shorter, longer, reordered, or with another element."""
     rng = world.rng
     values = [] if old is None else old.tolist() if hasattr(old, "tolist") else list(old)
     del values[65536:]
@@ -168,7 +172,7 @@ def vector(world: World, item: Field, old: Any) -> list[Any]:
 
 
 def some_table(world: World, name: str) -> Tree:
-    """A table of the schema with a few fields that say something."""
+    """Return a table with a few random fields."""
     spec = table(name, world.format)
     tree: Tree = {}
     for item in spec.fields:
@@ -179,7 +183,7 @@ def some_table(world: World, name: str) -> Tree:
 
 
 def _change_tables(world: World, tree: Tree, item: Field) -> None:
-    """Drop, repeat, swap or add a table of a vector."""
+    """Drop, repeat, swap or add a table in a vector."""
     rng = world.rng
     trees: list[Tree] = tree.setdefault(item.name, [])
     kind = rng.randrange(6)
@@ -190,7 +194,7 @@ def _change_tables(world: World, tree: Tree, item: Field) -> None:
     elif kind == 2:
         trees.append(dict(rng.choice(trees)))
     elif kind == 3:
-        trees.append(rng.choice(trees))  # the same table, which the file may hold once
+        trees.append(rng.choice(trees))  # the same table: the file holds it once
     elif kind == 4:
         i, j = rng.randrange(len(trees)), rng.randrange(len(trees))
         trees[i], trees[j] = trees[j], trees[i]
@@ -199,7 +203,7 @@ def _change_tables(world: World, tree: Tree, item: Field) -> None:
 
 
 def _change_union(world: World, tree: Tree, name: str, item: Field) -> None:
-    """Another member with the same fields as far as they exist, a fresh one, or a type without a table."""
+    """Choose another member with the fields they share, a new one, or a type without a table."""
     rng = world.rng
     assert item.enum is not None
     known = enumeration(item.enum.name, world.format).numbers

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mutations of recipes, word by word, for both recipe languages."""
+"""Mutate a text word by word: recipes of both languages, TOML, rules."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 
 _WORD = re.compile(r'"[^"\n]*"|[%@]?\w[\w.]*|\s+|[^\w\s]')
-"""A text in quotes, a name or number, space, or a sign; nothing of a text is in none."""
+"""A quoted string, a name or number, white space, or a sign; every character belongs to one of them."""
 
 ODD = (
     "-1", "0", "1", "99999999999", "1e400", "nan", "inf", "-inf", "-0.0", "1e-45", "4294967295", "2147483647",
@@ -21,7 +21,7 @@ ODD = (
     "quant", "scale: 0", "zero_point: 300", "dim: -1", "dim: 65536", 'arg: "1"', "axis: 9",
     "shape_signature { dim: -1 }",
 )  # fmt: skip
-"""Words with which something was wrong once, or might be."""
+"""Words that caused faults before, or might."""
 
 _KINDS = {
     "like": 8, "replace": 6, "number": 4, "delete": 2, "insert": 3, "swap": 2, "lines": 2, "cut": 0.5,
@@ -32,7 +32,7 @@ _KINDS = {
 def mutate_text(
     text: str, others: Sequence[str], rng: random.Random, odd: Sequence[str] = ODD
 ) -> tuple[str, list[str]]:
-    """``text`` with some words changed, and what was done; ``others``: texts to take words from."""
+    """Return ``text`` with some words changed, and what was done; ``others``: texts to take words from."""
     words = _WORD.findall(text)
     done = []
     for _ in range(rng.choice((1, 1, 1, 2, 2, 3, 5))):
@@ -68,14 +68,14 @@ def _mutate(words: list[str], others: Sequence[str], rng: random.Random, odd: Se
 
 
 def _class(word: str) -> str:
-    """Equal for words that may well stand in each other's place."""
+    """Return the class of a word; words of one class can replace each other."""
     return (
         "text" if word[0] == '"' else "number" if word[0].isdigit() else "word" if word[0].isalpha() else word
     )
 
 
 def _place(words: list[str], rng: random.Random) -> int:
-    """The place of a word that is no space."""
+    """Return the position of a word that is not white space."""
     for _ in range(9):
         at = rng.randrange(len(words))
         if not words[at].isspace():
@@ -94,7 +94,7 @@ def _word(words: list[str], others: Sequence[str], rng: random.Random, odd: Sequ
 
 
 def _move_lines(words: list[str], rng: random.Random) -> None:
-    """A few lines go elsewhere, or are there twice."""
+    """Move or copy a few lines."""
     lines = "".join(words).split("\n")
     at, count = rng.randrange(len(lines)), rng.choice((1, 1, 3))
     piece = lines[at : at + count]

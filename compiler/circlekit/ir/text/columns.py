@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables as plain text and as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def format_columns(rows: Sequence[Sequence[object]], left: int = 1) -> str:
+    """Return ``rows`` as columns: the first ``left`` are left-aligned, the others right-aligned.
+
+    The first row may be a header.  All rows have the same number of cells.
+    """
+    cells = [[str(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = (
+        "  ".join(
+            cell.ljust(width) if index < left else cell.rjust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in cells
+    )
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def format_markdown(rows: Sequence[Sequence[object]], left: int = 1) -> str:
+    """Return ``rows`` as a Markdown table; the first row is the header, ``left`` as in format_columns."""
+    header, *others = rows
+    rule = ["---" if index < left else "---:" for index in range(len(header))]
+    lines = (" | ".join(str(cell).replace("|", "/") for cell in row) for row in (header, rule, *others))
+    return "".join(f"| {line} |\n" for line in lines)

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mutate the bytes of a file, without knowledge of its format."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Callable
+
+NUMBERS = (0, 1, 2, 3, 4, 7, 8, 16, 127, 128, 255, 256, 32767, 32768, 65535, 65536, 2**24, 2**31 - 1, 2**31)
+MAX_MUTATIONS = 8
+
+Mutation = Callable[[bytearray, bytes, random.Random], None]
+
+
+def mutate_bytes(data: bytes, other: bytes, rng: random.Random) -> tuple[bytes, list[str]]:
+    """Return ``data`` with a few changes, and their names; pieces of ``other`` may be copied into it."""
+    out = bytearray(data)
+    count = 1
+    while count < MAX_MUTATIONS and rng.random() < 0.4:
+        count += 1
+    chosen = rng.choices(list(MUTATIONS), list(MUTATIONS.values()), k=count)
+    for mutate in chosen:
+        mutate(out, other, rng)
+    return bytes(out), [mutate.__name__ for mutate in chosen]
+
+
+def _position(out: bytearray, rng: random.Random) -> int:
+    """Return a position, mostly near either end, where a file has less constant data."""
+    size = max(len(out), 1)
+    near = min(size, rng.choice((64, 1024, 8192)))
+    kind = rng.random()
+    if kind < 0.4:
+        return rng.randrange(near)
+    return size - 1 - rng.randrange(near) if kind < 0.6 else rng.randrange(size)
+
+
+def flip_bit(out: bytearray, other: bytes, rng: random.Random) -> None:
+    if out:
+        out[_position(out, rng)] ^= 1 << rng.randrange(8)
+
+
+def set_byte(out: bytearray, other: bytes, rng: random.Random) -> None:
+    if out:
+        out[_position(out, rng)] = rng.choice((0, 1, 4, 8, 0x7F, 0x80, 0xFF, rng.randrange(256)))
+
+
+def set_word(out: bytearray, other: bytes, rng: random.Random) -> None:
+    """Set an aligned 32-bit word to an extreme number, or to one near the old one."""
+    at = _position(out, rng) & ~3
+    if at + 4 > len(out):
+        return
+    (old,) = struct.unpack_from("<I", out, at)
+    new = rng.choice((*NUMBERS, -1, -2, -(2**31), old + 1, old - 1, old + 4, old - 4, old * 2, len(out) - at))
+    struct.pack_into("<I", out, at, new & 0xFFFFFFFF)
+
+
+def copy_word(out: bytearray, other: bytes, rng: random.Random) -> None:
+    """Copy one aligned word to another place: wrong offsets, shared vtables."""
+    source, target = _position(out, rng) & ~3, _position(out, rng) & ~3
+    if max(source, target) + 4 <= len(out):
+        out[target : target + 4] = out[source : source + 4]
+
+
+def insert(out: bytearray, other: bytes, rng: random.Random) -> None:
+    """Insert random bytes, or repeat a piece of the file."""
+    at, size = _position(out, rng), rng.choice((1, 2, 4, 8, 16, 64, 256))
+    out[at:at] = rng.randbytes(size) if rng.random() < 0.5 else out[at : at + size]
+
+
+def delete(out: bytearray, other: bytes, rng: random.Random) -> None:
+    """Delete a piece, or everything behind a position."""
+    at = _position(out, rng)
+    size = rng.choice((1, 2, 4, 8, 64)) if rng.random() < 0.7 else len(out)
+    del out[at : at + size]
+
+
+def splice(out: bytearray, other: bytes, rng: random.Random) -> None:
+    """Replace a piece, or the rest of the file, by a piece of the other file."""
+    at, there = _position(out, rng) & ~3, rng.randrange(max(1, len(other))) & ~3
+    size = rng.choice((4, 16, 64, 512))
+    if rng.random() < 0.2:
+        out[at:] = other[at:]
+    else:
+        out[at : at + size] = other[there : there + size]
+
+
+def fill(out: bytearray, other: bytes, rng: random.Random) -> None:
+    """Overwrite a piece with zeros or ones."""
+    at, size = _position(out, rng), rng.choice((4, 8, 32, 256))
+    out[at : at + size] = rng.choice((b"\0", b"\xff")) * len(out[at : at + size])
+
+
+MUTATIONS: dict[Mutation, float] = {
+    flip_bit: 4, set_byte: 4, set_word: 6, copy_word: 3, insert: 2, delete: 1.5, splice: 2.5, fill: 0.5,
+}  # fmt: skip
+"""Mutations with their weights."""
