@@ -142,7 +142,7 @@ def _elements(dtype: DType, count: int, kind: str, rng: random.Random) -> bytes:
     numpy: Any = np.dtype(np.uint8) if dtype.numpy is None else dtype.numpy
     if kind in ("bits", "size"):
         return rng.randbytes(count * numpy.itemsize)
-    numbers = (0, 1, 2, -1, 3)
+    numbers: tuple[float, ...] = (0, 1, 2, -1, 3)
     if kind == "edges":
         numbers = (0, -1, 2**31 - 1, -(2**31), 2**62, 1e30, np.nan, np.inf, -np.inf)
     with np.errstate(all="ignore"):

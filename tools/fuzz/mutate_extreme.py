@@ -141,8 +141,8 @@ def huge_result(world: World) -> None:
         else:
             shapes = ((1,), (4,), (1000,), (65536,), (4096, 1), (1, 16384), (1, 64, 2, 3), (2, 3, 3, 3))
             inputs.append(add_constant(world, graph, "FLOAT32", np.ones(rng.choice(shapes))))
-    shape = [_size(rng) for _ in range(rng.choice((0, 0, 1, 3)))]
-    result = append_operator(world, graph, name, inputs, rng.choice(("FLOAT32", "FLOAT32", "INT32")), shape)
+    dims = [_size(rng) for _ in range(rng.choice((0, 0, 1, 3)))]
+    result = append_operator(world, graph, name, inputs, rng.choice(("FLOAT32", "FLOAT32", "INT32")), dims)
     operators = graph["operators"]
     operators.insert(0, operators.pop())
     readers = ints(rng.choice(operators), "inputs")

@@ -333,8 +333,8 @@ def new_code(world: World, name: str, version: int = 1) -> int:
 
 def set_options(world: World, operator: Tree, name: str) -> Tree:
     """Replace the options of ``operator`` by defaults, or random ones, of operator ``name``; return them."""
-    for field in ("builtin_options", "builtin_options_2"):
-        operator.pop(field, None)
+    for name_of_field in ("builtin_options", "builtin_options_2"):
+        operator.pop(name_of_field, None)
     kind = REGISTRY.get(name)
     field = None if kind is None or kind.options is None else options_field(kind.options)
     if kind is None or kind.options is None or field is None:

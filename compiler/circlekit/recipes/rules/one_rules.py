@@ -85,7 +85,8 @@ def compare(actual: str, condition: str, expected: str) -> bool:
 
 
 def _is_number(text: str) -> bool:
-    return re.fullmatch(r"-?[0-9]+", text) is not None
+    """Return whether ``text`` is an integer; Python does not convert those of more than 4,300 digits."""
+    return re.fullmatch(r"-?[0-9]{1,4300}", text) is not None
 
 
 # -- reading -----------------------------------------------------------------------------------
