@@ -90,7 +90,7 @@ class _Worker(Generic[J, R]):
         self.how = how
         context = get_context("fork")
         self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_serve, args=(theirs, how, os.getpid()), daemon=True)
+        self.process = context.Process(target=_serve, args=(theirs, how, os.getpid()))
         self.process.start()
         theirs.close()
         self.jobs: deque[J] = deque()
