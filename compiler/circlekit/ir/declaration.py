@@ -74,9 +74,9 @@ class Declaration:
     pure: ClassVar[bool] = True
     """Same inputs, same outputs, no side effect: may be folded, shared and removed."""
     elementwise: ClassVar[bool] = False
-    """Each element of the result depends on the elements at its own position in operands that broadcast."""
+    """A function of each element of one operand, or of each pair of elements of two that broadcast."""
     data_movement: ClassVar[bool] = False
-    """The results hold elements of the data operands, unchanged, in another arrangement."""
+    """Every element of a result is an element of the data operand (of one of the variadic operands)."""
     stateful: ClassVar[bool] = False
     """It keeps state between runs: a variable, a table or a random stream."""
     reads_data: ClassVar[bool] = True

@@ -134,8 +134,6 @@ class PRelu(VersionedByDtype, code="PRELU", options=None):
     For int16 input, alpha is int8.
     """
 
-    elementwise = True
-
     input = operand(*REAL)
     alpha = operand(*REAL)
 

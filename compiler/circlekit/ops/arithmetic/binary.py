@@ -81,8 +81,8 @@ class AddOrSub(BinaryWithActivation):
     scale of the result, the other one a smaller scale.
     """
 
-    lhs = operand(*NUMBERS, *COMPLEX)
-    rhs = operand(*NUMBERS, *COMPLEX)
+    lhs = operand(*NUMBERS, *COMPLEX, DType.STRING)
+    rhs = operand(*NUMBERS, *COMPLEX, DType.STRING)
 
     pot_scale_int16: bool = attribute(True, quantized_only=True)
 
@@ -299,8 +299,6 @@ class Atan2(Binary, code="ATAN2", options="ATan2Options"):
 
 class AddN(VersionedByDtype, code="ADD_N"):
     """The sum of tensors of one shape; infinities become the largest finite numbers after each addition."""
-
-    elementwise = True
 
     terms = variadic_operand(*NUMBERS)
 

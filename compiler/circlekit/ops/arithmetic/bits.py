@@ -83,8 +83,6 @@ class RightShift(Binary, code="RIGHT_SHIFT"):
 class Bucketize(Op, code="BUCKETIZE"):
     """The number of sorted ``boundaries`` that are not above each element."""
 
-    elementwise = True
-
     input = operand(f32, f64, i32, i64)
 
     boundaries: tuple[float, ...] | None = attribute(None)

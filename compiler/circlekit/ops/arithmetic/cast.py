@@ -39,8 +39,6 @@ class Cast(VersionedByDtype, code="CAST"):
     Kernels hold bfloat16 as float32, and integers of fewer than 8 bits as int8 or uint8.
     """
 
-    elementwise = True
-
     input = operand(*ANY)
 
     in_data_type: DType = attribute(DType.FLOAT32)
@@ -138,8 +136,6 @@ class Quantize(VersionedByDtype, code="QUANTIZE"):
     Quantized integers are requantized: between 8 and 16 bits, 16 to 32, and 32 to 8 or 16.
     """
 
-    elementwise = True
-
     input = operand(*REAL, i32)
 
     layout_operands = ("input",)
@@ -191,9 +187,7 @@ class Quantize(VersionedByDtype, code="QUANTIZE"):
 class Dequantize(VersionedByDtype, code="DEQUANTIZE"):
     """scale * (x - zero_point); of float16 or bfloat16, the same number as float32."""
 
-    elementwise = True
-
-    input = operand(i8, u8, i16, i32, f16, bf16, *UNPACKED_DTYPES)
+    input = operand(i8, u8, i16, i32, f16, bf16, *UNPACKED_DTYPES, DType.MXINT8, DType.MXFP4)
 
     layout_operands = ("input",)
     versions: ClassVar = {i8: 2, i16: 3, f16: 3, DType.INT4: 6, DType.INT2: 7, DType.UINT4: 8}

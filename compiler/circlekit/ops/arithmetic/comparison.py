@@ -184,8 +184,6 @@ class Select(VersionedByDtype, code="SELECT"):
 class SelectV2(VersionedByDtype, code="SELECT_V2"):
     """x where the condition is true, else y; all three broadcast."""
 
-    elementwise = True
-
     condition = operand(boolean)
     x = operand(*ANY)
     y = operand(*ANY)

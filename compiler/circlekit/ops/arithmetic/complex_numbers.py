@@ -19,8 +19,6 @@ from circlekit.ops.operand_dtypes import COMPLEX
 class OfComplex(Op):
     """One real number for each complex one."""
 
-    elementwise = True
-
     input = operand(*COMPLEX)
 
     layout_operands = ("input",)

@@ -110,21 +110,21 @@ class RandomFloats(Random):
         raise UnsupportedError(f"{self.code} has no kernel")
 
 
-class RandomUniform(RandomFloats, code="RANDOM_UNIFORM", options="RandomOptions", pure=False):
+class RandomUniform(RandomFloats, code="RANDOM_UNIFORM", options="RandomOptions"):
     """Uniformly distributed in [0, 1)."""
 
     def numbers(self, bits: Array) -> Array:
         return uniform_floats(bits)
 
 
-class RandomStandardNormal(RandomFloats, code="RANDOM_STANDARD_NORMAL", options="RandomOptions", pure=False):
+class RandomStandardNormal(RandomFloats, code="RANDOM_STANDARD_NORMAL", options="RandomOptions"):
     """Standard normal distribution."""
 
     def numbers(self, bits: Array) -> Array:
         return normal_floats(bits)
 
 
-class Multinomial(Random, code="MULTINOMIAL", options="RandomOptions", pure=False):
+class Multinomial(Random, code="MULTINOMIAL", options="RandomOptions"):
     """``num_samples`` classes per row of ``logits`` [batch, classes], with probabilities softmax(logits)."""
 
     logits = operand(f32)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circlekit.errors import ShapeError
-from circlekit.ir.dtypes import DType, bf16, f16, f32, f64, i8, i16, i32, i64, u8
+from circlekit.ir.dtypes import DType, f32, i8, i16, i32, u8
 from circlekit.ir.enums import Activation, Padding
 from circlekit.ir.op import attribute, operand, optional_operand
 from circlekit.ir.value import Array, Shape, TensorType, Value, format_shape
@@ -22,13 +22,12 @@ from circlekit.ops.convolution.correlation import (
 )
 from circlekit.ops.dimensions import Dim, dims_differ, element_count, merge_dims, product
 from circlekit.ops.numerics.kernel_flavor import in_eights
+from circlekit.ops.operand_dtypes import BIAS, REAL
 from circlekit.ops.quantization import is_hybrid, is_per_channel
 from circlekit.ops.versions import version_by_dtype
 from circlekit.ops.windows import window_size
 
-DATA = (f32, i8, u8, i16, f16, bf16, f64)
-WEIGHTS = (*DATA, DType.INT4)
-BIAS = (f32, i32, i64, f16, bf16, f64)
+WEIGHTS = (*REAL, DType.INT4)
 
 
 class Conv2D(ConvolutionLayer, code="CONV_2D"):
@@ -37,7 +36,7 @@ class Conv2D(ConvolutionLayer, code="CONV_2D"):
     Source: TFLite conv.
     """
 
-    input = operand(*DATA)
+    input = operand(*REAL)
     filter = operand(*WEIGHTS)
     bias = optional_operand(*BIAS)
 
@@ -109,7 +108,7 @@ class DepthwiseConv2D(ConvolutionLayer, code="DEPTHWISE_CONV_2D", reference_vers
     reference for int4 weights; here they are what the same in int8 are.
     """
 
-    input = operand(*DATA)
+    input = operand(*REAL)
     filter = operand(*WEIGHTS)
     bias = optional_operand(*BIAS)
 
@@ -171,7 +170,7 @@ class TransposeConv(ConvolutionLayer, code="TRANSPOSE_CONV"):
 
     output_shape = operand(i32)
     filter = operand(*WEIGHTS)
-    input = operand(*DATA)
+    input = operand(*REAL)
     bias = optional_operand(*BIAS)
 
     padding: Padding = attribute(Padding.SAME)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from circlekit.errors import ShapeError
-from circlekit.ir.dtypes import bf16, f16, f32, f64, i8, i16, u8
+from circlekit.ir.dtypes import i8, i16, u8
 from circlekit.ir.enums import Activation, Padding
 from circlekit.ir.op import Op, attribute, operand
 from circlekit.ir.value import Array, TensorType
@@ -16,17 +16,17 @@ from circlekit.ops.checks import require_float, require_rank
 from circlekit.ops.convolution.correlation import Geometry
 from circlekit.ops.fused_activation import apply_fused_activation
 from circlekit.ops.numerics.fixed_point import quantized_activation_range
+from circlekit.ops.operand_dtypes import REAL
 from circlekit.ops.versions import version_by_dtype
 from circlekit.ops.windows import window_size
 
 INTEGERS = (i8, u8, i16)
-DATA = (f32, i8, u8, i16, f16, bf16, f64)
 
 
 class _Pool2D(Op):
     """Attributes, shape rule and windows of all pools."""
 
-    input = operand(*DATA)
+    input = operand(*REAL)
 
     padding: Padding = attribute(Padding.SAME)
     stride_w: int = attribute(1)

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from circlekit.errors import ShapeError, UnsupportedError
-from circlekit.ir.dtypes import i32, i64
+from circlekit.ir.dtypes import boolean, i32, i64
 from circlekit.ir.enums import ReduceWindowFunction
 from circlekit.ir.op import Op, attribute, operand
 from circlekit.ir.value import Array, Shape, TensorType, Value, format_shape
 from circlekit.ops.checks import require_same_dtype
 from circlekit.ops.constant_operands import int_list, static_int_vector
 from circlekit.ops.dimensions import unknown_dims
+from circlekit.ops.operand_dtypes import NUMBERS
 
 
 def need_per_axis(numbers: list[int] | None, shape: Shape | None, name: str) -> None:
@@ -28,9 +29,9 @@ def need_per_axis(numbers: list[int] | None, shape: Shape | None, name: str) -> 
 class Dilate(Op, code="DILATE"):
     """The elements with ``dilations`` - 1 padding values between neighbours along each axis."""
 
-    input = operand()
+    input = operand(*NUMBERS, boolean)
     dilations = operand(i32)
-    padding_value = operand()
+    padding_value = operand(*NUMBERS, boolean)
 
     def infer(self) -> TensorType:
         require_same_dtype("input", self.input, "padding_value", self.padding_value)
@@ -63,8 +64,8 @@ _REDUCTIONS: dict[ReduceWindowFunction, Any] = {
 class ReduceWindow(Op, code="REDUCE_WINDOW"):
     """``init_value`` and the elements of each window, put together by ``reduce_function``."""
 
-    input = operand()
-    init_value = operand()
+    input = operand(*NUMBERS, boolean)
+    init_value = operand(*NUMBERS, boolean)
     window_shape = operand(i64)
     window_strides = operand(i64)
     window_dilations = operand(i64)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from circlekit.errors import ShapeError, UnsupportedError
-from circlekit.ir.dtypes import DType, bf16, f16, f32, f64, i8, i16, i32, i64, u8
+from circlekit.ir.dtypes import DType, f32, i8, i16, i32, u8
 from circlekit.ir.enums import Activation, WeightsFormat
 from circlekit.ir.op import Inferred, Op, attribute, operand, optional_operand
 from circlekit.ir.value import Array, Shape, TensorType, Value, format_shape
@@ -21,13 +21,12 @@ from circlekit.ops.matmul.dense_quantized import (
     quantized_matmul,
     shuffled_dense,
 )
+from circlekit.ops.operand_dtypes import BIAS, REAL
 from circlekit.ops.quantization import is_hybrid, is_per_channel
 from circlekit.ops.versions import version_by_dtype
 
-DATA = (f32, i8, u8, i16, f16, bf16, f64)
 PACKED = (DType.INT4, DType.UINT4, DType.INT2, DType.MXFP4, DType.MXINT8)
 GGML = (DType.GGML_Q4_0, DType.GGML_Q4_1, DType.GGML_Q8_0, DType.GGML_Q8_1)
-BIAS = (f32, i32, i64, f16, bf16, f64)
 CARRIED = (DType.INT4, DType.UINT4)
 """Circle has models with such activations for other tools to read; nothing computes them."""
 
@@ -41,8 +40,8 @@ class FullyConnected(Op, code="FULLY_CONNECTED", variadic_results=True):
     Source: TFLite fully_connected.
     """
 
-    input = operand(*DATA, *CARRIED)
-    weights = operand(*DATA, *PACKED, *GGML)
+    input = operand(*REAL, *CARRIED)
+    weights = operand(*REAL, *PACKED, *GGML)
     bias = optional_operand(*BIAS, *CARRIED)
 
     act: Activation = attribute(Activation.NONE, "fused_activation_function")
@@ -147,8 +146,8 @@ class BatchMatMul(Op, code="BATCH_MATMUL"):
     Source: TFLite batch_matmul.
     """
 
-    x = operand(*DATA, i32, *CARRIED, DType.MXFP4, DType.MXINT8)
-    y = operand(*DATA, i32, DType.INT4, DType.MXFP4, DType.MXINT8)
+    x = operand(*REAL, i32, *CARRIED, DType.MXFP4, DType.MXINT8)
+    y = operand(*REAL, i32, DType.INT4, DType.MXFP4, DType.MXINT8)
 
     adj_x: bool = attribute(False)
     adj_y: bool = attribute(False)

@@ -27,6 +27,7 @@ from circlekit.ops.constant_operands import (
     vector_length,
 )
 from circlekit.ops.dimensions import merge_dims, normalized_axis, unknown_dims
+from circlekit.ops.operand_dtypes import ANY, NUMBERS
 from circlekit.ops.quantization import is_per_channel, rearranged_type, scale_of
 from circlekit.ops.versions import VersionedByDtype
 
@@ -39,10 +40,10 @@ def require_in_range(op: Op, indices: Array, sizes: Any) -> None:
         raise ModelError(f"{op.code}: index {found} is out of range for {np.asarray(sizes).tolist()} entries")
 
 
-class Gather(VersionedByDtype, code="GATHER"):
+class Gather(VersionedByDtype, code="GATHER", data_movement=True):
     """Slices of ``params`` along ``axis``, by number; both operands share the first ``batch_dims`` axes."""
 
-    params = operand()
+    params = operand(*ANY)
     indices = operand(i32, i64, i16)
 
     axis: int = attribute(0)
@@ -96,10 +97,10 @@ class Gather(VersionedByDtype, code="GATHER"):
         return 5 if self.batch_dims else {i16: 4, boolean: 3, i8: 2}.get(self.params.dtype, 1)
 
 
-class GatherNd(VersionedByDtype, code="GATHER_ND"):
+class GatherNd(VersionedByDtype, code="GATHER_ND", data_movement=True):
     """Slices of ``params`` by index vectors, the last axis of ``indices``, over its leading axes."""
 
-    params = operand()
+    params = operand(*ANY)
     indices = operand(i32, i64, i16)
 
     def infer(self) -> TensorType:
@@ -134,8 +135,8 @@ class OneHot(VersionedByDtype, code="ONE_HOT"):
 
     indices = operand(i32, i64)
     depth = operand(i32)
-    on_value = operand()
-    off_value = operand()
+    on_value = operand(*ANY)
+    off_value = operand(*ANY)
 
     axis: int = attribute(0)
 
@@ -161,7 +162,7 @@ class EmbeddingLookup(VersionedByDtype, code="EMBEDDING_LOOKUP", options=None):
     """
 
     lookup = operand(i32)
-    value = operand()
+    value = operand(*ANY)
 
     def infer(self) -> TensorType:
         lookup, value = self.lookup.shape, self.value.shape
@@ -207,10 +208,10 @@ class EmbeddingLookup(VersionedByDtype, code="EMBEDDING_LOOKUP", options=None):
         return 5 if self.value.dtype is DType.INT2 else 1
 
 
-class ReverseV2(VersionedByDtype, code="REVERSE_V2", versions={boolean: 2, i8: 3}):
+class ReverseV2(VersionedByDtype, code="REVERSE_V2", versions={boolean: 2, i8: 3}, data_movement=True):
     """``input`` reversed along the axes."""
 
-    input = operand()
+    input = operand(*ANY)
     axis = operand(i32)
 
     layout_operands = ("input",)
@@ -230,10 +231,10 @@ class ReverseV2(VersionedByDtype, code="REVERSE_V2", versions={boolean: 2, i8: 3
         return None if axes is None else {"axis": axes}
 
 
-class ReverseSequence(VersionedByDtype, code="REVERSE_SEQUENCE"):
+class ReverseSequence(VersionedByDtype, code="REVERSE_SEQUENCE", data_movement=True):
     """``input`` with the first ``seq_lengths[b]`` elements along ``seq_dim`` reversed, per batch index b."""
 
-    input = operand()
+    input = operand(*ANY)
     seq_lengths = operand(i32, i64)
 
     seq_dim: int = attribute(0)
@@ -269,7 +270,7 @@ class ScatterNd(VersionedByDtype, code="SCATTER_ND"):
     """Zeros of ``shape`` with each of ``updates`` added at its index vector; integers wrap around."""
 
     indices = operand(i32, i64)
-    updates = operand()
+    updates = operand(*ANY)
     shape = operand(i32, i64)
 
     def infer(self) -> TensorType:
@@ -291,7 +292,7 @@ class TopKV2(VersionedByDtype, code="TOPK_V2", results=("values", "indices")):
     Equal elements keep their order.
     """
 
-    input = operand()
+    input = operand(*NUMBERS)
     k = operand(i32, i16)
 
     def infer(self) -> tuple[TensorType, ...]:
@@ -321,8 +322,8 @@ class TopKV2(VersionedByDtype, code="TOPK_V2", results=("values", "indices")):
 class DynamicUpdateSlice(VersionedByDtype, code="DYNAMIC_UPDATE_SLICE"):
     """``input`` with the part at ``start_indices`` replaced by ``update``; the start is clamped to fit."""
 
-    input = operand()
-    update = operand()
+    input = operand(*ANY)
+    update = operand(*ANY)
     start_indices = operand(i32, i64)
 
     versions: ClassVar = {f16: 3, i16: 4, DType.INT4: 5, bf16: 6}

@@ -24,6 +24,7 @@ from circlekit.ops.constant_operands import (
 from circlekit.ops.dimensions import merge_dims, normalized_axis, unknown_dims
 from circlekit.ops.fused_activation import apply_activation
 from circlekit.ops.numerics.fixed_point import clamp_to_dtype, quantized_activation_range, round_half_away
+from circlekit.ops.operand_dtypes import ANY
 from circlekit.ops.quantization import (
     have_same_quantization,
     is_quantized_8_or_16_bits,
@@ -60,7 +61,7 @@ def merged_shape(values: tuple[Value, ...], skip: int | None) -> list[int | None
     return merged
 
 
-class Concatenation(VersionedByDtype, code="CONCATENATION"):
+class Concatenation(VersionedByDtype, code="CONCATENATION", data_movement=True):
     """The operands, concatenated along ``axis``.
 
     As in LiteRT, uint8 operands are rescaled in float32 if their quantization differs from the result's, int8
@@ -68,7 +69,7 @@ class Concatenation(VersionedByDtype, code="CONCATENATION"):
     have a zero point.  LiteRT rejects a fused activation; here it clamps real and quantized numbers.
     """
 
-    values = variadic_operand()
+    values = variadic_operand(*ANY)
 
     axis: int = attribute(0)
     act: Activation = attribute(Activation.NONE, field="fused_activation_function")
@@ -114,10 +115,10 @@ class Concatenation(VersionedByDtype, code="CONCATENATION"):
         return {"axis": axis_after_transpose(self.axis, perm)}
 
 
-class Pack(VersionedByDtype, code="PACK"):
+class Pack(VersionedByDtype, code="PACK", data_movement=True):
     """The operands, which have one shape, stacked along a new dimension ``axis``."""
 
-    values = variadic_operand()
+    values = variadic_operand(*ANY)
 
     values_count: int = attribute(0)
     axis: int = attribute(0)
@@ -143,10 +144,10 @@ class Pack(VersionedByDtype, code="PACK"):
         return np.stack(values, axis=self.axis)
 
 
-class Unpack(VersionedByDtype, code="UNPACK", variadic_results=True):
+class Unpack(VersionedByDtype, code="UNPACK", variadic_results=True, data_movement=True):
     """The ``num`` slices of ``input`` along ``axis``, which is removed."""
 
-    input = operand()
+    input = operand(*ANY)
 
     num: int = attribute(0)
     axis: int = attribute(0)
@@ -180,11 +181,11 @@ def part_count(count: int) -> int:
     return count
 
 
-class Split(VersionedByDtype, code="SPLIT", variadic_results=True, typed_by=1):
+class Split(VersionedByDtype, code="SPLIT", variadic_results=True, typed_by=1, data_movement=True):
     """``value`` split into ``num_splits`` equal parts along axis ``split_dim``."""
 
     split_dim = operand(i32)
-    value = operand()
+    value = operand(*ANY)
 
     num_splits: int = attribute(0)
 
@@ -214,10 +215,10 @@ class Split(VersionedByDtype, code="SPLIT", variadic_results=True, typed_by=1):
         return None if axis is None else {"split_dim": axis}
 
 
-class SplitV(VersionedByDtype, code="SPLIT_V", variadic_results=True, versions={i8: 2}):
+class SplitV(VersionedByDtype, code="SPLIT_V", variadic_results=True, versions={i8: 2}, data_movement=True):
     """``value`` split into parts of ``size_splits`` along axis ``split_dim``; one size may be -1."""
 
-    value = operand()
+    value = operand(*ANY)
     size_splits = operand(i32, i64)
     split_dim = operand(i32)
 

@@ -26,17 +26,18 @@ from circlekit.ops.constant_operands import (
     vector_length,
 )
 from circlekit.ops.dimensions import broadcast_shapes, dims_differ, normalized_axis, product, unknown_dims
+from circlekit.ops.operand_dtypes import ANY, NUMBERS
 from circlekit.ops.quantization import per_tensor_quantization, rearranged_type
 from circlekit.ops.versions import VersionedByDtype
 
 
-class Reshape(VersionedByDtype, code="RESHAPE"):
+class Reshape(VersionedByDtype, code="RESHAPE", data_movement=True):
     """Elements of ``input`` in another shape; one dimension may be -1 and follows from the others.
 
     The new shape is the operand, or the attribute if the operand is absent (where ``[0]`` means a scalar).
     """
 
-    input = operand()
+    input = operand(*ANY)
     shape = optional_operand(i32)
 
     new_shape: Sequence[int] | None = attribute(None)
@@ -79,10 +80,12 @@ class Reshape(VersionedByDtype, code="RESHAPE"):
         return input.reshape(self.resolved_shape(requested or [], input.shape))
 
 
-class Squeeze(VersionedByDtype, code="SQUEEZE", versions={DType.STRING: 2}, reference_version=1):
+class Squeeze(
+    VersionedByDtype, code="SQUEEZE", versions={DType.STRING: 2}, reference_version=1, data_movement=True
+):
     """``input`` without the dimensions of 1 that ``squeeze_dims`` lists; an empty list means all of them."""
 
-    input = operand()
+    input = operand(*ANY)
 
     squeeze_dims: Sequence[int] | None = attribute(None)
 
@@ -111,10 +114,10 @@ class Squeeze(VersionedByDtype, code="SQUEEZE", versions={DType.STRING: 2}, refe
         return np.squeeze(input, axis=tuple(set(self.squeezed_axes(input.shape) or ())))
 
 
-class ExpandDims(VersionedByDtype, code="EXPAND_DIMS"):
+class ExpandDims(VersionedByDtype, code="EXPAND_DIMS", data_movement=True):
     """``input`` with a new dimension of 1 at axis ``dim`` of the result; -1 is the last axis."""
 
-    input = operand()
+    input = operand(*ANY)
     dim = operand(i32, i64)
 
     def infer(self) -> TensorType:
@@ -131,7 +134,7 @@ class ExpandDims(VersionedByDtype, code="EXPAND_DIMS"):
 class Shape(VersionedByDtype, code="SHAPE", reads_data=False):
     """The dimensions of ``input``, as a vector of ``out_type``."""
 
-    input = operand()
+    input = operand(*ANY)
 
     out_type: DType = attribute(DType.FLOAT32)
 
@@ -147,7 +150,7 @@ class Shape(VersionedByDtype, code="SHAPE", reads_data=False):
 class Rank(VersionedByDtype, code="RANK", reads_data=False):
     """The number of dimensions of ``input``, a scalar."""
 
-    input = operand()
+    input = operand(*ANY)
 
     def infer(self) -> TensorType:
         return TensorType(i32, ())
@@ -156,10 +159,10 @@ class Rank(VersionedByDtype, code="RANK", reads_data=False):
         return np.asarray(input.ndim, np.int32)
 
 
-class Transpose(VersionedByDtype, code="TRANSPOSE", reference_version=8):
+class Transpose(VersionedByDtype, code="TRANSPOSE", reference_version=8, data_movement=True):
     """``input`` with its axes permuted: axis i of the result is axis ``perm[i]`` of the input."""
 
-    input = operand()
+    input = operand(*ANY)
     perm = operand(i32, i64)
 
     versions: ClassVar = {i8: 2, boolean: 3, i16: 5}
@@ -189,10 +192,10 @@ def checked_perm(perm: Sequence[int], rank: int) -> list[int]:
     return axes
 
 
-class BroadcastTo(VersionedByDtype, code="BROADCAST_TO"):
+class BroadcastTo(VersionedByDtype, code="BROADCAST_TO", data_movement=True):
     """``input`` broadcast to ``shape``: repeated along dimensions of 1 and along new leading ones."""
 
-    input = operand()
+    input = operand(*ANY)
     shape = operand(i32, i64)
 
     layout_operands = ("input",)
@@ -217,10 +220,12 @@ class BroadcastTo(VersionedByDtype, code="BROADCAST_TO"):
         return 3 if self.input.dtype in (i8, i16) else 2
 
 
-class Tile(VersionedByDtype, code="TILE", versions={i8: 3, DType.STRING: 2}, reference_version=2):
+class Tile(
+    VersionedByDtype, code="TILE", versions={i8: 3, DType.STRING: 2}, reference_version=2, data_movement=True
+):
     """``input`` repeated ``multiples[i]`` times along each axis i."""
 
-    input = operand()
+    input = operand(*ANY)
     multiples = operand(i32, i64)
 
     layout_operands = ("input",)
@@ -247,7 +252,7 @@ class Fill(VersionedByDtype, code="FILL", typed_by=1):
     """A tensor of shape ``dims`` filled with ``value``."""
 
     dims = operand(i32, i64)
-    value = operand()
+    value = operand(*ANY)
 
     versions: ClassVar = {boolean: 2, DType.STRING: 2, i8: 3, i16: 3, f16: 4}
 
@@ -265,9 +270,9 @@ class Fill(VersionedByDtype, code="FILL", typed_by=1):
 class Range(VersionedByDtype, code="RANGE", versions={i64: 2}, reference_version=1):
     """The vector start, start + delta, start + 2 delta, ... up to, but not including, ``limit``."""
 
-    start = operand()
-    limit = operand()
-    delta = operand()
+    start = operand(*NUMBERS)
+    limit = operand(*NUMBERS)
+    delta = operand(*NUMBERS)
 
     def infer(self) -> TensorType:
         require_same_dtype("start", self.start, "limit", self.limit)

@@ -16,14 +16,15 @@ from circlekit.ir.value import Array, TensorType, format_shape
 from circlekit.ops.checks import require_length, require_rank, require_same_dtype
 from circlekit.ops.constant_operands import int_list, permuted_rows, static_int_vector, vector_length
 from circlekit.ops.dimensions import Dim, unknown_dims
+from circlekit.ops.operand_dtypes import ANY
 from circlekit.ops.quantization import rearranged_type, zero_point_of
 from circlekit.ops.versions import VersionedByDtype
 
 
-class Slice(VersionedByDtype, code="SLICE"):
+class Slice(VersionedByDtype, code="SLICE", data_movement=True):
     """The part of ``input`` of shape ``size`` that starts at ``begin``; a size of -1 extends to the end."""
 
-    input = operand()
+    input = operand(*ANY)
     begin = operand(i32, i64)
     size = operand(i32, i64)
 
@@ -83,7 +84,7 @@ class AxisSlice(NamedTuple):
 WHOLE_AXIS = AxisSlice(None, None, 1)
 
 
-class StridedSlice(VersionedByDtype, code="STRIDED_SLICE", reference_version=4):
+class StridedSlice(VersionedByDtype, code="STRIDED_SLICE", reference_version=4, data_movement=True):
     """``input[begin:end:strides]`` with TensorFlow's masks, whose bit i modifies entry i of ``begin``.
 
     begin_mask, end_mask: ignore ``begin`` or ``end``.  ellipsis_mask: the entry stands for all axes that have
@@ -91,7 +92,7 @@ class StridedSlice(VersionedByDtype, code="STRIDED_SLICE", reference_version=4):
     remove the axis.  ``offset``: ``end`` is relative to ``begin``.
     """
 
-    input = operand()
+    input = operand(*ANY)
     begin = operand(i32, i64)
     end = operand(i32, i64)
     strides = operand(i32, i64)
@@ -241,7 +242,7 @@ class StridedSlice(VersionedByDtype, code="STRIDED_SLICE", reference_version=4):
 class Padded(VersionedByDtype):
     """``input`` with elements added before and after it along every axis: ``paddings`` is [rank, 2]."""
 
-    input = operand()
+    input = operand(*ANY)
     paddings = operand(i32, i64)
 
     versions: ClassVar = {i8: 2, i16: 3, boolean: 5}
@@ -293,7 +294,7 @@ class Pad(Padded, code="PAD"):
 class PadV2(Padded, code="PADV2"):
     """Padding with ``constant_values``, a single element."""
 
-    constant_values = operand()
+    constant_values = operand(*ANY)
 
     def infer(self) -> TensorType:
         require_same_dtype("input", self.input, "constant_values", self.constant_values)
@@ -311,7 +312,7 @@ def pad_constant(input: Array, paddings: Array, value: Any) -> Array:
     return out
 
 
-class MirrorPad(Padded, code="MIRROR_PAD"):
+class MirrorPad(Padded, code="MIRROR_PAD", data_movement=True):
     """Padding with mirrored data; SYMMETRIC repeats the element at the edge, REFLECT does not."""
 
     mode: MirrorPadMode = attribute(MirrorPadMode.REFLECT)

@@ -19,6 +19,7 @@ from circlekit.ir.value import Array, Shape, TensorType, format_shape
 from circlekit.ops.checks import require_length, require_rank
 from circlekit.ops.constant_operands import int_list, static_int_vector
 from circlekit.ops.dimensions import Dim, unknown_dims
+from circlekit.ops.operand_dtypes import ANY, REAL
 from circlekit.ops.quantization import rearranged_type, zero_point_of
 from circlekit.ops.versions import VersionedByDtype
 
@@ -37,7 +38,7 @@ def _multiplied(dim: Dim, factor: int) -> Dim:
 class BlockMove(VersionedByDtype):
     """Blocks of ``block_size`` by ``block_size`` pixels, moved between space and depth."""
 
-    input = operand()
+    input = operand(*ANY)
 
     block_size: int = attribute(0)
 
@@ -54,7 +55,7 @@ class BlockMove(VersionedByDtype):
         raise UnsupportedError(f"{self.code} has no shape rule")
 
 
-class DepthToSpace(BlockMove, code="DEPTH_TO_SPACE", reference_version=1):
+class DepthToSpace(BlockMove, code="DEPTH_TO_SPACE", reference_version=1, data_movement=True):
     """[N,H,W,b*b*C] to [N,b*H,b*W,C]; the depth is split into (row in block, column in block, channel)."""
 
     def result_shape(self, n: Dim, h: Dim, w: Dim, c: Dim) -> Shape:
@@ -68,7 +69,7 @@ class DepthToSpace(BlockMove, code="DEPTH_TO_SPACE", reference_version=1):
         return np.asarray(blocks.reshape(n, h * b, w * b, c // (b * b)))
 
 
-class SpaceToDepth(BlockMove, code="SPACE_TO_DEPTH"):
+class SpaceToDepth(BlockMove, code="SPACE_TO_DEPTH", data_movement=True):
     """[N,b*H,b*W,C] to [N,H,W,b*b*C]: the inverse of DEPTH_TO_SPACE."""
 
     def result_shape(self, n: Dim, h: Dim, w: Dim, c: Dim) -> Shape:
@@ -88,7 +89,7 @@ class SpaceToDepth(BlockMove, code="SPACE_TO_DEPTH"):
 class BatchMove(VersionedByDtype):
     """Blocks of [N, space..., depth], moved between space and batch; ``block_shape``: one size per axis."""
 
-    input = operand()
+    input = operand(*ANY)
     block_shape = operand(i32)
 
     versions: ClassVar = {i8: 2, i16: 4}
@@ -151,7 +152,7 @@ class SpaceToBatchND(BatchMove, code="SPACE_TO_BATCH_ND"):
         return np.asarray(out)
 
 
-class BatchToSpaceND(BatchMove, code="BATCH_TO_SPACE_ND"):
+class BatchToSpaceND(BatchMove, code="BATCH_TO_SPACE_ND", data_movement=True):
     """The inverse of SPACE_TO_BATCH_ND; ``crops`` [M,2] are removed at the edges."""
 
     crops = operand(i32)
@@ -191,7 +192,7 @@ class Resize(VersionedByDtype):
     ``align_corners`` aligns the centers of the corner pixels, ``half_pixel_centers`` the edges of the images.
     """
 
-    input = operand()
+    input = operand(*REAL)
     size = operand(i32)
 
     align_corners: bool = attribute(False)
@@ -216,7 +217,7 @@ class Resize(VersionedByDtype):
         return scale
 
 
-class ResizeNearestNeighbor(Resize, code="RESIZE_NEAREST_NEIGHBOR"):
+class ResizeNearestNeighbor(Resize, code="RESIZE_NEAREST_NEIGHBOR", data_movement=True):
     """The nearest input pixel for each output pixel."""
 
     def kernel(self, input: Array, size: Array) -> Array:

@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from circlekit.errors import ModelError, ShapeError
-from circlekit.ir.dtypes import i8, i32, i64, u8
+from circlekit.ir.dtypes import boolean, f32, i8, i32, i64, u8
 from circlekit.ir.enums import CombinerType
 from circlekit.ir.op import Op, attribute, operand
 from circlekit.ir.value import Array, TensorType, format_shape
@@ -20,6 +20,7 @@ from circlekit.ops.checks import require_rank, require_same_dtype
 from circlekit.ops.constant_operands import int_list, static_int_vector, vector_length
 from circlekit.ops.dimensions import unknown_dims
 from circlekit.ops.movement.gather import require_in_range
+from circlekit.ops.operand_dtypes import ANY, NUMBERS
 from circlekit.ops.versions import VersionedByDtype
 
 
@@ -28,8 +29,8 @@ class SparseToDense(VersionedByDtype, code="SPARSE_TO_DENSE", typed_by=2):
 
     indices = operand(i32, i64)
     output_shape = operand(i32, i64)
-    values = operand()
-    default_value = operand()
+    values = operand(*NUMBERS, boolean)
+    default_value = operand(*NUMBERS, boolean)
 
     validate_indices: bool = attribute(False)
 
@@ -54,10 +55,10 @@ class SparseToDense(VersionedByDtype, code="SPARSE_TO_DENSE", typed_by=2):
         return out
 
 
-class Densify(Op, code="DENSIFY"):
+class Densify(Op, code="DENSIFY", data_movement=True):
     """The dense form of a sparse constant; the identity, as kernels get every constant dense."""
 
-    input = operand()
+    input = operand(*ANY)
 
     def infer(self) -> TensorType:
         return TensorType(self.input.dtype, self.input.shape, self.input.quantization)
@@ -76,8 +77,8 @@ class EmbeddingLookupSparse(Op, code="EMBEDDING_LOOKUP_SPARSE"):
     ids = operand(i32)
     indices = operand(i32)
     dense_shape = operand(i32)
-    weights = operand()
-    value = operand()
+    weights = operand(f32)
+    value = operand(f32)
 
     combiner: CombinerType = attribute(CombinerType.SUM)
 
@@ -116,7 +117,7 @@ class HashtableLookup(Op, code="HASHTABLE_LOOKUP", options=None, results=("outpu
 
     lookup = operand(i32)
     key = operand(i32)
-    value = operand()
+    value = operand(*ANY)
 
     def infer(self) -> tuple[TensorType, ...]:
         require_rank(self.lookup, "lookup", 1)

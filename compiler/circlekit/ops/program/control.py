@@ -11,6 +11,7 @@ from circlekit.ir.enums import CustomOptionsFormat
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op, Run, attribute, graph_attribute, operand, variadic_operand
 from circlekit.ir.value import Array, Shape, TensorType, Value
+from circlekit.ops.operand_dtypes import ANY
 from circlekit.ops.program.state import state_of
 
 
@@ -39,7 +40,7 @@ def _truth(array: Array) -> bool:
 class While(Op, code="WHILE", variadic_results=True, pure=False):
     """The operands through ``body`` again and again, as long as ``cond`` of them holds."""
 
-    input = variadic_operand()
+    input = variadic_operand(*ANY)
 
     cond: Graph = graph_attribute(field="cond_subgraph_index")
     body: Graph = graph_attribute(field="body_subgraph_index")
@@ -62,7 +63,7 @@ class If(Op, code="IF", variadic_results=True, pure=False):
     """The outputs of ``then_graph`` where the condition holds, else those of ``else_graph``."""
 
     condition = operand(boolean)
-    input = variadic_operand()
+    input = variadic_operand(*ANY)
 
     then_graph: Graph = graph_attribute(field="then_subgraph_index")
     else_graph: Graph = graph_attribute(field="else_subgraph_index")
@@ -100,7 +101,7 @@ class CallOnce(Op, code="CALL_ONCE", results=(), pure=False):
 class Callee(Op, variadic_results=True):
     """The outputs of another graph for the operands."""
 
-    input = variadic_operand()
+    input = variadic_operand(*ANY)
 
     def callee(self) -> Graph:
         """The graph that it runs."""

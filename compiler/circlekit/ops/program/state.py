@@ -67,7 +67,7 @@ def state_of(op: Op, run: Run) -> State:
     return run.state
 
 
-class Stateful(Op, pure=False):
+class Stateful(Op, pure=False, stateful=True):
     """An operator that reads and writes variable tensors.
 
     ``states``: names of the operands that are variable tensors.  ``step`` gives the results, and the new

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from circlekit.errors import ModelError, ShapeError, UnsupportedError
-from circlekit.ir.dtypes import DType, i32
+from circlekit.ir.dtypes import DType, f32, i32
 from circlekit.ir.enums import LSHProjectionType
 from circlekit.ir.op import Op, attribute, operand, optional_operand
 from circlekit.ir.resource_limits import need_memory
@@ -16,6 +16,7 @@ from circlekit.ir.value import Array, TensorType
 from circlekit.ops.checks import require_rank
 from circlekit.ops.dimensions import product
 from circlekit.ops.numerics.farmhash import fingerprint64
+from circlekit.ops.operand_dtypes import ANY
 
 GRAM_BYTES = 64
 """What a short text takes besides its letters."""
@@ -92,9 +93,9 @@ class LshProjection(Op, code="LSH_PROJECTION", options="LSHProjectionOptions"):
     number for each hash.
     """
 
-    hash = operand()
-    input = operand()
-    weight = optional_operand()
+    hash = operand(f32)
+    input = operand(*ANY)
+    weight = optional_operand(f32)
 
     type: LSHProjectionType = attribute(LSHProjectionType.UNKNOWN)
 

@@ -16,10 +16,11 @@ from circlekit.errors import ModelError, ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, f32, i64
 from circlekit.ir.op import Inferred, Op, Run, attribute, operand
 from circlekit.ir.value import Array, TensorType, Value
+from circlekit.ops.operand_dtypes import ANY
 from circlekit.ops.program.state import state_of
 
 
-class VarHandle(Op, code="VAR_HANDLE", pure=False):
+class VarHandle(Op, code="VAR_HANDLE", pure=False, stateful=True):
     """The handle of the variable that has this name in this container."""
 
     container: str | None = attribute(None)
@@ -45,7 +46,7 @@ def handle_number(op: Op, array: Array) -> int:
     return int(array.reshape(-1)[0])
 
 
-class ReadVariable(Op, code="READ_VARIABLE", pure=False):
+class ReadVariable(Op, code="READ_VARIABLE", pure=False, stateful=True):
     """What was assigned last to a variable."""
 
     resource_id = operand(DType.RESOURCE, DType.INT32)
@@ -63,11 +64,11 @@ class ReadVariable(Op, code="READ_VARIABLE", pure=False):
         return (variables[number],)
 
 
-class AssignVariable(Op, code="ASSIGN_VARIABLE", results=(), pure=False):
+class AssignVariable(Op, code="ASSIGN_VARIABLE", results=(), pure=False, stateful=True):
     """Makes ``value`` the contents of a variable."""
 
     resource_id = operand(DType.RESOURCE, DType.INT32)
-    value = operand()
+    value = operand(*ANY)
 
     def infer(self) -> Inferred:
         return ()
@@ -80,7 +81,7 @@ class AssignVariable(Op, code="ASSIGN_VARIABLE", results=(), pure=False):
 # -- hash tables -------------------------------------------------------------------------------
 
 
-class Hashtable(Op, code="HASHTABLE", pure=False, reference_version=0):
+class Hashtable(Op, code="HASHTABLE", pure=False, stateful=True, reference_version=0):
     """The handle of table ``table_id``, which is made where there is none: i64 to strings, or back."""
 
     table_id: int = attribute(0)
@@ -106,12 +107,14 @@ def table_of(op: Op, run: Run, array: Array) -> dict[Any, Any]:
     return tables[number]
 
 
-class HashtableImport(Op, code="HASHTABLE_IMPORT", results=(), pure=False, reference_version=0):
+class HashtableImport(
+    Op, code="HASHTABLE_IMPORT", results=(), pure=False, stateful=True, reference_version=0
+):
     """Fills an empty table; a full one stays as it is.  The first of equal keys counts."""
 
     resource_id = operand(DType.RESOURCE)
-    keys = operand()
-    values = operand()
+    keys = operand(i64, DType.STRING)
+    values = operand(i64, DType.STRING)
 
     def infer(self) -> Inferred:
         return ()
@@ -124,12 +127,12 @@ class HashtableImport(Op, code="HASHTABLE_IMPORT", results=(), pure=False, refer
         return ()
 
 
-class HashtableFind(Op, code="HASHTABLE_FIND", pure=False, reference_version=0):
+class HashtableFind(Op, code="HASHTABLE_FIND", pure=False, stateful=True, reference_version=0):
     """The entries of ``keys``, ``default_value`` where there are none."""
 
     resource_id = operand(DType.RESOURCE)
-    keys = operand()
-    default_value = operand()
+    keys = operand(i64, DType.STRING)
+    default_value = operand(i64, DType.STRING)
 
     def infer(self) -> TensorType:
         return TensorType(self.default_value.dtype, self.keys.shape)
@@ -144,7 +147,7 @@ class HashtableFind(Op, code="HASHTABLE_FIND", pure=False, reference_version=0):
         return (out.reshape(args[1].shape),)
 
 
-class HashtableSize(Op, code="HASHTABLE_SIZE", pure=False, reference_version=0):
+class HashtableSize(Op, code="HASHTABLE_SIZE", pure=False, stateful=True, reference_version=0):
     """How many entries a table has, i64[1]."""
 
     resource_id = operand(DType.RESOURCE)

@@ -15,7 +15,6 @@ import numpy as np
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Shape, Value, format_shape
-from circlekit.ops.elementwise import Binary, Unary
 from circlekit.ops.movement.shape import Reshape
 from circlekit.passes.support.conditions import same_elements
 
@@ -72,13 +71,9 @@ def region_before(last: Reshape, dead_ends: set[Value]) -> Region | None:
     return region if region.starts else None
 
 
-def _is_elementwise(op: Op) -> bool:
-    return isinstance(op, Unary | Binary)
-
-
 def operands_of(op: Op) -> list[Value] | None:
     """The operands, but for constants, of an operator that works on single elements; None of any other."""
-    if not _is_elementwise(op):
+    if not op.elementwise:
         return None
     values = [v for v in op.inputs if v is not None and not is_constant(v)]
     return values or None

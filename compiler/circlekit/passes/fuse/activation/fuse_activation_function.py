@@ -8,10 +8,6 @@ from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import REGISTRY, Op
 from circlekit.ir.value import Value
-from circlekit.ops.movement.join import Concatenation
-from circlekit.ops.movement.shape import ExpandDims, Reshape, Squeeze, Transpose
-from circlekit.ops.movement.slice import Slice, StridedSlice
-from circlekit.ops.movement.space import BatchToSpaceND, DepthToSpace, ResizeNearestNeighbor, SpaceToDepth
 from circlekit.rewrite.base import Context, GraphPass
 
 NONE, RELU, RELU6, N1 = Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1
@@ -27,13 +23,6 @@ AFTER = {
     ("RELU_N1_TO_1", N1): N1,
 }
 """What an operator and the activation fused before it amount to, where that is one activation again."""
-
-
-MOVES = (
-    BatchToSpaceND, Concatenation, DepthToSpace, ExpandDims, Reshape, ResizeNearestNeighbor, Slice,
-    SpaceToDepth, Squeeze, StridedSlice, Transpose,
-)  # fmt: skip
-"""Operators whose results are elements of their operands, so that functions of elements can come first."""
 
 
 class FuseActivationFunction(GraphPass):
@@ -78,14 +67,17 @@ def _made(value: Value) -> list[Value]:
         value = todo.pop()
         maker = value.producer
         found.append(value)
-        if maker is None or not (
-            maker.fuses_activation or (isinstance(maker, MOVES) and value.use_count == 1)
-        ):
+        if maker is None or not (maker.fuses_activation or (_moves(maker) and value.use_count == 1)):
             return []
         if not maker.fuses_activation:
-            parts = maker.values if isinstance(maker, Concatenation) else maker.inputs[:1]
+            parts = maker.inputs if maker.operands[0].variadic else maker.inputs[:1]
             todo += [part for part in parts if part is not None]
     return found
+
+
+def _moves(op: Op) -> bool:
+    """Whether a function of elements may as well be applied to what ``op`` moves."""
+    return op.data_movement and len(op.results) == 1
 
 
 def _refusal(graph: Graph, relu: Op, value: Value) -> str | None:

@@ -9,7 +9,6 @@ from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from circlekit.ops.dimensions import broadcast_shapes, normalized_axis
-from circlekit.ops.elementwise import Binary, Unary
 from circlekit.ops.movement.shape import Transpose
 from circlekit.passes.support.conditions import same_quantization
 from circlekit.passes.support.sink import Forward, drop_unread, put_behind
@@ -27,7 +26,7 @@ class ForwardTranspose(Forward):
 
     def obstacle(self, op: Op, moved: list[Value]) -> str | None:
         name = f"%{op.output.name}"
-        if not isinstance(op, Unary | Binary):
+        if not op.elementwise:
             return f"{name}: {type(op).__name__} is no function of single elements"
         perms = [_perm(v) for v in moved]
         if None in perms or any(p != perms[0] for p in perms):
