@@ -55,7 +55,7 @@ def _command(name: str, format: str, argv: Sequence[str] | None) -> int:
 
 
 def _text(path: str) -> Iterator[str]:
-    from circlekit.io.read.load import load
+    from circlekit.api import load
     from circlekit.ir.text import print_model
 
     yield print_model(load(path)).rstrip("\n")
