@@ -28,7 +28,7 @@ from circlekit.passes.engine.explain import explain_pass
 from circlekit.passes.engine.legalize import legalize
 from circlekit.passes.engine.origin_tables import add_profile
 from circlekit.passes.engine.pipeline_file import Pipeline
-from circlekit.passes.engine.registry import all_passes, only_pipelines, pass_names
+from circlekit.passes.engine.registry import all_passes, only_pipelines, select_passes
 from circlekit.passes.engine.report import Report, summarize
 from circlekit.rewrite.base import Context
 
@@ -123,10 +123,9 @@ def _bisecting(model: Model, options: Options, format: str) -> Iterator[None]:
         if options.bisect is None:
             raise
         options.announce("bisect")
-        names = pass_names(options.passes, options.disable, format)
         culprit = find_culprit(
             model,
-            names,
+            select_passes(options.passes, options.disable, format),
             format,
             settings=load_records(options.settings),
             exact=only_pipelines(options.passes),
@@ -154,14 +153,14 @@ def _optimize(
             watch(verifier, model, name)
 
     before = summarize(model, file_size)
-    names = pass_names(options.passes, options.disable, format)
-    if names and options.validate:
+    passes = select_passes(options.passes, options.disable, format)
+    if passes and options.validate:
         settle_ranks(model)
-    elif names:
+    elif passes:
         check_order(model)
     settings = load_records(options.settings)
     context = Context(format, settings=settings, exact=only_pipelines(options.passes))
-    records = run_passes(model, names, context, prove, options.announce)
+    records = run_passes(model, passes, context, prove, options.announce)
     report = Report(before, summarize(model), records)
     if verifier is not None:
         report.verified, report.notes = True, verifier.notes

@@ -16,6 +16,7 @@ from circlekit.ir.verifier import check
 from circlekit.passes.engine.driver import run_passes
 from circlekit.passes.engine.legalize import legalize
 from circlekit.passes.engine.registry import find_pass
+from circlekit.passes.pipelines import Phase
 from circlekit.rewrite.base import Budget, Context
 
 Step = Callable[[Model, Budget | None], Model]
@@ -47,7 +48,7 @@ class Culprit:
 
 def find_culprit(
     model: Model,
-    passes: Sequence[str],
+    passes: Sequence[Phase | str],
     format: str,
     tries: int = TRIES,
     settings: Mapping[str, Any] | None = None,

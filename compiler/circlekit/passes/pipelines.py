@@ -1,35 +1,58 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pipelines: the only place where the order of passes is written."""
+"""Pipelines: which passes run, in which order, and why.  This is the only place where an order is written.
+
+The phases of a pipeline run one after the other, each until none of its passes changes the model; then all
+phases run again until nothing changes.  A pass joins a pipeline by its name in one phase.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
-PIPELINES: dict[str, tuple[str, ...]] = {
-    "O1": (
+
+class Phase(NamedTuple):
+    """Passes that run together to a fixed point.  ``reason``: why they stand there."""
+
+    name: str
+    reason: str
+    passes: tuple[str, ...]
+
+
+CLEAN_UP_IMPORT = Phase(
+    "clean up the import",
+    "Exporters leave custom operators that have a builtin form, and operators that do nothing. The other "
+    "phases look for builtin operators that are next to each other.",
+    (
         "resolve_customop_add",
         "resolve_customop_batchmatmul",
         "resolve_customop_matmul",
         "resolve_customop_max_pool_with_argmax",
         "resolve_customop_splitv",
         "resolve_former_customop",
+        "remove_identity",
+        "remove_unnecessary_cast",
+    ),
+)
+
+FOLD = Phase(
+    "fold",
+    "Later passes recognize weights, shapes and permutations only if they are constants. A condition that "
+    "has become constant removes a branch.",
+    (
         "fold_constants",
-        "fold_add_v2",
-        "fold_cast",
         "fold_densify",
         "fold_dequantize",
-        "fold_dwconv",
-        "fold_fully_connected",
-        "fold_gather",
-        "fold_mul",
-        "fold_reshape",
-        "fold_shape",
-        "fold_sparse_to_dense",
-        "fold_squeeze",
         "remove_constant_if",
-        "remove_identity",
+    ),
+)
+
+CANONICALIZE = Phase(
+    "canonicalize",
+    "Operators whose result equals their operand, or that undo each other, separate operators that can be "
+    "fused. This needs the constants of the previous phase.",
+    (
         "remove_unnecessary_add",
-        "remove_unnecessary_cast",
         "remove_unnecessary_div",
         "remove_unnecessary_mul",
         "remove_unnecessary_pad",
@@ -45,9 +68,25 @@ PIPELINES: dict[str, tuple[str, ...]] = {
         "transform_min_max_to_relu6",
         "transform_min_relu_to_relu6",
         "fuse_prelu",
+    ),
+)
+
+LAYOUT = Phase(
+    "layout",
+    "Transposes are moved through the graph to where the fewest bytes are moved. Fusion comes later because "
+    "transposes and reshapes separate the operators that it looks for.",
+    (
         "optimize_layout",
         "forward_reshape_to_unaryop",
         "forward_transpose_op",
+    ),
+)
+
+FUSE_NORMALIZATION = Phase(
+    "fuse normalizations and activation functions",
+    "They are several operators in the file and one in circle. This comes before the fusion into layers, "
+    "which would take single operators out of the pattern.",
+    (
         "fuse_rmsnorm",
         "fuse_mul_with_rmsnorm",
         "fuse_rope",
@@ -58,6 +97,14 @@ PIPELINES: dict[str, tuple[str, ...]] = {
         "fuse_hardswish",
         "fuse_neg",
         "fuse_layernorm",
+    ),
+)
+
+FUSE = Phase(
+    "fuse into layers",
+    "Factors and offsets of channels move next to a convolution or a fully connected layer and into its "
+    "weights, then activations into the operator before them.",
+    (
         "remove_reshape_around_batch_matmul",
         "remove_reshape_around_unaryop",
         "remove_reshape_before_fullyconnected",
@@ -97,6 +144,14 @@ PIPELINES: dict[str, tuple[str, ...]] = {
         "fuse_transpose_with_mean",
         "fuse_reshape_with_mean",
         "fuse_mean_with_mean",
+    ),
+)
+
+LEGALIZE = Phase(
+    "legalize",
+    "Runtimes have RESHAPE, PAD and SPLIT in more forms than the operators that are replaced here. This "
+    "comes after fusion, whose pictures show the original operators.",
+    (
         "substitute_expand_dims_to_reshape",
         "substitute_pack_to_reshape",
         "substitute_padv2_to_pad",
@@ -104,15 +159,97 @@ PIPELINES: dict[str, tuple[str, ...]] = {
         "substitute_squeeze_to_reshape",
         "substitute_strided_slice_to_reshape",
         "substitute_transpose_to_reshape",
+    ),
+)
+
+CLEAN_UP = Phase(
+    "clean up",
+    "Rewrites leave equal operators, equal constants and operators without users.",
+    (
         "common_subexpression_elimination",
         "remove_duplicate_const",
         "remove_dead",
     ),
+)
+
+PIPELINES: dict[str, tuple[Phase, ...]] = {
+    "O1": (CLEAN_UP_IMPORT, FOLD, CANONICALIZE, LAYOUT, FUSE_NORMALIZATION, FUSE, LEGALIZE, CLEAN_UP),
 }
-"""Passes by name of the pipeline, in the order in which a round runs them."""
+"""The phases of each pipeline, in the order in which they run."""
+
+
+ON_REQUEST = (
+    Phase(
+        "subsumed",
+        "fold_constants does the same for all operators; the flags exist because ONE has them.",
+        (
+            "fold_add_v2",
+            "fold_cast",
+            "fold_dwconv",
+            "fold_fully_connected",
+            "fold_gather",
+            "fold_mul",
+            "fold_reshape",
+            "fold_shape",
+            "fold_sparse_to_dense",
+            "fold_squeeze",
+        ),
+    ),
+    Phase(
+        "combinations",
+        "They run passes of O1 under the names of TensorFlow's graph transforms.",
+        ("fold_batch_norms", "remove_nodes", "strip_unused_nodes"),
+    ),
+    Phase(
+        "changed values",
+        "The result has other values on purpose.",
+        (
+            "freeze_batchnorm",
+            "fuse_bcq",
+            "make_batchnorm_gamma_positive",
+            "remove_dropout",
+            "remove_fakequant",
+            "remove_gather_guard",
+            "remove_nodes_of",
+            "remove_qdq_for_mpo",
+            "remove_quantdequant",
+        ),
+    ),
+    Phase(
+        "changed interface",
+        "Inputs or outputs of the model change on purpose.",
+        (
+            "change_outputs",
+            "dynamic_batch_to_single_batch",
+            "nchw_to_nhwc_input_shape",
+            "nchw_to_nhwc_output_shape",
+        ),
+    ),
+    Phase(
+        "other forms",
+        "The result is not cheaper in general, but some runtime or later tool needs it.",
+        (
+            "convert_nchw_to_nhwc",
+            "decompose_hardswish",
+            "decompose_softmax",
+            "expand_broadcast_const",
+            "replace_cw_mul_add_with_depthwise_conv",
+            "replace_sub_with_add",
+            "shuffle_weight_to_16x1float32",
+            "sparsify_tensor",
+            "unroll_unidirseqlstm",
+        ),
+    ),
+)
+"""Passes that are in no pipeline, with the reason; they run if they are asked for by name."""
+
+
+def pipeline_passes(name: str) -> list[str]:
+    """Return the passes of a pipeline in order."""
+    return [member for phase in PIPELINES[name] for member in phase.passes]
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """``names``, each once: first those of O1 in its order, then the others by the alphabet."""
-    rank = {name: index for index, name in enumerate(PIPELINES["O1"])}
+    """Return ``names`` without repetitions: those of O1 in its order, then the others alphabetically."""
+    rank = {name: index for index, name in enumerate(pipeline_passes("O1"))}
     return sorted(set(names), key=lambda name: (rank.get(name, len(rank)), name))

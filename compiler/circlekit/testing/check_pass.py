@@ -16,7 +16,7 @@ from circlekit.ir.model_equality import difference
 from circlekit.ir.shape_inference import check_shapes
 from circlekit.ir.verifier import check
 from circlekit.passes.engine.driver import run_passes
-from circlekit.passes.engine.registry import find_pass, pass_names
+from circlekit.passes.engine.registry import find_pass, pass_names, select_passes
 from circlekit.recipes.dredd import run_case
 from circlekit.recipes.dredd_cases import TEXT, Case, cases_of, recipes_in
 from circlekit.recipes.load import load_recipe
@@ -120,10 +120,11 @@ def _failures(case: Case, rules: RuleBlock, near_miss: bool, with_litert: bool) 
 
 def _contract_failures(model: Model, rules: RuleBlock, target: str, near_miss: bool) -> Iterator[str]:
     """Yield what the passes break of the contract of all passes: fire or not, interface, validity, rest."""
-    names = pass_names([name.replace("-", "_") for name in rules.passes], format=target)
+    asked = [name.replace("-", "_") for name in rules.passes]
+    passes = select_passes(asked, format=target)
     context = Context(target, settings=rules.settings)
     original = clone(model)
-    changes = sum(record.changes for record in run_passes(model, names, context))
+    changes = sum(record.changes for record in run_passes(model, passes, context))
     unequal = difference(model, original)
     if near_miss and (changes or unequal):
         yield f"expected no change, got {changes}: {unequal}"
@@ -131,10 +132,10 @@ def _contract_failures(model: Model, rules: RuleBlock, target: str, near_miss: b
         yield "expected a change, got none; circle2circle --explain PASS says why"
     check(model)
     check_shapes(model)
-    if not any(find_pass(name).changes_interface for name in names):
+    if not any(find_pass(name).changes_interface for name in pass_names(asked)):
         yield from interface_differences(interface_of(original), interface_of(model))
     once = clone(model)
-    changed = [record.name for record in run_passes(model, names, context) if record.changes]
+    changed = [record.name for record in run_passes(model, passes, context) if record.changes]
     unequal = difference(model, once)
     if changed or unequal is not None:
         yield f"a second run still changes the model: {', '.join(changed) or unequal}"

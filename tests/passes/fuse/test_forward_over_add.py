@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from circlekit.passes.pipelines import PIPELINES
+from circlekit.passes.pipelines import pipeline_passes
 from tests.passes.kit import check_pass
 
 C = "[2.0, 0.5, 3.0, 1.5]"
@@ -86,4 +86,4 @@ def test_what_stays(sentence: str) -> None:
 def test_a_residual_block_loses_its_batch_norm() -> None:
     """Both branches end in a convolution: each takes its part, and the sum keeps the activation."""
     text = net("%p = Add(%a, %b)", f"%m = Mul(%p, {SIGNED})", f"%y = Add(%m, {C}) {{act: RELU}}")
-    check_pass(text, PIPELINES["O1"], ["Conv2D", "Conv2D", "Add"])
+    check_pass(text, pipeline_passes("O1"), ["Conv2D", "Conv2D", "Add"])

@@ -7,7 +7,7 @@ import inspect
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 
-from circlekit.passes.pipelines import PIPELINES, in_order
+from circlekit.passes.pipelines import ON_REQUEST, PIPELINES, in_order, pipeline_passes
 from circlekit.rewrite.base import Pass
 from circlekit.rewrite.rewrite import Rewrite, Rules
 
@@ -58,7 +58,12 @@ def section(item: type[Pass]) -> Iterator[str]:
 def facts(item: type[Pass]) -> Iterator[str]:
     """What is to know besides: pipelines, formats, what it changes, options."""
     member = pipelines_of(item.name)
-    yield f"in {member}" if member else "in no pipeline"
+    yield (
+        f"in {member}"
+        if member
+        else "in no pipeline"
+        + "".join(f": {group.reason}" for group in ON_REQUEST if item.name in group.passes)
+    )
     if len(item.formats) == 1:
         yield f"for {next(iter(item.formats))} only"
     if item.changes_values:
@@ -78,7 +83,7 @@ def summary(item: type[Pass]) -> str:
 
 def pipelines_of(name: str) -> str:
     """The pipelines that have the pass, separated by blanks."""
-    return " ".join(pipeline for pipeline, members in PIPELINES.items() if name in members)
+    return " ".join(pipeline for pipeline in PIPELINES if name in pipeline_passes(pipeline))
 
 
 def rules_of(item: type[Pass]) -> list[type[Rewrite]]:

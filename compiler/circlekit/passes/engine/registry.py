@@ -16,7 +16,7 @@ from typing import Any
 
 import circlekit.passes as home
 from circlekit.errors import RewriteError, near_miss
-from circlekit.passes.pipelines import PIPELINES
+from circlekit.passes.pipelines import PIPELINES, Phase
 from circlekit.rewrite.base import PASSES, Option, Pass
 
 ENTRY_POINTS = "circlekit.passes"
@@ -76,30 +76,45 @@ def find_pass(name: str) -> type[Pass]:
     return known[name]
 
 
-def pass_names(
+def select_passes(
     passes: str | Iterable[str], disable: Collection[str] = (), format: str | None = None
-) -> list[str]:
-    """Replace the names of pipelines by their passes, and drop those in ``disable``.
+) -> list[Phase | str]:
+    """Replace the names of pipelines by their phases, and drop the passes in ``disable``.
 
     A pass of a pipeline is left out if it does not support ``format``, or if it would undo a pass that is
     asked for by name.  A pass that is asked for by name stays: what ``format`` lacks is legalized when the
-    model is written.  RewriteError for a name, in ``disable`` too, that is neither a pass nor a pipeline.
+    model is written.  A pass that is named twice runs at its first place.
+    RewriteError for a name, in ``disable`` too, that is neither a pass nor a pipeline.
     """
     asked = [passes] if isinstance(passes, str) else list(passes)
     known = passes_with([*asked, *disable])
-    names: dict[str, None] = {}
+    done = {find_pass(name).name for name in disable}
+
+    def is_wanted(member: str) -> bool:
+        kind = known[member]
+        fits = (format is None or format in kind.formats) and not kind.undoes.intersection(asked)
+        return fits and member not in done
+
+    selected: list[Phase | str] = []
     for name in asked:
         if name not in PIPELINES and name not in known:
             raise RewriteError(unknown_name("pass or pipeline", name, [*known, *PIPELINES]))
-        for member in PIPELINES.get(name, ()):
-            kind = known[member]
-            if (format is None or format in kind.formats) and not kind.undoes.intersection(asked):
-                names[member] = None
-        if name not in PIPELINES:
-            names[name] = None
-    for name in disable:
-        names.pop(find_pass(name).name, None)
-    return list(names)
+        for phase in PIPELINES.get(name, ()):
+            members = tuple(filter(is_wanted, phase.passes))
+            selected.append(phase._replace(passes=members))
+            done.update(members)
+        if name not in PIPELINES and name not in done:
+            selected.append(name)
+            done.add(name)
+    return selected
+
+
+def pass_names(
+    passes: str | Iterable[str], disable: Collection[str] = (), format: str | None = None
+) -> list[str]:
+    """Return the names of the passes that ``select_passes`` selects, in order."""
+    selected = select_passes(passes, disable, format)
+    return [name for item in selected for name in (item.passes if isinstance(item, Phase) else (item,))]
 
 
 def only_pipelines(passes: str | Iterable[str]) -> bool:

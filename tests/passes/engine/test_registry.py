@@ -18,7 +18,7 @@ from circlekit.ir.text import parse_model
 from circlekit.passes.engine.registry import find_pass, load_plugins
 from circlekit.rewrite.base import PASSES
 
-DOCS = (Path(__file__).parents[2] / "docs" / "guide" / "pipelines.md").read_text()
+DOCS = (Path(__file__).parents[3] / "docs" / "guide" / "pipelines.md").read_text()
 
 NET = """
 graph main(%x: f32[2,3]) -> %z {

@@ -10,9 +10,11 @@ import pytest
 from circlekit.errors import RewriteError
 from circlekit.ir.graph import Graph, Model
 from circlekit.passes.engine.driver import MAX_ROUNDS, run_passes
-from circlekit.passes.engine.registry import all_passes, pass_names
-from circlekit.passes.pipelines import PIPELINES, in_order
+from circlekit.passes.engine.registry import all_passes, pass_names, select_passes
+from circlekit.passes.pipelines import ON_REQUEST, PIPELINES, Phase, in_order, pipeline_passes
 from circlekit.rewrite.base import PASSES, Context, Pass
+
+O1 = pipeline_passes("O1")
 
 
 def make_pass(name: str, change: Callable[[Graph], int], formats: frozenset[str] | None = None) -> type[Pass]:
@@ -78,7 +80,7 @@ def test_observers_are_told_every_run(model: Model) -> None:
 def test_a_pipeline_leaves_out_what_makes_no_sense_for_the_format(monkeypatch: pytest.MonkeyPatch) -> None:
     made = make_pass("only_circle", lambda graph: 0, frozenset({"circle"}))
     monkeypatch.setitem(PASSES, "only_circle", made)
-    monkeypatch.setitem(PIPELINES, "demo", ("only_circle", "remove_dead"))
+    monkeypatch.setitem(PIPELINES, "demo", (Phase("one", "", ("only_circle", "remove_dead")),))
     assert pass_names("demo", format="tflite") == ["remove_dead"]
     assert pass_names("demo", format="circle") == ["only_circle", "remove_dead"]
     assert pass_names(["only_circle"], format="tflite") == ["only_circle"]
@@ -105,27 +107,75 @@ def test_an_unknown_pass_is_refused_with_what_is_near(model: Model) -> None:
 
 
 def test_names_of_pipelines_stand_for_their_passes() -> None:
-    assert pass_names("O1") == list(PIPELINES["O1"])
+    assert pass_names("O1") == O1
     assert pass_names(["remove_dead", "O1"])[0] == "remove_dead"
-    assert len(pass_names(["remove_dead", "O1"])) == len(PIPELINES["O1"])
+    assert len(pass_names(["remove_dead", "O1"])) == len(O1)
 
 
 def test_disabled_passes_are_left_out_and_must_exist() -> None:
-    assert pass_names("O1", disable=["remove_dead"]) == [n for n in PIPELINES["O1"] if n != "remove_dead"]
+    assert pass_names("O1", disable=["remove_dead"]) == [n for n in O1 if n != "remove_dead"]
     with pytest.raises(RewriteError, match="did you mean remove_dead"):
         pass_names("O1", disable=["remove_ded"])
 
 
 def test_order_is_the_pipelines_not_the_callers() -> None:
-    assert in_order(reversed(PIPELINES["O1"])) == list(PIPELINES["O1"])
-    assert in_order(["zeta", "alpha", PIPELINES["O1"][0]]) == [PIPELINES["O1"][0], "alpha", "zeta"]
+    assert in_order(reversed(O1)) == O1
+    assert in_order(["zeta", "alpha", O1[0]]) == [O1[0], "alpha", "zeta"]
 
 
-def test_pipelines_list_passes_that_exist_once() -> None:
-    known = all_passes()
-    for members in PIPELINES.values():
-        assert len(set(members)) == len(members)
-        assert set(members) <= set(known)
+def test_a_phase_comes_to_rest_before_the_next_one(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the last phase all run again, except a pass that has seen the latest change."""
+    log: list[str] = []
+    made = {"a": countdown("a", 2, log), "b": countdown("b", 1, log), "c": countdown("c", 1, log)}
+    for name, item in made.items():
+        monkeypatch.setitem(PASSES, name, item)
+    records = run_passes(model, [Phase("1", "", ("a", "b")), "c"], Context())
+    assert log == ["a", "b", "a", "b", "a", "c", "c", "a", "b"]
+    assert [(r.name, r.changes) for r in records] == [("a", 2), ("b", 1), ("c", 1)]
+
+
+def test_phases_that_undo_each_other_are_named(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each phase comes to rest, all of them together do not."""
+    state = {"x": 0}
+
+    def to(value: int) -> Callable[[Graph], int]:
+        def change(graph: Graph) -> int:
+            changed = state["x"] != value
+            state["x"] = value
+            return int(changed)
+
+        return change
+
+    for name, item in {"one": make_pass("one", to(1)), "two": make_pass("two", to(2))}.items():
+        monkeypatch.setitem(PASSES, name, item)
+    with pytest.raises(RewriteError, match=r"still change the model: one, two$"):
+        run_passes(model, [Phase("1", "", ("one",)), Phase("2", "", ("two",))], Context())
+
+
+def test_a_pipeline_is_selected_as_its_phases() -> None:
+    selected = select_passes(["remove_dead", "O1", "replace_sub_with_add"], ["fuse_neg"])
+    assert (selected[0], selected[-1]) == ("remove_dead", "replace_sub_with_add")
+    phases = [item for item in selected if isinstance(item, Phase)]
+    assert [phase.name for phase in phases] == [phase.name for phase in PIPELINES["O1"]]
+    members = [name for phase in phases for name in phase.passes]
+    assert members == [name for name in O1 if name not in ("fuse_neg", "remove_dead")]
+
+
+def test_every_pass_has_one_place() -> None:
+    """A new pass is in a phase, or in ON_REQUEST: the order, and that it runs at all, are decisions."""
+    own = {n for n, item in all_passes().items() if item.__module__.startswith("circlekit.")}
+    places = [name for group in (*PIPELINES["O1"], *ON_REQUEST) for name in group.passes]
+    where = "compiler/circlekit/passes/pipelines.py"
+    for name in own.difference(places):
+        pytest.fail(f"add {name} to a phase in {where}, or to ON_REQUEST if it only runs by request")
+    for name in set(places) - own:
+        pytest.fail(f"{where} names {name}, but there is no such pass")
+    assert len(places) == len(set(places)), f"{where} names a pass twice"
+
+
+def test_every_phase_gives_a_reason() -> None:
+    for group in (*PIPELINES["O1"], *ON_REQUEST):
+        assert group.reason.endswith("."), group.name
 
 
 def test_every_pass_says_what_it_does_and_has_its_own_name() -> None:
