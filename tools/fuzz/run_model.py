@@ -28,7 +28,7 @@ from circlekit.ir.text import print_model
 from circlekit.ir.verifier import verify
 from circlekit.passes.engine.driver import run_passes
 from circlekit.passes.engine.legalize import legalize
-from circlekit.passes.engine.registry import pass_names
+from circlekit.passes.engine.registry import pass_names, select_passes
 from circlekit.recipes.load import recipe_in
 from circlekit.rewrite.base import Context
 from tools.fuzz.values import MAX_CALLS, can_run, compare_values, set_random_seeds
@@ -118,7 +118,7 @@ class ModelRun:
         self.stage = "ranks"
         settle_ranks(model)
         self.stage = "O1"
-        run_passes(model, pass_names("O1", (), target), Context(target, exact=True))
+        run_passes(model, select_passes("O1", (), target), Context(target, exact=True))
         self.stage = "verify after O1"
         legal = legalize(model, target)
         require_valid(legal)

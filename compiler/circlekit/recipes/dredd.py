@@ -41,7 +41,7 @@ from circlekit.ir.verifier import check, verify
 from circlekit.passes.engine.driver import run_passes
 from circlekit.passes.engine.explain import explain_pass
 from circlekit.passes.engine.legalize import legalize
-from circlekit.passes.engine.registry import all_passes, select_passes
+from circlekit.passes.engine.registry import all_passes, pass_names, select_passes
 from circlekit.passes.pipelines import PIPELINES
 from circlekit.recipes.dredd_cases import Case
 from circlekit.recipes.load import load_recipe
@@ -194,9 +194,9 @@ class _Test:
     def optimize(self, base: Model, names: Sequence[str], rules: RuleBlock) -> None:
         fmt = rules.format or base.format
         model = clone(base)
-        passes = select_passes(names, format=fmt)
+        passes = pass_names(names, format=fmt)
         context = Context(fmt, settings=rules.settings)
-        records = run_passes(model, passes, context)
+        records = run_passes(model, select_passes(names, format=fmt), context)
         check(model)
         name = f"{self.case.name}.opt.{fmt}"
         legal = legalize(model, fmt)
