@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Specialised kernels for operators whose parameters are constant."""
+"""Specialised kernels for operators whose parameters are constant, each a faster equal of the plain kernel.
+
+Only those are here that make models of a millisecond and more at least 1.3 times as fast.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from circlekit.errors import CirclekitError
+from circlekit.interp.fast.convolution import FastConv2D, FastIntegerConvolution
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array
+from circlekit.ops.convolution.conv import Conv2D, TransposeConv
+from circlekit.ops.convolution.convolution_layer import ConvolutionLayer
 
 FastKernel = Callable[..., Array]
 """Called like ``Op.kernel``, with one array per operand; returns the single result."""
@@ -14,4 +21,26 @@ FastKernel = Callable[..., Array]
 
 def prepare(op: Op) -> FastKernel | None:
     """Return a kernel for ``op`` with its constants prepared, or None if ``op.kernel`` is to be used."""
-    return None
+    if not isinstance(op, ConvolutionLayer):
+        return None
+    constants = [v for v in (op.filter, op.bias) if v is not None]
+    shape = op.input.shape
+    if any(v.data is None for v in constants) or shape is None or None in shape[3:]:
+        return None
+    try:
+        return _convolution(op, shape[3])
+    except CirclekitError:  # the plain kernel reports it
+        return None
+
+
+def _convolution(op: ConvolutionLayer, depth: int) -> FastKernel | None:
+    if 0 in op.filter.static_shape:
+        return None
+    if isinstance(op, Conv2D) and op.filter.static_shape[3] == depth:
+        return FastConv2D(op, depth)
+    if op.filter.dtype.is_float:
+        return None
+    layer = FastIntegerConvolution(op, depth)
+    if isinstance(op, TransposeConv):
+        return lambda output_shape, filter, input, bias=None: layer(input, filter, bias, output_shape)
+    return layer

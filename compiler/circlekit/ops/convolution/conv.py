@@ -60,19 +60,21 @@ class Conv2D(ConvolutionLayer, code="CONV_2D"):
         return TensorType(self.input.dtype, (n, high, wide, out_depth))
 
     def kernel(self, input: Array, filter: Array, bias: Array | None = None) -> Array:
-        geometry = self.geometry(input.shape, filter.shape)
-        return self.convolve(input, filter, bias, lambda x, f: correlate(x, f, geometry))
+        return self.convolve(input, filter, bias)
+
+    def sums(self, data: Array, filter: Array, output_shape: Array | None = None) -> Array:
+        return correlate(data, filter, self.geometry(data.shape, filter.shape))
 
     def geometry(self, data: tuple[int, ...], filter: tuple[int, ...]) -> Geometry:
         """The windows over data of one shape, with a filter of another."""
         strides, dilations = (self.stride_h, self.stride_w), (self.dilation_h, self.dilation_w)
         return Geometry.of(data[1:3], filter[1:3], strides, dilations, self.padding)
 
-    def quantizes_asymmetrically(self, data: Array, filter: Array) -> bool:
-        return is_grouped(data, filter) or has_different_scales(self.filter)
+    def quantizes_asymmetrically(self, depth: int, filter: Array) -> bool:
+        return depth != filter.shape[3] or has_different_scales(self.filter)
 
-    def optimized_rounding(self, data: Array, filter: Array) -> bool:
-        return not is_grouped(data, filter)  # LiteRT has no optimized kernel of groups
+    def optimized_rounding(self, depth: int, filter: Array) -> bool:
+        return bool(depth == filter.shape[3])  # there is no optimized kernel of groups
 
     def macs(self) -> int:
         return element_count(self.output.shape) * element_count(self.filter.shape and self.filter.shape[1:])
@@ -137,15 +139,17 @@ class DepthwiseConv2D(ConvolutionLayer, code="DEPTHWISE_CONV_2D", reference_vers
         return TensorType(self.input.dtype, (n, high, wide, out_depth))
 
     def kernel(self, input: Array, filter: Array, bias: Array | None = None) -> Array:
-        geometry = self.geometry(input.shape, filter.shape)
-        return self.convolve(input, filter, bias, lambda x, f: correlate_depthwise(x, f, geometry))
+        return self.convolve(input, filter, bias)
+
+    def sums(self, data: Array, filter: Array, output_shape: Array | None = None) -> Array:
+        return correlate_depthwise(data, filter, self.geometry(data.shape, filter.shape))
 
     def geometry(self, data: tuple[int, ...], filter: tuple[int, ...]) -> Geometry:
         """The windows over data of one shape, with a filter of another."""
         strides, dilations = (self.stride_h, self.stride_w), (self.dilation_h, self.dilation_w)
         return Geometry.of(data[1:3], filter[1:3], strides, dilations, self.padding)
 
-    def optimized_rounding(self, data: Array, filter: Array) -> bool | NDArray[np.bool_]:
+    def optimized_rounding(self, depth: int, filter: Array) -> bool | NDArray[np.bool_]:
         return self.input.dtype is not u8 and in_eights(filter.shape[3])
 
     def macs(self) -> int:
@@ -193,14 +197,22 @@ class TransposeConv(ConvolutionLayer, code="TRANSPOSE_CONV"):
         return TensorType(self.input.dtype, merged_shape(shape, (n, None, None, out_depth)))
 
     def kernel(self, output_shape: Array, filter: Array, input: Array, bias: Array | None = None) -> Array:
-        shape = run_time_shape(output_shape, (len(input), None, None, len(filter)))
-        strides = (self.stride_h, self.stride_w)
-        geometry = Geometry.transposed(
-            input.shape[1:3], shape[1:3], filter.shape[1:3], strides, (1, 1), self.padding
-        )
-        return self.convolve(input, filter, bias, lambda x, f: correlate_transposed(x, f, geometry))
+        return self.convolve(input, filter, bias, output_shape)
 
-    def optimized_rounding(self, data: Array, filter: Array) -> bool | NDArray[np.bool_]:
+    def sums(self, data: Array, filter: Array, output_shape: Array | None = None) -> Array:
+        assert output_shape is not None
+        shape = run_time_shape(output_shape, (len(data), None, None, len(filter)))
+        geometry = Geometry.transposed(
+            data.shape[1:3],
+            shape[1:3],
+            filter.shape[1:3],
+            (self.stride_h, self.stride_w),
+            (1, 1),
+            self.padding,
+        )
+        return correlate_transposed(data, filter, geometry)
+
+    def optimized_rounding(self, depth: int, filter: Array) -> bool | NDArray[np.bool_]:
         return self.input.dtype is u8 or in_eights(filter.shape[0])
 
     def macs(self) -> int:
@@ -244,8 +256,3 @@ def merged_shape(shape: Shape, wanted: Shape) -> Shape:
     except ShapeError:
         found, fit = format_shape(shape), format_shape(wanted)
         raise ShapeError(f"output_shape is {found}, expected {fit} from input and filter") from None
-
-
-def is_grouped(data: Array, filter: Array) -> bool:
-    """Whether each output channel reads a part of the input channels."""
-    return bool(data.shape[3] != filter.shape[3])

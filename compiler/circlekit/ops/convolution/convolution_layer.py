@@ -7,7 +7,6 @@ for int16 weights and for uint8 weights with a scale per channel.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -35,40 +34,45 @@ from circlekit.ops.numerics.quantized_layers import (
 )
 from circlekit.ops.quantization import zero_point_of
 
-Correlate = Callable[[Array, Array], Array]
-
 
 class ConvolutionLayer(Op):
     """A convolution with operands ``input``, ``filter`` and ``bias``, on floats or integers.
 
-    ``channel_axis``: that of the filter's output channels.
+    ``channel_axis``: that of the filter's output channels.  ``depth``, in the methods: channels of the input.
     """
 
     input: Any
     filter: Any
+    bias: Any
     act: Any
     channel_axis: ClassVar[int] = 0
 
-    def quantizes_asymmetrically(self, data: Array, filter: Array) -> bool:
+    def quantizes_asymmetrically(self, depth: int, filter: Array) -> bool:
         """Whether float data that meets integer weights is quantized with a zero point."""
         return True
 
-    def optimized_rounding(self, data: Array, filter: Array) -> bool | NDArray[np.bool_]:
+    def optimized_rounding(self, depth: int, filter: Array) -> bool | NDArray[np.bool_]:
         """For which output channels LiteRT's optimized kernel rounds otherwise than the reference."""
         return True
 
-    def convolve(self, data: Array, filter: Array, bias: Array | None, correlate: Correlate) -> Array:
-        """The result of the layer; ``correlate`` makes sums of products of float data and filter."""
+    def sums(self, data: Array, filter: Array, output_shape: Array | None = None) -> Array:
+        """The sums of products of float data and filter; a transposed convolution has an ``output_shape``."""
+        raise NotImplementedError
+
+    def convolve(
+        self, data: Array, filter: Array, bias: Array | None, output_shape: Array | None = None
+    ) -> Array:
+        """The result of the layer."""
         if filter.dtype.kind == "f":
             require_float(self, data, filter, bias)
-            return activated(correlate(data, filter), bias, self.act)
+            return activated(self.sums(data, filter, output_shape), bias, self.act)
         if is_dynamically_quantized(self, self.input, self.filter):
-            return self._dynamically_quantized(data, filter, bias, correlate)
-        stage = self.output_stage(data, filter, bias)
+            return self._dynamically_quantized(data, filter, bias, output_shape)
+        stage = self.output_stage(data.shape[3], filter, bias)
         weights = self.exact_filter(filter)
         centered = data.astype(weights.dtype)
         centered -= zero_point_of(self.input)
-        return stage(correlate(centered, weights))
+        return stage(self.sums(centered, weights, output_shape))
 
     def exact_filter(self, filter: Array) -> Array:
         """The integer filter without its zero points, as floats whose sums of products are exact."""
@@ -76,7 +80,7 @@ class ConvolutionLayer(Op):
         magnitude = greatest_magnitude(self.input, zero_point_of(self.input))
         return centered_weights(filter, zero_points, self.channel_axis, magnitude)
 
-    def output_stage(self, data: Array, filter: Array, bias: Array | None) -> OutputStage:
+    def output_stage(self, depth: int, filter: Array, bias: Array | None) -> OutputStage:
         """What makes the result of the exact sums of an integer layer.
 
         The product of the scales is rounded to float32 for uint8 data and for int16 weights.  Only circle has
@@ -92,23 +96,25 @@ class ConvolutionLayer(Op):
             effective_scale(self.input, self.filter, self.output, channels, rounded),
             zero_point_of(self.output),
             (low, high),
-            data.dtype,
+            self.input.dtype.numpy,
             Arithmetic.WIDE_FIXED_POINT if has_int64_sums(self, self.input) else Arithmetic.FIXED_POINT,
-            self.optimized_rounding(data, filter) if rounds_up() else False,
+            self.optimized_rounding(depth, filter) if rounds_up() else False,
         )
 
     def _dynamically_quantized(
-        self, data: Array, filter: Array, bias: Array | None, correlate: Correlate
+        self, data: Array, filter: Array, bias: Array | None, output_shape: Array | None
     ) -> Array:
         """Float data is quantized to 8 bits image by image; the sums are scaled back to floats.
 
         LiteRT's symmetric kernel on x86 is wrong for weights of -128, which its converter never makes.
         """
-        images = quantize_rows(data.reshape(len(data), -1), self.quantizes_asymmetrically(data, filter))
+        images = quantize_rows(
+            data.reshape(len(data), -1), self.quantizes_asymmetrically(data.shape[3], filter)
+        )
         signed = filter.view(np.int8)
         weights = centered_weights(signed, np.zeros((), np.int64), self.channel_axis, 255)
         numbers = (images.data - images.offset).reshape(data.shape).astype(weights.dtype, copy=False)
-        out = correlate(numbers, weights).astype(np.float32, copy=False)
+        out = self.sums(numbers, weights, output_shape).astype(np.float32, copy=False)
         out *= channel_scales(self.filter, filter.shape[self.channel_axis])
         out *= images.scale.reshape(-1, 1, 1, 1)
         return activated(out, bias, self.act)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from circlekit.ir.value import Array
 from circlekit.ops.numerics.fixed_point import (
     Ints,
+    QuantizedMultiplier,
     multiply_by_quantized_multiplier,
     multiply_by_quantized_multiplier_half_up,
     multiply_by_quantized_multiplier_int64,
@@ -68,37 +70,51 @@ class OutputStage:
         """Whether sums are int32, which overflow silently."""
         return self.arithmetic in (Arithmetic.FIXED_POINT, Arithmetic.DOUBLE)
 
+    @cached_property
+    def multiplier(self) -> QuantizedMultiplier:
+        """The scale as a fixed-point number."""
+        return quantize_multiplier(self.scale)
+
     def __call__(self, sums: Array) -> Array:
         """Requantize ``sums`` [.., C]: whole numbers of a float or integer type."""
         rows = sums.reshape(-1, sums.shape[-1]) if sums.size else sums.reshape(0, 1)
         out = np.empty(rows.shape, self.dtype)
         step = max(1, BLOCK_ELEMENTS // rows.shape[1])
         for start in range(0, len(rows), step):
-            scaled = self._scaled(rows[start : start + step].astype(np.int64)) + self.zero_point
-            out[start : start + step] = np.clip(scaled, *self.limits)
+            out[start : start + step] = self.requantized(rows[start : start + step])
         return out.reshape(sums.shape)
 
-    def _scaled(self, sums: Ints) -> Array:
+    def requantized(self, sums: Array, channels: Array | None = None) -> Array:
+        """The results of sums [.., C], or of single sums [N] of the given ``channels`` [N]."""
+        wide = sums.astype(np.int64)
         if self.bias is not None:
-            sums = sums + self.bias
+            wide += _of_channels(self.bias, channels)
         if self.wraps:
-            sums = wrap_int32(sums)
+            wide = wrap_int32(wide)
+        return np.asarray(np.clip(self._scaled(wide, channels) + self.zero_point, *self.limits))
+
+    def _scaled(self, sums: Ints, channels: Array | None) -> Array:
         if self.arithmetic in (Arithmetic.DOUBLE, Arithmetic.WIDE_DOUBLE):
-            return self._scaled_in_double(sums)
-        multiplier = quantize_multiplier(self.scale)
+            return self._scaled_in_double(sums * _of_channels(self.scale, channels))
+        multiplier = QuantizedMultiplier(*(_of_channels(v, channels) for v in self.multiplier))
         if self.arithmetic is Arithmetic.WIDE_FIXED_POINT:
             return multiply_by_quantized_multiplier_int64(sums, multiplier)
         scaled = multiply_by_quantized_multiplier(sums, multiplier)
         if np.any(self.rounds_up):
             half_up = multiply_by_quantized_multiplier_half_up(sums, multiplier)
-            scaled = np.where(self.rounds_up, half_up, scaled)
+            scaled = np.where(_of_channels(np.asarray(self.rounds_up), channels), half_up, scaled)
         return scaled
 
-    def _scaled_in_double(self, sums: Ints) -> Array:
-        """What leaves int32 becomes its least number, as by the instructions of x86.
+    def _scaled_in_double(self, products: Array) -> Array:
+        """Round half away from zero.
 
-        Adding a negative zero point to that wraps to the greatest.
+        As on x86, a number outside of int32 becomes its least, to which adding a negative zero point wraps.
         """
-        scaled = round_half_away(sums * self.scale)
+        rounded = round_half_away(products)
         overflow = INT32_END if self.zero_point < 0 else -INT32_END
-        return np.where(np.abs(scaled) >= INT32_END, overflow, scaled)
+        return np.where(np.abs(rounded) >= INT32_END, overflow, rounded)
+
+
+def _of_channels(vector: Array, channels: Array | None) -> Array:
+    """A number, or one per channel, for the last axis of sums or for each of ``channels``."""
+    return vector if channels is None or vector.size == 1 else vector[channels]

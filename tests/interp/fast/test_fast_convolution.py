@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fast convolutions against the plain kernels: integers bit for bit, floats to rounding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from circlekit.interp.fast import convolution, layer, prepare
+from circlekit.ir.dtypes import DType, f32, i8, i16, u8
+from circlekit.ir.enums import Activation, Padding
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Quantization, Value
+from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv
+from circlekit.ops.numerics.kernel_flavor import Kernels, following
+from tests.ops.litert import const, var
+from tests.ops.quantized import draw, draw_zero, generator, quantized
+
+ACTIVATIONS = [Activation.NONE, Activation.RELU, Activation.RELU6]
+
+
+def check_fast(op: Op, *arrays: Array | None) -> Array:
+    """Compare the prepared kernel with ``op.kernel``; returns the result."""
+    kernel = prepare(op)
+    assert kernel is not None
+    with np.errstate(all="ignore"):
+        wanted, got = op.kernel(*arrays), kernel(*arrays)
+    assert got.dtype == wanted.dtype
+    assert got.shape == wanted.shape
+    if wanted.dtype.kind == "f":
+        np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5 * float(np.abs(wanted).max(initial=0)))
+    else:
+        np.testing.assert_array_equal(got, wanted)
+    return got
+
+
+def window(rng: np.random.Generator, dilated: bool = True) -> dict[str, Any]:
+    stride, dilation = rng.integers(1, 4, 2), rng.integers(1, 3, 2)
+    attributes = {
+        "padding": (Padding.SAME, Padding.VALID)[int(rng.integers(2))],
+        "stride_h": int(stride[0]),
+        "stride_w": int(stride[1]),
+        "act": ACTIVATIONS[int(rng.integers(3))],
+    }
+    dilations = {"dilation_h": int(dilation[0]), "dilation_w": int(dilation[1])}
+    return attributes | (dilations if dilated else {})
+
+
+def normal(rng: np.random.Generator, *shape: int) -> Array:
+    return rng.normal(size=shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("block_bytes", [1, 1 << 13, 1 << 20])
+@pytest.mark.parametrize("index", range(8))
+def test_float_conv_2d(index: int, block_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of one row, of some rows, and of whole images."""
+    monkeypatch.setattr(convolution, "CACHE_BLOCK_BYTES", block_bytes)
+    rng = generator("fast float", index)
+    taps, depth, units = rng.integers(1, 4, 2), int(rng.integers(1, 9)), int(rng.integers(1, 9))
+    x, filter = normal(rng, 2, 13, 11, depth), normal(rng, units, *taps, depth)
+    bias = normal(rng, units) if index % 2 else None
+    op = Conv2D(var(x), const(filter), None if bias is None else const(bias), **window(rng))
+    check_fast(op, x, filter, bias)
+
+
+def integer_layer(kind: type[Op], rng: np.random.Generator, dtype: DType, index: int) -> tuple[Op, list[Any]]:
+    """An operator on integers, and its arrays."""
+    depth, units = int(rng.integers(1, 7)), int(rng.integers(1, 20))
+    taps = tuple(int(n) for n in rng.integers(1, 4, 2))
+    attributes = window(rng, dilated=kind is not TransposeConv)
+    multiplier = int(rng.integers(1, 3))
+    channels = depth * multiplier if kind is DepthwiseConv2D else units
+    shape = (1, *taps, channels) if kind is DepthwiseConv2D else (units, *taps, depth)
+    weight_dtype = u8 if dtype is u8 else i8
+    numbers = draw(rng, weight_dtype, shape)
+    count = channels if index % 2 and dtype is not u8 else 1
+    zero = draw_zero(rng, u8) if dtype is u8 else 0
+    scales = np.exp(rng.uniform(-7, -4, count)).astype(np.float32)
+    filter = Value.constant(
+        "", numbers, Quantization(scales, np.full(count, zero), 3 if shape[0] == 1 else 0)
+    )
+    bias = rng.integers(-4000, 4000, channels).astype(np.int64 if dtype is i16 else np.int32)
+    data = quantized(dtype, (2, 9, 8, depth), 0.5, 0 if dtype is i16 else draw_zero(rng, dtype))
+    terms = float(np.sqrt(np.prod(taps) * (1 if kind is DepthwiseConv2D else depth)))
+    scale = 0.5 * float(scales.mean()) * terms * 2.0 ** rng.uniform(5, 8)
+    x, operands = draw(rng, dtype, (2, 9, 8, depth)), [data, filter, const(bias)]
+    if kind is not TransposeConv:
+        output = kind(data, filter, const(bias), **attributes).inferred()[0].shape
+        result = quantized(dtype, output or (), scale, draw_zero(rng, dtype))
+        return kind(*operands, results=[result], **attributes), [x, numbers, bias]
+    size = [9 * attributes["stride_h"], 8 * attributes["stride_w"]]
+    to = np.array([2, *size, units], np.int32)
+    result = quantized(dtype, tuple(to.tolist()), scale, draw_zero(rng, dtype))
+    op = TransposeConv(const(to), filter, data, const(bias), results=[result], **attributes)
+    return op, [to, numbers, x, bias]
+
+
+@pytest.mark.parametrize("kind", [Conv2D, DepthwiseConv2D, TransposeConv])
+@pytest.mark.parametrize("dtype", [i8, u8, i16])
+@pytest.mark.parametrize("flavor", list(Kernels))
+def test_integers(kind: type[Op], dtype: DType, flavor: Kernels, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(convolution, "CACHE_BLOCK_BYTES", 1 << 12)
+    distinct = 0
+    with following(flavor):
+        for index in range(6):
+            monkeypatch.setattr(layer, "KEPT_BYTES", (0, 1 << 20)[index % 2])
+            rng = generator("fast", kind.__name__, dtype.short, index)
+            op, arrays = integer_layer(kind, rng, dtype, index)
+            distinct = max(distinct, len(np.unique(check_fast(op, *arrays))))
+    assert distinct > 60
+
+
+def test_grouped_integers() -> None:
+    rng = generator("fast grouped")
+    data, result = quantized(i8, (1, 6, 6, 8), 0.5, 3), quantized(i8, (1, 6, 6, 4), 40.0, -5)
+    numbers = draw(rng, i8, (4, 3, 3, 4))
+    filter = quantized(i8, numbers.shape, 0.25, 0, numbers)
+    check_fast(Conv2D(data, filter, results=[result]), draw(rng, i8, (1, 6, 6, 8)), numbers)
+
+
+def test_empty_batch() -> None:
+    filter = normal(generator("empty"), 4, 3, 3, 2)
+    x = np.zeros((0, 5, 5, 2), np.float32)
+    check_fast(Conv2D(Value("", f32, (None, 5, 5, 2)), const(filter)), x, filter)
+
+
+def test_left_to_the_plain_kernel() -> None:
+    x, filter = Value("", f32, (1, 5, 5, 4)), normal(generator("none"), 4, 3, 3, 4)
+    assert prepare(Conv2D(x, Value("", f32, (4, 3, 3, 4)))) is None, "a computed filter"
+    assert prepare(Conv2D(x, const(filter), Value("", f32, (4,)))) is None, "a computed bias"
+    assert prepare(Conv2D(x, const(filter[..., :2]))) is None, "float groups"
+    assert prepare(DepthwiseConv2D(x, const(filter[:1]))) is None, "float depthwise"
+    assert prepare(Conv2D(Value("", f32, None), const(filter))) is None, "unknown channels"
+    hybrid = quantized(i8, filter.shape, 0.1, 0, np.ones(filter.shape, np.int8))
+    assert prepare(Conv2D(x, hybrid)) is None, "dynamic quantization"
+    unscaled = Value("", i8, (1, 5, 5, 4))
+    assert prepare(Conv2D(unscaled, hybrid)) is None, "no scale: the plain kernel reports it"
