@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %r/rhs: epsilon is 0.001, at most 1e-05 beside a root is wanted
+# Refused: %r/rhs: expected an epsilon from 0 to 1e-05, got 0.001
 
 graph main(%x: f32[2,4,5,3]) -> %z {
   %m = Mean(%x, [1,2]) {keep_dims: true}
@@ -16,5 +16,5 @@ graph main(%x: f32[2,4,5,3]) -> %z {
 rules {
   passes(fuse_instnorm)
   unchanged()
-  refused("epsilon is 0.001, at most 1e-05 beside a root")
+  refused("expected an epsilon from 0 to 1e-05, got 0.001")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %x: has shape [2,4,5,3,3], [N,H,W,C] or [N,C,W] with a known C is wanted
+# Refused: %x: expected [N,H,W,C] or [N,C,W] with a known C, got shape [2,4,5,3,3]
 
 graph main(%x: f32[2,4,5,3,3]) -> %z {
   %m = Mean(%x, [1,2]) {keep_dims: true}
@@ -16,5 +16,5 @@ graph main(%x: f32[2,4,5,3,3]) -> %z {
 rules {
   passes(fuse_instnorm)
   unchanged()
-  refused("[N,H,W,C] or [N,C,W] with a known C is wanted")
+  refused("expected [N,H,W,C] or [N,C,W] with a known C, got shape [2,4,5,3,3]")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %m: is over the axes [3], not [1, 2]
+# Refused: %m: expected a mean over the axes [1, 2], got [3]
 
 graph main(%x: f32[2,4,5,3]) -> %z {
   %m = Mean(%x, [3]) {keep_dims: true}
@@ -16,5 +16,5 @@ graph main(%x: f32[2,4,5,3]) -> %z {
 rules {
   passes(fuse_instnorm)
   unchanged()
-  refused("%m: is over the axes [3], not [1, 2]")
+  refused("expected a mean over the axes [1, 2], got [3]")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %g: has shape [3, 1], one number a channel is wanted
+# Refused: %g: expected one number per channel, got shape [3,1]
 
 graph main(%x: f32[2,3,8]) -> %z {
   %g = const f32[3,1] uniform(0.5, 2)
@@ -18,5 +18,5 @@ graph main(%x: f32[2,3,8]) -> %z {
 rules {
   passes(fuse_layernorm)
   unchanged()
-  refused("one number a channel is wanted")
+  refused("expected one number per channel, got shape [3,1]")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %x: 1 factors for a last dimension of 8
+# Refused: %x: expected 8 factors, one per channel, got 1
 
 graph main(%x: f32[2,3,8]) -> %z {
   %n = RmsNorm(%x, [1.0]) {epsilon: 1e-5}
@@ -9,5 +9,5 @@ graph main(%x: f32[2,3,8]) -> %z {
 rules {
   passes(fuse_mul_with_rmsnorm)
   unchanged()
-  refused("1 factors for a last dimension of 8")
+  refused("expected 8 factors, one per channel, got 1")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %x: epsilon is 0.0, RMS_NORM wants one above 0
+# Refused: %x: expected an epsilon above 0 for RMS_NORM, got 0.0
 
 graph main(%x: f32[2,3,8]) -> %z {
   %s = Mul(%x, %x)
@@ -12,5 +12,5 @@ graph main(%x: f32[2,3,8]) -> %z {
 rules {
   passes(fuse_rmsnorm)
   unchanged()
-  refused("epsilon is 0.0, RMS_NORM wants one above 0")
+  refused("expected an epsilon above 0 for RMS_NORM, got 0.0")
 }

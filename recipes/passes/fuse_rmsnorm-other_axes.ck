@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %x: the mean is over axes [1], not the last alone
+# Refused: %x: expected a mean over the last axis alone, got axes [1]
 
 graph main(%x: f32[2,3,8]) -> %z {
   %s = Mul(%x, %x)
@@ -12,5 +12,5 @@ graph main(%x: f32[2,3,8]) -> %z {
 rules {
   passes(fuse_rmsnorm)
   unchanged()
-  refused("the mean is over axes [1], not the last alone")
+  refused("expected a mean over the last axis alone, got axes [1]")
 }

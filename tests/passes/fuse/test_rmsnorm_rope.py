@@ -55,10 +55,10 @@ def test_rmsnorm_written_otherwise(form: str) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (rms(axes="[1]"), "the mean is over axes [1], not the last alone"),
-        (rms(axes="[1,2]"), "the mean is over axes [1, 2], not the last alone"),
+        (rms(axes="[1]"), "expected a mean over the last axis alone, got axes [1]"),
+        (rms(axes="[1,2]"), "expected a mean over the last axis alone, got axes [1, 2]"),
         (rms(epsilon="%e"), "%e: is not constant"),
-        (rms(epsilon="0.0"), "epsilon is 0.0, RMS_NORM wants one above 0"),
+        (rms(epsilon="0.0"), "expected an epsilon above 0 for RMS_NORM, got 0.0"),
         (
             rms(epsilon="[1e-6, 1e-6, 1e-6, 1e-6, 1e-6, 1e-6, 1e-6, 1e-6]"),
             "shape is [8], the picture wants [*,1]",
@@ -107,7 +107,7 @@ def test_the_factors_near_misses(factors: str, sentence: str) -> None:
       %z = Mul(%n, {factors})
     }}"""
     if factors == "2.0":
-        sentence = "1 factors for a last dimension of 8"
+        sentence = "expected 8 factors, one per channel, got 1"
         text = text.replace("2.0)", "[2.0])")
     check_pass(text, "fuse_mul_with_rmsnorm", refused=sentence)
 
@@ -204,7 +204,7 @@ def test_halves_joined_along_another_axis() -> None:
 def test_a_refusal_is_told_once_for_an_operator() -> None:
     context = Context(refusals=[])
     all_passes()["fuse_rmsnorm"]().run(parse_model(rms(epsilon="0.0")), context)
-    assert [r.sentence for r in context.refusals or ()] == ["%x: epsilon is 0.0, RMS_NORM wants one above 0"]
+    assert [r.sentence for r in context.refusals or ()] == ["%x: expected an epsilon above 0 for RMS_NORM, got 0.0"]
 
 
 def test_factors_after_factors() -> None:

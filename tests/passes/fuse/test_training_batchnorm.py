@@ -95,7 +95,7 @@ def test_frozen_statistics_are_moving_averages(
 
 
 def test_without_data_it_is_refused() -> None:
-    with pytest.raises(RewriteError, match="freeze_batchnorm wants data: %mean is computed from the batch"):
+    with pytest.raises(RewriteError, match="freeze_batchnorm needs data: %mean is computed from the batch"):
         circlekit.optimize(parse_model(NET), ["freeze_batchnorm"])
     circlekit.optimize(parse_model("graph main(%x: f32[2]) -> %y { %y = Neg(%x) }"), ["freeze_batchnorm"])
 

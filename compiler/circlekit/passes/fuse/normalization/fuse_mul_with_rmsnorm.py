@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The learned factors after a root-mean-square normalization."""
+"""Fold learned factors after a root-mean-square normalization into its gamma."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ class FuseMulWithRmsNorm(Rewrite):
     """
 
     @condition
-    def one_factor_per_element(self, x: Value, w: Array) -> str | None:
+    def one_factor_per_channel(self, x: Value, w: Array) -> str | None:
         last = None if not x.shape else x.shape[-1]
-        return None if w.size == last else f"%{x.name}: {w.size} factors for a last dimension of {last}"
+        return (
+            None if w.size == last else f"%{x.name}: expected {last} factors, one per channel, got {w.size}"
+        )
 
     def constants(self, gamma: Array, w: Array) -> dict[str, Array]:
         return {"gamma2": w.reshape(-1) * gamma}
