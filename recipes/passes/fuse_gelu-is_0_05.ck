@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %k/rhs: is 0.05, 0.044715 is wanted
+# Refused: %k/rhs: expected 0.044715, got 0.05
 
 graph main(%x: f32[2,3]) -> %y {
   %c = Pow(%x, 3.0)
@@ -15,5 +15,5 @@ graph main(%x: f32[2,3]) -> %y {
 rules {
   passes(fuse_gelu)
   unchanged()
-  refused("%k/rhs: is 0.05, 0.044715 is wanted")
+  refused("expected 0.044715, got 0.05")
 }

@@ -15,5 +15,5 @@ graph main(%x: f32[2,3]) -> %z {
 rules {
   passes(fuse_gelu)
   unchanged()
-  refused("the operand of Erf is multiplied by 0.7, the root of 1/2 is wanted")
+  refused("expected the operand of Erf to be multiplied by 0.707107, got 0.7")
 }

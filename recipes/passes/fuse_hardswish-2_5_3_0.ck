@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %r/rhs: is 2.5, 3.0 is wanted
+# Refused: %r/rhs: expected 3.0, got 2.5
 
 graph main(%in: f32[2,40]) -> %y {
   %x = Neg(%in)
@@ -12,5 +12,5 @@ graph main(%in: f32[2,40]) -> %y {
 rules {
   passes(fuse_hardswish)
   unchanged()
-  refused("is 2.5, 3.0 is wanted")
+  refused("expected 3.0, got 2.5")
 }

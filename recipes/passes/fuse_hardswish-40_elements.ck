@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %three: has 40 elements, one is wanted
+# Refused: %three: expected one element, got 40
 
 graph main(%in: f32[2,40]) -> %y {
   %three = const f32[40] constant(3.0)
@@ -13,5 +13,5 @@ graph main(%in: f32[2,40]) -> %y {
 rules {
   passes(fuse_hardswish)
   unchanged()
-  refused("has 40 elements, one is wanted")
+  refused("expected one element, got 40")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %z/rhs: is 5.0, 6.0 is wanted
+# Refused: %z/rhs: expected 6.0, got 5.0
 
 graph main(%in: f32[2,40]) -> %y {
   %x = Neg(%in)
@@ -12,5 +12,5 @@ graph main(%in: f32[2,40]) -> %y {
 rules {
   passes(fuse_hardswish)
   unchanged()
-  refused("is 5.0, 6.0 is wanted")
+  refused("expected 6.0, got 5.0")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %m/rhs: is 0.1666667, 0.16666667 is wanted
+# Refused: %m/rhs: expected 0.16666667, got 0.1666667
 
 graph main(%in: f32[2,40]) -> %y {
   %x = Neg(%in)
@@ -13,5 +13,5 @@ graph main(%in: f32[2,40]) -> %y {
 rules {
   passes(fuse_hardswish)
   unchanged()
-  refused("is wanted")
+  refused("expected 0.16666667, got 0.1666667")
 }

@@ -20,5 +20,5 @@ graph main(%x: f32[2,3]) -> %z {
 rules {
   passes(replace_with_fc_gelu_fc)
   unchanged()
-  refused("the weights before Erf are not those beside it times the root of 1/2")
+  refused("expected the weights before Erf to be sqrt(1/2) times those of the other layer")
 }

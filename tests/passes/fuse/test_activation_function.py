@@ -55,8 +55,14 @@ def test_two_activations_that_are_one(held: str, act: str, joined: str) -> None:
     [
         (graph("%y = Add(%x, %o) {act: RELU_N1_TO_1}\n%z = Relu(%y)"), "%y: act is RELU_N1_TO_1"),
         (graph("%y = Add(%x, %o) {act: RELU}\n%z = ReluN1To1(%y)"), "%y: act is RELU"),
-        (graph("%y = Add(%x, %o)\n%z = Relu(%y)\n%n = Neg(%y)", "%z, %n"), "%y: is read elsewhere"),
-        (graph("%y = Add(%x, %o)\n%z = Relu(%y)", "%z, %y"), "%y: is read elsewhere"),
+        (
+            graph("%y = Add(%x, %o)\n%z = Relu(%y)\n%n = Neg(%y)", "%z, %n"),
+            "%y: has other users, or is an output of the graph, without the activation",
+        ),
+        (
+            graph("%y = Add(%x, %o)\n%z = Relu(%y)", "%z, %y"),
+            "%y: has other users, or is an output of the graph, without the activation",
+        ),
     ],
 )
 def test_near_misses(text: str, sentence: str) -> None:

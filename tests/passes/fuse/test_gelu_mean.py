@@ -40,8 +40,8 @@ def test_gelu_with_a_division() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (gelu(scale="Mul(%x, 0.7)"), "the operand of Erf is multiplied by 0.7, the root of 1/2 is wanted"),
-        (gelu(ORDERS[2], "Div(%x, 1.4)"), "the operand of Erf is divided by 1.4, the root of 2 is wanted"),
+        (gelu(scale="Mul(%x, 0.7)"), "expected the operand of Erf to be multiplied by 0.707107, got 0.7"),
+        (gelu(ORDERS[2], "Div(%x, 1.4)"), "expected the operand of Erf to be divided by 1.41421, got 1.4"),
         (gelu(add="Add(%e, 2.0)"), "the picture wants the constant 1.0"),
         (gelu(add="Add(%e, 1.0) {act: RELU}"), "%a: act is RELU"),
         (gelu(ORDERS[0].replace("0.5", "0.4")), "the picture wants the constant 0.5"),
@@ -130,9 +130,9 @@ def test_rsqrt_of_int16_has_the_scale_of_the_quotient() -> None:
 @pytest.mark.parametrize(
     ("model", "sentence"),
     [
-        (rsqrt("const i16[1] quant(scale: 0.0001) [5000]"), "%k: is 0.5, 1 is wanted"),
-        (rsqrt("const i16[1] [1]"), "%k: has no scale, or several"),
-        (rsqrt(s=""), "%s: has no scale, or several"),
+        (rsqrt("const i16[1] quant(scale: 0.0001) [5000]"), "%k: expected 1, got 0.5"),
+        (rsqrt("const i16[1] [1]"), "%k: expected quantization with one scale"),
+        (rsqrt(s=""), "%s: expected quantization with one scale"),
     ],
 )
 def test_int16_that_is_no_rsqrt(model: Model, sentence: str) -> None:
@@ -175,8 +175,8 @@ def test_gelu_by_tanh(cube: str, last: str) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (tanh_form(CUBES[0], LASTS[0], third="0.05"), "%k/lhs: is 0.05, 0.044715 is wanted"),
-        (tanh_form(CUBES[1], LASTS[1], root="0.7"), "%s/rhs: is 0.7, 0.797885 is wanted"),
+        (tanh_form(CUBES[0], LASTS[0], third="0.05"), "%k/lhs: expected 0.044715, got 0.05"),
+        (tanh_form(CUBES[1], LASTS[1], root="0.7"), "%s/rhs: expected 0.797885, got 0.7"),
         (tanh_form("%c = Pow(%x, 2.0)", LASTS[0]), "%c/rhs: the picture wants the constant 3.0"),
         (tanh_form("%c = Pow(%z, 3.0)", LASTS[0]), "the picture wants the same value in two places"),
         (tanh_form(CUBES[0], LASTS[0]).replace("Add(1.0, %t)", "Add(2.0, %t)"), "wants the constant 1.0"),

@@ -124,15 +124,24 @@ def test_between_reshapes(axes: str) -> None:
         (norm(axes=("[1,2]", "[1,2,3]")), "%v: expected a mean over the axes [1, 2], got [1, 2, 3]"),
         (norm(axes=("[3]", "[1,2]")), "%m: expected a mean over the axes [1, 2], got [3]"),
         (norm(SCALED + SUMS[1], axes=("[1]", "[1]")), "%m: expected a mean over the axes [1, 2], got [1]"),
-        (norm(SCALED + SUMS[1], gamma="[[[[1.0]],[[2.0]],[[1.0]],[[1.0]]]]"), "expected one number per channel of %x, got shape [1,4,1,1]"),
-        (norm(SCALED + SUMS[1], beta="[[[[1.0]],[[2.0]],[[1.0]],[[1.0]]]]"), "expected one number per channel of %x, got shape [1,4,1,1]"),
+        (
+            norm(SCALED + SUMS[1], gamma="[[[[1.0]],[[2.0]],[[1.0]],[[1.0]]]]"),
+            "expected one number per channel",
+        ),
+        (
+            norm(SCALED + SUMS[1], beta="[[[[1.0]],[[2.0]],[[1.0]],[[1.0]]]]"),
+            "expected one number per channel",
+        ),
         (norm(SCALED + SUMS[1], gamma="%c"), "%c: is not constant"),
         (norm(SCALED.replace("1e-3", "[1e-3, 1e-3, 1e-3]") + SUMS[1]), "shape is [3], the picture wants"),
         (norm(SCALED.replace("1e-3", "-1e-3") + SUMS[1]), "expected an epsilon of 0 or more, got -0.001"),
         (norm(SCALED.replace("Mul(%r, {gamma})", "Mul(%r, {gamma}) {{act: RELU}}") + SUMS[1]), "act is RELU"),
         (norm(SCALED + SUMS[1], outputs="%z, %h"), "%h: is an output of the graph"),
         (norm(SCALED + SUMS[1], outputs="%z, %v"), "%v: is an output of the graph"),
-        (norm(shape="[2,4,5,3,3]", axes=("[1,2]", "[1,2]")), "expected [N,H,W,C] or [N,C,W] with a known C, got shape [2,4,5,3,3]"),
+        (
+            norm(shape="[2,4,5,3,3]", axes=("[1,2]", "[1,2]")),
+            "expected [N,H,W,C] or [N,C,W]",
+        ),
         (norm(shape="[3,3,3,3]", axes=("[1,2]", "[1,2]"), keep="", gamma="0.1"), "keep_dims is False"),
         (
             norm(quotient=QUOTIENTS[3].replace("1e-9", "1e-3")),

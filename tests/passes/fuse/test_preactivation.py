@@ -167,8 +167,8 @@ def test_gelu_between_layers() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (layers("0.7"), "the weights before Erf are not those beside it times the root of 1/2"),
-        (layers(bias="0.5"), "the biases before Erf are not those beside it times the root of 1/2"),
+        (layers("0.7"), "expected the weights before Erf to be sqrt(1/2) times those of the other layer"),
+        (layers(bias="0.5"), "expected the biases before Erf to be sqrt(1/2) times those of the other layer"),
         (layers(add="2.0"), "the picture wants the constant 1.0"),
         (layers(outputs="%z, %h"), "%h: is an output of the graph"),
     ],

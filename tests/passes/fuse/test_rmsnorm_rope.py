@@ -204,7 +204,9 @@ def test_halves_joined_along_another_axis() -> None:
 def test_a_refusal_is_told_once_for_an_operator() -> None:
     context = Context(refusals=[])
     all_passes()["fuse_rmsnorm"]().run(parse_model(rms(epsilon="0.0")), context)
-    assert [r.sentence for r in context.refusals or ()] == ["%x: expected an epsilon above 0 for RMS_NORM, got 0.0"]
+    assert [r.sentence for r in context.refusals or ()] == [
+        "%x: expected an epsilon above 0 for RMS_NORM, got 0.0"
+    ]
 
 
 def test_factors_after_factors() -> None:

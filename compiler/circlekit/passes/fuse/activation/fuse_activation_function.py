@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RELU and its kin, made the activation of the operator before them."""
+"""Fuse RELU, RELU6 and RELU_N1_TO_1 into the operator before them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from circlekit.rewrite.base import Context, GraphPass
 
 NONE, RELU, RELU6, N1 = Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1
 
-AFTER = {
+COMPOSED = {
     ("RELU", NONE): RELU,
     ("RELU", RELU): RELU,
     ("RELU", RELU6): RELU6,
@@ -22,46 +22,46 @@ AFTER = {
     ("RELU_N1_TO_1", NONE): N1,
     ("RELU_N1_TO_1", N1): N1,
 }
-"""What an operator and the activation fused before it amount to, where that is one activation again."""
+"""The activation that an operator after a fused activation is equal to, where there is one."""
 
 
 class FuseActivationFunction(GraphPass):
-    """relu(op(x))  ==  op(x) with the activation fused, where the operator has one to set.
+    """relu(op(x))  ==  op(x) with the activation fused, where ``op`` can fuse one.
 
-    Between them may be what only moves elements; of a concatenation, all parts must be able to take it.
+    Operators that only move elements may stand in between; of a concatenation, all parts must be able to fuse
+    the activation.
     """
 
     name = "fuse_activation_function"
 
     def run_graph(self, graph: Graph, context: Context) -> int:
-        kinds = tuple(REGISTRY[code] for code in sorted({code for code, _ in AFTER}))
+        kinds = tuple(REGISTRY[code] for code in sorted({code for code, _ in COMPOSED}))
         return sum(1 for op in graph.ops if isinstance(op, kinds) and self._fuse(graph, op, context))
 
     def _fuse(self, graph: Graph, relu: Op, context: Context) -> bool:
         value, result = relu.inputs[0], relu.output
-        made = None if value is None else _made(value)
-        if value is None or not made:
+        sources = None if value is None else _sources(value)
+        if value is None or not sources:
             if context.partial_matches and value is not None:
-                context.refuse(self.name, relu, f"%{value.name}: what makes it fuses no activation", 1)
+                context.refuse(self.name, relu, f"%{value.name}: its producer cannot fuse an activation", 1)
             return False
-        sentences = (_refusal(graph, relu, v) for v in made)
-        why = next(filter(None, sentences), None)
+        why = next(filter(None, (_refusal(graph, relu, v) for v in sources)), None)
         if why is not None:
             context.refuse(self.name, relu, why, 3)
             return False
         if not context.may_rewrite:
             return False
         context.rewrites(relu)
-        for maker in (v.producer for v in made if v.producer is not None and v.producer.fuses_activation):
-            maker.act = AFTER[relu.code, maker.act]  # type: ignore[attr-defined]
+        for maker in (v.producer for v in sources if v.producer is not None and v.producer.fuses_activation):
+            maker.act = COMPOSED[relu.code, maker.act]  # type: ignore[attr-defined]
         if value.producer is not None:
             value.producer.take_result(value.result_index, result)
         graph.remove(relu)
         return True
 
 
-def _made(value: Value) -> list[Value]:
-    """``value`` and what it is moved from, up to operators that fuse activations; [] where others make it."""
+def _sources(value: Value) -> list[Value]:
+    """``value`` and what it is moved from, up to operators that can fuse an activation; [] if one cannot."""
     found, todo = list[Value](), [value]
     while todo:
         value = todo.pop()
@@ -76,24 +76,24 @@ def _made(value: Value) -> list[Value]:
 
 
 def _moves(op: Op) -> bool:
-    """Whether a function of elements may as well be applied to what ``op`` moves."""
+    """Whether an elementwise function may be applied to the operands of ``op`` instead of its result."""
     return op.data_movement and len(op.results) == 1
 
 
 def _refusal(graph: Graph, relu: Op, value: Value) -> str | None:
-    """Why ``value`` cannot be what ``relu`` makes of it."""
+    """Why ``relu`` cannot be applied to ``value``, one of its sources, instead."""
     result, maker = relu.output, value.producer
-    if maker is not None and maker.fuses_activation and (relu.code, _act(maker)) not in AFTER:
-        return f"%{value.name}: act is {_act(maker).name}, which {relu.code} cannot join"
+    if maker is not None and maker.fuses_activation and (relu.code, _act(maker)) not in COMPOSED:
+        return f"%{value.name}: act is {_act(maker).name}, which {relu.code} cannot be merged with"
     if value.use_count > 1 or graph.is_output(value):
-        return f"%{value.name}: is read elsewhere without the activation"
+        return f"%{value.name}: has other users, or is an output of the graph, without the activation"
     if value.quantization != result.quantization:
         return f"%{result.name}: has other quantization parameters than %{value.name}"
     if value.dtype is not f32 and value.quantization is None:
-        return f"%{value.name}: is {value.dtype.short}, activations are fused for f32 and quantized values"
+        return f"%{value.name}: expected f32 or quantized values, got {value.dtype.short}"
     return None
 
 
 def _act(maker: Op) -> Activation:
-    act: Activation = maker.act  # type: ignore[attr-defined]  # fuses_activation promises it
+    act: Activation = maker.act  # type: ignore[attr-defined]  # operators with fuses_activation have it
     return act

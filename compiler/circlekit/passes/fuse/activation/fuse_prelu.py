@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PRELU in the forms that converters write."""
+"""Recognize PRELU in the forms that converters write."""
 
 from __future__ import annotations
 
@@ -9,70 +9,31 @@ from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
-class _Absolute(Rewrite):
-    """relu(x) + (x - |x|) * alpha * 0.5."""
+class _PRelu(Rewrite):
+    """relu(x) $sign alpha * (negative part of x)."""
 
     before = """
         r = Relu(x: f32)
-        n = Abs(x)
-        d = Sub(x, n)
-        a = Mul(d, alpha: const f32)
-        h = Mul(a, 0.5)
-        z = Add(r, h)
+        $negative
+        z = $arithmetic(r, n)
     """
     after = "z = PRelu(x, alpha)"
 
     @condition
     def alpha_fits(self, match: Match) -> str | None:
-        """LiteRT wants a result of the shape of x."""
+        """The result has the shape of x, as LiteRT requires."""
         return keeps_shape(match.value("x"), match.value("alpha"))
 
 
-class _HalfFirst(_Absolute):
-    """relu(x) + (x - |x|) * 0.5 * alpha."""
-
-    before = """
-        r = Relu(x: f32)
-        n = Abs(x)
-        d = Sub(x, n)
-        h = Mul(d, 0.5)
-        a = Mul(h, alpha: const f32)
-        z = Add(r, a)
-    """
-
-
-class _Least(_Absolute):
-    """relu(x) + min(x, 0) * alpha."""
-
-    before = """
-        r = Relu(x: f32)
-        n = Minimum(x, 0.0)
-        a = Mul(n, alpha: const f32)
-        z = Add(r, a)
-    """
-
-
-class _Minus(_Absolute):
-    """relu(x) - relu(-x) * alpha."""
+class _NegatedSlope(_PRelu):
+    """relu(x) + relu(-x) * -alpha, as Keras exports it."""
 
     before = """
         r = Relu(x: f32)
         m = Neg(x)
-        n = Relu(m)
-        a = Mul(n, alpha: const f32)
-        z = Sub(r, a)
-    """
-
-
-class _Negative(_Absolute):
-    """relu(x) + relu(-x) * -alpha, as Keras has it."""
-
-    before = """
-        r = Relu(x: f32)
-        m = Neg(x)
-        n = Relu(m)
-        a = Mul(n, alpha: const f32)
-        z = Add(r, a)
+        p = Relu(m)
+        n = Mul(p, alpha: const f32)
+        z = Add(r, n)
     """
     after = "z = PRelu(x, slope)"
 
@@ -80,8 +41,34 @@ class _Negative(_Absolute):
         return {"slope": -alpha}
 
 
+MINUS_ABS = "a = Abs(x)  d = Sub(x, a)"
+"""d = x - |x|, which is twice the negative part."""
+
+
 class FusePRelu(Rules):
-    """relu(x) + (x - |x|) * alpha * 0.5  ==  prelu(x, alpha), and so for other forms of the negative part."""
+    """relu(x) + (x - |x|) * alpha * 0.5  ==  prelu(x, alpha), and the same for other forms."""
 
     name = "fuse_prelu"
-    rules = (_Absolute, _HalfFirst, _Least, _Minus, _Negative)
+    rules = (
+        _PRelu.member(
+            sign="+",
+            arithmetic="Add",
+            negative=f"{MINUS_ABS}  m = Mul(d, alpha: const f32)  n = Mul(m, 0.5)",
+        ),
+        _PRelu.member(
+            sign="+",
+            arithmetic="Add",
+            negative=f"{MINUS_ABS}  h = Mul(d, 0.5)  n = Mul(h, alpha: const f32)",
+        ),
+        _PRelu.member(
+            sign="+",
+            arithmetic="Add",
+            negative="m = Minimum(x, 0.0)  n = Mul(m, alpha: const f32)",
+        ),
+        _PRelu.member(
+            sign="-",
+            arithmetic="Sub",
+            negative="m = Neg(x)  p = Relu(m)  n = Mul(p, alpha: const f32)",
+        ),
+        _NegatedSlope,
+    )

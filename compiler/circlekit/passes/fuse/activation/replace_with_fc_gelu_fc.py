@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GELU between fully connected layers, with its factors inside their weights."""
+"""Recognize GELU between fully connected layers whose weights have absorbed its factors."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 from circlekit.ir.value import Array
 from circlekit.rewrite.rewrite import Rewrite, condition
 
-CLOSE = 1e-5
-"""How far the second weights may be from sqrt(1/2) of the first, in parts of the largest."""
+TOLERANCE = 1e-5
+"""How far the second weights may be from sqrt(1/2) times the first, relative to the largest."""
 
 
 class ReplaceWithFcGeluFc(Rewrite):
@@ -36,8 +36,8 @@ class ReplaceWithFcGeluFc(Rewrite):
         for first, second, what in ((w1, w2, "weights"), (b1, b2, "biases")):
             one = np.zeros(1) if first is None else first.reshape(-1).astype(np.float64) * np.sqrt(0.5)
             two = np.zeros(1) if second is None else second.reshape(-1)
-            if np.abs(one - two).max() > CLOSE * max(float(np.abs(one).max()), 1e-30):
-                return f"the {what} before Erf are not those beside it times the root of 1/2"
+            if np.abs(one - two).max() > TOLERANCE * max(float(np.abs(one).max()), 1e-30):
+                return f"expected the {what} before Erf to be sqrt(1/2) times those of the other layer"
         return None
 
     def constants(self, w3: Array) -> dict[str, Array]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A constant factor beside a division by, or of, a constant."""
+"""Merge a constant factor and a constant divisor or dividend."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from circlekit.rewrite.rewrite import Rewrite, Rules
 
 
 class ConstantOverProduct(Rewrite):
-    """c1 / (x * c2)  ==  (c1 / c2) / x; the product stays for its other readers."""
+    """c1 / (x * c2)  ==  (c1 / c2) / x; the product stays if it has other users."""
 
     shared = ("m",)
 
@@ -25,7 +25,7 @@ class ConstantOverProduct(Rewrite):
 
 
 class ProductOverConstant(Rewrite):
-    """(x * c2) / c1  ==  x * (c2 / c1), likewise."""
+    """(x * c2) / c1  ==  x * (c2 / c1); the product stays if it has other users."""
 
     shared = ("m",)
 
@@ -42,7 +42,7 @@ class ProductOverConstant(Rewrite):
 
 
 class FuseMulWithDiv(Rules):
-    """Two constants, one operator."""
+    """c1 / (x * c2)  ==  (c1 / c2) / x, and (x * c2) / c1  ==  x * (c2 / c1)."""
 
     name = "fuse_mul_with_div"
     rules = (ConstantOverProduct, ProductOverConstant)

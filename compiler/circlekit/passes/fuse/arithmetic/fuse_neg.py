@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A change of sign before a sum, a difference or a product that can take it."""
+"""Merge NEG into the sum, difference or product behind it."""
 
 from __future__ import annotations
 
@@ -7,59 +7,33 @@ from circlekit.ir.value import Array
 from circlekit.rewrite.rewrite import Rewrite, Rules
 
 
-class InSum(Rewrite):
-    """a + (-b)  ==  a - b."""
+class _Term(Rewrite):
+    """a $sign (-b)  ==  a $opposite b."""
 
     before = """
         n = Neg(b)
-        z = Add(a, n)               {act: any = act}
+        z = $old(a, n)              {act: any = act}
     """
     after = """
-        z = Sub(a, b)               {act: act}
+        z = $new(a, b)              {act: act}
     """
 
 
-class InDifference(Rewrite):
-    """a - (-b)  ==  a + b."""
-
-    before = """
-        n = Neg(b)
-        z = Sub(a, n)               {act: any = act}
-    """
-    after = """
-        z = Add(a, b)               {act: act}
-    """
-
-
-class OfFactorInSum(Rewrite):
-    """a + (-b) * c  ==  a - b * c."""
+class _Product(Rewrite):
+    """a $sign (-b) * c  ==  a $opposite b * c."""
 
     before = """
         n = Neg(b)
         m = Mul(n, c)
-        z = Add(a, m)               {act: any = act}
+        z = $old(a, m)              {act: any = act}
     """
     after = """
         p = Mul(b, c)
-        z = Sub(a, p)               {act: act}
+        z = $new(a, p)              {act: act}
     """
 
 
-class OfFactorInDifference(Rewrite):
-    """a - (-b) * c  ==  a + b * c."""
-
-    before = """
-        n = Neg(b)
-        m = Mul(n, c)
-        z = Sub(a, m)               {act: any = act}
-    """
-    after = """
-        p = Mul(b, c)
-        z = Add(a, p)               {act: act}
-    """
-
-
-class OfFactor(Rewrite):
+class _Factor(Rewrite):
     """(-a) * 2  ==  a * (-2)."""
 
     before = """
@@ -75,7 +49,13 @@ class OfFactor(Rewrite):
 
 
 class FuseNeg(Rules):
-    """NEG goes into the sum, the difference or the constant factor behind it: no bit changes."""
+    """Merge NEG into the sum, the difference or the constant factor behind it; the result is bit-exact."""
 
     name = "fuse_neg"
-    rules = (InSum, InDifference, OfFactorInSum, OfFactorInDifference, OfFactor)
+    rules = (
+        _Term.member(old="Add", new="Sub", sign="+", opposite="-"),
+        _Term.member(old="Sub", new="Add", sign="-", opposite="+"),
+        _Product.member(old="Add", new="Sub", sign="+", opposite="-"),
+        _Product.member(old="Sub", new="Add", sign="-", opposite="+"),
+        _Factor,
+    )

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reciprocal of a square root."""
+"""Recognize the reciprocal of a square root."""
 
 from __future__ import annotations
 
-from circlekit.ir.value import Value
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
@@ -19,7 +18,7 @@ class OfFloat(Rewrite):
 
 
 class OfInt16(Rewrite):
-    """The same of quantized int16, rounded once, not twice; no runtime has SQRT of these."""
+    """The same for quantized int16, rounded once instead of twice; no runtime has SQRT for these."""
 
     quantized = True
     approximate = True
@@ -31,25 +30,24 @@ class OfInt16(Rewrite):
     after = "z = Rsqrt(x)"
 
     @condition
-    def one_scale_each(self, x: Value, s: Value, z: Value) -> str | None:
-        for value in (x, s, z):
+    def one_scale_each(self, match: Match) -> str | None:
+        for value in map(match.value, ("x", "s", "z", "one")):
             if value.quantization is None or value.quantization.scale.size != 1:
-                return f"%{value.name}: has no scale, or several"
+                return f"%{value.name}: expected quantization with one scale"
         return None
 
     @condition
     def divides_one(self, match: Match) -> str | None:
         one = match.value("one")
         parameters = one.quantization
-        if parameters is None or parameters.scale.size != 1:
-            return f"%{one.name}: has no scale, or several"
+        assert parameters is not None  # one_scale_each has checked it
         zero = int(parameters.zero_point[0]) if parameters.zero_point.size else 0
         real = float(parameters.scale[0]) * (int(one.array().reshape(-1)[0]) - zero)
-        return None if abs(real - 1) < 1e-6 else f"%{one.name}: is {real:g}, 1 is wanted"
+        return None if abs(real - 1) < 1e-6 else f"%{one.name}: expected 1, got {real:g}"
 
 
 class FuseRsqrt(Rules):
-    """1 / sqrt(x)  ==  rsqrt(x), of float32 and of quantized int16."""
+    """1 / sqrt(x)  ==  rsqrt(x), for float32 and quantized int16."""
 
     name = "fuse_rsqrt"
     rules = (OfFloat, OfInt16)
