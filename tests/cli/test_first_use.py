@@ -83,7 +83,7 @@ def test_a_mistyped_pass_of_a_test_is_wrong_usage(net: Path, capsys: Output) -> 
 
 def test_a_file_is_no_folder_to_keep_tests_in(net: Path, capsys: Output) -> None:
     assert dredd.main([str(net.with_suffix(".ck")), "--keep", str(net)]) == 1
-    assert capsys.readouterr() == ("", f"error: {net} is no directory, records need one\n")
+    assert capsys.readouterr() == ("", f"error: {net}: expected a directory to record into, got a file\n")
 
 
 @pytest.mark.parametrize("main", [inspection.circle_inspect, inspection.circle_verify, circle2circle.main])

@@ -77,11 +77,15 @@ def strings(path: Path) -> None:
     [
         (lambda path: None, FileError, "no such file"),
         (lambda path: path.mkdir(), FileError, "is a directory"),
-        (lambda path: path.write_bytes(b"\0" * 100), FormatError, "is no readable HDF5 file"),
-        (lambda path: path.write_bytes(b""), FormatError, "is no readable HDF5 file"),
-        (lambda path: path.write_bytes(hdf5.encode(ARRAYS)[:900]), FormatError, "is no readable HDF5 file"),
+        (lambda path: path.write_bytes(b"\0" * 100), FormatError, "is not a readable HDF5"),
+        (lambda path: path.write_bytes(b""), FormatError, "is not a readable HDF5"),
+        (
+            lambda path: path.write_bytes(hdf5.encode(ARRAYS)[:900]),
+            FormatError,
+            "is not a readable HDF5 file",
+        ),
         (no_value, FormatError, "has no group /value"),
-        (strings, FormatError, "/value/0 is no dataset of numbers"),
+        (strings, FormatError, "/value/0 is not a dataset of numbers"),
     ],
     ids=["missing", "directory", "zeros", "empty", "truncated", "layout", "strings"],
 )

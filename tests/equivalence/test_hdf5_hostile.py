@@ -45,13 +45,13 @@ HOSTILE: dict[str, tuple[Fill, str]] = {
         "/value/0 has its numbers in other files",
     ),
     "virtual": (virtual, "/value/0 has its numbers in other files"),
-    "strings": (put("value/0", "text"), "/value/0 is no dataset of numbers"),
-    "empty": (put("value/0", h5py.Empty("<f4")), "/value/0 is no dataset of numbers"),
+    "strings": (put("value/0", "text"), "/value/0 is not a dataset of numbers"),
+    "empty": (put("value/0", h5py.Empty("<f4")), "/value/0 is not a dataset of numbers"),
     "objects": (
         lambda file, folder: file["value"].create_dataset("0", data=file.ref, dtype=h5py.ref_dtype),
-        "/value/0 is no dataset of numbers",
+        "/value/0 is not a dataset of numbers",
     ),
-    "group": (lambda file, folder: file["value"].create_group("0"), "/value/0 is no dataset of numbers"),
+    "group": (lambda file, folder: file["value"].create_group("0"), "/value/0 is not a dataset of numbers"),
 }
 
 

@@ -21,7 +21,7 @@ graph some(%a: f32[2]) -> %b {
 }
 graph none(%c: f32[2]) -> %e { %e = Neg(%c) }
 """
-NOTE = "%r is random without a seed: what follows from it is compared for one seed"
+NOTE = "%r is random and has no seed: it is compared for one seed"
 
 
 class Clips(Pass):

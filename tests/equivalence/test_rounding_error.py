@@ -7,7 +7,7 @@ import numpy as np
 
 from circlekit.equivalence.array_comparison import TOLERANCE
 from circlekit.equivalence.reference_runs import reference_runs
-from circlekit.equivalence.rounding_error import LIMIT, rounding_noise
+from circlekit.equivalence.rounding_error import LIMIT, rounding_error
 from circlekit.equivalence.verify import compare_models
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
@@ -37,10 +37,10 @@ def with_factor(model: Model, relative: float) -> Model:
 def test_noise_is_what_one_unit_in_the_weights_does() -> None:
     model = amplifier()
     run = reference_runs(model)[0][0]
-    (noise,) = rounding_noise(model, run)
+    (noise,) = rounding_error(model, run)
     largest = float(np.abs(run.outputs[0]).max())
     assert 0 < noise <= LIMIT * largest
-    assert rounding_noise(model, run) == [noise]
+    assert rounding_error(model, run) == [noise]
 
 
 def test_rounding_that_the_model_amplifies_is_excused() -> None:
@@ -61,4 +61,4 @@ def test_a_wrong_factor_is_not_excused() -> None:
 
 def test_what_is_no_float_gets_no_slack() -> None:
     model = parse_model("graph main(%x: i32[4]) -> %y {\n%y = Add(%x, 1)\n}")
-    assert rounding_noise(model, reference_runs(model)[0][0]) == [0.0]
+    assert rounding_error(model, reference_runs(model)[0][0]) == [0.0]

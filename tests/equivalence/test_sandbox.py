@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading in a process of its own: what comes through, and what becomes of one that does not end well."""
+"""Reading in a separate process: arrays arrive unchanged; a crash, a loop or a sleep becomes an error."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ import h5py
 import numpy as np
 import pytest
 
-from circlekit.equivalence import hdf5
-from circlekit.equivalence import sandbox as apart
-from circlekit.equivalence.sandbox import Item, read_apart
+from circlekit.equivalence import hdf5, sandbox
+from circlekit.equivalence.sandbox import SMALLEST_ARRAY_BYTES, Item, read_sandboxed
 from circlekit.errors import FileError, FormatError, LimitError
 
 ODD = [
@@ -30,7 +29,7 @@ ODD = [
 
 
 def test_arrays_come_through_as_they_are() -> None:
-    found = read_apart(lambda: [Item(i, f"é\n{i}", array) for i, array in enumerate(ODD)], "a.h5", 0)
+    found = read_sandboxed(lambda: [Item(i, f"é\n{i}", array) for i, array in enumerate(ODD)], "a.h5", 0)
     assert [(item.group, item.name) for item in found] == [(i, f"é\n{i}") for i in range(len(ODD))]
     for item, array in zip(found, ODD, strict=True):
         assert (item.array.dtype, item.array.shape) == (array.dtype, array.shape)
@@ -69,18 +68,18 @@ def refuse() -> None:
 @pytest.mark.parametrize(
     ("then", "error", "sentence"),
     [
-        (crash, FormatError, "a.h5 is damaged: what reads it fails"),
-        (circle, FormatError, "a.h5 is damaged: reading it does not come to an end"),
-        (sleep, FormatError, "a.h5 is damaged: reading it does not come to an end"),
-        (exhaust, LimitError, "the memory is full"),
+        (crash, FormatError, "a.h5 is damaged: the library that reads it crashed"),
+        (circle, FormatError, "a.h5 is damaged: reading it does not end"),
+        (sleep, FormatError, "a.h5 is damaged: reading it does not end"),
+        (exhaust, LimitError, "reading 0 bytes takes too much memory"),
         (refuse, LimitError, "too much"),
     ],
 )
-def test_whatever_becomes_of_the_process_is_an_error(
+def test_a_process_that_fails_is_an_error(
     then: Callable[[], object], error: type[Exception], sentence: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(apart, "SECONDS", 1)
-    monkeypatch.setattr(apart, "SILENCE", 3.0)
+    monkeypatch.setattr(sandbox, "CPU_SECONDS", 1)
+    monkeypatch.setattr(sandbox, "SILENCE_SECONDS", 1.0 if then is sleep else 30.0)
     made, fork = [], os.fork
 
     def noted() -> int:
@@ -89,33 +88,33 @@ def test_whatever_becomes_of_the_process_is_an_error(
 
     monkeypatch.setattr(os, "fork", noted)
     with pytest.raises(error, match=sentence):
-        read_apart(items(then), "a.h5", 0)
+        read_sandboxed(items(then), "a.h5", 0)
     with pytest.raises(ChildProcessError):  # nothing is left behind
         os.waitpid(made[0], os.WNOHANG)
 
 
-@pytest.mark.parametrize(("size", "fits"), [(6 * apart.SMALLEST, True), (apart.SMALLEST, False)])
-def test_a_file_of_many_arrays_takes_its_time(size: int, fits: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As long as there is one after the other, and not more than a file of that size can hold."""
-    monkeypatch.setattr(apart, "SECONDS", 1)
+@pytest.mark.parametrize(("size", "fits"), [(3 * SMALLEST_ARRAY_BYTES, True), (SMALLEST_ARRAY_BYTES, False)])
+def test_the_time_limit_is_per_array(size: int, fits: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But only for as many arrays as a file of that size can hold."""
+    monkeypatch.setattr(sandbox, "CPU_SECONDS", 1)
 
     def many() -> Iterator[Item]:
-        for number in range(6):
-            end = time.process_time() + 0.6
+        for number in range(3):
+            end = time.process_time() + 0.7
             while time.process_time() < end:
                 pass
             yield Item(0, str(number), np.zeros(1))
 
     if fits:
-        assert len(read_apart(many, "a.h5", size)) == 6
+        assert len(read_sandboxed(many, "a.h5", size)) == 3
     else:
-        with pytest.raises(FormatError, match="does not come to an end"):
-            read_apart(many, "a.h5", size)
+        with pytest.raises(FormatError, match="does not end"):
+            read_sandboxed(many, "a.h5", size)
 
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.h5")
-    with pytest.raises(FileError, match=r"a.h5 is no regular file"):
+    with pytest.raises(FileError, match=r"a.h5: expected an HDF5 file, it is not a regular file"):
         hdf5.read(tmp_path / "a.h5")
 
 

@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 
 from circlekit.equivalence.index_bounds import index_bounds
-from circlekit.equivalence.seeded_inputs import EDGES, SMALL, InputSet, input_sets, make_input, make_inputs
+from circlekit.equivalence.seeded_inputs import (
+    EDGES,
+    SMALL_INTEGERS,
+    InputSet,
+    input_sets,
+    make_input,
+    make_inputs,
+)
 from circlekit.errors import UnsupportedError
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph
@@ -72,13 +79,13 @@ def test_quantized_data_uses_its_whole_range() -> None:
 
 def test_other_integers_stay_small() -> None:
     array = make_input(Value("x", DType.INT32, (1000,)), NORMAL)
-    assert (array.min(), array.max()) == (0, SMALL - 1)
+    assert (array.min(), array.max()) == (0, SMALL_INTEGERS - 1)
 
 
 def test_what_no_array_can_hold_is_refused() -> None:
-    with pytest.raises(UnsupportedError, match="no inputs can be made for %s"):
+    with pytest.raises(UnsupportedError, match="cannot make inputs for %s"):
         make_input(Value("s", DType.STRING, (1,)), NORMAL)
-    with pytest.raises(UnsupportedError, match="no inputs can be made for %x"):
+    with pytest.raises(UnsupportedError, match="cannot make inputs for %x"):
         make_input(Value("x", DType.FLOAT32, None), NORMAL)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from circlekit.equivalence.comparison import compare_outputs, interface_differences, interface_of
 from circlekit.equivalence.reference_runs import reference_runs
-from circlekit.equivalence.rounding_error import rounding_noise
+from circlekit.equivalence.rounding_error import rounding_error
 from circlekit.equivalence.verify import Verifier
 from circlekit.errors import CirclekitError, EquivalenceError
 from circlekit.ir.graph import Model
@@ -77,7 +77,7 @@ def is_rounding(verifier: Verifier, after: Model) -> bool:
             outputs = run.again(after)
         except CirclekitError:
             return False
-        noise = rounding_noise(verifier.original, run, limit=1.0)
+        noise = rounding_error(verifier.original, run, limit=1.0)
         found = compare_outputs(run.kind, verifier.names, run.outputs, outputs, noise)
         if not all(output.equal for output in found):
             return False

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether two models compute the same values, and which pass is to blame where they do not."""
+"""Compare models by value; find the pass and the smallest model that show a difference."""

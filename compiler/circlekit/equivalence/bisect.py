@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which pass, and which of its rewrites, changes what a model computes; and the smallest such model."""
+"""Find the pass, and the rewrite in it, that changes what a model computes, and the smallest such model."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from circlekit.passes.pipelines import Phase
 from circlekit.rewrite.base import Budget, Context
 
 Step = Callable[[Model, Budget | None], Model]
-"""A pass: returns the changed copy of a model."""
+"""A pass that returns a changed copy of a model, limited to the rewrites of the budget."""
 
 
 @dataclass
 class Culprit:
-    """What is to blame.
+    """The wrong pass.
 
-    ``step``: the pass.  ``number``: its first rewrite that is wrong, of ``total``; 0 where it does not count
-    them.  ``op``: the operator that this rewrite began at, as text.  ``fault``: what is wrong then.
-    ``model``: the smallest model on which ``step`` does wrong.
+    ``step``: its name.  ``fault``: what is wrong after it.  ``model``: the smallest model that shows it.
+    ``number``: its first wrong rewrite of ``total``; 0 if the pass does not count rewrites.  ``op``: the
+    operator at which this rewrite started, as text.
     """
 
     step: str
@@ -54,10 +54,10 @@ def find_culprit(
     settings: Mapping[str, Any] | None = None,
     exact: bool = False,
 ) -> Culprit | None:
-    """The first of ``passes`` that changes what ``model`` computes, narrowed down; None where none does.
+    """Return the first of ``passes`` that changes what ``model`` computes, narrowed down; None if none does.
 
-    What is written as ``format`` in the end counts as the last pass.  ``tries``: the most models that the
-    reduction looks at.  ``settings`` and ``exact``: see Context.
+    Legalization for ``format`` counts as the last pass.  ``tries``: the largest number of models that the
+    reduction tests.  ``settings`` and ``exact``: see Context.
     """
     common = Context(format, settings=settings or {}, exact=exact)
     copy, verifier = clone(model), Verifier(model)
@@ -76,14 +76,14 @@ def find_culprit(
 
     try:
         run_passes(copy, passes, common, after, before)
-    except Exception as error:  # a pass may go wrong in any way
+    except Exception as error:  # a pass may fail in any way
         return _narrow(current, _pass_step(current, common), snapshot, _sentence(error), tries)
 
-    def lowered(model: Model, budget: Budget | None) -> Model:
+    def legalized(model: Model, budget: Budget | None) -> Model:
         return legalize(model, format)
 
-    found = _fault("", lowered, copy)
-    return None if found is None else _narrow(f"writing as {format}", lowered, copy, found[1], tries)
+    found = _fault("", legalized, copy)
+    return None if found is None else _narrow(f"writing as {format}", legalized, copy, found[1], tries)
 
 
 def _epochs(model: Model) -> list[int]:
@@ -102,16 +102,16 @@ def _pass_step(name: str, common: Context) -> Step:
 
 
 def _fault(name: str, step: Step, model: Model, limit: int | None = None) -> tuple[str, str] | None:
-    """(kind, sentence) of what is wrong after ``limit`` rewrites of ``step``; None where nothing is."""
+    """Return (kind, sentence) of what is wrong after ``limit`` rewrites of ``step``; None if nothing is."""
     verifier = Verifier(model)
     try:
         changed = step(model, None if limit is None else Budget(limit))
-    except Exception as error:  # a pass may go wrong in any way
+    except Exception as error:  # a pass may fail in any way
         return f"raises {type(error).__name__}", _sentence(error)
     try:
         check(changed)
     except CirclekitError as error:
-        return "unsound", _sentence(error)
+        return "invalid", _sentence(error)
     try:
         verifier.check(changed, name)
     except EquivalenceError as error:
@@ -128,16 +128,20 @@ def _sentence(error: Exception) -> str:
 
 
 def _narrow(name: str, step: Step, model: Model, sentence: str, tries: int) -> Culprit:
-    """From a step that goes wrong on ``model`` to its single rewrite and the smallest model."""
+    """Find the wrong rewrite of a step that is wrong on ``model``, and the smallest model."""
     culprit = Culprit(name, sentence, model)
     found = _fault(name, step, model)
-    if found is None:  # only together with the rounding of the passes before it
+    if found is None:  # wrong only together with the rounding of the passes before it
         return culprit
     kind, culprit.fault = found
-    culprit.total = _count(step, model)
-    if culprit.total:
+    counted = Budget()
+    _run(step, model, counted)
+    if counted.made:
+        culprit.total = counted.made
         culprit.number = _first_wrong(name, step, model, culprit.total)
-        culprit.op = _last_op(step, model, culprit.number)
+        until = Budget(culprit.number)
+        _run(step, model, until)
+        culprit.op = until.last
         found = _fault(name, step, model, culprit.number)
         culprit.fault = found[1] if found else culprit.fault
 
@@ -149,28 +153,15 @@ def _narrow(name: str, step: Step, model: Model, sentence: str, tries: int) -> C
     return culprit
 
 
-def _count(step: Step, model: Model) -> int:
-    """How many rewrites ``step`` makes on ``model``, as far as it counts them."""
-    budget = Budget()
-    _run(step, model, budget)
-    return budget.made
-
-
-def _last_op(step: Step, model: Model, number: int) -> str:
-    budget = Budget(number)
-    _run(step, model, budget)
-    return budget.last
-
-
 def _run(step: Step, model: Model, budget: Budget) -> Model | None:
     try:
         return step(model, budget)
-    except Exception:  # which is what is looked for
+    except Exception:  # a failing step is what is being narrowed down
         return None
 
 
 def _first_wrong(name: str, step: Step, model: Model, total: int) -> int:
-    """The number of rewrites with which ``step`` goes wrong, and with one fewer does not."""
+    """Return the number of rewrites with which ``step`` is wrong while with one fewer it is not."""
     right, wrong = 0, total
     while wrong - right > 1:
         middle = (right + wrong) // 2
@@ -182,6 +173,6 @@ def _first_wrong(name: str, step: Step, model: Model, total: int) -> int:
 
 
 def _before(step: Step, model: Model, number: int, shows: Callable[[Model], bool]) -> Model:
-    """``model`` as the wrong rewrite met it, if it shows the fault; else as it was."""
+    """Return the model as the wrong rewrite found it if it shows the fault; else ``model``."""
     state = _run(step, model, Budget(number - 1)) if number > 1 else None
     return state if state is not None and shows(state) else model

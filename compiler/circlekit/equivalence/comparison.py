@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares two models: their interface, and the values of every output on every set of inputs."""
+"""Findings of a comparison of two models: their interfaces, and every output on every set of inputs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from circlekit.ir.value import Array, Value, format_shape
 
 @dataclass
 class OutputDifference(Outcome):
-    """How one output compares on the set of inputs that ``inputs`` names."""
+    """The comparison of one output on the set of inputs called ``inputs``."""
 
     inputs: str = ""
 
@@ -23,7 +23,7 @@ class OutputDifference(Outcome):
 
 @dataclass
 class Comparison:
-    """What a comparison of two models found.
+    """The findings of a comparison.
 
     ``interface``: sentences on inputs, outputs and signatures that differ.  ``outputs``: one entry for each
     output and set of inputs.  ``notes``: what the comparison does not prove.
@@ -42,11 +42,11 @@ class Comparison:
 
     @property
     def worst(self) -> OutputDifference | None:
-        """The output that is farthest beyond its tolerance; the closest to it where all are equal."""
+        """The output with the largest difference in proportion to its tolerance."""
         return max(self.outputs, key=_excess, default=None)
 
     def lines(self) -> list[str]:
-        """The findings, one a line."""
+        """Return the findings, one a line."""
         return [*self.interface, *map(str, self.outputs), *self.notes]
 
     def __str__(self) -> str:
@@ -54,6 +54,7 @@ class Comparison:
 
 
 def _excess(output: OutputDifference) -> float:
+    """Return the difference in proportion to its tolerance; inf if the arrays cannot be compared."""
     if output.reason:
         return float("inf")
     worst = output.worst
@@ -65,10 +66,11 @@ def _excess(output: OutputDifference) -> float:
 # -- interface ---------------------------------------------------------------------------------
 
 Interface = list[tuple[str, str]]
+"""(place, description) of everything that a caller of a model sees, in order."""
 
 
 def interface_of(model: Model) -> Interface:
-    """(place, content) of everything that a caller of ``model`` sees, in order."""
+    """Describe the inputs, outputs and signatures of a model."""
     parts: Interface = []
     parts += [(f"input {i}", _describe(v)) for i, v in enumerate(model.main.inputs)]
     parts += [(f"output {i}", _describe(v)) for i, v in enumerate(model.main.outputs)]
@@ -84,9 +86,9 @@ def _describe(value: Value) -> str:
 
 
 def interface_differences(before: Interface, after: Interface) -> list[str]:
-    """A sentence for every part of the interface that is not in both, or not the same in both.
+    """Return a sentence for each part of the interface that is missing or different in either.
 
-    What had the shape [], which in files stands for an unknown rank too, may have any shape after.
+    A shape [] may become any other: files write it for an unknown rank too.
     """
     left, right = dict(before), dict(after)
     sentences = []
@@ -107,9 +109,9 @@ def compare_outputs(
     after: Sequence[Array],
     noise: Sequence[float] | None = None,
 ) -> list[OutputDifference]:
-    """One entry for each output; ``inputs`` names the set of inputs that gave these values.
+    """Compare the outputs of two runs; ``inputs``: the name of their set of inputs.
 
-    ``noise``: absolute differences, one an output, that are allowed where they exceed the tolerance.
+    ``noise``: for each output an absolute difference that is tolerated if it exceeds the usual tolerance.
     """
     found = []
     for name, a, b, excused in zip(names, before, after, noise or [0.0] * len(names), strict=True):
@@ -119,7 +121,7 @@ def compare_outputs(
 
 
 def weak_outputs(graph: Graph, runs: Sequence[Sequence[Array]]) -> list[str]:
-    """A sentence for every output that was NaN, infinite or zero throughout, in every run."""
+    """Return a sentence for every output that was NaN, infinite or zero throughout in every run."""
     return [
         f"output %{value.name} is NaN, infinite or zero on all inputs: its equality proves little"
         for index, value in enumerate(graph.outputs)

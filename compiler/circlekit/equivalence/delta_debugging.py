@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The smallest model that still shows something: delta debugging over operators, sizes and constants.
+"""Reduce a model to the smallest one that still shows something: operators, sizes, attributes, constants.
 
 Source of the first step: Zeller and Hildebrandt, Simplifying and Isolating Failure-Inducing Input, 2002.
 """
@@ -23,23 +23,23 @@ from circlekit.ir.verifier import verify
 P = ParamSpec("P")
 
 TRIES = 2000
-"""Models that a reduction looks at, at most: each may be a run of a slow command."""
+"""Largest number of models that are tested: each may take a run of a slow command."""
 
 Shows = Callable[[Model], bool]
-"""Whether a model, which is sound, still shows what is looked for; a CirclekitError says no."""
+"""The interestingness test of a valid model; a CirclekitError counts as false, a FileError is raised."""
 
 
 def reduce_model(model: Model, shows: Shows, tries: int = TRIES) -> Model:
-    """A model that ``shows`` and of which no single operator, output, attribute, size or constant can go.
+    """Return a model for which ``shows`` is true and to which no reduction step applies any more.
 
-    ``model`` must show it, and stays as it is.  Ends early, with the smallest model so far, once ``shows``
-    was asked ``tries`` times.
+    ``shows`` must be true for ``model``, which stays as it is.  After ``tries`` tests the smallest model so
+    far is returned.
     """
     return _Reducer(model, shows, tries).run()
 
 
 class _Reducer:
-    """``model``: the smallest so far."""
+    """``model``: the smallest so far.  Each step returns whether it found a smaller one."""
 
     def __init__(self, model: Model, shows: Shows, tries: int) -> None:
         self.model = model
@@ -52,25 +52,25 @@ class _Reducer:
                 break
         self.attempt(submodel.bare, self.model)
         steps = (
-            self.flatter, self.fewer_ops, self.fewer_inner_ops, self.fewer_outputs, self.defaults,
-            self.smaller, self.simpler,
+            self.inline_calls, self.remove_ops, self.remove_ops_of_callees, self.remove_outputs,
+            self.reset_attributes, self.shrink_sizes, self.simplify_constants,
         )  # fmt: skip
         while sum(step() for step in steps) and self.left > 0:
             pass
         return self.model
 
     def attempt(self, make: Callable[P, Model], *args: P.args, **keywords: P.kwargs) -> bool:
-        """Take the model that ``make`` returns if it is sound and shows it."""
+        """Take the model that ``make`` returns if it is valid, different, and ``shows`` is true."""
         if self.left <= 0:
             return False
-        candidate = _sound(make, *args, **keywords)
+        candidate = _valid(make, *args, **keywords)
         if candidate is None or difference(self.model, candidate) is None:
             return False
         self.left -= 1
         try:
             if not self.shows(candidate):
                 return False
-        except FileError:  # no fault of the candidate
+        except FileError:  # the test itself cannot run
             raise
         except CirclekitError:
             return False
@@ -79,15 +79,18 @@ class _Reducer:
 
     # -- operators and outputs -----------------------------------------------------------------
 
-    def flatter(self) -> bool:
-        """A graph that an operator runs in the place of this operator, once."""
+    def inline_calls(self) -> bool:
+        """Replace operators that call graphs by one of these graphs."""
         changed = False
         while any(self.attempt(submodel.inlined, self.model, *call) for call in _calls(self.model)):
             changed = True
         return changed
 
-    def fewer_inner_ops(self) -> bool:
-        """Operators of the other graphs, one by one: what these get and give cannot change."""
+    def remove_ops(self) -> bool:
+        return self.select(submodel.with_ops, len(self.model.main))
+
+    def remove_ops_of_callees(self) -> bool:
+        """Remove operators of the other graphs one by one: the interfaces of these graphs must stay."""
         changed = False
         for graph in range(1, len(self.model.graphs)):
             if graph >= len(self.model.graphs):
@@ -98,20 +101,17 @@ class _Reducer:
                     break
         return changed
 
-    def fewer_ops(self) -> bool:
-        return self.fewer(submodel.with_ops, len(self.model.main))
+    def remove_outputs(self) -> bool:
+        return self.select(submodel.with_outputs, len(self.model.main.outputs))
 
-    def fewer_outputs(self) -> bool:
-        return self.fewer(submodel.with_outputs, len(self.model.main.outputs))
-
-    def fewer(self, select: Callable[[Model, Sequence[int]], Model], count: int) -> bool:
-        """Delta debugging: parts alone, then all but a part, of ever smaller parts."""
+    def select(self, select: Callable[[Model, Sequence[int]], Model], count: int) -> bool:
+        """Delta debugging: try each part alone, then all but one part, with ever smaller parts."""
         start = self.model
         kept, parts = list(range(count)), 2
         while len(kept) > 1:
             chunks = _chunks(kept, min(parts, len(kept)))
-            others = [_without(kept, chunk) for chunk in chunks] if parts > 2 else []
-            found = next((s for s in [*chunks, *others] if self.attempt(select, start, s)), None)
+            complements = [sorted({*kept} - {*chunk}) for chunk in chunks] if parts > 2 else []
+            found = next((s for s in [*chunks, *complements] if self.attempt(select, start, s)), None)
             if found is not None:
                 parts = 2 if found in chunks else max(parts - 1, 2)
                 kept = found
@@ -123,8 +123,8 @@ class _Reducer:
 
     # -- attributes, sizes, constants ----------------------------------------------------------
 
-    def defaults(self) -> bool:
-        """Attributes as their declarations have them."""
+    def reset_attributes(self) -> bool:
+        """Reset attributes to their defaults."""
         changed = False
         for index, graph in enumerate(self.model.graphs):
             for number, op in enumerate(graph.ops):
@@ -133,18 +133,17 @@ class _Reducer:
                         changed |= self.attempt(submodel.with_default, self.model, index, number, spec.name)
         return changed
 
-    def smaller(self) -> bool:
-        """Smaller dimensions."""
-        return any([self.shrink(old) for old in submodel.sizes(self.model)])  # noqa: C419  # all of them
+    def shrink_sizes(self) -> bool:
+        """Make every dimension as small as possible."""
+        changed = False
+        for old in submodel.sizes(self.model):
+            smaller = sorted(new for new in {1, 2, 3, old // 2} if 0 < new < old)
+            choices = [(new, numbers) for new in smaller for numbers in (True, False)]
+            changed |= any(self.attempt(submodel.with_size, self.model, old, *choice) for choice in choices)
+        return changed
 
-    def shrink(self, old: int) -> bool:
-        """The dimensions of ``old``, as small as can be."""
-        sizes = sorted(new for new in {1, 2, 3, old // 2} if 0 < new < old)
-        choices = [(new, numbers) for new in sizes for numbers in (True, False)]
-        return any(self.attempt(submodel.with_size, self.model, old, *choice) for choice in choices)
-
-    def simpler(self) -> bool:
-        """Float constants of rounder numbers."""
+    def simplify_constants(self) -> bool:
+        """Round the numbers of float constants."""
         changed = False
         for index, graph in enumerate(self.model.graphs):
             for value in submodel.constants(graph):
@@ -156,20 +155,20 @@ class _Reducer:
         return changed
 
 
-def _sound(make: Callable[P, Model], *args: P.args, **keywords: P.kwargs) -> Model | None:
-    """The model that ``make`` returns; None where there is none, or it breaks a rule."""
+def _valid(make: Callable[P, Model], *args: P.args, **keywords: P.kwargs) -> Model | None:
+    """Return the model that ``make`` returns; None if it fails or the model is invalid."""
     try:
         candidate = make(*args, **keywords)
         if verify(candidate):
             return None
         check_shapes(candidate)
-    except (CirclekitError, ValueError, IndexError, ArithmeticError):  # shape rules see sheer nonsense here
+    except (CirclekitError, ValueError, IndexError, ArithmeticError):  # shape rules may see any operands here
         return None
     return candidate
 
 
 def _calls(model: Model) -> list[tuple[int, int, int]]:
-    """(graph, operator, number of the graph that it runs) of everything that runs another graph."""
+    """Return (graph, operator, number of the called graph) for every call of a graph."""
     return [
         (index, number, callee)
         for index, graph in enumerate(model.graphs)
@@ -178,19 +177,14 @@ def _calls(model: Model) -> list[tuple[int, int, int]]:
     ]
 
 
-def _without(items: Sequence[int], some: Sequence[int]) -> list[int]:
-    gone = set(some)
-    return [item for item in items if item not in gone]
-
-
 def _chunks(items: Sequence[int], count: int) -> list[list[int]]:
-    """``items`` in ``count`` parts of about one length."""
+    """Cut ``items`` into ``count`` parts of about the same length."""
     bounds = [len(items) * part // count for part in range(count + 1)]
     return [list(items[a:b]) for a, b in pairwise(bounds)]
 
 
 def _rounder(data: Array) -> Iterator[Array]:
-    """Simpler contents for a constant, the simplest first, as long as they are simpler than ``data``."""
+    """Yield contents for a constant that are simpler than ``data``, the simplest first."""
     with np.errstate(all="ignore"):
         candidates = [
             np.zeros_like(data),

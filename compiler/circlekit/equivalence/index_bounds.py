@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which inputs of a graph are used as indices, and how large they may be."""
+"""Find the inputs of a graph that are used as indices, and the size that they index."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from circlekit.ir.value import Value
 
 
 def index_bounds(graph: Graph) -> dict[int, int]:
-    """For each input of ``graph`` that reaches an index operand: the smallest size that it indexes.
+    """Return the smallest size that each input indexes, by the ``id`` of the input; others are left out.
 
-    By the ``id`` of the input.  What integers do on the way there (Cast, Reshape, arithmetic) is not
-    looked at: indices that stay below the bound are right for all that exporters write.
+    Integer operators between the input and the index operand (Cast, Reshape, arithmetic) are passed through:
+    indices that stay below the bound at the input are valid in what exporters write.
     """
     bounds: dict[int, int] = {}
     for value in graph.inputs:
@@ -26,11 +26,11 @@ def index_bounds(graph: Graph) -> dict[int, int]:
 
 
 def _indexed_sizes(start: Value) -> Iterator[int]:
-    """Sizes that integers computed from ``start`` index, through called graphs too."""
+    """Yield the sizes indexed by integers computed from ``start``, in called graphs too."""
     seen = {id(start)}
-    todo = [start]
-    while todo:
-        value = todo.pop()
+    pending = [start]
+    while pending:
+        value = pending.pop()
         for op, position in value.uses:
             size = _indexed_size(op, position)
             if size is not None:
@@ -39,11 +39,11 @@ def _indexed_sizes(start: Value) -> Iterator[int]:
             for result in [*op.results, *_callee_inputs(op, position)]:
                 if result.dtype.is_integer and id(result) not in seen:
                     seen.add(id(result))
-                    todo.append(result)
+                    pending.append(result)
 
 
 def _indexed_size(op: Op, position: int) -> int | None:
-    """The size that operand ``position`` indexes, or None where it indexes nothing, or nothing known."""
+    """Return the size that operand ``position`` indexes; None if it is no index, or the size is unknown."""
     if op.code == "EMBEDDING_LOOKUP" and position == 0:
         return _smallest(op.inputs[1], 0, 1)
     if op.code == "GATHER" and position == 1:
@@ -59,13 +59,14 @@ def _indexed_size(op: Op, position: int) -> int | None:
 
 
 def _smallest(table: Value | None, start: int, end: int | None) -> int | None:
+    """Return the smallest known size among dimensions ``start`` to ``end`` of ``table``."""
     if table is None or table.shape is None:
         return None
     return min((dim for dim in table.shape[start:end] if dim is not None), default=None)
 
 
 def _callee_inputs(op: Op, position: int) -> Iterator[Value]:
-    """The inputs of called graphs that operand ``position`` becomes; a condition comes before them."""
+    """Yield the inputs of called graphs that get operand ``position``; a condition precedes the arguments."""
     for graph in op.called_graphs():
         at = position - (len(op.inputs) - len(graph.inputs))
         if at >= 0:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A command of the user that looks at models, and what it says of one."""
+"""A user's command as interestingness test: whether a model still shows what a reduction looks for."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from circlekit.ir.graph import Model
 from circlekit.ir.text import print_model
 
 PLACE = "{}"
-"""Where in the words of a command the path of a model goes; behind them where no word has it."""
+"""Replaced by the path of the model in the words of a command; without it the path is appended."""
 
 
 def write_model(model: Model, path: Path) -> None:
-    """As a file where the extension is that of a format, else as text."""
+    """Write a model as its extension says: circle, TFLite, or the text form for any other."""
     if format_of(path):
         save(model, path)
     else:
@@ -26,10 +26,10 @@ def write_model(model: Model, path: Path) -> None:
 
 
 class Command:
-    """Called with a model: whether the command, run on it, ends with 0.
+    """Runs a command on a model; true if the command ends with exit code 0.
 
-    ``suffix``: the extension of the candidates' files, which are in ``folder``.  ``timeout``: seconds for a
-    run; one that lasts longer is ended and says no.  ``note``: is told of every run.  ``runs``: how many.
+    ``suffix``: the extension of the file for candidates, which is in ``folder``.  ``timeout``: seconds for
+    one run; a longer one is ended and counts as false.  ``note``: called with a text before every run.
     """
 
     def __init__(
@@ -47,28 +47,24 @@ class Command:
         self.runs = 0
 
     def __call__(self, model: Model) -> bool:
-        """FileError where there is no such command."""
+        """FileError if the command does not exist."""
         self.runs += 1
         if self.note is not None:
             self.note(f"run {self.runs}, {len(model.main)} operators")
         write_model(model, self.path)
+        silent = subprocess.DEVNULL
         try:
             done = subprocess.run(
-                self.line(),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                timeout=self.timeout,
-                check=False,
+                self.line(), stdin=silent, stdout=silent, stderr=silent, timeout=self.timeout, check=False
             )
         except subprocess.TimeoutExpired:
             return False
         except OSError as error:
-            raise FileError(f"{self.words[0]} cannot be run: {error.strerror}") from None
+            raise FileError(f"cannot run {self.words[0]}: {error.strerror}") from None
         return done.returncode == 0
 
     def line(self) -> list[str]:
-        """The words, with the path of the candidate."""
+        """Return the command with the path of the candidate."""
         if any(PLACE in word for word in self.words):
             return [word.replace(PLACE, str(self.path)) for word in self.words]
         return [*self.words, str(self.path)]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random operators without a seed: their own numbers are others in each run, so they are given some.
+"""Seeds for random operators that have none.
 
-The interpreter derives such numbers from the name of the result, and a rewrite may give the operator another
-one: of a branch that takes the place of its IF.  All have one seed, since nothing else of an operator stays
-as it is through every rewrite.
+Without a seed, the interpreter derives the random numbers from the name of the result, which a rewrite may
+change (for example, when it inlines a branch of IF).  All such operators get the same seed, because nothing
+else of an operator survives every rewrite.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from circlekit.ops.arithmetic.random_ops import MASK, Random
 SEED = 1
 
 
-def without_chance(model: Model) -> Model:
-    """``model``, or a copy in which every random operator has a seed."""
+def with_seeds(model: Model) -> Model:
+    """Return ``model``, or a copy in which every random operator has a seed."""
     if not any(_unseeded(model)):
         return model
     copy = clone(model)
@@ -27,11 +27,10 @@ def without_chance(model: Model) -> Model:
     return copy
 
 
-def chance_notes(model: Model) -> list[str]:
-    """A sentence on each random operator that has no seed."""
+def seed_notes(model: Model) -> list[str]:
+    """Return a sentence for each random operator without a seed."""
     return [
-        f"%{op.output.name} is random without a seed: what follows from it is compared for one seed, "
-        "the same before and after"
+        f"%{op.output.name} is random and has no seed: it is compared for one seed, the same before and after"
         for op in _unseeded(model)
     ]
 

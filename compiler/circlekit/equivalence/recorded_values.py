@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps what was compared, as HDF5 files.
+"""Write the inputs and outputs that were compared as HDF5 files.
 
-``DIR/input.h5``, ``DIR/expected.h5`` (the outputs before) and ``DIR/opt.expected.h5`` (after) hold the
-normal inputs; ``DIR/boundary``, ``DIR/zero``... the same three files for theirs.
+``DIR/input.h5``, ``DIR/expected.h5`` (outputs before) and ``DIR/opt.expected.h5`` (outputs after) hold the
+normal inputs; ``DIR/boundary``, ``DIR/zero``... the same three files for the other sets of inputs.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ INPUT, EXPECTED, OPTIMIZED = "input.h5", "expected.h5", "opt.expected.h5"
 
 
 def check_folder(folder: str | os.PathLike[str]) -> Path:
-    """``folder``, which is one or can be made where it is; FileError else.  Nothing is made yet."""
+    """Return ``folder`` as a path; FileError if it neither is a directory nor can become one."""
     path = Path(folder)
     with translated(path, "written"):
         if path.exists() and not path.is_dir():
-            raise FileError(f"{path} is no directory, records need one")
+            raise FileError(f"{path}: expected a directory to record into, got a file")
         need_folder(path)
     return path
 
 
 def write_record(folder: str | os.PathLike[str], model: Model, verifier: Verifier) -> list[Path]:
-    """Write what ``verifier`` compared, with the names of ``model``; returns the files, in order."""
+    """Write what ``verifier`` compared, under the names of ``model``; return the files in order."""
     inputs = [value.name for value in model.main.inputs]
     outputs = [value.name for value in model.main.outputs]
     written = []
@@ -48,15 +48,9 @@ def write_record(folder: str | os.PathLike[str], model: Model, verifier: Verifie
 
 
 def _write(path: Path, names: Sequence[str], arrays: Sequence[Array]) -> Path:
-    try:
-        path.parent.mkdir(exist_ok=True)
-    except OSError as error:
-        raise FileError(f"{path.parent}: cannot be made: {error.strerror}") from error
-    write_file(path, [_encode(list(zip(names, arrays, strict=True)))])
-    return path
-
-
-def _encode(arrays: Sequence[tuple[str, Array]]) -> bytes:
     from circlekit.equivalence import hdf5  # imports h5py, which takes a tenth of a second
 
-    return hdf5.encode(arrays)
+    with translated(path.parent, "made"):
+        path.parent.mkdir(exist_ok=True)
+    write_file(path, [hdf5.encode(list(zip(names, arrays, strict=True)))])
+    return path

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a model on the input sets that equivalence is judged by."""
+"""Run a model on the sets of inputs that equivalence is judged by."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from circlekit.equivalence.random_seeds import without_chance
+from circlekit.equivalence.random_seeds import with_seeds
 from circlekit.equivalence.seeded_inputs import InputSet, input_sets, make_inputs
 from circlekit.errors import CirclekitError, UnsupportedError
 from circlekit.interp.interpreter import run
@@ -19,14 +19,13 @@ from circlekit.ops.numerics.kernel_flavor import Kernels
 
 Inputs = Sequence[Array] | Mapping[str, Array]
 
-NEEDS_KERNELS = "so the model cannot be verified, which means to run it before and after"
-
 
 @dataclass
 class Run:
-    """Outputs of a model on one set of inputs; ``kind`` is the label of the set, or "given".
+    """The outputs of a model on one set of inputs.
 
-    ``kernels``: whose integers these are, and what they are compared with has to be.
+    ``kind``: the label of the set, or "given".  ``kernels``: the kernels that computed integers; a model
+    that is compared with this one must use the same.
     """
 
     kind: str
@@ -40,22 +39,18 @@ class Run:
         return replace(first, outputs=first.again(model))
 
     def again(self, model: Model) -> list[Array]:
-        """What another ``model`` makes of the same.
-
-        Inputs at the ends of their ranges may well overflow, so numpy's warnings of that say nothing.
-        """
-        with np.errstate(all="ignore"):
-            return run(without_chance(model), self.inputs, kernels=self.kernels)
+        """Return the outputs of another ``model`` on the same inputs, with the same kernels."""
+        with np.errstate(all="ignore"):  # boundary inputs may overflow
+            return run(with_seeds(model), self.inputs, kernels=self.kernels)
 
 
 def reference_runs(
     model: Model, inputs: Inputs | None = None, kernels: Kernels | None = None
 ) -> tuple[list[Run], list[str]]:
-    """``model`` on ``inputs``, or on every seeded set, and sentences on the sets that it cannot take.
+    """Run ``model`` on ``inputs``, or on every seeded set; return notes on sets that it cannot take too.
 
-    ``kernels``: those of the model of which ``model`` is a part; None where it is a whole one.
-    UnsupportedError where it cannot run at all for want of a kernel; the error of the run where it cannot
-    take normal inputs.
+    ``kernels``: those of the whole model if ``model`` is a part of one.  UnsupportedError if an operator
+    has no kernel; the error of the run if it fails on normal inputs.
     """
     kernels = select_kernels(model, kernels)
     if inputs is not None:
@@ -65,11 +60,11 @@ def reference_runs(
 
 
 def _attempt(model: Model, which: InputSet, kernels: Kernels) -> Run | str:
-    """The run, or the sentence why there is none."""
+    """Return the run on a set, or a note that the model does not take it."""
     try:
         return _seeded_run(model, which, kernels)
     except UnsupportedError as error:
-        raise error.note(NEEDS_KERNELS) from None
+        raise error.note("so the model cannot be verified: verifying runs it before and after") from None
     except CirclekitError as error:
         if which.kind == "normal":
             raise
@@ -77,7 +72,7 @@ def _attempt(model: Model, which: InputSet, kernels: Kernels) -> Run | str:
 
 
 def _seeded_run(model: Model, which: InputSet, kernels: Kernels) -> Run:
-    """Unknown dimensions are 2, which tells a broadcast from a batch, or 1 where the model wants that."""
+    """Run with unknown dimensions of 2, which tells a broadcast from a batch, or of 1 if that fails."""
     if any(None in (value.shape or ()) for value in model.main.inputs):
         inputs = make_inputs(model.main, which, unknown=2)
         try:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far rounding alone moves the outputs of a model.
+"""Estimate how far rounding alone moves the outputs of a model.
 
-A rewrite that folds a factor into weights rounds each weight once more, by at most half a unit in the
-last place.  A deep model can amplify that beyond any fixed tolerance; what it does with its own weights
-one unit off tells how much.
+A rewrite that folds a factor into weights rounds each weight once more, by at most half a unit in the last
+place.  A deep model can amplify that beyond any fixed tolerance.  The estimate is the effect of moving all
+its own weights by one unit in the last place.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from circlekit.ir.graph import Model
 from circlekit.ir.text.fillers import seed_of
 from circlekit.ir.value import Array
 
-FACTOR = 4.0
-"""How many times the measured noise a difference may be: one measurement is a sample, not a bound."""
+SAFETY_FACTOR = 4.0
+"""Tolerated difference as a multiple of the measured one, which is a sample, not a bound."""
 
 LIMIT = 1e-4
-"""The most that noise excuses, as a fraction of the largest magnitude of the output."""
+"""Largest difference that is excused, relative to the largest magnitude of the output."""
 
 
-def rounding_noise(model: Model, run: Run, limit: float = LIMIT) -> list[float]:
-    """For each output, the absolute difference that rounding may make; 0 for what is no float.
+def rounding_error(model: Model, run: Run, limit: float = LIMIT) -> list[float]:
+    """Return the absolute difference that rounding may make in each output; 0 if it is not float.
 
-    ``limit``: the most that it may be, as a fraction of the largest magnitude of the output.  Runs ``model``
-    once with every float constant moved by one unit in the last place, up or down (seeded).
+    Runs ``model`` once more on the inputs of ``run``, every float constant moved by one unit in the last
+    place, up or down (seeded).  ``limit``: the largest result, relative to the output's largest magnitude.
     """
     moved = clone(model)
     for graph in moved.graphs:
@@ -39,12 +39,12 @@ def rounding_noise(model: Model, run: Run, limit: float = LIMIT) -> list[float]:
 
 
 def _moved(data: Array, seed: int) -> Array:
-    """Each element next to what it was; zeros and what is not finite stay."""
+    """Return each element's upper or lower neighbor; zeros, NaN and infinities stay."""
     up = np.random.Generator(np.random.PCG64(seed)).integers(0, 2, data.shape, dtype=np.int8) == 1
     with np.errstate(all="ignore"):
-        next_to = np.nextafter(data, np.where(up, np.inf, -np.inf).astype(data.dtype))
-    keep = (data == 0) | ~np.isfinite(data) | ~np.isfinite(next_to)
-    return np.where(keep, data, next_to)
+        neighbors = np.nextafter(data, np.where(up, np.inf, -np.inf).astype(data.dtype))
+    keep = (data == 0) | ~np.isfinite(data) | ~np.isfinite(neighbors)
+    return np.where(keep, data, neighbors)
 
 
 def _excused(reference: Array, moved: Array, limit: float) -> float:
@@ -54,5 +54,5 @@ def _excused(reference: Array, moved: Array, limit: float) -> float:
     if not both.any():
         return 0.0
     exact = reference[both].astype(np.float64)
-    noise = float(np.abs(exact - moved[both]).max())
-    return min(FACTOR * noise, limit * float(np.abs(exact).max()))
+    error = float(np.abs(exact - moved[both]).max())
+    return min(SAFETY_FACTOR * error, limit * float(np.abs(exact).max()))

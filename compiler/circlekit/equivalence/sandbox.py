@@ -1,24 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays that foreign code reads, in a process of its own.
+"""Read arrays with a C library in a separate process.
 
-A damaged file can bring a library that is written in C to crash, or to run in circles: neither can be caught
-where it happens.  Here the process ends that did it, and what it was reading is refused.
+A damaged file can make a library crash or loop forever, which Python cannot catch.  Here only the other
+process ends, and the file is refused.
 """
 
 from __future__ import annotations
 
-import contextlib
 import faulthandler
 import json
 import math
-import os
-import select
+import multiprocessing
 import signal
 import time
 import warnings
 from collections.abc import Callable, Iterable
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,171 +25,139 @@ from circlekit.errors import CirclekitError, FileError, FormatError, LimitError
 from circlekit.ir.resource_limits import limits
 from circlekit.ir.value import Array
 
-SECONDS = 3
-"""Of processor time for reading any array."""
+CPU_SECONDS = 3
+"""Processor time for reading one array, beside what a large file takes."""
 
-SMALLEST = 64
-"""Bytes of a file that an array takes at least: one that has more of them runs in circles."""
+BYTES_PER_SECOND = 1 << 24
+"""A file of this size gets one second more."""
 
-BYTES_A_SECOND = 1 << 24
-"""Of a file: a large one may take longer."""
+SILENCE_SECONDS = 60.0
+"""The process is ended if it sends nothing for this time (it may be waiting for a disk)."""
 
-SILENCE = 60.0
-"""Seconds without a sign of the process, which may be waiting for a disk, after which it is ended."""
+SMALLEST_ARRAY_BYTES = 64
+"""An array takes at least these bytes of a file: one that has more arrays than that does not end."""
 
-DENSEST = 1100
-"""Bytes that one of the file may become: deflate packs up to 1032 into one."""
+LARGEST_COMPRESSION = 1100
+"""One byte of a file expands to at most these bytes: deflate reaches 1032."""
 
-SPARE = 1 << 28
-"""Bytes that the process may take besides."""
+SPARE_BYTES = 1 << 28
+"""Memory that the process may use beside the arrays."""
 
-STATM = Path("/proc/self/statm")
-
-ERRORS = {kind.__name__: kind for kind in (FileError, FormatError, LimitError)}
+_ERRORS = {kind.__name__: kind for kind in (FileError, FormatError, LimitError)}
 
 
 class Item(NamedTuple):
-    """One array, its name, and the number of the group in which it is."""
+    """One array with its name and the number of its group."""
 
     group: int
     name: str
     array: Array
 
 
-def read_apart(items: Callable[[], Iterable[Item]], what: str, size: int) -> list[Item]:
-    """What ``items`` yields, made in another process where the system can do that.
+def read_sandboxed(items: Callable[[], Iterable[Item]], what: str, size: int) -> list[Item]:
+    """Return what ``items`` yields in a forked process; where the system cannot fork, in this one.
 
-    FormatError where that process does not come to an end: ``what`` is the name of the file, ``size`` its
-    bytes.  Errors of ``items`` are raised here.
+    ``what``: the name of the file for messages; ``size``: its bytes.  Errors of ``items`` are raised here;
+    FormatError if the process crashes or exceeds its limits.
     """
-    if not hasattr(os, "fork"):
+    if "fork" not in multiprocessing.get_all_start_methods():
         return list(items())
-    theirs, ours = os.pipe()
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_serve, args=(items, sender, size))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of threads: those of BLAS, which nothing here waits for
-        process = os.fork()
-    if process == 0:
-        os.close(theirs)
-        _serve(items, ours, size)
-    os.close(ours)
+        warnings.simplefilter("ignore")  # numpy's threads are not forked; reading does not need them
+        process.start()
+    sender.close()
     found: list[Item] | None = None
     try:
-        with contextlib.suppress(EOFError):
-            found = _received(_Pipe(theirs))
+        found = _receive(receiver)
+    except EOFError:
+        pass
     finally:
-        os.close(theirs)
-        os.kill(process, signal.SIGKILL)  # it has nothing more to do, or is silent
-        _, status = os.waitpid(process, 0)
+        receiver.close()
+        process.kill()
+        process.join()
     if found is None:
-        raise FormatError(f"{what} is damaged: {_ending(status)}")
+        too_long = process.exitcode in (-signal.SIGXCPU, -signal.SIGKILL)
+        reason = "reading it does not end" if too_long else "the library that reads it crashed"
+        raise FormatError(f"{what} is damaged: {reason}")
     return found
-
-
-def _ending(status: int) -> str:
-    number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-    too_long = number in (signal.SIGXCPU, signal.SIGKILL)
-    return "reading it does not come to an end" if too_long else "what reads it fails"
 
 
 # -- the other process ---------------------------------------------------------------------------
 
 
-def _serve(items: Callable[[], Iterable[Item]], pipe: int, size: int) -> None:
-    """Send every item, or the error, and end."""
-    try:
-        faulthandler.disable()
-        _bound(size)
-        with os.fdopen(pipe, "wb") as out:
-            _send(items, out, size)
-    finally:
-        os._exit(0)
-
-
-def _bound(size: int) -> None:
-    """Limit the processor time and the memory of this process, which reads a file of ``size`` bytes."""
-    import resource  # not on every system
-
-    signal.signal(signal.SIGXCPU, signal.SIG_DFL)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    _allow(size)
-    if STATM.exists():
-        used = int(STATM.read_text().split()[0]) * resource.getpagesize()
-        wanted = used + SPARE + min(limits().memory, size * DENSEST)
-        soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-        if soft == resource.RLIM_INFINITY or wanted < soft:
-            resource.setrlimit(resource.RLIMIT_AS, (wanted, hard))
-
-
-def _allow(size: int) -> None:
-    """Let this process go on for as long as the next array of a file of ``size`` bytes may take."""
-    import resource  # not on every system
-
-    seconds = math.ceil(time.process_time()) + SECONDS + size // BYTES_A_SECOND
-    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds if hard == -1 else min(seconds, hard), hard))
-
-
-def _send(items: Callable[[], Iterable[Item]], out: IO[bytes], size: int) -> None:
-    """A line of JSON for each item, and behind it its elements; at last a line that says how it ended."""
+def _serve(items: Callable[[], Iterable[Item]], sender: Connection, size: int) -> None:
+    """Send for each item a header and its elements, and at last an empty header or the error."""
+    faulthandler.disable()
+    _limit_memory(size)
+    end = {}
     try:
         for number, item in enumerate(items()):
-            if number < size // SMALLEST:
-                _allow(size)
+            if number < size // SMALLEST_ARRAY_BYTES:
+                _limit_time(size)
             array = np.ascontiguousarray(item.array)
-            head = (item.group, item.name, array.dtype.str, item.array.shape)
-            out.write(json.dumps(head).encode() + b"\n")
-            out.write(array.reshape(-1).view(np.uint8).data)
-        end = {}
+            header = (item.group, item.name, array.dtype.str, item.array.shape)
+            sender.send_bytes(json.dumps(header).encode())
+            sender.send_bytes(_bytes_of(array))
     except CirclekitError as error:
         end = {"error": type(error).__name__, "message": error.message}
     except MemoryError:
-        end = {"error": LimitError.__name__, "message": "the memory is full"}
-    out.write(json.dumps(end).encode() + b"\n")
+        end = {"error": LimitError.__name__, "message": f"reading {size} bytes takes too much memory"}
+    sender.send_bytes(json.dumps(end).encode())
+
+
+def _limit_memory(size: int) -> None:
+    """Limit memory and processor time of this process, which reads a file of ``size`` bytes."""
+    import resource  # does not exist on every system
+
+    signal.signal(signal.SIGXCPU, signal.SIG_DFL)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    _limit_time(size)
+    statm = Path("/proc/self/statm")
+    if statm.exists():
+        used = int(statm.read_text().split()[0]) * resource.getpagesize()
+        allowed = used + SPARE_BYTES + min(limits().memory, size * LARGEST_COMPRESSION)
+        soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+        if soft == resource.RLIM_INFINITY or allowed < soft:
+            resource.setrlimit(resource.RLIMIT_AS, (allowed, hard))
+
+
+def _limit_time(size: int) -> None:
+    """Allow this process the time for one more array of a file of ``size`` bytes."""
+    import resource  # does not exist on every system
+
+    seconds = math.ceil(time.process_time()) + CPU_SECONDS + size // BYTES_PER_SECOND
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds if hard == -1 else min(seconds, hard), hard))
 
 
 # -- this process --------------------------------------------------------------------------------
 
 
-def _received(pipe: _Pipe) -> list[Item]:
+def _receive(receiver: Connection) -> list[Item]:
+    """Return all items; raise the error that the other process sends, EOFError if it ends or is silent."""
     found: list[Item] = []
     while True:
-        head = json.loads(pipe.line())
-        if isinstance(head, dict):
-            if head:
-                raise ERRORS.get(head["error"], FormatError)(head["message"])
+        _wait(receiver)
+        header = json.loads(receiver.recv_bytes())
+        if isinstance(header, dict):
+            if header:
+                raise _ERRORS.get(header["error"], FormatError)(header["message"])
             return found
-        group, name, dtype, shape = head
+        group, name, dtype, shape = header
         array = np.empty(shape, dtype)
-        pipe.fill(array.reshape(-1).view(np.uint8).data)
+        _wait(receiver)
+        receiver.recv_bytes_into(_bytes_of(array))
         found.append(Item(group, name, array))
 
 
-class _Pipe:
-    """What the other process sends; EOFError where that ends too early, or is silent for too long."""
+def _wait(receiver: Connection) -> None:
+    if not receiver.poll(SILENCE_SECONDS):
+        raise EOFError
 
-    def __init__(self, descriptor: int) -> None:
-        self.descriptor = descriptor
-        self.left = b""
 
-    def line(self) -> bytes:
-        while b"\n" not in self.left:
-            self.left += self._more(1 << 16)
-        line, _, self.left = self.left.partition(b"\n")
-        return line
-
-    def fill(self, place: memoryview) -> None:
-        """Fill ``place`` with what comes next."""
-        count = min(len(place), len(self.left))
-        place[:count] = self.left[:count]
-        self.left = self.left[count:]
-        while count < len(place):
-            piece = self._more(min(len(place) - count, 1 << 20))
-            place[count : count + len(piece)] = piece
-            count += len(piece)
-
-    def _more(self, most: int) -> bytes:
-        ready, _, _ = select.select([self.descriptor], [], [], SILENCE)
-        data = os.read(self.descriptor, most) if ready else b""
-        if not data:
-            raise EOFError
-        return data
+def _bytes_of(array: Array) -> memoryview:
+    """Return the memory of a contiguous array."""
+    return array.reshape(-1).view(np.uint8).data

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Seeded inputs for a graph: normal, boundary and zero.
+"""Make seeded inputs for a graph: normal, boundary and zero.
 
-An input depends on its name, dtype, shape and set alone, so that the same model meets the same values on
-every machine and for ever, whatever its other inputs are.
+The values of an input depend only on its name, dtype, shape and the set: they are the same on every machine,
+whatever the other inputs of the model are.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from circlekit.ir.resource_limits import need_memory
 from circlekit.ir.text.fillers import fill
 from circlekit.ir.value import Array, Value
 
-SMALL = 4
-"""Integers that are not quantized and index nothing that we see stay below this: they may be sizes."""
+SMALL_INTEGERS = 4
+"""Integers that are neither quantized nor known to be indices are below this: they may be sizes."""
 
 EDGES = (0.0, -0.0, 1.0, -1.0, 3.0, -3.0, 6.0, -6.0, 0.5, -0.5, 1e-3, -1e-3, 1e-30, -1e-30, 100.0, -100.0)
-"""Where activations bend (0, 1, 3, 6), where an epsilon shows (tiny), and large against both.
+"""Where activations change (0, 1, 3, 6), where an epsilon shows (1e-30), and values large against both.
 
-Larger ones would measure how a model amplifies rounding, not whether a rewrite is right.
+Larger ones would measure how a model amplifies rounding, not whether a rewrite is correct.
 """
 
-FEW = 1024
-"""Elements of all inputs together up to which a model meets every edge at every small input."""
+SMALL_MODEL_ELEMENTS = 1024
+"""A model with at most this many input elements gets every edge at every small input."""
 
 
 class InputSet(NamedTuple):
-    """``kind``: normal, boundary or zero.  Of several boundary sets, this is ``number`` of ``among``."""
+    """``kind``: normal, boundary or zero.  This is set ``number`` of ``total`` of its kind."""
 
     kind: str
     number: int = 0
-    among: int = 1
+    total: int = 1
 
     @property
     def label(self) -> str:
@@ -47,32 +47,28 @@ class InputSet(NamedTuple):
 
 
 def input_sets(graph: Graph) -> list[InputSet]:
-    """The sets that judge ``graph``: more boundary sets where one cannot show all edges."""
-    sizes = [_size(value) for value in graph.inputs if value.dtype.is_float]
+    """Return the sets for ``graph``: several boundary sets if one has too few elements for all edges."""
+    sizes = [prod(dim or 1 for dim in v.shape or ()) for v in graph.inputs if v.dtype.is_float]
     count = 1
-    if sizes and sum(sizes) <= FEW:
+    if sizes and sum(sizes) <= SMALL_MODEL_ELEMENTS:
         count = -(-len(EDGES) // max(min(sizes), 1))
     boundary = [InputSet("boundary", number, count) for number in range(count)]
     return [InputSet("normal"), *boundary, InputSet("zero")]
 
 
-def _size(value: Value) -> int:
-    return int(np.prod([dim or 1 for dim in value.shape or ()], dtype=np.int64))
-
-
 def make_inputs(graph: Graph, which: InputSet, unknown: int = 1) -> list[Array]:
-    """One array for each input of ``graph``; ``unknown`` is the size of its unknown dimensions.
+    """Return one array for each input of ``graph``; ``unknown``: the size of its unknown dimensions.
 
-    UnsupportedError for an input whose dtype no array can hold, or of unknown rank.
+    UnsupportedError for an input of unknown rank or of a dtype that numpy does not have.
     """
     bounds = index_bounds(graph)
     return [make_input(value, which, unknown, bounds.get(id(value))) for value in graph.inputs]
 
 
 def make_input(value: Value, which: InputSet, unknown: int = 1, bound: int | None = None) -> Array:
-    """An array for ``value``.  ``bound``: integers are used as indices below this."""
+    """Return an array for ``value``.  ``bound``: its integers are indices below this."""
     if value.dtype.numpy is None or value.shape is None:
-        raise UnsupportedError(f"no inputs can be made for {value!r}")
+        raise UnsupportedError(f"cannot make inputs for {value!r}")
     shape = tuple(unknown if dim is None else dim for dim in value.shape)
     need_memory(prod(shape) * value.dtype.numpy.itemsize, f"input %{value.name}")
     seed = zlib.crc32(f"{which.kind}/{value.name}".encode("utf-8", "surrogatepass"))
@@ -96,9 +92,9 @@ def _floats(which: InputSet, shape: tuple[int, ...], seed: int) -> Array:
 
 
 def _shuffled(edges: Array, which: InputSet, shape: tuple[int, ...], seed: int) -> Array:
-    """``edges`` as often as they fit in all boundary sets together, shuffled; the part of this set."""
-    size = int(np.prod(shape, dtype=np.int64))
-    order = np.argsort(fill("uniform", (0, 1), {}, DType.FLOAT64, (size * which.among,), seed), kind="stable")
+    """Repeat ``edges`` to fill all boundary sets together, shuffle them, and return the part of this set."""
+    size = prod(shape)
+    order = np.argsort(fill("uniform", (0, 1), {}, DType.FLOAT64, (size * which.total,), seed), kind="stable")
     part = order[which.number * size : (which.number + 1) * size]
     return np.asarray(edges[part % len(edges)]).reshape(shape)
 
@@ -112,24 +108,19 @@ def _integers(value: Value, which: InputSet, shape: tuple[int, ...], bound: int 
 
 
 def _range(value: Value, bound: int | None) -> tuple[int, int]:
-    """The lowest and the highest integer: of the dtype for data, else a small one that can be an index."""
+    """Return the lowest and the highest integer: those of the dtype for data, a small range for indices."""
     quantized = value.quantization is not None and value.quantization.scale.size > 0
     if bound is None and (quantized or value.dtype.bits == 8):
         limits = np.iinfo(str(value.dtype.numpy))
         return int(limits.min), int(limits.max)
-    return 0, (SMALL if bound is None else max(bound, 1)) - 1
-
-
-def _zero_point(value: Value) -> int:
-    """What stands for 0.0."""
-    if value.quantization is None or value.quantization.zero_point.size == 0:
-        return 0
-    return int(value.quantization.zero_point[0])
+    return 0, (SMALL_INTEGERS if bound is None else max(bound, 1)) - 1
 
 
 def _stored_zero(value: Value) -> int:
-    """``_zero_point`` as near as the dtype has it."""
-    zero_point = _zero_point(value)
+    """Return the zero point, clipped to the dtype; 0 without quantization."""
+    if value.quantization is None or value.quantization.zero_point.size == 0:
+        return 0
+    zero_point = int(value.quantization.zero_point[0])
     if value.dtype.numpy is None or value.dtype.numpy.kind not in "iu":
         return zero_point
     limits = np.iinfo(str(value.dtype.numpy))

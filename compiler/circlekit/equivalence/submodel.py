@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Smaller models made of one: some of its operators, other sizes, simpler constants.
+"""Steps of a reduction: copies of a model with fewer operators, smaller sizes or simpler constants.
 
-Each function returns a new model, and leaves the given one alone.  A result may be unsound, or refuse its
-operands: whoever reduces a model looks at it before use.
+Each function returns a new model and leaves the given one alone.  The result may be invalid; the caller
+verifies it.  Graphs, operators and outputs are given by their numbers.
 """
 
 from __future__ import annotations
@@ -12,16 +12,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from circlekit.equivalence.entry_graphs import reachable_graphs
 from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.clone import clone, inline
 from circlekit.ir.graph import Graph, Model
-from circlekit.ir.op import Op
 from circlekit.ir.shape_inference import callees_first
 from circlekit.ir.value import Array, Quantization, Value
 
+# -- operators and outputs ---------------------------------------------------------------------
+
 
 def bare(model: Model) -> Model:
-    """Without signatures, metadata, and what the file listed and no operator reads."""
+    """Remove signatures, metadata, and values that the file listed and no operator uses."""
     copy = clone(model)
     copy.signatures, copy.metadata, copy.description = [], [], None
     for graph in copy.graphs:
@@ -31,7 +33,7 @@ def bare(model: Model) -> Model:
 
 
 def with_main(model: Model, graph: int) -> Model:
-    """Graph number ``graph`` as the main one, with those that it runs."""
+    """Make another graph the main one, and keep only the graphs called from it."""
     copy = clone(model)
     copy.graphs.insert(0, copy.graphs.pop(graph))
     copy.signatures = []
@@ -39,24 +41,24 @@ def with_main(model: Model, graph: int) -> Model:
 
 
 def inlined(model: Model, graph: int, op: int, callee: int) -> Model:
-    """Operator ``op`` of a graph replaced by the operators of graph number ``callee`` of those it runs.
+    """Replace operator ``op`` by the operators of one of the graphs that it calls.
 
-    The last operands are what that graph gets.
+    The last operands become the inputs of that graph.
     """
     copy = clone(model)
     home = copy.graphs[graph]
     caller = home.ops[op]
     source = caller.called_graphs()[callee]
     arguments = [v for v in caller.inputs if v is not None]
-    made = inline(source, caller, arguments[len(arguments) - len(source.inputs) :])
-    for old, new in zip(tuple(caller.results), made, strict=False):
+    results = inline(source, caller, arguments[len(arguments) - len(source.inputs) :])
+    for old, new in zip(tuple(caller.results), results, strict=False):
         home.replace(old, new)
     home.remove(caller)
     return _without_unused_graphs(copy)
 
 
 def without_op(model: Model, graph: int, op: int) -> Model:
-    """Without operator ``op`` of a graph: an operand, an input or zeros of the same type take its place."""
+    """Remove an operator; an operand, a graph input or zeros of the same type replace its results."""
     copy = clone(model)
     home = copy.graphs[graph]
     gone = home.ops[op]
@@ -74,50 +76,70 @@ def without_op(model: Model, graph: int, op: int) -> Model:
 
 
 def with_ops(model: Model, keep: Sequence[int]) -> Model:
-    """The operators of the main graph with these numbers, and no others.
+    """Keep only these operators of the main graph.
 
-    What they read of the others becomes an input; what nobody reads then is an output, as is each of
-    their results that was one.
+    The inputs become every value that they use but do not produce; the outputs become their results that
+    were outputs or are not used any more.
     """
     copy = clone(model)
     graph = copy.main
-    was_output = {id(v) for v in graph.outputs}
+    old_outputs = {id(v) for v in graph.outputs}
     graph.outputs = ()
     kept = set(keep)
-    gone = [op for index, op in enumerate(graph.ops) if index not in kept]
-    for op in gone:
+    removed = [op for index, op in enumerate(graph.ops) if index not in kept]
+    for op in removed:
         op.drop_inputs()
-    made: list[Value] = []
-    for op in gone:
         graph.unlink(op)
-        for value in op.results:
-            value.producer = None
-            made.append(value)
-    graph.inputs = [v for v in (*graph.inputs, *made) if v.use_count and not v.is_variable]
+    new_inputs = [v for op in removed for v in op.results]
+    for value in new_inputs:
+        value.producer = None
+    graph.inputs = [v for v in (*graph.inputs, *new_inputs) if v.use_count and not v.is_variable]
     results = [v for op in graph for v in op.results]
-    graph.outputs = [v for v in results if id(v) in was_output or not v.use_count]
+    graph.outputs = [v for v in results if id(v) in old_outputs or not v.use_count]
     return _without_unused_graphs(copy)
 
 
 def with_outputs(model: Model, keep: Sequence[int]) -> Model:
-    """Only the outputs of the main graph with these numbers; operators may be left without readers."""
+    """Keep only these outputs of the main graph; their operators stay."""
     copy = clone(model)
     copy.main.outputs = [v for index, v in enumerate(copy.main.outputs) if index in keep]
     return copy
 
 
+def _without_unused_graphs(model: Model) -> Model:
+    """Remove, in place, the graphs that are not called from the main graph."""
+    used = {id(graph) for graph in reachable_graphs(model.main)}
+    model.graphs = [g for g in model.graphs if id(g) in used]
+    return model
+
+
+# -- attributes, sizes and constants -----------------------------------------------------------
+
+
+def constants(graph: Graph) -> list[Value]:
+    """Return the constants with array data that operators use, each once."""
+    found = {id(v): v for op in graph for v in op.inputs if v is not None and v.is_plain}
+    return list(found.values())
+
+
+def sizes(model: Model) -> list[int]:
+    """Return every dimension above 1 of inputs and constants, the largest first."""
+    shapes = [v.shape or () for graph in model.graphs for v in (*graph.inputs, *constants(graph))]
+    return sorted({d for shape in shapes for d in shape if d is not None and d > 1}, reverse=True)
+
+
 def with_default(model: Model, graph: int, op: int, attribute: str) -> Model:
-    """Attribute ``attribute`` of operator number ``op`` of a graph as its declaration has it."""
+    """Reset an attribute of an operator to its default."""
     copy = clone(model)
     changed = copy.graphs[graph].ops[op]
     changed.attribute_values.pop(attribute, None)
     changed.touch()
-    _infer_anew(copy)
+    _infer_again(copy)
     return copy
 
 
 def with_constant(model: Model, graph: int, name: str, array: Array) -> Model:
-    """Constants of a graph called ``name`` with other elements, of the same dtype and shape."""
+    """Replace the elements of the constants called ``name``; dtype and shape stay."""
     copy = clone(model)
     for value in constants(copy.graphs[graph]):
         if value.name == name:
@@ -126,9 +148,9 @@ def with_constant(model: Model, graph: int, name: str, array: Array) -> Model:
 
 
 def with_size(model: Model, old: int, new: int, numbers: bool) -> Model:
-    """Every dimension of ``old`` in inputs and constants becomes ``new``, which is smaller.
+    """Change every dimension of size ``old`` in inputs and constants to ``new``, which is smaller.
 
-    ``numbers``: as well the numbers ``old`` in vectors of integers (shapes, sizes) and in attributes.
+    ``numbers``: change the number ``old`` in integer vectors (shapes, sizes) and list attributes too.
     """
     copy = clone(model)
     for graph in copy.graphs:
@@ -140,7 +162,7 @@ def with_size(model: Model, old: int, new: int, numbers: bool) -> Model:
             _cut_constant(value, old, new, numbers)
         if numbers:
             _cut_attributes(graph, old, new)
-    _infer_anew(copy)
+    _infer_again(copy)
     return copy
 
 
@@ -149,18 +171,6 @@ def _cut_attributes(graph: Graph, old: int, new: int) -> None:
         for key, content in op.attribute_values.items():
             if isinstance(content, list | tuple) and old in content:
                 op.attribute_values[key] = [new if x == old else x for x in content]
-
-
-def constants(graph: Graph) -> list[Value]:
-    """The constants that operators read and whose elements are at hand, each once."""
-    found = {id(v): v for op in graph for v in op.inputs if v is not None and v.is_plain}
-    return list(found.values())
-
-
-def sizes(model: Model) -> list[int]:
-    """Every dimension above 1 of inputs and constants, the largest first."""
-    shapes = [v.shape or () for graph in model.graphs for v in (*graph.inputs, *constants(graph))]
-    return sorted({d for shape in shapes for d in shape if d is not None and d > 1}, reverse=True)
 
 
 def _cut_constant(value: Value, old: int, new: int, numbers: bool) -> None:
@@ -177,37 +187,18 @@ def _cut_constant(value: Value, old: int, new: int, numbers: bool) -> None:
 def _cut_scales(quantization: Quantization | None, old: int, new: int) -> Quantization | None:
     if quantization is None or quantization.scale.size != old:
         return quantization
-    return dataclasses.replace(
-        quantization, scale=quantization.scale[:new], zero_point=quantization.zero_point[:new]
-    )
+    scale, zero_point = quantization.scale[:new], quantization.zero_point[:new]
+    return dataclasses.replace(quantization, scale=scale, zero_point=zero_point)
 
 
-def _infer_anew(model: Model) -> None:
-    """Give every result the shape that its operator infers; one without a rule keeps what it had."""
+def _infer_again(model: Model) -> None:
+    """Give every result the shape that its operator infers; without a shape rule it keeps its shape."""
     for op in (op for graph in callees_first(model) for op in graph):
         try:
             types = op.inferred()
         except UnsupportedError:
             continue
-        _check_count(op, types)
+        if len(types) != len(op.results):
+            raise ShapeError(f"{op.code} has {len(types)} results, the model has {len(op.results)}")
         for value, inferred in zip(op.results, types, strict=True):
             value.shape = inferred.shape
-
-
-def _check_count(op: Op, types: Sequence[object]) -> None:
-    if len(types) != len(op.results):
-        raise ShapeError(f"{op.code} gives {len(types)} results, the model has {len(op.results)}")
-
-
-def _without_unused_graphs(model: Model) -> Model:
-    """Only the main graph and those that it runs, through others too; in place."""
-    used = {id(model.main)}
-    todo = [model.main]
-    while todo:
-        for op in todo.pop():
-            for graph in op.called_graphs():
-                if id(graph) not in used:
-                    used.add(id(graph))
-                    todo.append(graph)
-    model.graphs = [g for g in model.graphs if id(g) in used]
-    return model

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The inputs and outputs of a run in files: raw elements, one file each, as the peer's interpreter has them,
-or all in one HDF5 file.
-"""
+"""Inputs and outputs of a run in files: raw elements, one file for each (as ONE's interpreter), or HDF5."""
 
 from __future__ import annotations
 
@@ -22,10 +20,10 @@ Prefix = str | os.PathLike[str]
 
 
 def read_raw(prefix: Prefix, values: Sequence[Value]) -> list[Array]:
-    """The elements of each of ``values``, from the files ``<prefix>0``, ``<prefix>1``...
+    """Read the elements of each of ``values`` from the files ``<prefix>0``, ``<prefix>1``...
 
-    One unknown dimension follows from the size of the file.  FileError for a file that cannot be read,
-    ShapeError for one that does not hold the elements of its value.
+    One unknown dimension follows from the size of the file.  FileError if a file cannot be read, ShapeError
+    if it does not hold the elements of its value.
     """
     return [_read(Path(f"{os.fspath(prefix)}{index}"), value) for index, value in enumerate(values)]
 
@@ -35,13 +33,13 @@ def _read(path: Path, value: Value) -> Array:
         content = path.read_bytes()
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise FileError(f"{path}: {reason}, the elements of input %{value.name} are wanted there") from None
+        raise FileError(f"{path}: {reason}; expected the elements of input %{value.name}") from None
     numpy = value.dtype.numpy
     if value.dtype is DType.STRING:
         strings = decode_strings(np.frombuffer(content, np.uint8))
         return strings.reshape(_shape(path, value, len(strings), "strings"))
     if numpy is None:
-        raise ShapeError(f"input %{value.name} is {value.dtype.short}, which has no elements in files")
+        raise ShapeError(f"input %{value.name} is {value.dtype.short}, which cannot be read from raw files")
     if len(content) % numpy.itemsize:
         raise ShapeError(f"{path} has {len(content)} bytes, elements of %{value.name} have {numpy.itemsize}")
     count = len(content) // numpy.itemsize
@@ -49,16 +47,16 @@ def _read(path: Path, value: Value) -> Array:
 
 
 def _shape(path: Path, value: Value, count: int, what: str) -> tuple[int, ...]:
-    """The shape of ``value`` with ``count`` elements."""
+    """Return the shape of ``value`` with ``count`` elements."""
     if value.shape is None:
         return (count,)
-    unknown = [axis for axis, dim in enumerate(value.shape) if dim is None]
-    rest = int(np.prod([d for d in value.shape if d is not None], dtype=np.int64))
-    fits = count == rest if not unknown else len(unknown) == 1 and rest > 0 and count % rest == 0
+    unknown = value.shape.count(None)
+    known = int(np.prod([d for d in value.shape if d is not None], dtype=np.int64))
+    fits = count == known if not unknown else unknown == 1 and known > 0 and count % known == 0
     if not fits:
-        wanted = value.dtype.short + format_shape(value.shape)
-        raise ShapeError(f"{path} holds {count} {what}, input %{value.name} is {wanted}")
-    return tuple(count // rest if d is None else d for d in value.shape)
+        expected = value.dtype.short + format_shape(value.shape)
+        raise ShapeError(f"{path} holds {count} {what}, input %{value.name} is {expected}")
+    return tuple(count // known if d is None else d for d in value.shape)
 
 
 def write_raw(prefix: Prefix, values: Sequence[Value], arrays: Sequence[Array]) -> None:
@@ -73,7 +71,7 @@ def write_raw(prefix: Prefix, values: Sequence[Value], arrays: Sequence[Array]) 
 
 
 def read_h5(path: Prefix, values: Sequence[Value]) -> Mapping[str, Array] | list[Array]:
-    """The arrays of an HDF5 file: by name where it has the names of ``values``, else in order."""
+    """Read arrays from an HDF5 file: by name if it has the names of ``values``, else in order."""
     from circlekit.equivalence import hdf5  # imports h5py, which takes a tenth of a second
 
     found = hdf5.read(path)
@@ -81,8 +79,8 @@ def read_h5(path: Prefix, values: Sequence[Value]) -> Mapping[str, Array] | list
     if sorted(names) == sorted(v.name for v in values):
         return dict(found)
     if len(found) != len(values):
-        wanted = ", ".join(f"%{v.name}" for v in values)
-        raise FormatError(f"{os.fspath(path)} has {len(found)} arrays, the inputs are {wanted}")
+        expected = ", ".join(f"%{v.name}" for v in values)
+        raise FormatError(f"{os.fspath(path)} has {len(found)} arrays, the inputs are {expected}")
     return [array for _, array in found]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares whole models by value, and watches one while passes rewrite it."""
+"""Compare models by value, and verify a model after each pass that rewrites it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from circlekit.equivalence.comparison import (
     weak_outputs,
 )
 from circlekit.equivalence.entry_graphs import entry_views
-from circlekit.equivalence.random_seeds import chance_notes
+from circlekit.equivalence.random_seeds import seed_notes
 from circlekit.equivalence.reference_runs import Inputs, Run, reference_runs
-from circlekit.equivalence.rounding_error import rounding_noise
+from circlekit.equivalence.rounding_error import rounding_error
 from circlekit.errors import CirclekitError, EquivalenceError
 from circlekit.interp.kernel_selection import select_kernels
 from circlekit.ir.clone import clone
@@ -32,10 +32,10 @@ def compare_models(
 ) -> Comparison:
     """Compare interface and outputs of ``b`` with those of ``a``, the reference.
 
-    ``inputs``: arrays in graph order or by name; without them three seeded sets are used (normal,
-    boundary, zero), for the main graph and for each that a signature names.  Where the interfaces differ
-    the values are compared only if the outputs can be paired by name and ``b`` takes the same inputs.
-    ``kernels``: those of the model of which ``a`` is a part; None where it is a whole one.
+    ``inputs``: arrays in graph order or by name; by default three kinds of seeded sets (normal, boundary,
+    zero), for the main graph and for each graph that a signature names.  If the interfaces differ, values
+    are compared only if ``b`` takes the same inputs, and outputs are paired by name.  ``kernels``: those of
+    the whole model if ``a`` is a part of one.
     """
     found = Comparison(interface_differences(interface_of(a), interface_of(b)))
     kernels = select_kernels(a, kernels)
@@ -43,9 +43,8 @@ def compare_models(
     if not _take_same_inputs(a, b):
         return found
     for run in runs:
-        after = run.again(b)
-        found.outputs += _compare_run(a, b, run, after)
-    found.notes += [*chance_notes(a), *weak_outputs(a.main, [run.outputs for run in runs])]
+        found.outputs += _compare_run(a, b, run, run.again(b))
+    found.notes += [*seed_notes(a), *weak_outputs(a.main, [run.outputs for run in runs])]
     if inputs is None:
         for left, right in zip(entry_views(a), entry_views(b), strict=False):
             inner = compare_models(left, right, None, kernels)
@@ -61,30 +60,27 @@ def _take_same_inputs(a: Model, b: Model) -> bool:
 
 
 def _compare_run(a: Model, b: Model, run: Run, after: list[Array]) -> list[OutputDifference]:
-    """The outputs of one run, paired by name where the lists of names differ."""
+    """Compare the outputs of one run, paired by name if the lists of names differ."""
     names = [value.name for value in a.main.outputs]
     if names == [value.name for value in b.main.outputs]:
         return judge(a, run, names, after)
-    theirs = dict(zip((value.name for value in b.main.outputs), after, strict=True))
-    shared = [(n, x, theirs[n]) for n, x in zip(names, run.outputs, strict=True) if n in theirs]
-    shared_names, before, there = (
-        [n for n, _, _ in shared],
-        [x for _, x, _ in shared],
-        [y for _, _, y in shared],
+    by_name = dict(zip((value.name for value in b.main.outputs), after, strict=True))
+    shared = [(n, x, by_name[n]) for n, x in zip(names, run.outputs, strict=True) if n in by_name]
+    return compare_outputs(
+        run.kind, [n for n, _, _ in shared], [x for _, x, _ in shared], [y for _, _, y in shared]
     )
-    return compare_outputs(run.kind, shared_names, before, there)
 
 
 def judge(original: Model, run: Run, names: Sequence[str], after: Sequence[Array]) -> list[OutputDifference]:
-    """Compare ``after`` with a run of ``original``; what exceeds the tolerance is held against its noise."""
+    """Compare ``after`` with a run of ``original``; what its rounding error explains is tolerated."""
     found = compare_outputs(run.kind, names, run.outputs, after)
     if all(output.equal for output in found):
         return found
-    return compare_outputs(run.kind, names, run.outputs, after, rounding_noise(original, run))
+    return compare_outputs(run.kind, names, run.outputs, after, rounding_error(original, run))
 
 
 def watch(verifier: Verifier, model: Model, name: str) -> None:
-    """Check ``model`` after pass ``name``, or start anew where that is meant to change values."""
+    """Verify ``model`` after pass ``name``; a pass that is meant to change values gives a new reference."""
     kind = find_pass(name)
     if kind.changes_interface:
         verifier.restart(model, name)
@@ -95,23 +91,26 @@ def watch(verifier: Verifier, model: Model, name: str) -> None:
 
 
 class Verifier:
-    """Remembers what a model computes, and checks that it still does after each pass.
+    """Runs a model before and after passes, and compares.
 
-    ``original``: a copy from before.  ``kernels``: those of the whole model.  ``runs``: it on every set of
-    inputs.  ``latest``: the outputs of the last check on the same sets.  ``notes``: what equality does not
-    prove here.  ``others``: verifiers of the graphs that signatures name, besides the main one; None for one
-    that cannot be run.
+    ``original``: a copy of the reference.  ``kernels``: those of the whole model.  ``runs``: its run on each
+    set of inputs.  ``latest``: the outputs of the last check on the same sets.  ``notes``: what equality
+    does not prove here.  ``others``: one verifier for each other graph that a signature names, or None if
+    the graph cannot be run.
     """
 
     def __init__(self, model: Model, kernels: Kernels | None = None) -> None:
+        self.notes: list[str] = []
+        self._start(model, kernels)
+
+    def _start(self, model: Model, kernels: Kernels | None = None) -> None:
         self.original = clone(model)
         self.kernels = select_kernels(model, kernels)
         self.interface = interface_of(model)
         self.names = [value.name for value in model.main.outputs]
-        self.runs: list[Run]
-        self.runs, self.notes = reference_runs(model, None, self.kernels)
-        self.notes += [*chance_notes(model), *weak_outputs(model.main, [run.outputs for run in self.runs])]
+        self.runs, notes = reference_runs(model, None, self.kernels)
         self.latest = [run.outputs for run in self.runs]
+        self.notes += [*notes, *seed_notes(model), *weak_outputs(model.main, self.latest)]
         self.others = [self._other(view) for view in entry_views(model)]
 
     def _other(self, view: Model) -> Verifier | None:
@@ -122,22 +121,23 @@ class Verifier:
             return None
 
     def restart(self, model: Model, step: str) -> None:
-        """Take ``model`` as the new original: ``step`` is meant to change the interface."""
-        notes = self.notes
-        self.__init__(model)  # type: ignore[misc]  # all of it anew
-        self.notes = [*notes, f"{step} is meant to change the interface: passes are verified behind it anew"]
+        """Make ``model`` the reference after ``step``, which is meant to change the interface."""
+        sentence = f"{step} is meant to change the interface: passes after it are verified from there"
+        notes = [*self.notes, sentence]
+        self._start(model)
+        self.notes = notes  # those of the new reference repeat what is known
 
     def accept(self, model: Model, step: str) -> None:
-        """Take ``model`` as the new original: ``step`` is meant to change values, not the interface."""
+        """Make ``model`` the reference after ``step``, which is meant to change values only."""
         self._check_interface(model, step)
         self.original = clone(model)
         self.runs = [replace(r, outputs=r.again(model)) for r in self.runs]
         self.latest = [run.outputs for run in self.runs]
-        self.others = [v and self._other(view) for v, view in self._pairs(model)]
-        self.notes.append(f"{step} is meant to change values: the others are verified before and behind it")
+        self.others = [verifier and self._other(view) for verifier, view in self._pairs(model)]
+        self.notes.append(f"{step} is meant to change values: passes before and after it are verified")
 
     def check(self, model: Model, step: str) -> None:
-        """EquivalenceError, naming ``step``, where ``model`` is not what it was before that step."""
+        """EquivalenceError, naming ``step``, if ``model`` computes something else than the reference."""
         self._check_interface(model, step)
         self.latest = [self._check_run(model, step, run) for run in self.runs]
         for verifier, view in self._pairs(model):
@@ -156,9 +156,8 @@ class Verifier:
         try:
             outputs = run.again(model)
         except CirclekitError as error:
-            raise EquivalenceError(
-                f"after {step} the model does not run: {error.message}", *error.where
-            ) from error
+            message = f"after {step} the model does not run: {error.message}"
+            raise EquivalenceError(message, *error.where) from error
         found = Comparison(outputs=judge(self.original, run, self.names, outputs))
         if not found.equal:
             raise EquivalenceError(f"{step} changed {found.worst}")
