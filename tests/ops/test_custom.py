@@ -66,7 +66,7 @@ def test_matmul(a: bool, b: bool) -> None:
         "MatMul", [x.T if a else x, y.T if b else y], [("f4", 3, 5)], transpose_a=a, transpose_b=b
     )
     assert_close(out, np.einsum("ij,jk->ik", x, y))
-    with pytest.raises(ShapeError, match="MatMul of ranks 1 and 2, matrices are wanted"):
+    with pytest.raises(ShapeError, match="MatMul: expected two matrices, got ranks 1 and 2"):
         custom("MatMul", [x[0], y], [("f4", 5)])
 
 
@@ -96,7 +96,7 @@ def test_split_v() -> None:
     shapes = [("f4", 2, n) for n in (2, 4, 1)]
     parts = custom("SplitV", [x, np.array([2, -1, 1]), np.array(-1)], shapes, num_split=3)
     np.testing.assert_array_equal(np.concatenate(parts, axis=1), x)
-    with pytest.raises(ShapeError, match=r"SplitV into \[2, 4\] of an axis of 7"):
+    with pytest.raises(ShapeError, match=r"SplitV: expected sizes with a sum of 7, got \[2, 4\]"):
         custom("SplitV", [x, np.array([2, 4]), np.array(1)], shapes[:2])
     with pytest.raises(ModelError, match="at most one -1"):
         custom("SplitV", [x, np.array([-1, -1]), np.array(1)], shapes[:2])
@@ -163,5 +163,5 @@ def test_options_are_a_map() -> None:
     op = OpaqueOp(code="CUSTOM", custom_code="X", results=[])
     assert options_of(op) == {}
     op.extra["custom_options"] = np.frombuffer(bytes(flexbuffers.Dumps([1, 2])), np.uint8)
-    with pytest.raises(ModelError, match="the options of CUSTOM are a list, a map is wanted"):
+    with pytest.raises(ModelError, match="CUSTOM: expected a map of options, got list"):
         options_of(op)

@@ -16,13 +16,13 @@ from circlekit.interp.fast import FastKernel
 from circlekit.interp.result_size import check_result_memory, static_result_bytes
 from circlekit.ir.op import Op, OpaqueOp, Run
 from circlekit.ir.value import Array, Value, format_shape
-from circlekit.ops.program.custom import CUSTOM
+from circlekit.ops.program.custom import CUSTOM_KERNELS
 from circlekit.ops.program.unsupported import UNSUPPORTED
 
 CustomKernel = Callable[..., Any]
 """``kernel(op, *operands)``, None for an absent operand; returns the result, or a sequence of them."""
 
-_custom_kernels: dict[str, CustomKernel] = dict(CUSTOM)
+_custom_kernels: dict[str, CustomKernel] = dict(CUSTOM_KERNELS)
 
 
 def register_custom(name: str, kernel: CustomKernel) -> None:
@@ -37,8 +37,8 @@ def register_custom(name: str, kernel: CustomKernel) -> None:
 def unregister_custom(name: str) -> None:
     """Restore the built-in kernel of the custom operator ``name``, or leave it without a kernel."""
     _custom_kernels.pop(name, None)
-    if name in CUSTOM:
-        _custom_kernels[name] = CUSTOM[name]
+    if name in CUSTOM_KERNELS:
+        _custom_kernels[name] = CUSTOM_KERNELS[name]
 
 
 def evaluate(op: Op, operands: Sequence[Array | None], run: Run | None = None) -> list[Array]:
@@ -122,7 +122,7 @@ def _custom_results(op: OpaqueOp, operands: Sequence[Array | None]) -> Sequence[
         signature(kernel).bind(op, *operands)
     except TypeError as error:
         raise ModelError(f"{name}: its kernel does not take {len(operands)} operands: {error}") from None
-    is_builtin = kernel is CUSTOM.get(op.custom_code or "")
+    is_builtin = kernel is CUSTOM_KERNELS.get(op.custom_code or "")
     if is_builtin and any(a is None for a in operands):
         raise ModelError(f"{name}: expected all operands to be present")
     try:

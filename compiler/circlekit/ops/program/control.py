@@ -15,30 +15,31 @@ from circlekit.ops.operand_dtypes import ANY
 from circlekit.ops.program.state import state_of
 
 
-def _either(a: Shape | None, b: Shape | None) -> Shape | None:
-    """What two shapes have in common."""
+def _common_shape(a: Shape | None, b: Shape | None) -> Shape | None:
+    """Return the dimensions that two shapes share, None where they differ."""
     if a is None or b is None or len(a) != len(b):
         return None
     return tuple(x if x == y else None for x, y in zip(a, b, strict=True))
 
 
-def _need_pairs(what: str, left: Sequence[Value], right: Sequence[Value]) -> None:
-    """ShapeError unless both have the same number of values, of the same dtypes."""
+def _require_same_types(what: str, left: Sequence[Value], right: Sequence[Value]) -> None:
+    """Raise ShapeError unless both have the same number of values, with the same dtypes."""
     if len(left) != len(right):
-        raise ShapeError(f"{what}: {len(left)} and {len(right)} values, equal counts are wanted")
+        raise ShapeError(f"{what}: expected equal numbers of values, got {len(left)} and {len(right)}")
     for a, b in zip(left, right, strict=True):
         if a.dtype is not b.dtype:
-            raise ShapeError(f"{what}: %{a.name} is {a.dtype.short}, %{b.name} is {b.dtype.short}")
+            pair = f"%{a.name}: {a.dtype.short} and %{b.name}: {b.dtype.short}"
+            raise ShapeError(f"{what}: expected equal dtypes, got {pair}")
 
 
-def _truth(array: Array) -> bool:
+def _is_true(array: Array) -> bool:
     if array.size != 1:
-        raise ModelError(f"a condition has {array.size} elements, one is wanted")
+        raise ModelError(f"condition: expected one element, got {array.size}")
     return bool(array.reshape(-1)[0])
 
 
 class While(Op, code="WHILE", variadic_results=True, pure=False):
-    """The operands through ``body`` again and again, as long as ``cond`` of them holds."""
+    """``body``, applied to the operands repeatedly while ``cond`` is true for them."""
 
     input = variadic_operand(*ANY)
 
@@ -47,20 +48,22 @@ class While(Op, code="WHILE", variadic_results=True, pure=False):
 
     def infer(self) -> tuple[TensorType, ...]:
         values = self.input
-        _need_pairs("operands and inputs of the body", values, self.body.inputs)
-        _need_pairs("operands and outputs of the body", values, self.body.outputs)
+        _require_same_types("operands and inputs of the body", values, self.body.inputs)
+        _require_same_types("operands and outputs of the body", values, self.body.outputs)
         pairs = zip(values, self.body.outputs, strict=True)
-        return tuple(TensorType(v.dtype, _either(v.shape, out.shape), v.quantization) for v, out in pairs)
+        return tuple(
+            TensorType(v.dtype, _common_shape(v.shape, out.shape), v.quantization) for v, out in pairs
+        )
 
     def call(self, run: Run, *args: Array) -> Sequence[Array]:
         state: Sequence[Array] = args
-        while _truth(run(self.cond, state)[0]):
+        while _is_true(run(self.cond, state)[0]):
             state = run(self.body, state)
         return state
 
 
 class If(Op, code="IF", variadic_results=True, pure=False):
-    """The outputs of ``then_graph`` where the condition holds, else those of ``else_graph``."""
+    """The outputs of ``then_graph`` if the condition is true, else those of ``else_graph``."""
 
     condition = operand(boolean)
     input = variadic_operand(*ANY)
@@ -70,20 +73,20 @@ class If(Op, code="IF", variadic_results=True, pure=False):
 
     def infer(self) -> tuple[TensorType, ...]:
         if self.condition.dtype is not boolean:
-            raise ShapeError(f"condition is {self.condition.dtype.short}, bool is wanted")
+            raise ShapeError(f"condition: expected bool, got {self.condition.dtype.short}")
         for branch in (self.then_graph, self.else_graph):
-            _need_pairs("operands and inputs of a branch", self.input, branch.inputs)
+            _require_same_types("operands and inputs of a branch", self.input, branch.inputs)
         then, other = self.then_graph.outputs, self.else_graph.outputs
-        _need_pairs("outputs of both branches", then, other)
+        _require_same_types("outputs of both branches", then, other)
         pairs = zip(then, other, strict=True)
-        return tuple(TensorType(a.dtype, _either(a.shape, b.shape), a.quantization) for a, b in pairs)
+        return tuple(TensorType(a.dtype, _common_shape(a.shape, b.shape), a.quantization) for a, b in pairs)
 
     def call(self, run: Run, *args: Array) -> Sequence[Array]:
-        return run(self.then_graph if _truth(args[0]) else self.else_graph, args[1:])
+        return run(self.then_graph if _is_true(args[0]) else self.else_graph, args[1:])
 
 
 class CallOnce(Op, code="CALL_ONCE", results=(), pure=False):
-    """A graph that sets up resources; it runs before the first run of the model."""
+    """Runs a graph that initializes resources, once until the state is reset."""
 
     init: Graph = graph_attribute(field="init_subgraph_index")
 
@@ -99,16 +102,16 @@ class CallOnce(Op, code="CALL_ONCE", results=(), pure=False):
 
 
 class Callee(Op, variadic_results=True):
-    """The outputs of another graph for the operands."""
+    """An operator whose results are the outputs of another graph for its operands."""
 
     input = variadic_operand(*ANY)
 
     def callee(self) -> Graph:
-        """The graph that it runs."""
+        """Return the graph to run."""
         raise UnsupportedError(f"{self.code} calls no graph")
 
     def infer(self) -> tuple[TensorType, ...]:
-        _need_pairs(f"operands and inputs of {self.callee().name}", self.input, self.callee().inputs)
+        _require_same_types(f"operands and inputs of {self.callee().name}", self.input, self.callee().inputs)
         return tuple(v.type for v in self.callee().outputs)
 
     def call(self, run: Run, *args: Array) -> Sequence[Array]:
@@ -116,7 +119,7 @@ class Callee(Op, variadic_results=True):
 
 
 class Call(Callee, code="CALL", pure=False):
-    """Runs a graph.  LiteRT has no kernel for it."""
+    """The outputs of ``subgraph``.  LiteRT has no kernel for it."""
 
     subgraph: Graph = graph_attribute(field="subgraph")
 
@@ -125,7 +128,7 @@ class Call(Callee, code="CALL", pure=False):
 
 
 class StablehloComposite(Callee, code="STABLEHLO_COMPOSITE", options="StableHLOCompositeOptions", pure=False):
-    """An operation with a name of its own, computed by the graph that decomposes it."""
+    """A named operation, computed by the graph ``decomposition``."""
 
     name: str | None = attribute(None)
     decomposition: Graph = graph_attribute(field="decomposition_subgraph_index")

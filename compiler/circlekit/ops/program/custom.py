@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Custom operators that models are known to have.
+"""Kernels of custom operators: TensorFlow's, where converters keep them as custom, and LiteRT's own.
 
-TensorFlow's own, which converters leave custom, mean what TensorFlow says of them; their attributes are a
-FlexBuffer map.  A kernel gets the operator and its operands, as those that a user registers.
+They follow TensorFlow's definitions; attributes are read from the options, a FlexBuffer map.  A kernel gets
+the operator and its operands, like the kernels that users register.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from circlekit.ops.windows import conv_padding
 
 
 def add_v2(op: Op, x: Array, y: Array) -> Array:
-    """X + y, broadcast."""
+    """Return x + y, broadcast."""
     return np.asarray(x + y)
 
 
 def reduce_all(op: Op, x: Array, axes: Array) -> Array:
-    """Whether all elements along ``axes`` are true."""
+    """Return whether all elements along ``axes`` are true."""
     along = tuple(normalized_axis(a, x.ndim) for a in int_list(axes))
     return np.asarray(np.all(x, axis=along, keepdims=bool(options_of(op).get("keep_dims"))))
 
 
 def batch_matmul_v2(op: Op, x: Array, y: Array) -> Array:
-    """Products of the matrices in the last two axes, each transposed where ``adj_x``, ``adj_y`` say."""
+    """Return products of the matrices in the last two axes, adjoint if ``adj_x`` or ``adj_y`` is set."""
     options = options_of(op)
     x, y = (_adjoint(a) if options.get(n) else a for a, n in ((x, "adj_x"), (y, "adj_y")))
     return np.asarray(x @ y)
@@ -48,16 +48,16 @@ def _adjoint(x: Array) -> Array:
 
 
 def matmul(op: Op, x: Array, y: Array) -> Array:
-    """The product of two matrices, each transposed where ``transpose_a``, ``transpose_b`` say."""
+    """Return the product of two matrices, transposed if ``transpose_a`` or ``transpose_b`` is set."""
     if x.ndim != 2 or y.ndim != 2:
-        raise ShapeError(f"MatMul of ranks {x.ndim} and {y.ndim}, matrices are wanted")
+        raise ShapeError(f"MatMul: expected two matrices, got ranks {x.ndim} and {y.ndim}")
     options = options_of(op)
     x, y = (a.T if options.get(n) else a for a, n in ((x, "transpose_a"), (y, "transpose_b")))
     return np.asarray(x @ y)
 
 
 def matrix_band_part(op: Op, x: Array, lower: Array, upper: Array) -> Array:
-    """The diagonals from ``lower`` below to ``upper`` above the main one; all, where that is negative."""
+    """Keep ``lower`` diagonals below and ``upper`` above the main one, all if negative; others are zero."""
     below, above = (int(a.reshape(-1)[0]) for a in (lower, upper))
     distance = np.arange(x.shape[-1]) - np.arange(x.shape[-2])[:, None]
     kept = ((below < 0) | (-distance <= below)) & ((above < 0) | (distance <= above))
@@ -65,46 +65,46 @@ def matrix_band_part(op: Op, x: Array, lower: Array, upper: Array) -> Array:
 
 
 def erf(op: Op, x: Array) -> Array:
-    """The error function."""
+    """Return the error function of x."""
     return np.asarray(1 - erfc(x), x.dtype)
 
 
 def broadcast_to(op: Op, x: Array, shape: Array) -> Array:
-    """``x`` in a larger shape."""
+    """Return ``x`` broadcast to ``shape``."""
     return np.array(np.broadcast_to(x, int_list(shape)))
 
 
 def split_v(op: Op, x: Array, sizes: Array, axis: Array) -> Sequence[Array]:
-    """Parts of the given ``sizes`` along ``axis``; one of them may be -1, the rest."""
+    """Split ``x`` into parts of ``sizes`` along ``axis``; one size may be -1, the rest."""
     along = normalized_axis(int(axis.reshape(-1)[0]), x.ndim)
     parts = int_list(sizes)
     if parts.count(-1) > 1 or min(parts, default=0) < -1:
-        raise ModelError(f"SplitV into {parts}, at most one -1 is wanted")
+        raise ModelError(f"SplitV: expected at most one -1 and no other negative size, got {parts}")
     rest = x.shape[along] - sum(p for p in parts if p >= 0)
     parts = [rest if p < 0 else p for p in parts]
     if sum(parts) != x.shape[along] or rest < 0:
-        raise ShapeError(f"SplitV into {parts} of an axis of {x.shape[along]}")
+        raise ShapeError(f"SplitV: expected sizes with a sum of {x.shape[along]}, got {parts}")
     return np.split(x, np.cumsum(parts)[:-1], axis=along)
 
 
 def window_options(op: Op) -> tuple[list[int], list[int], Padding, bool]:
-    """Of MaxPoolWithArgmax: window and steps, each [N,H,W,C]; padding; whether indices count images."""
+    """Return window and strides of MaxPoolWithArgmax, each [N,H,W,C], padding, include_batch_in_index."""
     options = options_of(op, ksize=list, strides=list, padding=str)
     taps, strides = options["ksize"], options["strides"]
     if len(taps) != 4 or len(strides) != 4 or any(type(n) is not int or n < 1 for n in (*taps, *strides)):
-        raise ModelError(f"windows of {taps} in steps of {strides}, four positive numbers each are wanted")
+        raise ModelError(f"ksize, strides: expected four positive numbers each, got {taps} and {strides}")
     if options["padding"] not in Padding.__members__:
-        raise ModelError(f"padding is {options['padding']!r}, SAME or VALID is wanted")
+        raise ModelError(f"padding: expected SAME or VALID, got {options['padding']!r}")
     return taps, strides, Padding[options["padding"]], bool(options.get("include_batch_in_index"))
 
 
 def max_pool_with_argmax(op: Op, x: Array) -> Sequence[Array]:
-    """The greatest of each window of NHWC data, and where it is: (y * width + x) * channels + channel.
+    """Return the maximum of each window of NHWC data and its index (y * width + x) * channels + channel.
 
-    ``include_batch_in_index`` adds the batch's number times the size of an image.
+    ``include_batch_in_index`` adds the batch number times the size of an image.
     """
     if x.ndim != 4:
-        raise ShapeError(f"MaxPoolWithArgmax of rank {x.ndim}, 4 is wanted")
+        raise ShapeError(f"MaxPoolWithArgmax: expected rank 4, got {x.ndim}")
     taps, strides, padding, counts_images = window_options(op)
     batch, height, width, channels = x.shape
     rows, columns = (conv_padding(x.shape[a], taps[a], strides[a], 1, padding) for a in (1, 2))
@@ -115,9 +115,9 @@ def max_pool_with_argmax(op: Op, x: Array) -> Sequence[Array]:
     padded_size = batch * spans[0] * spans[1] * channels
     need_memory((windows_size + padded_size) * (8 + x.itemsize), "the windows of MaxPoolWithArgmax")
     data = np.pad(x, edges, constant_values=lowest)
-    places = np.arange(height * width, dtype=np.int64).reshape(1, height, width, 1)
+    positions = np.arange(height * width, dtype=np.int64).reshape(1, height, width, 1)
     windows = np.lib.stride_tricks.sliding_window_view(data, (taps[1], taps[2]), (1, 2))
-    where = np.lib.stride_tricks.sliding_window_view(np.pad(places, edges), (taps[1], taps[2]), (1, 2))
+    where = np.lib.stride_tricks.sliding_window_view(np.pad(positions, edges), (taps[1], taps[2]), (1, 2))
     flat = (batch, rows.size, columns.size, channels, -1)
     step = (slice(None), slice(None, None, strides[1]), slice(None, None, strides[2]))
     windows = windows[step][:, : rows.size, : columns.size].reshape(flat)
@@ -132,7 +132,7 @@ def max_pool_with_argmax(op: Op, x: Array) -> Sequence[Array]:
 
 
 def identity(op: Op, x: Array) -> Array:
-    """``x``, for what matters in training alone."""
+    """Return ``x``: the operator has an effect in training only."""
     return np.array(x)
 
 
@@ -144,9 +144,9 @@ IDENTITIES = tuple(
         "Snapshot", "StopGradient",
     )
 )  # fmt: skip
-"""TensorFlow's operators that hand on what they get; CheckNumerics stops the run where it is not finite."""
+"""TensorFlow's operators that return their operand (CheckNumerics without its check)."""
 
-CUSTOM: dict[str, Callable[..., Any]] = {
+CUSTOM_KERNELS: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(IDENTITIES, identity),
     "AddV2": add_v2,
     "All": reduce_all,
@@ -159,9 +159,9 @@ CUSTOM: dict[str, Callable[..., Any]] = {
     "SplitV": split_v,
     "TFLite_Detection_PostProcess": detection_postprocess,
 }
-"""Kernels by custom code."""
+"""Built-in kernels by custom code."""
 
 
 def is_pure(op: Op) -> bool:
-    """Whether ``op`` has no effect and depends on its operands alone; custom ones that are known do."""
-    return op.pure or (isinstance(op, OpaqueOp) and op.code == "CUSTOM" and op.custom_code in CUSTOM)
+    """Whether ``op`` has no side effect and depends on its operands only, as built-in custom operators do."""
+    return op.pure or (isinstance(op, OpaqueOp) and op.code == "CUSTOM" and op.custom_code in CUSTOM_KERNELS)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choosing boxes by their scores.
+"""Non-maximum suppression of boxes by their scores.
 
-Source: TFLite non_max_suppression, reference/non_max_suppression.h, detection_postprocess.  Of equal
-scores the first box is chosen; LiteRT's NON_MAX_SUPPRESSION chooses whichever its heap has on top.
+Of equal scores the first box is selected; LiteRT's NON_MAX_SUPPRESSION selects the one on top of its heap.
+Source: TFLite non_max_suppression, reference/non_max_suppression.h, detection_postprocess.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from circlekit.ops.quantization import scale_of, zero_point_of
 
 
 def overlaps(boxes: Array, index: int) -> Array:
-    """Intersection over union of box ``index`` and all ``boxes`` [n, 4] (y, x, y, x, any two corners)."""
+    """Return intersection over union of box ``index`` with all ``boxes`` [n, 4]: two corners y, x, y, x."""
     low, high = np.minimum(boxes[:, :2], boxes[:, 2:]), np.maximum(boxes[:, :2], boxes[:, 2:])
     area = np.prod(high - low, axis=1)
     sides = np.minimum(high, high[index]) - np.maximum(low, low[index])
@@ -33,42 +33,43 @@ def overlaps(boxes: Array, index: int) -> Array:
 
 
 def suppress(
-    boxes: Array, scores: Array, most: int, overlap: float, least: float, sigma: float
+    boxes: Array, scores: Array, count: int, iou_threshold: float, score_threshold: float, sigma: float
 ) -> tuple[Array, Array]:
-    """Indices and scores of at most ``most`` boxes, best first.
+    """Return indices and scores of at most ``count`` selected boxes, best first.
 
-    Each chosen box removes those that overlap it by ``overlap`` or more and, with ``sigma``, lowers the
-    scores of the others; what has ``least`` or less goes.  A box without area does not remove itself, so
-    it is chosen again and again, as in LiteRT.
+    Each selected box removes those whose overlap is at least ``iou_threshold`` and, with ``sigma`` > 0,
+    lowers the scores of the others; boxes with scores up to ``score_threshold`` are removed.  A box without
+    area does not remove itself and is selected repeatedly, as in LiteRT.
     """
-    alive = np.nonzero(scores > least)[0]
-    current, boxes = scores[alive].astype(np.float32), boxes[alive]
-    limit = min(len(alive), most)
-    chosen: list[int] = []
-    worth: list[float] = []
+    candidates = np.nonzero(scores > score_threshold)[0]
+    current, boxes = scores[candidates].astype(np.float32), boxes[candidates]
+    limit = min(len(candidates), count)
+    selected: list[int] = []
+    selected_scores: list[float] = []
     scale = np.float32(-0.5 / sigma) if sigma > 0 else np.float32(0)
-    while len(chosen) < limit and len(alive):
+    while len(selected) < limit and len(candidates):
         best = int(np.argmax(current))
-        chosen.append(int(alive[best]))
-        worth.append(float(current[best]))
-        shares = overlaps(boxes, best).astype(np.float32)
+        selected.append(int(candidates[best]))
+        selected_scores.append(float(current[best]))
+        iou = overlaps(boxes, best).astype(np.float32)
         if sigma > 0:
-            current = current * np.exp(scale * shares * shares)
-        kept = (shares < np.float32(overlap)) & (current > least)
-        alive, current, boxes = alive[kept], current[kept], boxes[kept]
-    return np.array(chosen, np.int32), np.array(worth, np.float32)
+            current = current * np.exp(scale * iou * iou)
+        kept = (iou < np.float32(iou_threshold)) & (current > score_threshold)
+        candidates, current, boxes = candidates[kept], current[kept], boxes[kept]
+    return np.array(selected, np.int32), np.array(selected_scores, np.float32)
 
 
 def padded(array: Array, size: int) -> Array:
+    """Return ``array`` with zeros appended up to ``size`` elements."""
     out = np.zeros(size, array.dtype)
     out[: len(array)] = array
     return out
 
 
 class NonMaxSuppressionV4(Op, code="NON_MAX_SUPPRESSION_V4", results=("selected_indices", "selected_count")):
-    """The best boxes that do not overlap too much: i32[max_output_size] with zeros at its end, and how many.
+    """Indices of the selected boxes, i32[max_output_size] padded with zeros, and their number.
 
-    ``boxes``: f32[n, 4], two corners each (y, x, y, x); ``scores``: f32[n]; the others are scalars.
+    ``boxes``: f32[n, 4], two corners each (y, x, y, x); ``scores``: f32[n]; the other operands are scalars.
     """
 
     boxes = operand(f32)
@@ -78,6 +79,7 @@ class NonMaxSuppressionV4(Op, code="NON_MAX_SUPPRESSION_V4", results=("selected_
     score_threshold = operand(f32)
 
     def size(self) -> int | None:
+        """Return max_output_size if it is constant."""
         require_rank(self.boxes, "boxes", 2)
         require_rank(self.scores, "scores", 1)
         return static_int(self.max_output_size, "max_output_size")
@@ -86,15 +88,14 @@ class NonMaxSuppressionV4(Op, code="NON_MAX_SUPPRESSION_V4", results=("selected_
         return TensorType(i32, (self.size(),)), TensorType(i32, ())
 
     def selected(self, *args: Array) -> tuple[Array, Array, int]:
-        boxes, scores, most, overlap, least = args[:5]
+        """Return indices and scores of the selected boxes, and max_output_size."""
+        boxes, scores, size = args[:3]
+        count = int(size.reshape(-1)[0])
+        iou, least = (a.astype(np.float32).reshape(-1)[0] for a in args[3:5])
         sigma = float(args[5].reshape(-1)[0]) if len(args) > 5 else 0.0
-        count, single = (
-            int(most.reshape(-1)[0]),
-            [a.astype(np.float32).reshape(-1)[0] for a in (overlap, least)],
-        )
         if count < 0 or sigma < 0:
-            raise ModelError(f"{self.code}: max_output_size is {count}, sigma {sigma}; 0 or more is wanted")
-        return *suppress(boxes, scores, count, single[0], single[1], sigma), count
+            raise ModelError(f"{self.code}: expected size and sigma of 0 or more, got {count} and {sigma}")
+        return *suppress(boxes, scores, count, iou, least, sigma), count
 
     def kernel(self, *args: Any) -> tuple[Array, ...]:
         indices, _, size = self.selected(*args)
@@ -106,7 +107,7 @@ class NonMaxSuppressionV5(
     code="NON_MAX_SUPPRESSION_V5",
     results=("selected_indices", "selected_scores", "selected_count"),
 ):
-    """Like V4, with the scores too; with ``soft_nms_sigma`` above 0 an overlap lowers scores (soft NMS)."""
+    """Like V4, with the scores too; ``soft_nms_sigma`` > 0 selects soft NMS, where overlaps lower scores."""
 
     soft_nms_sigma = operand(f32)
 
@@ -122,35 +123,35 @@ class NonMaxSuppressionV5(
 # -- TFLite_Detection_PostProcess --------------------------------------------------------------
 
 
-def real(value: Value | None, array: Array) -> Array:
-    """Floats, or what uint8 numbers stand for."""
+def dequantized(value: Value | None, array: Array) -> Array:
+    """Return float32 numbers as they are, quantized ones as real numbers."""
     if array.dtype == np.float32 or value is None:
         return array
     return np.asarray((array.astype(np.float32) - zero_point_of(value)) * scale_of(value))
 
 
 def decoded(codes: Array, anchors: Array, options: dict[str, Any]) -> Array:
-    """Corners [n, 4] of boxes coded as shifts and log sizes against ``anchors`` (y, x, h, w)."""
+    """Return corners [n, 4] of boxes, encoded as offsets and log sizes of ``anchors`` (y, x, h, w)."""
     codes, anchors = codes[:, :4].astype(np.float64), anchors.astype(np.float64)
     scales = np.array([options[f"{name}_scale"] for name in "yxhw"], np.float32).astype(np.float64)
-    centre = (codes[:, :2] / scales[:2] * anchors[:, 2:] + anchors[:, :2]).astype(np.float32)
+    center = (codes[:, :2] / scales[:2] * anchors[:, 2:] + anchors[:, :2]).astype(np.float32)
     half = (0.5 * np.exp(codes[:, 2:] / scales[2:]) * anchors[:, 2:]).astype(np.float32)
-    return np.concatenate([centre - half, centre + half], axis=1)
+    return np.concatenate([center - half, center + half], axis=1)
 
 
-def one_class(boxes: Array, scores: Array, most: int, options: dict[str, Any]) -> Array:
-    """Indices of the best boxes that do not overlap by more than the threshold, best first."""
-    overlap = np.float32(options["nms_iou_threshold"])
-    alive = np.nonzero(scores >= np.float32(options["nms_score_threshold"]))[0]
-    alive = alive[np.argsort(-scores[alive], kind="stable")]
-    chosen: list[int] = []
-    while len(chosen) < most and len(alive):
-        chosen.append(int(alive[0]))
-        alive = alive[1:][overlaps(boxes[alive], 0)[1:] <= overlap]
-    return np.array(chosen, np.int64)
+def suppress_class(boxes: Array, scores: Array, count: int, options: dict[str, Any]) -> Array:
+    """Return indices of at most ``count`` boxes whose overlaps are within the threshold, best first."""
+    threshold = np.float32(options["nms_iou_threshold"])
+    candidates = np.nonzero(scores >= np.float32(options["nms_score_threshold"]))[0]
+    candidates = candidates[np.argsort(-scores[candidates], kind="stable")]
+    selected: list[int] = []
+    while len(selected) < count and len(candidates):
+        selected.append(int(candidates[0]))
+        candidates = candidates[1:][overlaps(boxes[candidates], 0)[1:] <= threshold]
+    return np.array(selected, np.int64)
 
 
-_WANTED: dict[str, type] = {
+_REQUIRED_OPTIONS: dict[str, type] = {
     **dict.fromkeys(("y_scale", "x_scale", "h_scale", "w_scale"), float),
     **dict.fromkeys(("nms_iou_threshold", "nms_score_threshold"), float),
     **dict.fromkeys(("num_classes", "max_detections", "max_classes_per_detection"), int),
@@ -158,46 +159,50 @@ _WANTED: dict[str, type] = {
 
 
 def detection_postprocess(op: Op, *args: Array) -> list[Array]:
-    """TFLite_Detection_PostProcess: boxes, classes and scores of the best detections, and their number.
+    """Return boxes, classes and scores of the best detections, and their number; unused rows are zeros.
 
-    Operands: box codes [1, n, 4 or more], class scores [1, n, classes, or one more for the background],
-    anchors [n, 4]; floats or uint8.  Unused rows are zeros.
+    Operands: box codes [1, n, 4 or more], class scores [1, n, classes] or one more for the background,
+    anchors [n, 4]; float32 or uint8.
     """
-    options = options_of(op, **_WANTED)
-    codes, predictions, anchors = (real(v, a) for v, a in zip(op.inputs, args, strict=True))
+    options = options_of(op, **_REQUIRED_OPTIONS)
+    codes, predictions, anchors = (dequantized(v, a) for v, a in zip(op.inputs, args, strict=True))
     if codes.ndim != 3 or predictions.ndim != 3 or codes.shape[0] != 1 or codes.shape[1] != len(anchors):
-        raise ShapeError(f"{len(anchors)} anchors do not fit box codes of shape {list(codes.shape)}")
+        raise ShapeError(f"box codes: expected shape [1,{len(anchors)},4], got {list(codes.shape)}")
     boxes = decoded(codes[0], anchors, options)
     if not 0 < options["nms_iou_threshold"] <= 1 or np.any(boxes[:, :2] > boxes[:, 2:]):
-        raise ModelError("detections need an overlap between 0 and 1, and boxes of no negative size")
+        raise ModelError("expected nms_iou_threshold from 0 to 1, and boxes without negative sizes")
     scores = predictions[0][:, predictions.shape[2] - options["num_classes"] :]
-    find = _by_class if options.get("use_regular_nms") else _by_box
-    rows, classes, places, count = find(boxes, scores, options)
+    select = _select_per_class if options.get("use_regular_nms") else _select_boxes
+    rows, classes, positions, count = select(boxes, scores, options)
     size = options["max_detections"] * options["max_classes_per_detection"]
-    need_memory(24 * size, f"room for {size} detections")
+    need_memory(24 * size, f"{size} detections")
     out_boxes = np.zeros((1, size, 4), np.float32)
     out_classes, out_scores = (np.zeros((1, size), np.float32) for _ in range(2))
-    out_boxes[0, places], out_classes[0, places] = boxes[rows], classes
-    out_scores[0, places] = scores[rows, classes]
+    out_boxes[0, positions], out_classes[0, positions] = boxes[rows], classes
+    out_scores[0, positions] = scores[rows, classes]
     return [out_boxes, out_classes, out_scores, np.array([count], np.float32)]
 
 
-def _by_class(boxes: Array, scores: Array, options: dict[str, Any]) -> tuple[Array, Array, Array, int]:
-    """Each class by itself; the best of all."""
-    most = options["max_detections"]
-    per_class = min(options.get("detections_per_class", 100), most)
-    found = [one_class(boxes, scores[:, c], per_class, options) for c in range(scores.shape[1])]
+Selection = tuple[Array, Array, Array, int]
+"""Indices of boxes, their classes, their positions in the results, number of detections."""
+
+
+def _select_per_class(boxes: Array, scores: Array, options: dict[str, Any]) -> Selection:
+    """Suppress the boxes of each class separately and return the best of all."""
+    count = options["max_detections"]
+    per_class = min(options.get("detections_per_class", 100), count)
+    found = [suppress_class(boxes, scores[:, c], per_class, options) for c in range(scores.shape[1])]
     rows = np.concatenate(found)
     classes = np.repeat(np.arange(len(found)), [len(f) for f in found])
-    best = np.argsort(-scores[rows, classes], kind="stable")[:most]
+    best = np.argsort(-scores[rows, classes], kind="stable")[:count]
     return rows[best], classes[best], np.arange(len(best)), len(best)
 
 
-def _by_box(boxes: Array, scores: Array, options: dict[str, Any]) -> tuple[Array, Array, Array, int]:
-    """Boxes by their best class, each with its best classes."""
+def _select_boxes(boxes: Array, scores: Array, options: dict[str, Any]) -> Selection:
+    """Suppress boxes by the score of their best class and return each with its best classes."""
     slots = options["max_classes_per_detection"]
     count = min(slots, scores.shape[1])
     order = np.argsort(-scores, axis=1, kind="stable")[:, :count]
-    chosen = one_class(boxes, scores.max(axis=1), options["max_detections"], options)
-    places = np.arange(len(chosen))[:, None] * slots + np.arange(count)
-    return np.repeat(chosen, count), order[chosen].reshape(-1), places.reshape(-1), len(chosen)
+    selected = suppress_class(boxes, scores.max(axis=1), options["max_detections"], options)
+    positions = np.arange(len(selected))[:, None] * slots + np.arange(count)
+    return np.repeat(selected, count), order[selected].reshape(-1), positions.reshape(-1), len(selected)

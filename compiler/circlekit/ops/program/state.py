@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What outlives one run of a model: variable tensors, resource variables, hash tables, random streams."""
+"""State of a model between runs: variable tensors, resource variables, hash tables, random streams."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from circlekit.ops.quantization import zero_point_of
 
 @dataclass(eq=False, repr=False)
 class State:
-    """Belongs to one interpreter; the graphs of its model share it.
+    """The state that all graphs of one interpreter share.
 
-    ``tensors``: variable tensors; ``handles``: the number of a resource variable by (container, name);
-    ``variables``, ``tables``: what a handle's number stands for; ``initialized``: graphs that CALL_ONCE
-    has run; ``streams``: where the random operators are.
+    ``tensors``: contents of variable tensors; ``handles``: number of a resource variable by (container,
+    name); ``variables``, ``tables``: contents by handle number; ``initialized``: graphs that CALL_ONCE has
+    run; ``streams``: positions of the random operators.
     """
 
     tensors: dict[Value, Array] = field(default_factory=dict)
@@ -35,25 +35,35 @@ class State:
     streams: dict[Op, Any] = field(default_factory=dict)
 
     def read(self, value: Value) -> Array:
-        """The contents of a variable tensor, which begins with zeros (as its quantization has them)."""
+        """Return the contents of a variable tensor, read-only.
+
+        It starts with zeros; int8 with the zero point.
+        """
         array = self.tensors.get(value)
         if array is None:
-            start = zero_point_of(value) if value.dtype is DType.INT8 else 0
-            if value.dtype.numpy is None:
-                raise UnsupportedError(
-                    f"the variable %{value.name} is {value.dtype.short}, which has no elements"
-                )
-            need_memory(value.numel * value.dtype.numpy.itemsize, f"the variable %{value.name}")
-            array = np.full(value.static_shape, start, value.dtype.numpy)
-            self.tensors[value] = array
-        view: Array = array.view()
-        view.flags.writeable = False
-        return view
+            dtype = value.dtype.numpy
+            if dtype is None:
+                raise UnsupportedError(f"variable %{value.name}: no kernel for dtype {value.dtype.short}")
+            need_memory(value.numel * dtype.itemsize, f"the variable %{value.name}")
+            zero = zero_point_of(value) if value.dtype is DType.INT8 else 0
+            array = self.tensors[value] = np.full(value.static_shape, zero, dtype)
+        return read_only(array)
+
+    def write(self, value: Value, array: Array) -> None:
+        """Set the contents of a variable tensor to a copy of ``array``."""
+        self.tensors[value] = array.copy()
+
+
+def read_only(array: Array) -> Array:
+    """Return a view of ``array`` that cannot be written."""
+    view: Array = array.view()
+    view.flags.writeable = False
+    return view
 
 
 @runtime_checkable
 class Runner(Protocol):
-    """What an interpreter gives to ``Op.call``: it runs graphs, and has the state."""
+    """What an interpreter passes to ``Op.call``: it runs graphs and holds the state."""
 
     state: State
 
@@ -61,26 +71,26 @@ class Runner(Protocol):
 
 
 def state_of(op: Op, run: Run) -> State:
-    """The state that ``op`` works on; UnsupportedError where it is computed outside of an interpreter."""
+    """Return the state of the interpreter; UnsupportedError outside an interpreter."""
     if not isinstance(run, Runner):
-        raise UnsupportedError(f"{op.code} keeps state between runs, it cannot be computed alone")
+        raise UnsupportedError(f"{op.code} keeps state, it cannot be computed outside an interpreter")
     return run.state
 
 
 class Stateful(Op, pure=False, stateful=True):
     """An operator that reads and writes variable tensors.
 
-    ``states``: names of the operands that are variable tensors.  ``step`` gives the results, and the new
-    contents of those operands in the same order.
+    ``states``: names of the operands that are variable tensors.
     """
 
     states: ClassVar[tuple[str, ...]] = ()
 
     def step(self, *args: Any) -> tuple[Sequence[Array], Sequence[Array | None]]:
+        """Return the results, and the new contents of the ``states`` in the same order."""
         raise UnsupportedError(f"{self.code} has no kernel")
 
     def kernel(self, *args: Any) -> Sequence[Array]:
-        """The results alone, for the given contents of the variable tensors."""
+        """Return the results for the given contents of the variable tensors."""
         return self.step(*args)[0]
 
     def call(self, run: Run, *args: Any) -> Sequence[Array]:
@@ -89,5 +99,5 @@ class Stateful(Op, pure=False, stateful=True):
         for name, array in zip(self.states, contents, strict=True):
             value: Value | None = getattr(self, name)
             if value is not None and value.is_variable and array is not None:
-                state.tensors[value] = array
+                state.write(value, array)
         return results

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strings and hashes.  Source: TFLite skip_gram, lsh_projection."""
+"""Operators on strings and hashes.  Source: TFLite skip_gram, lsh_projection."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from circlekit.ops.dimensions import product
 from circlekit.ops.numerics.farmhash import fingerprint64
 from circlekit.ops.operand_dtypes import ANY
 
-GRAM_BYTES = 64
-"""What a short text takes besides its letters."""
+STRING_OVERHEAD_BYTES = 64
+"""Memory of a ``bytes`` object beside its characters."""
 
 
 class SkipGram(Op, code="SKIP_GRAM"):
-    """All groups of ``ngram_size`` words of a text, in order, with at most ``max_skip_size`` skipped between.
+    """Groups of ``ngram_size`` words of a text, with at most ``max_skip_size`` words skipped between two.
 
-    With ``include_all_ngrams`` smaller groups too.  The result is a vector of strings.
+    ``include_all_ngrams`` includes smaller groups.  The result is a vector of strings.
     """
 
     input = operand(DType.STRING)
@@ -39,21 +39,21 @@ class SkipGram(Op, code="SKIP_GRAM"):
 
     def kernel(self, input: Array) -> Array:
         if input.size != 1:
-            raise ModelError(f"SKIP_GRAM of {input.size} texts, one is wanted")
+            raise ModelError(f"SKIP_GRAM: expected one text, got {input.size}")
         words = list(split_words(input.reshape(-1)[0]))
         grams: list[bytes] = []
         if len(words) >= self.ngram_size:
             size = 0
-            for group in self.groups(words):  # there may be any number of them
+            for group in self.groups(words):  # their number is not limited by the input size
                 grams.append(b" ".join(group))
-                size += len(grams[-1]) + GRAM_BYTES
+                size += len(grams[-1]) + STRING_OVERHEAD_BYTES
                 need_memory(size, "the groups of SKIP_GRAM")
         out = np.empty(len(grams), object)
         out[:] = grams
         return out
 
     def groups(self, words: list[bytes]) -> Iterator[list[bytes]]:
-        """The groups, a longer one before the shorter one that it begins with."""
+        """Yield the groups, a longer one before the shorter one that it starts with."""
         chosen: list[int] = [0] * self.ngram_size
         depth = 1
         while depth >= 0:
@@ -74,7 +74,7 @@ class SkipGram(Op, code="SKIP_GRAM"):
 
 
 def split_words(text: bytes) -> Iterator[bytes]:
-    """The words between white space; a white space at the very beginning belongs to the first word."""
+    """Yield the words between white space; white space at the very start is part of the first word."""
     start = 0
     for place in range(1, len(text)):
         if text[place : place + 1].isspace():
@@ -86,11 +86,11 @@ def split_words(text: bytes) -> Iterator[bytes]:
 
 
 class LshProjection(Op, code="LSH_PROJECTION", options="LSHProjectionOptions"):
-    """Bits of a hash that similar inputs share: the signs of weighted sums of fingerprints.
+    """Locality-sensitive hashes: bits that are the signs of weighted sums of fingerprints.
 
-    ``hash``: seeds f32[hashes, bits].  Each bit adds up the fingerprints of its seed and each row of
-    ``input``, with ``weight`` where it is there.  DENSE gives the bits, i32[hashes * bits]; SPARSE one
-    number for each hash.
+    ``hash``: seeds f32[hashes, bits].  A bit is the sign of the sum, over the rows of ``input``, of the
+    fingerprint of seed and row, times ``weight`` if present.  DENSE returns the bits, i32[hashes * bits];
+    SPARSE one number per hash.
     """
 
     hash = operand(f32)
@@ -102,14 +102,14 @@ class LshProjection(Op, code="LSH_PROJECTION", options="LSHProjectionOptions"):
     def infer(self) -> TensorType:
         seeds = require_rank(self.hash, "hash", 2)
         if self.type is LSHProjectionType.UNKNOWN:
-            raise ShapeError("LSH_PROJECTION has the type UNKNOWN, SPARSE or DENSE is wanted")
+            raise ShapeError("LSH_PROJECTION: expected type SPARSE or DENSE, got UNKNOWN")
         if seeds is None:
             return TensorType(i32, (None,))
         return TensorType(i32, (seeds[0] if self.type is LSHProjectionType.SPARSE else product(seeds),))
 
     def kernel(self, hash: Array, input: Array, weight: Array | None) -> Array:
         if input.dtype == object or hash.shape[1] > 32:
-            raise UnsupportedError("LSH_PROJECTION of strings, or of more than 32 bits, has no kernel")
+            raise UnsupportedError("LSH_PROJECTION of strings or with more than 32 bits has no kernel")
         rows = np.ascontiguousarray(input).reshape(len(input), -1).view(np.uint8)
         seeds = np.ascontiguousarray(hash.reshape(-1, 1), np.float32).view(np.uint8)
         keys = np.empty((len(seeds), len(rows), 4 + rows.shape[1]), np.uint8)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operators of the schema that have no kernel here, and why.  All others have one."""
+"""Operators of the schema without a kernel, and the reason."""
 
 from __future__ import annotations
 
-_PROGRAM = "it is kept as it is, for runtimes that compile StableHLO"
+_STABLEHLO_REASON = "StableHLO operators are kept unchanged, for runtimes that compile them"
 
 _STABLEHLO = """
     ABS ADD AND BROADCAST_IN_DIM CASE CBRT CLAMP COMPARE CONCATENATE CONVERT CONVOLUTION COSINE CUSTOM_CALL
@@ -13,10 +13,10 @@ _STABLEHLO = """
 """
 
 UNSUPPORTED: dict[str, str] = {
-    "CONCAT_EMBEDDINGS": "no runtime computes it",
-    "DELEGATE": "it stands for a part of a model that a delegate has taken over",
-    "PLACEHOLDER_FOR_GREATER_OP_CODES": "it is no operator, but a mark in old files",
+    "CONCAT_EMBEDDINGS": "no runtime implements it",
+    "DELEGATE": "it represents a part of a model that a delegate has replaced",
+    "PLACEHOLDER_FOR_GREATER_OP_CODES": "it is a placeholder for newer operators in old files",
     "RUN_MODEL": "it runs another model file",
-    **{f"STABLEHLO_{name}": _PROGRAM for name in _STABLEHLO.split()},
+    **{f"STABLEHLO_{name}": _STABLEHLO_REASON for name in _STABLEHLO.split()},
 }
-"""Why, by the schema's name.  CUSTOM is not here: it is known by its custom code."""
+"""Reason by the schema's name.  Custom operators are looked up by their custom code instead."""

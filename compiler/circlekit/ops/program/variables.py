@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resource variables and hash tables, which outlive a run.
+"""Resource variables and hash tables, which keep their contents between runs.
 
-A handle is an int32 number.  Sources: TFLite var_handle, read_variable, assign_variable, hashtable,
-hashtable_import, hashtable_find, hashtable_size, resource_variable, static_hashtable.
+A handle is an array of one int32 number.  Sources: TFLite var_handle, read_variable, assign_variable,
+hashtable, hashtable_import, hashtable_find, hashtable_size, resource_variable, static_hashtable.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from circlekit.ir.dtypes import DType, f32, i64
 from circlekit.ir.op import Inferred, Op, Run, attribute, operand
 from circlekit.ir.value import Array, TensorType, Value
 from circlekit.ops.operand_dtypes import ANY
-from circlekit.ops.program.state import state_of
+from circlekit.ops.program.state import read_only, state_of
 
 
 class VarHandle(Op, code="VAR_HANDLE", pure=False, stateful=True):
-    """The handle of the variable that has this name in this container."""
+    """The handle of the variable ``shared_name`` in ``container``."""
 
     container: str | None = attribute(None)
     shared_name: str | None = attribute(None)
@@ -36,36 +36,38 @@ class VarHandle(Op, code="VAR_HANDLE", pure=False, stateful=True):
 
 
 def handle(number: int, value: Value) -> Array:
+    """Return the handle ``number`` in the declared shape of ``value``, [1] if that is unknown."""
     shape = value.static_shape if value.is_static else (1,)
     return np.full(shape, number, np.int32)
 
 
 def handle_number(op: Op, array: Array) -> int:
+    """Return the number of a handle; ModelError if ``array`` is not a handle."""
     if array.size != 1 or array.dtype.kind != "i":
-        raise ModelError(f"{op.code}: a handle is one integer, found {array.dtype}{list(array.shape)}")
+        raise ModelError(f"{op.code}: expected a handle, one integer, got {array.dtype}{list(array.shape)}")
     return int(array.reshape(-1)[0])
 
 
 class ReadVariable(Op, code="READ_VARIABLE", pure=False, stateful=True):
-    """What was assigned last to a variable."""
+    """The contents of a variable."""
 
     resource_id = operand(DType.RESOURCE, DType.INT32)
 
     def infer(self) -> Inferred:
         if not self.results:
-            raise UnsupportedError("READ_VARIABLE has no shape rule, its result must be declared")
+            raise UnsupportedError("READ_VARIABLE: expected a declared result, it has no shape rule")
         return self.output.type
 
     def call(self, run: Run, *args: Array) -> Sequence[Array]:
         variables = state_of(self, run).variables
         number = handle_number(self, args[0])
         if number not in variables:
-            raise ModelError("READ_VARIABLE: nothing has been assigned to the variable yet")
-        return (variables[number],)
+            raise ModelError("READ_VARIABLE: the variable is read before a value is assigned to it")
+        return (read_only(variables[number]),)
 
 
 class AssignVariable(Op, code="ASSIGN_VARIABLE", results=(), pure=False, stateful=True):
-    """Makes ``value`` the contents of a variable."""
+    """Assigns ``value`` to a variable."""
 
     resource_id = operand(DType.RESOURCE, DType.INT32)
     value = operand(*ANY)
@@ -82,7 +84,7 @@ class AssignVariable(Op, code="ASSIGN_VARIABLE", results=(), pure=False, statefu
 
 
 class Hashtable(Op, code="HASHTABLE", pure=False, stateful=True, reference_version=0):
-    """The handle of table ``table_id``, which is made where there is none: i64 to strings, or back."""
+    """The handle of table ``table_id``, from i64 to strings or from strings to i64."""
 
     table_id: int = attribute(0)
     key_dtype: DType = attribute(f32)
@@ -91,7 +93,7 @@ class Hashtable(Op, code="HASHTABLE", pure=False, stateful=True, reference_versi
     def infer(self) -> TensorType:
         if (self.key_dtype, self.value_dtype) not in ((i64, DType.STRING), (DType.STRING, i64)):
             pair = f"{self.key_dtype.short} to {self.value_dtype.short}"
-            raise ShapeError(f"a table of {pair}: i64 to str or str to i64 is wanted")
+            raise ShapeError(f"HASHTABLE: expected i64 to str or str to i64, got {pair}")
         return TensorType(DType.RESOURCE, (1,))
 
     def call(self, run: Run, *args: Array) -> Sequence[Array]:
@@ -100,17 +102,18 @@ class Hashtable(Op, code="HASHTABLE", pure=False, stateful=True, reference_versi
 
 
 def table_of(op: Op, run: Run, array: Array) -> dict[Any, Any]:
+    """Return the table of a handle; ModelError if it does not exist."""
     tables = state_of(op, run).tables
     number = handle_number(op, array)
     if number not in tables:
-        raise ModelError(f"{op.code}: there is no table {number} yet")
+        raise ModelError(f"{op.code}: table {number} is used before HASHTABLE creates it")
     return tables[number]
 
 
 class HashtableImport(
     Op, code="HASHTABLE_IMPORT", results=(), pure=False, stateful=True, reference_version=0
 ):
-    """Fills an empty table; a full one stays as it is.  The first of equal keys counts."""
+    """Fills a table if it is empty; the first of equal keys is taken."""
 
     resource_id = operand(DType.RESOURCE)
     keys = operand(i64, DType.STRING)
@@ -128,7 +131,7 @@ class HashtableImport(
 
 
 class HashtableFind(Op, code="HASHTABLE_FIND", pure=False, stateful=True, reference_version=0):
-    """The entries of ``keys``, ``default_value`` where there are none."""
+    """The entries for ``keys``, or ``default_value`` for missing keys."""
 
     resource_id = operand(DType.RESOURCE)
     keys = operand(i64, DType.STRING)
@@ -140,7 +143,7 @@ class HashtableFind(Op, code="HASHTABLE_FIND", pure=False, stateful=True, refere
     def call(self, run: Run, *args: Array) -> Sequence[Array]:
         table = table_of(self, run, args[0])
         if not table:
-            raise ModelError("HASHTABLE_FIND: the table has not been filled yet")
+            raise ModelError("HASHTABLE_FIND: the table is used before HASHTABLE_IMPORT fills it")
         default = args[2].reshape(-1)[0]
         out = np.empty(args[1].size, args[2].dtype)
         out[:] = [table.get(key, default) for key in args[1].reshape(-1).tolist()]
@@ -148,7 +151,7 @@ class HashtableFind(Op, code="HASHTABLE_FIND", pure=False, stateful=True, refere
 
 
 class HashtableSize(Op, code="HASHTABLE_SIZE", pure=False, stateful=True, reference_version=0):
-    """How many entries a table has, i64[1]."""
+    """The number of entries of a table, i64[1]."""
 
     resource_id = operand(DType.RESOURCE)
 
