@@ -92,7 +92,7 @@ def test_refusals_are_sentences() -> None:
     with pytest.raises(ShapeError, match="condition: expected bool, got f32"):
         If(Value("c", f32, ()), then_graph=cond, else_graph=cond)
     pair = boolean, (2,)
-    with pytest.raises(ShapeError, match="operands and inputs of a branch: 0 and 2 values"):
+    with pytest.raises(ShapeError, match="of a branch: expected equal numbers of values, got 0 and 2"):
         If(Value("c", *pair), then_graph=cond, else_graph=cond)
     state = Value("i", i32, ()), Value("x", f32, (3,))
     choice = If(Value("c", *pair), *state, then_graph=cond, else_graph=cond)
