@@ -17,7 +17,7 @@ import pytest
 
 import circlekit
 import circlekit.errors
-from circlekit.api.checks import blamed
+from circlekit.api.checks import blaming_model
 from circlekit.errors import CirclekitError, EquivalenceError, FileError, RewriteError, UnsupportedError
 from circlekit.ir.model_equality import difference
 from circlekit.ir.text import parse_model, print_model
@@ -273,7 +273,7 @@ def test_what_goes_wrong_with_an_unsound_model_is_its_own_fault(
 ) -> None:
     if not is_sound:
         model.main.ops[0].set_input(0, model.main.ops[0].output)
-    with pytest.raises(error), blamed(model, "net.circle"):
+    with pytest.raises(error), blaming_model(model, "net.circle"):
         raise IndexError
 
 

@@ -249,9 +249,9 @@ def test_bad_input_is_a_line_and_a_code(
     ("output", "sentence"),
     [
         ("no/such/out.circle", "no/such does not exist"),
-        ("folder.circle", "is a directory, the name of a file is wanted"),
-        ("out.onnx", "the format does not follow from the name"),
-        ("out.tflite -o circle", "is the name of a tflite file, circle was to be written"),
+        ("folder.circle", "expected the name of a file, "),
+        ("out.onnx", "expected the extension .circle or .tflite, or a format"),
+        ("out.tflite -o circle", "the extension is for tflite, but the format is circle"),
     ],
 )
 def test_bad_output_is_refused_before_the_work(

@@ -49,7 +49,7 @@ def test_the_name_must_not_say_otherwise(tmp_path: Path, capsys: pytest.CaptureF
     source = tmp_path / "in.ck"
     source.write_text(NORMS)
     assert circle2tflite([str(source), str(tmp_path / "out.circle")]) == 1
-    assert "is the name of a circle file, tflite was to be written" in capsys.readouterr().err
+    assert "the extension is for circle, but the format is tflite" in capsys.readouterr().err
     assert circle2tflite([str(source), str(tmp_path / "out")]) == 0
 
 

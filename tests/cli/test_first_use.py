@@ -40,7 +40,9 @@ def test_the_model_is_not_written_over(main: Main, words: list[str], net: Path, 
     for target in (net, net.parent / "link"):
         names = [str(target), str(net)] if words else [str(net), str(target)]
         assert main([*words, *names]) == 1
-        assert capsys.readouterr().err == f"error: {target} is the model itself, another file is wanted\n"
+        assert (
+            capsys.readouterr().err == f"error: {target} is the input model; choose another file to write\n"
+        )
         assert net.read_bytes() == before
 
 
@@ -50,7 +52,7 @@ def test_the_model_is_not_written_over(main: Main, words: list[str], net: Path, 
 def test_chefs_write_their_own_format(main: Main, other: str, net: Path, capsys: Output) -> None:
     target = net.parent / f"out.{other}"
     assert main([str(net.with_suffix(".ck")), str(target)]) == 1
-    assert f"is the name of a {other} file" in capsys.readouterr().err
+    assert f"the extension is for {other}, but" in capsys.readouterr().err
     assert not target.exists()
     assert main([str(net.with_suffix(".ck")), str(target.with_suffix(".bin"))]) == 0
 

@@ -168,7 +168,7 @@ def test_the_command_names_it_and_writes_a_recipe(tmp_path: Path, capsys: pytest
     err = capsys.readouterr().err
     assert err.startswith("error: wrong_adds is wrong, in rewrite ")
     small = tmp_path / "out.circle.bisect.ck"
-    assert f"2 operators that show it are in {small}" in err
+    assert f"wrote a model of 2 operators that shows it to {small}" in err
     assert not out.exists()
     model = circlekit.load(small)
     with pytest.raises(EquivalenceError, match="wrong_adds changed output"):

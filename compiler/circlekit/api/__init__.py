@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The public functions, and the way of a file through them."""
+"""The public functions."""
 
 from __future__ import annotations
 

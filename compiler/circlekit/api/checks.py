@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is looked at around the work: the structure of a model, and where it is to be written."""
+"""Checks before and after the passes: the structure of a model, and the path to write."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from circlekit.ir.verifier import verify
 
 
 def check_structure(model: Model, name: str) -> None:
-    """ModelError with what is unsound: no pass is run on such a model, and none is written.
+    """ModelError if ``model`` breaks a structural rule, ShapeError if an operator does not fit its types.
 
-    ShapeError, with the place, where operators do not fit what they read or what the model says of them.
+    ``name``: of the model, for the message.
     """
     findings = verify(model)
     if findings:
@@ -31,10 +31,10 @@ def check_structure(model: Model, name: str) -> None:
 
 
 @contextmanager
-def blamed(model: Model, name: str) -> Iterator[None]:
-    """Where ``model`` is unsound, and work goes on all the same: what goes wrong inside is a ModelError.
+def blaming_model(model: Model, name: str) -> Iterator[None]:
+    """Turn any error of the work inside into a ModelError if ``model`` breaks a structural rule.
 
-    Passes rely on the structural rules, and run into anything where one is broken.
+    Passes rely on these rules, so a model that breaks one may lead to any exception.
     """
     try:
         check_structure(model, name)
@@ -48,33 +48,33 @@ def blamed(model: Model, name: str) -> Iterator[None]:
     except (CirclekitError, MemoryError):
         raise
     except Exception as error:
-        raise ModelError(f"this cannot be done to a model that is unsound: {fault}") from error
+        raise ModelError(f"the passes failed on an invalid model: {fault}") from error
 
 
 def target_format(target: FilePath, format: str | None) -> str:
-    """The format to write: ``format``, or what the name says; FileError where these do not agree."""
+    """Return the format to write: ``format``, or the one of the extension; FileError if they disagree."""
     if not os.fspath(target):
         raise FileError("a file without a name cannot be written")
     named = format_of(target)
     if format is None and named is None:
-        raise FileError(f"{os.fspath(target)}: the format does not follow from the name (.circle, .tflite)")
+        raise FileError(f"{os.fspath(target)}: expected the extension .circle or .tflite, or a format")
     if format is not None and named is not None and format != named:
-        raise FileError(f"{os.fspath(target)} is the name of a {named} file, {format} was to be written")
+        raise FileError(f"{os.fspath(target)}: the extension is for {named}, but the format is {format}")
     return str(format or named)
 
 
 def check_target(target: FilePath) -> None:
-    """FileError for a target that cannot be written, before the work is done."""
+    """FileError for a path that cannot be written."""
     path = Path(target)
     with translated(path, "written"):
         if path.is_dir():
-            raise FileError(f"{path} is a directory, the name of a file is wanted")
+            raise FileError(f"expected the name of a file, {path} is a directory")
         need_folder(path)
 
 
 def check_apart(source: FilePath, target: FilePath) -> None:
-    """FileError where ``target``, which is to hold no model, is the file of the model itself."""
+    """FileError if ``target`` is the file ``source`` itself, which must not be overwritten."""
     with translated(target, "written"):
         is_same = Path(source).exists() and Path(target).exists() and Path(source).samefile(target)
     if is_same:
-        raise FileError(f"{os.fspath(target)} is the model itself, another file is wanted")
+        raise FileError(f"{os.fspath(target)} is the input model; choose another file to write")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is asked for: passes, their settings, and what else to do to a model."""
+"""The options of an optimization."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from circlekit.passes.engine.registry import all_options, all_passes, check_sett
 
 @dataclass(frozen=True)
 class Options:
-    """What ``optimize`` and ``convert`` do to a model; the meanings are those of ``optimize``.
+    """What ``convert`` does to a model.  Fields without a description are as for ``optimize``.
 
-    ``validate``: look at the structure of the model and the shapes of its operators before the work.
-    ``keep_activations``: a fused activation stays where ONE's runtime does not apply it.  ``profile``: write
-    ONE's tables of what each operator was made from into the metadata.
+    ``validate``: check the structure of the model and the shapes of its operators before and after the work.
+    ``profile``: write into the metadata ONE's tables of which operators each operator was made from.
+    ``keep_activations``: keep a fused activation that ONE's runtime would ignore.
+    ``progress``: called with the name of each step that starts.
     """
 
     passes: Sequence[str] = ()
@@ -36,10 +37,9 @@ class Options:
     profile: bool = False
     keep_activations: bool = False
     progress: Callable[[str], None] | None = None
-    """Called with the name of each step that starts."""
 
     def announce(self, step: str) -> None:
-        """Tell whoever asked that ``step`` starts."""
+        """Report that ``step`` starts."""
         if self.progress is not None:
             self.progress(step)
 
@@ -52,14 +52,14 @@ def read_pipeline(path: FilePath) -> Pipeline:
     try:
         text = bytes(map_file(path)).decode()
     except UnicodeDecodeError as error:
-        raise ParseError(f"{os.fspath(path)} is no text in UTF-8: {error}") from None
+        raise ParseError(f"{os.fspath(path)}: expected text in UTF-8: {error}") from None
     return parse_pipeline(text, os.fspath(path))
 
 
 def as_pipeline(
     passes: str | Iterable[str] | Pipeline, disable: Collection[str], settings: Mapping[str, Any]
 ) -> Pipeline:
-    """Everything that was asked for, together."""
+    """Combine the parameters of ``optimize`` into one Pipeline."""
     if not isinstance(passes, Pipeline):
         return Pipeline((passes,) if isinstance(passes, str) else tuple(passes), tuple(disable), settings)
     return Pipeline(passes.passes, (*passes.disable, *disable), {**passes.settings, **settings})
@@ -73,7 +73,9 @@ def check_options(options: Options) -> None:
     for setting in options.settings:
         owner = next(n for n, item in known.items() if any(o.name == setting for o in item.options))
         if owner not in names:
-            raise RewriteError(f"{setting} is a setting of {owner}, which is not asked for")
+            raise RewriteError(
+                f"{setting} is a setting of the pass {owner}, which is not run; add {owner} to the passes"
+            )
     if options.explain is not None:
         find_pass(options.explain)
     if options.record is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model is rewritten, in memory or on its way from one file to another."""
+"""Optimize a model in memory, or from one file to another."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from circlekit.api.checks import blamed, check_structure, check_target, target_format
+from circlekit.api.checks import blaming_model, check_structure, check_target, target_format
 from circlekit.api.models import FilePath, check_model, read
 from circlekit.api.options import Options, as_pipeline, check_options, load_records
 from circlekit.equivalence.bisect import find_culprit
@@ -44,17 +44,21 @@ def optimize(
     bisect: FilePath | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> Report:
-    """Rewrite ``model`` in place; ``passes``: names of passes and pipelines, run in that order.
+    """Optimize ``model`` in place and return what was done.
 
-    It may be a Pipeline, too, which ``read_pipeline`` reads; ``settings``: what passes let a user set.
+    ``passes``: names of passes and pipelines, run in that order, or a Pipeline from ``read_pipeline``.
+    ``verify``: run the model before and after every pass that changed it; if the outputs differ, raise
+    EquivalenceError and leave ``model`` as that pass made it.
+    ``record``: a directory for the compared values; implies ``verify``.
+    ``explain``: a pass whose near misses to report.
+    ``disable``: passes to leave out.
+    ``format``: what the model will be written as (circle, tflite); by default the format it was read from.
+    ``bisect``: where to write the smallest model that shows a fault, if there is one; implies ``verify``.
+    ``settings``: values of the options of passes, by name.
 
-    ``verify``: run the model before and after every pass that changed it; EquivalenceError where it
-    computes something else, and then ``model`` is left as that pass made it.  ``record``: a directory that
-    keeps what was compared, which it implies.  ``explain``: a pass whose near misses to report.
-    ``format``: what the model will be written as; by default what it was.  ``bisect``: where to write the
-    smallest model that shows what went wrong, if anything does; it implies ``verify``.  RewriteError,
-    before any work, for a name that is neither a pass nor a pipeline.  An operator that does not fit its
-    operands stays as it is (``convert`` refuses the file); ModelError where one reads what is made later.
+    RewriteError, before any work, for a name that is neither a pass nor a pipeline.  ModelError if an
+    operator reads a value that a later one produces.  An operator that does not fit its operands is not
+    changed; ``convert`` refuses such a file.
     """
     check_model(model)
     asked = as_pipeline(passes, disable, settings or {})
@@ -82,10 +86,10 @@ def optimize(
 def convert(
     source: FilePath, target: FilePath, options: Options | None = None, format: str | None = None
 ) -> Report:
-    """Read a model, rewrite it, and write it as ``format``, which the extension says by default.
+    """Read a model, optimize it, and write it as ``format``, by default the one of the extension.
 
-    What can be refused without work is refused first, and on any error nothing is written.  The report's
-    ``after`` is the model as it is in the file.  ``options``: by default only the format changes.
+    ``options``: by default no pass runs and only the format changes.  Wrong options and unusable paths are
+    errors before any work; on an error nothing is written.  ``after`` in the report is the written model.
     """
     options = options or Options()
     format = target_format(target, format)
@@ -97,15 +101,15 @@ def convert(
         check_structure(model, os.fspath(source))
     verifier = _verifier(model, options)
     original = clone(model) if options.bisect is not None or options.profile else model
-    risk = nullcontext() if options.validate else blamed(model, os.fspath(source))
-    with risk, _bisecting(original, options, format):
+    guard = nullcontext() if options.validate else blaming_model(model, os.fspath(source))
+    with guard, _bisecting(original, options, format):
         report = _optimize(model, options, format, verifier, size)
         options.announce("write")
         legal = legalize(model, format, {"fused_activations"} if options.keep_activations else ())
         if options.validate:
             check_structure(legal, os.fspath(target))
         if verifier is not None:
-            verifier.check(legal, f"the replacement of what {format} lacks")
+            verifier.check(legal, f"the legalization for {format}")
     if verifier is not None and options.record is not None:
         write_record(options.record, legal, verifier)
     if options.profile:
@@ -116,10 +120,13 @@ def convert(
 
 @contextmanager
 def _bisecting(model: Model, options: Options, format: str) -> Iterator[None]:
-    """Where the work inside goes wrong on ``model``: find out why, write that, and say so instead."""
+    """Replace an error of the work inside by one that names the wrong rewrite, if ``options`` ask for that.
+
+    The smallest model that shows the fault is written.  ``model``: as it was before the work.
+    """
     try:
         yield
-    except Exception as error:  # a pass may go wrong in any way
+    except Exception as error:  # a wrong pass may raise anything
         if options.bisect is None:
             raise
         options.announce("bisect")
@@ -133,7 +140,8 @@ def _bisecting(model: Model, options: Options, format: str) -> Iterator[None]:
         if culprit is None:
             raise
         write_file(options.bisect, [print_model(culprit.model).encode()])
-        found = f"{len(culprit.model.main)} operators that show it are in {os.fspath(options.bisect)}"
+        count, path = len(culprit.model.main), os.fspath(options.bisect)
+        found = f"wrote a model of {count} operators that shows it to {path}"
         raise EquivalenceError(str(culprit), found) from error
 
 
@@ -147,7 +155,7 @@ def _verifier(model: Model, options: Options) -> Verifier | None:
 def _optimize(
     model: Model, options: Options, format: str, verifier: Verifier | None, file_size: int | None = None
 ) -> Report:
-    def prove(name: str, changes: int) -> None:
+    def check_values(name: str, changes: int) -> None:
         if verifier is not None and changes:
             options.announce(f"verify {name}")
             watch(verifier, model, name)
@@ -160,7 +168,7 @@ def _optimize(
         check_order(model)
     settings = load_records(options.settings)
     context = Context(format, settings=settings, exact=only_pipelines(options.passes))
-    records = run_passes(model, passes, context, prove, options.announce)
+    records = run_passes(model, passes, context, check_values, options.announce)
     report = Report(before, summarize(model), records)
     if verifier is not None:
         report.verified, report.notes = True, verifier.notes

@@ -100,14 +100,14 @@ def test_passes_in_the_order_of_the_command_line(net: Path, tmp_path: Path) -> N
     ("text", "sentence"),
     [
         ("passes = [", "mine.toml: "),
-        ("pases = []", "there is no key 'pases', wanted are passes, disable, settings"),
-        ("passes = 'O1'", "passes is 'O1', a list of names is wanted"),
+        ("pases = []", "expected the keys passes, disable and settings, got 'pases'"),
+        ("passes = 'O1'", "passes: expected a list of names, got 'O1'"),
         (
             "passes = ['remove_deed']",
             "mine.toml: there is no pass or pipeline 'remove_deed'; did you mean remove_dead",
         ),
         ("disable = ['O7']", "mine.toml: there is no pass 'O7'"),
-        ("settings = 3", "settings is 3, a table is wanted"),
+        ("settings = 3", "settings: expected a table, got 3"),
         ("[settings]\nzzz = 1", "mine.toml: there is no setting of a pass 'zzz'"),
     ],
 )

@@ -159,7 +159,9 @@ def test_what_a_user_gets_wrong_is_said() -> None:
     given = {"freeze_batchnorm": [[np.zeros(2, np.float32)]]}
     report = circlekit.optimize(parse_model(plain), ["freeze_batchnorm"], settings=given)
     assert "freeze_batchnorm: the model has no batch norm in training mode" in report.notes
-    with pytest.raises(RewriteError, match="freeze_warmup is a setting of freeze_batchnorm, which is not"):
+    with pytest.raises(
+        RewriteError, match="freeze_warmup is a setting of the pass freeze_batchnorm, which is not run"
+    ):
         circlekit.optimize(parse_model(NET), settings={"freeze_warmup": 3})
     wrong = {"freeze_batchnorm": [[np.zeros((4, 6, 6, 4), np.float32)]]}
     with pytest.raises(ShapeError) as info:

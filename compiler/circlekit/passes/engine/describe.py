@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a pass is, from its class: for ``--list-passes --verbose`` and docs/passes.md."""
+"""Describe passes from their classes: for ``--list-passes`` and the reference page of passes."""
 
 from __future__ import annotations
 
@@ -14,18 +14,17 @@ from circlekit.rewrite.rewrite import Rewrite, Rules
 HEAD = """# Passes
 
 Every pass is a flag of `circle2circle` and a name for `--passes`, `--disable`, `--explain` and
-`circlekit.optimize`. This page is written by `python tools/gen_passes.py` from the classes in
-`compiler/circlekit/passes/`; a test compares them.
+`circlekit.optimize`. This page is generated from the classes in `compiler/circlekit/passes/`.
 
-A pass that is a picture shows it: what is found, and what takes its place. An attribute that is not mentioned
-has its default; a value in the middle has one reader and is no output; `const` is a constant, capital letters
-are sizes, `*` is any number of ones. Conditions are what a picture cannot say; `--explain PASS` prints which
-one failed, with the numbers.
+A pass that is declared by pictures shows them: `before` is what it looks for, `after` what replaces it. An
+attribute that is not mentioned must have its default. A value inside `before` has no other user and is not an
+output. `const` is a constant, capital letters are sizes, `*` is any number of dimensions of 1. Conditions
+must hold too; `--explain PASS` prints which one did not, with the numbers.
 """
 
 
 def page(passes: Mapping[str, type[Pass]]) -> str:
-    """docs/passes.md: a table of all, then one section for each."""
+    """Return the reference page in Markdown: a table of all passes, then a section for each."""
     lines = [HEAD, "| pass | in | what it does |", "| --- | --- | --- |"]
     lines += [f"| [{n}](#{n}) | {pipelines_of(n)} | {_cell(summary(passes[n]))} |" for n in in_order(passes)]
     for name in in_order(passes):
@@ -34,7 +33,7 @@ def page(passes: Mapping[str, type[Pass]]) -> str:
 
 
 def section(item: type[Pass]) -> Iterator[str]:
-    """One pass in full."""
+    """Yield the lines of the section about one pass."""
     yield f"## {item.name}"
     yield ""
     yield from (line.rstrip() for line in inspect.cleandoc(item.__doc__ or "").splitlines())
@@ -46,7 +45,7 @@ def section(item: type[Pass]) -> Iterator[str]:
             yield " ".join(inspect.cleandoc(rule.__doc__).split())
             yield ""
         if rule.approximate:
-            yield "Approximate: only where the pass is asked for by its name."
+            yield "Approximate: applied only if the pass is asked for by name."
             yield ""
         yield "```"
         yield from _picture("before", rule.before)
@@ -56,7 +55,7 @@ def section(item: type[Pass]) -> Iterator[str]:
 
 
 def facts(item: type[Pass]) -> Iterator[str]:
-    """What is to know besides: pipelines, formats, what it changes, options."""
+    """Yield facts about a pass: pipelines, formats, what it changes on purpose, options."""
     member = pipelines_of(item.name)
     yield (
         f"in {member}"
@@ -67,27 +66,27 @@ def facts(item: type[Pass]) -> Iterator[str]:
     if len(item.formats) == 1:
         yield f"for {next(iter(item.formats))} only"
     if item.changes_values:
-        yield "changes values on purpose: what it does itself is not verified"
+        yield "changes values on purpose; verification starts again after it"
     if item.changes_interface:
         yield "changes the interface on purpose"
     if item.undoes:
-        yield f"left out of a pipeline where one of these is asked for: {', '.join(sorted(item.undoes))}"
+        yield f"pipelines leave it out if one of these is asked for: {', '.join(sorted(item.undoes))}"
     for option in item.options:
         yield f"`--{option.name}{' ' + option.metavar if option.metavar else ''}`: {option.help}"
 
 
 def summary(item: type[Pass]) -> str:
-    """The first line of the docstring."""
+    """Return the first line of the docstring."""
     return inspect.cleandoc(item.__doc__ or "").partition("\n")[0]
 
 
 def pipelines_of(name: str) -> str:
-    """The pipelines that have the pass, separated by blanks."""
+    """Return the pipelines that run the pass, separated by spaces."""
     return " ".join(pipeline for pipeline in PIPELINES if name in pipeline_passes(pipeline))
 
 
 def rules_of(item: type[Pass]) -> list[type[Rewrite]]:
-    """The pictures that a pass is made of; none for a plain one."""
+    """Return the pictures of a pass; an empty list for a pass that is plain code."""
     if issubclass(item, Rules):
         return list(item.members())
     return [item] if issubclass(item, Rewrite) and item.before else []
@@ -100,7 +99,7 @@ def _picture(head: str, text: str) -> Iterator[str]:
 
 
 def _conditions(rule: type[Rewrite]) -> Iterator[str]:
-    """Each condition: the words of its name, or what its docstring says."""
+    """Yield a line with all conditions: the docstring of each, or the words of its name."""
     texts = [_condition(getattr(rule, name), name) for name in rule.definition().conditions]
     if texts:
         yield ""
@@ -117,7 +116,7 @@ def _cell(text: str) -> str:
 
 
 def table(passes: Mapping[str, type[Pass]], names: Iterable[str] | None = None) -> Iterator[str]:
-    """A line for each pass: name, pipelines, summary."""
+    """Yield a line for each pass: name, pipelines, summary."""
     chosen = in_order(passes if names is None else names)
     width = max(map(len, chosen), default=0)
     for name in chosen:

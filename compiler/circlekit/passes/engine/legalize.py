@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a target format cannot read, said with what it can (design, section 5)."""
+"""Legalize a model for a format: replace operators that the format lacks (design, section 10)."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from circlekit.rewrite.definition import may_match
 from circlekit.rewrite.rewrite import Rewrite
 
 LEGALIZATIONS: list[type[Legalization]] = []
-"""Every one that has been defined, in the order of their definition."""
+"""Every legalization that has been defined, in the order of definition."""
 
 
 class Legalization(GraphPass):
-    """A change that is made only when a model is written as one of ``targets``.
+    """A change that is made when a model is written as one of the formats in ``targets``.
 
-    It has no ``name``, so it is no pass that a user or a pipeline can ask for: before writing it would
-    only hide from the other passes what they look for.
+    It has no ``name``, so that neither users nor pipelines run it earlier, where it would hide from other
+    passes the operators that they look for.  ``lowers``: a name for what it replaces, if users may keep it.
     """
 
     targets: ClassVar[frozenset[str]] = frozenset()
@@ -34,7 +34,7 @@ class Legalization(GraphPass):
 
     @abstractmethod
     def may_change(self, graph: Graph) -> bool:
-        """Whether ``graph`` may have something for this; must be cheap, and never false where it has."""
+        """Return False if there is certainly nothing to change in ``graph``; must be cheap."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -43,12 +43,10 @@ class Legalization(GraphPass):
 
 
 def legalize(model: Model, format: str, keep: Collection[str] = ()) -> Model:
-    """A model with the same values, as far as possible with what ``format`` has: a changed copy of ``model``,
-    or ``model`` where there is nothing to change.
+    """Return a copy of ``model`` without operators that ``format`` lacks, or ``model`` if there are none.
 
-    Constants are shared with ``model``.  Operators that the format lacks and that no Legalization lowers
-    are left as they are.  ``keep``: features, as a class names them in ``lowers``, that
-    stay although the format's runtimes lack them.
+    Constants are shared with ``model``.  Operators that no Legalization lowers are left as they are.
+    ``keep``: what not to replace, as the classes name it in ``lowers``.
     """
     _import_all()
     wanted = [kind() for kind in LEGALIZATIONS if format in kind.targets and kind.lowers not in keep]
@@ -62,18 +60,18 @@ def legalize(model: Model, format: str, keep: Collection[str] = ()) -> Model:
 
 @cache
 def _import_all() -> None:
-    """Define the legalizations of this package, once: a look at the folder takes as long as a small model."""
+    """Import all modules of ``passes.legal``, which defines the legalizations."""
     for module in pkgutil.iter_modules(home.__path__, home.__name__ + "."):
         import_module(module.name)
 
 
 def has(graph: Graph, kind: type[Op]) -> bool:
-    """Whether an operator of ``graph`` is of ``kind``."""
+    """Return whether ``graph`` has an operator of class ``kind``."""
     return any(issubclass(each, kind) for each in graph.kinds)
 
 
 class Lowering(Legalization, Rewrite):
-    """A legalization that is a picture."""
+    """A legalization that is declared by a picture."""
 
     def may_change(self, graph: Graph) -> bool:
         return may_match(self.before, graph.kinds)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONE's profile data: for each operator of a rewritten model, those of the original that it stands for.
+"""ONE's profile data: which operators of the original each operator of the optimized model was made from.
 
-The metadata ``ONE_source_table`` names the operators of the original by number, ``ONE_op_table`` lists the
-numbers for each operator of the model as it is written.  All words are 32-bit, little-endian:
+The metadata ``ONE_source_table`` gives each operator of the original a number and a name, ``ONE_op_table``
+lists the numbers for each operator of the written model.  All words are 32 bits, little-endian:
 
     source table := count {number, bytes, text with a zero at its end}
     op table     := count {number, origins, number of an original operator {...}}
@@ -16,14 +16,17 @@ from collections.abc import Sequence
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 
+MAX_ORIGINS = 32
+"""The most operators that one operator is attributed to."""
+
 SOURCES, ORIGINS = "ONE_source_table", "ONE_op_table"
 
 
 def add_profile(original: Model, model: Model) -> None:
-    """Put the two tables into the metadata of ``model``, in the place of older ones.
+    """Put the two tables into the metadata of ``model``; existing ones are replaced.
 
-    Values that both models have, by name, are landmarks: what lies in ``original`` between the operands and
-    the results of an operator is what it was made from.
+    Values are identified by name.  An operator was made from the operators of ``original`` that lie between
+    its operands and its results.
     """
     names = [op.results[0].name if op.results else op.code for op in original.ops()]
     numbers = {id(op): number for number, op in enumerate(original.ops())}
@@ -38,11 +41,11 @@ def add_profile(original: Model, model: Model) -> None:
 
 
 def _origins(original: Graph, graph: Graph, numbers: dict[int, int]) -> list[list[int]]:
-    makers = {value.name: op for op in original for value in op.results}
+    producers = {value.name: op for op in original for value in op.results}
     known = {value.name for value in original.values()}
     found: dict[int, list[int]] = {}
     for op in reversed(graph.ops):
-        starts = [makers[v.name] for v in op.results if v.name in makers]
+        starts = [producers[v.name] for v in op.results if v.name in producers]
         operands = {v.name for v in op.inputs if v is not None and v.name in known}
         inherited = [n for v in op.results for user in v.users for n in found.get(id(user), [])]
         between = _between(starts, operands, numbers) if starts else inherited
@@ -51,23 +54,19 @@ def _origins(original: Graph, graph: Graph, numbers: dict[int, int]) -> list[lis
 
 
 def _between(starts: Sequence[Op], ends: set[str], numbers: dict[int, int]) -> list[int]:
-    """The numbers of ``starts`` and of what they read, back to the values called ``ends``.
+    """Return the numbers of ``starts`` and of their producers, back to the values named ``ends``.
 
-    At most FAR operators back: what lost its landmarks stands for the nearest ones alone.
+    If these are not found because values were renamed, at most MAX_ORIGINS operators are returned.
     """
     seen = {id(op): op for op in starts}
     todo = list(starts)
     for op in todo:
         for value in op.inputs:
-            maker = value.producer if value is not None and value.name not in ends else None
-            if maker is not None and id(maker) not in seen and len(seen) < FAR:
-                seen[id(maker)] = maker
-                todo.append(maker)
+            producer = value.producer if value is not None and value.name not in ends else None
+            if producer is not None and id(producer) not in seen and len(seen) < MAX_ORIGINS:
+                seen[id(producer)] = producer
+                todo.append(producer)
     return [numbers[key] for key in seen]
-
-
-FAR = 32
-"""Operators that one is made from, at most."""
 
 
 def _source_table(names: Sequence[str]) -> bytes:

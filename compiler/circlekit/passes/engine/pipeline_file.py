@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pipeline that a user wrote down, in TOML.
+"""Read pipelines from TOML files.
 
 passes = ["O1", "replace_sub_with_add"]      # passes and pipelines, run in this order
 disable = ["fuse_rope"]
@@ -20,12 +20,10 @@ from circlekit.errors import ParseError, RewriteError
 from circlekit.passes.engine.registry import all_options, check_settings, pass_names
 from circlekit.rewrite.base import Option
 
-TOML = "tomllib" if sys.version_info >= (3, 11) else "tomli"
-
 
 @dataclass(frozen=True)
 class Pipeline:
-    """What to run, in which order, without what, and how."""
+    """Passes and pipelines to run in order, passes to leave out, and settings of passes."""
 
     passes: Sequence[str] = ()
     disable: Sequence[str] = ()
@@ -33,18 +31,21 @@ class Pipeline:
 
 
 def parse_pipeline(text: str, label: str) -> Pipeline:
-    """The pipeline in a TOML text; ``label`` is its name in errors.
+    """Parse a pipeline; ``label`` names the text in errors.
 
-    ParseError for what is no TOML or has other keys, RewriteError for passes and settings that there are not.
+    ParseError for invalid TOML and unknown keys, RewriteError for unknown passes and settings.
     """
-    toml: Any = import_module(TOML)
+    toml: Any = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:
         tree = toml.loads(text)
-    except (ValueError, RecursionError) as error:  # of numbers and of lists without end, too
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # numbers too long, lists nested too deeply
         raise ParseError(f"{label}: {error}") from None
     for key in tree:
         if key not in ("passes", "disable", "settings"):
-            raise ParseError(f"{label}: there is no key {key!r}, wanted are passes, disable, settings")
+            raise ParseError(f"{label}: expected the keys passes, disable and settings, got {key!r}")
     passes, disable = (_names(tree, key, label) for key in ("passes", "disable"))
     try:
         pass_names(passes, disable)
@@ -56,13 +57,13 @@ def parse_pipeline(text: str, label: str) -> Pipeline:
 def _names(tree: Mapping[str, Any], key: str, label: str) -> list[str]:
     names = tree.get(key, [])
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise ParseError(f"{label}: {key} is {names!r}, a list of names is wanted")
+        raise ParseError(f"{label}: {key}: expected a list of names, got {names!r}")
     return [name.replace("-", "_") for name in names]
 
 
 def _settings(tree: Any, label: str) -> dict[str, Any]:
     if not isinstance(tree, dict):
-        raise ParseError(f"{label}: settings is {tree!r}, a table is wanted")
+        raise ParseError(f"{label}: settings: expected a table, got {tree!r}")
     settings = {name.replace("-", "_"): value for name, value in tree.items()}
     check_settings(settings)
     options = all_options() if settings else {}
@@ -70,10 +71,10 @@ def _settings(tree: Any, label: str) -> dict[str, Any]:
 
 
 def _parsed(option: Option, value: Any, label: str) -> Any:
-    """As a command line would have it: a list as its items with commas."""
+    """Convert a value of the file as if it were on the command line; a list becomes items with commas."""
     if not option.metavar:
         if not isinstance(value, bool):
-            raise ParseError(f"{label}: {option.name} is {value!r}, true or false is wanted")
+            raise ParseError(f"{label}: {option.name}: expected true or false, got {value!r}")
         return value
     text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
     try:

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an optimization did: the size of the model before and after, the passes that changed it."""
+"""What an optimization did: the passes that changed the model, and its size before and after."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from html import escape
 
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Value
@@ -17,12 +18,12 @@ Row = tuple[str, str, str]
 
 @dataclass
 class Summary:
-    """Sizes of a model.
+    """The size of a model.
 
-    ``ops``: operators by the schema's name of their kind, in all graphs.  ``parameters``: elements of
-    float and quantized constants (shapes, axes and indices are none).  ``macs``: multiply-accumulates of
-    one run of every graph, with unknown dimensions (a batch, mostly) taken as 1.  ``file_size``: bytes,
-    where there is a file.
+    ``ops``: number of operators in all graphs, by the name of their kind in the schema.
+    ``parameters``: elements of float and quantized constants; shapes, axes and indices do not count.
+    ``macs``: multiply-accumulates of one run of every graph; unknown dimensions, mostly a batch, count as 1.
+    ``file_size``: bytes, None if there is no file.
     """
 
     ops: dict[str, int]
@@ -35,12 +36,13 @@ class Summary:
         return sum(self.ops.values())
 
 
-@dataclass
+@dataclass(repr=False)
 class Report:
-    """What happened to a model.
+    """The result of ``optimize`` and ``convert``; ``print`` shows it as a table.
 
-    ``passes``: what each did, in order.  ``refusals``: near misses of the pass that was to be explained.
-    ``notes``: what a verification could not prove.  ``verified``: whether there was one.
+    ``passes``: what each pass did, in order.  ``refusals``: near misses of the pass to be explained.
+    ``notes``: remarks for the user, for example what could not be verified.  ``verified``: whether outputs
+    were compared.
     """
 
     before: Summary
@@ -50,11 +52,16 @@ class Report:
     notes: list[str] = field(default_factory=list)
     verified: bool = False
 
+    @property
+    def changes(self) -> dict[str, int]:
+        """The number of changes of each pass that made any."""
+        return {record.name: record.changes for record in self.passes if record.changes}
+
     def rows(self) -> tuple[list[Row], list[Row]]:
-        """The table of the model before and after: operators by kind, and the sums."""
+        """Return the rows of the table: operators by kind, and totals."""
         before, after = self.before, self.after
         kinds = sorted({*before.ops, *after.ops})
-        sums = {
+        totals = {
             "operators": (before.op_count, after.op_count),
             "file size, bytes": (before.file_size, after.file_size),
             "parameters": (before.parameters, after.parameters),
@@ -62,34 +69,49 @@ class Report:
         }
         return (
             [(kind, _number(before.ops.get(kind, 0)), _number(after.ops.get(kind, 0))) for kind in kinds],
-            [(name, _number(a), _number(b)) for name, (a, b) in sums.items() if (a, b) != (None, None)],
+            [(name, _number(a), _number(b)) for name, (a, b) in totals.items() if (a, b) != (None, None)],
         )
 
+    def __repr__(self) -> str:
+        changes = ", ".join(f"{name} x{count}" for name, count in self.changes.items()) or "no changes"
+        verified = ", verified" if self.verified else ""
+        return f"<Report: {self.before.op_count} -> {self.after.op_count} operators{verified}: {changes}>"
+
     def __str__(self) -> str:
-        """The table in plain columns."""
-        kinds, sums = self.rows()
-        rows = [("", "before", "after"), *kinds, *sums]
+        """Return the table in plain columns."""
+        kinds, totals = self.rows()
+        rows = [("", "before", "after"), *kinds, *totals]
         first, second, third = (max(len(row[i]) for row in rows) for i in range(3))
         return "\n".join(f"{name:{first}}  {a:>{second}}  {b:>{third}}" for name, a, b in rows)
 
-    @property
-    def changes(self) -> dict[str, int]:
-        """Changes by pass, of those that made any."""
-        return {record.name: record.changes for record in self.passes if record.changes}
+    def _repr_html_(self) -> str:
+        """Return the table, the passes that changed something and the notes, for notebooks."""
+        kinds, totals = self.rows()
+        head = "<tr><th></th><th>before</th><th>after</th></tr>"
+        rows = "".join(_html_row(row) for row in [*kinds, *totals])
+        lines = [f"{name}: {count}" for name, count in self.changes.items()] or ["no changes"]
+        lines += ["verified"] if self.verified else []
+        items = "".join(f"<li>{escape(line)}</li>" for line in [*lines, *self.notes])
+        return f"<table>{head}{rows}</table><ul>{items}</ul>"
 
 
 def _number(count: int | None) -> str:
     return "" if count is None else f"{count:,}"
 
 
+def _html_row(row: Row) -> str:
+    return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
+
+
 def summarize(model: Model, file_size: int | None = None) -> Summary:
+    """Return the size of ``model``, and of its file if it is given."""
     ops = Counter(op.code for op in model.ops())
     constants: dict[int, Value] = {
         id(value): value for op in model.ops() for value in op.inputs if value is not None and value.is_const
     }
     return Summary(
         ops=dict(sorted(ops.items())),
-        parameters=sum(v.numel for v in constants.values() if _is_parameter(v)),
+        parameters=sum(value.numel for value in constants.values() if _is_parameter(value)),
         macs=sum(op.macs() for op in model.ops() if op.results),
         file_size=file_size,
     )

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reports: sizes, the table, and how a notebook shows them."""
+
+from __future__ import annotations
+
+from circlekit.ir.text import parse_model
+from circlekit.passes.engine.driver import PassRecord
+from circlekit.passes.engine.report import Report, Summary, summarize
+
+BEFORE = Summary({"ADD": 1, "MUL": 2}, parameters=1234, macs=5, file_size=2048)
+AFTER = Summary({"MUL": 1}, parameters=0, macs=5, file_size=1024)
+
+
+def test_summary_of_a_model() -> None:
+    """%q is quantized and a parameter, the shape of the Reshape is not; %w counts once."""
+    model = parse_model("""
+        graph g(%x: f32[?,4], %i: i8[2] quant(scale: 0.5, zero_point: 0)) -> %z, %s {
+          %w = const f32[3,4] gaussian(0, 1)
+          %q = const i8[2] quant(scale: 0.5, zero_point: 0) [1, 2]
+          %y = FullyConnected(%x, %w)
+          %v = FullyConnected(%x, %w)
+          %a = Add(%y, %v)
+          %z = Reshape(%a, [-1])
+          %s = Add(%i, %q) : i8[2] quant(scale: 1.0, zero_point: 0)
+        }
+    """)
+    found = summarize(model, 77)
+    assert found.ops == {"ADD": 2, "FULLY_CONNECTED": 2, "RESHAPE": 1}
+    assert (found.op_count, found.parameters, found.macs, found.file_size) == (5, 12 + 2, 2 * 3 * 4, 77)
+
+
+def test_table() -> None:
+    assert str(Report(BEFORE, AFTER)).splitlines() == [
+        "                  before  after",
+        "ADD                    1      0",
+        "MUL                    2      1",
+        "operators              3      1",
+        "file size, bytes   2,048  1,024",
+        "parameters         1,234      0",
+        "MACs                   5      5",
+    ]
+
+
+def test_a_model_without_a_file_has_no_file_size() -> None:
+    report = Report(Summary({}, 0, 0), Summary({}, 0, 0, 9))
+    assert ("file size, bytes", "", "9") in report.rows()[1]
+    assert "file size" not in str(Report(Summary({}, 0, 0), Summary({}, 0, 0)))
+
+
+def test_changes_are_those_of_passes_that_made_any() -> None:
+    report = Report(BEFORE, AFTER, [PassRecord("a", 2, 3), PassRecord("b", 0, 1), PassRecord("c", 1, 1)])
+    assert report.changes == {"a": 2, "c": 1}
+    assert repr(report) == "<Report: 3 -> 1 operators: a x2, c x1>"
+    report.verified = True
+    assert repr(report) == "<Report: 3 -> 1 operators, verified: a x2, c x1>"
+    assert repr(Report(BEFORE, BEFORE)) == "<Report: 3 -> 3 operators: no changes>"
+
+
+def test_a_notebook_shows_the_table_the_passes_and_the_notes() -> None:
+    report = Report(BEFORE, AFTER, [PassRecord("fuse_it", 2, 3)], notes=["%x is <odd>"], verified=True)
+    found = report._repr_html_()
+    assert "<tr><td>ADD</td><td>1</td><td>0</td></tr>" in found
+    assert found.endswith("<ul><li>fuse_it: 2</li><li>verified</li><li>%x is &lt;odd&gt;</li></ul>")
