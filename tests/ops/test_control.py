@@ -96,7 +96,7 @@ def test_refusals_are_sentences() -> None:
         If(Value("c", *pair), then_graph=cond, else_graph=cond)
     state = Value("i", i32, ()), Value("x", f32, (3,))
     choice = If(Value("c", *pair), *state, then_graph=cond, else_graph=cond)
-    with pytest.raises(ModelError, match="a condition has 2 elements, one is wanted"):
+    with pytest.raises(ModelError, match="condition: expected one element, got 2"):
         choice.call(run, np.array([True, False]))
 
 
