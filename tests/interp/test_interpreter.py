@@ -118,8 +118,8 @@ NUMBER = r"graph main: expected 2 inputs \(%x: f32\[1,3\], %y: f32\[3\]\), got "
     ("inputs", "message"),
     [
         ({"x": X}, EXPECTED + r"missing %y: f32\[3\]$"),
-        ({}, EXPECTED + r"missing %x: f32\[1,3\], %y: f32\[3\]$"),
-        ({"x": X, "z": Y}, EXPECTED + r"missing %y: f32\[3\]; unknown %z$"),
+        ({}, EXPECTED + r"missing %x: f32\[1,3\], missing %y: f32\[3\]$"),
+        ({"x": X, "z": Y}, EXPECTED + r"missing %y: f32\[3\], unknown %z$"),
         ({"x": X, "y": Y, "z": Y}, EXPECTED + "unknown %z$"),
         ([X], NUMBER + "1$"),
         ([], NUMBER + "0$"),

@@ -46,9 +46,11 @@ class GraphRunner:
         self._plans: dict[Graph, ExecutionPlan] = {}
         self._observe: Observe | None = None
         self._on_value: OnValue | None = None
-        self._held_bytes = 0  # of results that are alive in this run, in all graphs
-        self._calls = 0  # of graphs by operators, in this run
-        self._depth = 0  # of the calls that are active now
+        self._reset_counters()
+
+    def _reset_counters(self) -> None:
+        """Count anew: bytes of live results, calls of graphs by operators, calls that are active."""
+        self._held_bytes = self._calls = self._depth = 0
 
     def run(
         self,
@@ -61,7 +63,7 @@ class GraphRunner:
 
         ``inputs``: checked arrays in graph order.
         """
-        self._held_bytes = self._calls = self._depth = 0
+        self._reset_counters()
         self._observe, self._on_value = observe, on_value
         try:
             # overflow and NaN are ordinary results, as in other runtimes

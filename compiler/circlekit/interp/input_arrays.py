@@ -47,14 +47,11 @@ def check_inputs(graph: Graph, inputs: Sequence[Array]) -> list[Array]:
 def _in_order(graph: Graph, inputs: Inputs) -> Sequence[Array]:
     if not isinstance(inputs, Mapping):
         return inputs
-    names = {v.name for v in graph.inputs}
     missing = [_declared(v) for v in graph.inputs if v.name not in inputs]
-    unknown = [f"%{name}" for name in inputs if name not in names]
-    if missing or unknown:
-        faults = [f"missing {', '.join(missing)}"] * bool(missing) + [f"unknown {', '.join(unknown)}"] * bool(
-            unknown
-        )
-        raise ShapeError(f"graph {graph.name}: expected inputs {_listed(graph)}: {'; '.join(faults)}")
+    unknown = [f"%{name}" for name in inputs if name not in {v.name for v in graph.inputs}]
+    faults = [f"missing {name}" for name in missing] + [f"unknown {name}" for name in unknown]
+    if faults:
+        raise ShapeError(f"graph {graph.name}: expected inputs {_listed(graph)}: {', '.join(faults)}")
     return [inputs[v.name] for v in graph.inputs]
 
 

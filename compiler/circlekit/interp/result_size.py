@@ -81,9 +81,9 @@ def _total_bytes(types: Sequence[TensorType]) -> int | None:
 
 
 def _element_bytes(dtype: DType) -> int:
-    """Bytes of one array element; integers of fewer than 8 bits take a byte, bfloat16 is held as float32."""
+    """Bytes of one array element; packed numbers take a byte each, bfloat16 is held as float32."""
     if dtype.numpy is not None:
         return dtype.numpy.itemsize
     if dtype is DType.BFLOAT16:
         return 4
-    return max(dtype.bits // 8, 1) if dtype.bits else POINTER_BYTES
+    return 1 if dtype.bits else POINTER_BYTES

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bytes of an operator's results, before they are computed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from circlekit.errors import LimitError
+from circlekit.interp.result_size import check_result_memory, static_result_bytes, with_constant_operands
+from circlekit.ir.dtypes import DType, f32, i32
+from circlekit.ir.op import Op, OpaqueOp, operand
+from circlekit.ir.resource_limits import limited
+from circlekit.ir.text import parse_model
+from circlekit.ir.value import Shape, TensorType, Value
+from circlekit.ops.movement.shape import Fill
+from circlekit.ops.movement.slice import Slice
+from circlekit.ops.program.variables import AssignVariable
+
+
+class Result(Op):
+    """An operator with a result of the type of its operand."""
+
+    code = "TEST_RESULT"
+    input = operand()
+
+    def infer(self) -> TensorType:
+        return TensorType(self.input.dtype, self.input.shape)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "size"),
+    [
+        (f32, (3, 5), 60),
+        (DType.COMPLEX128, (2,), 32),
+        (f32, (), 4),
+        (f32, (0, 5), 0),
+        (f32, (None, 5), None),
+        (f32, None, None),
+        (DType.INT4, (3,), 3),
+        (DType.BFLOAT16, (3,), 12),
+        (DType.STRING, (3,), 24),
+    ],
+)
+def test_static_bytes(dtype: DType, shape: Shape | None, size: int | None) -> None:
+    assert static_result_bytes(Result(Value("x", dtype, shape))) == size
+
+
+def test_several_results_are_added_and_no_results_are_unknown() -> None:
+    text = "graph main(%x: f32[4,6]) -> %a, %b { %a, %b = Split([1], %x) {num_splits: 2} }"
+    assert static_result_bytes(parse_model(text).main.ops[0]) == 96
+    assert static_result_bytes(AssignVariable(Value("r", i32, (1,)), Value("v", f32, (3,)))) is None
+
+
+def test_an_opaque_operator_counts_with_its_declared_results() -> None:
+    results = [Value("y", f32, (3,)), Value("z", f32, (2,))]
+    op = OpaqueOp(Value("x", f32, (3,)), code="CUSTOM", custom_code="Unheard", results=results)
+    assert static_result_bytes(op) == 20
+    with limited(19), pytest.raises(LimitError, match=r"%y: f32\[3\], %z: f32\[2\] of CUSTOM would take 20"):
+        check_result_memory(op, [np.zeros(3, np.float32)], 20)
+    results[0].shape = (None,)
+    with limited(1):
+        check_result_memory(op, [np.zeros(3, np.float32)], static_result_bytes(op))
+
+
+def fill() -> Op:
+    return Fill(Value("d", i32, (2,)), Value.constant("v", np.ones((), np.float32)))
+
+
+def test_sizes_that_depend_on_operands() -> None:
+    op, operands = fill(), [np.array([4, 5], np.int32), np.ones((), np.float32)]
+    assert static_result_bytes(op) is None
+    with limited(100):
+        check_result_memory(op, operands, None, held_bytes=20)
+        with pytest.raises(
+            LimitError, match=r"f32\[4,5\] of FILL \(in addition to 21 bytes held by this"
+        ):
+            check_result_memory(op, operands, None, held_bytes=21)
+    with limited(79), pytest.raises(LimitError, match=r"f32\[4,5\] of FILL would take 80 bytes"):
+        check_result_memory(op, operands, None)
+
+
+def test_operands_that_the_shape_rule_rejects_are_left_to_the_kernel() -> None:
+    x = Value("x", f32, (3,))
+    op = Slice(x, Value("b", i32, (1,)), Value("s", i32, (1,)))
+    with limited(1):
+        check_result_memory(op, [np.ones(3, np.float32), *[np.array([7], np.int32)] * 2], None)
+
+
+def test_absent_operands_stay_absent_and_no_uses_are_added() -> None:
+    op = fill()
+    value = op.inputs[0]
+    assert value is not None
+    copy = with_constant_operands(op, [np.array([2, 3], np.int32), None, None])
+    assert [v is None or v.is_const for v in copy.inputs] == [True, True, True]
+    assert copy.inputs[2] is None
+    assert copy.inferred()[0].shape == (2, 3)
+    assert (value.use_count, value.data, op.inputs[0]) == (1, None, value)
