@@ -72,9 +72,7 @@ def test_sizes_that_depend_on_operands() -> None:
     assert static_result_bytes(op) is None
     with limited(100):
         check_result_memory(op, operands, None, held_bytes=20)
-        with pytest.raises(
-            LimitError, match=r"f32\[4,5\] of FILL \(in addition to 21 bytes held by this"
-        ):
+        with pytest.raises(LimitError, match=r"f32\[4,5\] of FILL \(in addition to 21 bytes held by this"):
             check_result_memory(op, operands, None, held_bytes=21)
     with limited(79), pytest.raises(LimitError, match=r"f32\[4,5\] of FILL would take 80 bytes"):
         check_result_memory(op, operands, None)
