@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The project's own recipes: models that are sound, one for every operator."""
+"""Every recipe of the project, once: its rules, values, idempotence and soundness.
+
+This is the one place that runs all recipes; other tests use samples of them.
+"""
 
 from __future__ import annotations
 
@@ -7,58 +10,66 @@ from pathlib import Path
 
 import pytest
 
-from circlekit.io.read.load import load_bytes
-from circlekit.io.write.save import to_bytes
 from circlekit.ir.op import REGISTRY
 from circlekit.ir.shape_inference import check_shapes
-from circlekit.ir.verifier import verify
-from circlekit.passes.engine.legalize import legalize
 from circlekit.passes.engine.registry import all_passes
 from circlekit.recipes.dredd import run_case
 from circlekit.recipes.dredd_cases import cases_of
 from circlekit.recipes.load import load_recipe
+from circlekit.testing.check_pass import check_pass
 
 ROOT = Path(__file__).parents[2] / "recipes"
 PASSES = ROOT / "passes"
-RECIPES = sorted(ROOT.rglob("*.ck"))
 
+MAX_COLUMNS = 120
+MAX_LINES = 60
 
-@pytest.mark.parametrize("path", RECIPES, ids=lambda p: f"{p.parent.name}/{p.stem}")
-def test_sound(path: Path) -> None:
-    """A person reads it in a minute; it breaks no rule, and a file of its format holds it whole."""
-    text = path.read_text()
-    assert text.startswith("# SPDX-License-Identifier: Apache-2.0\n")
-    assert max(map(len, text.splitlines())) <= 120
-    assert len(text.splitlines()) <= 60
-    model = load_recipe(path)
-    assert not verify(model)
-    check_shapes(model)
-    assert not verify(load_bytes(to_bytes(legalize(model, model.format))))
+NEEDS_DATA = "freeze_batchnorm"
+"""Reads a file of recorded data, which a recipe cannot contain; its own tests write one."""
 
-
-@pytest.mark.parametrize("path", RECIPES, ids=lambda p: f"{p.parent.name}/{p.stem}")
-def test_rules_hold_and_values_stay(path: Path, tmp_path: Path) -> None:
-    for case in cases_of(path):
-        assert not run_case(case, tmp_path).failures
-
+NAMES_OPERATORS = "remove_nodes_of"
+"""Its setting names operators that must exist, so that it cannot run on its own result."""
 
 UNCONDITIONAL = {"decompose_hardswish", "decompose_softmax", "remove_dead", "remove_duplicate_const"}
-"""Passes that take every operator of their kind."""
+"""Passes without conditions: no near miss exists."""
+
+TESTED = all_passes().keys() - {NEEDS_DATA, NAMES_OPERATORS}
 
 
-NEEDS_DATA = {"freeze_batchnorm"}
-"""Passes that want a file of recorded data, which a text cannot hold; their own tests make one."""
+def pass_of(path: Path) -> str | None:
+    """The pass that the name ``PASS.ck`` or ``PASS-CONDITION.ck`` of a recipe says; None for any other."""
+    name = path.stem.partition("-")[0]
+    return name if path.parent == PASSES and name in TESTED else None
 
 
-@pytest.mark.parametrize("name", sorted(all_passes().keys() - NEEDS_DATA))
-def test_every_pass_has_a_positive_and_a_near_miss(name: str) -> None:
-    """``PASS.ck`` and ``PASS-CONDITION.ck``, with rules that say which is which."""
-    assert "order(" in (PASSES / f"{name}.ck").read_text()
-    near = [path.read_text() for path in PASSES.glob(f"{name}-*.ck")]
-    assert near or name in UNCONDITIONAL
-    assert all("unchanged()" in text for text in near)
+RECIPES = sorted(ROOT.rglob("*.ck"))
+OTHERS = [path for path in RECIPES if pass_of(path) is None]
+"""Recipes of operators and networks, and of several passes together."""
+
+
+def test_every_recipe_is_short() -> None:
+    """A person reads it in a minute."""
+    for path in RECIPES:
+        lines = path.read_text().splitlines()
+        assert lines[0] == "# SPDX-License-Identifier: Apache-2.0", path
+        assert len(lines) <= MAX_LINES, path
+        assert max(map(len, lines)) <= MAX_COLUMNS, path
+
+
+@pytest.mark.parametrize("name", sorted(TESTED))
+def test_pass(name: str) -> None:
+    check_pass(name, PASSES, needs_near_miss=name not in UNCONDITIONAL)
+
+
+@pytest.mark.parametrize("path", OTHERS, ids=lambda p: f"{p.parent.name}/{p.stem}")
+def test_model(path: Path) -> None:
+    """The shapes follow from the operators, the rules hold, and the values are LiteRT's."""
+    check_shapes(load_recipe(path))
+    for case in cases_of(path):
+        assert not run_case(case).failures
 
 
 def test_every_operator_has_a_recipe() -> None:
     found = {op.code for path in (ROOT / "ops").glob("*.ck") for g in load_recipe(path).graphs for op in g}
-    assert not REGISTRY.keys() - found
+    missing = sorted(REGISTRY.keys() - found)
+    assert not missing, f"write recipes/ops/NAME.ck for {', '.join(missing)}"
