@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytest_plugins = ["pytester"]
+
 MODEL = "graph main(%x: f32[2]) -> %y {\n  %z = Relu(%x) : f32[2]\n  %y = Relu(%z) : f32[2]\n}\n"
 
 
@@ -51,17 +53,11 @@ def test_recipes_and_lists_are_tests(folder: Path) -> None:
     assert (folder / "kept" / "Relu_000.2" / "Relu_000.opt.circle").exists()
 
 
-def test_passes_for_those_that_say_none(folder: Path) -> None:
+def test_passes_for_those_that_say_none(folder: Path, pytester: pytest.Pytester) -> None:
+    """Recipes without passes are run with those of the command line."""
     (folder / "bad.ck").unlink()
     (folder / "lists" / "test.lst").unlink()
-    code, text = run_pytest(folder, "-rs", "--dredd-passes", "fold_moon")
-    assert code == 0
-    assert "there is no pass fold_moon" in text
-    assert "3 skipped" in text
-
-
-def test_xdist_shares_the_tests(folder: Path) -> None:
-    (folder / "bad.ck").unlink()
-    code, text = run_pytest(folder, "-n", "2", "--dredd-recipes", str(folder))
-    assert code == 0
-    assert "4 passed, 1 skipped" in text
+    flags = ["-p", "circlekit.recipes.plugin", "-rs", "--dredd-passes", "fold_moon"]
+    result = pytester.runpytest_inprocess(*flags, folder)
+    result.assert_outcomes(skipped=3)
+    result.stdout.fnmatch_lines(["*there is no pass fold_moon*"])

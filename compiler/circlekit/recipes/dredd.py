@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One dredd test: a recipe, passes, rules, and the values before and after, by way of files.
+"""Run one dredd test: a recipe, passes, rules, and a comparison of the values before and after the passes.
 
-The files of a test, all of which ``run_case`` leaves in its folder:
+With a folder, ``run_case`` leaves these files in it:
 
-    NAME.circle or .tflite        the recipe, cooked
-    NAME.opt.circle or .tflite    what the passes made of it
-    input.h5, expected.h5         seeded inputs, and the outputs before
-    opt.expected.h5               the outputs of the second file, after it was read back
-    boundary/, zero/, ...         the same three for other inputs
+    NAME.circle or .tflite        the model of the recipe
+    NAME.opt.circle or .tflite    the model after the passes
+    input.h5, expected.h5         seeded inputs, and the outputs before the passes
+    opt.expected.h5               the outputs of NAME.opt, after it was read back
+    boundary/, zero/, ...         the same three files for other inputs
 """
 
 from __future__ import annotations
@@ -15,16 +15,15 @@ from __future__ import annotations
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from circlekit.equivalence import hdf5, litert
-from circlekit.equivalence.array_comparison import allowed_difference
+from circlekit.equivalence.array_comparison import compare_arrays
 from circlekit.equivalence.comparison import interface_differences, interface_of, weak_outputs
-from circlekit.equivalence.hdf5_diff import compare_files
 from circlekit.equivalence.recorded_values import EXPECTED, INPUT, OPTIMIZED
 from circlekit.equivalence.reference_runs import Run, reference_runs
 from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
@@ -54,10 +53,13 @@ PASSED, FAILED, MISSING = "passed", "failed", "missing"
 
 @dataclass
 class Result:
-    """What came of one case.
+    """The result of one case.
 
-    ``failures``: what went wrong, at least one where ``status`` is failed.  ``missing``: passes that do not
-    exist.  ``notes``: what was not compared, and why.  ``before``, ``after``: numbers of operators.
+    failures: One text for each failure; not empty if ``status`` is "failed".
+    missing: Names of passes that do not exist.
+    notes: What was not compared, and why.
+    before, after: Numbers of operators; None if the model was not made.
+    rules, compared, litert: Numbers of rules checked, of outputs compared, and of outputs run by LiteRT.
     """
 
     name: str
@@ -74,35 +76,42 @@ class Result:
 
     @property
     def status(self) -> str:
+        """PASSED, FAILED or MISSING."""
         return FAILED if self.failures else MISSING if self.missing else PASSED
 
 
 def run_case(case: Case, folder: str | Path | None = None, with_litert: bool = True) -> Result:
-    """Run one test; whatever goes wrong is in the result.  ``folder`` keeps the files, None does not."""
+    """Run one test.  Every error becomes a failure of the result; nothing is raised.
+
+    ``folder``: where the files of the test are kept; None keeps none.
+    """
     result = Result(case.name, case.passes)
     start = time.perf_counter()
     try:
         if folder is None:
             with tempfile.TemporaryDirectory(prefix="dredd-") as place:
-                _Test(case, result, Path(place), with_litert).run()
+                _Test(case, result, Path(place), with_litert, keeps_values=False).run()
         else:
-            _Test(case, result, Path(folder), with_litert).run()
+            _Test(case, result, Path(folder), with_litert, keeps_values=True).run()
     except CirclekitError as error:
         result.failures.append(str(error))
-    except Exception:  # a test that breaks must not break the others; what broke is ours
+    except Exception:  # a defect of circlekit fails this test and must not stop the others
         result.failures.append(f"internal error: {traceback.format_exc()}")
     result.seconds = time.perf_counter() - start
     return result
 
 
 class _Test:
-    """The steps of one test, in order."""
+    """The steps of one test, in order.  ``keeps_values``: write inputs and outputs to HDF5 files."""
 
-    def __init__(self, case: Case, result: Result, folder: Path, with_litert: bool) -> None:
+    def __init__(
+        self, case: Case, result: Result, folder: Path, with_litert: bool, keeps_values: bool
+    ) -> None:
         self.case = case
         self.result = result
         self.folder = folder
         self.with_litert = with_litert and litert.is_available()
+        self.keeps_values = keeps_values
         self.runs: list[Run] = []
 
     def run(self) -> None:
@@ -111,87 +120,77 @@ class _Test:
         known = {*all_passes(), *PIPELINES}
         names = [name.replace("-", "_") for name in rules.passes]
         self.result.missing = [name for name in names if name not in known]
-        base = self.cook()
-        unsound = [str(finding) for finding in verify(base)]
-        if unsound:
-            self.result.notes.append(f"not run, the model is unsound: {'; '.join(unsound)}")
+        base = self.make_model()
+        findings = [str(finding) for finding in verify(base)]
+        if findings:
+            self.result.notes.append(f"not run, the model is invalid: {'; '.join(findings)}")
             if names:
-                self.result.failures.append("passes take no model that is unsound")
+                self.result.failures.append("passes cannot run on an invalid model")
             return
-        self.record(base)
+        self.run_reference(base)
         if self.with_litert:
-            self.second_opinion(base, "before", rules.tolerance)
+            self.compare_with_litert(base, "before", rules.tolerance)
         if not self.result.missing:
             self.optimize(base, names, rules)
 
-    # -- before --------------------------------------------------------------------------------
+    # -- before the passes ---------------------------------------------------------------------
 
-    def cook(self) -> Model:
-        assert self.case.recipe is not None  # or there were no rules
-        cooked = load_recipe(self.case.recipe)
-        base = self.write(
-            cooked, f"{self.case.name}.{cooked.format}", is_whole=all(graph.table for graph in cooked.graphs)
-        )
+    def make_model(self) -> Model:
+        """Return the model of the recipe, written to a file and read back."""
+        assert self.case.recipe is not None  # rules() raises otherwise
+        model = load_recipe(self.case.recipe)
+        is_listed = all(graph.table for graph in model.graphs)
+        base = self.write(model, f"{self.case.name}.{model.format}", is_listed)
         self.result.before = sum(1 for _ in base.ops())
         return base
 
-    def write(self, model: Model, name: str, is_whole: bool) -> Model:
-        """The model as it is read back; an error where it is not what was written.
+    def write(self, model: Model, name: str, is_listed: bool) -> Model:
+        """Write a model and return it as read back; ModelError if that is not the same model.
 
-        ``is_whole``: the order of its values is that of a file, and nothing of them is left unused.
+        ``is_listed``: compare the order of the values too, and values that no operator uses.
         """
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         data = to_bytes(model)
         write_file(path, [data], durable=False)
         back = load(path)
-        found = difference(model, back) if is_whole else difference(_unlisted(model), _unlisted(back))
-        if found is not None:
-            raise ModelError(f"{name} is not what was written: {found}")
+        unequal = difference(model, back) if is_listed else difference(_unlisted(model), _unlisted(back))
+        if unequal is not None:
+            raise ModelError(f"{name}: the model read back differs from the one written: {unequal}")
         if to_bytes(back) != data:
-            raise ModelError(f"{name} is written with other bytes after it was read")
+            raise ModelError(f"{name}: written again, the model read back has other bytes")
         return back
 
-    def record(self, base: Model) -> None:
-        """Run the recipe on every seeded set of inputs."""
+    def run_reference(self, base: Model) -> None:
+        """Run the recipe's model on every set of seeded inputs."""
         try:
             self.runs, notes = reference_runs(base)
         except UnsupportedError as error:
             self.result.notes.append(f"values not compared: {error.message}")
             return
         except CirclekitError as error:
-            if not self.with_litert or not self.fails_everywhere(base):
+            if not self.with_litert or not _litert_refuses(base):
                 raise
             self.result.notes.append(f"values not compared: the model does not run: {error.message}")
             return
         self.result.notes += [*notes, *weak_outputs(base.main, [run.outputs for run in self.runs])]
         for run in self.runs:
-            given = list(run.inputs.values()) if isinstance(run.inputs, Mapping) else run.inputs
-            self.keep(run, INPUT, [v.name for v in base.main.inputs], given)
+            self.keep(run, INPUT, [v.name for v in base.main.inputs], _input_arrays(run))
             self.keep(run, EXPECTED, [v.name for v in base.main.outputs], run.outputs)
 
-    def fails_everywhere(self, base: Model) -> bool:
-        """Whether LiteRT refuses the model too; not so where it has nothing to say."""
-        try:
-            litert.run_litert(litert.tflite_of(base), make_inputs(base.main, InputSet("normal")))
-        except EquivalenceError:
-            return True
-        except UnsupportedError:
-            return False
-        return False
-
     def keep(self, run: Run, name: str, names: Sequence[str], arrays: Sequence[Array]) -> None:
-        folder = self.place(run)
+        """Write the arrays of numbers to file ``name`` of a run; HDF5 files hold no strings here."""
+        if not self.keeps_values:
+            return
+        folder = self.folder if run is self.runs[0] else self.folder / run.kind
         folder.mkdir(exist_ok=True)
         numbers = [(n, a) for n, a in zip(names, arrays, strict=True) if not litert.is_text(a)]
         write_file(folder / name, [hdf5.encode(numbers)], durable=False)
 
-    def place(self, run: Run) -> Path:
-        return self.folder if run is self.runs[0] else self.folder / run.kind
-
-    # -- after ---------------------------------------------------------------------------------
+    # -- after the passes ----------------------------------------------------------------------
 
     def optimize(self, base: Model, names: Sequence[str], rules: RuleBlock) -> None:
+        """Run the passes, check the rules on the written result, and compare its values."""
         fmt = rules.format or base.format
         model = clone(base)
         passes = pass_names(names, format=fmt)
@@ -201,24 +200,24 @@ class _Test:
         name = f"{self.case.name}.opt.{fmt}"
         legal = legalize(model, fmt)
         legal.format = fmt
-        back = self.write(legal, name, is_whole=False)
+        back = self.write(legal, name, is_listed=False)
         check(back)
         self.result.after = sum(1 for _ in back.ops())
-        by_design = [record.name for record in records if record.changes and _may_change(record.name)]
-        if not by_design:
-            changed = interface_differences(interface_of(base), interface_of(back))
-            self.result.failures += [f"the interface changed: {sentence}" for sentence in changed]
         changes = sum(record.changes for record in records)
         subject = Subject(str(self.folder / name), back, changes, lambda: _refusals(model, passes, context))
         self.check_rules(subject, rules)
+        by_design = [record.name for record in records if record.changes and _may_change(record.name)]
         if by_design:
-            self.result.notes.append(
-                f"values not compared: {', '.join(by_design)} changed the model, as meant"
-            )
+            note = f"values not compared: {', '.join(by_design)} changed the model by design"
+            self.result.notes.append(note)
             return
-        self.compare(base, back, passes, context, rules.tolerance)
+        changed = interface_differences(interface_of(base), interface_of(back))
+        self.result.failures += [f"the interface changed: {sentence}" for sentence in changed]
+        wrong = self.compare(back, [v.name for v in base.main.outputs], rules.tolerance)
+        if wrong:
+            self.result.failures += [*wrong, *_guilty_pass(base, passes, context)]
         if self.with_litert and changes:
-            self.second_opinion(back, "after", rules.tolerance)
+            self.compare_with_litert(back, "after", rules.tolerance)
 
     def check_rules(self, subject: Subject, rules: RuleBlock) -> None:
         outcomes = [rule.check(subject) for rule in rules.rules]
@@ -227,32 +226,36 @@ class _Test:
         if failed:
             self.result.failures.append("\n".join([*failed, *_lines(subject.model)]))
 
-    def compare(
-        self, base: Model, back: Model, passes: Sequence[str], context: Context, tolerance: float | None
-    ) -> None:
-        """The values of the written model, file against file, by name."""
-        names = [value.name for value in back.main.outputs]
-        allowed = _relative(tolerance)
-        for run in self.runs:
-            outputs = run.again(back)
-            self.keep(run, OPTIMIZED, names, outputs)
-            folder = self.place(run)
-            entries = compare_files(folder / EXPECTED, folder / OPTIMIZED, allowed)
-            self.result.compared += len(outputs)
-            wrong = [f"on {run.kind} inputs {entry}" for entry in entries if not entry.equal]
-            wrong += _other_texts(names, run, outputs)
-            if wrong:
-                self.result.failures += [*wrong, *_blame(base, passes, context)]
-                return
+    def compare(self, model: Model, expected: Sequence[str], tolerance: float | None) -> list[str]:
+        """Run ``model`` on each set of inputs until outputs differ; return a sentence for each of those.
 
-    def second_opinion(self, model: Model, when: str, tolerance: float | None) -> None:
-        """LiteRT on the TFLite form of ``model``, on normal inputs."""
+        Outputs are compared by name.  ``expected``: the names of the outputs before the passes.
+        """
+        names = [value.name for value in model.main.outputs]
+        for run in self.runs:
+            outputs = run.again(model)
+            self.keep(run, OPTIMIZED, names, outputs)
+            self.result.compared += len(outputs)
+            before = dict(zip(expected, run.outputs, strict=True))
+            after = dict(zip(names, outputs, strict=True))
+            wrong = [
+                f"{name}: the output is missing after the passes" for name in before if name not in after
+            ]
+            for name in before.keys() & after.keys():
+                allowed = _absolute(tolerance, before[name])
+                outcome = compare_arrays(name, before[name], after[name], allowed)
+                wrong += [] if outcome.equal else [str(outcome)]
+            if wrong:
+                return [f"on {run.kind} inputs {sentence}" for sentence in sorted(wrong)]
+        return []
+
+    def compare_with_litert(self, model: Model, when: str, tolerance: float | None) -> None:
+        """Compare the outputs on normal inputs with those of LiteRT for the TFLite form of ``model``."""
         if not self.runs:
             return
         run = self.runs[0]
-        given = list(run.inputs.values()) if isinstance(run.inputs, Mapping) else list(run.inputs)
         try:
-            theirs = litert.run_litert(litert.tflite_of(model), given)
+            theirs = litert.run_litert(litert.tflite_of(model), _input_arrays(run))
         except UnsupportedError as error:
             self.result.notes.append(f"not run by LiteRT {when}: {error.message}")
             return
@@ -262,22 +265,28 @@ class _Test:
         self.result.litert += len(theirs)
 
 
+def _input_arrays(run: Run) -> list[Array]:
+    return list(run.inputs.values()) if isinstance(run.inputs, Mapping) else list(run.inputs)
+
+
+def _litert_refuses(model: Model) -> bool:
+    """Return whether LiteRT cannot run the model either; False if it lacks an operator."""
+    try:
+        litert.run_litert(litert.tflite_of(model), make_inputs(model.main, InputSet("normal")))
+    except EquivalenceError:
+        return True
+    except UnsupportedError:
+        return False
+    return False
+
+
 def _may_change(name: str) -> bool:
-    """Whether a pass is meant to change values or the interface."""
+    """Return whether the pass is declared to change values or the interface."""
     return all_passes()[name].changes_interface or all_passes()[name].changes_values
 
 
-def _other_texts(names: Sequence[str], run: Run, outputs: Sequence[Array]) -> list[str]:
-    """Outputs of strings, which the files of numbers do not hold, where they changed."""
-    return [
-        f"on {run.kind} inputs {name}: was {before.tolist()}, is {after.tolist()}"
-        for name, before, after in zip(names, run.outputs, outputs, strict=True)
-        if litert.is_text(before) and before.tolist() != after.tolist()
-    ]
-
-
 def _unlisted(model: Model) -> Model:
-    """A copy without the file's list of values."""
+    """Return a copy without the list of values that a file has."""
     copy = clone(model)
     for graph in copy.graphs:
         graph.table = []
@@ -285,34 +294,31 @@ def _unlisted(model: Model) -> Model:
     return copy
 
 
-def _relative(tolerance: float | None) -> Callable[[Array], float]:
-    """The allowed difference by the reference: the usual one, or this part of its largest magnitude."""
+def _absolute(tolerance: float | None, reference: Array) -> float | None:
+    """Return a tolerance relative to the largest magnitude as an absolute one; None is the default one."""
     if tolerance is None:
-        return allowed_difference
-
-    def allowed(reference: Array) -> float:
-        if reference.dtype.kind != "f":
-            return 0.0
-        finite = np.abs(reference[np.isfinite(reference)])
-        return tolerance * float(finite.max(initial=0.0))
-
-    return allowed
+        return None
+    if reference.dtype.kind != "f":
+        return 0.0
+    finite = np.abs(reference[np.isfinite(reference)])
+    return tolerance * float(finite.max(initial=0.0))
 
 
 def _refusals(model: Model, passes: Sequence[str], context: Context) -> list[str]:
+    """Return why the passes did not rewrite their near misses in ``model``."""
     found = [explain_pass(model, name, context.format, context.settings) for name in passes]
     return [refusal.sentence for refusals in found for refusal in refusals]
 
 
-def _blame(base: Model, passes: Sequence[str], context: Context) -> list[str]:
-    """The pass that changed a value, where one did it alone."""
+def _guilty_pass(base: Model, passes: Sequence[str], context: Context) -> list[str]:
+    """Return a sentence that names the first pass that changes a value, if one pass alone does."""
     verifier = Verifier(base)
+    model = clone(base)
 
     def check_values(name: str, changes: int) -> None:
         if changes:
             verifier.check(model, name)
 
-    model = clone(base)
     try:
         run_passes(model, passes, context, check_values)
     except EquivalenceError as error:
@@ -321,13 +327,10 @@ def _blame(base: Model, passes: Sequence[str], context: Context) -> list[str]:
 
 
 def _lines(model: Model) -> list[str]:
-    """The model as text for a person: constants by name."""
+    """Return the model as text for a person: constants are shown by name."""
     lines = []
     for graph in model.graphs:
         inputs, outputs = (", ".join(f"%{v.name}" for v in side) for side in (graph.inputs, graph.outputs))
-        lines += [
-            f"graph {graph.name}({inputs}) -> {outputs} {{",
-            *(f"  {print_op(op)}" for op in graph),
-            "}",
-        ]
+        ops = [f"  {print_op(op)}" for op in graph]
+        lines += [f"graph {graph.name}({inputs}) -> {outputs} {{", *ops, "}"]
     return lines
