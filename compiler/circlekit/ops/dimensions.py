@@ -5,10 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from circlekit.errors import ShapeError
-from circlekit.ir.value import MAX_RANK, Array, Shape, format_shape
+from circlekit.ir.value import MAX_RANK, Shape, format_shape
 
 Dim = int | None
 """One dimension; None where it is unknown."""
@@ -45,11 +43,6 @@ def broadcast_shapes(*shapes: Shape | None) -> Shape | None:
     return result
 
 
-def common_shape(*arrays: Array) -> tuple[int, ...]:
-    """Return the shape that ``arrays`` broadcast to."""
-    return np.broadcast_shapes(*(a.shape for a in arrays))
-
-
 def merge_dims(a: Dim, b: Dim) -> Dim:
     """Return the dimension that both ``a`` and ``b`` stand for; ShapeError where they differ."""
     if a is None or b is None:
@@ -79,11 +72,6 @@ def product(dims: Sequence[Dim]) -> Dim:
 def element_count(dims: Sequence[Dim] | None) -> int:
     """Return the product of ``dims``, unknown dimensions counted as 1; 0 where the rank is unknown."""
     return 0 if dims is None else product([1 if dim is None else dim for dim in dims]) or 0
-
-
-def known_dims(*dims: Dim) -> tuple[int, ...] | None:
-    """Return ``dims`` if all of them are known, else None."""
-    return None if None in dims else dims  # type: ignore[return-value]  # it contains no None
 
 
 def unknown_dims(count: int | None) -> Shape | None:

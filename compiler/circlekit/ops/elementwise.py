@@ -12,12 +12,19 @@ from circlekit.ir.value import Array, TensorType
 from circlekit.ops.checks import no_quantized_kernel, require_numpy_kind, require_same_dtype
 from circlekit.ops.dimensions import broadcast_shapes
 from circlekit.ops.numerics.bfloat16 import rounded_for
-from circlekit.ops.operand_dtypes import REAL
+from circlekit.ops.operand_dtypes import NUMBERS, REAL
 from circlekit.ops.quantization import is_quantized_8_or_16_bits
 from circlekit.ops.versions import VersionedByDtype
 
 
-class Unary(VersionedByDtype):
+class PerElement(VersionedByDtype):
+    """An operator that gives permuted results for permuted data operands."""
+
+    def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
+        return {}
+
+
+class Unary(PerElement):
     """A function of each element.
 
     A subclass gives ``function`` (a ufunc) or ``compute`` for floats and plain integers, and
@@ -50,11 +57,8 @@ class Unary(VersionedByDtype):
         """Return the results, quantized as the output, for ``x`` quantized as the input in 8 or 16 bits."""
         raise no_quantized_kernel(self, self.input)
 
-    def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
-        return {}
 
-
-class Binary(VersionedByDtype):
+class Binary(PerElement):
     """A function of each pair of elements of two operands that broadcast.
 
     A subclass gives ``function`` (a ufunc) or ``compute`` for floats and plain integers, and
@@ -63,8 +67,8 @@ class Binary(VersionedByDtype):
 
     elementwise = True
 
-    lhs = operand(*REAL)
-    rhs = operand(*REAL)
+    lhs = operand(*NUMBERS)
+    rhs = operand(*NUMBERS)
 
     kinds: ClassVar[str] = "fiu"
     layout_operands = ("lhs", "rhs")
@@ -88,9 +92,6 @@ class Binary(VersionedByDtype):
     def quantized(self, x: Array, y: Array) -> Array:
         """Return the results, quantized as the output, for operands quantized in 8 or 16 bits."""
         raise no_quantized_kernel(self, self.lhs)
-
-    def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
-        return {}
 
     def broadcasts_beyond_4d(self) -> bool:
         """Whether the operands' shapes differ and one has more than four dimensions."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from circlekit.ir.dtypes import DType, bf16, boolean, f16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64
 
-FLOATS = (f32, f16, bf16, f64)
 INDICES = (i32, i64)
 """Axes, shapes and other whole numbers."""
 

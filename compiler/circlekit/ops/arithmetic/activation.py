@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from circlekit.ir.op import attribute, operand
 from circlekit.ir.value import Array, TensorType
 from circlekit.ops.checks import reject_quantized, require_numpy_kind, require_same_dtype
 from circlekit.ops.dimensions import broadcast_shapes
-from circlekit.ops.elementwise import Unary
+from circlekit.ops.elementwise import PerElement, Unary
 from circlekit.ops.numerics.fixed_point import (
     clamp_to_dtype,
     multiply_by_quantized_multiplier,
@@ -36,7 +36,6 @@ from circlekit.ops.numerics.lookup_tables import (
 )
 from circlekit.ops.operand_dtypes import REAL
 from circlekit.ops.quantization import dtype_limits, is_quantized_8_or_16_bits, scale_of, zero_point_of
-from circlekit.ops.versions import VersionedByDtype
 
 
 class Clamped(Unary):
@@ -128,7 +127,7 @@ class Elu(Unary, code="ELU", options=None, reference_version=0):
         return real_function(x, self.input, self.output, in_float64(self.compute))
 
 
-class PRelu(VersionedByDtype, code="PRELU", options=None):
+class PRelu(PerElement, code="PRELU", options=None):
     """x for x >= 0, else alpha * x; ``alpha`` broadcasts to the input.
 
     For int16 input, alpha is int8.
@@ -160,9 +159,6 @@ class PRelu(VersionedByDtype, code="PRELU", options=None):
         above = multiply_by_quantized_multiplier(centred, positive)
         below = multiply_by_quantized_multiplier(product, negative)
         return clamp_to_dtype(np.where(centred >= 0, above, below), self.output)
-
-    def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
-        return {}
 
 
 SQRT_2_OVER_PI = math.sqrt(2 / math.pi)

@@ -7,7 +7,7 @@ Source: TFLite add, sub, mul, maximum_minimum, pow, squared_difference, atan2, a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from circlekit.ir.op import attribute, operand, variadic_operand
 from circlekit.ir.value import Array, TensorType, Value
 from circlekit.ops.checks import reject_quantized, require_numpy_kind, require_same_dtype
 from circlekit.ops.dimensions import merge_dims
-from circlekit.ops.elementwise import Binary
+from circlekit.ops.elementwise import Binary, PerElement
 from circlekit.ops.fused_activation import apply_fused_activation
 from circlekit.ops.numerics.fixed_point import (
     QuantizedMultiplier,
@@ -36,7 +36,6 @@ from circlekit.ops.quantization import (
     scale_of,
     zero_point_of,
 )
-from circlekit.ops.versions import VersionedByDtype
 
 
 class BinaryWithActivation(Binary):
@@ -214,9 +213,6 @@ class MaximumMinimum(Binary, options="MaximumMinimumOptions"):
     Quantized integers are compared as integers whatever their scales, as in LiteRT.
     """
 
-    lhs = operand(*NUMBERS)
-    rhs = operand(*NUMBERS)
-
     versions: ClassVar = {i8: 2, i16: 4}
 
     def infer(self) -> TensorType:
@@ -253,9 +249,6 @@ class Pow(Binary, code="POW"):
     all elements: LiteRT then multiplies, and the result wraps.
     """
 
-    lhs = operand(*NUMBERS)
-    rhs = operand(*NUMBERS)
-
     def compute(self, x: Array, y: Array) -> Array:
         if x.dtype.kind == "i" and np.any(y < 0):
             raise ModelError("POW: an integer to a negative power has no value")
@@ -268,9 +261,6 @@ class Pow(Binary, code="POW"):
 
 class SquaredDifference(Binary, code="SQUARED_DIFFERENCE", commutative=True, versions={i8: 2}):
     """(lhs - rhs)^2.  The only quantized form in LiteRT is int8."""
-
-    lhs = operand(*NUMBERS)
-    rhs = operand(*NUMBERS)
 
     def compute(self, x: Array, y: Array) -> Array:
         return np.asarray(np.square(x - y))
@@ -297,7 +287,7 @@ class Atan2(Binary, code="ATAN2", options="ATan2Options"):
     function = np.arctan2
 
 
-class AddN(VersionedByDtype, code="ADD_N"):
+class AddN(PerElement, code="ADD_N"):
     """The sum of tensors of one shape; infinities become the largest finite numbers after each addition."""
 
     terms = variadic_operand(*NUMBERS)
@@ -324,6 +314,3 @@ class AddN(VersionedByDtype, code="ADD_N"):
         for term in terms[1:]:
             total = apply_fused_activation(np.add(total, term, out=total), Activation.NONE)
         return total
-
-    def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
-        return {}

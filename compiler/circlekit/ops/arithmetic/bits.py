@@ -7,8 +7,6 @@ broadcast_args.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from circlekit.errors import ShapeError, UnsupportedError
@@ -17,7 +15,7 @@ from circlekit.ir.op import Inferred, Op, attribute, operand
 from circlekit.ir.value import Array, TensorType, format_shape
 from circlekit.ops.checks import require_numpy_kind, require_rank, require_same_dtype
 from circlekit.ops.dimensions import dims_differ
-from circlekit.ops.elementwise import Binary
+from circlekit.ops.elementwise import Binary, PerElement
 from circlekit.ops.operand_dtypes import COMPLEX, INTEGERS, NUMBERS
 from circlekit.ops.quantization import per_tensor_quantization
 
@@ -80,7 +78,7 @@ class RightShift(Binary, code="RIGHT_SHIFT"):
         return np.asarray(x >> np.clip(y, 0, 8 * y.dtype.itemsize - 1).astype(y.dtype))
 
 
-class Bucketize(Op, code="BUCKETIZE"):
+class Bucketize(PerElement, code="BUCKETIZE"):
     """The number of sorted ``boundaries`` that are not above each element."""
 
     input = operand(f32, f64, i32, i64)
@@ -99,9 +97,6 @@ class Bucketize(Op, code="BUCKETIZE"):
             raise ShapeError("BUCKETIZE: the boundaries must be sorted")
         data = input if input.dtype == np.float64 else input.astype(np.float32)
         return np.searchsorted(limits.astype(data.dtype), data, side="right").astype(np.int32)
-
-    def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
-        return {}
 
 
 class MatrixDiag(Op, code="MATRIX_DIAG"):

@@ -11,7 +11,7 @@ from circlekit.errors import ModelError, ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, bf16, f16, f32, f64, i8, i16, i32, u8, u16, u32
 from circlekit.ir.op import attribute, operand
 from circlekit.ir.value import Array, Quantization, TensorType, Value
-from circlekit.ops.elementwise import Unary
+from circlekit.ops.elementwise import PerElement, Unary
 from circlekit.ops.numerics.bfloat16 import round_to_bfloat16
 from circlekit.ops.numerics.fixed_point import (
     quantize_multiplier,
@@ -22,7 +22,6 @@ from circlekit.ops.numerics.fixed_point import (
 from circlekit.ops.numerics.lookup_tables import tabulated
 from circlekit.ops.operand_dtypes import ANY, REAL
 from circlekit.ops.quantization import dtype_limits, is_quantized, scale_of, zero_point_of
-from circlekit.ops.versions import VersionedByDtype
 
 UNPACKED_DTYPES: dict[DType, type[np.integer[Any]]] = {
     DType.INT4: np.int8,
@@ -32,7 +31,7 @@ UNPACKED_DTYPES: dict[DType, type[np.integer[Any]]] = {
 """The numpy dtypes in which kernels hold integers of fewer than 8 bits."""
 
 
-class Cast(VersionedByDtype, code="CAST"):
+class Cast(PerElement, code="CAST"):
     """The numbers in another dtype: that of the result if it is declared, else ``out_data_type``.
 
     Float to integer truncates towards zero and saturates, NaN gives the largest integer.  Integers wrap.
@@ -73,9 +72,6 @@ class Cast(VersionedByDtype, code="CAST"):
         low, high = dtype_limits(self.output.dtype)
         clamped = np.clip(np.where(np.isnan(x), np.float32(high), x), np.float32(low), np.float32(high))
         return clamped.astype(UNPACKED_DTYPES[self.output.dtype])
-
-    def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
-        return {}
 
     def required_version(self) -> int:
         kinds = (self.input.dtype, self.output.dtype)
@@ -129,7 +125,7 @@ REQUANTIZED = {i8: (i8, u8, i16), u8: (i8, u8, i16), i16: (i8, i16, i32), i32: (
 """From and to which quantized integers LiteRT requantizes."""
 
 
-class Quantize(VersionedByDtype, code="QUANTIZE"):
+class Quantize(PerElement, code="QUANTIZE"):
     """round(x / scale) + zero_point, halves away from zero, clamped to the dtype of the result.
 
     NaN, and quotients outside of int32, give -2^31, to which the zero point is added modulo 2^32: as on x86.
@@ -172,9 +168,6 @@ class Quantize(VersionedByDtype, code="QUANTIZE"):
         limits, dtype = dtype_limits(self.output.dtype), np.dtype(self.output.dtype.numpy)
         return requantize(distance, by, zero_point_of(self.output), limits, dtype)
 
-    def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
-        return {}
-
     def required_version(self) -> int:
         if DType.INT4 in (self.input.dtype, self.output.dtype):
             return 4
@@ -184,7 +177,7 @@ class Quantize(VersionedByDtype, code="QUANTIZE"):
         return 2 if self.output.dtype is i16 else 1
 
 
-class Dequantize(VersionedByDtype, code="DEQUANTIZE"):
+class Dequantize(PerElement, code="DEQUANTIZE"):
     """scale * (x - zero_point); of float16 or bfloat16, the same number as float32."""
 
     input = operand(i8, u8, i16, i32, f16, bf16, *UNPACKED_DTYPES, DType.MXINT8, DType.MXFP4)
@@ -203,9 +196,6 @@ class Dequantize(VersionedByDtype, code="DEQUANTIZE"):
         scale, zero = quantization_arrays(self.input, input.ndim)
         exact = np.float32 if input.dtype.itemsize < 4 else np.float64
         return np.asarray((input.astype(exact) - zero.astype(exact)) * scale, np.float32)
-
-    def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
-        return {}
 
     def required_version(self) -> int:
         quantization = self.input.quantization

@@ -14,7 +14,7 @@ from circlekit.ir.value import Array, Shape, TensorType, Value, format_shape
 from circlekit.ops.checks import require_same_dtype
 from circlekit.ops.constant_operands import plain_data
 from circlekit.ops.dimensions import broadcast_shapes
-from circlekit.ops.elementwise import Binary, Unary
+from circlekit.ops.elementwise import Binary, PerElement, Unary
 from circlekit.ops.numerics.fixed_point import multiply_by_quantized_multiplier, quantize_multiplier
 from circlekit.ops.numerics.lookup_tables import in_blocks, tabulated
 from circlekit.ops.operand_dtypes import ANY, NUMBERS
@@ -24,9 +24,6 @@ from circlekit.ops.versions import VersionedByDtype
 
 class Comparison(Binary):
     """One bool for each pair of elements.  Quantized data is compared as real numbers in steps of 1/256."""
-
-    lhs = operand(*NUMBERS)
-    rhs = operand(*NUMBERS)
 
     versions: ClassVar = {i8: 2}
 
@@ -181,7 +178,7 @@ class Select(VersionedByDtype, code="SELECT"):
         return 3 if 5 in [v.rank for v in (self.condition, self.x, self.y)] else 1
 
 
-class SelectV2(VersionedByDtype, code="SELECT_V2"):
+class SelectV2(PerElement, code="SELECT_V2"):
     """x where the condition is true, else y; all three broadcast."""
 
     condition = operand(boolean)
@@ -197,9 +194,6 @@ class SelectV2(VersionedByDtype, code="SELECT_V2"):
 
     def kernel(self, condition: Array, x: Array, y: Array) -> Array:
         return np.where(condition, x, y)
-
-    def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
-        return {}
 
     def required_version(self) -> int:
         return 2 if self.x.dtype is u32 else 1

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from circlekit.errors import ShapeError
@@ -13,10 +11,11 @@ from circlekit.ir.op import Op, operand
 from circlekit.ir.value import Array, TensorType, format_shape
 from circlekit.ops.checks import require_float, require_length
 from circlekit.ops.constant_operands import int_list, static_int_vector
+from circlekit.ops.elementwise import PerElement
 from circlekit.ops.operand_dtypes import COMPLEX
 
 
-class OfComplex(Op):
+class OfComplex(PerElement):
     """One real number for each complex one."""
 
     input = operand(*COMPLEX)
@@ -29,9 +28,6 @@ class OfComplex(Op):
         if dtype is None:
             raise ShapeError(f"input is {self.input.dtype.short}, complex numbers are wanted")
         return TensorType(dtype, self.input.shape)
-
-    def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
-        return {}
 
 
 class Real(OfComplex, code="REAL", options=None):

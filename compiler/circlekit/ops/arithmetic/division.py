@@ -9,7 +9,7 @@ import numpy as np
 
 from circlekit.errors import ModelError
 from circlekit.ir.dtypes import DType, i8, i16
-from circlekit.ir.op import Op, operand
+from circlekit.ir.op import Op
 from circlekit.ir.value import Array
 from circlekit.ops.arithmetic.binary import BinaryWithActivation, centred
 from circlekit.ops.elementwise import Binary
@@ -22,7 +22,6 @@ from circlekit.ops.numerics.fixed_point import (
 )
 from circlekit.ops.numerics.fixed_point_functions import bit_length, get_reciprocal
 from circlekit.ops.numerics.lookup_tables import in_blocks
-from circlekit.ops.operand_dtypes import NUMBERS
 from circlekit.ops.quantization import scale_of, zero_point_of
 
 
@@ -31,9 +30,6 @@ class Div(BinaryWithActivation, code="DIV"):
 
     A quantized quotient far below the scale of the result is wrong in LiteRT, and computed the same here.
     """
-
-    lhs = operand(*NUMBERS)
-    rhs = operand(*NUMBERS)
 
     def compute(self, x: Array, y: Array) -> Array:
         if x.dtype.kind == "f":
@@ -82,9 +78,6 @@ def require_nonzero_divisors(op: Op, divisors: Array) -> None:
 class FloorDiv(Binary, code="FLOOR_DIV"):
     """floor(lhs / rhs); of quantized integers too, whatever their scales, as in LiteRT."""
 
-    lhs = operand(*NUMBERS)
-    rhs = operand(*NUMBERS)
-
     versions: ClassVar = {DType.FLOAT32: 2, i8: 3, i16: 3}
 
     def compute(self, x: Array, y: Array) -> Array:
@@ -97,9 +90,6 @@ class FloorDiv(Binary, code="FLOOR_DIV"):
 
 class FloorMod(Binary, code="FLOOR_MOD", versions={i8: 2, i16: 2}):
     """lhs - floor(lhs / rhs) * rhs: the remainder with the sign of rhs, whatever the scales."""
-
-    lhs = operand(*NUMBERS)
-    rhs = operand(*NUMBERS)
 
     def compute(self, x: Array, y: Array) -> Array:
         require_nonzero_divisors(self, y)
