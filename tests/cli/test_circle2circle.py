@@ -307,7 +307,7 @@ def test_operands_that_do_not_fit_are_refused_with_their_place(
     )
     assert main([str(source), str(tmp_path / "out.circle")]) == 1
     first, where, before, here, *rest = capsys.readouterr().err.splitlines()
-    assert first == "error: bias has 4 elements, the result has 3 channels"
+    assert first == "error: expected bias of 3 elements, one per channel of the result, got 4"
     assert where == f"  at {source} > main > op 1 Conv2D"
     assert before.startswith("     0  %y = Relu(%x)")
     assert here.startswith("  >  1  %z = Conv2D(%y, ")

@@ -111,14 +111,14 @@ def test_fake_quant_of_a_narrow_range() -> None:
 
 def test_refusals_are_sentences() -> None:
     x = var(np.zeros(2, np.float32))
-    with pytest.raises(ModelError, match="give it the result"):
+    with pytest.raises(ModelError, match="expected a declared result"):
         Quantize(x)
-    with pytest.raises(ShapeError, match="input is f32, quantized integers or f16 are wanted"):
+    with pytest.raises(ShapeError, match="expected input of quantized integers or f16, got f32"):
         Dequantize(x)
     with pytest.raises(ModelError, match="%q is i8 without a scale"):
         kernel_results(Dequantize(Value("q", i8, (2,))), [np.zeros(2, np.int8)])
     requantize = Quantize(Value("q", i16, (2,)), results=[Value("r", u8, (2,), None, per_tensor(1, 0))])
-    with pytest.raises(UnsupportedError, match="QUANTIZE from i16 to u8 has no kernel, nor has LiteRT"):
+    with pytest.raises(UnsupportedError, match="QUANTIZE from i16 to u8 has no kernel, in LiteRT neither"):
         kernel_results(requantize, [np.zeros(2, np.int16)])
 
 

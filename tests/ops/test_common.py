@@ -49,7 +49,7 @@ def test_dimensions() -> None:
     with pytest.raises(ShapeError, match="dimensions 2 and 3 differ"):
         merge_dims(2, 3)
     assert normalized_axis(-1, 4) == 3
-    with pytest.raises(ShapeError, match="axis 4 is outside of a tensor of rank 4"):
+    with pytest.raises(ShapeError, match="axis 4 is out of range for rank 4"):
         normalized_axis(4, 4)
 
 

@@ -214,10 +214,10 @@ X = (1, 5, 5, 4)
     [
         ((8, 3, 3, 3), None, {}, "input has 4 channels, the filter reads 3"),
         ((3, 3, 3, 2), None, {}, "3 output channels, 2 groups"),
-        ((8, 3, 3, 4), (4,), {}, "bias has 4 elements, the result has 8 channels"),
-        ((8, 3, 4), None, {}, r"filter has shape \[8,3,4\], rank 4 is wanted"),
-        ((8, 6, 6, 4), None, {"padding": VALID}, "a window of 6 does not fit into 5"),
-        ((8, 3, 3, 4), None, {"stride_h": 0}, "stride 0"),
+        ((8, 3, 3, 4), (4,), {}, "expected bias of 8 elements, one per channel of the result, got 4"),
+        ((8, 3, 4), None, {}, r"expected filter of rank 4, got shape \[8,3,4\]"),
+        ((8, 6, 6, 4), None, {"padding": VALID}, "expected a window of at most 5 with VALID padding, got 6"),
+        ((8, 3, 3, 4), None, {"stride_h": 0}, "expected stride and dilation from 1 to 1048576, got 0 and 1"),
     ],
 )
 def test_conv_2d_refuses(

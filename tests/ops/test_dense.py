@@ -86,11 +86,11 @@ def test_fully_connected_refuses() -> None:
         FullyConnected(Value("", f32, (2, 5)), w)
     with pytest.raises(ShapeError, match=r"input has shape \[3,12\], its last dimension must be 6"):
         FullyConnected(Value("", f32, (3, 12)), w, keep_num_dims=True)
-    with pytest.raises(ShapeError, match="bias has 3 elements, the result has 4 channels"):
+    with pytest.raises(ShapeError, match="expected bias of 4 elements, one per channel of the result, got 3"):
         FullyConnected(Value("", f32, (2, 6)), w, Value("", f32, (3,)))
-    with pytest.raises(ShapeError, match=r"weights has shape \[4,6,1\], rank 2 is wanted"):
+    with pytest.raises(ShapeError, match=r"expected weights of rank 2, got shape \[4,6,1\]"):
         FullyConnected(Value("", f32, (2, 6)), Value("", f32, (4, 6, 1)))
-    with pytest.raises(ShapeError, match="weights is f64, input is f32"):
+    with pytest.raises(ShapeError, match="expected input and weights of one dtype, got f32 and f64"):
         FullyConnected(Value("", f32, (2, 6)), Value("", DType.FLOAT64, (4, 6)))
 
 

@@ -107,7 +107,7 @@ def test_float_division_by_zero() -> None:
 @pytest.mark.parametrize("kind", [Div, FloorDiv, FloorMod])
 def test_integer_division_by_zero_is_refused(kind: type[Div]) -> None:
     x, y = np.array([1, 2], np.int32), np.array([1, 0], np.int32)
-    with pytest.raises(ModelError, match="divided by 0"):
+    with pytest.raises(ModelError, match="expected no divisor 0"):
         kernel_results(kind(var(x), var(y)), [x, y])
 
 
@@ -123,7 +123,7 @@ def test_pow_of_integers() -> None:
 
 def test_integers_have_no_negative_power() -> None:
     x, y = np.array([2], np.int32), np.array([-1], np.int32)
-    with pytest.raises(ModelError, match="negative power"):
+    with pytest.raises(ModelError, match="expected no negative exponent"):
         kernel_results(Pow(var(x), var(y)), [x, y])
 
 
@@ -141,11 +141,11 @@ def test_add_n(dtype: str, count: int) -> None:
 
 def test_refusals_are_sentences() -> None:
     x = var(np.zeros((2, 3), np.float32))
-    with pytest.raises(ShapeError, match="lhs is f32, rhs is i32, equal dtypes are wanted"):
+    with pytest.raises(ShapeError, match="expected lhs and rhs of one dtype, got f32 and i32"):
         Add(x, var(np.zeros(3, np.int32)))
     with pytest.raises(ShapeError, match=r"shapes \[2,3\] and \[4\] do not broadcast"):
         Mul(x, var(np.zeros(4, np.float32)))
-    with pytest.raises(ShapeError, match="at least one is wanted"):
+    with pytest.raises(ShapeError, match="expected at least 1 operand, got none"):
         AddN()
 
 

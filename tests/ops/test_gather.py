@@ -142,19 +142,22 @@ def test_an_index_outside_is_an_error(index: int) -> None:
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda x: Gather(x, x), "indices is f32, integers are wanted"),
+        (lambda x: Gather(x, x), "expected integers for indices, got f32"),
         (
             lambda x: Gather(x, ints([0]), axis=0, batch_dims=1),
             "batch_dims: expected at most axis 0 and index rank 1, got 1",
         ),
-        (lambda x: Gather(x, ints([0]), axis=2), "axis 2 is outside"),
+        (lambda x: Gather(x, ints([0]), axis=2), "axis 2 is out of range for rank"),
         (lambda x: GatherNd(x, ints([[0, 0, 0]])), "indices: expected at most 2 coordinates, got 3"),
         (lambda x: EmbeddingLookup(ints([[0]]), x), r"lookup: expected rank 1, got shape \[1,1\]"),
-        (lambda x: ReverseV2(x, ints([2])), "axis 2 is outside"),
+        (lambda x: ReverseV2(x, ints([2])), "axis 2 is out of range for rank"),
         (lambda x: ReverseSequence(x, ints([1]), seq_dim=1), "dimensions 2 and 1 differ"),
         (lambda x: TopKV2(x, ints(4)), r"k: expected at most the last dimension of \[2,3\], got 4"),
         (lambda x: DynamicUpdateSlice(x, var(data("f4", 3, 3)), ints([0, 0])), "does not fit into"),
-        (lambda x: OneHot(ints([0]), ints(2), const(1.0), ints(0)), "on_value is f64, off_value is i32"),
+        (
+            lambda x: OneHot(ints([0]), ints(2), const(1.0), ints(0)),
+            "expected on_value and off_value of one dtype, got f64 and i32",
+        ),
     ],
 )
 def test_refusals_are_sentences(make: Any, sentence: str) -> None:

@@ -110,13 +110,16 @@ def test_unknown_dimensions() -> None:
     ("make", "sentence"),
     [
         (lambda x: Concatenation(), "CONCATENATION: expected at least one operand, got none"),
-        (lambda x: Concatenation(x, x, axis=2), "axis 2 is outside of a tensor of rank 2"),
+        (lambda x: Concatenation(x, x, axis=2), "axis 2 is out of range for rank 2"),
         (lambda x: Concatenation(x, var(data("f4", 3, 3)), axis=1), "dimensions 2 and 3 differ"),
         (
             lambda x: Concatenation(x, var(data("f4", 3)), axis=0),
             "expected operands of equal rank, got 2 and 1",
         ),
-        (lambda x: Concatenation(x, var(data("i4", 2, 3))), "operand 0 is f32, operand 1 is i32"),
+        (
+            lambda x: Concatenation(x, var(data("i4", 2, 3))),
+            "expected operand 0 and operand 1 of one dtype, got f32 and i32",
+        ),
         (lambda x: Pack(x, x), "values_count: expected 2, got 0"),
         (lambda x: Unpack(x, num=2, axis=1), r"num: expected 3, dimension 1 of \[2,3\], got 2"),
         (lambda x: Split(ints(1), x, num_splits=2), "a dimension of 3 cannot be split into 2 equal parts"),

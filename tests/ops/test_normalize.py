@@ -183,17 +183,19 @@ def test_which_permutations_are_free() -> None:
 
 def test_refusals() -> None:
     x = Value("", f32, (1, 2, 3, 4))
-    with pytest.raises(ShapeError, match="gamma has 3 elements, 1 or 4 are wanted"):
+    with pytest.raises(ShapeError, match="expected 1 or 4 elements in gamma, got 3"):
         RmsNorm(x, Value("", f32, (3,)))
-    with pytest.raises(ShapeError, match=r"gamma has shape \[1,4\], rank 1 is wanted"):
+    with pytest.raises(ShapeError, match=r"expected gamma of rank 1, got shape \[1,4\]"):
         InstanceNorm(x, Value("", f32, (1, 4)), Value("", f32, (4,)))
-    with pytest.raises(ShapeError, match="beta has 3 elements"):
+    with pytest.raises(ShapeError, match="expected 1 or 4 elements in beta, got 3"):
         InstanceNorm(x, Value("", f32, (4,)), Value("", f32, (3,)))
-    with pytest.raises(ShapeError, match=r"cos_table has shape \[1,1,1,2\], the last dimension must be 4"):
+    with pytest.raises(
+        ShapeError, match=r"expected cos_table with a last dimension of 4, got shape \[1,1,1,2\]"
+    ):
         RoPE(x, Value("", f32, (1, 1, 1, 4)), Value("", f32, (1, 1, 1, 2)))
     with pytest.raises(ShapeError, match="even last dimension"):
         RoPE(Value("", f32, (1, 2, 3, 5)), Value("", f32, (5,)), Value("", f32, (5,)))
-    with pytest.raises(ShapeError, match="rank 4 is wanted"):
+    with pytest.raises(ShapeError, match="expected input of rank 4"):
         LocalResponseNormalization(Value("", f32, (3, 4)))
     with pytest.raises(ShapeError, match="input is a scalar"):
         Softmax(Value("", f32, ()))

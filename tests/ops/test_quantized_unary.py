@@ -131,14 +131,16 @@ def test_a_table_gives_what_the_elements_give(code: str) -> None:
 def test_refusals_are_sentences() -> None:
     x = np.array([-3, 4], np.int8)
     op = Sqrt(quantized(i8, (2,), 0.1, -2), results=[quantized(i8, (2,), 0.1)])
-    with pytest.raises(ModelError, match="SQRT: a negative number has no value"):
+    with pytest.raises(ModelError, match="SQRT: expected no negative number"):
         kernel_results(op, [x])
     wrong = Logistic(quantized(i8, (2,), 0.1), results=[quantized(i8, (2,), 0.1)])
-    with pytest.raises(UnsupportedError, match=r"LOGISTIC to a scale of 0\.1 has no kernel, 0\.00390625 is"):
+    with pytest.raises(
+        UnsupportedError, match=r"LOGISTIC has no kernel for a result of scale 0\.1, only for 0\.00390625"
+    ):
         kernel_results(wrong, [x])
     for code in ("ABS", "SIN", "ELU"):
         unsigned = REGISTRY[code](quantized(u8, (2,), 0.1), results=[quantized(u8, (2,), 0.1)])
         with pytest.raises(UnsupportedError, match=f"{code} on quantized u8"):
             kernel_results(unsigned, [x.view(np.uint8)])
-    with pytest.raises(ShapeError, match="input is i8, alpha is i16"):
+    with pytest.raises(ShapeError, match="expected input and alpha of one dtype, got i8 and i16"):
         PRelu(quantized(i8, (2,), 1), quantized(i16, (2,), 1))

@@ -178,7 +178,7 @@ def test_pad_of_unknown_dimensions() -> None:
     ("make", "sentence"),
     [
         (lambda x: Slice(x, ints([0, 2]), ints([1, 2])), "a slice of size 2 at 2 exceeds a dimension of 3"),
-        (lambda x: Slice(x, ints([0]), ints([1])), r"begin has shape \[1\], \[2\] is wanted"),
+        (lambda x: Slice(x, ints([0]), ints([1])), r"expected begin of shape \[2\], got \[1\]"),
         (lambda x: Slice(x, ints([0, 0]), ints([1, -2])), "size: expected -1 or more, got -2"),
         (
             lambda x: StridedSlice(x, ints([0]), ints([1]), ints([0])),
@@ -199,7 +199,10 @@ def test_pad_of_unknown_dimensions() -> None:
         (lambda x: Pad(x, ints([[0, 1]])), "paddings: expected 2 rows, got 1"),
         (lambda x: Pad(x, ints([0, 1])), r"paddings: expected shape \[rank,2\], got \[2\]"),
         (lambda x: Pad(x, ints([[0, -1], [0, 0]])), "paddings: expected 0 or more, got 0 and -1"),
-        (lambda x: PadV2(x, ints([[0, 1], [0, 0]]), ints(0)), "input is f32, constant_values is i32"),
+        (
+            lambda x: PadV2(x, ints([[0, 1], [0, 0]]), ints(0)),
+            "expected input and constant_values of one dtype, got f32 and i32",
+        ),
         (
             lambda x: MirrorPad(x, ints([[0, 2], [0, 0]])),
             "paddings: expected at most 1 for REFLECT of 2 elements, got 0 and 2",

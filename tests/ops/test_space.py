@@ -116,8 +116,11 @@ def test_unknown_dimensions() -> None:
             lambda x: BatchToSpaceND(x, ints([1, 1]), ints([[2, 2], [0, 0]])),
             "crops 2 and 2 exceed a dimension of 3",
         ),
-        (lambda x: ResizeBilinear(x, ints([1, 2, 3])), r"size has shape \[3\], \[2\] is wanted"),
-        (lambda x: DepthToSpace(var(np.zeros(3)), block_size=1), r"input has shape \[3\], rank 4 is wanted"),
+        (lambda x: ResizeBilinear(x, ints([1, 2, 3])), r"expected size of shape \[2\], got \[3\]"),
+        (
+            lambda x: DepthToSpace(var(np.zeros(3)), block_size=1),
+            r"expected input of rank 4, got shape \[3\]",
+        ),
     ],
 )
 def test_refusals_are_sentences(make: Any, sentence: str) -> None:

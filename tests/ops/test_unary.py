@@ -118,7 +118,7 @@ def test_a_quantized_operand_needs_a_quantized_result(kind: type[Abs]) -> None:
 
 
 def test_prelu_wants_one_dtype() -> None:
-    with pytest.raises(ShapeError, match="input is f32, alpha is i32"):
+    with pytest.raises(ShapeError, match="expected input and alpha of one dtype, got f32 and i32"):
         PRelu(var(np.zeros(2, np.float32)), var(np.zeros(2, np.int32)))
 
 

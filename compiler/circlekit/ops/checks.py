@@ -25,14 +25,14 @@ def require_rank(value: Value, name: str, *ranks: int) -> Shape | None:
     """Return the shape of operand ``name`` (None if unknown); ShapeError if its rank is none of ``ranks``."""
     if value.shape is None or len(value.shape) in ranks:
         return value.shape
-    wanted = " or ".join(str(r) for r in ranks)
-    raise ShapeError(f"{name} has shape {format_shape(value.shape)}, rank {wanted} is wanted")
+    expected = " or ".join(str(r) for r in ranks)
+    raise ShapeError(f"expected {name} of rank {expected}, got shape {format_shape(value.shape)}")
 
 
 def require_length(shape: Shape | None, count: int, name: str) -> None:
     """ShapeError unless ``shape``, that of operand ``name``, can be a vector of ``count`` elements."""
     if shape is not None and (len(shape) != 1 or shape[0] not in (None, count)):
-        raise ShapeError(f"{name} has shape {format_shape(shape)}, [{count}] is wanted")
+        raise ShapeError(f"expected {name} of shape [{count}], got {format_shape(shape)}")
 
 
 def require_bias(bias: Value | None, channels: Dim) -> None:
@@ -41,7 +41,7 @@ def require_bias(bias: Value | None, channels: Dim) -> None:
         return
     count = product(bias.shape)
     if dims_differ(count, channels):
-        raise ShapeError(f"bias has {count} elements, the result has {channels} channels")
+        raise ShapeError(f"expected bias of {channels} elements, one per channel of the result, got {count}")
 
 
 # -- dtypes ------------------------------------------------------------------------------------
@@ -50,7 +50,9 @@ def require_bias(bias: Value | None, channels: Dim) -> None:
 def require_same_dtype(first: str, a: Value, second: str, b: Value) -> None:
     """ShapeError unless the operands named ``first`` and ``second`` have the same dtype."""
     if a.dtype is not b.dtype:
-        raise ShapeError(f"{first} is {a.dtype.short}, {second} is {b.dtype.short}, equal dtypes are wanted")
+        raise ShapeError(
+            f"expected {first} and {second} of one dtype, got {a.dtype.short} and {b.dtype.short}"
+        )
 
 
 def require_same_float(op: Op) -> None:
@@ -58,15 +60,14 @@ def require_same_float(op: Op) -> None:
     kinds = [(name, v.dtype) for name, v in op.operand_items() if v.dtype.is_float]
     for name, dtype in kinds[1:]:
         if dtype is not kinds[0][1]:
-            raise ShapeError(
-                f"{name} is {dtype.short}, {kinds[0][0]} is {kinds[0][1].short}; one type is wanted"
-            )
+            names = f"{kinds[0][0]} and {name}"
+            raise ShapeError(f"expected {names} of one dtype, got {kinds[0][1].short} and {dtype.short}")
 
 
 def require_integer_dtype(value: Value, name: str) -> None:
     """ShapeError unless operand ``name`` has an integer dtype."""
     if not value.dtype.is_integer:
-        raise ShapeError(f"{name} is {value.dtype.short}, integers are wanted")
+        raise ShapeError(f"expected integers for {name}, got {value.dtype.short}")
 
 
 def require_int_list(numbers: Iterable[Any], name: str) -> list[int]:
@@ -74,7 +75,7 @@ def require_int_list(numbers: Iterable[Any], name: str) -> list[int]:
     listed = list(numbers)
     for number in listed:
         if not isinstance(number, int | np.integer) or isinstance(number, bool):
-            raise ModelError(f"{name} has the element {number!r}, whole numbers are wanted")
+            raise ModelError(f"expected integers in {name}, got {number!r}")
     return [int(number) for number in listed]
 
 
@@ -92,7 +93,7 @@ def require_float(op: Op, *arrays: Array | None) -> None:
     kinds = {a.dtype.char for a in arrays if a is not None}
     if kinds != {"f"} and kinds != {"d"}:
         names = ", ".join(sorted({str(a.dtype) for a in arrays if a is not None}))
-        raise UnsupportedError(f"{op.code} on {names} has no kernel yet, only its float32 form")
+        raise UnsupportedError(f"{op.code} on {names} has no kernel, only f32 and f64 have")
 
 
 def reject_quantized(op: Op) -> None:
@@ -104,4 +105,4 @@ def reject_quantized(op: Op) -> None:
 
 def no_quantized_kernel(op: Op, value: Value) -> UnsupportedError:
     """Return the error for ``value``, a quantized operand or result that ``op`` has no kernel for."""
-    return UnsupportedError(f"{op.code} on quantized {value.dtype.short} (%{value.name}) has no kernel yet")
+    return UnsupportedError(f"{op.code} on quantized {value.dtype.short} (%{value.name}) has no kernel")

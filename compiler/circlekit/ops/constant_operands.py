@@ -34,7 +34,7 @@ def static_int(value: Value, name: str) -> int | None:
     if numbers is None:
         return None
     if len(numbers) != 1:
-        raise ShapeError(f"{name} has {len(numbers)} elements, one is wanted")
+        raise ShapeError(f"expected 1 element in {name}, got {len(numbers)}")
     return numbers[0]
 
 

@@ -77,12 +77,12 @@ def element_count(dims: Sequence[Dim] | None) -> int:
 def unknown_dims(count: int | None) -> Shape | None:
     """Return a shape of ``count`` unknown dimensions; None where ``count`` is None."""
     if count is not None and count > MAX_RANK:
-        raise ShapeError(f"{count} dimensions, at most {MAX_RANK} can be")
+        raise ShapeError(f"expected at most {MAX_RANK} dimensions, got {count}")
     return None if count is None else (None,) * count
 
 
 def normalized_axis(axis: int, rank: int) -> int:
     """Return ``axis`` counted from the front; ShapeError where it is outside of ``rank``."""
     if not -rank <= axis < rank:
-        raise ShapeError(f"axis {axis} is outside of a tensor of rank {rank}")
+        raise ShapeError(f"axis {axis} is out of range for rank {rank}")
     return axis % rank

@@ -29,11 +29,11 @@ def window_size(size: Dim, taps: Dim, stride: int, dilation: int, padding: Paddi
     """
     if not 1 <= stride <= LARGEST_WINDOW or dilation < 1:
         raise ShapeError(
-            f"stride {stride} and dilation {dilation} must be at least 1, at most {LARGEST_WINDOW}"
+            f"expected stride and dilation from 1 to {LARGEST_WINDOW}, got {stride} and {dilation}"
         )
     if taps is not None and (taps - 1) * dilation >= LARGEST_WINDOW:
         raise ShapeError(
-            f"a window of {taps} with dilation {dilation} spans more than {LARGEST_WINDOW} elements"
+            f"expected a window of at most {LARGEST_WINDOW} elements, got {taps} with dilation {dilation}"
         )
     if size is None:
         return None
@@ -43,7 +43,7 @@ def window_size(size: Dim, taps: Dim, stride: int, dilation: int, padding: Paddi
         return None
     span = (taps - 1) * dilation + 1
     if span > size:
-        raise ShapeError(f"a window of {span} does not fit into {size} with VALID padding")
+        raise ShapeError(f"expected a window of at most {size} with VALID padding, got {span}")
     return (size - span) // stride + 1
 
 

@@ -111,8 +111,8 @@ class AddOrSub(BinaryWithActivation):
         shifts = [known[2] - p for p in known[:2]]
         if min(shifts) != 0:
             raise UnsupportedError(
-                f"{self.code} of int16 with scales 2^{known[0]} and 2^{known[1]} to 2^{known[2]}: "
-                "the greater scale of the operands is wanted for the result"
+                f"{self.code} of int16 with scales 2^{known[0]} and 2^{known[1]}: "
+                f"expected the larger one for the result, got 2^{known[2]}"
             )
         return shifts
 
@@ -251,7 +251,7 @@ class Pow(Binary, code="POW"):
 
     def compute(self, x: Array, y: Array) -> Array:
         if x.dtype.kind == "i" and np.any(y < 0):
-            raise ModelError("POW: an integer to a negative power has no value")
+            raise ModelError("POW: expected no negative exponent for integers")
         is_single_exponent = y.size == 1 and x.shape != y.shape and y.reshape(-1)[0] > 0
         if x.dtype == np.int32 and not is_single_exponent:
             exact = np.power(x.astype(np.float64), y)
@@ -297,13 +297,13 @@ class AddN(PerElement, code="ADD_N"):
     def infer(self) -> TensorType:
         terms = self.terms
         if not terms:
-            raise ShapeError("ADD_N has no operand, at least one is wanted")
+            raise ShapeError("ADD_N: expected at least 1 operand, got none")
         shape = terms[0].shape
         for term in terms[1:]:
             require_same_dtype("the first operand", terms[0], "another", term)
             if shape is not None and term.shape is not None:
                 if len(shape) != len(term.shape):
-                    raise ShapeError(f"ranks {len(shape)} and {len(term.shape)}, equal ones are wanted")
+                    raise ShapeError(f"expected operands of one rank, got {len(shape)} and {len(term.shape)}")
                 shape = tuple(merge_dims(a, b) for a, b in zip(shape, term.shape, strict=True))
         return TensorType(terms[0].dtype, shape)
 

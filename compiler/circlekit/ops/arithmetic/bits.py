@@ -30,7 +30,7 @@ class Bitcast(Op, code="BITCAST"):
 
     def infer(self) -> Inferred:
         if not self.results:
-            raise UnsupportedError("BITCAST has no shape rule, its result must be declared")
+            raise UnsupportedError("BITCAST: expected a declared result, which its dtype follows from")
         dtype, shape = self.output.dtype, self.input.shape
         before, after = self.input.dtype.bits // 8, dtype.bits // 8
         if shape is None or not before or not after:
@@ -39,7 +39,8 @@ class Bitcast(Op, code="BITCAST"):
             return TensorType(dtype, (*shape, before // after))
         if before < after:
             if not shape or dims_differ(shape[-1], after // before):
-                raise ShapeError(f"{format_shape(shape)} of {self.input.dtype.short} is no {dtype.short}")
+                expected = f"expected a last dimension of {after // before}"
+                raise ShapeError(f"BITCAST to {dtype.short}: {expected}, got {format_shape(shape)}")
             return TensorType(dtype, shape[:-1])
         return TensorType(dtype, shape)
 
@@ -94,7 +95,7 @@ class Bucketize(PerElement, code="BUCKETIZE"):
         require_numpy_kind(self, input, "fi")
         limits = np.array(self.boundaries or (), np.float32)
         if np.any(np.diff(limits) < 0):
-            raise ShapeError("BUCKETIZE: the boundaries must be sorted")
+            raise ShapeError("BUCKETIZE: expected sorted boundaries")
         data = input if input.dtype == np.float64 else input.astype(np.float32)
         return np.searchsorted(limits.astype(data.dtype), data, side="right").astype(np.int32)
 
@@ -107,7 +108,7 @@ class MatrixDiag(Op, code="MATRIX_DIAG"):
     def infer(self) -> TensorType:
         shape = self.input.shape
         if shape == ():
-            raise ShapeError("MATRIX_DIAG of a scalar, rank 1 or more is wanted")
+            raise ShapeError("expected input of rank 1 or more, got a scalar")
         return TensorType(self.input.dtype, None if shape is None else (*shape, shape[-1]))
 
     def kernel(self, input: Array) -> Array:
@@ -127,13 +128,15 @@ class MatrixSetDiag(Op, code="MATRIX_SET_DIAG"):
         require_same_dtype("input", self.input, "diagonal", self.diagonal)
         shape = self.input.shape
         if shape is not None and len(shape) < 2:
-            raise ShapeError(f"input has shape {format_shape(shape)}, matrices are wanted")
+            raise ShapeError(f"expected input of rank 2 or more, got shape {format_shape(shape)}")
         return TensorType(self.input.dtype, shape, per_tensor_quantization(self.input))
 
     def kernel(self, input: Array, diagonal: Array) -> Array:
         size = min(input.shape[-2:])
         if diagonal.shape != (*input.shape[:-2], size):
-            raise ShapeError(f"a diagonal of {list(diagonal.shape)} does not fit {list(input.shape)}")
+            raise ShapeError(
+                f"expected a diagonal of shape {[*input.shape[:-2], size]}, got {list(diagonal.shape)}"
+            )
         out: Array = input.copy()
         out[..., np.arange(size), np.arange(size)] = diagonal
         return out
@@ -148,7 +151,7 @@ class Unique(Op, code="UNIQUE", results=("output", "indices")):
 
     def infer(self) -> tuple[TensorType, ...]:
         if self.idx_out_type not in (i32, i64):
-            raise ShapeError(f"UNIQUE gives indices as {self.idx_out_type.short}, i32 or i64 is wanted")
+            raise ShapeError(f"expected idx_out_type i32 or i64, got {self.idx_out_type.short}")
         shape = require_rank(self.input, "input", 1)
         return TensorType(self.input.dtype, (None,)), TensorType(self.idx_out_type, shape)
 

@@ -138,7 +138,7 @@ class Quantize(PerElement, code="QUANTIZE"):
 
     def infer(self) -> TensorType:
         if not self.results:
-            raise ModelError("QUANTIZE does not tell its result's type: give it the result")
+            raise ModelError("QUANTIZE: expected a declared result, whose type cannot be inferred")
         result = self.results[0]
         return TensorType(result.dtype, self.input.shape, result.quantization)
 
@@ -148,7 +148,7 @@ class Quantize(PerElement, code="QUANTIZE"):
             return self._rounded(input)
         if dtype not in REQUANTIZED.get(self.input.dtype, ()):
             pair = f"{self.input.dtype.short} to {dtype.short}"
-            raise UnsupportedError(f"QUANTIZE from {pair} has no kernel, nor has LiteRT")
+            raise UnsupportedError(f"QUANTIZE from {pair} has no kernel, in LiteRT neither")
         return self._requantized(input) if input.dtype.itemsize > 2 else tabulated(input, self._requantized)
 
     def _rounded(self, x: Array) -> Array:
@@ -187,7 +187,7 @@ class Dequantize(PerElement, code="DEQUANTIZE"):
 
     def infer(self) -> TensorType:
         if not self.input.dtype.is_integer and self.input.dtype not in (f16, bf16):
-            raise ShapeError(f"input is {self.input.dtype.short}, quantized integers or f16 are wanted")
+            raise ShapeError(f"expected input of quantized integers or f16, got {self.input.dtype.short}")
         return TensorType(f32, self.input.shape)
 
     def kernel(self, input: Array) -> Array:

@@ -132,7 +132,7 @@ class LogicalNot(Unary, code="LOGICAL_NOT"):
 def _check_selection(condition: Value, x: Value, y: Value) -> None:
     require_same_dtype("x", x, "y", y)
     if condition.dtype is not boolean:
-        raise ShapeError(f"condition is {condition.dtype.short}, bool is wanted")
+        raise ShapeError(f"expected condition of bool, got {condition.dtype.short}")
 
 
 class Select(VersionedByDtype, code="SELECT"):
@@ -153,7 +153,7 @@ class Select(VersionedByDtype, code="SELECT"):
         known = [s for s in shapes if s is not None]
         if len({len(s) for s in known}) > 1:
             raise ShapeError(
-                f"x has shape {format_shape(shapes[0])}, y {format_shape(shapes[1])}, equal ones are wanted"
+                f"expected x and y of one shape, got {format_shape(shapes[0])} and {format_shape(shapes[1])}"
             )
         condition = self.condition.shape
         if not self.selects_rows() and condition is not None and len(condition):

@@ -26,7 +26,7 @@ class OfComplex(PerElement):
         parts = {DType.COMPLEX64: f32, DType.COMPLEX128: f64}
         dtype = parts.get(self.input.dtype)
         if dtype is None:
-            raise ShapeError(f"input is {self.input.dtype.short}, complex numbers are wanted")
+            raise ShapeError(f"expected complex numbers for input, got {self.input.dtype.short}")
         return TensorType(dtype, self.input.shape)
 
 
@@ -66,7 +66,7 @@ class Rfft2d(Op, code="RFFT2D"):
         if shape is None:
             return TensorType(DType.COMPLEX64, None)
         if len(shape) < 2:
-            raise ShapeError(f"input has shape {format_shape(shape)}, matrices are wanted")
+            raise ShapeError(f"expected input of rank 2 or more, got shape {format_shape(shape)}")
         sizes = static_int_vector(self.fft_length)
         if sizes is None:
             return TensorType(DType.COMPLEX64, (*shape[:-2], None, None))
@@ -76,5 +76,5 @@ class Rfft2d(Op, code="RFFT2D"):
         require_float(self, input)
         sizes = int_list(fft_length)
         if any(n < 1 or n & (n - 1) for n in sizes):
-            raise ShapeError(f"fft_length is {sizes}, powers of two are wanted")
+            raise ShapeError(f"expected powers of two for fft_length, got {sizes}")
         return np.fft.rfft2(input.astype(np.float64), s=sizes, axes=(-2, -1)).astype(np.complex64)

@@ -40,7 +40,7 @@ class Div(BinaryWithActivation, code="DIV"):
 
     def quantized(self, x: Array, y: Array) -> Array:
         if np.any(y == zero_point_of(self.rhs)):
-            raise ModelError("DIV: a quantized number divided by 0.0 has no value")
+            raise ModelError("DIV: expected no divisor 0.0 for quantized numbers")
         scales = [scale_of(v) for v in (self.lhs, self.rhs, self.output)]
         by = quantize_multiplier(scales[0] / (scales[1] * scales[2]))
         return in_blocks(x, y, lambda a, b: self._divided(centred(a, self.lhs), centred(b, self.rhs), by))
@@ -72,7 +72,7 @@ def x86_rounding_divide_by_pot(x: Array, exponent: Array) -> Array:
 def require_nonzero_divisors(op: Op, divisors: Array) -> None:
     """ModelError where an integer would be divided by zero."""
     if divisors.dtype.kind in "iu" and not np.all(divisors):
-        raise ModelError(f"{op.code}: an integer divided by 0 has no value")
+        raise ModelError(f"{op.code}: expected no divisor 0 for integers")
 
 
 class FloorDiv(Binary, code="FLOOR_DIV"):

@@ -137,7 +137,7 @@ class Multinomial(Random, code="MULTINOMIAL", options="RandomOptions"):
         shape = require_rank(self.logits, "logits", 2)
         dtype = self.output.dtype if self.results else i64
         if dtype not in (i32, i64):
-            raise ShapeError(f"MULTINOMIAL gives i32 or i64, its result is {dtype.short}")
+            raise ShapeError(f"MULTINOMIAL: expected a result of i32 or i64, got {dtype.short}")
         return TensorType(
             dtype, (None if shape is None else shape[0], static_int(self.num_samples, "num_samples"))
         )
@@ -152,8 +152,8 @@ class Multinomial(Random, code="MULTINOMIAL", options="RandomOptions"):
         most = np.where(finite, logits, np.finfo(np.float32).min).max(axis=1, keepdims=True)
         odds = np.where(finite, np.exp(logits - most.astype(np.float64)), 0)
         limits = np.cumsum(odds, axis=1)
-        wanted = places * limits[:, -1:]
+        thresholds = places * limits[:, -1:]
         out = np.empty((rows, count), self.output.dtype.numpy)
         for row in range(rows):
-            out[row] = np.searchsorted(limits[row], wanted[row], side="right")
+            out[row] = np.searchsorted(limits[row], thresholds[row], side="right")
         return (out,)

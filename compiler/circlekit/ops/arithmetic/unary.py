@@ -34,7 +34,7 @@ def reject_uint8(op: Unary) -> None:
 def require_not_negative(op: Unary, x: Array) -> None:
     """ModelError where a quantized number is negative."""
     if np.any(x < zero_point_of(op.input)):
-        raise ModelError(f"{op.code}: a negative number has no value")
+        raise ModelError(f"{op.code}: expected no negative number")
 
 
 class Abs(Unary, code="ABS", reference_version=3):

@@ -51,7 +51,8 @@ class SparseToDense(VersionedByDtype, code="SPARSE_TO_DENSE", typed_by=2):
             raise ShapeError(f"indices of shape {format_shape(indices.shape)} do not fit rank {len(shape)}")
         require_in_range(self, places, shape)
         out = np.full(shape, default_value.reshape(-1)[0], values.dtype)
-        out[tuple(places.T)] = values
+        steps = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
+        out.reshape(-1)[places.astype(np.int64) @ np.array(steps, np.int64)] = values
         return out
 
 

@@ -178,7 +178,7 @@ def require_output_scale(op: Op, scale: float) -> None:
     assert value is not None  # required by the declaration
     if scale_of(result) != scale:
         raise UnsupportedError(
-            f"{op.code} to a scale of {scale_of(result):.6g} has no kernel, {scale} is wanted"
+            f"{op.code} has no kernel for a result of scale {scale_of(result):.6g}, only for {scale}"
         )
     if result.dtype.bits == 16 and (zero_point_of(value) or zero_point_of(result)):
-        raise UnsupportedError(f"{op.code} of int16 has no kernel for zero points, 0 is wanted")
+        raise UnsupportedError(f"{op.code} of int16 has no kernel for zero points other than 0")

@@ -40,7 +40,7 @@ class _LastAxis(Op):
 
     def infer(self) -> TensorType:
         if self.input.shape == ():
-            raise ShapeError("input is a scalar, a rank of at least 1 is wanted")
+            raise ShapeError("expected input of rank 1 or more, got a scalar")
         return TensorType(self.input.dtype, self.input.shape)
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
@@ -114,7 +114,9 @@ class L2Normalization(_LastAxis, code="L2_NORMALIZATION", options="L2NormOptions
 
     def kernel(self, input: Array) -> Array:
         if self.act is not Activation.NONE:
-            raise UnsupportedError(f"{self.code} with the fused activation {self.act!r} runs nowhere")
+            raise UnsupportedError(
+                f"{self.code} with the fused activation {self.act!r} has no kernel in any runtime"
+            )
         if self.input.dtype.is_integer:
             require_dtypes(self, self.input, self.output, EQUAL_8_BITS)
             return l2_normalization_8_bits(input, self.input)
@@ -241,11 +243,13 @@ class RoPE(Op, code="ROPE", formats=CIRCLE):
         require_same_float(self)
         size = None if shape is None else shape[-1]
         if size is not None and size % 2:
-            raise ShapeError(f"input has shape {format_shape(shape)}, an even last dimension is wanted")
+            raise ShapeError(f"expected input with an even last dimension, got shape {format_shape(shape)}")
         for name, table in (("sin_table", self.sin_table), ("cos_table", self.cos_table)):
             found = table.shape
             if found is not None and (not found or dims_differ(found[-1], size)):
-                raise ShapeError(f"{name} has shape {format_shape(found)}, the last dimension must be {size}")
+                raise ShapeError(
+                    f"expected {name} with a last dimension of {size}, got shape {format_shape(found)}"
+                )
         return TensorType(self.input.dtype, self.input.shape or (None,) * 4)
 
     def kernel(self, input: Array, sin_table: Array, cos_table: Array) -> Array:
@@ -280,4 +284,4 @@ def _need_per_channel(value: Value, name: str, channels: Dim) -> None:
     shape = require_rank(value, name, 1)
     count = None if shape is None else product(shape)
     if count != 1 and dims_differ(count, channels):
-        raise ShapeError(f"{name} has {count} elements, 1 or {channels} are wanted")
+        raise ShapeError(f"expected 1 or {channels} elements in {name}, got {count}")

@@ -173,7 +173,7 @@ class ReduceProd(Reduction, code="REDUCE_PROD", options="ReducerOptions", versio
             reject_quantized(self)
         count = elements_per_result(x, axes)
         if count == 0:
-            raise UnsupportedError("REDUCE_PROD of no quantized element has no value in LiteRT")
+            raise UnsupportedError("REDUCE_PROD of no quantized element is undefined in LiteRT")
         scale_per_step = float(scale_of(self.output)) ** (1 / count)
         by = quantize_multiplier(float(scale_of(self.input)) / scale_per_step)
         steps = np.moveaxis(x, sorted(axes), range(len(axes)))
@@ -279,7 +279,7 @@ class ArgExtreme(VersionedByDtype):
 
     def infer(self) -> TensorType:
         if self.output_type not in (i32, i64):
-            raise ShapeError(f"output_type is {self.output_type.name}, INT32 or INT64 is wanted")
+            raise ShapeError(f"expected output_type INT32 or INT64, got {self.output_type.name}")
         shape, axis = self.input.shape, static_int(self.dimension, "dimension")
         if shape is None or axis is None:
             return TensorType(self.output_type, None if shape is None else unknown_dims(len(shape) - 1))

@@ -23,7 +23,8 @@ def require_prefix(ids: Shape | None, data: Shape | None) -> None:
     if ids is None or data is None:
         return
     if len(ids) > len(data) or any(dims_differ(a, b) for a, b in zip(ids, data, strict=False)):
-        raise ShapeError(f"segment_ids {format_shape(ids)} are no prefix of data {format_shape(data)}")
+        expected = f"expected the shape of segment_ids to be a prefix of {format_shape(data)}"
+        raise ShapeError(f"{expected}, got {format_shape(ids)}")
 
 
 class SegmentSum(Op, code="SEGMENT_SUM", reference_version=0):
@@ -44,7 +45,7 @@ class SegmentSum(Op, code="SEGMENT_SUM", reference_version=0):
         reject_quantized(self)
         steps = np.diff(segment_ids, prepend=0)
         if segment_ids.size and (segment_ids[0] != 0 or steps.min() < 0 or steps.max() > 1):
-            raise ModelError("SEGMENT_SUM: the ids must begin with 0 and grow by 0 or 1")
+            raise ModelError("SEGMENT_SUM: expected segment_ids that start at 0 and grow by 0 or 1")
         count = int(segment_ids[-1]) + 1 if segment_ids.size else 0
         out = np.zeros((count, *data.shape[1:]), data.dtype)
         np.add.at(out, segment_ids, data)
@@ -77,7 +78,7 @@ class UnsortedSegment(Op):
         reject_quantized(self)
         count, ids = int(num_segments.reshape(-1)[0]), segment_ids.reshape(-1)
         if ids.size and ids.max() >= count:
-            raise ModelError(f"{self.code}: id {ids.max()} is not below {count} segments")
+            raise ModelError(f"{self.code}: expected segment_ids below {count}, got {ids.max()}")
         rows = data.reshape(ids.size, *data.shape[segment_ids.ndim :])
         out = np.full((count, *rows.shape[1:]), self.start(data.dtype), data.dtype)
         kept = ids >= 0
