@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from circlekit.errors import CirclekitError, LimitError, ModelError
-from circlekit.interp.blas import few_threads
+from circlekit.interp.blas_threads import limited_blas_threads
 from circlekit.interp.evaluate import compute
 from circlekit.interp.execution_plan import ExecutionPlan, PlannedOp
 from circlekit.interp.input_arrays import check_inputs
@@ -70,7 +70,7 @@ class GraphRunner:
             with (
                 np.errstate(all="ignore"),
                 following(self.kernels),
-                few_threads(self._plan(graph).largest_macs),
+                limited_blas_threads(self._plan(graph).largest_macs),
             ):
                 return [_exclusive(x) for x in self._run(graph, inputs)]
         finally:
