@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %y: plain indices of i32 and a known rank are wanted, no batch dimensions
+# Refused: %y: expected indices of i32 with a known rank, and no batch dimensions
 
 graph main(%x: i32[2,1]) -> %mark, %y, %w/do_w_x, %w/alpha, %w/code, %w/number, %w/rows, %w/bits, %w {
   %mark = const i32[5] [-1999999973, 1, 1, 7, 1999999973]
@@ -16,5 +16,5 @@ graph main(%x: i32[2,1]) -> %mark, %y, %w/do_w_x, %w/alpha, %w/code, %w/number, 
 rules {
   passes(fuse_bcq)
   unchanged()
-  refused("plain indices of i32")
+  refused("expected indices of i32 with a known rank, and no batch dimensions")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %w: has 2 scales and codes of shape [2, 1], its clusters want 4
+# Refused: %w: expected 4 codes and scales for its clusters, got 2 scales and codes of shape [2, 1]
 
 graph main(%x: f32[3,4]) -> %mark, %y, %w/do_w_x, %w/alpha, %w/code, %w/number, %w/rows, %w/bits, %w {
   %mark = const i32[5] [-1999999973, 1, 1, 7, 1999999973]
@@ -16,5 +16,5 @@ graph main(%x: f32[3,4]) -> %mark, %y, %w/do_w_x, %w/alpha, %w/code, %w/number, 
 rules {
   passes(fuse_bcq)
   unchanged()
-  refused("its clusters want 4")
+  refused("expected 4 codes and scales for its clusters, got 2 scales and codes of shape [2, 1]")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %y: %w has codes of its columns, of the rows is wanted
+# Refused: %y: expected codes of the rows of %w, got codes of its columns
 
 graph main(%x: f32[3,2]) -> %mark, %y, %w/do_w_x, %w/alpha, %w/code, %w/number, %w/rows, %w/bits, %w {
   %mark = const i32[5] [-1999999973, 1, 1, 7, 1999999973]
@@ -16,5 +16,5 @@ graph main(%x: f32[3,2]) -> %mark, %y, %w/do_w_x, %w/alpha, %w/code, %w/number, 
 rules {
   passes(fuse_bcq)
   unchanged()
-  refused("%w has codes of its columns")
+  refused("expected codes of the rows of %w, got codes of its columns")
 }

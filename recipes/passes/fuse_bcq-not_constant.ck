@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %w/alpha: is f32[2], a constant of f32 is wanted
+# Refused: %w/alpha: expected a constant of f32, got f32[2]
 
 graph main(%x: f32[3,4], %w/alpha: f32[2]) -> %mark, %y, %w/do_w_x, %w/alpha, %w/code, %w/number, %w/rows, %w/bits, %w {
   %mark = const i32[5] [-1999999973, 1, 1, 7, 1999999973]
@@ -15,5 +15,5 @@ graph main(%x: f32[3,4], %w/alpha: f32[2]) -> %mark, %y, %w/do_w_x, %w/alpha, %w
 rules {
   passes(fuse_bcq)
   unchanged()
-  refused("%w/alpha: is f32")
+  refused("expected a constant of f32, got f32[2]")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %w: the codes stand for other weights
+# Refused: %w: the codes are of other weights, with an error of 200%
 
 graph main(%x: f32[3,4]) -> %mark, %y, %w/do_w_x, %w/alpha, %w/code, %w/number, %w/rows, %w/bits, %w {
   %mark = const i32[5] [-1999999973, 1, 1, 7, 1999999973]
@@ -16,5 +16,5 @@ graph main(%x: f32[3,4]) -> %mark, %y, %w/do_w_x, %w/alpha, %w/code, %w/number, 
 rules {
   passes(fuse_bcq)
   unchanged()
-  refused("%w: the codes stand for other weights")
+  refused("the codes are of other weights, with an error of 200%")
 }

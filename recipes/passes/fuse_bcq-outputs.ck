@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %mark: tells of 9 outputs and bundles of 7, there are 8
+# Refused: %mark: announces 9 outputs and bundles of 7, got 8 outputs
 
 graph main(%x: f32[3,4]) -> %mark, %y, %w/do_w_x, %w/alpha, %w/code, %w/number, %w/rows, %w/bits, %w {
   %mark = const i32[5] [-1999999973, 1, 9, 7, 1999999973]
@@ -16,5 +16,5 @@ graph main(%x: f32[3,4]) -> %mark, %y, %w/do_w_x, %w/alpha, %w/code, %w/number, 
 rules {
   passes(fuse_bcq)
   unchanged()
-  refused("%mark: tells of 9 outputs")
+  refused("announces 9 outputs and bundles of 7, got 8 outputs")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %mark: is of version 2 of the codes, 1 is wanted
+# Refused: %mark: expected version 1 of the codes, got 2
 
 graph main(%x: f32[3,4]) -> %mark, %y, %w/do_w_x, %w/alpha, %w/code, %w/number, %w/rows, %w/bits, %w {
   %mark = const i32[5] [-1999999973, 2, 1, 7, 1999999973]
@@ -16,5 +16,5 @@ graph main(%x: f32[3,4]) -> %mark, %y, %w/do_w_x, %w/alpha, %w/code, %w/number, 
 rules {
   passes(fuse_bcq)
   unchanged()
-  refused("%mark: is of version 2")
+  refused("expected version 1 of the codes, got 2")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %z: keeps the axes [1], which %x is reduced along
+# Refused: %z: keeps the axes [1], along which %x is reduced
 
 graph main(%x: f32[2,3,4,5]) -> %z {
   %y/axis = const i32[1] [1]
@@ -11,5 +11,5 @@ graph main(%x: f32[2,3,4,5]) -> %z {
 rules {
   passes(fuse_mean_with_mean)
   unchanged()
-  refused("%z: keeps the axes [1], which %x is reduced along")
+  refused("keeps the axes [1], along which %x is reduced")
 }

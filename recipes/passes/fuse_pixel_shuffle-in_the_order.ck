@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %u: has its axes in the order [0, 1, 4, 3, 5, 2], [0, 1, 4, 2, 5, 3] is wanted
+# Refused: %u: expected perm [0, 1, 4, 2, 5, 3], got [0, 1, 4, 3, 5, 2]
 
 graph main(%x: f32[1,4,4,2]) -> %y {
   %w = const f32[12,3,3,2] gaussian(0, 1)
@@ -14,5 +14,5 @@ graph main(%x: f32[1,4,4,2]) -> %y {
 rules {
   passes(fuse_pixel_shuffle)
   unchanged()
-  refused("%u: has its axes in the order [0, 1, 4, 3, 5, 2], [0, 1, 4, 2, 5, 3] is wanted")
+  refused("expected perm [0, 1, 4, 2, 5, 3], got [0, 1, 4, 3, 5, 2]")
 }

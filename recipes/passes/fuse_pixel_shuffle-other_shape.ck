@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %y: has shape [1,3,4,16], [1,3,8,8] is wanted
+# Refused: %y: expected shape [1,3,8,8], got [1,3,4,16]
 
 graph main(%x: f32[1,4,4,2]) -> %y {
   %w = const f32[12,3,3,2] gaussian(0, 1)
@@ -14,5 +14,5 @@ graph main(%x: f32[1,4,4,2]) -> %y {
 rules {
   passes(fuse_pixel_shuffle)
   unchanged()
-  refused("%y: has shape [1,3,4,16], [1,3,8,8] is wanted")
+  refused("expected shape [1,3,8,8], got [1,3,4,16]")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %r: has shape [1,2,2,3,4,4], square blocks of each channel are wanted
+# Refused: %r: expected square blocks of each channel, got shape [1,2,2,3,4,4]
 
 graph main(%x: f32[1,4,4,2]) -> %y {
   %w = const f32[12,3,3,2] gaussian(0, 1)
@@ -14,5 +14,5 @@ graph main(%x: f32[1,4,4,2]) -> %y {
 rules {
   passes(fuse_pixel_shuffle)
   unchanged()
-  refused("%r: has shape [1,2,2,3,4,4], square blocks of each channel are wanted")
+  refused("expected square blocks of each channel, got shape [1,2,2,3,4,4]")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %c: has shape [4,?], the rewrite gives [?,4]
+# Refused: %c: expected the shape [?,4], got [4,?]
 
 graph main(%x: f32[?,4,5]) -> %y {
   %a = Neg(%x)
@@ -11,5 +11,5 @@ graph main(%x: f32[?,4,5]) -> %y {
 rules {
   passes(fuse_reshape_with_mean)
   unchanged()
-  refused("the rewrite gives [?,4]")
+  refused("expected the shape [?,4], got [4,?]")
 }

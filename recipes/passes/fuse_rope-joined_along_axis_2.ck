@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %x: the halves are joined along axis 2, not the last
+# Refused: %x: expected the halves to be joined along the last axis, got axis 2
 
 graph main(%x: f32[1,1,8,8], %cos: f32[8], %sin: f32[8]) -> %z {
   %lo = Slice(%x, [0,0,0,0], [1,1,4,8])
@@ -14,5 +14,5 @@ graph main(%x: f32[1,1,8,8], %cos: f32[8], %sin: f32[8]) -> %z {
 rules {
   passes(fuse_rope)
   unchanged()
-  refused("joined along axis 2, not the last")
+  refused("expected the halves to be joined along the last axis, got axis 2")
 }

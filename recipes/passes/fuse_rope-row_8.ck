@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %sin: shape is [1], a row of 8 is wanted
+# Refused: %sin: expected a row of 8, got shape [1]
 
 graph main(%x: f32[1,2,3,8], %cos: f32[1], %sin: f32[1]) -> %z {
   %lo = StridedSlice(%x, [0,0,0,0], [1,2,3,4], [1,1,1,1])
@@ -14,5 +14,5 @@ graph main(%x: f32[1,2,3,8], %cos: f32[1], %sin: f32[1]) -> %z {
 rules {
   passes(fuse_rope)
   unchanged()
-  refused("a row of 8 is wanted")
+  refused("expected a row of 8, got shape [1]")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %z: cuts the batch
+# Refused: %z: slices the batch
 
 graph main(%x: f32[2,4,4,2]) -> %z {
   %w = const f32[3,4,4,2] gaussian(0, 1)
@@ -11,5 +11,5 @@ graph main(%x: f32[2,4,4,2]) -> %z {
 rules {
   passes(fuse_slice_with_tconv)
   unchanged()
-  refused("%z: cuts the batch")
+  refused("slices the batch")
 }

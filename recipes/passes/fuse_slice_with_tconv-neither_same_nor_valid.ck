@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %z: neither SAME nor VALID padding starts at [2, 1] for [8, 8]
+# Refused: %z: neither SAME nor VALID padding gives [8, 8] rows and columns from [2, 1] on
 
 graph main(%x: f32[1,4,4,2]) -> %z {
   %w = const f32[3,4,4,2] gaussian(0, 1)
@@ -11,5 +11,5 @@ graph main(%x: f32[1,4,4,2]) -> %z {
 rules {
   passes(fuse_slice_with_tconv)
   unchanged()
-  refused("neither SAME nor VALID padding starts at [2, 1]")
+  refused("neither SAME nor VALID padding gives [8, 8] rows and columns from [2, 1] on")
 }

@@ -11,5 +11,5 @@ graph main(%x: f32[1,12,10,3]) -> %y {
 rules {
   passes(fuse_space_to_batch_with_conv)
   unchanged()
-  refused("in all it pads by")
+  refused("expected SAME or VALID padding in total, got [(-1, 0), (0, 0)]")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %z/rhs: holds 1e-30, 0 is wanted
+# Refused: %z/rhs: expected only 0, got 1e-30
 
 graph main(%in: f32[2,3]) -> %y {
   %x = Neg(%in)
@@ -10,5 +10,5 @@ graph main(%in: f32[2,3]) -> %y {
 rules {
   passes(remove_unnecessary_add)
   unchanged()
-  refused("holds 1e-30, 0 is wanted")
+  refused("expected only 0, got 1e-30")
 }

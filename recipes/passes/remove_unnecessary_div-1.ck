@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %z/rhs: holds 2.0, 1 is wanted
+# Refused: %z/rhs: expected only 1, got 2.0
 
 graph main(%in: f32[2,3]) -> %y {
   %x = Neg(%in)
@@ -10,5 +10,5 @@ graph main(%in: f32[2,3]) -> %y {
 rules {
   passes(remove_unnecessary_div)
   unchanged()
-  refused("1 is wanted")
+  refused("expected only 1, got 2.0")
 }

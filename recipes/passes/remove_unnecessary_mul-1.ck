@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %z/rhs: holds 0.9999999, 1 is wanted
+# Refused: %z/rhs: expected only 1, got 0.9999999
 
 graph main(%in: f32[2,3]) -> %y {
   %x = Neg(%in)
@@ -10,5 +10,5 @@ graph main(%in: f32[2,3]) -> %y {
 rules {
   passes(remove_unnecessary_mul)
   unchanged()
-  refused("1 is wanted")
+  refused("expected only 1, got 0.9999999")
 }

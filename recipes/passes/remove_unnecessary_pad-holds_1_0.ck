@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %b/paddings: holds 1, 0 is wanted
+# Refused: %b/paddings: expected only 0, got 1
 
 graph main(%x: f32[2,3]) -> %y {
   %a = Neg(%x)
@@ -10,5 +10,5 @@ graph main(%x: f32[2,3]) -> %y {
 rules {
   passes(remove_unnecessary_pad)
   unchanged()
-  refused("holds 1, 0 is wanted")
+  refused("expected only 0, got 1")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %b: has shape [3,2], %a has [2,3]
+# Refused: %b: expected the shape of %a, [2,3], got [3,2]
 
 graph main(%x: f32[2,3]) -> %y {
   %a = Neg(%x)
@@ -10,5 +10,5 @@ graph main(%x: f32[2,3]) -> %y {
 rules {
   passes(remove_unnecessary_reshape)
   unchanged()
-  refused("%b: has shape [3,2], %a has [2,3]")
+  refused("expected the shape of %a, [2,3], got [3,2]")
 }

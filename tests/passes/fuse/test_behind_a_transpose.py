@@ -47,9 +47,24 @@ def test_columns_take_the_order(transpose: str, call: str, columns: int, shape: 
 @pytest.mark.parametrize(
     ("transpose", "call", "columns", "sentence"),
     [
-        ("[1, 0, 2, 3]", "%y = FullyConnected(%t, %w)", 16, "not within rows of 16"),
-        ("[0, 3, 1, 2]", "%y = FullyConnected(%t, %w)", 12, "not within rows of 12"),
-        ("[0, 1, 3, 2]", "%y = FullyConnected(%t, %w) {keep_num_dims: true}", 4, "not within rows of 4"),
+        (
+            "[1, 0, 2, 3]",
+            "%y = FullyConnected(%t, %w)",
+            16,
+            "expected a perm within rows of 16 elements, got [1, 0, 2, 3]",
+        ),
+        (
+            "[0, 3, 1, 2]",
+            "%y = FullyConnected(%t, %w)",
+            12,
+            "expected a perm within rows of 12 elements, got [0, 3, 1, 2]",
+        ),
+        (
+            "[0, 1, 3, 2]",
+            "%y = FullyConnected(%t, %w) {keep_num_dims: true}",
+            4,
+            "expected a perm within rows of 4 elements, got [0, 1, 3, 2]",
+        ),
     ],
 )
 def test_rows_that_are_mixed(transpose: str, call: str, columns: int, sentence: str) -> None:
@@ -141,10 +156,18 @@ def test_pixel_shuffle(n: str, filters: int, blocks: str, shape: str, call: str)
 @pytest.mark.parametrize(
     ("blocks", "shape", "sentence"),
     [
-        ("[1, 2, 2, 3, 4, 5]", "[1, 2, 8, 15]", "%r: has shape [1,2,2,3,4,5], square blocks"),
-        ("[1, 3, 2, 2, 5, 4]", "[1, 3, 10, 8]", "%r: has shape [1,3,2,2,5,4], square blocks"),
-        ("[1, 12, 1, 1, 4, 5]", "[1, 12, 4, 5]", "%y: has shape [1,12,4,5]"),
-        ("[1, 3, 2, 2, 4, 5]", "[1, 3, 10, 8]", "%y: has shape [1,3,10,8], [1,3,8,10] is wanted"),
+        (
+            "[1, 2, 2, 3, 4, 5]",
+            "[1, 2, 8, 15]",
+            "%r: expected square blocks of each channel, got shape [1,2,2,3,4,5]",
+        ),
+        (
+            "[1, 3, 2, 2, 5, 4]",
+            "[1, 3, 10, 8]",
+            "%r: expected square blocks of each channel, got shape [1,3,2,2,5,4]",
+        ),
+        ("[1, 12, 1, 1, 4, 5]", "[1, 12, 4, 5]", "%y: expected shape [1,12,4,5], got [1,12,4,5]"),
+        ("[1, 3, 2, 2, 4, 5]", "[1, 3, 10, 8]", "%y: expected shape [1,3,8,10], got [1,3,10,8]"),
     ],
 )
 def test_what_is_no_pixel_shuffle(blocks: str, shape: str, sentence: str) -> None:

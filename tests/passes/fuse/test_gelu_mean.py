@@ -100,7 +100,7 @@ def test_mean_of_mean(first: str, second: str, keep: str, keep2: str, axes: list
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (means("[1]", "[2]", "true", "false"), "%z: keeps the axes [1], which %x is reduced along"),
+        (means("[1]", "[2]", "true", "false"), "%z: keeps the axes [1], along which %x is reduced"),
         (means("[1]", "[1]", "false", "true"), "%y: keep_dims is False, the picture wants True"),
         (means("[1]", "[1]", "false", "false", "%z, %y"), "%y: is an output of the graph"),
     ],

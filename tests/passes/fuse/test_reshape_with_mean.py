@@ -40,15 +40,23 @@ def test_truth(kind: str) -> None:
 @pytest.mark.parametrize(
     ("shape", "calls", "sentence"),
     [
-        ("[1,8,4,4]", ["Mean(%a, [2, 3]) {keep_dims: true}", "Reshape(%b, [8])"], "the rewrite gives [1,8]"),
+        (
+            "[1,8,4,4]",
+            ["Mean(%a, [2, 3]) {keep_dims: true}", "Reshape(%b, [8])"],
+            "expected the shape [1,8], got [8]",
+        ),
         (
             "[1,8,4,4]",
             ["Mean(%a, [2]) {keep_dims: true}", "Reshape(%b, [8, 4])"],
-            "the rewrite gives [1,8,4]",
+            "expected the shape [1,8,4], got [8,4]",
         ),
-        ("[?,4,5]", ["Mean(%a, [2]) {keep_dims: true}", "Reshape(%b, [4, -1])"], "the rewrite gives [?,4]"),
+        (
+            "[?,4,5]",
+            ["Mean(%a, [2]) {keep_dims: true}", "Reshape(%b, [4, -1])"],
+            "expected the shape [?,4], got [4,?]",
+        ),
         ("[2,3,4]", ["Mean(%a, [2])", "Reshape(%b, [3, 2])"], "keep_dims is False, the picture wants True"),
-        ("[1,3,4]", ["Mean(%a, [2]) {keep_dims: true}", "Squeeze(%b)"], "the rewrite gives [1,3]"),
+        ("[1,3,4]", ["Mean(%a, [2]) {keep_dims: true}", "Squeeze(%b)"], "expected the shape [1,3], got [3]"),
     ],
 )
 def test_near_miss(shape: str, calls: list[str], sentence: str) -> None:

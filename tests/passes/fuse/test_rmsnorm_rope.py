@@ -161,7 +161,7 @@ def test_rope_in_the_other_order() -> None:
     [
         (rope(tables="f32[1,1,3,8]"), "a row per position"),
         (rope(tables="f32[1,2,1,8]"), "a row per position"),
-        (rope(tables="f32[1]"), "a row of 8 is wanted"),
+        (rope(tables="f32[1]"), "expected a row of 8, got shape [1]"),
         (
             rope(STRIDED.replace("[1,2,3,4]", "[1,2,3,5]"), x="f32[1,2,3,9]", tables="f32[9]"),
             "even last dimension",
@@ -198,7 +198,7 @@ def test_halves_joined_along_another_axis() -> None:
       %q = Mul(%c, %sin)
       %z = Add(%p, %q)
     }"""
-    check_pass(text, "fuse_rope", refused="joined along axis 2, not the last")
+    check_pass(text, "fuse_rope", refused="expected the halves to be joined along the last axis, got axis 2")
 
 
 def test_a_refusal_is_told_once_for_an_operator() -> None:

@@ -99,12 +99,21 @@ def test_an_activation_is_carried() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (sliced("[0,2,1,0]", "[1,8,8,3]"), "neither SAME nor VALID padding starts at [2, 1]"),
-        (sliced("[0,1,1,0]", "[1,4,8,3]"), "neither SAME nor VALID padding starts at [1, 1] for [4, 8]"),
-        (sliced("[0,0,0,0]", "[1,6,6,3]"), "neither SAME nor VALID padding starts at [0, 0]"),
+        (
+            sliced("[0,2,1,0]", "[1,8,8,3]"),
+            "neither SAME nor VALID padding gives [8, 8] rows and columns from [2, 1] on",
+        ),
+        (
+            sliced("[0,1,1,0]", "[1,4,8,3]"),
+            "neither SAME nor VALID padding gives [4, 8] rows and columns from [1, 1] on",
+        ),
+        (
+            sliced("[0,0,0,0]", "[1,6,6,3]"),
+            "neither SAME nor VALID padding gives [6, 6] rows and columns from [0, 0] on",
+        ),
         (
             sliced("[1,1,1,0]", "[1,8,8,3]", output="[2,10,10,3]", input="f32[2,4,4,2]"),
-            "%z: cuts the batch",
+            "%z: slices the batch",
         ),
         (sliced("[0,1,1,0]", "[1,8,8,3]", result="%z, %y"), "%y: is an output of the graph"),
     ],

@@ -47,10 +47,10 @@ def test_blocks_of_a_sequence_become_dilation(changes: dict[str, str], ops: list
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"crops": "[[3,0]]"}, "in all it pads by"),
+        ({"crops": "[[3,0]]"}, "expected SAME or VALID padding in total, got [(-1, 0), (0, 0)]"),
         (
             {"into": "Reshape(%s, [2,2,4,3])", "out": "Reshape(%c, [2,4,4])"},
-            "%s with a height of 1 is wanted",
+            "%e: expected %s with a height of 1, got shape [2,2,4,3]",
         ),
         ({"call": "Conv2D(%e, %w, none) {padding: VALID, stride_w: 2}"}, "stride_w is 2"),
     ],

@@ -179,7 +179,12 @@ def test_blocks_become_dilation(
 @pytest.mark.parametrize(
     ("pads", "call", "crops", "sentence"),
     [
-        ("[[0,0],[0,0]]", CONV, "[[1,0],[0,0]]", "in all it pads by"),
+        (
+            "[[0,0],[0,0]]",
+            CONV,
+            "[[1,0],[0,0]]",
+            "expected SAME or VALID padding in total, got [(-1, 0), (0, 0)]",
+        ),
         ("[[2,2],[2,2]]", CONV.replace("act: RELU", "stride_h: 2"), "[[0,0],[0,0]]", "stride_h is 2"),
     ],
 )

@@ -7,7 +7,7 @@ import numpy as np
 
 from circlekit.ir.value import Array, Value
 from circlekit.passes.engine.legalize import Lowering
-from circlekit.passes.support.conditions import all_are
+from circlekit.passes.support.conditions import all_equal
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import condition
 
@@ -38,7 +38,7 @@ class LowerPlainRmsNorm(_Lowered):
     @condition
     def only_ones(self, match: Match) -> str | None:
         gamma = match.value("gamma")
-        return all_are(gamma.array(), 1, gamma.name)
+        return all_equal(gamma.array(), 1, gamma.name)
 
 
 class LowerRmsNorm(_Lowered):

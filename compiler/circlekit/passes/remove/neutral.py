@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from circlekit.passes.support.conditions import all_are, keeps_shape
+from circlekit.passes.support.conditions import all_equal, keeps_shape
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, condition
 
@@ -21,4 +21,4 @@ class Neutral(Rewrite):
     @condition
     def changes_nothing(self, match: Match) -> str | None:
         c = match.value("c")
-        return all_are(c.array(), self.number, c.name) or keeps_shape(match.value("x"), c)
+        return all_equal(c.array(), self.number, c.name) or keeps_shape(match.value("x"), c)

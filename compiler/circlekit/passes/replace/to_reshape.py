@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from circlekit.ir.value import Array, Value, format_shape
-from circlekit.passes.support.conditions import certain, same_quantization
+from circlekit.passes.support.conditions import is_determined, same_quantization
 from circlekit.rewrite.rewrite import Rewrite, condition
 
 
@@ -21,7 +21,7 @@ class ToReshape(Rewrite):
 
     @condition
     def has_one_shape(self, z: Value) -> str | None:
-        if certain(z.shape):
+        if is_determined(z.shape):
             return None
         return f"%{z.name}: shape {format_shape(z.shape)} leaves more than one dimension open"
 

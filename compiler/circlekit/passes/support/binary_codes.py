@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Binary codes of weights, as extra outputs of a model carry them.
+"""Read binary codes of weights, which ONE stores in extra outputs of a model.
 
-ONE's tools add to the outputs of a TensorFlow model, before it is converted, a mark and for each coded
-constant a bundle of constants:
+Before a TensorFlow model is converted, ONE's tools add to its outputs a marker, and for each coded constant a
+bundle of constants:
 
     0                      i32: START, version 1, number of real outputs, size of a bundle, END
     1 ...                  the real outputs
     then, bundle by bundle:
-      do_w_x               bool: whether the model multiplies W x, not x W (told by the shapes, too)
+      do_w_x               bool: whether the model computes W x or x W (the shapes determine it, too)
       alpha                f32 [codes]
       packed_binary_code   i32 [codes, words]
-      number_of_clusters, size_of_clusters, qbits_of_clusters     i32, at times with a number more
+      number_of_clusters, size_of_clusters, qbits_of_clusters     i32, sometimes with one number more
       the constant that is coded, as the model uses it
-      dequant_weight       the constant that the codes give; not in every model
+      dequant_weight       the constant that the codes stand for; not in every model
 
-Over 120 lines because nothing of this is believed before it is checked.
+All of it is checked before it is used.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ from circlekit.ops.movement.shape import Reshape
 START, END = -2_000_000_000 + 27, 2_000_000_000 - 27
 VERSION = 1
 
-FAR = 0.9
-"""The least distance, in parts of the weights' norm, at which codes stand for something else.
+MAX_RELATIVE_ERROR = 0.9
+"""Error of the decoded weights, relative to their norm, from which on the codes belong to other weights.
 
-One bit leaves 0.5 to 0.6 of the norm of usual weights, each further bit half of it; codes of other weights
-are 1 away or more.
+With one bit the error of usual weights is 0.5 to 0.6, each further bit halves it; codes of other weights have
+an error of 1 or more.
 """
 
 
 class Item(IntEnum):
-    """The places in a bundle."""
+    """Positions in a bundle."""
 
     DO_W_X, ALPHA, BINARY, NUMBER, ROWS, BITS, WEIGHTS = range(7)
 
 
 @dataclass(eq=False, repr=False)
 class Coded:
-    """A coded constant: ``weights`` as the model has it; the operands of the operators that use the codes."""
+    """A coded constant: ``weights`` as the model has them, and the operands of the BCQ operators."""
 
     name: str
     weights: Array
@@ -63,7 +63,7 @@ class Coded:
         return int(self.clusters[:, 1].sum())
 
     def is_source_of(self, constant: Array) -> bool:
-        """Whether ``constant`` [a, b] is ``weights``, or its transpose: as a converter may have left it."""
+        """Whether ``constant`` [a, b] is ``weights`` or its transpose, which a converter may have stored."""
         if constant.size != self.weights.size:
             return False
         if constant.shape == self.weights.shape and np.array_equal(constant, self.weights):
@@ -73,7 +73,9 @@ class Coded:
         return bool(np.array_equal(constant.T.reshape(-1), self.weights.reshape(-1)))
 
     def distance(self, table: Array) -> float:
-        """How far the codes are from ``table`` [rows, hidden], in parts of its norm; infinite for no fit."""
+        """Error of the decoded weights against ``table`` [rows, hidden], relative to its norm; inf if the
+        shapes do not fit.
+        """
         if table.shape[0] != self.rows or not 0 < table.shape[1] <= self.binary.shape[1] * WORD:
             return float("inf")
         found = decoded(self.scales, self.binary, self.clusters, table.shape[1])
@@ -83,7 +85,7 @@ class Coded:
 
 @dataclass(eq=False, repr=False)
 class Info:
-    """What the outputs of a graph tell: the real ones, the coded constants, and what is wrong with others."""
+    """The real outputs of a graph, its coded constants, and what is wrong with other bundles."""
 
     outputs: Sequence[Value]
     coded: Sequence[Coded]
@@ -91,19 +93,21 @@ class Info:
 
 
 def read_info(graph: Graph) -> Info | str | None:
-    """None where no output is a mark; a sentence for a mark that is not understood."""
+    """None if no output is a marker; a sentence for a marker that cannot be read."""
     mark = _constant(graph.outputs[0], i32) if graph.outputs else None
     if mark is None or mark.size < 4 or (mark.reshape(-1)[[0, -1]] != (START, END)).any():
         return None
     version, count, size = (int(n) for n in mark.reshape(-1)[1:4])
     name = f"%{graph.outputs[0].name}"
     if version != VERSION:
-        return f"{name}: is of version {version} of the codes, {VERSION} is wanted"
+        return f"{name}: expected version {VERSION} of the codes, got {version}"
     rest = graph.outputs[1 + count :]
     if mark.size < 5 or size <= Item.WEIGHTS or count < 0 or len(graph.outputs) < 1 + count:
-        return f"{name}: tells of {count} outputs and bundles of {size}, there are {len(graph.outputs) - 1}"
+        return (
+            f"{name}: announces {count} outputs and bundles of {size}, got {len(graph.outputs) - 1} outputs"
+        )
     if len(rest) % size:
-        return f"{name}: tells of bundles of {size}, {len(rest)} outputs are left for them"
+        return f"{name}: announces bundles of {size}, got {len(rest)} outputs for them"
     bundles = [_coded(rest[at : at + size]) for at in range(0, len(rest), size)]
     coded = [bundle for bundle in bundles if isinstance(bundle, Coded)]
     wrong = [bundle for bundle in bundles if isinstance(bundle, str)]
@@ -111,7 +115,7 @@ def read_info(graph: Graph) -> Info | str | None:
 
 
 def _constant(value: Value, *dtypes: object) -> Array | None:
-    """The data of a constant, or of one that an operator reshapes: converters make such outputs."""
+    """The data of a constant, possibly behind a Reshape, as converters write such outputs; else None."""
     if isinstance(value.producer, Reshape):
         value = value.producer.input
     return value.array() if value.is_plain and value.dtype in dtypes else None
@@ -123,7 +127,7 @@ def _coded(bundle: Sequence[Value]) -> Coded | str:
     for item, dtype in {**kinds, Item.WEIGHTS: f32}.items():
         array = _constant(bundle[item], dtype)
         if array is None:
-            return f"%{bundle[item].name}: is {bundle[item].type}, a constant of {dtype.short} is wanted"
+            return f"%{bundle[item].name}: expected a constant of {dtype.short}, got {bundle[item].type}"
         arrays[item] = array
     name = bundle[Item.WEIGHTS].name
     clusters = _clusters(*(arrays[item].reshape(-1) for item in (Item.NUMBER, Item.BITS, Item.ROWS)))
@@ -131,12 +135,12 @@ def _coded(bundle: Sequence[Value]) -> Coded | str:
     scales, binary = arrays[Item.ALPHA].reshape(-1), arrays[Item.BINARY]
     if clusters is None or binary.ndim != 2 or binary.shape[0] != codes or scales.size != codes:
         found = f"{scales.size} scales and codes of shape {list(binary.shape)}"
-        return f"%{name}: has {found}, its clusters want {codes}"
+        return f"%{name}: expected {codes} codes and scales for its clusters, got {found}"
     return Coded(name, arrays[Item.WEIGHTS], scales, binary, clusters)
 
 
 def _clusters(number: Array, bits: Array, rows: Array) -> Array | None:
-    """i32 [n, 2] of bits and rows; numbers behind the first n only told equal constants apart."""
+    """i32 [n, 2] of bits and rows per cluster; further numbers only make equal constants distinct."""
     n = int(number[0]) if number.size else 0
     if n < 1 or bits.size < n or rows.size < n:
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What several removals share: conditions, each None or the sentence of the refusal, and cleaning up."""
+"""Conditions that several passes share; each returns None, or the sentence of the refusal."""
 
 from __future__ import annotations
 
@@ -8,25 +8,29 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Shape, Value, format_shape
 
 
-def certain(shape: Shape | None) -> bool:
-    """Whether a tensor with this many elements can have but one such shape."""
+def is_determined(shape: Shape | None) -> bool:
+    """Whether the number of elements determines ``shape``: at most one dimension is unknown."""
     return shape is not None and (None not in shape or (shape.count(None) == 1 and 0 not in shape))
 
 
-def surely_equal(a: Shape | None, b: Shape | None) -> bool:
-    """Whether tensors of these shapes with as many elements have one shape: one dimension may be open."""
+def provably_equal(a: Shape | None, b: Shape | None) -> bool:
+    """Whether tensors with the same number of elements and these shapes must have the same shape.
+
+    One dimension may be unknown in either; the number of elements then determines it.
+    """
     if a is None or b is None or len(a) != len(b) or 0 in a or 0 in b:
         return a is not None and a == b and None not in a
     known = [x == y for x, y in zip(a, b, strict=True) if x is not None and y is not None]
     return all(known) and len(known) >= len(a) - 1
 
 
-def same_elements(a: Value, b: Value) -> str | None:
-    """Refuse unless ``a`` and ``b``, which have the same elements in the same order, have one shape."""
+def same_shape(a: Value, b: Value) -> str | None:
+    """Refuse unless ``a`` and ``b``, which have the same elements in the same order, have the same shape."""
     if a.shape != b.shape:
-        return f"%{b.name}: has shape {format_shape(b.shape)}, %{a.name} has {format_shape(a.shape)}"
-    if not certain(a.shape):
-        return f"%{b.name}: shape {format_shape(b.shape)} leaves more than one dimension open"
+        expected = f"the shape of %{a.name}, {format_shape(a.shape)}"
+        return f"%{b.name}: expected {expected}, got {format_shape(b.shape)}"
+    if not is_determined(a.shape):
+        return f"%{b.name}: has more than one unknown dimension: {format_shape(b.shape)}"
     return None
 
 
@@ -39,12 +43,12 @@ def same_quantization(*values: Value) -> str | None:
     return None
 
 
-def all_are(array: Array, number: int, name: str) -> str | None:
+def all_equal(array: Array, number: int, name: str) -> str | None:
     """Refuse unless every element of the constant ``name`` is ``number``."""
     if array.size == 0:
         return f"%{name}: is empty"
-    wrong = array.reshape(-1)[array.reshape(-1) != number]
-    return None if wrong.size == 0 else f"%{name}: holds {wrong[0]!s}, {number} is wanted"
+    other = array.reshape(-1)[array.reshape(-1) != number]
+    return None if other.size == 0 else f"%{name}: expected only {number}, got {other[0]!s}"
 
 
 def keeps_shape(x: Value, constant: Value) -> str | None:
@@ -58,7 +62,7 @@ def keeps_shape(x: Value, constant: Value) -> str | None:
 
 
 def remove_unused(graph: Graph, op: Op) -> None:
-    """Remove ``op``, which has no effect, and what was made for it alone, as far as nobody reads it."""
+    """Remove ``op``, and recursively the producers of its operands, if nothing uses their results."""
     doomed = [op]
     while doomed:
         op = doomed.pop()

@@ -16,7 +16,7 @@ from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Shape, Value, format_shape
 from circlekit.ops.movement.shape import Reshape
-from circlekit.passes.support.conditions import same_elements
+from circlekit.passes.support.conditions import same_shape
 
 MOST_RANK = 4
 """Beyond it runtimes lack kernels that broadcast, so no constant of several elements gets that far."""
@@ -124,7 +124,7 @@ def _bound(graph: Graph, value: Value, region: Region, last: Reshape) -> str | N
 def saved(graph: Graph, region: Region, last: Reshape) -> tuple[int, str]:
     """How many Reshapes would go, and why not more."""
     bound = [s for v in region.starts if (s := _bound(graph, v, region, last))]
-    same = same_elements(sources_of(region)[0], last.output)
+    same = same_shape(sources_of(region)[0], last.output)
     return len(region.starts) - len(bound) + (same is None), next(iter(bound), same or "")
 
 

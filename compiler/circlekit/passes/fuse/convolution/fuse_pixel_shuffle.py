@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pixel shuffle behind a convolution, which PyTorch's exporters write with Reshapes and a Transpose."""
+"""Recognize pixel shuffle after a convolution, as PyTorch exports it with Reshapes and Transposes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from circlekit.rewrite.rewrite import Rewrite, condition
 
 
 class FusePixelShuffle(Rewrite):
-    """pixel_shuffle(conv(x, w))  ==  depth_to_space(conv(x, w with its filters in another order)).
+    """pixel_shuffle(conv(x, w))  ==  depth_to_space(conv(x, w with permuted output channels)).
 
-    PyTorch's channel is (c, i, j) for element (i, j) of a block, that of DEPTH_TO_SPACE is (i, j, c).
+    The order of channels is (c, i, j) for element (i, j) of a block in PyTorch, (i, j, c) in DEPTH_TO_SPACE.
     """
 
     name = "fuse_pixel_shuffle"
@@ -34,23 +34,23 @@ class FusePixelShuffle(Rewrite):
     """
 
     @condition
-    def its_orders(self, match: Match, first: Array, second: Array) -> str | None:
-        for name, perm, wanted in (("t", first, [0, 3, 1, 2]), ("u", second, [0, 1, 4, 2, 5, 3])):
+    def expected_perms(self, match: Match, first: Array, second: Array) -> str | None:
+        for name, perm, expected in (("t", first, [0, 3, 1, 2]), ("u", second, [0, 1, 4, 2, 5, 3])):
             found = [int(axis) % perm.size for axis in perm]
-            if found != wanted:
-                return f"%{match.value(name).name}: has its axes in the order {found}, {wanted} is wanted"
+            if found != expected:
+                return f"%{match.value(name).name}: expected perm {expected}, got {found}"
         return None
 
     @condition
-    def its_shapes(self, t: Value, r: Value, z: Value, O: int) -> str | None:
-        """Square blocks of all channels, side by side."""
+    def expected_shapes(self, t: Value, r: Value, z: Value, O: int) -> str | None:
+        """Each channel has square blocks, side by side."""
         image, parts, result = t.shape or (), r.shape or (), z.shape or ()
         if len(parts) != 6 or None in parts[1:] or parts[2] != parts[3] or parts[4:] != image[2:]:
-            return f"%{r.name}: has shape {format_shape(r.shape)}, square blocks of each channel are wanted"
+            return f"%{r.name}: expected square blocks of each channel, got shape {format_shape(r.shape)}"
         channels, block, height, width = (int(parts[at] or 0) for at in (1, 2, 4, 5))
-        wanted = (parts[0], channels, height * block, width * block)
-        if block < 2 or channels * block * block != O or result != wanted:
-            return f"%{z.name}: has shape {format_shape(z.shape)}, {format_shape(wanted)} is wanted"
+        expected = (parts[0], channels, height * block, width * block)
+        if block < 2 or channels * block * block != O or result != expected:
+            return f"%{z.name}: expected shape {format_shape(expected)}, got {format_shape(z.shape)}"
         return None
 
     def constants(self, w: Array, b: Array | None, r: Value, O: int) -> dict[str, Any]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Slice after a transposed convolution, as a transposed convolution with another padding."""
+"""Merge a Slice after a transposed convolution into its padding and its output channels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from circlekit.rewrite.rewrite import Rewrite, condition
 
 
 def leading_pad(padding: Padding, output: int, kernel: int, stride: int) -> int:
-    """How many rows of the full result TRANSPOSE_CONV leaves out before the first it returns.
+    """The number of rows of the full result that TRANSPOSE_CONV omits before the first one it returns.
 
     Source: TFLite's ComputePaddingHeightWidth, on the forward convolution's window arithmetic.
     """
@@ -29,7 +29,7 @@ def forward_size(padding: Padding, output: int, kernel: int, stride: int) -> int
 
 
 class FuseSliceWithTransposeConv(Rewrite):
-    """slice(tconv(x, w, VALID or SAME))  ==  tconv(x, w', the padding that leaves out the same)."""
+    """slice(tconv(x, w))  ==  tconv(x, some output channels of w, with the padding that omits the rest)."""
 
     name = "fuse_slice_with_tconv"
 
@@ -47,13 +47,12 @@ class FuseSliceWithTransposeConv(Rewrite):
     def one_padding_fits(self, match: Match, shape: Array, begin: Array, size: Array) -> str | None:
         at, out = _extent(shape, begin, size)
         if any(b < 0 or n < 0 or b + n > full for b, n, full in zip(at, out, shape, strict=True)):
-            return f"%{match.value('z').name}: begin {at} and size {out} leave {shape.tolist()}"
+            return f"%{match.value('z').name}: begin {at} and size {out} exceed {shape.tolist()}"
         if at[0] != 0 or out[0] != shape[0]:
-            return f"%{match.value('z').name}: cuts the batch"
+            return f"%{match.value('z').name}: slices the batch"
         if _padding(match, at, out) is None:
-            return (
-                f"%{match.value('z').name}: neither SAME nor VALID padding starts at {at[1:3]} for {out[1:3]}"
-            )
+            window = f"{out[1:3]} rows and columns from {at[1:3]} on"
+            return f"%{match.value('z').name}: neither SAME nor VALID padding gives {window}"
         return None
 
     def constants(
@@ -76,13 +75,13 @@ def _extent(shape: Array, begin: Array, size: Array) -> tuple[list[int], list[in
 
 
 def _padding(match: Match, at: list[int], out: list[int]) -> Padding | None:
-    """The padding with which the smaller output starts where the slice does, on both axes; or None."""
+    """The padding with which the smaller output starts at the slice along both axes, if there is one."""
     old, shape = match.attributes["padding"], match.value("shape").array()
     for new in (Padding.SAME, Padding.VALID):
         if all(
             leading_pad(new, out[axis], kernel, stride)
             == at[axis] + leading_pad(old, int(shape[axis]), kernel, stride)
-            and _suits(new, old, out[axis], kernel, stride, rows)
+            and _is_possible(new, old, out[axis], kernel, stride, rows)
             for axis, kernel, stride, rows in (
                 (1, match.dims["KH"], match.attributes["stride_h"], match.dims["H"]),
                 (2, match.dims["KW"], match.attributes["stride_w"], match.dims["W"]),
@@ -92,11 +91,11 @@ def _padding(match: Match, at: list[int], out: list[int]) -> Padding | None:
     return None
 
 
-def _suits(new: Padding, old: Padding, out: int, kernel: int, stride: int, rows: int) -> bool:
-    """Whether an output of ``out`` belongs to an input of ``rows``.
+def _is_possible(new: Padding, old: Padding, out: int, kernel: int, stride: int, rows: int) -> bool:
+    """Whether a transposed convolution of ``rows`` rows may have ``out`` rows of output.
 
-    Exactly, or, where all of a VALID result was sliced, so that every row of the input still reaches the
-    output.  LiteRT wants it exactly, so writing TFLite undoes the second kind (legal/fit_tconv).
+    Either the sizes match exactly, or the old padding is VALID and every input row still reaches the output.
+    LiteRT requires the former; where TFLite is written, legal/fit_tconv undoes the latter.
     """
     if forward_size(new, out, kernel, stride) == rows:
         return True
@@ -104,5 +103,5 @@ def _suits(new: Padding, old: Padding, out: int, kernel: int, stride: int, rows:
 
 
 def _channels(value: Value, begin: int, size: int) -> Value | Array:
-    """The output channels of a filter that are left; itself where all of them are."""
+    """``size`` output channels of a filter from ``begin`` on; the value itself if these are all."""
     return value if begin == 0 and size == value.static_shape[0] else value.array()[begin : begin + size]

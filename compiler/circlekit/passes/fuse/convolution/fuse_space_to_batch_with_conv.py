@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A dilated convolution that is written as one over blocks."""
+"""Recognize a dilated convolution, written as a convolution between space-to-batch and batch-to-space."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ Pads = list[tuple[int, int]]
 
 
 def padding_of(pads: Array, crops: Array, block: Array, inner: Padding, w: Value) -> Pads:
-    """(before, after) of each dimension: what is cropped of the result need not be padded before.
+    """The padding (before, after) of each dimension that the three operators amount to.
 
-    Inside, SAME pads each block by what are ``block`` times as many rows of the whole.
+    Crops of the result cancel padding.  With SAME the inner convolution pads each block, where one row stands
+    for ``block`` rows of the whole image.
     """
     out = []
     for pad, crop, step, size in zip(pads, crops, block, w.static_shape[1:3], strict=False):
@@ -26,7 +27,7 @@ def padding_of(pads: Array, crops: Array, block: Array, inner: Padding, w: Value
 
 
 def padding_kind(pads: Pads, filter_shape: tuple[int, ...], block: Array) -> Padding | None:
-    """What ``pads`` are for a filter of ``filter_shape``, dilated by ``block``; None for neither."""
+    """The padding attribute that gives ``pads`` for a filter dilated by ``block``; None if there is none."""
     total = [(size - 1) * int(step) for size, step in zip(filter_shape[1:3], block, strict=True)]
     if not any(side for pair in pads for side in pair):
         return Padding.VALID
@@ -52,15 +53,12 @@ class _Dilated(Rewrite):
     def is_one_block(self, block: Array, same_block: Array, z: Value) -> str | None:
         if block.size == 2 and np.array_equal(block, same_block):
             return None
-        return (
-            f"%{z.name}: the blocks are {block.tolist()} and {same_block.tolist()}, two equal ones are wanted"
-        )
+        found = f"{block.tolist()} and {same_block.tolist()}"
+        return f"%{z.name}: expected the same block of two dimensions twice, got {found}"
 
     @condition
     def known_filter(self, w: Value) -> str | None:
-        return (
-            None if w.is_static else f"%{w.name}: has shape {format_shape(w.shape)}, a static one is wanted"
-        )
+        return None if w.is_static else f"%{w.name}: expected a static shape, got {format_shape(w.shape)}"
 
     @condition
     def is_a_padding(
@@ -69,7 +67,7 @@ class _Dilated(Rewrite):
         found = padding_of(pads, crops, block, inner, w)
         if self.kind(found, w, block) is not None:
             return None
-        return f"%{z.name}: in all it pads by {found}, which is neither SAME nor VALID"
+        return f"%{z.name}: expected SAME or VALID padding in total, got {found}"
 
     def kind(self, pads: Pads, w: Value, block: Array) -> Padding | None:
         return padding_kind(pads, w.static_shape, block)
@@ -82,7 +80,7 @@ class _Dilated(Rewrite):
 
 
 class _Padded(_Dilated):
-    """The same with a padding of its own."""
+    """The same with an explicit Pad, where the padding is neither SAME nor VALID."""
 
     after = """
         p = Pad(x, all)
@@ -101,7 +99,7 @@ class _Padded(_Dilated):
 
 
 class FuseSpaceToBatchWithConv(Rules):
-    """SPACE_TO_BATCH_ND, a convolution, BATCH_TO_SPACE_ND become a dilated convolution."""
+    """Merge SPACE_TO_BATCH_ND, a convolution and BATCH_TO_SPACE_ND into a dilated convolution."""
 
     name = "fuse_space_to_batch_with_conv"
     rules = (_Dilated, _Padded)

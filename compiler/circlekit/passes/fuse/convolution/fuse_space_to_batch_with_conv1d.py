@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A dilated convolution over a sequence, which exporters write as one over blocks, with a height of 1.
+"""Recognize a dilated convolution over a sequence, which exporters write as one over blocks with height 1.
 
-Over 120 lines because the height may be either axis, and be put there in two ways.
+The height may be axis 1 or 2 of the image, and be inserted by ExpandDims and Squeeze or by Reshapes.
 """
 
 from __future__ import annotations
@@ -16,27 +16,18 @@ from circlekit.passes.fuse.convolution.fuse_space_to_batch_with_conv import Pads
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
-ENDS = (
-    ("e = ExpandDims(s, dim: const)", "q = Squeeze(y)                       {squeeze_dims: any}"),
-    ("e = Reshape(s, to?) {new_shape: any}", "q = Reshape(y, back?)             {new_shape: any}"),
-)
-
-
-def _picture(ends: tuple[str, str]) -> str:
-    return f"""
-        s = SpaceToBatchND(x, block: const, pads: const)
-        {ends[0]}
-        y = Conv2D|DepthwiseConv2D(e, w, b?)
-            {{padding: any = inner, stride_h: 1, stride_w: 1, dilation_h: 1, dilation_w: 1}}
-        {ends[1]}
-        z = BatchToSpaceND(q, same_block: const, crops: const)
-    """
-
 
 class _Dilated(Rewrite):
-    """batch_to_space(conv(space_to_batch(x)))  ==  conv(x), dilated by the block, for [N, W, C]."""
+    """batch_to_space(conv(space_to_batch(x)))  ==  conv(x) with the block as dilation, for [N, W, C]."""
 
-    before = _picture(ENDS[0])
+    before = """
+        s = SpaceToBatchND(x, block: const, pads: const)
+        e = $insert
+        y = Conv2D|DepthwiseConv2D(e, w, b?)
+            {padding: any = inner, stride_h: 1, stride_w: 1, dilation_h: 1, dilation_w: 1}
+        q = $drop
+        z = BatchToSpaceND(q, same_block: const, crops: const)
+    """
     after = """
         i = Reshape(x, high)            {new_shape: new_high}
         o = Conv2D|DepthwiseConv2D(i, w, b)
@@ -48,7 +39,7 @@ class _Dilated(Rewrite):
     def static_shapes(self, match: Match) -> str | None:
         for value in map(match.value, "xseyqzw"):
             if not value.is_static:
-                return f"%{value.name}: has shape {format_shape(value.shape)}, a static one is wanted"
+                return f"%{value.name}: expected a static shape, got {format_shape(value.shape)}"
         return None
 
     @condition
@@ -56,29 +47,29 @@ class _Dilated(Rewrite):
         if block.size == 1 and np.array_equal(block, same_block):
             return None
         found = f"{block.tolist()} and {same_block.tolist()}"
-        return f"%{z.name}: the blocks are {found}, one and the same is wanted"
+        return f"%{z.name}: expected the same block of one dimension twice, got {found}"
 
     @condition
-    def has_a_height_of_one(self, s: Value, e: Value, y: Value, q: Value) -> str | None:
-        axis = _height(s.shape, e.shape)
-        if axis is not None and axis == _height(q.shape, y.shape):
+    def has_height_one(self, s: Value, e: Value, y: Value, q: Value) -> str | None:
+        axis = _height_axis(s.shape, e.shape)
+        if axis is not None and axis == _height_axis(q.shape, y.shape):
             return None
-        return f"%{e.name}: has shape {format_shape(e.shape)}, %{s.name} with a height of 1 is wanted"
+        return f"%{e.name}: expected %{s.name} with a height of 1, got shape {format_shape(e.shape)}"
 
     @condition
     def is_a_padding(self, match: Match, inner: Padding) -> str | None:
-        block, found = _plane(match, inner)
+        block, found = _block_and_padding(match, inner)
         if self.kind(found, match.value("w"), block) is not None:
             return None
-        return f"%{match.value('z').name}: in all it pads by {found}, which is neither SAME nor VALID"
+        return f"%{match.value('z').name}: expected SAME or VALID padding in total, got {found}"
 
     def kind(self, pads: Pads, w: Value, block: Array) -> Padding | None:
         return padding_kind(pads, w.static_shape, block)
 
     def constants(self, match: Match, inner: Padding) -> dict[str, Any]:
-        block, found = _plane(match, inner)
+        block, found = _block_and_padding(match, inner)
         x, z = match.value("x").static_shape, match.value("z").static_shape
-        axis = _height(match.value("s").shape, match.value("e").shape) or 1
+        axis = _height_axis(match.value("s").shape, match.value("e").shape) or 1
         high = (*x[:axis], 1, *x[axis:])
         return {
             "high": np.array(high, np.int32), "new_high": high,
@@ -90,7 +81,7 @@ class _Dilated(Rewrite):
 
 
 class _Padded(_Dilated):
-    """The same with a padding of its own."""
+    """The same with an explicit Pad, where the padding is neither SAME nor VALID."""
 
     after = """
         i = Reshape(x, high)            {new_shape: new_high}
@@ -104,38 +95,32 @@ class _Padded(_Dilated):
         return Padding.VALID if all(side >= 0 for pair in pads for side in pair) else None
 
 
-class _DilatedReshaped(_Dilated):
-    """The same between Reshapes."""
-
-    before = _picture(ENDS[1])
-
-
-class _PaddedReshaped(_Padded):
-    """The same between Reshapes, with a padding of its own."""
-
-    before = _picture(ENDS[1])
-
-
-def _height(flat: Shape | None, high: Shape | None) -> int | None:
-    """The axis, 1 or 2, that has been put into [N, W, C]."""
+def _height_axis(flat: Shape | None, high: Shape | None) -> int | None:
+    """The axis of the 1 that ``high`` has in addition to ``flat``, [N, W, C]; None if there is none."""
     if flat is None or high is None or len(flat) != 3:
         return None
     return next((axis for axis in (1, 2) if high == (*flat[:axis], 1, *flat[axis:])), None)
 
 
-def _plane(match: Match, inner: Padding) -> tuple[Array, Pads]:
-    """The block, and what is padded in all, in both dimensions."""
+def _block_and_padding(match: Match, inner: Padding) -> tuple[Array, Pads]:
+    """The block and the total padding along both dimensions of the image."""
     values = [match.value(name).array().reshape(-1) for name in ("block", "pads", "crops")]
-    axis = _height(match.value("s").shape, match.value("e").shape)
-    idle = [np.ones(1, np.int64), np.zeros(2, np.int64), np.zeros(2, np.int64)]
-    pairs = [(i, v) if axis == 1 else (v, i) for i, v in zip(idle, values, strict=True)]
+    axis = _height_axis(match.value("s").shape, match.value("e").shape)
+    neutral = [np.ones(1, np.int64), np.zeros(2, np.int64), np.zeros(2, np.int64)]
+    pairs = [(n, v) if axis == 1 else (v, n) for n, v in zip(neutral, values, strict=True)]
     block, pads, crops = (np.stack(pair) for pair in pairs)
     flat = block.reshape(-1)
     return flat, padding_of(pads, crops, flat, inner, match.value("w"))
 
 
+EXPANDED = {"insert": "ExpandDims(s, dim: const)", "drop": "Squeeze(y)    {squeeze_dims: any}"}
+RESHAPED = {"insert": "Reshape(s, to?)  {new_shape: any}", "drop": "Reshape(y, back?) {new_shape: any}"}
+
+
 class FuseSpaceToBatchWithConv1D(Rules):
-    """On a sequence, SPACE_TO_BATCH_ND, a convolution of height 1, BATCH_TO_SPACE_ND become a dilated one."""
+    """Merge SPACE_TO_BATCH_ND, a convolution of height 1 and BATCH_TO_SPACE_ND into a dilated convolution."""
 
     name = "fuse_space_to_batch_with_conv1d"
-    rules = (_Dilated, _DilatedReshaped, _Padded, _PaddedReshaped)
+    rules = tuple(
+        template.member(**words) for template in (_Dilated, _Padded) for words in (EXPANDED, RESHAPED)
+    )

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators on constants whose binary codes the model carries, on the codes.
-
-Over 120 lines because three forms of two operators each want other operators around them.
-"""
+"""Compute on binary codes of weights, where a model carries them."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from circlekit.ops.matmul.dense import FullyConnected
 from circlekit.ops.movement.gather import Gather
 from circlekit.ops.movement.shape import Reshape, Transpose
 from circlekit.passes.fold.dead import RemoveDead
-from circlekit.passes.support.binary_codes import FAR, Coded, Info, read_info
+from circlekit.passes.support.binary_codes import MAX_RELATIVE_ERROR, Coded, Info, read_info
 from circlekit.rewrite.base import Context, Pass
 
 Operands = tuple[Value, Value, Value]
@@ -27,11 +24,11 @@ Operands = tuple[Value, Value, Value]
 
 
 class FuseBcq(Pass):
-    """FULLY_CONNECTED and GATHER on weights with binary codes become their BCQ forms, which read the codes.
+    """Replace FULLY_CONNECTED and GATHER on weights with binary codes by BCQ operators, which read the codes.
 
-    The codes come as extra outputs of the model, behind a mark (``passes/support/binary_codes.py``); these
-    outputs are removed, unless nothing could be done with them.  Values change by what the codes lose; codes
-    that stand for other weights are refused.
+    The codes are extra outputs of the model, behind a marker (``passes/support/binary_codes.py``).  These
+    outputs are removed unless no operator could be replaced.  Values change by the error of the codes; codes
+    of other weights are refused.
     """
 
     name = "fuse_bcq"
@@ -45,7 +42,7 @@ class FuseBcq(Pass):
             return 0
         if isinstance(info, str) or context.format != "circle":
             mark = model.main.outputs[0].name
-            sentence = info if isinstance(info, str) else f"%{mark}: TFLite has no operators on such codes"
+            sentence = info if isinstance(info, str) else f"%{mark}: TFLite has no operators on binary codes"
             context.refuse(self.name, first, sentence, 3)
             return 0
         for sentence in info.wrong:
@@ -64,7 +61,7 @@ class FuseBcq(Pass):
 
 
 class _Graph:
-    """One graph, on its way."""
+    """Replaces operators of one graph; ``refused``: whether one had to stay."""
 
     def __init__(self, graph: Graph, info: Info, context: Context) -> None:
         self.graph, self.info, self.context = graph, info, context
@@ -81,8 +78,10 @@ class _Graph:
         coded, constant = found
         near, across = coded.distance(constant.array()), coded.distance(constant.array().T)
         sentence = obstacle(op, constant, transposed=across < near)
-        if min(near, across) >= FAR:
-            sentence = f"%{constant.name}: the codes stand for other weights, {min(near, across):.0%} away"
+        if min(near, across) >= MAX_RELATIVE_ERROR:
+            sentence = (
+                f"%{constant.name}: the codes are of other weights, with an error of {min(near, across):.0%}"
+            )
         if sentence is not None:
             self.context.refuse(FuseBcq.name, op, sentence, 3)
             self.refused = True
@@ -94,13 +93,13 @@ class _Graph:
             result = self.gathered(op, coded, transposed=across < near)
         else:
             result = self.connected(op, coded, constant)
-        assert result.producer is not None  # it was made just now
+        assert result.producer is not None  # it has just been created
         result.producer.take_result(0, op.output)
         self.graph.remove(op)
         return True
 
     def find(self, op: FullyConnected | Gather) -> tuple[Coded, Value] | None:
-        """The coded constant that ``op`` reads, and how the graph calls it."""
+        """The coded constant that ``op`` reads, and its value in the graph."""
         for value in (op.params,) if isinstance(op, Gather) else (op.weights, op.input):
             if value.is_plain and value.rank == 2 and value.dtype is f32:
                 array = value.array()
@@ -109,7 +108,7 @@ class _Graph:
                     return coded, value
         return None
 
-    # -- making operators ----------------------------------------------------------------------
+    # -- creating operators ----------------------------------------------------------------------
 
     def make(self, anchor: Op, made: Op) -> Value:
         made.output.name = self.graph.unique_name(f"{anchor.output.name}/{type(made).__name__}")
@@ -120,7 +119,7 @@ class _Graph:
         return Value.constant(self.graph.unique_name(name), array)
 
     def codes(self, coded: Coded) -> Operands:
-        """The operands, once for all operators of the graph."""
+        """The operands of BCQ operators, shared by all operators of the graph."""
         known = self.operands.get(id(coded))
         if known is None:
             arrays = {"scales": coded.scales, "binary": coded.binary, "clusters": coded.clusters}
@@ -169,19 +168,19 @@ class _Graph:
 
 
 def obstacle(op: FullyConnected | Gather, constant: Value, transposed: bool) -> str | None:
-    """Why ``op`` cannot read codes in the place of ``constant``; ``transposed``: of its columns."""
+    """Why ``op`` cannot read codes instead of ``constant``; ``transposed``: the codes are of its columns."""
     name = f"%{op.output.name}"
     if isinstance(op, Gather):
         if op.batch_dims or op.indices.rank is None or op.indices.dtype is not i32:
-            return f"{name}: plain indices of i32 and a known rank are wanted, no batch dimensions"
+            return f"{name}: expected indices of i32 with a known rank, and no batch dimensions"
         return None
     if transposed:
-        return f"{name}: %{constant.name} has codes of its columns, of the rows is wanted"
+        return f"{name}: expected codes of the rows of %{constant.name}, got codes of its columns"
     if op.weights_format is not WeightsFormat.DEFAULT or len(op.results) != 1:
-        return f"{name}: has weights of format {op.weights_format.name}, DEFAULT is wanted"
+        return f"{name}: expected weights of format DEFAULT, got {op.weights_format.name}"
     if constant is op.input:
         if op.weights.is_const or op.weights.rank != 2 or op.bias is not None:
-            return f"{name}: has a bias for each column, or weights that are constant, too"
+            return f"{name}: has a bias, which is per column, or weights that are constant as well"
         return None
     shape = op.output.shape
     if op.input.rank is None or shape is None or (len(shape) > 2 and shape.count(None) > 1):

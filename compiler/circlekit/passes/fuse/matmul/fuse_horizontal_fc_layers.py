@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sum of two fully connected layers of one input."""
+"""Merge two fully connected layers of one input whose results are added."""
 
 from __future__ import annotations
 
@@ -24,7 +24,5 @@ class FuseHorizontalFullyConnected(Rewrite):
     """
 
     def constants(self, w1: Array, w2: Array, b1: Array | None, b2: Array | None) -> dict[str, Array | None]:
-        return {
-            "w": w1 + w2,
-            "b": b2 if b1 is None else b1 if b2 is None else b1.reshape(-1) + b2.reshape(-1),
-        }
+        biases = [b.reshape(-1) for b in (b1, b2) if b is not None]
+        return {"w": w1 + w2, "b": sum(biases[1:], biases[0]) if biases else None}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Transpose before a fully connected layer, carried into the order of its weights."""
+"""Fold a Transpose before a fully connected layer into the order of its weights."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
 class _Rows(Rewrite):
-    """fc(transpose(x), w)  ==  fc(x, w with its columns in the order of x), where a row is a whole image."""
+    """fc(transpose(x), w)  ==  fc(x, w with permuted columns), where all permuted axes are in one row."""
 
     spread = ("t",)
 
@@ -24,11 +24,10 @@ class _Rows(Rewrite):
     """
 
     @condition
-    def rows_stay(self, perm: Array, t: Value, I: int) -> str | None:
-        """What is permuted is in one row of the layer's input."""
+    def permutes_within_rows(self, perm: Array, t: Value, I: int) -> str | None:
         if first_axis(perm, t, I) is None:
             order = [int(a) for a in perm]
-            return f"%{t.name}: has its axes in the order {order}, which is not within rows of {I} elements"
+            return f"%{t.name}: expected a perm within rows of {I} elements, got {order}"
         return None
 
     def constants(self, w: Array, perm: Array, t: Value, O: int, I: int) -> dict[str, Array]:
@@ -40,7 +39,7 @@ class _Rows(Rewrite):
 
 
 class _FlattenedRows(_Rows):
-    """The same with a Reshape to rows, which FULLY_CONNECTED makes of its input by itself."""
+    """The same with a Reshape to rows, which FULLY_CONNECTED does by itself."""
 
     spread = ("r",)
 
@@ -55,7 +54,7 @@ class _FlattenedRows(_Rows):
 
 
 def first_axis(perm: Array, value: Value, size: int) -> int | None:
-    """The axis from which on ``value`` has ``size`` elements, where those before it are as they were."""
+    """The axis from which on ``value`` has ``size`` elements, if ``perm`` keeps all axes before it."""
     shape = value.shape
     if shape is None or perm.size != len(shape):
         return None
@@ -69,7 +68,7 @@ def first_axis(perm: Array, value: Value, size: int) -> int | None:
 
 
 class FuseTransposeToFullyConnectedWeights(Rules):
-    """fc(transpose(x), w)  ==  fc(x, w with its columns in another order), as behind a flattened image."""
+    """fc(transpose(x), w)  ==  fc(x, w with permuted columns), as behind a flattened image."""
 
     name = "fuse_transpose_to_fullyconnected_weights"
     rules = (_Rows, _FlattenedRows)

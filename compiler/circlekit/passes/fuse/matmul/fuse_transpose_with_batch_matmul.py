@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transposes of the matrices of a BATCH_MATMUL."""
+"""Fold a Transpose of a matrix operand of BATCH_MATMUL into its adj attribute."""
 
 from __future__ import annotations
 
@@ -8,8 +8,16 @@ from circlekit.ops.dimensions import normalized_axis
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
-class Flip(Rewrite):
-    """What both sides share: the Transpose is called t, its perm perm, and the flag of its operand adj."""
+class _Transposed(Rewrite):
+    """batch_matmul($old), where t = transpose($side)  ==  batch_matmul(x, y) with the other $adj."""
+
+    before = """
+        t = Transpose($side, perm: const)
+        z = BatchMatMul($old)       {$adj: any = adj}
+    """
+    after = """
+        z = BatchMatMul(x, y)       {like z, $adj: flipped}
+    """
 
     @condition
     def only_the_matrices(self, t: Value, perm: Array) -> str | None:
@@ -17,38 +25,17 @@ class Flip(Rewrite):
         batch = list(range(len(axes) - 2))
         if axes == [*batch, len(axes) - 1, len(axes) - 2]:
             return None
-        return f"%{t.name}: perm is {axes}, the last two axes alone are wanted"
+        return f"%{t.name}: expected a perm that swaps the last two axes alone, got {axes}"
 
     def constants(self, adj: bool) -> dict[str, bool]:
         return {"flipped": not adj}
 
 
-class FlipX(Flip):
-    """transpose(x) @ y."""
-
-    before = """
-        t = Transpose(x, perm: const)
-        z = BatchMatMul(t, y)       {adj_x: any = adj}
-    """
-    after = """
-        z = BatchMatMul(x, y)       {like z, adj_x: flipped}
-    """
-
-
-class FlipY(Flip):
-    """x @ transpose(y)."""
-
-    before = """
-        t = Transpose(y, perm: const)
-        z = BatchMatMul(x, t)       {adj_y: any = adj}
-    """
-    after = """
-        z = BatchMatMul(x, y)       {like z, adj_y: flipped}
-    """
-
-
 class FuseTransposeWithBatchMatMul(Rules):
-    """A Transpose that exchanges rows and columns of an operand becomes its adj flag."""
+    """A Transpose that swaps rows and columns of an operand becomes the adj attribute of that operand."""
 
     name = "fuse_transpose_with_batch_matmul"
-    rules = (FlipX, FlipY)
+    rules = (
+        _Transposed.member(side="x", old="t, y", adj="adj_x"),
+        _Transposed.member(side="y", old="x, t", adj="adj_y"),
+    )

@@ -11,7 +11,7 @@ from circlekit.ir.value import Value
 from circlekit.ops.dimensions import normalized_axis
 from circlekit.ops.movement.shape import Reshape
 from circlekit.ops.reduction.reduce import Mean
-from circlekit.passes.support.conditions import certain
+from circlekit.passes.support.conditions import is_determined
 from circlekit.passes.support.reshape_region import move, only_operand
 from circlekit.passes.support.sink import Forward, drop_unread, put_behind
 
@@ -29,7 +29,11 @@ class ForwardReshapeToUnaryOp(Forward):
         value, result = moved[0], op.output
         name = f"%{result.name}"
         source = _source(value)
-        if source.shape is None or not certain(result.shape) or source.quantization != value.quantization:
+        if (
+            source.shape is None
+            or not is_determined(result.shape)
+            or source.quantization != value.quantization
+        ):
             return f"%{value.name}: has other parameters than %{source.name}, or an unknown shape"
         if isinstance(op, Mean):
             return _mean_obstacle(op, source, value)

@@ -8,7 +8,7 @@ from typing import ClassVar
 from circlekit.ir.graph import Graph
 from circlekit.ir.value import Value
 from circlekit.ops.movement.shape import Reshape
-from circlekit.passes.support.conditions import same_elements
+from circlekit.passes.support.conditions import same_shape
 from circlekit.passes.support.reshape_region import (
     Region,
     move,
@@ -50,7 +50,7 @@ class RemoveReshapeAroundUnaryOp(GraphPass):
         why = obstacle(graph, region, last)
         if why is None:
             count, reason = saved(graph, region, last)
-            same = same_elements(sources_of(region)[0], last.output)
+            same = same_shape(sources_of(region)[0], last.output)
             why = same if self.back else None if count else reason
         if why is not None:
             if context.refusals is None:
@@ -70,6 +70,6 @@ class RemoveReshapeAroundUnaryOp(GraphPass):
             move(graph, op, new, sources[0].shape, first)
         drop_unread(graph, region.starts)
         # end is an interior value, so it can stand for an output of the graph too
-        if same_elements(end, last.output) is None and end.quantization == last.output.quantization:
+        if same_shape(end, last.output) is None and end.quantization == last.output.quantization:
             graph.replace(last.output, end)
             graph.remove(last)

@@ -10,7 +10,7 @@ import numpy as np
 
 from circlekit.ir.value import Array, Value, format_shape
 from circlekit.ops.movement.slice import StridedSlice
-from circlekit.passes.support.conditions import all_are, same_quantization
+from circlekit.passes.support.conditions import all_equal, same_quantization
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
@@ -28,7 +28,7 @@ class NoWidth(Rewrite):
     @condition
     def no_border(self, match: Match) -> str | None:
         paddings = match.value("paddings")
-        return all_are(paddings.array(), 0, paddings.name)
+        return all_equal(paddings.array(), 0, paddings.name)
 
 
 class NoWidthV2(NoWidth):

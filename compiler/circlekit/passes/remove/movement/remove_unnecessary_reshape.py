@@ -6,7 +6,7 @@ from __future__ import annotations
 from circlekit.ir.graph import Graph
 from circlekit.ir.value import Value
 from circlekit.passes.remove.movement.remove_reshape_around_unaryop import RemoveReshapeAroundUnaryOp
-from circlekit.passes.support.conditions import same_elements
+from circlekit.passes.support.conditions import same_shape
 from circlekit.rewrite.base import Context
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
@@ -23,7 +23,7 @@ class ToTheSameShape(Rewrite):
 
     @condition
     def one_shape(self, x: Value, y: Value) -> str | None:
-        return same_elements(x, y)
+        return same_shape(x, y)
 
 
 class ThereAndBack(RemoveReshapeAroundUnaryOp):
