@@ -3,7 +3,7 @@
 
 OpenBLAS splits each product among its threads and waits for the last one.  Beside other busy processes this
 wait takes longer than the product: with a load of 8 on two cores, models above 1 ms ran 2.5 times faster
-(median; up to 17 times) in one thread.  On an idle machine there is no difference.
+(median; up to 17 times) in one thread.
 """
 
 from __future__ import annotations

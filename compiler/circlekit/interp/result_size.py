@@ -13,7 +13,7 @@ from math import prod
 from circlekit.errors import CirclekitError
 from circlekit.ir.dtypes import DType
 from circlekit.ir.op import Op, OpaqueOp
-from circlekit.ir.resource_limits import amount, limits, need_memory
+from circlekit.ir.resource_limits import amount, need_memory
 from circlekit.ir.value import Array, TensorType, Value
 
 POINTER_BYTES = 8
@@ -39,12 +39,16 @@ def check_result_memory(
     size = static_bytes
     if size is None and not isinstance(op, OpaqueOp):
         size = _total_bytes(_inferred_types(with_constant_operands(op, operands)))
-    if size is None or held_bytes + size <= limits().memory:
-        return
+    if size is not None:
+        need_memory(held_bytes + size, lambda: _described(op, operands, held_bytes))
+
+
+def _described(op: Op, operands: Sequence[Array | None], held_bytes: int) -> str:
+    """Return the results of ``op`` with their types, and what else is in memory, for an error."""
     types = _inferred_types(with_constant_operands(op, operands)) or [v.type for v in op.results]
     results = ", ".join(f"%{v.name}: {t}" for v, t in zip(op.results, types, strict=False))
     held = f" (in addition to {amount(held_bytes)} held by this run)" if held_bytes else ""
-    need_memory(held_bytes + size, f"{results} of {op.code}{held}")
+    return f"{results} of {op.code}{held}"
 
 
 def with_constant_operands(op: Op, operands: Sequence[Array | None]) -> Op:
