@@ -18,8 +18,8 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.ops.recurrent.lstm import Lstm, UnidirectionalSequenceLstm
 from tests.ops.litert import const, graph_of, run_steps
+from tests.ops.recurrent.test_lstm import FORMS, GATES
 from tests.ops.stateful import check_runs, quantized, state
-from tests.ops.test_lstm import FORMS, GATES
 
 
 def integer_lstm(seed: int, form: frozenset[str], batch: int, kind: type[Op], **attributes: Any) -> Op:
