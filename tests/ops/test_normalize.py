@@ -197,7 +197,7 @@ def test_refusals() -> None:
         RoPE(Value("", f32, (1, 2, 3, 5)), Value("", f32, (5,)), Value("", f32, (5,)))
     with pytest.raises(ShapeError, match="expected input of rank 4"):
         LocalResponseNormalization(Value("", f32, (3, 4)))
-    with pytest.raises(ShapeError, match="input is a scalar"):
+    with pytest.raises(ShapeError, match="expected input of rank 1 or more, got a scalar"):
         Softmax(Value("", f32, ()))
 
 
