@@ -39,5 +39,5 @@ def apply_fused_activation(out: Array, act: Activation) -> Array:
     if out.dtype.kind == "f" and (act is Activation.NONE or act in ACTIVATION_BOUNDS):
         largest = np.finfo(out.dtype).max
         low, high = ACTIVATION_BOUNDS.get(act, (None, None))
-        return np.clip(out, -largest if low is None else low, largest if high is None else high, out=out)
+        return out.clip(-largest if low is None else low, largest if high is None else high, out)
     return apply_activation(out, act, out)

@@ -47,7 +47,7 @@ class Clamped(Unary):
 
     def compute(self, x: Array) -> Array:
         low, high = self.bounds
-        return np.clip(x, x.dtype.type(low), x.dtype.type(np.inf if high is None else high))
+        return np.asarray(x.clip(low, high))
 
     def quantized(self, x: Array) -> Array:
         if self.input.dtype not in self.quantized_dtypes:

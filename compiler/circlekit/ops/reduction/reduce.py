@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -56,6 +57,8 @@ class Reduction(VersionedByDtype):
 
     kinds: ClassVar[str] = "fiu"
     layout_operands = ("input",)
+    function: ClassVar[Any]
+    """The ufunc of two elements that is applied repeatedly."""
 
     def infer(self) -> TensorType:
         shape, axes = self.input.shape, static_int_vector(self.axis)
@@ -80,7 +83,7 @@ class Reduction(VersionedByDtype):
 
     def compute(self, x: Array, axes: Axes) -> Array:
         """Return the results for floats or plain integers, in the dtype of ``x``."""
-        raise NotImplementedError
+        return np.asarray(self.function.reduce(x, axis=axes, dtype=x.dtype, keepdims=self.keep_dims))
 
     def quantized(self, x: Array, axes: Axes) -> Array:
         """Return the results, quantized as the output, for ``x`` quantized as the input in 8 or 16 bits."""
@@ -97,7 +100,7 @@ class Reduction(VersionedByDtype):
 
 def elements_per_result(x: Array, axes: Axes) -> int:
     """Return the number of elements that are reduced to one."""
-    return int(np.prod([x.shape[a] for a in axes], dtype=np.int64))
+    return prod(x.shape[a] for a in axes)
 
 
 class Mean(Reduction, code="MEAN", options="ReducerOptions", versions={i8: 2, i16: 3}):
@@ -137,9 +140,7 @@ class Sum(Reduction, code="SUM", options="ReducerOptions", versions={i8: 2}):
     input = operand(*NUMBERS, boolean)
 
     kinds = "fiub"
-
-    def compute(self, x: Array, axes: Axes) -> Array:
-        return np.asarray(np.sum(x, axis=axes, dtype=x.dtype, keepdims=self.keep_dims))
+    function = np.add
 
     def quantized(self, x: Array, axes: Axes) -> Array:
         count, total = elements_per_result(x, axes), self.int32_sums(x, axes)
@@ -164,9 +165,7 @@ class ReduceProd(Reduction, code="REDUCE_PROD", options="ReducerOptions", versio
     input = operand(*NUMBERS, boolean)
 
     kinds = "fiub"
-
-    def compute(self, x: Array, axes: Axes) -> Array:
-        return np.asarray(np.prod(x, axis=axes, dtype=x.dtype, keepdims=self.keep_dims))
+    function = np.multiply
 
     def quantized(self, x: Array, axes: Axes) -> Array:
         if self.input.dtype is u8:
@@ -192,8 +191,6 @@ class ReduceExtreme(Reduction):
 
     kinds = "fiub"
     versions: ClassVar = {i8: 2, i16: 3}
-    extreme: ClassVar[Any]
-    """The ufunc that returns the extreme of two numbers, or the number where the other is NaN."""
 
     def infer(self) -> TensorType:
         inferred = super().infer()
@@ -205,7 +202,7 @@ class ReduceExtreme(Reduction):
 
     def compute(self, x: Array, axes: Axes) -> Array:
         start = self.start(x.dtype)
-        return np.asarray(self.extreme.reduce(x, axis=axes, keepdims=self.keep_dims, initial=start))
+        return np.asarray(self.function.reduce(x, axis=axes, keepdims=self.keep_dims, initial=start))
 
     def quantized(self, x: Array, axes: Axes) -> Array:
         if not have_same_quantization(self.input, self.output):
@@ -224,7 +221,7 @@ def finite_limits(dtype: np.dtype[Any]) -> tuple[Any, Any]:
 class ReduceMax(ReduceExtreme, code="REDUCE_MAX", options="ReducerOptions"):
     """The greatest element."""
 
-    extreme = np.fmax
+    function = np.fmax
 
     def start(self, dtype: np.dtype[Any]) -> Any:
         return finite_limits(dtype)[0]
@@ -233,7 +230,7 @@ class ReduceMax(ReduceExtreme, code="REDUCE_MAX", options="ReducerOptions"):
 class ReduceMin(ReduceExtreme, code="REDUCE_MIN", options="ReducerOptions"):
     """The least element."""
 
-    extreme = np.fmin
+    function = np.fmin
 
     def start(self, dtype: np.dtype[Any]) -> Any:
         return finite_limits(dtype)[1]
@@ -245,9 +242,7 @@ class ReduceAny(Reduction, code="REDUCE_ANY", options="ReducerOptions"):
     input = operand(boolean)
 
     kinds = "b"
-
-    def compute(self, x: Array, axes: Axes) -> Array:
-        return np.asarray(np.any(x, axis=axes, keepdims=self.keep_dims))
+    function = np.logical_or
 
 
 class ReduceAll(Reduction, code="REDUCE_ALL", options="ReducerOptions"):
@@ -256,9 +251,7 @@ class ReduceAll(Reduction, code="REDUCE_ALL", options="ReducerOptions"):
     input = operand(boolean)
 
     kinds = "b"
-
-    def compute(self, x: Array, axes: Axes) -> Array:
-        return np.asarray(np.all(x, axis=axes, keepdims=self.keep_dims))
+    function = np.logical_and
 
 
 class ArgExtreme(VersionedByDtype):

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from circlekit.errors import ModelError, ShapeError, UnsupportedError
+from circlekit.errors import ModelError, ShapeError
 from circlekit.ir.dtypes import i32
 from circlekit.ir.op import Op, operand
 from circlekit.ir.value import Array, Shape, TensorType, format_shape
@@ -59,7 +59,8 @@ class UnsortedSegment(Op):
     segment_ids = operand(i32)
     num_segments = operand(i32)
 
-    combine: ClassVar[Any] = None
+    combine: ClassVar[Any]
+    """The ufunc that combines two rows."""
 
     def infer(self) -> TensorType:
         require_prefix(self.segment_ids.shape, self.data.shape)
@@ -71,7 +72,7 @@ class UnsortedSegment(Op):
 
     def start(self, dtype: np.dtype[Any]) -> Any:
         """Return the result of an empty segment."""
-        raise UnsupportedError(f"{self.code} has no kernel")
+        return self.combine.identity
 
     def kernel(self, data: Array, segment_ids: Array, num_segments: Array) -> Array:
         require_numpy_kind(self, data, "fi")
@@ -91,17 +92,11 @@ class UnsortedSegmentSum(UnsortedSegment, code="UNSORTED_SEGMENT_SUM"):
 
     combine = np.add
 
-    def start(self, dtype: np.dtype[Any]) -> Any:
-        return 0
-
 
 class UnsortedSegmentProd(UnsortedSegment, code="UNSORTED_SEGMENT_PROD"):
     """The product of each segment."""
 
     combine = np.multiply
-
-    def start(self, dtype: np.dtype[Any]) -> Any:
-        return 1
 
 
 class UnsortedSegmentMax(UnsortedSegment, code="UNSORTED_SEGMENT_MAX"):
