@@ -76,7 +76,8 @@ def rounding_divide_by_pot(x: ArrayLike, exponent: ArrayLike) -> Ints:
     """Return round(x / 2^exponent), halves away from zero."""
     x, exponent = np.asarray(x, np.int64), np.asarray(exponent, np.int64)
     half = (np.int64(1) << exponent) >> 1
-    return np.asarray((x + half - ((x < 0) & (exponent > 0))) >> exponent)
+    below_zero = (x >> 63) & np.where(exponent > 0, -1, 0)  # -1 for negative numbers
+    return np.asarray((x + half + below_zero) >> exponent)
 
 
 def saturating_left_shift(x: ArrayLike, exponent: ArrayLike, bits: int = 32) -> Ints:
