@@ -84,14 +84,14 @@ def check_type(value: Value, array: Array, role: str) -> None:
     """
     if value.dtype.numpy is not None and array.dtype != value.dtype.numpy:
         raise ShapeError(f"{role} %{value.name}: expected dtype {value.dtype.numpy}, got {array.dtype}")
-    if value.shape is None or value.shape == array.shape or not _is_rank_known(value):
+    shape = value.shape
+    if shape is None or not _is_rank_known(value):
         return
-    if len(value.shape) != array.ndim or any(
-        declared not in (None, size) for declared, size in zip(value.shape, array.shape, strict=True)
+    if len(shape) != array.ndim or any(
+        declared not in (None, size) for declared, size in zip(shape, array.shape, strict=True)
     ):
         raise ShapeError(
-            f"{role} %{value.name}: expected shape {format_shape(value.shape)}, "
-            f"got {format_shape(array.shape)}"
+            f"{role} %{value.name}: expected shape {format_shape(shape)}, got {format_shape(array.shape)}"
         )
 
 

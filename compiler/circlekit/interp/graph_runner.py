@@ -85,13 +85,13 @@ class GraphRunner:
             )
         if self._depth >= DEPTH:
             raise LimitError(f"graph {graph.name} is called at depth {self._depth}, which is the limit")
-        arrays, held_bytes = check_inputs(graph, inputs), self._held_bytes
-        self._depth += 1
+        arrays = check_inputs(graph, inputs)
+        depth, held_bytes = self._depth, self._held_bytes
+        self._depth = depth + 1
         try:
             return self._run(graph, arrays)
         finally:
-            self._depth -= 1
-            self._held_bytes = held_bytes
+            self._depth, self._held_bytes = depth, held_bytes
 
     def _plan(self, graph: Graph) -> ExecutionPlan:
         """Return the plan of ``graph`` as it is now."""
