@@ -37,7 +37,7 @@ def check_result_memory(
     ``static_bytes``: what ``static_result_bytes`` returned; ``held_bytes``: other values of the same run.
     """
     size = static_bytes
-    if size is None and not isinstance(op, OpaqueOp):
+    if size is None:
         size = _total_bytes(_inferred_types(with_constant_operands(op, operands)))
     if size is not None:
         need_memory(held_bytes + size, lambda: _described(op, operands, held_bytes))
