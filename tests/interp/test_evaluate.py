@@ -246,7 +246,7 @@ def test_kernels_get_packed_constants_unpacked(dtype: DType, data: list[int], el
     ("dtype", "size", "error", "sentence"),
     [
         (DType.MXFP4, 4, UnsupportedError, "%w is a packed mxfp4 constant"),
-        (DType.INT4, 1, ModelError, "%w has 4 elements, its bytes hold 2"),
+        (DType.INT4, 1, ModelError, "expected 4 elements in %w, got 2"),
     ],
 )
 def test_packed_constants_that_cannot_be_read(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants as kernels see them: packed ones unpacked, sparse ones dense, strings one by one.
+"""Decode constants that are not stored as plain arrays: packed integers, sparse tensors, strings.
 
 Sources: TFLite's sparsity_format_converter (TACO-like levels), string_util (serialized strings),
 portable_tensor_utils (packed integers).
@@ -22,10 +22,10 @@ from circlekit.ir.value import Array, Value
 
 
 def constant_elements(value: Value) -> Array:
-    """The elements of a constant, in its shape.
+    """Return the elements of a constant in its shape, as kernels take them.
 
-    Packed integers as int8 or uint8, bfloat16 as float32, strings as an object array of ``bytes``.
-    UnsupportedError where no kernel reads them (compressed data, microscaled types).
+    Packed integers become int8 or uint8, bfloat16 becomes float32, strings an object array of ``bytes``.
+    UnsupportedError for data that no kernel reads (compressed constants, microscaled types).
     """
     data = value.array()
     dtype = value.dtype.numpy
@@ -34,15 +34,15 @@ def constant_elements(value: Value) -> Array:
     if value.dtype is DType.STRING:
         strings = decode_strings(data)
         if strings.size != value.numel:
-            raise ModelError(f"%{value.name} has {value.numel} elements, its bytes hold {strings.size} texts")
+            raise ModelError(f"expected {value.numel} strings in %{value.name}, got {strings.size}")
         return strings.reshape(value.static_shape)
     if value.extra.get("compression_type", "NONE") != "NONE":
-        raise UnsupportedError(f"%{value.name} is a compressed constant, which no kernel reads yet")
+        raise UnsupportedError(f"%{value.name} is a compressed constant, which no kernel reads")
     stored = unpacked(data, value.dtype, f"%{value.name}")
     if "sparsity" in value.extra:
         return dense(stored, value.static_shape, value.extra["sparsity"])
     if stored.size < value.numel:
-        raise ModelError(f"%{value.name} has {value.numel} elements, its bytes hold {stored.size}")
+        raise ModelError(f"expected {value.numel} elements in %{value.name}, got {stored.size}")
     return stored[: value.numel].reshape(value.static_shape)
 
 
@@ -50,18 +50,18 @@ def constant_elements(value: Value) -> Array:
 
 
 def unpacked(data: Array, dtype: DType, name: str = "a constant") -> Array:
-    """The numbers in the bytes of a tensor, flat; those of a last byte that is not full included.
+    """Return the numbers in the bytes of a tensor, flat, unused bits of the last byte included.
 
-    Integers below 8 bits lie in a byte from the low bits on; they become int8 or uint8.
+    Integers of fewer than 8 bits fill a byte from the low bits on; they become int8 or uint8.
     """
     if data.nbytes * 8 % max(dtype.bits, 8):
-        raise ModelError(f"{name} has {data.nbytes} bytes, which are no whole number of {dtype.short}")
+        raise ModelError(f"expected whole {dtype.short} numbers in {name}, got {data.nbytes} bytes")
     if dtype.numpy is not None:
         return data.view(dtype.numpy)
     if dtype is DType.BFLOAT16:
         return (data.view("<u2").astype("<u4") << 16).view("<f4")
     if not dtype.is_integer:
-        raise UnsupportedError(f"{name} is a packed {dtype.short} constant, which no kernel reads yet")
+        raise UnsupportedError(f"{name} is a packed {dtype.short} constant, which no kernel reads")
     shifts = np.arange(0, 8, dtype.bits, dtype=np.uint8)
     fields = ((data.reshape(-1, 1) >> shifts) & ((1 << dtype.bits) - 1)).reshape(-1)
     if dtype.short.startswith("u"):
@@ -71,7 +71,7 @@ def unpacked(data: Array, dtype: DType, name: str = "a constant") -> Array:
 
 
 def packed(numbers: Array, dtype: DType) -> Array:
-    """The bytes of a tensor of ``numbers``, integers of fewer than 8 bits: the reverse of ``unpacked``."""
+    """Return the bytes of a tensor of integers of fewer than 8 bits: the inverse of ``unpacked``."""
     each = 8 // dtype.bits
     fields = np.zeros(-(-numbers.size // each) * each, np.uint8)
     fields[: numbers.size] = numbers.reshape(-1).astype(np.uint8) & ((1 << dtype.bits) - 1)
@@ -83,21 +83,21 @@ def packed(numbers: Array, dtype: DType) -> Array:
 
 
 def decode_strings(data: Array) -> Array:
-    """The strings of a tensor's bytes: a count, count + 1 offsets (int32 all), and the texts."""
+    """Return the strings of a tensor's bytes: int32 count, count + 1 int32 offsets, and the texts."""
     raw = data.tobytes()
     count = int(np.frombuffer(raw, "<i4", 1)[0]) if len(raw) >= 4 else 0
     if count < 0 or (count and len(raw) < 4 * (count + 2)):
-        raise ModelError(f"{len(raw)} bytes cannot hold {count} strings")
+        raise ModelError(f"expected at least {4 * (count + 2)} bytes for {count} strings, got {len(raw)}")
     out = np.empty(count, object)
     offsets = np.frombuffer(raw, "<i4", count + 1, 4).tolist() if count else [0]
     if any(not 0 <= a <= b <= len(raw) for a, b in pairwise(offsets)):
-        raise ModelError("the offsets of a string tensor leave its bytes")
+        raise ModelError("expected ascending offsets inside of the bytes of a string tensor")
     out[:] = [raw[a:b] for a, b in pairwise(offsets)]
     return out
 
 
 def encode_strings(strings: Sequence[bytes]) -> Array:
-    """The bytes of a tensor of ``strings``."""
+    """Return the bytes of a tensor of ``strings``."""
     sizes = np.cumsum([0, *(len(s) for s in strings)]) + 4 * (len(strings) + 2)
     head = np.array([len(strings), *sizes], "<i4").tobytes()
     return np.frombuffer(head + b"".join(strings), np.uint8)
@@ -107,10 +107,10 @@ def encode_strings(strings: Sequence[bytes]) -> Array:
 
 
 def dense(stored: Array, shape: tuple[int, ...], sparsity: Mapping[str, Any]) -> Array:
-    """The array of ``shape`` whose elements ``stored`` are where the levels of ``sparsity`` say, else zeros.
+    """Return the array of ``shape`` with the nonzero elements ``stored`` where ``sparsity`` lists them.
 
-    A level is dense (every index) or compressed (segments of indices); levels of blocks come last.
-    ModelError where the levels do not fit the shape, or each other.
+    ``sparsity``: the schema's SparsityParameters.  A level is dense (every index) or compressed (segments of
+    indices); levels of blocks come last.  ModelError if the levels do not fit the shape or each other.
     """
     fault = sparsity_fault(sparsity, shape, len(stored))
     if fault is not None:
@@ -139,7 +139,7 @@ def dense(stored: Array, shape: tuple[int, ...], sparsity: Mapping[str, Any]) ->
 
 
 def _level(level: Mapping[str, Any], position: Array) -> tuple[Array, Array, Array]:
-    """One level below ``position``: the parent (by number) of each entry, their positions, indices."""
+    """Expand one level below ``position``: parent number, position and index of each entry."""
     if level.get("format", "DENSE") == "DENSE":
         size = int(level.get("dense_size", 0))
         owners = np.repeat(np.arange(len(position)), size)

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sparse data and lookups by key against LiteRT."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from circlekit.errors import ModelError
+from circlekit.interp.interpreter import Interpreter
+from circlekit.ir.dtypes import f32
+from circlekit.ir.enums import CombinerType
+from circlekit.ir.graph import Model
+from circlekit.ir.value import Array, Value
+from circlekit.ops.constant_storage import dense
+from circlekit.ops.movement.sparse import Densify, EmbeddingLookupSparse, HashtableLookup, SparseToDense
+from tests.ops.litert import check, const, graph_of, kernel_results, var
+
+
+def data(dtype: str, *shape: int) -> Array:
+    return (np.random.default_rng(sum(shape)).uniform(-3, 3, shape) * 3).astype(dtype)
+
+
+def ints(numbers: Any) -> Value:
+    return const(numbers, np.int32)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i4", "i8", "i1", "u1"])
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+def test_sparse_to_dense(dtype: str, index: Any) -> None:
+    values, default = data(dtype, 3), np.array(7, dtype)
+    places = const([[0, 1], [1, 2], [2, 0]], index)
+    op = SparseToDense(places, const([3, 4], index), var(values), var(default))
+    assert op.required_version() == {"i8": 2, "i1": 3, "u1": 3}.get(dtype, 1)
+    check(op, values, default)
+    single = np.array(5, dtype)
+    check(SparseToDense(places, const([3, 4], index), var(single), const(default)), single)
+    check(SparseToDense(const([1, 3, 4], index), const([6], index), var(values), const(default)), values)
+    check(SparseToDense(const(4, index), const([6], index), var(single), const(default)), single)
+
+
+def test_sparse_to_dense_of_bad_places() -> None:
+    op = SparseToDense(ints([[0, 5]]), ints([3, 4]), Value("v", f32, (1,)), const(0, np.float32))
+    with pytest.raises(ModelError, match=r"SPARSE_TO_DENSE: index 5 is out of range for \[3, 4\] entries"):
+        kernel_results(op, [np.zeros(1, np.float32)])
+
+
+def sparse_value() -> Value:
+    """[[1 0 2 3], [0 4 0 0], [0 0 5 0]] with dense rows and compressed columns."""
+    value = Value("w", f32, (3, 4), np.array([1, 2, 3, 4, 5], np.float32).view(np.uint8))
+    segments, indices = np.array([0, 3, 4, 5], np.int32), np.array([0, 2, 3, 1, 2], np.int32)
+    value.extra["sparsity"] = {
+        "traversal_order": np.array([0, 1], np.int32),
+        "dim_metadata": [
+            {"format": "DENSE", "dense_size": 3},
+            {
+                "format": "SPARSE_CSR",
+                "array_segments": {"": "Int32Vector", "values": segments},
+                "array_indices": {"": "Int32Vector", "values": indices},
+            },
+        ],
+    }
+    return value
+
+
+def test_densify_of_a_constant() -> None:
+    graph = graph_of(Densify(sparse_value()))
+    (out,) = Interpreter(Model([graph])).run([])
+    np.testing.assert_array_equal(out, [[1, 0, 2, 3], [0, 4, 0, 0], [0, 0, 5, 0]])
+
+
+def test_blocks_of_sparse_data() -> None:
+    """A block of 2 x 2 at row block 1, column block 0, and one at 1, 1: TFLite's own example."""
+    levels = [
+        {"format": "DENSE", "dense_size": 2},
+        {
+            "format": "SPARSE_CSR",
+            "array_segments": {"values": [0, 0, 2]},
+            "array_indices": {"values": [0, 1]},
+        },
+        {"dense_size": 2},
+        {"dense_size": 2},
+    ]
+    sparsity = {"traversal_order": [0, 1, 2, 3], "block_map": [0, 1], "dim_metadata": levels}
+    out = dense(np.arange(1, 9, dtype=np.int8), (4, 4), sparsity)
+    np.testing.assert_array_equal(out, [[0] * 4, [0] * 4, [1, 2, 5, 6], [3, 4, 7, 8]])
+    with pytest.raises(ModelError, match="the sparsity has levels"):
+        dense(np.zeros(1), (4,), sparsity)
+
+
+@pytest.mark.parametrize("combiner", list(CombinerType))
+@pytest.mark.parametrize("rank", [2, 3])
+def test_embedding_lookup_sparse(combiner: CombinerType, rank: int) -> None:
+    table, weights = data("f4", 5, 2, 3), np.array([1, 2, -4, 0.5], np.float32)
+    places = [[0, 0], [2, 0], [2, 1], [3, 0]] if rank == 2 else [[0, 0, 0], [1, 0, 0], [1, 0, 1], [1, 2, 0]]
+    shape = [4, 2] if rank == 2 else [2, 3, 2]
+    op = EmbeddingLookupSparse(
+        ints([1, 3, 0, 1]), ints(places), ints(shape), var(weights), var(table), combiner=combiner
+    )
+    check(op, weights, table)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i4"])
+def test_hashtable_lookup(dtype: str) -> None:
+    lookup, keys = np.array([1234, -292, -11, 0], np.int32), np.array([-11, 0, 1234], np.int32)
+    table = data(dtype, 3, 2)
+    check(HashtableLookup(var(lookup), var(keys), var(table)), lookup, keys, table)

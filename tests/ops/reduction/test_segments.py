@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reductions of segments against LiteRT."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from circlekit.errors import ModelError, ShapeError
+from circlekit.ir.dtypes import f32
+from circlekit.ir.value import Array, Value
+from circlekit.ops.reduction.segments import (
+    SegmentSum,
+    UnsortedSegmentMax,
+    UnsortedSegmentMin,
+    UnsortedSegmentProd,
+    UnsortedSegmentSum,
+)
+from tests.ops.litert import check, const, kernel_results, var
+
+UNSORTED: list[Any] = [UnsortedSegmentSum, UnsortedSegmentProd, UnsortedSegmentMax, UnsortedSegmentMin]
+
+
+def data(dtype: str, *shape: int) -> Array:
+    return (np.random.default_rng(sum(shape)).uniform(-3, 3, shape) * 3).astype(dtype)
+
+
+def ints(numbers: Any) -> Value:
+    return const(numbers, np.int32)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i4"])
+@pytest.mark.parametrize("shape", [(6,), (6, 3, 2)])
+@pytest.mark.parametrize("known", [True, False])
+def test_segment_sum(dtype: str, shape: tuple[int, ...], known: bool) -> None:
+    x, ids = data(dtype, *shape), np.array([0, 0, 1, 2, 2, 2], np.int32)
+    op = SegmentSum(var(x), const(ids) if known else var(ids))
+    assert op.output.shape == (3 if known else None, *shape[1:])
+    check(op, x, *([] if known else [ids]))
+
+
+@pytest.mark.parametrize("ids", [[1, 1], [0, 2], [1, 0]])
+def test_segments_are_sorted(ids: list[int]) -> None:
+    with pytest.raises(ModelError, match="expected segment_ids that start at 0 and grow by 0 or 1"):
+        kernel_results(SegmentSum(Value("x", f32, (2,)), ints(ids)), [np.zeros(2, np.float32)])
+
+
+@pytest.mark.parametrize("kind", UNSORTED)
+@pytest.mark.parametrize("dtype", ["f4", "i4"])
+@pytest.mark.parametrize("ids", [[3, 0, 3, -1, 0, 1], [[3, 0], [1, -1], [0, 0]], [5, 5, 5, 5, 5, 5]])
+def test_unsorted_segments(kind: Any, dtype: str, ids: Any) -> None:
+    index = np.array(ids, np.int32)
+    x = data(dtype, *index.shape, 4)
+    check(kind(var(x), const(index), ints(7)), x)
+    check(kind(var(x), var(index), ints([7])), x, index)
+    check(kind(var(x[..., :0]), const(index), ints(7)), x[..., :0])
+
+
+def test_ids_beyond_the_segments() -> None:
+    x = Value("x", f32, (2, 3))
+    with pytest.raises(ModelError, match="expected segment_ids below 4, got 4"):
+        kernel_results(UnsortedSegmentSum(x, ints([0, 4]), ints(4)), [np.zeros((2, 3), np.float32)])
+    with pytest.raises(
+        ShapeError, match=r"expected the shape of segment_ids to be a prefix of \[2,3\], got \[3\]"
+    ):
+        UnsortedSegmentSum(x, ints([0, 1, 2]), ints(4))

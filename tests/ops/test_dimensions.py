@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arithmetic on shapes whose dimensions may be unknown."""
+
+from __future__ import annotations
+
+import pytest
+
+from circlekit.errors import ShapeError
+from circlekit.ir.tensor import MAX_RANK, Shape
+from circlekit.ops.dimensions import (
+    broadcast_shapes,
+    dims_differ,
+    element_count,
+    merge_dims,
+    normalized_axis,
+    product,
+    unknown_dims,
+)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "result"),
+    [
+        ((2, 3), (3,), (2, 3)),
+        ((2, 1), (5,), (2, 5)),
+        ((), (4,), (4,)),
+        ((None, 3), (1, 3), (None, 3)),
+        ((None,), (4,), (4,)),
+        ((None,), (None,), (None,)),
+        ((0,), (1,), (0,)),
+        ((None,), (0,), (0,)),
+        (None, (2,), None),
+    ],
+)
+def test_broadcast_shapes(a: Shape | None, b: Shape | None, result: Shape | None) -> None:
+    assert broadcast_shapes(a, b) == result
+    assert broadcast_shapes(b, a) == result
+
+
+def test_broadcast_shapes_refuses() -> None:
+    with pytest.raises(ShapeError, match=r"shapes \[2,3\] and \[4\] do not broadcast: dimensions 3 and 4"):
+        broadcast_shapes((2, 3), (4,))
+
+
+def test_products() -> None:
+    assert [product(dims) for dims in ((2, None), (2, None, 0), (), (2, 3, 4))] == [None, 0, 1, 24]
+    assert [element_count(dims) for dims in (None, (), (2, None, 3), (0, None))] == [0, 1, 6, 0]
+
+
+def test_merge_dims() -> None:
+    assert [merge_dims(*dims) for dims in ((None, 3), (3, None), (3, 3))] == [3, 3, 3]
+    assert merge_dims(None, None) is None
+    with pytest.raises(ShapeError, match="dimensions 2 and 3 differ"):
+        merge_dims(2, 3)
+
+
+def test_dims_differ() -> None:
+    assert [dims_differ(*d) for d in ((2, 3), (2, 2), (None, 2), (2, None))] == [True, False, False, False]
+
+
+def test_unknown_dims() -> None:
+    assert unknown_dims(None) is None
+    assert unknown_dims(2) == (None, None)
+    assert len(unknown_dims(MAX_RANK) or ()) == MAX_RANK
+    with pytest.raises(ShapeError, match=f"expected at most {MAX_RANK} dimensions, got {MAX_RANK + 1}"):
+        unknown_dims(MAX_RANK + 1)
+
+
+def test_normalized_axis() -> None:
+    assert [normalized_axis(axis, 4) for axis in (-4, -1, 0, 3)] == [0, 3, 0, 3]
+    for axis in (4, -5):
+        with pytest.raises(ShapeError, match=f"axis {axis} is out of range for rank 4"):
+            normalized_axis(axis, 4)

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DILATE and REDUCE_WINDOW against LiteRT."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from circlekit.errors import ShapeError, UnsupportedError
+from circlekit.ir.dtypes import f32
+from circlekit.ir.enums import ReduceWindowFunction
+from circlekit.ir.value import Value
+from circlekit.ops.convolution.reduce_window import Dilate, ReduceWindow
+from tests.ops.litert import check, const, kernel_results, var
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i4", "i1", "i8"])
+@pytest.mark.parametrize("steps", [[1, 1, 1], [2, 1, 3], [1, 3, 1], [2, 2, 2]])
+def test_dilate(dtype: str, steps: list[int]) -> None:
+    x, fill = np.arange(24).reshape(2, 3, 4).astype(dtype), np.array(-1, dtype)
+    check(Dilate(var(x), const(steps, np.int32), const(fill)), x)
+
+
+@pytest.mark.parametrize(
+    "function", [f for f in ReduceWindowFunction if f.name not in ("UNSUPPORTED", "ALL", "ANY")]
+)
+@pytest.mark.parametrize("dtype", ["f4", "i4", "i2", "u1", "i8"])
+@pytest.mark.parametrize(
+    "window",
+    [([2, 2], [1, 1], [1, 1]), ([1, 3], [2, 1], [1, 2]), ([3, 2], [1, 3], [2, 1]), ([9, 1], [1, 1], [1, 1])],
+)
+def test_reduce_window(function: ReduceWindowFunction, dtype: str, window: Any) -> None:
+    x = np.random.default_rng(1).integers(0, 5, (6, 7)).astype(dtype)
+    lists = [const(n, np.int64) for n in window]
+    check(ReduceWindow(var(x), const(np.array(3, dtype)), *lists, reduce_function=function), x)
+
+
+@pytest.mark.parametrize("function", [ReduceWindowFunction.ALL, ReduceWindowFunction.ANY])
+@pytest.mark.parametrize("start", [False, True])
+def test_reduce_truth(function: ReduceWindowFunction, start: bool) -> None:
+    x = np.random.default_rng(1).uniform(size=(6, 7)) < 0.5
+    lists = [const(n, np.int64) for n in ([2, 2], [1, 1], [1, 1])]
+    check(ReduceWindow(var(x), const(start), *lists, reduce_function=function), x)
+
+
+def test_windows_have_a_number_for_each_axis() -> None:
+    x = Value("x", f32, (6, 7))
+    with pytest.raises(ShapeError, match=r"window_strides is \[1\], 1 or more for each axis of \[6,7\]"):
+        ReduceWindow(x, const(0, np.float32), *[const(n, np.int64) for n in ([2, 2], [1], [1, 1])])
+    with pytest.raises(ShapeError, match=r"dilations is \[0, 1\]"):
+        Dilate(x, const([0, 1], np.int32), const(0, np.float32))
+    lists = [const(n, np.int64) for n in ([2, 2], [1, 1], [1, 1])]
+    op = ReduceWindow(x, const(0, np.float32), *lists)
+    with pytest.raises(UnsupportedError, match="REDUCE_WINDOW by UNSUPPORTED"):
+        kernel_results(op, [np.zeros((6, 7), np.float32)])

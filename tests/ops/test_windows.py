@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Output size and padding of sliding windows; convolutions and pools check them against LiteRT."""
+
+from __future__ import annotations
+
+import pytest
+
+from circlekit.errors import ShapeError
+from circlekit.ir.enums import Padding
+from circlekit.ops.windows import LARGEST_WINDOW, conv_padding, window_size
+
+
+def test_conv_padding() -> None:
+    assert conv_padding(5, 2, 1, 1, Padding.SAME) == (5, 0, 1)  # the odd element goes after
+    assert conv_padding(5, 3, 2, 2, Padding.SAME) == (3, 2, 2)
+    assert conv_padding(2, 1, 3, 1, Padding.SAME) == (1, 0, 0)
+    assert conv_padding(5, 2, 2, 1, Padding.VALID) == (2, 0, 0)
+
+
+def test_window_size() -> None:
+    assert window_size(None, 3, 1, 1, Padding.SAME) is None
+    assert window_size(5, None, 2, 1, Padding.SAME) == 3
+    assert window_size(5, None, 2, 1, Padding.VALID) is None
+    assert window_size(5, 3, 1, 2, Padding.VALID) == 1
+
+
+@pytest.mark.parametrize(
+    ("taps", "stride", "dilation", "sentence"),
+    [
+        (3, 0, 1, "expected stride and dilation from 1 to 1048576, got 0 and 1"),
+        (3, 1, 0, "got 1 and 0"),
+        (3, LARGEST_WINDOW + 1, 1, "got 1048577 and 1"),
+        (LARGEST_WINDOW + 1, 1, 1, "expected a window of at most 1048576 elements, got 1048577"),
+        (2, 1, LARGEST_WINDOW, "got 2 with dilation 1048576"),
+        (6, 1, 1, "expected a window of at most 5 with VALID padding, got 6"),
+        (3, 1, 3, "expected a window of at most 5 with VALID padding, got 7"),
+    ],
+)
+def test_windows_that_do_not_fit(taps: int, stride: int, dilation: int, sentence: str) -> None:
+    with pytest.raises(ShapeError, match=sentence):
+        window_size(5, taps, stride, dilation, Padding.VALID)
+
+
+def test_the_largest_windows_are_accepted() -> None:
+    assert window_size(5, LARGEST_WINDOW, LARGEST_WINDOW, 1, Padding.SAME) == 1
+    assert window_size(5, 5, 1, 1, Padding.VALID) == 1
