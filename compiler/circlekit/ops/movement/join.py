@@ -21,7 +21,7 @@ from circlekit.ops.constant_operands import (
     static_int,
     static_int_vector,
 )
-from circlekit.ops.dimensions import merge_dims, normalized_axis, unknown_dims
+from circlekit.ops.dimensions import Dim, merge_dims, normalized_axis, unknown_dims
 from circlekit.ops.fused_activation import apply_activation
 from circlekit.ops.numerics.fixed_point import clamp_to_dtype, quantized_activation_range, round_half_away
 from circlekit.ops.operand_dtypes import ANY
@@ -181,79 +181,81 @@ def part_count(count: int) -> int:
     return count
 
 
-class Split(VersionedByDtype, code="SPLIT", variadic_results=True, typed_by=1, data_movement=True):
-    """``value`` split into ``num_splits`` equal parts along axis ``split_dim``."""
+class SplitOperator(VersionedByDtype):
+    """``value`` split into ``num_splits`` parts along axis ``split_dim``."""
 
-    split_dim = operand(i32)
-    value = operand(*ANY)
+    value: Value
+    split_dim: Value
 
     num_splits: int = attribute(0)
 
-    versions: ClassVar = {i8: 2, i32: 3, i16: 4}
     layout_operands = ("value",)
+
+    def part_sizes(self, size: Dim) -> Sequence[Dim]:
+        """Return the sizes of the parts of a dimension of ``size``, None for unknown ones."""
+        raise NotImplementedError
 
     def infer(self) -> tuple[TensorType, ...]:
         shape, axis = self.value.shape, static_int(self.split_dim, "split_dim")
-        if self.num_splits < 1:
-            raise ShapeError(f"num_splits: expected at least 1, got {self.num_splits}")
         if shape is None or axis is None:
+            self.part_sizes(None)  # checks the other parameters
             return (rearranged_type(self.value, unknown_dims(self.value.rank)),) * part_count(self.num_splits)
         at = normalized_axis(axis, len(shape))
-        size = shape[at]
-        if size is not None and size % self.num_splits:
-            raise ShapeError(f"a dimension of {size} cannot be split into {self.num_splits} equal parts")
-        part = None if size is None else size // self.num_splits
-        kind = rearranged_type(self.value, (*shape[:at], part, *shape[at + 1 :]))
-        return (kind,) * part_count(self.num_splits)
-
-    def kernel(self, split_dim: Array, value: Array) -> tuple[Array, ...]:
-        axis = normalized_axis(int(split_dim.reshape(-1)[0]), value.ndim)
-        return tuple(np.split(value, self.num_splits, axis=axis))
+        parts = self.part_sizes(shape[at])
+        return tuple(rearranged_type(self.value, (*shape[:at], p, *shape[at + 1 :])) for p in parts)
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
         axis = permuted_axes(self.split_dim, perm)
         return None if axis is None else {"split_dim": axis}
 
 
-class SplitV(VersionedByDtype, code="SPLIT_V", variadic_results=True, versions={i8: 2}, data_movement=True):
+class Split(SplitOperator, code="SPLIT", variadic_results=True, typed_by=1, data_movement=True):
+    """``value`` split into ``num_splits`` equal parts along axis ``split_dim``."""
+
+    split_dim = operand(i32)
+    value = operand(*ANY)
+
+    versions: ClassVar = {i8: 2, i32: 3, i16: 4}
+
+    def part_sizes(self, size: Dim) -> Sequence[Dim]:
+        if self.num_splits < 1:
+            raise ShapeError(f"num_splits: expected at least 1, got {self.num_splits}")
+        if size is not None and size % self.num_splits:
+            raise ShapeError(f"a dimension of {size} cannot be split into {self.num_splits} equal parts")
+        return [None if size is None else size // self.num_splits] * part_count(self.num_splits)
+
+    def kernel(self, split_dim: Array, value: Array) -> tuple[Array, ...]:
+        axis = normalized_axis(int(split_dim.reshape(-1)[0]), value.ndim)
+        return tuple(np.split(value, self.num_splits, axis=axis))
+
+
+class SplitV(SplitOperator, code="SPLIT_V", variadic_results=True, versions={i8: 2}, data_movement=True):
     """``value`` split into parts of ``size_splits`` along axis ``split_dim``; one size may be -1."""
 
     value = operand(*ANY)
     size_splits = operand(i32, i64)
     split_dim = operand(i32)
 
-    num_splits: int = attribute(0)
-
-    layout_operands = ("value",)
-
-    def infer(self) -> tuple[TensorType, ...]:
-        shape, axis = self.value.shape, static_int(self.split_dim, "split_dim")
+    def part_sizes(self, size: Dim) -> Sequence[Dim]:
         sizes = static_int_vector(self.size_splits)
-        if sizes is not None and len(sizes) != self.num_splits:
+        if sizes is None:
+            return [None] * part_count(self.num_splits)
+        if len(sizes) != self.num_splits:
             raise ShapeError(f"size_splits: expected {self.num_splits} elements, got {len(sizes)}")
-        if shape is None or axis is None:
-            return (rearranged_type(self.value, unknown_dims(self.value.rank)),) * part_count(self.num_splits)
-        at = normalized_axis(axis, len(shape))
-        parts: Sequence[int | None] = [None] * part_count(self.num_splits)
-        if sizes is not None:
-            parts = self.resolved_sizes(sizes, shape[at])
-        return tuple(rearranged_type(self.value, (*shape[:at], p, *shape[at + 1 :])) for p in parts)
-
-    def resolved_sizes(self, sizes: Sequence[int], size: int | None) -> list[int | None]:
-        """Return ``sizes`` with -1 replaced by the rest of ``size``, None if that is unknown."""
-        fixed = sum(s for s in sizes if s != -1)
-        if sizes.count(-1) > 1 or min(sizes, default=0) < -1:
-            raise ShapeError(f"size_splits: expected at most one -1 and no other negative, got {sizes}")
-        if size is not None and (fixed > size if -1 in sizes else fixed != size):
-            raise ShapeError(f"size_splits: expected a sum of {size}, got {sizes}")
-        left = None if size is None else size - fixed
-        return [left if s == -1 else s for s in sizes]
+        return _resolved_sizes(sizes, size)
 
     def kernel(self, value: Array, size_splits: Array, split_dim: Array) -> tuple[Array, ...]:
         axis = normalized_axis(int(split_dim.reshape(-1)[0]), value.ndim)
-        sizes = self.resolved_sizes(int_list(size_splits), value.shape[axis])
+        sizes = _resolved_sizes(int_list(size_splits), value.shape[axis])
         return tuple(np.split(value, np.cumsum([s or 0 for s in sizes])[:-1], axis=axis))
 
-    def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
-        axis = permuted_axes(self.split_dim, perm)
-        return None if axis is None else {"split_dim": axis}
+
+def _resolved_sizes(sizes: Sequence[int], size: Dim) -> list[Dim]:
+    """Return ``sizes`` with -1 replaced by the rest of ``size``, None if that is unknown."""
+    fixed = sum(s for s in sizes if s != -1)
+    if sizes.count(-1) > 1 or min(sizes, default=0) < -1:
+        raise ShapeError(f"size_splits: expected at most one -1 and no other negative, got {sizes}")
+    if size is not None and (fixed > size if -1 in sizes else fixed != size):
+        raise ShapeError(f"size_splits: expected a sum of {size}, got {sizes}")
+    rest = None if size is None else size - fixed
+    return [rest if s == -1 else s for s in sizes]
