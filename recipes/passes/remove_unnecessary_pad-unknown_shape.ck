@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %a: has shape [?,4], a static one is wanted
+# Refused: %a: has shape [?,4], expected a static shape
 
 graph main(%x: f32[?,4]) -> %y {
   %a = Neg(%x)
@@ -11,5 +11,5 @@ graph main(%x: f32[?,4]) -> %y {
 rules {
   passes(remove_unnecessary_pad)
   unchanged()
-  refused("a static one is wanted")
+  refused("expected a static shape")
 }

@@ -86,7 +86,7 @@ def test_every_filler_makes_no_elements(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "positional", "named", "message"),
     [
-        ("gaussian", (1, 2, 3), {}, "gaussian takes 2 arguments, found 3"),
+        ("gaussian", (1, 2, 3), {}, "gaussian takes 2 arguments, got 3"),
         ("gaussian", (1,), {"mean": 1}, "argument mean of gaussian is given twice"),
         ("gaussian", (), {"seed": -1}, "the seed must be a whole number"),
         ("gaussian", (), {"seed": 1.5}, "the seed must be a whole number"),

@@ -23,7 +23,7 @@ def line(statement: str) -> str:
 
 
 CASES = [
-    ("operator", line("%b = Rellu(%a)"), "3:8", "no operator is called Rellu; did you mean Relu?"),
+    ("operator", line("%b = Rellu(%a)"), "3:8", "no operator is named Rellu; did you mean Relu?"),
     ("custom", line('%b = Custom("Erf", %a)'), "3:8", "a custom operator is Opaque(...)"),
     (
         "undefined",
@@ -42,7 +42,7 @@ CASES = [
         "no attribute akt; did you mean act?",
     ),
     ("member", line("%b = Add(%a, %a) {act: RELU7}"), "3:21", "act cannot be RELU7; did you mean RELU"),
-    ("no member", line("%b = Add(%a, %a) {act: 3}"), "3:21", "act cannot be 3; it is one of NONE, RELU"),
+    ("no member", line("%b = Add(%a, %a) {act: 3}"), "3:21", "act cannot be 3; expected one of NONE, RELU"),
     (
         "attribute twice",
         line("%b = Add(%a, %a) {act: RELU, act: RELU}"),
@@ -58,25 +58,30 @@ CASES = [
     ("number", line("%b = Softmax(%a) {beta: true}"), "3:21", "beta must be a number"),
     ("flag", line("%b = Mean(%a, [0]) {keep_dims: 1}"), "3:23", "keep_dims must be true or false"),
     ("graph name", line("%b = While(%a) {cond: main}"), "3:19", "cond must be a graph, written @name"),
-    ("graph", line("%b = While(%a) {cond: @man}"), "3:19", "no graph is called @man; did you mean main?"),
-    ("few operands", line("%b = Add(%a)"), "3:8", "Add takes 2 operands (lhs, rhs), found 1"),
+    ("graph", line("%b = While(%a) {cond: @man}"), "3:19", "no graph is named @man; did you mean main?"),
+    ("few operands", line("%b = Add(%a)"), "3:8", "Add takes 2 operands (lhs, rhs), got 1"),
     ("many operands", line("%b = Relu(%a, %a)"), "3:8", "Relu takes 1 operands"),
-    ("results", line("%b, %c = Relu(%a)"), "3:12", "Relu has 1 results, found 2"),
+    ("results", line("%b, %c = Relu(%a)"), "3:12", "Relu has 1 results, got 2"),
     (
         "typed results",
         line("%b, %c = Relu(%a) : f32[1], f32[1]"),
         "3:12",
-        "Relu has 1 results (output), found 2",
+        "Relu has 1 results (output), got 2",
     ),
     ("types", line("%b = Relu(%a) : f32[1], f32[1]"), "3:19", "1 results have 2 types"),
-    ("dtype", line("%b: f33[1]"), "3:7", "no dtype is called f33; did you mean f32?"),
-    ("no shape", line("%b: f32"), "3:7", "a dtype and a shape are wanted here"),
-    ("dimension", line("%b: f32[1,n]"), "3:7", "a dimension of a model is a number or ?, not n"),
-    ("negative", line("%b: f32[-1]"), "3:11", "a dimension is a whole number, not -1"),
-    ("large", line("%b: f32[2147483648]"), "3:7", "a dimension is from 0 to 2147483647, not 2147483648"),
-    ("float dimension", line("%b: f32[1.5]"), "3:11", "a dimension is a whole number, not 1.5"),
+    ("dtype", line("%b: f33[1]"), "3:7", "no dtype is named f33; did you mean f32?"),
+    ("no shape", line("%b: f32"), "3:7", "expected a dtype and a shape"),
+    ("dimension", line("%b: f32[1,n]"), "3:7", "expected a number or ? as dimension of a model, got n"),
+    ("negative", line("%b: f32[-1]"), "3:11", "expected a whole number as dimension, got -1"),
+    (
+        "large",
+        line("%b: f32[2147483648]"),
+        "3:7",
+        "expected a dimension from 0 to 2147483647, got 2147483648",
+    ),
+    ("float dimension", line("%b: f32[1.5]"), "3:11", "expected a whole number as dimension, got 1.5"),
     ("quant", line("%b: i8[1] quant(scales: 1)"), "3:13", "quant has no scales; did you mean scale?"),
-    ("suffix", line("%b: i8[1] like(1)"), "3:13", "a type of a model cannot have like"),
+    ("suffix", line("%b: i8[1] like(1)"), "3:13", "a type of a model has no like; it has quant"),
     (
         "too few elements",
         line("%b = const f32[3] [1, 2]"),
@@ -90,23 +95,23 @@ CASES = [
         "the literal has shape [2, 3], the type says [3, 2]",
     ),
     ("ragged", line("%b = const f32[3] [[1], [1, 2]]"), "3:21", "the inner lists differ in length"),
-    ("no payload", line("%b = const f32 [3]"), "4:3", "the constant has no data behind its type"),
-    ("unknown size", line("%b = const f32[?] zeros"), "3:21", "a constant has a known shape, not [?]"),
+    ("no payload", line("%b = const f32 [3]"), "4:3", "expected the data of the constant after its type"),
+    ("unknown size", line("%b = const f32[?] zeros"), "3:21", "a constant needs a static shape, got [?]"),
     ("range", line("%b = const i8[1] [128]"), "3:20", "128 does not fit i8"),
     ("unsigned", line("%b = const u8[1] [-1]"), "3:20", "-1 does not fit u8"),
     ("float range", line("%b = const f32[1] [1e39]"), "3:21", "1e+39 does not fit f32"),
-    ("float in int", line("%b = const i8[1] [1.5]"), "3:20", "1.5 is no whole number, i8 is wanted"),
-    ("bool", line("%b = const bool[1] [2]"), "3:22", "a bool is true or false"),
-    ("text", line('%b = const f32[1] ["a"]'), "3:21", "expected a number, found a"),
+    ("float in int", line("%b = const i8[1] [1.5]"), "3:20", "expected a whole number for i8, got 1.5"),
+    ("bool", line("%b = const bool[1] [2]"), "3:22", "expected true or false for a bool"),
+    ("text", line('%b = const f32[1] ["a"]'), "3:21", "expected a number, got a"),
     ("packed", line("%b = const i4[1] [1]"), "3:20", "a constant of i4 has no elements to write"),
     (
         "filler",
         line("%b = const f32[1] gausian(0)"),
         "3:21",
-        "no filler is called gausian; did you mean gaussian?",
+        "no filler is named gausian; did you mean gaussian?",
     ),
     ("filler argument", line("%b = const f32[1] gaussian(sd: 1)"), "3:21", "gaussian has no argument sd"),
-    ("filler arguments", line("%b = const f32[1] zeros(1)"), "3:21", "zeros takes 0 arguments, found 1"),
+    ("filler arguments", line("%b = const f32[1] zeros(1)"), "3:21", "zeros takes 0 arguments, got 1"),
     (
         "filler number",
         line("%b = const f32[1] constant()"),
@@ -120,7 +125,7 @@ CASES = [
         "3:35",
         "21472688986353 elements of zeros would take",
     ),
-    ("base64", line('%b = const f32[1] base64("?")'), "3:21", "the string is no base64"),
+    ("base64", line('%b = const f32[1] base64("?")'), "3:21", "the string is not valid base64"),
     ("bytes", line('%b = const f32[1] base64("AA==")'), "3:21", "the data has 1 bytes, f32[1] has 4"),
     (
         "file",
@@ -128,18 +133,23 @@ CASES = [
         "3:21",
         "refers to a file, which is not allowed here",
     ),
-    ("literal dtype", line("%b = Reshape(%a, [1.5])"), "3:20", "1.5 is no whole number, i32 is wanted"),
+    ("literal dtype", line("%b = Reshape(%a, [1.5])"), "3:20", "expected a whole number for i32, got 1.5"),
     ("opaque", line("%b = Opaque(%a) : f32[1]"), "3:8", 'Opaque needs {code: "NAME"}'),
     ("opaque type", line('%b = Opaque(%a) {code: "A"}'), "3:8", "the results of Opaque need types"),
-    ("picture", line("%b = Relu|Relu6(%a)"), "3:13", "alternatives and `like` are for pictures"),
-    ("picture operand", line("%b = Relu(%a?)"), "3:13", "types and ? behind an operand are for pictures"),
-    ("comma", line("%b = Add(%a %a)"), "3:15", "expected ',', found 'a'"),
+    ("picture", line("%b = Relu|Relu6(%a)"), "3:13", "alternatives and `like` are allowed in pictures"),
+    (
+        "picture operand",
+        line("%b = Relu(%a?)"),
+        "3:13",
+        "types and ? after an operand are allowed in pictures",
+    ),
+    ("comma", line("%b = Add(%a %a)"), "3:15", "expected ',', got 'a'"),
     ("character", line("%b = Relu(%a) &"), "3:17", "unexpected character '&'"),
-    ("escape", line('%"\\d" = Relu(%a)'), "3:3", "the string holds an escape that does not exist"),
+    ("escape", line('%"\\d" = Relu(%a)'), "3:3", "the string has an unknown escape"),
     ("open", "graph main() {\n%c = const f32[1] zeros\n", "1:14", "this graph has no closing '}'"),
     ("empty", "", "1:1", "the text has no graph"),
     ("statement", "grph main() {}", "1:1", "expected one of model, metadata, signature, extra, graph"),
-    ("format", "model onnx\ngraph main() {}", "1:7", "the format is circle or tflite, not onnx"),
+    ("format", "model onnx\ngraph main() {}", "1:7", "expected the format circle or tflite, got onnx"),
     (
         "option",
         "model circle {versoin: 3}\ngraph main() {}",
@@ -151,7 +161,7 @@ CASES = [
         "signature graph",
         'signature "s" @man ()\ngraph main() {}',
         "1:15",
-        "no graph is called @man; did you mean main?",
+        "no graph is named @man; did you mean main?",
     ),
     ("signature value", 'signature "s" @main (a: %q)\ngraph main() {}', "1:25", "@main has no %q"),
     ("output", "graph main() -> %q {}", "1:17", "%q is not defined before this place"),
@@ -194,7 +204,9 @@ from circlekit.ir.text import parse_model
 parse_model("graph main(%x: f32[2]) -> %y { %y = Abs(%x) }")
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "no operator is called Abs; none is declared yet, `import circlekit.ops` does that" in done.stderr
+    assert (
+        "no operator is named Abs; none is declared yet, `import circlekit.ops` declares them" in done.stderr
+    )
 
 
 PIECES = st.sampled_from([*EVERYTHING.split(), *graph_text("%y = Add(%x, [1, 2.5])").split(), "(", "]", "{"])

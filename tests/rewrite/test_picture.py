@@ -29,7 +29,7 @@ from circlekit.rewrite.rewrite import Rewrite, condition
         ("y = Add(a, b) {act: RELU7}", "act has no value RELU7", 16),
         ("y = Add(a: f33, b)", "no dtype is named f33", 12),
         ("y = Add(a: f32[O, *], b)", "* stands for leading dimensions of 1, so it must come first", 12),
-        ("y = Add(a, b", "expected ',', found 'end of text'", 13),
+        ("y = Add(a, b", "expected ',', got 'end of text'", 13),
         ("y = Add(a, b) {act: RELU, act: RELU6}", "attribute act is given twice", 27),
         ("y = Relu(x)\ny = Relu(x)", "y is produced twice", 1),
         ("w = const f32[2] [1, 2]", "a picture has no constant statements", 1),

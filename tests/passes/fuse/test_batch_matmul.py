@@ -143,7 +143,7 @@ def test_constant_on_the_left() -> None:
         ),
         (
             "[?,4,3,5]", "[?,4,5,7]",
-            ["%u = Reshape(%x, [-1, 3, 5])", "%v = Reshape(%y, [-1, 5, 7])"], "a static one is wanted",
+            ["%u = Reshape(%x, [-1, 3, 5])", "%v = Reshape(%y, [-1, 5, 7])"], "expected a static shape",
         ),
     ],
 )  # fmt: skip

@@ -139,7 +139,7 @@ def test_more_than_a_reshape(shape: str, calls: list[str], sentence: str) -> Non
 
 def test_unknown_dimensions() -> None:
     text = chain("[?,1,3]", "Transpose(%a, [1, 0, 2])", "Reshape(%b, [-1, 3])")
-    check_pass(text, ALONE, refused="a static one is wanted")
+    check_pass(text, ALONE, refused="expected a static shape")
 
 
 def test_middle_that_others_read() -> None:

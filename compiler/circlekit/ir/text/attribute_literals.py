@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values of operators' attributes: compared, printed, and read by what the declaration's default is."""
+"""Attributes of operators: compare, print and parse their values, by the type of the declared default."""
 
 from __future__ import annotations
 
@@ -10,18 +10,21 @@ from typing import Any
 import numpy as np
 
 from circlekit.errors import near_miss
+from circlekit.ir.core import Graph
+from circlekit.ir.declaration import Attribute
 from circlekit.ir.dtypes import BY_SHORT, DType
-from circlekit.ir.graph import Graph
-from circlekit.ir.op import Attribute
-from circlekit.ir.text.literals import Fail, format_flat, format_float32, format_tree, tree_of
+from circlekit.ir.text.literal_parsing import Fail, tree_of
+from circlekit.ir.text.literal_printing import format_flat, format_float32, format_tree
 from circlekit.ir.text.syntax import GraphName, Literal, Symbol
 
 _SEQUENCE = (list, tuple, np.ndarray)
 _NUMBER = (int, float, np.number)
+_LARGEST_FLOAT = 10**300
+"""Integers beyond this are clipped to it before they become floats: it is infinite in 32 bits."""
 
 
 def same_attribute(a: Any, b: Any) -> bool:
-    """Equal as the file formats hold attributes: floats in 32 bits, lists and tuples alike."""
+    """Whether the file formats cannot tell two values apart: floats have 32 bits, lists equal tuples."""
     if a is b:
         return True
     if isinstance(a, _SEQUENCE) and isinstance(b, _SEQUENCE):
@@ -32,8 +35,8 @@ def same_attribute(a: Any, b: Any) -> bool:
     return type(a) is type(b) and bool(a == b)
 
 
-def format_attribute(spec: Attribute, value: Any, graph: Callable[[Graph], str]) -> str:
-    """The value of one attribute as the text form has it."""
+def format_attribute(value: Any, graph: Callable[[Graph], str]) -> str:
+    """Return the literal of an attribute; ``graph``: returns the text that refers to a graph."""
     if isinstance(value, Graph):
         return graph(value)
     if isinstance(value, DType):
@@ -42,15 +45,15 @@ def format_attribute(spec: Attribute, value: Any, graph: Callable[[Graph], str])
         return value.name
     if isinstance(value, float | np.floating):
         return format_float32(float(value))
-    if isinstance(value, list | tuple | np.ndarray):
-        return format_flat(format_attribute(spec, x, graph) for x in value)
+    if isinstance(value, _SEQUENCE):
+        return format_flat(format_attribute(x, graph) for x in value)
     return format_tree(value)
 
 
 def attribute_of(spec: Attribute, literal: Literal, graphs: Mapping[str, Graph], fail: Fail) -> Any:
-    """The value that ``literal`` says for an attribute whose type is that of its default.
+    """Return the value of a literal for an attribute, which has the type of its default.
 
-    Floats are rounded to 32 bits, as the file formats hold them; sequences become tuples.
+    Floats are rounded to 32 bits, as files store them; sequences become tuples.
     """
     default = spec.default
     if spec.is_graph:
@@ -78,13 +81,13 @@ def _graph(spec: Attribute, literal: Literal, graphs: Mapping[str, Graph], fail:
     if not isinstance(literal, GraphName):
         fail(f"{spec.name} must be a graph, written @name")
     if literal not in graphs:
-        fail(f"no graph is called @{literal}" + near_miss(literal, graphs))
+        fail(f"no graph is named @{literal}" + near_miss(literal, graphs))
     return graphs[literal]
 
 
 def _member(spec: Attribute, literal: Literal, members: Mapping[str, Any], fail: Fail) -> Any:
     if not isinstance(literal, Symbol) or literal not in members:
-        near = near_miss(str(literal), members) or f"; it is one of {', '.join(members)}"
+        near = near_miss(str(literal), members) or f"; expected one of {', '.join(members)}"
         fail(f"{spec.name} cannot be {literal}{near}")
     return members[literal]
 
@@ -93,7 +96,9 @@ def _number(spec: Attribute, literal: Literal, is_float: bool, fail: Fail) -> in
     if isinstance(literal, bool) or not isinstance(literal, int | float):
         fail(f"{spec.name} must be a number")
     if is_float:
-        return _round(float(min(max(literal, -_HUGE), _HUGE)) if isinstance(literal, int) else literal)
+        if isinstance(literal, int):
+            literal = float(min(max(literal, -_LARGEST_FLOAT), _LARGEST_FLOAT))
+        return float(format_float32(literal))
     if isinstance(literal, float):
         fail(f"{spec.name} must be a whole number, not {literal}")
     if abs(literal) >= 1 << 63:
@@ -101,15 +106,8 @@ def _number(spec: Attribute, literal: Literal, is_float: bool, fail: Fail) -> in
     return literal
 
 
-_HUGE = 10**300
-
-
-def _round(value: float) -> float:
-    """To the value with the shortest decimal that is the same in 32 bits."""
-    return float(format_float32(value))
-
-
 def _rounded(data: Any) -> Any:
+    """Round floats to the shortest decimal with the same float32; turn lists into tuples."""
     if isinstance(data, float):
-        return _round(data)
+        return float(format_float32(data))
     return tuple(map(_rounded, data)) if isinstance(data, list) else data

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One graph of the text form -> Graph: names are resolved, constants made, operators checked and built."""
+"""Build a Graph from its syntax tree: resolve names, make constants, check and create operators."""
 
 from __future__ import annotations
 
@@ -8,20 +8,25 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NoReturn
 
-import numpy as np
-
 from circlekit.errors import CirclekitError, near_miss
+from circlekit.ir.core import Graph, Op, Value
+from circlekit.ir.declaration import Operand
 from circlekit.ir.dtypes import DType
-from circlekit.ir.graph import Graph
-from circlekit.ir.op import Op, OpaqueOp, Operand
+from circlekit.ir.op import OpaqueOp
 from circlekit.ir.text.attribute_literals import attribute_of
 from circlekit.ir.text.constant_data import Resolve, constant_array
 from circlekit.ir.text.document import Declaration, GraphNode
+from circlekit.ir.text.inline_constants import dtype_alike, inline_array
 from circlekit.ir.text.lexer import Source, Token
-from circlekit.ir.text.literals import Fail, array_of, literal_dtype, tree_of
+from circlekit.ir.text.literal_parsing import Fail, literal_dtype, tree_of
 from circlekit.ir.text.syntax import AttributeNode, Call, Constant, Literal, OperandNode, TypeNode, ValueName
 from circlekit.ir.text.type_syntax import TypeSpec, name_of, read_type
-from circlekit.ir.value import Value
+
+OPAQUE = "Opaque"
+"""How the text form names an operator without a declaration."""
+
+COMMON = ("version", "extra")
+"""What the braces of every operator may have beside its attributes."""
 
 
 @dataclass(eq=False, repr=False)
@@ -34,13 +39,8 @@ class Scope:
     resolve: Resolve | None
 
 
-OPAQUE = "Opaque"
-COMMON = ("version", "extra")
-"""What every operator may have in its braces besides its attributes."""
-
-
 class GraphBuilder:
-    """Fills one graph.  ``values``: by the text's names; ``order``: all, in the order of their making."""
+    """Fills one graph.  ``values``: by their names in the text; ``order``: in the order of definition."""
 
     def __init__(self, scope: Scope, node: GraphNode, graph: Graph) -> None:
         self.scope = scope
@@ -68,22 +68,23 @@ class GraphBuilder:
         if self.node.extra is not None:
             self.graph.extra = tree_of(self.node.extra, self._fail_at(self.node.name), self.values)
         for value in self.order:
-            self._link_details(value)
+            self._resolve_details(value)
         self._set_names()
 
-    def _link_details(self, value: Value) -> None:
-        """Put values in the place of the names in the details of a quantization, now that all are known."""
+    def _resolve_details(self, value: Value) -> None:
+        """Replace names in the details of a quantization by values, now that all are known."""
         quantization = value.quantization
         if quantization is None or not quantization.details:
             return
-        details = {k: self._detail(x) for k, x in quantization.details.items()}
+        fail = self._fail_at(self.node.name)
+        details = {
+            key: tree_of(item, fail, self.values) if type(item) is ValueName else item
+            for key, item in quantization.details.items()
+        }
         value.quantization = replace(quantization, details=details)
 
-    def _detail(self, item: Any) -> Any:
-        return tree_of(item, self._fail_at(self.node.name), self.values) if type(item) is ValueName else item
-
     def _set_names(self) -> None:
-        """Names that differ from the text's, and, after all others are known, names for inline constants."""
+        """Name inline constants, now that all other names are known, and apply ``named(...)``."""
         taken = set(self.values)
         for value, base in self.nameless:
             name, count = base, 0
@@ -106,7 +107,7 @@ class GraphBuilder:
     # -- values --------------------------------------------------------------------------------
 
     def value(self, token: Token) -> Value:
-        """The value that ``token`` names."""
+        """Return the value that ``token`` names."""
         found = self.values.get(token.text)
         if found is None:
             near = near_miss(token.text, self.values)
@@ -133,7 +134,7 @@ class GraphBuilder:
             self.source.fail(f"%{token.text} needs a type, such as f32[1,8]", token)
         spec = read_type(type_, self.source)
         if spec.dtype is None or not spec.has_shape:
-            self.source.fail("a dtype and a shape are wanted here, such as f32[1,8] or f32[*]", type_.token)
+            self.source.fail("expected a dtype and a shape, such as f32[1,8] or f32[*]", type_.token)
         value = spec.dress(Value(token.text, spec.dtype, spec.shape))
         self._define(token, value, spec)
         return value
@@ -151,7 +152,7 @@ class GraphBuilder:
 
     def _call(self, call: Call) -> None:
         if len(call.kinds) > 1 or call.like is not None:
-            self.source.fail("alternatives and `like` are for pictures", call.kinds[-1])
+            self.source.fail("alternatives and `like` are allowed in pictures only", call.kinds[-1])
         token = call.kinds[0]
         op = self._opaque(call) if token.text == OPAQUE else self._declared(call, self._operator(token))
         specials = self._specials(call)
@@ -166,14 +167,25 @@ class GraphBuilder:
             if token.text.lower() == "custom":
                 near = f'; a custom operator is {OPAQUE}(...) {{code: "CUSTOM", custom_code: "NAME"}}'
             if not self.scope.operators:
-                near = "; none is declared yet, `import circlekit.ops` does that"
-            self.source.fail(f"no operator is called {token.text}{near}", token)
+                near = "; none is declared yet, `import circlekit.ops` declares them"
+            self.source.fail(f"no operator is named {token.text}{near}", token)
         return cls
 
     def _declared(self, call: Call, cls: type[Op]) -> Op:
         operands = self._operands(call, cls)
-        attributes = {}
+        attributes = self._attributes(call, cls)
+        types = self._types(call)
+        if types and all(t.is_complete for t in types):
+            count = len(cls.result_names)
+            if len(types) != count and not cls.variadic_results:
+                expected = f"{count} results ({', '.join(cls.result_names)})"
+                self.source.fail(f"{cls.__name__} has {expected}, got {len(types)}", call.kinds[0])
+            return cls(*operands, results=self._results(call, types), **attributes)
+        return self._inferred(call, partial(cls, *operands, **attributes), types)
+
+    def _attributes(self, call: Call, cls: type[Op]) -> dict[str, Any]:
         specs = {a.name: a for a in cls.attributes}
+        attributes = {}
         for name, node in call.attributes.items():
             if name in COMMON:
                 continue
@@ -182,62 +194,48 @@ class GraphBuilder:
                 self.source.fail(f"{cls.__name__} has no attribute {name}{known}", node.token)
             fail = self._fail_at(node.token)
             attributes[name] = attribute_of(specs[name], self._single(node), self.scope.graphs, fail)
-        types = self._types(call)
-        if types and all(t.is_complete for t in types):
-            count = len(cls.result_names)
-            if len(types) != count and not cls.variadic_results:
-                wanted = f"{count} results ({', '.join(cls.result_names)})"
-                self.source.fail(f"{cls.__name__} has {wanted}, found {len(types)}", call.kinds[0])
-            return cls(*operands, results=self._results(call, types), **attributes)
-        return self._inferred(call, partial(cls, *operands, **attributes), types)
+        return attributes
 
     def _operands(self, call: Call, cls: type[Op]) -> list[Value | None]:
+        self._check_count(call, cls)
+        last = len(cls.operands) - 1
+        specs = [cls.operands[min(i, last)] for i in range(len(call.operands))]
+        values = [self._reference(node) for node in call.operands]
+        operands = list(values)
+        for index, (node, spec) in enumerate(zip(call.operands, specs, strict=True)):
+            if node.literal is not None:
+                alike = dtype_alike(cls, spec, values, specs)
+                operands[index] = self._inline(call, node, spec, alike)
+        return operands
+
+    def _check_count(self, call: Call, cls: type[Op]) -> None:
+        """Fail unless the call has as many operands as the declaration allows."""
         specs = cls.operands
         least = sum(not s.optional and not s.variadic for s in specs)
         most = len(call.operands) if specs and specs[-1].variadic else len(specs)
         if not least <= len(call.operands) <= most:
             names = ", ".join(s.name + ("?" if s.optional else "..." if s.variadic else "") for s in specs)
-            wanted = str(least) if least == len(specs) else f"from {least} to {len(specs)}"
-            self.source.fail(
-                f"{cls.__name__} takes {wanted} operands ({names}), found {len(call.operands)}", call.kinds[0]
-            )
-        by_index = [specs[min(i, len(specs) - 1)] for i in range(len(call.operands))]
-        named = [self._reference(node) for node in call.operands]
-        # what an operator hands on to its graphs can be of any kinds, whatever they share as operands
-        alike = [] if any(a.is_graph for a in cls.attributes) else named
-        pairs = zip(call.operands, named, by_index, strict=True)
-        return [
-            v if n.literal is None else self._inline(call, n, s, self._peer(s, alike, by_index))
-            for n, v, s in pairs
-        ]
+            expected = str(least) if least == len(specs) else f"from {least} to {len(specs)}"
+            message = f"{cls.__name__} takes {expected} operands ({names}), got {len(call.operands)}"
+            self.source.fail(message, call.kinds[0])
 
     def _reference(self, node: OperandNode) -> Value | None:
-        """The value of an operand; None for ``none`` and for a literal."""
+        """Return the value of an operand; None for ``none`` and for a literal."""
         if node.optional or node.const or node.type is not None:
-            self.source.fail("types and ? behind an operand are for pictures", node.token)
+            self.source.fail("types and ? after an operand are allowed in pictures only", node.token)
         if node.name is None or (node.token.kind == "name" and node.name == "none"):
             return None
         if node.token.kind != "value":
             self.source.fail(f"a value of a graph is written %{node.name}", node.token)
         return self.value(node.token)
 
-    @staticmethod
-    def _peer(spec: Operand, named: Sequence[Value | None], specs: Sequence[Operand]) -> DType | None:
-        """The dtype of the first operand that is no literal and is declared like ``spec``."""
-        for value, other in zip(named, specs, strict=False):
-            if value is not None and other.dtypes == spec.dtypes:
-                return value.dtype
-        return None
-
-    def _inline(self, call: Call, node: OperandNode, spec: Operand | None, peer: DType | None) -> Value:
-        """A constant written in the place of an operand."""
-        fail = self._fail_at(node.token)
-        assert node.literal is not None  # the caller looked
-        dtype = _choose_dtype(node.literal, spec.dtypes if spec else (), peer, fail)
-        array = array_of(node.literal, dtype, None, fail)
-        base = call.results[0].text if call.results else call.kinds[0].text
-        base = f"{base}/{spec.name if spec else 'operand'}"
-        value = Value(base, dtype, array.shape, array)
+    def _inline(self, call: Call, node: OperandNode, spec: Operand | None, alike: DType | None) -> Value:
+        """Make the constant of a literal in the place of an operand."""
+        assert node.literal is not None  # checked by the caller
+        array = inline_array(node.literal, spec.dtypes if spec else (), alike, self._fail_at(node.token))
+        owner = call.results[0] if call.results else call.kinds[0]
+        base = f"{owner.text}/{spec.name if spec else 'operand'}"
+        value = Value.constant(base, array)
         self.nameless.append((value, base))
         self.order.append(value)
         return value
@@ -258,7 +256,7 @@ class GraphBuilder:
         return results
 
     def _inferred(self, call: Call, make: Callable[[], Op], types: Sequence[TypeSpec]) -> Op:
-        """Build with inferred results, then let the types written, if any, have their say."""
+        """Create an operator with inferred results; parts of types that are written override them."""
         token = call.kinds[0]
         try:
             op = make()
@@ -266,7 +264,7 @@ class GraphBuilder:
             shown = self.source.error_at(token.at, error.message)
             raise type(error)(shown.message, *error.where, *shown.where) from None
         if len(op.results) != len(call.results):
-            self.source.fail(f"{token.text} has {len(op.results)} results, found {len(call.results)}", token)
+            self.source.fail(f"{token.text} has {len(op.results)} results, got {len(call.results)}", token)
         for index, (result, value) in enumerate(zip(call.results, op.results, strict=True)):
             spec = types[index] if types else None
             value.name = result.text
@@ -281,19 +279,18 @@ class GraphBuilder:
 
     def _single(self, node: AttributeNode) -> Literal:
         if len(node.choices) > 1 or node.bind is not None:
-            self.source.fail("alternatives and names of attributes are for pictures", node.token)
+            self.source.fail("alternatives and names of attributes are allowed in pictures only", node.token)
         return node.choices[0]
 
     def _specials(self, call: Call) -> dict[str, Any]:
-        """``version`` and ``extra``."""
+        """Return ``version`` and ``extra``."""
         found = {}
-        for name in COMMON:
+        for name, kind, what in (("version", int, "a number"), ("extra", dict, "a tree")):
             if name in call.attributes:
                 node = call.attributes[name]
                 found[name] = tree_of(self._single(node), self._fail_at(node.token), self.values)
-                wanted = int if name == "version" else dict
-                if type(found[name]) is not wanted:
-                    self.source.fail(f"{name} must be a {'number' if wanted is int else 'tree'}", node.token)
+                if type(found[name]) is not kind:
+                    self.source.fail(f"{name} must be {what}", node.token)
         return found
 
     def _opaque(self, call: Call) -> Op:
@@ -318,21 +315,3 @@ class GraphBuilder:
         ]
         results = self._results(call, types)
         return OpaqueOp(*operands, code=code, results=results, custom_code=custom, option_tree=options)
-
-
-def _choose_dtype(literal: Literal, allowed: Sequence[DType], peer: DType | None, fail: Fail) -> DType:
-    """See ``ir.parser`` for the rules."""
-    own = literal_dtype(literal, fail)
-    candidates = [*([peer] if peer is not None else []), *allowed] if allowed else [peer or own, own]
-    for dtype in candidates:
-        if _holds(dtype, own):
-            return dtype
-    return candidates[0]
-
-
-def _holds(dtype: DType, own: DType) -> bool:
-    """Whether literals of kind ``own`` (f32, i32, bool) can be of ``dtype``."""
-    if dtype.numpy is None:
-        return False
-    kinds = {DType.FLOAT32: "f", DType.INT32: "iuf", DType.BOOL: "b"}[own]
-    return np.dtype(dtype.numpy).kind in kinds

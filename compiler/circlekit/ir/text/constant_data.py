@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands behind ``const TYPE`` -> array."""
+"""Make the array of a constant from what follows ``const TYPE``."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import numpy as np
 from circlekit.errors import LimitError, ModelError, near_miss
 from circlekit.ir.dtypes import DType
 from circlekit.ir.text.fillers import FILLERS, fill, seed_of
-from circlekit.ir.text.literals import Fail, array_of, array_of_bytes, bytes_of
+from circlekit.ir.text.literal_parsing import Fail, array_of, array_of_bytes, bytes_of
 from circlekit.ir.text.syntax import Arguments, Literal, Symbol
 from circlekit.ir.text.type_syntax import TypeSpec
 from circlekit.ir.value import Array, Shape, format_shape
 
 Resolve = Callable[[str, int, int], Any]
-"""The bytes (a buffer) at (file, offset, size): whoever parses a text decides which files it may name."""
+"""Returns the bytes at (file, offset, size); the caller of the parser decides which files a text may name."""
 
-LARGEST = 1 << 48
-"""Elements, dimensions of 0 left out."""
+LARGEST_ELEMENTS = 1 << 48
+"""Of a constant, dimensions of 0 left out: numpy allows no larger shapes."""
 
 _BYTES = ("base64", "raw", "file")
 
@@ -34,7 +34,7 @@ def constant_array(
     resolve: Resolve | None,
     fail: Fail,
 ) -> tuple[Shape | None, Array]:
-    """Shape and data.  ``names``: what the seed of a filler is made from.
+    """Return shape and data.  ``names``: the seed of a filler is made from them.
 
     ``raw(...)`` and ``file(..., raw: true)`` are the bytes of a packed or sparse constant, rank-1 uint8.
     """
@@ -46,16 +46,16 @@ def constant_array(
         data, raw = _bytes(call, resolve, fail)
         if raw:
             if not spec.has_shape:
-                fail("bytes need a shape in the type")
+                fail("raw bytes need a shape in the type")
             return spec.shape, np.frombuffer(data, np.uint8)
         if dtype.numpy is None:
-            fail(f"{dtype.short} has no elements; its bytes are written raw(base64 text)")
+            fail(f"{dtype.short} is a packed dtype; write raw(base64 text)")
         shape = _static(spec, fail)
         return shape, array_of_bytes(data, dtype, shape, fail)
     if call.name not in FILLERS:
         known = [*FILLERS, *_BYTES]
-        near = near_miss(call.name, known) or f"; there are {', '.join(known)}"
-        fail(f"no filler is called {call.name}{near}")
+        near = near_miss(call.name, known) or f"; expected one of {', '.join(known)}"
+        fail(f"no filler is named {call.name}{near}")
     shape = _static(spec, fail)
     try:
         return shape, fill(call.name, call.positional, call.named, dtype, shape, seed_of(*names))
@@ -67,17 +67,17 @@ def _static(spec: TypeSpec, fail: Fail) -> tuple[int, ...]:
     if not spec.has_shape:
         fail("the type needs a shape here, such as f32[2,3]")
     if spec.shape is None or None in spec.shape:
-        fail(f"a constant has a known shape, not {format_shape(spec.shape)}")
-    if prod(d for d in spec.shape if d) >= LARGEST:  # no memory has that, nor numpy a shape without elements
+        fail(f"a constant needs a static shape, got {format_shape(spec.shape)}")
+    if prod(d for d in spec.shape if d) >= LARGEST_ELEMENTS:
         fail(f"a constant of shape {format_shape(spec.shape)} is too large")
     return spec.shape  # type: ignore[return-value]  # no None is left
 
 
 def _bytes(call: Arguments, resolve: Resolve | None, fail: Fail) -> tuple[Any, bool]:
-    """The buffer that ``call`` says, and whether it is raw."""
+    """Return the bytes of ``base64``, ``raw`` or ``file``, and whether they are raw."""
     if call.name != "file":
         if len(call.positional) != 1 or call.named:
-            fail(f"{call.name} holds one base64 string")
+            fail(f"{call.name} takes one base64 string")
         return bytes_of(call.positional[0], fail), call.name == "raw"
     arguments = call.positional
     raw = call.named.get("raw", False)
@@ -91,8 +91,8 @@ def _bytes(call: Arguments, resolve: Resolve | None, fail: Fail) -> tuple[Any, b
         fail("this text refers to a file, which is not allowed here")
     path, offset, size = arguments
     if not isinstance(offset, int) or not isinstance(size, int) or min(offset, size) < 0:
-        fail("offset and size are from 0 on")
+        fail("offset and size must not be negative")
     data = resolve(str(path), offset, size)
     if memoryview(data).nbytes != size:
-        fail(f"the file has {memoryview(data).nbytes} bytes at {offset}, {size} are wanted")
+        fail(f"the file has {memoryview(data).nbytes} bytes at {offset}, expected {size}")
     return data, raw

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A whole model of the text form as a tree; its statements are those of ``ir.syntax``.
+"""The syntax tree of a whole model; its statements are those of ``syntax``.
 
     document  := ["model" format [tree]] {metadata | signature | extra} {graph} {rules}   in any order
     metadata  := "metadata" string (string | base64 "(" string ")")
@@ -7,14 +7,14 @@
     extra     := "extra" tree
     graph     := "graph" (name | string) "(" [input {"," input}] ")" ["->" value {"," value}]
                  ["named" "(" string ")"] "{" {line} "}"
-    input     := value ":" type | value           (the second: an input that is listed twice)
+    input     := value ":" type | value           (the second form: an input that is listed again)
     line      := statement | call | value ":" type | "extra" tree | "table" ["[" {value} "]"]
     rules     := "rules" "{" {name "(" argument {"," argument} ")"} "}"
 
-``rules`` say nothing of the model but what must hold of it after some passes (``recipes.text_rules``).
-A graph's name is how the text refers to it (``@name``), a value's (``%name``) holds in its graph; where
-the model says otherwise (a name twice, or none), ``named("...")`` tells.  ``table``: the order in which
-the file lists the values; the bare word stands for the order of their first mention here.
+``rules`` say what must hold after some passes (``recipes.rules``); they are not part of the model.  The text
+refers to a graph by ``@name`` and to a value of the same graph by ``%name``; if names in the model are
+repeated or empty, ``named("...")`` gives the real one.  ``table``: the order in which the file lists the
+values; the bare word means the order of their first mention in the text.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from circlekit.ir.text.syntax import (
 
 @dataclass(eq=False, repr=False)
 class Declaration:
-    """A value that nothing in the graph produces: an input, a variable, or one that is only listed."""
+    """A value without a producer: an input, a variable, or a value that is only listed."""
 
     token: Token
     type: TypeNode | None
@@ -48,7 +48,7 @@ class Declaration:
 
 @dataclass(eq=False, repr=False)
 class GraphNode:
-    """``table``: the order of the values in the file, where it is not that of the text."""
+    """A graph.  ``table``: the order of the values in the file, empty for the order in the text."""
 
     name: Token
     inputs: list[Declaration]
@@ -59,7 +59,7 @@ class GraphNode:
     extra: dict[str, Literal] | None = None
 
     def references(self) -> list[str]:
-        """The graphs that operators of this one name."""
+        """Return the labels of the graphs that operators of this graph call."""
         calls = (s for s in self.statements if isinstance(s, Call))
         choices = (c for s in calls for a in s.attributes.values() for c in a.choices)
         return [c for c in choices if isinstance(c, GraphName)]
@@ -67,7 +67,7 @@ class GraphNode:
 
 @dataclass(eq=False, repr=False)
 class SignatureNode:
-    """Each input and output is the caller's name for it, and the value."""
+    """A signature; each input and output is (the caller's name, the value)."""
 
     key: Token
     graph: Token
@@ -77,7 +77,7 @@ class SignatureNode:
 
 @dataclass(eq=False, repr=False)
 class RulesNode:
-    """One block of rules: calls of functions that only those who check them know."""
+    """A block of rules: calls of functions that the checker of the rules defines."""
 
     token: Token
     calls: list[Arguments]
@@ -85,7 +85,7 @@ class RulesNode:
 
 @dataclass(eq=False, repr=False)
 class Document:
-    """``options``: of the model; ``rules``: for whoever checks them."""
+    """A whole text.  ``options``: those of the model."""
 
     format: Token | None = None
     options: dict[str, Literal] = field(default_factory=dict)
@@ -103,7 +103,7 @@ def parse_document(source: Source) -> Document:
     document = Document()
     while source.peek.kind != "end":
         if not source.at(*_STATEMENTS):
-            source.fail(f"expected one of {', '.join(_STATEMENTS)}, found {source.peek.text[:40]!r}")
+            source.fail(f"expected one of {', '.join(_STATEMENTS)}, got {source.peek.text[:40]!r}")
         word = source.take()
         if word.text == "graph":
             document.graphs.append(_parse_graph(source))
@@ -127,9 +127,9 @@ def parse_document(source: Source) -> Document:
 
 def _parse_tree(source: Source) -> dict[str, Literal]:
     if not source.at("{"):
-        source.fail(f"expected '{{', found {source.peek.text!r}")
+        source.fail(f"expected '{{', got {source.peek.text!r}")
     tree = parse_literal(source)
-    assert isinstance(tree, dict)  # what starts with a brace
+    assert isinstance(tree, dict)  # it starts with a brace
     return tree
 
 
@@ -213,4 +213,4 @@ def _parse_line(source: Source, node: GraphNode) -> None:
     elif token.kind == "name" and following.kind == "mark" and following.text in ("=", ",", ":"):
         source.fail(f"a value of a graph is written %{token.text}", token)
     else:
-        source.fail(f"expected a statement of a graph, found {token.text[:40]!r}", token)
+        source.fail(f"expected a statement of a graph, got {token.text[:40]!r}", token)

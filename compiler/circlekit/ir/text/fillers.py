@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants that a recipe describes in place of listing them: ``gaussian(0, 0.1)``, ``zeros``.
+"""Seeded generators of constants: ``gaussian(0, 0.1)``, ``zeros``.
 
-The bytes are the same on every machine and for ever: random bits are the raw stream of PCG64, and all
-that is done with them is exact in integers or rounded as IEEE 754 says (+, *, no logarithm or cosine).
+The bytes are the same on every machine and in every version: random bits are the raw stream of PCG64, and
+the operations on them are exact in integers or rounded by IEEE 754 (+ and *, no logarithm or cosine).
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ from circlekit.ir.value import Array
 
 
 class Filler(NamedTuple):
-    """``parameters``: names, defaults (None: must be given).  ``make``: size, seed, arguments -> float64.
-
-    ``scratch``: bytes that making one element takes, at most.
+    """``make``: from size, seed and arguments to float64 numbers.  ``parameters``: names and defaults (None:
+    must be given).  ``scratch``: most bytes that making one element takes.
     """
 
     make: Callable[..., Array]
@@ -38,7 +37,7 @@ def _words(count: int, seed: int) -> Array:
 
 
 def _gaussian(size: int, seed: int, mean: float, std: float) -> Array:
-    """Irwin-Hall: twelve uniform numbers of 16 bits, minus their mean, have variance 1 (tails end at 6)."""
+    """Irwin-Hall: the sum of twelve uniform 16-bit numbers minus its mean has variance 1 and ends at 6."""
     sums = np.zeros(size, np.int64)
     source = np.random.PCG64(seed)
     for _ in range(3):
@@ -49,7 +48,7 @@ def _gaussian(size: int, seed: int, mean: float, std: float) -> Array:
 
 
 def _uniform(size: int, seed: int, low: float, high: float) -> Array:
-    """From ``low`` up to, without, ``high``."""
+    """From ``low`` up to, but not including, ``high``."""
     unit = (_words(size, seed) >> np.uint64(11)).astype(np.float64) / float(1 << 53)
     return np.asarray(unit * (high - low) + low)
 
@@ -73,7 +72,7 @@ FILLERS: dict[str, Filler] = {
 
 
 def seed_of(*names: str) -> int:
-    """The seed of the constant with these names (graph, value)."""
+    """Return the seed of the constant with these names (graph, value)."""
     return zlib.crc32("/".join(names).encode("utf-8", "surrogatepass"))
 
 
@@ -85,15 +84,15 @@ def fill(
     shape: Sequence[int],
     seed: int,
 ) -> Array:
-    """The array that filler ``name`` describes; ModelError for arguments that do not fit.
+    """Return the array of filler ``name``; ModelError for arguments that do not fit.
 
-    Integer dtypes: rounded down for ``uniform`` (whose ``high`` is then never met), to nearest for the
-    others, and clipped to the dtype's range.  ``seed: 7`` among the arguments takes the place of ``seed``.
-    LimitError for an array that takes more memory than may be used.
+    Integer dtypes: rounded down for ``uniform`` (so that ``high`` is excluded), to nearest for the others,
+    and clipped to the range of the dtype.  An argument ``seed: 7`` overrides ``seed``.  LimitError for an
+    array above the memory limit.
     """
     filler = FILLERS[name]
     if dtype.numpy is None or dtype.numpy.kind not in "fiub":
-        raise ModelError(f"a filler cannot make {dtype.short}")
+        raise ModelError(f"a filler cannot make {dtype.short}; write raw(base64 text)")
     size = prod(shape)
     need_memory(size * (filler.scratch + dtype.numpy.itemsize), f"{size} elements of {name}")
     hold_memory(size * dtype.numpy.itemsize)
@@ -107,13 +106,13 @@ def _bind(
     name: str, filler: Filler, positional: Sequence[object], named: Mapping[str, object]
 ) -> dict[str, float]:
     if len(positional) > len(filler.parameters):
-        raise ModelError(f"{name} takes {len(filler.parameters)} arguments, found {len(positional)}")
+        raise ModelError(f"{name} takes {len(filler.parameters)} arguments, got {len(positional)}")
     given = dict(zip(filler.parameters, positional, strict=False))
     allowed = {*filler.parameters, "seed"} if filler.seeded else {*filler.parameters}
     for key, value in named.items():
         if key not in allowed:
-            wanted = ", ".join(sorted(allowed)) or "none"
-            raise ModelError(f"{name} has no argument {key}; its arguments: {wanted}")
+            known = ", ".join(sorted(allowed)) or "none"
+            raise ModelError(f"{name} has no argument {key}; its arguments: {known}")
         if key in given:
             raise ModelError(f"argument {key} of {name} is given twice")
         given[key] = value
@@ -123,7 +122,7 @@ def _bind(
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ModelError(f"argument {key} of {name} must be a number")
         if key == "seed" and (not isinstance(value, int) or value < 0):
-            raise ModelError(f"the seed must be a whole number from 0 on, not {value}")
+            raise ModelError(f"the seed must be a whole number from 0 on, got {value}")
         try:
             arguments[key] = value if key == "seed" else float(value)
         except OverflowError:

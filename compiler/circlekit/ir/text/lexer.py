@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tokens of the text form (design, section 3), and errors that point at one."""
+"""Tokens of the text form, and errors that point at one."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _TOKEN = re.compile(
     |(?P<mark>->|[()\[\]{{}},:=|?*])""",
     re.VERBOSE,
 )
-_SHOWN = 100
-"""How many characters an error shows before and after the place."""
+_SHOWN_CHARACTERS = 100
+"""An error shows this many characters before and after the place."""
 
 
 class Token(NamedTuple):
@@ -62,7 +62,7 @@ class Source:
         return tokens
 
     def _plain(self, kind: str, text: str, at: int) -> str:
-        """The text of a token without sigil and quotes, escapes resolved."""
+        """Return the text of a token without sigil and quotes, escapes resolved."""
         if kind in ("value", "graph"):
             text = text[1:]
         if not text.startswith('"'):
@@ -71,21 +71,21 @@ class Source:
             return text[1:-1]
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("error")  # an unknown escape is a warning to Python, an error here
+                warnings.simplefilter("error")  # an unknown escape is only a warning in Python
                 return str(ast.literal_eval(text))
         except (SyntaxError, ValueError):
-            raise self.error_at(at, "the string holds an escape that does not exist") from None
+            raise self.error_at(at, "the string has an unknown escape") from None
 
     def error_at(self, at: int, message: str) -> ParseError:
-        """A ParseError with line, column, the line itself, and a caret under the place."""
+        """Return a ParseError with line, column, the line itself, and a caret under the place."""
         before = self.text[:at]
         line = before.count("\n")
         column = at - (before.rfind("\n") + 1)
         shown = self.text.split("\n")[line]
         message = f"{self.label}:{self.first_line + line}:{column + 1}: {message}"
-        if len(shown) > 2 * _SHOWN:  # a constant can be one very long line
-            start = max(column - _SHOWN, 0)
-            shown, column = shown[start : column + _SHOWN], column - start
+        if len(shown) > 2 * _SHOWN_CHARACTERS:  # a constant can be one very long line
+            start = max(column - _SHOWN_CHARACTERS, 0)
+            shown, column = shown[start : column + _SHOWN_CHARACTERS], column - start
         caret = re.sub(r"[^\t]", " ", shown[:column]) + "^"
         return ParseError(message, shown, caret)
 
@@ -107,7 +107,7 @@ class Source:
         return token
 
     def at(self, *texts: str) -> bool:
-        """Whether the next token is one of these marks or names."""
+        """Return whether the next token is one of these marks or names."""
         token = self.tokens[self.position]
         return token.text in texts and token.kind in ("mark", "name")
 
@@ -120,17 +120,17 @@ class Source:
 
     def expect(self, text: str) -> Token:
         if not self.at(text):
-            self.fail(f"expected {text!r}, found {self.peek.text!r}")
+            self.fail(f"expected {text!r}, got {self.peek.text!r}")
         return self.take()
 
     def expect_kind(self, *kinds: str) -> Token:
         if self.peek.kind not in kinds:
-            self.fail(f"expected a {' or '.join(kinds)}, found {self.peek.text!r}")
+            self.fail(f"expected a {' or '.join(kinds)}, got {self.peek.text!r}")
         return self.take()
 
 
 def quoted(sigil: str, name: str) -> str:
-    """``%name``, with quotes where the name needs them."""
+    """Return ``%name``, with quotes if the name needs them."""
     match = _TOKEN.fullmatch(sigil + name)
     if match is not None and match.lastgroup in ("value", "graph") and '"' not in name:
         return sigil + name
@@ -138,6 +138,6 @@ def quoted(sigil: str, name: str) -> str:
 
 
 def quote(text: str) -> str:
-    """A string literal of the text form: double quotes, Python's escapes."""
+    """Return a string literal: double quotes, Python's escapes."""
     body = repr('"' + text)[2:-1].replace('"', '\\"').replace("\\'", "'")
     return f'"{body}"'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One operator, one type, one constant as text: for a person, or, with the names of a graph, without loss."""
+"""Print one operator, type or constant: short for a person, or without loss for a whole model."""
 
 from __future__ import annotations
 
@@ -10,40 +10,47 @@ import numpy as np
 from circlekit.errors import CirclekitError
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op, OpaqueOp
-from circlekit.ir.text import literals
 from circlekit.ir.text.attribute_literals import format_attribute, same_attribute
 from circlekit.ir.text.lexer import quote, quoted
-from circlekit.ir.text.literals import format_base64, format_flat, format_items, format_tree, plain_items
+from circlekit.ir.text.literal_printing import (
+    elements,
+    format_base64,
+    format_flat,
+    format_items,
+    format_nested,
+    format_tree,
+    plain_items,
+)
 from circlekit.ir.value import Array, Quantization, Value, format_shape
 
 Locate = Callable[[Value], "tuple[str, int] | None"]
-"""Where a constant's bytes lie: (file, offset), or None where they are in no file."""
+"""Returns where a constant's bytes are: (file, offset), or None if they are in no file."""
 
 LIST_LIMIT = 32
-"""Constants up to this many elements are printed as lists, larger ones as bytes or by reference."""
+"""Constants of up to this many elements are printed as lists, larger ones as bytes or by reference."""
 
 INLINE_LIMIT = 8
-"""``print_op`` shows constants up to this many elements in the place of their names."""
+"""``print_op`` shows constants of up to this many elements instead of their names."""
 
 SHORTENED_LIMIT = 4
 """Shortened constants show this many elements."""
 
 
 class Style:
-    """How a line calls graphs and values; this one is for a person."""
+    """How a line refers to graphs and values; this base is for a person."""
 
     lossless = False
-    """Whether the line says everything that is to be kept."""
+    """Whether parsing the line must give the same operator."""
 
     def operand(self, value: Value | None) -> str:
-        """A small constant as a literal, else the name."""
+        """Return a small constant as a literal, else the name."""
         if value is None:
             return "none"
         data = value.data
         if data is not None and data.size <= INLINE_LIMIT and not _is_raw(value, data):
-            texts = literals.elements(data)
+            texts = elements(data)
             if texts is not None:
-                return literals.format_nested(texts, data.shape)
+                return format_nested(texts, data.shape)
         return self.result(value)
 
     def result(self, value: Value) -> str:
@@ -66,13 +73,13 @@ _PERSON = Style()
 
 
 def print_op(op: Op) -> str:
-    """One line for a person: small constants are shown in the place of their names."""
+    """Return one line for a person: small constants are shown instead of their names."""
     call, types = op_parts(op)
     return f"{call} : {types}" if types else call
 
 
 def op_parts(op: Op, style: Style = _PERSON) -> tuple[str, str]:
-    """The call, and the types of its results."""
+    """Return the call, and the types of its results."""
     operands = ", ".join(map(style.operand, op.inputs))
     results = ", ".join(map(style.result, op.results))
     items = _attributes(op, style)
@@ -95,7 +102,7 @@ def _attributes(op: Op, style: Style) -> list[str]:
         if spec.quantized_only and not style.lossless and not _is_quantized(op):
             continue
         if not same_attribute(value, spec.default):
-            items.append(f"{spec.name}: {format_attribute(spec, value, style.graph)}")
+            items.append(f"{spec.name}: {format_attribute(value, style.graph)}")
     if style.lossless:
         if op.version is not None and op.version != _required_version(op):
             items.append(f"version: {op.version}")
@@ -109,7 +116,7 @@ def _is_quantized(op: Op) -> bool:
 
 
 def _required_version(op: Op) -> int | None:
-    """None where the operator is too broken to tell."""
+    """Return the version that follows from the operator; None if the operator is invalid."""
     try:
         return op.required_version()
     except CirclekitError:
@@ -120,7 +127,7 @@ def _required_version(op: Op) -> int | None:
 
 
 def type_text(value: Value, style: Style) -> str:
-    """The type of ``value`` and, without loss, all else but the constant."""
+    """Return the type of ``value`` and, if lossless, all other fields but the constant."""
     parts = [f"{value.dtype.short}{format_shape(value.shape)}"]
     if value.quantization is not None:
         parts.append(_quantization(value.quantization, style))
@@ -155,7 +162,7 @@ def _quantization(quantization: Quantization, style: Style) -> str:
 
 
 def _vector(array: Array) -> str:
-    texts = literals.elements(array)
+    texts = elements(array)
     if texts is None:  # a NaN with a payload
         return format_tree(array)
     return texts[0] if len(texts) == 1 else format_flat(texts)
@@ -165,12 +172,12 @@ def _vector(array: Array) -> str:
 
 
 def _is_raw(value: Value, data: Array) -> bool:
-    """Whether the data is no array of the value's own dtype and shape but the bytes of the file."""
+    """Whether the data is the bytes of the file, not an array of the value's dtype and shape."""
     return value.dtype.numpy is None or data.dtype != value.dtype.numpy or data.shape != value.shape
 
 
 def _is_zero(data: Array) -> bool:
-    """Whether no bit is set."""
+    """Whether all bits are zero."""
     return data.dtype.kind in "fiub" and not np.ascontiguousarray(data).reshape(-1).view(np.uint8).any()
 
 
@@ -181,7 +188,7 @@ def payload(value: Value, data: Array, locate: Locate | None, shorten: bool = Fa
         return f"raw({data.nbytes} bytes)" if raw else _shortened(data)
     if not raw and INLINE_LIMIT < data.size <= LIST_LIMIT and _is_zero(data):
         return "zeros"
-    texts = literals.elements(data) if data.size <= LIST_LIMIT and not raw else None
+    texts = elements(data) if data.size <= LIST_LIMIT and not raw else None
     if texts is not None:
         return texts[0] if not data.shape else format_flat(texts)
     place = locate(value) if locate is not None and data.nbytes else None

@@ -1,16 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text to models.  A text is data from anywhere: nothing is opened, run, or made without bound.
+"""Parse the text form of a model.
 
-Constants without a name, written in the place of an operand, have the shape of their nesting.  Their
-dtype is the first of these that can hold them (a number with a point or an exponent fits float types only):
-
-1.  that of the first operand that is no literal and is declared like this one (unless the operator
-    hands its operands on to other graphs);
-2.  those that the operand's declaration allows, in its order;
-3.  where it allows any: f32 for a list with such a number, else i32; bool for true and false.
-
-Types of results that are left out, or that lack dtype or shape, are inferred.  A text without ``model``
-is a circle model.  Fillers are seeded by the names of graph and value: a renamed file has the same bytes.
+A text may come from anywhere: the parser opens no file, and limits memory.  Types of results that are left
+out, or that lack dtype or shape, are inferred.  A text without ``model`` is a circle model.  Fillers are
+seeded by the names of graph and value, so that a renamed file has the same bytes.
 """
 
 from __future__ import annotations
@@ -25,7 +18,7 @@ from circlekit.ir.text.builder import GraphBuilder, Scope
 from circlekit.ir.text.constant_data import Resolve
 from circlekit.ir.text.document import Document, GraphNode, SignatureNode, parse_document
 from circlekit.ir.text.lexer import Source, Token
-from circlekit.ir.text.literals import Fail, bytes_of, tree_of
+from circlekit.ir.text.literal_parsing import Fail, bytes_of, tree_of
 from circlekit.ir.text.syntax import Arguments, Literal
 from circlekit.ir.value import Value
 
@@ -34,12 +27,12 @@ FORMATS = ("circle", "tflite")
 
 @adding_up()
 def parse_model(text: str, label: str = "text", resolve: Resolve | None = None) -> Model:
-    """The model that ``text`` describes; ParseError with a caret under what does not fit.
+    """Return the model that ``text`` describes; ParseError with a caret under the place of an error.
 
-    ``label``: what errors call the text, such as its path.  ``resolve``: gives the bytes of constants
-    that lie in files; without it a text that refers to one is refused.  Operators must be declared
-    (``import circlekit.ops``) to be known.  ShapeError where an inferred type shows a contradiction.
-    All constants together take no more memory than may be used.
+    ``label``: the name of the text in errors, such as its path.  ``resolve``: returns the bytes of constants
+    in files; without it a text that refers to a file is refused.  Operators must have been declared
+    (``import circlekit.ops``).  ShapeError if an operator does not fit its operands; LimitError if all
+    constants together exceed the memory limit.
     """
     source = Source(text, label)
     document = parse_document(source)
@@ -69,7 +62,7 @@ def _header(source: Source, document: Document) -> Model:
     token = document.format
     if token is not None:
         if token.text not in FORMATS:
-            source.fail(f"the format is circle or tflite, not {token.text}", token)
+            source.fail(f"expected the format circle or tflite, got {token.text}", token)
         model.format = token.text
         fail = _fail_at(source, token)
         options = tree_of(document.options, fail)
@@ -99,12 +92,12 @@ def _metadata(data: Literal, fail: Fail) -> bytes:
     if type(data) is str:
         return data.encode("utf-8", "surrogatepass")
     if not isinstance(data, Arguments) or data.name != "base64" or len(data.positional) != 1:
-        fail('metadata is a text or base64("...")')
+        fail('expected a text or base64("...") as metadata')
     return bytes_of(data.positional[0], fail)
 
 
 def _callees_first(nodes: list[GraphNode]) -> list[GraphNode]:
-    """Graphs in an order in which those that operators call come before the callers, where it exists."""
+    """Order graphs so that callees come before their callers, if such an order exists."""
     by_name = {node.name.text: node for node in nodes}
     state: dict[str, bool] = {}
     ordered = []
@@ -127,7 +120,7 @@ def _signature(
     source: Source, node: SignatureNode, graphs: dict[str, Graph], values: dict[str, dict[str, Value]]
 ) -> Signature:
     if node.graph.text not in graphs:
-        source.fail(f"no graph is called @{node.graph.text}" + near_miss(node.graph.text, graphs), node.graph)
+        source.fail(f"no graph is named @{node.graph.text}" + near_miss(node.graph.text, graphs), node.graph)
     known = values[node.graph.text]
     sides: list[dict[str, Value]] = []
     for ports in (node.inputs, node.outputs):

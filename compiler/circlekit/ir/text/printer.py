@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models to text.  What ``ir.parser`` makes of it is equal to the last bit."""
+"""Print models; parsing the text gives the same model to the last bit."""
 
 from __future__ import annotations
 
@@ -12,13 +12,19 @@ from circlekit.ir.graph import Graph, Model, Signature
 from circlekit.ir.op import Op
 from circlekit.ir.text.lexer import quote, quoted
 from circlekit.ir.text.lines import Locate, Style, op_parts, payload, print_op, type_text
-from circlekit.ir.text.literals import format_base64, format_flat, format_key, format_tree, plain_items
+from circlekit.ir.text.literal_printing import (
+    format_base64,
+    format_flat,
+    format_key,
+    format_tree,
+    plain_items,
+)
 from circlekit.ir.value import Value
 
 __all__ = ["Labels", "Locate", "print_graph", "print_model", "print_op"]
 
 ALIGN_LIMIT = 78
-"""The types of a graph's operators stand in one column, unless that is beyond this one."""
+"""Types are aligned in one column, which is at most this one."""
 
 
 def print_model(model: Model, locate: Locate | None = None, shorten: bool = False) -> str:
@@ -45,7 +51,7 @@ def _header(model: Model) -> str:
 
 
 def _metadata(data: bytes) -> str:
-    """As text where it is some (zeros at its end are usual), else base64."""
+    """Return metadata as a string if it is text (zeros at its end are usual), else as base64."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
@@ -70,7 +76,7 @@ def _signature(signature: Signature, labels: Labels) -> str:
 
 
 class Names(Style):
-    """What the values of one graph are called in the text: their names, made unique and not empty."""
+    """Labels of the values of one graph: their names, made unique and not empty."""
 
     lossless = True
 
@@ -91,7 +97,7 @@ class Names(Style):
 
 
 class Labels:
-    """What the graphs of a model are called in the text, and the names of their values."""
+    """Labels of the graphs of a model, and of their values."""
 
     def __init__(self, model: Model | None = None, graphs: Sequence[Graph] = ()) -> None:
         graphs = model.graphs if model is not None else graphs
@@ -112,7 +118,7 @@ class Labels:
 
 
 def _unique(named: list[tuple[int, str]], nameless: str) -> dict[int, str]:
-    """A label for each id: its name if no other has it before, else the name and a number."""
+    """Return a label for each id: its name if none before has it, else the name and a number."""
     labels: dict[int, str] = {}
     taken: set[str] = set()
     for key, name in named:
@@ -135,7 +141,7 @@ def _unique(named: list[tuple[int, str]], nameless: str) -> dict[int, str]:
 
 
 def _mentioned(graph: Graph) -> Iterator[Value]:
-    """The values in fields that the IR does not interpret."""
+    """Yield the values in fields that the IR does not interpret."""
     pending: list[Any] = [op.extra for op in graph if op.extra]
     pending += [graph.extra] if graph.extra else []
     pending.reverse()
@@ -150,7 +156,7 @@ def _mentioned(graph: Graph) -> Iterator[Value]:
 
 
 def _scales(values: Sequence[Value]) -> list[Value]:
-    """The values in the quantization of others, each once."""
+    """Return the values in the quantization of others, each once."""
     return [*dict.fromkeys(scale for v in values for scale in v.scale_values)]
 
 
@@ -212,7 +218,7 @@ def _declaration(value: Value, names: Names, locate: Locate | None, shorten: boo
 
 
 def _aligned(lines: list[tuple[str, str]]) -> Iterator[str]:
-    """The types behind the calls, in one column where it is not too far to the right."""
+    """Yield calls with their types, aligned where the calls are not too long."""
     width = max((len(call) for call, types in lines if types and len(call) <= ALIGN_LIMIT), default=0)
     for call, types in lines:
         yield f"{call:{width}}  : {types}" if types else call

@@ -13,7 +13,7 @@
                | name "(" argument {"," argument} ")" | "{" {(name | string) ":" literal} "}"
     ref       := "%" name, or a bare name (in pictures)
 
-It says nothing of what an operator, a type or a filler is: ``ir.text`` and ``rewrite.picture`` do.
+The users of the tree (``ir.text``, ``rewrite.picture``) define which operators, types and fillers exist.
 """
 
 from __future__ import annotations
@@ -40,26 +40,26 @@ Literal = Union[
 
 
 class Symbol(str):
-    """A bare word in the place of a literal: an enum member, ``any``."""
+    """A bare word as a literal: an enum member, ``any``."""
 
     __slots__ = ()
 
 
 class GraphName(str):
-    """``@name`` in the place of a literal."""
+    """``@name`` as a literal."""
 
     __slots__ = ()
 
 
 class ValueName(str):
-    """``%name`` in the place of a literal, other than an operand's."""
+    """``%name`` as a literal that is not an operand."""
 
     __slots__ = ()
 
 
 @dataclass(eq=False, repr=False)
 class Arguments:
-    """``name(...)``: a filler, a suffix, or a literal that needs a word in front."""
+    """``name(...)``: a filler, a suffix of a type, or a literal such as ``base64(...)``."""
 
     name: str
     positional: list[Literal]
@@ -69,7 +69,7 @@ class Arguments:
 
 @dataclass(eq=False, repr=False)
 class TypeNode:
-    """``dims``: None where none are written; an element is an int, "?", "*" or a name."""
+    """A type.  ``dims``: None if not written; each is an int, "?", "*" or a name."""
 
     dtype: str | None
     dims: list[int | str] | None
@@ -79,7 +79,7 @@ class TypeNode:
 
 @dataclass(eq=False, repr=False)
 class OperandNode:
-    """Either ``name`` or ``literal`` is set; ``const`` and ``type`` are what was written behind the name."""
+    """An operand: a ``name``, with ``const`` and ``type`` if written after it, or a ``literal``."""
 
     token: Token
     name: str | None = None
@@ -91,7 +91,7 @@ class OperandNode:
 
 @dataclass(eq=False, repr=False)
 class AttributeNode:
-    """``choices``: the alternatives written; ``bind``: the name they are given."""
+    """An attribute.  ``choices``: the alternatives; ``bind``: the name given to the value."""
 
     token: Token
     choices: list[Literal]
@@ -100,7 +100,7 @@ class AttributeNode:
 
 @dataclass(eq=False, repr=False)
 class Call:
-    """``kinds``: the alternatives written for the operator's name; ``like``: whose attributes are copied."""
+    """An operator.  ``kinds``: alternatives of its name; ``like``: the result whose attributes are copied."""
 
     results: list[Token]
     kinds: list[Token]
@@ -112,17 +112,17 @@ class Call:
 
 @dataclass(eq=False, repr=False)
 class Constant:
-    """``payload``: the elements, or the filler that makes them."""
+    """A constant.  ``payload``: the elements, or the filler that makes them."""
 
     result: Token
     type: TypeNode
     payload: Literal
     token: Token
-    """Where the payload starts."""
+    """The start of the payload."""
 
 
 def separated(source: Source, close: str, item: Callable[[], T]) -> list[T]:
-    """Items up to the mark ``close``, with commas between (and, if one likes, after) them."""
+    """Parse items up to the mark ``close``, separated by commas; a last comma is allowed."""
     items: list[T] = []
     while not source.accept(close):
         items.append(item())
@@ -142,7 +142,7 @@ def parse_statement(source: Source) -> Call | Constant:
         source.take()
         type_, token = parse_type(source), source.peek
         if token.kind not in ("number", "string", "name", "mark") or token.text in ("}", ")"):
-            source.fail("the constant has no data behind its type, such as zeros, or a list")
+            source.fail("expected the data of the constant after its type, such as zeros, or a list")
         return Constant(results[0], type_, parse_literal(source), token)
     return parse_call(source, results)
 
@@ -204,9 +204,9 @@ def _parse_dim(source: Source) -> int | str:
         return "*"
     token = source.expect_kind("number", "name")
     if token.kind == "number" and not token.text.isdigit():
-        source.fail(f"a dimension is a whole number, not {token.text[:40]}", token)
-    if token.kind == "number" and len(token.text) > _LONGEST:
-        source.fail(f"a number has at most {_LONGEST} characters", token)
+        source.fail(f"expected a whole number as dimension, got {token.text[:40]}", token)
+    if token.kind == "number" and len(token.text) > _MAX_NUMBER_CHARACTERS:
+        source.fail(f"a number has at most {_MAX_NUMBER_CHARACTERS} characters", token)
     if source.accept("|"):
         return f"{token.text}|{source.expect_kind('number', 'name').text}"
     return token.text if token.kind == "name" else int(token.text)
@@ -251,8 +251,8 @@ def parse_arguments(source: Source, depth: int = 0) -> Arguments:
 
 
 def parse_literal(source: Source, depth: int = 0) -> Literal:
-    if depth > _DEEPEST:
-        source.fail(f"literals are nested more than {_DEEPEST} levels deep")
+    if depth > _MAX_NESTING:
+        source.fail(f"literals are nested more than {_MAX_NESTING} levels deep")
     if source.accept("["):
         return separated(source, "]", lambda: parse_literal(source, depth + 1))
     if source.accept("{"):
@@ -261,8 +261,8 @@ def parse_literal(source: Source, depth: int = 0) -> Literal:
         return parse_arguments(source, depth + 1)
     token = source.expect_kind("number", "string", "name", "graph", "value")
     if token.kind == "number":
-        if len(token.text) > _LONGEST:
-            source.fail(f"a number has at most {_LONGEST} characters", token)
+        if len(token.text) > _MAX_NUMBER_CHARACTERS:
+            source.fail(f"a number has at most {_MAX_NUMBER_CHARACTERS} characters", token)
         return parse_number(token.text)
     if token.kind == "name":
         return {"true": True, "false": False}.get(token.text, Symbol(token.text))
@@ -284,12 +284,12 @@ def _parse_tree(source: Source, depth: int) -> dict[str, Literal]:
     return tree
 
 
-_DEEPEST = 64
-_LONGEST = 1000
+_MAX_NESTING = 64
+_MAX_NUMBER_CHARACTERS = 1000
 
 
 def parse_number(text: str) -> int | float:
-    """An int where it is written as one, else a float (``inf``, ``-inf`` and ``nan`` too)."""
+    """Return an int if it is written as one, else a float (also ``inf``, ``-inf`` and ``nan``)."""
     digits = text.lstrip("-")
     if digits.startswith("0x"):
         return int(text, 16)

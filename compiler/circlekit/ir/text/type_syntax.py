@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of the text form -> dtype, shape, quantization and the rest of what a value is."""
+"""Read types of the text form: dtype, shape, quantization and the other fields of a value."""
 
 from __future__ import annotations
 
@@ -12,17 +12,14 @@ import numpy as np
 from circlekit.errors import near_miss
 from circlekit.ir.dtypes import BY_SHORT, DType
 from circlekit.ir.text.lexer import Source, Token
-from circlekit.ir.text.literals import LATER, Fail, array_of, tree_of
+from circlekit.ir.text.literal_parsing import UNRESOLVED, Fail, array_of, tree_of
 from circlekit.ir.text.syntax import Arguments, Literal, TypeNode
-from circlekit.ir.value import MAX_RANK, Array, Quantization, Shape, Value
-
-LARGEST_DIM = (1 << 31) - 1
-"""Both file formats hold dimensions as int32."""
+from circlekit.ir.value import LARGEST_DIMENSION, MAX_RANK, Array, Quantization, Shape, Value
 
 
 @dataclass
 class TypeSpec:
-    """What a type says.  ``dtype``: None where left out; ``has_shape``: whether dimensions are there."""
+    """The content of a type.  ``dtype``: None if left out; ``has_shape``: whether dimensions are written."""
 
     dtype: DType | None
     has_shape: bool
@@ -38,7 +35,7 @@ class TypeSpec:
         return self.dtype is not None and self.has_shape
 
     def dress(self, value: Value) -> Value:
-        """Give ``value`` what else the type says, its name excepted."""
+        """Set all other fields of ``value`` but its name."""
         value.is_variable = self.is_variable
         value.extra = self.extra
         if self.quantization is not None:
@@ -47,13 +44,13 @@ class TypeSpec:
 
 
 def read_type(node: TypeNode, source: Source) -> TypeSpec:
-    """ParseError for what is no type of a model (pictures have more)."""
+    """Return the content of a type; ParseError for what only pictures allow."""
     dtype = None
     if node.dtype is not None:
         dtype = BY_SHORT.get(node.dtype)
         if dtype is None:
-            near = near_miss(node.dtype, BY_SHORT) or f"; some are {', '.join([*BY_SHORT][:9])}"
-            source.fail(f"no dtype is called {node.dtype}{near}", node.token)
+            near = near_miss(node.dtype, BY_SHORT) or f"; expected one of {', '.join([*BY_SHORT][:9])}, ..."
+            source.fail(f"no dtype is named {node.dtype}{near}", node.token)
     spec = TypeSpec(dtype, node.dims is not None, _shape(node, source), node.token)
     for suffix in node.suffixes:
         _suffix(spec, suffix, source)
@@ -65,16 +62,16 @@ def _shape(node: TypeNode, source: Source) -> Shape | None:
         return None
     dims: list[int | None] = []
     if len(node.dims) > MAX_RANK:
-        source.fail(f"{len(node.dims)} dimensions, at most {MAX_RANK} can be", node.token)
+        source.fail(f"expected at most {MAX_RANK} dimensions, got {len(node.dims)}", node.token)
     for dim in node.dims:
         if isinstance(dim, int):
-            if not 0 <= dim <= LARGEST_DIM:
-                source.fail(f"a dimension is from 0 to {LARGEST_DIM}, not {dim}", node.token)
+            if not 0 <= dim <= LARGEST_DIMENSION:
+                source.fail(f"expected a dimension from 0 to {LARGEST_DIMENSION}, got {dim}", node.token)
             dims.append(dim)
         elif dim == "?":
             dims.append(None)
         else:
-            source.fail(f"a dimension of a model is a number or ?, not {dim}", node.token)
+            source.fail(f"expected a number or ? as dimension of a model, got {dim}", node.token)
     return tuple(dims)
 
 
@@ -91,13 +88,13 @@ def _suffix(spec: TypeSpec, suffix: Arguments, source: Source) -> None:
     elif suffix.name == "extra" and not suffix.positional:
         spec.extra = {key: tree_of(value, fail) for key, value in suffix.named.items()}
     else:
-        fail(f"a type of a model cannot have {suffix.name}; it can have quant, named, extra, variable")
+        fail(f"a type of a model has no {suffix.name}; it has quant, named, extra, variable")
 
 
 def name_of(suffix: Arguments, fail: Fail) -> str:
-    """The text of ``named("text")``."""
+    """Return the text of ``named("text")``."""
     if len(suffix.positional) != 1 or suffix.named or type(suffix.positional[0]) is not str:
-        fail(f"{suffix.name} holds one text in quotes")
+        fail(f"{suffix.name} takes one text in quotes")
     return suffix.positional[0]
 
 
@@ -107,16 +104,16 @@ _QUANT = ("scale", "zero_point", "axis", "min", "max", "details")
 def _quantization(suffix: Arguments, fail: Fail) -> Quantization:
     given: Mapping[str, Literal] = suffix.named
     if suffix.positional:
-        fail("every argument of quant has a name: " + ", ".join(_QUANT))
+        fail("every argument of quant needs a name: " + ", ".join(_QUANT))
     for name in given:
         if name not in _QUANT:
             fail(f"quant has no {name}" + (near_miss(name, _QUANT) or f"; it has {', '.join(_QUANT)}"))
     scale = _vector(given.get("scale", []), DType.FLOAT32, fail)
     zeros: Literal = [0] * scale.size
     axis = given.get("axis", 0)
-    if isinstance(axis, bool) or not isinstance(axis, int) or abs(axis) > LARGEST_DIM:
+    if isinstance(axis, bool) or not isinstance(axis, int) or abs(axis) > LARGEST_DIMENSION:
         fail("axis must be a whole number")
-    details = tree_of(given["details"], fail, LATER) if "details" in given else None
+    details = tree_of(given["details"], fail, UNRESOLVED) if "details" in given else None
     if details is not None and not isinstance(details, dict):
         fail("details must be {field: value, ...}")
     return Quantization(
@@ -130,7 +127,7 @@ def _quantization(suffix: Arguments, fail: Fail) -> Quantization:
 
 
 def _vector(literal: Literal, dtype: DType, fail: Fail) -> Array:
-    """Rank 1 of one number or a list of them."""
+    """Return a rank-1 array of a number or a list of numbers."""
     if isinstance(literal, Arguments):
         array = tree_of(literal, fail)
         if not isinstance(array, np.ndarray) or array.dtype != dtype.numpy or array.ndim != 1:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from circlekit.ir.dtypes import DType
-from circlekit.ir.text.literals import elements
+from circlekit.ir.text.literal_printing import elements
 from circlekit.ir.value import Array
 from circlekit.recipes.prototext.filler_data import PACKED, packed, strings_of
 

@@ -193,7 +193,7 @@ def _attribute(call: Call, op: Op, spec: Attribute, literal: Literal) -> Iterato
     wanted = attribute_of(spec, literal, graphs, call.fail)
     found = getattr(op, spec.name)
     if not same_attribute(found, wanted):
-        yield f"{spec.name} is {format_attribute(spec, found, lambda graph: '@' + graph.name)}"
+        yield f"{spec.name} is {format_attribute(found, lambda graph: '@' + graph.name)}"
 
 
 def _absent(call: Call) -> Check:

@@ -41,7 +41,7 @@ def _batch_refusal(old: Value, new: Value) -> str | None:
     """Why the Reshape from ``old`` to ``new`` does more than to merge or split batch dimensions."""
     for value in (old, new):
         if not value.is_static:
-            return f"%{value.name}: has shape {format_shape(value.shape)}, a static one is wanted"
+            return f"%{value.name}: has shape {format_shape(value.shape)}, expected a static shape"
     a, b = old.static_shape, new.static_shape
     if not 2 <= len(a) <= MOST_AXES:
         return f"%{old.name}: has rank {len(a)}, 2 to {MOST_AXES} are wanted"

@@ -67,7 +67,7 @@ class CutOff(Rewrite):
     ) -> str | None:
         y, p = match.value("y"), match.value("p")
         if not x.is_static or not p.is_static:
-            return f"%{x.name}: has shape {format_shape(x.shape)}, a static one is wanted"
+            return f"%{x.name}: has shape {format_shape(x.shape)}, expected a static shape"
         first = begin - paddings[:, 0]
         last = first + resolved(begin, size, p)
         if (first < 0).any() or (last > x.static_shape).any():
@@ -149,7 +149,7 @@ class CutOffByStrides(Rewrite):
     ) -> str | None:
         op, p = match.ops["y"], match.value("p")
         if not x.is_static or not p.is_static:
-            return f"%{x.name}: has shape {format_shape(x.shape)}, a static one is wanted"
+            return f"%{x.name}: has shape {format_shape(x.shape)}, expected a static shape"
         assert isinstance(op, StridedSlice)  # the picture says so
         slices = op.axis_slices(begin.tolist(), end.tolist(), strides.tolist(), len(p.static_shape))
         ranges = [op.index_range(part, dim) for part, dim in zip(slices, p.static_shape, strict=True) if part]

@@ -44,7 +44,7 @@ class OneReshape(Rewrite):
     def keeps_the_order(self, match: Match) -> str | None:
         values = [match.value(name) for name in ("x", *self.steps())]
         if not all(v.is_static for v in values):
-            return f"%{values[0].name}: has shape {format_shape(values[0].shape)}, a static one is wanted"
+            return f"%{values[0].name}: has shape {format_shape(values[0].shape)}, expected a static shape"
         if 0 in values[0].static_shape:
             return f"%{values[0].name}: is empty"
         return same_quantization(*values) or self._order(match, values)

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convert literals of the text form to arrays and plain data."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Iterable, Mapping
+from math import prod
+from types import MappingProxyType
+from typing import Any, NoReturn, TypeVar
+
+import numpy as np
+
+from circlekit.errors import near_miss
+from circlekit.ir.core import Graph, Value
+from circlekit.ir.dtypes import BY_SHORT, DType
+from circlekit.ir.tensor import Array
+from circlekit.ir.text.syntax import Arguments, GraphName, Literal, Symbol, ValueName
+
+T = TypeVar("T")
+
+Fail = Callable[[str], NoReturn]
+"""Raises a ParseError with this message at the place of the literal."""
+
+UNRESOLVED: Mapping[str, Value] = MappingProxyType({})
+"""As ``values`` of ``tree_of``: names of values stay ValueName, because not all values are known yet."""
+
+# -- plain data --------------------------------------------------------------------------------
+
+
+def tree_of(
+    literal: Literal,
+    fail: Fail,
+    values: Mapping[str, Value] | None = None,
+    graphs: Mapping[str, Graph] | None = None,
+) -> Any:
+    """Return the data that ``format_tree`` printed.  ``values`` and ``graphs``: those in scope, by name."""
+    if isinstance(literal, Symbol):
+        if literal == "none":
+            return None
+        fail(f"expected a literal, got {literal}; write texts in quotes")
+    if isinstance(literal, list):
+        return [tree_of(x, fail, values, graphs) for x in literal]
+    if isinstance(literal, dict):
+        return {key: tree_of(x, fail, values, graphs) for key, x in literal.items()}
+    if isinstance(literal, Arguments):
+        return _special(literal, fail)
+    if isinstance(literal, bool | int | float):
+        return literal
+    if isinstance(literal, ValueName):
+        return literal if values is UNRESOLVED else _named(literal, f"%{literal}", values or {}, fail)
+    if isinstance(literal, GraphName):
+        return _named(literal, f"@{literal}", graphs or {}, fail)
+    return str(literal)
+
+
+def _named(name: str, shown: str, known: Mapping[str, T], fail: Fail) -> T:
+    if name not in known:
+        fail(f"{shown} is not defined before this place{near_miss(name, known)}")
+    return known[name]
+
+
+def _special(literal: Arguments, fail: Fail) -> Any:
+    """Return the bytes of ``base64(text)`` or the array of ``array(dtype, elements or text[, shape])``."""
+    arguments = literal.positional
+    if literal.name == "base64" and len(arguments) == 1:
+        return bytes_of(arguments[0], fail)
+    if literal.name != "array" or len(arguments) not in (2, 3):
+        fail(f"expected base64(text) or array(dtype, elements), got {literal.name}(...)")
+    dtype = BY_SHORT.get(str(arguments[0]))
+    if dtype is None or dtype.numpy is None:
+        fail(f"expected the dtype of an array, got {arguments[0]}")
+    if isinstance(arguments[1], list):
+        return array_of(arguments[1], dtype, None, fail)
+    data = bytes_of(arguments[1], fail)
+    dims = _dims(arguments[2], fail) if len(arguments) == 3 else [len(data) // dtype.numpy.itemsize]
+    return array_of_bytes(data, dtype, tuple(dims), fail)
+
+
+def _dims(literal: Literal, fail: Fail) -> list[int]:
+    dims = [x for x in literal if isinstance(x, int) and x >= 0] if isinstance(literal, list) else []
+    if not isinstance(literal, list) or len(dims) != len(literal):
+        fail("expected a shape: a list of whole numbers from 0 on")
+    return dims
+
+
+def bytes_of(literal: Literal, fail: Fail) -> bytes:
+    """Return the bytes of a base64 string."""
+    if not isinstance(literal, str) or isinstance(literal, Symbol):
+        fail("expected a base64 string")
+    try:
+        return base64.b64decode(literal, validate=True)
+    except (binascii.Error, ValueError):
+        fail("the string is not valid base64")
+
+
+# -- arrays ------------------------------------------------------------------------------------
+
+
+def array_of_bytes(data: Any, dtype: DType, shape: tuple[int, ...], fail: Fail) -> Array:
+    """Return an array that is a view of the bytes of a buffer."""
+    assert dtype.numpy is not None  # packed types stay bytes
+    expected = prod(shape) * dtype.numpy.itemsize
+    size = memoryview(data).nbytes
+    if size != expected:
+        fail(f"the data has {size} bytes, {dtype.short}{list(shape)} has {expected}")
+    return np.frombuffer(data, dtype.numpy).reshape(shape)
+
+
+def literal_dtype(literal: Literal, fail: Fail) -> DType:
+    """Return the dtype of a literal without a declared one: f32 with a float in it, else i32, or bool."""
+    flat = list(_flatten(literal, fail))
+    if any(isinstance(x, float) for x in flat):
+        return DType.FLOAT32
+    if flat and all(isinstance(x, bool) for x in flat):
+        return DType.BOOL
+    return DType.INT32
+
+
+def array_of(literal: Literal, dtype: DType, shape: tuple[int, ...] | None, fail: Fail) -> Array:
+    """Return the array of a number or a list, nested like ``shape`` or flat; ``shape`` None: as nested."""
+    nesting = _nesting(literal, fail)
+    flat = list(_flatten(literal, fail))
+    if shape is None:
+        shape = nesting
+    if nesting != shape and (len(nesting) > 1 or prod(shape) != len(flat)):
+        has = f"shape {list(nesting)}" if len(nesting) > 1 else f"{prod(nesting)} elements"
+        fail(f"the literal has {has}, the type says {list(shape)}")
+    return _elements_of(flat, dtype, fail).reshape(shape)
+
+
+def _nesting(literal: Literal, fail: Fail) -> tuple[int, ...]:
+    """Return the shape that the nesting of a literal has."""
+    if not isinstance(literal, list):
+        return ()
+    inner = {_nesting(x, fail) for x in literal}
+    if len(inner) > 1:
+        fail("the inner lists differ in length")
+    return (len(literal), *(inner.pop() if inner else ()))
+
+
+def _flatten(literal: Literal, fail: Fail) -> Iterable[int | float | bool]:
+    if isinstance(literal, list):
+        for item in literal:
+            yield from _flatten(item, fail)
+    elif isinstance(literal, bool | int | float):
+        yield literal
+    else:
+        name = literal.name if isinstance(literal, Arguments) else literal
+        fail(f"expected a number, got {name}")
+
+
+def _elements_of(flat: list[int | float | bool], dtype: DType, fail: Fail) -> Array:
+    """Return the numbers as a flat array; they must fit ``dtype`` exactly, floats to rounding."""
+    if dtype.numpy is None or dtype.numpy.kind not in "fiub":
+        fail(f"a constant of {dtype.short} has no elements to write; use raw(base64 text)")
+    if dtype.numpy.kind == "b":
+        if any(x not in (0, 1) for x in flat):
+            fail("expected true or false for a bool")
+        return np.array(flat, np.bool_)
+    if dtype.numpy.kind == "f":
+        return _float_elements(flat, dtype.numpy, fail)
+    info = np.iinfo(dtype.numpy)  # type: ignore[type-var]  # the kind is i or u
+    for x in flat:
+        if isinstance(x, float):
+            fail(f"expected a whole number for {dtype.short}, got {x}")
+        if not info.min <= x <= info.max:
+            fail(f"{x} does not fit {dtype.short}")
+    return np.array(flat, dtype.numpy)
+
+
+def _float_elements(flat: list[int | float | bool], dtype: np.dtype[Any], fail: Fail) -> Array:
+    try:
+        exact = np.array([float(x) for x in flat], np.float64)
+    except OverflowError:
+        fail("a number does not fit a float")
+    with np.errstate(over="ignore"):
+        rounded = exact.astype(dtype)
+    for index in np.flatnonzero(np.isinf(rounded) & ~np.isinf(exact)).tolist():
+        fail(f"{flat[index]} does not fit {DType.of(dtype).short}")
+    return rounded

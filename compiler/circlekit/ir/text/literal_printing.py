@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Print arrays and plain data as literals of the text form; ``literal_parsing`` gives the same bits back."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from circlekit.ir.core import Graph, Value
+from circlekit.ir.dtypes import DType
+from circlekit.ir.tensor import Array
+from circlekit.ir.text.lexer import quote, quoted
+
+Reference = Callable[[Value | Graph], str]
+"""Returns the text that refers to a value (``%x``) or a graph (``@main``)."""
+
+LONGEST_ARRAY_LIST = 64
+"""Arrays of rank 1 up to this size are printed as lists, others as base64."""
+
+# -- arrays ------------------------------------------------------------------------------------
+
+
+def elements(array: Array) -> list[str] | None:
+    """Return one literal per element in C order; None if literals cannot give the same bits back.
+
+    Floats are the shortest decimals that do.
+    """
+    flat = np.ascontiguousarray(array).reshape(-1)
+    kind = flat.dtype.kind
+    if kind == "b":
+        return ["true" if x else "false" for x in flat.tolist()]
+    if kind in "iu":
+        return [str(x) for x in flat.tolist()]
+    return _floats(flat) if kind == "f" else None
+
+
+def _floats(flat: Array) -> list[str] | None:
+    if flat.dtype.itemsize == 8:
+        texts = [repr(x) for x in flat.tolist()]
+    else:
+        texts = [repr(float(str(x))) for x in flat]
+    back = np.array([float(t) for t in texts], np.float64)
+    with np.errstate(over="ignore"):
+        bits = back.astype(flat.dtype)
+    unsigned = np.dtype(f"u{flat.dtype.itemsize}")
+    for index in np.flatnonzero(bits.view(unsigned) != flat.view(unsigned)).tolist():
+        if np.isnan(flat[index]):
+            return None  # a NaN with a payload or a sign
+        texts[index] = repr(float(flat[index]))
+    return texts
+
+
+def format_float32(value: float) -> str:
+    """Return the shortest decimal with the same float32."""
+    with np.errstate(over="ignore"):
+        return repr(float(str(np.float32(value))))
+
+
+def format_flat(texts: Iterable[str]) -> str:
+    return "[" + ", ".join(texts) + "]"
+
+
+def format_nested(texts: list[str], shape: tuple[int, ...]) -> str:
+    """Return nested lists for ``shape``; a bare number for a scalar."""
+    if not shape:
+        return texts[0]
+    if len(shape) == 1:
+        return format_flat(texts)
+    step = len(texts) // shape[0] if shape[0] else 0
+    return format_flat(format_nested(texts[i * step : (i + 1) * step], shape[1:]) for i in range(shape[0]))
+
+
+def format_base64(data: bytes) -> str:
+    return f'"{base64.b64encode(data).decode("ascii")}"'
+
+
+# -- plain data --------------------------------------------------------------------------------
+
+
+def format_tree(data: Any, reference: Reference | None = None) -> str:
+    """Return a literal for an uninterpreted field of a file: number, text, bytes, array, list, dict...
+
+    ``reference``: how to refer to values and graphs; by their names if None.
+    """
+    if data is None:
+        return "none"
+    if isinstance(data, bool | np.bool_):
+        return "true" if data else "false"
+    if isinstance(data, int | np.integer):
+        return str(int(data))
+    if isinstance(data, float | np.floating):
+        return repr(float(data))
+    if isinstance(data, str):
+        return quote(data)
+    if isinstance(data, bytes | bytearray | memoryview):
+        return f"base64({format_base64(bytes(data))})"
+    if isinstance(data, Mapping):
+        return "{" + format_items(data, reference) + "}"
+    if isinstance(data, Value | Graph):
+        sigil = "%" if isinstance(data, Value) else "@"
+        return reference(data) if reference is not None else quoted(sigil, data.name)
+    if isinstance(data, np.ndarray):
+        return _format_array(data)
+    return format_flat(format_tree(x, reference) for x in data)
+
+
+def format_items(data: Mapping[str, Any], reference: Reference | None = None) -> str:
+    """Return the content of the braces of a dict."""
+    return ", ".join(f"{format_key(k)}: {format_tree(v, reference)}" for k, v in data.items())
+
+
+def format_key(key: str) -> str:
+    """Return a dict key: bare if the grammar reads it as a name (not ``inf`` or ``nan``), else quoted."""
+    return key if key.isidentifier() and key.isascii() and key not in ("inf", "nan") else quote(key)
+
+
+def _format_array(array: Array) -> str:
+    dtype = DType.of(array.dtype).short
+    texts = elements(array) if array.ndim == 1 and array.size <= LONGEST_ARRAY_LIST else None
+    if texts is not None:
+        return f"array({dtype}, {format_flat(texts)})"
+    shape = "" if array.ndim == 1 else f", {format_flat(map(str, array.shape))}"
+    return f"array({dtype}, {format_base64(array.tobytes())}{shape})"
+
+
+# -- what of ``extra`` is printed --------------------------------------------------------------
+
+_PLAIN = (bool, int, float, str, bytes, bytearray, memoryview, Value, np.bool_, np.integer, np.floating)
+_STORAGE_KEYS = frozenset({"absent", "buffer", "no_options", "far_options"})
+
+
+def plain_items(extra: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entries of ``extra`` that are printed and compared.
+
+    Others only tell how the file stored the model, or are objects of the reader.
+    """
+    if not extra:
+        return {}
+    return {key: value for key, value in extra.items() if not _is_storage(key) and _is_plain(value)}
+
+
+def _is_plain(data: Any) -> bool:
+    """Whether ``format_tree`` can print it."""
+    if isinstance(data, Mapping):
+        return all(isinstance(k, str) and _is_plain(x) for k, x in data.items())
+    if isinstance(data, list | tuple):
+        return all(map(_is_plain, data))
+    if isinstance(data, np.ndarray):
+        return data.dtype.kind in "biufc"
+    return data is None or isinstance(data, _PLAIN)
+
+
+def _is_storage(key: str) -> bool:
+    """Whether a reader uses this key for how the file stored what the model says anyway."""
+    return key in _STORAGE_KEYS or key.startswith("stored_")
