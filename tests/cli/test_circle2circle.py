@@ -134,7 +134,7 @@ def test_explain_prints_operator_and_sentence(tmp_path: Path, capsys: pytest.Cap
     flags = ["--explain", "fuse_batchnorm_with_tconv"]
     assert main([str(tmp_path / "in.ck"), str(tmp_path / "out.circle"), *flags]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "fuse_batchnorm_with_tconv was close to rewriting 1 place:"
+    assert lines[0] == "fuse_batchnorm_with_tconv almost matched in 1 place:"
     assert lines[1].startswith("  %y = Add(%m, ")
     assert lines[2] == "    %m: act is RELU, the picture wants NONE"
 

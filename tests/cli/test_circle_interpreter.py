@@ -63,7 +63,7 @@ def test_h5(model: Path, named: bool) -> None:
     [
         (b"1234567", "in0 has 7 bytes, elements of %x have 4"),
         (b"12345678", r"in0 holds 2 elements, input %x is f32[?,3]"),
-        (None, "in0: No such file or directory, the elements of input %x are wanted there"),
+        (None, "in0: No such file or directory; expected the elements of input %x"),
     ],
 )
 def test_files_that_do_not_fit(

@@ -45,7 +45,7 @@ def test_what_fails_is_shown_with_the_model(folder: Path, capsys: Output) -> Non
     assert main([str(folder / "a.lst"), "--no-litert"]) == 1
     text = capsys.readouterr().out
     assert "test.rule:1:1: RELUS: op_count RELU is 2, = 1 is wanted\n  graph main(%x) -> %y {\n" in text
-    assert "there is no pass fold_moon" in text
+    assert "no pass is named fold_moon" in text
     assert "2 tests: 0 passed, 1 failed, 1 with passes that do not exist" in text
     assert main([str(folder / "a.lst"), "--no-litert", "--no-rules"]) == 0
 
@@ -60,7 +60,7 @@ def test_keep_leaves_the_files(folder: Path) -> None:
     ("arguments", "code", "message"),
     [
         (["/absent.lst"], 1, "/absent.lst"),
-        (["-j", "0", "x"], 2, "a number of processes is wanted, not '0'"),
+        (["-j", "0", "x"], 2, "expected at least 1 process, got 0"),
         ([], 2, "list_or_folder"),
         (["x", "--kep", "y"], 2, "unknown flag --kep"),
     ],

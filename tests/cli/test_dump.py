@@ -108,7 +108,7 @@ def test_tables_that_end_too_early_are_said_to(path: Path, capsys: Output) -> No
     ]
     path.write_bytes(to_bytes(model))
     assert dump.circledump([str(path)]) == 0
-    assert capsys.readouterr().out.count("(the table ends within an entry, after ") == 2
+    assert capsys.readouterr().out.count("(the table is truncated after ") == 2
 
 
 # -- circle-tensordump -------------------------------------------------------------------------

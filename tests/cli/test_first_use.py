@@ -68,7 +68,7 @@ def test_the_target_of_a_search_is_looked_at_before_it(net: Path, capsys: Output
 @pytest.mark.parametrize("words", [["--tries", "-1"], ["--timeout", "0"], ["--timeout", "x"]])
 def test_numbers_of_a_search(words: list[str], net: Path, capsys: Output) -> None:
     assert circle_reduce.main([*words, str(net), "--", "true"]) == 2
-    assert f"is wanted, not '{words[1]}'" in capsys.readouterr().err
+    assert f"got '{words[1]}'" in capsys.readouterr().err
 
 
 def test_no_more_runs_than_were_asked_for(net: Path, capsys: Output) -> None:
@@ -136,5 +136,5 @@ def test_help_that_nobody_gets_is_no_success() -> None:
         done = run_script("circle-verify", "--help", stdout=full)
     assert (done.returncode, done.stderr) == (
         1,
-        "error: standard output cannot be written: No space left on device\n",
+        "error: cannot write to the standard output: No space left on device\n",
     )

@@ -92,7 +92,7 @@ def test_tflite_files(tmp_path: Path, capsys: Output) -> None:
     assert capsys.readouterr().out.splitlines()[0] == "CONV_2D"
     assert inspection.tfl_verify([path]) == 0
     assert inspection.circle_verify([path]) == 1
-    assert "it is a tflite file, circle is wanted" in capsys.readouterr().err
+    assert "expected a circle file, got a tflite file" in capsys.readouterr().err
 
 
 def test_verify_says_pass_in_the_peers_words(circle: str, capsys: Output) -> None:

@@ -7,8 +7,16 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from circlekit.cli.common import Parser, add_limits, run_command
+from circlekit.api import load, save
+from circlekit.api.checks import check_apart, check_target, target_format
+from circlekit.cli.arguments import Parser, add_limits
+from circlekit.cli.process import run_command
 from circlekit.errors import FileError
+from circlekit.io.file_map import read_all
+from circlekit.io.write.save import encoded
+from circlekit.passes.engine.legalize import legalize
+from circlekit.recipes.load import load_recipe, recipe_in
+from circlekit.recipes.recipe_export import write_recipe
 
 Argv = Sequence[str] | None
 """The arguments of a command; None for those of the process."""
@@ -53,10 +61,6 @@ def _file(name: str, format: str, argv: Argv) -> int:
         return parser
 
     def run(arguments: argparse.Namespace) -> int:
-        from circlekit.api import save
-        from circlekit.api.checks import check_target, target_format
-        from circlekit.recipes.load import load_recipe
-
         target_format(arguments.output, format)
         check_target(arguments.output)
         save(load_recipe(arguments.recipe, format), arguments.output, format)
@@ -72,11 +76,6 @@ def _stream(name: str, format: str, argv: Argv) -> int:
         return parser
 
     def run(arguments: argparse.Namespace) -> int:
-        from circlekit.io.file_map import read_all
-        from circlekit.io.write.save import encoded
-        from circlekit.passes.engine.legalize import legalize
-        from circlekit.recipes.load import recipe_in
-
         if sys.stdin is None:
             raise FileError("expected a recipe on the standard input, which is closed")
         try:
@@ -110,10 +109,6 @@ def _reverse(name: str, format: str, argv: Argv) -> int:
         return parser
 
     def run(arguments: argparse.Namespace) -> int:
-        from circlekit.api import load
-        from circlekit.api.checks import check_apart, check_target
-        from circlekit.recipes.recipe_export import write_recipe
-
         check_target(arguments.recipe)
         check_apart(arguments.model, arguments.recipe)
         write_recipe(load(arguments.model), arguments.recipe, format, arguments.gaussian)

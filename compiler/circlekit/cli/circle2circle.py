@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from functools import partial
 
 from circlekit.api import Options, convert, read_pipeline
-from circlekit.cli.common import Parser, add_limits, flag_key, run_command
+from circlekit.cli.arguments import Parser, add_limits, flag_key
 from circlekit.cli.pass_flags import add_pass_flags, asked_passes, list_passes, names, pass_name, settings_in
+from circlekit.cli.process import run_command
 from circlekit.cli.progress import ProgressLine
-from circlekit.cli.table import print_refusals, print_report
+from circlekit.cli.report_table import print_refusals, print_report
 from circlekit.passes.engine.pipeline_file import Pipeline
 from circlekit.passes.engine.registry import all_passes, load_plugins
 from circlekit.passes.pipelines import PIPELINES

@@ -1,72 +1,56 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circle-reduce: the smallest model on which a command still says yes."""
+"""circle-reduce: find the smallest model on which a command still succeeds."""
 
 from __future__ import annotations
 
 import argparse
-import math
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 
-from circlekit.cli.common import Parser, add_limits, counted, run_command
+from circlekit.api import load
+from circlekit.api.checks import check_target
+from circlekit.cli.arguments import Parser, add_limits, count, positive_number
+from circlekit.cli.process import run_command
+from circlekit.cli.progress import ProgressLine
+from circlekit.equivalence.delta_debugging import reduce_model
+from circlekit.equivalence.interestingness import Command, write_model
+from circlekit.errors import CirclekitError
 
-DESCRIPTION = """Make a model smaller as long as a command says that it still shows what is looked for.
+DESCRIPTION = """Make a model smaller as long as a command succeeds on it.
 
-    circle-reduce net.circle -- ./shows_it.sh
+    circle-reduce net.circle -- ./shows_the_fault.sh
 
-COMMAND is run again and again with the path of a candidate behind its arguments, or in the place of {} among
-them.  Exit code 0: the candidate still shows it, and the search goes on from there; any other: it does not.
-What COMMAND prints is not shown.  Operators, outputs, attributes, sizes and constants are taken away until
-none of them can go.  The result is a recipe, a model as text that every command here reads, or, if the name
-behind -o ends so, a .circle or .tflite file."""
+COMMAND is run again and again with the path of a candidate as its last argument, or in place of {} among its
+arguments.  Exit code 0 means that the candidate still shows the fault; its output is not shown.  Operators,
+outputs, attributes, sizes and constants are removed until none of them can be.  The result is written as a
+recipe, a model as text that every command can read, or as .circle or .tflite if the name after -o ends so."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command with the arguments ``argv``, by default those of the process; return its exit code."""
     return run_command(_parser, argv, _run)
 
 
 def _parser() -> Parser:
     parser = Parser("circle-reduce", DESCRIPTION, "model -- command ...")
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("model", help="a circle or TFLite model, or one as text")
-    parser.add_argument("command", nargs="+", help="says by its exit code 0 that a model still shows it")
+    parser.add_argument("model", help="a .circle or .tflite file, or a model as text")
+    parser.add_argument("command", nargs="+", help="exits with 0 for a model that shows the fault")
     parser.add_argument(
         "-o", dest="output", metavar="FILE", help="where to write the result (default: MODEL.reduced.ck)"
     )
     parser.add_argument(
-        "--tries", type=counted, default=2000, metavar="N", help="runs of COMMAND, at most (default: 2000)"
+        "--tries", type=count, default=2000, metavar="N", help="maximum runs of COMMAND (default: 2000)"
     )
     parser.add_argument(
-        "--timeout",
-        type=_seconds,
-        default=60,
-        metavar="SECONDS",
-        help="for one run; longer means no (default: 60)",
-    )
+        "--timeout", type=positive_number, default=60, metavar="SECONDS",
+        help="for one run; a longer one counts as failed (default: 60)",
+    )  # fmt: skip
     add_limits(parser)
     return parser
 
 
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not 0 < seconds < math.inf:
-        raise argparse.ArgumentTypeError(f"a number of seconds above 0 is wanted, not {text[:40]!r}")
-    return seconds
-
-
 def _run(arguments: argparse.Namespace) -> int:
-    import tempfile
-    from pathlib import Path
-
-    from circlekit.api import load
-    from circlekit.api.checks import check_target
-    from circlekit.cli.progress import ProgressLine
-    from circlekit.equivalence.delta_debugging import reduce_model
-    from circlekit.equivalence.interestingness import Command, write_model
-    from circlekit.errors import CirclekitError
-
     output = arguments.output or f"{arguments.model}.reduced.ck"
     check_target(output)
     model = load(arguments.model)
@@ -74,7 +58,7 @@ def _run(arguments: argparse.Namespace) -> int:
         suffix = Path(arguments.model).suffix
         command = Command(arguments.command, Path(folder), suffix, arguments.timeout, progress)
         if not command(model):
-            raise CirclekitError(f"{' '.join(arguments.command)} does not say 0 for {arguments.model} itself")
+            raise CirclekitError(f"{' '.join(arguments.command)} fails on {arguments.model} itself")
         smallest = reduce_model(model, command, arguments.tries - command.runs)
     write_model(smallest, Path(output))
     print(f"{len(model.main)} operators became {len(smallest.main)} in {command.runs} runs: {output}")

@@ -1,20 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circle-tensordump: the tensors of a circle file, with data and quantization."""
+"""circle-tensordump: print or export the tensors of a circle file, with data and quantization."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from circlekit.cli.common import Parser, run_command
-
-if TYPE_CHECKING:
-    from circlekit.io.schema import Tree
-    from circlekit.recipes.model_file import ModelFile
+from circlekit.api.checks import check_apart
+from circlekit.cli.arguments import Parser
+from circlekit.cli.process import run_command
+from circlekit.io.schema import Tree
+from circlekit.io.write.file_writer import write_file
+from circlekit.recipes.model_file import ModelFile, name_of
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command with the arguments ``argv``, by default those of the process; return its exit code."""
     return run_command(_parser, argv, _run)
 
 
@@ -28,29 +30,24 @@ def _parser() -> Parser:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from circlekit.io.write.file_writer import write_file
-    from circlekit.recipes.model_file import ModelFile
-    from circlekit.recipes.tensor_export import hdf5_of
+    from circlekit.recipes.tensor_export import hdf5_of  # h5py is slow to import
 
     if arguments.tensors_to_hdf5 is not None:
-        from circlekit.api.checks import check_apart
-
         check_apart(arguments.file, arguments.tensors_to_hdf5)
-    facts = ModelFile(arguments.file)
-    if arguments.tensors_to_hdf5 is not None:
-        write_file(arguments.tensors_to_hdf5, [hdf5_of(facts)])
+        write_file(arguments.tensors_to_hdf5, [hdf5_of(ModelFile(arguments.file))])
         return 0
-    for tensor in facts.tensors():
-        for line in _lines(facts, tensor):
+    model = ModelFile(arguments.file)
+    for tensor in model.tensors():
+        for line in _lines(model, tensor):
             print(line)
     return 0
 
 
-def _lines(facts: ModelFile, tensor: Tree) -> Iterator[str]:
-    from circlekit.recipes.model_file import name_of
-    from circlekit.recipes.tensor_export import data_of
+def _lines(model: ModelFile, tensor: Tree) -> Iterator[str]:
+    """Yield ONE's lines for one tensor."""
+    from circlekit.recipes.tensor_export import data_of  # h5py is slow to import
 
-    data = data_of(facts, tensor)
+    data = data_of(model, tensor)
     quantization = tensor.get("quantization")
     yield "-" * 70
     yield f"[{name_of(tensor)}]"
@@ -71,7 +68,7 @@ def _lines(facts: ModelFile, tensor: Tree) -> Iterator[str]:
 
 
 def _numbers(array: Any) -> list[str]:
-    """Floats with six digits, as C++ streams have them."""
+    """Format elements as C++ streams do: floats with six significant digits."""
     if array is None:
         return []
     return [f"{x:.6g}" if isinstance(x, float) else str(x) for x in array.reshape(-1).tolist()]

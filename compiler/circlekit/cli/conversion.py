@@ -6,7 +6,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from circlekit.cli.common import Parser, add_limits, run_command
+from circlekit.api import Options, convert
+from circlekit.cli.arguments import Parser, add_limits
+from circlekit.cli.process import run_command
+from circlekit.cli.progress import ProgressLine
+from circlekit.cli.report_table import print_report
 
 
 def circle2tflite(argv: Sequence[str] | None = None) -> int:
@@ -32,10 +36,6 @@ def _run(argv: Sequence[str] | None, name: str, format: str, description: str) -
         return parser
 
     def run(arguments: argparse.Namespace) -> int:
-        from circlekit.api import Options, convert
-        from circlekit.cli.progress import ProgressLine
-        from circlekit.cli.table import print_report
-
         with ProgressLine() as progress:
             options = Options(verify=arguments.verify, progress=progress)
             report = convert(arguments.input, arguments.output, options, format)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""dredd: test recipes, with passes, rules and values."""
+"""dredd: run tests that are written as recipes."""
 
 from __future__ import annotations
 
@@ -9,62 +9,58 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from circlekit.cli.common import FAILED, Parser, add_limits, run_command
+from circlekit.cli.arguments import Parser, add_limits, count
+from circlekit.cli.pass_flags import names
+from circlekit.cli.process import FAILED, run_command
+from circlekit.cli.progress import ProgressLine
+from circlekit.equivalence.recorded_values import check_folder
+from circlekit.recipes.dredd_cases import Case, cases_of
 
 if TYPE_CHECKING:
     from circlekit.recipes.dredd import Result
-    from circlekit.recipes.dredd_cases import Case
 
-
-WIDEST = 110
-"""Characters of notes in the table; the operands of some operators fill a screen."""
+MAX_NOTE_CHARACTERS = 110
+"""Longer notes are cut in the table; the operands of some operators fill a screen."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command with the arguments ``argv``, by default those of the process; return its exit code."""
     return run_command(_parser, argv, _run)
 
 
 def _parser() -> Parser:
     description = (
-        "Cook recipes, run passes on them, check rules, and compare all values before and after. "
-        "Leaves with 0 if no test fails."
+        "Make models from recipes, run passes on them, check rules, and compare all values before and after. "
+        "Exits with 0 if no test fails."
     )
     parser = Parser("dredd", description, "list_or_folder ...")
     parser.add_argument(
         "sources", nargs="+", metavar="list_or_folder", help="test.lst, a .tsv list, a folder, or a recipe"
     )
     parser.add_argument(
-        "--recipes", action="append", default=[], metavar="DIR", help="where a list's recipes are"
+        "--recipes", action="append", default=[], metavar="DIR", help="folder of the recipes of a list"
     )
     parser.add_argument(
-        "--passes", type=_names, default=[], metavar="P,P", help="what to run on recipes that do not say"
-    )
-    parser.add_argument("--no-rules", action="store_true", help="for lists: values only, no test.rule")
-    parser.add_argument("--no-litert", action="store_true", help="do not ask LiteRT")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="leave the files of each test in DIR/NAME")
+        "--passes", type=lambda text: names(",".join(text.split())), default=[], metavar="P,P",
+        help="passes for recipes that do not name any",
+    )  # fmt: skip
+    parser.add_argument("--no-rules", action="store_true", help="ignore the test.rule of recipes in lists")
+    parser.add_argument("--no-litert", action="store_true", help="do not compare with LiteRT")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the files of each test in DIR/NAME")
     parser.add_argument("-j", dest="jobs", type=_jobs, metavar="N", help="processes (default: processors)")
-    parser.add_argument("--all", action="store_true", help="list the tests that passed, too")
+    parser.add_argument("--all", action="store_true", help="list the tests that passed too")
     add_limits(parser)
     return parser
 
 
-def _names(text: str) -> list[str]:
-    from circlekit.cli.pass_flags import names
-
-    return names(",".join(text.split()))
-
-
 def _jobs(text: str) -> int:
-    if not text.isdigit() or text == "0":
-        raise argparse.ArgumentTypeError(f"a number of processes is wanted, not {text!r}")
+    if not count(text):
+        raise argparse.ArgumentTypeError("expected at least 1 process, got 0")
     return int(text)
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from circlekit.cli.progress import ProgressLine
-    from circlekit.equivalence.recorded_values import check_folder
-    from circlekit.recipes.dredd_cases import cases_of
-    from circlekit.recipes.process_pool import Settings, run_cases
+    from circlekit.recipes.process_pool import Settings, run_cases  # h5py is slow to import
 
     if arguments.keep is not None:
         check_folder(arguments.keep)
@@ -79,16 +75,15 @@ def _run(arguments: argparse.Namespace) -> int:
         for index, result in run_cases(cases, settings, arguments.jobs):
             results[index] = result
             progress(f"{len(results)} of {len(cases)} {result.name}")
-    ordered = [results[index] for index in range(len(cases))]
-    return _report(cases, ordered, arguments.all)
+    return _report(cases, [results[index] for index in range(len(cases))], arguments.all)
 
 
 # -- report ------------------------------------------------------------------------------------
 
 
-def _report(cases: Sequence[Case], results: Sequence[Result], everything: bool) -> int:
-    """The tests worth a line, then what failed, then the numbers."""
-    rows = [_row(r) for r in results if everything or r.status != "passed" or r.notes]
+def _report(cases: Sequence[Case], results: Sequence[Result], list_all: bool) -> int:
+    """Print the table of tests, the failures and the totals; return the exit code."""
+    rows = [_row(r) for r in results if list_all or r.status != "passed" or r.notes]
     if rows:
         _print_table([("test", "status", "operators", "rules", "values", "LiteRT", "notes"), *rows])
     for case, result in zip(cases, results, strict=True):
@@ -108,22 +103,18 @@ def _report(cases: Sequence[Case], results: Sequence[Result], everything: bool) 
 
 
 def _row(result: Result) -> tuple[str, ...]:
-    notes = [f"there is no pass {', '.join(result.missing)}"] if result.missing else []
+    notes = [f"no pass is named {', '.join(result.missing)}"] if result.missing else []
+    note = "; ".join([*notes, *result.notes])
     after = "" if result.after is None else f" -> {result.after}"
-    operators = "" if result.before is None else f"{result.before}{after}"
     return (
         result.name,
         result.status,
-        operators,
+        "" if result.before is None else f"{result.before}{after}",
         str(result.rules or ""),
         str(result.compared or ""),
         str(result.litert or ""),
-        _cut("; ".join([*notes, *result.notes])),
+        note if len(note) <= MAX_NOTE_CHARACTERS else note[: MAX_NOTE_CHARACTERS - 3] + "...",
     )
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= WIDEST else text[: WIDEST - 3] + "..."
 
 
 def _print_table(rows: Sequence[tuple[str, ...]]) -> None:

@@ -1,24 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What circledump and tfldump share: a whole model file in the peer's lines, or as text to be read again."""
+"""circledump and tfldump: print a whole model file in ONE's lines, or in the text form."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from circlekit.cli.common import Parser, run_command
-
-if TYPE_CHECKING:
-    from circlekit.io.schema import Tree
-    from circlekit.recipes.model_file import ModelFile
+from circlekit.api import load
+from circlekit.cli.arguments import Parser
+from circlekit.cli.dump_metadata import metadata_lines
+from circlekit.cli.dump_options import option_line
+from circlekit.cli.process import run_command
+from circlekit.io.schema import Tree, number_of
+from circlekit.ir.text import print_model
+from circlekit.recipes.model_file import ModelFile, name_of
 
 RULER, LINE = "=" * 67, "-" * 67
-FEW = 4
+MAX_ELEMENTS = 4
 """Elements of a vector, or bytes of a buffer, that are shown without an ellipsis."""
 
-BYTES = 16
-"""Bytes of a longer buffer that are shown."""
+MAX_BYTES = 16
+"""Bytes that are shown of a longer buffer."""
 
 DATA_FORMATS = {
     "CHANNELS_LAST": "CHANNEL_LAST (NHWC for 2d, NDHWC for 3d data)",
@@ -41,95 +44,83 @@ def _command(name: str, format: str, argv: Sequence[str] | None) -> int:
         parser = Parser(name, "Print a whole model file.", format)
         parser.add_argument("file", metavar=format, help="the file to print")
         parser.add_argument(
-            "--text", action="store_true", help="print the text form, which every command can read again"
+            "--text", action="store_true", help="print the text form, which every command can read"
         )
         return parser
 
     def run(arguments: argparse.Namespace) -> int:
-        lines = _text(arguments.file) if arguments.text else _dump(arguments.file)
-        for line in lines:
+        if arguments.text:
+            print(print_model(load(arguments.file)).rstrip("\n"))
+            return 0
+        for line in _dump(ModelFile(arguments.file)):
             print(line)
         return 0
 
     return run_command(parser, argv, run)
 
 
-def _text(path: str) -> Iterator[str]:
-    from circlekit.api import load
-    from circlekit.ir.text import print_model
-
-    yield print_model(load(path)).rstrip("\n")
-
-
-def _dump(path: str) -> Iterator[str]:
-    from circlekit.recipes.model_file import ModelFile
-
-    facts = ModelFile(path)
-    version = facts.tree.get("version", 0)  # a file that cannot be decoded is refused before the first line
+def _dump(model: ModelFile) -> Iterator[str]:
+    version = model.tree.get("version", 0)  # decodes the file: an error comes before the first line
     yield RULER
     yield f"Model version: {version}"
-    yield f" # sub graphs: {len(facts.graphs)}"
+    yield f" # sub graphs: {len(model.graphs)}"
     yield ""
-    yield from _codes(facts)
-    yield from _buffers(facts)
-    yield from _metadata(facts)
-    yield from _signatures(facts)
-    for number, graph in enumerate(facts.graphs):
+    yield from _codes(model)
+    yield from _buffers(model)
+    yield from _metadata(model)
+    yield from _signatures(model)
+    for number, graph in enumerate(model.graphs):
         yield LINE
         yield f"Sub-Graph: #{number} {graph.get('name', '')}"
         yield ""
-        yield from _graph(facts, graph, number)
+        yield from _graph(model, graph, number)
     yield RULER
 
 
 # -- the model ---------------------------------------------------------------------------------
 
 
-def _codes(facts: ModelFile) -> Iterator[str]:
-    from circlekit.io.schema import number_of
-
+def _codes(model: ModelFile) -> Iterator[str]:
     yield "Operator Codes: [order] OpCodeName (OpCode Enum)"
-    for index, tree in enumerate(facts.tree.get("operator_codes", ())):
-        code = number_of("BuiltinOperator", facts.format, tree.get("builtin_code", 0))
+    for index, tree in enumerate(model.tree.get("operator_codes", ())):
+        code = number_of("BuiltinOperator", model.format, tree.get("builtin_code", 0))
         old = tree.get("deprecated_builtin_code", 0)
         version = tree.get("version", 1)
-        yield f"[{index}] {facts.codes[index]} (code: {code}, dep_code: {old}, version: {version})"
+        yield f"[{index}] {model.codes[index]} (code: {code}, dep_code: {old}, version: {version})"
     yield ""
 
 
-def _buffers(facts: ModelFile) -> Iterator[str]:
+def _buffers(model: ModelFile) -> Iterator[str]:
     yield "Buffers: B(index) (length) values, if any"
-    for index in range(len(facts.tree.get("buffers", ()))):
-        data = facts.buffer(index)
+    for index in range(len(model.tree.get("buffers", ()))):
+        data = model.buffer(index)
         yield f"B({index}) ({len(data)}) {_bytes(data)}"
     yield ""
 
 
 def _bytes(data: memoryview) -> str:
-    """In hexadecimal as C++ streams have it: 00 for zero, else 0x1."""
-    shown = data[:BYTES] if len(data) > FEW else data
+    """Format bytes as C++ streams do in hexadecimal: 00 for zero, else 0x1."""
+    shown = data[:MAX_BYTES] if len(data) > MAX_ELEMENTS else data
     texts = [hex(byte) if byte else "00" for byte in shown]
-    return " ".join([*texts, "..."] if len(data) > FEW else texts)
+    return " ".join([*texts, "..."] if len(data) > MAX_ELEMENTS else texts)
 
 
-def _metadata(facts: ModelFile) -> Iterator[str]:
-    from circlekit.cli.dump_metadata import metadata_lines
-
-    if "metadata" not in facts.tree:
+def _metadata(model: ModelFile) -> Iterator[str]:
+    if "metadata" not in model.tree:
         return
     yield "metadata : B(index) name"
-    for item in facts.tree["metadata"]:
+    for item in model.tree["metadata"]:
         index, name = item.get("buffer", 0), item.get("name", "")
         yield f"B({index}) {name}"
-        yield from metadata_lines(name, bytes(facts.buffer(index)))
+        yield from metadata_lines(name, bytes(model.buffer(index)))
     yield ""
 
 
-def _signatures(facts: ModelFile) -> Iterator[str]:
-    if "signature_defs" not in facts.tree:
+def _signatures(model: ModelFile) -> Iterator[str]:
+    if "signature_defs" not in model.tree:
         return
     yield "SignatureDef"
-    for index, tree in enumerate(facts.tree["signature_defs"]):
+    for index, tree in enumerate(model.tree["signature_defs"]):
         graph = tree.get("subgraph_index", 0)
         yield f"S({index}) signature_key({tree.get('signature_key', '')}), sub_graph({graph})"
         for letter, side in (("I", "inputs"), ("O", "outputs")):
@@ -142,17 +133,14 @@ def _signatures(facts: ModelFile) -> Iterator[str]:
 # -- a graph -----------------------------------------------------------------------------------
 
 
-def _graph(facts: ModelFile, graph: Tree, number: int) -> Iterator[str]:
-    from circlekit.cli.dump_options import option_line
-    from circlekit.recipes.model_file import name_of
-
+def _graph(model: ModelFile, graph: Tree, number: int) -> Iterator[str]:
     tensors = graph.get("tensors", ())
 
     def port(letter: str, index: int) -> str:
         name = name_of(tensors[index]) if 0 <= index < len(tensors) else ""
         return f"{letter} T({number}:{index}) {name}"
 
-    if facts.format == "circle":
+    if model.format == "circle":
         yield "Data Format:"
         yield DATA_FORMATS.get(graph.get("data_format", "CHANNELS_LAST"), "")
         yield ""
@@ -167,8 +155,8 @@ def _graph(facts: ModelFile, graph: Tree, number: int) -> Iterator[str]:
     yield "    I T(tensor index) OperandName <-- as input"
     yield "    O T(tensor index) OperandName <-- as output"
     for index, op in enumerate(graph.get("operators", ())):
-        yield f"O({number}:{index}) {facts.code_of(op)} "
-        yield from option_line(op, facts.format)
+        yield f"O({number}:{index}) {model.code_of(op)} "
+        yield from option_line(op, model.format)
         yield from (f"    {port('I', i)}" for i in op.get("inputs", ()))
         yield from (f"    {port('O', i)}" for i in op.get("outputs", ()))
     yield ""
@@ -179,8 +167,6 @@ def _graph(facts: ModelFile, graph: Tree, number: int) -> Iterator[str]:
 
 
 def _tensor(tensor: Tree, label: str) -> Iterator[str]:
-    from circlekit.recipes.model_file import name_of
-
     shape = [int(d) for d in tensor.get("shape", (-1,))]
     parts = [f"({_listed(shape)})"]
     if "shape_signature" in tensor:
@@ -199,9 +185,9 @@ def _listed(numbers: Any) -> str:
 
 
 def _vector(vector: Any) -> str:
-    """Up to four elements; floats with six digits."""
-    texts = [f"{x:.6g}" if isinstance(x, float) else str(x) for x in vector[:FEW].tolist()]
-    return ", ".join(texts) if len(vector) <= FEW else f"({len(vector)}) {', '.join(texts)} ... "
+    """Format up to MAX_ELEMENTS elements; floats with six significant digits."""
+    texts = [f"{x:.6g}" if isinstance(x, float) else str(x) for x in vector[:MAX_ELEMENTS].tolist()]
+    return ", ".join(texts) if len(vector) <= MAX_ELEMENTS else f"({len(vector)}) {', '.join(texts)} ... "
 
 
 QUANTIZATION = {"min": "min", "max": "max", "scale": "scale", "zero_point": "zeropt"}

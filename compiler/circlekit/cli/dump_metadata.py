@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONE's metadata tables as lines: what operators were called, and from which others they were made."""
+"""Print ONE's metadata tables: the names of operators, and which operators each one was made from."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _WORD = struct.Struct("<I")
 
 
 def metadata_lines(name: str, data: bytes) -> Iterator[str]:
-    """The entries of a table that we know; nothing for other metadata."""
+    """Yield a line for each entry of a known table; nothing for other metadata."""
     head, entry = _TABLES.get(name, ("", None))
     if entry is None or not data:
         return
@@ -18,11 +18,11 @@ def metadata_lines(name: str, data: bytes) -> Iterator[str]:
     try:
         yield from (f"    [{line}]" for line in entry(data))
     except struct.error:
-        yield f"    (the table ends within an entry, after {len(data)} bytes)"
+        yield f"    (the table is truncated after {len(data)} bytes)"
 
 
 def _sources(data: bytes) -> Iterator[str]:
-    """Number of entries, then id, length and text (with a zero at its end) of each."""
+    """Decode the number of entries, then id, length and zero-terminated text of each."""
     (count,) = _WORD.unpack_from(data, 0)
     at = 4
     for _ in range(count):
@@ -33,7 +33,7 @@ def _sources(data: bytes) -> Iterator[str]:
 
 
 def _origins(data: bytes) -> Iterator[str]:
-    """Number of entries, then id, length and that many ids of each."""
+    """Decode the number of entries, then id, count and origin ids of each."""
     (count,) = _WORD.unpack_from(data, 0)
     at = 4
     for _ in range(count):

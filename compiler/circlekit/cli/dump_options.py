@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of an operator as one line, with the peer's labels where it has some."""
+"""Print the options of an operator in one line, with ONE's labels."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LABELS = {
     "narrow_range": "NarrowRange",
     "output_type": "OutputType",
 }
-"""What the peer calls a field, for all operators."""
+"""ONE's labels of fields, the same for all operators."""
 
 OWN_LABELS = {
     ("SVDFOptions", "fused_activation_function"): "activation",
@@ -45,14 +45,14 @@ OWN_LABELS = {
     ("FakeQuantOptions", "min"): "Min",
     ("FakeQuantOptions", "max"): "Max",
 }
-"""What it calls a field of one table only."""
+"""ONE's labels of fields in one table only."""
 
 ORDER = (
     "padding", "stride_w", "stride_h", "filter_width", "filter_height", "depth_multiplier",
     "dilation_w_factor", "dilation_h_factor", "rank", "epsilon", "weights_format",
     "fused_activation_function", "keep_num_dims", "axis",
 )  # fmt: skip
-"""These come first, in this order; then the others as the schema has them."""
+"""Fields that come first, in this order; the others follow in the order of the schema."""
 
 AS_WORDS = frozenset(
     {
@@ -60,11 +60,11 @@ AS_WORDS = frozenset(
         "ResizeNearestNeighborOptions",
     }
 )  # fmt: skip
-"""Tables whose booleans are true and false; 1 and 0 in all others."""
+"""Tables whose booleans are printed as true and false; in all others as 1 and 0."""
 
 
 def option_line(op: Tree, fmt: str) -> Iterator[str]:
-    """No line for an operator without options; ``op`` is a decoded one."""
+    """Yield the line for the decoded operator ``op``, or none if it has no options."""
     for union in ("builtin_options", "builtin_options_2"):
         if union in op:
             items = [f"{label}({value})" for label, value in _fields(op[union], fmt)]

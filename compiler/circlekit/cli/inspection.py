@@ -1,66 +1,61 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What circle-verify and tfl-verify share, and circle-inspect and tfl-inspect: the peer's flags and lines."""
+"""circle-inspect, tfl-inspect, circle-verify and tfl-verify, with ONE's flags and output lines."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
-from circlekit.cli.common import FAILED, Parser, printable, run_command
+import circlekit.ops  # noqa: F401  # declares the operators, whose rules circle-verify checks
+from circlekit.cli.arguments import Parser
+from circlekit.cli.process import FAILED, printable, run_command
+from circlekit.io.check.check_file import check_bytes
+from circlekit.io.check.findings import Finding
+from circlekit.io.file_map import map_file
+from circlekit.io.read.flatbuffer_decoder import identify
+from circlekit.recipes.model_file import ModelFile, name_of, shape_of
 
-if TYPE_CHECKING:
-    from circlekit.io.check.findings import Finding
-    from circlekit.recipes.model_file import ModelFile
-
-Lines = Callable[["ModelFile"], list[str]]
-
+Argv = Sequence[str] | None
+"""The arguments of a command; None for those of the process."""
 
 # -- verify ------------------------------------------------------------------------------------
 
-JSON_SCHEMA = 1
-"""Counts changes of the JSON that would break its readers; docs/guide/verify.md says what it is."""
+JSON_SCHEMA_VERSION = 1
+"""Increases when the JSON of circle-verify changes in a way that breaks readers; docs/guide/verify.md."""
 
 
-def circle_verify(argv: Sequence[str] | None = None) -> int:
-    """Run the command with the arguments ``argv``, by default those of the process; return its exit code."""
+def circle_verify(argv: Argv = None) -> int:
+    """Check a circle file: its bytes, and unlike ONE's command the model in them too."""
     return _verify("circle-verify", "circle", argv)
 
 
-def tfl_verify(argv: Sequence[str] | None = None) -> int:
-    """Run the command with the arguments ``argv``, by default those of the process; return its exit code."""
+def tfl_verify(argv: Argv = None) -> int:
+    """Check a TFLite file: its bytes, and unlike ONE's command the model in them too."""
     return _verify("tfl-verify", "tflite", argv)
 
 
-def _verify(name: str, format: str, argv: Sequence[str] | None) -> int:
-    """Command ``name``: can everybody read a file as ``format``, and run it?  It leaves with 1 where not.
-
-    The peer's commands look at the bytes alone; this one at the model in them, too.  Warnings fail with
-    ``--strict`` only.
-    """
-
+def _verify(name: str, format: str, argv: Argv) -> int:
     def parser() -> Parser:
-        description = "Check the bytes of a model file, and the model in them; list all that is wrong."
-        parser = Parser(name, description, format)
+        parser = Parser(name, "Check the bytes of a model file and the model in them.", format)
         parser.add_argument("file", metavar=format, help="the file to check")
-        parser.add_argument("--strict", action="store_true", help="fail where there are warnings, too")
-        parser.add_argument("--json", action="store_true", help="print the findings for machines")
+        parser.add_argument("--strict", action="store_true", help="fail for warnings too")
+        parser.add_argument("--json", action="store_true", help="print the findings as JSON")
         return parser
 
     def run(arguments: argparse.Namespace) -> int:
         findings = _findings(arguments.file, format)
         failed = any(arguments.strict or f.severity == "error" for f in findings)
         if arguments.json:
-            listed = [
-                {"severity": f.severity, "rule": f.rule, "path": f.path, "message": f.message}
-                for f in findings
-            ]
-            tree = {"schema": JSON_SCHEMA, "file": arguments.file, "format": format, "pass": not failed}
-            _print_json({**tree, "findings": listed})
+            tree = {"schema": JSON_SCHEMA_VERSION, "file": arguments.file, "format": format}
+            fields = ("severity", "rule", "path", "message")
+            listed = [{field: getattr(finding, field) for field in fields} for finding in findings]
+            _print_json({**tree, "pass": not failed, "findings": listed})
             return FAILED if failed else 0
         print(f"[ RUN       ] Check {printable(arguments.file)}")
-        for finding in findings:  # not to stdout, where scripts look for PASS
+        for finding in findings:  # not to the standard output, which scripts search for PASS
             print(f"{finding.severity}: {printable(str(finding), '')} [{finding.rule}]", file=sys.stderr)
         print(f"[      {'FAIL' if failed else 'PASS'} ] Check {printable(arguments.file)}")
         return FAILED if failed else 0
@@ -69,100 +64,90 @@ def _verify(name: str, format: str, argv: Sequence[str] | None) -> int:
 
 
 def _findings(path: str, format: str) -> list[Finding]:
-    import circlekit.ops  # noqa: F401  # the rules of operators must be there
-    from circlekit.io.check.check_file import check_bytes
-    from circlekit.io.check.findings import Finding
-    from circlekit.io.file_map import map_file
-    from circlekit.io.read.flatbuffer_decoder import identify
-
     data = map_file(path)
     found = identify(data)
     if found not in (None, format):
-        return [Finding("format", "the file", f"it is a {found} file, {format} is wanted")]
+        return [Finding("format", "the file", f"expected a {format} file, got a {found} file")]
     return check_bytes(data, path)
 
 
 # -- inspect -----------------------------------------------------------------------------------
 
-VIEWS: dict[str, tuple[str, Lines, Callable[[ModelFile], Any]]] = {
-    "operators": (
-        "the kind of each operator",
-        lambda facts: facts.operators(),
-        lambda facts: facts.operators(),
+
+class View(NamedTuple):
+    """What a flag prints.  ``get``: a list of names or of pairs; ``separator``: between those of a pair."""
+
+    help: str
+    get: Callable[[ModelFile], Sequence[Any]]
+    separator: str = ""
+
+    def lines(self, model: ModelFile) -> list[str]:
+        """Return a line for each item."""
+        items = self.get(model)
+        return [
+            item if isinstance(item, str) else f"{item[0]}{self.separator}{_compact(item[1])}"
+            for item in items
+        ]
+
+
+VIEWS = {
+    "operators": View("the kind of each operator", lambda model: model.operators()),
+    "conv2d_weight": View(
+        "the producer of the weights of each convolution", lambda model: model.conv2d_weights(), ","
     ),
-    "conv2d_weight": (
-        "what makes the weights of each convolution",
-        lambda facts: [f"{kind},{made_by}" for kind, made_by in facts.conv2d_weights()],
-        lambda facts: [list(pair) for pair in facts.conv2d_weights()],
+    "constants": View("the name of each constant", lambda model: model.constants()),
+    "op_version": View(
+        "the highest version of each kind of operator", lambda model: [*model.op_versions().items()], ","
     ),
-    "constants": (
-        "the name of each constant",
-        lambda facts: facts.constants(),
-        lambda facts: facts.constants(),
-    ),
-    "op_version": (
-        "the highest version of each kind of operator",
-        lambda facts: [f"{kind},{version}" for kind, version in facts.op_versions().items()],
-        lambda facts: facts.op_versions(),
-    ),
-    "tensor_dtype": (
-        "the element type of each tensor",
-        lambda facts: [f"{name} {dtype}" for name, dtype in facts.tensor_dtypes()],
-        lambda facts: [list(pair) for pair in facts.tensor_dtypes()],
-    ),
-    "tensor_shape": (
-        "the shape of each tensor",
-        lambda facts: [f"{name} {shape}" for name, shape in facts.tensor_shapes()],
-        lambda facts: [[name, _dims(shape)] for name, shape in facts.tensor_shapes()],
+    "tensor_dtype": View("the element type of each tensor", lambda model: model.tensor_dtypes(), " "),
+    "tensor_shape": View(
+        "the shape of each tensor", lambda model: [(name_of(t), shape_of(t)) for t in model.tensors()], " "
     ),
 }
-"""By flag: its help, its lines, and what it is as JSON."""
+"""By flag."""
 
 
-def _dims(shape: str) -> list[int]:
-    return [int(dim) for dim in shape.strip("[]").split(",") if dim]
-
-
-def circle_inspect(argv: Sequence[str] | None = None) -> int:
-    """Run the command with the arguments ``argv``, by default those of the process; return its exit code."""
+def circle_inspect(argv: Argv = None) -> int:
+    """Print what is in a circle file."""
     return _inspect("circle-inspect", "circle", argv)
 
 
-def tfl_inspect(argv: Sequence[str] | None = None) -> int:
-    """Run the command with the arguments ``argv``, by default those of the process; return its exit code."""
+def tfl_inspect(argv: Argv = None) -> int:
+    """Print what is in a TFLite file."""
     return _inspect("tfl-inspect", "tflite", argv)
 
 
-def _inspect(name: str, format: str, argv: Sequence[str] | None) -> int:
-    """Command ``name``: print some views of a model file."""
-
+def _inspect(name: str, format: str, argv: Argv) -> int:
     def parser() -> Parser:
-        parser = Parser(name, "Print what is in a model file, one thing a line.", format)
+        parser = Parser(name, "Print what is in a model file, one item a line.", format)
         parser.add_argument("file", metavar=format, help="the file to inspect")
-        parser.add_argument("--json", action="store_true", help="print one JSON object, by flag")
-        for flag, (what, _, _) in VIEWS.items():
-            parser.add_argument(f"--{flag}", action="append_const", dest="views", const=flag, help=what)
+        parser.add_argument(
+            "--json", action="store_true", help="print a JSON object with a key for each flag"
+        )
+        for flag, view in VIEWS.items():
+            parser.add_argument(f"--{flag}", action="append_const", dest="views", const=flag, help=view.help)
         return parser
 
     def run(arguments: argparse.Namespace) -> int:
-        from circlekit.recipes.model_file import ModelFile
-
-        views = dict.fromkeys(arguments.views or (VIEWS if arguments.json else ()))
-        if not views:
-            parser().error(f"at least one of {', '.join('--' + flag for flag in VIEWS)} is wanted")
-        facts = ModelFile(arguments.file)
+        flags = dict.fromkeys(arguments.views or (VIEWS if arguments.json else ()))
+        if not flags:
+            parser().error(f"expected at least one of {', '.join('--' + flag for flag in VIEWS)}")
+        model = ModelFile(arguments.file)
         if arguments.json:
-            _print_json({flag: VIEWS[flag][2](facts) for flag in views})
+            tree = {flag: VIEWS[flag].get(model) for flag in flags}
+            _print_json({flag: dict(v) if flag == "op_version" else v for flag, v in tree.items()})
             return 0
-        for flag in (flag for flag in VIEWS if flag in views):
-            for line in VIEWS[flag][1](facts):
+        for flag in (flag for flag in VIEWS if flag in flags):
+            for line in VIEWS[flag].lines(model):
                 print(line)
         return 0
 
     return run_command(parser, argv, run)
 
 
-def _print_json(tree: Any) -> None:
-    import json
+def _compact(item: Any) -> str:
+    return f"[{','.join(map(str, item))}]" if isinstance(item, list) else str(item)
 
+
+def _print_json(tree: Any) -> None:
     print(json.dumps(tree, indent=2))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A progress line on stderr, for long work that somebody watches."""
+"""A progress line on the standard error output, if that is a terminal."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from circlekit.cli.common import is_watched
+from circlekit.cli.process import is_terminal
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-PATIENCE = 0.5
-"""Seconds of work that nobody needs to be told about."""
+DELAY_SECONDS = 0.5
+"""Work that is shorter shows no progress."""
 
 
 class ProgressLine:
-    """Call it with the name of each step that starts; it shows once the work lasts."""
+    """A context manager that is called with the name of each step that starts."""
 
     def __init__(self) -> None:
         self._start = time.monotonic()
-        self._shown: Progress | None = None
-        self._watched = is_watched(sys.stderr)
+        self._progress: Progress | None = None
+        self._enabled = is_terminal(sys.stderr)
 
     def __enter__(self) -> ProgressLine:
         return self
@@ -31,17 +31,17 @@ class ProgressLine:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._shown is not None:
-            self._shown.stop()
+        if self._progress is not None:
+            self._progress.stop()
 
     def __call__(self, step: str) -> None:
-        if not self._watched:
+        if not self._enabled:
             return
-        if self._shown is None:
-            if time.monotonic() - self._start < PATIENCE:
+        if self._progress is None:
+            if time.monotonic() - self._start < DELAY_SECONDS:
                 return
-            self._shown = self._open()
-        self._shown.update(self._shown.task_ids[0], description=step, advance=1)
+            self._progress = self._open()
+        self._progress.update(self._progress.task_ids[0], description=step, advance=1)
 
     def _open(self) -> Progress:
         from rich.console import Console

@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table at the end of a command: the model before and after."""
+"""Print the report of an optimization."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
 
-from circlekit.cli.common import is_watched, printable, terminal
+from circlekit.cli.process import is_terminal, printable, terminal
 from circlekit.ir.text.lines import print_op
 from circlekit.passes.engine.report import Report, Row
 from circlekit.rewrite.base import Refusal
 
 
 def print_report(report: Report) -> None:
-    """By rich on a terminal, else as plain columns."""
-    if is_watched(sys.stdout):
-        _print_rich(*report.rows())
+    """Print the table before and after, drawn on a terminal and else in plain columns, and the notes."""
+    if is_terminal(sys.stdout):
+        _print_drawn(*report.rows())
     else:
         print(report)
     for note in report.notes:
@@ -25,26 +25,26 @@ def print_report(report: Report) -> None:
 
 
 def print_refusals(name: str, refusals: Sequence[Refusal]) -> None:
-    """Every near miss: the operator as text, below it the sentence."""
+    """Print each near miss: the operator as text, and below it why the pass ``name`` did not apply."""
     if not refusals:
-        print(f"{name} finds nothing here that it was close to rewriting")
+        print(f"{name} found no near miss")
         return
-    places = "1 place" if len(refusals) == 1 else f"{len(refusals)} places"
     if any(refusal.is_partial for refusal in refusals):
-        print(f"{name} was not close to rewriting anything; what came closest:")
+        print(f"{name} found no near miss; the closest partial matches are:")
     else:
-        print(f"{name} was close to rewriting {places}:")
+        places = "1 place" if len(refusals) == 1 else f"{len(refusals)} places"
+        print(f"{name} almost matched in {places}:")
     for refusal in refusals:
         print(f"  {print_op(refusal.op)}\n    {refusal.sentence}")
 
 
-def _print_rich(kinds: list[Row], sums: list[Row]) -> None:
+def _print_drawn(kinds: list[Row], totals: list[Row]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     def cells(row: Row) -> list[Text]:
-        return [Text(printable(cell, "")) for cell in row]  # not as markup: the names are the model's
+        return [Text(printable(cell, "")) for cell in row]  # Text, because names may look like markup
 
     table = Table("", "before", "after")
     for column in table.columns[1:]:
@@ -52,6 +52,6 @@ def _print_rich(kinds: list[Row], sums: list[Row]) -> None:
     for row in kinds:
         table.add_row(*cells(row))
     table.add_section()
-    for row in sums:
+    for row in totals:
         table.add_row(*cells(row))
     Console(file=terminal()).print(table)

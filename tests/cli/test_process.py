@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from circlekit.cli import chefs, dredd, i5diff, progress
+from circlekit.cli.arguments import Parser
 from circlekit.cli.circle2circle import main
-from circlekit.cli.common import INTERRUPTED, Parser, run_command
+from circlekit.cli.process import INTERRUPTED, run_command
 from circlekit.errors import ShapeError
 
 RECIPE = """
@@ -106,7 +107,7 @@ def test_a_terminal_gets_a_table_and_a_progress_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "in.ck").write_text(RECIPE)
-    monkeypatch.setattr(progress, "PATIENCE", 0)
+    monkeypatch.setattr(progress, "DELAY_SECONDS", 0)
     monkeypatch.setenv("TERM", "xterm")
     for stream in (sys.stdout, sys.stderr):
         monkeypatch.setattr(stream, "isatty", lambda: True)
@@ -121,7 +122,7 @@ def test_short_work_shows_no_progress(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "in.ck").write_text(RECIPE)
-    monkeypatch.setattr(progress, "PATIENCE", 1000)
+    monkeypatch.setattr(progress, "DELAY_SECONDS", 1000)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     assert main([str(tmp_path / "in.ck"), str(tmp_path / "out.circle"), "--O1"]) == 0
     assert capsys.readouterr().err == ""
