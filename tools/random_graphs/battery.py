@@ -20,10 +20,10 @@ from circlekit.ir.graph import Model
 from circlekit.ir.op import OpaqueOp
 from circlekit.ir.value import Array
 from circlekit.passes.engine.registry import all_passes, find_pass, pass_names
+from circlekit.testing.model_builder import example
 from tools.random_graphs.checks import FORMATS, RESTLESS, Fault, Original, count_ops
 from tools.random_graphs.graphs import make, random_steps
 from tools.random_graphs.litert import check_litert
-from tools.random_graphs.maker import example
 
 UNSET = frozenset({"freeze_batchnorm", "change_outputs", "sparsify_tensor"})
 """Passes that do nothing, or refuse, unless a user says with what."""

@@ -26,7 +26,7 @@ from circlekit.passes.engine.driver import run_passes
 from circlekit.passes.engine.legalize import legalize
 from circlekit.passes.engine.registry import find_pass, only_pipelines, pass_names
 from circlekit.rewrite.base import Context
-from tools.random_graphs.maker import BATCH, example
+from circlekit.testing.model_builder import UNKNOWN_SIZE, example
 from tools.random_graphs.noise import allowed
 
 RESTLESS = frozenset({"convert_nchw_to_nhwc"})
@@ -255,7 +255,7 @@ def _input_sets(model: Model, inputs: Sequence[Array]) -> list[list[Array]]:
         ]
 
     zeros = [a if a.dtype == object else np.zeros_like(a) for a in inputs]
-    sets = [list(inputs), other(BATCH), zeros]
+    sets = [list(inputs), other(UNKNOWN_SIZE), zeros]
     if any(v.shape is not None and None in v.shape for v in model.main.inputs):
         sets += [other(2), other(1)]
     return sets

@@ -1,50 +1,148 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random models from lists of steps: leave steps out, and what is left is a smaller model."""
+"""Random models from lists of steps; leaving steps out gives a smaller model."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 
 from circlekit.errors import CirclekitError
-from circlekit.ir.dtypes import DType, boolean, f32, i32
+from circlekit.interp import register_custom
+from circlekit.ir.dtypes import boolean, f32, i32
 from circlekit.ir.graph import Graph, Model, Signature
-from circlekit.ir.value import Array, Shape, Value
+from circlekit.ir.op import REGISTRY, Op, OpaqueOp
+from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.activation import Relu
-from circlekit.ops.arithmetic.binary import Add
+from circlekit.ops.arithmetic.binary import Add, Mul
 from circlekit.ops.arithmetic.comparison import Less
-from circlekit.ops.movement.shape import Reshape
+from circlekit.ops.movement.join import Pack
+from circlekit.ops.movement.shape import Fill, Reshape, Shape
+from circlekit.ops.movement.slice import StridedSlice
 from circlekit.ops.program.control import If, While
-from tools.random_graphs import exported, motifs, parts, pictures, pieces, quantized, specials, splice
-from tools.random_graphs.maker import Maker, Reject, example
-from tools.random_graphs.parts import Part
+from circlekit.passes.engine.registry import all_passes
+from circlekit.rewrite.picture import Picture
+from circlekit.testing.model_builder import ModelBuilder, Rejected
+from circlekit.testing.picture_instances import add_instance, pictures_of
+from circlekit.testing.random_operators import random_operator
+from tools.random_graphs import splice
+
+Part = Callable[[ModelBuilder], object]
+
+UNKNOWN_CUSTOM_CODE = "circlekit.random_graphs.AddOne"
+"""A custom operator that no pass knows."""
+
+MAX_STEPS = 14
 
 
 class Step(NamedTuple):
-    """Which part, and the seed of its choices."""
+    """The index of a part in PARTS, and the seed of its choices."""
 
     part: int
     seed: int
 
 
-def branch(m: Maker) -> Value:
-    """An If over a float value; both branches are random graphs that keep its shape."""
+# -- parts -------------------------------------------------------------------------------------
+
+
+def _frequent(codes: str) -> Part:
+    """Return a part that appends one of the operators ``codes``."""
+    kinds = codes.split()
+
+    def part(m: ModelBuilder) -> Value:
+        return random_operator(m, REGISTRY[kinds[m.below(len(kinds))]])
+
+    part.__name__ = codes.lower()
+    return part
+
+
+arithmetic = _frequent("ADD MUL SUB DIV MAXIMUM MINIMUM SQUARED_DIFFERENCE")
+activation = _frequent("RELU RELU6 RELU_N1_TO_1 TANH LOGISTIC HARD_SWISH ELU LEAKY_RELU")
+layout = _frequent("TRANSPOSE TRANSPOSE RESHAPE RESHAPE SQUEEZE EXPAND_DIMS")
+movement = _frequent("PAD SLICE STRIDED_SLICE SPLIT CONCATENATION PACK UNPACK TILE GATHER BROADCAST_TO")
+layer = _frequent("CONV_2D CONV_2D DEPTHWISE_CONV_2D TRANSPOSE_CONV FULLY_CONNECTED BATCH_MATMUL")
+reduction = _frequent("MEAN MEAN SUM REDUCE_MAX AVERAGE_POOL_2D MAX_POOL_2D SOFTMAX")
+quantization = _frequent("QUANTIZE QUANTIZE DEQUANTIZE DEQUANTIZE FAKE_QUANT CAST")
+
+
+@cache
+def pictures() -> tuple[Picture, ...]:
+    return pictures_of(all_passes().values())
+
+
+def picture(m: ModelBuilder) -> Value:
+    """Append an instance of a picture of some pass."""
+    known = pictures()
+    return add_instance(m, known[m.below(len(known))])
+
+
+def repeat_operator(m: ModelBuilder) -> Value:
+    """Append an operator that exists already, on the same operands or on equal constants."""
+    ops = [op for op in m.graph.ops if op.pure and len(op.results) == 1]
+    if not ops:
+        raise Rejected
+    op = ops[-1 - m.below(min(len(ops), 6))]
+    operands = list(op.inputs)
+    if op.commutative and m.chance(0.3):
+        operands.reverse()
+    for index, value in enumerate(operands):
+        if value is not None and value.is_const and m.chance(0.5):
+            name = m.graph.unique_name("same")
+            operands[index] = Value.constant(name, value.array().copy(), value.quantization)
+    return m.add(type(op)(*operands, **op.attribute_values))
+
+
+def constant_chain(m: ModelBuilder) -> Value:
+    """Append an operator on constants, which can be folded, and one that uses its result."""
+    x = m.pick()
+    folded = m.add(Relu(m.constant(m.random.normal(0, 1, m.shape(x)[-1:]))), keep=m.chance(0.2))
+    return m.add((Add, Mul)[m.below(2)](x, folded))
+
+
+def dead_operator(m: ModelBuilder) -> Value:
+    return m.add(Relu(m.pick()), keep=False)
+
+
+def computed_shape(m: ModelBuilder) -> Value:
+    """Append a Reshape or Fill whose shape is computed from the shape of another value."""
+    x = m.pick(lambda v: 1 <= len(m.shape(v)) <= 4)
+    shape = m.add(Shape(x, out_type=i32), keep=m.chance(0.1))
+    if m.chance(0.3):
+        return m.add(Add(x, m.add(Fill(shape, m.constant(m.number(0.0, 1.0))), keep=m.chance(0.5))))
+    begin, end = m.ints([0]), m.ints([1])
+    first = m.add(StridedSlice(shape, begin, end, m.ints([1]), shrink_axis_mask=1), keep=False)
+    rest = m.ints(-1, "rest")
+    return m.add(Reshape(x, m.add(Pack(first, rest, values_count=2, axis=0), keep=False)))
+
+
+def unknown_custom(m: ModelBuilder) -> Value:
+    """Append a custom operator that no pass knows: x + 1."""
+    x = m.pick()
+    results = [Value("", x.dtype, x.shape)]
+    return m.add(OpaqueOp(x, code="CUSTOM", custom_code=UNKNOWN_CUSTOM_CODE, results=results))
+
+
+def _add_one(op: Op, x: Array) -> Array:
+    return np.asarray(x + np.asarray(1, x.dtype))
+
+
+def branch(m: ModelBuilder) -> Value:
+    """Append an If over a float value; both branches are random graphs that keep its shape."""
     x = m.pick(lambda v: v.is_static and bool(m.shape(v)))
-    found = [v for v in m.graph.inputs if v.dtype is boolean]
-    if not found:
-        raise Reject
-    graphs = [sub_graph(m, x, f"branch{len(m.graphs) + i}") for i in range(2)]
-    y = m.add(If(found[0], x, then_graph=graphs[0], else_graph=graphs[1]))
+    condition = next(v for v in m.graph.inputs if v.dtype is boolean)
+    graphs = [_sub_graph(m, x, f"branch{len(m.graphs) + i}") for i in range(2)]
+    y = m.add(If(condition, x, then_graph=graphs[0], else_graph=graphs[1]))
     m.graphs += graphs
     return y
 
 
-def loop(m: Maker) -> Value:
-    """A While that runs twice."""
+def loop(m: ModelBuilder) -> Value:
+    """Append a While that runs its body twice."""
     x = m.pick(lambda v: v.is_static and bool(m.shape(v)))
-    body = sub_graph(m, x, f"body{len(m.graphs)}")
+    body = _sub_graph(m, x, f"body{len(m.graphs)}")
     state = Value("i", i32, ())
     count = Add(state, Value.constant("one", np.array(1, np.int32)))
     body.append(count)
@@ -60,12 +158,12 @@ def loop(m: Maker) -> Value:
     return op.results[1]
 
 
-def sub_graph(m: Maker, x: Value, name: str) -> Graph:
-    """A random graph with one input and one output, both of the type of ``x``."""
+def _sub_graph(m: ModelBuilder, x: Value, name: str) -> Graph:
+    """Return a random graph with one input and one output, both of the type of ``x``."""
     start = Value("x", f32, x.shape)
     graph = Graph(name, [start])
-    inner = Maker(graph, [m.array(x)], m.random)
-    grow(inner, [Step(m.below(len(FLAT)), m.below(2**31)) for _ in range(m.below(5))])
+    inner = ModelBuilder(graph, [m.array(x)], m.random)
+    grow(inner, [Step(m.below(len(SINGLE)), m.below(2**31)) for _ in range(m.below(5))])
     fits = [v for v in inner.pool if v.dtype is f32 and v.shape == x.shape and v is not start]
     if fits:
         graph.outputs = (fits[-1],)
@@ -76,133 +174,68 @@ def sub_graph(m: Maker, x: Value, name: str) -> Graph:
     return graph
 
 
-EXPORTED: tuple[Part, ...] = (
-    exported.over_blocks, exported.over_blocks, exported.crossed, exported.crossed, exported.crossed,
-    exported.unfused_norm, exported.instance_norm,
-)  # fmt: skip
-
-FLAT: tuple[Part, ...] = (
-    parts.unary_op, parts.activation, parts.with_constant, parts.with_constant, parts.other_with_constant,
-    parts.with_value, parts.with_value, parts.transpose, parts.transpose, parts.transpose, parts.reshape,
-    parts.reshape, parts.squeeze_or_expand, parts.dynamic_reshape, pieces.pad, pieces.box, pieces.strided,
-    pieces.split, pieces.concat, pieces.unpack_and_pack, pieces.mean, pieces.mean, pieces.pooling,
-    pieces.softmax,
-    pieces.space, pieces.repeat, pieces.bmm, pieces.bmm, parts.cast, parts.integer_arithmetic,
-    parts.constant_chain, parts.duplicate, parts.duplicate,
-    motifs.conv, motifs.conv, motifs.dwconv, motifs.tconv, motifs.tconv, motifs.dense, motifs.rms_norm,
-    motifs.rope, motifs.hard_swish, motifs.layer_norm, motifs.squeeze_excite, motifs.cancelling,
-    motifs.cancelling, *EXPORTED,
+SINGLE: tuple[Part, ...] = (
+    *[random_operator] * 6, *[arithmetic] * 8, *[activation] * 3, *[layout] * 8, *[movement] * 4,
+    *[layer] * 5, *[reduction] * 3, repeat_operator, repeat_operator, constant_chain, computed_shape,
+    computed_shape, dead_operator, unknown_custom,
 )  # fmt: skip
 
 QUANTIZED: tuple[Part, ...] = (
-    quantized.quantize, quantized.dequantize, quantized.there_and_back, quantized.requantize,
-    quantized.fake_quant, quantized.moved, quantized.arithmetic, quantized.one_operand, quantized.reduced,
-    quantized.pooled, quantized.layer, quantized.stored_as_integers, quantized.whole_numbers,
-)  # fmt: skip
-
-SPECIAL: tuple[Part, ...] = (
-    specials.wall, specials.computed_shape, specials.computed_shape, specials.positions, specials.selected,
-    specials.truths, specials.long_numbers, specials.looked_up, specials.edge_constant, specials.dead,
-    specials.repeated,
+    quantization, quantization, quantization, arithmetic, activation, layout, movement, layer, reduction,
 )  # fmt: skip
 
 PARTS: tuple[Part, ...] = (
-    *FLAT, *QUANTIZED, *SPECIAL, branch, loop, *[splice.recipe_of_pass] * 14, splice.recipe_of_operator,
-    *[splice.case_of_kit] * 3, *[pictures.instance] * 14,
+    *SINGLE, *QUANTIZED, branch, loop, *[splice.recipe_of_pass] * 14, splice.recipe_of_operator,
+    splice.network, *[splice.case_of_kit] * 3, *[picture] * 14,
 )  # fmt: skip
 
 FAMILIES: tuple[tuple[Part, ...], ...] = (
-    PARTS, FLAT, (*QUANTIZED, *QUANTIZED, *FLAT), (*SPECIAL, *SPECIAL, *FLAT),
-    (splice.recipe_of_pass, pictures.instance), PARTS, PARTS, (*EXPORTED, *EXPORTED, *FLAT),
+    PARTS, SINGLE, (*QUANTIZED, *QUANTIZED, *SINGLE), (splice.recipe_of_pass, picture), PARTS, PARTS,
+    (splice.network, layout, arithmetic, layer, layout, activation),
 )  # fmt: skip
-"""Of which steps a model is made: mostly of all, sometimes of what belongs together."""
-
-SHAPES: tuple[Shape, ...] = (
-    (1, 4, 5, 3), (1, 3, 4, 4), (2, 3, 4, 5), (1, 4, 4, 4), (1, 1, 4, 6), (None, 4, 4, 3), (2, 4, 6), (4, 6),
-    (1, 2, 3, 2, 2), (1, 4, 1, 4), (None, 6), (3, 3, 3, 3), (None, 3, 2, 4),
-    (1, None, None, 4), (None, 4, None),
-)  # fmt: skip
+"""The parts of which one model is made."""
 
 
-OPAQUE = (DType.RESOURCE, DType.VARIANT, DType.STRING)
-"""Dtypes that are no outputs here."""
+# -- models ------------------------------------------------------------------------------------
 
 
-def random_steps(seed: int, most: int = 14) -> list[Step]:
+def random_steps(seed: int) -> list[Step]:
+    """Return 3 to MAX_STEPS steps."""
     random = np.random.default_rng(seed)
-    count = int(random.integers(3, most + 1))
+    count = int(random.integers(3, MAX_STEPS + 1))
     family = FAMILIES[int(random.integers(len(FAMILIES)))]
     parts = [family[int(random.integers(len(family)))] for _ in range(count)]
     return [Step(PARTS.index(part), int(random.integers(2**31))) for part in parts]
 
 
-def grow(m: Maker, steps: Sequence[Step]) -> None:
+def grow(m: ModelBuilder, steps: Sequence[Step]) -> None:
+    """Apply ``steps``, skipping those that do not fit."""
     for step in steps:
         m.random = np.random.default_rng(step.seed)
-        try:
+        with suppress(Rejected, CirclekitError):
             PARTS[step.part](m)
-        except (Reject, CirclekitError):  # an operator that does not fit its operands
-            continue
-    m.forget_strays()
 
 
 def make(seed: int, steps: Sequence[Step]) -> tuple[Model, list[Array]]:
-    """A model and inputs for it; the seed decides on inputs and outputs."""
-    m = maker_of(seed)
-    graph = m.graph
-    m.constants.append(Value.constant(graph.unique_name("shared"), np.ones(4, np.float32)))
+    """Return a model and inputs for it; the seed decides on inputs and outputs."""
+    register_custom(UNKNOWN_CUSTOM_CODE, _add_one)
+    m = ModelBuilder.of_seed(seed)
     grow(m, steps)
     m.random = np.random.default_rng(seed)
-    graph.outputs = _outputs(m)
-    is_circle = m.chance(0.5) or any("tflite" not in op.formats for g in (graph, *m.graphs) for op in g)
-    model = Model([graph, *m.graphs], format="circle" if is_circle else "tflite")
+    if not m.graph.ops:
+        m.add(Relu(m.graph.inputs[0]))
+    model, arrays = m.model()
     if m.chance(0.03):
-        _name_twice(m)
+        _give_same_name(model.main)
     if m.chance(0.3):
-        ins = {f"in{i}": v for i, v in enumerate(graph.inputs)}
-        outs = {f"out{i}": v for i, v in enumerate(graph.outputs)}
-        model.signatures.append(Signature("serving_default", graph, ins, outs))
-    return model, [m.arrays[v] for v in graph.inputs]
+        inputs = {f"in{i}": v for i, v in enumerate(model.main.inputs)}
+        outputs = {f"out{i}": v for i, v in enumerate(model.main.outputs)}
+        model.signatures.append(Signature("serving_default", model.main, inputs, outputs))
+    return model, arrays
 
 
-def _name_twice(m: Maker) -> None:
-    """Two values inside get one name: files may have that."""
-    inside = [v for op in m.graph for v in op.results if not m.graph.is_output(v)]
-    if len(inside) > 1:
-        inside[0].name = inside[1].name
-
-
-def maker_of(seed: int) -> Maker:
-    """Inputs, and no operators yet."""
-    random = np.random.default_rng(seed)
-    graph = Graph("main", _inputs(random))
-    m = Maker(graph, [example(v.shape, v.dtype, random) for v in graph.inputs], random)
-    m.wild = seed % 8 == 0
-    return m
-
-
-def _inputs(random: np.random.Generator) -> list[Value]:
-    count = 1 + int(random.integers(2))
-    inputs = [Value(f"x{i}", f32, SHAPES[int(random.integers(len(SHAPES)))]) for i in range(count)]
-    if random.random() < 0.5:
-        inputs.append(Value("channels", f32, (int(random.integers(1, 5)),)))
-    return [*inputs, Value("flag", boolean, (1,)), Value("numbers", i32, (2, 3))]
-
-
-def _outputs(m: Maker) -> list[Value]:
-    """The newest value, some in the middle, the same twice, an identity of an input."""
-    made = [v for v in m.pool if v.producer is not None and v.dtype not in OPAQUE]
-    if not made or m.chance(0.05):
-        x = m.graph.inputs[0]
-        shape = [-1 if d is None else d for d in x.shape or ()]
-        made.append(m.add(Reshape(x, m.ints(shape, "same")) if shape.count(-1) < 2 else Relu(x)))
-    often = 0.12 if m.chance(0.7) else 0.5
-    outputs = [v for v in made[:-1] if m.chance(often)] + [made[-1]]
-    if m.chance(0.1):
-        outputs.append(outputs[0])
-    if m.chance(0.05):
-        outputs.append(m.graph.inputs[0])
-    if m.chance(0.03):
-        outputs += [v for v in m.constants if v.use_count and v.dtype is f32][:1]
-    m.random.shuffle(outputs)
-    return outputs
+def _give_same_name(graph: Graph) -> None:
+    """Give two inner values one name, as a file may."""
+    inner = [v for op in graph for v in op.results if not graph.is_output(v)]
+    if len(inner) > 1:
+        inner[0].name = inner[1].name

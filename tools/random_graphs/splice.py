@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole small models put into a graph that grows: recipes of passes, and cases of the differential kit.
+"""Insert whole small models into a graph under construction: recipes and cases of the kit.
 
-The inputs of such a model become values that are there, where types allow it, or inputs of the graph.
+Their inputs become existing values of the same type where there are any, or inputs of the graph.
 """
 
 from __future__ import annotations
@@ -22,79 +22,84 @@ from circlekit.ir.op import REGISTRY, Op
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Array, Value
 from circlekit.ops.movement.shape import Reshape
+from circlekit.testing.model_builder import RANDOM_OPERATORS, UNKNOWN_SIZE, ModelBuilder, Rejected
 from tools.kit.families import FAMILIES, draw_case
-from tools.random_graphs.maker import BATCH, RESTLESS, Maker, Reject
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 
-LARGEST_INPUT = 2048
-"""Elements of the inputs of what is put in, at most."""
+MAX_INPUT_ELEMENTS = 2048
+"""Elements of all inputs of an inserted model."""
 
 
 @cache
 def texts(folder: str) -> tuple[tuple[str, str], ...]:
-    """(name, text) of the project's own recipes in ``folder``."""
+    """Return (name, text) of the recipes in ``recipes/folder``."""
     return tuple((p.stem, p.read_text()) for p in sorted((RECIPES / folder).glob("*.ck")))
 
 
 @cache
 def _recipe(folder: str, index: int) -> tuple[Model, tuple[Array, ...]] | None:
-    """A recipe and inputs for it; None where it takes none of ours."""
+    """Return a recipe and inputs for it; None where no inputs can be made."""
     name, text = texts(folder)[index]
     try:
         model = parse_model(text, name)
-        return model, tuple(make_inputs(model.main, InputSet("normal"), unknown=BATCH))
+        return model, tuple(make_inputs(model.main, InputSet("normal"), unknown=UNKNOWN_SIZE))
     except CirclekitError:
         return None
 
 
 @cache
-def of_passes() -> tuple[tuple[int, ...], ...]:
-    """For each pass, which of the texts are its own: what it changes first, then what it just not does."""
+def recipes_of_passes() -> tuple[tuple[int, ...], ...]:
+    """Return for each pass the indices of its recipes, positives before near misses."""
     found: dict[str, list[int]] = {}
     for index, (name, _) in enumerate(texts("passes")):
         found.setdefault(name.split("-")[0], []).append(index)
     return tuple(tuple(sorted(some, key=lambda i: "-" in texts("passes")[i][0])) for some in found.values())
 
 
-def recipe_of_pass(m: Maker) -> Value | None:
-    """What a pass looks for, or just not: a recipe of recipes/passes, often changed in one place."""
-    own = of_passes()[m.below(len(of_passes()))]
+def recipe_of_pass(m: ModelBuilder) -> Value | None:
+    """Insert a positive or a near miss of some pass, often changed in one place."""
+    own = recipes_of_passes()[m.below(len(recipes_of_passes()))]
     return _recipe_from(m, "passes", own[0] if m.chance(0.5) else own[m.below(len(own))])
 
 
-def recipe_of_operator(m: Maker) -> Value | None:
+def network(m: ModelBuilder) -> Value | None:
+    """Insert a recipe of recipes/nets: operators as exporters write them."""
+    return _recipe_from(m, "nets", m.below(len(texts("nets"))))
+
+
+def recipe_of_operator(m: ModelBuilder) -> Value | None:
     return _recipe_from(m, "ops", m.below(len(texts("ops"))))
 
 
-def _recipe_from(m: Maker, folder: str, index: int) -> Value | None:
+def _recipe_from(m: ModelBuilder, folder: str, index: int) -> Value | None:
     found = _recipe(folder, index)
     if found is None:
-        raise Reject
-    return put_in(m, clone(found[0]), found[1])
+        raise Rejected
+    return insert(m, clone(found[0]), found[1])
 
 
-def case_of_kit(m: Maker) -> Value | None:
-    """Any operator with data of any dtype, quantized or not."""
-    codes = sorted(code for code in FAMILIES if code in REGISTRY and code not in RESTLESS)
+def case_of_kit(m: ModelBuilder) -> Value | None:
+    """Insert an operator with data of any dtype, quantized or not, as the kit draws it."""
+    codes = sorted(code for code in FAMILIES if code in REGISTRY and code not in RANDOM_OPERATORS)
     case = draw_case(codes[m.below(len(codes))], m.below(2**31), 0)
-    return put_in(m, Model(list(case.graphs)), case.steps[0])
+    return insert(m, Model(list(case.graphs)), case.steps[0])
 
 
-def put_in(m: Maker, model: Model, arrays: Sequence[Array]) -> Value | None:
-    """The operators of ``model``, which is used up, as operators of the graph; returns the last result."""
+def insert(m: ModelBuilder, model: Model, arrays: Sequence[Array]) -> Value | None:
+    """Move the operators of ``model`` into the graph and return the last result."""
     main = model.main
-    if sum(a.size for a in arrays) > LARGEST_INPUT or any(v.is_variable for v in main.inputs):
-        raise Reject
-    if any(op.code in RESTLESS for op in model.ops()):
-        raise Reject
+    if sum(a.size for a in arrays) > MAX_INPUT_ELEMENTS or any(v.is_variable for v in main.inputs):
+        raise Rejected
+    if any(op.code in RANDOM_OPERATORS for op in model.ops()):
+        raise Rejected
     if m.chance(0.4):
         change_somewhere(m, main)
     for value, array in zip(main.inputs, arrays, strict=True):
-        chosen = stand_in(m, value, array)
+        chosen = operand_for(m, value, array)
         for op, index in value.uses:
             op.set_input(index, chosen)
-    _name_anew(m, main)
+    _rename(m, main)
     outputs, last = set(main.outputs), None
     for graph in model.graphs[1:]:
         graph.name = f"{graph.name}_{len(m.graphs)}"
@@ -110,8 +115,8 @@ def put_in(m: Maker, model: Model, arrays: Sequence[Array]) -> Value | None:
     return last
 
 
-def stand_in(m: Maker, value: Value, array: Array) -> Value:
-    """A value for an input: one of that type, one reshaped to it, a constant, or a new input."""
+def operand_for(m: ModelBuilder, value: Value, array: Array) -> Value:
+    """Return a value for an input: an existing one, maybe reshaped, a constant, or a new input."""
     found = [
         v
         for v in m.pool
@@ -137,8 +142,8 @@ def stand_in(m: Maker, value: Value, array: Array) -> Value:
     return m.new_input(made, array)
 
 
-def _name_anew(m: Maker, graph: Graph) -> None:
-    """Constants and variables get names that the growing graph does not have."""
+def _rename(m: ModelBuilder, graph: Graph) -> None:
+    """Give constants and variables names that the graph does not have yet."""
     made = {v for op in graph for v in op.results} | set(m.arrays) | set(m.constants)
     for value in dict.fromkeys(v for op in graph for v in op.inputs if v is not None):
         if value in made:
@@ -149,14 +154,14 @@ def _name_anew(m: Maker, graph: Graph) -> None:
         elif value.is_variable:
             m.arrays[value] = m.state.read(value)
         else:
-            raise Reject
+            raise Rejected
 
 
-def change_somewhere(m: Maker, graph: Graph) -> None:
-    """One thing other than it was: an activation, a constant, the order of operands, a second reader."""
+def change_somewhere(m: ModelBuilder, graph: Graph) -> None:
+    """Change an activation, a constant, the order of operands, or the outputs."""
     ops = list(graph.ops)
     if not ops:
-        raise Reject
+        raise Rejected
     op = ops[m.below(len(ops))]
     kind = m.below(5)
     if kind == 0 and op.fuses_activation:
@@ -173,8 +178,8 @@ def change_somewhere(m: Maker, graph: Graph) -> None:
         _share_constant(op)
 
 
-def _change_constant(m: Maker, op: Op) -> None:
-    """Other elements of the same dtype, and mostly of the same shape."""
+def _change_constant(m: ModelBuilder, op: Op) -> None:
+    """Replace a constant by other elements of the same dtype and mostly the same shape."""
     constants = [(i, v) for i, v in enumerate(op.inputs) if v is not None and v.is_plain]
     if not constants:
         return
@@ -183,7 +188,7 @@ def _change_constant(m: Maker, op: Op) -> None:
     if data.dtype.kind == "f":
         factor = m.number(-1.0, 0.0, 0.5, 1.001, 2.0)
         changed = data * np.where(m.random.random(data.shape) < 0.5, factor, 1.0)
-        if m.wild and m.chance(0.5):
+        if m.allow_extremes and m.chance(0.5):
             special = m.number(np.nan, np.inf, -np.inf, 1e-42, 3e38, -0.0)
             changed = np.where(m.random.random(data.shape) < 0.3, special, changed)
         if m.chance(0.2) and data.shape == (data.size,):
@@ -201,7 +206,7 @@ def _change_constant(m: Maker, op: Op) -> None:
 
 
 def _share_constant(op: Op) -> None:
-    """Two operands that are equal constants become one."""
+    """Use one constant for two operands of the same type."""
     constants = [v for v in op.inputs if v is not None and v.is_plain]
     for index, value in enumerate(op.inputs):
         for other in constants:

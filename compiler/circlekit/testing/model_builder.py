@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Build random graphs operator by operator; each operator is run at once, so that the whole model runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+import numpy as np
+
+from circlekit.errors import CirclekitError, UnsupportedError
+from circlekit.interp.evaluate import evaluate
+from circlekit.interp.graph_runner import GraphRunner
+from circlekit.ir.dtypes import DType, boolean, f32, i32
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.op import Op, OpaqueOp
+from circlekit.ir.value import Array, Shape, Value
+from circlekit.ir.verifier_rules import op_faults
+from circlekit.ops.movement.shape import Reshape
+from circlekit.ops.program.state import State
+
+UNKNOWN_SIZE = 3
+"""The size of unknown dimensions in the run that accompanies the building."""
+
+MAX_MAGNITUDE = 50.0
+"""Larger values are rejected, since rounding errors grow with them."""
+
+MAX_ELEMENTS = 4096
+
+RANDOM_OPERATORS = frozenset({"RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL", "MULTINOMIAL"})
+"""Operators whose results differ from run to run."""
+
+INPUT_SHAPES: tuple[Shape, ...] = (
+    (1, 4, 5, 3), (1, 3, 4, 4), (2, 3, 4, 5), (1, 4, 4, 4), (1, 1, 4, 6), (None, 4, 4, 3), (2, 4, 6), (4, 6),
+    (1, 2, 3, 2, 2), (1, 4, 1, 4), (None, 6), (3, 3, 3, 3), (None, 3, 2, 4), (1, None, None, 4),
+    (None, 4, None),
+)  # fmt: skip
+
+NOT_AN_OUTPUT = (DType.RESOURCE, DType.VARIANT, DType.STRING)
+
+
+class Rejected(Exception):
+    """A step cannot be applied to the values that exist."""
+
+
+class ModelBuilder:
+    """A graph under construction.
+
+    ``random``: the source of all choices.  ``pool``: values that further operators may use.  ``arrays``:
+    their contents in the accompanying run.  ``allow_extremes``: values may be huge, infinite or NaN.
+    """
+
+    def __init__(self, graph: Graph, arrays: Sequence[Array], random: np.random.Generator) -> None:
+        self.graph = graph
+        self.random = random
+        self.pool: list[Value] = list(graph.inputs)
+        self.arrays: dict[Value, Array] = dict(zip(graph.inputs, arrays, strict=True))
+        self.graphs: list[Graph] = []
+        self.constants: list[Value] = []
+        self.state = State()
+        self.allow_extremes = False
+
+    @staticmethod
+    def of_seed(seed: int) -> ModelBuilder:
+        """Return a builder whose graph has random inputs and no operators."""
+        random = np.random.default_rng(seed)
+        count = 1 + int(random.integers(2))
+        shapes = [INPUT_SHAPES[int(random.integers(len(INPUT_SHAPES)))] for _ in range(count)]
+        inputs = [Value(f"x{i}", f32, shape) for i, shape in enumerate(shapes)]
+        if random.random() < 0.5:
+            inputs.append(Value("channels", f32, (int(random.integers(1, 5)),)))
+        inputs += [Value("flag", boolean, (1,)), Value("numbers", i32, (2, 3))]
+        arrays = [example(v.shape, v.dtype, random) for v in inputs]
+        builder = ModelBuilder(Graph("main", inputs), arrays, random)
+        builder.allow_extremes = seed % 8 == 0
+        shared = Value.constant(builder.graph.unique_name("shared"), np.ones(4, np.float32))
+        builder.constants.append(shared)
+        return builder
+
+    # -- choices -------------------------------------------------------------------------------
+
+    def chance(self, probability: float) -> bool:
+        return bool(self.random.random() < probability)
+
+    def below(self, n: int) -> int:
+        return int(self.random.integers(n))
+
+    def number(self, *numbers: float) -> float:
+        return numbers[self.below(len(numbers))]
+
+    def pick(self, fits: Callable[[Value], bool] = lambda v: True, dtype: DType = f32) -> Value:
+        """Return a value of the pool that is not quantized, mostly a recent one; Rejected if none fits."""
+        return self.pick_any(lambda v: v.dtype is dtype and v.quantization is None and fits(v))
+
+    def pick_any(self, fits: Callable[[Value], bool]) -> Value:
+        """Return a value of the pool that fits, mostly a recent one; Rejected if there is none."""
+        found = [v for v in self.pool if fits(v)]
+        if not found:
+            raise Rejected
+        if self.chance(0.6):
+            return found[-1]
+        recent = found[-6:] if self.chance(0.8) else found
+        return recent[self.below(len(recent))]
+
+    # -- values --------------------------------------------------------------------------------
+
+    def shape(self, value: Value) -> tuple[int, ...]:
+        """Return the shape in the accompanying run."""
+        return self.array(value).shape
+
+    def array(self, value: Value) -> Array:
+        return value.array() if value.is_const else self.arrays[value]
+
+    def constant(self, array: object, name: str = "c", dtype: object = np.float32) -> Value:
+        """Return a constant; sometimes an earlier one of the same shape, shared between operators."""
+        made = np.array(array, dtype)  # type: ignore[call-overload]  # any dtype that numpy takes
+        if made.dtype == np.float32 and self.chance(0.1):
+            for old in self.constants:
+                if old.dtype is f32 and old.shape == made.shape:
+                    return old
+        value = Value.constant(self.graph.unique_name(name), made)
+        self.constants.append(value)
+        return value
+
+    def ints(self, numbers: object, name: str = "i") -> Value:
+        return self.constant(numbers, name, np.int32)
+
+    def new_input(self, value: Value, array: Array) -> Value:
+        """Make ``value`` an input of the graph under a new name; ``array``: its content."""
+        value.name = self.graph.unique_name(value.name or "x")
+        self.graph.inputs = (*self.graph.inputs, value)
+        self.arrays[value] = array
+        return value
+
+    # -- operators -----------------------------------------------------------------------------
+
+    def add(self, op: Op, keep: bool = True) -> Value:
+        """Append ``op`` if it runs and its results are moderate, and return its first result.
+
+        ``keep``: further operators may use the results.  Rejected, where the operator does not fit.
+        """
+        self.put(op, keep)
+        return op.output
+
+    def put(self, op: Op, keep: bool = True) -> None:
+        """Do what ``add`` does, also for an operator without results."""
+        try:
+            require_valid(op)
+            operands = [None if v is None else self.array(v) for v in op.inputs]
+            results = evaluate(op, operands, GraphRunner(self.state))
+        except CirclekitError as error:
+            raise Rejected(str(error)) from None
+        if any(self._is_unsuitable(array) for array in results):
+            raise Rejected
+        self.graph.append(op)
+        self.arrays.update(zip(op.results, results, strict=True))
+        if keep:
+            self.pool += op.results
+
+    def _is_unsuitable(self, array: Array) -> bool:
+        """Return whether a result is empty, large, or has large or infinite elements."""
+        if not 0 < array.size <= MAX_ELEMENTS:
+            return True
+        is_float = array.dtype.kind == "f" and not self.allow_extremes
+        return bool(is_float and not (np.abs(array) <= MAX_MAGNITUDE).all())
+
+    # -- the finished model --------------------------------------------------------------------
+
+    def model(self) -> tuple[Model, list[Array]]:
+        """Choose the outputs and return the model, in a format that has its operators, and its inputs."""
+        self.remove_rejected()
+        self.graph.outputs = self._outputs()
+        graphs = [self.graph, *self.graphs]
+        needs_circle = any("tflite" not in op.formats for graph in graphs for op in graph)
+        model = Model(graphs, format="circle" if needs_circle or self.chance(0.5) else "tflite")
+        return model, [self.arrays[v] for v in self.graph.inputs]
+
+    def remove_rejected(self) -> None:
+        """Remove rejected operators from the uses of the graph's values."""
+        for value in (*self.arrays, *self.constants):
+            for op, _ in value.uses:
+                if op.graph is None:
+                    op.drop_inputs()
+
+    def _outputs(self) -> list[Value]:
+        """Choose the newest value, some others, sometimes one twice, an input, or a constant."""
+        made = [v for v in self.pool if v.producer is not None and v.dtype not in NOT_AN_OUTPUT]
+        if not made or self.chance(0.05):
+            x = self.graph.inputs[0]
+            shape = [-1 if d is None else d for d in x.shape or ()]
+            if shape.count(-1) < 2:
+                made.append(self.add(Reshape(x, self.ints(shape, "same"))))
+        if not made:
+            raise Rejected("no operator fits the inputs")
+        probability = 0.12 if self.chance(0.7) else 0.5
+        outputs = [v for v in made[:-1] if self.chance(probability)] + [made[-1]]
+        if self.chance(0.1):
+            outputs.append(outputs[0])
+        if self.chance(0.05):
+            outputs.append(self.graph.inputs[0])
+        if self.chance(0.03):
+            outputs += [v for v in self.constants if v.use_count and v.dtype is f32][:1]
+        self.random.shuffle(outputs)
+        return outputs
+
+
+def require_valid(op: Op) -> None:
+    """Raise Rejected, or the operator's own error, where it does not fit its operands or is random."""
+    has_unknown_result = isinstance(op, OpaqueOp) and any(v.shape == () for v in op.results)
+    if op.code in RANDOM_OPERATORS or has_unknown_result:
+        raise Rejected
+    with suppress(UnsupportedError):
+        op.inferred()
+    if list(op_faults(op, {id(graph) for graph in op.called_graphs()})):
+        raise Rejected
+
+
+def example(
+    shape: Shape | None, dtype: DType, random: np.random.Generator, unknown: int = UNKNOWN_SIZE
+) -> Array:
+    """Return seeded data for an input; many floats are where activations change their slope."""
+    size = tuple(unknown if d is None else d for d in shape or ())
+    assert dtype.numpy is not None
+    if dtype.numpy.kind == "b":
+        return np.asarray(random.integers(0, 2, size)).astype(bool)
+    if dtype.numpy.kind in "iu":
+        return np.asarray(random.integers(0, 5, size)).astype(dtype.numpy)
+    edges = random.choice(np.array([0.0, 1.0, -1.0, 3.0, -3.0, 6.0, -0.0]), size)
+    data = np.where(random.random(size) < 0.2, edges, random.normal(0, 1.5, size))
+    return np.asarray(data).astype(dtype.numpy)

@@ -1,0 +1,318 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random operators from their declarations: operands by name and dtype, attributes by name and default.
+
+What does not fit is rejected by the shape rule or the kernel, and tried again with other choices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from circlekit.errors import CirclekitError
+from circlekit.ir.declaration import Attribute, Operand
+from circlekit.ir.dtypes import DType, boolean, f32, i32
+from circlekit.ir.enums import Activation, Named
+from circlekit.ir.op import REGISTRY, Op
+from circlekit.ir.value import Quantization, Value
+from circlekit.ops.convolution.conv import DepthwiseConv2D
+from circlekit.testing.model_builder import ModelBuilder, Rejected
+
+ATTEMPTS = 30
+"""How often the operands of one operator are chosen anew."""
+
+NHWC, NCHW = (0, 2, 3, 1), (0, 3, 1, 2)
+"""Permutations from channels first to channels last, and back."""
+
+QUANTIZED_DTYPES = (DType.INT8, DType.UINT8, DType.INT16)
+
+Shape = tuple[int, ...]
+
+
+def random_operator(m: ModelBuilder, kind: type[Op] | None = None) -> Value:
+    """Append an operator of class ``kind``, or of a random one, that uses values of the pool."""
+    if kind is None:
+        names = sorted(code for code, cls in REGISTRY.items() if cls.operands and cls.pure)
+        kind = REGISTRY[names[m.below(len(names))]]
+    for _ in range(ATTEMPTS):
+        with suppress(Rejected, CirclekitError, ValueError, IndexError, TypeError, ArithmeticError):
+            return m.add(make_operator(m, kind))
+    raise Rejected
+
+
+def make_operator(m: ModelBuilder, kind: type[Op]) -> Op:
+    """Return an operator with random operands and attributes, which may not fit each other."""
+    data: Value | None = None
+    chosen: dict[str, Value | None] = {}
+    order = sorted(kind.operands, key=lambda spec: (is_parameter(spec), spec.name == "output_shape"))
+    for spec in order:
+        if spec.optional and m.chance(0.5):
+            chosen[spec.name] = None
+            continue
+        if data is None and not is_parameter(spec):
+            data = m.pick_any(lambda v, spec=spec: not spec.dtypes or v.dtype in spec.dtypes)  # type: ignore[misc]
+            chosen[spec.name] = data
+            continue
+        chosen[spec.name] = _operand(m, kind, spec, data, chosen)
+    operands = [chosen[spec.name] for spec in kind.operands]
+    if kind.operands[-1].variadic:
+        operands += [operands[-1]] * m.below(3)
+    if kind.commutative and m.chance(0.4):
+        operands[:2] = [operands[1], operands[0]]
+    while operands and operands[-1] is None:
+        operands.pop()
+    given = random_attributes(m, kind, operands)
+    if data is None or data.quantization is None or kind.code == "DEQUANTIZE":
+        results = _quantize_result(m, data) if kind.code == "QUANTIZE" else None
+        return kind(*operands, results=results, **given) if results else kind(*operands, **given)
+    inferred = kind(*operands, **given).inferred()
+    results = [Value("", t.dtype, t.shape, None, _result_scale(m, data, t.dtype)) for t in inferred]
+    return kind(*operands, results=results, **given)
+
+
+def is_parameter(spec: Operand) -> bool:
+    """Return whether an operand holds axes, sizes or weights and not the data itself."""
+    if spec.name in PARAMETERS or spec.name in ("filter", "weights", "weight", "bias", "gamma", "beta"):
+        return True
+    return bool(spec.dtypes) and all(d in (i32, DType.INT64) for d in spec.dtypes)
+
+
+def _operand(
+    m: ModelBuilder, kind: type[Op], spec: Operand, data: Value | None, chosen: Mapping[str, Value | None]
+) -> Value:
+    """Return a second data operand from the pool, or a constant."""
+    dtype = f32 if not spec.dtypes or f32 in spec.dtypes else spec.dtypes[0]
+    if data is not None and (not spec.dtypes or data.dtype in spec.dtypes):
+        dtype = data.dtype
+    if not is_parameter(spec) and m.chance(0.5):
+        shape = m.shape(data) if data is not None else ()
+        return m.pick_any(lambda v: v.dtype is dtype and (m.shape(v) == shape or m.chance(0.1)))
+    value = m.constant(proposal(m, kind, spec.name, data, chosen, dtype), spec.name, dtype.numpy)
+    if data is not None and data.quantization is not None and dtype is data.dtype:
+        value.quantization = data.quantization if m.chance(0.5) else random_quantization(m, dtype)
+    return value
+
+
+def _quantize_result(m: ModelBuilder, data: Value | None) -> list[Value]:
+    assert data is not None
+    dtype = QUANTIZED_DTYPES[m.below(3)] if data.quantization is None or m.chance(0.3) else data.dtype
+    same = data.quantization is not None and dtype is data.dtype and m.chance(0.5)
+    scale = data.quantization if same else random_quantization(m, dtype)
+    return [Value("", dtype, data.shape, None, scale)]
+
+
+def _result_scale(m: ModelBuilder, data: Value, dtype: DType) -> Quantization | None:
+    if dtype is data.dtype and m.chance(0.8):
+        return data.quantization
+    return random_quantization(m, dtype) if dtype in QUANTIZED_DTYPES else None
+
+
+def random_quantization(m: ModelBuilder, dtype: DType) -> Quantization:
+    """Return one scale and a zero point, which is 0 for int16 and often for others."""
+    zero_point = 0
+    if dtype is not DType.INT16 and m.chance(0.6):
+        zero_point = m.below(200) + (0 if dtype is DType.UINT8 else -100)
+    scale = m.number(0.05, 0.1, 1 / 16, 0.5, 1 / 256) / (64 if dtype is DType.INT16 else 1)
+    return Quantization(np.array([scale], np.float32), np.array([zero_point], np.int64))
+
+
+# -- attributes --------------------------------------------------------------------------------
+
+
+def random_attributes(m: ModelBuilder, kind: type[Op], operands: Sequence[Value | None]) -> dict[str, Any]:
+    """Return values for the attributes of an operator with these operands."""
+    found = derived_attributes(m, kind, operands)
+    for spec in kind.attributes:
+        if spec.name not in found and not spec.is_graph:
+            found[spec.name] = random_attribute(m, spec) if m.chance(0.5) else spec.default
+    return found
+
+
+def derived_attributes(m: ModelBuilder, kind: type[Op], operands: Sequence[Value | None]) -> dict[str, Any]:
+    """Return the attributes whose values follow from the operands."""
+    names = {spec.name for spec in kind.attributes}
+    found: dict[str, Any] = {}
+    if "values_count" in names:
+        found["values_count"] = len(operands)
+    if "num_splits" in names:
+        found["num_splits"] = 1 + m.below(3)
+    if kind.code == "FAKE_QUANT":
+        found |= {"min": m.number(-6.0, -1.0, 0.0), "max": m.number(6.0, 1.0, 2.55), "num_bits": 8}
+    if "in_data_type" in names and operands and operands[0] is not None:
+        found["in_data_type"] = operands[0].dtype
+        found["out_data_type"] = (f32, i32, f32, boolean, DType.INT64)[m.below(5)]
+    return found
+
+
+def random_attribute(m: ModelBuilder, spec: Attribute) -> Any:
+    """Return a value of the type of the attribute's default."""
+    default, name = spec.default, spec.name
+    if isinstance(default, Activation):
+        bounded = (Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1)
+        return bounded[m.below(3)] if m.chance(0.5) else Activation.NONE
+    if isinstance(default, bool):
+        return m.chance(0.5)
+    if isinstance(default, Named):
+        members = list(type(default))
+        return members[m.below(len(members))]
+    if isinstance(default, int) and any(word in name for word in ("stride", "dilation", "multiplier")):
+        return 1 + m.below(2)
+    if isinstance(default, int) and name.startswith("filter_"):
+        return 1 + m.below(3)
+    if name.endswith("_mask"):
+        return 1 << m.below(3) if m.chance(0.3) else 0
+    if isinstance(default, int) and "axis" in name:
+        return m.below(4) - 2
+    return default
+
+
+# -- operands ----------------------------------------------------------------------------------
+
+
+def proposal(
+    m: ModelBuilder,
+    kind: type[Op],
+    name: str,
+    data: Value | None,
+    chosen: Mapping[str, Value | None],
+    dtype: DType,
+) -> Any:
+    """Return likely contents for operand ``name``; ``data`` and ``chosen``: operands that are known."""
+    shape = m.shape(data) if data is not None else (2, 3, 4, 4)[m.below(3) :]
+    if name == "output_shape" and len(shape) == 4:
+        return _transposed_size(m, shape, chosen)
+    if name in PARAMETERS and not dtype.is_float:
+        return PARAMETERS[name](m, shape)
+    if name == "filter":
+        return _numbers(m, dtype, _filter_shape(m, kind, shape), 0.5)
+    if name in ("weights", "weight"):
+        return _numbers(m, dtype, (1 + m.below(4), shape[-1] if shape else 1), 0.5)
+    if name in ("bias", "gamma", "beta"):
+        beside = [v for v in chosen.values() if v is not None and v.is_const and v.rank in (2, 4)]
+        count = m.shape(beside[-1])[0] if beside and name == "bias" else shape[-1] if shape else 1
+        return _numbers(m, dtype, (count,), 1.0)
+    form = broadcast_shape(m, shape)
+    if not dtype.is_float:
+        return m.random.integers(0 if dtype in (boolean, DType.UINT8) else -3, 4, form)
+    if m.chance(0.15):
+        return np.full(form, m.number(0.0, 1.0, -0.0, -1.0, 0.5, 3.0, 6.0, 1.0000001))
+    if m.allow_extremes and m.chance(0.3):
+        extremes = np.array([np.nan, np.inf, -np.inf, 1e-42, 3e38, 65504.0])
+        return np.where(m.random.random(form) < 0.3, m.random.choice(extremes, form), 1.0)
+    return m.random.uniform(0.2, 2, form) * m.random.choice([1.0, -1.0, 1.0], form)
+
+
+def _numbers(m: ModelBuilder, dtype: DType, shape: Shape, spread: float) -> Any:
+    return m.random.normal(0, spread, shape) if dtype.is_float else m.random.integers(-100, 101, shape)
+
+
+def broadcast_shape(m: ModelBuilder, shape: Sequence[int]) -> Shape:
+    """Return a shape that broadcasts with ``shape``: mostly per channel, rarely one that enlarges it."""
+    rank, last = len(shape), tuple(shape[-1:])
+    kind = m.below(10)
+    if kind < 4:
+        return last
+    if kind < 6:
+        return (1,) * (rank - 1) + last
+    if kind == 6:
+        return (1,) * m.below(rank + 1)
+    if kind == 7:
+        return tuple(shape[m.below(rank + 1) :])
+    if kind == 8:
+        return tuple(d if m.chance(0.5) else 1 for d in shape)
+    return (2, *shape) if m.chance(0.3) else tuple(2 if d == 1 and m.chance(0.5) else 1 for d in shape)
+
+
+def _filter_shape(m: ModelBuilder, kind: type[Op], shape: Shape) -> Shape:
+    channels = shape[-1] if shape else 1
+    if issubclass(kind, DepthwiseConv2D):
+        return 1, 1 + m.below(3), 1 + m.below(3), channels * (1 + m.below(2))
+    return 1 + m.below(4), 1 + m.below(3), 1 + m.below(3), channels
+
+
+def _transposed_size(m: ModelBuilder, shape: Shape, chosen: Mapping[str, Value | None]) -> Any:
+    """Return the output shape of a transposed convolution for strides 1 or 2 and either padding."""
+    filters = [v.static_shape for v in chosen.values() if v is not None and v.is_const and v.rank == 4]
+    outputs, height, width, _ = filters[-1] if filters else (1, 1, 1, 1)
+    step = 1 + m.below(2)
+    if m.chance(0.5):
+        return shape[0], shape[1] * step, shape[2] * step, outputs
+    return shape[0], (shape[1] - 1) * step + height, (shape[2] - 1) * step + width, outputs
+
+
+def _permutation(m: ModelBuilder, shape: Shape) -> Any:
+    if len(shape) == 4 and m.chance(0.7):
+        return NHWC if m.chance(0.5) else NCHW
+    return m.random.permutation(len(shape))
+
+
+def _new_shape(m: ModelBuilder, shape: Shape) -> Any:
+    """Return a shape with as many elements: dimensions merged, split, inserted, dropped or reordered."""
+    found = [int(d) for d in shape]
+    kind = m.below(6)
+    if kind == 0:
+        return m.random.permutation(found)
+    if kind == 1 and len(found) > 1:
+        at = m.below(len(found) - 1)
+        found[at : at + 2] = [found[at] * found[at + 1]]
+    elif kind == 2:
+        found.insert(m.below(len(found) + 1), 1)
+    elif kind == 3:
+        return [d for d in found if d != 1]
+    elif kind == 4 and found:
+        at = m.below(len(found))
+        divisors = [d for d in range(2, found[at]) if found[at] % d == 0]
+        if divisors:
+            divisor = divisors[m.below(len(divisors))]
+            found[at : at + 1] = [divisor, found[at] // divisor]
+    if found and m.chance(0.3):
+        found[m.below(len(found))] = -1
+    return found
+
+
+def _axes(m: ModelBuilder, shape: Shape) -> Any:
+    rank = max(len(shape), 1)
+    kind = m.below(4)
+    if kind == 0:
+        return _axis(m, shape)
+    if kind == 1 and rank == 4:
+        return [1, 2] if m.chance(0.5) else [2, 3]
+    if kind == 2:
+        return [rank - 1 - rank * m.below(2)]
+    return np.sort(m.random.permutation(rank)[: 1 + m.below(rank)])
+
+
+def _axis(m: ModelBuilder, shape: Shape) -> Any:
+    rank = max(len(shape), 1)
+    return m.below(rank) - rank * m.below(2)
+
+
+def _strides(m: ModelBuilder, shape: Shape) -> Any:
+    return [m.below(2) + 1 if m.chance(0.2) else -1 if m.chance(0.05) else 1 for _ in shape]
+
+
+def _paddings(m: ModelBuilder, shape: Shape) -> Any:
+    count = 2 if len(shape) == 4 and m.chance(0.3) else len(shape)
+    return m.random.integers(0, 2, (count, 2)) * m.below(2)
+
+
+def _indices(m: ModelBuilder, shape: Shape) -> Any:
+    size = min(shape, default=1)
+    return m.random.integers(0, size, () if m.chance(0.3) else (1 + m.below(3),))
+
+
+PARAMETERS: dict[str, Callable[[ModelBuilder, Shape], Any]] = {
+    "perm": _permutation, "shape": _new_shape, "new_shape": _new_shape, "axis": _axes, "dim": _axis,
+    "dimension": _axis, "split_dim": _axis, "strides": _strides, "paddings": _paddings, "indices": _indices,
+    "begin": lambda m, shape: [m.below(d) if m.chance(0.2) else 0 for d in shape],
+    "size": lambda m, shape: [-1 if m.chance(0.4) else d for d in shape],
+    "end": lambda m, shape: list(shape),
+    "crops": lambda m, shape: m.random.integers(0, 3, (2, 2)),
+    "block_shape": lambda m, shape: [1 + m.below(2), 1 + m.below(2)],
+    "multiples": lambda m, shape: [1 + (m.below(2) if m.chance(0.2) else 0) for _ in shape],
+    "dims": lambda m, shape: list(shape) or [1],
+}  # fmt: skip
+"""Contents of operands with axes, sizes or indices, by the name of the operand and the shape of the data."""
