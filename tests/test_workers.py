@@ -32,7 +32,7 @@ def test_every_job_has_one_result(processes: int, ahead: int) -> None:
     """Those too that a process had been given when another job took it down."""
     crew = Workers(square, lost, seconds=1.0, ahead=ahead)
     wanted = {f"{n} {n * n}" for n in range(12)} - {"3 9", "5 25"}
-    wanted |= {"3 begun takes the process down (7)", "5 begun-asleep takes too long"}
+    wanted |= {"3 begun ends the process (exit code 7)", "5 begun-asleep exceeds the time limit"}
     assert sorted(crew.results(range(12), processes)) == sorted(wanted)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs on several processes; one that takes its process down, or never ends, has a result like others.
+"""Run jobs in worker processes; a job that crashes its process, or never ends, has a result too.
 
-Workers are forked: they have all that the caller has imported and made.
+Workers are forked: they share all that the caller has imported and made.
 """
 
 from __future__ import annotations
@@ -21,34 +21,31 @@ from typing import Any, Generic, TypeVar
 J = TypeVar("J")
 R = TypeVar("R")
 
+POLL_SECONDS = 1.0
+
 Tell = Callable[[Any], None]
-"""Is told by a job how far it is, for when it does not come back."""
+"""Called by a job with news of its progress, which are reported if it is lost."""
 
 
 @dataclass(frozen=True)
 class Loss(Generic[J]):
-    """A job that did not come back.
-
-    ``news``: what it told, in order.  ``code``: the exit code of its process; None where that was ended
-    for the job took too long.
-    """
+    """A job without a result.  ``news``: what it told; ``code``: its exit code, None after a timeout."""
 
     job: J
     news: tuple[Any, ...]
     code: int | None
 
     def __str__(self) -> str:
-        return "takes too long" if self.code is None else f"takes the process down ({self.code})"
+        return "exceeds the time limit" if self.code is None else f"ends the process (exit code {self.code})"
 
 
 @dataclass(frozen=True)
 class Workers(Generic[J, R]):
-    """How to do jobs.
+    """How to run jobs.
 
-    ``work`` does one, in a process of its own; an exception that it lets through ends that process.
-    ``lost`` is the result of one that did not come back, ``prepare`` what each process does first.
-    ``seconds``: how long a job may take.  ``ahead``: how many jobs a process is given at a time, so that it
-    need not wait for the next: more than one where they are short.
+    ``work`` runs one job; an exception that it does not catch ends its process.  ``lost`` returns the result
+    of a lost job.  ``prepare`` is called at the start of each process.  ``seconds``: time limit of a job.
+    ``ahead``: jobs that a process is given at a time; more than one where they are short.
     """
 
     work: Callable[[J, Tell], R]
@@ -58,55 +55,55 @@ class Workers(Generic[J, R]):
     ahead: int = 1
 
     def results(self, jobs: Iterable[J], processes: int) -> Iterator[R]:
-        """The result of every job, in the order in which they come."""
-        waiting, again = iter(jobs), list[J]()
-        crew = [_Worker(self) for _ in range(processes)]
+        """Yield the result of every job, in any order."""
+        waiting, repeated = iter(jobs), list[J]()
+        workers = [_Worker(self) for _ in range(processes)]
         try:
             while True:
-                for worker in crew:
+                for worker in workers:
                     while len(worker.jobs) < self.ahead:
-                        job = again.pop() if again else next(waiting, None)
+                        job = repeated.pop() if repeated else next(waiting, None)
                         if job is None:
                             break
                         worker.give(job)
-                busy = [worker for worker in crew if worker.jobs]
+                busy = [worker for worker in workers if worker.jobs]
                 if not busy:
                     return
-                ready = wait([worker.pipe for worker in busy], 1.0)
+                ready = wait([worker.pipe for worker in busy], POLL_SECONDS)
                 for worker in busy:
-                    yield from worker.receive() if worker.pipe in ready else worker.late()
-                    if worker.is_gone:
-                        again += list(worker.jobs)[::-1]
-                        crew[crew.index(worker)] = _Worker(self)
+                    yield from worker.receive() if worker.pipe in ready else worker.check_time()
+                    if worker.has_ended:
+                        repeated += list(worker.jobs)[::-1]
+                        workers[workers.index(worker)] = _Worker(self)
         finally:
-            for worker in crew:
+            for worker in workers:
                 worker.end()
 
 
 class _Worker(Generic[J, R]):
-    """One process, and the jobs that it was given; ``since``: when it began with the first of them."""
+    """One process and the jobs it was given; ``since``: when it started the first of them."""
 
-    def __init__(self, how: Workers[J, R]) -> None:
-        self.how = how
+    def __init__(self, settings: Workers[J, R]) -> None:
+        self.settings = settings
         context = get_context("fork")
         self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_serve, args=(theirs, how, os.getpid()))
+        self.process = context.Process(target=_serve, args=(theirs, settings, os.getpid()))
         self.process.start()
         theirs.close()
         self.jobs: deque[J] = deque()
         self.news: list[Any] = []
         self.since = 0.0
-        self.is_gone = False
+        self.has_ended = False
 
     def give(self, job: J) -> None:
         if not self.jobs:
             self.since = time.monotonic()
         self.jobs.append(job)
-        with suppress(OSError):  # a process that is gone is seen when it is heard
+        with suppress(OSError):  # receive() notices that the process has ended
             self.pipe.send(job)
 
     def receive(self) -> Iterator[R]:
-        """The result that has come; none where it is news, or nothing at all."""
+        """Yield the result that has arrived, if it is one and not news."""
         try:
             is_result, content = self.pipe.recv()
         except (EOFError, OSError):
@@ -119,17 +116,17 @@ class _Worker(Generic[J, R]):
         self._next()
         yield content
 
-    def late(self) -> Iterator[R]:
-        """The result of a job that has taken too long; none while there is time."""
-        if time.monotonic() - self.since > self.how.seconds:
+    def check_time(self) -> Iterator[R]:
+        """Kill the process and yield a result if the job has exceeded its time limit."""
+        if time.monotonic() - self.since > self.settings.seconds:
             self.end()
             yield self._lost(None)
 
     def _lost(self, code: int | None) -> R:
-        self.is_gone = True
+        self.has_ended = True
         loss = Loss(self.jobs[0], tuple(self.news), code)
         self._next()
-        return self.how.lost(loss)
+        return self.settings.lost(loss)
 
     def _next(self) -> None:
         self.jobs.popleft()
@@ -142,23 +139,23 @@ class _Worker(Generic[J, R]):
         self.pipe.close()
 
 
-def _serve(pipe: Connection, how: Workers[Any, Any], parent: int) -> None:
-    """What a worker does: one job after the other."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for who started them
+def _serve(pipe: Connection, settings: Workers[Any, Any], parent: int) -> None:
+    """Run one job after the other in the worker process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles it
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    how.prepare()
+    settings.prepare()
     while True:
-        while not pipe.poll(1.0):
-            if os.getppid() != parent:  # it was killed, and nobody will read what is found
+        while not pipe.poll(POLL_SECONDS):
+            if os.getppid() != parent:  # the parent was killed
                 return
         try:
             job = pipe.recv()
         except EOFError:
             return
-        pipe.send((True, how.work(job, lambda news: pipe.send((False, news)))))
+        pipe.send((True, settings.work(job, lambda news: pipe.send((False, news)))))
 
 
-def quiet() -> None:
-    """Nothing that this process writes on standard error is seen: libraries print what they also raise."""
+def silence_stderr() -> None:
+    """Discard what this process writes to standard error: libraries print errors that they also raise."""
     faulthandler.disable()
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)

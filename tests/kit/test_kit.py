@@ -94,7 +94,7 @@ def test_a_lost_process_is_an_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "judge", fall)
     done = list(run_all([Job("ABS", 0, 0), Job("ABS", 0, 1)], processes=1))
     assert [d.outcome.verdict for d in done] == [Verdict.FAILED] * 2
-    assert "takes the process down" in done[0].outcome.reason
+    assert "ends the process" in done[0].outcome.reason
 
 
 @pytest.mark.parametrize(
@@ -119,14 +119,6 @@ def test_what_is_within_tolerance_passes() -> None:
     got = wanted + np.array([0, 0, 0, 9e-4], np.float32)
     assert compare([[got]], [[wanted]]).verdict is Verdict.PASSED
     assert compare([[got], [got]], [[wanted], [got + 1]]).reason.startswith("run 1: ")
-
-
-def test_document_names_every_operator() -> None:
-    """Written by the kit; run it again after an operator was added."""
-    listed = {
-        line.split("|")[1].strip() for line in DOCUMENT.read_text().splitlines() if line.startswith("| ")
-    }
-    assert listed - {"operator", "---"} == set(REGISTRY)
 
 
 def test_document_shows_figures_and_reasons() -> None:

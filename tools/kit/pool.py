@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tools.kit.families import draw_case
 from tools.kit.oracle import Outcome, Verdict, judge
-from tools.workers import Loss, Tell, Workers, quiet
+from tools.workers import Loss, Tell, Workers, silence_stderr
 
 TIME_LIMIT = 30.0
 """Seconds after which a case counts as one that hangs."""
@@ -35,7 +35,7 @@ def run_here(job: Job, tell: Tell = lambda news: None) -> Done:
 
 def run_all(jobs: Sequence[Job], processes: int = 2) -> Iterator[Done]:
     """The outcome of every job, in the order in which they come."""
-    return Workers(_run, _lost, quiet, TIME_LIMIT).results(jobs, processes)
+    return Workers(_run, _lost, silence_stderr, TIME_LIMIT).results(jobs, processes)
 
 
 def _run(job: Job, tell: Tell) -> Done:

@@ -2,34 +2,39 @@
 """Run every pass, pairs and lists of passes, and O1 on random graphs; reduce what goes wrong.
 
 python -m tools.random_graphs --graphs 2000 --seed 7 [--jobs 2] [--passes fuse_gelu ...]
-python -m tools.random_graphs --show 7000123        (the model of one seed as text, and what it shows)
+python -m tools.random_graphs --show 7000123        (the model of one seed as text, and its findings)
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import subprocess
 import sys
 import tempfile
 import time
+import traceback
 import warnings
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from circlekit.equivalence.delta_debugging import reduce_model
 from circlekit.ir.text import print_model
-from tools.random_graphs.battery import PASSES, Finding, Result, examine, shows
-from tools.random_graphs.digests import other_hash_seed
+from tools.random_graphs.examine import PASSES, Finding, Result, examine, reproduces
 from tools.random_graphs.graphs import make, random_steps
-from tools.random_graphs.workers import examine_all
+from tools.workers import Loss, Tell, Workers, silence_stderr
 
-SPREAD = 1_000_003
-"""Seeds of graphs begin at the given seed times this, so that two runs have none in common."""
+SEEDS_PER_RUN = 1_000_003
+"""The seeds of a run start at its seed times this, so that two runs share none."""
 
-REDUCED = 2
-"""Findings of one sort that are reduced; the others are counted."""
+REDUCED_PER_KIND = 2
+"""Findings of one kind that are reduced; the others are only counted."""
 
-TRIES = 400
+REDUCTION_ATTEMPTS = 400
+GRAPH_SECONDS = 600.0
+OTHER_HASH_SEED = "12345"
 
 
 def main() -> int:
@@ -38,37 +43,62 @@ def main() -> int:
     )
     parser.add_argument("--graphs", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--jobs", type=int, default=2, help="worker processes")
     parser.add_argument("--passes", nargs="+", choices=PASSES, default=list(PASSES), metavar="PASS")
-    parser.add_argument("--hashes", type=int, default=50, help="every so many graphs under another hash seed")
-    parser.add_argument("--show", type=int, metavar="SEED", help="one graph, as text, with its findings")
+    parser.add_argument("--hashes", type=int, default=50, help="repeat one in so many with other hashes")
+    parser.add_argument("--show", type=int, metavar="SEED", help="one graph as text, with its findings")
+    parser.add_argument("--checksums", type=int, nargs="+", help=argparse.SUPPRESS)
     parser.add_argument("--no-reduce", action="store_true", help="print seeds alone")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
+    if arguments.checksums is not None:
+        return print_checksums(arguments.checksums)
     if arguments.show is not None:
         return show(arguments.show, arguments.passes)
-    first = arguments.seed * SPREAD
+    first = arguments.seed * SEEDS_PER_RUN
     started = time.monotonic()
     results = []
-    seeds = range(first, first + arguments.graphs)
-    with suppress(KeyboardInterrupt):  # what there is until then is told
+    with suppress(KeyboardInterrupt):  # then summarize what was run
+        seeds = range(first, first + arguments.graphs)
         for result in examine_all(seeds, arguments.passes, arguments.jobs):
             results.append(result)
             for f in result.findings:
                 print(f"{f.seed}: {','.join(f.passes)} ({f.format}): {f.sentence}", flush=True)
+    sample = [r for r in results if r.checksum][:: arguments.hashes]
     findings = [f for r in results for f in r.findings]
-    sample = [r for r in results if r.digest][:: arguments.hashes]
-    findings += other_hash_seed({r.seed: r.digest for r in sample})
+    findings += with_other_hashes({r.seed: r.checksum for r in sample})
     summarize(results, findings, time.monotonic() - started)
     if not arguments.no_reduce:
         reduce_all(findings)
     return 1 if findings else 0
 
 
+def examine_all(seeds: Sequence[int], passes: Sequence[str], jobs: int) -> Iterator[Result]:
+    """Yield the result of every seed, in any order."""
+    with tempfile.TemporaryDirectory(prefix="random_graphs") as shared:
+
+        def work(seed: int, tell: Tell) -> Result:
+            folder = Path(shared, str(os.getpid()))
+            folder.mkdir(exist_ok=True)
+            try:
+                return examine(seed, folder, tell, passes)
+            except Exception as error:  # a fault of the tool, or a model that cannot even be printed
+                text = f"{type(error).__name__}: {error}{traceback.format_exc(limit=-3)[-400:]}"
+                return Result(seed, findings=[Finding(seed, f"tool {type(error).__name__}", (), "", text)])
+
+        yield from Workers(work, _lost, silence_stderr, GRAPH_SECONDS).results(seeds, jobs)
+
+
+def _lost(loss: Loss[int]) -> Result:
+    phase = loss.news[-1] if loss.news else "making"
+    return Result(loss.job, findings=[Finding(loss.job, "lost", (phase,), "", f"{phase} {loss}")])
+
+
 def summarize(results: list[Result], findings: list[Finding], seconds: float) -> None:
-    sizes = sorted(r.size for r in results)
+    """Print sizes, how often passes fired, and findings by kind."""
+    sizes = sorted(r.size for r in results) or [0]
     print(f"{len(results)} graphs of {sizes[0]} to {sizes[-1]} operators (median {sizes[len(sizes) // 2]})")
-    print(f"{sum(r.litert for r in results)} of them run by LiteRT before and after O1; {seconds:.0f} s")
+    print(f"{sum(r.litert for r in results)} run by LiteRT before and after O1; {seconds:.0f} s")
     fired: Counter[str] = Counter()
     for result in results:
         fired.update(result.fired)
@@ -80,32 +110,32 @@ def summarize(results: list[Result], findings: list[Finding], seconds: float) ->
 
 
 def reduce_all(findings: list[Finding]) -> None:
-    """The smallest models that show them, a few of each sort."""
+    """Print a small model for a few findings of each kind."""
     seen: Counter[tuple[str, tuple[str, ...]]] = Counter()
-    alone = {(f.seed, f.kind) for f in findings if len(f.passes) == 1 and f.passes != ("O1",)}
+    single = {(f.seed, f.kind) for f in findings if len(f.passes) == 1 and f.passes != ("O1",)}
     for finding in findings:
-        sort = finding.kind, finding.passes
-        seen[sort] += 1
-        is_covered = (len(finding.passes) > 1 or finding.passes == ("O1",)) and (
-            finding.seed,
-            finding.kind,
-        ) in alone
-        if seen[sort] > REDUCED or is_covered or finding.kind.startswith(("lost", "tool", "hash")):
-            continue
-        print(f"\n# {finding.seed}: {','.join(finding.passes)} ({finding.format}): {finding.sentence}")
-        print(reduced(finding), flush=True)
+        seen[finding.kind, finding.passes] += 1
+        is_composed = len(finding.passes) > 1 or finding.passes == ("O1",)
+        if is_composed and (finding.seed, finding.kind) in single:
+            continue  # a single pass shows it
+        is_reducible = not finding.kind.startswith(("lost", "tool", "hash"))
+        if seen[finding.kind, finding.passes] <= REDUCED_PER_KIND and is_reducible:
+            print(f"\n# {finding.seed}: {','.join(finding.passes)} ({finding.format}): {finding.sentence}")
+            print(reduced(finding), flush=True)
 
 
 def reduced(finding: Finding) -> str:
+    """Return the smallest model that was found to show the finding, as text."""
     model, _ = make(finding.seed, random_steps(finding.seed))
     with tempfile.TemporaryDirectory() as folder:
-        test = shows(finding, Path(folder))
+        test = reproduces(finding, Path(folder))
         if not test(model):
-            return "# not shown again by a smaller check"
-        return print_model(reduce_model(model, test, TRIES))
+            return "# not reproduced by a smaller check"
+        return print_model(reduce_model(model, test, REDUCTION_ATTEMPTS))
 
 
 def show(seed: int, passes: list[str]) -> int:
+    """Print the model of one seed and its findings."""
     print(print_model(make(seed, random_steps(seed))[0]))
     with tempfile.TemporaryDirectory() as folder:
         result = examine(seed, Path(folder), passes=passes)
@@ -113,6 +143,32 @@ def show(seed: int, passes: list[str]) -> int:
         print(f"{','.join(f.passes)} ({f.format}): {f.sentence}")
     reduce_all(result.findings)
     return 1 if result.findings else 0
+
+
+# -- other hash seeds --------------------------------------------------------------------------
+
+
+def with_other_hashes(checksums: Mapping[int, int]) -> list[Finding]:
+    """Return findings for the seeds whose files differ in a process where strings hash differently."""
+    if not checksums:
+        return []
+    command = [sys.executable, "-m", "tools.random_graphs", "--checksums", *map(str, checksums)]
+    environment = {**os.environ, "PYTHONHASHSEED": OTHER_HASH_SEED}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    found = {int(seed): int(checksum) for seed, checksum in map(str.split, done.stdout.splitlines())}
+    return [
+        Finding(seed, "hash", ("O1",), "", f"other bytes with PYTHONHASHSEED={OTHER_HASH_SEED}")
+        for seed, checksum in checksums.items()
+        if found.get(seed) != checksum
+    ]
+
+
+def print_checksums(seeds: Sequence[int]) -> int:
+    """Print a line for each seed: the seed, and the checksum of its files after O1."""
+    for seed in seeds:
+        with tempfile.TemporaryDirectory() as folder:
+            print(seed, examine(seed, Path(folder), passes=()).checksum)
+    return 0
 
 
 if __name__ == "__main__":

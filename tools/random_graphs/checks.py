@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What design section 6 promises of a pass or a pipeline, checked on one model."""
+"""Check what passes and pipelines promise (docs/design.md, section 6) on one model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 
 import circlekit
 from circlekit.errors import CirclekitError, RewriteError, ShapeError, UnsupportedError
-from circlekit.interp.interpreter import run
+from circlekit.interp import run
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
@@ -22,24 +22,24 @@ from circlekit.ir.shape_inference import check_shapes
 from circlekit.ir.text import parse_model, print_model
 from circlekit.ir.value import Array
 from circlekit.ir.verifier import check
-from circlekit.passes.engine.driver import run_passes
+from circlekit.passes.engine.driver import PassRecord, run_passes
 from circlekit.passes.engine.legalize import legalize
-from circlekit.passes.engine.registry import find_pass, only_pipelines, pass_names
+from circlekit.passes.engine.registry import find_pass, only_pipelines, pass_names, select_passes
 from circlekit.rewrite.base import Context
 from circlekit.testing.model_builder import UNKNOWN_SIZE, example
-from tools.random_graphs.noise import allowed
+from tools.random_graphs.rounding import allowed_deviations
 
-RESTLESS = frozenset({"convert_nchw_to_nhwc"})
-"""Runs once, whatever the layout is afterwards: others move its transposes back for fewer bytes."""
+NOT_IDEMPOTENT = frozenset({"convert_nchw_to_nhwc"})
+"""Passes that change the model again after others have moved their transposes back."""
 
 FORMATS = ("circle", "tflite")
 
 TOLERANCE = 2e-5
-"""Of the largest magnitude of an output; what exceeds it is held against ``noise``."""
+"""Of the largest magnitude of an output; larger differences are compared with the effect of rounding."""
 
 
 class Fault(AssertionError):
-    """A promise that is broken; ``kind``: which, in a word."""
+    """A broken promise.  ``kind``: which one, in a word."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(f"{kind}: {message}")
@@ -48,23 +48,23 @@ class Fault(AssertionError):
 
 @contextmanager
 def faults_of(what: str) -> Iterator[None]:
-    """Any exception but a Fault becomes one: nothing may be raised here."""
+    """Turn any exception inside into a Fault."""
     try:
         yield
     except Fault:
         raise
     except RewriteError as error:
-        kind = "restless" if "still change" in error.message else f"{what} RewriteError"
+        kind = "not idempotent" if "still change" in error.message else f"{what} RewriteError"
         raise Fault(kind, str(error)) from error
     except Exception as error:
         raise Fault(f"{what} {type(error).__name__}", str(error)) from error
 
 
 class Original:
-    """A model as it was, and what it computes.
+    """A model before any pass, with its outputs for several sets of inputs.
 
-    ``formats``: those in which it can be written, and so can what becomes of it.  ``fired``: how often each
-    pass changed one of its copies.
+    ``formats``: the formats that can express it.  ``fired``: how often each pass changed a copy.
+    ``has_nan``: for each set of inputs whether NaN occurs, whose propagation no kernel promises.
     """
 
     def __init__(self, model: Model, inputs: Sequence[Array]) -> None:
@@ -74,63 +74,80 @@ class Original:
         self.outputs: list[list[Array]] = []
         self.has_nan: list[bool] = []
         for number, arrays in enumerate(_input_sets(model, inputs)):
-            with suppress(CirclekitError) if number else nullcontext():  # an index that does not fit
+            with suppress(CirclekitError) if number else nullcontext():  # an index may be out of range
                 self._run(arrays)
-        self.formats = tuple(format for format in FORMATS if _has_form(model, format))
-        self.digest = _digest(model)
+        self.formats = tuple(format for format in FORMATS if _can_express(model, format))
+        self.checksum = _checksum(model)
         self.fired: Counter[str] = Counter()
-        self._untouched: Model | None = None
+        self._unchanged_copy: Model | None = None
 
     def _run(self, arrays: list[Array]) -> None:
-        """Note the outputs, and whether there is any NaN on the way, of which no kernel promises anything."""
         found = False
 
         def observe(op: object, results: Sequence[Array]) -> None:
             nonlocal found
             found = found or any(a.dtype.kind == "f" and bool(np.isnan(a).any()) for a in results)
             if any(a.size == 0 for a in results):
-                raise ShapeError("of sizes that leave nothing, kernels differ")
+                raise ShapeError("kernels differ on empty tensors")
 
         self.outputs.append(run(self.model, arrays, observe=observe))
         self.inputs.append(arrays)
         self.has_nan.append(found)
 
-    def is_changed_by(self, name: str, format: str) -> bool:
-        """Whether a pass by itself does anything; a copy that none has changed serves the next."""
-        model, self._untouched = self._untouched or clone(self.model), None
+    # -- passes --------------------------------------------------------------------------------
+
+    def run_on(
+        self, model: Model, passes: str | Sequence[str], format: str, explain: bool = False
+    ) -> list[PassRecord]:
+        """Run a pipeline, or a list of passes, on ``model``."""
+        is_pipeline = only_pipelines(passes)
+        context = Context(format=format, exact=is_pipeline, refusals=[] if explain else None)
+        return run_passes(model, select_passes(passes, format=format if is_pipeline else None), context)
+
+    def optimized(self, passes: str | Sequence[str], format: str, count: bool = True) -> Model:
+        """Return a copy after ``passes``; ``count``: note which of them fired."""
+        model = clone(self.model)
         with faults_of("pass"):
-            records = run_passes(model, [name], Context(format=format))
+            records = self.run_on(model, passes, format)
+        if count:
+            self.fired.update({r.name: r.changes for r in records if r.changes})
+        return model
+
+    def is_changed_by(self, name: str, format: str) -> bool:
+        """Return whether a pass alone changes anything; an unchanged copy is used again."""
+        model, self._unchanged_copy = self._unchanged_copy or clone(self.model), None
+        with faults_of("pass"):
+            records = self.run_on(model, [name], format)
         if any(r.changes for r in records) or difference(model, self.model) is not None:
             return True
-        self._untouched = model
+        self._unchanged_copy = model
         return False
 
-    def check(self, passes: str | Sequence[str], format: str, is_text_checked: bool = True) -> Model:
-        """Run ``passes`` on a copy and check it; returns the copy."""
+    def check(self, passes: str | Sequence[str], format: str, with_text: bool = True) -> Model:
+        """Run ``passes`` on a copy, check all promises, and return the copy."""
         names = pass_names(passes, format=format if isinstance(passes, str) else None)
-        model = self.optimized(names, passes, format, count=True)
+        model = self.optimized(passes, format)
         after = print_model(model)
         if after != self.text:
             self._check_changed(model, names)
         elif len(names) == 1:
             return model
-        exact = only_pipelines(passes)
         with faults_of("second run"):
-            records = run_passes(model, names, Context(format=format, exact=exact))
+            records = self.run_on(model, passes, format)
         changed = [r.name for r in records if r.changes]
-        if not RESTLESS.issuperset(names) and (changed or print_model(model) != after):
-            raise Fault("restless", f"the second run still changes: {', '.join(changed)}")
-        if is_text_checked:
+        if not NOT_IDEMPOTENT.issuperset(names) and (changed or print_model(model) != after):
+            raise Fault("not idempotent", f"the second run still changes: {', '.join(changed)}")
+        if with_text:
             self._check_text(model, after)
-        self._check_explained(names, passes, format, after)
+        self._check_explained(passes, format, after)
         return model
 
-    def check_reshaped(self, name: str, format: str) -> None:
-        """Run a pass that changes the interface: it makes a sound model, or says what speaks against it."""
+    def check_interface_change(self, name: str, format: str) -> None:
+        """Run a pass that changes the interface: the result is valid, or the pass refuses."""
         model = clone(self.model)
         with faults_of("pass"):
             try:
-                records = run_passes(model, [name], Context(format=format))
+                records = self.run_on(model, [name], format)
             except CirclekitError:
                 return
         self.fired.update({r.name: r.changes for r in records if r.changes})
@@ -144,56 +161,47 @@ class Original:
         if not any(kind.changes_interface for kind in kinds):
             self.check_same(model, any(kind.changes_values for kind in kinds))
 
-    def optimized(self, names: Sequence[str], passes: str | Sequence[str], format: str, count: bool) -> Model:
-        """A copy on which ``names`` have run, which is what ``passes`` mean."""
-        model = clone(self.model)
-        with faults_of("pass"):
-            records = run_passes(model, names, Context(format=format, exact=only_pipelines(passes)))
-        if count:
-            self.fired.update({r.name: r.changes for r in records if r.changes})
-        return model
-
     def _check_text(self, model: Model, text: str) -> None:
         with faults_of("text"):
             found = difference(parse_model(text), model)
         if found is not None:
             raise Fault("text", str(found))
 
-    def _check_explained(
-        self, names: Sequence[str], passes: str | Sequence[str], format: str, text: str
-    ) -> None:
+    def _check_explained(self, passes: str | Sequence[str], format: str, text: str) -> None:
+        """Require the same result while refusals are collected, and an unchanged original."""
         explained = clone(self.model)
         with faults_of("explained"):
-            context = Context(format=format, refusals=[], exact=only_pipelines(passes))
-            run_passes(explained, names, context)
+            self.run_on(explained, passes, format, explain=True)
         if print_model(explained) != text:
-            raise Fault("explained", "another result when refusals are wanted")
-        if print_model(self.model) != self.text or _digest(self.model) != self.digest:
+            raise Fault("explained", "collecting refusals changes the result")
+        if print_model(self.model) != self.text or _checksum(self.model) != self.checksum:
             raise Fault("shared", "the original changed through its clone")
 
+    # -- values and files ----------------------------------------------------------------------
+
     def check_same(self, model: Model, any_values: bool = False) -> None:
-        """The interface is that of the original, and so are the values, unless they may be ``any_values``."""
+        """Require the interface of the original and, unless ``any_values``, its outputs."""
         before, after = interface(self.model), interface(model)
         if before != after:
             raise Fault("interface", f"was {before}, is {after}")
-        for inputs, wanted, has_nan in zip(self.inputs, self.outputs, self.has_nan, strict=True):
+        for inputs, expected, has_nan in zip(self.inputs, self.outputs, self.has_nan, strict=True):
             with faults_of("run"):
                 found = run(model, inputs)
             if not any_values and not has_nan:
-                self.check_close(inputs, found, wanted)
+                self.check_close(inputs, found, expected)
 
-    def check_close(self, inputs: Sequence[Array], found: Sequence[Array], wanted: Sequence[Array]) -> None:
-        """What differs by more than the tolerance must be what rounding makes of this model."""
-        if all(_is_close(a, b) for a, b in zip(found, wanted, strict=True)):
+    def check_close(self, inputs: Sequence[Array], found: Sequence[Array], expected: Sequence[Array]) -> None:
+        """Require equal outputs, except for what rounding explains in this model."""
+        if all(_is_close(a, b) for a, b in zip(found, expected, strict=True)):
             return
-        extra = allowed(self.model, inputs, wanted)
-        pairs = zip(self.model.main.outputs, found, wanted, extra, strict=True)
+        allowed = allowed_deviations(self.model, inputs, expected)
+        pairs = zip(self.model.main.outputs, found, expected, allowed, strict=True)
         for value, a, b, more in pairs:
-            if not _is_close(a, b, more.deviation, more.free):
+            if not _is_close(a, b, more.deviation, more.is_free):
                 raise Fault("values", f"%{value.name} is {_brief(a)}, was {_brief(b)}")
 
     def check_files(self, model: Model, folder: Path) -> None:
-        """Written in each format and read again it is what it was; the same bytes when written again."""
+        """Require that each format can be written and read without a change, always to the same bytes."""
         for format in self.formats:
             path, second = folder / f"model.{format}", folder / f"again.{format}"
             with faults_of("files"):
@@ -203,28 +211,25 @@ class Original:
                 circlekit.save(again, second)
                 legal = legalize(model, format)
             self.check_same(again)
-            if signs(again) != signs(legal):
+            if operator_lines(again) != operator_lines(legal):
                 raise Fault("files", "other operators or types after loading")
             if path.read_bytes() != second.read_bytes():
                 raise Fault("files", "other bytes when written again")
 
 
-def _has_form(model: Model, format: str) -> bool:
-    """Whether every operator is one of ``format``, or can be written as some of them."""
+def _can_express(model: Model, format: str) -> bool:
+    """Return whether every operator exists in ``format``, or is legalized to operators that do."""
     try:
         to_bytes(legalize(model, format), format)
     except UnsupportedError:
         return False
-    except CirclekitError:  # to be told where what became of it is written
+    except CirclekitError:  # the check of the files reports it
         return True
     return True
 
 
 def interface(model: Model) -> list[object]:
-    """Names and types of what goes into and out of the graphs that can be run from outside.
-
-    Others are bodies: where a condition is constant they go into what runs them.
-    """
+    """Return names and types of the inputs and outputs of all graphs that users can run."""
     entries = [g for g in model.graphs if g is model.main or any(s.graph is g for s in model.signatures)]
     graphs = [[f"%{v.name}: {v.type}" for v in (*g.inputs, *g.outputs)] for g in entries]
     signatures = [
@@ -234,8 +239,8 @@ def interface(model: Model) -> list[object]:
     return [graphs, signatures]
 
 
-def signs(model: Model) -> list[list[str]]:
-    """The operators and the names and types of what they make."""
+def operator_lines(model: Model) -> list[list[str]]:
+    """Return the operators with the names and types of their results."""
     return [[f"{op.code} {op.results}" for op in graph] for graph in model.graphs]
 
 
@@ -244,7 +249,7 @@ def count_ops(model: Model) -> int:
 
 
 def _input_sets(model: Model, inputs: Sequence[Array]) -> list[list[Array]]:
-    """The inputs of a check: what the model was made for, others, zeros; unknown sizes 3, 2 and 1."""
+    """Return the given inputs, random ones and zeros, with unknown sizes of 3, 2 and 1."""
     random = np.random.default_rng(1)
     pairs = list(zip(model.main.inputs, inputs, strict=True))
 
@@ -262,21 +267,21 @@ def _input_sets(model: Model, inputs: Sequence[Array]) -> list[list[Array]]:
 
 
 def _is_close(
-    found: Array, wanted: Array, deviation: Array | float = 0.0, free: Array | bool = False
+    found: Array, expected: Array, deviation: Array | float = 0.0, is_free: Array | bool = False
 ) -> bool:
-    if (found.dtype, found.shape) != (wanted.dtype, wanted.shape):
+    if (found.dtype, found.shape) != (expected.dtype, expected.shape):
         return False
-    if wanted.dtype.kind not in "fiub":
-        return bool(np.array_equal(found, wanted))
+    if expected.dtype.kind not in "fiub":
+        return bool(np.array_equal(found, expected))
     with np.errstate(all="ignore"):
-        a, b = _finite(found), _finite(wanted)
-        largest = np.abs(b[np.isfinite(b)]).max(initial=0.0) if wanted.dtype.kind == "f" else 0.0
+        a, b = _clipped(found), _clipped(expected)
+        largest = np.abs(b[np.isfinite(b)]).max(initial=0.0) if expected.dtype.kind == "f" else 0.0
         near = np.abs(a - b) <= np.maximum(TOLERANCE * largest, deviation)
-        return bool(np.all(near | (a == b) | (np.isnan(a) & np.isnan(b)) | free))
+        return bool(np.all(near | (a == b) | (np.isnan(a) & np.isnan(b)) | is_free))
 
 
-def _finite(array: Array) -> Array:
-    """As float64; infinities are the largest numbers of the dtype, at which some kernels end."""
+def _clipped(array: Array) -> Array:
+    """Return float64, with infinities as the largest numbers of the dtype, where some kernels clamp."""
     if array.dtype.kind == "f":
         array = np.clip(array, np.finfo(array.dtype).min, np.finfo(array.dtype).max)
     return array.astype(np.float64)
@@ -287,7 +292,7 @@ def _brief(array: Array) -> str:
     return f"{array.dtype}{list(array.shape)} {text}"
 
 
-def _digest(model: Model) -> int:
+def _checksum(model: Model) -> int:
     total = 0
     for graph in model.graphs:
         for value in graph.values():

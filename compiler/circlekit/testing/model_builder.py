@@ -113,7 +113,8 @@ class ModelBuilder:
 
     def constant(self, array: object, name: str = "c", dtype: object = np.float32) -> Value:
         """Return a constant; sometimes an earlier one of the same shape, shared between operators."""
-        made = np.array(array, dtype)  # type: ignore[call-overload]  # any dtype that numpy takes
+        with np.errstate(all="ignore"):
+            made = np.array(array, dtype)  # type: ignore[call-overload]  # any dtype that numpy takes
         if made.dtype == np.float32 and self.chance(0.1):
             for old in self.constants:
                 if old.dtype is f32 and old.shape == made.shape:
@@ -147,7 +148,8 @@ class ModelBuilder:
         try:
             require_valid(op)
             operands = [None if v is None else self.array(v) for v in op.inputs]
-            results = evaluate(op, operands, GraphRunner(self.state))
+            with np.errstate(all="ignore"):
+                results = evaluate(op, operands, GraphRunner(self.state))
         except CirclekitError as error:
             raise Rejected(str(error)) from None
         if any(self._is_unsuitable(array) for array in results):

@@ -60,7 +60,11 @@ def make_operator(m: ModelBuilder, kind: type[Op]) -> Op:
     operands = [chosen[spec.name] for spec in kind.operands]
     if kind.operands[-1].variadic:
         operands += [operands[-1]] * m.below(3)
-    if kind.commutative and m.chance(0.4):
+    if (
+        len(operands) > 1
+        and not is_parameter(kind.operands[min(1, len(kind.operands) - 1)])
+        and m.chance(0.4)
+    ):
         operands[:2] = [operands[1], operands[0]]
     while operands and operands[-1] is None:
         operands.pop()

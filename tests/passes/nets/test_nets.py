@@ -15,7 +15,7 @@ from circlekit.ops.convolution.conv import TransposeConv
 from tests.passes.nets.exported import Net
 from tests.passes.nets.zoo import ZOO
 from tools.random_graphs.checks import Original
-from tools.random_graphs.litert import check_litert
+from tools.random_graphs.litert_check import check_litert
 
 TRANSPOSES = {
     "resnet": 1, "mobilenet_v2": 1, "mobilenet_v3": 1, "unet": 2, "dcgan": 1, "inception": 1,

@@ -17,9 +17,9 @@ from circlekit.ir.value import Array
 from circlekit.ops.numerics.kernel_flavor import Kernels
 from tools.random_graphs.checks import Fault, Original
 from tools.random_graphs.graphs import PARTS, Step, make
-from tools.random_graphs.litert import check_litert
+from tools.random_graphs.litert_check import check_litert
+from tools.random_graphs.litert_undefined import undefined
 from tools.random_graphs.splice import RECIPES, recipe_of_operator
-from tools.random_graphs.undefined import undefined
 
 
 def slice_of(shape: str, begin: str, end: str, attributes: str) -> Model:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far rounding moves the outputs of a model: runs in which every float result is off by a few units.
+"""Measure the effect of rounding on the outputs of a model, by runs with perturbed float results.
 
-A rewrite may take sums in another order.  Where a model amplifies that, or rounds to integers behind it, no
-fixed tolerance is right; these runs tell what each single element may become.
+A rewrite may add in another order.  Where a model amplifies that, or rounds to integers afterwards, no fixed
+tolerance is right; the perturbed runs give a bound for each element.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from circlekit.ops.constant_storage import constant_elements
 from circlekit.ops.program.state import State
 
 RUNS = 16
-UNITS = 4.0
-"""Units in the last place by which a result is moved, at most."""
+MAX_ULPS = 4.0
+"""Largest perturbation, in units in the last place."""
 
 FACTOR = 8.0
-"""How many times the largest deviation of these runs is allowed."""
+"""The allowed deviation, as a multiple of the largest in these runs."""
 
 PRODUCTS = frozenset({
     "MUL", "DIV", "RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1", "PRELU", "LEAKY_RELU", "ABS", "NEG", "SIGN",
@@ -34,26 +34,26 @@ PRODUCTS = frozenset({
     "UNPACK", "SPLIT", "SPLIT_V", "MAX_POOL_2D", "REDUCE_MAX", "REDUCE_MIN", "GATHER", "CAST", "DEQUANTIZE",
     "FILL", "TILE", "BROADCAST_TO", "SELECT", "SELECT_V2", "POW", "HARD_SWISH", "ELU", "FAKE_QUANT",
 })  # fmt: skip
-"""Operators that round each element by itself; all others may add, so their zeros are none for sure."""
+"""Operators that do not add elements; in results of all others, a zero may be a cancelled sum."""
 
 
 @dataclass
 class Allowed:
-    """``deviation``: how far each element of an output may be off; ``free``: those that may be anything."""
+    """For each element of an output: the allowed ``deviation``, and ``is_free`` if any value is allowed."""
 
     deviation: Array
-    free: Array
+    is_free: Array
 
 
-def allowed(model: Model, inputs: Sequence[Array], outputs: Sequence[Array]) -> list[Allowed]:
-    """For each of ``outputs``, what rounding may make of its elements."""
+def allowed_deviations(model: Model, inputs: Sequence[Array], outputs: Sequence[Array]) -> list[Allowed]:
+    """Return the allowed deviations of each of ``outputs``."""
     found = [Allowed(np.zeros(a.shape), np.zeros(a.shape, bool)) for a in outputs]
     for seed in range(RUNS):
         try:
-            noisy = _Noisy(np.random.default_rng(seed))(model.main, inputs)
-        except CirclekitError:  # an index beyond its end, a shape of another size
+            outputs_perturbed = _PerturbedRun(np.random.default_rng(seed))(model.main, inputs)
+        except CirclekitError:  # an index out of range, another shape
             continue
-        for one, wanted, array in zip(found, outputs, noisy, strict=True):
+        for one, wanted, array in zip(found, outputs, outputs_perturbed, strict=True):
             if array.shape == wanted.shape and wanted.dtype.kind in "fiub":
                 _widen(one, wanted, array)
     for one, wanted in zip(found, outputs, strict=True):
@@ -65,13 +65,13 @@ def _widen(one: Allowed, wanted: Array, array: Array) -> None:
     with np.errstate(all="ignore"):
         left, right = wanted.astype(np.float64), array.astype(np.float64)
         same = (left == right) | (np.isnan(left) & np.isnan(right))
-        one.free |= ~same & ~(np.isfinite(left) & np.isfinite(right))
+        one.is_free |= ~same & ~(np.isfinite(left) & np.isfinite(right))
         distance = np.abs(left - right)
         one.deviation = np.maximum(one.deviation, np.where(np.isfinite(distance), distance, 0.0))
 
 
-class _Noisy:
-    """Runs graphs, and moves every float result.  It is what ``Op.call`` runs graphs by, too."""
+class _PerturbedRun:
+    """Runs a graph and perturbs every float result; also for subgraphs that operators run."""
 
     def __init__(self, random: np.random.Generator) -> None:
         self.random = random
@@ -88,19 +88,21 @@ class _Noisy:
         for op in graph:
             operands = [None if v is None else array_of(v) for v in op.inputs]
             results = evaluate(op, operands, self)
-            arrays.update((v, self.moved(op, a, operands)) for v, a in zip(op.results, results, strict=True))
+            arrays.update(
+                (v, self.perturbed(op, a, operands)) for v, a in zip(op.results, results, strict=True)
+            )
         return [array_of(v) for v in graph.outputs]
 
-    def moved(self, op: Op, array: Array, operands: Sequence[Array | None]) -> Array:
+    def perturbed(self, op: Op, array: Array, operands: Sequence[Array | None]) -> Array:
         if array.dtype.kind != "f":
             return array
         with np.errstate(all="ignore"):
             size = np.abs(array)
             if op.code not in PRODUCTS:
                 size = np.maximum(size, max([_largest(array), *map(_largest, operands)]))
-            unit = UNITS * np.finfo(array.dtype).eps * self.random.uniform(-1, 1, array.shape)
-            moved = array + np.where(np.isfinite(size), size, 0.0) * unit
-            return np.where(np.isfinite(array), moved, array).astype(array.dtype)
+            unit = MAX_ULPS * np.finfo(array.dtype).eps * self.random.uniform(-1, 1, array.shape)
+            perturbed = array + np.where(np.isfinite(size), size, 0.0) * unit
+            return np.where(np.isfinite(array), perturbed, array).astype(array.dtype)
 
 
 def _largest(array: Array | None) -> float:

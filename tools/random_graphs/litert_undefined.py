@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where LiteRT computes from memory that it has not written, or that belongs to something else.
-
-What comes out of such an operator is another number in another process, so nothing can be compared with it.
-"""
+"""Operators for which LiteRT reads unset memory or another tensor; nothing can be compared then."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from circlekit.ops.movement.slice import StridedSlice
 
 
 def undefined(model: Model) -> str | None:
-    """What LiteRT does not define in ``model``, for the first such operator; None where there is none."""
+    """Return why the first such operator of ``model`` is undefined in LiteRT; None if all are defined."""
     return next((found for op in model.ops() if (found := _undefined(op)) is not None), None)
 
 

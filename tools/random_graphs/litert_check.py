@@ -11,7 +11,7 @@ from circlekit.errors import CirclekitError
 from circlekit.ir.graph import Model
 from circlekit.ops.numerics.kernel_flavor import Kernels
 from tools.random_graphs.checks import Fault, Original
-from tools.random_graphs.undefined import undefined
+from tools.random_graphs.litert_undefined import undefined
 
 
 @cache

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Examine one random model: each pass, lists and pairs of passes, O1, the written files, LiteRT."""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+import circlekit
+from circlekit.errors import CirclekitError
+from circlekit.ir.clone import clone
+from circlekit.ir.graph import Model
+from circlekit.ir.op import OpaqueOp
+from circlekit.ir.value import Array
+from circlekit.passes.engine.registry import all_passes, find_pass
+from circlekit.testing.model_builder import example
+from tools.random_graphs.checks import FORMATS, NOT_IDEMPOTENT, Fault, Original, count_ops
+from tools.random_graphs.graphs import make, random_steps
+from tools.random_graphs.litert_check import check_litert
+
+NEEDS_SETTINGS = frozenset({"freeze_batchnorm", "change_outputs", "sparsify_tensor"})
+PASSES = tuple(name for name in all_passes() if name not in NEEDS_SETTINGS)
+
+LISTS_PER_GRAPH = 2
+PAIRS_EVERY, MAX_PAIRS = 12, 100
+"""Of one in so many graphs, at most so many pairs of passes are run."""
+
+LITERT_EVERY = 3
+
+Tell = Callable[[str], None]
+
+
+class Finding(NamedTuple):
+    """A promise that ``passes`` (names, or a pipeline) break for ``format``.  ``kind``: which promise."""
+
+    seed: int
+    kind: str
+    passes: tuple[str, ...]
+    format: str
+    sentence: str
+
+
+@dataclass
+class Result:
+    """``size``: operators of the model; ``checksum``: of the files after O1; ``fired``: changes by pass."""
+
+    seed: int
+    size: int = 0
+    checksum: int = 0
+    litert: bool = False
+    fired: Counter[str] = field(default_factory=Counter)
+    findings: list[Finding] = field(default_factory=list)
+
+
+def examine(
+    seed: int, folder: Path, tell: Tell = lambda phase: None, passes: Sequence[str] = PASSES
+) -> Result:
+    """Examine the model of ``seed``; ``tell`` is called with the name of each step before it starts."""
+    tell("making")
+    model, inputs = make(seed, random_steps(seed))
+    return _Examination(seed, model, inputs, folder, tell, passes).run()
+
+
+class _Examination:
+    def __init__(
+        self,
+        seed: int,
+        model: Model,
+        inputs: Sequence[Array],
+        folder: Path,
+        tell: Tell,
+        passes: Sequence[str],
+    ) -> None:
+        self.original = Original(model, inputs)
+        self.result = Result(seed, count_ops(model))
+        self.folder = folder
+        self.tell = tell
+        self.passes = passes
+        self.random = np.random.default_rng([seed, 7])
+
+    def run(self) -> Result:
+        active = [name for name in self.passes if self.single(name)]
+        lists = [self.random_list(active) for _ in range(LISTS_PER_GRAPH)]
+        if self.result.seed % PAIRS_EVERY == 0:
+            pairs = [(a, b) for a in active for b in active if a != b]
+            lists += [pairs[int(i)] for i in self.random.permutation(len(pairs))[:MAX_PAIRS]]
+        for names in lists:
+            format = FORMATS[int(self.random.integers(2))]
+            with self.noting(names, format):
+                self.original.check(names, format, with_text=False)
+        for format in self.original.formats:
+            with self.noting(("O1",), format):
+                self.pipeline(format)
+        self.result.fired = self.original.fired
+        return self.result
+
+    @contextmanager
+    def noting(self, passes: tuple[str, ...], format: str) -> Iterator[None]:
+        """Turn a fault into a finding."""
+        self.tell(f"{','.join(passes)} for {format}")
+        try:
+            yield
+        except Fault as fault:
+            if not (fault.kind == "not idempotent" and len(passes) > 1):  # one undoes what the other does
+                finding = Finding(self.result.seed, fault.kind, passes, format, str(fault)[:300])
+                self.result.findings.append(finding)
+
+    def single(self, name: str) -> bool:
+        """Check a pass alone; return whether it changed the model and keeps the interface."""
+        kind, before = find_pass(name), self.original.fired[name]
+        format = "tflite" if self.result.seed % 2 and "tflite" in kind.formats else "circle"
+        with self.noting((name,), format):
+            if kind.changes_interface:
+                self.original.check_interface_change(name, format)
+            elif self.original.is_changed_by(name, format):
+                self.original.check((name,), format, with_text=False)
+        return self.original.fired[name] > before and not kind.changes_interface
+
+    def random_list(self, active: Sequence[str]) -> tuple[str, ...]:
+        """Return 2 to 8 passes in random order, mostly such that change the model."""
+        candidates = [
+            name
+            for name in (*self.passes, *list(active) * 4)
+            if name not in NOT_IDEMPOTENT and not find_pass(name).changes_interface
+        ]
+        count = min(int(self.random.integers(2, 9)), len(set(candidates)))
+        order = [int(i) for i in self.random.permutation(len(candidates))]
+        return tuple(dict.fromkeys(candidates[i] for i in order))[:count]
+
+    def pipeline(self, format: str) -> None:
+        """Check O1: all promises, no more operators than before, the files, LiteRT."""
+        after = self.original.check("O1", format)
+        check_size(self.original.model, after)
+        self.tell(f"files of O1 for {format}")
+        self.original.check_files(after, self.folder)
+        content = (self.folder / f"model.{format}").read_bytes()
+        second = self.folder / f"second.{format}"
+        circlekit.save(self.original.optimized("O1", format, count=False), second)
+        if second.read_bytes() != content:
+            raise Fault("not deterministic", "two runs of O1 make different files")
+        self.result.checksum = zlib.crc32(content, self.result.checksum)
+        if format == "tflite" and self.result.seed % LITERT_EVERY == 0:
+            self.tell("LiteRT")
+            self.result.litert = check_litert(self.original, after)
+
+
+def check_size(before: Model, after: Model) -> None:
+    """Require that there are no more operators, unless a custom one was replaced by several others."""
+    if count_ops(after) > count_ops(before) and not any(isinstance(op, OpaqueOp) for op in before.ops()):
+        raise Fault("grew", f"from {count_ops(before)} to {count_ops(after)} operators")
+
+
+def reproduces(finding: Finding, folder: Path) -> Callable[[Model], bool]:
+    """Return a test whether a smaller model still shows the finding."""
+    model, arrays = make(finding.seed, random_steps(finding.seed))
+    known = {v.name: a for v, a in zip(model.main.inputs, arrays, strict=True)}
+
+    def test(candidate: Model) -> bool:
+        random = np.random.default_rng(3)
+        inputs = []
+        for value in candidate.main.inputs:
+            array = known.get(value.name)
+            if array is None or not _fits(array, value.shape):
+                array = example(value.shape, value.dtype, random)
+            inputs.append(array)
+        original = Original(clone(candidate), inputs)
+        try:
+            if finding.passes != ("O1",):
+                original.check(finding.passes, finding.format)
+                return False
+            after = original.check("O1", finding.format)
+            check_size(candidate, after)
+            original.check_files(after, folder)
+            if finding.kind.startswith("LiteRT") or finding.kind == "values":
+                check_litert(original, after)
+        except Fault as fault:
+            return fault.kind == finding.kind
+        except CirclekitError:
+            return False
+        return False
+
+    return test
+
+
+def _fits(array: Array, shape: tuple[int | None, ...] | None) -> bool:
+    if shape is None or len(shape) != array.ndim:
+        return False
+    return all(a is None or a == b for a, b in zip(shape, array.shape, strict=True))
