@@ -52,5 +52,6 @@ def test_permuted_parameters() -> None:
     assert permuted_rows(Value("", i32, (4,)), perm) is None
     axes = permuted_axes(const([[-1, 1]], np.int64), perm)
     assert axes is not None
-    assert (axes.tolist(), axes.dtype) == ([[1, 2]], np.int64)
+    assert axes.tolist() == [[1, 2]]
+    assert axes.dtype == np.dtype(np.int64)
     assert permuted_axes(Value("", i32, (1,)), perm) is None

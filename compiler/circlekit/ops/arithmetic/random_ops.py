@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
-from circlekit.errors import ShapeError, UnsupportedError
+from circlekit.errors import ShapeError
 from circlekit.ir.dtypes import f32, i32, i64
 from circlekit.ir.op import Op, Run, attribute, operand
 from circlekit.ir.value import Array, TensorType
@@ -73,8 +74,8 @@ def uniform_doubles(bits: Array) -> Array:
 class Random(Op, pure=False, stateful=True):
     """An operator that draws from its own random stream."""
 
-    seed: int = 0
-    seed2: int = 0
+    seed: int = attribute(0)
+    seed2: int = attribute(0)
 
     def draw(self, run: Run, count: int, skipped: int) -> Array:
         """Return the words of ``count`` counters; the next run starts ``skipped`` counters later."""
@@ -92,8 +93,8 @@ class RandomFloats(Random):
 
     shape = operand(*INDICES)
 
-    seed: int = attribute(0)
-    seed2: int = attribute(0)
+    distribution: ClassVar[Any]
+    """The function from random words to numbers."""
 
     def infer(self) -> TensorType:
         dims = static_int_vector(self.shape)
@@ -104,24 +105,19 @@ class RandomFloats(Random):
         shape = tuple(int_list(args[0]))
         size = int(np.prod(shape, dtype=np.int64))
         counters = -(-size // GROUP)
-        return (self.numbers(self.draw(run, counters, counters))[:size].reshape(shape),)
-
-    def numbers(self, bits: Array) -> Array:
-        raise UnsupportedError(f"{self.code} has no kernel")
+        return (type(self).distribution(self.draw(run, counters, counters))[:size].reshape(shape),)
 
 
 class RandomUniform(RandomFloats, code="RANDOM_UNIFORM", options="RandomOptions"):
     """Uniformly distributed in [0, 1)."""
 
-    def numbers(self, bits: Array) -> Array:
-        return uniform_floats(bits)
+    distribution = staticmethod(uniform_floats)
 
 
 class RandomStandardNormal(RandomFloats, code="RANDOM_STANDARD_NORMAL", options="RandomOptions"):
     """Standard normal distribution."""
 
-    def numbers(self, bits: Array) -> Array:
-        return normal_floats(bits)
+    distribution = staticmethod(normal_floats)
 
 
 class Multinomial(Random, code="MULTINOMIAL", options="RandomOptions"):
@@ -129,9 +125,6 @@ class Multinomial(Random, code="MULTINOMIAL", options="RandomOptions"):
 
     logits = operand(f32)
     num_samples = operand(i32)
-
-    seed: int = attribute(0)
-    seed2: int = attribute(0)
 
     def infer(self) -> TensorType:
         shape = require_rank(self.logits, "logits", 2)
@@ -153,7 +146,5 @@ class Multinomial(Random, code="MULTINOMIAL", options="RandomOptions"):
         odds = np.where(finite, np.exp(logits - most.astype(np.float64)), 0)
         limits = np.cumsum(odds, axis=1)
         thresholds = places * limits[:, -1:]
-        out = np.empty((rows, count), self.output.dtype.numpy)
-        for row in range(rows):
-            out[row] = np.searchsorted(limits[row], thresholds[row], side="right")
-        return (out,)
+        drawn = [np.searchsorted(a, b, side="right") for a, b in zip(limits, thresholds, strict=True)]
+        return (np.array(drawn, self.output.dtype.numpy).reshape(rows, count),)

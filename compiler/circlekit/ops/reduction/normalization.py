@@ -25,14 +25,14 @@ from circlekit.ops.reduction.normalization_quantized import (
     softmax_8_bits,
     softmax_16_bits,
 )
-from circlekit.ops.versions import version_by_dtype
+from circlekit.ops.versions import VersionedByDtype
 
 CIRCLE = frozenset({"circle"})
 L2_NORM_EPSILON = 1e-6
 """Smaller norms are replaced by this, as in TFLite."""
 
 
-class _LastAxis(Op):
+class _LastAxis(VersionedByDtype):
     """An operator that keeps the shape and works on each vector along the last axis."""
 
     input = operand(*REAL)
@@ -47,7 +47,7 @@ class _LastAxis(Op):
         return {} if perm[-1] == len(perm) - 1 else None
 
 
-class Softmax(_LastAxis, code="SOFTMAX", reference_version=3):
+class Softmax(_LastAxis, code="SOFTMAX", versions={f16: 4, i16: 3, i8: 2}, reference_version=3):
     """exp(beta * x) / sum(exp(beta * x)) along the last axis.
 
     Integers: fixed point, as LiteRT's reference kernels; its optimized ones compute in float32.
@@ -80,11 +80,8 @@ class Softmax(_LastAxis, code="SOFTMAX", reference_version=3):
         rounded = powers.astype(np.float16).astype(np.float32)
         return np.asarray((rounded / powers.sum(axis=-1, keepdims=True)).astype(np.float16))
 
-    def required_version(self) -> int:
-        return version_by_dtype(self.input, {f16: 4, i16: 3, i8: 2})
 
-
-class LogSoftmax(_LastAxis, code="LOG_SOFTMAX"):
+class LogSoftmax(_LastAxis, code="LOG_SOFTMAX", versions={i8: 2}):
     """x - log(sum(exp(x))) along the last axis.
 
     Integers: fixed point, as LiteRT's reference kernels; its optimized ones compute in float32.
@@ -100,11 +97,8 @@ class LogSoftmax(_LastAxis, code="LOG_SOFTMAX"):
         out -= np.log(np.exp(out).sum(axis=-1, keepdims=True))
         return out
 
-    def required_version(self) -> int:
-        return version_by_dtype(self.input, {i8: 2})
 
-
-class L2Normalization(_LastAxis, code="L2_NORMALIZATION", options="L2NormOptions"):
+class L2Normalization(_LastAxis, code="L2_NORMALIZATION", options="L2NormOptions", versions={i8: 2}):
     """x / sqrt(sum(x * x)) along the last axis; no runtime takes a fused activation.
 
     Source: TFLite l2norm.
@@ -125,15 +119,12 @@ class L2Normalization(_LastAxis, code="L2_NORMALIZATION", options="L2NormOptions
         out: Array = input / np.maximum(norm, norm.dtype.type(L2_NORM_EPSILON))
         return out
 
-    def required_version(self) -> int:
-        return version_by_dtype(self.input, {i8: 2})
-
 
 class LocalResponseNormalization(_LastAxis, code="LOCAL_RESPONSE_NORMALIZATION"):
     """x * (bias + alpha * sum(x * x)) ** -beta, the sum over channels c - radius to c + radius - 1.
 
-    TensorFlow's window has channel c + radius too, and LiteRT's optimized kernel includes it,
-    too; its reference kernel, measured, does not.  Source: TFLite local_response_norm.
+    TensorFlow and LiteRT's optimized kernel include channel c + radius; LiteRT's reference kernel, measured,
+    does not.  Source: TFLite local_response_norm.
     """
 
     radius: int = attribute(0)
@@ -170,7 +161,7 @@ class RmsNorm(_LastAxis, code="RMS_NORM", formats=CIRCLE):
 
     def infer(self) -> TensorType:
         require_same_float(self)
-        _need_per_channel(self.gamma, "gamma", self.input.shape[-1] if self.input.shape else None)
+        _require_per_channel(self.gamma, "gamma", self.input.shape[-1] if self.input.shape else None)
         return super().infer()
 
     def kernel(self, input: Array, gamma: Array) -> Array:
@@ -201,8 +192,8 @@ class InstanceNorm(Op, code="INSTANCE_NORM", formats=CIRCLE):
         shape = require_rank(self.input, "input", 3, 4)
         require_same_float(self)
         channels = None if shape is None else shape[_channel_axis(len(shape))]
-        _need_per_channel(self.gamma, "gamma", channels)
-        _need_per_channel(self.beta, "beta", channels)
+        _require_per_channel(self.gamma, "gamma", channels)
+        _require_per_channel(self.beta, "beta", channels)
         return TensorType(self.input.dtype, shape)
 
     def kernel(self, input: Array, gamma: Array, beta: Array) -> Array:
@@ -224,17 +215,15 @@ class InstanceNorm(Op, code="INSTANCE_NORM", formats=CIRCLE):
         return {} if perm[0] == 0 and perm[channel] == channel else None
 
 
-class RoPE(Op, code="ROPE", formats=CIRCLE):
+class RoPE(_LastAxis, code="ROPE", formats=CIRCLE):
     """Rotate pairs (a, b) of each vector along the last axis: (a * cos - b * sin, a * sin + b * cos).
 
     GPT_NEOX pairs element i with i + half, GPT_J pairs neighbours.  ONE's runtimes read the first row of
     the tables for every position, and have GPT_NEOX alone; each element has its own entries in the row.
     """
 
-    input = operand(*REAL)
     sin_table = operand(*REAL)
     cos_table = operand(*REAL)
-    layout_operands = ("input",)
 
     mode: RoPEMode = attribute(RoPEMode.GPT_NEOX)
 
@@ -257,12 +246,9 @@ class RoPE(Op, code="ROPE", formats=CIRCLE):
         size = input.shape[-1]
         return rotated(input, sin_table.reshape(-1)[:size], cos_table.reshape(-1)[:size], self.mode)
 
-    def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
-        return {} if perm[-1] == len(perm) - 1 else None
-
 
 def rotated(x: Array, sin: Array, cos: Array, mode: RoPEMode) -> Array:
-    """``x`` [..., n] with its pairs rotated, by the tables [n]; see ``RoPE``."""
+    """Return ``x`` [..., n] with its pairs rotated by the tables [n]; see ``RoPE``."""
     size = x.shape[-1]
     if mode is RoPEMode.GPT_NEOX:
         first, second = slice(0, size // 2), slice(size // 2, size)
@@ -279,7 +265,7 @@ def _channel_axis(rank: int) -> int:
     return 1 if rank == 3 else rank - 1
 
 
-def _need_per_channel(value: Value, name: str, channels: Dim) -> None:
+def _require_per_channel(value: Value, name: str, channels: Dim) -> None:
     """ShapeError unless ``value`` has one element, or one for each of ``channels``."""
     shape = require_rank(value, name, 1)
     count = None if shape is None else product(shape)
