@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
-from circlekit.ops.arithmetic.random_ops import MASK, Random
+from circlekit.ops.arithmetic.random_ops import UINT32_MASK, Random
 
 SEED = 1
 
@@ -36,4 +36,4 @@ def seed_notes(model: Model) -> list[str]:
 
 
 def _unseeded(model: Model) -> Iterator[Random]:
-    return (op for op in model.ops() if isinstance(op, Random) and not (op.seed | op.seed2) & MASK)
+    return (op for op in model.ops() if isinstance(op, Random) and not (op.seed | op.seed2) & UINT32_MASK)

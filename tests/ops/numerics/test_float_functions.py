@@ -4,10 +4,14 @@
 from __future__ import annotations
 
 import math
+import platform
 
 import numpy as np
+import pytest
 
+from circlekit.ops.arithmetic.activation import Tanh
 from circlekit.ops.numerics.float_functions import eigen_tanh_plus_one, erfc, fdlibm_tanh, normal_cdf
+from tests.ops.litert import graph_of, run_litert, var
 
 
 def test_fdlibm_tanh_is_within_three_units_in_the_last_place() -> None:
@@ -17,6 +21,21 @@ def test_fdlibm_tanh_is_within_three_units_in_the_last_place() -> None:
         exact = np.tanh(x.astype(np.float64))
         error = np.abs(fdlibm_tanh(x) - exact) / np.spacing(np.abs(exact).astype(np.float32))
         assert error.max() <= 3
+
+
+OLD_GLIBC = platform.libc_ver()[0] == "glibc" and tuple(map(int, platform.libc_ver()[1].split("."))) <= (
+    2,
+    40,
+)
+
+
+@pytest.mark.skipif(not OLD_GLIBC, reason="the C library has another tanhf, whose last bits differ")
+def test_fdlibm_tanh_is_that_of_the_c_library() -> None:
+    """LiteRT's reference kernel calls tanhf of the C library."""
+    rng = np.random.default_rng(2)
+    x = np.concatenate([rng.normal(0, s, 5000).astype(np.float32) for s in (1e-8, 1e-3, 0.3, 1, 5, 30)])
+    (wanted,) = run_litert(graph_of(Tanh(var(x))), [x])
+    np.testing.assert_array_equal(fdlibm_tanh(x), wanted)
 
 
 def test_ends_of_fdlibm_tanh() -> None:

@@ -25,8 +25,8 @@ from circlekit.ops.dimensions import unknown_dims
 from circlekit.ops.operand_dtypes import INDICES
 from circlekit.ops.program.state import state_of
 
-MASK = (1 << 32) - 1
-GROUP = 4
+UINT32_MASK = (1 << 32) - 1
+WORDS_PER_COUNTER = 4
 """Number of 32-bit words that one counter gives."""
 
 
@@ -36,18 +36,18 @@ def philox(seed: int, seed2: int, start: int, count: int) -> Array:
     ``seed2`` is the upper half of each counter.
     """
     low = np.arange(count, dtype=np.uint64) + np.uint64(start)
-    c0, c1 = low & np.uint64(MASK), low >> np.uint64(32)
-    c2, c3 = (np.full(count, word, np.uint64) for word in (seed2 & MASK, (seed2 >> 32) & MASK))
-    key0, key1 = seed & MASK, (seed >> 32) & MASK
+    c0, c1 = low & np.uint64(UINT32_MASK), low >> np.uint64(32)
+    c2, c3 = (np.full(count, word, np.uint64) for word in (seed2 & UINT32_MASK, (seed2 >> 32) & UINT32_MASK))
+    key0, key1 = seed & UINT32_MASK, (seed >> 32) & UINT32_MASK
     for _ in range(10):
         a, b = c0 * np.uint64(0xD2511F53), c2 * np.uint64(0xCD9E8D57)
         c0, c1, c2, c3 = (
             (b >> np.uint64(32)) ^ c1 ^ np.uint64(key0),
-            b & np.uint64(MASK),
+            b & np.uint64(UINT32_MASK),
             (a >> np.uint64(32)) ^ c3 ^ np.uint64(key1),
-            a & np.uint64(MASK),
+            a & np.uint64(UINT32_MASK),
         )
-        key0, key1 = (key0 + 0x9E3779B9) & MASK, (key1 + 0xBB67AE85) & MASK
+        key0, key1 = (key0 + 0x9E3779B9) & UINT32_MASK, (key1 + 0xBB67AE85) & UINT32_MASK
     return np.stack([c0, c1, c2, c3], axis=1).astype(np.uint32)
 
 
@@ -82,7 +82,7 @@ class Random(Op, pure=False, stateful=True):
         streams = state_of(self, run).streams
         start = streams.get(self, 0)
         streams[self] = start + skipped
-        seed, seed2 = (((s & MASK) ^ 0x80000000) - 0x80000000 for s in (self.seed, self.seed2))
+        seed, seed2 = (((s & UINT32_MASK) ^ 0x80000000) - 0x80000000 for s in (self.seed, self.seed2))
         if seed == 0 and seed2 == 0:
             seed2 = zlib.crc32(self.output.name.encode())
         return philox(seed, seed2, start, count).reshape(-1)
@@ -104,7 +104,7 @@ class RandomFloats(Random):
     def call(self, run: Run, *args: Array) -> Sequence[Array]:
         shape = tuple(int_list(args[0]))
         size = int(np.prod(shape, dtype=np.int64))
-        counters = -(-size // GROUP)
+        counters = -(-size // WORDS_PER_COUNTER)
         return (type(self).distribution(self.draw(run, counters, counters))[:size].reshape(shape),)
 
 
@@ -138,7 +138,7 @@ class Multinomial(Random, code="MULTINOMIAL", options="RandomOptions"):
     def call(self, run: Run, *args: Array) -> Sequence[Array]:
         logits, count = args[0], int(args[1].reshape(-1)[0])
         rows = len(logits)
-        skipped = rows * (-(-count // GROUP) * GROUP) * 2 * 256
+        skipped = rows * (-(-count // WORDS_PER_COUNTER) * WORDS_PER_COUNTER) * 2 * 256
         bits = self.draw(run, -(-rows * count // 2), skipped)
         places = uniform_doubles(bits)[: rows * count].reshape(rows, count)
         finite = np.isfinite(logits)
