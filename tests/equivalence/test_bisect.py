@@ -14,7 +14,6 @@ import circlekit
 from circlekit.cli.circle2circle import main as circle2circle
 from circlekit.cli.circle_reduce import main as circle_reduce
 from circlekit.equivalence.bisect import find_culprit
-from circlekit.equivalence.delta_debugging import reduce_model
 from circlekit.errors import EquivalenceError
 from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model
@@ -186,28 +185,6 @@ def test_from_python(tmp_path: Path) -> None:
 # -- reduction ---------------------------------------------------------------------------------
 
 
-def test_a_reduction_asks_no_more_than_it_may() -> None:
-    asked: list[Model] = []
-
-    def shows(model: Model) -> bool:
-        asked.append(model)
-        return any(op.code == "TANH" for op in model.main)
-
-    reduce_model(parse_model(NET), shows, tries=5)
-    assert len(asked) == 5
-
-
-def test_every_candidate_is_sound_and_the_result_is_minimal() -> None:
-    def shows(model: Model) -> bool:
-        assert not verify(model)
-        kinds = {op.code for op in model.main}
-        return {"TANH", "MEAN"} <= kinds
-
-    small = reduce_model(parse_model(NET), shows)
-    assert sorted(op.code for op in small.main) == ["MEAN", "TANH"]
-    assert max(v.numel for v in small.main.inputs) == 1
-
-
 COMMAND = """
 import sys
 import tflite
@@ -227,26 +204,6 @@ def test_the_reducing_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert circle_reduce([str(model), "--", sys.executable, str(script)]) == 0
     assert "12 operators became 1 in " in capsys.readouterr().out
     assert [op.code for op in circlekit.load(f"{model}.reduced.ck").main] == ["TANH"]
-
-
-def test_a_search_ends_where_nothing_can_go() -> None:
-    """The four numbers of the shape stay four, and that is no step forward."""
-    model = parse_model("""
-    graph main(%x: f32[1,2,2,1]) -> %z {
-      %w = const f32[3,3,3,1] gaussian(0, 0.1)
-      %y = TransposeConv([1,4,4,3], %w, %x) {padding: VALID}
-      %z = Relu(%y)
-    }
-    """)
-    asked: list[Model] = []
-
-    def shows(candidate: Model) -> bool:
-        asked.append(candidate)
-        return True
-
-    smallest = reduce_model(model, shows)
-    assert [type(op).__name__ for op in smallest.main] == ["TransposeConv"]
-    assert len(asked) < 50
 
 
 def test_a_command_that_says_no_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import pytest
 from circlekit.equivalence import hdf5, sandbox
 from circlekit.equivalence.sandbox import SMALLEST_ARRAY_BYTES, Item, read_sandboxed
 from circlekit.errors import FileError, FormatError, LimitError
+from circlekit.ir.resource_limits import limited
 
 ODD = [
     np.float32(1.5).reshape(()),
@@ -93,23 +93,48 @@ def test_a_process_that_fails_is_an_error(
         os.waitpid(made[0], os.WNOHANG)
 
 
-@pytest.mark.parametrize(("size", "fits"), [(3 * SMALLEST_ARRAY_BYTES, True), (SMALLEST_ARRAY_BYTES, False)])
-def test_the_time_limit_is_per_array(size: int, fits: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_limit_is_extended_per_array(monkeypatch: pytest.MonkeyPatch) -> None:
     """But only for as many arrays as a file of that size can hold."""
-    monkeypatch.setattr(sandbox, "CPU_SECONDS", 1)
+    resource = pytest.importorskip("resource")
+    clock = iter(range(10, 1000, 10))
+    monkeypatch.setattr("time.process_time", lambda: next(clock))
 
-    def many() -> Iterator[Item]:
-        for number in range(3):
-            end = time.process_time() + 0.7
-            while time.process_time() < end:
-                pass
-            yield Item(0, str(number), np.zeros(1))
+    def limits_there() -> Iterator[Item]:
+        for _ in range(4):
+            yield Item(0, "", np.array(resource.getrlimit(resource.RLIMIT_CPU)[0]))
 
-    if fits:
-        assert len(read_sandboxed(many, "a.h5", size)) == 3
-    else:
-        with pytest.raises(FormatError, match="does not end"):
-            read_sandboxed(many, "a.h5", size)
+    found = read_sandboxed(limits_there, "a.h5", 2 * SMALLEST_ARRAY_BYTES)
+    assert [int(item.array) for item in found] == [13, 23, 33, 33]
+
+
+@pytest.mark.parametrize("size", [0, 1 << 25])
+def test_limits_of_the_process(size: int) -> None:
+    """Three seconds, and one more for each 16 MiB; memory for the arrays of the file and 256 MiB."""
+    resource = pytest.importorskip("resource")
+
+    def limits_there() -> Iterator[Item]:
+        kinds = (resource.RLIMIT_CPU, resource.RLIMIT_CORE, resource.RLIMIT_AS)
+        soft = [resource.getrlimit(kind)[0] for kind in kinds]
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        yield Item(0, "", np.array([*soft, used], np.int64))
+
+    with limited(1 << 30):
+        (item,) = read_sandboxed(limits_there, "a.h5", size)
+    seconds, core, memory, used = item.array.tolist()
+    assert seconds in (3 + size // (1 << 24), 4 + size // (1 << 24))
+    assert core == 0
+    assert abs(memory - used - (1 << 28) - min(1 << 30, size * 1100)) < 1 << 24
+
+
+def test_a_stricter_limit_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    resource = pytest.importorskip("resource")
+    set_limits: list[tuple[int, tuple[int, int]]] = []
+    monkeypatch.setattr(
+        resource, "getrlimit", lambda kind: (1000, 2) if kind == resource.RLIMIT_CPU else (1, -1)
+    )
+    monkeypatch.setattr(resource, "setrlimit", lambda kind, limits: set_limits.append((kind, limits)))
+    sandbox._limit_memory(0)
+    assert set_limits == [(resource.RLIMIT_CORE, (0, 0)), (resource.RLIMIT_CPU, (2, 2))]
 
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:

@@ -134,3 +134,32 @@ def test_indices_are_followed_into_called_graphs() -> None:
         }
     """)
     assert index_bounds(graph) == {id(graph.inputs[1]): 6}
+
+
+def test_the_condition_of_a_branch_precedes_its_arguments() -> None:
+    graph = main_graph("""
+        graph main(%c: bool[1], %i: i32[2], %t: f32[5,2]) -> %y {
+          %y = If(%c, %i, %t) {then_graph: @take, else_graph: @other} : f32[2,2]
+        }
+        graph take(%j: i32[2], %u: f32[5,2]) -> %v { %v = Gather(%u, %j) : f32[2,2] }
+        graph other(%k: i32[2], %w: f32[5,2]) -> %z { %z = Gather(%w, %k) {axis: 1} : f32[2,2] }
+    """)
+    assert index_bounds(graph) == {id(graph.inputs[1]): 2}
+
+
+@pytest.mark.parametrize(
+    ("call", "bound"),
+    [
+        ("GatherNd(%t, %i)", 3),
+        ("EmbeddingLookup(%i, %t)", 7),
+        ("Gather(%t, %i)", 7),
+        ("Gather(%t, %i) {axis: -1}", 4),
+        ("Gather(%any, %i)", None),
+        ("Gather(%t, [0]) : f32[1,3,4] %n = Neg(%i)", None),
+    ],
+)
+def test_which_size_an_operator_indexes(call: str, bound: int | None) -> None:
+    text = "graph main(%t: f32[7,3,4], %any: f32[*], %i: i32[1,2]) -> %y { %y = CALL }"
+    result = "" if " : " in call else " : f32[*]"
+    graph = main_graph(text.replace("CALL", call + result))
+    assert index_bounds(graph) == ({} if bound is None else {id(graph.inputs[2]): bound})

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Findings of a comparison: the worst output, the sentences, and the interface."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from circlekit.equivalence.array_comparison import Difference, Outcome, allowed_difference, compare_arrays
+from circlekit.equivalence.comparison import (
+    Comparison,
+    OutputDifference,
+    compare_outputs,
+    interface_differences,
+    interface_of,
+    weak_outputs,
+)
+from circlekit.ir.text import parse_model
+
+
+def output(name: str, absolute: float, tolerance: float, reason: str = "") -> OutputDifference:
+    worst = Difference((0,), 1.0, 1.0 + absolute, absolute, absolute, tolerance)
+    return OutputDifference(name, None if reason else worst, reason, "normal")
+
+
+@pytest.mark.parametrize(
+    ("outputs", "worst"),
+    [
+        ([output("a", 1.0, 10.0), output("b", 0.5, 1.0)], "b"),  # in proportion to the tolerance
+        ([output("a", 1e9, 1.0), output("b", 0.0, 0.0, "shapes differ")], "b"),
+        ([output("a", 5.0, 1.0), output("b", 0.1, 0.0)], "b"),  # no difference is tolerated
+        ([output("a", 0.0, 0.0), output("b", 0.1, 1.0)], "b"),
+        ([output("a", 0.1, 1.0), OutputDifference("b", None, "", "normal")], "a"),
+    ],
+)
+def test_the_worst_output(outputs: list[OutputDifference], worst: str) -> None:
+    found = Comparison(outputs=outputs).worst
+    assert found is not None
+    assert found.name == worst
+
+
+def test_equality_needs_interface_and_every_output() -> None:
+    good, bad = output("a", 1.0, 1.0), output("b", 1.5, 1.0)
+    assert Comparison().equal
+    assert Comparison(outputs=[good])
+    assert not Comparison(outputs=[good, bad])
+    assert not Comparison(["input 0 was a, is b"], [good])
+    assert Comparison().worst is None
+
+
+def test_lines() -> None:
+    found = Comparison(["x was a, is b"], [output("y", 0.0, 1.0)], ["a note"])
+    assert found.lines() == ["x was a, is b", "output %y on normal inputs: all elements are equal", "a note"]
+    assert str(found).startswith("different\nx was a")
+    assert str(Comparison(outputs=[OutputDifference("y", None, "", "zero")])) == (
+        "equal\noutput %y on zero inputs: empty"
+    )
+
+
+def test_outcomes_of_arrays() -> None:
+    one = np.ones(2, np.float32)
+    assert str(compare_arrays("a", one, one)) == "a: all elements are equal"
+    assert str(compare_arrays("a", one, np.ones(3, np.float32))) == "a: shapes [2] and [3] differ"
+    assert str(Outcome("a")) == "a: empty"
+    assert Outcome("a").equal
+    assert not Outcome("a", reason="missing").equal
+
+
+def test_noise_extends_the_tolerance_and_never_reduces_it() -> None:
+    a = np.ones(1, np.float32)
+    b = a + np.float32(0.25)
+    assert not compare_outputs("normal", ["y"], [a], [b])[0].equal
+    assert compare_outputs("normal", ["y"], [a], [b], [0.25])[0].equal
+    (small,) = compare_outputs("normal", ["y"], [a], [b], [0.0])
+    assert small.worst is not None
+    assert small.worst.tolerance == allowed_difference(a) == pytest.approx(1e-5)
+
+
+def test_the_interface_of_a_model() -> None:
+    model = parse_model("""
+        signature "serve" @main (image: %x) -> (result: %y)
+        graph main(%x: f32[?,2], %i: i32[]) -> %y { %y = Relu(%x) }
+    """)
+    assert interface_of(model) == [
+        ("input 0", "%x: f32[?,2]"),
+        ("input 1", "%i: i32[]"),
+        ("output 0", "%y: f32[?,2]"),
+        ("signature 'serve' input 'image'", "%x: f32[?,2]"),
+        ("signature 'serve' output 'result'", "%y: f32[?,2]"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "sentences"),
+    [
+        ("%x: f32[2]", "%x: f32[2]", []),
+        ("%x: f32[2]", "%x: f32[3]", ["input 0 was %x: f32[2], is %x: f32[3]"]),
+        ("%x: f32[]", "%x: f32[3]", []),  # [] may stand for an unknown rank
+        ("%x: f32[]", "%x: i32[3]", ["input 0 was %x: f32[], is %x: i32[3]"]),
+        ("%x: f32[3]", "%x: f32[]", ["input 0 was %x: f32[3], is %x: f32[]"]),
+    ],
+)
+def test_interface_differences(before: str, after: str, sentences: list[str]) -> None:
+    assert interface_differences([("input 0", before)], [("input 0", after)]) == sentences
+
+
+def test_missing_parts_of_the_interface() -> None:
+    found = interface_differences([("input 0", "%x")], [("input 1", "%y")])
+    assert found == ["input 0 was %x, is missing", "input 1 was missing, is %y"]
+
+
+def test_an_output_is_weak_only_if_no_run_tells() -> None:
+    graph = parse_model("graph main(%x: f32[1]) -> %y, %z { %y = Relu(%x) %z = Neg(%x) }").main
+    zero, one = np.zeros(1, np.float32), np.ones(1, np.float32)
+    assert weak_outputs(graph, [[zero, one], [zero, zero]]) == [
+        "output %y is NaN, infinite or zero on all inputs: its equality proves little"
+    ]
+    assert weak_outputs(graph, [[zero, one], [one, zero]]) == []

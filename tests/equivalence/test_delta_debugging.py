@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reduction: how many models are tested, and that the result is as small as can be."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from circlekit.equivalence import delta_debugging
+from circlekit.equivalence.delta_debugging import reduce_model
+from circlekit.errors import FileError, ModelError
+from circlekit.ir.graph import Model
+from circlekit.ir.text import parse_model
+from circlekit.ir.value import Array
+from circlekit.ir.verifier import verify
+
+CHAIN = """
+graph main(%x: f32[2,9]) -> %k, %m {
+  %a = Tanh(%x)
+  %b = Relu(%a)
+  %c = Mul(%b, [3.25, 3.0, 3.0, 3.0, 3.0, 3.0, 3.0, 3.0, 3.0])
+  %d = Exp(%c)
+  %e = Neg(%d)
+  %f = Abs(%e)
+  %g = Sin(%f)
+  %h = LeakyRelu(%g) {alpha: 0.25}
+  %i = Sqrt(%h)
+  %j = Cos(%i)
+  %k = Reshape(%j, [18])
+  %m = Mean(%b, [1])
+}
+"""
+
+
+def codes(model: Model) -> list[str]:
+    return [op.code for op in model.main]
+
+
+def test_a_reduction_tests_no_more_than_it_may() -> None:
+    asked: list[Model] = []
+
+    def shows(model: Model) -> bool:
+        asked.append(model)
+        return "TANH" in codes(model)
+
+    reduce_model(parse_model(CHAIN), shows, tries=5)
+    assert len(asked) == 5
+
+
+def test_every_candidate_is_valid_and_the_result_is_minimal() -> None:
+    def shows(model: Model) -> bool:
+        assert not verify(model)
+        return {"TANH", "MEAN"} <= {*codes(model)}
+
+    model = parse_model(CHAIN)
+    small = reduce_model(model, shows)
+    assert sorted(codes(small)) == ["MEAN", "TANH"]
+    assert max(v.numel for v in small.main.inputs) == 1
+    assert len(model.main) == 12, "the model itself stays as it is"
+
+
+def test_operators_far_apart_are_found() -> None:
+    small = reduce_model(parse_model(CHAIN), lambda m: {"RELU", "SIN", "COS"} <= {*codes(m)})
+    assert codes(small) == ["RELU", "SIN", "COS"]
+
+
+def test_attributes_and_constants_become_simple() -> None:
+    def shows(model: Model) -> bool:
+        return {"MUL", "LEAKY_RELU"} <= {*codes(model)}
+
+    small = reduce_model(parse_model(CHAIN), shows)
+    by_code = {op.code: op for op in small.main}
+    assert by_code["LEAKY_RELU"].attribute_values.get("alpha", 0.0) == 0.0
+    factor = by_code["MUL"].inputs[1]
+    assert factor is not None
+    assert factor.array().tolist() == [0.0]
+
+
+def test_a_constant_that_matters_keeps_its_first_number() -> None:
+    def shows(model: Model) -> bool:
+        factors = [op.inputs[1] for op in model.main if op.code == "MUL"]
+        return any(v is not None and v.array().max() >= 2.5 for v in factors)
+
+    small = reduce_model(parse_model(CHAIN), shows)
+    (op,) = small.main.ops
+    factor = op.inputs[1]
+    assert factor is not None
+    assert factor.array().tolist() == [3.0], "3.25, rounded"
+
+
+def test_errors_of_the_test() -> None:
+    def invalid(model: Model) -> bool:
+        raise ModelError("not that one")
+
+    def missing(model: Model) -> bool:
+        raise FileError("no such command")
+
+    model = parse_model(CHAIN)
+    assert reduce_model(model, invalid) is model
+    with pytest.raises(FileError):
+        reduce_model(model, missing)
+
+
+def test_the_search_ends_if_nothing_can_go() -> None:
+    """The four numbers of the shape stay four, and that counts as no progress."""
+    model = parse_model("""
+    graph main(%x: f32[1,2,2,1]) -> %z {
+      %w = const f32[3,3,3,1] gaussian(0, 0.1)
+      %y = TransposeConv([1,4,4,3], %w, %x) {padding: VALID}
+      %z = Relu(%y)
+    }
+    """)
+    asked: list[Model] = []
+
+    def shows(candidate: Model) -> bool:
+        asked.append(candidate)
+        return True
+
+    smallest = reduce_model(model, shows)
+    assert [type(op).__name__ for op in smallest.main] == ["TransposeConv"]
+    assert len(asked) < 50
+
+
+@pytest.mark.parametrize(
+    ("data", "simpler"),
+    [
+        ([2.26, 5.54], [[0, 0], [1, 1], [2, 2], [2, 6], [2.3, 5.5]]),
+        ([2.3, 5.5], [[0, 0], [1, 1], [2, 2], [2, 6]]),
+        ([1.0, 1.0], [[0, 0]]),
+        ([0.0, 0.0], []),
+        ([np.nan, 2.2], [[0, 0], [1, 1]]),
+    ],
+)
+def test_rounder_constants(data: list[float], simpler: list[list[float]]) -> None:
+    found: list[Array] = list(delta_debugging._rounder(np.array(data, np.float64)))
+    assert [array.tolist() for array in found] == simpler
+
+
+def test_chunks_have_about_one_length() -> None:
+    assert delta_debugging._chunks(range(7), 3) == [[0, 1], [2, 3], [4, 5, 6]]
+    assert delta_debugging._chunks([4, 5], 2) == [[4], [5]]

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A user's command as the test of a reduction."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from circlekit.equivalence.interestingness import Command, write_model
+from circlekit.errors import FileError
+from circlekit.ir.text import parse_model
+
+MODEL = parse_model("graph main(%x: f32[1]) -> %y { %y = Relu(%x) }")
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["look", "-v"], ["look", "-v", "candidate.ck"]),
+        (["look", "{}", "-o", "{}.out"], ["look", "candidate.ck", "-o", "candidate.ck.out"]),
+    ],
+)
+def test_the_place_of_the_model(words: list[str], line: list[str]) -> None:
+    assert Command(words, Path(), ".ck").line() == line
+
+
+def test_the_exit_code_decides(tmp_path: Path) -> None:
+    notes: list[str] = []
+    look = "import sys; sys.exit('Relu' not in open(sys.argv[1]).read())"
+    command = Command([sys.executable, "-c", look], tmp_path, ".ck", note=notes.append)
+    assert command(MODEL) is True
+    assert command(parse_model("graph main(%x: f32[1]) -> %y { %y = Neg(%x) }")) is False
+    assert notes == ["run 1, 1 operators", "run 2, 1 operators"]
+
+
+def test_a_command_that_takes_too_long_says_no(tmp_path: Path) -> None:
+    sleep = [sys.executable, "-c", "import time; time.sleep(60)"]
+    assert Command(sleep, tmp_path, ".ck", timeout=0.1)(MODEL) is False
+
+
+def test_a_command_that_does_not_exist(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match="cannot run no-such-command: No such file"):
+        Command(["no-such-command"], tmp_path, ".ck")(MODEL)
+
+
+@pytest.mark.parametrize(("name", "magic"), [("a.tflite", b"TFL3"), ("a.circle", b"CIR0")])
+def test_the_extension_says_the_format(name: str, magic: bytes, tmp_path: Path) -> None:
+    write_model(MODEL, tmp_path / name)
+    assert (tmp_path / name).read_bytes()[4:8] == magic
+    write_model(MODEL, tmp_path / "a.txt")
+    assert (tmp_path / "a.txt").read_text().startswith("model circle")

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The files of a record hold what was compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from circlekit.equivalence import hdf5
+from circlekit.equivalence.recorded_values import check_folder, write_record
+from circlekit.equivalence.verify import Verifier
+from circlekit.errors import FileError
+from circlekit.ir.text import parse_model
+
+TEXT = "graph main(%x: f32[64], %k: f32[64]) -> %y { %y = Mul(%x, %k) }"
+
+
+def test_inputs_and_outputs_before_and_after(tmp_path: Path) -> None:
+    model = parse_model(TEXT)
+    verifier = Verifier(model)
+    verifier.latest = [[np.asarray(outputs[0] + 1)] for outputs in verifier.latest]
+    files = write_record(tmp_path / "rec", model, verifier)
+    places = [str(path.relative_to(tmp_path / "rec")) for path in files]
+    assert places[:4] == ["input.h5", "expected.h5", "opt.expected.h5", "boundary/input.h5"]
+    assert places[-1] == "zero/opt.expected.h5"
+    (x_name, x), (k_name, k) = hdf5.read(tmp_path / "rec" / "input.h5")
+    (y_name, y), (z_name, z) = (
+        hdf5.read(tmp_path / "rec" / name)[0] for name in ("expected.h5", "opt.expected.h5")
+    )
+    assert (x_name, k_name, y_name, z_name) == ("x", "k", "y", "y")
+    np.testing.assert_array_equal(y, x * k)
+    np.testing.assert_array_equal(z, y + 1)
+
+
+def test_a_folder_that_cannot_be(tmp_path: Path) -> None:
+    assert check_folder(tmp_path / "new") == tmp_path / "new"
+    assert not (tmp_path / "new").exists()
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(FileError, match=r"expected a directory to record into, got a file"):
+        check_folder(tmp_path / "file")
+    with pytest.raises(FileError, match=r"the directory .* does not exist"):
+        check_folder(tmp_path / "no" / "new")

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The steps of a reduction, one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from circlekit.equivalence import submodel
+from circlekit.errors import ShapeError
+from circlekit.ir.graph import Model
+from circlekit.ir.text import parse_model, print_model
+from circlekit.ir.verifier import verify
+
+NET = """
+signature "serve" @main (x: %x) -> (y: %y)
+metadata "made by" "hand"
+graph main(%x: f32[4,6], %k: f32[6]) -> %y, %r {
+  %w = const f32[5,6] gaussian(0, 1)
+  %f = FullyConnected(%x, %w, none) {act: RELU}
+  %r = Reshape(%f, [2,10])
+  %n = Neg(%r)
+  %a = Abs(%n)
+  %y = Add(%a, 1.5)
+}
+"""
+
+CALLS = """
+graph main(%x: f32[4]) -> %z {
+  %c = Less(1.0, 2.0)
+  %y = If(%c, %x) {then_graph: @plus, else_graph: @minus}
+  %z = Abs(%y)
+}
+graph plus(%a: f32[4]) -> %b { %b = Exp(%a) }
+graph minus(%d: f32[4]) -> %e { %t = Neg(%d) %e = Sin(%t) }
+graph alone(%g: f32[1]) -> %h { %h = Cos(%g) }
+"""
+
+
+def kinds(model: Model, graph: int = 0) -> list[str]:
+    return [type(op).__name__ for op in model.graphs[graph]]
+
+
+def names(model: Model) -> tuple[list[str], list[str]]:
+    return [v.name for v in model.main.inputs], [v.name for v in model.main.outputs]
+
+
+STEPS: dict[str, Callable[[Model], Model]] = {
+    "bare": submodel.bare,
+    "with_ops": lambda m: submodel.with_ops(m, [1, 3]),
+    "with_outputs": lambda m: submodel.with_outputs(m, [1]),
+    "without_op": lambda m: submodel.without_op(m, 0, 2),
+    "with_default": lambda m: submodel.with_default(m, 0, 0, "act"),
+    "with_size": lambda m: submodel.with_size(m, 6, 1, numbers=False),
+    "with_constant": lambda m: submodel.with_constant(m, 0, "w", np.zeros((5, 6), np.float32)),
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_the_model_itself_stays_as_it_is(step: str) -> None:
+    model = parse_model(NET)
+    before = print_model(model)
+    changed = STEPS[step](model)
+    assert print_model(model) == before
+    assert print_model(changed) != before
+
+
+def test_bare() -> None:
+    model = parse_model(NET + "graph unused(%q: f32[1]) -> %q { table extra {unused: [%q]} }")
+    model.description = "a net"
+    model.main.table = list(model.main.values())
+    bare = submodel.bare(model)
+    assert (bare.signatures, bare.metadata, bare.description, len(bare.graphs)) == ([], [], None, 1)
+    assert bare.main.table == []
+    assert len(bare.main) == 5
+
+
+def test_with_main() -> None:
+    model = parse_model(CALLS)
+    assert [g.name for g in submodel.with_main(model, 2).graphs] == ["minus"]
+    assert [g.name for g in submodel.with_main(model, 3).graphs] == ["alone"]
+
+
+@pytest.mark.parametrize(
+    ("callee", "expected"),
+    [(0, ["Less", "Exp", "Abs"]), (1, ["Less", "Neg", "Sin", "Abs"])],
+)
+def test_inlined(callee: int, expected: list[str]) -> None:
+    model = submodel.inlined(parse_model(CALLS), 0, 1, callee)
+    assert kinds(model) == expected
+    assert model.main.ops[1].inputs[0] is model.main.inputs[0], "the condition is no argument"
+    assert len(model.graphs) == 1
+    assert not verify(model)
+
+
+def test_without_op_takes_an_operand_of_the_same_type() -> None:
+    model = submodel.without_op(parse_model(NET), 0, 2)
+    assert kinds(model) == ["FullyConnected", "Reshape", "Abs", "Add"]
+    assert model.main.ops[2].inputs[0] is model.main.ops[1].output
+    assert not verify(model)
+
+
+def test_without_op_takes_an_input_or_zeros() -> None:
+    same = submodel.without_op(
+        parse_model("graph main(%x: f32[2,3], %k: f32[6]) -> %y { %a = Reshape(%x, [6]) %y = Neg(%a) }"), 0, 0
+    )
+    assert same.main.ops[0].inputs[0] is same.main.inputs[1]
+    zeros = submodel.without_op(parse_model(NET), 0, 0)
+    constant = zeros.main.ops[0].inputs[0]
+    assert constant is not None
+    assert constant.array().shape == (4, 5)
+    assert not constant.array().any()
+    assert not verify(zeros)
+
+
+def test_with_ops() -> None:
+    """%f is used and not produced, %r was an output, %a is not used any more."""
+    model = submodel.with_ops(submodel.bare(parse_model(NET)), [1, 3])
+    assert kinds(model) == ["Reshape", "Abs"]
+    assert names(model) == (["f", "n"], ["r", "a"])
+    assert not verify(model)
+
+
+def test_with_ops_keeps_used_inputs_only() -> None:
+    assert names(submodel.with_ops(parse_model(NET), [0])) == (["x"], ["f"])
+
+
+def test_with_outputs() -> None:
+    model = submodel.with_outputs(parse_model(NET), [1])
+    assert names(model)[1] == ["r"]
+    assert len(model.main) == 5
+
+
+def test_with_default_resets_and_infers_again() -> None:
+    model = submodel.with_default(parse_model(NET), 0, 0, "act")
+    assert "act" not in model.main.ops[0].attribute_values
+    model = parse_model("graph main(%x: f32[2,3]) -> %y { %y = Concatenation(%x, %x) {axis: 1} }")
+    assert submodel.with_default(model, 0, 0, "axis").main.outputs[0].shape == (4, 3)
+
+
+def test_constants_and_sizes() -> None:
+    model = parse_model(NET)
+    assert [v.name for v in submodel.constants(model.main)] == ["w", "r/shape", "y/rhs"]
+    assert submodel.sizes(model) == [6, 5, 4, 2]
+
+
+def test_with_size_cuts_data_and_numbers() -> None:
+    text = """graph main(%x: f32[4,6]) -> %y {
+      %a = Add(%x, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+      %y = Reshape(%a, [6,4])
+    }"""
+    with_numbers = submodel.with_size(parse_model(text), 6, 2, numbers=True)
+    assert with_numbers.main.inputs[0].shape == (4, 2)
+    factor, shape = (with_numbers.main.ops[i].inputs[1] for i in (0, 1))
+    assert factor is not None
+    assert shape is not None
+    assert factor.array().tolist() == [1.0, 2.0]
+    assert shape.array().tolist() == [2, 4]
+    assert with_numbers.main.outputs[0].shape == (2, 4)
+    with pytest.raises(ShapeError):
+        submodel.with_size(parse_model(text), 6, 2, numbers=False)
+
+
+def test_with_size_cuts_scales_and_list_attributes() -> None:
+    model = parse_model(
+        """
+        graph main(%x: i8[3] quant(scale: [1.0, 2.0, 4.0], zero_point: [5, 6, 7]), %u: f32[4]) -> %y, %z {
+          %y = Neg(%x)
+          %z = Squeeze(%u) {squeeze_dims: [3]}
+        }
+    """.replace("%z = Squeeze(%u) {squeeze_dims: [3]}", '%z = Opaque(%u) {code: "X"} : f32[4]')
+    )
+    cut = submodel.with_size(model, 3, 2, numbers=False).main.inputs[0]
+    assert cut.shape == (2,)
+    assert cut.quantization is not None
+    assert cut.quantization.scale.tolist() == [1.0, 2.0]
+    assert cut.quantization.zero_point.tolist() == [5, 6]
+    other = submodel.with_size(model, 4, 2, numbers=False).main.inputs[0]
+    assert other.quantization == model.main.inputs[0].quantization
+
+
+def test_with_constant() -> None:
+    model = submodel.with_constant(parse_model(NET), 0, "w", np.ones((5, 6), np.float32))
+    weights = model.main.ops[0].inputs[1]
+    assert weights is not None
+    assert weights.array().min() == 1
