@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %k: has other than one scale
+# Refused: %k: expected one scale
 
 graph main(%i: i32[2]) -> %y {
   %k = const i8[2,3] quant(scale: [0.5, 0.25]) [1, 2, 3, -4, 5, 127]
@@ -11,5 +11,5 @@ graph main(%i: i32[2]) -> %y {
 rules {
   passes(fold_dequantize)
   unchanged()
-  refused("%k: has other than one scale")
+  refused("%k: expected one scale")
 }

@@ -25,7 +25,7 @@ from circlekit.ir.verifier import verify
 from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected
 from circlekit.passes.engine.legalize import legalize
 from circlekit.passes.engine.registry import find_pass
-from circlekit.passes.fold.constants import FoldConstants
+from circlekit.passes.fold.fold_constants import FoldConstants
 from circlekit.passes.pipelines import pipeline_passes
 from circlekit.recipes.load import load_recipe
 from tests.conftest import SHARED

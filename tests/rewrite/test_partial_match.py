@@ -42,9 +42,13 @@ def sentences(body: str, name: str, inputs: str = "%x: f32[2,3]", outputs: str =
             "decompose_softmax",
             "%y: no operator of its model is Softmax",
         ),
-        ("%y = Mul(%x, 2.0)", "fold_mul", "%y: reads %x, no constant"),
-        ("%k = Add(1.0, 2.0)\n%y = Add(%x, %k)", "fold_mul", "%k: is ADD, MUL is wanted"),
-        ("%m = Exp(%x)\n%y = Relu(%m)", "fuse_activation_function", "%m: what makes it fuses no activation"),
+        ("%y = Mul(%x, 2.0)", "fold_mul", "%y: reads %x, which is not constant"),
+        ("%k = Add(1.0, 2.0)\n%y = Add(%x, %k)", "fold_mul", "%k: expected MUL, got ADD"),
+        (
+            "%m = Exp(%x)\n%y = Relu(%m)",
+            "fuse_activation_function",
+            "%m: its producer cannot fuse an activation",
+        ),
         (
             "%a = Softmax(%x)\n%y = Reshape(%a, [6])",
             "remove_reshape_around_unaryop",
@@ -64,14 +68,14 @@ def test_sentence(body: str, name: str, sentence: str) -> None:
 @pytest.mark.parametrize(
     ("body", "sentence"),
     [
-        ("%y = Sum(%x, [0])\n%z = Sum(%x, [1])", "%z: reads %z/axis, where %y reads %y/axis"),
+        ("%y = Sum(%x, [0])\n%z = Sum(%x, [1])", "%z: reads %z/axis, but %y reads %y/axis"),
         (
             "%y = Sum(%x, [0])\n%z = Sum(%x, [0]) {keep_dims: true}",
-            "%z: keep_dims is True, in %y it is False",
+            "%z: keep_dims is True, but False in %y",
         ),
         (
             "%y = Cast(%x) : i32[2,3]\n%z = Cast(%x) : i8[2,3]",
-            "%z: has another type than %y, i8[2,3] and i32[2,3]",
+            "%z: is i8[2,3], but %y is i32[2,3]",
         ),
     ],
 )
@@ -82,7 +86,7 @@ def test_equal_subexpressions(body: str, sentence: str) -> None:
 @pytest.mark.parametrize(
     ("second", "sentence"),
     [
-        ("f32[3] [0.0, 1, 2]", "%b: equals %a, but not bit by bit, as 0.0 and -0.0"),
+        ("f32[3] [0.0, 1, 2]", "%b: equals %a, but has other bits, such as 0.0 and -0.0"),
         ("f32[3] [3.0, 1, 2]", "%b: has other elements than %a"),
         ("i32[3] [0, 1, 2]", "%b: is i32, %a is f32"),
     ],

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Passes that compute constants and drop what is dead or double."""
+"""Passes that compute constants, and remove dead code and duplicates."""

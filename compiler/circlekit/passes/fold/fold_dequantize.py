@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DEQUANTIZE of constants, and of rows that are looked up in one."""
+"""Fold DEQUANTIZE of constants, and of rows that GATHER reads from a constant."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from circlekit.interp.evaluate import evaluate
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.cast import Dequantize
-from circlekit.passes.fold.constants import FoldConstants
+from circlekit.passes.fold.fold_constants import FoldConstants
 from circlekit.passes.support.conditions import same_quantization
 from circlekit.rewrite.base import MAX_FOLDED_BYTES, Context
 from circlekit.rewrite.match import Match
@@ -32,18 +32,16 @@ class DequantizeRows(Rewrite):
         table = match.value("table")
         parameters = table.quantization
         if table.dtype.is_integer and (parameters is None or parameters.scale.size != 1):
-            return f"%{table.name}: has other than one scale"
+            return f"%{table.name}: expected one scale"
         return same_quantization(table, g)
 
     @condition
     def small_enough(self, match: Match) -> str | None:
         table = match.value("table")
         size = 4 * table.numel
-        return (
-            None
-            if size <= MAX_FOLDED_BYTES
-            else f"%{table.name}: would have {size} bytes, at most {MAX_FOLDED_BYTES}"
-        )
+        if size <= MAX_FOLDED_BYTES:
+            return None
+        return f"%{table.name}: would have {size} bytes, the limit is {MAX_FOLDED_BYTES}"
 
     def constants(self, match: Match) -> dict[str, Array]:
         op = Dequantize(match.value("table"))
@@ -53,7 +51,7 @@ class DequantizeRows(Rewrite):
 
 
 class FoldDequantize(FoldConstants):
-    """DEQUANTIZE of a constant becomes a constant, and looking up in a table does in its real values."""
+    """DEQUANTIZE of a constant, or of rows that GATHER reads from one, becomes a float constant."""
 
     name = "fold_dequantize"
     codes = frozenset({"DEQUANTIZE"})
@@ -62,4 +60,4 @@ class FoldDequantize(FoldConstants):
         return super().run(model, context) + DequantizeRows().run(model, context)
 
 
-DequantizeRows.name = FoldDequantize.name  # for its refusals alone
+DequantizeRows.name = FoldDequantize.name  # its refusals carry the name of the pass

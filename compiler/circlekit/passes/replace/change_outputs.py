@@ -6,7 +6,7 @@ from __future__ import annotations
 from circlekit.errors import RewriteError, near_miss
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Value
-from circlekit.passes.fold.dead import RemoveDead
+from circlekit.passes.fold.remove_dead import RemoveDead
 from circlekit.rewrite.base import Context, Option, Pass
 
 

@@ -12,7 +12,7 @@ from circlekit.interp.interpreter import Interpreter
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
-from circlekit.passes.fold.dead import RemoveDead
+from circlekit.passes.fold.remove_dead import RemoveDead
 from circlekit.passes.graph_transforms import FoldBatchNorms
 from circlekit.passes.support.training_norms import TrainingNorm, training_norms
 from circlekit.rewrite.base import Context, Option, Pass

@@ -15,7 +15,7 @@ from circlekit.ops.matmul.bcq import BcqFullyConnected, BcqGather
 from circlekit.ops.matmul.dense import FullyConnected
 from circlekit.ops.movement.gather import Gather
 from circlekit.ops.movement.shape import Reshape, Transpose
-from circlekit.passes.fold.dead import RemoveDead
+from circlekit.passes.fold.remove_dead import RemoveDead
 from circlekit.passes.support.binary_codes import MAX_RELATIVE_ERROR, Coded, Info, read_info
 from circlekit.rewrite.base import Context, Pass
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that compute the same of the same."""
+"""Merge operators that compute the same value."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from circlekit.ops.movement.shape import Reshape
-from circlekit.passes.fold.content import equal_constants, frozen, graph_constants
-from circlekit.passes.fold.nearly import nearly_equal
+from circlekit.passes.support.constant_equality import equal_constants, frozen, graph_constants
+from circlekit.passes.support.near_duplicates import different_operators
 from circlekit.rewrite.base import Context, GraphPass
 
 
 class CommonSubexpressionElimination(GraphPass):
-    """Of equal pure operators on equal operands the first stays, and its results serve all readers.
+    """Of equal pure operators with equal operands the first stays, and the others are replaced by it.
 
-    Operands are equal when they are one value, equal constants, or results of equal operators; results
-    must agree in dtype, shape and quantization.  Two outputs of a graph never become one: the second is
-    a copy of the first, by a Reshape to its own shape.
+    Operands are equal if they are the same value, equal constants, or results of equal operators; results
+    must agree in dtype, shape and quantization.  Two outputs of a graph never become one: the second becomes
+    a copy of the first, by a Reshape to the same shape.
     """
 
     name = "common_subexpression_elimination"
 
     def run_graph(self, graph: Graph, context: Context) -> int:
-        numbers = Numbers(graph)
+        numbers = ValueNumbers(graph)
         firsts: dict[Hashable, Op] = {}
-        gone = 0
+        removed = 0
         if context.partial_matches:
-            for op, sentence, progress in nearly_equal(graph):
+            for op, sentence, progress in different_operators(graph):
                 context.refuse(self.name, op, sentence, progress)
         for op in graph.ops:
             key = numbers.key(op)
@@ -48,24 +48,24 @@ class CommonSubexpressionElimination(GraphPass):
                 for old, new in zip(tuple(op.results), tuple(first.results), strict=True):
                     graph.replace(old, new)
                 graph.remove(op)
-                gone += 1
+                removed += 1
             elif _can_copy(op):
                 context.rewrites(op)
                 _copy(graph, op, first)
-                gone += 1
+                removed += 1
             else:
                 names = f"%{op.output.name} and %{first.output.name}"
                 context.refuse(self.name, op, f"{names} are equal, but both are outputs of the graph")
-        return gone
+        return removed
 
 
 def _can_copy(op: Op) -> bool:
-    """Whether a Reshape can hand on the result under the second name, and is not what is there already."""
+    """Return whether a Reshape can copy the result to the second output, and ``op`` is not that Reshape."""
     return len(op.results) == 1 and op.output.is_static and not isinstance(op, Reshape)
 
 
 def _copy(graph: Graph, op: Op, first: Op) -> None:
-    """The second output, name and all, becomes a copy of the first: nothing is computed twice."""
+    """Replace ``op``, which produces a graph output, by a Reshape of the result of ``first``."""
     result = op.output
     shape = Value.constant(graph.unique_name(f"{result.name}/shape"), np.array(result.static_shape, np.int32))
     copy = Reshape(first.output, shape, results=[])
@@ -77,8 +77,8 @@ def _copy(graph: Graph, op: Op, first: Op) -> None:
     graph.remove(op)
 
 
-class Numbers:
-    """A number for every value, the same for values that are known to be equal."""
+class ValueNumbers:
+    """Value numbering: values that are known to be equal have the same number."""
 
     def __init__(self, graph: Graph) -> None:
         self._numbers: dict[Value, int] = {}
@@ -88,7 +88,7 @@ class Numbers:
         self._next = len(groups)
 
     def of(self, value: Value | None) -> int:
-        """The number of ``value``, a new one where it is met for the first time; -1 for an absent operand."""
+        """Return the number of ``value``, a new one at the first call; -1 for an absent operand."""
         if value is None:
             return -1
         number = self._numbers.get(value)
@@ -98,19 +98,19 @@ class Numbers:
         return number
 
     def equate(self, op: Op, first: Op) -> None:
-        """Note that ``op`` has the results of ``first``."""
+        """Record that ``op`` has the same results as ``first``."""
         for value, same in zip(op.results, first.results, strict=True):
             self._numbers[value] = self.of(same)
 
     def key(self, op: Op) -> Hashable | None:
-        """Equal for operators that compute the same; None for one that must stay itself."""
+        """Return a key that is equal for equal operators; None for an operator that must not be merged."""
         if not op.pure or not op.results or op.called_graphs():
             return None
         if any(v is not None and v.is_variable for v in (*op.inputs, *op.results)):
             return None
         operands = [self.of(v) for v in op.inputs]
         while operands and operands[-1] == -1:
-            operands.pop()  # an absent operand may be written or left out
+            operands.pop()  # trailing absent operands may be omitted
         if op.commutative:
             operands[:2] = sorted(operands[:2])
         types = tuple((v.dtype, v.shape, v.quantization) for v in op.results)

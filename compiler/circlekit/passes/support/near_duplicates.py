@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What keeps operators and constants apart that are nearly equal: for those who ask why they stay."""
+"""Explain why operators or constants that look equal are not merged."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
-from circlekit.passes.fold.content import graph_constants
+from circlekit.passes.support.constant_equality import graph_constants
 
 Miss = tuple[Op, str, int]
-"""The operator, the sentence, and how much is equal."""
+"""The operator, the sentence, and the progress of the comparison."""
 
 
-def nearly_equal(graph: Graph) -> Iterator[Miss]:
-    """Operators of one kind that share an operand."""
+def different_operators(graph: Graph) -> Iterator[Miss]:
+    """Yield operators of the kind of an earlier one with which they share an operand, and how they differ."""
     known: dict[tuple[str, int], Op] = {}
     for op in graph:
         values = [v for v in op.inputs if v is not None]
@@ -29,7 +29,7 @@ def nearly_equal(graph: Graph) -> Iterator[Miss]:
         if first is None or first is op:
             continue
         if not op.pure:
-            yield op, f"%{op.output.name}: {op.code} is not the same each time", 1
+            yield op, f"%{op.output.name}: {op.code} has another result in each run", 1
         else:
             yield op, *_difference(op, first)
 
@@ -39,15 +39,15 @@ def _difference(op: Op, first: Op) -> tuple[str, int]:
     for a, b in zip(op.inputs, first.inputs, strict=False):
         if a is not b and (a is None or b is None or not _same(a, b)):
             read = ["nothing" if v is None else f"%{v.name}" for v in (a, b)]
-            return f"%{name}: reads {read[0]}, where %{other} reads {read[1]}", 1
+            return f"%{name}: reads {read[0]}, but %{other} reads {read[1]}", 1
     for key, value in op.attribute_items().items():
         if value != first.attribute_items().get(key):
-            return f"%{name}: {key} is {value}, in %{other} it is {first.attribute_items().get(key)}", 2
-    return f"%{name}: has another type than %{other}, {op.output.type} and {first.output.type}", 2
+            return f"%{name}: {key} is {value}, but {first.attribute_items().get(key)} in %{other}", 2
+    return f"%{name}: is {op.output.type}, but %{other} is {first.output.type}", 2
 
 
-def nearly_one(graph: Graph) -> Iterator[tuple[Value, str, int]]:
-    """Constants of equal elements, or of one type, that are two."""
+def different_constants(graph: Graph) -> Iterator[tuple[Value, str, int]]:
+    """Yield constants of the shape of an earlier one, and how they differ."""
     alike: dict[tuple[int, ...], Value] = {}
     for value in graph_constants(graph):
         first = alike.setdefault(value.array().shape, value)
@@ -59,7 +59,7 @@ def nearly_one(graph: Graph) -> Iterator[tuple[Value, str, int]]:
         elif value.quantization != first.quantization:
             yield value, f"%{name}: has other quantization parameters than %{other}", 1
         elif np.array_equal(value.array(), first.array()):
-            yield value, f"%{name}: equals %{other}, but not bit by bit, as 0.0 and -0.0", 2
+            yield value, f"%{name}: equals %{other}, but has other bits, such as 0.0 and -0.0", 2
         else:
             yield value, f"%{name}: has other elements than %{other}", 1
 

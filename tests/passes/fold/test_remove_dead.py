@@ -11,7 +11,7 @@ from circlekit.ir.graph import Graph, Model
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Value
 from circlekit.ops.arithmetic.activation import Relu
-from circlekit.passes.fold.dead import RemoveDead
+from circlekit.passes.fold.remove_dead import RemoveDead
 from circlekit.rewrite.base import Context
 from tests.passes.kit import check_pass
 
@@ -56,7 +56,7 @@ def test_what_may_have_effects_stays() -> None:
     assert [op.code for op in model.main] == ["WHILE", "NEG"]
     assert [op.code for op in model.graphs[2]] == ["NEG"]
     assert [r.sentence for r in context.refusals or ()] == [
-        "%w: nothing reads its results, but WHILE may have effects"
+        "%w: its results have no use, but WHILE may have side effects"
     ]
 
 

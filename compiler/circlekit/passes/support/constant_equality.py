@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which constants and attributes are equal by content."""
+"""Compare constants and attributes by content."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from circlekit.ir.value import Value
 
 
 def graph_constants(graph: Graph) -> list[Value]:
-    """The constants that operators of ``graph`` read, each once, in the order of their first use."""
+    """Return the constants that operators of ``graph`` read, each once, in the order of first use."""
     found = {id(v): v for op in graph for v in op.inputs if v is not None and is_plain_constant(v)}
     return list(found.values())
 
 
 def is_plain_constant(value: Value | None) -> bool:
-    """Whether ``value`` is a constant that nothing can write to."""
+    """Return whether ``value`` is a constant and not a variable."""
     return value is not None and value.data is not None and not value.is_variable
 
 
 def equal_constants(values: Iterable[Value]) -> list[list[Value]]:
-    """``values`` in groups of equal dtype, shape, bits and quantization.
+    """Group ``values`` by dtype, shape, bits and quantization, in their order.
 
-    Groups and their members keep the order of ``values``.  Only constants that agree in all but the bits,
-    and in the bits of either end, have all of them read, once.
+    The data of a large constant is read completely only if another one has the same type and the same bytes
+    at both ends.
     """
     alike: dict[Hashable, list[Value]] = {}
     for value in values:
@@ -42,12 +42,12 @@ def equal_constants(values: Iterable[Value]) -> list[list[Value]]:
         for value in candidates:
             same_ends.setdefault(sample(value.array()), []).append(value)
         for found in same_ends.values():
-            groups.extend([found] if _are_whole(found) else _same_bits(found))
+            groups.extend([found] if _samples_suffice(found) else _same_bits(found))
     return groups
 
 
-def _are_whole(values: list[Value]) -> bool:
-    """Whether a sample says all: of one value, and of small ones."""
+def _samples_suffice(values: list[Value]) -> bool:
+    """Return whether values with equal samples are equal: a single value, or small ones."""
     return len(values) == 1 or values[0].array().nbytes <= 2 * SAMPLE
 
 
@@ -60,12 +60,12 @@ def _same_bits(values: list[Value]) -> list[list[Value]]:
 
 def _header(value: Value) -> Hashable:
     data = value.array()
-    packed = None if data.shape == value.shape else frozen(value.extra)  # what tells how it is packed
+    packed = None if data.shape == value.shape else frozen(value.extra)  # describes the packing
     return value.dtype, value.shape, data.shape, data.dtype.str, value.quantization, packed
 
 
 def frozen(thing: Any) -> Hashable:
-    """A hashable stand-in for an attribute: equal for equal attributes of the same types."""
+    """Return a hashable object that is equal for equal attributes of equal type."""
     if isinstance(thing, np.ndarray):
         return "array", thing.dtype.str, thing.shape, thing.tobytes()
     if isinstance(thing, Mapping):

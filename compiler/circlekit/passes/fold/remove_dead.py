@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators and constants that nothing reads."""
+"""Remove operators and values without uses."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from circlekit.rewrite.base import Context, Pass
 
 
 class RemoveDead(Pass):
-    """Without the operators that have no effect and no used result, and the values that only they had.
+    """Remove operators that have no side effect and no used result, and the values that only they use.
 
-    The interface of every graph stays: inputs that nothing reads, and the bodies of WHILE and IF.
+    The interface of every graph stays, including unused inputs, and so do the bodies of WHILE and IF.
     """
 
     name = "remove_dead"
@@ -29,20 +29,20 @@ class RemoveDead(Pass):
 
 
 class Effects:
-    """Which operators do more than to compute their results."""
+    """Finds operators with side effects; remembers the answer for graphs."""
 
     def __init__(self) -> None:
         self._graphs: dict[int, bool] = {}
 
     def of(self, op: Op) -> bool:
-        """Whether ``op`` may have an effect: by itself, on a variable, or in a graph that it runs."""
+        """Return whether ``op``, or a graph that it calls, may have a side effect or changes a variable."""
         if not is_pure(op) or any(v is not None and v.is_variable for v in op.inputs):
             return True
         return any(self._of_graph(graph) for graph in op.called_graphs())
 
     def _of_graph(self, graph: Graph) -> bool:
         if id(graph) not in self._graphs:
-            self._graphs[id(graph)] = True  # a graph that runs itself may never end
+            self._graphs[id(graph)] = True  # a recursive graph may not terminate
             self._graphs[id(graph)] = any(self.of(op) for op in graph)
         return self._graphs[id(graph)]
 
@@ -53,7 +53,9 @@ def _remove_ops(graph: Graph, effects: Effects, context: Context) -> int:
         if any(v.use_count or graph.is_output(v) for v in op.results):
             continue
         if effects.of(op):
-            context.refuse(RemoveDead.name, op, f"nothing reads its results, but {op.code} may have effects")
+            context.refuse(
+                RemoveDead.name, op, f"its results have no use, but {op.code} may have side effects"
+            )
             continue
         graph.remove(op)
         count += 1
@@ -61,7 +63,7 @@ def _remove_ops(graph: Graph, effects: Effects, context: Context) -> int:
 
 
 def _remove_values(graph: Graph, kept: set[int]) -> int:
-    """Take out of the table what no operator reads or makes; returns how many values went."""
+    """Remove values that no operator reads or produces; return how many."""
     needed = {id(v) for v in (*graph.inputs, *graph.outputs)}
     for op in graph:
         needed.update(id(v) for v in _values_in(op.extra))
@@ -73,16 +75,16 @@ def _remove_values(graph: Graph, kept: set[int]) -> int:
 
     needed.update([id(scale) for v in graph.table if is_used(v) for scale in v.scale_values])
     table = [v for v in graph.table if is_used(v)]
-    gone = len(graph.table) - len(table)
-    if gone:
+    removed = len(graph.table) - len(table)
+    if removed:
         graph.table = table
-        if "unused" in graph.extra:  # what the file listed and nothing read from the start
+        if "unused" in graph.extra:  # values that the file lists without a use
             graph.extra["unused"] = [v for v in graph.extra["unused"] if is_used(v)]
-    return gone
+    return removed
 
 
 def _values_in(thing: Any) -> Iterator[Value]:
-    """The values that fields of the file refer to (the intermediates of an LSTM)."""
+    """Yield the values in fields that are kept as they are, such as the intermediates of an LSTM."""
     if isinstance(thing, Value):
         yield thing
     elif isinstance(thing, Mapping):

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Constant folding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import ClassVar
+
+import numpy as np
+
+from circlekit.errors import CirclekitError
+from circlekit.interp.evaluate import evaluate
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.op import Op, OpaqueOp
+from circlekit.ir.resource_limits import limited, limits
+from circlekit.ir.scratch_files import copied, settled
+from circlekit.ir.value import Array, Value
+from circlekit.ops.constant_storage import constant_elements
+from circlekit.ops.program.custom import is_pure
+from circlekit.passes.support.constant_equality import is_plain_constant
+from circlekit.rewrite.base import Context, Pass
+
+MAX_GROWTH = 4
+"""A result above SMALL_BYTES may be at most this many times as large as the operands, or the file grows."""
+
+SMALL_BYTES = 64 << 10
+"""Results up to this size are computed whatever the size of the operands."""
+
+MIN_TOTAL_BYTES, MAX_TOTAL_BYTES, MAX_TOTAL_GROWTH = 128 << 20, 4 << 30, 16
+"""All results of one optimization: MAX_TOTAL_GROWTH times the model's constants, within the limits."""
+
+MIN_TOTAL_MACS, MAX_TOTAL_MACS, MACS_PER_BYTE = 1_000_000_000, 200_000_000_000, 1024
+"""All work of one optimization: proportional to the bytes of constants; LoRA adapters of rank 1000 fit."""
+
+MAX_VIRTUAL_ELEMENTS = 1 << 58
+"""Elements of an operand of which only the shape is used; numpy counts the bytes of its view in 63 bits."""
+
+
+class FoldConstants(Pass):
+    """A pure operator with constant operands becomes its results, computed by its kernel.
+
+    So does an operator that uses only the shapes of its operands, such as SHAPE, if they are known.  Results
+    keep name and quantization, and so do outputs of the main graph.  Outputs of a graph that WHILE or IF
+    calls stay computed.
+
+    ``codes``: the operators that are folded, by their names in the schema, custom ones by custom code; all if
+    it is empty.  ``max_growth``: how many times as large as the operands a large result may be.
+    """
+
+    name = "fold_constants"
+    codes: ClassVar[frozenset[str]] = frozenset()
+    max_growth: ClassVar[int] = MAX_GROWTH
+
+    def run(self, model: Model, context: Context) -> int:
+        if not context.folded.max_bytes:
+            size = _constant_bytes(model)
+            context.folded.max_bytes = min(max(MAX_TOTAL_GROWTH * size, MIN_TOTAL_BYTES), MAX_TOTAL_BYTES)
+            context.folded.max_macs = min(MIN_TOTAL_MACS + MACS_PER_BYTE * size, MAX_TOTAL_MACS)
+        return sum(self._run_graph(graph, graph is model.main, context) for graph in model.graphs)
+
+    def _run_graph(self, graph: Graph, is_main: bool, context: Context) -> int:
+        count = 0
+        constants: dict[Value, Value] = {}
+        for op in graph.ops:
+            if (self.codes and code_of(op) not in self.codes) or not _is_foldable(op):
+                self._refuse_partial(op, context)
+                continue
+            arrays = _result_refusal(graph, op, is_main) or self._compute(op, context)
+            if isinstance(arrays, str):
+                context.refuse(self.name, op, arrays)
+            elif context.may_rewrite:
+                context.rewrites(op)
+                constants.update(_replace_by_constants(graph, op, arrays))
+                count += 1
+        if constants:
+            graph.table = [constants.get(v, v) for v in graph.table]
+        return count
+
+    def _refuse_partial(self, op: Op, context: Context) -> None:
+        """Record, if wanted, why an operator of another kind or with other operands is not folded."""
+        if not context.partial_matches or not op.results:
+            return
+        if _is_foldable(op):
+            kinds = " or ".join(sorted(self.codes))
+            context.refuse(self.name, op, f"%{op.output.name}: expected {kinds}, got {code_of(op)}", 1)
+        elif not self.codes or code_of(op) in self.codes:
+            operand = next((v for v in op.inputs if v is not None and not is_plain_constant(v)), None)
+            why = "is not pure" if operand is None else f"reads %{operand.name}, which is not constant"
+            context.refuse(self.name, op, f"%{op.output.name}: {why}", 2)
+
+    def _compute(self, op: Op, context: Context) -> list[Array] | str:
+        """Return the results of ``op``, or why they are not computed."""
+        work = context.folded
+        macs = work.macs + op.macs()
+        if macs > work.max_macs:
+            return f"folding would take {macs} multiplications in total, the limit is {work.max_macs}"
+        if all(v.is_static for v in op.results):
+            why = self._size_refusal(op, sum(v.numel * v.dtype.bits // 8 for v in op.results), context)
+            if why is not None:
+                return why
+        work.macs = macs
+        available = max(work.max_bytes - work.bytes, 0)
+        try:
+            with limited(memory=min(context.max_folded_bytes, limits().memory, available)):
+                arrays = evaluate(op, [None if v is None else _elements(v) for v in op.inputs])
+        except CirclekitError as error:
+            return error.message
+        size = sum(a.nbytes for a in arrays)
+        work.bytes += size
+        return self._size_refusal(op, size, context) or _quantization_refusal(op, arrays) or arrays
+
+    def _size_refusal(self, op: Op, size: int, context: Context) -> str | None:
+        """Return why results of ``size`` bytes are too large, None if they are not."""
+        if size > context.max_folded_bytes:
+            return f"the result would have {size} bytes, the limit is {context.max_folded_bytes}"
+        operands = sum(v.data.nbytes for v in op.inputs if v is not None and v.data is not None)
+        if size > max(SMALL_BYTES, self.max_growth * operands):
+            return f"the result would have {size} bytes, the operands have {operands}: the file would grow"
+        return None
+
+
+def code_of(op: Op) -> str:
+    """Return the name of the operator in the schema, of a custom operator its custom code."""
+    return (op.custom_code or op.code) if isinstance(op, OpaqueOp) else op.code
+
+
+def _constant_bytes(model: Model) -> int:
+    """Return the size of all constants; those that share data count once."""
+    known = [v.data for graph in model.graphs for v in graph.values() if v.data is not None]
+    return sum({data.__array_interface__["data"][0]: data.nbytes for data in known}.values())
+
+
+def _is_foldable(op: Op) -> bool:
+    """Return whether ``op`` is pure and all that it uses of its operands is known."""
+    if not op.inputs or not is_pure(op) or op.called_graphs():
+        return False
+    return all(v is None or is_plain_constant(v) or _is_shape_enough(op, v) for v in op.inputs)
+
+
+def _is_shape_enough(op: Op, value: Value) -> bool:
+    """Return whether ``op`` needs only the shape of ``value``, or ``value`` has no elements."""
+    if not value.is_static or value.dtype.numpy is None or value.is_variable:
+        return False
+    if prod(d for d in value.static_shape if d) >= MAX_VIRTUAL_ELEMENTS:
+        return False
+    return value.numel == 0 or not op.reads_data
+
+
+def _elements(value: Value) -> Array:
+    """Return the elements of a constant; zeros, without memory, if only the shape is used."""
+    if value.data is not None:
+        return constant_elements(value)
+    return np.broadcast_to(np.zeros((), value.dtype.numpy), value.static_shape)
+
+
+def _result_refusal(graph: Graph, op: Op, is_main: bool) -> str | None:
+    """Return which result of ``op`` cannot become a constant, None if all can."""
+    for value in op.results:
+        if graph.is_output(value) and not (is_main and value.is_static):
+            what = "of unknown shape" if is_main else "of a called graph"
+            return f"%{value.name} is an output {what}, which stays computed"
+        if value.dtype.numpy is None or value.is_variable:
+            kind = "a variable" if value.is_variable else value.dtype.short
+            return f"%{value.name} is {kind}, which cannot be a constant"
+    return None
+
+
+def _quantization_refusal(op: Op, arrays: Sequence[Array]) -> str | None:
+    """Return how the quantization of a result of unknown shape contradicts the computed shape."""
+    for value, array in zip(op.results, arrays, strict=True):
+        why = None if value.quantization is None else value.quantization.misfit(array.shape)
+        if why is not None:
+            return f"%{value.name}: {why}"
+    return None
+
+
+def _replace_by_constants(graph: Graph, op: Op, arrays: Sequence[Array]) -> dict[Value, Value]:
+    """Replace ``op`` by constants; return them by the results that they replace."""
+    constants = {}
+    for index, (value, array) in enumerate(zip(tuple(op.results), arrays, strict=True)):
+        if graph.is_output(value):
+            op.take_result(index, Value("", value.dtype, value.shape))
+            value.data = _owned(array)
+            for name in ("sparsity", "compression_type"):  # describe data in the file, which is replaced
+                value.extra.pop(name, None)
+            continue
+        constant = Value.constant(value.name, _owned(array), value.quantization)
+        graph.replace_uses(value, constant)
+        constants[value] = constant
+    graph.remove(op)
+    return constants
+
+
+def _owned(array: Array) -> Array:
+    """Return ``array``, or a copy if it is a view, which would keep its base alive."""
+    return settled(array) if array.flags.owndata and array.flags.c_contiguous else copied(array)
