@@ -149,7 +149,7 @@ def test_an_input_that_was_cut_or_written_to(size: int | None, tmp_path: Path) -
     else:
         os.truncate(path, size)
     for target in (output, path):
-        with pytest.raises(FileError, match=r"m\.tflite: it was changed since it was read"):
+        with pytest.raises(FileError, match=r"m\.tflite: the file was changed after it was read"):
             save(model, target)
     assert output.read_bytes() == b"before"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["m.tflite", "out.tflite"]
@@ -167,7 +167,7 @@ def test_an_input_that_is_cut_while_it_is_copied(tmp_path: Path) -> None:
                 os.truncate(path, path.stat().st_size - 10)  # within a page, the rest of which reads as zeros
             yield piece
 
-    with pytest.raises(FileError, match="it was changed since it was read"):
+    with pytest.raises(FileError, match="the file was changed after it was read"):
         write_file(output, cut_meanwhile())  # type: ignore[arg-type]
     assert output.read_bytes() == b"before"
 

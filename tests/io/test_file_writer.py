@@ -169,7 +169,7 @@ def test_from_a_pipe(size: int, fits: bool) -> None:
             assert got.readonly
             assert got == content
         else:
-            with pytest.raises(LimitError, match=f"/dev/fd/{ends[0]}: what comes of it would take"):
+            with pytest.raises(LimitError, match=f"/dev/fd/{ends[0]}: the data read from it would take"):
                 map_file(f"/dev/fd/{ends[0]}")
             while os.read(ends[0], 1 << 20):
                 pass
@@ -253,12 +253,12 @@ def test_a_changed_source_is_told(
     if not way:
         monkeypatch.setattr(os, "copy_file_range", refuse(errno.ENOSYS))
     change(path)
-    with pytest.raises(FileError, match="source: it was changed since it was read"):
+    with pytest.raises(FileError, match="source: the file was changed after it was read"):
         source.check()
     with (tmp_path / "out").open("wb") as file:
         output = FileWriter(file.fileno())
         if change is cut:
-            with pytest.raises(FileError, match="source: it was changed"):
+            with pytest.raises(FileError, match="source: the file was changed"):
                 output.write_all([FileRange(source, 0, SIZE)])
         else:
             assert output.write_all([FileRange(source, 0, SIZE)]) == SIZE

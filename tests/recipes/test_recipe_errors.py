@@ -69,7 +69,7 @@ def test_the_recipe_itself_is_right() -> None:
         ("shape { dim: 3 }", "shape { dim: 3 } make_sparse: 7", "expected true or false, found '7'"),
         ("{ activation: RELU }", "{ " * 40 + "}" * 40, "expected a field"),
         ('"explicit" arg: "1" arg: "2"', '"file" arg: "w.npy"', "refers to a file, which is not allowed"),
-        ('"explicit" arg: "1" arg: "2"', '"base64" arg: "AAAA"', "takes 12 bytes, its buffer has 3"),
+        ('"explicit" arg: "1" arg: "2"', '"base64" arg: "AAAA"', "expected 12 bytes for f32[3], got 3"),
     ],
 )  # fmt: skip
 def test_mistakes(old: str, new: str, message: str | None) -> None:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bytes <-> Model, for both formats; driven by the schema, without a word about any operator.
+"""Reading and writing of model files in both formats, driven by the tables of the schema.
 
-file --files--> bytes --decode--> tree --load--> Model --save--> tree --encode--> bytes --files--> file
+bytes --flatbuffer_decoder--> tree --load--> Model --save--> tree --flatbuffer_encoder--> bytes
+
+A tree is a table of the schema as nested dicts (``schema.Tree``).  No operator is named here.
 """

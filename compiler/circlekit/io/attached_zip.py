@@ -1,20 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The zip archive that TFLite's metadata tools append to a model (labels, vocabularies), kept as it is."""
+"""The zip archive (labels, vocabularies) that TFLite's metadata tools append to a model.
+
+Layout of a zip file: the files, then a central directory with one entry per file, then an end record.
+Offsets in the directory count from the start of the whole model file or from the start of the archive.
+"""
 
 from __future__ import annotations
 
 import struct
 
 _END = struct.Struct("<4s4HIIH")
-_ENTRY = struct.Struct("<4s24x3H8xI")
-"""Of an entry of the central directory: signature, lengths of name, extra and comment, place of the file."""
+"""End record: signature, 3 unused, number of entries, size and offset of the directory, comment length."""
 
-MAX_COMMENT = 0xFFFF
+_ENTRY = struct.Struct("<4s24x3H8xI")
+"""Directory entry: signature, lengths of name, extra field and comment, offset of the file."""
+
+ENTRY_OFFSET_FIELD = 42
+"""Position, within an entry, of the offset of the file."""
+
+DIRECTORY_OFFSET_FIELD = 16
+"""Position, within the end record, of the offset of the directory."""
+
+MAX_COMMENT_BYTES = 0xFFFF
 
 
 def attached_archive(data: memoryview) -> bytes:
-    """The archive at the end of a file, with offsets from its own start; empty where there is none."""
-    tail_start = max(0, len(data) - _END.size - MAX_COMMENT)
+    """Return the archive at the end of a file, with offsets from its own start; empty if there is none."""
+    tail_start = max(0, len(data) - _END.size - MAX_COMMENT_BYTES)
     end = tail_start + bytes(data[tail_start:]).rfind(b"PK\5\6")
     if end < tail_start or end + _END.size > len(data):
         return b""
@@ -29,20 +41,20 @@ def attached_archive(data: memoryview) -> bytes:
         return b""
     archive = bytearray(data[start:])
     for at, place in entries:
-        struct.pack_into("<I", archive, at - start + 42, place + shift - start)
-    struct.pack_into("<I", archive, end - start + 16, directory - start)
+        struct.pack_into("<I", archive, at - start + ENTRY_OFFSET_FIELD, place + shift - start)
+    struct.pack_into("<I", archive, end - start + DIRECTORY_OFFSET_FIELD, directory - start)
     return bytes(archive)
 
 
 def _entries(data: memoryview, at: int, count: int) -> list[tuple[int, int]]:
-    """(where it is, the place it tells) of the entries of the central directory; none where one is broken."""
-    out = []
+    """Return (position, offset of the file) of each directory entry from ``at``; empty if one is invalid."""
+    entries = []
     for _ in range(count):
         if at + _ENTRY.size > len(data):
             return []
-        signature, name, extra, comment, place = _ENTRY.unpack_from(data, at)
+        signature, name, extra, comment, offset = _ENTRY.unpack_from(data, at)
         if signature != b"PK\1\2":
             return []
-        out.append((at, place))
+        entries.append((at, offset))
         at += _ENTRY.size + name + extra + comment
-    return out
+    return entries

@@ -15,15 +15,15 @@ from typing import BinaryIO
 from circlekit.errors import FileError
 from circlekit.ir.resource_limits import need_memory
 
-PIPE_STEP = 1 << 20
-"""Bytes of a pipe that are read at a time."""
+PIPE_STEP_BYTES = 1 << 20
+"""Bytes read from a pipe at a time."""
 
 
 class FileMap(mmap.mmap):
-    """A read-only map of a file.
+    """A read-only memory map of a file that knows the file.
 
-    ``descriptor`` stays open as long as the map, so that the kernel can copy from the file that was mapped
-    even if another one has its name by now.
+    ``descriptor`` stays open as long as the map, so that the kernel can copy from the mapped file even after
+    another file took its name.
     """
 
     descriptor: int
@@ -32,32 +32,32 @@ class FileMap(mmap.mmap):
 
     @classmethod
     def of(cls, descriptor: int, name: str) -> FileMap:
-        """Map the whole file open as ``descriptor``, of which a duplicate is kept; ``name``: for messages."""
+        """Map the whole file open as ``descriptor``, which is duplicated; ``name`` is for error messages."""
         new = cls(descriptor, 0, access=mmap.ACCESS_READ)
         new.descriptor = os.dup(descriptor)
         weakref.finalize(new, os.close, new.descriptor).atexit = False
         new.name = name
-        new.stamp = stamp_of(descriptor)
+        new.stamp = _stamp(descriptor)
         return new
 
     def check(self) -> None:
-        """FileError where the file was written to or cut since it was mapped: the map shows that."""
-        if stamp_of(self.descriptor) != self.stamp:
-            raise FileError(f"{self.name}: it was changed since it was read; what was read of it is no more")
+        """Raise FileError if the file was written to or truncated since it was mapped: the map shows that."""
+        if _stamp(self.descriptor) != self.stamp:
+            raise FileError(f"{self.name}: the file was changed after it was read; load it again")
 
 
-def stamp_of(descriptor: int) -> tuple[int, ...]:
-    """Which file is open; another when that is written to or cut."""
+def _stamp(descriptor: int) -> tuple[int, ...]:
+    """Return device, inode, size and time of change: another tuple for another or a changed file."""
     status = os.fstat(descriptor)
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def map_file(path: str | os.PathLike[str]) -> memoryview:
-    """The bytes of a file as a read-only map of it, of a pipe as a copy; FileError where there are none."""
+    """Return the bytes of a file as a read-only map, or of a pipe as a copy; FileError if it has none."""
     with translated(path, "read"), Path(path).open("rb") as file:
         status = os.fstat(file.fileno())
         if stat.S_ISCHR(status.st_mode) or stat.S_ISBLK(status.st_mode):
-            raise OSError(None, "it is a device")
+            raise OSError(None, "expected a file or a pipe, got a device")
         if not stat.S_ISREG(status.st_mode):
             return read_all(file, os.fspath(path))
         if not status.st_size:
@@ -66,17 +66,17 @@ def map_file(path: str | os.PathLike[str]) -> memoryview:
 
 
 def read_all(stream: BinaryIO, name: str) -> memoryview:
-    """All that comes of a pipe, which may have no end: LimitError for more than memory may hold."""
+    """Read a stream to its end; LimitError if that takes more memory than allowed (a pipe may be endless)."""
     content = bytearray()
-    while piece := stream.read(PIPE_STEP):
-        need_memory(len(content) + len(piece), f"{name}: what comes of it")
+    while piece := stream.read(PIPE_STEP_BYTES):
+        need_memory(len(content) + len(piece), f"{name}: the data read from it")
         content += piece
     return memoryview(content).toreadonly()
 
 
 @contextlib.contextmanager
 def translated(path: str | os.PathLike[str], verb: str) -> Iterator[None]:
-    """Give the operating system's refusals as FileError, with the path."""
+    """Turn errors of the operating system into FileError: ``PATH: cannot be VERB: reason``."""
     if not os.fspath(path):  # Path("") is the working directory
         raise FileError(f"a file without a name cannot be {verb}")
     try:

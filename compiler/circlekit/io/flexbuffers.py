@@ -11,7 +11,7 @@ FlexValue = bool | int | str | Sequence[int]
 
 
 def flexbuffer_map(values: Mapping[str, FlexValue]) -> bytes:
-    """The bytes of a map with these entries; a sequence of integers becomes a typed vector."""
+    """Encode a map with these entries; a sequence of integers becomes a typed vector."""
     builder = flexbuffers.Builder()
     with builder.Map():
         for name, value in values.items():

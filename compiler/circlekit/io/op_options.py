@@ -18,11 +18,11 @@ from circlekit.ir.op import Attribute, Op
 # -- graphs in the options of opaque operators -------------------------------------------------
 
 GRAPH_FIELDS = ("subgraph_index", "subgraph_indices")
-"""How the fields that hold indices of graphs end."""
+"""Endings of the names of fields that hold indices of graphs."""
 
 
 def with_graphs(options: Tree, graphs: Sequence[Graph]) -> Tree:
-    """``options`` with graphs in the place of their indices, where there are such graphs."""
+    """Return ``options`` with indices of graphs replaced by the graphs; invalid indices stay numbers."""
     return {k: _graphs(v, graphs) if k.endswith(GRAPH_FIELDS) else v for k, v in options.items()}
 
 
@@ -34,7 +34,10 @@ def _graphs(indices: Any, graphs: Sequence[Graph]) -> Any:
 
 
 def without_graphs(options: Tree, graphs: dict[int, int]) -> Tree:
-    """``options`` as the file has them.  ``graphs``: index by id; ModelError for one that is not there."""
+    """Return ``options`` with graphs replaced by their index; ``graphs`` is keyed by ``id(graph)``.
+
+    Raises ModelError for a graph that is not in the model.
+    """
 
     def index(graph: Graph) -> int:
         if id(graph) not in graphs:
@@ -54,20 +57,23 @@ def without_graphs(options: Tree, graphs: dict[int, int]) -> Tree:
 
 
 class Slot(NamedTuple):
-    """A declared attribute and the schema's field for it."""
+    """A declared attribute and the field of the options table that stores it."""
 
     attribute: Attribute
     field: Field
 
     @property
     def differs(self) -> bool:
-        """Whether a file without the field means other than the attribute's default (beta 0, not 1)."""
+        """Whether the field's default differs from the attribute's (softmax beta: 0 in the file, 1 here)."""
         attribute, field = self
         return isinstance(attribute.default, int | float) and attribute.default != field.default
 
 
 class OptionsPlan(NamedTuple):
-    """Where the attributes of an operator class are in the file."""
+    """How a file stores the attributes of an operator class.
+
+    ``union``: the field of Operator with the options.  ``declared``: names of the fields of ``slots``.
+    """
 
     union: str
     slots: tuple[Slot, ...]
@@ -75,7 +81,7 @@ class OptionsPlan(NamedTuple):
 
 
 class OptionsPlans(dict[type[Op], "OptionsPlan | None"]):
-    """How the options of every operator class are stored in one format, made on demand."""
+    """The plans of all operator classes for one format, made on first use."""
 
     def __init__(self, fmt: str) -> None:
         super().__init__()
@@ -87,12 +93,12 @@ class OptionsPlans(dict[type[Op], "OptionsPlan | None"]):
 
 
 def options_plan(kind: type[Op], fmt: str) -> OptionsPlan | None:
-    """How the options of ``kind`` are stored; None where it has no options table."""
+    """Return how the options of ``kind`` are stored; None if it has no options table."""
     if kind.options is None:
         return None
     union = options_field(kind.options)
     if union is None:
-        raise ModelError(f"{kind.__name__} is declared with options {kind.options}, the schema has none")
+        raise ModelError(f"{kind.__name__}: expected an options table of the schema, got {kind.options}")
     fields = table(kind.options, fmt).by_name
     foreign = table(kind.options, fmt).foreign
     slots = []
@@ -105,7 +111,7 @@ def options_plan(kind: type[Op], fmt: str) -> OptionsPlan | None:
 
 
 def attribute_of(slot: Slot, value: Any, graphs: Sequence[Graph]) -> Any:
-    """The attribute for what the file has; LookupError where the declaration has nothing for it."""
+    """Return the attribute for a field's value; LookupError if the declaration does not allow the value."""
     attribute, field = slot
     if attribute.is_graph:
         return graphs[value] if value >= 0 else graphs[len(graphs)]
@@ -119,7 +125,7 @@ def attribute_of(slot: Slot, value: Any, graphs: Sequence[Graph]) -> Any:
 
 
 def stored_attribute(slot: Slot, value: Any, graphs: dict[int, int]) -> Any:
-    """What the file has for an attribute; None for nothing.  ``graphs``: index by id."""
+    """Return the field's value for an attribute, None to leave it out; ``graphs``: index by ``id(graph)``."""
     attribute, field = slot
     if value is None:
         return None

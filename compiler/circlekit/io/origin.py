@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a file said that the IR has no place for: kept at load, looked up at save, so that nothing is lost.
+"""Contents of the input file that the IR does not represent: kept by load, used again by save.
 
-Keys of ``extra`` that io sets besides the schema's own field names:
+Keys that io adds to ``extra``, besides names of schema fields:
 
     Model   origin        Origin
-    Graph   unused        values that nothing read when the file was loaded
-    any     absent        vectors and strings that the file did not have, where the IR has an empty one
-    Op      options       fields of the options that the declaration does not have
-            no_options    the file had no options, where the operator has them
-            far_options   custom options were stored behind the flatbuffer
-            stored_version  the version of an operator that cannot tell which one it requires
-            stored_code   index of the operator code, where another one before says the same
-    Value   buffer        index of the buffer without data
-            stored_name   (name given here, name in the file) of a tensor without a name
-            stored_quantization  the table as it was, where the canonical one for the same meaning differs
+    Graph   unused        values that no operator uses
+    any     absent        names of vectors and strings that the file lacks, where the IR has an empty one
+    Op      options       fields of the options table that the operator's class does not declare
+            no_options    True: the file has no options table for an operator that declares one
+            far_options   True: the custom options are external data
+            stored_version  version of an operator without a declaration
+            stored_code   index of the operator code, where an earlier code is equal
+    Value   buffer        index of a buffer without data
+            stored_name   (name given by load, name in the file) of a tensor without a name
+            stored_quantization  the quantization table, where save would write the same meaning differently
+
+External data is constant data that a file refers to by its position in the file instead of holding it in a
+vector of the flatbuffer; files beyond 2 GiB need it.
 """
 
 from __future__ import annotations
@@ -29,11 +32,11 @@ from circlekit.io.schema import Tree
 from circlekit.ir.value import Array
 
 Place = tuple[int, int]
-"""Address and number of bytes: tells views of the same memory."""
+"""Address and number of bytes of an array: equal for views of the same memory."""
 
 
 def place_of(data: Array) -> Place:
-    """Where a contiguous array lies in memory."""
+    """Return the place of a contiguous array."""
     return int(data.__array_interface__["data"][0]), data.nbytes
 
 
@@ -46,26 +49,29 @@ class Source:
         self.address, self.size = place_of(np.frombuffer(self.data, np.uint8))
 
     def offset(self, place: Place | None) -> int | None:
-        """Where in the bytes ``place`` is; None where it is elsewhere."""
+        """Return the position of ``place`` in the bytes; None if it is not inside them."""
         if place is None:
             return None
         start = place[0] - self.address
         return start if start >= 0 and start + place[1] <= self.size else None
 
     def check(self) -> None:
-        """FileError where the file is not any more what was loaded."""
+        """Raise FileError if the file was changed since it was loaded."""
         if self.file is not None:
             self.file.check()
 
 
 @dataclass(eq=False, repr=False)
 class Origin:
-    """The lists of a file that its indices refer to.
+    """Lists of the input file that indices in it refer to, and fields of Model without a place in the IR.
 
-    ``unused_buffers``, ``unused_codes``: indices of those that nothing referred to; they are kept.
-    ``far``: constant data was behind the flatbuffer.  ``has_rank``: tensors of known rank say so.
-    ``archive``: a zip archive behind everything.  ``rest``: fields of Model that the IR has no place for.
-    ``source``: what ``buffers`` are views of.
+    unused_buffers, unused_codes: Indices of those that nothing refers to; save keeps them.
+    far: Whether the file has external data.
+    has_rank: Whether tensors of known rank are marked so.
+    absent: Names of the vectors and strings of Model that the file lacks.
+    archive: A zip archive behind the flatbuffer.
+    source: The bytes that ``buffers`` are views of.
+    rest: Fields of Model that the IR does not represent.
     """
 
     format: str
@@ -83,17 +89,17 @@ class Origin:
     rest: Tree = field(default_factory=dict)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Origin:
-        """Itself: it never changes, and its buffers are recognized by where they are."""
+        """Return self: an origin is immutable, and its buffers are recognized by their address."""
         return self
 
 
 def absent(tree: Tree, names: Iterable[str]) -> tuple[str, ...]:
-    """Those of ``names`` that ``tree`` does not have."""
+    """Return those of ``names`` that ``tree`` lacks."""
     return tuple(name for name in names if name not in tree)
 
 
 def drop_absent(tree: Tree, names: Iterable[str]) -> None:
-    """Take out fields that the file did not have and that are still empty."""
+    """Remove fields that are empty and that the input file lacked."""
     for name in names:
         if name in tree and not len(tree[name]):
             del tree[name]

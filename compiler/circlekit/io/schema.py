@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The schema as one of the two formats sees it: slots, numbers and names, made from tables.py on demand."""
+"""The schema as one of the two formats defines it: slots, numbers and names, made from ``tables``."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from typing import Any, Final, NamedTuple
 from circlekit.io.tables import ENUMS, TABLES, UNIONS
 
 Tree = dict[str, Any]
-"""One decoded table: what the file has, by field.  Enum values by name (numbers the schema lacks stay
-numbers), strings as str, vectors as arrays or lists, tables as trees; one that stands for a union has
-its table's name under the key "" as well."""
+"""One decoded table, {field: value}; fields that the file lacks are absent.
+
+Enum values are names (a number if the schema has no name for it), strings are str, vectors are arrays or
+lists, tables are trees.  The tree of a union also has the name of its table, under the key "".
+"""
 
 FORMATS: Final = ("tflite", "circle")
 IDENTIFIERS: Final = {"tflite": b"TFL3", "circle": b"CIR0"}
@@ -22,9 +24,10 @@ SCALARS: Final = {
     "bool": "?", "byte": "b", "ubyte": "B", "short": "h", "ushort": "H", "int": "i", "uint": "I",
     "long": "q", "ulong": "Q", "float": "f", "double": "d",
 }  # fmt: skip
-"""Scalar types of the schema, and the letter that both ``struct`` and numpy have for them."""
+"""Scalar types of the schema, and their type code in ``struct`` and numpy."""
 
 SIZES: Final = {"?": 1, "b": 1, "B": 1, "h": 2, "H": 2, "i": 4, "I": 4, "f": 4, "q": 8, "Q": 8, "d": 8}
+"""Bytes of a scalar, by type code."""
 
 
 class Kind(IntEnum):
@@ -40,7 +43,7 @@ class Kind(IntEnum):
 
 
 class Enumeration(NamedTuple):
-    """Names of an enum's or union's numbers, and back, in one format."""
+    """The names of the numbers of an enum or union in one format, and the numbers of the names."""
 
     name: str
     names: dict[int, str]
@@ -48,7 +51,11 @@ class Enumeration(NamedTuple):
 
 
 class Field(NamedTuple):
-    """One slot of a table.  ``code``: letter of the scalar (or of a vector's elements)."""
+    """One slot of a table.
+
+    ``code``: type code of the scalar or of a vector's elements.  ``table``: name of the table that the field
+    refers to.  ``is_data``: whether it is the data of a buffer.
+    """
 
     name: str
     kind: Kind
@@ -61,12 +68,12 @@ class Field(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes within the table itself."""
+        """Bytes in the table itself: those of a scalar, or 4 for an offset."""
         return SIZES[self.code] if self.kind in (Kind.SCALAR, Kind.UNION_TYPE) else 4
 
 
 class Table(NamedTuple):
-    """The fields of a table by slot, and those that only the other format has."""
+    """The fields of a table by slot; ``foreign``: names of fields that only the other format has."""
 
     name: str
     format: str
@@ -77,7 +84,7 @@ class Table(NamedTuple):
 
 @cache
 def enumeration(name: str, fmt: str) -> Enumeration:
-    """The numbers of enum or union ``name`` in format ``fmt``."""
+    """Return enum or union ``name`` in format ``fmt``."""
     rows = UNIONS[name] if name in UNIONS else ENUMS[name][1]
     pairs = ((row[0], row[1] if fmt == "tflite" else row[2]) for row in rows)
     known = {name: number for name, number in pairs if number is not None}
@@ -86,7 +93,7 @@ def enumeration(name: str, fmt: str) -> Enumeration:
 
 @cache
 def table(name: str, fmt: str) -> Table:
-    """Table ``name`` in format ``fmt``."""
+    """Return table ``name`` in format ``fmt``."""
     fields: list[Field] = []
     foreign = set()
     for field_name, type_name, default, only in TABLES[name]:
@@ -117,7 +124,7 @@ def _field(name: str, type_name: str, default: Any, slot: int, fmt: str, is_data
 
 @cache
 def options_field(options: str) -> str | None:
-    """The union field of Operator that can hold options table ``options``, None for no such table."""
+    """Return the union field of Operator for options table ``options``; None if no union has that table."""
     for union, name in (("BuiltinOptions", "builtin_options"), ("BuiltinOptions2", "builtin_options_2")):
         if any(row[0] == options for row in UNIONS[union]):
             return name
@@ -125,5 +132,5 @@ def options_field(options: str) -> str | None:
 
 
 def number_of(enum: str, fmt: str, value: str | int) -> int | None:
-    """The number of an enum value given by name (None where ``fmt`` lacks it) or already by number."""
+    """Return the number of an enum value given by name or number; None if ``fmt`` lacks the name."""
     return value if isinstance(value, int) else enumeration(enum, fmt).numbers.get(value)

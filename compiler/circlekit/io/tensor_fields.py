@@ -17,22 +17,21 @@ from circlekit.ir.value import Quantization, Shape, Value, same_array
 
 
 def shape_of(stored: Sequence[int], signature: Sequence[int] | None) -> Shape:
-    """The shape by a tensor's two fields: what either says is -1 is unknown."""
+    """Return the shape that ``shape`` and ``shape_signature`` describe; -1 in either means unknown."""
     if min(stored, default=0) < -1:
-        raise FormatError(f"shape {list(stored)} has a negative dimension")
+        raise FormatError(f"expected dimensions from -1 (unknown) on, got {list(stored)}")
     if signature is None or len(signature) != len(stored):
         return tuple(None if d < 0 else d for d in stored)
     return tuple(None if d < 0 or s < 0 else d for d, s in zip(stored, signature, strict=True))
 
 
 def shape_fields(shape: Shape | None, extra: Tree, is_const: bool) -> Tree:
-    """``shape`` and ``shape_signature`` of a tensor: those of the file where they still say the same."""
+    """Return the fields ``shape`` and ``shape_signature``: those of the input file if they still mean it."""
     canonical = [1 if d is None else d for d in shape or ()]
     if shape is not None and None not in shape and extra.keys().isdisjoint(("shape", "shape_signature")):
         return {"shape": canonical}
     stored, signature = extra.get("shape", canonical), extra.get("shape_signature")
-    said = shape_of(stored, None if is_const else signature)
-    if said != (shape or ()):
+    if shape_of(stored, None if is_const else signature) != (shape or ()):
         stored, signature = canonical, None
         if shape is not None and None in shape:
             signature = [-1 if d is None else d for d in shape]
@@ -42,13 +41,13 @@ def shape_fields(shape: Shape | None, extra: Tree, is_const: bool) -> Tree:
 # -- quantization ------------------------------------------------------------------------------
 
 TENSOR_FIELDS = frozenset({"scales", "zero_points"})
-"""Of a blockwise quantization: indices of tensors; -1 for none."""
+"""Fields of a blockwise quantization that hold the index of a tensor, or -1."""
 
 _NUMBERS = {"scale": np.float32, "zero_point": np.int64, "min": np.float32, "max": np.float32}
 
 
 def quantization_of(tree: Tree | None) -> Quantization | None:
-    """The quantization by its table; None for a table without parameters."""
+    """Return the quantization of a table; None for a table without parameters."""
     if not tree:
         return None
     scale = tree.get("scale")
@@ -65,7 +64,7 @@ def quantization_of(tree: Tree | None) -> Quantization | None:
 
 
 def quantization_tree(quantization: Quantization | None, stored: Tree | None) -> Tree | None:
-    """The table of a quantization: ``stored``, what the file had, where that means the same."""
+    """Return the table of a quantization: ``stored``, that of the input file, if it means the same."""
     if stored is not None and quantization_of(stored) == quantization:
         return stored
     if quantization is None:
@@ -80,7 +79,7 @@ def quantization_tree(quantization: Quantization | None, stored: Tree | None) ->
 
 
 def with_indices(quantization: Quantization | None, indices: dict[int, int]) -> Quantization | None:
-    """``quantization`` with ``indices``, by id, in the place of values."""
+    """Return ``quantization`` with values replaced by their index; ``indices`` is keyed by ``id(value)``."""
     if quantization is None or not quantization.details:
         return quantization
     details = {
@@ -90,7 +89,7 @@ def with_indices(quantization: Quantization | None, indices: dict[int, int]) -> 
 
 
 def same_tree(a: Any, b: Any) -> bool:
-    """Whether two trees hold the same, bit for bit."""
+    """Return whether two trees are equal, arrays bit for bit."""
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         return isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and same_array(a, b)
     if isinstance(a, dict):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All that is wrong with the bytes of a model file, in the order of the file; no finding ends the search.
+"""Check the bytes of a model file against all rules of ``findings``, in the order of the file.
 
-What the loader refuses is found here too, every place of it and not the first alone; what can be loaded
-is held against the operators' own rules besides.
+A finding does not end the search, unless the flatbuffer itself is damaged.  Everything that load refuses is
+found, at all places.  Files that can be loaded are also checked by the operators' own rules.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TFLITE_VERSION = 3
 
 
 def check_bytes(data: memoryview, name: str = "<bytes>") -> list[Finding]:
-    """Every finding; empty for a sound model.  ``name`` is the file's, and does not appear in findings."""
+    """Return all findings; empty for a valid model.  ``name``: the name of the file; findings lack it."""
     findings = Findings()
     fmt = identify(data)
     if fmt is None:
@@ -44,7 +44,7 @@ def check_bytes(data: memoryview, name: str = "<bytes>") -> list[Finding]:
         findings.add("flatbuffer", path, what)
         return findings.list
     if decoder.tables > RUNTIME_TABLES:
-        message = f"{decoder.tables} tables, the C++ verifier stops at {RUNTIME_TABLES}"
+        message = f"expected at most {RUNTIME_TABLES} tables for the C++ verifier, got {decoder.tables}"
         findings.add("tables", "the file", message)
     FileChecker(findings, data, fmt, tree).check()
     if not findings.is_refused:
@@ -53,7 +53,7 @@ def check_bytes(data: memoryview, name: str = "<bytes>") -> list[Finding]:
 
 
 class FileChecker:
-    """One run over one decoded file.  ``lost``: buffers whose data is not in the file."""
+    """Checks one decoded file.  ``lost``: indices of buffers whose external data is not in the file."""
 
     def __init__(self, findings: Findings, data: memoryview, fmt: str, tree: Tree) -> None:
         self.findings = findings
@@ -85,10 +85,10 @@ class FileChecker:
 
     def _head(self) -> None:
         if not self.graphs:
-            self.add("subgraphs", "subgraphs", "the model has none")
+            self.add("subgraphs", "subgraphs", "expected one graph or more, got none")
         version = self.tree.get("version", 0)
         if self.format == "tflite" and version != TFLITE_VERSION:
-            self.add("version", "version", f"{version}, LiteRT takes {TFLITE_VERSION} alone")
+            self.add("version", "version", f"expected {TFLITE_VERSION}, as LiteRT requires, got {version}")
         for number, code in enumerate(self.tree.get("operator_codes", ())):
             old, new = code.get("deprecated_builtin_code", 0), code.get("builtin_code", 0)
             path = f"operator_codes[{number}].builtin_code"
@@ -97,16 +97,15 @@ class FileChecker:
                 continue
             known = number_of("BuiltinOperator", self.format, new)
             if old and known and old not in (known, PLACEHOLDER):
-                self.add("code-fields", path, f"{known} ({new}), the older field is {old}")
+                self.add("code-fields", path, f"{known} ({new}), but deprecated_builtin_code is {old}")
             elif old == PLACEHOLDER and not known:
-                self.add(
-                    "code-fields", path, f"absent, the older field is {old}, which stands for a newer one"
-                )
+                message = f"expected an operator, because deprecated_builtin_code is {old}, got none"
+                self.add("code-fields", path, message)
 
     # -- buffers -----------------------------------------------------------------------------------
 
     def _buffer(self, number: int, tree: Tree) -> Array | None:
-        """The data, inline or anywhere in the file."""
+        """Return the data of a buffer, in the flatbuffer or external."""
         data: Array | None = tree.get("data")
         offset, size = tree.get("offset", 0), tree.get("size", 0)
         if offset > 1 and (data is None or not len(data)):
@@ -117,7 +116,7 @@ class FileChecker:
                 return None
             data = np.frombuffer(self.data, np.uint8, size, offset) if size else None
         if not number and data is not None and len(data):
-            self.add("buffer-zero", "buffers[0]", f"{len(data)} bytes of data, which stand for none")
+            self.add("buffer-zero", "buffers[0]", f"expected no data in buffer 0, got {len(data)} bytes")
             return None
         return data
 
@@ -133,23 +132,23 @@ class FileChecker:
         return is_here or index in self.lost or bool(tensor.get("external_buffer", 0))
 
     def _external(self) -> set[int]:
-        """The ids of data in other files, which are never opened here."""
+        """Check the list of data in other files, which are not opened, and return its ids."""
         groups = len(self.tree.get("external_buffer_groups", ()))
         known: set[int] = set()
         for number, item in enumerate(self.tree.get("external_buffers", ())):
             path, identifier, group = f"external_buffers[{number}]", item.get("id", 0), item.get("group", 0)
             if identifier in known:
-                self.add("external-buffer", f"{path}.id", f"{identifier} is the id of another one before")
+                self.add("external-buffer", f"{path}.id", f"{identifier} is the id of an earlier one")
             if group >= groups:
                 message = f"index {group}, there are {groups} groups"
                 self.add("external-buffer", f"{path}.group", message)
             known.add(identifier)
         return known
 
-    # -- graphs among each other -------------------------------------------------------------------
+    # -- calls between graphs ----------------------------------------------------------------------
 
     def _calls(self, calls: list[list[Call]]) -> None:
-        """Operators run graphs that there are, and none of them itself, through whatever others."""
+        """Check that operators call graphs that exist, and that no graph calls itself, even indirectly."""
         count = len(self.graphs)
         callees: list[list[int]] = []
         for found in calls:
@@ -159,7 +158,7 @@ class FileChecker:
                     self.add(rule, path, f"index {index}, there are {count} graphs")
             callees.append(sorted({call.graph for call in found if 0 <= call.graph < count}))
         for first, second in _rings(callees):
-            message = f"it runs graph {second}, which runs it"
+            message = f"it calls graph {second}, which calls it"
             self.add("recursion", f"subgraphs[{first}]", message)
 
     def _metadata(self) -> None:
@@ -188,13 +187,14 @@ class FileChecker:
                 message = f"index {index}, there are {count} tensors"
                 self.add("tensor-index", f"{path}[{number}].tensor_index", message)
             elif index not in interface:
-                self.add("signature", f"{path}[{number}]", f"tensor {index} is none of the graph's {side}")
+                message = f"expected one of the graph's {side}, got tensor {index}"
+                self.add("signature", f"{path}[{number}]", message)
             if name in seen:
-                self.add("signature", f"{path}[{number}].name", f"{name!r} was there before")
+                self.add("signature", f"{path}[{number}].name", f"{name!r} is the name of an earlier one")
             seen.add(name)
 
     def _texts(self, tree: object, path: str) -> None:
-        """Strings whose bytes are no text.  The schema's depth bounds the recursion."""
+        """Check that strings are UTF-8; the schema bounds the depth of the recursion."""
         if isinstance(tree, str):
             if not tree.isascii() and any("\udc80" <= c <= "\udcff" for c in tree):
                 self.add("text", path, f"{tree[:40]!r} is not UTF-8")
@@ -209,7 +209,7 @@ class FileChecker:
 
 
 def _rings(callees: list[list[int]]) -> list[tuple[int, int]]:
-    """(graph, one that it calls) for each call that leads back to its graph; in time linear in the calls."""
+    """Return (graph, callee) for each call that leads back to its graph, in time linear in the calls."""
     rings: list[tuple[int, int]] = []
     opened: set[int] = set()
     done: set[int] = set()
@@ -230,11 +230,11 @@ def _rings(callees: list[list[int]]) -> list[tuple[int, int]]:
     return rings
 
 
-# -- what the loaded model shows -------------------------------------------------------------------
+# -- checks of the loaded model --------------------------------------------------------------------
 
 
 def _check_loaded(data: memoryview, name: str, findings: Findings) -> None:
-    """The operators' own rules, where the model can be loaded."""
+    """Check the operators' own rules, if the model can be loaded."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FormatWarning)
@@ -251,6 +251,7 @@ def _check_loaded(data: memoryview, name: str, findings: Findings) -> None:
 def _check_operators(
     model: Model, graph: Graph, graphs: set[int], path: str, findings: Findings, with_shapes: bool
 ) -> None:
+    """Check types and, ``with_shapes``, shapes of a graph's operators.  ``graphs``: ids of the model's."""
     for number, op in enumerate(graph):
         where = f"{path}.operators[{number}]"
         faults = list(op_faults(op, graphs))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of one graph of a decoded file: its operators, their order, its interface."""
+"""Check one graph of a decoded file: its operators, their order, its interface."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from circlekit.ir.op import REGISTRY, Op
 
 
 class Call(NamedTuple):
-    """A field that names a graph.  ``is_read``: whether the loader looks at it; else -1 stands for none."""
+    """A field with the index of a graph.
+
+    ``is_read``: whether load interprets the field; if not, -1 means no graph.
+    """
 
     path: str
     graph: int
@@ -22,7 +25,12 @@ class Call(NamedTuple):
 
 
 class GraphChecker:
-    """One graph; ``size``: bytes of the file; ``calls``: the graphs that its operators run."""
+    """Checks one graph.
+
+    size: Bytes of the file.
+    calls: The graphs that the operators call.
+    maker: Index of the operator that computes each tensor.
+    """
 
     def __init__(
         self,
@@ -58,12 +66,13 @@ class GraphChecker:
             self._operator(number, op, f"{self.path}.operators[{number}]", fmt, there)
         for place, index in enumerate(int(i) for i in self.tree.get("outputs", ())):
             if 0 <= index < len(self.tensors) and index not in there and index not in self.maker:
-                self.add("no-producer", f"{self.path}.outputs[{place}]", f"nothing makes {self._name(index)}")
+                message = f"no operator computes {self._name(index)}"
+                self.add("no-producer", f"{self.path}.outputs[{place}]", message)
 
     # -- indices -----------------------------------------------------------------------------------
 
     def _indices(self, tree: Tree, side: str, path: str, least: int) -> list[int]:
-        """The indices of a field that there are; ``least``: -1 where a tensor may be absent."""
+        """Return the valid indices of a field.  ``least``: the least allowed one, -1 for an absent tensor."""
         count = len(self.tensors)
         numbers = [int(i) for i in tree.get(side, ())]
         for place, index in enumerate(numbers):
@@ -93,7 +102,7 @@ class GraphChecker:
                 if not name:
                     self.add("interface", f"{self.path}.{side}[{place}]", f"tensor {index} has no name")
                 elif seen.setdefault(name, index) != index:
-                    message = f"tensors {seen[name]} and {index} are both called {name!r}"
+                    message = f"tensors {seen[name]} and {index} are both named {name!r}"
                     self.add("interface", f"{self.path}.{side}[{place}]", message)
         for index in sorted(inputs & constants):
             self.add("interface", f"{self.path}.inputs", f"{self._name(index)} is a constant")
@@ -107,7 +116,7 @@ class GraphChecker:
             seen.add(index)
 
     def _makers(self, inputs: set[int], constants: set[int]) -> None:
-        """Which operator makes each tensor."""
+        """Note which operator computes each tensor; one at most may."""
         for number, op in enumerate(self.operators):
             path = f"{self.path}.operators[{number}]"
             for place, index in enumerate(self._indices(op, "outputs", path, 0)):
@@ -131,9 +140,9 @@ class GraphChecker:
             made = self.maker.get(index)
             where = f"{path}.inputs[{place}]"
             if made is None:
-                self.add("no-producer", where, f"nothing makes {self._name(index)}")
+                self.add("no-producer", where, f"no operator computes {self._name(index)}")
             elif made >= number:
-                self.add("order", where, f"{self._name(index)} is made by operator {made}")
+                self.add("order", where, f"{self._name(index)} is computed later, by operator {made}")
         code = tree.get("opcode_index", 0)
         if code >= len(self.codes):
             message = f"index {code}, there are {len(self.codes)} operator codes"
@@ -150,15 +159,15 @@ class GraphChecker:
         self._far_options(tree, path)
 
     def _arity(self, kind: type[Op], tree: Tree, path: str) -> None:
-        """As many operands and results as the declaration has."""
+        """Check the numbers of operands and results against the declaration."""
         inputs = [int(i) for i in tree.get("inputs", ())]
         results, wanted = len(tree.get("outputs", ())), len(kind.result_names)
         if results != wanted and not kind.variadic_results:
-            self.add("results", f"{path}.outputs", f"{kind.code} has {results} results, {wanted} are wanted")
+            self.add("results", f"{path}.outputs", f"expected {wanted} results of {kind.code}, got {results}")
         specs = kind.operands
         is_variadic = bool(specs) and specs[-1].variadic
         if len(inputs) > len(specs) and not is_variadic:
-            message = f"{kind.code} has {len(inputs)} operands, at most {len(specs)} are wanted"
+            message = f"expected at most {len(specs)} operands of {kind.code}, got {len(inputs)}"
             self.add("operands", f"{path}.inputs", message)
         for place, spec in enumerate(specs):
             if spec.variadic:
@@ -169,27 +178,27 @@ class GraphChecker:
                 self.add("operands", f"{path}.inputs[{place}]", f"{kind.code} lacks its {spec.name}")
 
     def _far_options(self, tree: Tree, path: str) -> None:
-        """Custom options that are stored behind the flatbuffer."""
+        """Check custom options that are external data."""
         offset, size = tree.get("large_custom_options_offset", 0), tree.get("large_custom_options_size", 0)
         if offset > 1 and "custom_options" not in tree and offset + size > self.size:
             message = f"{size} bytes at {offset} end beyond the file, which has {self.size}"
             self.add("buffer-region", f"{path}.large_custom_options_offset", message)
 
     def _options(self, kind: type[Op] | None, tree: Tree, path: str, fmt: str, fits: bool) -> None:
-        """The right table, with numbers that the schema knows, and graphs that there are.
+        """Check the options: the table of the operator's kind, enum values of the schema; note the calls.
 
-        ``fits``: whether the operator is as its kind is declared; what is not is kept as it is.
+        ``fits``: whether the operator is as its kind is declared; if not, load keeps it as it is.
         """
         for union in ("builtin_options", "builtin_options_2"):
             if f"{union}_type" in tree:
-                message = f"the type is {tree[f'{union}_type']}, there is no table"
+                message = f"expected a table of type {tree[f'{union}_type']}, got none"
                 self.add("options", f"{path}.{union}", message)
             options = tree.get(union)
             if options is None:
                 continue
             name = options[""]
             if kind is not None and (kind.options != name or options_field(name) != union):
-                message = f"{name}, {kind.code} has {kind.options or 'no options'}"
+                message = f"expected {kind.options or 'no options'} for {kind.code}, got {name}"
                 self.add("options", f"{path}.{union}", message)
             is_read = fits and kind is not None and kind.options == name
             for field_path, index in graph_indices(options, fmt):
@@ -208,7 +217,7 @@ class GraphChecker:
 
 
 def graph_indices(options: Tree, fmt: str) -> Iterator[tuple[str, int]]:
-    """(field, index) of every field of an options table that names a graph."""
+    """Yield (field, index) of every field of an options table that holds the index of a graph."""
     for field in table(options[""], fmt).fields:
         if field.name == "subgraph" or field.name.endswith("subgraph_index"):
             value: Any = options.get(field.name, field.default)
@@ -219,6 +228,6 @@ def graph_indices(options: Tree, fmt: str) -> Iterator[tuple[str, int]]:
 
 
 def _is_empty(tensor: Tree) -> bool:
-    """Whether it has no elements, and so needs no data."""
+    """Return whether a tensor has no elements, and so needs no data."""
     shape = tensor.get("shape")
     return shape is not None and any(int(d) == 0 for d in shape)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of one tensor of a decoded file: type, shape, data, quantization, sparsity."""
+"""Check one tensor of a decoded file: type, shape, data, quantization, sparsity."""
 
 from __future__ import annotations
 
@@ -16,12 +16,16 @@ from circlekit.ir.dtypes import DType
 from circlekit.ir.sparsity import sparsity_fault
 from circlekit.ir.value import MAX_RANK, Array
 
-LARGEST = 1 << 63
-"""Bytes that no tensor can have."""
+MAX_TENSOR_BYTES = 1 << 63
+"""A tensor has fewer bytes than this."""
 
 
 class TensorChecker:
-    """``buffers``: the data of the file's, None where there is none; ``external``: ids of those elsewhere."""
+    """Checks the tensors of one file.
+
+    buffers: The data of each buffer, None for those without data.
+    external: Ids of the buffers in other files.
+    """
 
     def __init__(self, findings: Findings, buffers: Sequence[Array | None], external: set[int]) -> None:
         self.add = findings.add
@@ -29,7 +33,7 @@ class TensorChecker:
         self.external = external
 
     def check(self, tree: Tree, path: str, tensors: int) -> None:
-        """``tensors``: how many the graph has."""
+        """Check one tensor.  ``tensors``: how many the graph has."""
         kind = tree.get("type", "FLOAT32")
         dtype = DType[kind] if isinstance(kind, str) else None
         if dtype is None:
@@ -39,7 +43,7 @@ class TensorChecker:
         if shape is not None and dtype is not None:
             self._size(tree, dtype, shape, data, path)
         if data is not None and tree.get("is_variable"):
-            self.add("variable", path, f"it is a variable and has {len(data)} bytes of data")
+            self.add("variable", path, f"expected no data of a variable, got {len(data)} bytes")
         self._external(tree, path)
         if "quantization" in tree:
             self._quantization(tree["quantization"], dtype, shape, f"{path}.quantization", tensors)
@@ -47,41 +51,41 @@ class TensorChecker:
     # -- shape -------------------------------------------------------------------------------------
 
     def _shape(self, tree: Tree, path: str) -> list[int] | None:
-        """The dimensions, None where they are none."""
+        """Return the dimensions; None if they are invalid."""
         shape: list[int] = _numbers(tree.get("shape"))
         signature = _numbers(tree.get("shape_signature"))
         if len(shape) > MAX_RANK:
-            message = f"{len(shape)} dimensions, at most {MAX_RANK} can be"
+            message = f"expected at most {MAX_RANK} dimensions, got {len(shape)}"
             self.add("shape", f"{path}.shape", message)
             return None
         if min(shape, default=0) < -1:
-            self.add("shape", f"{path}.shape", f"shape {shape} has a negative dimension")
+            self.add("shape", f"{path}.shape", f"expected dimensions from -1 (unknown) on, got {shape}")
             return None
         if signature and len(signature) != len(shape):
-            message = f"{len(signature)} dimensions, the shape has {len(shape)}"
+            message = f"expected {len(shape)} dimensions, as the shape has, got {len(signature)}"
             self.add("shape-signature", f"{path}.shape_signature", message)
         elif any(s not in (d, -1) for s, d in zip(signature, shape, strict=False)):
-            message = f"the signature is {signature}, the shape {shape}"
+            message = f"expected -1 or the dimensions of shape {shape}, got {signature}"
             self.add("shape-signature", f"{path}.shape_signature", message)
         return shape
 
     def _size(self, tree: Tree, dtype: DType, shape: list[int], data: Array | None, path: str) -> None:
-        """The bytes that the shape takes, and those that there are."""
+        """Check the number of bytes of the data against the shape."""
         count = prod(d for d in shape if d >= 0) if 0 not in shape else 0
-        if count * max(dtype.bits, 1) >= LARGEST * 8:
-            self.add("shape-size", f"{path}.shape", f"a tensor of {count} elements fits no memory")
+        if count * max(dtype.bits, 1) >= MAX_TENSOR_BYTES * 8:
+            self.add("shape-size", f"{path}.shape", f"expected fewer than 2^63 bytes, got {count} elements")
         if data is None or tree.get("compression_type", "NONE") != "NONE":
             return
         if "sparsity" in tree:
             self._sparse(tree["sparsity"], dtype, shape, data, path)
         elif min(shape, default=0) < 0 and dtype.numpy is not None:
-            self.add("data-size", path, f"a constant of unknown shape {shape}")
+            self.add("data-size", path, f"expected a known shape of a constant, got {shape}")
         elif dtype is DType.STRING:
             self._strings(data, count, path)
         elif dtype.bits and len(data) != -(-count * dtype.bits // 8):
             rule = "data-size" if dtype.numpy is not None else "packed-size"
-            wanted = f"{dtype.short}{shape} takes {-(-count * dtype.bits // 8)} bytes"
-            self.add(rule, path, f"{wanted}, its buffer has {len(data)}")
+            size = -(-count * dtype.bits // 8)
+            self.add(rule, path, f"expected {size} bytes for {dtype.short}{shape}, got {len(data)}")
 
     # -- data --------------------------------------------------------------------------------------
 
@@ -97,14 +101,15 @@ class TensorChecker:
 
     def _sparse(self, sparsity: Tree, dtype: DType, shape: list[int], data: Array, path: str) -> None:
         if not dtype.bits or min(shape, default=0) < 0:
-            self.add("sparsity", f"{path}.sparsity", f"a sparse constant of {dtype.short}{shape}")
+            message = f"expected numbers of a known shape in a sparse constant, got {dtype.short}{shape}"
+            self.add("sparsity", f"{path}.sparsity", message)
             return
         fault = sparsity_fault(sparsity, shape, len(data) * 8 // dtype.bits)
         if fault is not None:
             self.add("sparsity", f"{path}.sparsity", fault)
 
     def _strings(self, data: Array, count: int, path: str) -> None:
-        """A count, count + 1 offsets (int32 all), and the texts."""
+        """Check a constant of strings: their count, count + 1 offsets (all int32), and the bytes."""
         words = np.frombuffer(data[: len(data) & ~3].tobytes(), "<i4").astype(np.int64)
         found = int(words[0]) if len(words) else 0
         if not 0 <= found <= len(words) - 2 and found:
@@ -112,14 +117,14 @@ class TensorChecker:
             return
         ends = words[1 : found + 2]
         if found and (np.any(ends[1:] < ends[:-1]) or ends[0] < 0 or ends[-1] > len(data)):
-            self.add("strings", path, "the offsets of the strings leave the data")
+            self.add("strings", path, "expected rising offsets of strings inside the data")
         elif found != count:
-            self.add("strings", path, f"the data holds {found} strings, the shape has {count} elements")
+            self.add("strings", path, f"expected {count} strings, as the shape has elements, got {found}")
 
     def _external(self, tree: Tree, path: str) -> None:
         identifier = tree.get("external_buffer", 0)
         if identifier and identifier not in self.external:
-            message = f"there is no external buffer {identifier}"
+            message = f"expected the id of an external buffer, got {identifier}"
             self.add("external-buffer", f"{path}.external_buffer", message)
 
     # -- quantization ------------------------------------------------------------------------------
@@ -151,17 +156,18 @@ class TensorChecker:
     def _values(self, scale: Array, zero_point: Array, dtype: DType | None, path: str) -> None:
         bad = np.flatnonzero(~(np.isfinite(scale) & (scale > 0)))
         if len(bad):
-            self.add("quantization-values", f"{path}.scale[{bad[0]}]", f"a scale of {scale[bad[0]]}")
+            message = f"expected a finite scale above 0, got {scale[bad[0]]}"
+            self.add("quantization-values", f"{path}.scale[{bad[0]}]", message)
         if dtype is None or not dtype.is_integer:
             return
         low, high = _range(dtype)
         bad = np.flatnonzero((zero_point < low) | (zero_point > high))
         if len(bad):
-            message = f"{zero_point[bad[0]]} is no {dtype.short}"
+            message = f"expected a number of type {dtype.short}, got {zero_point[bad[0]]}"
             self.add("quantization-values", f"{path}.zero_point[{bad[0]}]", message)
 
     def _details(self, details: Any, path: str, tensors: int) -> None:
-        """Schemes whose scales are tensors of their own."""
+        """Check quantizations whose scales are tensors."""
         if not isinstance(details, Mapping):
             return
         for name in sorted(TENSOR_FIELDS):
@@ -176,6 +182,7 @@ def _numbers(vector: Any) -> list[int]:
 
 
 def _range(dtype: DType) -> tuple[int, int]:
+    """Return the least and the greatest number of an integer type."""
     if dtype.short.startswith("u"):
         return 0, (1 << dtype.bits) - 1
     return -(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bytes to model: the flatbuffer decoder, and the tree to operators."""
+"""Reading: flatbuffers to trees, and trees to models."""

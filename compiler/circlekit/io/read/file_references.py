@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants of a text by reference to the file that they came from: ``file("net.circle", 1024, 400)``."""
+"""Constants in a text as references to a model file: ``file("net.circle", POSITION, SIZE)``."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from circlekit.ir.value import Value
 
 
 def locator(model: Model, name: str | None = None) -> Locate:
-    """Finds constants that are still views of the file that ``model`` was loaded from.
+    """Return a function that finds the constants that are still views of the file ``model`` was loaded from.
 
-    ``name``: what the text calls the file, by default the model's source.
+    It gives (name of the file, position in bytes), or None for other constants.  ``name``: the name of the
+    file in the text, by default the model's source.
     """
     path = name or model.source or ""
 
@@ -34,7 +35,7 @@ def locator(model: Model, name: str | None = None) -> Locate:
 
 
 def _file_of(data: Any) -> memoryview | None:
-    """The mapped file that an array is a view of; None where it is of other memory."""
+    """Return the memory map that an array is a view of; None if it is a view of other memory."""
     while isinstance(data, np.ndarray):
         data = data.base
     return data if isinstance(data, memoryview) and isinstance(data.obj, mmap) else None
@@ -45,18 +46,18 @@ def _address(array: Any) -> int:
 
 
 def resolver(path: str | os.PathLike[str], name: str | None = None) -> Resolve:
-    """Reads from the one file ``path``, which the text calls ``name``; FormatError for any other name.
+    """Return a function that reads constants from ``path``, whose name in the text is ``name``.
 
-    FileError where ``path`` cannot be read.
+    It raises FormatError for any other name.  FileError if ``path`` cannot be read.
     """
     known = name or os.fspath(path)
     whole = map_file(path)
 
     def resolve(file: str, offset: int, size: int) -> memoryview:
         if file != known:
-            raise FormatError(f"the text refers to {file}, only {known} may be read")
+            raise FormatError(f"expected a reference to {known}, got one to {file}")
         if offset + size > whole.nbytes:
-            raise FormatError(f"{known} has {whole.nbytes} bytes, {size} at {offset} are wanted")
+            raise FormatError(f"{known}: expected {size} bytes at {offset}, the file has {whole.nbytes}")
         return whole[offset : offset + size]
 
     return resolve

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bytes of a flatbuffer -> tree, driven by the schema, with every offset checked before it is used.
+"""Flatbuffers to trees, driven by the schema; every offset is checked before it is used.
 
-A bad file gives FormatError with the path of the field, such as ``subgraphs[0].operators[12].inputs``.
-Time and memory are bounded by the file's size: a file that refers to the same table more often than
-it has room for references is refused, and so is one of more than MAX_TABLES tables.  The schema has no
-table that holds itself, so what is read is never deeper than it.
+An invalid file gives FormatError with the path of the field, such as ``subgraphs[0].operators[12].inputs``.
+Time and memory are bounded by the size of the file: files with more references to tables than they have room
+for, and files of more than MAX_TABLES tables, are refused.  The schema has no recursive table, so that the
+depth of the tree is bounded, too.
 
-What the verifier of the C++ flatbuffers library refuses is refused here too, but for its limit of
-RUNTIME_TABLES tables, which ``Decoder.tables`` is to be held against.  A string need not be UTF-8: bytes
-that are not become surrogates (``surrogateescape``) and are written back as they were.
+Whatever the verifier of the C++ flatbuffers library refuses is refused here, except files of more than
+RUNTIME_TABLES tables, which a caller finds by ``Decoder.tables``.  Bytes of strings that are not UTF-8 become
+surrogates (``surrogateescape``) and are written back unchanged.
 """
 
 from __future__ import annotations
@@ -23,35 +23,44 @@ import numpy as np
 from circlekit.errors import FormatError, FormatWarning
 from circlekit.io.schema import IDENTIFIERS, Field, Kind, Table, Tree, table
 
-MINIMUM = 8
-"""Bytes of the smallest file: offset of the root, identifier."""
+HEADER_BYTES = 8
+"""Size of the smallest file: offset of the root, identifier."""
 
 MAX_WARNINGS = 20
-"""What is lost is told for the first places only."""
+"""Number of lost fields that are reported."""
 
 MAX_TABLES = 4_000_000
-"""More than a model of half a million operators has; each is some hundred bytes of memory."""
+"""More than a model of half a million operators has; each table takes a few hundred bytes of memory."""
 
-MAX_SHARED = 100_000
-"""References to tables that their vectors have met before: writers share a few, and each is read again."""
+MAX_SHARED_TABLES = 100_000
+"""Number of references to a table that an earlier element of its vector refers to; each is read again."""
 
-FEW = 256
-"""Vectors of up to so many tables may share them as they like."""
+MIN_CHECKED_VECTOR = 256
+"""Vectors of at most this many tables are not checked for shared tables."""
 
 RUNTIME_TABLES = 1_000_000
-"""Where the C++ verifier stops, and with it LiteRT; a table that is referred to twice counts twice."""
+"""Where the C++ verifier, and with it LiteRT, stops; a table that is referred to twice counts twice."""
 
-REACH = 1 << 31
-"""Where offsets and vectors end: they are signed for the C++ library."""
+MAX_OFFSET = 1 << 31
+"""End of offsets and vectors in bytes: the C++ library reads them as signed numbers."""
 
 Note = Callable[[str, str], None]
-"""Is told the path of a field and what of it is lost."""
+"""Called with the path of a field and a sentence that says what of it is lost."""
 
 _U32 = struct.Struct("<I")
 
 
 class Layout(NamedTuple):
-    """How tables with one vtable lie in the file: one ``unpack`` reads all that a table holds itself."""
+    """The layout of the tables that share a vtable.
+
+    size: Bytes of a table.
+    unpack: Reads all fields in the table itself; ``names``: of these fields, in order.
+    enums: (name, names of its numbers) of fields that hold enum values.
+    references: (field, offset in the table) of fields whose value is stored outside of the table.
+    unions: (type field, offset of the union or None), or (union, its offset) if the table lacks the type.
+    wide: Offsets of the fields of 8 bytes.
+    unknown: Slots that the schema lacks.
+    """
 
     size: int
     unpack: struct.Struct
@@ -64,21 +73,23 @@ class Layout(NamedTuple):
 
 
 def identify(data: memoryview) -> str | None:
-    """The format by the file identifier, None where it is neither."""
+    """Return the format of the file identifier; None if it is of neither format."""
     tag = bytes(data[4:8])
     return next((fmt for fmt, identifier in IDENTIFIERS.items() if identifier == tag), None)
 
 
 def decode(data: memoryview, fmt: str, name: str = "<bytes>") -> Tree:
-    """The whole tree below the root.  ``name`` is the file's, for messages; vectors are views of ``data``."""
+    """Return the tree of the whole file, whose vectors are views of ``data``.  ``name`` is for messages."""
     return Decoder(data, fmt, name).root()
 
 
 class Decoder:
-    """One run over one file.
+    """Decodes one file.
 
-    ``note``: told what is lost, at the first MAX_WARNINGS places; by default that is a FormatWarning.
-    ``tables``: how many were read.
+    note: Called for the first MAX_WARNINGS fields that are lost; by default a FormatWarning is issued.
+    path: Path of the current field.
+    references, bytes: How many references may still be followed, and how many bytes be read.
+    tables, shared: Number of tables read, and of those that were read before.
     """
 
     def __init__(self, data: memoryview, fmt: str, name: str, note: Note | None = None) -> None:
@@ -98,14 +109,14 @@ class Decoder:
         self.words = np.frombuffer(data, dtype="<i4", count=self.size // 4)
 
     def root(self) -> Tree:
-        if self.size < MINIMUM:
-            self.fail(f"{self.size} bytes are too few for a model")
+        if self.size < HEADER_BYTES:
+            self.fail(f"expected {HEADER_BYTES} bytes or more, got {self.size}")
         return self.table_at(0, _U32.unpack_from(self.data, 0)[0], table("Model", self.format))
 
     # -- errors --------------------------------------------------------------------------------
 
     def where(self, leaf: str = "") -> str:
-        """The path of the current field."""
+        """Return the path of the current field, or of field ``leaf`` in it."""
         parts = [*self.path, leaf] if leaf else self.path
         text = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in parts)
         return text[1:] or "the root"
@@ -114,7 +125,7 @@ class Decoder:
         raise FormatError(f"{self.name}: {self.where(leaf)}: {what}")
 
     def lose(self, what: str, leaf: str) -> None:
-        """Tell what of a field cannot be kept."""
+        """Report what of a field is lost."""
         self.notes += 1
         if self.notes <= MAX_WARNINGS:
             self.note(self.where(leaf), what)
@@ -123,7 +134,7 @@ class Decoder:
         warnings.warn(f"{self.name}: {path}: {what}", FormatWarning, stacklevel=2)
 
     def spend(self, references: int, size: int = 0) -> None:
-        """Account for references (each needs four bytes of the file) and for bytes looked through."""
+        """Account for references followed (each takes four bytes of a file) and for bytes read."""
         self.references -= references
         self.bytes -= size
         if self.references < 0 or self.bytes < 0:
@@ -132,26 +143,27 @@ class Decoder:
     # -- tables --------------------------------------------------------------------------------
 
     def count(self, tables: int) -> None:
-        """Account for tables that are about to be read."""
+        """Account for tables that will be read next."""
         self.spend(tables)
         self.tables += tables
         if self.tables > MAX_TABLES:
-            self.fail(f"the file has more than {MAX_TABLES} tables")
+            self.fail(f"expected at most {MAX_TABLES} tables, got {self.tables} or more")
 
     def target(self, at: int, offset: int) -> int:
-        """Where the offset stored at ``at`` leads: to at least four bytes, aligned."""
+        """Return the position that the offset at ``at`` points to: aligned, with four bytes or more."""
         target = at + offset
-        if not 0 < offset < REACH or target > self.size - 4 or target % 4:
+        if not 0 < offset < MAX_OFFSET or target > self.size - 4 or target % 4:
             self.fail(f"the offset {offset} at byte {at} leads to no valid place")
         return target
 
     def table_at(self, at: int, offset: int, spec: Table) -> Tree:
+        """Read the table that the offset at ``at`` points to."""
         position = self.target(at, offset)
         self.count(1)
         return self.read(position, position - int(self.words[position >> 2]), spec)
 
     def tables_at(self, at: int, offset: int, spec: Table) -> list[Tree]:
-        """A vector of tables."""
+        """Read a vector of tables."""
         start, count = self.vector(at, offset, 4)
         self.count(count)
         self.path.append(0)
@@ -163,10 +175,9 @@ class Decoder:
             index = int(np.argmax(bad))
             self.path[-1] = index
             self.target(start + 4 * index, int(offsets[index]) & 0xFFFFFFFF)
-        if count > FEW:
-            ordered = np.sort(places)  # np.unique brings in all of numpy.ma
-            self.shared += int(np.count_nonzero(ordered[1:] == ordered[:-1]))
-            if self.shared > MAX_SHARED:
+        if count > MIN_CHECKED_VECTOR:
+            self.shared += count - len(np.unique(places))
+            if self.shared > MAX_SHARED_TABLES:
                 self.path.pop()
                 self.fail("the file refers to the same tables too often")
         vtables = places - self.words[places >> 2]
@@ -179,7 +190,7 @@ class Decoder:
         return out
 
     def read(self, position: int, vtable: int, spec: Table) -> Tree:
-        """The table at ``position``, whose vtable is at ``vtable`` (not checked yet)."""
+        """Read the table at ``position``, whose vtable is at ``vtable`` (not checked yet)."""
         layout = self.layouts.get((spec.name, vtable))
         if layout is None:
             layout = self.layout(vtable, spec)
@@ -201,9 +212,9 @@ class Decoder:
         return tree
 
     def layout(self, vtable: int, spec: Table) -> Layout:
-        """Check a vtable and prepare to read the tables that share it."""
+        """Check a vtable and return the layout of the tables that share it."""
         if vtable < 0 or vtable > self.size - 4 or vtable % 2:
-            self.fail(f"its vtable would be at byte {vtable}")
+            self.fail(f"expected a vtable inside the file, got one at byte {vtable}")
         length, size = struct.unpack_from("<HH", self.data, vtable)
         if length < 4 or length % 2 or vtable + length > self.size or size < 4:
             self.fail(f"its vtable at byte {vtable} is broken")
@@ -225,7 +236,7 @@ class Decoder:
     def planned(
         present: Sequence[tuple[int, Field]], size: int, unpack: struct.Struct, unknown: tuple[int, ...]
     ) -> Layout:
-        """Sort the fields by what reading them takes."""
+        """Return the layout of the fields ``present``, (offset, field) in the order of their offsets."""
         at = {field.name: offset for offset, field in present}
         tagged = [field for _, field in present if field.kind is Kind.UNION_TYPE]
         lone = [f for _, f in present if f.kind is Kind.UNION and f.name + "_type" not in at]
@@ -241,9 +252,10 @@ class Decoder:
             unknown,
         )
 
-    # -- what a table refers to ----------------------------------------------------------------
+    # -- values outside of their table ---------------------------------------------------------
 
     def reference(self, at: int, offset: int, field: Field) -> Any:
+        """Read the value that the offset at ``at`` points to."""
         self.path.append(field.name)
         value: Any
         if field.kind is Kind.VECTOR:
@@ -258,13 +270,17 @@ class Decoder:
         return value
 
     def union(self, tree: Tree, field: Field, at: int | None) -> None:
-        """Read the union that ``field`` (its type field, or the union where it has no type) belongs to."""
+        """Read a union into ``tree``.
+
+        ``field``: its type field, or the union itself if the table lacks the type.  ``at``: position of the
+        offset of its value, None if the table lacks that.
+        """
         name = field.name.removesuffix("_type") if field.kind is Kind.UNION_TYPE else field.name
         tag = tree.pop(name + "_type", 0)
         offset = tree.pop(name, None)
         member = field.enum.names.get(tag) if field.enum else None
         if member is None:
-            if at is not None and not 0 < offset < min(REACH, self.size - at):
+            if at is not None and not 0 < offset < min(MAX_OFFSET, self.size - at):
                 self.fail(f"the offset {offset} at byte {at} leads to no valid place", name)
             if tag or offset is not None:
                 self.lose(f"the schema has no member {tag} in this union; its value is lost", name)
@@ -276,17 +292,17 @@ class Decoder:
             self.path.pop()
 
     def vector(self, at: int, offset: int, size: int) -> tuple[int, int]:
-        """(first byte, number) of the elements of the vector that the offset at ``at`` leads to."""
+        """Return first byte and number of the elements of the vector that the offset at ``at`` points to."""
         position = self.target(at, offset)
         (count,) = _U32.unpack_from(self.data, position)
-        if position + 4 + count * size > self.size or count * size >= REACH:
+        if position + 4 + count * size > self.size or count * size >= MAX_OFFSET:
             self.fail(f"{count} elements at byte {position} end beyond the file")
         if size == 8 and (position + 4) % 8 and count:
             self.fail(f"8-byte elements at byte {position + 4} are not aligned")
         return position + 4, count
 
     def scalars_at(self, at: int, offset: int, field: Field) -> Any:
-        """A vector of numbers: a view of the file; one of enum values: a list."""
+        """Read a vector of numbers as a view of the file, or of enum values as a list of names."""
         numbers = np.dtype(field.code).newbyteorder("<")
         start, count = self.vector(at, offset, numbers.itemsize)
         if not field.is_data:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bytes -> Model.  decode.py checks every offset, this every index; constants are views of the file."""
+"""Files to models.  The decoder checks every offset, this module every index; constants stay in the file."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ MODEL_VECTORS = ("operator_codes", "subgraphs", "description", "buffers", "metad
 
 
 def load(path: str | os.PathLike[str]) -> Model:
-    """The model of a ``.circle`` or ``.tflite`` file, told apart by what is in it, not by its name.
+    """Load a ``.circle`` or ``.tflite`` file; the format is that of the content, whatever the extension.
 
-    FileError where it cannot be read, FormatError where it is no valid model.
+    Raises FileError if the file cannot be read, FormatError if it is not a valid model.
     """
     name = os.fspath(path)
     model = load_bytes(map_file(path), name)
@@ -38,7 +38,7 @@ def load(path: str | os.PathLike[str]) -> Model:
 
 
 def load_bytes(data: bytes | bytearray | memoryview, name: str = "<bytes>") -> Model:
-    """The model of a file's bytes; ``name`` is for messages.  Constants are views of ``data``."""
+    """Load a model from the bytes of a file; constants are views of ``data``.  ``name`` is for messages."""
     view = memoryview(data).cast("B").toreadonly()
     fmt = identify(view)
     if fmt is None:
@@ -47,14 +47,19 @@ def load_bytes(data: bytes | bytearray | memoryview, name: str = "<bytes>") -> M
 
 
 def unidentified(data: memoryview) -> str:
-    """The sentence for bytes that ``identify`` knows no format of."""
+    """Return the error message for bytes of neither format."""
     if len(data) < 8:
         return "not a model: it is empty" if not data else f"not a model: it ends after {len(data)} bytes"
-    return f"not a model: bytes 4 to 8 are {bytes(data[4:8])!r}, neither b'TFL3' nor b'CIR0'"
+    return f"not a model: expected b'TFL3' or b'CIR0' in bytes 4 to 8, got {bytes(data[4:8])!r}"
 
 
 class Loader:
-    """One run over one decoded file."""
+    """Makes the model of one decoded file.
+
+    far: Whether the file has external data.
+    trees: The trees of the graphs; ``values``: the values of each graph.
+    has_rank: Whether tensors without ``has_rank`` have an unknown rank.
+    """
 
     def __init__(self, data: memoryview, fmt: str, tree: Tree, name: str) -> None:
         self.data = data
@@ -76,16 +81,16 @@ class Loader:
         warnings.warn(f"{self.name}: {path}: {what}", FormatWarning, stacklevel=2)
 
     def index(self, value: int, among: int, path: str, what: str) -> int:
-        """``value``, which must be an index into ``among`` of ``what``."""
+        """Return ``value`` if it is an index into ``among`` elements of a list of ``what``, else fail."""
         if not 0 <= value < among:
             self.fail(path, f"index {value}, there are {among} {what}")
         return value
 
-    # -- the whole -----------------------------------------------------------------------------
+    # -- the model -----------------------------------------------------------------------------
 
     def model(self) -> Model:
         if not self.trees:
-            self.fail("subgraphs", "the model has none")
+            self.fail("subgraphs", "expected one graph or more, got none")
         graphs = [Graph(tree.get("name", "")) for tree in self.trees]
         codes = self.tree.get("operator_codes", [])
         operators = OpLoader(self.data, self.name, self.format, codes, graphs)
@@ -94,17 +99,17 @@ class Loader:
             tensors = tree.get("tensors", ())
             values = [self.value(t, f"{path}.tensors[{i}]") for i, t in enumerate(tensors)]
             self.values.append(values)
-            self.link(values, path)
+            self.link_scales(values, path)
             self.fill(graph, tree, values, path)
             operators.load(graph, tree.get("operators", ()), values, path)
-            self.settle(graph, values)
+            self.note_unused(graph, values)
         model = Model(graphs, self.format)
         model.signatures = self.signatures(graphs)
         self.describe(model, operators)
         return model
 
     def describe(self, model: Model, operators: OpLoader) -> None:
-        """The fields of Model itself, and what is kept of the file's lists."""
+        """Set the fields of Model itself, and keep the lists of the file as its origin."""
         tree = self.tree
         model.version = tree.get("version", 0)
         model.description = tree.get("description")
@@ -167,7 +172,7 @@ class Loader:
     # -- graphs --------------------------------------------------------------------------------
 
     def fill(self, graph: Graph, tree: Tree, values: list[Value], path: str) -> None:
-        """Everything of a graph but its operators."""
+        """Set everything of a graph except its operators."""
         for side in ("inputs", "outputs"):
             indices = [int(i) for i in tree.get(side, ())]
             for i, index in enumerate(indices):
@@ -189,8 +194,8 @@ class Loader:
                 names.add(value.name)
                 value.extra["stored_name"] = (value.name, value.extra.pop("name"))
 
-    def link(self, values: list[Value], path: str) -> None:
-        """Put values in the place of the indices in the details of quantizations."""
+    def link_scales(self, values: list[Value], path: str) -> None:
+        """Replace the indices of tensors in the details of quantizations by the values."""
         for number, value in enumerate(values):
             quantization = value.quantization
             if quantization is None or not quantization.details:
@@ -203,8 +208,8 @@ class Loader:
             value.quantization = replace(quantization, details=details)
 
     @staticmethod
-    def settle(graph: Graph, values: list[Value]) -> None:
-        """Note what nothing reads; a tensor without elements that nothing computes is a constant."""
+    def note_unused(graph: Graph, values: list[Value]) -> None:
+        """Note unused values; a tensor without elements that no operator computes becomes a constant."""
         inputs, outputs = ({id(v) for v in side} for side in (graph.inputs, graph.outputs))
         unused = []
         for value in values:
@@ -220,7 +225,7 @@ class Loader:
     # -- tensors -------------------------------------------------------------------------------
 
     def buffer(self, number: int, tree: Tree) -> Array | None:
-        """The bytes of a buffer, inline or anywhere in the file; None for none."""
+        """Return the bytes of a buffer, in the flatbuffer or external; None if it has no data."""
         data: Array | None = tree.get("data")
         offset, size = tree.get("offset", 0), tree.get("size", 0)
         if offset <= 1 or (data is not None and len(data)):
@@ -237,7 +242,7 @@ class Loader:
             self.fail("buffers", "they overlap")
 
     def value(self, tree: Tree, path: str) -> Value:
-        """One tensor.  Takes the fields it interprets out of ``tree``; the rest becomes ``extra``."""
+        """Return the value of a tensor.  Fields without a place in the IR become ``extra``."""
         pop = tree.pop
         kind = pop("type", "FLOAT32")
         if not isinstance(kind, str):
@@ -245,7 +250,7 @@ class Loader:
         dtype = DType[kind]
         index = self.index(pop("buffer", 0), len(self.buffers), path + ".buffer", "buffers")
         self.used_buffers.add(index)
-        data = self.buffers[index] if index else None  # 0 stands for no data, whatever is in it
+        data = self.buffers[index] if index else None  # buffer 0 means no data, whatever it contains
         is_const = data is not None and len(data) > 0
         name = pop("name", None)
         value = Value(name or "", dtype, self.shape(tree, is_const, path))
@@ -265,13 +270,13 @@ class Loader:
         return value
 
     def shape(self, tree: Tree, is_const: bool, path: str) -> Shape | None:
-        """The shape; what of the stored fields does not follow from it stays in ``tree``."""
+        """Return the shape; stored fields that do not follow from it stay in ``tree``."""
         stored = tree.get("shape")
         signature = tree.get("shape_signature")
         ranked = tree.pop("has_rank", False)
         numbers = [] if stored is None else stored.tolist()
         if len(numbers) > MAX_RANK:
-            self.fail(path + ".shape", f"{len(numbers)} dimensions, at most {MAX_RANK} can be")
+            self.fail(path + ".shape", f"expected at most {MAX_RANK} dimensions, got {len(numbers)}")
         if stored is None:
             tree["absent"] = ("shape",)
         try:
@@ -292,23 +297,23 @@ class Loader:
         return shape
 
     def constant(self, data: Array, value: Value, path: str) -> Array:
-        """The data as an array of the value's type; as bytes where numpy has no such array."""
+        """Return the data as an array of the value's type, or as bytes if numpy has no such type."""
         kind = value.dtype.numpy
         compression = value.extra.get("compression_type", "NONE")
         if kind is None or "sparsity" in value.extra or compression != "NONE":
             return data
         if not value.is_static:
-            self.fail(path, f"a constant of unknown shape {value.shape}")
+            self.fail(path, f"expected a known shape of a constant, got {value.shape}")
         size = kind.itemsize
         for dimension in value.static_shape:
             size *= dimension
         if size != len(data):
             shape = list(value.static_shape)
-            self.fail(path, f"{value.dtype.short}{shape} takes {size} bytes, its buffer has {len(data)}")
+            self.fail(path, f"expected {size} bytes for {value.dtype.short}{shape}, got {len(data)}")
         return data.view(kind).reshape(value.static_shape)
 
 
 def _is_empty(value: Value) -> bool:
-    """Whether a value has no elements, and numpy an array of its shape."""
+    """Return whether a value has no elements and a shape that numpy can represent."""
     shape = value.shape or ()
     return 0 in shape and None not in shape and math.prod(d for d in shape if d) < 2**58

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of a decoded file -> Ops: declared ones by their declaration, all others opaque."""
+"""Operators of a decoded file to Ops: of their declared class if there is one, else opaque."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ from circlekit.ir.value import Value
 
 
 class OpLoader:
-    """Makes the operators of one file; ``used``: indices of the operator codes they have."""
+    """Makes the operators of one file.
+
+    keys: Key of every operator code; ``repeated``: indices of codes that are equal to an earlier one.
+    used: Indices of the operator codes that operators have.
+    """
 
     def __init__(self, data: memoryview, name: str, fmt: str, codes: list[Tree], graphs: list[Graph]) -> None:
         self.data = data
@@ -73,7 +77,7 @@ class OpLoader:
     def pick(
         self, indices: Sequence[int], values: list[Value], path: str, side: str, least: int
     ) -> list[Value | None]:
-        """The values of ``indices``, None for -1 (where ``least`` is 0)."""
+        """Return the values of ``indices``; None for -1, which is allowed if ``least`` is 0."""
         numbers: list[int] = indices.tolist() if len(indices) else []  # type: ignore[attr-defined]
         count = len(values)
         for i, index in enumerate(numbers):
@@ -82,7 +86,7 @@ class OpLoader:
         return [values[i] if i >= 0 else None for i in numbers]
 
     def fetch_options(self, tree: Tree, path: str) -> None:
-        """Custom options that are stored behind the flatbuffer."""
+        """Read custom options that are external data."""
         offset, size = tree["large_custom_options_offset"], tree.get("large_custom_options_size", 0)
         if offset <= 1 or "custom_options" in tree:
             return
@@ -96,7 +100,7 @@ class OpLoader:
         tree["far_options"] = True
 
     def opaque(self, index: int, tree: Tree, operands: list[Value | None], results: list[Value]) -> OpaqueOp:
-        """An operator kept as it is."""
+        """Return an operator that is kept as it is."""
         options = tree.pop("builtin_options", None) or tree.pop("builtin_options_2", None)
         options = None if options is None else with_graphs(options, self.graphs)
         return OpaqueOp(
@@ -110,7 +114,7 @@ class OpLoader:
     def declared(
         self, index: int, tree: Tree, operands: list[Value | None], results: list[Value], path: str
     ) -> Op | None:
-        """An operator of its declared class; None where there is none, or it does not fit."""
+        """Return an operator of its declared class; None if it has none or does not fit it."""
         kind = REGISTRY.get(self.keys[index][0])
         if kind is None or not _fits(kind, operands, results):
             return None
@@ -130,13 +134,13 @@ class OpLoader:
         if attributes is None:
             return None
         del tree[plan.union]
-        rest = {n: v for n, v in options.items() if n and not _is_said(n, v, plan.declared)}
+        rest = {n: v for n, v in options.items() if n and not _is_represented(n, v, plan.declared)}
         if rest:
             tree["options"] = rest
         return kind(*operands, results=results, **attributes)
 
     def attributes(self, plan: OptionsPlan, options: Tree, path: str) -> dict[str, Any] | None:
-        """The attributes by name; None where a value is none that the declaration knows."""
+        """Return the attributes by name; None if the declaration does not allow one of the values."""
         out: dict[str, Any] = {}
         for slot in plan.slots:
             attribute, field = slot
@@ -153,7 +157,7 @@ class OpLoader:
 
 
 def _fits(kind: type[Op], operands: list[Value | None], results: list[Value]) -> bool:
-    """Whether the declaration has room for these operands and results."""
+    """Return whether the declaration allows these numbers of operands and results."""
     if not kind.variadic_results and len(results) != len(kind.result_names):
         return False
     specs = kind.operands
@@ -168,6 +172,6 @@ def _fits(kind: type[Op], operands: list[Value | None], results: list[Value]) ->
     return True
 
 
-def _is_said(name: str, value: Any, declared: frozenset[str]) -> bool:
-    """Whether the attributes say all of a field: not of one without attribute, nor of an empty vector."""
+def _is_represented(name: str, value: Any, declared: frozenset[str]) -> bool:
+    """Return whether an attribute holds all of a field: false without attribute, and for empty vectors."""
     return name in declared and not (hasattr(value, "__len__") and not len(value))

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Model to bytes: operators to trees, trees to flatbuffers, and the output file."""
+"""Writing: models to trees, trees to flatbuffers, and the output file."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file that takes the place of another at once, when it is whole.
+"""Atomic replacement of a file: the new one is written under a temporary name and renamed when complete.
 
-It is written beside the other, under a name of its own and under a lock that the system lets go when the
-writer ends, however it ends.  The next writer in that folder removes those that nobody holds any more.
+The writer holds a lock on the temporary file, which the system releases however the process ends.  The next
+writer in the same directory removes temporary files without a lock.
 """
 
 from __future__ import annotations
@@ -17,36 +17,37 @@ from pathlib import Path
 
 try:
     import fcntl
-except ImportError:  # no such system call, no clearing up
+except ImportError:  # without locks, stale files cannot be told from those being written
     CAN_LOCK = False
 else:
     CAN_LOCK = True
 
-MODE = 0o666
-"""Permissions of a new file, less the umask."""
+NEW_FILE_MODE = 0o666
+"""Permissions of a new file, before the umask."""
 
-PRIVATE = 0o600
-"""Those of one that takes the place of another, until it is whole and gets the permissions of that."""
+PRIVATE_MODE = 0o600
+"""Permissions of the temporary file while it replaces another; it gets those of the other when complete."""
 
-NAME_BYTES = 100
-"""What is kept of the target's name: file systems have room for 143 to 255 bytes."""
+MAX_STEM_BYTES = 100
+"""Bytes of the target's name in the temporary name: file systems allow 143 to 255 bytes in all."""
 
 TEMPORARY = re.compile(r"\..+\.\d+-\d+\.circlekit", re.DOTALL)
-"""Name of the target, process and number, our mark."""
+"""Temporary names: ``.TARGET.PROCESS-NUMBER.circlekit``."""
 
 
 @contextlib.contextmanager
 def replacement(target: Path, durable: bool = True) -> Iterator[int]:
-    """A descriptor of a new file that becomes ``target`` when the block ends, or is removed by an error.
+    """Yield a descriptor of a new file that becomes ``target`` when the block ends without an error.
 
-    Whatever happens, ``target`` is what it was or is whole.  If ``durable``, that goes for a loss of power,
-    too: the data is on the disk before the name is given, and both when the block has ended.  OSError where
-    the file cannot be made.
+    On an error the new file is removed, and ``target`` stays as it was.  ``durable``: the data is on the disk
+    before the rename, and the rename when the block has ended, so that this also holds for a loss of power.
+
+    Raises OSError if the file cannot be made.
     """
     descriptor, path = _create(target)
     try:
         yield descriptor
-        _dress(descriptor, target)
+        _copy_permissions(descriptor, target)
         if durable:
             os.fsync(descriptor)
         path.replace(target)
@@ -60,11 +61,11 @@ def replacement(target: Path, durable: bool = True) -> Iterator[int]:
 
 
 def _create(target: Path) -> tuple[int, Path]:
-    """(descriptor, path) of a new and locked file in the folder of ``target``."""
+    """Create and lock a temporary file in the directory of ``target``; return its descriptor and path."""
     remove_stale(target.parent)
-    mode = PRIVATE if target.exists() else MODE
+    mode = PRIVATE_MODE if target.exists() else NEW_FILE_MODE
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    stem = os.fsencode(target.name)[:NAME_BYTES].decode(errors="ignore")
+    stem = os.fsencode(target.name)[:MAX_STEM_BYTES].decode(errors="ignore")
     for attempt in itertools.count():
         path = target.with_name(f".{stem}.{os.getpid()}-{attempt}.circlekit")
         try:
@@ -73,12 +74,12 @@ def _create(target: Path) -> tuple[int, Path]:
             continue
         if _lock(descriptor) is not False and _is_at(descriptor, path):
             return descriptor, path
-        os.close(descriptor)  # it was taken for stale before it was locked
+        os.close(descriptor)  # another writer removed it as stale before it was locked
     raise AssertionError
 
 
 def remove_stale(folder: Path) -> None:
-    """Remove what killed writers left in ``folder``; files that are being written are locked, and stay."""
+    """Remove temporary files of killed writers from ``folder``; files being written are locked, and stay."""
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         stale = [entry.path for entry in entries if TEMPORARY.fullmatch(entry.name)]
         for path in stale:
@@ -90,7 +91,7 @@ def _remove_unlocked(path: Path) -> None:
     flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
         descriptor = os.open(path, os.O_WRONLY | flags)
-    except PermissionError:  # it had the permissions of its target already
+    except PermissionError:  # the writer had already made it read-only, as its target
         descriptor = os.open(path, os.O_RDONLY | flags)
     try:
         if _lock(descriptor) and _is_at(descriptor, path) and stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -100,7 +101,7 @@ def _remove_unlocked(path: Path) -> None:
 
 
 def _lock(descriptor: int) -> bool | None:
-    """Whether the file could be locked; None where files cannot be."""
+    """Lock the file; return False if another process has locked it, None if the system has no locks."""
     if not CAN_LOCK:
         return None
     try:
@@ -113,15 +114,15 @@ def _lock(descriptor: int) -> bool | None:
 
 
 def _is_at(descriptor: int, path: Path) -> bool:
-    """Whether ``path`` is still the name of the open file."""
+    """Return whether ``path`` is still the name of the open file."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.lstat())
     except FileNotFoundError:
         return False
 
 
-def _dress(descriptor: int, target: Path) -> None:
-    """Give the new file the permissions of the one that it replaces, and its owner where we may."""
+def _copy_permissions(descriptor: int, target: Path) -> None:
+    """Give the new file the permissions of the one that it replaces, and its owner if that is allowed."""
     try:
         old = target.stat()
     except FileNotFoundError:
@@ -135,7 +136,7 @@ def _dress(descriptor: int, target: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the new name durable, where the system can do that for folders."""
+    """Write a new name in ``folder`` to the disk, if the system can do that for directories."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The list of buffers of a file to be written: which data goes where, and what may share a place."""
+"""The list of buffers of a file to be written: which data each holds, and which data shares a buffer."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from circlekit.io.write.constant_bytes import ConstantBytes
 from circlekit.ir.value import Array
 
 Key = tuple[int, int]
-"""(0, index in the file that the model came from) or (1, number of a new buffer)."""
+"""(0, index of a buffer of the input file) or (1, number of a new buffer)."""
 
 EMPTY: Key = (0, 0)
-"""Buffer 0 has no data: a convention of both formats."""
+"""Buffer 0 has no data, by convention of both formats."""
 
 
 class BufferTable:
@@ -35,7 +35,7 @@ class BufferTable:
         self.blobs: dict[int, ConstantBytes] = {}
         self.places: dict[Place, int] = {}
         for index, data in enumerate(self.old):
-            if index and data is not None and len(data):  # 0 stands for no data, whatever is in it
+            if index and data is not None and len(data):  # buffer 0 means no data, whatever it contains
                 self.places.setdefault(place_of(data), index)
         self.used: set[Key] = {EMPTY, *((0, i) for i in (origin.unused_buffers if origin else ()))}
         self.new: list[ConstantBytes] = []
@@ -43,7 +43,7 @@ class BufferTable:
         self.lengths: dict[int, list[int]] | None = None
 
     def data(self, data: Array, dtype: np.dtype[Any] | None = None) -> Key:
-        """The buffer of constant data, stored as ``dtype``."""
+        """Return the buffer of constant data that is stored as ``dtype``."""
         blob = ConstantBytes(data, dtype)
         index = self.places.get(blob.place) if blob.place is not None else None
         if index is None:
@@ -52,18 +52,19 @@ class BufferTable:
         return self.keep(index)
 
     def empty(self, index: int | None) -> Key:
-        """The buffer of a tensor without data: ``index`` where the origin has one there without data."""
+        """Return the buffer of a tensor without data: ``index`` if that one of the input file is empty."""
         if index is None or index >= len(self.old):
             return EMPTY
         data = self.old[index]
         return self.keep(index) if data is None or not len(data) else EMPTY
 
     def keep(self, index: int) -> Key:
+        """Use buffer ``index`` of the input file."""
         self.used.add((0, index))
         return 0, index
 
     def add(self, blob: ConstantBytes) -> Key:
-        """A new buffer, or the one that has the same bytes."""
+        """Return the buffer that has the same bytes, or a new one."""
         if not len(blob):
             return EMPTY
         bucket = self._candidates(len(blob)).setdefault(blob.sample(), [])
@@ -76,7 +77,7 @@ class BufferTable:
         return found
 
     def _candidates(self, length: int) -> dict[bytes, list[tuple[Key, ConstantBytes]]]:
-        """The buffers of ``length`` bytes, by sample."""
+        """Return the buffers of ``length`` bytes, by sample."""
         if self.lengths is None:
             self.lengths = {}
             for (_, size), index in self.places.items():
@@ -90,7 +91,7 @@ class BufferTable:
         return samples
 
     def trees(self) -> tuple[list[Tree], dict[Key, int]]:
-        """The tables of the buffers, and the index of every key."""
+        """Return the tables of all used buffers, and the index of every key."""
         keys = sorted(self.used)
         trees: list[Tree] = []
         for origin, index in keys:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bytes of constant data as a file has them."""
+"""Constant data as the bytes of a file, without a copy where the array already has them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,16 @@ from circlekit.ir.value import Array
 
 
 class ConstantBytes:
-    """``len`` is the number of bytes; ``place`` is where they are in memory, None where they are not."""
+    """The bytes of an array in the order and byte order of a file.
+
+    ``len`` is the number of bytes.  ``place`` is where they are in memory; None if the array is not
+    contiguous or is stored as another type.
+    """
 
     __slots__ = ("_digest", "array", "dtype", "place")
 
     def __init__(self, data: Any, dtype: np.dtype[Any] | None = None) -> None:
-        """``data``: an array, or something with a buffer.  ``dtype``: that of the file, if it is another."""
+        """``data``: an array or an object with a buffer.  ``dtype``: the type in the file, if it differs."""
         elements = isinstance(data, np.ndarray | np.generic)
         array: Array = np.asarray(data) if elements else np.frombuffer(data, np.uint8)
         self.array = array
@@ -32,19 +36,19 @@ class ConstantBytes:
         return self.array.size * self.dtype.itemsize
 
     def chunks(self) -> Iterator[memoryview]:
-        """The bytes, in order: at once where they are in memory, else in pieces."""
+        """Yield the bytes in order: in one piece if they are in memory, else in pieces of a few MiB."""
         return content.chunks(self.array, self.dtype)
 
     def sample(self) -> bytes:
-        """Equal for equal bytes, and cheap whatever the length."""
+        """Return some of the bytes: equal for equal data, and cheap for any length."""
         return content.sample(self.array, self.dtype)
 
     def digest(self) -> bytes:
-        """Equal for equal bytes only; found once."""
+        """Return a digest of all bytes; computed once."""
         self._digest = self._digest or content.digest(self.array, self.dtype)
         return self._digest
 
 
 def as_constant_bytes(data: Any) -> ConstantBytes:
-    """``data``, which may be one already."""
+    """Return ``data`` as ConstantBytes, which it may be already."""
     return data if isinstance(data, ConstantBytes) else ConstantBytes(data)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write pieces of memory and ranges of other files to a file descriptor."""
+"""Write files from pieces of memory and ranges of other files; a file appears whole or not at all."""
 
 from __future__ import annotations
 
@@ -110,29 +110,30 @@ class FileWriter:
 
 
 def write_file(path: str | os.PathLike[str], pieces: Iterable[Piece], durable: bool = True) -> int:
-    """Write a file that appears whole or not at all; ``path`` may be what ``pieces`` are views of.
+    """Write a file that appears whole or not at all; return its size in bytes.
 
-    ``durable``: whether that holds for a loss of power, too,
-    where it takes the place of a file; a new one is the system's to write to the disk, as by other programs.
-    Returns the size.  FileError where the file cannot be written.  A device or a pipe is written directly; a
-    link is followed.
+    ``path`` may be the file that ``pieces`` are views of.  A symbolic link is followed; a device or a pipe is
+    written directly.  ``durable``: when a file is replaced, the new one is on the disk before it takes the
+    name, so that a loss of power leaves one of the two.
+
+    Raises FileError if the file cannot be written.
     """
     with translated(path, "written"):
         mode = _mode(Path(path))
         if stat.S_ISDIR(mode):
-            raise IsADirectoryError(None, "it is a directory")
+            raise IsADirectoryError(None, "expected a file, got a directory")
         if mode and not stat.S_ISREG(mode):
             with Path(path).open("wb", buffering=0) as file:
                 return FileWriter(file.fileno()).write_all(pieces)
         target = Path(path).resolve()
         if not target.parent.is_dir():
-            raise FileNotFoundError(None, f"there is no folder {target.parent}")
+            raise FileNotFoundError(None, f"the directory {target.parent} does not exist")
         with replacement(target, durable and bool(mode)) as descriptor:
             return FileWriter(descriptor).write_all(pieces)
 
 
 def _mode(path: Path) -> int:
-    """What ``path`` leads to; 0 for nothing."""
+    """Return the type and permissions of the file that ``path`` leads to; 0 if there is none."""
     try:
         return path.stat().st_mode
     except FileNotFoundError:
@@ -140,6 +141,6 @@ def _mode(path: Path) -> int:
 
 
 def need_folder(path: Path) -> None:
-    """FileError where the folder in which ``path`` is to be written does not exist."""
+    """Raise FileError if the directory of ``path`` does not exist."""
     if not path.absolute().parent.is_dir():
         raise FileError(f"{path}: the directory {path.absolute().parent} does not exist")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tree -> flatbuffer, driven by the schema, written front to back.
+"""Trees to flatbuffers, driven by the schema, written front to back.
 
-The skeleton (everything but the data of buffers) comes first, the data behind it in the order of the
-buffers, each at a multiple of 16 bytes; the offsets into the data point forward.  So a file of any size is
-written from a skeleton in memory and the constants where they are.  Same tree, same bytes.
+The skeleton (everything except the data of buffers) comes first, the data behind it in the order of the
+buffers, each at a multiple of 16 bytes.  A file of any size is thus written from a skeleton in memory and
+from the constants where they are.  The same tree gives the same bytes.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from circlekit.io.schema import IDENTIFIERS, SIZES, Field, Kind, Table, Tree, ta
 from circlekit.io.write.constant_bytes import ConstantBytes, as_constant_bytes
 from circlekit.io.write.file_layout import Encoded, Reference, lay_out
 
-LEAST = 2.0**-150
-"""What is smaller is zero in 32 bits."""
+SMALLEST_FLOAT32 = 2.0**-150
+"""Numbers of smaller magnitude are rounded to zero in float32."""
 
 INLINE_LIMIT = 2**31 - 1
-"""A flatbuffer ends below this; data of larger files is referred to by its place in the file."""
+"""Largest size of a flatbuffer in bytes; the constants of larger files are external data."""
 
 _U32 = struct.Struct("<I")
 _ZEROS = tuple(bytes(n) for n in range(8))
@@ -35,16 +35,18 @@ _U64 = struct.Struct("<Q")
 
 @dataclass(eq=False, repr=False)
 class ExternalData:
-    """The value of a field that holds a position in the file: where the writer puts ``data``."""
+    """The value of a field that holds the position of ``data`` in the file; the writer fills it in."""
 
     data: ConstantBytes
 
 
 class Layout(NamedTuple):
-    """How a table with certain fields lies in the file.
+    """The layout of tables that have the same fields.
 
-    ``order``: the slots as they are packed.  ``references``: (slot, offset in the table, field) of the
-    fields that are stored elsewhere.  ``is_wide``: some take 8 bytes; they come first.
+    pack: Packs the offset of the vtable and the fields in ``order``.
+    order: Slots of the fields, largest first.
+    references: (slot, offset in the table, field) of fields whose value is stored outside of the table.
+    is_wide: Whether there are fields of 8 bytes.
     """
 
     pack: struct.Struct
@@ -74,18 +76,19 @@ def plan(spec: Table, mask: int) -> Layout:
 
 
 def encode(tree: Tree, fmt: str, limit: int = INLINE_LIMIT, source: Source | None = None) -> Encoded:
-    """The file of ``tree`` in format ``fmt``; beyond ``limit`` bytes data is referred to by position.
+    """Return the file of ``tree`` in format ``fmt``; from ``limit`` bytes on, constants are external data.
 
-    ``source``: what data may be views of.
+    ``source``: the bytes of the input file, which constants may be views of.
     """
     encoded = Encoder(fmt, source).run(tree)
     if encoded.size < limit:
         return encoded
-    buffers = [_by_position(b) for b in tree.get("buffers", ())]
+    buffers = [_external(b) for b in tree.get("buffers", ())]
     return Encoder(fmt, source).run({**tree, "buffers": buffers})
 
 
-def _by_position(buffer: Tree) -> Tree:
+def _external(buffer: Tree) -> Tree:
+    """Return the table of a buffer with its data as external data."""
     data = buffer.get("data")
     if data is None or not len(data):
         return buffer
@@ -94,7 +97,11 @@ def _by_position(buffer: Tree) -> Tree:
 
 
 class Encoder:
-    """One run over one tree."""
+    """Encodes one tree.
+
+    pending: (position of an offset, field, value) of values that are still to be written.
+    far: Fields that refer to constant data.
+    """
 
     def __init__(self, fmt: str, source: Source | None) -> None:
         self.format = fmt
@@ -113,7 +120,7 @@ class Encoder:
         return lay_out(self.out, self.far, self.source)
 
     def align(self, size: int, ahead: int = 0) -> int:
-        """Fill up until what comes ``ahead`` bytes later is at a multiple of ``size``."""
+        """Add zeros until the position ``ahead`` bytes later is a multiple of ``size``; return the end."""
         end = len(self.out)
         gap = -(end + ahead) % size
         if gap:
@@ -121,7 +128,7 @@ class Encoder:
         return end + gap
 
     def begin(self, at: int, size: int = 4, ahead: int = 0) -> int:
-        """Let the offset at ``at`` lead to the end of what is written, aligned; returns that."""
+        """Let the offset at ``at`` point to the aligned end of the output, and return that position."""
         start = self.align(size, ahead)
         _U32.pack_into(self.out, at, start - at)
         return start
@@ -129,7 +136,7 @@ class Encoder:
     # -- tables --------------------------------------------------------------------------------
 
     def write_table(self, at: int, tree: Tree, spec: Table) -> None:
-        """A table, and the offset at ``at`` to it."""
+        """Write a table, and the offset at ``at`` to it."""
         values: dict[int, Any] = {}
         mask = 0
         for name, value in tree.items():
@@ -138,7 +145,7 @@ class Encoder:
             item = spec.by_name.get(name) or self.refuse(name, value, spec)
             kind, slot = item.kind, item.slot
             if kind is Kind.SCALAR:
-                if item.code == "f" and abs(value) < LEAST:
+                if item.code == "f" and abs(value) < SMALLEST_FLOAT32:
                     value = math.copysign(0.0, value)
                 if value == item.default and not _is_negative_zero(value):
                     continue
@@ -156,11 +163,11 @@ class Encoder:
             layout = self.layouts[spec.name, mask] = plan(spec, mask)
         try:
             self.put(at, layout, values)
-        except (struct.error, OverflowError) as error:  # the latter for floats
+        except (struct.error, OverflowError) as error:  # OverflowError for floats
             raise ModelError(f"{spec.name} has a number that its field cannot hold: {error}") from None
 
     def put(self, at: int, layout: Layout, values: dict[int, Any]) -> None:
-        """The table with ``values`` (by slot), behind its vtable where that is new."""
+        """Write the table with ``values`` (by slot), and its vtable unless an equal one was written."""
         vtable = self.vtables.get(layout.vtable)
         if vtable is None:
             vtable = self.vtables[layout.vtable] = self.align(2)
@@ -178,7 +185,7 @@ class Encoder:
         self.out += layout.pack.pack(start - vtable, *[values[slot] for slot in layout.order])
 
     def number(self, value: str | int, item: Field, spec: Table) -> int:
-        """The number of an enum value."""
+        """Return the number of an enum value."""
         if isinstance(value, int):
             return value
         assert item.enum is not None
@@ -189,15 +196,15 @@ class Encoder:
         return number
 
     def refuse(self, name: str, value: Any, spec: Table) -> NoReturn:
-        """Refuse a field that the format does not have."""
+        """Raise the error for a field that the format lacks."""
         if name not in spec.foreign:
             raise ModelError(f"the schema has no field {spec.name}.{name}")
         raise UnsupportedError(f".{self.format} has no field {spec.name}.{name} (it is {value!r} here)")
 
-    # -- what a table refers to ----------------------------------------------------------------
+    # -- values outside of their table ---------------------------------------------------------
 
     def write(self, at: int, item: Field, value: Any) -> None:
-        """The value of a field that is stored outside of its table, and the offset at ``at`` to it."""
+        """Write the value of a field that is stored outside of its table, and the offset at ``at`` to it."""
         kind = item.kind
         if kind is Kind.VECTOR:
             self.write_vector(at, item, value)
@@ -219,7 +226,7 @@ class Encoder:
             self.write_table(start + 4 * index, tree, spec)
 
     def write_vector(self, at: int, item: Field, value: Any) -> None:
-        """A vector of numbers; that of a buffer's data comes last."""
+        """Write a vector of numbers; the data of a buffer is only noted, and placed behind the skeleton."""
         if item.is_data and len(value):
             self.far.append(Reference(at, as_constant_bytes(value), True))
             return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Model -> bytes of either format.  Same model, same bytes; a file appears whole or not at all."""
+"""Models to files of either format.  The same model gives the same bytes."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Array, Value
 
 TFLITE_VERSION = 3
-"""The only schema version that LiteRT takes; circle files often have 0."""
+"""The only schema version that LiteRT accepts; circle files often have 0."""
 
 OWN_KEYS = frozenset({"buffer", "stored_name", "stored_quantization", "absent", "shape", "shape_signature"})
 
 
 def save(model: Model, path: str | os.PathLike[str], format: str | None = None) -> int:
-    """Write ``model`` as ``format`` ("circle" or "tflite"; by default what the extension says).
+    """Write ``model`` as ``format`` ("circle" or "tflite"; by default that of the extension).
 
-    Returns the size of the file.  One that takes the place of the only copy of the model is on the disk when
-    this returns; one that can be made again is not waited for.
-    UnsupportedError where the format lacks something that the model has, FileError where the file cannot
-    be written; then nothing is.
+    Returns the size of the file in bytes.  The file appears whole or not at all; ``path`` may be the file
+    that the model was loaded from.  A file that replaces the only copy of the model is on the disk when this
+    returns; otherwise the system writes it to the disk when it likes.
+
+    Raises UnsupportedError if the format cannot express the model, FileError if the file cannot be written.
     """
     fmt = format or format_of(path) or model.format
     file = encoded(model, fmt)
@@ -43,45 +44,52 @@ def save(model: Model, path: str | os.PathLike[str], format: str | None = None) 
 
 
 def _can_be_made_again(model: Model, path: str | os.PathLike[str]) -> bool:
-    """Whether ``model`` comes from a file that ``path`` does not replace."""
+    """Return whether ``model`` was loaded from a file that ``path`` does not replace."""
     try:
         return model.source is not None and not Path(model.source).samefile(path)
-    except OSError:  # one of them is not there
+    except OSError:  # one of the files does not exist
         return False
 
 
 def format_of(path: str | os.PathLike[str]) -> str | None:
-    """The format that the extension of ``path`` says, None where it says none."""
+    """Return the format of the extension of ``path``; None for any other extension."""
     return EXTENSIONS.get(Path(path).suffix.lower())
 
 
 def check_format(format: str) -> None:
-    """UnsupportedError for a format that there is not."""
+    """Raise UnsupportedError for an unknown format."""
     if format not in FORMATS:
-        raise UnsupportedError(f"there is no format {format!r}, only {' and '.join(FORMATS)}")
+        raise UnsupportedError(f"expected format {' or '.join(FORMATS)}, got {format!r}")
 
 
 def to_bytes(model: Model, format: str | None = None) -> bytes:
-    """The file as bytes; ``format`` is by default that of the model."""
+    """Return the file as bytes; ``format`` is by default that of the model."""
     return b"".join(encoded(model, format or model.format).pieces())
 
 
 def encoded(model: Model, fmt: str, limit: int = INLINE_LIMIT) -> Encoded:
-    """The file in pieces; the data of constants is where it was.  ``limit``: see ``encode``."""
+    """Return the file in pieces, which refer to the constants in place.  ``limit``: see ``encode``."""
     check_format(fmt)
     saver = Saver(model, fmt)
     origin = saver.origin
     if origin is None:
         return encode(saver.tree(), fmt, limit)
     if origin.source is not None:
-        origin.source.check()  # or what is read of it may be no more
+        origin.source.check()  # constants that were read from a file changed since would be wrong
     file = encode(saver.tree(), fmt, 0 if origin.far else limit, origin.source)
     file.tail = origin.archive
     return file
 
 
 class Saver:
-    """One run over one model."""
+    """Makes the tree of one model.
+
+    is_native: Whether the model was loaded from a file of the same format.
+    listed: The values of each graph in the order of the file, by ``id(graph)``.
+    signed: The values that signatures name, by ``id(graph)``.
+    indices: Index of each value in its graph's list of tensors, by ``id(graph)`` and ``id(value)``.
+    tensors: The tree of every tensor, and its buffer.
+    """
 
     def __init__(self, model: Model, fmt: str) -> None:
         self.model = model
@@ -102,7 +110,7 @@ class Saver:
         self.tensors: list[tuple[Tree, Key]] = []
 
     def tree(self) -> Tree:
-        """The table Model."""
+        """Return the table Model."""
         model = self.model
         tree: Tree = dict(self.origin.rest) if self.origin else {}
         tree["version"] = model.version if self.is_native or self.format == "circle" else TFLITE_VERSION
@@ -127,7 +135,7 @@ class Saver:
         return tree
 
     def metadata(self) -> list[tuple[str, Key]]:
-        """(name, buffer) of every entry; the buffer it had where that still holds the same bytes."""
+        """Return (name, buffer) of every entry: the buffer of the input file if that still has its bytes."""
         out = []
         before = self.origin.metadata if self.origin else ()
         for number, (name, data) in enumerate(self.model.metadata):
@@ -139,6 +147,7 @@ class Saver:
         return out
 
     def holds(self, index: int, data: bytes) -> bool:
+        """Return whether buffer ``index`` of the input file has the bytes ``data``."""
         stored = self.buffers.old[index]
         return memoryview(data) == (b"" if stored is None else stored.data)
 
@@ -170,7 +179,7 @@ class Saver:
         return tree
 
     def values(self, graph: Graph) -> list[Value]:
-        """The values to write: those in use and those that never were, in the order of the file."""
+        """Return the values to write, in the order of the file: those in use and those that never were."""
         keep = {id(v) for v in graph.extra.get("unused", ())}
         keep.update(id(v) for v in (*graph.inputs, *graph.outputs))
         late: list[Value] = []
@@ -200,7 +209,7 @@ class Saver:
         tree["type"] = value.dtype.name
         tree |= shape_fields(value.shape, extra, value.is_const)
         if not self.is_native and min(tree.get("shape_signature", ()), default=0) >= 0:
-            tree.pop("shape_signature", None)  # it says nothing that the shape does not
+            tree.pop("shape_signature", None)  # without unknown dimensions it repeats the shape
         if self.has_rank and value.shape is not None:
             tree.setdefault("has_rank", True)
         tree["is_variable"] = value.is_variable
@@ -220,16 +229,16 @@ class Saver:
 
     @staticmethod
     def stored_type(value: Value, data: Array) -> np.dtype[Any]:
-        """What the elements of the constant are in the file."""
+        """Return the type of a constant's elements in the file."""
         kind = value.dtype.numpy
         if data.dtype == kind or (data.dtype == np.uint8 and data.ndim == 1):
             return data.dtype
         if kind is None or data.dtype.newbyteorder("<") != kind:
-            raise ModelError(f"%{value.name} is {value.dtype.short}, its data is {data.dtype}")
+            raise ModelError(f"%{value.name}: expected data of type {value.dtype.short}, got {data.dtype}")
         return kind
 
     def check(self, tree: Tree, value: Value, graph: Graph) -> None:
-        """Refuse what the format lacks, with the tensor's name."""
+        """Raise UnsupportedError, with the tensor's name, for what the format lacks."""
         details = tree.get("quantization", {}).get("details")
         if tree["type"] not in enumeration("TensorType", self.format).numbers:
             lacks = f"tensors of {value.dtype.name}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ops -> trees of operators, and the list of operator codes that they share."""
+"""Operators to trees, and the list of operator codes that they share."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ OWN_KEYS = frozenset({"options", "no_options", "far_options", "stored_version", 
 class OpSaver:
     """Makes the trees of all operators of one file.
 
-    ``origin``: the file that the model came from, whatever its format.
+    origin: The file that the model was loaded from if it has the same format.
+    codes: Operator codes, beginning with those of the input file; ``found``: indices of those in use.
     """
 
     def __init__(self, fmt: str, origin: Origin | None, model: Model) -> None:
@@ -39,7 +40,7 @@ class OpSaver:
             self.codes.append(tree)
 
     def tree(self, op: Op, indices: dict[int, int]) -> Tree:
-        """The operator; ``opcode_index`` is preliminary until ``operator_codes``."""
+        """Return the tree of an operator; ``operator_codes`` later replaces its ``opcode_index``."""
         tree: Tree = {k: v for k, v in op.extra.items() if k not in OWN_KEYS}
         tree["opcode_index"] = self.code(op)
         tree["inputs"] = [-1 if v is None else indices[id(v)] for v in op.inputs]
@@ -57,7 +58,7 @@ class OpSaver:
         return tree
 
     def operator_codes(self, trees: list[Tree]) -> list[Tree]:
-        """The codes, without those that went out of use; sets the operators' indices to them."""
+        """Return the codes without those that fell out of use, and set the indices in ``trees`` to them."""
         unused = self.origin.unused_codes if self.origin else frozenset()
         kept = [i for i in range(len(self.codes)) if i in self.found or i in unused]
         index = {old: new for new, old in enumerate(kept)}
@@ -68,7 +69,7 @@ class OpSaver:
     # -- codes ---------------------------------------------------------------------------------
 
     def code(self, op: Op) -> int:
-        """Index of the operator's code among ``codes``."""
+        """Return the index of the operator's code in ``codes``; add the code if it is new."""
         custom = op.custom_code if isinstance(op, OpaqueOp) else None
         key = (op.code, custom or None, self.version(op))
         index = self.keys.get(key)
@@ -82,13 +83,14 @@ class OpSaver:
         return index
 
     def version(self, op: Op) -> int:
-        """What the file said where it is still true; in another format also what that requires."""
+        """Return the version of the input file, or the required one; in another format the higher of both."""
         stored: int | None = op.version if op.version is not None else op.extra.get("stored_version")
         if stored is None:
             return op.required_version()
         return stored if self.origin else max(stored, op.required_version())
 
     def new_code(self, op: Op, custom: str | None, version: int) -> Tree:
+        """Return the table of an operator code; UnsupportedError if the format lacks the operator."""
         number = enumeration("BuiltinOperator", self.format).numbers.get(op.code)
         if number is None and op.code.startswith("UNKNOWN_"):
             number = int(op.code.removeprefix("UNKNOWN_"))
@@ -104,7 +106,7 @@ class OpSaver:
     # -- options -------------------------------------------------------------------------------
 
     def options(self, op: Op, tree: Tree) -> None:
-        """Put the options of ``op`` into its tree."""
+        """Add the options of ``op`` to its tree."""
         if isinstance(op, OpaqueOp):
             options = None if op.option_tree is None else without_graphs(op.option_tree, self.graphs)
             union = None if options is None else options_field(options[""])
@@ -119,7 +121,7 @@ class OpSaver:
         tree[union] = options
 
     def attributes(self, op: Op, plan: OptionsPlan) -> Tree | None:
-        """The options table of a declared operator."""
+        """Return the options table of a declared operator; None if the file had none and defaults remain."""
         options: dict[str, Any] = {"": op.options, **op.extra.get("options", {})}
         changed = False
         for slot in plan.slots:
@@ -132,7 +134,7 @@ class OpSaver:
         return None if op.extra.get("no_options") and not changed else options
 
     def check(self, options: Tree, union: str, op: Op) -> None:
-        """Refuse options that the format lacks, with the operator's name."""
+        """Raise UnsupportedError, with the operator's name, for options that the format lacks."""
         name = options[""]
         enum = "BuiltinOptions2" if union.endswith("2") else "BuiltinOptions"
         if name not in enumeration(enum, self.format).numbers:
@@ -140,9 +142,8 @@ class OpSaver:
         fields = table(name, self.format).by_name
         for field, value in options.items() if self.model.format != self.format else ():
             if isinstance(value, int) and field in fields and fields[field].enum is not None:
-                found = f"{name}.{field} is {value}, which .{self.model.format} has no name for"
-                raise UnsupportedError(
-                    f"{found}: .{self.format} may mean something by it", place(op, self.model)
-                )
+                found = f"{name}.{field} is {value}, a number without a name in .{self.model.format}"
+                reason = f"it may mean something else in .{self.format}"
+                raise UnsupportedError(f"{found}: {reason}", place(op, self.model))
         for field in table(name, self.format).foreign & options.keys():
             raise UnsupportedError(f".{self.format} has no {name}.{field}", place(op, self.model))
