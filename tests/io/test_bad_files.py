@@ -128,17 +128,17 @@ def put(place: str, value: Any) -> Callable[[File], None]:
         (
             "subgraphs[0].tensors[1].buffer",
             1,
-            "subgraphs[0].tensors[1]: expected 16 bytes for f32[1, 4], got 2",
+            "subgraphs[0].tensors[1]: expected 16 bytes for f32",
         ),
         (
             "subgraphs[0].tensors[1].shape",
             [-7],
-            "subgraphs[0].tensors[1].shape: expected dimensions from -1 (unknown) on, got [-7]",
+            "subgraphs[0].tensors[1].shape: expected dimensions from -1",
         ),
         (
             "subgraphs[0].tensors[1].shape",
             [1] * 33,
-            "subgraphs[0].tensors[1].shape: expected at most 32 dimensions, got 33",
+            "subgraphs[0].tensors[1].shape: expected at most 32 dim",
         ),
         ("metadata[0].buffer", 3, "metadata[0].buffer: index 3"),
         ("signatureDefs[0].subgraphIndex", 1, "signature_defs[0].subgraph_index: index 1"),
