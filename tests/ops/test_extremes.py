@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NaN, infinities, overflow and scalars, as LiteRT has them; what the differential kit found."""
+"""NaN, infinities, overflow and scalars against LiteRT: cases that differential testing found."""
 
 from __future__ import annotations
 
@@ -91,8 +91,8 @@ NO_PAIRS, NO_NUMBERS = const(np.zeros((0, 2)), np.int32), const([], np.int32)
         lambda x: DynamicUpdateSlice(const(7.0, np.float32), x, NO_NUMBERS),
     ],
 )
-def test_a_box_of_a_scalar(make: Any) -> None:
-    """By itself, and recorded: a scalar's box must be a view of it, not the element that it is now."""
+def test_movement_of_a_scalar(make: Any) -> None:
+    """Kernels of data movement on a scalar give its current value in every run."""
     check(make(var(SCALAR)), SCALAR)
     interpreter = Interpreter(Model([graph_of(make(var(SCALAR)))]))
     for number in (2.0, 3.0):
@@ -115,7 +115,7 @@ def test_unknown_strides_leave_a_dimension_unknown() -> None:
 
 @pytest.mark.parametrize("kind", [ArgMax, ArgMin])
 def test_places_of_extremes_pass_nan_by(kind: Any) -> None:
-    """Not along the last axis: LiteRT's vector instructions lose what stands beside NaN there."""
+    """Not along the last axis: LiteRT's vector instructions lose the neighbours of NaN there."""
     rows = [1, NAN, 3], [NAN, NAN, NAN], [NAN, -INF, NAN], [NAN, INF, 5], [2, NAN, 2], [NAN, 4, 4]
     x = floats(*(number for row in rows for number in row)).reshape(6, 3).T.copy()
     check(kind(var(x), const(0, np.int32), output_type=i32), x)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``permuted`` promises: the same operator on permuted data makes the permuted results.
+"""``Op.permuted``: the changed operator on permuted data gives the permuted results.
 
 The oracle is numpy's transpose of what the operator makes without it.
 """
@@ -37,7 +37,7 @@ def ints(numbers: Any) -> Value:
 
 
 def cases() -> dict[str, tuple[Op, list[Array]]]:
-    """An operator of each kind, and what its operands without data are given."""
+    """Return an operator of each kind, and arrays for its operands without data."""
     x, y, row, flags = var(X), var(Y), var(ROW), var(FLAGS)
     found: dict[str, tuple[Op, list[Array]]] = {
         "leaky_relu": (activation.LeakyRelu(x, alpha=0.3), [X]),
@@ -100,7 +100,7 @@ def test_permuted_operator_makes_permuted_results(name: str, perm: tuple[int, ..
 
 
 def rebuilt(op: Op, changes: dict[str, Any], perm: tuple[int, ...]) -> Op:
-    """The operator with ``changes``, on operands whose axes are permuted."""
+    """Return the operator with ``changes`` on operands with permuted axes."""
     names = {a.name for a in op.attributes}
     values = []
     for name, value in op.operand_items():
@@ -147,7 +147,7 @@ def test_what_cannot_be_permuted(op: Op) -> None:
 
 
 def test_every_operator_that_can_be_permuted_is_tried() -> None:
-    """Elementwise ones share one implementation; all others with layout operands have a case above."""
+    """Operators that work per element share one implementation; all others have a case above."""
     shared = {Unary.permuted, Binary.permuted}
     tried = {type(op).permuted for op, _ in CASES.values()} | {
         cast.Dequantize.permuted,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every element type that LiteRT moves, looks up and resizes; half precision to the bit; strings."""
+"""Every dtype that LiteRT moves, looks up and resizes; float16 to the last bit; strings."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ CASES: dict[str, tuple[list[DType], list[tuple[int, ...]], Callable[..., Op]]] =
     "SUM": ([f32, i32, i64, boolean], [(3, 4)], lambda op, x: op(x, ints(0))),
     "REDUCE_PROD": ([f32, i32, i64, boolean], [(3, 4)], lambda op, x: op(x, ints(0))),
 }
-"""Operator: types that LiteRT has, shapes of the operands, how to make it."""
+"""Operator: dtypes that LiteRT has, shapes of the operands, constructor."""
 
 
 def data(dtype: DType, shape: tuple[int, ...], *seed: object) -> Array:
@@ -153,7 +153,7 @@ def test_pairs_of_float16(code: str) -> None:
 
 @pytest.mark.parametrize("code", ["NEG", "FLOOR", "ROUND", "LOGISTIC", "TANH", "MAXIMUM", "RESHAPE"])
 def test_bfloat16(code: str) -> None:
-    """Cast to it, compute, cast back: LiteRT's Python cannot read it."""
+    """Cast to the dtype, compute, cast back: LiteRT's Python API cannot read it."""
     x = np.clip(np.nan_to_num(halves()).astype(np.float32), -80, 80)
     given = Value("x", f32, x.shape)
     down = Cast(given, in_data_type=f32, out_data_type=bf16)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every operator of the schema has a kernel, or stands in the list of those that have none."""
+"""Every operator of the schema has a kernel or is listed as unsupported with a reason."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_refusal_names_operator_and_place(code: str) -> None:
 
 
 def test_custom_operators_that_are_known() -> None:
-    """The peer's, LiteRT's own, and what training leaves (with and without Flex before the name)."""
+    """Custom operators of ONE, of LiteRT, and those that training leaves (with or without Flex prefix)."""
     wanted = "AddV2 All BatchMatMulV2 BroadcastTo Erf MatMul MatrixBandPart MaxPoolWithArgmax SplitV"
     left = (
         "CheckNumerics CheckNumericsV2 Identity PlaceholderWithDefault PreventGradient Snapshot StopGradient"

@@ -46,7 +46,7 @@ CASES = [
 
 
 def numbers(name: str, dtype: str, shape: tuple[int, ...], spread: float = 40.0) -> Array:
-    """Numbers of both signs (of one for unsigned), none of them 0."""
+    """Return nonzero numbers of both signs (of one sign if unsigned)."""
     rng = np.random.default_rng(zlib.crc32(name.encode()))
     drawn = rng.normal(0, spread, shape)
     if np.dtype(dtype).kind == "u":

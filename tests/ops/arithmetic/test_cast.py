@@ -21,7 +21,7 @@ EXTREMES = [
 
 
 def numbers(dtype: str) -> Array:
-    """Numbers of ``dtype``; for floats also all that the integer types do not hold."""
+    """Return numbers of ``dtype``; floats include values that no integer type can hold."""
     if np.dtype(dtype).kind == "f":
         with np.errstate(over="ignore"):
             return np.array(EXTREMES).astype(dtype)
@@ -51,7 +51,7 @@ def test_the_dtype_of_an_existing_result_decides() -> None:
 
 
 def grid(scale: float, zero: int) -> Array:
-    """Real numbers: on the grid, half way between, beyond its ends, and at random."""
+    """Return real numbers on the grid, halfway between its points, beyond its ends, and at random."""
     halves = (np.arange(-300, 300) * 0.5 - zero) * scale
     return np.concatenate([halves, np.random.default_rng(4).normal(0, 60 * scale, 200)]).astype(np.float32)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comparison, logic and choice against LiteRT."""
+"""Comparison, logic and selection against LiteRT."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COMPARISONS = [
     *(("EQUAL", dtype) for dtype in ("f4", "i4", "i8", "i2", "?")),
     *(("NOT_EQUAL", dtype) for dtype in ("f4", "i4", "i8", "?")),
 ]
-"""LiteRT takes other integers for quantized, and where they have no scale, for numbers of scale 0."""
+"""LiteRT takes other integers for quantized; without a scale they have scale 0."""
 
 
 @pytest.mark.parametrize(("code", "dtype"), COMPARISONS)

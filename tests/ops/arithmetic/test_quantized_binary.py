@@ -34,7 +34,7 @@ COMPARISONS = ["LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL", "EQUAL", "NOT_E
 
 
 def away_from(y: Array, zero: int) -> Array:
-    """``y`` without elements ``zero``: no divisor is 0."""
+    """Return ``y`` with the elements equal to ``zero`` changed: divisors must not be 0."""
     other = zero - 1 if zero > np.iinfo(y.dtype).min else zero + 1
     return np.where(y == zero, other, y).astype(y.dtype)
 

@@ -25,7 +25,7 @@ EXTREMES = np.array(
 
 
 def same(op: Quantize | Dequantize | Cast, x: Array) -> None:
-    """The kernel makes what LiteRT makes; packed results are compared in bytes."""
+    """Compare the kernel with LiteRT; packed results are compared as bytes."""
     (got,), (wanted,) = kernel_results(op, [x]), run_litert(graph_of(op), [x])
     assert_close(got, wanted, 0)
 
@@ -58,7 +58,7 @@ def test_a_shift_of_128(source: DType, target: DType, zeros: tuple[int, int]) ->
 @pytest.mark.parametrize("dtype", [i8, u8, i16, DType.INT4, DType.UINT4])
 @pytest.mark.parametrize("sign", [1, -1])
 def test_quantize_what_no_integer_holds(dtype: DType, sign: int) -> None:
-    """It ends at either limit, as on x86: the zero point's sign decides."""
+    """Overflow gives either limit, as on x86: the sign of the zero point decides."""
     zero = {i16: 0, u8: 7, DType.UINT4: 7}.get(dtype, 3 * sign)
     same(Quantize(var(EXTREMES), results=[quantized(dtype, EXTREMES.shape, 1.0, zero)]), EXTREMES)
 
@@ -73,7 +73,7 @@ def test_quantize_per_channel(dtype: DType) -> None:
 
 @pytest.mark.parametrize("dtype", [i8, i16])
 def test_quantize_many(dtype: DType) -> None:
-    """More than are rounded at a time, halves and their neighbours among them."""
+    """Many elements, with halves and their neighbours among them."""
     halves = np.arange(-20000, 20000).astype(np.float32) / 2
     x = np.concatenate(
         [halves, np.nextafter(halves, np.float32(0)), np.nextafter(halves, np.float32(np.inf))]
@@ -89,7 +89,7 @@ def packed_constant(dtype: DType, numbers: Array, quantization: Quantization | N
 
 
 def same_graph(op: Dequantize | Cast, inputs: list[Array]) -> Array:
-    """A graph of ``op`` and its constants gives what LiteRT gives; the result."""
+    """Compare a graph of ``op`` and its constants with LiteRT; return the result."""
     graph = op.graph or graph_of(op)
     return same_run(graph, inputs)
 
@@ -127,7 +127,7 @@ def test_only_float32_becomes_packed() -> None:
 @pytest.mark.parametrize("source", ["f4", "f2", "i4", "i8", "u1", "f8"])
 @pytest.mark.parametrize("target", [f32, f16, i32, i8])
 def test_cast_over_bfloat16(source: str, target: DType) -> None:
-    """LiteRT's Python cannot read bfloat16: it is cast on."""
+    """LiteRT's Python API cannot read bfloat16, so the result is cast to float32."""
     rng = np.random.default_rng(2)
     x = np.concatenate([rng.normal(0, 90, 300), [np.inf, -np.inf, np.nan, 1e-40] if "f" in source else []])
     with np.errstate(all="ignore"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of one quantized element, bit for bit as LiteRT's reference kernels: every integer of 8 bits."""
+"""Functions of one quantized element, bit for bit like LiteRT's reference kernels, for all 8-bit integers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FORMS = {
     "LOGISTIC": [i8, u8, i16],
     "TANH": [i8, u8, i16],
 }
-"""All that LiteRT runs."""
+"""Operators and dtypes that LiteRT has kernels for."""
 
 ATTRIBUTES: dict[str, list[dict[str, Any]]] = {
     "LEAKY_RELU": [{"alpha": a} for a in (0.1, 1.5, -0.3, 0.0)],
@@ -46,7 +46,7 @@ RESULT_SCALES = {("LOGISTIC", 8): 2.0**-8, ("LOGISTIC", 16): 2.0**-15, ("TANH", 
 
 
 def everything(dtype: DType) -> Array:
-    """Every integer of ``dtype``."""
+    """Return every integer of ``dtype``."""
     low, high = dtype_limits(dtype)
     return np.arange(low, high + 1).astype(dtype.numpy)
 
@@ -78,7 +78,7 @@ def test_function(code: str, dtype: DType, index: int) -> None:
 @pytest.mark.parametrize("kind", [Logistic, Tanh])
 @pytest.mark.parametrize("scale", [2.0**-12, 2.0**-11, 2.0**-13, 2.0**-15, 1e-5, 3e-4, 0.01, 0.5])
 def test_curves_of_16_bits(kind: type[Logistic], scale: float) -> None:
-    """A shift of 0 or 1 from 2^-12, and multipliers."""
+    """Input scales that are shifted (2^-12, 2^-11) and scales that are multiplied."""
     x = everything(i16)
     check(kind(quantized(i16, x.shape, scale), results=[quantized(i16, x.shape, 2.0**-15)]), x)
 
@@ -118,7 +118,7 @@ def test_prelu(dtype: DType, shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("code", FORMS)
 def test_a_table_gives_what_the_elements_give(code: str) -> None:
-    """More elements than integers are looked up; fewer are computed one by one."""
+    """Tensors with more elements than the dtype has integers are looked up, smaller ones computed."""
     rng = generator("table", code)
     x = np.abs(draw(rng, i8, (40, 50)).astype(np.int16)).clip(0, 127).astype(np.int8)
     target = RESULT_SCALES.get((code, 8), 0.03)

@@ -87,7 +87,7 @@ def test_gelu(approximate: bool) -> None:
 
 @pytest.mark.parametrize("size", [1, 6, 40_000])
 def test_gelu_by_the_tangent_is_exact(size: int) -> None:
-    """Where 1 + tanh cancels, too: a last bit of the tangent there is a hundredth of the result."""
+    """Also where 1 + tanh cancels: there a last bit of the tanh is a hundredth of the result."""
     rng = np.random.default_rng(2)
     for low, high in ((-6, -3), (-100, 100), (-1e-3, 1e-3)):
         x = rng.uniform(low, high, size).astype(np.float32)

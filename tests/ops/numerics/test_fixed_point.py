@@ -29,7 +29,7 @@ INT32 = (-(2**31), 2**31 - 1)
 
 
 def half_up(numerator: int, bits: int) -> int:
-    """The quotient by 2^bits, to the nearest, halves up."""
+    """Return numerator / 2^bits, rounded to the nearest, halves up."""
     return (numerator + (1 << bits >> 1)) >> bits
 
 
@@ -48,7 +48,7 @@ def twice_rounded(x: int, mantissa: int, shift: int) -> int:
 
 
 def numbers(rng: np.random.Generator, count: int = 400) -> list[int]:
-    """int32 numbers of every magnitude, the ends among them."""
+    """Return int32 numbers of every magnitude, the limits included."""
     drawn = rng.integers(*INT32, count) >> rng.integers(0, 32, count)
     return [*map(int, drawn), *INT32, 0, 1, -1]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Normalizations: against LiteRT, and those of circle against their definition in double precision."""
+"""Normalizations against LiteRT, and those of circle against their definition in float64."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_instance_norm_of_rank_3_has_its_channels_second() -> None:
 
 
 def rotation(size: int, position: float) -> tuple[Array, Array]:
-    """Tables of one row, as a model has them: each frequency in both halves."""
+    """Return tables of one row, as models have them: each frequency in both halves."""
     angle = position / 100 ** (np.arange(size // 2) / (size // 2))
     both = np.concatenate([angle, angle])
     return np.sin(both).astype(np.float32), np.cos(both).astype(np.float32)
@@ -145,7 +145,7 @@ def test_rope_each_element_has_its_own_entry() -> None:
 
 
 def test_rope_reads_the_first_row_for_every_position() -> None:
-    """ONE's runtimes do; a pass that makes this operator must therefore refuse other tables."""
+    """So do ONE's runtimes; a pass that creates this operator must refuse other tables."""
     x, sin, cos = normal(0, 1, 2, 3, 6), normal(1, 1, 1, 3, 6), normal(2, 1, 1, 3, 6)
     (many,) = kernel_results(RoPE(var(x), const(sin), const(cos)), [x])
     (one,) = kernel_results(RoPE(var(x), const(sin[:, :, :1]), const(cos[:, :, :1])), [x])
@@ -153,7 +153,7 @@ def test_rope_reads_the_first_row_for_every_position() -> None:
 
 
 def recorded(shared: Path, case: str, *names: str) -> tuple[Array, Array, list[Array]]:
-    """Input and output that LiteRT recorded for a model of plain operators, and constants of it."""
+    """Input and output that LiteRT computed for a model of plain operators, and its constants."""
     folder = shared / "peer" / "traps" / case
     constants = {v.name: v for v in load(folder / "model.tflite").main.values()}
     with np.load(folder / "io.npz") as data:

@@ -26,7 +26,7 @@ def softmax_result(input: Value, dtype: DType) -> Value:
 
 
 def drawn(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...], index: int) -> Array:
-    """Integers over the whole type, near each other, or all equal."""
+    """Return integers over the whole range, close to each other, or all equal."""
     x = draw(rng, dtype, shape)
     if index % 3 == 1:
         x = (x >> 4).astype(dtype.numpy)

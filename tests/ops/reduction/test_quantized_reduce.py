@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reductions, joins of quantized operands, bit for bit as LiteRT's reference kernels."""
+"""Reductions of quantized operands, bit for bit like LiteRT's reference kernels."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def result_shape(kind: type[Op], source: Value, axis: Value, keep: bool) -> tupl
 
 
 def compare(kind: type[Op], dtype: DType, axes: list[int], keep: bool, ratio: float = 0) -> None:
-    """``ratio``: result scale by operand scale; 0: any.  SUM but of uint8 is compared with fast kernels."""
+    """``ratio``: result scale / operand scale; 0: any.  SUM of int8 and int16: optimized kernels."""
     rng = generator(kind.code, dtype.short, tuple(axes), keep)
     x, scale = draw(rng, dtype, SHAPE), draw_scale(rng, 0.01, 1)
     zeros = [draw_zero(rng, dtype) for _ in range(2)]
@@ -85,7 +85,7 @@ def test_places_of_extremes(code: str, dtype: DType) -> None:
 
 @pytest.mark.parametrize("code", ["ARG_MAX", "ARG_MIN"])
 def test_places_pass_nan_by(code: str) -> None:
-    """Down columns: along rows of four or more LiteRT's vector code loses the neighbours of a NaN."""
+    """Along columns: in rows of four or more, LiteRT's vector code loses the neighbours of a NaN."""
     nan, inf = np.nan, np.inf
     rows = [[nan, 1, nan, 3], [nan] * 4, [1, nan, -inf, inf], [nan, -inf, inf, 0], [inf, nan, inf, nan]]
     x = np.ascontiguousarray(np.array(rows, np.float32).T)
