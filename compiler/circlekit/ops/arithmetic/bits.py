@@ -14,7 +14,8 @@ from circlekit.ir.dtypes import DType, boolean, f32, f64, i32, i64
 from circlekit.ir.op import Inferred, Op, attribute, operand
 from circlekit.ir.value import Array, TensorType, format_shape
 from circlekit.ops.checks import require_numpy_kind, require_rank, require_same_dtype
-from circlekit.ops.dimensions import dims_differ
+from circlekit.ops.constant_operands import int_list
+from circlekit.ops.dimensions import broadcast_shapes, dims_differ
 from circlekit.ops.elementwise import Binary, PerElement
 from circlekit.ops.operand_dtypes import COMPLEX, INTEGERS, NUMBERS
 from circlekit.ops.quantization import per_tensor_quantization
@@ -177,8 +178,5 @@ class BroadcastArgs(Op, code="BROADCAST_ARGS", options=None, commutative=True):
         return TensorType(self.shape1.dtype, (count,))
 
     def kernel(self, shape1: Array, shape2: Array) -> Array:
-        size = max(len(shape1), len(shape2))
-        a, b = (np.pad(s, (size - len(s), 0), constant_values=1) for s in (shape1, shape2))
-        if np.any((a != b) & (a != 1) & (b != 1)):
-            raise ShapeError(f"shapes {shape1.tolist()} and {shape2.tolist()} do not broadcast")
-        return np.where(a == 1, b, a)
+        shape = broadcast_shapes(tuple(int_list(shape1)), tuple(int_list(shape2)))
+        return np.array(shape, shape1.dtype)
