@@ -15,7 +15,7 @@ from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.binary import Add
-from circlekit.ops.constant_storage import decode_strings, encode_strings
+from circlekit.ops.constant_storage import encode_strings
 from circlekit.ops.program.control import CallOnce
 from circlekit.ops.program.variables import (
     AssignVariable,
@@ -128,12 +128,3 @@ def test_tables_that_are_not_there() -> None:
         Interpreter(Model([main])).run([])
     with pytest.raises(ShapeError, match="HASHTABLE: expected i64 to str or str to i64, got f32 to i64"):
         Hashtable(key_dtype=f32, value_dtype=i64)
-
-
-def test_strings_as_bytes_and_back() -> None:
-    for texts in ([], [b""], [b"a", b"", b"long text"]):
-        assert decode_strings(encode_strings(texts)).tolist() == texts
-    with pytest.raises(ModelError, match="expected at least 28 bytes for 5 strings"):
-        decode_strings(np.frombuffer(b"\5\0\0\0", np.uint8))
-    with pytest.raises(ModelError, match="expected ascending offsets"):
-        decode_strings(np.array([1, 12, 99], np.int32).view(np.uint8))
