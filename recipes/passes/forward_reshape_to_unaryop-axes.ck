@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %y: a mean with its dimensions kept, along constant axes, is wanted
+# Refused: %y: expected a mean with keep_dims over constant axes
 
 graph main(%x: f32[2,3,4], %u: f32[2,12]) -> %y {
   %t/shape = const i32[2] [2, 12]
@@ -11,5 +11,5 @@ graph main(%x: f32[2,3,4], %u: f32[2,12]) -> %y {
 rules {
   passes(forward_reshape_to_unaryop)
   unchanged()
-  refused("a mean with its dimensions kept")
+  refused("expected a mean with keep_dims over constant axes")
 }

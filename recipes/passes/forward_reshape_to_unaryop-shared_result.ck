@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %t: is also read by others
+# Refused: %t: has other users
 
 graph main(%x: f32[2,3,4], %u: f32[2,12]) -> %y, %z {
   %t/shape = const i32[2] [2, 12]
@@ -11,5 +11,5 @@ graph main(%x: f32[2,3,4], %u: f32[2,12]) -> %y, %z {
 rules {
   passes(forward_reshape_to_unaryop)
   unchanged()
-  refused("%t: is also read by others")
+  refused("has other users")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %v: is neither constant nor transposed
+# Refused: %v: expected a constant or the result of a Transpose
 
 graph main(%x: f32[2,3,4,5], %u: f32[2,3,4,5]) -> %y {
   %t/perm = const i32[4] [0, 3, 1, 2]
@@ -12,5 +12,5 @@ graph main(%x: f32[2,3,4,5], %u: f32[2,3,4,5]) -> %y {
 rules {
   passes(forward_transpose_op)
   unchanged()
-  refused("%v: is neither constant nor transposed")
+  refused("expected a constant or the result of a Transpose")
 }

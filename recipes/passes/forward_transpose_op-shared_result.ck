@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %t: is also read by others
+# Refused: %t: has other users
 
 graph main(%x: f32[2,3,4,5], %u: f32[2,3,4,5]) -> %y, %z {
   %t/perm = const i32[4] [0, 3, 1, 2]
@@ -11,5 +11,5 @@ graph main(%x: f32[2,3,4,5], %u: f32[2,3,4,5]) -> %y, %z {
 rules {
   passes(forward_transpose_op)
   unchanged()
-  refused("%t: is also read by others")
+  refused("has other users")
 }

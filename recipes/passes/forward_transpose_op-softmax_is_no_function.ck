@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %y: Softmax is no function of single elements
+# Refused: %y: expected an elementwise operator, got Softmax
 
 graph main(%x: f32[2,3,4,5], %u: f32[2,3,4,5]) -> %y {
   %t/perm = const i32[4] [0, 3, 1, 2]
@@ -10,5 +10,5 @@ graph main(%x: f32[2,3,4,5], %u: f32[2,3,4,5]) -> %y {
 rules {
   passes(forward_transpose_op)
   unchanged()
-  refused("%y: Softmax is no function of single elements")
+  refused("expected an elementwise operator, got Softmax")
 }

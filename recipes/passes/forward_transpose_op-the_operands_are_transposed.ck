@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %y: the operands are transposed by [[0, 3, 1, 2], [0, 3, 2, 1]], one known perm is wanted
+# Refused: %y: expected one constant perm for all operands, got [[0, 3, 1, 2], [0, 3, 2, 1]]
 
 graph main(%x: f32[2,3,3,5], %u: f32[2,3,3,5]) -> %y {
   %t/perm = const i32[4] [0, 3, 1, 2]
@@ -12,5 +12,5 @@ graph main(%x: f32[2,3,3,5], %u: f32[2,3,3,5]) -> %y {
 rules {
   passes(forward_transpose_op)
   unchanged()
-  refused("one known perm is wanted")
+  refused("expected one constant perm for all operands, got [[0, 3, 1, 2], [0, 3, 2, 1]]")
 }

@@ -15,5 +15,5 @@ graph half(%x: f32[2,3]) -> %y {
 rules {
   passes(remove_constant_if)
   unchanged()
-  refused("%y: is an output of the graph, and %x of same is its own")
+  refused("is an output of the graph, and %x of same cannot take its name")
 }

@@ -17,5 +17,5 @@ graph main(%x: f32[2,4]) -> %y {
 rules {
   passes(remove_dropout)
   unchanged()
-  refused("a part of 0.5 is kept and multiplied by 3, which is no dropout")
+  refused("expected a factor of 2 for the kept part of 0.5, got 3")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %p: has 5 rows, 4 is added and 5 the modulus
+# Refused: %p: expected 5, its rows, as addend and as modulus, got 4 and 5
 
 graph main(%p: f32[5,4], %i: i32[3]) -> %z {
   %a/rhs = const i32[] 4
@@ -12,5 +12,5 @@ graph main(%p: f32[5,4], %i: i32[3]) -> %z {
 rules {
   passes(remove_gather_guard)
   unchanged()
-  refused("%p: has 5 rows, 4 is added and 5 the modulus")
+  refused("expected 5, its rows, as addend and as modulus, got 4 and 5")
 }

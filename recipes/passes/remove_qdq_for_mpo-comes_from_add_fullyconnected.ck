@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %f: comes from Add, FullyConnected or BatchMatMul is wanted
+# Refused: %f: comes from Add, expected FullyConnected or BatchMatMul
 
 graph main(%x: f32[2,4], %w: f32[4,4]) -> %z {
   %f/rhs = const f32[] 1.0
@@ -13,5 +13,5 @@ graph main(%x: f32[2,4], %w: f32[4,4]) -> %z {
 rules {
   passes(remove_qdq_for_mpo)
   unchanged()
-  refused("%f: comes from Add, FullyConnected or BatchMatMul is")
+  refused("comes from Add, expected FullyConnected or BatchMatMul")
 }

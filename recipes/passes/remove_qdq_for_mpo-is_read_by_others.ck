@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %c: is read by others than Dequantize
+# Refused: %c: has users other than Dequantize
 
 graph main(%x: f32[2,4], %w: f32[4,4]) -> %z, %d {
   %f = FullyConnected(%x, %w) : f32[2,4]
@@ -13,5 +13,5 @@ graph main(%x: f32[2,4], %w: f32[4,4]) -> %z, %d {
 rules {
   passes(remove_qdq_for_mpo)
   unchanged()
-  refused("%c: is read by others than Dequantize")
+  refused("has users other than Dequantize")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %y: has batch dimensions [4,2], %x has [2,4]
+# Refused: %y: expected the batch dimensions of %x, [2,4], got [4,2]
 
 graph main(%x: f32[2,4,3,5], %y: f32[4,2,5,7]) -> %z {
   %u = Reshape(%x, [8, 3, 5])
@@ -10,5 +10,5 @@ graph main(%x: f32[2,4,3,5], %y: f32[4,2,5,7]) -> %z {
 rules {
   passes(remove_reshape_around_batch_matmul)
   unchanged()
-  refused("%y: has batch dimensions [4,2], %x has [2,4]")
+  refused("expected the batch dimensions of %x, [2,4], got [4,2]")
 }

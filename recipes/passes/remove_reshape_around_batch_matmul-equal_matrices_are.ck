@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %u: makes [8,3,5] of [2,4,15], equal matrices are wanted
+# Refused: %u: expected the matrices of [2,4,15], got shape [8,3,5]
 
 graph main(%x: f32[2,4,15], %y: f32[2,4,5,7]) -> %z {
   %u = Reshape(%x, [8, 3, 5])
@@ -10,5 +10,5 @@ graph main(%x: f32[2,4,15], %y: f32[2,4,5,7]) -> %z {
 rules {
   passes(remove_reshape_around_batch_matmul)
   unchanged()
-  refused("equal matrices are wanted")
+  refused("expected the matrices of [2,4,15], got shape [8,3,5]")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %v: makes [8,5,7] of [2,4,7,5], equal matrices are wanted
+# Refused: %v: expected the matrices of [2,4,7,5], got shape [8,5,7]
 
 graph main(%x: f32[2,4,3,5], %y: f32[2,4,7,5]) -> %z {
   %u = Reshape(%x, [8, 3, 5])
@@ -10,5 +10,5 @@ graph main(%x: f32[2,4,3,5], %y: f32[2,4,7,5]) -> %z {
 rules {
   passes(remove_reshape_around_batch_matmul)
   unchanged()
-  refused("makes [8,5,7] of [2,4,7,5]")
+  refused("expected the matrices of [2,4,7,5], got shape [8,5,7]")
 }

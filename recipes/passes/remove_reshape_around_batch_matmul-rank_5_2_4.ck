@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %x: has rank 5, 2 to 4 are wanted
+# Refused: %x: expected rank 2 to 4, got 5
 
 graph main(%x: f32[2,2,2,3,5], %y: f32[2,2,2,5,7]) -> %z {
   %u = Reshape(%x, [8, 3, 5])
@@ -10,5 +10,5 @@ graph main(%x: f32[2,2,2,3,5], %y: f32[2,2,2,5,7]) -> %z {
 rules {
   passes(remove_reshape_around_batch_matmul)
   unchanged()
-  refused("%x: has rank 5, 2 to 4 are wanted")
+  refused("expected rank 2 to 4, got 5")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %b: has 2 readers, one is wanted
+# Refused: %b: has 2 users, some outside of the Reshapes
 
 graph main(%x: f32[2,3,4]) -> %y, %c {
   %a = Neg(%x)
@@ -13,5 +13,5 @@ graph main(%x: f32[2,3,4]) -> %y, %c {
 rules {
   passes(remove_reshape_around_unaryop)
   unchanged()
-  refused("2 readers")
+  refused("has 2 users, some outside of the Reshapes")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %c1: f16 does not hold every number of f32
+# Refused: %c1: f16 does not represent every number of f32
 
 graph main(%x: f32[3,2]) -> %y {
   %c0 = Reshape(%x, [2, 3])
@@ -11,5 +11,5 @@ graph main(%x: f32[3,2]) -> %y {
 rules {
   passes(remove_unnecessary_cast)
   unchanged()
-  refused("f16 does not hold every number of f32")
+  refused("f16 does not represent every number of f32")
 }

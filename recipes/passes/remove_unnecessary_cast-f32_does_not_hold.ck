@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %c1: f32 does not hold every number of i32
+# Refused: %c1: f32 does not represent every number of i32
 
 graph main(%x: i32[3,2]) -> %y {
   %c0 = Reshape(%x, [2, 3])
@@ -11,5 +11,5 @@ graph main(%x: i32[3,2]) -> %y {
 rules {
   passes(remove_unnecessary_cast)
   unchanged()
-  refused("f32 does not hold every number of i32")
+  refused("f32 does not represent every number of i32")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %c1: i8 does not hold every number of u8
+# Refused: %c1: i8 does not represent every number of u8
 
 graph main(%x: u8[3,2]) -> %y {
   %c0 = Reshape(%x, [2, 3])
@@ -11,5 +11,5 @@ graph main(%x: u8[3,2]) -> %y {
 rules {
   passes(remove_unnecessary_cast)
   unchanged()
-  refused("i8 does not hold every number of u8")
+  refused("i8 does not represent every number of u8")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %c: does not undo the border of %b
+# Refused: %c: does not undo the padding of %b
 
 graph main(%x: f32[3,4]) -> %y {
   %a = Neg(%x)
@@ -11,5 +11,5 @@ graph main(%x: f32[3,4]) -> %y {
 rules {
   passes(remove_unnecessary_pad)
   unchanged()
-  refused("does not undo the border of %b")
+  refused("does not undo the padding of %b")
 }

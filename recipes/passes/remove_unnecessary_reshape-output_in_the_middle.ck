@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %b: is an output of the graph, its shape must stay
+# Refused: %b: is an output of the graph, whose shape must stay
 
 graph main(%x: f32[2,3]) -> %y, %b {
   %a = Reshape(%x, [6])
@@ -10,5 +10,5 @@ graph main(%x: f32[2,3]) -> %y, %b {
 rules {
   passes(remove_unnecessary_reshape)
   unchanged()
-  refused("%b: is an output of the graph, its shape must stay")
+  refused("%b: is an output of the graph, whose shape must stay")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %b: takes -1 from 1 on of axis 0, not all 2
+# Refused: %b: expected all 2 of axis 0, got -1 from 1 on
 
 graph main(%x: f32[2,3]) -> %y {
   %a = Neg(%x)
@@ -10,5 +10,5 @@ graph main(%x: f32[2,3]) -> %y {
 rules {
   passes(remove_unnecessary_slice)
   unchanged()
-  refused("takes -1 from 1 on of axis 0, not all 2")
+  refused("expected all 2 of axis 0, got -1 from 1 on")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %b: takes 2 from 0 on of axis 1, not all 3
+# Refused: %b: expected all 3 of axis 1, got 2 from 0 on
 
 graph main(%x: f32[2,3]) -> %y {
   %a = Neg(%x)
@@ -10,5 +10,5 @@ graph main(%x: f32[2,3]) -> %y {
 rules {
   passes(remove_unnecessary_slice)
   unchanged()
-  refused("takes 2 from 0 on of axis 1, not all 3")
+  refused("expected all 3 of axis 1, got 2 from 0 on")
 }

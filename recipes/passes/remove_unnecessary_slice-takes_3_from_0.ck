@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %b: takes 3 from 0 on of axis 0, not all of it
+# Refused: %b: expected all elements of axis 0, got 3 from 0 on
 
 graph main(%x: f32[?,3]) -> %y {
   %a = Neg(%x)
@@ -10,5 +10,5 @@ graph main(%x: f32[?,3]) -> %y {
 rules {
   passes(remove_unnecessary_slice)
   unchanged()
-  refused("takes 3 from 0 on of axis 0, not all of it")
+  refused("expected all elements of axis 0, got 3 from 0 on")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %b: takes axis 0 away
+# Refused: %b: removes axis 0
 
 graph main(%x: f32[1,3]) -> %y {
   %a = Neg(%x)
@@ -10,5 +10,5 @@ graph main(%x: f32[1,3]) -> %y {
 rules {
   passes(remove_unnecessary_strided_slice)
   unchanged()
-  refused("takes axis 0 away")
+  refused("removes axis 0")
 }

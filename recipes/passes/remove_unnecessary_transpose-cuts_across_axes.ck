@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %b: cuts across the axes of %a
+# Refused: %b: splits or merges axes of %a irregularly
 
 graph main(%x: f32[4,6]) -> %y {
   %a = Neg(%x)
@@ -11,5 +11,5 @@ graph main(%x: f32[4,6]) -> %y {
 rules {
   passes(remove_unnecessary_transpose)
   unchanged()
-  refused("%b: cuts across the axes of %a")
+  refused("splits or merges axes of %a irregularly")
 }

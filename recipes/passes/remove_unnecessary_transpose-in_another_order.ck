@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %c: has its elements in another order
+# Refused: %c: does not keep the order of the elements
 
 graph main(%x: f32[2,3,4]) -> %y {
   %a = Neg(%x)
@@ -11,5 +11,5 @@ graph main(%x: f32[2,3,4]) -> %y {
 rules {
   passes(remove_unnecessary_transpose)
   unchanged()
-  refused("in another order")
+  refused("does not keep the order of the elements")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %b: perm is [0, 2, 1], which moves axes
+# Refused: %b: expected a perm that moves no axis, got [0, 2, 1]
 
 graph main(%x: f32[2,3,3]) -> %y {
   %a = Neg(%x)
@@ -10,5 +10,5 @@ graph main(%x: f32[2,3,3]) -> %y {
 rules {
   passes(remove_unnecessary_transpose)
   unchanged()
-  refused("perm is [0, 2, 1], which moves")
+  refused("expected a perm that moves no axis, got [0, 2, 1]")
 }

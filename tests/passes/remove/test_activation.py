@@ -74,4 +74,8 @@ def test_a_grid_from_zero_on_needs_no_relu() -> None:
     text = on_a_grid("{min: 0.0, max: 6.0}", "Relu(%a)")
     check_pass(text, "remove_redundant_activation", ["FakeQuant", "Neg"])
     below = text.replace("min: 0.0", "min: -0.5")
-    check_pass(below, "remove_redundant_activation", refused="%a: is on a grid from -0.5 on")
+    check_pass(
+        below,
+        "remove_redundant_activation",
+        refused="%a: expected a grid from 0 or more on, got one from -0.5 on",
+    )

@@ -42,7 +42,9 @@ def test_there_and_back(narrow: str, wide: str) -> None:
 
 @pytest.mark.parametrize(("narrow", "wide"), [("i32", "f32"), ("f32", "f16"), ("f32", "i32"), ("u8", "i8")])
 def test_there_and_back_through_less(narrow: str, wide: str) -> None:
-    check_pass(casts(narrow, wide, narrow), NAME, refused=f"{wide} does not hold every number of {narrow}")
+    check_pass(
+        casts(narrow, wide, narrow), NAME, refused=f"{wide} does not represent every number of {narrow}"
+    )
 
 
 def test_there_and_elsewhere() -> None:

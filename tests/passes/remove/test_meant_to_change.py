@@ -108,22 +108,38 @@ def test_goes_in_other_forms() -> None:
             f"graph main(%x: f32[4]) -> %y {{ %q = Quantize(%x) : u8[4] {GRID} %y = Dequantize(%q) }}",
             "%y: is an output of the graph, and so is, or is an input, %x",
         ),
-        ("remove_gather_guard", guarded(n="4"), "%p: has 5 rows, 4 is added and 5 the modulus"),
-        ("remove_gather_guard", guarded(n2="4"), "%p: has 5 rows, 5 is added and 4 the modulus"),
-        ("remove_gather_guard", guarded(gather="{axis: 1}"), "%p: has 4 rows, 5 is added and 5 the modulus"),
+        (
+            "remove_gather_guard",
+            guarded(n="4"),
+            "%p: expected 5, its rows, as addend and as modulus, got 4 and 5",
+        ),
+        (
+            "remove_gather_guard",
+            guarded(n2="4"),
+            "%p: expected 5, its rows, as addend and as modulus, got 5 and 4",
+        ),
+        (
+            "remove_gather_guard",
+            guarded(gather="{axis: 1}"),
+            "%p: expected 4, its rows, as addend and as modulus, got 5 and 5",
+        ),
         ("remove_gather_guard", guarded().replace("Add", "Sub"), "comes from Sub, the picture wants Add"),
-        ("remove_qdq_for_mpo", twice("Add(%x, 1.0)"), "%f: comes from Add, FullyConnected or BatchMatMul is"),
+        (
+            "remove_qdq_for_mpo",
+            twice("Add(%x, 1.0)"),
+            "%f: comes from Add, expected FullyConnected or BatchMatMul",
+        ),
         (
             "remove_qdq_for_mpo",
             twice(outputs="%z, %c")
             .replace("-> %z, %c", "-> %z, %d")
             .replace("%z = Dequantize(%c)", f"%z = Dequantize(%c)\n%d = Quantize(%c) : i8[2,4] {FINE}"),
-            "%c: is read by others than Dequantize",
+            "%c: has users other than Dequantize",
         ),
         (
             "remove_dropout",
             dropout(factor="3.0"),
-            "a part of 0.5 is kept and multiplied by 3, which is no dropout",
+            "expected a factor of 2 for the kept part of 0.5, got 3",
         ),
         ("remove_dropout", dropout("%z = Mul(%s, %m) {act: RELU}"), "%z: act is RELU"),
     ],

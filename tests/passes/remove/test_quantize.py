@@ -54,7 +54,9 @@ def test_there_and_back(dtype: str, grid: str) -> None:
     }}"""
     check_pass(text, PASS, ["Dequantize", "Dequantize"])
     check_pass(
-        text.replace(grid, "quant(scale: 1e36)"), PASS, refused="a scale that is not too large is wanted"
+        text.replace(grid, "quant(scale: 1e36)"),
+        PASS,
+        refused="expected scales above 0 for which all values are finite in float32",
     )
     other = text.replace(
         f"%z = Quantize(%d) : {dtype}[2,8] {grid}", f"%z = Quantize(%d) : {dtype}[2,8] {GRID}"
@@ -72,13 +74,21 @@ def test_the_first_stays_for_others() -> None:
 @pytest.mark.parametrize(
     ("first", "second", "sentence"),
     [
-        (f"i8 {GRID}", "i8 quant(scale: 0.25, zero_point: 3)", "%a: is rounded to another grid than %b"),
+        (
+            f"i8 {GRID}",
+            "i8 quant(scale: 0.25, zero_point: 3)",
+            "%a: expected the grid of %b, got another one",
+        ),
         (
             f"i8 {GRID}",
             "i8 quant(scale: 0.5)",
-            "%a: is limited to steps from -131 to 124, %b reaches further",
+            "%a: is clamped to steps from -131 to 124, the range of %b is larger",
         ),
-        ("i8 quant(scale: 0.5)", "i16 quant(scale: 0.5)", "from -128 to 127, %b reaches further"),
+        (
+            "i8 quant(scale: 0.5)",
+            "i16 quant(scale: 0.5)",
+            "is clamped to steps from -128 to 127, the range of %b is larger",
+        ),
     ],
 )
 def test_a_first_that_rounds_or_limits_stays(first: str, second: str, sentence: str) -> None:

@@ -160,7 +160,7 @@ def test_dropout_in_other_forms(calls: tuple[str, ...]) -> None:
     assert all_passes()["remove_dropout"]().run(model, Context()) == 1
     assert [type(op).__name__ for op in model.main] == ["Neg", "Neg"]
     wrong = random(*calls).replace("Div(%n, 0.8)", "Div(%n, 0.3)").replace(", 1.25)", ", 1.5)")
-    check_refusal(wrong.replace(", 2.0)", ", 3.0)"), "remove_dropout", "which is no dropout")
+    check_refusal(wrong.replace(", 2.0)", ", 3.0)"), "remove_dropout", "expected a factor of")
 
 
 def test_it_is_reported() -> None:
@@ -203,7 +203,7 @@ def test_named_operators_go(names: str, kinds: list[str]) -> None:
 
 
 def test_a_name_without_operator_is_refused() -> None:
-    with pytest.raises(RewriteError, match="no operator is a FlexPrint, or makes it"):
+    with pytest.raises(RewriteError, match="no operator is a FlexPrint or has a result"):
         circlekit.optimize(
             parse_model(NAMED), ["remove_nodes_of"], settings={"remove_nodes_of": ["FlexPrint"]}
         )
@@ -223,4 +223,8 @@ def test_branches_that_run_branches_are_not_copied_without_end() -> None:
         graph h(%x: f32[4]) -> %z {{ %z = Neg(%x) }}
         graph no(%x: f32[4]) -> %z {{ %z = Relu(%x) }}
     """
-    check_pass(text, "remove_constant_if", refused="1000 operators in all may be made of it")
+    check_pass(
+        text,
+        "remove_constant_if",
+        refused="g has 34 operators and is called in 32 places; expected at most 1000 operators in all",
+    )

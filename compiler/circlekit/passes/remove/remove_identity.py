@@ -1,38 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators whose result is their operand."""
+"""Remove operators that return their operand."""
 
 from __future__ import annotations
-
-from typing import ClassVar
 
 from circlekit.ir.value import Array, Value
 from circlekit.ops.program.custom import IDENTITIES
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
-class NothingToSqueeze(Rewrite):
-    """squeeze(x)  ==  x, without a dimension of 1 to squeeze."""
+class _Identity(Rewrite):
+    """$call  ==  x."""
 
     quantized = True
 
     before = """
-        y = Squeeze(x)              {squeeze_dims: any}
+        y = $call   $attributes
     """
     after = "x"
 
 
-class OneOperand(Rewrite):
-    """concatenation([x])  ==  x."""
-
-    quantized = True
-
-    before = """
-        y = Concatenation(x)        {axis: any}
-    """
-    after = "x"
-
-
-class OneTerm(Rewrite):
+class _OneTerm(Rewrite):
     """add_n([x])  ==  x."""
 
     before = """
@@ -41,8 +28,8 @@ class OneTerm(Rewrite):
     after = "x"
 
 
-class SameShape(Rewrite):
-    """broadcast_to(x, the shape of x)  ==  x."""
+class _SameShape(Rewrite):
+    """broadcast_to(x, the shape of x)  ==  x, and the same for tile."""
 
     quantized = True
 
@@ -52,52 +39,42 @@ class SameShape(Rewrite):
     after = "x"
 
     @condition
-    def one_shape(self, x: Value, y: Value) -> str | None:
-        return None if x.is_static else f"%{x.name}: is {x.type}, a static shape is wanted"
+    def static_shape(self, x: Value, y: Value) -> str | None:
+        return None if x.is_static else f"%{x.name}: expected a static shape, got {x.type}"
 
 
-class LeftOfTraining(Rewrite):
-    """identity(x), stop_gradient(x), check_numerics(x)  ==  x, which converters leave as custom operators."""
-
-    quantized = True
-
-    before = f"""
-        y = Custom("{"|".join(IDENTITIES)}", x)
-    """
-    after = "x"
-
-
-class AllOfOne(Rewrite):
-    """select(true, x, y)  ==  x."""
+class _OneChoice(Rewrite):
+    """select($choice, x, y)  ==  $chosen."""
 
     quantized = True
-    choice: ClassVar[bool] = True
 
     before = """
         z = SelectV2|Select(c: const, x, y)
     """
-    after = "x"
+    after = "$chosen"
 
     @condition
     def one_choice(self, c: Array, z: Value) -> str | None:
-        if c.size and (c == self.choice).all():
+        choice = self.after == "x"
+        if c.size and (c == choice).all():
             return None
-        return f"%{z.name}: some of the condition is {str(not self.choice).lower()}"
-
-
-class AllOfTheOther(AllOfOne):
-    """select(false, x, y)  ==  y."""
-
-    choice = False
-
-    after = "y"
+        return f"%{z.name}: some of the condition is {str(not choice).lower()}"
 
 
 class RemoveIdentity(Rules):
-    """What hands on its operand: SQUEEZE of nothing, CONCATENATION and ADD_N of one, selections of all...
+    """Remove operators that return their operand.
 
-    BROADCAST_TO and TILE to the same shape, and what training leaves (Identity, StopGradient) likewise.
+    SQUEEZE of no dimension, CONCATENATION and ADD_N of one operand, SELECT with one choice, BROADCAST_TO and
+    TILE to the same shape, and custom operators that training leaves (Identity, StopGradient, ...).
     """
 
     name = "remove_identity"
-    rules = (NothingToSqueeze, OneOperand, OneTerm, SameShape, LeftOfTraining, AllOfOne, AllOfTheOther)
+    rules = (
+        _Identity.member(call="Squeeze(x)", attributes="{squeeze_dims: any}"),
+        _Identity.member(call="Concatenation(x)", attributes="{axis: any}"),
+        _OneTerm,
+        _SameShape,
+        _Identity.member(call=f'Custom("{"|".join(IDENTITIES)}", x)', attributes=""),
+        _OneChoice.member(choice="true", chosen="x"),
+        _OneChoice.member(choice="false", chosen="y"),
+    )

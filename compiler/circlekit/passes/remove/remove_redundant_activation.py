@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Activations on what has been through one already."""
+"""Remove one of two activations in a row if it has no effect."""
 
 from __future__ import annotations
 
@@ -7,101 +7,72 @@ from circlekit.ir.value import Value
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
-class Outer(Rewrite):
-    """The second limits nothing that the first has not limited."""
+class _SecondIsRedundant(Rewrite):
+    """$second(y)  ==  y for any y that is the result of $first."""
 
     quantized = True
     shared = ("y",)
+
+    before = """
+        y = $first(x)
+        z = $second(y)
+    """
     after = "y"
 
 
-class OuterRelu(Outer):
-    """max(y, 0)  ==  y of y that is nowhere below 0."""
+class _FirstIsRedundant(Rewrite):
+    """$second($first(x))  ==  $second(x)."""
 
     before = """
-        y = Relu|Relu6|Relu0To1(x)
-        z = Relu(y)
-    """
-
-
-class OuterRelu6(Outer):
-    """min(max(y, 0), 6)  ==  y of y between 0 and 6."""
-
-    before = """
-        y = Relu6|Relu0To1(x)
-        z = Relu6(y)
-    """
-
-
-class OuterReluN1To1(Outer):
-    """min(max(y, -1), 1)  ==  y of y between -1 and 1."""
-
-    before = """
-        y = ReluN1To1|Relu0To1(x)
-        z = ReluN1To1(y)
-    """
-
-
-class OuterRelu0To1(Outer):
-    """min(max(y, 0), 1)  ==  y of y between 0 and 1."""
-
-    before = """
-        y = Relu0To1(x)
-        z = Relu0To1(y)
-    """
-
-
-class InnerRelu(Rewrite):
-    """min(max(max(x, 0), 0), 6)  ==  min(max(x, 0), 6)."""
-
-    before = """
-        y = Relu(x)
-        z = Relu6(y)
+        y = $first(x)
+        z = $second(y)
     """
     after = """
-        z = Relu6(x)
+        z = $second(x)
     """
 
 
-class InnerWider(Rewrite):
-    """The second limits to a part of what the first leaves."""
+class _FakeQuantAgain(Rewrite):
+    """fake_quant(y)  ==  y if y is already rounded to the same grid."""
 
-    before = """
-        y = Relu|Relu6|ReluN1To1(x)
-        z = Relu0To1(y)
-    """
-    after = """
-        z = Relu0To1(x)
-    """
-
-
-class FakeQuantAgain(Outer):
-    """fake_quant(y)  ==  y of y on the grid already."""
+    quantized = True
+    shared = ("y",)
 
     before = """
         y = FakeQuant(x)    {min: any = low, max: any = up, num_bits: any = bits, narrow_range: any = narrow}
         z = FakeQuant(y)    {min: any = low, max: any = up, num_bits: any = bits, narrow_range: any = narrow}
     """
+    after = "y"
 
 
-class ReluOfFakeQuant(Outer):
-    """relu(y)  ==  y of y on a grid that begins at 0."""
+class _ReluOfFakeQuant(Rewrite):
+    """relu(y)  ==  y if y is rounded to a grid without negative numbers."""
+
+    quantized = True
+    shared = ("y",)
 
     before = """
         y = FakeQuant(x)    {min: any = low, max: any, num_bits: any, narrow_range: any}
         z = Relu(y)
     """
+    after = "y"
 
     @condition
-    def begins_at_zero(self, y: Value, low: float) -> str | None:
-        return None if low >= 0 else f"%{y.name}: is on a grid from {low:g} on, one from 0 on is wanted"
+    def starts_at_zero(self, y: Value, low: float) -> str | None:
+        return None if low >= 0 else f"%{y.name}: expected a grid from 0 or more on, got one from {low:g} on"
 
 
 class RemoveRedundantActivation(Rules):
-    """RELU, RELU6, RELU_N1_TO_1, RELU_0_TO_1, FAKE_QUANT, two in a row: one of them does nothing."""
+    """Remove one of two activations in a row (RELU and its variants, FAKE_QUANT) if it has no effect."""
 
     name = "remove_redundant_activation"
     rules = (
-        OuterRelu, OuterRelu6, OuterReluN1To1, OuterRelu0To1, InnerRelu, InnerWider, FakeQuantAgain,
-        ReluOfFakeQuant,
-    )  # fmt: skip
+        _SecondIsRedundant.member(first="Relu|Relu6|Relu0To1", second="Relu"),
+        _SecondIsRedundant.member(first="Relu6|Relu0To1", second="Relu6"),
+        _SecondIsRedundant.member(first="ReluN1To1|Relu0To1", second="ReluN1To1"),
+        _SecondIsRedundant.member(first="Relu0To1", second="Relu0To1"),
+        _FirstIsRedundant.member(first="Relu", second="Relu6"),
+        _FirstIsRedundant.member(first="Relu|Relu6|ReluN1To1", second="Relu0To1"),
+        _FakeQuantAgain,
+        _ReluOfFakeQuant,
+    )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Casts that change nothing, alone or together."""
+"""Remove casts that change nothing, alone or in pairs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
 class SameType(Rewrite):
-    """A cast to the dtype that the operand has."""
+    """cast(x) to the dtype of x  ==  x."""
 
     quantized = True
 
@@ -22,7 +22,7 @@ class SameType(Rewrite):
 
 
 class ThereAndBack(Rewrite):
-    """A cast to a dtype that can hold every number of the operand's, and back."""
+    """cast(cast(x))  ==  x, where the first dtype represents every number of the second."""
 
     shared = ("y",)
 
@@ -33,14 +33,14 @@ class ThereAndBack(Rewrite):
     after = "x"
 
     @condition
-    def nothing_is_lost(self, x: Value, y: Value) -> str | None:
+    def is_lossless(self, x: Value, y: Value) -> str | None:
         if holds_all(y.dtype, x.dtype):
             return None
-        return f"%{y.name}: {y.dtype.short} does not hold every number of {x.dtype.short}"
+        return f"%{y.name}: {y.dtype.short} does not represent every number of {x.dtype.short}"
 
 
 def holds_all(wide: DType, narrow: DType) -> bool:
-    """Whether ``wide`` has every number of ``narrow`` exactly."""
+    """Whether ``wide`` represents every number of ``narrow`` exactly."""
     a, b = wide.numpy, narrow.numpy
     if a is None or b is None or not {a.kind, b.kind} <= set("biuf"):
         return False
@@ -53,7 +53,7 @@ def holds_all(wide: DType, narrow: DType) -> bool:
 
 
 class RemoveUnnecessaryCast(Rules):
-    """Casts to the same dtype, and casts to a wider one and back."""
+    """Remove casts to the same dtype, and casts to a wider one and back."""
 
     name = "remove_unnecessary_cast"
     rules = (SameType, ThereAndBack)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Branches whose condition is known, and how many operators they come to where they are run."""
+"""Branches with a constant condition, and how many operators they would be in all places that call them."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from circlekit.ir.op import Op
 from circlekit.ir.shape_inference import fits
 from circlekit.ops.program.control import If
 
-MOST_COPIED = 1000
-"""Operators that a branch may become in all the places that run it, where that is more than one."""
+MAX_COPIED_OPS = 1000
+"""Operators that a branch called in several places may become in all of them."""
 
-BEYOND = 1 << 40
-"""Places are counted up to this: of branches that run branches twice there are powers of two."""
+MAX_COUNTED_CALLS = 1 << 40
+"""Calls are counted up to this: branches that call branches twice give powers of two."""
 
 
 def is_constant(op: Op) -> TypeGuard[If]:
-    """Whether ``op`` is an IF that runs the same branch each time, which takes what it gets."""
+    """Whether ``op`` is an IF with a constant condition whose operands fit its branch."""
     if not isinstance(op, If) or op.condition.data is None or op.condition.is_variable:
         return False
     return op.condition.data.size == 1 and fits(op)
 
 
 def branch_of(op: If) -> Graph:
-    """What an IF with a constant condition runs."""
+    """The graph that an IF with a constant condition runs."""
     return op.then_graph if op.condition.array().reshape(-1)[0] else op.else_graph
 
 
 class Branches:
-    """The graphs of a model, and how often each would stand in it without constant conditions.
+    """The graphs of a model, and how often each would occur in it if constant conditions were resolved.
 
-    ``order``: those that are run come before those that run them, so that a branch is what it comes to
-    when it is asked whether it may be copied.
+    ``order``: all graphs, called ones before their callers, so that a branch has its final size when its
+    callers are visited.
     """
 
     def __init__(self, model: Model) -> None:
@@ -45,23 +45,23 @@ class Branches:
         self.places = {graph: int(id(graph) in known) for graph in model.graphs}
         for graph in reversed(self.order):
             for branch in taken[graph]:
-                self.places[branch] = min(self.places[branch] + max(self.places[graph], 1), BEYOND)
+                self.places[branch] = min(self.places[branch] + max(self.places[graph], 1), MAX_COUNTED_CALLS)
 
     def too_many(self, op: If) -> str | None:
-        """Why the branch of ``op`` had better stay a graph."""
+        """Why the branch of ``op`` should stay a graph: None, or the sentence of the refusal."""
         branch = branch_of(op)
         size, places = len(branch), self.places[branch]
-        if places == 1 or size * places <= MOST_COPIED:
+        if places == 1 or size * places <= MAX_COPIED_OPS:
             return None
-        where = f"{places} places" if places < BEYOND else "countless places"
+        where = f"{places} places" if places < MAX_COUNTED_CALLS else "very many places"
         return (
-            f"%{op.results[0].name}: {branch.name} comes to {size} operators, and is wanted in {where}; "
-            f"{MOST_COPIED} operators in all may be made of it"
+            f"%{op.results[0].name}: {branch.name} has {size} operators and is called in {where}; "
+            f"expected at most {MAX_COPIED_OPS} operators in all"
         )
 
 
 def _called_first(model: Model, taken: Mapping[Graph, Sequence[Graph]]) -> list[Graph]:
-    """The graphs of ``model``, each behind those that it takes (unless they take it, too)."""
+    """The graphs of ``model``, each after those that it calls by constant conditions (cycles aside)."""
     order: list[Graph] = []
     opened: set[Graph] = set()
     for start in model.graphs:

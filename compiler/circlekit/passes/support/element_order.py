@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a chain of Transposes and Reshapes does to the order of the elements."""
+"""Track how a chain of Transposes and Reshapes permutes the elements of a tensor."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from typing import NamedTuple
 from circlekit.ops.dimensions import normalized_axis
 
 
-class Piece(NamedTuple):
-    """A run of ``size`` steps along a dimension.  ``place`` orders the pieces as they were at first."""
+class Factor(NamedTuple):
+    """A factor of an original dimension; ``place`` is its position in the original order."""
 
     size: int
     place: tuple[int, ...]
 
-    def split(self, outer: int) -> tuple[Piece, Piece]:
-        """The same steps as ``outer`` runs, and the steps of each."""
-        return Piece(outer, (*self.place, 0)), Piece(self.size // outer, (*self.place, 1))
+    def split(self, outer: int) -> tuple[Factor, Factor]:
+        """Split into an outer factor of size ``outer`` and the inner factor."""
+        return Factor(outer, (*self.place, 0)), Factor(self.size // outer, (*self.place, 1))
 
 
-class Moves:
-    """Where the elements of a tensor of ``shape`` have gone; each axis is a list of pieces."""
+class ElementOrder:
+    """The present axes of a tensor, each as a list of factors of the original dimensions, ``shape``."""
 
     def __init__(self, shape: Iterable[int]) -> None:
-        self.axes = [[Piece(size, (index,))] for index, size in enumerate(shape)]
+        self.axes = [[Factor(size, (index,))] for index, size in enumerate(shape)]
 
     def transpose(self, perm: Iterable[int]) -> None:
         rank = len(self.axes)
         self.axes = [self.axes[normalized_axis(int(a), rank)] for a in perm]
 
     def reshape(self, shape: Iterable[int]) -> bool:
-        """Whether the axes of ``shape`` are made of whole pieces; if not, nothing is told any more."""
+        """Apply a Reshape; False (and an invalid object) if an axis of ``shape`` is no product of factors."""
         pieces = [p for axis in self.axes for p in axis if p.size != 1]
         axes = []
         for size in shape:
-            axis: list[Piece] = []
+            axis: list[Factor] = []
             while size > 1 and pieces:
                 piece = pieces.pop(0)
                 if size % piece.size:
@@ -49,7 +49,7 @@ class Moves:
         self.axes = axes
         return True
 
-    def in_order(self) -> bool:
-        """Whether every element is where it was, in another shape at most."""
+    def is_unchanged(self) -> bool:
+        """Whether all elements are in their original order."""
         places = [p.place for axis in self.axes for p in axis if p.size != 1]
         return places == sorted(places)

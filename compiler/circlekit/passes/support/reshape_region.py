@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elementwise operators that stand between Reshapes: which they are, and in which shape they can work.
-
-Over 120 lines because what stands there, whether it may move, and the move are one account of all values.
-"""
+"""Regions of elementwise operators between Reshapes, and how to compute them in another shape."""
 
 from __future__ import annotations
 
@@ -18,35 +15,35 @@ from circlekit.ir.value import Array, Shape, Value, format_shape
 from circlekit.ops.movement.shape import Reshape
 from circlekit.passes.support.conditions import same_shape
 
-MOST_RANK = 4
-"""Beyond it runtimes lack kernels that broadcast, so no constant of several elements gets that far."""
+MAX_BROADCAST_RANK = 4
+"""Highest rank for which runtimes have broadcasting kernels; constants do not get a higher one."""
 
-LARGEST = 1 << 20
-"""Elements of a constant that are looked at for another shape."""
+MAX_RESHAPED_ELEMENTS = 1 << 20
+"""Number of elements up to which a broadcast constant is expanded to find its form for another shape."""
 
 
 @dataclass(eq=False, repr=False)
 class Region:
-    """``ops``: in order; ``starts``: what the Reshapes before them give."""
+    """``ops``: the operators in order; ``starts``: the results of the Reshapes before them."""
 
     ops: list[Op] = field(default_factory=list)
     starts: list[Value] = field(default_factory=list)
 
     @cached_property
     def uses(self) -> Counter[Value]:
-        """How often its operators read each value."""
+        """How often the operators of the region use each value."""
         return Counter(v for op in self.ops for v in op.inputs if v is not None)
 
     @property
     def inside(self) -> list[Value]:
-        """The values between the Reshapes, those that they give first."""
+        """All values of the region, the results of the Reshapes first."""
         return [*self.starts, *(op.output for op in self.ops)]
 
 
 def region_before(last: Reshape, dead_ends: set[Value]) -> Region | None:
-    """What makes the operand of ``last``, from Reshapes on; None where it comes from anything else too.
+    """The elementwise operators between ``last`` and the Reshapes before it; None if there are other sources.
 
-    ``dead_ends``: values that come from anything else; nobody walks along them twice.
+    ``dead_ends``: values known to have other sources; extended here.
     """
     region, seen = Region(), set[Value]()
     todo = [(last.input, False)]
@@ -72,7 +69,7 @@ def region_before(last: Reshape, dead_ends: set[Value]) -> Region | None:
 
 
 def operands_of(op: Op) -> list[Value] | None:
-    """The operands, but for constants, of an operator that works on single elements; None of any other."""
+    """The non-constant operands of an elementwise operator; None for any other operator."""
     if not op.elementwise:
         return None
     values = [v for v in op.inputs if v is not None and not is_constant(v)]
@@ -80,7 +77,7 @@ def operands_of(op: Op) -> list[Value] | None:
 
 
 def only_operand(op: Op) -> Value | None:
-    """The one operand of an operator that works on each element of it alone; None for another operator."""
+    """The operand of an elementwise operator of one value and constant numbers; None for any other."""
     values = operands_of(op) or []
     others = [v for v in op.inputs if v is not None and is_constant(v)]
     return values[0] if len(values) == 1 and all(v.numel == 1 for v in others) else None
@@ -91,7 +88,7 @@ def is_constant(value: Value) -> bool:
 
 
 def obstacle(graph: Graph, region: Region, last: Reshape) -> str | None:
-    """Why the operators of ``region`` must keep their shape."""
+    """Why the operators of ``region`` must keep their shape: None, or the sentence of the refusal."""
     sources, first = sources_of(region), region.starts[0]
     why = next((s for op in region.ops if (s := _bound(graph, op.output, region, last))), None)
     if why is not None:
@@ -108,47 +105,49 @@ def obstacle(graph: Graph, region: Region, last: Reshape) -> str | None:
         if source.quantization != value.quantization:
             return f"%{value.name}: has other quantization parameters than %{source.name}"
         if source.shape != sources[0].shape or (len(sources) > 1 and not source.is_static):
-            return f"%{source.name}: has another shape than %{sources[0].name}, or one that is not known"
+            return f"%{source.name}: expected the shape of %{sources[0].name}, which must be static"
     return next((s for op in region.ops for v in op.inputs if (s := _unfit(v, first, sources[0]))), None)
 
 
 def _bound(graph: Graph, value: Value, region: Region, last: Reshape) -> str | None:
-    """Whether anybody but ``region`` and ``last`` has ``value``, as a sentence."""
+    """Refuse if ``value`` has users outside of ``region`` and ``last``, or is an output of the graph."""
     if graph.is_output(value):
-        return f"%{value.name}: is an output of the graph, its shape must stay"
+        return f"%{value.name}: is an output of the graph, whose shape must stay"
     if value.use_count == region.uses[value] + last.inputs.count(value):
         return None
-    return f"%{value.name}: has {value.use_count} readers, one is wanted"
+    return f"%{value.name}: has {value.use_count} users, some outside of the Reshapes"
 
 
 def saved(graph: Graph, region: Region, last: Reshape) -> tuple[int, str]:
-    """How many Reshapes would go, and why not more."""
+    """How many Reshapes would be removed, and why not more."""
     bound = [s for v in region.starts if (s := _bound(graph, v, region, last))]
     same = same_shape(sources_of(region)[0], last.output)
     return len(region.starts) - len(bound) + (same is None), next(iter(bound), same or "")
 
 
 def sources_of(region: Region) -> list[Value]:
-    """What the Reshapes before the region read."""
+    """The operands of the Reshapes before the region."""
     return [v.producer.input for v in region.starts if isinstance(v.producer, Reshape)]
 
 
 def _unfit(value: Value | None, old: Value, new: Value) -> str | None:
-    """Why the constant ``value``, used with values like ``old``, has no form for values like ``new``."""
+    """Why ``value``, used with values like ``old``, is no constant that can be reshaped for ``new``."""
     if value is None or not is_constant(value) or value.numel == 1:
         return None
     if value.quantization is not None and value.quantization.is_per_channel:
         return f"%{value.name}: is quantized along an axis"
-    if not old.is_static or not new.is_static or old.numel > LARGEST:
-        return f"%{value.name}: is read in an unknown shape, or one of very many elements"
+    if not old.is_static or not new.is_static or old.numel > MAX_RESHAPED_ELEMENTS:
+        most = MAX_RESHAPED_ELEMENTS
+        return f"%{value.name}: is used with an unknown shape, or with more than {most} elements"
     form = _form(value.array(), old.static_shape, new.static_shape)
-    if form.size > value.numel or form.ndim > max(MOST_RANK, value.rank or 0):
-        return f"%{value.name}: {format_shape(value.shape)} is no constant for {format_shape(new.shape)}"
+    if form.size > value.numel or form.ndim > max(MAX_BROADCAST_RANK, value.rank or 0):
+        found, expected = format_shape(value.shape), format_shape(new.shape)
+        return f"%{value.name}: shape {found} cannot be reshaped for {expected}"
     return None
 
 
 def _form(array: Array, old: tuple[int, ...], new: tuple[int, ...]) -> Array:
-    """The smallest array that is for ``new`` what ``array`` is for ``old``, bit by bit."""
+    """The smallest array that broadcasts to ``new`` with the elements that ``array`` has in ``old``."""
     whole: Array = np.broadcast_to(array, old).reshape(new)
     for axis in range(len(new)):
         head = whole.take([0], axis)
@@ -164,7 +163,10 @@ def _bits(array: Array) -> Array:
 
 
 def move(graph: Graph, op: Op, new: dict[Value, Value], shape: Shape | None, old: Value) -> None:
-    """Let ``op`` read ``new`` in the place of its operands, of which ``old`` is one, and give ``shape``."""
+    """Let ``op`` read the values of ``new`` instead of their keys, and compute in ``shape``.
+
+    ``old`` is one of its former operands, which has the former shape.
+    """
     for index, value in enumerate(op.inputs):
         if value is not None and value in new:
             op.set_input(index, new[value])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What moves behind the operator that reads it: one operator before, one behind, the same values."""
+"""Move a data movement behind the operator that uses its result."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from circlekit.ir.value import Value
 from circlekit.rewrite.base import Context, GraphPass
 
 
-class Forward(GraphPass):
-    """op(move(x))  ==  move(op(x)); it goes on until the next operator cannot be passed.
+class SinkPass(GraphPass):
+    """op(move(x))  ==  move(op(x)); the move goes on until an operator refuses.
 
-    ``kind``: the operator that moves.  Where others read its result too, it stays; in a pipeline also where
-    it would have more to move.
+    ``kind``: the operator that moves.  It stays as well if its result has other users.  In a pipeline nothing
+    happens if it would move more data behind the operator.
     """
 
     kind: ClassVar[type[Op]]
@@ -45,40 +45,40 @@ class Forward(GraphPass):
 
     @abstractmethod
     def obstacle(self, op: Op, moved: list[Value]) -> str | None:
-        """Why ``op`` cannot be passed; ``moved``: those of its operands that ``kind`` makes."""
+        """Why ``kind`` cannot move behind ``op``; ``moved``: the operands of ``op`` that it produces."""
 
     @abstractmethod
     def swap(self, graph: Graph, op: Op, moved: list[Value]) -> None:
-        """Let ``op`` read what is before the move, and put the move behind it."""
+        """Let ``op`` read the operands of the movement, and insert the movement behind ``op``."""
 
 
 def interior_obstacle(graph: Graph, op: Op, moved: list[Value]) -> str | None:
-    """Why the operands must stay; one at least must have no other reader, or there were more operators."""
+    """Refuse per-channel quantization, and operands that all have other users: operators would be added."""
     for value in (*moved, op.output):
         if value.quantization is not None and value.quantization.is_per_channel:
             return f"%{value.name}: is quantized along an axis"
     first = moved[0]
     if all(graph.is_output(v) or v.use_count > op.inputs.count(v) for v in moved):
-        other = "is an output of the graph" if graph.is_output(first) else "is also read by others"
+        other = "is an output of the graph" if graph.is_output(first) else "has other users"
         return f"%{first.name}: {other}"
     return None
 
 
 def cost_obstacle(result: Value, moved: list[Value]) -> str | None:
-    """Why the move would cost more behind the operator than before it."""
+    """Refuse if more data would be moved behind the operator than before it."""
     before = sum(_size(v) for v in moved)
     if _size(result) <= before:
         return None
-    return f"%{result.name}: is larger than %{moved[0].name}, there would be more to move"
+    return f"%{result.name}: is larger than %{moved[0].name}, so more data would be moved"
 
 
 def _size(value: Value) -> int:
-    """Bits, with an unknown dimension as 1: it is the same one on both sides, mostly."""
+    """Size in bits, with 1 for an unknown dimension, which is mostly the same on both sides."""
     return value.dtype.bits * int(np.prod([d or 1 for d in value.shape or ()], dtype=np.int64))
 
 
 def put_behind(graph: Graph, op: Op, move: Op, inner: Value) -> None:
-    """``move``, which reads ``inner``, makes the result of ``op``, and ``op`` makes ``inner``."""
+    """Let ``op`` produce ``inner``, and ``move``, which reads ``inner``, the former result of ``op``."""
     result = op.output
     op.take_result(0, inner)
     move.add_result(result)
@@ -86,7 +86,7 @@ def put_behind(graph: Graph, op: Op, move: Op, inner: Value) -> None:
 
 
 def drop_unread(graph: Graph, values: Iterable[Value]) -> None:
-    """Remove the operators of those ``values`` that nobody reads any more."""
+    """Remove the producers of those ``values`` that have no users any more."""
     for value in dict.fromkeys(values):
         if value.producer is not None and not value.use_count and not graph.is_output(value):
             graph.remove(value.producer)

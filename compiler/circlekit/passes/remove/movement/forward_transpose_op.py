@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transposes behind the elementwise operators that read them."""
+"""Move Transposes behind the elementwise operators that use their result."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from circlekit.ir.value import Value
 from circlekit.ops.dimensions import broadcast_shapes, normalized_axis
 from circlekit.ops.movement.shape import Transpose
 from circlekit.passes.support.conditions import same_quantization
-from circlekit.passes.support.sink import Forward, drop_unread, put_behind
+from circlekit.passes.support.sink import SinkPass, drop_unread, put_behind
 
 
-class ForwardTranspose(Forward):
-    """f(transpose(x))  ==  transpose(f(x)) for a function of each element.
+class ForwardTranspose(SinkPass):
+    """f(transpose(x))  ==  transpose(f(x)) for an elementwise f.
 
-    Also of each two, where the other is a constant, which is transposed the other way, or a Transpose with
-    the same perm.
+    A second operand is a constant, which is transposed by the inverse, or comes from a Transpose with the
+    same perm.
     """
 
     name = "forward_transpose_op"
@@ -27,30 +27,30 @@ class ForwardTranspose(Forward):
     def obstacle(self, op: Op, moved: list[Value]) -> str | None:
         name = f"%{op.output.name}"
         if not op.elementwise:
-            return f"{name}: {type(op).__name__} is no function of single elements"
+            return f"{name}: expected an elementwise operator, got {type(op).__name__}"
         perms = [_perm(v) for v in moved]
         if None in perms or any(p != perms[0] for p in perms):
-            return f"{name}: the operands are transposed by {perms}, one known perm is wanted"
+            return f"{name}: expected one constant perm for all operands, got {perms}"
         rescaled = next((s for v in moved if (s := same_quantization(_source(v), v)) is not None), None)
         if rescaled is not None:
             return rescaled
         for value in op.inputs:
             if value is not None and value not in moved and not is_movable_constant(value):
-                return f"%{value.name}: is neither constant nor transposed"
+                return f"%{value.name}: expected a constant or the result of a Transpose"
         if any(v.rank != op.output.rank for v in moved):
-            return f"{name}: is of another rank than %{moved[0].name}"
+            return f"{name}: expected the rank of %{moved[0].name}, got another one"
         if any(v is not None and (v.rank or 0) > (moved[0].rank or 0) for v in op.inputs):
             return f"{name}: a constant has more dimensions than %{moved[0].name}"
         return None
 
     def swap(self, graph: Graph, op: Op, moved: list[Value]) -> None:
         first = moved[0].producer
-        assert isinstance(first, Transpose)  # the pass looks for these
+        assert isinstance(first, Transpose)  # run_graph selects these
         perm, permutation = _perm(moved[0]), first.perm
-        assert perm is not None  # see obstacle
+        assert perm is not None  # obstacle has checked it
         inverse = tuple(int(a) for a in np.argsort(perm))
         for index, value in enumerate(list(op.inputs)):
-            assert value is not None  # neither kind has optional operands
+            assert value is not None  # elementwise operators have no optional operands
             if isinstance(value.producer, Transpose):
                 op.set_input(index, _source(value))
             elif value.numel > 1:
@@ -69,13 +69,13 @@ class ForwardTranspose(Forward):
 
 
 def is_movable_constant(value: Value) -> bool:
-    """Whether ``value`` is a constant whose elements may stand otherwise."""
+    """Whether ``value`` is a constant that can be transposed."""
     per_channel = value.quantization is not None and value.quantization.is_per_channel
     return value.is_plain and not value.is_variable and not per_channel
 
 
 def _source(value: Value) -> Value:
-    assert isinstance(value.producer, Transpose)  # the pass looks for these
+    assert isinstance(value.producer, Transpose)  # run_graph selects these
     return value.producer.input
 
 

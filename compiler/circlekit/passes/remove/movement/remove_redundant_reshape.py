@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two Reshapes in a row."""
+"""Merge two Reshapes in a row."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from circlekit.passes.support.conditions import same_quantization
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
-class AfterReshape(Rewrite):
-    """reshape(reshape(x, a), b)  ==  reshape(x, b); where others read the first too, it stays for them."""
+class _Reshaped(Rewrite):
+    """reshape($move(x), b)  ==  reshape(x, b); the first operator stays if it has other users."""
 
     quantized = True
     shared = ("y",)
 
     before = """
-        y = Reshape(x, first?)      {new_shape: any}
+        y = $move(x$operands)       $attributes
         z = Reshape(y, shape?)
     """
     after = """
@@ -23,30 +23,16 @@ class AfterReshape(Rewrite):
     """
 
     @condition
-    def plain_or_alike(self, x: Value, y: Value, z: Value) -> str | None:
+    def one_quantization(self, x: Value, y: Value, z: Value) -> str | None:
         return same_quantization(x, y, z)
 
 
-class AfterSqueeze(AfterReshape):
-    """reshape(squeeze(x), b)  ==  reshape(x, b)."""
-
-    before = """
-        y = Squeeze(x)              {squeeze_dims: any}
-        z = Reshape(y, shape?)
-    """
-
-
-class AfterExpandDims(AfterReshape):
-    """reshape(expand_dims(x), b)  ==  reshape(x, b)."""
-
-    before = """
-        y = ExpandDims(x, dim)
-        z = Reshape(y, shape?)
-    """
-
-
 class RemoveRedundantReshape(Rules):
-    """A Reshape of what was only reshaped before."""
+    """Merge a Reshape with the Reshape, Squeeze or ExpandDims before it."""
 
     name = "remove_redundant_reshape"
-    rules = (AfterReshape, AfterSqueeze, AfterExpandDims)
+    rules = (
+        _Reshaped.member(move="Reshape", operands=", first?", attributes="{new_shape: any}"),
+        _Reshaped.member(move="Squeeze", operands="", attributes="{squeeze_dims: any}"),
+        _Reshaped.member(move="ExpandDims", operands=", dim", attributes=""),
+    )

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reshapes that merge or split the batch dimensions of a BATCH_MATMUL.
-
-Over 120 lines because there are four places for the Reshapes, a picture for each.
-"""
+"""Remove Reshapes that merge or split the batch dimensions of a BATCH_MATMUL."""
 
 from __future__ import annotations
 
@@ -14,15 +11,22 @@ from circlekit.ir.value import Array, Value, format_shape
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
-MOST_AXES = 4
-"""ONE's runtime takes no BATCH_MATMUL of more."""
+MAX_RANK = 4
+"""Highest rank of a BATCH_MATMUL that ONE's runtime supports."""
 
 
-class BatchOnly(Rewrite):
-    """What the pictures share: a and b, of shapes [..., rows, columns], are read through Reshapes u and v."""
+class _Reshaped(Rewrite):
+    """$left @ $right, where u = reshape(a) and v = reshape(b)  ==  reshape($old_left @ $old_right).
 
+    a and b have shapes [..., rows, columns]; w is a constant with the batch dimensions of the other operand.
+    """
+
+    before = """
+        $reshapes
+        z = BatchMatMul($left, $right)
+    """
     after = """
-        p = BatchMatMul(a, b)       {like z}
+        p = BatchMatMul($old_left, $old_right)       {like z}
         z = Reshape(p, shape)       {new_shape: new_shape}
     """
 
@@ -38,26 +42,27 @@ class BatchOnly(Rewrite):
 
 
 def _batch_refusal(old: Value, new: Value) -> str | None:
-    """Why the Reshape from ``old`` to ``new`` does more than to merge or split batch dimensions."""
+    """Refuse unless the Reshape from ``old`` to ``new`` only merges or splits batch dimensions."""
     for value in (old, new):
         if not value.is_static:
-            return f"%{value.name}: has shape {format_shape(value.shape)}, expected a static shape"
+            return f"%{value.name}: expected a static shape, got {format_shape(value.shape)}"
     a, b = old.static_shape, new.static_shape
-    if not 2 <= len(a) <= MOST_AXES:
-        return f"%{old.name}: has rank {len(a)}, 2 to {MOST_AXES} are wanted"
+    if not 2 <= len(a) <= MAX_RANK:
+        return f"%{old.name}: expected rank 2 to {MAX_RANK}, got {len(a)}"
     if a[-2:] != b[-2:]:
-        return f"%{new.name}: makes {format_shape(b)} of {format_shape(a)}, equal matrices are wanted"
+        return f"%{new.name}: expected the matrices of {format_shape(a)}, got shape {format_shape(b)}"
     return None
 
 
-class BothSides(BatchOnly):
+class _BothReshaped(
+    _Reshaped,
+    reshapes="u = Reshape(a, ua?) {new_shape: any}\n        v = Reshape(b, vb?) {new_shape: any}",
+    left="u",
+    right="v",
+    old_left="a",
+    old_right="b",
+):
     """reshape(a) @ reshape(b)  ==  reshape(a @ b), where a and b have the same batch dimensions."""
-
-    before = """
-        u = Reshape(a, ua?)         {new_shape: any}
-        v = Reshape(b, vb?)         {new_shape: any}
-        z = BatchMatMul(u, v)
-    """
 
     @condition
     def equal_batches(self, a: Value, b: Value, u: Value, v: Value) -> str | None:
@@ -65,60 +70,40 @@ class BothSides(BatchOnly):
             first, second = left.static_shape[:-2], right.static_shape[:-2]
             if first != second:
                 return (
-                    f"%{right.name}: has batch dimensions {format_shape(second)}, "
-                    f"%{left.name} has {format_shape(first)}"
+                    f"%{right.name}: expected the batch dimensions of %{left.name}, {format_shape(first)}, "
+                    f"got {format_shape(second)}"
                 )
         return None
 
 
-class ConstantRight(BatchOnly):
-    """reshape(a) @ constant  ==  reshape(a @ the constant with the batch dimensions of a)."""
-
-    before = """
-        u = Reshape(a, ua?)         {new_shape: any}
-        z = BatchMatMul(u, v: const)
-    """
-    after = BatchOnly.after.replace("(a, b)", "(a, w)")
+class _OneConstant(_Reshaped):
+    """reshape(a) @ constant  ==  reshape(a @ constant), and the same with the constant on the left."""
 
     @condition
-    def fits(self, match: Match) -> str | None:
-        return _constant_refusal(match.value("u"), match.value("v"))
+    def constant_fits(self, match: Match) -> str | None:
+        _, reshaped, constant = self._operands(match)
+        return _constant_refusal(reshaped, constant)
 
     def constants(self, match: Match) -> dict[str, Any]:
-        w = _with_batch(match.value("a"), match.value("v"))
-        return {**super().constants(match), "w": w}
+        old, _, constant = self._operands(match)
+        return {**super().constants(match), "w": _with_batch(old, constant)}
 
-
-class ConstantLeft(BatchOnly):
-    """constant @ reshape(b)  ==  reshape(the constant with the batch dimensions of b @ b)."""
-
-    before = """
-        v = Reshape(b, vb?)         {new_shape: any}
-        z = BatchMatMul(u: const, v)
-    """
-    after = BatchOnly.after.replace("(a, b)", "(w, b)")
-
-    @condition
-    def fits(self, match: Match) -> str | None:
-        return _constant_refusal(match.value("v"), match.value("u"))
-
-    def constants(self, match: Match) -> dict[str, Any]:
-        w = _with_batch(match.value("b"), match.value("u"))
-        return {**super().constants(match), "w": w}
+    def _operands(self, match: Match) -> tuple[Value, Value, Value]:
+        """The operand before and after its Reshape, and the constant operand."""
+        old, new, constant = "auv" if "a" in match.values else "bvu"
+        return match.value(old), match.value(new), match.value(constant)
 
 
 def _constant_refusal(value: Value, constant: Value) -> str | None:
-    """Why ``constant`` cannot be arranged as ``value`` is before its Reshape."""
+    """Refuse unless ``constant`` can get the batch dimensions that ``value`` has before its Reshape."""
     shape = constant.static_shape
     if constant.use_count != 1:
-        return f"%{constant.name}: has {constant.use_count} readers, the model would hold it twice"
+        return f"%{constant.name}: has {constant.use_count} users, the model would contain it twice"
     if value.is_static and (_is_one_matrix(constant) or shape[:-2] == value.static_shape[:-2]):
         return None
     batch = None if value.shape is None else value.shape[:-2]
-    return (
-        f"%{constant.name}: has batch dimensions {format_shape(shape[:-2])}, "
-        f"%{value.name} has {format_shape(batch)}"
-    )
+    expected = f"the batch dimensions of %{value.name}, {format_shape(batch)}"
+    return f"%{constant.name}: expected {expected}, got {format_shape(shape[:-2])}"
 
 
 def _is_one_matrix(constant: Value) -> bool:
@@ -126,14 +111,30 @@ def _is_one_matrix(constant: Value) -> bool:
 
 
 def _with_batch(like: Value, constant: Value) -> Array:
-    """``constant`` with the batch dimensions of ``like``, or, if it is one matrix, with as many ones."""
+    """``constant`` with the batch dimensions of ``like``, or with as many ones if it is one matrix."""
     batch = like.static_shape[:-2]
     matrix = constant.static_shape[-2:]
     return constant.array().reshape(((1,) * len(batch) if _is_one_matrix(constant) else batch) + matrix)
 
 
 class RemoveReshapeAroundBatchMatMul(Rules):
-    """A BATCH_MATMUL of what was only reshaped in its batch dimensions: one Reshape behind it is enough."""
+    """Replace the Reshapes of batch dimensions before a BATCH_MATMUL by one behind it."""
 
     name = "remove_reshape_around_batch_matmul"
-    rules = (BothSides, ConstantRight, ConstantLeft)
+    rules = (
+        _BothReshaped,
+        _OneConstant.member(
+            reshapes="u = Reshape(a, ua?) {new_shape: any}",
+            left="u",
+            right="v: const",
+            old_left="a",
+            old_right="w",
+        ),
+        _OneConstant.member(
+            reshapes="v = Reshape(b, vb?) {new_shape: any}",
+            left="u: const",
+            right="v",
+            old_left="w",
+            old_right="b",
+        ),
+    )

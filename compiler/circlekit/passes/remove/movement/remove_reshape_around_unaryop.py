@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elementwise operators between Reshapes, done in the shape before the first."""
+"""Compute elementwise operators between Reshapes in the shape before the first Reshape."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from circlekit.rewrite.base import Context, GraphPass
 class RemoveReshapeAroundUnaryOp(GraphPass):
     """reshape(f(g(reshape(x, B))), C)  ==  reshape(f(g(x)), C), and no Reshape where x has shape C.
 
-    f and g: functions of one element, or of two, which both come from a Reshape of one shape, or of which one
-    is a constant that has a form for the shape of x.  What f and g give has no other reader and is no output
-    of the graph, and one Reshape at least goes.
+    f and g are elementwise.  If they have two operands, both come from Reshapes of the same shape, or one is
+    a constant that can be reshaped for x.  Their results have no other users and are no outputs of the graph,
+    and at least one Reshape is removed.
 
     ``back``: whether x must have shape C.
     """
@@ -40,11 +40,11 @@ class RemoveReshapeAroundUnaryOp(GraphPass):
         return sum(1 for op in reshapes if self._remove(graph, op, context, dead_ends))
 
     def _remove(self, graph: Graph, last: Reshape, context: Context, dead_ends: set[Value]) -> bool:
-        """``dead_ends``: results of operators that no Reshape begins; nobody walks along them twice."""
+        """``dead_ends``: values already known to come from something else than a Reshape."""
         region = region_before(last, dead_ends)
         if region is None:
             if context.partial_matches:
-                far = f"%{last.input.name}: is no function of single elements of a Reshape"
+                far = f"%{last.input.name}: is not computed from a Reshape by elementwise operators"
                 context.refuse(self.name, last, far, 1)
             return False
         why = obstacle(graph, region, last)
@@ -69,7 +69,7 @@ class RemoveReshapeAroundUnaryOp(GraphPass):
         for op in region.ops:
             move(graph, op, new, sources[0].shape, first)
         drop_unread(graph, region.starts)
-        # end is an interior value, so it can stand for an output of the graph too
+        # end is an interior value, so it can also replace an output of the graph
         if same_shape(end, last.output) is None and end.quantization == last.output.quantization:
             graph.replace(last.output, end)
             graph.remove(last)

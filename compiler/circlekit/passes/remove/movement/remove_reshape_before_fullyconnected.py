@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reshapes to rows, which FULLY_CONNECTED makes of its input by itself."""
+"""Remove Reshapes to rows, which FULLY_CONNECTED does by itself."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from circlekit.rewrite.rewrite import Rewrite, condition
 
 
 class RemoveReshapeBeforeFullyConnected(Rewrite):
-    """fc(reshape(x), w)  ==  fc(x, w): the input is read as rows of as many elements as w has columns."""
+    """fc(reshape(x), w)  ==  fc(x, w): FULLY_CONNECTED reads its input as rows of the width of w."""
 
     name = "remove_reshape_before_fullyconnected"
     quantized = True
@@ -24,7 +24,7 @@ class RemoveReshapeBeforeFullyConnected(Rewrite):
 
     @condition
     def has_rows(self, x: Value, y: Value) -> str | None:
-        """The input has two dimensions or more: runtimes want them."""
+        """The input has two dimensions or more, as runtimes require."""
         if x.shape is None or len(x.shape) < 2:
-            return f"%{x.name}: has shape {format_shape(x.shape)}, two dimensions or more are wanted"
+            return f"%{x.name}: expected two dimensions or more, got shape {format_shape(x.shape)}"
         return same_quantization(x, y)

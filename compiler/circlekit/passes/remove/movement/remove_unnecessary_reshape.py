@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reshapes to the same shape, at once or behind elementwise operators."""
+"""Remove Reshapes to the same shape, at once or behind elementwise operators."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ class ToTheSameShape(Rewrite):
 
 
 class ThereAndBack(RemoveReshapeAroundUnaryOp):
-    """reshape(f(reshape(x)), the shape of x)  ==  f(x) for functions of single elements."""
+    """reshape(f(reshape(x)), the shape of x)  ==  f(x) for elementwise functions."""
 
     name = ""
     back = True
 
 
 class RemoveUnnecessaryReshape(Rules):
-    """reshape(x, the shape of x)  ==  x, also with functions of single elements after another Reshape.
+    """reshape(x, the shape of x)  ==  x, also behind another Reshape and elementwise operators.
 
-    For these see remove_reshape_around_unaryop.
+    For the latter see remove_reshape_around_unaryop.
     """
 
     name = "remove_unnecessary_reshape"
@@ -46,4 +46,4 @@ class RemoveUnnecessaryReshape(Rules):
         return super().run_graph(graph, context) + ThereAndBack().run_graph(graph, context)
 
 
-ThereAndBack.name = RemoveUnnecessaryReshape.name  # for its refusals alone
+ThereAndBack.name = RemoveUnnecessaryReshape.name  # for its refusals

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slices that take everything."""
+"""Remove slices of everything."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ class RemoveUnnecessarySlice(Rewrite):
     @condition
     def takes_everything(self, x: Value, y: Value, begin: Array, size: Array) -> str | None:
         if x.shape is None:
-            return f"%{x.name}: has an unknown rank"
+            return f"%{x.name}: expected a known rank"
         for axis, (dim, first, count) in enumerate(zip(x.shape, begin, size, strict=True)):
             if first != 0 or count not in (-1, dim):
-                return f"%{y.name}: takes {count} from {first} on of axis {axis}, not all {dim or 'of it'}"
+                return (
+                    f"%{y.name}: expected all {dim or 'elements'} of axis {axis}, got {count} from {first} on"
+                )
         return None

@@ -1,35 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Splits into one part."""
+"""Remove splits into one part."""
 
 from __future__ import annotations
 
 from circlekit.rewrite.rewrite import Rewrite, Rules
 
 
-class OnePart(Rewrite):
-    """split(x, 1)  ==  x."""
+class _OnePart(Rewrite):
+    """split(x) into one part  ==  x."""
 
     quantized = True
 
     before = """
-        y = Split(axis, x)           {num_splits: 1}
-    """
-    after = "x"
-
-
-class OnePartV(Rewrite):
-    """split_v(x, [size])  ==  x."""
-
-    quantized = True
-
-    before = """
-        y = SplitV(x, sizes, axis)   {num_splits: 1}
+        y = $split   {num_splits: 1}
     """
     after = "x"
 
 
 class RemoveUnnecessarySplit(Rules):
-    """A tensor split into one part is that part."""
+    """Remove SPLIT and SPLIT_V into one part."""
 
     name = "remove_unnecessary_split"
-    rules = (OnePart, OnePartV)
+    rules = (_OnePart.member(split="Split(axis, x)"), _OnePart.member(split="SplitV(x, sizes, axis)"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strided slices that take everything."""
+"""Remove strided slices of everything."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, condition
 
 ENDLESS = 2**31 - 1
-"""What exporters write for "to the end" of a dimension that they do not know."""
+"""End index that exporters write for "to the end" of a dimension that they do not know."""
 
 
 class RemoveUnnecessaryStridedSlice(Rewrite):
-    """x[:, 0:n, :]  ==  x, by the operator's own reading of masks, offsets and negative ends."""
+    """x[:, 0:n, :]  ==  x, with all masks, offsets and negative ends."""
 
     name = "remove_unnecessary_strided_slice"
     quantized = True
@@ -30,9 +30,9 @@ class RemoveUnnecessaryStridedSlice(Rewrite):
         self, match: Match, x: Value, begin: Array, end: Array, strides: Array
     ) -> str | None:
         op = match.ops["y"]
-        assert isinstance(op, StridedSlice)  # the picture says so
+        assert isinstance(op, StridedSlice)  # as in the picture
         if x.shape is None:
-            return f"%{x.name}: has an unknown rank"
+            return f"%{x.name}: expected a known rank"
         slices = op.axis_slices(begin.tolist(), end.tolist(), strides.tolist(), len(x.shape))
         name = op.output.name
         if None in slices:
@@ -40,7 +40,7 @@ class RemoveUnnecessaryStridedSlice(Rewrite):
         for axis, (part, dim) in enumerate(zip(slices, x.shape, strict=True)):
             assert part is not None  # checked above
             if part.shrink:
-                return f"%{name}: takes axis {axis} away"
+                return f"%{name}: removes axis {axis}"
             if not _is_full(op, part, dim):
                 return f"%{name}: does not take all of axis {axis}"
         return None

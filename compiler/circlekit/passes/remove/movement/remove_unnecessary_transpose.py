@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transposes that move nothing, and those that, with the Reshapes beside them, do no more than a Reshape."""
+"""Remove Transposes that, alone or together with Reshapes beside them, keep the order of the elements."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 from circlekit.ir.value import Array, Value, format_shape
 from circlekit.ops.dimensions import normalized_axis
 from circlekit.passes.support.conditions import same_quantization
-from circlekit.passes.support.element_order import Moves
+from circlekit.passes.support.element_order import ElementOrder
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
-class Identity(Rewrite):
+class IdentityPerm(Rewrite):
     """transpose(x, [0, 1, 2, ...])  ==  x."""
 
     quantized = True
@@ -29,13 +29,17 @@ class Identity(Rewrite):
     @condition
     def moves_nothing(self, y: Value, perm: Array) -> str | None:
         axes = [normalized_axis(a, perm.size) for a in perm.tolist()]
-        return None if axes == sorted(axes) else f"%{y.name}: perm is {axes}, which moves axes"
+        return None if axes == sorted(axes) else f"%{y.name}: expected a perm that moves no axis, got {axes}"
 
 
-class OneReshape(Rewrite):
-    """What the pictures with Reshapes share: z has the elements of x in their order."""
+class _OneReshape(Rewrite):
+    """Transposes and Reshapes that together keep the order of the elements  ==  one Reshape."""
 
     quantized = True
+
+    before = """
+        $moves
+    """
     after = """
         z = Reshape(x, shape)       {new_shape: new_shape}
     """
@@ -44,60 +48,48 @@ class OneReshape(Rewrite):
     def keeps_the_order(self, match: Match) -> str | None:
         values = [match.value(name) for name in ("x", *self.steps())]
         if not all(v.is_static for v in values):
-            return f"%{values[0].name}: has shape {format_shape(values[0].shape)}, expected a static shape"
+            return f"%{values[0].name}: expected static shapes, got {format_shape(values[0].shape)}"
         if 0 in values[0].static_shape:
             return f"%{values[0].name}: is empty"
         return same_quantization(*values) or self._order(match, values)
 
     def steps(self) -> Sequence[str]:
-        """The results of the picture, in order."""
+        """The results in the picture, in order."""
         return [node.results[0] for node in self.definition().before.nodes]
 
     def _order(self, match: Match, values: Sequence[Value]) -> str | None:
-        moves = Moves(values[0].static_shape)
+        order = ElementOrder(values[0].static_shape)
         for node, value in zip(self.definition().before.nodes, values[1:], strict=True):
             perm = node.operands[1].name
             if node.kinds[0].code == "TRANSPOSE" and perm is not None:
-                moves.transpose(match.value(perm).array().tolist())
-            elif not moves.reshape(value.static_shape):
-                return f"%{value.name}: cuts across the axes of %{values[0].name}"
-        return None if moves.in_order() else f"%{values[-1].name}: has its elements in another order"
+                order.transpose(match.value(perm).array().tolist())
+            elif not order.reshape(value.static_shape):
+                return f"%{value.name}: splits or merges axes of %{values[0].name} irregularly"
+        return (
+            None if order.is_unchanged() else f"%{values[-1].name}: does not keep the order of the elements"
+        )
 
     def constants(self, match: Match) -> dict[str, Any]:
         shape = match.value("z").static_shape
         return {"shape": np.asarray(shape, np.int32), "new_shape": shape}
 
 
-class TransposeReshape(OneReshape):
-    """The Transpose moves only dimensions of 1, or what the Reshape merges at once."""
-
-    before = """
-        y = Transpose(x, perm: const)
-        z = Reshape(y, to?)         {new_shape: any}
-    """
-
-
-class ReshapeTranspose(OneReshape):
-    """The same with the Reshape first."""
-
-    before = """
-        y = Reshape(x, to?)         {new_shape: any}
-        z = Transpose(y, perm: const)
-    """
-
-
-class TransposeReshapeTranspose(OneReshape):
-    """The second Transpose undoes what the first does, past the Reshape."""
-
-    before = """
-        w = Transpose(x, first: const)
+TRANSPOSE_RESHAPE = """y = Transpose(x, perm: const)
+        z = Reshape(y, to?)         {new_shape: any}"""
+RESHAPE_TRANSPOSE = """y = Reshape(x, to?)         {new_shape: any}
+        z = Transpose(y, perm: const)"""
+TRANSPOSE_RESHAPE_TRANSPOSE = """w = Transpose(x, first: const)
         y = Reshape(w, to?)         {new_shape: any}
-        z = Transpose(y, second: const)
-    """
+        z = Transpose(y, second: const)"""
 
 
 class RemoveUnnecessaryTranspose(Rules):
-    """Transposes that, alone or with Reshapes beside them, leave all elements in their order."""
+    """Remove Transposes that, alone or together with Reshapes beside them, keep the order of the elements."""
 
     name = "remove_unnecessary_transpose"
-    rules = (Identity, TransposeReshape, ReshapeTranspose, TransposeReshapeTranspose)
+    rules = (
+        IdentityPerm,
+        _OneReshape.member(moves=TRANSPOSE_RESHAPE),
+        _OneReshape.member(moves=RESHAPE_TRANSPOSE),
+        _OneReshape.member(moves=TRANSPOSE_RESHAPE_TRANSPOSE),
+    )

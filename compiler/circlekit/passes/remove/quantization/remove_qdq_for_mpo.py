@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two roundings behind a matrix product, where mixed precision wants the second alone."""
+"""Remove the first of two roundings after a matrix product, for mixed precision."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from circlekit.rewrite.base import Context, GraphPass
 class RemoveQdqForMpo(GraphPass):
     """dq(q2(dq(q1(product))))  becomes  dq(q2(product)): values are no longer rounded to the first grid.
 
-    ``product`` is a FULLY_CONNECTED or a BATCH_MATMUL.  A plain pass: what QUANTIZE makes is told by its
-    result alone, which no picture writes.
+    ``product`` is a FULLY_CONNECTED or a BATCH_MATMUL.  A plain pass, because a picture cannot create a
+    QUANTIZE: only its result says to which grid it rounds.
     """
 
     name = "remove_qdq_for_mpo"
@@ -31,11 +31,11 @@ class RemoveQdqForMpo(GraphPass):
             return False
         if not isinstance(source.producer, FullyConnected | BatchMatMul):
             found = "an input" if source.producer is None else type(source.producer).__name__
-            sentence = f"%{source.name}: comes from {found}, FullyConnected or BatchMatMul is wanted"
+            sentence = f"%{source.name}: comes from {found}, expected FullyConnected or BatchMatMul"
             context.refuse(self.name, second, sentence, 3)
             return False
         if any(not isinstance(user, Dequantize) for user in second.output.users):
-            sentence = f"%{second.output.name}: is read by others than Dequantize"
+            sentence = f"%{second.output.name}: has users other than Dequantize"
             context.refuse(self.name, second, sentence, 4)
             return False
         if not context.may_rewrite:
@@ -49,7 +49,7 @@ class RemoveQdqForMpo(GraphPass):
 
 
 def rounded_twice(second: Op) -> Value | None:
-    """What is quantized, taken back and then quantized by ``second``."""
+    """The value that is quantized, dequantized and then quantized by ``second``; None if it is none."""
     back = second.inputs[0].producer if second.inputs[0] is not None else None
     first = back.input.producer if isinstance(back, Dequantize) else None
     return first.input if isinstance(first, Quantize) else None

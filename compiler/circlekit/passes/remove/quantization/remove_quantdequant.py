@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantization that is taken back at once."""
+"""Remove a Quantize with a Dequantize behind it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from circlekit.rewrite.rewrite import Rewrite
 
 
 class RemoveQuantDequant(Rewrite):
-    """dequantize(quantize(x))  becomes  x: values are no longer rounded, nor limited to a range."""
+    """dequantize(quantize(x))  becomes  x: values are no longer rounded or clamped to a range."""
 
     name = "remove_quantdequant"
     changes_values = True

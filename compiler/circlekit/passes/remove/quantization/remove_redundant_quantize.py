@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantization of what is quantized so already."""
+"""Remove a Quantize of a value that is already on the same grid."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from circlekit.rewrite.rewrite import Rewrite, condition
 
 
 class SameGrid(Rewrite):
-    """quantize(x)  ==  x with the dtype, scale and zero point of the result."""
+    """quantize(x)  ==  x if x has the dtype, scale and zero point of the result."""
 
     quantized = True
 
@@ -25,7 +25,7 @@ class SameGrid(Rewrite):
 
 
 class BackAgain(Rewrite):
-    """quantize(dequantize(x))  ==  x on the same grid: no number is so far from its own as to be rounded."""
+    """quantize(dequantize(x))  ==  x on the same grid: each number rounds to itself."""
 
     quantized = True
     shared = ("d",)
@@ -41,21 +41,21 @@ class BackAgain(Rewrite):
         kind = x.dtype.numpy
         if kind is not None and kind.kind in "iu" and kind.itemsize <= 2:
             return None
-        return f"%{x.name}: is {x.dtype.short}, up to 16 bits are wanted"
+        return f"%{x.name}: expected up to 16 bits, got {x.dtype.short}"
 
     @condition
     def numbers_are_finite(self, x: Value) -> str | None:
         scale = np.zeros(0) if x.quantization is None else x.quantization.scale.astype(np.float64)
         if scale.size and (scale > 0).all() and scale.max() * 2.0**17 < float(np.finfo(np.float32).max):
             return None
-        return f"%{x.name}: a scale that is not too large is wanted"
+        return f"%{x.name}: expected scales above 0 for which all values are finite in float32"
 
 
 class RemoveRedundantQuantize(GraphPass):
-    """QUANTIZE to the parameters of its operand goes; of two in a row the first, where both round alike.
+    """Remove QUANTIZE to the parameters of its operand, and the first of two in a row that round alike.
 
-    They do with one scale, and where the first reaches as many steps of it below and above 0 as the
-    second.  The latter is no picture: what QUANTIZE makes is told by its result alone.
+    These have the same scale, and the range of the first contains that of the second.  They are no picture,
+    because a picture cannot create a QUANTIZE: only its result says to which grid it rounds.
     """
 
     name = "remove_redundant_quantize"
@@ -65,7 +65,7 @@ class RemoveRedundantQuantize(GraphPass):
         return skipped + sum(rule().run_graph(graph, context) for rule in (SameGrid, BackAgain))
 
     def _skip(self, graph: Graph, second: Quantize, context: Context) -> int:
-        """Let ``second`` read what the QUANTIZE before it reads, as often as that changes nothing."""
+        """Let ``second`` read the operand of the QUANTIZE before it, as long as that changes no value."""
         count = 0
         while isinstance(first := second.input.producer, Quantize):
             sentence = _limits_more(first.output, second.output)
@@ -81,21 +81,21 @@ class RemoveRedundantQuantize(GraphPass):
         return count
 
 
-SameGrid.name = BackAgain.name = RemoveRedundantQuantize.name  # for their refusals alone
+SameGrid.name = BackAgain.name = RemoveRedundantQuantize.name  # for their refusals
 
 
 def _limits_more(y: Value, z: Value) -> str | None:
-    """Why quantizing to ``y`` first is not the same as quantizing to ``z`` at once."""
+    """Why quantizing to ``y`` and then to ``z`` differs from quantizing to ``z``."""
     first, second = _steps(y), _steps(z)
     if first is None or second is None or first[0] != second[0]:
-        return f"%{y.name}: is rounded to another grid than %{z.name}"
+        return f"%{y.name}: expected the grid of %{z.name}, got another one"
     if first[1] <= second[1] and first[2] >= second[2]:
         return None
-    return f"%{y.name}: is limited to steps from {first[1]} to {first[2]}, %{z.name} reaches further"
+    return f"%{y.name}: is clamped to steps from {first[1]} to {first[2]}, the range of %{z.name} is larger"
 
 
 def _steps(value: Value) -> tuple[float, int, int] | None:
-    """The scale of ``value``, and how many steps it reaches below and above 0; None for several scales."""
+    """The scale of ``value`` and its range in steps of it, both relative to 0; None for several scales."""
     parameters, dtype = value.quantization, value.dtype.numpy
     if parameters is None or parameters.scale.size != 1 or dtype is None or dtype.kind not in "iu":
         return None

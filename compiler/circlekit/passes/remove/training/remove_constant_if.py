@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Branches whose condition is known before the run: whether this is training, for one."""
+"""Replace an IF with a constant condition, such as "is this training?", by its branch."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from circlekit.rewrite.base import Context, Pass
 
 
 class RemoveConstantIf(Pass):
-    """IF with a constant condition becomes the operators of the graph that it would run.
+    """Replace an IF with a constant condition by the operators of the branch that it would run.
 
-    Graphs that nothing runs any more go with it.  A large graph that is run in several places stays one.
+    Graphs that nothing calls any more are removed.  A large graph that is called in several places stays.
     """
 
     name = "remove_constant_if"
@@ -43,7 +43,7 @@ class RemoveConstantIf(Pass):
 
 
 def _operands(op: If) -> list[Value]:
-    """What the branches get."""
+    """The operands that the branches receive."""
     return [v for v in op.inputs[1:] if v is not None]
 
 
@@ -59,9 +59,10 @@ def _obstacle(graph: Graph, op: If) -> str | None:
             return f"%{result.name}: is {result.type}, %{made.name} of {branch.name} is {made.type}"
         if same_quantization(result, made) is not None:
             return f"%{result.name}: has other quantization parameters than %{made.name} of {branch.name}"
-        handed_on = output.producer is None or list(branch.outputs).count(output) > 1
-        if graph.is_output(result) and handed_on:
-            return f"%{result.name}: is an output of the graph, and %{made.name} of {branch.name} is its own"
+        passed_through = output.producer is None or list(branch.outputs).count(output) > 1
+        if graph.is_output(result) and passed_through:
+            source = f"%{made.name} of {branch.name}"
+            return f"%{result.name}: is an output of the graph, and {source} cannot take its name"
     return None
 
 
@@ -73,7 +74,7 @@ def _inline(graph: Graph, op: If) -> None:
 
 
 def _drop(model: Model, candidates: Sequence[Graph]) -> None:
-    """Those of ``candidates`` that no operator and no signature knows go, and what only they run."""
+    """Remove those of ``candidates`` that no operator and no signature refers to, and what only they call."""
     if not candidates:
         return
     calls = Counter(g for op in model.ops() for g in op.called_graphs())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rounding to a grid that training has left behind."""
+"""Remove the fake quantization that training leaves in a model."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from circlekit.rewrite.rewrite import Rewrite
 
 
 class RemoveFakeQuant(Rewrite):
-    """fake_quant(x)  becomes  x: values are no longer rounded to the grid, nor limited to its range."""
+    """fake_quant(x)  becomes  x: values are no longer rounded to the grid or clamped to its range."""
 
     name = "remove_fakequant"
     changes_values = True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What lets indices count from the end."""
+"""Remove the arithmetic that supports negative indices."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from circlekit.rewrite.rewrite import Rewrite, condition
 
 
 class RemoveGatherGuard(Rewrite):
-    """gather(p, (i + n) mod n)  becomes  gather(p, i) for the n rows of p: i must be from 0 to n - 1 then."""
+    """gather(p, (i + n) mod n)  becomes  gather(p, i) for n rows of p; i must then be from 0 to n - 1."""
 
     name = "remove_gather_guard"
     changes_values = True
@@ -28,9 +28,9 @@ class RemoveGatherGuard(Rewrite):
     @condition
     def counts_the_rows(self, match: Match, p: Value, i: Value, axis: int) -> str | None:
         if p.shape is None or i.dtype.numpy is None:
-            return f"%{p.name}: has an unknown rank"
+            return f"%{p.name}: expected a known rank"
         rows = p.shape[normalized_axis(axis, len(p.shape))]
         added, modulus = (int(match.value(n).array().reshape(-1)[0]) for n in ("n", "n2"))
         if added == modulus == rows:
             return None
-        return f"%{p.name}: has {rows} rows, {added} is added and {modulus} the modulus"
+        return f"%{p.name}: expected {rows}, its rows, as addend and as modulus, got {added} and {modulus}"

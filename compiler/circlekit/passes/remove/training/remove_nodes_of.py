@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that the user knows to do nothing that matters."""
+"""Remove operators that the user names."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from circlekit.rewrite.base import Context, Option, Pass
 TRAINING_CHECKS = frozenset(
     prefix + name for prefix in ("", "Flex") for name in ("Assert", "Print", "PrintV2")
 )
-"""TensorFlow's operators that stop the run or print; they have no result, or hand on their operand."""
+"""TensorFlow's operators that stop the run or print; they return nothing or their operand."""
 
 
 def _words(text: str) -> list[str]:
     words = [word.strip().removeprefix("%") for word in text.split(",")]
     if not all(words):
-        raise ValueError(f"names with commas in between are wanted, not {text!r}")
+        raise ValueError(f"expected names separated by commas, got {text!r}")
     return words
 
 
 class RemoveNodesOf(Pass):
-    """Operators of these kinds, custom codes or result names go, and their first operand takes their place.
+    """Remove operators of these kinds, custom codes or result names; their first operand replaces the result.
 
-    Values change, unless they hand it on.  One with results of another type than that operand stays; one
-    without results only goes.
+    Values change, unless the operators return that operand.  An operator stays if its result has another type
+    than the operand.
     """
 
     name = "remove_nodes_of"
@@ -65,11 +65,11 @@ class RemoveNodesOf(Pass):
                     count += self._remove(graph, op, context)
         missing = [name for name in wanted if name not in self.found]
         if missing and context.refusals is None:
-            raise RewriteError(f"remove_nodes_of: no operator is a {missing[0]}, or makes it")
+            raise RewriteError(f"remove_nodes_of: no operator is a {missing[0]} or has a result of that name")
         return count
 
     def _remove(self, graph: Graph, op: Op, context: Context) -> bool:
-        """Whether ``op`` was taken out."""
+        """Whether ``op`` was removed."""
         operand = op.inputs[0] if op.inputs else None
         why = _obstacle(graph, op, operand)
         if why is not None:
@@ -90,14 +90,14 @@ def _names(op: Op) -> set[str]:
 
 
 def _obstacle(graph: Graph, op: Op, operand: Value | None) -> str | None:
-    """Why the first operand cannot take the place of every result."""
+    """Why the first operand of ``op`` cannot replace its result."""
     if not op.results:
         return None
     result = op.results[0]
     if operand is None or len(op.results) > 1:
-        return f"%{result.name}: one result and an operand are wanted, there are {len(op.results)}"
+        return f"%{result.name}: expected one result and an operand, got {len(op.results)} results"
     if operand.dtype is not result.dtype or operand.shape != result.shape:
         return f"%{result.name}: is {result.type}, %{operand.name} is {operand.type}"
     if not graph.can_stand_for(result, operand):
-        return f"%{result.name}: is an output of the graph, and so is, or is an input, %{operand.name}"
+        return f"%{result.name}: and %{operand.name} are both inputs or outputs of the graph"
     return None
