@@ -126,20 +126,20 @@ def test_constant_on_the_left() -> None:
     [
         (
             "[2,4,15]", "[2,4,5,7]",
-            ["%u = Reshape(%x, [8, 3, 5])", "%v = Reshape(%y, [8, 5, 7])"], "equal matrices are wanted",
+            ["%u = Reshape(%x, [8, 3, 5])", "%v = Reshape(%y, [8, 5, 7])"], "expected the matrices of",
         ),
         (
             "[2,4,3,5]", "[2,4,7,5]",
             ["%u = Reshape(%x, [8, 3, 5])", "%v = Reshape(%y, [8, 5, 7])"],
-            "makes [8,5,7] of [2,4,7,5]",
+            "expected the matrices of [2,4,7,5], got shape [8,5,7]",
         ),
-        ("[2,4,3,5]", "[4,2,5,7]", MERGE, "%y: has batch dimensions [4,2], %x has [2,4]"),
+        ("[2,4,3,5]", "[4,2,5,7]", MERGE, "%y: expected the batch dimensions of %x, [2,4], got [4,2]"),
         (
             "[2,4,3,5]", "[1,1,5,7]",
-            ["%u = Reshape(%x, [8, 3, 5])", "%v = Reshape(%y, [1, 5, 7])"], "%y: has batch dimensions [1,1]",
+            ["%u = Reshape(%x, [8, 3, 5])", "%v = Reshape(%y, [1, 5, 7])"], "%y: expected the batch",
         ),
         (
-            "[2,2,2,3,5]", "[2,2,2,5,7]", MERGE, "%x: has rank 5, 2 to 4 are wanted",
+            "[2,2,2,3,5]", "[2,2,2,5,7]", MERGE, "%x: expected rank 2 to 4, got 5",
         ),
         (
             "[?,4,3,5]", "[?,4,5,7]",
@@ -167,7 +167,7 @@ def test_shared_constant_stays() -> None:
         "%n = BatchMatMul(%y, %w)",
     ]
     text = product("[2,4,3,5]", "[8,3,5]", *lines, outputs="%z, %n")
-    check_pass(text, BATCH, refused="%w: has 2 readers")
+    check_pass(text, BATCH, refused="%w: has 2 users, the model would contain it twice")
 
 
 def test_constant_of_other_batches_stays() -> None:
@@ -178,4 +178,4 @@ def test_constant_of_other_batches_stays() -> None:
         "%n = Neg(%y)",
     ]
     text = product("[2,4,3,5]", "[1]", *lines, outputs="%z, %n")
-    check_pass(text, BATCH, refused="%w: has batch dimensions [2,1], %u has [8]")
+    check_pass(text, BATCH, refused="%w: expected the batch dimensions of %u, [8], got [2,1]")
