@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from circlekit.errors import CirclekitError
-from circlekit.interp.fast.convolution import FastConv2D, FastIntegerConvolution
+from circlekit.interp.fast.convolution import FastConv2D, FastIntegerSums
+from circlekit.interp.fast.elementwise_table import ElementwiseTable, has_table
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array
 from circlekit.ops.convolution.conv import Conv2D, TransposeConv
@@ -21,6 +22,8 @@ FastKernel = Callable[..., Array]
 
 def prepare(op: Op) -> FastKernel | None:
     """Return a kernel for ``op`` with its constants prepared, or None if ``op.kernel`` is to be used."""
+    if has_table(op):
+        return ElementwiseTable(op)
     if not isinstance(op, ConvolutionLayer):
         return None
     constants = [v for v in (op.filter, op.bias) if v is not None]
@@ -40,7 +43,7 @@ def _convolution(op: ConvolutionLayer, depth: int) -> FastKernel | None:
         return FastConv2D(op, depth)
     if op.filter.dtype.is_float:
         return None
-    layer = FastIntegerConvolution(op, depth)
+    layer = FastIntegerSums(op, depth)
     if isinstance(op, TransposeConv):
         return lambda output_shape, filter, input, bias=None: layer(input, filter, bias, output_shape)
     return layer

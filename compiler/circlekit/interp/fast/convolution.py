@@ -1,35 +1,51 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions in blocks of results that stay in the cache: as matrix products (im2col)."""
+"""Convolutions as matrix products of blocks of patches that stay in the cache (im2col)."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
 from circlekit.interp.fast.layer import FastLayer
 from circlekit.ir.value import Array
 from circlekit.ops.convolution.conv import Conv2D
+from circlekit.ops.convolution.convolution_layer import ConvolutionLayer
 from circlekit.ops.convolution.correlation import Geometry
 
 CACHE_BLOCK_BYTES = 1 << 18
 """Scratch of one block of results."""
 
 
-class FastConv2D(FastLayer):
-    """Each block of results is the product of its patches [R, KH * KW * I] and the weights."""
+class FastConvolution(FastLayer):
+    """A convolution; ``depth``: channels of its input."""
 
-    op: Conv2D
+    def __init__(self, op: ConvolutionLayer, depth: int) -> None:
+        super().__init__(
+            op, op.filter, op.channel_axis, op.exact_filter, lambda f, b: op.output_stage(depth, f, b)
+        )
 
-    def __call__(self, input: Array, filter: Array, bias: Array | None = None) -> Array:
-        geometry = self.op.geometry(input.shape, filter.shape)
-        matrix = self.weights(filter).reshape(len(filter), -1).T
+    def padded(self, image: Array, geometry: Geometry) -> Array:
+        """An image [H, W, C] as floats without zero point, with the padding that its windows read."""
+        taps, strides, dilations, before, windows, _ = geometry
+        size = [(windows[a] - 1) * strides[a] + (taps[a] - 1) * dilations[a] + 1 for a in (0, 1)]
+        part = image[: size[0] - before[0], : size[1] - before[1]]
+        if self.stage is None and part.shape[:2] == tuple(size) and part.flags.c_contiguous:
+            return part
+        out = np.zeros((*size, image.shape[2]), self.dtype)
+        middle = out[before[0] :, before[1] :][: part.shape[0], : part.shape[1]]
+        middle[...] = part
+        if self.zero_point:
+            middle -= self.zero_point
+        return out
+
+    def convolved(self, input: Array, matrix: Array, geometry: Geometry) -> Array:
+        """The results of the windows: blocks of patches [R, KH * KW * I] times the ``matrix`` [K, O] of weights."""
         depth, channels = matrix.shape
         rows, columns = geometry.windows
         out = np.empty((len(input), rows, columns, channels), self.result_dtype)
         if out.size == 0:
             return out
-        step = block_rows(geometry, (depth + 2 * channels) * matrix.itemsize)
-        results = self.results(out.reshape(-1, channels), step * columns)
+        step = min(rows, max(1, CACHE_BLOCK_BYTES // (columns * (depth + 2 * channels) * matrix.itemsize)))
+        results = self.results(out.reshape(-1, channels), columns)
         for index, image in enumerate(input):
             patches = window_view(self.padded(image, geometry), geometry)
             for top in range(0, rows, step):
@@ -39,36 +55,32 @@ class FastConv2D(FastLayer):
         return out
 
 
-class FastIntegerConvolution(FastLayer):
-    """The sums of the plain kernel, on integers, with a fast output stage."""
+class FastConv2D(FastConvolution):
+    """Ungrouped CONV_2D."""
+
+    op: Conv2D
+
+    def __call__(self, input: Array, filter: Array, bias: Array | None = None) -> Array:
+        matrix = self.weights(filter).reshape(len(filter), -1).T
+        return self.convolved(input, matrix, self.op.geometry(input.shape, filter.shape))
+
+
+class FastIntegerSums(FastConvolution):
+    """The sums of the plain kernel, on integers, with prepared weights and a fast output stage.
+
+    For depthwise, grouped and transposed convolutions: on floats, nothing is faster than their plain kernels.
+    """
 
     def __call__(
         self, input: Array, filter: Array, bias: Array | None = None, output_shape: Array | None = None
     ) -> Array:
-        data = input.astype(self.dtype)
-        data -= self.zero_point
-        sums = self.op.sums(data, self.weights(filter), output_shape)
-        out = np.empty(sums.shape, self.result_dtype)
-        if out.size == 0:
-            return out
-        rows = sums.reshape(-1, sums.shape[-1])
-        step = min(len(rows), max(1, CACHE_BLOCK_BYTES // (2 * rows[:1].nbytes)))
-        results = self.results(out.reshape(rows.shape), step)
-        for top in range(0, len(rows), step):
-            results.write(rows[top : top + step], top)
-        results.close()
-        return out
-
-
-def block_rows(geometry: Geometry, result_bytes: int) -> int:
-    """How many rows of results, of which each takes ``result_bytes`` of scratch, are a block."""
-    rows, columns = geometry.windows
-    return min(rows, max(1, CACHE_BLOCK_BYTES // (columns * result_bytes)))
+        return self.finished(self.op.sums(self.centered(input), self.weights(filter), output_shape))
 
 
 def window_view(image: Array, geometry: Geometry) -> Array:
-    """View of a padded image [H, W, C] as what each window reads: [OH, OW, KH, KW, C]."""
+    """View of a padded image [H, W, C] without gaps as what each window reads: [OH, OW, KH, KW, C]."""
     high, wide, channel = image.strides
     strides, dilations = geometry.strides, geometry.dilations
     steps = (high * strides[0], wide * strides[1], high * dilations[0], wide * dilations[1], channel)
-    return as_strided(image, (*geometry.windows, *geometry.taps, image.shape[2]), steps, writeable=False)
+    shape = (*geometry.windows, *geometry.taps, image.shape[2])
+    return np.ndarray(shape, image.dtype, image, 0, steps)

@@ -18,6 +18,9 @@ INT32_END = 2.0**31
 LARGEST_MARGIN = 1 / 16
 """Distance from a tie within which results are computed exactly; with a larger one they are too many."""
 
+LONG_VECTOR_ELEMENTS = 1 << 12
+"""Elements of vectors that are long enough for numpy's inner loops."""
+
 
 class FastOutputStage:
     """A faster equal of ``stage``, for whole sums of a float type whose magnitude is at most ``bound``."""
@@ -33,41 +36,47 @@ class FastOutputStage:
         reach = 4 * (2.0 ** (8 * stage.dtype.itemsize) + float(np.abs(self.offset).max(initial=0)))
         self.dtype = np.dtype(np.float32 if reach * 2.0**-24 < LARGEST_MARGIN / 8 else np.float64)
         self.margin = margin + reach * float(np.finfo(self.dtype).epsneg)
+        self.scale, self.offset = self.scale.astype(self.dtype), self.offset.astype(self.dtype)
         self.is_plain = overflows or self.margin > LARGEST_MARGIN
 
-    def results(self, out: Array, rows: int) -> Results:
-        """A place for the results ``out`` [R, C], written at most ``rows`` rows at a time."""
-        return Results(self, out, rows)
+
+def repeats(row_group: int, channels: int) -> int:
+    """How often to repeat a vector of ``channels``: a divisor of ``row_group``.
+
+    numpy is several times as slow where it broadcasts short vectors.
+    """
+    most = max(1, LONG_VECTOR_ELEMENTS // max(channels, 1))
+    return next(n for n in range(min(most, row_group), 0, -1) if row_group % n == 0)
 
 
 class Results:
-    """Writer of results ``out`` [R, C]; ``close`` computes those close to a tie, all together."""
+    """Writer of results ``out`` [R, C]; ``close`` computes those close to a tie, all together.
 
-    def __init__(self, stage: FastOutputStage, out: Array, rows: int) -> None:
-        self.stage, self.out = stage, out.reshape(-1)
-        self.channels = out.shape[1]
-        # vectors of the length of a block: numpy is several times as slow where it broadcasts short ones
-        size = (rows, self.channels)
-        self.scale, self.offset = (
-            np.broadcast_to(v.astype(stage.dtype), size).reshape(-1) for v in (stage.scale, stage.offset)
-        )
+    Each block is a multiple of ``row_group`` rows.
+    """
+
+    def __init__(self, stage: FastOutputStage, out: Array, row_group: int) -> None:
+        self.stage, self.out, self.channels = stage, out.reshape(-1), out.shape[1]
+        size = (repeats(row_group, self.channels), self.channels)
+        self.scale, self.offset = (np.broadcast_to(v, size).reshape(-1) for v in (stage.scale, stage.offset))
         self.close_to_tie: list[tuple[Array, Array]] = []
 
     def write(self, sums: Array, row: int) -> None:
         """Put the results of sums [r, C] into ``out`` from ``row`` on."""
-        flat, start, stage = sums.reshape(-1), row * self.channels, self.stage
-        target = self.out[start : start + flat.size]
+        stage, start = self.stage, row * self.channels
+        target = self.out[start : start + sums.size]
         if stage.is_plain:
             target[...] = stage.stage(sums).reshape(-1)
             return
-        product = np.multiply(flat, self.scale[: flat.size], dtype=stage.dtype)
-        product += self.offset[: flat.size]
+        product = np.multiply(sums.reshape(-1, self.scale.size), self.scale, dtype=stage.dtype)
+        product += self.offset
+        product = product.reshape(-1)
         nearest = np.rint(product)
         product -= nearest
         np.abs(product, product)
         close = np.flatnonzero(product > 0.5 - stage.margin)
         if close.size:
-            self.close_to_tie.append((close + start, flat[close]))
+            self.close_to_tie.append((close + start, sums.reshape(-1)[close]))
         np.clip(nearest, *stage.stage.limits, out=nearest)
         target[...] = nearest
 

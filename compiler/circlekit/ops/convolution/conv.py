@@ -202,15 +202,12 @@ class TransposeConv(ConvolutionLayer, code="TRANSPOSE_CONV"):
     def sums(self, data: Array, filter: Array, output_shape: Array | None = None) -> Array:
         assert output_shape is not None
         shape = run_time_shape(output_shape, (len(data), None, None, len(filter)))
-        geometry = Geometry.transposed(
-            data.shape[1:3],
-            shape[1:3],
-            filter.shape[1:3],
-            (self.stride_h, self.stride_w),
-            (1, 1),
-            self.padding,
-        )
-        return correlate_transposed(data, filter, geometry)
+        return correlate_transposed(data, filter, self.geometry(data.shape, filter.shape, shape))
+
+    def geometry(self, data: tuple[int, ...], filter: tuple[int, ...], output: tuple[int, ...]) -> Geometry:
+        """The windows of data of one shape, with a filter of another, over a result of a third."""
+        strides = (self.stride_h, self.stride_w)
+        return Geometry.transposed(data[1:3], output[1:3], filter[1:3], strides, (1, 1), self.padding)
 
     def optimized_rounding(self, depth: int, filter: Array) -> bool | NDArray[np.bool_]:
         return self.input.dtype is u8 or in_eights(filter.shape[0])

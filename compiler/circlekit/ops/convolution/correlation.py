@@ -8,7 +8,8 @@ sum over the taps, without a padded copy of the data.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from functools import lru_cache
 from itertools import product
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ from circlekit.ir.enums import Padding
 from circlekit.ir.value import Array
 from circlekit.ops.windows import conv_padding
 
-Ints = Sequence[int]
+Ints = tuple[int, ...]
 Index = tuple[int | slice, ...]
 
 
@@ -37,6 +38,7 @@ class Geometry(NamedTuple):
     size: tuple[int, ...]
 
     @staticmethod
+    @lru_cache(maxsize=1024)  # the layers of a model are the same in every run
     def of(size: Ints, taps: Ints, strides: Ints, dilations: Ints, padding: Padding) -> Geometry:
         """The windows of a convolution over data of ``size``."""
         axes = [conv_padding(*axis, padding) for axis in zip(size, taps, strides, dilations, strict=True)]

@@ -74,6 +74,8 @@ class _Pool2D(Op):
 
 def _slide(x: Array, geometry: Geometry, combine: np.ufunc, start: float) -> Array:
     """Combine ``start`` and the elements of each window along axis 1 of x [N, S, C]: [N, W, C]."""
+    if geometry.windows == (1,) and geometry.before == (0,):
+        return np.asarray(combine.reduce(x[:, : geometry.taps[0]], axis=1, keepdims=True, initial=start))
     out = np.full((len(x), *geometry.windows, x.shape[2]), start, x.dtype)
     for _, windows, elements in geometry.overlaps():
         combine(out[windows], x[elements], out=out[windows])

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Elementwise functions of few bits: the results of all arguments, computed once by the plain kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Value
+from circlekit.ops.numerics.lookup_tables import in_blocks
+from circlekit.ops.quantization import is_per_channel, is_quantized_8_or_16_bits
+
+INDEX_BITS = 16
+"""Bits of all operands together for which there is a table."""
+
+
+def has_table(op: Op) -> bool:
+    """Whether ``op`` is a function of quantized elements with few bits, with one scale per operand."""
+    values: Sequence[Value | None] = (*op.inputs, *op.results)
+    return (
+        op.elementwise
+        and op.pure
+        and len(op.inputs) == len(op.operands) <= 2
+        and len(op.results) == 1
+        and all(v is not None and is_quantized_8_or_16_bits(v) and not is_per_channel(v) for v in values)
+        and sum(v.dtype.bits for v in op.inputs if v is not None) <= INDEX_BITS
+    )
+
+
+class ElementwiseTable:
+    """Looks results up, from the time when more elements were computed than the table has."""
+
+    def __init__(self, op: Op) -> None:
+        self.op = op
+        self.dtypes = [v.dtype.numpy for v in op.inputs if v is not None]
+        self.entries = 1 << (8 * sum(dtype.itemsize for dtype in self.dtypes))
+        self.computed = 0
+        self.table: Array | None = None
+
+    def __call__(self, *operands: Array) -> Array:
+        if self.table is None:
+            self.computed += max(a.size for a in operands)
+            if self.computed <= self.entries:
+                result: Array = self.op.kernel(*operands)
+                return result
+            self.table = self._all_results()
+        unsigned = [a.view(f"u{a.itemsize}") for a in operands]
+        if len(unsigned) == 1:
+            return self.table.take(unsigned[0], mode="clip")
+        return in_blocks(*unsigned, self._of_pairs)
+
+    def _of_pairs(self, x: Array, y: Array) -> Array:
+        assert self.table is not None
+        index = x.astype(np.uint16)
+        index <<= 8
+        index |= y
+        return self.table.take(index, mode="clip")
+
+    def _all_results(self) -> Array:
+        """The results of all operands, in the order of their bits taken for one unsigned number."""
+        every = [np.arange(1 << (8 * t.itemsize), dtype=f"u{t.itemsize}").view(t) for t in self.dtypes]
+        if len(every) == 2:
+            every = [every[0][:, None], every[1][None, :]]
+        return np.asarray(self.op.kernel(*every)).reshape(-1)
