@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from circlekit.errors import CirclekitError
-from circlekit.interp.fast.convolution import FastConv2D, FastIntegerSums
+from circlekit.interp.fast.convolution import FastConv2D, FastIntegerSums, FastTransposeConv
 from circlekit.interp.fast.elementwise_table import ElementwiseTable, has_table
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array
@@ -41,9 +41,6 @@ def _convolution(op: ConvolutionLayer, depth: int) -> FastKernel | None:
         return None
     if isinstance(op, Conv2D) and op.filter.static_shape[3] == depth:
         return FastConv2D(op, depth)
-    if op.filter.dtype.is_float:
-        return None
-    layer = FastIntegerSums(op, depth)
     if isinstance(op, TransposeConv):
-        return lambda output_shape, filter, input, bias=None: layer(input, filter, bias, output_shape)
-    return layer
+        return FastTransposeConv(op, depth)
+    return None if op.filter.dtype.is_float else FastIntegerSums(op, depth)

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from circlekit.interp.fast.layer import FastLayer
 from circlekit.ir.value import Array
-from circlekit.ops.convolution.conv import Conv2D
+from circlekit.ops.convolution.conv import Conv2D, TransposeConv, run_time_shape
 from circlekit.ops.convolution.convolution_layer import ConvolutionLayer
 from circlekit.ops.convolution.correlation import Geometry
 
@@ -16,12 +18,7 @@ CACHE_BLOCK_BYTES = 1 << 18
 
 
 class FastConvolution(FastLayer):
-    """A convolution; ``depth``: channels of its input."""
-
-    def __init__(self, op: ConvolutionLayer, depth: int) -> None:
-        super().__init__(
-            op, op.filter, op.channel_axis, op.exact_filter, lambda f, b: op.output_stage(depth, f, b)
-        )
+    """A convolution over images."""
 
     def padded(self, image: Array, geometry: Geometry) -> Array:
         """An image [H, W, C] as floats without zero point, with the padding that its windows read."""
@@ -45,13 +42,22 @@ class FastConvolution(FastLayer):
         if out.size == 0:
             return out
         step = min(rows, max(1, CACHE_BLOCK_BYTES // (columns * (depth + 2 * channels) * matrix.itemsize)))
-        results = self.results(out.reshape(-1, channels), columns)
-        for index, image in enumerate(input):
+        for image, result in zip(input, out, strict=True):
             patches = window_view(self.padded(image, geometry), geometry)
             for top in range(0, rows, step):
                 sums = np.matmul(patches[top : top + step].reshape(-1, depth), matrix)
-                results.write(sums, (index * rows + top) * columns)
-        results.close()
+                self.write(sums, result[top : top + step].reshape(sums.shape), columns)
+        return out
+
+    def written(self, sums: Array) -> Array:
+        """The results of sums [N, OH, OW, O], which are overwritten."""
+        out = np.empty(sums.shape, self.result_dtype)
+        columns, channels = sums.shape[2:]
+        step = max(1, CACHE_BLOCK_BYTES // max(1, 16 * columns * channels))
+        for image, result in zip(sums, out, strict=True):
+            for top in range(0, len(image), step):
+                part = image[top : top + step].reshape(-1, channels)
+                self.write(part, result[top : top + step].reshape(part.shape), columns)
         return out
 
 
@@ -61,20 +67,84 @@ class FastConv2D(FastConvolution):
     op: Conv2D
 
     def __call__(self, input: Array, filter: Array, bias: Array | None = None) -> Array:
-        matrix = self.weights(filter).reshape(len(filter), -1).T
-        return self.convolved(input, matrix, self.op.geometry(input.shape, filter.shape))
+        return self.convolved(input, self.weights(filter), self.op.geometry(input.shape, filter.shape))
+
+    def arranged(self, filter: Array) -> Array:
+        """A matrix [KH * KW * I, O]."""
+        return filter.reshape(len(filter), -1).T
+
+
+class FastTransposeConv(FastConvolution):
+    """TRANSPOSE_CONV: products of all taps at once, which are then added onto the result.
+
+    Taps are in groups of stride x stride: one group of one element fills adjacent places of the result, so that
+    one addition takes all of them.  The filter has zeros where it is no multiple of the strides.
+    """
+
+    op: TransposeConv
+
+    def __call__(self, output_shape: Array, filter: Array, input: Array, bias: Array | None = None) -> Array:
+        shape = run_time_shape(output_shape, (len(input), None, None, len(filter)))
+        geometry = self.op.geometry(input.shape, filter.shape, shape)
+        (stride_h, stride_w), (rows, columns) = geometry.strides, input.shape[1:3]
+        groups_h, groups_w = self._groups(filter.shape)
+        matrix = self.weights(filter)
+        full = np.zeros(
+            (len(input), rows + groups_h - 1, stride_h, columns + groups_w - 1, stride_w, shape[3]),
+            self.dtype,
+        )
+        data, step = self.centered(input), max(1, CACHE_BLOCK_BYTES // max(1, columns * matrix[0].nbytes))
+        for image, place in zip(data, full, strict=True):
+            for top in range(0, rows, step):
+                block = image[top : top + step]
+                products = np.matmul(block.reshape(-1, block.shape[2]), matrix).reshape(
+                    len(block), columns, groups_h, groups_w, stride_h, stride_w, shape[3]
+                )
+                for i, j in np.ndindex(groups_h, groups_w):
+                    target = place[top + i : top + i + len(block), :, j : j + columns]
+                    target += products[:, :, i, j].swapaxes(1, 2)
+        whole = full.reshape(len(input), (rows + groups_h - 1) * stride_h, -1, shape[3])
+        return self.written(cropped(whole, geometry.before, shape))
+
+    def _groups(self, filter: tuple[int, ...]) -> tuple[int, int]:
+        """How many groups of taps there are along the height and the width."""
+        return -(-filter[1] // self.op.stride_h), -(-filter[2] // self.op.stride_w)
+
+    def arranged(self, filter: Array) -> Array:
+        """A matrix [I, groups * stride * stride * O]."""
+        outputs, taps_h, taps_w, depth = filter.shape
+        (groups_h, groups_w), (stride_h, stride_w) = (
+            self._groups(filter.shape),
+            (self.op.stride_h, self.op.stride_w),
+        )
+        padded = np.zeros((outputs, groups_h * stride_h, groups_w * stride_w, depth), filter.dtype)
+        padded[:, :taps_h, :taps_w] = filter
+        split = padded.reshape(outputs, groups_h, stride_h, groups_w, stride_w, depth)
+        return split.transpose(5, 1, 3, 2, 4, 0).reshape(depth, -1)
 
 
 class FastIntegerSums(FastConvolution):
     """The sums of the plain kernel, on integers, with prepared weights and a fast output stage.
 
-    For depthwise, grouped and transposed convolutions: on floats, nothing is faster than their plain kernels.
+    For depthwise and grouped convolutions: on floats, nothing is faster than their plain kernels.
     """
 
-    def __call__(
-        self, input: Array, filter: Array, bias: Array | None = None, output_shape: Array | None = None
-    ) -> Array:
-        return self.finished(self.op.sums(self.centered(input), self.weights(filter), output_shape))
+    def __init__(self, op: ConvolutionLayer, depth: int) -> None:
+        self.channel_axis = op.channel_axis
+        super().__init__(op, depth)
+
+    def __call__(self, input: Array, filter: Array, bias: Array | None = None) -> Array:
+        return self.written(self.op.sums(self.centered(input), self.weights(filter)))
+
+
+def cropped(array: Array, before: Sequence[int], shape: Sequence[int]) -> Array:
+    """What of an array [N, H, W, C] is at ``before``, in ``shape``; 0 beyond its ends."""
+    part = array[:, before[0] : before[0] + shape[1], before[1] : before[1] + shape[2]]
+    if part.shape == tuple(shape):
+        return np.ascontiguousarray(part)
+    out = np.zeros(shape, array.dtype)
+    out[:, : part.shape[1], : part.shape[2]] = part
+    return out
 
 
 def window_view(image: Array, geometry: Geometry) -> Array:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import product
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -59,15 +60,28 @@ class Geometry(NamedTuple):
             before = [conv_padding(*axis, padding).before for axis in axes]
         return Geometry(*(tuple(numbers) for numbers in (taps, strides, dilations, before, windows, size)))
 
-    def overlaps(self) -> Iterator[tuple[Index, Index, Index]]:
-        """Yield every tap that is over data, with the windows and the elements it joins.
+    def overlaps(self) -> Iterable[tuple[Index, Index, Index]]:
+        """Every tap that is over data, with the windows and the elements it joins.
 
         As indices of arrays [O, *K, I], [N, *W, C] and [N, *S, C].
         """
-        per_axis = [list(_overlaps(*axis)) for axis in zip(*self, strict=True)]
-        for chosen in product(*per_axis):
-            tap, windows, elements = ((slice(None), *indices) for indices in zip(*chosen, strict=True))
-            yield tap, windows, elements
+        return _kept_overlaps(self) if prod(self.taps) <= KEPT_TAPS else _joined_overlaps(self)
+
+
+KEPT_TAPS = 64
+"""Windows with so many taps are not worked out anew in every run."""
+
+
+@lru_cache(maxsize=512)
+def _kept_overlaps(geometry: Geometry) -> tuple[tuple[Index, Index, Index], ...]:
+    return tuple(_joined_overlaps(geometry))
+
+
+def _joined_overlaps(geometry: Geometry) -> Iterator[tuple[Index, Index, Index]]:
+    per_axis = [list(_overlaps(*axis)) for axis in zip(*geometry, strict=True)]
+    for chosen in product(*per_axis):
+        tap, windows, elements = ((slice(None), *indices) for indices in zip(*chosen, strict=True))
+        yield tap, windows, elements
 
 
 def _overlaps(
