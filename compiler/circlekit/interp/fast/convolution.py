@@ -35,7 +35,7 @@ class FastConvolution(FastLayer):
         return out
 
     def convolved(self, input: Array, matrix: Array, geometry: Geometry) -> Array:
-        """The results of the windows: blocks of patches [R, KH * KW * I] times the ``matrix`` [K, O] of weights."""
+        """The results of the windows: patches [R, KH * KW * I] times a ``matrix`` of weights, in blocks."""
         depth, channels = matrix.shape
         rows, columns = geometry.windows
         out = np.empty((len(input), rows, columns, channels), self.result_dtype)
@@ -71,14 +71,14 @@ class FastConv2D(FastConvolution):
 
     def arranged(self, filter: Array) -> Array:
         """A matrix [KH * KW * I, O]."""
-        return filter.reshape(len(filter), -1).T
+        return np.asarray(filter.reshape(len(filter), -1).T)
 
 
 class FastTransposeConv(FastConvolution):
     """TRANSPOSE_CONV: products of all taps at once, which are then added onto the result.
 
-    Taps are in groups of stride x stride: one group of one element fills adjacent places of the result, so that
-    one addition takes all of them.  The filter has zeros where it is no multiple of the strides.
+    Taps are in groups of stride x stride, of which each fills adjacent places of the result in one addition.
+    The filter is extended by zeros to a multiple of the strides.
     """
 
     op: TransposeConv
@@ -120,7 +120,7 @@ class FastTransposeConv(FastConvolution):
         padded = np.zeros((outputs, groups_h * stride_h, groups_w * stride_w, depth), filter.dtype)
         padded[:, :taps_h, :taps_w] = filter
         split = padded.reshape(outputs, groups_h, stride_h, groups_w, stride_w, depth)
-        return split.transpose(5, 1, 3, 2, 4, 0).reshape(depth, -1)
+        return np.asarray(split.transpose(5, 1, 3, 2, 4, 0).reshape(depth, -1))
 
 
 class FastIntegerSums(FastConvolution):
@@ -153,4 +153,5 @@ def window_view(image: Array, geometry: Geometry) -> Array:
     strides, dilations = geometry.strides, geometry.dilations
     steps = (high * strides[0], wide * strides[1], high * dilations[0], wide * dilations[1], channel)
     shape = (*geometry.windows, *geometry.taps, image.shape[2])
-    return np.ndarray(shape, image.dtype, image, 0, steps)
+    view: Array = np.ndarray(shape, image.dtype, image, 0, steps)
+    return view

@@ -34,7 +34,7 @@ class ElementwiseTable:
 
     def __init__(self, op: Op) -> None:
         self.op = op
-        self.dtypes = [v.dtype.numpy for v in op.inputs if v is not None]
+        self.dtypes = [np.dtype(v.dtype.numpy) for v in op.inputs if v is not None]
         self.entries = 1 << (8 * sum(dtype.itemsize for dtype in self.dtypes))
         self.computed = 0
         self.table: Array | None = None
@@ -49,7 +49,7 @@ class ElementwiseTable:
         unsigned = [a.view(f"u{a.itemsize}") for a in operands]
         if len(unsigned) == 1:
             return self.table.take(unsigned[0], mode="clip")
-        return in_blocks(*unsigned, self._of_pairs)
+        return in_blocks(unsigned[0], unsigned[1], self._of_pairs)
 
     def _of_pairs(self, x: Array, y: Array) -> Array:
         assert self.table is not None

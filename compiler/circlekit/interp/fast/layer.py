@@ -41,7 +41,7 @@ class FastLayer:
             raise UnsupportedError(f"{op.code} with dynamic quantization has no fast kernel")
         weights = self._prepared(filter)
         self.kept = weights if weights.nbytes <= KEPT_BYTES else None
-        self.dtype, self.result_dtype = weights.dtype, op.input.dtype.numpy
+        self.dtype, self.result_dtype = weights.dtype, np.dtype(op.input.dtype.numpy)
         if not self.is_float:
             self.zero_point = zero_point_of(op.input)
             channels = np.moveaxis(weights, self.channel_axis, -1).reshape(
@@ -71,7 +71,7 @@ class FastLayer:
         return floats
 
     def write(self, sums: Array, out: Array, columns: int) -> None:
-        """Put the results of sums [R, C], which are overwritten, into ``out``; R is a multiple of ``columns``."""
+        """Put the results of sums [n * ``columns``, C], which are overwritten, into ``out``."""
         if self.stage is not None:
             self.stage.write(sums, out, columns)
             return

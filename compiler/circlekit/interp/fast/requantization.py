@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Output stages of quantized layers in float64, where it gives the integers of LiteRT's fixed-point arithmetic.
+"""Output stages of quantized layers in float64, where it gives the integers of LiteRT's fixed point.
 
-FIXED_POINT rounds twice: q = floor(t * mantissa / 2^31 + 1/2), then q / 2^right, halves away from zero (or up).
-float64 holds t * mantissa, of 31 bits, for |t| < 2^21 with bits to spare; a greater t must be so large that its
-result is clipped.  With |q| < 2^22, a divisor times 1 + 2^-30 moves the quotient by less than its last bit, so
-that floor(x + 1/2) takes a half away from zero.  WIDE_FIXED_POINT rounds once, with a mantissa of 15 bits.
+FIXED_POINT rounds twice: q = floor(t * mantissa / 2^31 + 1/2), then q / 2^right, halves away from zero or up.
+float64 holds t * mantissa, of 31 bits, for |t| < 2^21 with bits to spare; a greater t must be so large that
+its result is clipped.  With |q| < 2^22, a divisor times 1 + 2^-30 moves the quotient by less than its last
+bit, so that floor(x + 1/2) takes a half away from zero.  WIDE_FIXED_POINT rounds once, with 15 bits.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class FastOutputStage:
         self.is_exact = stage.arithmetic is Arithmetic.FIXED_POINT and bool(np.all(fits | (mantissa == 0)))
 
     def write(self, sums: Array, out: Array, columns: int) -> None:
-        """Put the results of sums [R, C], which are overwritten, into ``out``; R is a multiple of ``columns``."""
+        """Put the results of sums [n * ``columns``, C], which are overwritten, into ``out``."""
         if not self.is_exact:
             out[...] = self.stage(sums)
             return
