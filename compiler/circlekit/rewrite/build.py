@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from circlekit.errors import ModelError, RewriteError
+from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.scratch_files import settled
@@ -53,7 +54,8 @@ class Builder:
         spec = kind.operands[min(index, len(kind.operands) - 1)]
         if pattern.name is None:
             array = np.asarray(pattern.literal)
-            dtype = spec.dtypes[0].numpy if spec.dtypes else np.dtype(np.float32)
+            takes_floats = not spec.dtypes or DType.FLOAT32 in spec.dtypes
+            dtype = np.dtype(np.float32) if takes_floats else spec.dtypes[0].numpy
             return self._constant(spec.name, array.astype(dtype))
         if pattern.name in self.values:
             return self.values[pattern.name]
