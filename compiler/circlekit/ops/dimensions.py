@@ -12,34 +12,23 @@ Dim = int | None
 """One dimension; None where it is unknown."""
 
 
-def broadcast_dims(a: Dim, b: Dim) -> Dim:
-    """Return the dimension that ``a`` and ``b`` broadcast to; ShapeError where they do not.
-
-    An unknown dimension broadcast with a known one above 1 gives the known one.
-    """
-    if a == b or b == 1:
-        return a
-    if a == 1:
-        return b
-    if a is None or b is None:
-        return b if a is None else a
-    raise ShapeError(f"dimensions {a} and {b} do not broadcast")
-
-
 def broadcast_shapes(*shapes: Shape | None) -> Shape | None:
-    """Return the shape that ``shapes`` broadcast to, aligned at the last axis; None if a rank is unknown."""
+    """Return the shape that ``shapes`` broadcast to, aligned at the last axis; None if a rank is unknown.
+
+    An unknown dimension broadcast with a known one above 1 gives the known one.  ShapeError where two
+    dimensions do not broadcast.
+    """
     result: Shape = ()
     for shape in shapes:
         if shape is None:
             return None
         rank = max(len(result), len(shape))
-        left = (1,) * (rank - len(result)) + result
-        right = (1,) * (rank - len(shape)) + shape
-        try:
-            result = tuple(broadcast_dims(a, b) for a, b in zip(left, right, strict=True))
-        except ShapeError as error:
-            pair = f"{format_shape(result)} and {format_shape(shape)}"
-            raise ShapeError(f"shapes {pair} do not broadcast: {error.message}") from None
+        left, right = ((1,) * (rank - len(s)) + s for s in (result, shape))
+        for a, b in zip(left, right, strict=True):
+            if a != b and 1 not in (a, b) and None not in (a, b):
+                pair = f"{format_shape(result)} and {format_shape(shape)}"
+                raise ShapeError(f"shapes {pair} do not broadcast: dimensions {a} and {b}")
+        result = tuple(b if a == 1 or (a is None and b != 1) else a for a, b in zip(left, right, strict=True))
     return result
 
 

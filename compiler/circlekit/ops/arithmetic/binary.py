@@ -179,15 +179,12 @@ class Mul(BinaryWithActivation, code="MUL", commutative=True, reference_version=
 
     def quantized(self, x: Array, y: Array) -> Array:
         if self._is_int16_to_8_bits():
-            return self._fractions_to_8_bits(x, y)
+            fraction = np.minimum((x.astype(np.int32) * y + (1 << 14)) >> 15, (1 << 15) - 1)
+            limits = quantized_activation_range(self.act, self.output)
+            shifted = rounding_divide_by_pot(fraction, 8) + zero_point_of(self.output)
+            return np.clip(shifted, *limits).astype(self.output.dtype.numpy)
         by = quantize_multiplier(self.rescale())
         return in_blocks(x, y, lambda a, b: self.requantized(centred(a, self.lhs) * centred(b, self.rhs), by))
-
-    def _fractions_to_8_bits(self, x: Array, y: Array) -> Array:
-        fraction = np.minimum((x.astype(np.int32) * y + (1 << 14)) >> 15, (1 << 15) - 1)
-        limits = quantized_activation_range(self.act, self.output)
-        shifted = rounding_divide_by_pot(fraction, 8) + zero_point_of(self.output)
-        return np.clip(shifted, *limits).astype(self.output.dtype.numpy)
 
     def required_version(self) -> int:
         dtype = self.lhs.dtype

@@ -68,17 +68,13 @@ class Softmax(_LastAxis, code="SOFTMAX", versions={f16: 4, i16: 3, i8: 2}, refer
                 return softmax_16_bits(input, self.input, self.beta)
             return softmax_8_bits(input, self.input, self.output, self.beta)
         if input.dtype == np.float16:
-            return self._float16(input)
+            wide = input.astype(np.float32)
+            powers = np.exp((wide - wide.max(axis=-1, keepdims=True)) * np.float32(self.beta))
+            rounded = powers.astype(np.float16).astype(np.float32)  # the sum is of those not rounded
+            return np.asarray((rounded / powers.sum(axis=-1, keepdims=True)).astype(np.float16))
         require_float(self, input)
         powers = np.exp((input - input.max(axis=-1, keepdims=True)) * input.dtype.type(self.beta))
         return np.asarray(powers / powers.sum(axis=-1, keepdims=True))
-
-    def _float16(self, x: Array) -> Array:
-        """In float32; the exponentials are rounded to float16 before the division, but not in their sum."""
-        wide = x.astype(np.float32)
-        powers = np.exp((wide - wide.max(axis=-1, keepdims=True, initial=-65504)) * np.float32(self.beta))
-        rounded = powers.astype(np.float16).astype(np.float32)
-        return np.asarray((rounded / powers.sum(axis=-1, keepdims=True)).astype(np.float16))
 
 
 class LogSoftmax(_LastAxis, code="LOG_SOFTMAX", versions={i8: 2}):

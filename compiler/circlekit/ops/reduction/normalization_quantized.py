@@ -96,17 +96,12 @@ def softmax_8_bits(x: Array, input: Value, output: Value, beta: float) -> Array:
     return np.asarray(np.clip(shifted + least, least, most), output.dtype.numpy)
 
 
-def _int16_tables() -> tuple[Array, Array]:
-    """Return LiteRT's tables of e^x from -10 to 0 and of 1 / (1 + x) from 0 to 1."""
+def softmax_16_bits(x: Array, input: Value, beta: float) -> Array:
+    """Return SOFTMAX of int16 by LiteRT's tables; the result has the scale 2^-15."""
     step, unit = np.float64(1 / 65535), np.float64(2 / 65535)
     image = (unit * -32768, unit * 32767)
-    exps = interpolation_table((np.float64(10 / 65535) * -65535, np.float64(0)), image, np.exp)
-    return exps, interpolation_table((np.float64(0), step * 65535), image, lambda v: 1 / (1 + v))
-
-
-def softmax_16_bits(x: Array, input: Value, beta: float) -> Array:
-    """Return SOFTMAX of int16; the result has the scale 2^-15."""
-    exp_values, one_over_one_plus_x = _int16_tables()
+    exp_values = interpolation_table((np.float64(10 / 65535) * -65535, np.float64(0)), image, np.exp)
+    one_over_one_plus_x = interpolation_table((np.float64(0), step * 65535), image, lambda x: 1 / (1 + x))
     by = quantize_multiplier(float(np.float32(scale_of(input) * np.float32(beta))) / (10.0 / 65535.0))
     scaled = multiply_by_quantized_multiplier(-below_maximum(x), by) + 32767
     powers = interpolated(np.clip(scaled, -32768, 32767).astype(np.int16), exp_values).astype(np.int64)

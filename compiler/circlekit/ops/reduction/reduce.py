@@ -281,18 +281,13 @@ class ArgExtreme(VersionedByDtype):
 
     def kernel(self, input: Array, dimension: Array) -> Array:
         axis = normalized_axis(int(dimension.reshape(-1)[0]), input.ndim)
-        return np.asarray(self._first_extreme(input, axis), self.output_type.numpy)
-
-    def _first_extreme(self, x: Array, axis: int) -> Array:
-        find = type(self).find
-        nan = np.isnan(x) if x.dtype.kind == "f" else None
-        if nan is None or not nan.any():
-            return np.asarray(find(x, axis=axis))
-        found = find(np.where(nan, self.nan_as, x), axis=axis, keepdims=True)
-        # a NaN is found only where all numbers equal ``nan_as``: the first number is the result then
-        first_number = np.argmin(nan, axis=axis, keepdims=True)
-        found = np.where(np.take_along_axis(nan, found, axis), first_number, found)
-        return np.asarray(np.squeeze(found, axis))
+        nan = np.isnan(input) if input.dtype.kind == "f" else np.zeros((), np.bool_)
+        found = type(self).find(np.where(nan, self.nan_as, input) if nan.any() else input, axis=axis)
+        if nan.any():
+            # a NaN is found only where all numbers equal ``nan_as``: the first number is the result then
+            is_nan = np.squeeze(np.take_along_axis(nan, np.expand_dims(found, axis), axis), axis)
+            found = np.where(is_nan, np.argmin(nan, axis=axis), found)
+        return np.asarray(found, self.output_type.numpy)
 
 
 class ArgMax(ArgExtreme, code="ARG_MAX", reference_version=2):
