@@ -17,7 +17,7 @@ from circlekit.io.read.flatbuffer_decoder import decode
 from circlekit.io.schema import Tree
 from circlekit.ir.op import REGISTRY
 from circlekit.ir.value import Array
-from circlekit.ops.program.custom import CUSTOM
+from circlekit.ops.program.custom import CUSTOM_KERNELS
 from tools.fuzz.mutate_fields import FLOATS, World, within
 from tools.fuzz.mutate_model import (
     Mutation,
@@ -43,7 +43,7 @@ NAMES = (
     "\udcff\udcfe", "x" * 100_000, "%a(", "{}", "\u2028", "../../../etc/passwd", "C:\\x", "/dev/zero", " ",
     "\t", "tensor_0", "'\"`$(x)", "name:0;name", "x/y//z", "-", "--O1", "[1]", "%x: f32[1]",
 )  # fmt: skip
-CUSTOM_CODES = (*CUSTOM, "FlexErf", "Convolution2DTransposeBias", "BatchMatMulV2", "RFFT2D", "Unknown", "")
+CUSTOM_CODES = (*CUSTOM_KERNELS, "FlexErf", "Convolution2DTransposeBias", "BatchMatMulV2", "RFFT2D", "Unknown", "")
 OPTION_KEYS = (
     "ksize", "strides", "padding", "include_batch_in_index", "keep_dims", "adj_x", "adj_y", "transpose_a",
     "transpose_b", "T", "max_detections", "max_classes_per_detection", "detections_per_class", "num_classes",
