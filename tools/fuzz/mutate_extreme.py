@@ -43,7 +43,7 @@ NAMES = (
     "\udcff\udcfe", "x" * 100_000, "%a(", "{}", "\u2028", "../../../etc/passwd", "C:\\x", "/dev/zero", " ",
     "\t", "tensor_0", "'\"`$(x)", "name:0;name", "x/y//z", "-", "--O1", "[1]", "%x: f32[1]",
 )  # fmt: skip
-CUSTOM_CODES = (*CUSTOM_KERNELS, "FlexErf", "Convolution2DTransposeBias", "BatchMatMulV2", "RFFT2D", "Unknown", "")
+CUSTOM_CODES = (*CUSTOM_KERNELS, "FlexErf", "Convolution2DTransposeBias", "RFFT2D", "Unknown", "")
 OPTION_KEYS = (
     "ksize", "strides", "padding", "include_batch_in_index", "keep_dims", "adj_x", "adj_y", "transpose_a",
     "transpose_b", "T", "max_detections", "max_classes_per_detection", "detections_per_class", "num_classes",
