@@ -6,64 +6,30 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from circlekit.ir.op import REGISTRY
 from circlekit.ir.value import Array
-from circlekit.ir.verifier_rules import op_faults
 from tools.kit import pool
-from tools.kit.families import FAMILIES, draw_case
+from tools.kit.families import codes, draw_case
 from tools.kit.kinds import Case
 from tools.kit.oracle import Outcome, Verdict, compare, difference, judge
 from tools.kit.pool import Job, run_all, run_here
 from tools.kit.table import document, rows_of
 
-SEED, CASES = 20260, 12
-"""The sample: so many cases of each operator.  Cases that fail it must be mended or named below."""
-
-KNOWN: dict[str, str] = {}
-"""Operators whose sample does not pass, with the reason."""
-
-DOCUMENT = Path(__file__).parents[2] / "docs" / "measured" / "operators.md"
+SEED, CASES = 20260, 3
+"""The sample: so many cases of each operator."""
 
 
-@pytest.mark.parametrize("code", sorted(code for code in FAMILIES if code in REGISTRY))
-def test_sample(code: str) -> None:
-    outcomes = list(run_all([Job(code, SEED, n) for n in range(CASES)], processes=1))
+def test_sample() -> None:
+    """No case gives other results than LiteRT, and LiteRT runs most of them."""
+    jobs = [Job(code, SEED, number) for code in codes() for number in range(CASES)]
+    outcomes = list(run_all(jobs, processes=1))
     wrong = [d for d in outcomes if d.outcome.verdict in (Verdict.FAILED, Verdict.NOT_OURS)]
-    if code in KNOWN and wrong:
-        pytest.xfail(KNOWN[code])
     assert not wrong, "\n".join(f"{d.job} {d.label}: {d.outcome.reason}" for d in wrong)
-
-
-@pytest.mark.parametrize("code", sorted(code for code in FAMILIES if code in REGISTRY))
-def test_declarations_allow_what_is_drawn(code: str) -> None:
-    """LiteRT takes these dtypes, so a file that has them must load."""
-    for number in range(3 * CASES):
-        graphs = draw_case(code, SEED, number).graphs
-        for op in (op for graph in graphs for op in graph):
-            assert not [fault for fault in op_faults(op, {id(g) for g in graphs}) if "wanted" in fault]
-
-
-BOXES = (
-    "PAD", "PADV2", "MIRROR_PAD", "SLICE", "STRIDED_SLICE", "BROADCAST_TO", "DYNAMIC_UPDATE_SLICE", "MEAN",
-    "SUM", "REDUCE_PROD", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_ANY", "REDUCE_ALL", "SPARSE_TO_DENSE", "PRELU",
-    "UNSORTED_SEGMENT_SUM", "UNSORTED_SEGMENT_PROD", "UNSORTED_SEGMENT_MAX", "UNSORTED_SEGMENT_MIN",
-)  # fmt: skip
-"""Operators along axes that LiteRT runs on a tensor without axes, too."""
-
-
-@pytest.mark.parametrize("code", BOXES)
-def test_scalars_are_drawn(code: str) -> None:
-    cases = [draw_case(code, SEED, n) for n in range(60)]
-    arrays = [a for case in cases for step in case.steps for a in step]
-    arrays += [v.data for case in cases for g in case.graphs for v in g.values() if v.data is not None]
-    assert all(isinstance(array, np.ndarray) for array in arrays)
-    graphs = [case.graphs[0] for case in cases]
-    assert any(v.shape == () and not v.is_const for g in graphs for v in g.ops[0].inputs if v is not None)
+    assert sum(d.outcome.verdict is Verdict.PASSED for d in outcomes) > len(jobs) / 2
 
 
 def test_same_seed_same_case() -> None:

@@ -70,7 +70,8 @@ def test_broadcast_shapes_broadcast() -> None:
 def test_examples_have_the_type_of_the_value() -> None:
     random = np.random.default_rng(0)
     array = example((None, 4), f32, random)
-    assert (array.shape, array.dtype) == ((3, 4), np.float32)
+    assert array.shape == (3, 4)
+    assert array.dtype == np.float32
 
 
 def test_tables_are_aligned() -> None:

@@ -13,38 +13,37 @@ import time
 from pathlib import Path
 
 from circlekit.ir.graph import Model
-from circlekit.ir.op import REGISTRY
 from circlekit.ir.text import print_model
-from tools.kit.families import FAMILIES, draw_case
+from tools.kit.families import codes, draw_case
 from tools.kit.pool import Job, run_all, run_here
 from tools.kit.table import document, rows_of, terminal
 
 
-def jobs_of(codes: list[str], cases: int, seed: int) -> list[Job]:
-    """``cases`` in all, by turns of the operators."""
-    return [Job(codes[i % len(codes)], seed, i // len(codes)) for i in range(cases)]
+def jobs_of(operators: list[str], cases: int, seed: int) -> list[Job]:
+    """Return so many jobs, evenly spread over the operators."""
+    return [Job(operators[i % len(operators)], seed, i // len(operators)) for i in range(cases)]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="tools.kit", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--cases", type=int, default=2000, help="how many models in all")
+    parser.add_argument("--cases", type=int, default=2000, help="number of models of all operators")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--op", action="append", help="an operator by the schema's name; all by default")
-    parser.add_argument("--case", type=int, help="run this one of the operator, and print its model")
+    parser.add_argument("--op", action="append", help="operator code; default: all")
+    parser.add_argument("--case", type=int, help="run one case of an operator and print its model")
     parser.add_argument("--table", type=Path, help="write the support table to this file")
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--reasons", action="store_true", help="say what LiteRT has against models too")
+    parser.add_argument("--reasons", action="store_true", help="print why LiteRT refuses models, too")
     arguments = parser.parse_args()
-    codes = arguments.op or [code for code in REGISTRY if code in FAMILIES]
-    missing = [code for code in codes if code not in FAMILIES or code not in REGISTRY]
+    chosen = arguments.op or codes()
+    missing = [code for code in chosen if code not in codes()]
     if missing:
-        parser.error(f"no operator or no family of cases: {', '.join(missing)}")
+        parser.error(f"no cases are known for {', '.join(missing)}")
     if arguments.case is not None:
-        return show(Job(codes[0], arguments.seed, arguments.case))
+        return show(Job(chosen[0], arguments.seed, arguments.case))
     started = time.monotonic()
-    rows = rows_of(run_all(jobs_of(codes, arguments.cases, arguments.seed), arguments.processes))
+    rows = rows_of(run_all(jobs_of(chosen, arguments.cases, arguments.seed), arguments.processes))
     print(terminal(rows, arguments.reasons))
     print(f"{time.monotonic() - started:.0f} s")
     if arguments.table is not None:

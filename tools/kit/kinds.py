@@ -43,14 +43,15 @@ class Case:
     magnitude: float = 0.0
 
 
-F32, F16, F64 = Kind(DType.FLOAT32), Kind(DType.FLOAT16), Kind(DType.FLOAT64)
-I8, I16, I32, I64 = Kind(DType.INT8), Kind(DType.INT16), Kind(DType.INT32), Kind(DType.INT64)
-U8, U16, U32, U64 = Kind(DType.UINT8), Kind(DType.UINT16), Kind(DType.UINT32), Kind(DType.UINT64)
-BOOL, STRING = Kind(DType.BOOL), Kind(DType.STRING)
-C64, C128 = Kind(DType.COMPLEX64), Kind(DType.COMPLEX128)
-QI8, QU8, QI16 = Kind(DType.INT8, True), Kind(DType.UINT8, True), Kind(DType.INT16, True)
+KINDS = {
+    kind.dtype.short + ("q" if kind.quantized else ""): kind
+    for kind in (*map(Kind, DType), *(Kind(d, True) for d in (DType.INT8, DType.UINT8, DType.INT16)))
+}
+"""By name: ``f32``, ``i8``, ``i8q`` for quantized int8, ..."""
 
-QUANTIZED = (QI8, QU8, QI16)
-PLAIN = (F32, I8, I16, I32, I64, U8, U32, BOOL)
-ARITHMETIC = (F32, F32, *QUANTIZED, I32, I64)
-ALL = (*ARITHMETIC, I8, I16, U8, U32, BOOL, F16)
+HYBRID = KINDS["hybrid"] = Kind(DType.VARIANT)
+"""Float data with int8 weights."""
+
+F32, F64, F16, BOOL = (KINDS[name] for name in ("f32", "f64", "f16", "bool"))
+I8, I16, I32, I64 = (KINDS[name] for name in ("i8", "i16", "i32", "i64"))
+QI8, QU8, QI16 = (KINDS[name] for name in ("i8q", "u8q", "i16q"))

@@ -31,6 +31,7 @@ class Verdict(Enum):
     FAILED = "failed"
     NOT_OURS = "not supported by us"
     NOT_LITERT = "not supported by LiteRT"
+    NOT_MADE = "no operands found"
 
 
 class Outcome(NamedTuple):

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from circlekit.testing.model_builder import Rejected
 from tools.kit.families import draw_case
 from tools.kit.oracle import Outcome, Verdict, judge
 from tools.workers import Loss, Tell, Workers, silence_stderr
@@ -28,7 +29,10 @@ class Done(NamedTuple):
 
 def run_here(job: Job, tell: Tell = lambda news: None) -> Done:
     """One case, in this process; ``tell`` gets its label, and the phases that it comes to."""
-    case = draw_case(*job)
+    try:
+        case = draw_case(*job)
+    except Rejected:
+        return Done(job, "?", Outcome(Verdict.NOT_MADE))
     tell(case.label)
     return Done(job, case.label, judge(case, tell))
 

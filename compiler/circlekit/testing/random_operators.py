@@ -89,7 +89,9 @@ def _operand(
 ) -> Value:
     """Return a second data operand from the pool, or a constant."""
     dtype = f32 if not spec.dtypes or f32 in spec.dtypes else spec.dtypes[0]
-    if data is not None and (not spec.dtypes or data.dtype in spec.dtypes):
+    if spec.name in PARAMETERS and i32 in spec.dtypes:
+        dtype = i32
+    elif data is not None and (not spec.dtypes or data.dtype in spec.dtypes):
         dtype = data.dtype
     if not is_parameter(spec) and m.chance(0.5):
         shape = m.shape(data) if data is not None else ()
@@ -143,6 +145,10 @@ def derived_attributes(m: ModelBuilder, kind: type[Op], operands: Sequence[Value
         found["values_count"] = len(operands)
     if "num_splits" in names:
         found["num_splits"] = 1 + m.below(3)
+    if "num" in names and operands and operands[0] is not None:
+        shape = m.shape(operands[0])
+        found["axis"] = m.below(2 * len(shape)) - len(shape)
+        found["num"] = shape[found["axis"]]
     if kind.code == "FAKE_QUANT":
         found |= {"min": m.number(-6.0, -1.0, 0.0), "max": m.number(6.0, 1.0, 2.55), "num_bits": 8}
     if "in_data_type" in names and operands and operands[0] is not None:
@@ -164,8 +170,10 @@ def random_attribute(m: ModelBuilder, spec: Attribute) -> Any:
         return members[m.below(len(members))]
     if isinstance(default, int) and any(word in name for word in ("stride", "dilation", "multiplier")):
         return 1 + m.below(2)
-    if isinstance(default, int) and name.startswith("filter_"):
+    if isinstance(default, int) and (name.startswith("filter_") or name == "block_size"):
         return 1 + m.below(3)
+    if isinstance(default, DType):
+        return (i32, DType.INT64)[m.below(2)]
     if name.endswith("_mask"):
         return 1 << m.below(3) if m.chance(0.3) else 0
     if isinstance(default, int) and "axis" in name:
@@ -188,6 +196,8 @@ def proposal(
     shape = m.shape(data) if data is not None else (2, 3, 4, 4)[m.below(3) :]
     if name == "output_shape" and len(shape) == 4:
         return _transposed_size(m, shape, chosen)
+    if name == "size" and len(shape) == 4 and kind.code.startswith("RESIZE"):
+        return [1 + m.below(8), 1 + m.below(8)]
     if name in PARAMETERS and not dtype.is_float:
         return PARAMETERS[name](m, shape)
     if name == "filter":
@@ -318,5 +328,9 @@ PARAMETERS: dict[str, Callable[[ModelBuilder, Shape], Any]] = {
     "block_shape": lambda m, shape: [1 + m.below(2), 1 + m.below(2)],
     "multiples": lambda m, shape: [1 + (m.below(2) if m.chance(0.2) else 0) for _ in shape],
     "dims": lambda m, shape: list(shape) or [1],
+    "depth": lambda m, shape: 1 + m.below(4),
+    "seq_lengths": lambda m, shape: [1 + m.below(min(shape)) for _ in range(shape[0])],
+    "dilations": lambda m, shape: [1 + m.below(2) for _ in shape],
+    "start_indices": lambda m, shape: [m.below(2) for _ in shape],
 }  # fmt: skip
 """Contents of operands with axes, sizes or indices, by the name of the operand and the shape of the data."""

@@ -1,14 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the operators of one family get operands: a function each, found by the operators' names."""
+"""How operators get operands: from their declarations, or by a function for a family of operators."""
 
-from __future__ import annotations
+from tools.kit.families import dense, lstm_integers, programs, recurrent, windows
+from tools.kit.families.base import FAMILIES, codes, draw_case
 
-import pkgutil
-from importlib import import_module
-
-from tools.kit.families.base import FAMILIES, Family, draw_case
-
-__all__ = ["FAMILIES", "Family", "draw_case"]
-
-for _module in pkgutil.iter_modules(__path__):
-    import_module(f"{__name__}.{_module.name}")
+__all__ = ["FAMILIES", "codes", "dense", "draw_case", "lstm_integers", "programs", "recurrent", "windows"]

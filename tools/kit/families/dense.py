@@ -13,11 +13,11 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Quantization
 from tools.kit.draw import Draw
 from tools.kit.families.base import family
-from tools.kit.families.windows import HYBRID, bias_type, bounded, calm, quantized_weights, weighted
-from tools.kit.kinds import F16, F32, I8, I32, QI8, QI16, QU8, QUANTIZED, Case, Kind
+from tools.kit.families.windows import bias_type, bounded, calm, quantized_weights, weighted
+from tools.kit.kinds import F32, HYBRID, I8, QI8, Case, Kind
 
 
-@family("FULLY_CONNECTED", kinds=(F32, F32, QI8, QI8, QU8, QI16, QI16, HYBRID, HYBRID))
+@family("FULLY_CONNECTED", "f32 f32 i8q i8q u8q i16q i16q hybrid hybrid")
 def fully_connected(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     depth, channels = (
         draw.choice((draw.integer(1, 12), draw.integer(1, 12), draw.integer(60, 300))),
@@ -34,7 +34,7 @@ def fully_connected(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     return bounded(draw, draw.case(cls, made[:3], made.label, quant_spec=None, **given))
 
 
-@family("BATCH_MATMUL", kinds=(F32, F32, QI8, QI8, QI16, HYBRID, I32))
+@family("BATCH_MATMUL", "f32 f32 i8q i8q i16q hybrid i32")
 def batch_matmul(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     rows, depth, columns = (
         draw.integer(1, 7),
@@ -77,7 +77,7 @@ def _fixed(table: dict[DType, tuple[float, int]], dtype: DType) -> Quantization 
     return Quantization(np.array([scale], np.float32), np.array([zero]))
 
 
-@family("SOFTMAX", kinds=(F32, F32, *QUANTIZED, F16))
+@family("SOFTMAX", "f32 f32 i8q u8q i16q f16")
 def softmax(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     x = draw.tensor(kind, draw.shape(1, 4, draw.choice((7, 40))), const=0)
     beta = draw.choice((1.0, 1.0, 0.5, 2.0, 0.1))
@@ -87,19 +87,19 @@ def softmax(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     return draw.case(cls, [x], kind.label, [_fixed(SOFTMAX, kind.dtype)], beta=beta)
 
 
-@family("LOG_SOFTMAX", kinds=(F32, F32, *QUANTIZED))
+@family("LOG_SOFTMAX", "f32 f32 i8q u8q i16q")
 def log_softmax(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     x = draw.tensor(kind, draw.shape(1, 4, draw.choice((7, 40))), const=0)
     return draw.case(cls, [x], kind.label, [_fixed(LOG_SOFTMAX, kind.dtype)])
 
 
-@family("L2_NORMALIZATION", kinds=(F32, F32, *QUANTIZED))
+@family("L2_NORMALIZATION", "f32 f32 i8q u8q i16q")
 def l2_normalization(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     x = draw.tensor(kind, draw.shape(1, 4, draw.choice((7, 40))), const=0)
     return draw.case(cls, [x], kind.label, [_fixed(UNIT, kind.dtype)], act=Activation.NONE)
 
 
-@family("LOCAL_RESPONSE_NORMALIZATION", kinds=(F32, QU8))
+@family("LOCAL_RESPONSE_NORMALIZATION", "f32 u8q")
 def local_response(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     shape = draw.shape(4, 4)
     given: dict[str, Any] = {
@@ -112,14 +112,14 @@ def local_response(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     return draw.case(cls, [x], kind.label, **given)
 
 
-@family("RMS_NORM", "INSTANCE_NORM", kinds=(F32,))
+@family("RMS_NORM INSTANCE_NORM", "f32")
 def affine_norm(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     shape = draw.shape(4, 4)
     scales = [draw.constant(calm(draw, shape[-1:])) for _ in cls.operands[1:]]
     return draw.case(cls, [draw.tensor(F32, shape, const=0), *scales], "f32", epsilon=1e-5)
 
 
-@family("FAKE_QUANT", kinds=(F32,))
+@family("FAKE_QUANT", "f32")
 def fake_quant(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     given: dict[str, Any] = {
         "num_bits": draw.choice((8, 8, 4, 16, 2)),

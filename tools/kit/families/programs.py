@@ -15,7 +15,7 @@ from circlekit.ir.value import Value
 from circlekit.ops.constant_storage import encode_strings
 from tools.kit.draw import Draw
 from tools.kit.families.base import family
-from tools.kit.kinds import F32, I32, Case, Kind
+from tools.kit.kinds import F32, Case, Kind
 
 
 def make(code: str, *operands: Value | None, **given: Any) -> Op:
@@ -54,7 +54,7 @@ def finished(draw: Draw, graphs: Sequence[Graph], kind: Kind) -> Case:
     return Case(draw.code, kind.label, graphs, steps)
 
 
-@family("IF", kinds=(F32, I32))
+@family("IF", "f32 i32")
 def choice(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     shape = draw.shape(0, 3)
     branches = []
@@ -67,7 +67,7 @@ def choice(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     return finished(draw, [graph("main", [flag, x], [op], op.results), *branches], kind)
 
 
-@family("WHILE", kinds=(F32, I32))
+@family("WHILE", "f32 i32")
 def loop(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     shape = draw.shape(0, 3)
     tested = [value("c_i", i32, ()), value("c_x", kind.dtype, shape)]
@@ -81,7 +81,7 @@ def loop(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     return finished(draw, [graph("main", given, [op], op.results), cond, body], kind)
 
 
-@family("CALL", "STABLEHLO_COMPOSITE", kinds=(F32, I32))
+@family("CALL STABLEHLO_COMPOSITE", "f32 i32")
 def callee(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     shape = draw.shape(0, 3)
     inner = value("inner", kind.dtype, shape)
@@ -96,7 +96,7 @@ def callee(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     return finished(draw, [graph("main", [x], [op], op.results), called], kind)
 
 
-@family("VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE", kinds=(F32, I32))
+@family("VAR_HANDLE READ_VARIABLE ASSIGN_VARIABLE CALL_ONCE", "f32 i32")
 def counter(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     """A variable that another graph sets first, and that every run changes."""
     shape = draw.shape(1, 3)
@@ -113,9 +113,7 @@ def counter(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     return finished(draw, [graph("main", [x], ops, [read.output, again.output]), init], kind)
 
 
-@family(
-    "HASHTABLE", "HASHTABLE_IMPORT", "HASHTABLE_FIND", "HASHTABLE_SIZE", kinds=(Kind(DType.STRING), Kind(i64))
-)
+@family("HASHTABLE HASHTABLE_IMPORT HASHTABLE_FIND HASHTABLE_SIZE", "str i64")
 def table(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     """A table from strings to integers or back, filled in another graph; ``kind`` is that of its keys."""
     words = [bytes([97 + n]) * draw.integer(1, 3) for n in draw.integers(0, 5, draw.integer(1, 6))]
@@ -141,7 +139,7 @@ def strings(texts: Sequence[bytes]) -> Value:
     return Value("", DType.STRING, (len(texts),), encode_strings(texts))
 
 
-@family("RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL", kinds=(F32,))
+@family("RANDOM_UNIFORM RANDOM_STANDARD_NORMAL", "f32")
 def stream(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     draw.steps = draw.integer(1, 3)
     seeds = draw.integers(1, 1 << 40, 2)
@@ -149,7 +147,7 @@ def stream(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     return draw.case(cls, [shape], "f32", seed=seeds[0], seed2=seeds[1])
 
 
-@family("MULTINOMIAL", kinds=(F32,))
+@family("MULTINOMIAL", "f32")
 def multinomial(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     draw.steps = draw.integer(1, 3)
     seeds = draw.integers(1, 1 << 40, 2)

@@ -15,8 +15,8 @@ from circlekit.ir.value import Quantization, Value
 from tools.kit.draw import Draw
 from tools.kit.families.base import family
 from tools.kit.families.lstm_integers import integer_lstm, integer_svdf
-from tools.kit.families.windows import HYBRID, calm
-from tools.kit.kinds import F32, QI8, Case, Kind
+from tools.kit.families.windows import calm
+from tools.kit.kinds import F32, HYBRID, QI8, Case, Kind
 
 HYBRID_TOLERANCE = 2e-2
 """The last bit of a float state can move it by one 127th of its range when it is quantized anew."""
@@ -73,14 +73,14 @@ class Cell:
         return replace(made, tolerance=self.tolerance, magnitude=float(np.abs(terms).mean()))
 
 
-@family("RNN", kinds=(F32, HYBRID))
+@family("RNN", "f32 hybrid")
 def rnn(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     cell, batch, inputs = Cell(draw, kind), draw.integer(1, 3), draw.integer(1, 7)
     gate = cell.gate(inputs, draw.integer(1, 7), batch)
     return cell.case(cls, [cell.data(batch, inputs), *gate])
 
 
-@family("UNIDIRECTIONAL_SEQUENCE_RNN", kinds=(F32, HYBRID))
+@family("UNIDIRECTIONAL_SEQUENCE_RNN", "f32 hybrid")
 def sequence_rnn(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     cell, (one, two), inputs = Cell(draw, kind), draw.integers(1, 4, 2), draw.integer(1, 7)
     major = draw.chance(0.5)
@@ -88,7 +88,7 @@ def sequence_rnn(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     return cell.case(cls, [cell.data(one, two, inputs), *gate], time_major=major)
 
 
-@family("BIDIRECTIONAL_SEQUENCE_RNN", kinds=(F32, HYBRID))
+@family("BIDIRECTIONAL_SEQUENCE_RNN", "f32 hybrid")
 def both_rnn(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     cell, (one, two), inputs = Cell(draw, kind), draw.integers(1, 4, 2), draw.integer(1, 7)
     major = draw.chance(0.5)
@@ -104,7 +104,7 @@ def both_rnn(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     )
 
 
-@family("SVDF", kinds=(F32, HYBRID, QI8))
+@family("SVDF", "f32 hybrid i8q")
 def svdf(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     if kind is QI8:
         return integer_svdf(draw, cls)
@@ -147,7 +147,7 @@ def clips(draw: Draw) -> dict[str, float]:
     return {name: draw.choice((0.0, 0.0, 0.5, 1.0)) for name in ("cell_clip", "proj_clip")}
 
 
-@family("LSTM", kinds=(F32, F32, HYBRID, QI8, QI8))
+@family("LSTM", "f32 f32 hybrid i8q i8q")
 def lstm(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     if kind is QI8:
         batch = draw.integer(1, 3)
@@ -168,7 +168,7 @@ def lstm(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     return cell.case(cls, [cell.data(batch, inputs), *listed], **given)
 
 
-@family("UNIDIRECTIONAL_SEQUENCE_LSTM", kinds=(F32, F32, HYBRID, QI8))
+@family("UNIDIRECTIONAL_SEQUENCE_LSTM", "f32 f32 hybrid i8q")
 def sequence_lstm(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     if kind is QI8:
         shape, major = draw.integers(1, 4, 3), draw.chance(0.5)
@@ -186,7 +186,7 @@ def sequence_lstm(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     return cell.case(cls, [cell.data(one, two, inputs), *listed], **given)
 
 
-@family("BIDIRECTIONAL_SEQUENCE_LSTM", kinds=(F32, HYBRID))
+@family("BIDIRECTIONAL_SEQUENCE_LSTM", "f32 hybrid")
 def both_lstm(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     cell, (one, two), inputs = Cell(draw, kind), draw.integers(1, 4, 2), draw.integer(1, 6)
     major = draw.chance(0.5)

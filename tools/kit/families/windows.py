@@ -15,13 +15,8 @@ from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.constant_storage import packed
 from tools.kit.draw import Draw
 from tools.kit.families.base import family
-from tools.kit.kinds import F32, I8, I16, QI8, QI16, QU8, QUANTIZED, Case, Kind
+from tools.kit.kinds import F32, HYBRID, I8, I16, QI8, QI16, QU8, Case, Kind
 from tools.kit.twin import magnitude_before_activation
-
-HYBRID = Kind(DType.FLOAT64)
-"""Stands for float32 data with int8 weights."""
-
-DATA = (F32, F32, QI8, QI8, QU8, QI16, QI16, HYBRID)
 
 
 class Weighted(NamedTuple):
@@ -161,7 +156,7 @@ def bounded(draw: Draw, case: Case) -> Case:
     return case
 
 
-@family("CONV_2D", kinds=DATA)
+@family("CONV_2D", "f32 f32 i8q i8q u8q i16q i16q hybrid")
 def conv(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     attributes, taps, sizes = windows(draw, "hw")
     groups = draw.choice((1, 1, 1, 2, 3))
@@ -173,7 +168,7 @@ def conv(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     return bounded(draw, draw.case(cls, made[:3], made.label, **wide_bias(attributes, cls, made)))
 
 
-@family("DEPTHWISE_CONV_2D", kinds=DATA)
+@family("DEPTHWISE_CONV_2D", "f32 f32 i8q i8q u8q i16q i16q hybrid")
 def depthwise(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     attributes, taps, sizes = windows(draw, "hw")
     depth, multiplier = draw.integer(1, 9), draw.choice((1, 1, 2, 3))
@@ -182,7 +177,7 @@ def depthwise(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     return bounded(draw, draw.case(cls, made[:3], made.label, depth_multiplier=multiplier, **attributes))
 
 
-@family("TRANSPOSE_CONV", kinds=(F32, F32, QI8, QU8, QI16, HYBRID))
+@family("TRANSPOSE_CONV", "f32 f32 i8q u8q i16q hybrid")
 def transposed(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     attributes, taps, sizes = windows(draw, "hw", dilated=False)
     padding = attributes["padding"]
@@ -202,7 +197,7 @@ def transposed(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     return bounded(draw, draw.case(cls, [shape, made.weights, made.data, made.bias], made.label, **given))
 
 
-@family("CONV_3D", kinds=(F32,))
+@family("CONV_3D", "f32")
 def conv_3d(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     attributes, taps, sizes = windows(draw, "dhw")
     depth, channels = draw.integer(1, 4), draw.integer(1, 4)
@@ -215,7 +210,7 @@ def conv_3d(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     return bounded(draw, draw.case(cls, [x, filter, bias], "f32", **attributes))
 
 
-@family("CONV_3D_TRANSPOSE", kinds=(F32,))
+@family("CONV_3D_TRANSPOSE", "f32")
 def conv_3d_transpose(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     attributes, taps, sizes = windows(draw, "dhw", dilated=False)
     padding = attributes["padding"]
@@ -238,7 +233,7 @@ def conv_3d_transpose(draw: Draw, cls: type[Op], kind: Kind) -> Case:
 # -- pools -------------------------------------------------------------------------------------
 
 
-@family("AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D", kinds=(F32, F32, *QUANTIZED))
+@family("AVERAGE_POOL_2D MAX_POOL_2D L2_POOL_2D", "f32 f32 i8q u8q i16q")
 def pool(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     attributes, taps, sizes = windows(draw, "hw", dilated=False)
     shape = (draw.integer(1, 3), *sizes, draw.integer(1, 9))
