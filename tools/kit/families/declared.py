@@ -8,7 +8,7 @@ import numpy as np
 from circlekit.ir.dtypes import DType, f32
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
-from circlekit.ir.value import Quantization, Value
+from circlekit.ir.value import Array, Quantization, Value
 from circlekit.testing.model_builder import ModelBuilder, Rejected
 from circlekit.testing.random_operators import QUANTIZED_DTYPES, is_parameter, random_operator
 from tools.kit.draw import Draw
@@ -51,7 +51,8 @@ def declared_case(draw: Draw, cls: type[Op]) -> Case:
         quantization = draw.quantization(dtype)
     shape = draw.shape(1, 4, 6) if draw.chance(0.5) else draw.shape(4, 4, 6)
     broadcast = tuple(1 if draw.chance(0.4) else d for d in shape)
-    values, arrays = [], []
+    values: list[Value] = []
+    arrays: list[Array] = []
     for size in (shape, shape, broadcast):
         for spec in data:
             own = dtype if not spec.dtypes or dtype in spec.dtypes else spec.dtypes[0]
@@ -82,9 +83,9 @@ def is_defined(op: Op) -> bool:
     dtype, is_quantized, _ = types[0]
     if op.code == "ATAN2":
         return types[0] == types[1]
-    if op.code in ("ADD", "SUB", "MUL", "DIV"):
+    if op.code in ("ADD", "SUB", "MUL", "DIV", "SUM"):
         return is_quantized or dtype not in QUANTIZED_DTYPES
-    return not (op.code in COMPARISONS and is_quantized and dtype is DType.INT16)
+    return not ((op.code in COMPARISONS or op.code == "PRELU") and is_quantized and dtype is DType.INT16)
 
 
 def _dtype(draw: Draw, cls: type[Op], declared: tuple[DType, ...]) -> DType:
