@@ -8,5 +8,5 @@ graph main(%x: f32[3,4,5]) -> %y {
 rules {
   passes(nchw_to_nhwc_output_shape)
   unchanged()
-  refused("4 is wanted")
+  refused("expected rank 4")
 }

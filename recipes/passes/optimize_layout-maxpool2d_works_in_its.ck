@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %y: MaxPool2D works in its own layout alone
+# Refused: %y: MaxPool2D works only in its own layout
 
 graph main(%x: f32[1,3,4,5]) -> %y {
   %r = Relu(%x)
@@ -10,5 +10,5 @@ graph main(%x: f32[1,3,4,5]) -> %y {
 rules {
   passes(optimize_layout)
   unchanged()
-  refused("MaxPool2D works in its own layout alone")
+  refused("MaxPool2D works only in its own layout")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %y: Reshape works in its own layout alone
+# Refused: %y: Reshape works only in its own layout
 
 graph main(%x: f32[1,4,6,8]) -> %y, %z {
   %n = MaxPool2D(%x) {padding: SAME, filter_height: 2, filter_width: 2, stride_h: 1, stride_w: 1}
@@ -13,5 +13,5 @@ graph main(%x: f32[1,4,6,8]) -> %y, %z {
 rules {
   passes(optimize_layout)
   unchanged()
-  refused("Reshape works in its own layout alone")
+  refused("Reshape works only in its own layout")
 }

@@ -20,7 +20,7 @@ from circlekit.passes.layout.axes import (
     keeps_shape,
     permuted_constant,
     permuted_quantization,
-    size_of,
+    size_in_bytes,
 )
 from circlekit.passes.layout.optimize import OptimizeLayout
 from circlekit.rewrite.base import Context
@@ -167,7 +167,7 @@ def test_a_transpose_is_not_moved_forward() -> None:
                  %t = Transpose(%r, {NHWC})
                  %y = MaxPool2D(%t) {POOL}
                }}"""
-    check_pass(text, LAYOUT, refused="MaxPool2D works in its own layout alone")
+    check_pass(text, LAYOUT, refused="MaxPool2D works only in its own layout")
 
 
 def test_fewer_bytes_in_more_transposes_are_refused() -> None:
@@ -180,7 +180,7 @@ def test_fewer_bytes_in_more_transposes_are_refused() -> None:
                  %y = Reshape(%a, [48])
                  %z = Reshape(%b, [48])
                }}"""
-    check_pass(text, LAYOUT, refused="Reshape works in its own layout alone")
+    check_pass(text, LAYOUT, refused="Reshape works only in its own layout")
 
 
 def test_outputs_keep_name_and_layout() -> None:
@@ -227,17 +227,17 @@ def test_a_shared_constant_stays_what_it_is() -> None:
 
 
 WALLS = {
-    "reshape": ("%z = Reshape(%m, [1, 3, 4, 5])", "Reshape works in its own layout alone"),
+    "reshape": ("%z = Reshape(%m, [1, 3, 4, 5])", "Reshape works only in its own layout"),
     "reduction without the axes": (
         "%a = Sum(%m, [1]) %z = Mul(%m, %a)",
-        "Sum has %a, which cannot be permuted",
+        "Sum has %a, which cannot be transposed",
     ),
-    "lower rank": ("%z = Add(%m, %u)", "Add has %u, which cannot be permuted"),
+    "lower rank": ("%z = Add(%m, %u)", "Add has %u, which cannot be transposed"),
     "axes known at run time": (
         "%a = Mean(%m, %i) {keep_dims: true} %z = Mul(%m, %a)",
         "Mean cannot work on permuted axes",
     ),
-    "both orders": ("%z = Add(%m, %n)", "Add reads data in both orders"),
+    "both orders": ("%z = Add(%m, %n)", "Add reads data in both layouts"),
 }
 
 
@@ -341,7 +341,7 @@ def test_axes() -> None:
     assert keeps_shape((1, 1, 7), (0, 2, 1, 3))
     assert not keeps_shape((1, 7, 1), (0, 2, 1, 3))
     assert not keeps_shape((1, 1, 1, 1, 1), (0, 2, 3, 1))
-    assert size_of(Value("x", Value.constant("c", np.zeros(1, np.float32)).dtype, (None, 3))) == 12
+    assert size_in_bytes(Value("x", Value.constant("c", np.zeros(1, np.float32)).dtype, (None, 3))) == 12
 
 
 def test_a_long_chain_takes_linear_time() -> None:

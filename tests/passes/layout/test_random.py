@@ -12,7 +12,7 @@ from circlekit.interp.interpreter import run
 from circlekit.ir.graph import Model
 from circlekit.ir.text import print_model
 from circlekit.passes.layout.apply import Applier, Constants
-from circlekit.passes.layout.axes import size_of
+from circlekit.passes.layout.axes import size_in_bytes
 from circlekit.passes.layout.labels import Cost
 from circlekit.passes.layout.optimize import OptimizeLayout, improved, transposes_of
 from circlekit.passes.layout.region import Finder
@@ -28,7 +28,7 @@ EXAMPLES = settings(
 def cost_of(model: Model) -> Cost:
     """What the transposes of ``model`` move."""
     moves = [op for ops in transposes_of(model.main).values() for op in ops]
-    return Cost(sum(size_of(op.output) for op in moves), len(moves))
+    return Cost(sum(size_in_bytes(op.output) for op in moves), len(moves))
 
 
 @EXAMPLES
@@ -62,7 +62,7 @@ def test_no_labelling_is_better_and_the_graph_costs_what_was_promised(chosen: li
         problem, today = finder.problem(region), region.today()
         every = [problem.cost(labels) for labels in itertools.product((0, 1), repeat=len(region.variables))]
         assert problem.cost(problem.solve()) == min(every)
-        fewest = min(every, key=lambda c: (c.moves, c.bytes, c.early))
+        fewest = min(every, key=lambda c: (c.moves, c.bytes, c.ops_after))
         assert problem.cost(problem.solve(moves_first=True)) == fewest
         labels = improved(finder, region)
         if labels is None:
@@ -71,7 +71,7 @@ def test_no_labelling_is_better_and_the_graph_costs_what_was_promised(chosen: li
         cost = problem.cost(labels)
         assert cost.improves_on(today)
         expected = Cost(expected.bytes - today.bytes + cost.bytes, expected.moves - today.moves + cost.moves)
-        has_reshapes |= any(finder.lies_still(t) for t in region.tensors)
+        has_reshapes |= any(finder.has_one_memory_order(t) for t in region.tensors)
         taken.append((region, labels))
     applier = Applier(finder, Constants(model.main))
     for region, labels in taken:

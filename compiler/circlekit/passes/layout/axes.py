@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a permutation of axes does to shapes, values and constants."""
+"""Apply a permutation of axes to shapes, quantization and constants."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Perm = tuple[int, ...]
 
 
 def inverse(perm: Perm) -> Perm:
-    """The permutation that undoes ``perm``."""
+    """Return the inverse permutation."""
     back = [0] * len(perm)
     for new, old in enumerate(perm):
         back[old] = new
@@ -23,30 +23,30 @@ def inverse(perm: Perm) -> Perm:
 
 
 def permuted_shape(shape: Sequence[int | None], perm: Perm) -> Shape:
-    """The shape of transpose(x, perm) for an x of ``shape``."""
+    """Return the shape of transpose(x, perm) for an x of ``shape``."""
     return tuple(shape[axis] for axis in perm)
 
 
 def keeps_order(shape: Shape, perm: Perm) -> bool:
-    """Whether the transpose leaves the elements as they lie: only dimensions of 1 pass others.
+    """Return whether a Reshape does the same as the transpose: dimensions other than 1 keep their order.
 
-    At most one dimension may be unknown, or a Reshape could not say the same.
+    At most one dimension may be unknown, because a Reshape cannot express more.
     """
     long = [axis for axis in perm if shape[axis] != 1]
     return long == sorted(long) and shape.count(None) <= 1
 
 
 def keeps_shape(shape: Shape, perm: Perm) -> bool:
-    """Whether the transpose does nothing at all: every axis that moves is 1.
+    """Return whether the transpose is an identity: every axis that moves has size 1.
 
-    A shape of lower rank counts as if it had leading dimensions of 1, as in broadcasting.
+    A shape of lower rank is extended by leading dimensions of 1, as in broadcasting.
     """
     full = (1,) * (len(perm) - len(shape)) + shape
     return len(full) == len(perm) and all(full[axis] == 1 for new, axis in enumerate(perm) if axis != new)
 
 
-def size_of(value: Value) -> int:
-    """Bytes of ``value``, an unknown dimension taken as 1."""
+def size_in_bytes(value: Value) -> int:
+    """Return the size of ``value`` in bytes; unknown dimensions count as 1."""
     elements = math.prod(1 if d is None else d for d in value.shape or ())
     return (elements * (value.dtype.bits or 8) + 7) // 8
 
@@ -54,7 +54,7 @@ def size_of(value: Value) -> int:
 def permuted_quantization(
     quantization: Quantization | None, perm: Perm, missing: int = 0
 ) -> Quantization | None:
-    """The quantization of the transposed value; ``missing``: leading dimensions that it lacked."""
+    """Return the quantization of the transposed value, to which ``missing`` leading dimensions are added."""
     if quantization is None or not quantization.is_per_channel:
         return quantization
     dimension = perm.index(quantization.quantized_dimension + missing)
@@ -62,13 +62,13 @@ def permuted_quantization(
 
 
 def is_movable(value: Value) -> bool:
-    """Whether all that the value carries can follow its axes to another place."""
+    """Return whether ``value`` can be transposed: no variable, no quantization of unknown form."""
     quantization = value.quantization
     return not value.is_variable and (quantization is None or quantization.details is None)
 
 
 def is_movable_constant(value: Value, rank: int) -> bool:
-    """Whether ``value`` is a constant, at most of ``rank``, whose elements are at hand."""
+    """Return whether ``value`` is a constant of at most ``rank`` dimensions with plain elements."""
     data = value.data
     if data is None or not is_movable(value):
         return False
@@ -76,7 +76,7 @@ def is_movable_constant(value: Value, rank: int) -> bool:
 
 
 def permuted_constant(value: Value, perm: Perm) -> Value:
-    """A new constant: ``value``, with leading dimensions of 1 where its rank is lower, transposed."""
+    """Return ``value`` transposed, after leading dimensions of 1 if its rank is lower."""
     data = value.array()
     missing = len(perm) - data.ndim
     moved = np.ascontiguousarray(data.reshape((1,) * missing + data.shape).transpose(perm))

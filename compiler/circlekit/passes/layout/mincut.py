@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Minimum cut of a directed network with whole-number capacities, by push-relabel.
+"""Minimum cut of a directed network with integer capacities, by the push-relabel algorithm.
 
-Source: Goldberg and Tarjan, A New Approach to the Maximum-Flow Problem, 1988; highest label first, with the
-gap and the global relabelling heuristics of Cherkassky and Goldberg, 1997.  Only the preflow is computed:
-what cannot reach the sink is the source's side, and nothing more is asked.
-
-Over 120 lines because it is one algorithm.
+Source: Goldberg and Tarjan, A New Approach to the Maximum-Flow Problem, 1988, with the highest-label rule and
+the gap and global relabelling heuristics of Cherkassky and Goldberg, 1997.  Only the maximum preflow is
+computed, which determines the cut: nodes that cannot reach the sink are on the source's side.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ SINK = 1
 
 
 class Network:
-    """Nodes are numbers; SOURCE and SINK are there from the start."""
+    """A network; nodes are numbers, and SOURCE and SINK exist from the start."""
 
     def __init__(self) -> None:
         self._arcs: list[list[int]] = [[], []]
@@ -23,14 +21,14 @@ class Network:
         self._capacity: list[int] = []
 
     def add_node(self) -> int:
-        """A new node's number."""
+        """Add a node and return its number."""
         self._arcs.append([])
         return len(self._arcs) - 1
 
     def add_edge(self, tail: int, head: int, capacity: int, reverse: int = 0) -> None:
-        """An edge that costs ``capacity`` if ``tail`` is on the source's side and ``head`` on the sink's.
+        """Add an edge that costs ``capacity`` if ``tail`` is on the source's side and ``head`` on the sink's.
 
-        ``reverse``: what the opposite costs.
+        ``reverse``: the capacity of the opposite edge.
         """
         self._arcs[tail].append(len(self._heads))
         self._arcs[head].append(len(self._heads) + 1)
@@ -38,17 +36,20 @@ class Network:
         self._capacity += capacity, reverse
 
     def minimum_cut(self) -> list[bool]:
-        """For every node, whether it is on the sink's side of the cut that has the smallest sink's side.
+        """Return for every node whether it is on the sink's side, which is the smallest of all minimum cuts.
 
-        Uses the capacities up: to be called once.
+        Call it once: it changes the capacities.
         """
         return _Preflow(self._arcs, self._heads, self._capacity).run()
 
 
 class _Preflow:
-    """One run.
+    """The state of the algorithm; arc a and its reverse are a and a ^ 1.
 
-    ``height``: at most the number of residual arcs to the sink; ``count`` where it cannot be reached.
+    ``height``: a lower bound of the distance to the sink in residual arcs; ``count`` if it is unreachable.
+    ``at_height``, ``active``: the nodes, and those with excess, by height; entries may be out of date.
+    ``top``: the greatest height with an active node.  ``current``: the arc at which each node continues.
+    ``work``: operations since the last global relabelling.
     """
 
     def __init__(self, arcs: list[list[int]], heads: list[int], capacity: list[int]) -> None:
@@ -80,7 +81,7 @@ class _Preflow:
         return [height < self.count for height in self.height]
 
     def next_active(self) -> int | None:
-        """A highest node with excess that may reach the sink, taken from its list."""
+        """Remove and return an active node of greatest height, None if there is none."""
         while self.top > 0:
             nodes = self.active[self.top]
             while nodes:
@@ -114,7 +115,7 @@ class _Preflow:
         self.work = 0
 
     def discharge(self, node: int) -> None:
-        """Push the excess of ``node`` on, raising it as needed, until none is left or the sink is cut off."""
+        """Push the excess of ``node``, relabelling it as needed, until none is left or it is cut off."""
         heads, capacity, height = self.heads, self.capacity, self.height
         arcs = self.arcs[node]
         while self.excess[node] and height[node] < self.count:
@@ -143,7 +144,7 @@ class _Preflow:
         self.excess[head] += amount
 
     def raise_node(self, node: int) -> None:
-        """Lift ``node`` just above its lowest residual neighbour, or out of reach of the sink."""
+        """Relabel ``node`` to one above its lowest residual neighbour."""
         heads, capacity, height = self.heads, self.capacity, self.height
         old = height[node]
         lowest = min((height[heads[a]] for a in self.arcs[node] if capacity[a]), default=self.count)
@@ -159,7 +160,7 @@ class _Preflow:
         self.close_gap(old)
 
     def close_gap(self, level: int) -> None:
-        """If no node is left at ``level``, those above it cannot reach the sink any more."""
+        """If no node is left at height ``level``, mark those above it as unable to reach the sink."""
         nodes = self.at_height[level]
         while nodes and self.height[nodes[-1]] != level:
             nodes.pop()

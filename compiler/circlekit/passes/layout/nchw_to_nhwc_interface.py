@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs and outputs that the user wants with channels last.
-
-Over 120 lines because inputs and outputs are two passes with one account of what may take another's place.
-"""
+"""Change the inputs or the outputs of a model from NCHW to NHWC."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ from circlekit.rewrite.base import Context, Pass
 
 
 class InterfacePass(Pass):
-    """Once, on the main graph, for the values that are NCHW as far as the operators around them tell."""
+    """Base of both passes: runs once, on the values of the main graph that are inferred to be NCHW."""
 
     changes_interface = True
 
@@ -36,7 +33,7 @@ class InterfacePass(Pass):
         for value in self.values(model.main):
             neighbor = value.producer or next(iter(value.users), None)
             if value not in values and neighbor is not None:
-                context.refuse(self.name, neighbor, f"%{value.name}: {_other(value)}")
+                context.refuse(self.name, neighbor, f"%{value.name}: {_why_not(value)}")
         constants = Constants(model.main)
         for value in dict.fromkeys(values):
             twin = self.convert(model.main, value, constants)
@@ -47,15 +44,15 @@ class InterfacePass(Pass):
 
     @abstractmethod
     def values(self, graph: Graph) -> tuple[Value, ...]:
-        """The values of the interface that this pass is for."""
+        """Return the inputs, or the outputs."""
 
     @abstractmethod
     def convert(self, graph: Graph, value: Value, constants: Constants) -> Value:
-        """Put a new value with the name of ``value`` and channels last into the interface."""
+        """Replace ``value`` in the interface by a new value of the same name in NHWC; return it."""
 
 
 class NchwToNhwcInputShape(InterfacePass):
-    """Inputs of rank 4 in NCHW are taken in NHWC (the shape of the input changes)."""
+    """Inputs of rank 4 in NCHW become NHWC; the shape of the input changes."""
 
     name = "nchw_to_nhwc_input_shape"
 
@@ -76,7 +73,7 @@ class NchwToNhwcInputShape(InterfacePass):
 
 
 class NchwToNhwcOutputShape(InterfacePass):
-    """Outputs of rank 4 in NCHW are given in NHWC (the shape of the output changes)."""
+    """Outputs of rank 4 in NCHW become NHWC; the shape of the output changes."""
 
     name = "nchw_to_nhwc_output_shape"
 
@@ -85,26 +82,26 @@ class NchwToNhwcOutputShape(InterfacePass):
 
     def convert(self, graph: Graph, value: Value, constants: Constants) -> Value:
         twin = _twin(graph, value, TO_NHWC)
-        maker = value.producer
+        producer = value.producer
         graph.outputs = [twin if v is value else v for v in graph.outputs]
-        source = maker.inputs[0] if maker is not None else None
-        if maker is not None and _is_move(maker, TO_NCHW) and _can_be_output(graph, source, twin):
+        source = producer.inputs[0] if producer is not None else None
+        if producer is not None and _is_move(producer, TO_NCHW) and _can_be_output(graph, source, twin):
             assert source is not None
             assert source.producer is not None
             old = source.producer.take_result(source.result_index, twin)
             graph.replace_uses(old, twin)
             if not value.use_count:
-                graph.remove(maker)
+                graph.remove(producer)
             return twin
         graph.append(Transpose(value, constants.vector("perm", TO_NHWC), results=[twin]))
         return twin
 
 
-def _other(value: Value) -> str:
-    """Why ``value`` is not taken for NCHW."""
+def _why_not(value: Value) -> str:
+    """Return why ``value`` is not changed."""
     if value.rank == 4:
-        return "has channels last already, as far as the operators around it tell"
-    return f"has {'an unknown rank' if value.rank is None else f'rank {value.rank}'}, 4 is wanted"
+        return "has channels last already, as its operators show"
+    return f"expected rank 4, got {'an unknown rank' if value.rank is None else value.rank}"
 
 
 def _is_move(op: Op, perm: Perm) -> bool:
@@ -112,7 +109,7 @@ def _is_move(op: Op, perm: Perm) -> bool:
 
 
 def _is_same(value: Value, twin: Value) -> bool:
-    """Whether equal elements of both stand for equal numbers: a transpose of a file may rescale."""
+    """Return whether dtype and quantization agree; a transpose in a file may change them."""
     return value.dtype is twin.dtype and value.quantization == twin.quantization
 
 
@@ -123,7 +120,7 @@ def _can_be_output(graph: Graph, value: Value | None, twin: Value) -> bool:
 
 
 def _twin(graph: Graph, value: Value, perm: Perm) -> Value:
-    """A value of the permuted type that takes over the name of ``value``."""
+    """Return a new value of the transposed type with the name of ``value``, which gets another name."""
     assert value.shape is not None  # it has a side
     quantization = permuted_quantization(value.quantization, perm)
     twin = Value(value.name, value.dtype, permuted_shape(value.shape, perm), None, quantization)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which values of rank 4 have their channels last, told by the operators around them."""
+"""Infer which values of rank 4 have channels last from the operators around them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TO_NHWC: Perm = (0, 2, 3, 1)
 TO_NCHW: Perm = (0, 3, 1, 2)
 
 NCHW, NHWC = 0, 1
-"""The sides that a transpose by TO_NHWC leads from, and to."""
+"""The sides of a transpose by TO_NHWC: it leads from NCHW to NHWC."""
 
 CHANNELS_LAST = frozenset(
     {
@@ -29,35 +29,35 @@ CHANNELS_LAST = frozenset(
 
 
 def nhwc_regions(graph: Graph) -> tuple[Finder, list[Region]]:
-    """All regions of ``graph``, every value with the side that it is on today.
+    """Return all regions of ``graph``, and the finder that knows the side of every value.
 
-    The sides of transposes follow from their permutation, what is connected with a convolution or the like
-    is NHWC, and all else, without any transpose or convolution to tell, is taken for NCHW.
+    The sides of transposes follow from their permutation.  What is connected to a convolution or another
+    operator of CHANNELS_LAST is NHWC.  Everything else is assumed to be NCHW.
     """
     finder = Finder(graph, TO_NHWC)
     transposes = [op for op in graph if isinstance(op, Transpose) and constant_perm(op) in finder.perms]
     found = list(finder.regions(transposes))
-    found += _regions_of(finder, NHWC, _data(graph, told=True))
-    found += _regions_of(finder, NCHW, _data(graph, told=False))
+    found += _regions_of(finder, NHWC, _data(graph, is_known=True))
+    found += _regions_of(finder, NCHW, _data(graph, is_known=False))
     return finder, found
 
 
 def _regions_of(finder: Finder, side: int, values: Iterator[Value]) -> Iterator[Region]:
     for value in values:
-        if value not in finder.sides and finder.is_member(value):
+        if value not in finder.sides and finder.has_side(value):
             yield finder.region(value, side)
 
 
-def _data(graph: Graph, told: bool) -> Iterator[Value]:
-    """The values around operators that tell their layout, or around all."""
-    yield from () if told else graph.inputs
+def _data(graph: Graph, is_known: bool) -> Iterator[Value]:
+    """Yield the data of operators of CHANNELS_LAST (``is_known``), or of all operators."""
+    yield from () if is_known else graph.inputs
     for op in graph:
-        if not told:
+        if not is_known:
             yield from op.results
         elif op.code in CHANNELS_LAST:
             yield from (v for v in (*op.inputs, *op.results) if v is not None and not _is_weight(op, v))
 
 
 def _is_weight(op: Op, value: Value) -> bool:
-    """Whether ``value`` is a filter: of rank 4, but no data."""
+    """Return whether ``value`` is the filter of ``op``, which has a layout of its own."""
     return value is getattr(op, "filter", None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The layout that moves the fewest bytes (design, section 9)."""
+"""Choose the layout that moves the fewest bytes (design, section 9)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from circlekit.rewrite.base import Context, GraphPass
 
 
 class OptimizeLayout(GraphPass):
-    """Every operator that can work on permuted axes does so where that leaves fewer bytes to transpose.
+    """Operators work on permuted axes where that leaves fewer bytes to transpose.
 
-    The choice is exact for each permutation of axes that transposes of the graph have: a minimum cut.
-    Neither bytes nor number of the operators that move data ever grow; constants are permuted; inputs
-    and outputs stay as they are.  A copy in which only dimensions of 1 change place is a Reshape.
+    For each permutation among the transposes of the graph the choice is optimal: a minimum cut.  Neither the
+    bytes nor the number of operators that move data increase.  Constants are permuted; inputs and outputs
+    keep their layout.  A transpose that only moves dimensions of 1 becomes a Reshape.
     """
 
     name = "optimize_layout"
@@ -33,7 +33,7 @@ class OptimizeLayout(GraphPass):
         return changes
 
     def sweep(self, graph: Graph) -> int:
-        """Every permutation once; returns how many operators were moved, removed or changed."""
+        """Optimize for every permutation once; return how many operators changed."""
         changes = 0
         constants = Constants(graph)
         for perm in transposes_of(graph):
@@ -52,7 +52,7 @@ class OptimizeLayout(GraphPass):
         return changes
 
     def explain(self, graph: Graph, perm: Perm, transposes: list[Transpose], context: Context) -> None:
-        """Note what holds the transposes that are left: operators with one layout, inputs and outputs."""
+        """Record why transposes remain: operators with a fixed layout, inputs and outputs."""
         finder = Finder(graph, perm)
         for region in finder.regions(transposes):
             for tensor in region.tensors if any(t.moves for t in region.tensors) else ():
@@ -69,13 +69,13 @@ class OptimizeLayout(GraphPass):
                         context.refuse(self.name, value.producer, sentence)
 
     def note(self, finder: Finder, op: Op, context: Context) -> None:
-        sentence = finder.walls.pop(op, None)  # popped: once is enough
+        sentence = finder.fixed.pop(op, None)  # each operator is reported once
         if sentence is not None and finder.perm_of(op) not in finder.perms:
             context.refuse(self.name, op, f"%{op.output.name}: {sentence}")
 
 
 def transposes_of(graph: Graph) -> dict[Perm, list[Transpose]]:
-    """The transposes by a known permutation, those by one and by its inverse together."""
+    """Group the transposes by their permutation; one and its inverse are in one group."""
     found: dict[Perm, list[Transpose]] = {}
     for op in graph:
         perm = constant_perm(op)
@@ -85,18 +85,18 @@ def transposes_of(graph: Graph) -> dict[Perm, list[Transpose]]:
 
 
 def improved(finder: Finder, region: Region) -> list[int] | None:
-    """The best sides for the variables of ``region``; None where today's are as good."""
+    """Return the best sides for the variables of ``region``, None if the present ones are as good."""
     problem, today = finder.problem(region), region.today()
     labels = problem.solve()
     cost = problem.cost(labels)
-    if cost.moves > today.moves:  # fewer bytes in more operators: only what is better in both is taken
+    if cost.moves > today.moves:  # fewer bytes in more operators: look for less of both
         labels = problem.solve(moves_first=True)
         cost = problem.cost(labels)
     return labels if cost.improves_on(today) else None
 
 
 def count_changes(region: Region, labels: list[int]) -> int:
-    """How many operators a labelling changes: those that change sides, and the transposes around them."""
+    """Return how many operators change sides, plus the transposes of the region."""
     return sum(labels[v.number] != v.side for v in region.variables) + sum(
         len(t.moves) for t in region.tensors
     )

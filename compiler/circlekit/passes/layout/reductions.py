@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reductions that drop what they reduce, moved to channels last: their results have no layout."""
+"""Let reductions that drop the reduced dimensions read channels-last data."""
 
 from __future__ import annotations
 
@@ -19,16 +19,19 @@ from circlekit.passes.layout.region import constant_perm
 
 
 def move_reductions(graph: Graph, sides: Mapping[Value, int], codes: Collection[str]) -> int:
-    """Let reductions of NCHW values, those of ``codes``, read NHWC ones; what is left is ordered again."""
+    """Let the reductions in ``codes`` read NHWC instead of NCHW values; return how many changed.
+
+    A transpose restores the order of the remaining dimensions where it changes.
+    """
     constants = Constants(graph)
     reductions = [op for op in graph.ops if isinstance(op, Reduction) and op.code in codes]
-    found = [op for op in reductions if _is_open(op, sides)]
+    found = [op for op in reductions if _can_move(op, sides)]
     for op in found:
         _move(graph, op, constants)
     return len(found)
 
 
-def _is_open(op: Reduction, sides: Mapping[Value, int]) -> bool:
+def _can_move(op: Reduction, sides: Mapping[Value, int]) -> bool:
     source = op.input
     if op.keep_dims or (source.quantization is not None and source.quantization.is_per_channel):
         return False
@@ -38,11 +41,11 @@ def _is_open(op: Reduction, sides: Mapping[Value, int]) -> bool:
 
 
 def _channels_last(value: Value) -> Value | None:
-    """What ``value`` is the Transpose of, if that is the same in NHWC; a transpose of a file may rescale."""
-    maker = value.producer
-    if not isinstance(maker, Transpose) or constant_perm(maker) != TO_NCHW:
+    """Return the NHWC value of which ``value`` is the transpose, None if there is none."""
+    producer = value.producer
+    if not isinstance(producer, Transpose) or constant_perm(producer) != TO_NCHW:
         return None
-    return maker.input if maker.input.quantization == value.quantization else None
+    return producer.input if producer.input.quantization == value.quantization else None
 
 
 def _move(graph: Graph, op: Reduction, constants: Constants) -> None:
@@ -55,7 +58,7 @@ def _move(graph: Graph, op: Reduction, constants: Constants) -> None:
     dropped = op.input
     op.input = source
     op.axis = constants.new(op.axis.name, np.array([TO_NHWC.index(a) for a in axes], np.int32))
-    _drop(graph, dropped)
+    _remove_unused(graph, dropped)
     left = [axis for axis in TO_NHWC if axis not in axes]
     if left == sorted(left):
         return
@@ -69,7 +72,7 @@ def _move(graph: Graph, op: Reduction, constants: Constants) -> None:
     graph.insert_after(op, Transpose(made, constants.vector("perm", back), results=[result]))
 
 
-def _drop(graph: Graph, value: Value) -> None:
-    """Remove a transpose that nobody reads any more."""
+def _remove_unused(graph: Graph, value: Value) -> None:
+    """Remove the transpose that produces ``value`` if it has no use left."""
     if isinstance(value.producer, Transpose) and not value.use_count and not graph.is_output(value):
         graph.remove(value.producer)

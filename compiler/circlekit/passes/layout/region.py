@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds what one permutation of axes can rearrange: its transposes, the tensors, the operators around.
+"""Find the regions of a graph that one permutation of axes can rearrange.
 
-A value is on side 0 or 1 today: a transpose by ``perm`` leads from side 0 to side 1, one by its inverse back.
-The sides of transposes are one *tensor*.  An operator that can also work on the other side is a *variable*;
-it has one side for all its operands and results.  A *region* is what variables and tensors connect.
-
-Over 120 lines because it holds what every kind of operator does to the sides of its values.
+Every value is on side 0 or 1: a transpose by ``perm`` leads from side 0 to side 1, one by the inverse back.
+Values that are connected by transposes are one *tensor*.  An operator that can work on either side is a
+*variable*; its operands and results are on the same side.  A *region* is a connected set of tensors and
+variables.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ from circlekit.passes.layout.axes import (
     keeps_shape,
     permuted_quantization,
     permuted_shape,
-    size_of,
+    size_in_bytes,
 )
 from circlekit.passes.layout.labels import FIXED, Cost, Demand, Problem
 
 
 def constant_perm(op: Op) -> Perm | None:
-    """The permutation of a Transpose that is known and moves something, without negative axes."""
+    """Return the permutation of a Transpose, without negative axes; None if it is unknown or the identity."""
     if not isinstance(op, Transpose) or op.input.shape is None:
         return None
     numbers = static_int_vector(op.perm)
@@ -50,14 +49,15 @@ def constant_perm(op: Op) -> Perm | None:
 
 @dataclass(eq=False, repr=False)
 class Tensor:
-    """Data in one or two orders: the values that transposes make of ``root``, and the side of each.
+    """The values that transposes produce from ``root``, with the side of each.
 
-    ``early``: how many operators that do more than to move data come behind the one that makes ``root``.
+    ``ops_after``: how many operators that compute something come after the producer of ``root``.
+    ``moves``: the transposes, and reshapes that do the same.
     """
 
     root: Value
     sides: dict[Value, int]
-    early: int = 0
+    ops_after: int = 0
     moves: list[Transpose | Reshape] = field(default_factory=list)
 
     @property
@@ -69,8 +69,8 @@ class Tensor:
 class Variable:
     """An operator that can work on either side.
 
-    ``number``: its index among the variables of the region.  ``operands``: the inputs that hold data.
-    ``changes``: what ``Op.permuted`` says for the other side.
+    ``number``: its index in the region.  ``operands``: the indices of inputs that have a side.  ``changes``:
+    its attributes and operands on the other side, from ``Op.permuted``.
     """
 
     op: Op
@@ -82,22 +82,25 @@ class Variable:
 
 @dataclass(eq=False, repr=False)
 class Region:
-    """What transposes connect: the data, and the operators that can work on either side."""
+    """Connected tensors and variables."""
 
     tensors: list[Tensor] = field(default_factory=list)
     variables: list[Variable] = field(default_factory=list)
 
     def today(self) -> Cost:
-        """What the transposes cost as they are."""
+        """Return the cost of the present transposes."""
         return Cost(
-            sum(size_of(t.root) * sum(isinstance(m, Transpose) for m in t.moves) for t in self.tensors),
+            sum(size_in_bytes(t.root) * sum(isinstance(m, Transpose) for m in t.moves) for t in self.tensors),
             sum(len(t.moves) for t in self.tensors),
-            sum(t.early * len(t.moves) for t in self.tensors),
+            sum(t.ops_after * len(t.moves) for t in self.tensors),
         )
 
 
 class Finder:
-    """Cuts a graph into regions of one permutation."""
+    """Finds the regions of a graph for one permutation.
+
+    ``sides``: the side of every value found.  ``fixed``: why an operator next to a region is not a variable.
+    """
 
     def __init__(self, graph: Graph, perm: Perm, explain: bool = False) -> None:
         self.graph = graph
@@ -106,35 +109,38 @@ class Finder:
         self.inputs = frozenset(graph.inputs)
         self.sides: dict[Value, int] = {}
         self.variables: dict[Op, Variable] = {}
-        self.walls: dict[Op, str] = {}
-        self.behind: dict[Op | None, int] = {}
+        self.fixed: dict[Op, str] = {}
+        self.ops_after: dict[Op | None, int] = {}
         count = 0
         for op in reversed(graph.ops):
-            self.behind[op] = count
+            self.ops_after[op] = count
             count += not isinstance(op, Transpose | Reshape)
-        self.behind[None] = count  # behind an input
+        self.ops_after[None] = count  # after the inputs
 
     def regions(self, transposes: list[Transpose]) -> Iterator[Region]:
-        """The regions that ``transposes``, all by the permutation or its inverse, are in."""
+        """Yield the regions of ``transposes``, which are by the permutation or its inverse."""
         for op in transposes:
             perm = self.perm_of(op)
-            if perm is not None and op.input not in self.sides and self.links(op):
+            if perm is not None and op.input not in self.sides and self.is_pure_move(op):
                 yield self.region(op.input, self.perms.index(perm))
 
     # -- transposes ----------------------------------------------------------------------------
 
-    def far_side(self, op: Op, side: int, back: bool = False) -> int | None:
-        """Where a transpose leads from ``side`` (``back``: from its result); None for any other operator."""
+    def other_side(self, op: Op, side: int, back: bool = False) -> int | None:
+        """Return the side to which a transpose leads from ``side``; None for other operators.
+
+        ``back``: ``side`` is that of its result.
+        """
         if not isinstance(op, Transpose | Reshape):
             return None
         perm = self.perm_of(op)
         start = 1 - side if back else side
-        if perm is None or perm != self.perms[start] or not self.links(op):
+        if perm is None or perm != self.perms[start] or not self.is_pure_move(op):
             return None
         return 1 - side
 
     def perm_of(self, op: Op) -> Perm | None:
-        """The permutation by which ``op`` moves axes, if it does: a Reshape that moves those of 1, too."""
+        """Return the permutation of a Transpose, or of a Reshape that moves dimensions of 1; else None."""
         if not isinstance(op, Reshape):
             return constant_perm(op)
         before, after = op.input.shape, op.output.shape
@@ -143,18 +149,18 @@ class Finder:
         found = [p for p in self.perms if permuted_shape(before, p) == after and keeps_order(before, p)]
         return found[0] if found and before != after else None
 
-    def links(self, op: Transpose | Reshape) -> bool:
-        """Whether operand and result differ in the order of axes alone, and either may be replaced."""
+    def is_pure_move(self, op: Transpose | Reshape) -> bool:
+        """Return whether operand and result differ only in the order of axes and may be replaced."""
         source, result, perm = op.input, op.output, self.perm_of(op)
         if perm is None or source.is_const or source.is_variable or result.is_variable:
             return False
-        if not is_movable(source) or not is_movable(result) or not self.is_member(source):
+        if not is_movable(source) or not is_movable(result) or not self.has_side(source):
             return False
         expected = permuted_quantization(source.quantization, perm)
         return source.dtype is result.dtype and result.quantization == expected
 
-    def is_member(self, value: Value) -> bool:
-        """Whether ``value`` is data that has a side."""
+    def has_side(self, value: Value) -> bool:
+        """Return whether ``value`` has a side: it is not constant and the permutation changes its shape."""
         shape = value.shape
         if value.is_const or shape is None or len(shape) != self.rank:
             return False
@@ -163,10 +169,10 @@ class Finder:
     # -- tensors -------------------------------------------------------------------------------
 
     def region(self, value: Value, side: int) -> Region:
-        """All that is connected with ``value``, which is on ``side``."""
+        """Return the region of ``value``, which is on ``side``."""
         region = Region()
         self.add_tensor(region, value, side)
-        for tensor in region.tensors:  # the list grows meanwhile
+        for tensor in region.tensors:  # the list grows in the loop
             if tensor.root.producer is not None:
                 self.visit(region, tensor.root.producer, tensor.side)
             for value, side in tensor.sides.items():
@@ -175,38 +181,38 @@ class Finder:
         return region
 
     def add_tensor(self, region: Region, value: Value, side: int) -> None:
-        """Put the tensor that ``value`` belongs to into the region."""
+        """Add the tensor of ``value`` to the region."""
         root, root_side = value, side
         while root.producer is not None:
-            far = self.far_side(root.producer, root_side, back=True)
+            other = self.other_side(root.producer, root_side, back=True)
             source = next(iter(root.producer.inputs), None)
-            if far is None or source is None or source in self.sides:
+            if other is None or source is None or source in self.sides:
                 break
-            root, root_side = source, far
-        region.tensors.append(self.explore(root, root_side))
-        if value not in self.sides:  # a transpose on the way makes an output of the graph, and has to stay
-            region.tensors.append(self.explore(value, side))
+            root, root_side = source, other
+        region.tensors.append(self.tensor_of(root, root_side))
+        if value not in self.sides:  # a transpose in between produces an output of the graph and must stay
+            region.tensors.append(self.tensor_of(value, side))
 
-    def explore(self, root: Value, side: int) -> Tensor:
-        """All that transposes make of ``root``.
+    def tensor_of(self, root: Value, side: int) -> Tensor:
+        """Return the tensor of ``root``: all values that transposes produce from it.
 
-        One value on either side may be part of the interface: a second one needs an operator of its own.
+        On each side at most one value may be an input or output of the graph; a second one stays apart.
         """
-        tensor = Tensor(root, {root: side}, early=self.behind[root.producer])
+        tensor = Tensor(root, {root: side}, ops_after=self.ops_after[root.producer])
         self.sides[root] = side
-        bound = [False, False]
-        bound[side] = root in self.inputs or self.graph.is_output(root) or root.is_variable
+        is_interface = [False, False]
+        is_interface[side] = root in self.inputs or self.graph.is_output(root) or root.is_variable
         for value in (queue := [root]):
             for op in value.users:
-                far = self.far_side(op, tensor.sides[value])
-                if far is None or op.inputs[0] is not value or op.results[0] in self.sides:
+                other = self.other_side(op, tensor.sides[value])
+                if other is None or op.inputs[0] is not value or op.results[0] in self.sides:
                     continue
                 result = op.results[0]
                 if self.graph.is_output(result):
-                    if bound[far]:
+                    if is_interface[other]:
                         continue
-                    bound[far] = True
-                tensor.sides[result] = self.sides[result] = far
+                    is_interface[other] = True
+                tensor.sides[result] = self.sides[result] = other
                 assert isinstance(op, Transpose | Reshape)
                 tensor.moves.append(op)
                 queue.append(result)
@@ -215,28 +221,28 @@ class Finder:
     # -- operators -----------------------------------------------------------------------------
 
     def visit(self, region: Region, op: Op, side: int) -> None:
-        """Make ``op``, which has data on ``side``, a variable of the region, or note why it cannot be."""
-        if op in self.variables or op in self.walls:
+        """Add ``op``, which has data on ``side``, to the region, or record why it has a fixed layout."""
+        if op in self.variables or op in self.fixed:
             return
         found = self.flexible(region, op, side)
         if isinstance(found, str):
-            self.walls[op] = found
+            self.fixed[op] = found
         else:
             self.variables[op] = found
             region.variables.append(found)
 
     def flexible(self, region: Region, op: Op, side: int) -> Variable | str:
-        """``op`` as a variable, or why it works in one order alone.  Brings in the tensors around it."""
+        """Return ``op`` as a variable, or why its layout is fixed; add the tensors around it."""
         kind = type(op).__name__
         if not op.pure or not op.layout_operands:
-            return f"{kind} works in its own layout alone"
+            return f"{kind} works only in its own layout"
         operands = frozenset(_layout_indices(op))
         values = [op.inputs[i] for i in sorted(operands)]
         data: list[Value] = []
         for value in (*(v for v in values if v is not None), *op.results):
             if not self.can_follow(value):
-                return f"{kind} has %{value.name}, which cannot be permuted"
-            if self.is_member(value):
+                return f"{kind} has %{value.name}, which cannot be transposed"
+            if self.has_side(value):
                 data.append(value)
         try:
             changes = op.permuted(self.perms[side])
@@ -248,11 +254,11 @@ class Finder:
             if value not in self.sides:
                 self.add_tensor(region, value, side)
             if self.sides[value] != side:
-                return f"{kind} reads data in both orders"
+                return f"{kind} reads data in both layouts"
         return Variable(op, len(region.variables), side, operands, changes)
 
     def can_follow(self, value: Value) -> bool:
-        """Whether ``value`` has a side, or can be permuted for nothing, or needs not be."""
+        """Return whether ``value`` has a side, can be transposed as a constant, or needs no transpose."""
         if value.is_const:
             return is_movable_constant(value, self.rank)
         if value.shape is None or not is_movable(value):
@@ -262,41 +268,45 @@ class Finder:
     # -- the problem ---------------------------------------------------------------------------
 
     def problem(self, region: Region) -> Problem:
-        """The choice of sides for the variables of ``region``."""
+        """Return the choice of sides for the variables of ``region`` as an optimization problem."""
         return Problem([v.side for v in region.variables], [self.demand(tensor) for tensor in region.tensors])
 
     def demand(self, tensor: Tensor) -> Demand:
-        maker = self.variables.get(tensor.root.producer) if tensor.root.producer is not None else None
-        producer = FIXED[tensor.side] if maker is None else maker.number
+        """Return producer, consumers and cost of ``tensor``."""
+        op = tensor.root.producer
+        variable = None if op is None else self.variables.get(op)
+        producer = FIXED[tensor.side] if variable is None else variable.number
         moves = set(tensor.moves)
         consumers: list[int] = []
         for value, side in tensor.sides.items():
             if self.graph.is_output(value):
                 consumers.append(FIXED[side])
             for op, index in value.uses:
-                if op not in moves and not self.reads_either(tensor, op, index):
-                    consumers.append(self.reader(op, index, side))
+                if op not in moves and not self.accepts_either_side(tensor, op, index):
+                    consumers.append(self.consumer(op, index, side))
         return Demand(producer, consumers, self.cost(tensor))
 
-    def reader(self, op: Op, index: int, side: int) -> int:
-        """Who wants the value that ``op`` reads: a variable, or FIXED."""
+    def consumer(self, op: Op, index: int, side: int) -> int:
+        """Return the number of ``op`` as a variable, or FIXED if operand ``index`` must stay on ``side``."""
         variable = self.variables.get(op)
         return FIXED[side] if variable is None or index not in variable.operands else variable.number
 
-    def reads_either(self, tensor: Tensor, op: Op, index: int) -> bool:
-        """Whether operand ``index`` of ``op`` may be on any side: a Reshape of what lies in one order."""
-        return isinstance(op, Reshape) and index == 0 and self.lies_still(tensor)
+    def accepts_either_side(self, tensor: Tensor, op: Op, index: int) -> bool:
+        """Return whether ``op`` is a Reshape to which both sides of ``tensor`` are the same."""
+        return isinstance(op, Reshape) and index == 0 and self.has_one_memory_order(tensor)
 
-    def lies_still(self, tensor: Tensor) -> bool:
-        """Whether both sides have their elements in the same places."""
+    def has_one_memory_order(self, tensor: Tensor) -> bool:
+        """Return whether the elements are in the same memory order on both sides."""
         shape = tensor.root.shape
-        if shape is None or shape.count(None) > 1:  # which a Reshape cannot say
+        if shape is None or shape.count(None) > 1:  # a Reshape cannot express it
             return False
         return keeps_order(shape, self.perms[tensor.side])
 
     def cost(self, tensor: Tensor) -> Cost:
-        """What a new copy on the other side costs: no bytes where a Reshape does."""
-        return Cost(0 if self.lies_still(tensor) else size_of(tensor.root), 1, tensor.early)
+        """Return the cost of a copy on the other side; a Reshape moves no bytes."""
+        return Cost(
+            0 if self.has_one_memory_order(tensor) else size_in_bytes(tensor.root), 1, tensor.ops_after
+        )
 
 
 def _layout_indices(op: Op) -> Iterator[int]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A bias of zeros for convolutions without one: LiteRT does not take CONV_2D with two operands."""
+"""Add a bias of zeros to convolutions without one, because LiteRT rejects CONV_2D with two operands."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ class ZeroBias(Rewrite):
 
 
 class DepthwiseZeroBias(ZeroBias):
+    """dwconv(x, w)  ==  dwconv(x, w, 0)."""
+
     before = "z = DepthwiseConv2D(x: f32, w: f32[1, _, _, O])"
     after = "z = DepthwiseConv2D(x, w, b)    {like z}"
 

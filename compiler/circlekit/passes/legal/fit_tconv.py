@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transposed convolutions whose output does not fit their input, for TFLite: LiteRT refuses them."""
+"""Legalize transposed convolutions for LiteRT, which accepts only one output size for each input."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from circlekit.rewrite.base import Context
 
 
 class FitTransposeConv(Legalization):
-    """tconv(x, a size that x does not have)  ==  slice(tconv(x, the size that x has with VALID))."""
+    """tconv(x, any output size)  ==  slice(tconv(x, the output size for VALID padding))."""
 
     targets = frozenset({"tflite"})
 
@@ -34,7 +34,7 @@ class FitTransposeConv(Legalization):
         if op.output_shape.data is None or op.input.dtype is not f32 or not all(v.is_static for v in values):
             return False
         x, w, y = (v.static_shape for v in values)
-        if {len(x), len(w), len(y)} != {4} or not fits(op):  # no shape may mean any; what is unsound stays
+        if {len(x), len(w), len(y)} != {4} or not fits(op):  # an invalid operator stays as it is
             return False
         steps = (1, op.stride_h, op.stride_w)
         axes = [(x[i], y[i], w[i], steps[i]) for i in (1, 2)]
@@ -51,7 +51,7 @@ class FitTransposeConv(Legalization):
 
 
 def _widen(graph: Graph, op: TransposeConv, begin: list[int], shape: tuple[int, ...]) -> None:
-    """Let ``op`` make ``shape``, and a Slice from ``begin`` make of it what ``op`` made."""
+    """Change the output size of ``op`` to ``shape``, and add a Slice that cuts the old output out of it."""
     result = op.output
     wide = Value(graph.unique_name(f"{result.name}/TransposeConv"), result.dtype, shape)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""INSTANCE_NORM, which TFLite lacks, in operators that it has."""
+"""Lower INSTANCE_NORM, which TFLite lacks, to operators that it has."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from circlekit.passes.engine.legalize import Lowering
 
 
 class LowerInstanceNorm(Lowering):
-    """(x - mean(x)) * rsqrt(mean((x - mean(x))^2) + epsilon) * gamma + beta, the channel last (NHWC)."""
+    """(x - mean(x)) * rsqrt(mean((x - mean(x))^2) + epsilon) * gamma + beta, channels last (NHWC)."""
 
     targets = frozenset({"tflite"})
 
@@ -36,7 +36,7 @@ class LowerInstanceNorm(Lowering):
 
 
 class LowerInstanceNormNcw(Lowering):
-    """The same for rank 3, where the channel is axis 1."""
+    """The same for rank 3, where the channels are axis 1."""
 
     targets = frozenset({"tflite"})
 

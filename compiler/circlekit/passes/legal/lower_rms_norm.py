@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RMS_NORM, which TFLite lacks, in operators that it has."""
+"""Lower RMS_NORM, which TFLite lacks, to operators that it has."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from circlekit.rewrite.rewrite import condition
 
 
 class _Lowered(Lowering):
-    """Either form: what stands in the place of the attribute."""
+    """Base of both forms."""
 
     def constants(self, x: Value, epsilon: float) -> dict[str, Array]:
         return {"eps": np.asarray(epsilon, x.dtype.numpy)}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ROPE, which TFLite lacks, in operators that it has."""
+"""Lower ROPE, which TFLite lacks, to operators that it has."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from circlekit.rewrite.rewrite import condition
 NEOX = "y = RoPE(x: [_, _, _, D], sin, cos)   {mode: GPT_NEOX}"
 GPT_J = "y = RoPE(x: [_, _, _, D], sin, cos)   {mode: GPT_J}"
 
-# x with the two of each pair exchanged, and the first of them negative
-NEOX_TURN = """
+# t: the two elements of each pair of x exchanged, and the first of them negated
+NEOX_ROTATION = """
     a, b = Split(3, x)                  {num_splits: 2}
     n = Neg(b)
     t = Concatenation(n, a)             {axis: 3}
 """
-GPT_J_TURN = """
+GPT_J_ROTATION = """
     g = Gather(x, neighbours)           {axis: 3}
     t = Mul(g, signs)
 """
@@ -39,18 +39,18 @@ SUM = """
 
 
 class LowerRope(Lowering):
-    """x * cos + turned(x) * sin, where the first row of each table, which ROPE reads alone, is at hand."""
+    """x * cos + rotated(x) * sin; ROPE reads only the first row of each table, which must be known here."""
 
     targets: ClassVar[frozenset[str]] = frozenset({"tflite"})
 
     before = NEOX
-    after = NEOX_TURN + SUM
+    after = NEOX_ROTATION + SUM
 
     @condition
-    def rows_at_hand(self, match: Match) -> str | None:
+    def first_rows_are_known(self, match: Match) -> str | None:
         for name in ("sin", "cos"):
             if _row(match.value(name)) is None:
-                return f"%{match.value(name).name}: may have several rows, and is no constant"
+                return f"%{match.value(name).name}: may have several rows and is not constant"
         return None
 
     def constants(self, match: Match, x: Value, D: int) -> dict[str, Any]:
@@ -59,21 +59,21 @@ class LowerRope(Lowering):
 
 
 class LowerRopeGptJ(LowerRope):
-    """The same for pairs of neighbours."""
+    """The same for pairs of adjacent elements."""
 
     targets = LowerRope.targets
 
     before = GPT_J
-    after = GPT_J_TURN + SUM
+    after = GPT_J_ROTATION + SUM
 
 
 class LowerRopeOfRows(Lowering):
-    """The same where the first row must be taken out of each table first."""
+    """The same with operators that take the first row out of each table."""
 
     targets = LowerRope.targets
 
     before = NEOX
-    after = NEOX_TURN + ROWS + SUM
+    after = NEOX_ROTATION + ROWS + SUM
 
     def constants(self, x: Value, D: int) -> dict[str, Any]:
         shapes = {
@@ -85,16 +85,16 @@ class LowerRopeOfRows(Lowering):
 
 
 class LowerRopeOfRowsGptJ(LowerRopeOfRows):
-    """The same for pairs of neighbours."""
+    """The same for pairs of adjacent elements."""
 
     targets = LowerRope.targets
 
     before = GPT_J
-    after = GPT_J_TURN + ROWS + SUM
+    after = GPT_J_ROTATION + ROWS + SUM
 
 
 def _row(table: Value) -> Value | Array | None:
-    """The first row of ``table``; itself where it has no other; None where that is not at hand."""
+    """Return the first row of ``table``, which is itself if it has one row; None if it is not known."""
     if table.is_static and len(table.static_shape) <= 4 and table.numel == table.static_shape[-1]:
         return table
     if not table.is_plain or table.is_variable:
@@ -103,6 +103,6 @@ def _row(table: Value) -> Value | Array | None:
 
 
 def _neighbours(x: Value, size: int) -> dict[str, Array]:
-    """What GPT_J needs to turn pairs of neighbours."""
+    """Return the indices and signs that rotate pairs of adjacent elements."""
     signs = np.where(np.arange(size) % 2, 1, -1).astype(x.dtype.numpy)
     return {"neighbours": np.arange(size, dtype=np.int32) ^ 1, "signs": signs}

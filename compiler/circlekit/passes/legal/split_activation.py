@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fused activations that the runtimes of a format do not apply become operators of their own.
+"""Split fused activations that the runtimes of a format ignore or reject from their operators.
 
-Integers for which there is no such operator (RELU_N1_TO_1 of int16, any of int32) are limited by MAXIMUM and
-MINIMUM; TANH limits none, as in TFLite's kernels.
+Integers for which there is no activation operator (RELU_N1_TO_1 of int16, any of int32) are limited by
+MAXIMUM and MINIMUM.  TANH does not limit integers, as in TFLite's kernels.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ OPERATORS: dict[Activation, type[Op]] = {
 
 
 class SplitActivation(Legalization):
-    """op(x) with RELU fused  ==  relu(op(x)); quantization parameters are those of the result."""
+    """op(x) with RELU fused  ==  relu(op(x)); all values have the quantization of the result."""
 
     kind: ClassVar[type[Op]]
 
@@ -51,7 +51,7 @@ class SplitActivation(Legalization):
 
 
 class SplitTransposeConvActivation(SplitActivation):
-    """ONE's runtime does not apply it."""
+    """For TRANSPOSE_CONV, whose activation ONE's runtime ignores."""
 
     targets = frozenset({"circle"})
     lowers = "fused_activations"
@@ -59,7 +59,7 @@ class SplitTransposeConvActivation(SplitActivation):
 
 
 class SplitConcatenationActivation(SplitActivation):
-    """LiteRT takes none, and neither does ONE's interpreter."""
+    """For CONCATENATION, whose activation LiteRT and ONE's interpreter reject."""
 
     targets = frozenset({"circle", "tflite"})
     kind = Concatenation
@@ -88,14 +88,14 @@ def _split(graph: Graph, op: Op) -> None:
 
 
 def _is_in_kernels(kind: type[Op], value: Value) -> bool:
-    """Whether runtimes have the activation for such integers."""
+    """Return whether runtimes have a kernel of the activation for the dtype of ``value``."""
     return (
         value.quantization is not None and issubclass(kind, Clamped) and value.dtype in kind.quantized_dtypes
     )
 
 
 def _limits(act: Activation, value: Value) -> list[tuple[type[Op], int]]:
-    """What keeps integers between the limits of ``act``, as far as their type does not."""
+    """Return the operators and constants that limit integers to the range of ``act``."""
     if value.dtype.numpy is None or value.dtype.numpy.kind not in "iu":
         return []
     grid = value
@@ -107,6 +107,6 @@ def _limits(act: Activation, value: Value) -> list[tuple[type[Op], int]]:
 
 
 def _number(graph: Graph, value: Value, number: int) -> Value:
-    """A constant of one element, of the type of ``value``."""
+    """Return a new constant of one element, with the type of ``value``."""
     name = graph.unique_name(f"{value.name}/limit")
     return Value.constant(name, np.array(number, value.dtype.numpy), value.quantization)
