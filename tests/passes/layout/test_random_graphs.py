@@ -21,7 +21,7 @@ from tests.passes.kit import assert_close, interface_of, verify
 from tests.passes.layout.random_graphs import NHWC, Step, make_model, steps
 
 EXAMPLES = settings(
-    max_examples=800, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=120, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 
 
