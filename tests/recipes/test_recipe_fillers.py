@@ -35,7 +35,7 @@ def test_constant_and_explicit(dtype: DType) -> None:
 def test_bool() -> None:
     assert fill("explicit", ["1", "0", "T", "true", "f", "-3"], DType.BOOL, 7) == bytes([1, 0, 1, 1, 0, 1, 0])
     assert fill("constant", ["T"], DType.BOOL, 2) == bytes([1, 1])
-    with pytest.raises(ModelError, match="expected true or false, found 'maybe'"):
+    with pytest.raises(ModelError, match="expected true or false, got 'maybe'"):
         fill("explicit", ["maybe"], DType.BOOL, 1)
 
 
@@ -48,7 +48,7 @@ def test_floats_are_rounded_once() -> None:
 def test_four_bits_are_two_in_a_byte_the_first_below() -> None:
     assert fill("explicit", ["1", "2", "15"], DType.UINT4, 3) == bytes([0x21, 0x0F])
     assert fill("explicit", ["-1", "7", "-8", "0"], DType.INT4, 4) == bytes([0x7F, 0x08])
-    with pytest.raises(ModelError, match="INT4 is from -8 to 7, 8 is given"):
+    with pytest.raises(ModelError, match="INT4: expected numbers from -8 to 7, got 8"):
         fill("explicit", ["8"], DType.INT4, 1)
 
 
@@ -73,16 +73,16 @@ def test_gaussian_integers_stay_in_their_range() -> None:
 @pytest.mark.parametrize(
     ("tag", "args", "dtype", "message"),
     [
-        ("gaussian", ["0"], DType.FLOAT32, "takes a mean and a deviation, found 1 arguments"),
+        ("gaussian", ["0"], DType.FLOAT32, "expected a mean and a standard deviation, got 1 arguments"),
         ("gaussian", ["0", "1"], DType.BOOL, "gaussian cannot make BOOL"),
         ("gaussian", ["0", "1"], DType.STRING, "gaussian cannot make STRING"),
         ("gaussian", ["nan", "1"], DType.INT32, "cannot make INT32 of nan"),
-        ("constant", [], DType.FLOAT32, "constant takes an argument"),
-        ("explicit", ["300"], DType.UINT8, "UINT8 is from 0 to 255, 300 is given"),
-        ("explicit", ["nan"], DType.INT32, "expected a whole number, found 'nan'"),
+        ("constant", [], DType.FLOAT32, "constant: expected an argument"),
+        ("explicit", ["300"], DType.UINT8, "UINT8: expected numbers from 0 to 255, got 300"),
+        ("explicit", ["nan"], DType.INT32, "expected an integer, got 'nan'"),
         ("explicit", ["1"], DType.MXINT8, "explicit cannot make MXINT8"),
-        ("uniform", ["1"], DType.FLOAT32, "there is no filler uniform"),
-        ("base64", ["A"], DType.FLOAT32, "no valid base64"),
+        ("uniform", ["1"], DType.FLOAT32, "no filler is named uniform"),
+        ("base64", ["A"], DType.FLOAT32, "expected base64"),
         ("constant", ["0"], DType.FLOAT32, "1099511627776 elements of constant would take"),
     ],
 )
@@ -111,12 +111,12 @@ def test_files() -> None:
     array = np.arange(6, dtype=np.float32).reshape(2, 3)
     assert filled("file", ["w.npy"], DType.FLOAT32, 6, 0, lambda _: npy(array)) == array.tobytes()
     for wrong, message in (
-        (npy(array.astype(np.float64)), "holds 6 elements of float64, 6 of f32 are wanted"),
-        (npy(array[:1]), "holds 3 elements"),
+        (npy(array.astype(np.float64)), "expected 6 elements of f32, got 6 of float64"),
+        (npy(array[:1]), "got 3 of float32"),
         (npy(np.asfortranarray(array)), "in C order"),
         (npy(array)[:-1], "in C order"),
-        (b"nonsense", "w.npy is no .npy file"),
-        (np.array([{}], object).tobytes(), "w.npy is no .npy file"),
+        (b"nonsense", "w.npy: expected an .npy file"),
+        (np.array([{}], object).tobytes(), "w.npy: expected an .npy file"),
     ):
         with pytest.raises(ModelError, match=message):
             filled("file", ["w.npy"], DType.FLOAT32, 6, 0, lambda _, wrong=wrong: wrong)  # type: ignore[misc]
@@ -181,7 +181,7 @@ KEYS = "'fortran_order': False, 'shape'"
 def test_headers_of_files_are_literals_or_not_even_that(header: str) -> None:
     """They are read by Python's own parser, which has errors of its own."""
     data = b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header.encode()
-    with pytest.raises(ModelError, match=r"^w.npy is no .npy file") as caught:
+    with pytest.raises(ModelError, match=r"^w.npy: expected an .npy file") as caught:
         filled("file", ["w.npy"], DType.FLOAT32, 0, 0, lambda _: data)
     assert "\n" not in caught.value.message
     assert len(caught.value.message) < 400

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants of ``test.recipe``: what a filler makes of its arguments, as the bytes of the file.
+"""Fillers of ``test.recipe``: the bytes of a constant from a tag and arguments.
 
-``constant``, ``explicit`` and ``gaussian`` are the peer's; a gaussian is seeded by the names of graph and
-operand, so that a recipe is the same bytes on every machine.  Two more keep what those cannot say: ``base64``
-holds the bytes themselves, ``file`` names an ``.npy`` file beside the recipe.
+``constant``: the first argument in all elements.  ``explicit``: the elements.  ``gaussian``: normal numbers
+of a mean and a standard deviation, seeded by the names of graph and operand, so that a recipe gives the same
+bytes on every machine.  These are ONE's; two more express any constant: ``base64``: the bytes.  ``file``: the
+name of an ``.npy`` file beside the recipe.
 """
 
 from __future__ import annotations
@@ -27,27 +28,27 @@ from circlekit.ir.value import Array
 from circlekit.recipes.prototext.prototext_parser import float_of
 
 Files = Callable[[str], bytes]
-"""The bytes of a file that a recipe names."""
+"""Returns the content of a file that a recipe names."""
 
 PACKED = {DType.INT4: np.dtype("i1"), DType.UINT4: np.dtype("u1")}
 _LIMITS = {DType.INT4: (-8, 7), DType.UINT4: (0, 15)}
-SCRATCH = 8
-"""Bytes that making one element takes besides itself."""
+SCRATCH_BYTES = 8
+"""Memory that making one element takes besides the element."""
 
-BROKEN = (ValueError, EOFError, TypeError, SyntaxError, TokenError, RecursionError, MemoryError)
-"""What numpy raises for a header, which is a literal of Python, that is none."""
+INVALID_HEADER = (ValueError, EOFError, TypeError, SyntaxError, TokenError, RecursionError, MemoryError)
+"""What numpy raises for an invalid header of an .npy file, which is a Python literal."""
 
-STRING_BYTES = 64
-"""Of an empty string while a tensor of them is made."""
+EMPTY_STRING_BYTES = 64
+"""Memory of an empty string while a tensor of strings is made."""
 
 TRUE = frozenset({"t", "true", "1"})
 FALSE = frozenset({"f", "false", "0"})
 
 
 def filled(tag: str, args: Sequence[str], dtype: DType, count: int, seed: int, files: Files) -> bytes:
-    """The data of ``count`` elements; ModelError for arguments that do not fit."""
+    """Return the data of ``count`` elements; ModelError for invalid arguments."""
     if tag not in FILLERS:
-        raise ModelError(f"there is no filler {tag}")
+        raise ModelError(f"no filler is named {tag}")
     if tag == "base64":
         return _base64(args)
     if tag == "file":
@@ -57,28 +58,28 @@ def filled(tag: str, args: Sequence[str], dtype: DType, count: int, seed: int, f
     kind = PACKED.get(dtype, dtype.numpy)
     if kind is None or kind.kind == "c":
         raise ModelError(f"{tag} cannot make {dtype.name}")
-    if tag != "gaussian":  # which asks for itself
-        need_memory(count * (SCRATCH + kind.itemsize), f"{count} elements of {tag}")
+    if tag != "gaussian":  # that checks its memory itself
+        need_memory(count * (SCRATCH_BYTES + kind.itemsize), f"{count} elements of {tag}")
         hold_memory(count * kind.itemsize)
     array = FILLERS[tag](args, dtype, kind, count, seed)
     return packed(array) if dtype in PACKED else array.tobytes()
 
 
 def packed(array: Array) -> bytes:
-    """Elements of four bits, two in a byte, the first in its lower half."""
+    """Pack elements of four bits, two to a byte, the first in the lower half."""
     low = array.reshape(-1).astype(np.uint8) & 15
     low = np.append(low, np.zeros(low.size % 2, np.uint8))
     return (low[0::2] | low[1::2] << 4).tobytes()
 
 
 def string_data(texts: Sequence[bytes]) -> bytes:
-    """The buffer of a tensor of strings: their number, where each starts and the last ends, the bytes."""
+    """Return the buffer of a tensor of strings: count, start of each, end of the last (int32), bytes."""
     ends = np.cumsum([4 * (len(texts) + 2), *map(len, texts)])
     return struct.pack(f"<{len(texts) + 2}i", len(texts), *ends.tolist()) + b"".join(texts)
 
 
 def strings_of(data: bytes) -> list[bytes] | None:
-    """The strings of a buffer that ``string_data`` would make; None for any other."""
+    """Return the strings of a buffer that ``string_data`` would make; None for any other buffer."""
     if len(data) < 8:
         return None
     (count,) = struct.unpack_from("<i", data)
@@ -96,34 +97,34 @@ def _base64(args: Sequence[str]) -> bytes:
     try:
         return base64.b64decode("".join(args), validate=True)
     except (binascii.Error, ValueError) as error:
-        raise ModelError(f"no valid base64: {error}") from None
+        raise ModelError(f"expected base64: {error}") from None
 
 
 def _from_file(args: Sequence[str], dtype: DType, count: int, files: Files) -> bytes:
     if len(args) != 1:
-        raise ModelError(f"file takes one name, found {len(args)} arguments")
+        raise ModelError(f"file: expected one name, got {len(args)} arguments")
     array = array_in_file(files(args[0]), args[0])
     if dtype.numpy is None:
         return array.tobytes()
     if array.dtype.newbyteorder("<") != dtype.numpy or array.size != count:
-        raise ModelError(
-            f"{args[0]} holds {array.size} elements of {array.dtype}, {count} of {dtype.short} are wanted"
-        )
+        found = f"{array.size} of {array.dtype}"
+        raise ModelError(f"{args[0]}: expected {count} elements of {dtype.short}, got {found}")
     return array.astype(dtype.numpy, copy=False).tobytes()
 
 
 def array_in_file(data: bytes, name: str) -> Array:
-    """The array of an ``.npy`` file in C order, without its header; ModelError for any other file."""
+    """Return the array of an ``.npy`` file in C order as a view; ModelError for any other file."""
     header, stream = np.lib.format, BytesIO(data)
     try:
         version = header.read_magic(stream)
         read = header.read_array_header_1_0 if version == (1, 0) else header.read_array_header_2_0
         shape, fortran, dtype = read(stream)
-    except BROKEN as error:
-        raise ModelError(f"{name} is no .npy file: {str(error).partition(chr(10))[0][:200]}") from None
+    except INVALID_HEADER as error:
+        reason = str(error).partition("\n")[0][:200]
+        raise ModelError(f"{name}: expected an .npy file: {reason}") from None
     is_plain = dtype.kind in "fiubc" and not fortran and min(shape, default=0) >= 0
     if not is_plain or prod(shape) * dtype.itemsize != len(data) - stream.tell():
-        raise ModelError(f"{name} is no .npy file of {list(shape)} plain numbers in C order")
+        raise ModelError(f"{name}: expected an .npy file of {list(shape)} numbers in C order")
     return np.frombuffer(data, dtype, offset=stream.tell())
 
 
@@ -131,7 +132,7 @@ def _strings(tag: str, args: Sequence[str], count: int) -> bytes:
     if tag != "explicit":
         raise ModelError(f"{tag} cannot make STRING")
     _check_count(args, count)
-    need_memory(count * STRING_BYTES, f"{count} strings")
+    need_memory(count * EMPTY_STRING_BYTES, f"{count} strings")
     hold_memory(4 * count)
     texts = [text.encode("utf-8", "surrogateescape") for text in args]
     return string_data(texts + [b""] * (count - len(texts)))
@@ -139,16 +140,16 @@ def _strings(tag: str, args: Sequence[str], count: int) -> bytes:
 
 def _check_count(args: Sequence[str], count: int) -> None:
     if len(args) > count:
-        raise ModelError(f"the shape has room for {count} elements, {len(args)} are given")
+        raise ModelError(f"expected at most {count} elements, as the shape has, got {len(args)}")
 
 
 def _numbers(args: Sequence[str], dtype: DType, kind: np.dtype[np.generic]) -> Array:
-    """The arguments as an array; what cannot be held is refused."""
+    """Return the arguments as an array; ModelError for numbers that the type cannot represent."""
     if kind.kind == "b":
         words = [text.strip().lower() for text in args]
         wrong = [w for w in words if w not in TRUE | FALSE and not w.lstrip("-").isdigit()]
         if wrong:
-            raise ModelError(f"expected true or false, found {wrong[0]!r}")
+            raise ModelError(f"expected true or false, got {wrong[0]!r}")
         return np.array([w in TRUE or (w not in FALSE and int(w) != 0) for w in words], kind)
     if kind.kind == "f":
         with np.errstate(over="ignore"):
@@ -158,7 +159,7 @@ def _numbers(args: Sequence[str], dtype: DType, kind: np.dtype[np.generic]) -> A
     low, high = _LIMITS.get(dtype, (info.min, info.max))
     for value in values:
         if not low <= value <= high:
-            raise ModelError(f"{dtype.name} is from {low} to {high}, {value} is given")
+            raise ModelError(f"{dtype.name}: expected numbers from {low} to {high}, got {value}")
     return np.array(values, kind)
 
 
@@ -170,25 +171,25 @@ def _float(text: str) -> float:
 
 
 def _whole(text: str) -> int:
-    """A whole number; one with a point loses what is behind it, as the peer has it."""
+    """Return an integer; a fraction is truncated, as in ONE."""
     body = text.strip()
     if len(body) <= 40 and body.lstrip("+-").isdigit():
         return int(body)
     number = _float(text)
     if number != number or abs(number) > 2**64:
-        raise ModelError(f"expected a whole number, found {text[:40]!r}")
+        raise ModelError(f"expected an integer, got {text[:40]!r}")
     return int(number)
 
 
 def _constant(args: Sequence[str], dtype: DType, kind: np.dtype[np.generic], count: int, seed: int) -> Array:
-    """The first argument in all elements; the peer's recipes hold more than that one."""
+    """Return the first argument in all elements; ONE's recipes may have more arguments."""
     if not args:
-        raise ModelError("constant takes an argument")
+        raise ModelError("constant: expected an argument, got none")
     return np.full(count, _numbers(args[:1], dtype, kind)[0], kind)
 
 
 def _explicit(args: Sequence[str], dtype: DType, kind: np.dtype[np.generic], count: int, seed: int) -> Array:
-    """The arguments, and zeros for those that are missing."""
+    """Return the arguments, and zeros for missing ones."""
     _check_count(args, count)
     array = np.zeros(count, kind)
     array[: len(args)] = _numbers(args, dtype, kind)
@@ -196,9 +197,9 @@ def _explicit(args: Sequence[str], dtype: DType, kind: np.dtype[np.generic], cou
 
 
 def _gaussian(args: Sequence[str], dtype: DType, kind: np.dtype[np.generic], count: int, seed: int) -> Array:
-    """Normal numbers of a mean and a deviation; integers lose what is behind the point."""
+    """Return normal numbers of a mean and a standard deviation; integers are truncated and saturated."""
     if len(args) != 2:
-        raise ModelError(f"gaussian takes a mean and a deviation, found {len(args)} arguments")
+        raise ModelError(f"gaussian: expected a mean and a standard deviation, got {len(args)} arguments")
     if kind.kind == "b":
         raise ModelError("gaussian cannot make BOOL")
     values = fill("gaussian", [_float(a) for a in args], {}, DType.FLOAT64, [count], seed)
@@ -214,7 +215,7 @@ def _gaussian(args: Sequence[str], dtype: DType, kind: np.dtype[np.generic], cou
 
 
 def _none(args: Sequence[str], dtype: DType, kind: np.dtype[np.generic], count: int, seed: int) -> Array:
-    raise AssertionError("these are no arrays of numbers")
+    raise AssertionError("filled() handles this filler")
 
 
 FILLERS: dict[str, Callable[[Sequence[str], DType, np.dtype[np.generic], int, int], Array]] = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants -> fillers of ``test.recipe``, and the ``.npy`` files of those too large to be listed."""
+"""Choose the filler of ``test.recipe`` for a constant; large constants become ``.npy`` files."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from circlekit.ir.text.literal_printing import elements
 from circlekit.ir.value import Array
 from circlekit.recipes.prototext.filler_data import PACKED, packed, strings_of
 
-LISTED = 64
-"""Constants up to this many elements, or bytes, are listed; larger ones are kept in a file."""
+MAX_LISTED = 64
+"""Constants of at most this many elements, or bytes, are written into the recipe."""
 
 Keep = Callable[[str, Array], str]
-"""Puts the constant of a name into a file and returns what the recipe calls that."""
+"""Puts the constant of a value (its name, the array) into a file and returns the name of the file."""
 
 
 class Filling(NamedTuple):
@@ -30,7 +30,10 @@ class Filling(NamedTuple):
 
 
 class Folder:
-    """The ``.npy`` files of one recipe: made in memory, written together by whoever asked for them."""
+    """The ``.npy`` files of one recipe, in memory.
+
+    files: Content of each file.  offsets: Position of the elements in each file, behind its header.
+    """
 
     def __init__(self, stem: str) -> None:
         self.stem = stem
@@ -38,7 +41,7 @@ class Folder:
         self.offsets: dict[str, int] = {}
 
     def keep(self, name: str, array: Array) -> str:
-        """Keep an array; ``name`` is not needed for the file's: values may be called anything."""
+        """Add an array and return the name of its file, which is a number: ``name`` may be any text."""
         file = f"{self.stem}.{len(self.files)}.npy"
         stream = BytesIO()
         np.lib.format.write_array(stream, np.ascontiguousarray(array), (1, 0), allow_pickle=False)
@@ -48,23 +51,23 @@ class Folder:
 
 
 def filling(data: Array, dtype: DType, name: str, count: int | None, keep: Keep | None) -> Filling:
-    """What makes the bytes ``data`` of a constant.  ``count``: its elements; None where nobody knows."""
+    """Return the filler for a constant of the bytes ``data``.  ``count``: its elements, None if unknown."""
     listed = _listed(data, dtype, count)
     if listed is not None:
         return listed
     kind = dtype.numpy
     is_array = kind is not None and count is not None and count * kind.itemsize == len(data)
-    if keep is None or len(data) <= LISTED:
+    if keep is None or len(data) <= MAX_LISTED:
         return Filling("base64", [base64.b64encode(data.tobytes()).decode("ascii")])
     return Filling("file", [keep(name, data.view(kind) if is_array and kind is not None else data)])
 
 
 def _listed(data: Array, dtype: DType, count: int | None) -> Filling | None:
-    """The constant as a list, or as one argument where all elements are the same bits."""
+    """Return the constant as a list, or as one argument if all elements are equal; None if it is too long."""
     if count is None:
         return None
     if dtype is DType.STRING:
-        texts = strings_of(data.tobytes()) if count <= LISTED else None
+        texts = strings_of(data.tobytes()) if count <= MAX_LISTED else None
         if texts is None or len(texts) != count:
             return None
         return Filling("explicit", [text.decode("utf-8", "surrogateescape") for text in texts])
@@ -73,18 +76,18 @@ def _listed(data: Array, dtype: DType, count: int | None) -> Filling | None:
         return None
     if count > 4 and _is_uniform(array):
         tag, array = "constant", array[:1]
-    elif count <= LISTED:
+    elif count <= MAX_LISTED:
         tag = "explicit"
     else:
         return None
     if array.dtype.kind == "b":
-        array = array.astype(np.uint8)  # the peer reads numbers only
+        array = array.astype(np.uint8)  # ONE reads numbers only
     texts_of = elements(array)
     return None if texts_of is None else Filling(tag, texts_of)
 
 
 def _array(data: Array, dtype: DType, count: int) -> Array | None:
-    """The elements; None where the bytes are not as many, or have no elements that a filler can make."""
+    """Return the elements; None if their number or type is one that fillers cannot make."""
     if dtype in PACKED:
         low, high = data & 15, data >> 4
         nibbles = np.stack([low, high], axis=1).reshape(-1)[:count]
@@ -105,9 +108,9 @@ def _is_uniform(array: Array) -> bool:
 
 
 def gaussian(data: Array, dtype: DType, name: str, count: int | None) -> Filling | None:
-    """A filler of the same mean and deviation, for a recipe whose values do not matter."""
+    """Return a filler of the same mean and standard deviation; None for small or uniform constants."""
     array = None if count is None else _array(data, dtype, count)
-    if array is None or array.dtype.kind == "b" or array.size <= LISTED or _is_uniform(array):
+    if array is None or array.dtype.kind == "b" or array.size <= MAX_LISTED or _is_uniform(array):
         return None
     numbers = array.astype(np.float64)
     if not np.isfinite(numbers).all():

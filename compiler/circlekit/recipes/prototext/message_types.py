@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The message types of ``test.recipe``: the schema's tables, and what recipes say in another way.
+"""The message types of ``test.recipe``: tables of the schema, and messages of their own.
 
-A field of ``_MESSAGES`` is ``name:type``, ``name*:type`` where it may repeat, ``name:type=default``; a
-type is one of the schema's (``int``, ``float``, ``Padding``), ``string``, another message, or a table
-of the schema.  What the peer does not have stands behind the bar: fields that make any model expressible.
+A field of ``_MESSAGES`` is ``name:type``, ``name:type=default``, or ``name*:type`` if it may repeat.  A type
+is a scalar or enum of the schema (``int``, ``Padding``), ``string``, another message, or a table of the
+schema.  The fields behind the bar are not in ONE: with them every model can be expressed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _MESSAGES: Final = {
 }
 
 INDEX_VECTORS: Final = {"INT32VEC": "Int32Vector", "UINT16VEC": "Uint16Vector", "UINT8VEC": "Uint8Vector"}
-"""What recipes call the members of the union SparseIndexVector."""
+"""Recipes' names of the members of the union SparseIndexVector."""
 
 _INDEX_TYPES = ("SparseIdxVecType_NONE", *INDEX_VECTORS)
 _INDEX_ENUM = Enumeration(
@@ -60,12 +60,12 @@ CIRCLE_ONLY: Final = frozenset({"UINT4", "MXINT8", "MXFP4", "mx_quant", "adjoint
         if tflite is None
     ),
 )
-"""Words that say that a recipe is one of circle."""
+"""Words that only recipes of circle have."""
 
 
 @cache
 def message_type(name: str, fmt: str) -> MessageType:
-    """A message of recipes for models in format ``fmt``."""
+    """Return the message type ``name`` of recipes for format ``fmt``."""
     if name not in _MESSAGES:
         return _table_type(name, fmt)
     fields: dict[str, FieldType] = {}
@@ -95,7 +95,7 @@ def _field_type(type_: str, repeated: bool, default: Any, fmt: str, stored: str 
 
 
 def _table_type(name: str, fmt: str) -> MessageType:
-    """A table of the schema, or the options of a custom operator, as a message."""
+    """Return the message type of a table of the schema, or of the options of a custom operator."""
     fields: dict[str, FieldType] = {}
     for own, type_, default in operators.CUSTOM_FIELDS.get(name, ()):
         fields[own] = _field_type(type_, False, default, fmt)
@@ -120,7 +120,7 @@ def _schema_field(owner: str, item: Field, fmt: str) -> FieldType:
 
 
 def _option_fields(fmt: str) -> dict[str, FieldType]:
-    """The fields of all options; those of an operator without a table are empty messages."""
+    """Return the fields for the options of all operators."""
     fields: dict[str, FieldType] = {}
     for code in enumeration("BuiltinOperator", fmt).numbers:
         name = operators.option_table(code)
@@ -133,5 +133,5 @@ def _option_fields(fmt: str) -> dict[str, FieldType]:
 
 @cache
 def schema_defaults(name: str, fmt: str) -> Mapping[str, Any]:
-    """What a file means by leaving out the fields of a table."""
+    """Return the defaults of the scalar fields of a table, by name."""
     return {item.name: item.default for item in table(name, fmt).fields if item.kind is Kind.SCALAR}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operands of ``test.recipe`` -> tensors of the schema's tree, and the buffers of their constants."""
+"""Read operands of ``test.recipe`` into trees of tensors, and the buffers of their constants."""
 
 from __future__ import annotations
 
@@ -18,11 +18,15 @@ from circlekit.recipes.prototext.message_types import INDEX_VECTORS
 from circlekit.recipes.prototext.prototext_parser import Message, TextSource
 from circlekit.recipes.prototext.sparse_constants import sparse_tree, stored_count
 
-LARGEST_DIM = 2**31 - 1
+MAX_DIMENSION = 2**31 - 1
 
 
 class OperandReader:
-    """What cooking operands needs; ``buffers`` grows, the first is always empty."""
+    """Makes the trees of operands.
+
+    files: Returns the content of a file that a filler names.
+    buffers: The trees of all buffers so far; the first is empty.
+    """
 
     def __init__(self, source: TextSource, files: Files) -> None:
         self.source = source
@@ -35,6 +39,7 @@ class OperandReader:
     # -- tensors -------------------------------------------------------------------------------
 
     def tensor(self, operand: Message, graph: str, empty: dict[str, int]) -> Tree:
+        """Return the tree of an operand of ``graph``.  ``empty``: buffers of inputs and outputs, by name."""
         name = operand.get("name")
         dims = self.shape(operand)
         named = name if "named" not in operand else operand.get("named")
@@ -66,18 +71,16 @@ class OperandReader:
         if "shape" not in message:
             return None
         for item in message.get("shape").all("dim"):
-            if item.value > LARGEST_DIM:
-                self.fail(f"a dimension is at most {LARGEST_DIM}, not {item.value}", item.token)
+            if item.value > MAX_DIMENSION:
+                self.fail(f"expected a dimension of at most {MAX_DIMENSION}, got {item.value}", item.token)
         dims: list[int] = message.get("shape").values("dim")
         return dims
 
     def shape_signature(self, operand: Message, dims: list[int] | None) -> list[int]:
         signature: list[int] = operand.get("shape_signature").values("dim")
         if signature and len(signature) != len(dims or ()):
-            self.fail(
-                f"the signature has {len(signature)} dimensions, the shape {len(dims or ())}",
-                operand.place("shape_signature"),
-            )
+            message = f"expected {len(dims or ())} dimensions, as the shape has, got {len(signature)}"
+            self.fail(message, operand.place("shape_signature"))
         return signature
 
     def quantization(self, operand: Message) -> Tree:
@@ -118,14 +121,14 @@ class OperandReader:
             values = np.array(vector.values("dim"), np.int64)
             top = {"INT32VEC": 2**31, "UINT16VEC": 2**16, "UINT8VEC": 2**8}[vector.get("type")]
             if values.size and not 0 <= values.min() <= values.max() < top:
-                self.fail(f"an index is from 0 to {top - 1}", vector.token)
+                self.fail(f"expected indices from 0 to {top - 1}, got {values.tolist()[:8]}", vector.token)
             tree[name] = {"": INDEX_VECTORS[vector.get("type")], "values": values}
         return tree
 
     # -- constants -----------------------------------------------------------------------------
 
     def data(self, operand: Message, tree: Tree, graph: str) -> bytes:
-        """The bytes of a constant; a sparse one is told apart in ``tree``."""
+        """Return the bytes of a constant; for a sparse one, add the sparsity to ``tree``."""
         filler = operand.get("filler")
         dtype = DType[tree["type"]]
         args = filler.values("arg")
@@ -134,34 +137,35 @@ class OperandReader:
             count = stored_count(tree["sparsity"])
         tag = filler.get("tag")
         if tag is None:
-            self.fail("a filler has a tag", filler.token)
+            self.fail("expected a tag in the filler", filler.token)
         seed = seed_of(graph, operand.get("name"))
         data = self.filler(tag, args, filler.place("tag"), dtype, count, seed)
         if not operand.get("make_sparse"):
             return data
         if "sparsity" in tree or not tree["shape"] or dtype not in (DType.FLOAT32, DType.FLOAT16):
-            self.fail(
-                "only FLOAT32 and FLOAT16 of rank 1 and more can be made sparse", operand.place("make_sparse")
+            message = (
+                f"make_sparse: expected FLOAT32 or FLOAT16 of rank 1 or more, got {dtype.name}{tree['shape']}"
             )
+            self.fail(message, operand.place("make_sparse"))
         tree["sparsity"], data = sparse_tree(np.frombuffer(data, dtype.numpy).reshape(tree["shape"]))
         return data
 
     def filler(self, tag: str, args: list[str], at: Token, dtype: DType, count: int, seed: int) -> bytes:
         if tag not in FILLERS:
-            near = near_miss(tag, FILLERS) or f"; there are {', '.join(FILLERS)}"
-            self.fail(f"there is no filler {tag}{near}", at)
+            near = near_miss(tag, FILLERS) or f"; expected one of {', '.join(FILLERS)}"
+            self.fail(f"no filler is named {tag}{near}", at)
         try:
             return filled(tag, args, dtype, count, seed, self.files)
         except (LimitError, ModelError) as error:
             self.fail(error.message, at)
 
     def table(self, message: Message) -> Tree:
-        """A message whose type is a table of the schema."""
+        """Return the tree of a message whose type is a table of the schema."""
         tree: Tree = {"": message.type.name}
         for name, spec in message.type.fields.items():
             stored = spec.stored or name
             if stored in tree and name not in message:
-                continue  # an alias of a field that was there
+                continue  # an alias of a field that was read before
             if spec.kind == "message":
                 found = [self.table(m) for m in message.values(name)]
                 value: Any = found if spec.repeated else next(iter(found), None)

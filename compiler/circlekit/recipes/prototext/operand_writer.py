@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors of the schema's tree -> operands of ``test.recipe``, with the fillers of their constants."""
+"""Write tensors of the schema's tree as operands of ``test.recipe``, with the fillers of their constants."""
 
 from __future__ import annotations
 
@@ -28,7 +28,13 @@ _DETAILS = {
 
 
 class OperandWriter:
-    """What writing operands needs: the buffers of the file, and how constants are kept."""
+    """Makes the text of operands.
+
+    keep: Puts large constants into files; None writes them into the recipe.
+    resample: Write large constants as gaussian fillers.
+    far: Whether the file has external data.
+    fills: Fillers of the buffers so far.
+    """
 
     def __init__(self, tree: Tree, data: memoryview, fmt: str, keep: Keep | None, resample: bool) -> None:
         self.data = data
@@ -40,7 +46,7 @@ class OperandWriter:
         self.fills: dict[tuple[int, str, int | None], Filling] = {}
 
     def buffer(self, tree: Tree) -> Array | None:
-        """The bytes of a buffer, inside the flatbuffer or behind it; None for none."""
+        """Return the bytes of a buffer, in the flatbuffer or external; None if it has no data."""
         data: Array | None = tree.get("data")
         if tree.get("offset", 0) > 1:
             self.far = True
@@ -144,7 +150,7 @@ class OperandWriter:
         return out
 
     def table(self, tree: Tree, type_: MessageType) -> Block:
-        """A table of the schema: what differs from what a recipe means without saying it."""
+        """Return the text of a table of the schema: the fields that differ from a recipe's defaults."""
         out = Block()
         written: set[str] = set()
         for name, spec in self.preferred(type_):
@@ -168,7 +174,7 @@ class OperandWriter:
         return out
 
     def preferred(self, type_: MessageType) -> Sequence[tuple[str, FieldType]]:
-        """The fields; circle's names of them before the others in a recipe of circle."""
+        """Return the fields; in a recipe of circle, circle's own names of fields come first."""
         fields = list(type_.fields.items())
         aliases = {*operators.ALIASES.values()} if self.format == "circle" else set()
         return sorted(fields, key=lambda field: field[0] not in aliases) if aliases else fields
@@ -181,7 +187,7 @@ def _as_list(value: Any, repeated: bool) -> list[Any]:
 
 
 def _same(value: Any, default: Any) -> bool:
-    """Whether a field may be left out: floats are compared as the file has them."""
+    """Return whether a field has its default; floats are compared as float32, bit for bit."""
     if isinstance(value, float) and isinstance(default, int | float):
         return bool(np.float32(value).tobytes() == np.float32(default).tobytes())
     return bool(value == default)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the peer's recipes call operators and options, where that does not follow from the schema's names.
+"""Names of operators and options in ONE's recipes.
 
-The type of an operator is its code in camel case (``ARG_MAX``: ``ArgMax``), the field of its options the
-code in small letters (``arg_max_options``), the table the one of that name.  The tables here are the rest.
+By default, the type of an operator is its code in camel case (``ARG_MAX``: ``ArgMax``), the field of its
+options is the code in lower case (``arg_max_options``), and its table is the one of the same name.  The
+tables of this module are the exceptions.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ SPELLINGS: Final = {
     "TOPK_V2": "TopKV2", "BATCH_TO_SPACE_ND": "BatchToSpaceND", "SPACE_TO_BATCH_ND": "SpaceToBatchND",
     "UNIDIRECTIONAL_SEQUENCE_LSTM": "UnidirectionalSequenceLSTM",
 }  # fmt: skip
-"""Types that are not the camel case of the code."""
+"""Types that are not the code in camel case."""
 
 OPTION_FIELDS: Final = {
     "ARG_MAX": "argmax", "ARG_MIN": "argmin", "AVERAGE_POOL_2D": "averagepool2d", "CONV_2D": "conv2d",
@@ -33,7 +34,7 @@ OPTION_FIELDS: Final = {
     "LESS_EQUAL": "lessequal", "MAX_POOL_2D": "maxpool2d", "MIRROR_PAD": "mirrorpad", "NOT_EQUAL": "notequal",
     "ONE_HOT": "onehot", "REVERSE_V2": "reversev2",
 }  # fmt: skip
-"""Fields of options, without ``_options``, that are not the code in small letters."""
+"""Fields of options, without ``_options``, that are not the code in lower case."""
 
 OPTION_TABLES: Final = {
     "AVERAGE_POOL_2D": "Pool2DOptions", "MAX_POOL_2D": "Pool2DOptions", "L2_POOL_2D": "Pool2DOptions",
@@ -45,16 +46,16 @@ OPTION_TABLES: Final = {
     "RANDOM_STANDARD_NORMAL": "RandomOptions", "RANDOM_UNIFORM": "RandomOptions",
     "MULTINOMIAL": "RandomOptions",
 }  # fmt: skip
-"""Tables of options that do not have the operator's name."""
+"""Options tables that are not named after the operator."""
 
 RENAMED: Final = {
     ("", "fused_activation_function"): "activation",
     ("SqueezeOptions", "squeeze_dims"): "squeeze_dim",
 }
-"""What recipes call a field of a table of options ("" for any)."""
+"""Names in recipes of the fields of an options table ("" for any table)."""
 
 ALIASES: Final = {"adj_x": "adjoint_lhs", "adj_y": "adjoint_rhs"}
-"""Other names of fields, which recipes of circle have."""
+"""Other names of fields in recipes of circle."""
 
 DEFAULTS: Final[Mapping[tuple[str, str], Any]] = {
     ("", "padding"): "VALID",
@@ -68,12 +69,12 @@ DEFAULTS: Final[Mapping[tuple[str, str], Any]] = {
     ("LeakyReluOptions", "alpha"): 0.2, ("InstanceNormOptions", "epsilon"): 1e-5,
     ("RmsNormOptions", "epsilon"): 1e-6, ("BidirectionalSequenceLSTMOptions", "time_major"): True,
 }  # fmt: skip
-"""Defaults of recipes that are not the schema's."""
+"""Defaults in recipes that differ from the schema's."""
 
 
 Options = Mapping[str, Any]
 FLOAT32, INT32, INT64 = 0, 2, 4
-"""Element types as the attributes of custom operators have them."""
+"""Element types in the options of custom operators."""
 
 CUSTOM_FIELDS: Final[Mapping[str, tuple[tuple[str, str, Any], ...]]] = {
     "all_options": (("keep_dims", "bool", False),),
@@ -84,7 +85,7 @@ CUSTOM_FIELDS: Final[Mapping[str, tuple[tuple[str, str, Any], ...]]] = {
         ("include_batch_in_index", "bool", False),
     ),
 }  # fmt: skip
-"""Options that no table of the schema has: field, type, default."""
+"""Options without a table in the schema: (field, type, default)."""
 
 
 def _max_pool_with_argmax(options: Options) -> dict[str, FlexValue]:
@@ -114,27 +115,24 @@ CUSTOM: Final[Mapping[str, tuple[str, Callable[[Options], dict[str, FlexValue]]]
     "MatrixBandPart": ("", lambda _: {"T": FLOAT32, "Tindex": INT64}),
     "MaxPoolWithArgmax": ("max_pool_with_argmax_options", _max_pool_with_argmax),
 }
-"""Custom operators whose options recipes know: the field that says them, and the map that they become."""
-
-
-# -- names that follow -------------------------------------------------------------------------
+"""Custom operators with options in recipes: the field, and the function that makes their FlexBuffers map."""
 
 
 @cache
 def operator_types(fmt: str) -> Mapping[str, str]:
-    """Code of the schema for every type of operator that recipes of a format may name."""
+    """Return the schema's code for every type of operator in recipes of a format."""
     return {type_of(code): code for code in enumeration("BuiltinOperator", fmt).numbers}
 
 
 def type_of(code: str) -> str:
-    """The type of an operator in a recipe."""
+    """Return the type of an operator in a recipe."""
     return SPELLINGS.get(code) or "".join(
         w[0] + w[1:].lower() if w[0].isalpha() else w for w in code.split("_")
     )
 
 
 def option_field(code: str) -> str:
-    """The field of an operator's options."""
+    """Return the name of the field with an operator's options."""
     return OPTION_FIELDS.get(code, code.lower()) + "_options"
 
 
@@ -144,15 +142,15 @@ def _tables() -> Mapping[str, str]:
 
 
 def option_table(code: str) -> str | None:
-    """The schema's table for an operator's options; None where it has none."""
+    """Return the schema's table for an operator's options; None if it has none."""
     return OPTION_TABLES.get(code) or _tables().get(code.replace("_", "").lower())
 
 
 def option_default(table: str, name: str, schema_default: Any) -> Any:
-    """What a field of options is when a recipe does not mention it."""
+    """Return the value of an options field that a recipe does not mention."""
     return DEFAULTS.get((table, name), DEFAULTS.get(("", name), schema_default))
 
 
 def option_name(table: str, name: str) -> str:
-    """What recipes call a field of a table of options."""
+    """Return the name in recipes of a field of an options table."""
     return RENAMED.get((table, name), RENAMED.get(("", name), name))

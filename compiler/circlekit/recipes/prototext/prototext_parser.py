@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The text grammar of protobuf, read against message types that are given as data.
+"""Parse the text format of protobuf, given the message types as data.
 
     message := {field [","|";"]}
     field   := name ":" scalar | name ":" "[" [scalar {"," scalar}] "]"
              | name [":"] ("{" message "}" | "<" message ">")
     scalar  := string {string} | number | name                 a # starts a comment
 
-Every error points at the place, and proposes a name where one is near.
+Every error shows the place, and suggests a similar name if there is one.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from circlekit.errors import ParseError, near_miss
+from circlekit.errors import near_miss
 from circlekit.io.schema import Enumeration
 from circlekit.ir.text.lexer import Source, Token
 
-DEEPEST = 32
+MAX_DEPTH = 32
+"""Largest number of messages inside one another."""
 
 _TOKEN = re.compile(
     r"""(?P<skip>\s+|\#[^\n]*)
@@ -39,7 +40,7 @@ _CONTROLS = dict(zip(b"abfnrtv\\'\"?", b"\a\b\f\n\r\t\v\\'\"?", strict=True))
 
 
 class TextSource(Source):
-    """The tokens of a protobuf text; kinds string, number, name, mark, end."""
+    """The tokens of a protobuf text, of the kinds string, number, name, mark and end."""
 
     def _scan(self) -> list[Token]:
         tokens: list[Token] = []
@@ -70,10 +71,10 @@ class TextSource(Source):
             if octal is not None or hexadecimal is not None:
                 return bytes([(int(octal, 8) if octal is not None else int(hexadecimal, 16)) & 255])
             if short is None and long is None:
-                raise self.error_at(at, "the string holds an escape that does not exist")
+                raise self.error_at(at, "the string has an unknown escape")
             number = int(short or long, 16)
             if number > 0x10FFFF:
-                raise self.error_at(at, "the string holds a character that does not exist")
+                raise self.error_at(at, f"expected a character up to 10FFFF, got {number:X}")
             return chr(number).encode("utf-8", "surrogatepass")
 
         raw = _ESCAPE.sub(character, body.encode("utf-8", "surrogatepass"))
@@ -84,9 +85,10 @@ class TextSource(Source):
 
 
 class FieldType(NamedTuple):
-    """``kind``: "string", "bool", a struct letter (``i`` is an int32, ``f`` a float), "enum" or "message".
+    """The type of a field.
 
-    ``message``: the type of a message, made when it is asked for (types refer to one another).
+    ``kind``: "string", "bool", "enum", "message", or the type code of a number in ``struct``.
+    ``message``: returns the type of a message; a function, because types refer to one another.
     """
 
     kind: str
@@ -95,19 +97,19 @@ class FieldType(NamedTuple):
     enum: Enumeration | None = None
     message: Callable[[], MessageType] | None = None
     stored: str = ""
-    """What the schema calls the field, where that is not what the text calls it."""
+    """The schema's name of the field, if the text has another."""
 
 
 @dataclass(frozen=True)
 class MessageType:
-    """Name, for errors, and fields."""
+    """The fields of a message; ``name`` is for errors."""
 
     name: str
     fields: Mapping[str, FieldType]
 
 
 class Item(NamedTuple):
-    """A value of a field, and where it stands."""
+    """A value of a field, and its place in the text."""
 
     value: Any
     token: Token
@@ -115,7 +117,7 @@ class Item(NamedTuple):
 
 @dataclass
 class Message:
-    """A message as it was read: the items of every field that is there, in order."""
+    """A parsed message: the items of every field that it has, in order."""
 
     type: MessageType
     token: Token
@@ -131,33 +133,33 @@ class Message:
         return [item.value for item in self.all(name)]
 
     def get(self, name: str) -> Any:
-        """The value of a field that is not repeated, or its default."""
+        """Return the value of a field that does not repeat, or its default."""
         found = self.items.get(name)
         return found[0].value if found else self.type.fields[name].default
 
     def place(self, name: str) -> Token:
-        """Where the field stands, or else the message."""
+        """Return the place of the field, or of the message if it lacks the field."""
         found = self.items.get(name)
         return found[0].token if found else self.token
 
 
-# -- reading -----------------------------------------------------------------------------------
+# -- parsing -----------------------------------------------------------------------------------
 
 
 def parse_message(source: Source, type_: MessageType) -> Message:
-    """The whole text as one message of a type; ParseError where it is none."""
+    """Parse the whole text as one message of a type; ParseError if it is not one."""
     message = Message(type_, source.peek)
     _fields(source, message, "", 0)
     return message
 
 
 def _fields(source: Source, message: Message, close: str, depth: int) -> None:
-    if depth > DEEPEST:
-        source.fail(f"messages are nested more than {DEEPEST} levels deep")
+    if depth > MAX_DEPTH:
+        source.fail(f"expected at most {MAX_DEPTH} messages inside one another")
     while not (source.accept(close) if close else source.peek.kind == "end"):
         if source.peek.kind != "name":
             wanted = f"a field or {close!r}" if close else "a field"
-            source.fail(f"expected {wanted}, found {source.peek.text[:40]!r}")
+            source.fail(f"expected {wanted}, got {source.peek.text[:40]!r}")
         name = source.take()
         spec = message.type.fields.get(name.text)
         if spec is None:
@@ -179,16 +181,16 @@ def _field(source: Source, items: list[Item], spec: FieldType, name: Token, dept
     colon = source.accept(":")
     if source.at("{", "<"):
         if spec.message is None:
-            source.fail(f"{name.text} is no message, but a single value")
+            source.fail(f"{name.text}: expected a single value, got a message")
         close = "}" if source.take().text == "{" else ">"
         inner = Message(spec.message(), name)
         _fields(source, inner, close, depth + 1)
         items.append(Item(inner, name))
         return
     if spec.message is not None:
-        source.fail(f"{name.text} is a message: expected {'{'!r}, found {source.peek.text[:40]!r}")
+        source.fail(f"{name.text} is a message: expected {'{'!r}, got {source.peek.text[:40]!r}")
     if not colon:
-        source.fail(f"expected ':' behind {name.text}, found {source.peek.text[:40]!r}")
+        source.fail(f"expected ':' after {name.text}, got {source.peek.text[:40]!r}")
     if not (spec.repeated and source.accept("[")):
         items.append(_scalar(source, spec, name))
         return
@@ -209,16 +211,12 @@ def _scalar(source: Source, spec: FieldType, name: Token) -> Item:
     try:
         return Item(read(token, spec), token)
     except ValueError as error:
-        raise _at(source, token, f"{name.text}: {error}") from None
-
-
-def _at(source: Source, token: Token, message: str) -> ParseError:
-    return source.error_at(token.at, message)
+        raise source.error_at(token.at, f"{name.text}: {error}") from None
 
 
 def _text(token: Token, spec: FieldType) -> str:
     if token.kind != "string":
-        raise ValueError(f"expected a text in quotes, found {token.text}")
+        raise ValueError(f"expected a text in quotes, got {token.text}")
     return token.text
 
 
@@ -226,13 +224,13 @@ def _bool(token: Token, spec: FieldType) -> bool:
     known = {"true": True, "True": True, "t": True, "1": True}
     known |= {"false": False, "False": False, "f": False, "0": False}
     if token.kind == "string" or token.text not in known:
-        raise ValueError(f"expected true or false, found {token.text[:40]!r}")
+        raise ValueError(f"expected true or false, got {token.text[:40]!r}")
     return known[token.text]
 
 
 def _integer(token: Token, spec: FieldType) -> int:
     if token.kind != "number" or not re.fullmatch(r"-?(0[xX][0-9a-fA-F]+|\d{1,30})", token.text):
-        raise ValueError(f"expected a whole number, found {token.text[:40]!r}")
+        raise ValueError(f"expected an integer, got {token.text[:40]!r}")
     digits = token.text.lstrip("-")
     base = (
         16
@@ -244,29 +242,29 @@ def _integer(token: Token, spec: FieldType) -> int:
     number = int(digits, base) * (-1 if token.text[0] == "-" else 1)
     limits = np.iinfo(np.dtype(spec.kind))
     if not limits.min <= number <= limits.max:
-        raise ValueError(f"{number} is not from {limits.min} to {limits.max}")
+        raise ValueError(f"expected a number from {limits.min} to {limits.max}, got {number}")
     return number
 
 
 def _float(token: Token, spec: FieldType) -> float:
     if token.kind == "string":
-        raise ValueError(f"expected a number, found {token.text[:40]!r}")
+        raise ValueError(f"expected a number, got {token.text[:40]!r}")
     return float_of(token.text)
 
 
 def float_of(text: str) -> float:
-    """A number as C++ reads one: ``1``, ``-.5e3``, ``0.1f``, ``inf``, ``nan``, ``0x1f``."""
+    """Return a number as C++ reads it: ``1``, ``-.5e3``, ``0.1f``, ``inf``, ``nan``, ``0x1f``."""
     body = text.strip()
     if re.fullmatch(r"[-+]?0[xX][0-9a-fA-F]{1,16}", body):
         return float(int(body, 16))
     if body[-1:] in "fF" and body[-3:].lower() != "inf":
         body = body[:-1]
     if "_" in body:
-        raise ValueError(f"expected a number, found {text[:40]!r}")
+        raise ValueError(f"expected a number, got {text[:40]!r}")
     try:
         return float(body)
     except ValueError:
-        raise ValueError(f"expected a number, found {text[:40]!r}") from None
+        raise ValueError(f"expected a number, got {text[:40]!r}") from None
 
 
 def _enum(token: Token, spec: FieldType) -> str:
@@ -275,11 +273,11 @@ def _enum(token: Token, spec: FieldType) -> str:
     if token.kind == "number":
         number = _integer(token, FieldType("q"))
         if number not in enum.names:
-            raise ValueError(f"{enum.name} has no number {number}")
+            raise ValueError(f"expected a number of {enum.name}, got {number}")
         return enum.names[number]
     if token.kind == "string" or token.text not in enum.numbers:
-        near = near_miss(token.text, enum.numbers) or f"; there are {', '.join([*enum.numbers][:9])}"
-        raise ValueError(f"there is no {enum.name} {token.text[:40]}{near}")
+        near = near_miss(token.text, enum.numbers) or f"; expected one of {', '.join([*enum.numbers][:9])}"
+        raise ValueError(f"no {enum.name} is named {token.text[:40]}{near}")
     return token.text
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages -> protobuf text, a field a line."""
+"""Write messages as protobuf text, one field per line."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 class Block:
-    """A message that is being written; an empty one may be left out."""
+    """The lines of a message; callers may leave out an empty one."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
 
     def add(self, name: str, *values: str | int | float | bool, word: bool = False) -> None:
-        """The field once for each value.  ``word``: texts are enum values and have no quotes."""
+        """Add the field once for each value.  ``word``: texts are enum values, without quotes."""
         self.lines += [f"{name}: {_scalar(v, word)}" for v in values]
 
     def vector(self, name: str, values: Sequence[str | int | float | bool], word: bool = False) -> None:
-        """A field that is there even without values."""
+        """Add a repeated field, which is written even without values."""
         self.add(name, *values, word=word)
         if not len(values):
             self.lines.append(f"{name}: []")
 
     def row(self, name: str, field: str, values: Iterable[int]) -> None:
-        """A message of one repeated field, in one line."""
+        """Add a message of one repeated field, in one line."""
         inner = "".join(f" {field}: {v}" for v in values)
         self.lines.append(f"{name} {{{inner} }}")
 
@@ -52,7 +52,7 @@ def _scalar(value: str | int | float | bool, word: bool) -> str:
 
 
 def quoted_text(text: str) -> str:
-    """A string of the grammar; bytes that are no UTF-8 (surrogates) and controls as octal escapes."""
+    """Return a quoted string; control characters and bytes that are not UTF-8 become octal escapes."""
     return '"' + "".join(map(_character, text)) + '"'
 
 

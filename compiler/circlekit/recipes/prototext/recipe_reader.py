@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``test.recipe`` -> the schema's tree, for either format; errors point into the recipe."""
+"""Read ``test.recipe`` into the schema's tree, for either format; errors show the place in the recipe."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import numpy as np
 
 from circlekit.errors import near_miss
 from circlekit.io.flexbuffers import flexbuffer_map
+from circlekit.io.operator_codes import PLACEHOLDER
 from circlekit.io.schema import Tree, enumeration, options_field
 from circlekit.ir.dtypes import DType
 from circlekit.ir.text.lexer import Token
@@ -16,30 +17,32 @@ from circlekit.recipes.prototext.message_types import CIRCLE_ONLY, message_type
 from circlekit.recipes.prototext.operand_reader import OperandReader
 from circlekit.recipes.prototext.prototext_parser import Item, Message, TextSource, parse_message
 
-PLACEHOLDER = 127
-"""What the one-byte field of an operator code holds for numbers that do not fit into it."""
-
 Key = tuple[str, str, int]
-"""Operator, custom code, version (0 where all versions of it are one)."""
+"""Operator, custom code, version (0 if all versions share a code)."""
 
 
 def recipe_format(source: TextSource) -> str | None:
-    """What the words of a recipe say of its format: circle where only that has them, else None."""
+    """Return "circle" if the recipe has words that only circle has, else None."""
     words = (t.text for t in source.tokens if t.kind in ("name", "string"))
     return "circle" if any(word in CIRCLE_ONLY for word in words) else None
 
 
 def read_tree(source: TextSource, fmt: str, files: Files) -> tuple[Tree, bool]:
-    """The tree of the model, and whether its data is to lie behind the flatbuffer.
+    """Return the tree of the model, and whether its constants are to be external data.
 
-    ``files`` gives the bytes of a file that a filler names.
+    ``files`` returns the content of a file that a filler names.
     """
     recipe = parse_message(source, message_type("ModelRecipe", fmt))
     return RecipeReader(source, fmt, files, recipe).model(), recipe.get("ext_offset")
 
 
 class RecipeReader(OperandReader):
-    """One run over one recipe."""
+    """Makes the tree of one recipe.
+
+    types: Code of the schema for every type of operator.
+    indices: Index of each operand, by name, for each graph.
+    codes: Index of each operator code.
+    """
 
     def __init__(self, source: TextSource, fmt: str, files: Files, recipe: Message) -> None:
         super().__init__(source, files)
@@ -50,7 +53,7 @@ class RecipeReader(OperandReader):
         self.indices: list[dict[str, int]] = []
         self.codes: dict[Key, int] = {}
 
-    # -- the whole -----------------------------------------------------------------------------
+    # -- the model -----------------------------------------------------------------------------
 
     def model(self) -> Tree:
         recipe = self.recipe
@@ -76,13 +79,14 @@ class RecipeReader(OperandReader):
     def signature(self, message: Message) -> Tree:
         index: int = message.get("subgraph_index")
         if index >= len(self.graphs):
-            self.fail(
-                f"there is no graph {index}, but {len(self.graphs)} graphs", message.place("subgraph_index")
-            )
+            self.fail(self.no_graph(index), message.place("subgraph_index"))
         tree: Tree = {"signature_key": message.get("signature_key") or "", "subgraph_index": index}
         for side in ("inputs", "outputs"):
             tree[side] = [self.tensor_map(m.value, index) for m in message.all(side)]
         return tree
+
+    def no_graph(self, index: int) -> str:
+        return f"expected an index of one of the {len(self.graphs)} graphs, got {index}"
 
     def tensor_map(self, message: Message, graph: int) -> Tree:
         known = self.indices[graph]
@@ -90,15 +94,16 @@ class RecipeReader(OperandReader):
         if "tensor" in message:
             index = self.find(message.all("tensor")[0], known, optional=False)
         elif index is None:
-            self.fail("a port of a signature has a tensor or a tensor_index", message.token)
+            self.fail("expected a tensor or a tensor_index in the signature's port", message.token)
         elif index >= len(known):
-            self.fail(f"there is no operand {index}, but {len(known)}", message.place("tensor_index"))
+            sentence = f"expected an index of one of the {len(known)} operands, got {index}"
+            self.fail(sentence, message.place("tensor_index"))
         return {"name": message.get("name") or "", "tensor_index": index}
 
     # -- operator codes ------------------------------------------------------------------------
 
     def operator_codes(self) -> list[Tree]:
-        """One code for each operator, by number, custom ones last; the highest version that is asked for."""
+        """Return one code for each operator, with its highest version: by number, custom operators last."""
         versions: dict[Key, int] = {}
         for graph in self.graphs:
             for operation in graph.values("operation"):
@@ -124,15 +129,15 @@ class RecipeReader(OperandReader):
         custom = operation.get("custom_code") or ""
         type_ = operation.get("type")
         if type_ is None:
-            self.fail("an operation has a type", operation.token)
+            self.fail("expected a type in the operation", operation.token)
         if type_ == "Custom" or operation.get("extype") == "Custom":
             if not custom:
-                self.fail("a custom operation has a custom_code", operation.place("type"))
+                self.fail("expected a custom_code in the custom operation", operation.place("type"))
             return "CUSTOM", custom, version
         code = self.types.get(type_)
         if code is None:
             near = near_miss(type_, [*self.types, "Custom"])
-            self.fail(f"there is no operator {type_}{near}", operation.place("type"))
+            self.fail(f"no operator is named {type_}{near}", operation.place("type"))
         return code, custom, version
 
     # -- graphs --------------------------------------------------------------------------------
@@ -163,19 +168,22 @@ class RecipeReader(OperandReader):
 
     def declare(self, operand: Message, known: dict[str, int]) -> None:
         if "name" not in operand or "type" not in operand:
-            self.fail("an operand has a name and a type", operand.token)
+            self.fail("expected a name and a type in the operand", operand.token)
         name = operand.get("name")
         if name in known:
-            self.fail(f"there is an operand {name} before", operand.place("name"))
+            self.fail(f"{name} is the name of an earlier operand", operand.place("name"))
         known[name] = len(known)
 
     def find(self, item: Item, known: dict[str, int], optional: bool) -> int:
-        """Index of the operand that a field names; -1 for the empty name of one that is left out."""
+        """Return the index of the operand that a field names; -1 for the empty name of an omitted one."""
         name: str = item.value
         if name in known:
             return known[name]
         if name != "" or not optional:
-            self.fail(f"there is no operand {name or 'without a name'}{near_miss(name, known)}", item.token)
+            what = (
+                f"no operand is named {name}" if name else "expected the name of an operand, got an empty one"
+            )
+            self.fail(f"{what}{near_miss(name, known)}", item.token)
         return -1
 
     def check_interface(self, message: Message, tensors: list[Tree], known: dict[str, int]) -> None:
@@ -183,7 +191,9 @@ class RecipeReader(OperandReader):
             for item in message.all(side):
                 buffer = self.buffers[tensors[known[item.value]]["buffer"]]
                 if side == "input" and buffer.get("data") is not None:
-                    self.fail(f"{item.value} has a filler: a constant is no input", item.token)
+                    self.fail(
+                        f"expected an input without a filler, got the constant {item.value}", item.token
+                    )
 
     # -- operators -----------------------------------------------------------------------------
 
@@ -194,7 +204,7 @@ class RecipeReader(OperandReader):
         tree["outputs"] = [self.find(item, known, optional=False) for item in operation.all("output")]
         for index, item in zip(tree["outputs"], operation.all("output"), strict=True):
             if index in made:
-                self.fail(f"{item.value} is the result of an operation before", item.token)
+                self.fail(f"{item.value} is the result of an earlier operation", item.token)
             made[index] = item.token
         if "intermediate" in operation:
             tree["intermediates"] = [
@@ -211,7 +221,7 @@ class RecipeReader(OperandReader):
         return tree
 
     def options(self, operation: Message, code: str) -> Tree:
-        """The options of a built-in operator: its own field, or the defaults."""
+        """Return the options of a built-in operator: its own field, or the defaults."""
         name = operators.option_table(code)
         union = None if name is None else options_field(name)
         if name is None or union is None:
@@ -225,7 +235,7 @@ class RecipeReader(OperandReader):
         options = self.table(message)
         for key in options:
             if key.endswith("_subgraph_index") and options[key] >= len(self.graphs):
-                self.fail(f"there is no graph {options[key]}, but {len(self.graphs)} graphs", message.token)
+                self.fail(self.no_graph(options[key]), message.token)
         return {union: options}
 
     def custom_options(self, operation: Message, custom_code: str) -> Tree:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The schema's tree -> ``test.recipe``: what ``read_tree`` makes of the text is an equal model."""
+"""Write the schema's tree as ``test.recipe``; ``recipe_reader`` makes an equal model of the text."""
 
 from __future__ import annotations
 
@@ -25,17 +25,19 @@ VERSIONS = {"tflite": 3, "circle": 0}
 def recipe_text(
     tree: Tree, data: memoryview, fmt: str, keep: Keep | None = None, resample: bool = False
 ) -> str:
-    """The text of a decoded file.
+    """Return the recipe of a decoded file.
 
-    ``data``: the file, for what lies behind the flatbuffer.  ``keep``: where large constants go; without it
-    they are in the text, in base64.  ``resample``: large constants become normal numbers of the same mean
-    and deviation, and the model another one.  UnsupportedError for what no recipe can say.
+    data: The file, for external data.
+    keep: Puts large constants into files; without it they are in the text, in base64.
+    resample: Replace large constants by normal numbers of the same mean and standard deviation.
+
+    Raises UnsupportedError for a model that recipes cannot express.
     """
     return RecipeWriter(tree, data, fmt, keep, resample).recipe().text()
 
 
 class RecipeWriter(OperandWriter):
-    """One run over one decoded file."""
+    """Makes the text of one decoded file.  ``names``: the operands of each graph."""
 
     def __init__(self, tree: Tree, data: memoryview, fmt: str, keep: Keep | None, resample: bool) -> None:
         super().__init__(tree, data, fmt, keep, resample)
@@ -43,7 +45,7 @@ class RecipeWriter(OperandWriter):
         self.codes = [code_key(code, fmt) for code in tree.get("operator_codes", ())]
         self.names: list[list[str]] = []
 
-    # -- the whole -----------------------------------------------------------------------------
+    # -- the model -----------------------------------------------------------------------------
 
     def recipe(self) -> Block:
         graphs = self.tree["subgraphs"]
@@ -69,6 +71,7 @@ class RecipeWriter(OperandWriter):
         return out
 
     def used(self) -> set[tuple[str, str | None, int]]:
+        """Return the operator codes that operators have."""
         operators = (op for graph in self.tree["subgraphs"] for op in graph.get("operators", ()))
         return {self.codes[op.get("opcode_index", 0)] for op in operators}
 
@@ -117,7 +120,7 @@ class RecipeWriter(OperandWriter):
     def operation(self, tree: Tree, names: list[str]) -> Block:
         code, custom, version = self.codes[tree.get("opcode_index", 0)]
         if code.startswith("UNKNOWN_"):
-            raise UnsupportedError(f"a recipe cannot name an operator without a name, {code}")
+            raise UnsupportedError(f"a recipe cannot express an operator that the schema lacks, {code}")
         out = Block()
         out.add("type", operators.type_of(code))
         for field in ("input", "output", "intermediate"):
@@ -148,7 +151,7 @@ class RecipeWriter(OperandWriter):
                 out.add("no_options", True)
             return
         if options[""] != table:
-            raise UnsupportedError(f"a recipe cannot say that {code} has the options {options['']}")
+            raise UnsupportedError(f"a recipe cannot express {code} with the options {options['']}")
         block = self.table(options, message_type(options[""], self.format))
         if block.lines:
             out.message(operators.option_field(code), block)
@@ -167,7 +170,7 @@ class RecipeWriter(OperandWriter):
             out.add("no_options", True)
 
     def default_options(self, custom: str) -> bytes:
-        """What a recipe gives this custom operator when it says nothing."""
+        """Return the custom options that a recipe without options means."""
         if custom not in operators.CUSTOM:
             return b""
         field, entries = operators.CUSTOM[custom]
@@ -177,7 +180,7 @@ class RecipeWriter(OperandWriter):
 
 
 def _unique(tensors: Sequence[Tree]) -> list[str]:
-    """A name for every tensor: its own if no other has it before, else one with a number."""
+    """Return a unique name for every tensor: its own, or that with a number if an earlier tensor has it."""
     given = [tensor.get("name", "") for tensor in tensors]
     taken = set(given)
     seen: set[str] = set()

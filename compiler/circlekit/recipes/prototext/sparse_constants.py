@@ -10,9 +10,9 @@ from circlekit.ir.value import Array
 
 
 def sparse_tree(dense: Array) -> tuple[Tree, bytes]:
-    """The table SparsityParameters and the data of ``dense``, of rank 1 or more.
+    """Return the table SparsityParameters and the data of ``dense``, an array of rank 1 or more.
 
-    What is left out is zero in every bit, so that -0.0 stays.
+    Elements whose bits are all zero are left out; -0.0 is stored.
     """
     bits = dense.view(f"u{dense.dtype.itemsize}")
     kept = bits != 0
@@ -33,7 +33,7 @@ def sparse_tree(dense: Array) -> tuple[Tree, bytes]:
 
 
 def stored_count(sparsity: Tree) -> int:
-    """How many elements a constant with these parameters has in the file."""
+    """Return the number of elements that a file stores for a constant with these parameters."""
     count = 1
     for dimension in sparsity["dim_metadata"]:
         if dimension["format"] == "DENSE":
