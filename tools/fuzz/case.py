@@ -7,7 +7,7 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.fuzz.make_file import Beside, make_list, make_npy, make_raw, make_rules, make_toml
+from tools.fuzz.make_file import Beside, make_list, make_rules, make_toml
 from tools.fuzz.make_hdf5 import make_hdf5, secret_files, valid_hdf5
 from tools.fuzz.mutate_bytes import mutate_bytes
 from tools.fuzz.mutate_extreme import mutate_extreme
@@ -16,7 +16,7 @@ from tools.fuzz.mutate_text import mutate_text
 from tools.fuzz.seeds import Seeds
 
 KINDS = (
-    "structured", "extreme", "blind", "text", "hdf5", "toml", "recipe", "rule", "list", "raw", "npy",
+    "structured", "extreme", "blind", "text", "hdf5", "toml", "recipe", "rule", "list",
 )  # fmt: skip
 """The first four are models and recipes; ``recipe`` is ONE's recipe language alone; the others are files."""
 
@@ -97,13 +97,7 @@ def make_case(job: Job, seeds: Seeds) -> Case:
         data, suffix, done = make_list(rng)
         beside = tuple((f"Net_00{number}.ck", seeds.text(rng)[1].encode()) for number in range(2))
         return Case(data, False, kind, tuple(done), kind, beside, suffix)
-    if kind == "npy":
-        data, done, beside = make_npy(rng)
-        return Case(data, True, ".recipe", tuple(done), kind, beside)
     seed = seeds.file(rng)
-    if kind == "raw":
-        beside, done = make_raw(seed.data, rng)
-        return Case(seed.data, False, seed.name, tuple(done), kind, beside)
     if kind == "blind":
         data, done = mutate_bytes(seed.data, seeds.file(rng).data, rng)
     else:

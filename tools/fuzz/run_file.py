@@ -26,7 +26,6 @@ from circlekit.ir.resource_limits import limited
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Array
 from circlekit.recipes.dredd_cases import cases_of
-from circlekit.recipes.load import load_recipe
 from circlekit.recipes.rules.one_rules import parse_one_rules
 from circlekit.recipes.rules.rule import Subject
 from tools.fuzz.case import Case
@@ -160,22 +159,10 @@ def read_cases(path: Path) -> None:
         case.rules()
 
 
-def run_on_raw(path: Path) -> None:
-    model = circlekit.load(path)
-    outputs = run(model, tensor_files.read_raw("in.", model.main.inputs))
-    tensor_files.write_raw(OUTPUT, model.main.outputs, outputs)
-
-
-def cook_recipe(path: Path) -> None:
-    to_bytes(load_recipe(path))
-
-
 STEPS: dict[str, tuple[Callable[[Path], None], ...]] = {
     "hdf5": (read_hdf5, read_records, compare_hdf5, run_on_hdf5, freeze_batch_norm),
     "toml": (run_pipeline,),
     "rule": (check_rules,),
     "list": (read_cases,),
-    "raw": (run_on_raw,),
-    "npy": (cook_recipe,),
 }
 """Readers by kind of case."""

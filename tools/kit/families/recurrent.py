@@ -14,9 +14,8 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Quantization, Value
 from tools.kit.draw import Draw
 from tools.kit.families.base import family
-from tools.kit.families.lstm_integers import integer_lstm, integer_svdf
 from tools.kit.families.windows import calm
-from tools.kit.kinds import F32, HYBRID, QI8, Case, Kind
+from tools.kit.kinds import F32, HYBRID, Case, Kind
 
 HYBRID_TOLERANCE = 2e-2
 """The last bit of a float state can move it by one 127th of its range when it is quantized anew."""
@@ -104,10 +103,8 @@ def both_rnn(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     )
 
 
-@family("SVDF", "f32 hybrid i8q")
+@family("SVDF", "f32 hybrid")
 def svdf(draw: Draw, cls: type[Op], kind: Kind) -> Case:
-    if kind is QI8:
-        return integer_svdf(draw, cls)
     cell, batch, inputs, rank = Cell(draw, kind), draw.integer(1, 3), draw.integer(1, 7), draw.integer(1, 3)
     filters, memory = rank * draw.integer(1, 5), draw.integer(1, 6)
     bias = cell.vector(filters // rank) if draw.chance(0.7) else None
@@ -147,11 +144,8 @@ def clips(draw: Draw) -> dict[str, float]:
     return {name: draw.choice((0.0, 0.0, 0.5, 1.0)) for name in ("cell_clip", "proj_clip")}
 
 
-@family("LSTM", "f32 f32 hybrid i8q i8q")
+@family("LSTM", "f32 f32 hybrid")
 def lstm(draw: Draw, cls: type[Op], kind: Kind) -> Case:
-    if kind is QI8:
-        batch = draw.integer(1, 3)
-        return integer_lstm(draw, cls, (batch, draw.integer(1, 6)), batch, kernel_type=LSTMKernelType.FULL)
     cell, batch, inputs, cells = Cell(draw, kind), draw.integer(1, 3), draw.integer(1, 6), draw.integer(1, 6)
     if kind is F32 and draw.chance(0.3):
         before, held = cell.data(batch, cells), cell.data(batch, cells)
@@ -168,12 +162,8 @@ def lstm(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     return cell.case(cls, [cell.data(batch, inputs), *listed], **given)
 
 
-@family("UNIDIRECTIONAL_SEQUENCE_LSTM", "f32 f32 hybrid i8q")
+@family("UNIDIRECTIONAL_SEQUENCE_LSTM", "f32 f32 hybrid")
 def sequence_lstm(draw: Draw, cls: type[Op], kind: Kind) -> Case:
-    if kind is QI8:
-        shape, major = draw.integers(1, 4, 3), draw.chance(0.5)
-        batch = shape[1 if major else 0]
-        return integer_lstm(draw, cls, shape, batch, time_major=major, diagonal_recurrent_tensors=False)
     cell, (one, two), inputs, cells = (
         Cell(draw, kind),
         draw.integers(1, 4, 2),
