@@ -12,7 +12,7 @@ from circlekit.errors import ModelError, ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, i8, i16, u8
 from circlekit.ir.op import REGISTRY
 from circlekit.ir.value import Array
-from circlekit.ops.arithmetic.activation import Logistic, PRelu, Tanh
+from circlekit.ops.arithmetic.activation import HardSwish, Logistic, PRelu, Tanh
 from circlekit.ops.arithmetic.unary import Sqrt
 from circlekit.ops.quantization import dtype_limits
 from tests.ops.litert import check, kernel_results
@@ -73,6 +73,18 @@ def test_function(code: str, dtype: DType, index: int) -> None:
         **attributes[index % len(attributes)],
     )
     check(op, x)
+
+
+@pytest.mark.parametrize("dtype", [i8, u8])
+@pytest.mark.parametrize("scale", [0.002, 0.004, 0.008, 0.02, 0.3])
+def test_hard_swish(dtype: DType, scale: float) -> None:
+    """x / 3 is shifted to the right for small scales, not at all for 0.008, and to the left for large ones."""
+    x, zero = everything(dtype), 3 if dtype is i8 else 120
+    for target in (scale / 50, 0.01):
+        check(
+            HardSwish(quantized(dtype, x.shape, scale, zero), results=[quantized(dtype, x.shape, target, 5)]),
+            x,
+        )
 
 
 @pytest.mark.parametrize("kind", [Logistic, Tanh])
