@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from circlekit.errors import ModelError, ShapeError
-from circlekit.ir.dtypes import i8, i16
+from circlekit.ir.dtypes import i8
 from circlekit.ir.enums import Activation
 from circlekit.ir.op import REGISTRY
 from circlekit.ir.value import Array, Quantization, Value
@@ -163,30 +163,3 @@ def test_equally_quantized_extremes_need_no_rescaling() -> None:
     x, y = np.array([-5, 7], np.int8), np.array([2, 1], np.int8)
     left, right = (Value("", i8, (2,), None, quantization) for _ in range(2))
     check(Maximum(left, right), x, y)
-
-
-def test_versions() -> None:
-    def pair(dtype: str, *shapes: tuple[int, ...]) -> tuple[Value, Value]:
-        left, right = shapes or ((2,), (2,))
-        return var(np.zeros(left, dtype)), var(np.zeros(right, dtype))
-
-    wide = ((1, 2, 1, 2, 2), (2,))
-    assert Add(*pair("f4")).required_version() == 1
-    assert Add(*pair("i8")).required_version() == 4
-    assert Add(*pair("i2")).required_version() == 5
-    assert Sub(*pair("f4", *wide)).required_version() == 3
-    assert Mul(*pair("i2")).required_version() == 7
-    assert Div(*pair("f4", *wide)).required_version() == 2
-    assert Maximum(*pair("i1")).required_version() == 2
-    assert Maximum(*pair("f4", *wide)).required_version() == 3
-    assert FloorDiv(*pair("f4")).required_version() == 2
-    quantized = Value("", i16, (2,), None, Quantization(np.array([0.5], np.float32), np.array([0])))
-    assert Add(quantized, quantized, pot_scale_int16=False).required_version() == 3
-
-
-def test_rescaling_by_more_than_one_raises_the_version_of_mul() -> None:
-    def quantized(scale: float) -> Value:
-        return Value("", i8, (2,), None, Quantization(np.array([scale], np.float32), np.array([0])))
-
-    assert Mul(quantized(1), quantized(1), results=[quantized(0.5)]).required_version() == 3
-    assert Mul(quantized(1), quantized(1), results=[quantized(2)]).required_version() == 2

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from circlekit.errors import ModelError, ShapeError, UnsupportedError
-from circlekit.ir.dtypes import DType, f16, f32, i8, i16, i32, u8
+from circlekit.ir.dtypes import DType, i8, i16, i32, u8
 from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.arithmetic.cast import Cast, Dequantize, FakeQuant, Quantize
 from tests.ops.litert import check, graph_of, kernel_results, run_litert, var
@@ -120,13 +120,3 @@ def test_refusals_are_sentences() -> None:
     requantize = Quantize(Value("q", i16, (2,)), results=[Value("r", u8, (2,), None, per_tensor(1, 0))])
     with pytest.raises(UnsupportedError, match="QUANTIZE from i16 to u8 has no kernel, in LiteRT neither"):
         kernel_results(requantize, [np.zeros(2, np.int16)])
-
-
-def test_versions() -> None:
-    def cast(source: DType, target: DType) -> int:
-        return Cast(Value("x", source, (1,)), out_data_type=target).required_version()
-
-    assert [cast(f32, i32), cast(f32, i8), cast(f32, f16), cast(DType.INT4, f32)] == [1, 3, 5, 6]
-    assert [cast(DType.UINT32, f32), cast(DType.UINT16, f32), cast(f32, DType.BFLOAT16)] == [2, 4, 7]
-    assert Dequantize(Value("q", i8, (3, 3), None, PER_CHANNEL)).required_version() == 5
-    assert Dequantize(Value("q", i8, (3, 3), None, per_tensor(1, 0))).required_version() == 2

@@ -78,7 +78,7 @@ def test_function(code: str, dtype: DType, index: int) -> None:
 @pytest.mark.parametrize("dtype", [i8, u8])
 @pytest.mark.parametrize("scale", [0.002, 0.004, 0.008, 0.02, 0.3])
 def test_hard_swish(dtype: DType, scale: float) -> None:
-    """The fixed-point shift of x / 3 is negative for small scales, 0 for 0.008, and positive for large ones."""
+    """The fixed-point shift of x / 3 is negative for small scales, 0 for 0.008, positive for large ones."""
     x, zero = everything(dtype), 3 if dtype is i8 else 120
     for target in (scale / 50, 0.01):
         check(

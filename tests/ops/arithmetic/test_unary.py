@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from circlekit.errors import ModelError, ShapeError, UnsupportedError
-from circlekit.ir.dtypes import i8, i16
+from circlekit.ir.dtypes import i8
 from circlekit.ir.op import REGISTRY
 from circlekit.ir.value import Quantization, Value
 from circlekit.ops.arithmetic.activation import Gelu, LeakyRelu, PRelu, Relu
@@ -120,13 +120,3 @@ def test_a_quantized_operand_needs_a_quantized_result(kind: type[Abs]) -> None:
 def test_prelu_wants_one_dtype() -> None:
     with pytest.raises(ShapeError, match="expected input and alpha of one dtype, got f32 and i32"):
         PRelu(var(np.zeros(2, np.float32)), var(np.zeros(2, np.int32)))
-
-
-def test_versions() -> None:
-    x = var(np.zeros(2, np.float32))
-    quantized = Value("", i16, (2,), None, Quantization(np.array([0.1], np.float32), np.array([0])))
-    assert Relu(x).required_version() == 1
-    assert Relu(Value("", i8, (2,))).required_version() == 2
-    assert Abs(quantized).required_version() == 3
-    assert Abs(Value("", i16, (2,))).required_version() == 4
-    assert Gelu(Value("", i8, (2,))).required_version() == 2
