@@ -28,7 +28,7 @@ def prepare(op: Op) -> FastKernel | None:
         return None
     constants = [v for v in (op.filter, op.bias) if v is not None]
     shape = op.input.shape
-    if any(v.data is None for v in constants) or shape is None or None in shape[3:]:
+    if any(v.data is None for v in constants) or shape is None or len(shape) != 4 or shape[3] is None:
         return None
     try:
         return _convolution(op, shape[3])
