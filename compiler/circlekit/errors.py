@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything that circlekit raises.
+"""The exceptions of circlekit.
 
     CirclekitError
     ├── FileError          a path that cannot be read or written
-    ├── FormatError        bytes that are no valid model
-    ├── ParseError         text that is no valid model, picture or recipe
+    ├── FormatError        bytes that are not a valid model
+    ├── ParseError         text that is not a valid model, picture or recipe
     ├── ModelError         a model that breaks a structural rule
     │   └── ShapeError     shapes, dtypes or ranks that do not fit an operator
-    ├── LimitError         more memory or work than is allowed
-    ├── UnsupportedError   something valid that circlekit, or the target format, does not have
-    ├── RewriteError       a pass that is declared or applied wrongly
+    ├── LimitError         work that exceeds a limit of memory or graph calls
+    ├── UnsupportedError   something valid that circlekit or the target format lacks
+    ├── RewriteError       a pass that is declared or used wrongly
     └── EquivalenceError   two models, or two runs, with different values
 
-A message says what was found and what was wanted.  ``note`` adds where, from the inside out:
-the operand, the operator with the lines around it, the graph, the file.
+A message says what was expected and what was found.  ``note`` adds the place, from the inside out: the
+operand, the operator with the lines around it, the graph, the file.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from difflib import get_close_matches
 
 
 class CirclekitError(Exception):
-    """Base of all errors of this package; ``str`` is the message and the places, one a line."""
+    """Base of all errors of this package; ``str`` gives the message and the places, one a line."""
 
     def __init__(self, message: str, *where: str) -> None:
         super().__init__(message)
@@ -31,7 +31,7 @@ class CirclekitError(Exception):
         self.where: list[str] = list(where)
 
     def note(self, place: str) -> CirclekitError:
-        """Add a line (or block) that tells where it happened; returns the error, to be raised on."""
+        """Add a line or block that says where it happened; return the error, to raise it again."""
         self.where.append(place)
         return self
 
@@ -44,15 +44,15 @@ class FileError(CirclekitError):
 
 
 class FormatError(CirclekitError):
-    """Bytes that are no valid circle or TFLite flatbuffer."""
+    """Bytes that are not a valid circle or TFLite flatbuffer."""
 
 
 class FormatWarning(UserWarning):
-    """Something in a file that circlekit reads past and cannot keep."""
+    """Something in a file that circlekit skips and cannot keep."""
 
 
 class ParseError(CirclekitError):
-    """Text that the grammar refuses; the message holds line, column and a caret."""
+    """Text that does not match the grammar; the message has line, column and a caret."""
 
 
 class ModelError(CirclekitError):
@@ -64,19 +64,19 @@ class ShapeError(ModelError):
 
 
 class LimitError(CirclekitError):
-    """Something would take more memory, or more work, than is allowed; nothing of it was allocated."""
+    """Work that would exceed a limit of memory or graph calls; nothing was allocated for it."""
 
 
 class UnsupportedError(CirclekitError):
-    """Valid, but not available here: an operator, a dtype, a form, or a feature of the target format."""
+    """Valid, but not supported: an operator, a dtype, a form, or a feature of the target format."""
 
 
 class RewriteError(CirclekitError):
-    """A pass that is declared or applied wrongly."""
+    """A pass that is declared or used wrongly."""
 
 
 class EquivalenceError(CirclekitError):
-    """Two models that should compute the same values and do not."""
+    """Two models that should compute the same values but do not."""
 
 
 def near_miss(word: str, names: Iterable[str], most: int = 1) -> str:

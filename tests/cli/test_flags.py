@@ -144,5 +144,5 @@ def test_a_circle_of_operators_is_refused_without_validation(
     model.main.ops[0].set_input(0, model.main.ops[0].output)
     circlekit.save(model, source)
     assert main([str(source), str(out), "--O1", "--disable_validation"]) == 1
-    assert "%y is read before operator 0 produces it" in capsys.readouterr().err
+    assert "%y is used before operator 0 produces it" in capsys.readouterr().err
     assert not out.exists()

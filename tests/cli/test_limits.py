@@ -87,7 +87,7 @@ def test_a_recipe_that_is_too_large(tmp_path: Path, capsys: Output) -> None:
 @pytest.mark.parametrize("text", ["", "0", "12Q", "-1M", "lots"])
 def test_sizes_that_are_none(text: str, large: str, capsys: Output) -> None:
     assert circle2circle.main([large, "o.circle", f"--max-memory={text}"]) == 2
-    assert "a size is a number with a unit" in capsys.readouterr().err
+    assert "expected a size such as 512M" in capsys.readouterr().err
 
 
 # -- names ---------------------------------------------------------------------------------------

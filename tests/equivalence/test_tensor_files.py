@@ -11,7 +11,7 @@ import pytest
 from circlekit.equivalence.tensor_files import read_h5, read_raw, write_h5, write_raw
 from circlekit.errors import CirclekitError, FileError, FormatError, ShapeError
 from circlekit.ir.dtypes import DType
-from circlekit.ir.value import Shape, Value
+from circlekit.ir.value import Array, Shape, Value
 
 TEXTS = np.array([[b"a", b""], [b"\xff", b"bc"]], object)
 
@@ -21,7 +21,7 @@ def value(name: str, dtype: DType = DType.FLOAT32, shape: Shape | None = (2, 3))
 
 
 def test_raw_files_are_read_as_they_were_written(tmp_path: Path) -> None:
-    arrays = [np.arange(6, dtype=np.float32).reshape(2, 3), np.array([-1], np.int8), TEXTS]
+    arrays: list[Array] = [np.arange(6, dtype=np.float32).reshape(2, 3), np.array([-1], np.int8), TEXTS]
     values = [value("x"), value("y", DType.INT8, (1,)), value("s", DType.STRING, (2, 2))]
     write_raw(tmp_path / "in", values, arrays)
     assert (tmp_path / "in0").read_bytes() == arrays[0].tobytes()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_numpy
 
 from circlekit.ir import array_bytes as content
-from circlekit.ir.array_bytes import SAMPLE, chunks, digest, sample
+from circlekit.ir.array_bytes import SAMPLE_BYTES, chunks, digest, sample
 from circlekit.ir.value import Array
 
 KINDS = ["<f4", ">f4", "<i2", ">i8", "u1", "?", "<c16"]
@@ -42,7 +42,7 @@ def arrays(draw: st.DrawFn) -> Array:
 def test_chunks_are_what_numpy_copies(array: Array, limit: int) -> None:
     little = array.dtype.newbyteorder("<")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(content, "CHUNK", limit)
+        patch.setattr(content, "CHUNK_BYTES", limit)
         parts = list(chunks(array, little))
         hashed = digest(array, little)
     assert b"".join(parts) == np.ascontiguousarray(array, little).tobytes()
@@ -53,8 +53,8 @@ def test_chunks_are_what_numpy_copies(array: Array, limit: int) -> None:
 
 
 def test_a_sample_is_of_both_ends() -> None:
-    array = np.arange(3 * SAMPLE, dtype=np.uint8)
-    assert sample(array) == array[:SAMPLE].tobytes() + array[-SAMPLE:].tobytes()
+    array = np.arange(3 * SAMPLE_BYTES, dtype=np.uint8)
+    assert sample(array) == array[:SAMPLE_BYTES].tobytes() + array[-SAMPLE_BYTES:].tobytes()
     assert sample(array.reshape(3, -1).T.copy().T) == sample(array)
     assert sample(array.view(np.int64)) == sample(array)
 
@@ -78,4 +78,4 @@ def test_large_arrays_are_never_copied_as_a_whole(make: Callable[[], np.ndarray[
     finally:
         tracemalloc.stop()
     assert size == 1 << 27
-    assert peak < 3 * content.CHUNK
+    assert peak < 3 * content.CHUNK_BYTES

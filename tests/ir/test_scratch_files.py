@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from circlekit.ir import scratch_files as large
-from circlekit.ir.scratch_files import LARGE, attentive, paged, settled
+from circlekit.ir.scratch_files import LARGE_BYTES, moved_to_file, new_in_file, with_results_in_files
 from circlekit.ir.value import Array
 
 F32 = np.dtype(np.float32)
-ROWS = LARGE // 4 // 1024
+ROWS = LARGE_BYTES // 4 // 1024
 
 
 def is_paged(array: Array) -> bool:
@@ -59,7 +59,7 @@ COMPUTED: dict[str, Callable[[Array], Any]] = {
 @pytest.mark.parametrize("name", COMPUTED)
 def test_the_numbers_are_those_of_numpy(name: str) -> None:
     with np.errstate(all="ignore"):
-        made, wanted = COMPUTED[name](attentive(weights())), COMPUTED[name](weights())
+        made, wanted = COMPUTED[name](with_results_in_files(weights())), COMPUTED[name](weights())
     assert made.dtype == wanted.dtype
     np.testing.assert_array_equal(made, wanted)
 
@@ -69,37 +69,37 @@ def test_the_numbers_are_those_of_numpy(name: str) -> None:
     "name", ["product", "reflected", "other dtype", "said dtype", "of itself", "broadcast", "transposed"]
 )
 def test_large_results_are_in_a_file(name: str) -> None:
-    made = COMPUTED[name](attentive(weights()))
+    made = COMPUTED[name](with_results_in_files(weights()))
     assert is_paged(made)
     plain = np.asarray(made, order="C")
-    assert type(settled(plain)) is np.ndarray
-    assert is_paged(settled(plain))
+    assert type(moved_to_file(plain)) is np.ndarray
+    assert is_paged(moved_to_file(plain))
 
 
 def test_small_ones_are_as_they_were() -> None:
     small = weights(ROWS - 1)
-    assert attentive(small) is small
-    assert settled(small) is small
-    assert not is_paged(COMPUTED["part"](attentive(weights())))
+    assert with_results_in_files(small) is small
+    assert moved_to_file(small) is small
+    assert not is_paged(COMPUTED["part"](with_results_in_files(weights())))
 
 
 @needs_pages
 def test_what_is_in_memory_is_settled_and_nothing_else() -> None:
     held = weights()
-    made = settled(held)
+    made = moved_to_file(held)
     assert is_paged(made)
     np.testing.assert_array_equal(made, held)
-    assert settled(made) is made
+    assert moved_to_file(made) is made
     turned = made.T
-    assert settled(turned) is turned
+    assert moved_to_file(turned) is turned
     number = np.broadcast_to(np.float32(1), (ROWS, 1024))
-    assert settled(number) is number
+    assert moved_to_file(number) is number
 
 
 def test_numpy_tells_of_what_became_too_small() -> None:
     told: list[str] = []
     with np.errstate(all="ignore", under="call", call=lambda kind, flag: told.append(kind)):
-        made = attentive(np.full((ROWS, 1024), 1e-30, np.float32)) * np.float32(1e-30)
+        made = with_results_in_files(np.full((ROWS, 1024), 1e-30, np.float32)) * np.float32(1e-30)
     assert told == ["underflow"]
     assert not made.any()
 
@@ -115,8 +115,8 @@ def test_without_room_for_a_file_it_is_memory(how: str, monkeypatch: pytest.Monk
     elif how == "unknown":
         monkeypatch.delattr(os, "posix_fallocate", raising=False)
     else:
-        monkeypatch.setattr(large, "MOST_FILES", 0)
-    array = paged((ROWS, 1024), F32)
+        monkeypatch.setattr(large, "MAX_OPEN_FILES", 0)
+    array = new_in_file((ROWS, 1024), F32)
     assert not is_paged(array)
     array[...] = 1
     assert array.sum(dtype=np.float64) == ROWS * 1024
@@ -130,7 +130,7 @@ def open_files() -> int:
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="this system does not list open files")
 def test_a_file_is_closed_with_its_array() -> None:
     before = open_files()
-    arrays = [paged((ROWS, 1024), F32) for _ in range(3)]
+    arrays = [new_in_file((ROWS, 1024), F32) for _ in range(3)]
     assert open_files() == before + 3
     arrays.clear()
     assert open_files() == before

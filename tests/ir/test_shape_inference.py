@@ -51,10 +51,10 @@ def test_what_is_known_stays() -> None:
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
-        ("%y = Relu(%x) : f32[1,5]", "%y has shape [1,5], its operator gives [1,4]"),
-        ("%y = Relu(%x) : f32[4]", "%y has shape [4], its operator gives [1,4]"),
-        ("%y = Relu(%x) : f32[]", "%y has shape [], its operator gives [1,4]"),
-        ("%y = Relu(%x) : i8[1,4]", "%y is i8, its operator gives f32"),
+        ("%y = Relu(%x) : f32[1,5]", "%y has shape [1,5], its operator infers [1,4]"),
+        ("%y = Relu(%x) : f32[4]", "%y has shape [4], its operator infers [1,4]"),
+        ("%y = Relu(%x) : f32[]", "%y has shape [], its operator infers [1,4]"),
+        ("%y = Relu(%x) : i8[1,4]", "%y is i8, its operator infers f32"),
         ("%y = Add(%x, [1.0, 2.0]) : f32[1,4]", "broadcast"),
     ],
 )

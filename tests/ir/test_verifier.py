@@ -99,7 +99,7 @@ CASES: dict[str, tuple[Callable[[Model], object], str]] = {
     "nameless output": (lambda m: setattr(named(m, "y"), "name", ""), "graph main: output 0 has no name"),
     "names": (
         lambda m: setattr(named(m, "y"), "name", "x"),
-        "graph main: two values of its inputs and outputs are called %x",
+        "graph main: two values of its inputs and outputs are named %x",
     ),
     "input twice": (
         lambda m: setattr(m.main, "inputs", [named(m, "x")] * 2),
@@ -113,21 +113,21 @@ CASES: dict[str, tuple[Callable[[Model], object], str]] = {
         lambda m: setattr(m.main, "inputs", [named(m, "x"), named(m, "1")]),
         "graph main: input %1 is the result of an operator",
     ),
-    "another graph's value": (other_graphs_value, "graph body: %x belongs to graph main"),
-    "use not listed": (forget_use, "graph main > op 0 Add: %w does not list that it is read here"),
+    "another graph's value": (other_graphs_value, "graph body: %x is a value of graph main"),
+    "use not listed": (forget_use, "graph main > op 0 Add: %w does not list this use"),
     "false use": (
         false_use,
-        "graph main > %w: it lists a use by <Reshape %2: f32[1,4]> that does not read it",
+        "graph main > %w: it lists a use by <Reshape %2: f32[1,4]>, which does not use it",
     ),
-    "detached": (detached_reader, "graph main > %1: <Relu %: f32[1,4]> reads it, which is in no graph"),
+    "detached": (detached_reader, "graph main > %1: it is used by <Relu %: f32[1,4]>, which is in no graph"),
     "owner": (
         lambda m: setattr(m.main.ops[0], "graph", None),
-        "graph main > op 0 Add: it does not know that it is in this graph",
+        "graph main > op 0 Add: its graph is not set to this one",
     ),
-    "order": (swap_order, "graph main > op 0 Reshape: %1 is read before operator 1 produces it"),
+    "order": (swap_order, "graph main > op 0 Reshape: %1 is used before operator 1 produces it"),
     "cycle": (
         lambda m: m.main.ops[0].set_input(1, named(m, "2")),
-        "graph main > op 0 Add: %2 is read before operator 1 produces it",
+        "graph main > op 0 Add: %2 is used before operator 1 produces it",
     ),
     "no producer": (
         lambda m: m.main.ops[0].set_input(1, Value("v", DType.FLOAT32, (4,))),
@@ -143,13 +143,16 @@ CASES: dict[str, tuple[Callable[[Model], object], str]] = {
     ),
     "producer": (
         lambda m: setattr(named(m, "1"), "producer", m.main.ops[1]),
-        "graph main > op 0 Add: %1 does not know that it is result 0",
+        "graph main > op 0 Add: result 0 %1 names another producer or index",
     ),
     "result index": (
         lambda m: setattr(named(m, "1"), "result_index", 1),
-        "graph main > op 0 Add: %1 does not know that it is result 0",
+        "graph main > op 0 Add: result 0 %1 names another producer or index",
     ),
-    "result twice": (duplicate_result, "graph main > op 1 Reshape: %1 is the result of an operator before"),
+    "result twice": (
+        duplicate_result,
+        "graph main > op 1 Reshape: %1 is the result of an earlier operator too",
+    ),
     "constant result": (
         lambda m: setattr(named(m, "1"), "data", np.zeros((1, 4), np.float32)),
         "graph main > op 0 Add: its result %1 is a constant",
@@ -168,19 +171,22 @@ CASES: dict[str, tuple[Callable[[Model], object], str]] = {
     ),
     "operand dtype": (
         lambda m: m.main.ops[1].set_input(1, named(m, "w")),
-        "graph main > op 1 Reshape: shape %w is f32, i32",
+        "graph main > op 1 Reshape: shape %w is f32, expected i32",
     ),
     "results": (
         lambda m: m.main.ops[0].add_result(Value("r", DType.FLOAT32, ())),
         "graph main > op 0 Add: it has 2 results, its declaration has 1",
     ),
-    "enum": (set_attribute("RELU"), "graph main > op 0 Add: act is 'RELU', a Activation is wanted"),
-    "attribute of None": (set_attribute(None), "graph main > op 0 Add: act is None, a Activation is wanted"),
+    "enum": (set_attribute("RELU"), "graph main > op 0 Add: act is 'RELU', expected a member of Activation"),
+    "attribute of None": (
+        set_attribute(None),
+        "graph main > op 0 Add: act is None, expected a member of Activation",
+    ),
     "graph attribute": (
         strange_graph,
-        "graph main > op 2 While: body is far, which is no graph of the model",
+        "graph main > op 2 While: body is far, which is not a graph of the model",
     ),
-    "recursion": (call_itself, "graph main: it runs graph main, which runs it"),
+    "recursion": (call_itself, "graph main: it calls graph main, which calls it"),
     "negative": (
         lambda m: setattr(named(m, "1"), "shape", (-1, 4)),
         "graph main > %1: shape [-1,4] has a negative dimension",
@@ -195,7 +201,7 @@ CASES: dict[str, tuple[Callable[[Model], object], str]] = {
     ),
     "packed data": (
         lambda m: setattr(named(m, "w"), "dtype", DType.INT4),
-        "graph main > %w: its data is float32[4], bytes (uint8, rank 1) are wanted",
+        "graph main > %w: its data is float32[4], expected bytes (uint8, rank 1)",
     ),
     "variable": (
         lambda m: setattr(named(m, "w"), "is_variable", True),
@@ -206,11 +212,11 @@ CASES: dict[str, tuple[Callable[[Model], object], str]] = {
     "axis": (lambda m: quantize(m, 4, 4, 1), "it is quantized along axis 1, its shape is [4]"),
     "signature input": (
         lambda m: m.signatures[0].inputs.update(c=named(m, "y")),
-        "signature s > c: %y is no input of graph main",
+        "signature s > c: %y is not an input of graph main",
     ),
     "signature output": (
         lambda m: m.signatures[0].outputs.update(c=named(m, "x")),
-        "signature s > c: %x is no output of graph main",
+        "signature s > c: %x is not an output of graph main",
     ),
     "signature graph": (
         lambda m: setattr(m.signatures[0], "graph", Graph("far")),
@@ -236,7 +242,7 @@ def test_a_circle_is_told_from_other_faults(operand: str) -> None:
     damaged.main.inputs = []
     check_order(damaged)
     damaged.main.ops[0].set_input(1, named(damaged, operand))
-    with pytest.raises(ModelError, match=f"main > op 0 Add: %{operand} is read before operator"):
+    with pytest.raises(ModelError, match=f"main > op 0 Add: %{operand} is used before operator"):
         check_order(damaged)
 
 

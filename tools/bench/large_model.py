@@ -19,7 +19,7 @@ import numpy as np
 from circlekit.io.write.file_layout import Encoded
 from circlekit.io.write.file_writer import write_file
 from circlekit.io.write.save import encoded, format_of
-from circlekit.ir.array_bytes import CHUNK
+from circlekit.ir.array_bytes import CHUNK_BYTES
 from circlekit.ir.dtypes import f32
 from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Graph, Model
@@ -89,7 +89,7 @@ def _pieces(file: Encoded, seed: int, width: int) -> Iterator[bytes | bytearray 
         random = np.random.default_rng((seed, int(payload.data.array.flat[0])))
         left = len(payload.data) // 4
         while left:
-            count = min(left, CHUNK // 4)
+            count = min(left, CHUNK_BYTES // 4)
             numbers = random.random(count, np.float32)
             numbers -= 0.5
             numbers *= scale

@@ -16,7 +16,7 @@ from circlekit.interp.result_size import check_result_memory
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.location import place
 from circlekit.ir.op import Op
-from circlekit.ir.resource_limits import DEPTH, limits
+from circlekit.ir.resource_limits import MAX_CALL_DEPTH, limits
 from circlekit.ir.value import Array, Value
 from circlekit.ops.numerics.kernel_flavor import Kernels, following
 from circlekit.ops.program.state import State
@@ -83,7 +83,7 @@ class GraphRunner:
             raise LimitError(
                 f"operators called graphs {self._calls} times in one run, the limit is {limits().calls}"
             )
-        if self._depth >= DEPTH:
+        if self._depth >= MAX_CALL_DEPTH:
             raise LimitError(f"graph {graph.name} is called at depth {self._depth}, which is the limit")
         arrays = check_inputs(graph, inputs)
         depth, held_bytes = self._depth, self._held_bytes

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies of models that share nothing but constant data and types."""
+"""Copy models and graphs; copies share constant data, nothing else."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from circlekit.ir.value import Value
 
 
 def clone(model: Model) -> Model:
-    """A copy of graphs, operators and values, which may be changed without a trace in ``model``.
+    """Return a copy of ``model`` that can be changed independently.
 
-    Arrays are shared: constants are replaced, never written into.  Values that only operators outside of
-    all graphs know are not copied, nor are such operators.
+    Arrays are shared: passes replace constants, they never write into them.  Operators that are in no graph
+    are not copied.
     """
     return _Cloner().model(model)
 
 
 def inline(source: Graph, anchor: Op, arguments: Sequence[Value]) -> list[Value]:
-    """Copy the operators of ``source`` before ``anchor``, another graph's; the values that are its outputs.
+    """Insert a copy of the operators of ``source`` before ``anchor``; return the copies of its outputs.
 
-    ``arguments`` take the place of the inputs.  Values get names that ``anchor``'s graph does not have.
+    ``arguments`` replace the inputs of ``source``.  Values get names that are unique in ``anchor``'s graph.
     """
     graph = anchor.graph
-    assert graph is not None  # an anchor is somewhere
+    assert graph is not None  # the anchor is in a graph
     cloner = _Cloner()
     cloner.values = {id(v): twin for v, twin in zip(source.inputs, arguments, strict=True)}
     known = set(cloner.values)
@@ -47,7 +47,7 @@ def inline(source: Graph, anchor: Op, arguments: Sequence[Value]) -> list[Value]
 
 
 class _Cloner:
-    """``values``, ``ops``, ``graphs``: from each id to the copy."""
+    """``values``, ``ops``, ``graphs``: the copy of each original, by its id."""
 
     def __init__(self) -> None:
         self.values: dict[int, Value] = {}
@@ -99,13 +99,13 @@ class _Cloner:
         for op in graph:
             twin = new.append(self.op(op))
             for old, value in zip(op.results, twin.results, strict=True):
-                value.name = old.name  # an empty one too
+                value.name = old.name  # even if empty
         new.outputs = self._all(graph.outputs)
         new.epoch = graph.epoch
 
     def op(self, op: Op) -> Op:
         new: Op = object.__new__(type(op))
-        vars(new).update(vars(op))  # whatever a class of operators keeps besides
+        vars(new).update(vars(op))
         new.graph = new.previous = new.next = None
         new.extra = self._tree(op.extra)
         new.attribute_values = self._tree(op.attribute_values)
@@ -117,7 +117,7 @@ class _Cloner:
         return new
 
     def _edges(self, graph: Graph) -> None:
-        """Producers and uses, in the order that they have in the original."""
+        """Copy producers and uses; uses keep their order."""
         for value in graph.values():
             new = self.values[id(value)]
             if value.extra:
@@ -128,7 +128,7 @@ class _Cloner:
             new._uses = {(ops[id(op)], i): None for op, i in value._uses if id(op) in ops}
 
     def _tree(self, data: Any) -> Any:
-        """Lists and dicts are copied, values and graphs mapped, all else is shared."""
+        """Copy lists, tuples and dicts, replace values and graphs by their copies, share everything else."""
         if type(data) is dict:
             return {key: self._tree(x) for key, x in data.items()}
         if type(data) is list:

@@ -117,6 +117,8 @@ class Declaration:
         if variadic_results:
             cls.variadic_results = True
         for trait, value in traits.items():
+            if not hasattr(cls, trait):
+                raise TypeError(f"{cls.__name__}: no trait is named {trait}")
             setattr(cls, trait, value)
         if code is not None:
             cls.code = code

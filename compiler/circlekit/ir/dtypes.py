@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Element types: the schema's name, the text form's short name, and how numpy holds them."""
+"""Element types: name in the schema, short name in the text form, numpy dtype, bits."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from numpy.typing import DTypeLike
 
 
 class DType(Enum):
-    """One element type.  ``value`` is (short name, numpy dtype or None, bits of one element or 0).
+    """One element type: short name, numpy dtype or None, and bits of an element (0: not fixed).
 
-    A type without a numpy dtype is *packed*: constants of it are kept as the bytes of the file.
-    Member names are those of the schema's ``TensorType``.
+    A type without a numpy dtype is *packed*: its constants are kept as the bytes of the file.  Member names
+    are those of the schema's ``TensorType``.
     """
 
     FLOAT32 = ("f32", "<f4", 32)
@@ -68,7 +68,7 @@ class DType(Enum):
 
     @staticmethod
     def of(numpy: DTypeLike) -> DType:
-        """The element type that numpy holds as ``numpy``; KeyError for one that no tensor can have."""
+        """Return the element type of a numpy dtype; KeyError if no tensor can have it."""
         return _BY_NUMPY[np.dtype(numpy)]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attribute types with named values.  Member names are those of the schema's enums, and io maps by name."""
+"""Enums of attributes.  Member names are those of the schema; io maps them by name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import Enum, auto
 
 
 class Named(Enum):
-    """An enum whose members have names and no meaning in their numbers."""
+    """An enum whose members only have names; their numbers are arbitrary."""
 
     def __repr__(self) -> str:
         return self.name
@@ -19,7 +19,7 @@ class Padding(Named):
 
 
 class Activation(Named):
-    """The function an operator applies to its result before it hands it on."""
+    """The activation function fused into an operator: applied to its result."""
 
     NONE = auto()
     RELU = auto()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where in a model an error happened: the operator and the lines around it (design, section 10)."""
+"""Describe where in a model an error happened: the operator and the lines around it."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from circlekit.ir.graph import Model
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.text.lines import op_parts
 
-WIDEST = 160
-"""Longer lines are cut: names of exporters can have hundreds of characters."""
+LONGEST_LINE = 160
+"""Characters; longer lines are cut, because exporters write names of hundreds of characters."""
 
 _INDENT = "\n  "
-"""How CirclekitError sets the lines below its message."""
+"""CirclekitError indents the lines below its message alike."""
 
 
 def place(op: Op, model: Model | None = None, operand: str = "") -> str:
-    """A block for ``CirclekitError.note``; walks the graph, so build it only where an error is raised.
+    """Return a block for ``CirclekitError.note``; it takes time linear in the size of the graph.
 
     at net.circle > main > op 12 TransposeConv > bias
        11  %10 = Relu(%9)                                  : f32[1,4,4,2]
@@ -27,18 +27,18 @@ def place(op: Op, model: Model | None = None, operand: str = "") -> str:
     path += [f"op {number} {kind_of(op)}", operand]
     near = [(number - 1, op.previous), (number, op), (number + 1, op.next)]
     lines = [(n, *op_parts(o)) for n, o in near if o is not None]
-    width = max((len(call) for _, call, _ in lines if len(call) <= WIDEST // 2), default=0)
+    width = max((len(call) for _, call, _ in lines if len(call) <= LONGEST_LINE // 2), default=0)
     block = ["at " + " > ".join(step for step in path if step)]
     digits = len(str(number + 1))
     for n, call, types in lines:
         text = f"{call:{width}}  : {types}" if types else call
-        text = text if len(text) <= WIDEST else text[: WIDEST - 3] + "..."
+        text = text if len(text) <= LONGEST_LINE else text[: LONGEST_LINE - 3] + "..."
         block.append(f"{'>' if n == number else ' '}  {n:{digits}}  {text}")
     return _INDENT.join(block)
 
 
 def index_of(op: Op) -> int:
-    """The position of ``op`` in its graph."""
+    """Return the position of ``op`` in its graph."""
     index = 0
     while op.previous is not None:
         op = op.previous
@@ -47,7 +47,7 @@ def index_of(op: Op) -> int:
 
 
 def kind_of(op: Op) -> str:
-    """What a person calls the operator: its class, or the code of one without a class."""
+    """Return the name of an operator for messages: its class, or the code if it has no declaration."""
     if isinstance(op, OpaqueOp):
         return f"{op.code} {op.custom_code}" if op.custom_code else op.code
     return type(op).__name__

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether two models are the same, to the bit."""
+"""Compare two models structurally, to the bit."""
 
 from __future__ import annotations
 
@@ -22,19 +22,17 @@ Pairs = dict[int, Value | Graph]
 
 
 def difference(a: Model, b: Model) -> str | None:
-    """The first difference as a sentence with its place, or None where the models are equal.
+    """Return the first difference as a sentence with its place; None if the models are equal.
 
-    Everything counts but ``source`` and what readers of files note in ``extra`` for the writer (whatever
-    is no plain data, or tells how the file stored what the model says anyway).
-
-    Graphs are compared by position, versions of operators as they would be written, attributes with
-    their defaults and floats in 32 bits, constants by their bits.
+    Everything is compared except ``source`` and entries of ``extra`` that only tell how a file stored the
+    model (see ``plain_items``).  Graphs are compared by position, operator versions as they would be written,
+    attributes with their defaults and floats in 32 bits, constants by their bits.
     """
     return next(_Comparison(a, b).differences(), None)
 
 
 class _Comparison:
-    """``places``: the index of each graph.  ``pairs``: for each value of ``a`` (by id) its twin in ``b``."""
+    """``places``: the index of each graph.  ``pairs``: what of ``b`` corresponds to each id of ``a``."""
 
     def __init__(self, a: Model, b: Model) -> None:
         self.a = a
@@ -58,7 +56,7 @@ class _Comparison:
 
     def _graphs(self, a: Graph, b: Graph) -> Iterator[str]:
         if a.name != b.name:
-            yield f"graph {a.name}: its name is {b.name!r} in the other"
+            yield f"graph {a.name}: its name is {b.name!r} in the other model"
         where = f"graph {a.name}"
         yield from self._values(f"{where} > inputs", a.inputs, b.inputs)
         yield from self._values(f"{where} > table", a.table, b.table)
@@ -70,7 +68,7 @@ class _Comparison:
 
     def _ops(self, where: str, a: Op, b: Op) -> Iterator[str]:
         if type(a) is not type(b) or a.code != b.code:
-            yield f"{where}: it is a {_kind(b)} in the other"
+            yield f"{where}: it is a {_kind(b)} in the other model"
             return
         yield from self._attributes(where, a, b)
         left, right = _version(a), _version(b)
@@ -86,7 +84,7 @@ class _Comparison:
             right = b.attribute_values.get(spec.name, spec.default)
             if isinstance(left, Graph) and isinstance(right, Graph):
                 if self.places[0].get(id(left), -1) != self.places[1].get(id(right), -1):
-                    yield f"{where} > {spec.name}: graphs {left.name} and {right.name}, not at one position"
+                    yield f"{where} > {spec.name}: graphs {left.name} and {right.name} differ in position"
             elif not same_attribute(left, right):
                 yield f"{where} > {spec.name}: {left!r} and {right!r}"
         if isinstance(a, OpaqueOp) and isinstance(b, OpaqueOp):
@@ -106,7 +104,7 @@ class _Comparison:
             if known is right:
                 continue
             if known is not None or id(right) in self.taken:
-                yield f"{where} > {index}: {_name(left)} and {_name(right)} are at different places"
+                yield f"{where} > {index}: {_name(left)} and {_name(right)} are different values"
                 continue
             self.pairs[id(left)] = right
             self.taken.add(id(right))
@@ -114,7 +112,7 @@ class _Comparison:
             self.details.append((f"{where} > {index} %{left.name}", left, right))
 
     def _details(self) -> Iterator[str]:
-        """Those of quantizations, once every value that they may mention has its twin."""
+        """Compare the details of quantizations, now that every value they may refer to has its pair."""
         for where, a, b in self.details:
             left, right = (None if v.quantization is None else v.quantization.details for v in (a, b))
             if not same_data(left, right, self.pairs):
@@ -125,7 +123,7 @@ class _Comparison:
         for a, b in zip(self.a.signatures, self.b.signatures, strict=True):
             where = f"signature {a.key}"
             if a.key != b.key:
-                yield f"{where}: its key is {b.key!r} in the other"
+                yield f"{where}: its key is {b.key!r} in the other model"
             if self.places[0].get(id(a.graph)) != self.places[1].get(id(b.graph)):
                 yield f"{where}: graphs {a.graph.name} and {b.graph.name}"
             for side in ("inputs", "outputs"):
@@ -148,7 +146,7 @@ def _contents(where: str, a: Value, b: Value, pairs: Pairs) -> Iterator[str]:
     yield from _quantizations(where, a, b)
     yield from _extras(f"{where} > extra", a.extra, b.extra, pairs)
     if (a.data is None) != (b.data is None):
-        yield f"{where} > data: a constant in one only"
+        yield f"{where} > data: a constant in one model only"
     elif not same_array(a.data, b.data):
         yield f"{where} > data: {_unequal(a, b)}"
 
@@ -178,7 +176,7 @@ def _unequal(a: Value, b: Value) -> str:
 
 
 def same_data(a: Any, b: Any, pairs: Pairs | None = None) -> bool:
-    """Equal plain data: lists and tuples alike, arrays and floats by their bits, values as paired."""
+    """Whether plain data is equal: lists and tuples alike, arrays and floats by bits, values by ``pairs``."""
     if a is b:
         return True
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
@@ -200,13 +198,13 @@ def _extras(where: str, a: Mapping[str, Any], b: Mapping[str, Any], pairs: Pairs
     left, right = plain_items(a), plain_items(b)
     for name in [*left, *(name for name in right if name not in left)]:
         if name not in left or name not in right:
-            yield f"{where} > {name}: in one only"
+            yield f"{where} > {name}: in one model only"
         elif not same_data(left[name], right[name], pairs):
             yield f"{where} > {name}: {left[name]!r} and {right[name]!r}"
 
 
 def _count(where: str, a: Sequence[Any], b: Sequence[Any]) -> Iterator[str]:
-    """A generator that ends the comparison: what is counted is walked in pairs afterwards."""
+    """Yield a difference in length; the caller must not go on then, because it walks pairs afterwards."""
     if len(a) != len(b):
         yield f"{where}: {len(a)} and {len(b)}"
 
@@ -220,7 +218,7 @@ def _name(value: Value | None) -> str:
 
 
 def _version(op: Op) -> int | None:
-    """The version that would be written, None where the operator is too broken to tell."""
+    """Return the operator version that would be written; None if the operator is invalid."""
     if op.version is not None:
         return op.version
     try:

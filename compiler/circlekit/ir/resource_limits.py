@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much memory, and how many runs of graphs, the work on a model may take.
+"""Limits on the memory and the number of graph calls that work on a model may take.
 
-A model says how large its values are, so whoever made it says what running or folding it takes.  What is
-too much is refused before it is allocated: LimitError says what it was for, how much, and the limit.
+The author of a model decides how large its values are.  A request above the limit is refused before memory is
+allocated, by a LimitError that says what it was for, its size and the limit.
 
-The limits are a context variable, not a parameter: they are known at the very top (a command, a caller of
-the API) and wanted at the very bottom (a kernel's results, a filler of a recipe), and every function between
-would have to hand them on.  They hold inside a ``with`` block, in its thread or task alone.
+The limits are a context variable, not a parameter: a command or a caller of the API sets them, and kernels
+and fillers far below need them.  They apply inside a ``with`` block, in its thread or task only.
 """
 
 from __future__ import annotations
@@ -23,17 +22,17 @@ from typing import NamedTuple
 
 from circlekit.errors import LimitError
 
-SHARE = 2
-"""By default work may take one part in this of the machine's memory."""
+MEMORY_DIVISOR = 2
+"""By default, work may take the machine's memory divided by this."""
 
-UNKNOWN_MACHINE = 4 << 30
-"""By default, in bytes, where the memory of the machine cannot be found out."""
+DEFAULT_MEMORY_BYTES = 4 << 30
+"""The default limit if the memory of the machine is unknown."""
 
-CALLS = 1_000_000
-"""By default, of graphs that operators run: twice the rounds of a WHILE."""
+DEFAULT_CALLS = 1_000_000
+"""The default limit of graph calls; an iteration of WHILE takes two."""
 
-DEPTH = 64
-"""Of graphs that run graphs; Python's own stack ends not far beyond."""
+MAX_CALL_DEPTH = 64
+"""Largest depth of nested graph calls, which Python's stack bounds too."""
 
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 _CGROUP = Path("/sys/fs/cgroup/memory.max")
@@ -41,16 +40,16 @@ _CGROUP = Path("/sys/fs/cgroup/memory.max")
 
 @dataclass(eq=False, repr=False)
 class Tally:
-    """Bytes that several pieces of work hold together."""
+    """Bytes held together by several pieces of work."""
 
     used: int = 0
 
 
 class Limits(NamedTuple):
-    """``memory``: bytes of all that is held at once; ``calls``: graphs that one run of a model may run."""
+    """``memory``: bytes that may be held at once; ``calls``: graph calls in one run of a model."""
 
     memory: int
-    calls: int = CALLS
+    calls: int = DEFAULT_CALLS
     tally: Tally | None = None
 
 
@@ -58,15 +57,16 @@ _LIMITS: ContextVar[Limits | None] = ContextVar("circlekit_limits", default=None
 
 
 def limits() -> Limits:
-    """Those that hold here."""
+    """Return the limits that apply here."""
     return _LIMITS.get() or _default()
 
 
 @contextmanager
 def limited(memory: int | str | None = None, calls: int | None = None) -> Iterator[Limits]:
-    """In this block work takes at most ``memory`` (bytes, or a text such as "512M"), and ``calls`` graphs.
+    """Limit memory (bytes, or a text such as "512M") and graph calls inside this block.
 
-    What is not given stays as it is outside.  LimitError where more is wanted, before it is allocated.
+    A limit that is not given stays as it is outside.  Work that needs more raises LimitError before memory
+    is allocated.
     """
     size = parse_size(memory) if isinstance(memory, str) else memory
     outside = limits()
@@ -83,7 +83,7 @@ def limited(memory: int | str | None = None, calls: int | None = None) -> Iterat
 
 @contextmanager
 def adding_up() -> Iterator[None]:
-    """In this block all that ``hold_memory`` is told counts together."""
+    """Count everything reported to ``hold_memory`` inside this block together."""
     token = _LIMITS.set(limits()._replace(tally=Tally()))
     try:
         yield
@@ -92,7 +92,7 @@ def adding_up() -> Iterator[None]:
 
 
 def need_memory(size: int, what: str | Callable[[], str]) -> None:
-    """LimitError unless ``size`` bytes may be allocated now; ``what`` is, or says, for which: ``%y of F``."""
+    """LimitError unless ``size`` more bytes are allowed; ``what``: what for, or a function that says it."""
     here = limits()
     used = here.tally.used if here.tally is not None else 0
     if used + size > here.memory:
@@ -102,14 +102,14 @@ def need_memory(size: int, what: str | Callable[[], str]) -> None:
 
 
 def hold_memory(size: int) -> None:
-    """Note that ``size`` bytes stay allocated until the end of the ``adding_up`` around, if there is one."""
+    """Report ``size`` bytes that stay allocated until the enclosing ``adding_up`` block ends, if any."""
     tally = limits().tally
     if tally is not None:
         tally.used += size
 
 
 def amount(size: int) -> str:
-    """``1536 bytes``, ``3.0 GiB (3221225472 bytes)``."""
+    """Format a size: ``1536 bytes``, ``3.0 GiB (3221225472 bytes)``."""
     if size < 1 << 20:
         return f"{size} bytes"
     letter = next((u for u in "TGM" if size >= 1 << _UNITS[u]), "M")
@@ -117,26 +117,26 @@ def amount(size: int) -> str:
 
 
 def parse_size(text: str) -> int:
-    """Bytes of ``8G``, ``512 MiB``, ``1.5g``, ``4096``; units are powers of 1024.  ValueError for others."""
+    """Return the bytes of ``8G``, ``512 MiB``, ``1.5g`` or ``4096`` (powers of 1024); else ValueError."""
     match = re.fullmatch(r"\s*(\d{1,18}(?:\.\d{1,9})?)\s*([KMGT]?)(?:i?B)?\s*", text, re.IGNORECASE)
     size = 0 if match is None else int(float(match[1]) * (1 << _UNITS[match[2].upper()]))
     if size < 1:
-        raise ValueError(f"a size is a number with a unit, such as 512M or 8G, not {text[:40]!r}")
+        raise ValueError(f"expected a size such as 512M or 8G, got {text[:40]!r}")
     return size
 
 
 @cache
 def _default() -> Limits:
-    return Limits(machine_memory() // SHARE)
+    return Limits(machine_memory() // MEMORY_DIVISOR)
 
 
 def machine_memory() -> int:
-    """Bytes that this machine, or the container around the process, has."""
+    """Return the bytes of memory that this machine, or the container of the process, has."""
     try:
         size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
-        return UNKNOWN_MACHINE * SHARE
+        return DEFAULT_MEMORY_BYTES * MEMORY_DIVISOR
     try:
         return min(size, int(_CGROUP.read_text()))
-    except (OSError, ValueError):  # no container, or one without a limit
+    except (OSError, ValueError):  # no container, or no limit
         return size

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shape inference over a model: the operators' rules in order, merged with what the model says."""
+"""Shape inference over a model: the shape rules of its operators, merged with the shapes that it states."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from circlekit.ir.value import Shape, TensorType, Value, format_shape
 
 
 def infer_shapes(model: Model) -> int:
-    """Fill in unknown ranks and dimensions of results; returns how many values are known better now.
+    """Fill in unknown ranks and dimensions of results; return how many values were refined.
 
-    What is known stays.  ShapeError, with the place, where an operator's rule refuses its operands or
-    contradicts a dtype or dimension that the model states.  Operators without a rule are passed over.
+    Known dimensions stay.  ShapeError, with the place, if an operator's shape rule refuses its operands or
+    contradicts a dtype or dimension that the model states.  Operators without a rule are skipped.
     """
     return sum(_refine(op, model) for graph in callees_first(model) for op in graph)
 
 
 def check_shapes(model: Model) -> None:
-    """Like ``infer_shapes``, but the model stays as it is: ShapeError, with the place, or nothing.
+    """Raise the errors of ``infer_shapes`` without changing the model.
 
-    Where [] may stand for an unknown rank, nothing is held against the operator.
+    A conflict is ignored if an operand or result has the shape [], which may stand for an unknown rank.
     """
     for graph in model.graphs:
         for op in graph:
@@ -30,11 +30,10 @@ def check_shapes(model: Model) -> None:
 
 
 def settle_ranks(model: Model, strict: bool = True) -> None:
-    """Find out what each [] of a file stands for, a scalar or an unknown rank, and say so in the model.
+    """Decide for each shape [] of a file whether it is a scalar or an unknown rank, and set the shape.
 
-    A result gets the shape that its operator gives; what an operator refuses as a scalar has an unknown
-    rank.  Afterwards every operator fits what the model says of it: ShapeError, with the place, where it
-    cannot, unless not ``strict``.
+    A result gets the inferred shape; an operand that its operator refuses as a scalar has an unknown rank.
+    ``strict``: ShapeError, with the place, if an operator does not fit its operands and results after that.
     """
     for graph in callees_first(model):
         for op in graph:
@@ -42,7 +41,7 @@ def settle_ranks(model: Model, strict: bool = True) -> None:
 
 
 def callees_first(model: Model) -> list[Graph]:
-    """The graphs of the model, those that operators run before the graphs of these operators."""
+    """Return the graphs of the model, callees before their callers."""
     ordered: list[Graph] = []
     opened: set[int] = set()
     closed: set[int] = set()
@@ -62,7 +61,7 @@ def callees_first(model: Model) -> list[Graph]:
 
 
 def _refine(op: Op, model: Model, keep: bool = False) -> int:
-    """How many results are known better now, or, to be kept as they are, could be."""
+    """Return how many results were refined, or could be if ``keep``; add the place to errors."""
     try:
         return check_op(op) if keep else _refined(op, keep=False)
     except UnsupportedError:
@@ -72,10 +71,10 @@ def _refine(op: Op, model: Model, keep: bool = False) -> int:
 
 
 def check_op(op: Op) -> int:
-    """How many results could be known better; nothing changes.
+    """Return how many results could be refined; nothing changes.
 
-    ShapeError where the operator's rule refuses its operands or contradicts its results, unless [] may
-    stand for an unknown rank in them; UnsupportedError where it has no rule.
+    ShapeError if the operator's shape rule refuses its operands or contradicts its results, unless one of
+    them has the shape []; UnsupportedError if it has no shape rule.
     """
     try:
         return _refined(op, keep=True)
@@ -88,7 +87,7 @@ def check_op(op: Op) -> int:
 
 
 def fits(op: Op) -> bool:
-    """Whether the operator's rule has nothing against its operands and results."""
+    """Whether the operator's shape rule accepts its operands and results; True without a rule."""
     try:
         check_op(op)
     except UnsupportedError:
@@ -103,7 +102,7 @@ def _refined(op: Op, keep: bool) -> int:
 
 
 def _settle(op: Op, model: Model, strict: bool) -> None:
-    """Let the ranks of what ``op`` reads and makes fit it; what is known stays."""
+    """Choose the ranks of operands and results of ``op`` so that they fit its shape rule."""
     try:
         for value, inferred in zip(op.results, _unranked_types(op), strict=True):
             if _may_be_unranked(value):
@@ -119,7 +118,7 @@ def _settle(op: Op, model: Model, strict: bool) -> None:
 
 
 def _unranked_types(op: Op) -> tuple[TensorType, ...]:
-    """What the rule says; what it refuses as scalars has an unknown rank."""
+    """Return the inferred types; operands that the rule refuses as scalars become unranked."""
     try:
         return _types(op)
     except ModelError:
@@ -132,27 +131,27 @@ def _unranked_types(op: Op) -> tuple[TensorType, ...]:
 
 
 def _types(op: Op) -> tuple[TensorType, ...]:
-    """What the operator's rule says, one type for each result."""
+    """Return the inferred types, one for each result."""
     types = op.inferred()
     if len(types) != len(op.results):
-        raise ShapeError(f"{op.code} gives {len(types)} results, the model has {len(op.results)}")
+        raise ShapeError(f"{op.code} has {len(types)} results, the model has {len(op.results)}")
     return types
 
 
 def _may_be_unranked(value: Value | None) -> bool:
-    """Old files write [] for a tensor of unknown rank, as they do for a scalar."""
+    """Whether the shape is [], which old files write for an unknown rank as well as for a scalar."""
     return value is not None and value.shape == () and value.data is None
 
 
 def _merge(value: Value, inferred: TensorType, keep: bool) -> bool:
-    """Whether ``value`` is known better now (or could be)."""
+    """Merge an inferred type into a value; return whether it was refined (or could be, if ``keep``)."""
     if value.dtype is not inferred.dtype:
         found = f"%{value.name} is {value.dtype.short}"
-        raise ShapeError(f"{found}, its operator gives {inferred.dtype.short}")
+        raise ShapeError(f"{found}, its operator infers {inferred.dtype.short}")
     shape = _merged(value.shape, inferred.shape)
     if shape is None and value.shape is not None and inferred.shape is not None:
         found = f"%{value.name} has shape {format_shape(value.shape)}"
-        raise ShapeError(f"{found}, its operator gives {format_shape(inferred.shape)}")
+        raise ShapeError(f"{found}, its operator infers {format_shape(inferred.shape)}")
     if shape == value.shape:
         return False
     misfit = value.quantization.misfit(shape) if value.quantization is not None else None
@@ -164,7 +163,7 @@ def _merge(value: Value, inferred: TensorType, keep: bool) -> bool:
 
 
 def _merged(a: Shape | None, b: Shape | None) -> Shape | None:
-    """All that ``a`` and ``b`` know; None where they contradict each other, or neither knows its rank."""
+    """Return the dimensions known in ``a`` or ``b``; None on a conflict, or if both ranks are unknown."""
     if a is None or b is None:
         return b if a is None else a
     if len(a) != len(b) or any(x != y for x, y in zip(a, b, strict=True) if None not in (x, y)):

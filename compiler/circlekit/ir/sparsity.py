@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the levels of a sparse constant decode within its shape, in time linear in what they hold.
+"""Validate the sparsity parameters of a constant, in linear time.
 
-Source: TFLite's sparsity parameters.  A level is dense (every index of its dimension) or compressed: entry
-i of the level above has the indices from segment i up to segment i + 1.  Blocks are levels behind the
-dimensions that they divide.
+Source: TFLite's sparsity parameters.  A level is dense (every index of its dimension) or compressed (CSR):
+entry i of the level above has the indices from segment i up to segment i + 1.  Block dimensions are levels
+after the dimensions that they divide.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from circlekit.ir.value import Array
 
 
 def sparsity_fault(sparsity: Mapping[str, Any], shape: Sequence[int], stored: int) -> str | None:
-    """Why ``stored`` elements are not those of ``shape`` by these levels; None where they are.
+    """Return why ``stored`` elements cannot be decoded to ``shape``; None if they can.
 
-    What has no fault decodes in memory of the shape, the levels and the elements.
+    Parameters without a fault decode within the memory of the shape, the levels and the elements.
     """
     order = [int(x) for x in sparsity.get("traversal_order", ())]
     block_map = [int(x) for x in sparsity.get("block_map", ())]
@@ -28,7 +28,7 @@ def sparsity_fault(sparsity: Mapping[str, Any], shape: Sequence[int], stored: in
     if sorted(order) != list(range(rank + len(block_map))) or len(levels) != len(order):
         return f"the sparsity has levels {order[:16]}, rank {rank} and {len(block_map)} blocks"
     if any(not 0 <= axis < rank for axis in block_map) or len({*block_map}) < len(block_map):
-        return f"the sparsity has blocks along {block_map[:16]}, rank {rank} is divided once in each axis"
+        return f"the sparsity has blocks along {block_map[:16]}, expected one per axis of rank {rank}"
     blocks = [int(levels[order.index(rank + i)].get("dense_size", 0)) for i in range(len(block_map))]
     sizes = [*shape, *blocks]
     for axis, block in zip(block_map, blocks, strict=True):
@@ -47,7 +47,7 @@ def sparsity_fault(sparsity: Mapping[str, Any], shape: Sequence[int], stored: in
 
 
 def _entries(level: Mapping[str, Any], above: int, size: int) -> int | str:
-    """How many entries a level has below ``above`` of them, or what is wrong with it."""
+    """Return the number of entries of a level below ``above`` entries, or what is wrong with it."""
     kind = level.get("format", "DENSE")
     if kind == "DENSE":
         dense_size = int(level.get("dense_size", 0))
@@ -58,7 +58,7 @@ def _entries(level: Mapping[str, Any], above: int, size: int) -> int | str:
     if segments is None or indices is None:
         return "lacks its segments or its indices"
     if len(segments) != above + 1 or segments[0] != 0 or np.any(segments[1:] < segments[:-1]):
-        return f"has {len(segments)} segments, {above + 1} ascending ones from 0 are wanted"
+        return f"has {len(segments)} segments, expected {above + 1} ascending ones from 0"
     count = int(segments[-1])
     if count > len(indices):
         return f"has {len(indices)} indices, its segments {count}"
@@ -68,7 +68,7 @@ def _entries(level: Mapping[str, Any], above: int, size: int) -> int | str:
 
 
 def level_numbers(level: Mapping[str, Any], name: str) -> Array | None:
-    """Segments or indices of a compressed level, as int64; None where it has none."""
+    """Return the segments or indices of a compressed level as int64; None if it has none."""
     union = level.get(name)
     if not isinstance(union, Mapping):
         return None

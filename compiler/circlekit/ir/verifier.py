@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The structural rules of a model, checked all at once, in time linear in its size."""
+"""Check the structural rules of a model, in time linear in its size."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from circlekit.ir.verifier_rules import op_faults, value_faults
 
 
 class Finding(NamedTuple):
-    """A rule that is broken.  ``place``: ``graph main > op 12 Conv2D > bias``."""
+    """A broken rule.  ``place``: such as ``graph main > op 12 Conv2D > bias``."""
 
     place: str
     message: str
@@ -26,7 +26,7 @@ class Finding(NamedTuple):
 
 
 def check(model: Model) -> None:
-    """ModelError with all findings, if there are any."""
+    """ModelError with all findings, if any."""
     findings = verify(model)
     if findings:
         count = "one rule" if len(findings) == 1 else f"{len(findings)} rules"
@@ -34,14 +34,14 @@ def check(model: Model) -> None:
 
 
 def verify(model: Model) -> list[Finding]:
-    """Every finding, in the order of the model; empty where the model is sound."""
+    """Return every finding, in the order of the model; an empty list if the model is valid."""
     return list(_Verifier(model).findings())
 
 
 def check_order(model: Model) -> None:
-    """ModelError where an operator reads what is made by itself or later.
+    """ModelError if an operator uses a value that it or a later operator produces.
 
-    Passes walk from results to what makes them, and that might never end.
+    Passes walk from values to their producers, which would not end on a cycle.
     """
     for graph in model.graphs:
         position = {id(op): index for index, op in enumerate(_walk(graph))}
@@ -53,7 +53,7 @@ def check_order(model: Model) -> None:
 
 
 class _Verifier:
-    """``home``: the graph that each value (by id) was met in first."""
+    """``home``: the first graph in which each value (by id) was found."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -90,7 +90,7 @@ class _Verifier:
                 if not value.name:
                     yield Finding(where, f"{side} {index} has no name")
                 elif names.setdefault(value.name, value) is not value:
-                    yield Finding(where, f"two values of its inputs and outputs are called %{value.name}")
+                    yield Finding(where, f"two values of its inputs and outputs are named %{value.name}")
         for value, count in _repeated(graph.inputs):
             yield Finding(where, f"%{value.name} is {count} of its inputs")
         for value in graph.inputs:
@@ -100,28 +100,28 @@ class _Verifier:
                 yield Finding(where, f"input %{value.name} is the result of an operator")
 
     def _home(self, graph: Graph, value: Value, where: str) -> Iterator[Finding]:
-        """A value belongs to one graph, and all its uses are in the operators that it lists."""
+        """A value is in one graph only, and all its uses are operands of operators in a graph."""
         home = self.home.setdefault(id(value), graph)
         if home is not graph:
-            yield Finding(where, f"%{value.name} belongs to graph {home.name}")
+            yield Finding(where, f"%{value.name} is a value of graph {home.name}")
         for op, index in value.uses:
             if index >= len(op.inputs) or op.inputs[index] is not value:
-                yield Finding(f"{where} > %{value.name}", f"it lists a use by {op!r} that does not read it")
+                yield Finding(f"{where} > %{value.name}", f"it lists a use by {op!r}, which does not use it")
             elif op.graph is None:
-                yield Finding(f"{where} > %{value.name}", f"{op!r} reads it, which is in no graph")
+                yield Finding(f"{where} > %{value.name}", f"it is used by {op!r}, which is in no graph")
 
     def _operators(self, graph: Graph, ops: list[Op], where: str) -> Iterator[Finding]:
-        """Every operand is there before it is read, and producers and results agree."""
+        """Every operand is defined before its use, and producers and results agree."""
         position = {id(op): index for index, op in enumerate(ops)}
         inputs = {id(v) for v in graph.inputs}
         seen: set[int] = set()
         for index, op in enumerate(ops):
             here = f"{where} > op {index} {kind_of(op)}"
             if op.graph is not graph:
-                yield Finding(here, "it does not know that it is in this graph")
+                yield Finding(here, "its graph is not set to this one")
             for number, value in enumerate(op.inputs):
                 if value is not None and (op, number) not in value._uses:
-                    yield Finding(here, f"%{value.name} does not list that it is read here")
+                    yield Finding(here, f"%{value.name} does not list this use")
             for value in op.inputs:
                 message = _missing(value, inputs, position, index)
                 if message:
@@ -137,7 +137,7 @@ class _Verifier:
                 yield Finding(f"{where} > outputs", message)
 
     def _calls(self) -> Iterator[Finding]:
-        """No graph runs itself, through whatever others."""
+        """No graph calls itself, directly or through others."""
         calls = {
             id(g): list({id(c): c for op in _walk(g) for c in op.called_graphs()}.values())
             for g in self.model.graphs
@@ -154,7 +154,7 @@ class _Verifier:
                     on_path.discard(id(graph))
                     done.add(id(graph))
                 elif id(callee) in on_path:
-                    yield Finding(f"graph {graph.name}", f"it runs graph {callee.name}, which runs it")
+                    yield Finding(f"graph {graph.name}", f"it calls graph {callee.name}, which calls it")
                 elif id(callee) not in done:
                     path.append((callee, iter(calls.get(id(callee), []))))
                     on_path.add(id(callee))
@@ -174,23 +174,23 @@ def _ports(
     known = {id(v) for v in values}
     for key, value in ports.items():
         if id(value) not in known:
-            message = f"%{value.name} is no {side} of graph {signature.graph.name}"
+            message = f"%{value.name} is not an {side} of graph {signature.graph.name}"
             yield Finding(f"{where} > {key}", message)
 
 
 def _result_faults(op: Op, seen: Set[int]) -> Iterator[str]:
-    """``seen``: ids of the results of the operators before."""
+    """``seen``: ids of the results of earlier operators."""
     for number, value in enumerate(op.results):
         if value.producer is not op or value.result_index != number:
-            yield f"%{value.name} does not know that it is result {number}"
+            yield f"result {number} %{value.name} names another producer or index"
         if id(value) in seen:
-            yield f"%{value.name} is the result of an operator before"
+            yield f"%{value.name} is the result of an earlier operator too"
         if value.is_const:
             yield f"its result %{value.name} is a constant"
 
 
 def _missing(value: Value | None, inputs: set[int], position: Mapping[int, int], index: int) -> str | None:
-    """Why ``value`` is not there when operator ``index`` runs; None where it is."""
+    """Return why ``value`` is undefined when operator ``index`` runs; None if it is defined."""
     if value is None:
         return None
     if value.producer is None:
@@ -203,13 +203,13 @@ def _missing(value: Value | None, inputs: set[int], position: Mapping[int, int],
 
 
 def _early(value: Value, position: Mapping[int, int], index: int) -> str | None:
-    """Why operator ``index`` cannot read ``value``, if an operator of this graph makes it too late."""
+    """Return why operator ``index`` cannot use ``value`` if it is produced too late."""
     made = position.get(id(value.producer), -1)
-    return f"%{value.name} is read before operator {made} produces it" if made >= index else None
+    return f"%{value.name} is used before operator {made} produces it" if made >= index else None
 
 
 def _walk(graph: Graph) -> Iterator[Op]:
-    """The operators in order, each once, even where the list is a ring."""
+    """Yield the operators in order, each once, even if the list is circular."""
     seen: set[int] = set()
     for op in graph:
         if id(op) in seen:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The structural rules of one value and of one operator, as sentences where they are broken."""
+"""Check the structural rules of one value and of one operator; a broken rule is a sentence."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from circlekit.ir.value import LARGEST_DIMENSION, Array, Quantization, Value, fo
 
 
 def value_faults(value: Value) -> Iterator[str]:
-    """What is wrong with a value taken by itself."""
+    """Yield what is wrong with a value."""
     shape = value.shape or ()
     if any(d is not None and d < 0 for d in shape):
         yield f"shape {format_shape(value.shape)} has a negative dimension"
@@ -35,7 +35,7 @@ def _data_faults(value: Value, data: Array) -> Iterator[str]:
         yield "it is a variable and a constant"
     if value.dtype.numpy is None or "sparsity" in value.extra or (data.ndim == 1 and _is_bytes(value, data)):
         if data.dtype != np.uint8 or data.ndim != 1:
-            yield f"its data is {data.dtype}{list(data.shape)}, bytes (uint8, rank 1) are wanted"
+            yield f"its data is {data.dtype}{list(data.shape)}, expected bytes (uint8, rank 1)"
         return
     if data.dtype != value.dtype.numpy:
         yield f"it is {value.dtype.short}, its data is {data.dtype}"
@@ -44,7 +44,7 @@ def _data_faults(value: Value, data: Array) -> Iterator[str]:
 
 
 def _is_bytes(value: Value, data: Array) -> bool:
-    """Whether the reader kept compressed data as the file had it."""
+    """Whether the data is compressed and kept as in the file."""
     return data.dtype == np.uint8 and value.extra.get("compression_type", "NONE") != "NONE"
 
 
@@ -53,7 +53,7 @@ def _quantization_faults(value: Value, quantization: Quantization) -> Iterator[s
     for name, array, dtype in (("scale", scale, np.float32), ("zero_point", zero_point, np.int64)):
         if array.ndim != 1 or array.dtype != dtype:
             found = f"{array.dtype}{list(array.shape)}"
-            yield f"{name} of its quantization is {found}, rank 1 of {dtype.__name__} is wanted"
+            yield f"{name} of its quantization is {found}, expected rank 1 of {dtype.__name__}"
     if zero_point.size not in (0, 1, scale.size):
         yield f"its quantization has {scale.size} scales and {zero_point.size} zero points"
     misfit = quantization.misfit(value.shape)
@@ -65,11 +65,11 @@ def _quantization_faults(value: Value, quantization: Quantization) -> Iterator[s
 
 
 def op_faults(op: Op, graphs: Set[int]) -> Iterator[str]:
-    """How an operator departs from its declaration.  ``graphs``: ids of those of the model."""
+    """Yield how an operator differs from its declaration.  ``graphs``: the ids of the model's graphs."""
     if isinstance(op, OpaqueOp):
         for graph in op.called_graphs():
             if id(graph) not in graphs:
-                yield f"its options name {graph.name}, which is no graph of the model"
+                yield f"its options name {graph.name}, which is not a graph of the model"
         return
     yield from operand_faults(op)
     count = len(op.result_names)
@@ -83,7 +83,7 @@ def op_faults(op: Op, graphs: Set[int]) -> Iterator[str]:
 
 
 def operand_faults(op: Op) -> Iterator[str]:
-    """How the number and the dtypes of the operands depart from the declaration."""
+    """Yield how the number and the dtypes of the operands differ from the declaration."""
     specs = op.operands
     is_variadic = bool(specs) and specs[-1].variadic
     if len(op.inputs) > len(specs) and not is_variadic:
@@ -97,8 +97,8 @@ def operand_faults(op: Op) -> Iterator[str]:
             if spec.variadic:
                 yield f"operand {index} of {spec.name} is absent"
         elif spec.dtypes and value.dtype not in spec.dtypes:
-            wanted = " or ".join(d.short for d in spec.dtypes)
-            yield f"{spec.name} %{value.name} is {value.dtype.short}, {wanted} is wanted"
+            expected = " or ".join(d.short for d in spec.dtypes)
+            yield f"{spec.name} %{value.name} is {value.dtype.short}, expected {expected}"
 
 
 def _attribute_fault(spec: Attribute, value: Any, graphs: Set[int]) -> str | None:
@@ -106,17 +106,20 @@ def _attribute_fault(spec: Attribute, value: Any, graphs: Set[int]) -> str | Non
         if isinstance(value, Graph) and id(value) in graphs:
             return None
         name = value.name if isinstance(value, Graph) else value
-        return f"{spec.name} is {name}, which is no graph of the model"
-    wanted = _wanted(spec.default)
-    if wanted is None or (isinstance(value, wanted[0]) and isinstance(value, bool) == (wanted[0] is bool)):
+        return f"{spec.name} is {name}, which is not a graph of the model"
+    expected = _expected(spec.default)
+    if expected is None:
         return None
-    return f"{spec.name} is {value!r}, {wanted[1]} is wanted"
+    kinds, description = expected
+    if isinstance(value, kinds) and isinstance(value, bool) == (kinds is bool):
+        return None
+    return f"{spec.name} is {value!r}, expected {description}"
 
 
-def _wanted(default: Any) -> tuple[Any, str] | None:
-    """The types that an attribute with this default may have; None for any."""
+def _expected(default: Any) -> tuple[Any, str] | None:
+    """Return the types that an attribute with this default may have, and their name; None for any."""
     if isinstance(default, Named | DType):
-        return type(default), f"a {type(default).__name__}"
+        return type(default), f"a member of {type(default).__name__}"
     kinds = {
         bool: (bool, "true or false"),
         int: ((int, np.integer), "a whole number"),

@@ -12,7 +12,7 @@ from circlekit.errors import ModelError, RewriteError
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
-from circlekit.ir.scratch_files import settled
+from circlekit.ir.scratch_files import moved_to_file
 from circlekit.ir.text.syntax import Symbol
 from circlekit.ir.value import Array, Value, format_shape
 from circlekit.ir.verifier_rules import operand_faults
@@ -70,7 +70,7 @@ class Builder:
         return self.match.values[pattern.name]
 
     def _constant(self, operand: str, array: Array) -> Value:
-        return Value.constant(self.graph.unique_name(f"{self.base_name}/{operand}"), settled(array))
+        return Value.constant(self.graph.unique_name(f"{self.base_name}/{operand}"), moved_to_file(array))
 
     def _attributes(self, node: Node) -> dict[str, Any]:
         values: dict[str, Any] = {}

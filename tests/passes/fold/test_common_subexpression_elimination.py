@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from circlekit.ir.array_bytes import SAMPLE
+from circlekit.ir.array_bytes import SAMPLE_BYTES
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Quantization, Value
 from circlekit.passes.fold.common_subexpression_elimination import CommonSubexpressionElimination
@@ -186,7 +186,7 @@ def test_equal_constants_become_one() -> None:
     assert len({first, third, fourth}) == 3
 
 
-@pytest.mark.parametrize("size", [64, SAMPLE])
+@pytest.mark.parametrize("size", [64, SAMPLE_BYTES])
 @pytest.mark.parametrize("place", [0, 0.5, 1])
 def test_constants_differ_by_all_that_makes_them(size: int, place: float) -> None:
     """Also by one element in the middle of many, where a look at either end does not show it."""

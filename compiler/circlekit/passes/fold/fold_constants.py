@@ -14,7 +14,7 @@ from circlekit.interp.evaluate import evaluate
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.resource_limits import limited, limits
-from circlekit.ir.scratch_files import copied, settled
+from circlekit.ir.scratch_files import copied_to_file, moved_to_file
 from circlekit.ir.value import Array, Value
 from circlekit.ops.constant_storage import constant_elements
 from circlekit.ops.program.custom import is_pure
@@ -194,4 +194,4 @@ def _replace_by_constants(graph: Graph, op: Op, arrays: Sequence[Array]) -> dict
 
 def _owned(array: Array) -> Array:
     """Return ``array``, or a copy if it is a view, which would keep its base alive."""
-    return settled(array) if array.flags.owndata and array.flags.c_contiguous else copied(array)
+    return moved_to_file(array) if array.flags.owndata and array.flags.c_contiguous else copied_to_file(array)

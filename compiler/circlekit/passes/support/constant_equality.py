@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from circlekit.ir.array_bytes import SAMPLE, digest, sample
+from circlekit.ir.array_bytes import SAMPLE_BYTES, digest, sample
 from circlekit.ir.graph import Graph
 from circlekit.ir.value import Value
 
@@ -48,7 +48,7 @@ def equal_constants(values: Iterable[Value]) -> list[list[Value]]:
 
 def _samples_suffice(values: list[Value]) -> bool:
     """Return whether values with equal samples are equal: a single value, or small ones."""
-    return len(values) == 1 or values[0].array().nbytes <= 2 * SAMPLE
+    return len(values) == 1 or values[0].array().nbytes <= 2 * SAMPLE_BYTES
 
 
 def _same_bits(values: list[Value]) -> list[list[Value]]:
