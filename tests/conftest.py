@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures of all tests: the folder of real models that is shared between projects."""
+"""Fixtures of all tests: the folder of shared real models."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ MODELS = sorted(path for suffix in ("circle", "tflite") for path in SHARED.glob(
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder of shared data; tests that need it are skipped where it is absent."""
+    """Return the folder of shared data; tests that need it are skipped where it is absent."""
     if not SHARED.is_dir():
         pytest.skip(f"no shared models at {SHARED}, CIRCLEKIT_SHARED can name the folder")
     return SHARED
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test that takes ``model_path`` runs on every shared model, or is skipped where there are none."""
+    """Run a test with the argument ``model_path`` on every shared model; skip it where there are none."""
     if "model_path" not in metafunc.fixturenames:
         return
     if MODELS:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Seeded choices: shapes, elements, quantization, attributes, and the model that is made of them."""
+"""Seeded choices of shapes, elements, quantization and attributes, and models of one operator."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tools.kit.twin import real_ranges
 
 T = TypeVar("T")
 
-CONSTANT = 0.85
-"""How often a parameter operand (an axis, a shape) is a constant."""
+CONSTANT_PROBABILITY = 0.85
+"""Of parameter operands (axes, shapes); the others are inputs."""
 
 
 class Draw:
-    """One case in the making.  ``inputs``: the values without data, with an array for every step."""
+    """A case under construction.  ``inputs``: the values without data, with an array for every run."""
 
     def __init__(self, code: str, rng: np.random.Generator) -> None:
         self.code = code
@@ -43,18 +43,18 @@ class Draw:
         return bool(self.rng.random() < probability)
 
     def integer(self, low: int, high: int) -> int:
-        """From ``low`` to ``high``, both included."""
+        """Return an integer from ``low`` to ``high``, both included."""
         return int(self.rng.integers(low, high + 1))
 
     def integers(self, low: int, high: int, count: int) -> list[int]:
         return [int(n) for n in self.rng.integers(low, high + 1, count)]
 
     def real(self, low: float, high: float) -> float:
-        """Evenly spread in its logarithm."""
+        """Return a number whose logarithm is uniformly distributed."""
         return float(np.exp(self.rng.uniform(np.log(low), np.log(high))))
 
     def shape(self, low: int = 1, high: int = 4, size: int = 7, limit: int = 2000) -> tuple[int, ...]:
-        """A shape of rank ``low`` to ``high``, dimensions up to ``size``, at most ``limit`` elements."""
+        """Return a shape of rank ``low`` to ``high``, dimensions up to ``size``, up to ``limit`` elements."""
         rank = self.integer(low, high)
         while True:
             dims = tuple(self.integers(1, size, rank))
@@ -63,7 +63,7 @@ class Draw:
             size -= 1
 
     def attributes(self, cls: type[Op], **given: Any) -> dict[str, Any]:
-        """Every attribute of ``cls``: those ``given``, any member of an enum, either of two truths."""
+        """Return all attributes of ``cls``: those ``given``, random enums and booleans, and defaults."""
         return {
             a.name: given[a.name] if a.name in given else self.attribute(a.default) for a in cls.attributes
         }
@@ -79,12 +79,12 @@ class Draw:
     # -- elements ------------------------------------------------------------------------------
 
     def summands(self, shape: Sequence[int]) -> Array:
-        """Floats whose sums do not overflow on the way; that would hang on the order of the terms."""
+        """Return floats whose sums do not overflow, which would depend on the order of addition."""
         x = self.floats(shape)
         return np.where(np.isfinite(x), np.clip(x, -20, 20), x)
 
     def floats(self, shape: Sequence[int]) -> Array:
-        """Numbers of several sorts: near 0, whole and half (ties of rounding), far apart, not finite."""
+        """Return floats near 0, multiples of 0.5 (rounding ties), of all magnitudes, or not finite."""
         sort = self.rng.random()
         x = self.rng.normal(size=tuple(shape))
         if sort < 0.5:
@@ -104,7 +104,7 @@ class Draw:
     def array(
         self, dtype: DType, shape: Sequence[int], low: int | None = None, high: int | None = None
     ) -> Array:
-        """Elements of any plain ``dtype``; integers from ``low`` to ``high``."""
+        """Return elements of ``dtype``; integers are from ``low`` to ``high``."""
         if dtype is DType.STRING:
             words = np.empty(tuple(shape), object)
             words.reshape(-1)[:] = [b"abcdefgh"[: self.integer(0, 8)] for _ in range(words.size)]
@@ -129,10 +129,10 @@ class Draw:
         return drawn.astype(numpy)
 
     def quantization(self, dtype: DType, real: tuple[float, float] | None = None) -> Quantization:
-        """Per tensor: any, or one that covers the ``real`` range, more or less.  int16 is symmetric.
+        """Return a scale and zero point: random, or such that they roughly cover the ``real`` range.
 
-        A range is at least 0.05 wide: with scales beside which those of the operands are huge LiteRT shifts
-        int32 by more than their bits.
+        int16 is symmetric.  A range is at least 0.05 wide: with much smaller scales than those of the
+        operands, LiteRT shifts int32 by more than 31 bits.
         """
         low, high = dtype_limits(dtype)
         if real is None:
@@ -159,9 +159,9 @@ class Draw:
         high: int | None = None,
         make: Callable[[], Array] | None = None,
     ) -> Value:
-        """Data of ``kind``: an input of the graph, or, at times, a constant.
+        """Return an input of the graph, or with probability ``const`` a constant.
 
-        ``make`` gives the elements, by default any.  A quantized kind gets any quantization by default.
+        ``make`` returns the elements; default: ``array``.  Default of ``quantization``: random.
         """
 
         def elements() -> Array:
@@ -184,8 +184,8 @@ class Draw:
         numpy = None if dtype is None else dtype.numpy
         return Value.constant("", np.array(array, numpy), quantization)
 
-    def parameter(self, numbers: Any, dtype: DType = i32, const: float = CONSTANT) -> Value:
-        """An operand that says what to do: a constant, or at times an input."""
+    def parameter(self, numbers: Any, dtype: DType = i32, const: float = CONSTANT_PROBABILITY) -> Value:
+        """Return an operand with axes, sizes or indices: mostly a constant, else an input."""
         array = np.array(numbers, dtype.numpy)
         if self.chance(const):
             constant = Value.constant("", array)
@@ -207,11 +207,11 @@ class Draw:
         results: Sequence[DType] = (),
         **attributes: Any,
     ) -> Case:
-        """A model of the one operator.
+        """Return a model of one operator.
 
-        ``attributes``: those with a meaning here; the others are drawn.  ``outputs``: quantizations of the
-        results; where one is wanted and none is given it covers what the operator makes of real numbers.
-        ``results``: dtypes of the results, where they are not what the operator infers.
+        ``attributes``: the others are random.  ``outputs``: quantizations of the results; missing ones
+        cover the range of the results in real numbers.  ``results``: dtypes of the results, where they
+        are not inferred.
         """
         drawn = self.attributes(cls, **attributes)
         dtypes = list(results) or [next(v for v in operands if v is not None).dtype] * len(cls.result_names)

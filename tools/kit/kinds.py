@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the elements of a tensor are: a dtype, plain or quantized; and one case, a small model with inputs."""
+"""Kinds of tensor data (a dtype, quantized or not), and the case: a small model with inputs."""
 
 from __future__ import annotations
 
@@ -18,19 +18,18 @@ class Kind(NamedTuple):
 
     @property
     def label(self) -> str:
-        """A name for tables: ``i8 q`` is int8 with a scale."""
+        """The name in tables; ``i8 q`` is quantized int8."""
         return self.dtype.short + (" q" if self.quantized else "")
 
 
 @dataclass
 class Case:
-    """``graphs``: the first is run, once for each of ``steps``, which are its inputs in order.
+    """The first of ``graphs`` is run once for each of ``steps``, the lists of its inputs.
 
-    ``label``: the row of the table, usually the kind of the data.  ``refused``: what the operator's own
-    shape rule had to say against the model, or None.  ``tolerance``: of floats, in parts of the largest
-    magnitude of the result, where it is not the kit's own.  ``optimized``: LiteRT's fast kernel is the
-    oracle, because its reference is wrong (the operator's docstring says how).  ``magnitude``: what an
-    activation cut down to the result; floats may differ by a part of that.
+    ``label``: the row of the table, usually the kind of data.  ``refused``: the error of the operator's
+    shape rule, or None.  ``tolerance`` of floats, as a part of the largest magnitude of the result; default:
+    that of the kit.  ``optimized``: compare with LiteRT's optimized kernels, because the reference is wrong.
+    ``magnitude``: largest magnitude before a fused activation, if it is larger than that of the result.
     """
 
     code: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LiteRT, and the comparison of its results with circlekit's."""
+"""Run a case with LiteRT and circlekit, and compare the results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from circlekit.ops.numerics.kernel_flavor import Kernels
 from tools.kit.kinds import Case
 
 TOLERANCE = 1e-5
-"""Largest difference of floats, in parts of the largest magnitude of the result."""
+"""Largest difference of floats, as a part of the largest magnitude of the result."""
 
 Steps = list[list[Array]]
 
@@ -38,11 +38,11 @@ class Outcome(NamedTuple):
     verdict: Verdict
     reason: str = ""
     runs: bool = True
-    """Whether circlekit runs it; of interest where LiteRT does not."""
+    """Whether circlekit runs the model, if LiteRT does not."""
 
 
 def judge(case: Case, phase: Callable[[str], None] = lambda name: None) -> Outcome:
-    """Run ``case`` by both.  ``phase`` is told whose turn it is, for when that one takes the process down."""
+    """Run ``case`` with both.  ``phase`` is called with the name of the runtime before each run."""
     content = _bytes_of(case.graphs)
     phase("LiteRT")
     try:
@@ -85,7 +85,7 @@ def _writable(array: Array) -> Array:
 
 
 def compare(got: Steps, wanted: Steps, within: float | None = None, magnitude: float = 0.0) -> Outcome:
-    """``within``: another tolerance than ``TOLERANCE``; ``magnitude``: the least that it is a part of."""
+    """Compare all runs.  ``within``: the tolerance; ``magnitude``: the least magnitude that it refers to."""
     for step, (ours, theirs) in enumerate(zip(got, wanted, strict=True)):
         place = f"run {step}: " if len(wanted) > 1 else ""
         if len(ours) != len(theirs):
@@ -99,7 +99,7 @@ def compare(got: Steps, wanted: Steps, within: float | None = None, magnitude: f
 
 
 def difference(got: Array, wanted: Array, within: float | None = None, magnitude: float = 0.0) -> str | None:
-    """A sentence that tells how ``got`` differs from ``wanted``; None where it is as it should be."""
+    """Return a sentence about the difference of ``got`` from ``wanted``, or None."""
     if got.dtype != wanted.dtype and not (got.dtype.kind in "OS" and wanted.dtype.kind in "OS"):
         return f"dtype {got.dtype} instead of {wanted.dtype}"
     if got.shape != wanted.shape:
@@ -132,12 +132,12 @@ def _float_difference(got: Array, wanted: Array, within: float, magnitude: float
 
 
 def tolerance(dtype: np.dtype[Any]) -> float:
-    """float16 results are rounded to 11 bits: the last of them may differ."""
+    """Return the tolerance of a dtype; float16 results have 11 bits, of which the last may differ."""
     return 1e-3 if dtype == np.float16 else TOLERANCE
 
 
 def _first_line(error: Exception) -> str:
-    """What LiteRT says first, without the place in its sources and the number of the node."""
+    """Return the first line of LiteRT's message, without source locations and node numbers."""
     text = re.sub(r"\s*(ERROR: )?\S*\.(cc|h):\d+\s*", " ", str(error)).strip()
     text = re.sub(r"\s*Node number.*", "", text, flags=re.S)
     return (text.splitlines() or [type(error).__name__])[0].strip()[:160]

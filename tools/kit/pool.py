@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases on several processes."""
+"""Run cases in worker processes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from tools.kit.families import draw_case
 from tools.kit.oracle import Outcome, Verdict, judge
 from tools.workers import Loss, Tell, Workers, silence_stderr
 
-TIME_LIMIT = 30.0
-"""Seconds after which a case counts as one that hangs."""
+CASE_SECONDS = 30.0
 
 
 class Job(NamedTuple):
@@ -28,7 +27,7 @@ class Done(NamedTuple):
 
 
 def run_here(job: Job, tell: Tell = lambda news: None) -> Done:
-    """One case, in this process; ``tell`` gets its label, and the phases that it comes to."""
+    """Run one case in this process; ``tell`` is called with its label and its phases."""
     try:
         case = draw_case(*job)
     except Rejected:
@@ -38,8 +37,8 @@ def run_here(job: Job, tell: Tell = lambda news: None) -> Done:
 
 
 def run_all(jobs: Sequence[Job], processes: int = 2) -> Iterator[Done]:
-    """The outcome of every job, in the order in which they come."""
-    return Workers(_run, _lost, silence_stderr, TIME_LIMIT).results(jobs, processes)
+    """Yield the outcome of every job, in any order."""
+    return Workers(_run, _lost, silence_stderr, CASE_SECONDS).results(jobs, processes)
 
 
 def _run(job: Job, tell: Tell) -> Done:
@@ -51,7 +50,7 @@ def _run(job: Job, tell: Tell) -> Done:
 
     try:
         return run_here(job, note)
-    except Exception as error:  # whatever it is, it is a failure of this case
+    except Exception as error:  # any exception is a failure of the case
         reason = f"{type(error).__name__}: {error}"[:300]
         return Done(job, told[0] if told else "?", Outcome(Verdict.FAILED, reason))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an operator makes of the real numbers that quantized ones stand for: the range of its results."""
+"""The float counterpart of a quantized operator, which gives the range of its results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from circlekit.ir.value import Array, Value
 
 
 def real_ranges(op: Op, samples: Mapping[Value, Array]) -> list[tuple[float, float] | None] | None:
-    """(least, greatest) of each result; None where the operator has no float form that says it."""
+    """Return the range of each result in real numbers; None where the operator has no float form."""
     arrays = [None if v is None else _real(v, samples) for v in op.inputs]
     twins = [None if a is None else Value.constant(f"x{i}", a) for i, a in enumerate(arrays)]
     try:
@@ -28,13 +28,13 @@ def real_ranges(op: Op, samples: Mapping[Value, Array]) -> list[tuple[float, flo
 
 
 def like(value: Value, dtype: DType | None = None, data: Array | None = None) -> Value:
-    """A new value as ``value``, or with other data."""
+    """Return a copy of ``value``, or one with other data."""
     data = value.data if data is None else data
     return Value(value.name, dtype or value.dtype, value.shape, data, value.quantization)
 
 
 def magnitude_before_activation(op: Op, samples: Mapping[Value, Array]) -> float:
-    """The greatest of the sums that a bounded activation of float ``op`` cuts down."""
+    """Return the largest magnitude of the results of float ``op`` before its fused activation."""
     given = op.attribute_values | {"act": Activation.NONE}
     arrays = [None if v is None else samples[v] if v in samples else v.array() for v in op.inputs]
     try:

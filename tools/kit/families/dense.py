@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matrix products, and the operators that normalize."""
+"""Cases of matrix products and normalizations."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def batch_matmul(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     right = (*other, columns, depth) if adj_y else (*other, depth, columns)
     given: dict[str, Any] = {"adj_x": adj_x, "adj_y": adj_y}
     if kind is HYBRID:
-        right = right[-4:]  # with more axes LiteRT reads sums of rows that it has not made
+        right = right[-4:]  # with more axes, LiteRT reads sums of rows that it did not compute
         x = draw.tensor(F32, left, const=0, make=lambda: calm(draw, left))
         return draw.case(cls, [x, quantized_weights(draw, I8, right, 0, False)], "f32 x i8", **given)
     if kind is F32:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cells with a state, in runs one after the other: RNN, SVDF, LSTM; float, and with 8-bit weights."""
+"""Cases of recurrent cells (RNN, SVDF, LSTM) with float or 8-bit weights, in several successive runs."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from tools.kit.families.windows import calm
 from tools.kit.kinds import F32, HYBRID, Case, Kind
 
 HYBRID_TOLERANCE = 2e-2
-"""The last bit of a float state can move it by one 127th of its range when it is quantized anew."""
+"""A difference in the last bit of a float state can change its quantized value by one step."""
 
 NORM_TOLERANCE = 1e-4
-"""Layer normalization of a few numbers that are nearly one magnifies their rounding errors."""
+"""Layer normalization of a few nearly equal numbers amplifies rounding errors."""
 
 GATES = ("input", "forget", "cell", "output")
 
 
 class Cell:
-    """Weights, biases and states of one kind."""
+    """Makes the weights, biases and states of a cell."""
 
     def __init__(self, draw: Draw, kind: Kind) -> None:
         self.draw = draw
@@ -55,7 +55,7 @@ class Cell:
         return self.draw.tensor(F32, shape, const=0, make=lambda: calm(self.draw, shape))
 
     def gate(self, inputs: int, units: int, batch: int) -> list[Value]:
-        """Weights, recurrent weights, bias and state of a simple cell."""
+        """Return weights, recurrent weights, bias and state of a simple cell."""
         weights = [self.matrix(units, inputs), self.matrix(units, units)]
         return [*weights, self.vector(units), self.state(batch, units)]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions and pools."""
+"""Cases of convolutions and pools."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tools.kit.twin import magnitude_before_activation
 
 
 class Weighted(NamedTuple):
-    """Data, weights and bias of a product, in a combination of types that belongs together."""
+    """Data, weights and bias of a layer, of types that fit each other."""
 
     data: Value
     weights: Value
@@ -38,11 +38,11 @@ def weighted(
     packs: Sequence[Kind] = (QI8, QI16, HYBRID),
     certain: bool = False,
 ) -> Weighted:
-    """``axis``: that of the filter's output channels.
+    """Return operands of a layer.  ``axis``: that of the output channels in the filter.
 
-    ``wide``: int16 data may have int16 weights.  ``packs``: the data that int4 weights can have.
-    ``certain``: float data has a scale for each channel of int8 weights.  Other forms LiteRT does not
-    refuse: it reads beyond the weights or their scales.
+    ``wide``: int16 data may have int16 weights.  ``packs``: kinds of data that may have int4 weights.
+    ``certain``: int8 weights for float data always have a scale per channel.  With other forms, LiteRT
+    reads beyond the weights or scales without an error.
     """
     channels = filter[axis]
     if kind is F32:
@@ -70,7 +70,7 @@ def weighted(
 
 
 def calm(draw: Draw, shape: Sequence[int]) -> Array:
-    """Floats without infinities and NaN."""
+    """Return moderate finite floats."""
     return (draw.rng.normal(size=tuple(shape)) * draw.real(0.1, 3)).astype(np.float32)
 
 
@@ -83,7 +83,7 @@ def quantized_weights(
     packs: bool = True,
     certain: bool = False,
 ) -> Value:
-    """``per_channel``: scales may differ along ``axis``, and do if ``certain``; ``packs``: int4 may be."""
+    """Return weights, with scales along ``axis`` if ``per_channel`` (always if ``certain``), or int4."""
     if kind is QU8:
         return draw.tensor(QU8, shape, const=1)
     each = shape[axis] if per_channel and (draw.chance(0.6) or certain) else 1
@@ -116,7 +116,7 @@ def quantized_bias(draw: Draw, kind: Kind, data: Value, weights: Value, channels
 
 
 def windows(draw: Draw, axes: str, dilated: bool = True) -> tuple[dict[str, Any], list[int], list[int]]:
-    """Padding, strides and dilations for each of ``axes``; taps; and sizes into which they fit."""
+    """Return padding, strides and dilations for ``axes``, the sizes of the filter, and sizes of the data."""
     padding = draw.choice(list(Padding))
     attributes: dict[str, Any] = {"padding": padding}
     taps, sizes = [], []
@@ -134,7 +134,7 @@ def windows(draw: Draw, axes: str, dilated: bool = True) -> tuple[dict[str, Any]
 
 
 def bias_type(made: Weighted) -> DType:
-    """What tells LiteRT the type of the bias of int16 data, where it is not the usual one."""
+    """Return the attribute that tells LiteRT an unusual type of the bias of int16 data."""
     usual = i32 if made.weights.dtype is DType.INT16 else i64
     if made.bias is None or made.data.dtype is not DType.INT16 or made.bias.dtype is usual:
         return f32
@@ -142,14 +142,14 @@ def bias_type(made: Weighted) -> DType:
 
 
 def wide_bias(given: dict[str, Any], cls: type[Op], made: Weighted) -> dict[str, Any]:
-    """The attributes with the one that tells the bias's type, where the operator has it."""
+    """Add the attribute with the type of the bias, if the operator has it."""
     if "quantized_bias_type" in {a.name for a in cls.attributes}:
         given["quantized_bias_type"] = bias_type(made)
     return given
 
 
 def bounded(draw: Draw, case: Case) -> Case:
-    """``case`` of floats, which may differ by a part of the sums before an activation bounds them."""
+    """Note the magnitude before a fused activation, to which the tolerance of floats refers."""
     op = next(iter(case.graphs[0]))
     if op.attribute_values["act"] is not Activation.NONE and case.label.startswith("f32"):
         case.magnitude = magnitude_before_activation(op, draw.samples)
