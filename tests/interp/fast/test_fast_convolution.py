@@ -112,12 +112,25 @@ def test_integers(kind: type[Op], dtype: DType, flavor: Kernels, monkeypatch: py
     assert distinct > 60
 
 
-def test_grouped_integers() -> None:
-    rng = generator("fast grouped")
-    data, result = quantized(i8, (1, 6, 6, 8), 0.5, 3), quantized(i8, (1, 6, 6, 4), 40.0, -5)
-    numbers = draw(rng, i8, (4, 3, 3, 4))
-    filter = quantized(i8, numbers.shape, 0.25, 0, numbers)
-    check_fast(Conv2D(data, filter, results=[result]), draw(rng, i8, (1, 6, 6, 8)), numbers)
+@pytest.mark.parametrize("index", range(8))
+def test_float_depthwise_conv_2d(index: int) -> None:
+    rng = generator("fast depthwise", index)
+    taps, depth, multiplier = rng.integers(1, 4, 2), int(rng.integers(1, 9)), 1 + index % 2
+    x, filter = normal(rng, 2, 13, 12, depth), normal(rng, 1, *taps, depth * multiplier)
+    check_fast(DepthwiseConv2D(var(x), const(filter), **window(rng)), x, filter)
+
+
+@pytest.mark.parametrize("index", range(8))
+def test_float_transpose_conv(index: int) -> None:
+    """Strides that divide the taps and that do not, and results that end before or behind the last element."""
+    rng = generator("fast transposed", index)
+    depth, units = int(rng.integers(1, 9)), int(rng.integers(1, 9))
+    x, filter = normal(rng, 2, 5, 4, depth), normal(rng, units, *rng.integers(1, 6, 2), depth)
+    attributes, more = window(rng, dilated=False), rng.integers(-1, 3, 2)
+    shape = [2, 5 * attributes["stride_h"] + int(more[0]), 4 * attributes["stride_w"] + int(more[1]), units]
+    bias, output = normal(rng, units), np.array(shape, np.int32)
+    op = TransposeConv(const(output), const(filter), var(x), const(bias), **attributes)
+    check_fast(op, output, filter, x, bias)
 
 
 def test_empty_batch() -> None:
@@ -130,8 +143,7 @@ def test_left_to_the_plain_kernel() -> None:
     x, filter = Value("", f32, (1, 5, 5, 4)), normal(generator("none"), 4, 3, 3, 4)
     assert prepare(Conv2D(x, Value("", f32, (4, 3, 3, 4)))) is None, "a computed filter"
     assert prepare(Conv2D(x, const(filter), Value("", f32, (4,)))) is None, "a computed bias"
-    assert prepare(Conv2D(x, const(filter[..., :2]))) is None, "float groups"
-    assert prepare(DepthwiseConv2D(x, const(filter[:1]))) is None, "float depthwise"
+    assert prepare(Conv2D(x, const(filter[..., :2]))) is None, "groups"
     assert prepare(Conv2D(Value("", f32, None), const(filter))) is None, "unknown channels"
     hybrid = quantized(i8, filter.shape, 0.1, 0, np.ones(filter.shape, np.int8))
     assert prepare(Conv2D(x, hybrid)) is None, "dynamic quantization"

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from circlekit.errors import CirclekitError
-from circlekit.interp.fast.convolution import FastConv2D, FastIntegerSums, FastTransposeConv
+from circlekit.interp.fast.convolution import FastConv2D, FastDepthwiseConv2D, FastTransposeConv
 from circlekit.interp.fast.elementwise_table import ElementwiseTable, has_table
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array
-from circlekit.ops.convolution.conv import Conv2D, TransposeConv
+from circlekit.ops.convolution.conv import DepthwiseConv2D, TransposeConv
 from circlekit.ops.convolution.convolution_layer import ConvolutionLayer
 
 FastKernel = Callable[..., Array]
@@ -37,10 +37,11 @@ def prepare(op: Op) -> FastKernel | None:
 
 
 def _convolution(op: ConvolutionLayer, depth: int) -> FastKernel | None:
+    """A fast kernel for all but grouped convolutions; ``depth``: channels of the input."""
     if 0 in op.filter.static_shape:
         return None
-    if isinstance(op, Conv2D) and op.filter.static_shape[3] == depth:
-        return FastConv2D(op, depth)
     if isinstance(op, TransposeConv):
         return FastTransposeConv(op, depth)
-    return None if op.filter.dtype.is_float else FastIntegerSums(op, depth)
+    if isinstance(op, DepthwiseConv2D):
+        return FastDepthwiseConv2D(op, depth)
+    return FastConv2D(op, depth) if op.filter.static_shape[3] == depth else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions as matrix products of blocks of patches that stay in the cache (im2col)."""
+"""Convolutions as matrix products of blocks of patches that stay in the cache (im2col), or as sums over windows."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from circlekit.interp.fast.layer import FastLayer
+from circlekit.interp.fast.requantization import repeats
 from circlekit.ir.value import Array
-from circlekit.ops.convolution.conv import Conv2D, TransposeConv, run_time_shape
-from circlekit.ops.convolution.convolution_layer import ConvolutionLayer
+from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv, run_time_shape
 from circlekit.ops.convolution.correlation import Geometry
 
 CACHE_BLOCK_BYTES = 1 << 18
@@ -45,19 +45,23 @@ class FastConvolution(FastLayer):
         for image, result in zip(input, out, strict=True):
             patches = window_view(self.padded(image, geometry), geometry)
             for top in range(0, rows, step):
-                sums = np.matmul(patches[top : top + step].reshape(-1, depth), matrix)
-                self.write(sums, result[top : top + step].reshape(sums.shape), columns)
+                block, place = patches[top : top + step].reshape(-1, depth), result[top : top + step]
+                if self.stage is None:
+                    np.matmul(block, matrix, out=place.reshape(-1, channels))
+                    self.finish(place)
+                else:
+                    self.stage.write(np.matmul(block, matrix).reshape(place.shape), place)
         return out
 
-    def written(self, sums: Array) -> Array:
+    def finished(self, sums: Array) -> Array:
         """The results of sums [N, OH, OW, O], which are overwritten."""
+        if self.stage is None:
+            return self.finish(sums)
         out = np.empty(sums.shape, self.result_dtype)
-        columns, channels = sums.shape[2:]
-        step = max(1, CACHE_BLOCK_BYTES // max(1, 16 * columns * channels))
+        step = max(1, CACHE_BLOCK_BYTES // max(1, 8 * sums[0, :1].size))
         for image, result in zip(sums, out, strict=True):
             for top in range(0, len(image), step):
-                part = image[top : top + step].reshape(-1, channels)
-                self.write(part, result[top : top + step].reshape(part.shape), columns)
+                self.stage.write(image[top : top + step], result[top : top + step])
         return out
 
 
@@ -104,7 +108,7 @@ class FastTransposeConv(FastConvolution):
                     target = place[top + i : top + i + len(block), :, j : j + columns]
                     target += products[:, :, i, j].swapaxes(1, 2)
         whole = full.reshape(len(input), (rows + groups_h - 1) * stride_h, -1, shape[3])
-        return self.written(cropped(whole, geometry.before, shape))
+        return self.finished(cropped(whole, geometry.before, shape))
 
     def _groups(self, filter: tuple[int, ...]) -> tuple[int, int]:
         """How many groups of taps there are along the height and the width."""
@@ -123,18 +127,28 @@ class FastTransposeConv(FastConvolution):
         return np.asarray(split.transpose(5, 1, 3, 2, 4, 0).reshape(depth, -1))
 
 
-class FastIntegerSums(FastConvolution):
-    """The sums of the plain kernel, on integers, with prepared weights and a fast output stage.
+class FastDepthwiseConv2D(FastConvolution):
+    """DEPTHWISE_CONV_2D: one sum of products over all windows of an image.
 
-    For depthwise and grouped convolutions: on floats, nothing is faster than their plain kernels.
+    With stride 1, the channels of several columns are taken together, as numpy is slow with few of them.
     """
 
-    def __init__(self, op: ConvolutionLayer, depth: int) -> None:
-        self.channel_axis = op.channel_axis
-        super().__init__(op, depth)
+    op: DepthwiseConv2D
 
     def __call__(self, input: Array, filter: Array, bias: Array | None = None) -> Array:
-        return self.written(self.op.sums(self.centered(input), self.weights(filter)))
+        geometry = self.op.geometry(input.shape, filter.shape)
+        (rows, columns), channels = geometry.windows, filter.shape[3]
+        sums = np.empty((len(input), rows, columns, channels), self.dtype)
+        if sums.size == 0:
+            return sums.astype(self.result_dtype)
+        multiplier = channels // input.shape[3]
+        count = repeats(columns, channels) if geometry.strides[1] == 1 else 1
+        taps = np.tile(self.weights(filter)[0], count)
+        for image, total in zip(input, sums, strict=True):
+            repeated = image if multiplier == 1 else image.repeat(multiplier, axis=2)
+            windows = window_view(self.padded(repeated, geometry), geometry, count)
+            np.einsum("hwyxc,yxc->hwc", windows, taps, out=total.reshape(rows, -1, count * channels))
+        return self.finished(sums)
 
 
 def cropped(array: Array, before: Sequence[int], shape: Sequence[int]) -> Array:
@@ -147,11 +161,15 @@ def cropped(array: Array, before: Sequence[int], shape: Sequence[int]) -> Array:
     return out
 
 
-def window_view(image: Array, geometry: Geometry) -> Array:
-    """View of a padded image [H, W, C] without gaps as what each window reads: [OH, OW, KH, KW, C]."""
+def window_view(image: Array, geometry: Geometry, count: int = 1) -> Array:
+    """View of a padded image [H, W, C] without gaps as what each window reads: [OH, OW, KH, KW, C].
+
+    ``count``: columns that are taken together if the stride is 1: [OH, OW / count, KH, KW, count * C].
+    """
     high, wide, channel = image.strides
     strides, dilations = geometry.strides, geometry.dilations
-    steps = (high * strides[0], wide * strides[1], high * dilations[0], wide * dilations[1], channel)
-    shape = (*geometry.windows, *geometry.taps, image.shape[2])
+    steps = (high * strides[0], wide * strides[1] * count, high * dilations[0], wide * dilations[1], channel)
+    rows, columns = geometry.windows
+    shape = (rows, columns // count, *geometry.taps, image.shape[2] * count)
     view: Array = np.ndarray(shape, image.dtype, image, 0, steps)
     return view

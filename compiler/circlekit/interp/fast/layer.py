@@ -70,13 +70,11 @@ class FastLayer:
             floats -= self.zero_point
         return floats
 
-    def write(self, sums: Array, out: Array, columns: int) -> None:
-        """Put the results of sums [n * ``columns``, C], which are overwritten, into ``out``."""
-        if self.stage is not None:
-            self.stage.write(sums, out, columns)
-            return
+    def finish(self, sums: Array) -> Array:
+        """Add the bias to float sums [.., columns, C] and apply the activation, in place."""
         if self.bias is not None:
-            count = repeats(columns, self.bias.size)
-            long = sums.reshape(-1, count * self.bias.size)
+            columns, channels = sums.shape[-2:]
+            count = repeats(columns, channels)
+            long = sums.reshape(-1, count * channels)
             long += tiled(self.bias, count)
-        out[...] = apply_fused_activation(sums, self.op.act)
+        return apply_fused_activation(sums, self.op.act)

@@ -51,14 +51,15 @@ class FastOutputStage:
         fits &= bound * 2.0**left < INT32_END
         self.is_exact = stage.arithmetic is Arithmetic.FIXED_POINT and bool(np.all(fits | (mantissa == 0)))
 
-    def write(self, sums: Array, out: Array, columns: int) -> None:
-        """Put the results of sums [n * ``columns``, C], which are overwritten, into ``out``."""
+    def write(self, sums: Array, out: Array) -> None:
+        """Put the results of sums [.., columns, C], which are overwritten, into ``out``."""
         if not self.is_exact:
             out[...] = self.stage(sums)
             return
         low, high = self.stage.limits
-        count = repeats(columns, sums.shape[1])
-        long = sums.reshape(-1, count * sums.shape[1])
+        columns, channels = sums.shape[-2:]
+        count = repeats(columns, channels)
+        long = sums.reshape(-1, count * channels)
         if self.bias is not None:
             long += np.tile(self.bias, count)
         steps = np.multiply(long, tiled(self.factor, count), dtype=np.float64)
