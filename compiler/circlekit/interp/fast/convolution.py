@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions as matrix products of blocks of patches that stay in the cache (im2col), or as sums over windows."""
+"""Convolutions: products of blocks of patches that stay in the cache (im2col), or sums over windows."""
 
 from __future__ import annotations
 

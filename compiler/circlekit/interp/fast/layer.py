@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from circlekit.errors import UnsupportedError
-from circlekit.interp.fast.requantization import FastOutputStage, repeats, tiled
+from circlekit.interp.fast.requantization import ChannelVector, FastOutputStage
 from circlekit.ir.value import Array
 from circlekit.ops.checks import require_float
 from circlekit.ops.constant_storage import constant_elements
@@ -32,11 +32,13 @@ class FastLayer:
         """``depth``: channels of the input.  UnsupportedError for forms that have no fast kernel."""
         self.op, self.zero_point = op, 0
         filter = constant_elements(op.filter)
-        self.bias = None if op.bias is None else constant_elements(op.bias).reshape(-1)
+        bias = None if op.bias is None else constant_elements(op.bias)
+        self.bias: ChannelVector | None = None
         self.stage: FastOutputStage | None = None
         self.is_float = filter.dtype.kind == "f"
         if self.is_float:
-            require_float(op, filter, self.bias)
+            require_float(op, filter, bias)
+            self.bias = None if bias is None else ChannelVector(bias)
         elif is_dynamically_quantized(op, op.input, op.filter):
             raise UnsupportedError(f"{op.code} with dynamic quantization has no fast kernel")
         weights = self._prepared(filter)
@@ -48,7 +50,7 @@ class FastLayer:
                 -1, weights.shape[self.channel_axis]
             )
             bound = greatest_magnitude(op.input, self.zero_point) * float(np.abs(channels).sum(axis=0).max())
-            self.stage = FastOutputStage(op.output_stage(depth, filter, self.bias), bound)
+            self.stage = FastOutputStage(op.output_stage(depth, filter, bias), bound)
 
     def weights(self, filter: Array) -> Array:
         """The weights as floats without zero points, in the form of ``arranged``."""
@@ -73,8 +75,7 @@ class FastLayer:
     def finish(self, sums: Array) -> Array:
         """Add the bias to float sums [.., columns, C] and apply the activation, in place."""
         if self.bias is not None:
-            columns, channels = sums.shape[-2:]
-            count = repeats(columns, channels)
-            long = sums.reshape(-1, count * channels)
-            long += tiled(self.bias, count)
+            bias = self.bias.of(*sums.shape[-2:])
+            long = sums.reshape(-1, bias.size)
+            long += bias
         return apply_fused_activation(sums, self.op.act)

@@ -29,23 +29,25 @@ class FastOutputStage:
     """A faster equal of ``stage``, for whole sums of a float type whose magnitude is at most ``bound``.
 
     For t = sum + ``bias``: floor(floor(t * ``factor`` + 1/2) * ``divisor`` + 1/2) + zero point, clipped.
-    ``divisor``: None where results are rounded once.  ``is_exact``: False where only ``stage`` is right.
+    ``rounds_once``: without the second floor.  ``is_exact``: False where only ``stage`` is right.
     """
 
     def __init__(self, stage: OutputStage, bound: float) -> None:
         self.stage = stage
         bound += 0.0 if stage.bias is None else float(np.abs(stage.bias).max(initial=0))
-        self.bias = None if stage.bias is None else stage.bias.astype(exact_floats(bound))
+        bias = np.zeros(1) if stage.bias is None else stage.bias
+        self.bias = ChannelVector(bias.astype(exact_floats(bound)))
         mantissa, shift = stage.multiplier
         left, right = np.maximum(shift, 0), np.maximum(-shift, 0)
-        if stage.arithmetic is Arithmetic.WIDE_FIXED_POINT:
-            self.factor = np.ldexp(np.minimum((mantissa + (1 << 15)) >> 16, 0x7FFF), shift - 15)
-            self.divisor = None
-            fits = (shift >= -20) & (shift <= 14) & (bound * self.factor < INT32_END)
+        self.rounds_once = stage.arithmetic is Arithmetic.WIDE_FIXED_POINT
+        if self.rounds_once:
+            factor = np.ldexp(np.minimum((mantissa + (1 << 15)) >> 16, 0x7FFF), shift - 15)
+            fits = (shift >= -20) & (shift <= 14) & (bound * factor < INT32_END)
+            self.factor, self.divisor = ChannelVector(factor), ChannelVector(np.ones(1))
             self.is_exact = bound < EXACT_WIDE_SUM and bool(np.all(fits))
             return
-        self.factor = np.ldexp(mantissa.astype(np.float64), left - 31)
-        self.divisor = np.ldexp(np.where(stage.rounds_up, 1.0, AWAY_FROM_ZERO), -right)
+        self.factor = ChannelVector(np.ldexp(mantissa.astype(np.float64), left - 31))
+        self.divisor = ChannelVector(np.ldexp(np.where(stage.rounds_up, 1.0, AWAY_FROM_ZERO), -right))
         clipped = max(abs(limit - stage.zero_point) for limit in stage.limits) + 2.0
         fits = (bound < EXACT_SUM) | (EXACT_SUM * np.ldexp(mantissa / INT32_END, -right) > clipped)
         fits &= bound * 2.0**left < INT32_END
@@ -58,15 +60,15 @@ class FastOutputStage:
             return
         low, high = self.stage.limits
         columns, channels = sums.shape[-2:]
-        count = repeats(columns, channels)
-        long = sums.reshape(-1, count * channels)
-        if self.bias is not None:
-            long += np.tile(self.bias, count)
-        steps = np.multiply(long, tiled(self.factor, count), dtype=np.float64)
+        bias, factor, divisor = (v.of(columns, channels) for v in (self.bias, self.factor, self.divisor))
+        long = sums.reshape(-1, factor.size)
+        if self.stage.bias is not None:
+            long = np.add(long, bias, out=long if bias.dtype == long.dtype else None)
+        steps = np.multiply(long, factor, dtype=np.float64)
         steps += 0.5
-        if self.divisor is not None:
+        if not self.rounds_once:
             np.floor(steps, steps)
-            steps *= tiled(self.divisor, count)
+            steps *= divisor
             steps += 0.5
         # counted from the least result, nothing is negative, and conversion rounds down
         steps += self.stage.zero_point - low
@@ -76,15 +78,25 @@ class FastOutputStage:
         unsigned += unsigned.dtype.type(low % (1 << (8 * out.itemsize)))
 
 
-def repeats(columns: int, channels: int) -> int:
-    """How often to repeat a vector of ``channels`` to make it long: a divisor of ``columns``.
+class ChannelVector:
+    """A number, or one per channel, which is repeated for several columns.
 
     numpy is several times as slow where it broadcasts short vectors.
     """
+
+    def __init__(self, vector: Array) -> None:
+        self.vector = vector.reshape(-1)
+        self.repeated: dict[int, Array] = {}
+
+    def of(self, columns: int, channels: int) -> Array:
+        """The vector for a divisor of ``columns`` times ``channels``."""
+        count = repeats(columns, channels)
+        if count not in self.repeated:
+            self.repeated[count] = np.broadcast_to(self.vector, (count, channels)).reshape(-1)
+        return self.repeated[count]
+
+
+def repeats(columns: int, channels: int) -> int:
+    """How often to repeat a vector of ``channels`` to make it long: a divisor of ``columns``."""
     most = min(columns, max(1, LONG_VECTOR_ELEMENTS // max(channels, 1)))
     return next(n for n in range(most, 0, -1) if columns % n == 0)
-
-
-def tiled(vector: Array, count: int) -> Array:
-    """A vector ``count`` times; a single number as it is."""
-    return vector if vector.size == 1 or count == 1 else np.tile(vector, count)
