@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %y: the constant is broadcast along 2 dimensions, 1 is wanted
+# Refused: %y: expected a constant broadcast along 1 dimension, got 2
 
 graph main(%x: f32[2,3,4]) -> %y {
   %c = const f32[1,1,4] uniform(1, 2)
@@ -9,5 +9,5 @@ graph main(%x: f32[2,3,4]) -> %y {
 rules {
   passes(expand_broadcast_const)
   unchanged()
-  refused("%y: the constant is broadcast along 2 dimensions, 1 is wanted")
+  refused("expected a constant broadcast along 1 dimension, got 2")
 }

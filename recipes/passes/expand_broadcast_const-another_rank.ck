@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %y: has rank 3, the constant has rank 2
+# Refused: %y: expected a constant of rank 3, got 2
 
 graph main(%x: f32[2,3,4]) -> %y {
   %c = const f32[3,4] uniform(1, 2)
@@ -9,5 +9,5 @@ graph main(%x: f32[2,3,4]) -> %y {
 rules {
   passes(expand_broadcast_const)
   unchanged()
-  refused("%y: has rank 3, the constant has rank 2")
+  refused("expected a constant of rank 3, got 2")
 }

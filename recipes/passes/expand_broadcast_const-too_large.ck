@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %y: would have 67239936 bytes, at most 67108864
+# Refused: %y: expected a result of at most 67108864 bytes, got 67239936
 
 graph main(%x: f32[1,2048]) -> %z {
   %c = const f32[1,2048] uniform(1, 2)
@@ -11,5 +11,5 @@ graph main(%x: f32[1,2048]) -> %z {
 rules {
   passes(expand_broadcast_const)
   unchanged()
-  refused("%y: would have 67239936 bytes, at most 67108864")
+  refused("expected a result of at most 67108864 bytes, got 67239936")
 }

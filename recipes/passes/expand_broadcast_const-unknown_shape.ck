@@ -9,5 +9,5 @@ graph main(%x: f32[?,3,4]) -> %y {
 rules {
   passes(expand_broadcast_const)
   unchanged()
-  refused("is not known before the run")
+  refused("expected a static shape, got [?,3,4]")
 }

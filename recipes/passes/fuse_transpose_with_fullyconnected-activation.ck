@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %y: act is RELU, which gains nothing
+# Refused: %y: act is RELU, which would need another operator
 
 graph main(%x: f32[2,3], %w: f32[3,4], %b: f32[4]) -> %y {
   %t/perm = const i32[2] [1, 0]
@@ -10,5 +10,5 @@ graph main(%x: f32[2,3], %w: f32[3,4], %b: f32[4]) -> %y {
 rules {
   passes(fuse_transpose_with_fullyconnected)
   unchanged()
-  refused("act is RELU, which gains")
+  refused("act is RELU, which would need another operator")
 }

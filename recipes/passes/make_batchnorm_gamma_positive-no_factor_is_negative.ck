@@ -11,5 +11,5 @@ graph main(%x: f32[1,4,4,3]) -> %y {
 rules {
   passes(make_batchnorm_gamma_positive)
   unchanged()
-  refused("no factor is negative")
+  refused("expected a negative factor")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %y: act is SIGN_BIT, which is no operator
+# Refused: %y: act is SIGN_BIT, for which there is no operator
 
 graph main(%x: f32[2,3], %w: f32[4,3], %b: f32[4]) -> %y {
   %y = FullyConnected(%x, %w) {act: SIGN_BIT} : f32[2,4]
@@ -8,5 +8,5 @@ graph main(%x: f32[2,3], %w: f32[4,3], %b: f32[4]) -> %y {
 rules {
   passes(replace_non_const_fc_with_batch_matmul)
   unchanged()
-  refused("act is SIGN_BIT, which is no operator")
+  refused("act is SIGN_BIT, for which there is no operator")
 }

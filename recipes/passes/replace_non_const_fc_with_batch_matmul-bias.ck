@@ -8,5 +8,5 @@ graph main(%x: f32[4,3], %w: f32[4,3], %b: f32[4,1]) -> %y {
 rules {
   passes(replace_non_const_fc_with_batch_matmul)
   unchanged()
-  refused("%b: is f32[4,1], a vector or a constant is wanted")
+  refused("expected a bias of rank 1 or a constant one, got f32[4,1]")
 }

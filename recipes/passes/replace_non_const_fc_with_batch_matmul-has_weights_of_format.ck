@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %y: has weights of format SHUFFLED4x16INT8, DEFAULT is wanted
+# Refused: %y: expected weights of format DEFAULT, got SHUFFLED4x16INT8
 
 graph main(%x: f32[2,3], %w: f32[4,3], %b: f32[4]) -> %y {
   %y = FullyConnected(%x, %w) {weights_format: SHUFFLED4x16INT8} : f32[2,4]
@@ -8,5 +8,5 @@ graph main(%x: f32[2,3], %w: f32[4,3], %b: f32[4]) -> %y {
 rules {
   passes(replace_non_const_fc_with_batch_matmul)
   unchanged()
-  refused("has weights of format")
+  refused("expected weights of format DEFAULT, got SHUFFLED4x16INT8")
 }

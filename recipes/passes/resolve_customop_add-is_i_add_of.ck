@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %x: is i64, ADD of f32 or i32 is wanted
+# Refused: %x: expected f32 or i32, got i64
 
 graph main(%x: i64[2,3], %y: i64[2,3]) -> %z {
   %z = Opaque(%x, %y) {code: "CUSTOM", custom_code: "AddV2"} : i64[2,3]
@@ -8,5 +8,5 @@ graph main(%x: i64[2,3], %y: i64[2,3]) -> %z {
 rules {
   passes(resolve_customop_add)
   unchanged()
-  refused("%x: is i64, ADD of f32 or i32 is wanted")
+  refused("expected f32 or i32, got i64")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %y: the window goes across images or channels; its strides are [2,2,2,1].
+# Refused: %y: expected windows within one image and channel
 
 graph main(%x: f32[2,4,4,1]) -> %y, %p {
   %y, %p = Opaque(%x) {
@@ -11,5 +11,5 @@ graph main(%x: f32[2,4,4,1]) -> %y, %p {
 rules {
   passes(resolve_customop_max_pool_with_argmax)
   unchanged()
-  refused("the window goes across images or channels")
+  refused("expected windows within one image and channel")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %y: f32 data, and places of i32 or i64, are wanted
+# Refused: %y: expected f32 data and positions of i32 or i64
 
 graph main(%x: f32[1,4,4,1]) -> %y, %p {
   %y, %p = Opaque(%x) {
@@ -11,5 +11,5 @@ graph main(%x: f32[1,4,4,1]) -> %y, %p {
 rules {
   passes(resolve_customop_max_pool_with_argmax)
   unchanged()
-  refused("f32 data, and places of i32 or i64, are wanted")
+  refused("expected f32 data and positions of i32 or i64")
 }

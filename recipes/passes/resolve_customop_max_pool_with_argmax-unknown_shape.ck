@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %y: the input has [?,4,4,1], [N,H,W,C] is wanted
+# Refused: %y: expected a static [N,H,W,C], got [?,4,4,1]
 
 graph main(%x: f32[?,4,4,1]) -> %y, %p {
   %y, %p = Opaque(%x) {
@@ -11,5 +11,5 @@ graph main(%x: f32[?,4,4,1]) -> %y, %p {
 rules {
   passes(resolve_customop_max_pool_with_argmax)
   unchanged()
-  refused("the input has [?,4,4,1], [N,H,W,C] is wanted")
+  refused("expected a static [N,H,W,C], got [?,4,4,1]")
 }

@@ -9,5 +9,5 @@ graph main(%x: f32[2,3]) -> %y {
 rules {
   passes(shuffle_weight_to_16x1float32)
   unchanged()
-  refused("the weights have 24 rows, a multiple of 16 is wanted")
+  refused("expected weights with a multiple of 16 rows, got 24")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %p/constant_values: is 5, 0 or less is wanted
+# Refused: %p/constant_values: expected 0 or less, got 5
 
 graph main(%x: f32[1,5,4,2]) -> %y {
   %p/paddings = const i32[4,2] [0, 0, 1, 1, 1, 0, 0, 0]
@@ -12,5 +12,5 @@ graph main(%x: f32[1,5,4,2]) -> %y {
 rules {
   passes(substitute_padv2_to_pad)
   unchanged()
-  refused("is 5, 0 or less is wanted")
+  refused("expected 0 or less, got 5")
 }

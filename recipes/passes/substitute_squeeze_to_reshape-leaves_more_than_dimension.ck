@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %z: shape [?,?,1] leaves more than one dimension open
+# Refused: %z: has more than one unknown dimension: [?,?,1]
 
 graph main(%x: f32[?,1,?,1]) -> %z {
   %z = Squeeze(%x) {squeeze_dims: [1]}
@@ -8,5 +8,5 @@ graph main(%x: f32[?,1,?,1]) -> %z {
 rules {
   passes(substitute_squeeze_to_reshape)
   unchanged()
-  refused("leaves more than one dimension open")
+  refused("has more than one unknown dimension: [?,?,1]")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %z: runs backwards along an axis
+# Refused: %z: reverses an axis
 
 graph main(%x: f32[2,1,3,1]) -> %z {
   %z = StridedSlice(%x, [1,0,0,0], [-3,1,3,1], [-1,1,1,1])
@@ -8,5 +8,5 @@ graph main(%x: f32[2,1,3,1]) -> %z {
 rules {
   passes(substitute_strided_slice_to_reshape)
   unchanged()
-  refused("runs backwards")
+  refused("reverses an axis")
 }

@@ -24,5 +24,5 @@ graph main(%x: f32[2,2,2], %p: f32[3]) -> %y {
 rules {
   passes(unroll_unidirseqlstm)
   unchanged()
-  refused("cell_to_input_weights %p is no constant of f32")
+  refused("cell_to_input_weights %p is not a constant of f32")
 }

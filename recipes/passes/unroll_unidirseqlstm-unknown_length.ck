@@ -24,5 +24,5 @@ graph main(%x: f32[2,?,2]) -> %y {
 rules {
   passes(unroll_unidirseqlstm)
   unchanged()
-  refused("is not known before the run")
+  refused("expected an input without unknown dimensions or 0")
 }

@@ -127,7 +127,7 @@ def test_rules_do_not_change_the_model() -> None:
         ('passes("a")', "passes takes a name"),
         ("settings(change_outputs: b)", 'settings takes texts in ""'),
         ('settings(change_output: "b")', "settings has no change_output"),
-        ('settings(change_outputs: "b,")', "change_outputs: names with commas in between are wanted"),
+        ('settings(change_outputs: "b,")', "change_outputs: expected names separated by commas"),
         ("format(onnx)", "the format is circle or tflite, not onnx"),
         ("tolerance(1)", "a tolerance is a number from 0 to below 1"),
         ("total(1", "expected ','"),

@@ -32,10 +32,10 @@ def test_a_constant_is_written_out(call: str) -> None:
 @pytest.mark.parametrize(
     ("x", "c", "sentence"),
     [
-        ("[2,3,4]", "[1,1,4]", "the constant is broadcast along 2 dimensions, 1 is wanted"),
-        ("[2,3,4]", "[3,4]", "the constant has rank 2"),
-        ("[2,3,4]", "[2,3,4]", "broadcast along 0 dimensions"),
-        ("[?,3,4]", "[1,3,4]", "is not known before the run"),
+        ("[2,3,4]", "[1,1,4]", "expected a constant broadcast along 1 dimension, got 2"),
+        ("[2,3,4]", "[3,4]", "expected a constant of rank 3, got 2"),
+        ("[2,3,4]", "[2,3,4]", "expected a constant broadcast along 1 dimension, got 0"),
+        ("[?,3,4]", "[1,3,4]", "expected a static shape, got [?,3,4]"),
         ("[2,1,4]", "[1,3,4]", "is broadcast too"),
     ],
 )
@@ -67,7 +67,11 @@ def test_weights_are_shuffled_by_blocks_of_16_rows() -> None:
 
 
 def test_rows_that_are_no_whole_blocks_stay() -> None:
-    check_pass(DENSE.format(24), "shuffle_weight_to_16x1float32", refused="24 rows, a multiple of 16")
+    check_pass(
+        DENSE.format(24),
+        "shuffle_weight_to_16x1float32",
+        refused="expected weights with a multiple of 16 rows, got 24",
+    )
 
 
 # -- dynamic_batch_to_single_batch -------------------------------------------------------------
@@ -118,9 +122,9 @@ def test_other_outputs() -> None:
 @pytest.mark.parametrize(
     ("names", "sentence"),
     [
-        (["a", "b"], "change_outputs has 2 names, the model has 1 outputs"),
-        (["c"], "no operator makes %c"),
-        (["x"], "no operator makes %x"),
+        (["a", "b"], "expected 1 names, as many as outputs, got 2"),
+        (["c"], "no operator has a result %c"),
+        (["x"], "no operator has a result %x"),
     ],
 )
 def test_outputs_that_cannot_be(names: list[str], sentence: str) -> None:
@@ -134,7 +138,7 @@ def test_outputs_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main([str(source), str(out), "--change_outputs", "a"]) == 0
     assert [v.name for v in circlekit.load(out).main.outputs] == ["a"]
     assert main([str(source), str(out), "--change-outputs", "a,"]) == 2
-    assert "names with commas in between are wanted" in capsys.readouterr().err
+    assert "expected names separated by commas" in capsys.readouterr().err
 
 
 # -- sparsify_tensor ---------------------------------------------------------------------------
@@ -199,9 +203,9 @@ def test_litert_reads_sparse_weights(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({}, "wants sparsify_block_size"),
+        ({}, "needs sparsify_block_size"),
         ({"sparsify_block_size": [3, 1]}, r"blocks of \[3, 1\] do not fit \[4, 8\]"),
-        ({"sparsify_block_size": [1]}, "1 block sizes|2 block sizes are wanted"),
+        ({"sparsify_block_size": [1]}, "1 block sizes|2 block sizes"),
         ({"sparsify_block_size": [2, 2], "sparsify_tensor": "v"}, "no operator reads a constant %v"),
     ],
 )
@@ -323,9 +327,9 @@ def test_an_lstm_with_more_is_unrolled(form: str, time_major: bool) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (lstm("2,?,2", 2), "is not known before the run"),
-        (lstm("2,2,2", 2, peephole="%x"), "cell_to_forget_weights %x is no constant of f32"),
-        (lstm("2,2,2", 2, peephole="%wi"), "cell_to_forget_weights has shape [3,2], [3] is wanted"),
+        (lstm("2,?,2", 2), "expected an input without unknown dimensions"),
+        (lstm("2,2,2", 2, peephole="%x"), "cell_to_forget_weights %x is not a constant of f32"),
+        (lstm("2,2,2", 2, peephole="%wi"), "cell_to_forget_weights expected shape [3], got [3,2]"),
     ],
 )
 def test_an_lstm_stays(text: str, sentence: str) -> None:

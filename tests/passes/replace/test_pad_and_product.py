@@ -42,26 +42,26 @@ def test_through_transposes() -> None:
     text = text.replace("PadV2(%r", "PadV2(%s")
     check_pass(text, PAD, ["Relu", "Transpose", "Transpose", "Pad", "Transpose", "MaxPool2D"])
     narrow = text.replace("filter_width: 3", "filter_width: 1")
-    check_pass(narrow, PAD, refused="some windows of %z lie in the border of axis 2")
+    check_pass(narrow, PAD, refused="some windows of %z are inside the padding of axis 2")
 
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (pooled("Neg(%x)"), "%r: may be negative, then 0 is greater"),
-        (pooled("Add(%x, 1.0)"), "%r: may be negative, then 0 is greater"),
-        (pooled(value="5.0"), "is 5, 0 or less is wanted"),
-        (pooled(paddings="[[1,0],[1,1],[1,0],[0,0]]"), "lie in the border of axis 0"),
-        (pooled(paddings="[[0,0],[1,1],[1,0],[0,1]]"), "lie in the border of axis 3"),
-        (pooled(paddings="[[0,0],[3,1],[1,0],[0,0]]"), "lie in the border of axis 1"),
-        (pooled(paddings="[[0,0],[1,1],[0,2],[0,0]]"), "lie in the border of axis 2"),
+        (pooled("Neg(%x)"), "%r: may be negative, so 0 may be greater"),
+        (pooled("Add(%x, 1.0)"), "%r: may be negative, so 0 may be greater"),
+        (pooled(value="5.0"), "expected 0 or less, got 5"),
+        (pooled(paddings="[[1,0],[1,1],[1,0],[0,0]]"), "some windows of %y are inside the padding of axis 0"),
+        (pooled(paddings="[[0,0],[1,1],[1,0],[0,1]]"), "some windows of %y are inside the padding of axis 3"),
+        (pooled(paddings="[[0,0],[3,1],[1,0],[0,0]]"), "some windows of %y are inside the padding of axis 1"),
+        (pooled(paddings="[[0,0],[1,1],[0,2],[0,0]]"), "some windows of %y are inside the padding of axis 2"),
         (
             pooled(pool="MaxPool2D(%p) {filter_width: 2, filter_height: 3}"),
-            "MaxPool2D with VALID padding is wanted",
+            "expected a MaxPool2D with VALID padding, got MaxPool2D",
         ),
         (
             pooled(pool="AveragePool2D(%p) {padding: VALID, filter_width: 2, filter_height: 3}"),
-            "is a AveragePool2D",
+            "expected a MaxPool2D with VALID padding, got AveragePool2D",
         ),
         (pooled(outputs="%y, %p"), "%p: is an output of the graph"),
     ],
@@ -121,12 +121,15 @@ def test_computed_weights(text: str, kinds: list[str]) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (layer("FullyConnected(%x, %w) {act: SIGN_BIT}"), "act is SIGN_BIT, which is no operator"),
-        (layer("FullyConnected(%x, %w) {weights_format: SHUFFLED4x16INT8}"), "has weights of format"),
+        (layer("FullyConnected(%x, %w) {act: SIGN_BIT}"), "act is SIGN_BIT, for which there is no operator"),
+        (
+            layer("FullyConnected(%x, %w) {weights_format: SHUFFLED4x16INT8}"),
+            "expected weights of format DEFAULT, got SHUFFLED4x16INT8",
+        ),
         (layer("FullyConnected(%x, %w)", "[2,3,4]", w="[5,?]"), "%w: has an unknown depth"),
         (
             layer("FullyConnected(%x, %w, %c)", "[4,3]", before="%c = Reshape(%b, [4, 1])"),
-            "%c: is f32[4,1], a vector or a constant is wanted",
+            "%c: expected a bias of rank 1 or a constant one, got f32[4,1]",
         ),
     ],
 )
@@ -149,13 +152,22 @@ def test_a_transpose_that_goes() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (layer(), "has no operand that is transposed for it alone"),
-        (layer("FullyConnected(%x, %t, %b)", w="[3,4]", before=TURNED), "needs an ADD or a Reshape too"),
-        (layer("FullyConnected(%x, %t)", "[2,5,3]", "[3,4]", TURNED), "needs an ADD or a Reshape too"),
-        (layer("FullyConnected(%x, %t) {act: RELU}", w="[3,4]", before=TURNED), "act is RELU, which gains"),
+        (layer(), "expected an operand from a Transpose without other users"),
+        (
+            layer("FullyConnected(%x, %t, %b)", w="[3,4]", before=TURNED),
+            "would need an ADD or a Reshape, so nothing is gained",
+        ),
+        (
+            layer("FullyConnected(%x, %t)", "[2,5,3]", "[3,4]", TURNED),
+            "would need an ADD or a Reshape, so nothing is gained",
+        ),
+        (
+            layer("FullyConnected(%x, %t) {act: RELU}", w="[3,4]", before=TURNED),
+            "act is RELU, which would need another operator",
+        ),
         (
             layer("FullyConnected(%x, %t)", before="%t = Transpose(%w, [0, 1])"),
-            "has no operand that is transposed",
+            "expected an operand from a Transpose without other users",
         ),
     ],
 )

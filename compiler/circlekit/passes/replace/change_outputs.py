@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Other results as the outputs of a model."""
+"""Make other results the outputs of a model."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from circlekit.rewrite.base import Context, Option, Pass
 def _names(text: str) -> list[str]:
     names = [name.strip() for name in text.split(",")]
     if not all(names):
-        raise ValueError(f"names with commas in between are wanted, not {text!r}")
+        raise ValueError(f"expected names separated by commas, got {text!r}")
     return names
 
 
 class ChangeOutputs(Pass):
-    """The results of these names, in this order, are the outputs; what only the others needed is removed."""
+    """Make the results of these names the outputs, in this order, and remove what only others needed."""
 
     name = "change_outputs"
     changes_interface = True
@@ -35,7 +35,7 @@ class ChangeOutputs(Pass):
             return 0
         if len(names) != len(graph.outputs):
             raise RewriteError(
-                f"change_outputs has {len(names)} names, the model has {len(graph.outputs)} outputs"
+                f"change_outputs: expected {len(graph.outputs)} names, as many as outputs, got {len(names)}"
             )
         results = {value.name: value for op in graph for value in op.results}
         wanted = [_find(name, results) for name in names]
@@ -50,5 +50,5 @@ class ChangeOutputs(Pass):
 
 def _find(name: str, results: dict[str, Value]) -> Value:
     if name not in results:
-        raise RewriteError(f"change_outputs: no operator makes %{name}" + near_miss(name, results, 3))
+        raise RewriteError(f"change_outputs: no operator has a result %{name}" + near_miss(name, results, 3))
     return results[name]

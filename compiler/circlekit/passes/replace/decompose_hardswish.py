@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HARD_SWISH as the operators it stands for."""
+"""Decompose HARD_SWISH."""
 
 from __future__ import annotations
 

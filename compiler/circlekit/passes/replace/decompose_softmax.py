@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SOFTMAX as the operators it stands for."""
+"""Decompose SOFTMAX."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from circlekit.rewrite.rewrite import Rewrite
 
 
 class DecomposeSoftmax(Rewrite):
-    """softmax(x)  ==  exp(beta * (x - max(x))) / sum of that, along the last axis."""
+    """softmax(x)  ==  e / sum(e) with e = exp(beta * (x - max(x))), over the last axis."""
 
     name = "decompose_softmax"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model for any batch becomes one for a batch of 1."""
+"""Fix an unknown batch size to 1."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from circlekit.rewrite.base import Context, Pass
 
 
 class DynamicBatchToSingleBatch(Pass):
-    """The first dimension of every input, where it is unknown, becomes 1 (shapes of the interface change).
+    """Set the first dimension of every input to 1 where it is unknown.
 
-    Inputs are those of the main graph and of every graph that a signature names, of any rank.
+    Inputs are those of the main graph and of all graphs with a signature.
     """
 
     name = "dynamic_batch_to_single_batch"

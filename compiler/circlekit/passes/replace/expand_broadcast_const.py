@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants that are broadcast along one dimension, written out."""
+"""Expand constants that are broadcast along one dimension."""
 
 from __future__ import annotations
 
@@ -11,28 +11,33 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
 class _Expand(Rewrite):
-    """The constant has the rank of the result, which is static, and 1 in just one dimension that is not."""
+    """The constant has the rank of the static result, and is broadcast along exactly one dimension."""
+
+    before = """
+        z = $operator($old)            {act: any = act}
+    """
+    after = """
+        z = $operator($new)            {like z, act: act}
+    """
 
     @condition
     def one_dimension(self, c: Array, z: Value) -> str | None:
         if not z.is_static:
-            return f"%{z.name}: shape {format_shape(z.shape)} is not known before the run"
+            return f"%{z.name}: expected a static shape, got {format_shape(z.shape)}"
         shape = z.static_shape
         if c.ndim != len(shape):
-            return f"%{z.name}: has rank {len(shape)}, the constant has rank {c.ndim}"
+            return f"%{z.name}: expected a constant of rank {len(shape)}, got {c.ndim}"
         broadcast = [axis for axis, (a, b) in enumerate(zip(c.shape, shape, strict=True)) if a != b]
         if len(broadcast) == 1:
             return None
-        return f"%{z.name}: the constant is broadcast along {len(broadcast)} dimensions, 1 is wanted"
+        return f"%{z.name}: expected a constant broadcast along 1 dimension, got {len(broadcast)}"
 
     @condition
     def small_enough(self, z: Value) -> str | None:
         size = 4 * z.numel if z.is_static else 0
-        return (
-            None
-            if size <= MAX_FOLDED_BYTES
-            else f"%{z.name}: would have {size} bytes, at most {MAX_FOLDED_BYTES}"
-        )
+        if size <= MAX_FOLDED_BYTES:
+            return None
+        return f"%{z.name}: expected a result of at most {MAX_FOLDED_BYTES} bytes, got {size}"
 
     @condition
     def only_the_constant(self, x: Value, z: Value) -> str | None:
@@ -44,30 +49,11 @@ class _Expand(Rewrite):
         return {"full": np.ascontiguousarray(np.broadcast_to(c, z.static_shape))}
 
 
-class _Right(_Expand):
-    """x op c."""
-
-    before = """
-        z = Add|Mul|Div|Sub(x, c: const f32)     {act: any = act}
-    """
-    after = """
-        z = Add|Mul|Div|Sub(x, full)             {like z, act: act}
-    """
-
-
-class _Left(_Expand):
-    """c op x."""
-
-    before = """
-        z = Div|Sub(c: const f32, x)             {act: any = act}
-    """
-    after = """
-        z = Div|Sub(full, x)                     {like z, act: act}
-    """
-
-
 class ExpandBroadcastConst(Rules):
-    """A constant operand of Add, Sub, Mul, Div that is broadcast along one dimension gets the full shape."""
+    """Expand a constant operand of Add, Sub, Mul or Div that is broadcast along one dimension."""
 
     name = "expand_broadcast_const"
-    rules = (_Right, _Left)
+    rules = (
+        _Expand.member(operator="Add|Mul|Div|Sub", old="x, c: const f32", new="x, full"),
+        _Expand.member(operator="Div|Sub", old="c: const f32, x", new="full, x"),
+    )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A batch norm before RELU without negative factors."""
+"""Replace negative factors of a batch norm before a RELU."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import numpy as np
 from circlekit.ir.value import Array
 from circlekit.rewrite.rewrite import Rewrite, condition
 
-TINY = np.float32(1e-10)
-"""What takes the place of a negative factor."""
+REPLACEMENT = np.float32(1e-10)
+"""The factor that replaces a negative one."""
 
 
 class MakeBatchNormGammaPositive(Rewrite):
-    """relu(x * gamma + beta)  with 1e-10 for each negative gamma: these channels become relu(beta).
+    """Replace each negative gamma in relu(x * gamma + beta) by 1e-10: these channels become relu(beta).
 
-    fuse_preactivation_batchnorm can then move what it could not.
+    fuse_preactivation_batchnorm, which requires positive factors, then applies.
     """
 
     name = "make_batchnorm_gamma_positive"
@@ -32,7 +32,7 @@ class MakeBatchNormGammaPositive(Rewrite):
 
     @condition
     def some_negative(self, gamma: Array) -> str | None:
-        return None if (gamma < 0).any() else "no factor is negative"
+        return None if (gamma < 0).any() else "expected a negative factor"
 
     def constants(self, gamma: Array) -> dict[str, Array]:
-        return {"positive": np.where(gamma < 0, TINY, gamma)}
+        return {"positive": np.where(gamma < 0, REPLACEMENT, gamma)}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A factor and an offset for each channel as DEPTHWISE_CONV_2D."""
+"""Write a factor and an offset per channel as DEPTHWISE_CONV_2D."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from circlekit.rewrite.rewrite import Rewrite
 
 
 class ReplaceChannelwiseMulAdd(Rewrite):
-    """x * gamma + beta  ==  a depthwise convolution of one tap, with a bias."""
+    """x * gamma + beta  ==  dwconv(x, gamma) + beta, with a filter of 1 x 1."""
 
     name = "replace_cw_mul_add_with_depthwise_conv"
 

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FULLY_CONNECTED with weights that are computed as BATCH_MATMUL.
-
-Over 120 lines because the layer's bias, activation and kept dimensions become operators of their own, each
-with a condition.
-"""
+"""Write FULLY_CONNECTED with computed weights as BATCH_MATMUL."""
 
 from __future__ import annotations
 
@@ -24,11 +20,11 @@ from circlekit.rewrite.base import Context, GraphPass
 
 
 class ReplaceNonConstFullyConnected(GraphPass):
-    """fc(x, w, b)  ==  x @ transpose(w) + b, for w that is no constant.
+    """fc(x, w, b)  ==  x @ transpose(w) + b, where w is not constant.
 
-    A Transpose of the last two axes of x or w becomes a flag of the BATCH_MATMUL; a Reshape is made only
-    where the shapes need it, ADD and activation only where there are any; a pipeline does it where there
-    are no more operators then.  No picture: which of these are made depends on the match.
+    A Transpose of the last two axes of x or w becomes an adj attribute of the BATCH_MATMUL.  A Reshape, an
+    ADD and an activation are created only where they are needed, so this is no picture.  A pipeline applies
+    the pass only where the number of operators does not grow.
     """
 
     name = "replace_non_const_fc_with_batch_matmul"
@@ -52,7 +48,7 @@ class ReplaceNonConstFullyConnected(GraphPass):
             return False
         context.rewrites(op)
         value = _Maker(graph, op).product()
-        assert value.producer is not None  # it was made just now
+        assert value.producer is not None  # it has just been created
         operands = [v.producer for v in op.inputs if v is not None and v.producer is not None]
         value.producer.take_result(0, op.output)
         graph.remove(op)
@@ -62,31 +58,31 @@ class ReplaceNonConstFullyConnected(GraphPass):
         return True
 
     def obstacle(self, op: FullyConnected) -> str | None:
-        """Why ``op`` stays."""
+        """Why ``op`` cannot be replaced."""
         name = f"%{op.output.name}"
         floats = [v for v in (op.input, op.weights, op.bias, *op.results) if v is not None]
         other = next((v for v in floats if v.dtype is not f32), None)
         if other is not None:
-            return f"%{other.name}: is {other.dtype.short}, f32 is wanted"
+            return f"%{other.name}: expected f32, got {other.dtype.short}"
         if op.weights_format is not WeightsFormat.DEFAULT or len(op.results) != 1:
-            return f"{name}: has weights of format {op.weights_format.name}, DEFAULT is wanted"
+            return f"{name}: expected weights of format DEFAULT, got {op.weights_format.name}"
         if op.act not in (Activation.NONE, *OPERATORS):
-            return f"{name}: act is {op.act.name}, which is no operator"
+            return f"{name}: act is {op.act.name}, for which there is no operator"
         if op.input.shape is None or op.weights.rank != 2 or op.output.shape is None:
             return f"{name}: has operands or a result of unknown rank"
         if op.bias is not None and op.bias.rank != 1 and not op.bias.is_plain:
-            return f"%{op.bias.name}: is {op.bias.type}, a vector or a constant is wanted"
+            return f"%{op.bias.name}: expected a bias of rank 1 or a constant one, got {op.bias.type}"
         depth = (op.weights.shape or (None, None))[1]
         if not takes_matrices(op) and not depth:
-            which = "an unknown" if depth is None else "no"
-            return f"%{op.weights.name}: has {which} depth, no Reshape can make matrices of that"
+            which = "an unknown depth" if depth is None else "depth 0"
+            return f"%{op.weights.name}: has {which}, so no Reshape can give matrices"
         if product_rank(op) != op.output.rank and op.output.shape.count(None) > 1:
-            return f"{name}: has more than one unknown dimension, no Reshape can give them back"
+            return f"{name}: has more than one unknown dimension, which no Reshape can restore"
         return None
 
 
 class FuseTransposeWithFullyConnected(ReplaceNonConstFullyConnected):
-    """fc(x, transpose(w))  ==  x @ w, where one operator takes the place of two."""
+    """fc(x, transpose(w))  ==  x @ w, where one operator replaces two."""
 
     name = "fuse_transpose_with_fullyconnected"
     formats = frozenset({"circle", "tflite"})
@@ -94,16 +90,16 @@ class FuseTransposeWithFullyConnected(ReplaceNonConstFullyConnected):
     def obstacle(self, op: FullyConnected) -> str | None:
         swapped = [v for v in (op.input, op.weights) if swapped_source(v) is not None and v.use_count == 1]
         if not swapped:
-            return f"%{op.output.name}: has no operand that is transposed for it alone"
+            return f"%{op.output.name}: expected an operand from a Transpose without other users"
         if op.bias is not None or (op.input.rank != 2 and not op.keep_num_dims):
-            return f"%{op.output.name}: needs an ADD or a Reshape too, which gains nothing"
+            return f"%{op.output.name}: would need an ADD or a Reshape, so nothing is gained"
         if op.act is not Activation.NONE:
-            return f"%{op.output.name}: act is {op.act.name}, which gains nothing"
+            return f"%{op.output.name}: act is {op.act.name}, which would need another operator"
         return super().obstacle(op)
 
 
 def growth(op: FullyConnected) -> int:
-    """How many operators more there are with a BATCH_MATMUL in the place of ``op``."""
+    """How many operators are added by replacing ``op``."""
     reshaped = (op.input.rank != 2 and not op.keep_num_dims) or (op.input.rank or 0) < 2
     added = int(reshaped) + int(op.bias is not None or op.act is not Activation.NONE)
     gone = {v for v in (op.input, op.weights) if swapped_source(v) is not None and v.use_count == 1}
@@ -111,18 +107,18 @@ def growth(op: FullyConnected) -> int:
 
 
 def swapped_source(value: Value) -> Value | None:
-    """What ``value`` is the Transpose of, where that exchanges the last two axes alone."""
+    """The operand of the Transpose that produces ``value``, if it swaps just the last two axes; else None."""
     op = value.producer
     if not isinstance(op, Transpose) or not op.perm.is_plain:
         return None
     perm = op.perm.array()
     axes = [normalized_axis(int(a), perm.size) for a in perm]
-    wanted = [*range(perm.size - 2), perm.size - 1, perm.size - 2]
-    return op.input if perm.size > 1 and axes == wanted else None
+    expected = [*range(perm.size - 2), perm.size - 1, perm.size - 2]
+    return op.input if perm.size > 1 and axes == expected else None
 
 
 def takes_matrices(op: FullyConnected) -> bool:
-    """Whether the input is a stack of matrices for the weights; else a Reshape makes it one matrix."""
+    """Whether the input is a batch of matrices that fit the weights; else it must be reshaped to one."""
     depth = (op.weights.shape or (None, None))[1]
     return (op.input.rank or 0) >= 2 and (op.input.shape or (None,))[-1] == depth
 
@@ -133,7 +129,7 @@ def product_rank(op: FullyConnected) -> int | None:
 
 
 class _Maker:
-    """Puts operators before ``op``."""
+    """Creates the operators that replace ``op``, before it."""
 
     def __init__(self, graph: Graph, op: FullyConnected) -> None:
         self.graph, self.op = graph, op
@@ -147,7 +143,7 @@ class _Maker:
         return Value.constant(self.graph.unique_name(f"{self.op.output.name}/shape"), array)
 
     def vector(self, bias: Value) -> Value:
-        """``bias`` as one dimension: the layer reads its elements in any shape, an ADD would broadcast it."""
+        """``bias`` as rank 1: the layer accepts any shape, but an ADD would broadcast it."""
         if bias.rank == 1:
             return bias
         return Value.constant(self.graph.unique_name(bias.name), bias.array().reshape(-1))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The subtraction of a constant as the addition of its negative."""
+"""Write the subtraction of a constant as an addition."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights of fully connected layers in the order that a runtime multiplies them in."""
+"""Store weights of fully connected layers in the order in which ONE's runtime multiplies them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from circlekit.rewrite.rewrite import Rewrite, condition
 
 
 class ShuffleWeightTo16x1Float32(Rewrite):
-    """Float32 weights of a fully connected layer, shuffled in blocks of 16 rows (for ONE's runtime)."""
+    """Shuffle float32 weights of fully connected layers in blocks of 16 rows, for ONE's runtime."""
 
     name = "shuffle_weight_to_16x1float32"
 
@@ -23,7 +23,7 @@ class ShuffleWeightTo16x1Float32(Rewrite):
 
     @condition
     def whole_blocks(self, O: int) -> str | None:
-        return None if O % ROWS == 0 else f"the weights have {O} rows, a multiple of {ROWS} is wanted"
+        return None if O % ROWS == 0 else f"expected weights with a multiple of {ROWS} rows, got {O}"
 
     def constants(self, w: Array) -> dict[str, object]:
         return {"w2": shuffled_16x1(w), "format": WeightsFormat.SHUFFLED16x1FLOAT32}

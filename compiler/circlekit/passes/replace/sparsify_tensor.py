@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A constant stored as the blocks of it that are not zero.
-
-Over 120 lines because the five options, their checks and the encoder of the levels belong together.
-"""
+"""Store a constant as its blocks that are not zero, in the sparse format of the schema."""
 
 from __future__ import annotations
 
@@ -22,22 +19,22 @@ DENSE, SPARSE = "d", "s"
 
 
 def _numbers(text: str) -> list[int]:
-    """Whole numbers with commas in between."""
+    """Parse integers separated by commas."""
     words = text.split(",")
     if not all(word.strip().isdigit() for word in words):
-        raise ValueError(f"numbers with commas in between are wanted, not {text!r}")
+        raise ValueError(f"expected numbers separated by commas, got {text!r}")
     return [int(word) for word in words]
 
 
 def _formats(text: str) -> list[str]:
     words = [word.strip() for word in text.split(",")]
     if not set(words) <= {DENSE, SPARSE}:
-        raise ValueError(f"d (dense) and s (sparse) with commas in between are wanted, not {text!r}")
+        raise ValueError(f"expected d (dense) or s (sparse), separated by commas, got {text!r}")
     return words
 
 
 class SparsifyTensor(Pass):
-    """The constant of this name is stored sparse, by blocks, in the schema's levels; its values stay."""
+    """Store the constant of this name in the sparse format of the schema, by blocks; its values stay."""
 
     name = "sparsify_tensor"
     options = (
@@ -70,12 +67,12 @@ class SparsifyTensor(Pass):
             return 0
         block = self.setting(context, "sparsify_block_size")
         if block is None:
-            raise RewriteError("sparsify_tensor wants sparsify_block_size, too")
+            raise RewriteError("sparsify_tensor needs sparsify_block_size")
         order, formats, block_map = (
             self.setting(context, f"sparsify_{key}") for key in ("traversal_order", "format", "block_map")
         )
         if value.dtype not in (i32, i8, f32) or not value.is_plain:
-            raise RewriteError(f"sparsify_tensor: %{name} is {value.dtype.short}, f32, i32 or i8 is wanted")
+            raise RewriteError(f"sparsify_tensor: %{name}: expected f32, i32 or i8, got {value.dtype.short}")
         _sparsify(value, order, formats, block, block_map)
         for graph in model.graphs:
             graph.epoch += 1
@@ -85,13 +82,13 @@ class SparsifyTensor(Pass):
 def _sparsify(
     value: Value, order: Sequence[int], formats: Sequence[str], block: Sequence[int], block_map: Sequence[int]
 ) -> None:
-    """Store ``value`` by levels; RewriteError where they do not fit its shape."""
+    """Store ``value`` by levels; RewriteError if the settings do not fit its shape."""
     shape, rank = value.static_shape, len(value.static_shape)
     levels = rank + len(block_map)
     if sorted(order) != list(range(levels)) or len(formats) != rank or len(block) != len(block_map):
         raise RewriteError(
-            f"sparsify_tensor: %{value.name} has rank {rank} and {len(block_map)} dimensions with blocks; a "
-            f"traversal order of {levels}, {rank} formats and {len(block_map)} block sizes are wanted"
+            f"sparsify_tensor: %{value.name} has rank {rank} and {len(block_map)} dimensions with blocks; "
+            f"expected a traversal order of {levels}, {rank} formats and {len(block_map)} block sizes"
         )
     if any(
         axis >= rank or not size or shape[axis] % size for axis, size in zip(block_map, block, strict=True)
@@ -128,7 +125,7 @@ def _in_blocks(array: Array, block: Sequence[int], block_map: Sequence[int]) -> 
 def _levels(array: Array, kinds: Sequence[str]) -> tuple[Array, list[dict[str, Any]]]:
     """The stored elements of ``array``, whose axes are the levels, and the metadata of each level.
 
-    What is left out has no bit set, so that -0.0 stays.
+    Only elements without any bit set are omitted, so -0.0 stays.
     """
     bits = np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}") != 0
     places = np.zeros(1, np.int64)
@@ -153,7 +150,7 @@ def _levels(array: Array, kinds: Sequence[str]) -> tuple[Array, list[dict[str, A
 
 
 def _vector(numbers: Array) -> dict[str, Any]:
-    """16 bits for each number, as the peer has it, where that is enough."""
+    """A vector of 16 bits per number, as ONE writes it, or of 32 bits where a number is larger."""
     small = numbers.max(initial=0) < 1 << 16
     kind, dtype = ("Uint16Vector", np.uint16) if small else ("Int32Vector", np.int32)
     return {"": kind, "values": numbers.astype(dtype)}

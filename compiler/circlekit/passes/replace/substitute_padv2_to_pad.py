@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PADV2 before a max pool as PAD."""
+"""Write PADV2 before a max pool as PAD."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ NEVER_NEGATIVE = (Relu, Relu6, Relu0To1, Logistic, Abs, Exp, Square)
 
 
 class SubstitutePadV2ToPad(GraphPass):
-    """max_pool(padv2(x, c))  ==  max_pool(pad(x)) for x >= 0 >= c, where every window has elements of x.
+    """max_pool(padv2(x, c))  ==  max_pool(pad(x)) for x >= 0 >= c, where every window contains elements of x.
 
-    A border of 0 wins against c, but never against x.  Transposes may stand before and behind.  No
-    picture: all readers matter, through any number of Transposes.
+    The maximum is then an element of x in both cases.  Transposes may stand before and behind the PADV2.  A
+    plain pass, because all users are checked, through any number of Transposes.
     """
 
     name = "substitute_padv2_to_pad"
@@ -49,11 +49,11 @@ class SubstitutePadV2ToPad(GraphPass):
 def _obstacle(graph: Graph, op: PadV2) -> str | None:
     name, value, paddings = f"%{op.output.name}", op.constant_values, op.paddings
     if op.input.dtype is not f32 or not value.is_plain or not paddings.is_plain or op.input.rank != 4:
-        return f"{name}: f32 of rank 4 with constant paddings and a constant value is wanted"
+        return f"{name}: expected f32 of rank 4 with constant paddings and a constant value"
     if float(value.array().reshape(-1)[0]) > 0:
-        return f"%{value.name}: is {float(value.array().reshape(-1)[0]):g}, 0 or less is wanted"
+        return f"%{value.name}: expected 0 or less, got {float(value.array().reshape(-1)[0]):g}"
     if not _is_never_negative(op.input):
-        return f"%{op.input.name}: may be negative, then 0 is greater"
+        return f"%{op.input.name}: may be negative, so 0 may be greater"
     edges = [tuple(int(n) for n in pair) for pair in paddings.array().tolist()]
     return _reader_obstacle(graph, op.output, edges)
 
@@ -69,7 +69,7 @@ def _is_never_negative(value: Value) -> bool:
 
 
 def _reader_obstacle(graph: Graph, value: Value, edges: list[tuple[int, ...]]) -> str | None:
-    """Why some reader would see other values; ``edges``: the border of each axis of ``value``."""
+    """Why some user would get other values; ``edges``: the padding of each axis of ``value``."""
     if graph.is_output(value):
         return f"%{value.name}: is an output of the graph"
     for user in value.users:
@@ -85,8 +85,8 @@ def _reader_obstacle(graph: Graph, value: Value, edges: list[tuple[int, ...]]) -
 
 def _pool_obstacle(user: Op, value: Value, edges: list[tuple[int, ...]]) -> str | None:
     if not isinstance(user, MaxPool2D) or user.padding is not Padding.VALID:
-        return f"%{user.output.name}: is a {type(user).__name__}, a MaxPool2D with VALID padding is wanted"
+        return f"%{user.output.name}: expected a MaxPool2D with VALID padding, got {type(user).__name__}"
     for axis, taps in ((0, 1), (1, user.filter_height), (2, user.filter_width), (3, 1)):
         if max(edges[axis]) >= taps:
-            return f"%{value.name}: some windows of %{user.output.name} lie in the border of axis {axis}"
+            return f"%{value.name}: some windows of %{user.output.name} are inside the padding of axis {axis}"
     return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SPLIT_V into equal parts as SPLIT."""
+"""Write SPLIT_V into equal parts as SPLIT."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from circlekit.rewrite.base import Context, GraphPass
 
 
 class SubstituteSplitVToSplit(GraphPass):
-    """Sizes that are all equal need not be said."""
+    """split_v(x, [n, n, ...])  ==  split(x)."""
 
     name = "substitute_splitv_to_split"
 
@@ -22,7 +22,7 @@ class SubstituteSplitVToSplit(GraphPass):
         lengths = self._lengths(op)
         if lengths is None or len(set(lengths)) != 1:
             context.refuse(
-                self.name, op, f"%{op.output.name}: the parts are {lengths}, equal ones are wanted", 2
+                self.name, op, f"%{op.output.name}: expected parts of equal size, got {lengths}", 2
             )
             return False
         split = Split(op.split_dim, op.value, results=[], num_splits=len(op.results))
@@ -37,7 +37,7 @@ class SubstituteSplitVToSplit(GraphPass):
 
     @staticmethod
     def _lengths(op: SplitV) -> list[int] | None:
-        """The size of each part along the axis; None where it is not known."""
+        """The size of each part along the axis; None if it is unknown."""
         axis = static_int_vector(op.split_dim)
         if axis is None or op.value.shape is None or not fits(op):
             return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A division by a square root, as a product."""
+"""Write a division by a square root as a product."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from circlekit.rewrite.rewrite import Rewrite, condition
 
 
 class TransformSqrtDivToRsqrtMul(Rewrite):
-    """a / sqrt(x)  ==  a * rsqrt(x); 1 / sqrt(x) is fuse_rsqrt's."""
+    """a / sqrt(x)  ==  a * rsqrt(x); for 1 / sqrt(x) see fuse_rsqrt."""
 
     name = "transform_sqrt_div_to_rsqrt_mul"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An LSTM over a sequence of known length, written out step by step."""
+"""Unroll an LSTM over a sequence of known length."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from circlekit.rewrite.base import Context, GraphPass
 
 
 class UnrollUnidirSeqLstm(GraphPass):
-    """UNIDIRECTIONAL_SEQUENCE_LSTM of a known length, step by step; the state is zero before each run.
+    """Unroll UNIDIRECTIONAL_SEQUENCE_LSTM of a known length; the state is zero before each run.
 
-    (The operator itself keeps its state from one run to the next, where nobody resets it.)  Peepholes,
-    projection, layer normalization, clipping and diagonal weights are written out too.
+    The operator itself keeps its state from one run to the next unless it is reset.  Peepholes, projection,
+    layer normalization, clipping and diagonal weights are supported.
     """
 
     name = "unroll_unidirseqlstm"
@@ -38,7 +38,7 @@ class UnrollUnidirSeqLstm(GraphPass):
 
 
 def _unroll(graph: Graph, op: Lstm) -> None:
-    """Put the steps of ``op`` before it, and then itself out."""
+    """Insert the steps of ``op`` before it, and remove it."""
     step, axis = Step(graph, op), 0 if op.time_major else 1
     weights = step.constant("weights", step.stacked("input_to_{}_weights"))
     bias = None if step.is_normalized else step.constant("bias", step.stacked("{}_gate_bias"))
@@ -58,22 +58,22 @@ def _unroll(graph: Graph, op: Lstm) -> None:
     graph.remove(op)
 
 
-MOST_STEPS = 1 << 12
-"""Each step is some dozen operators."""
+MAX_STEPS = 1 << 12
+"""Longest sequence that is unrolled; each step is about a dozen operators."""
 
 
 def _obstacle(op: Lstm) -> str | None:
-    """Why ``op`` stays; None where it can be unrolled."""
+    """Why ``op`` cannot be unrolled, or None."""
     shape = op.input.shape
     if op.input.dtype is not f32 or shape is None or len(shape) != 3:
-        return f"the input is {op.input.type}, f32 of rank 3 is wanted"
+        return f"expected an input of f32 and rank 3, got {op.input.type}"
     if None in shape or 0 in shape:
-        return "its length, or another dimension, is not known before the run, or 0"
-    if shape[0 if op.time_major else 1] > MOST_STEPS:  # type: ignore[operator]  # none of them is None
-        return f"has {shape[0 if op.time_major else 1]} steps, at most {MOST_STEPS} are written out"
+        return "expected an input without unknown dimensions or 0"
+    if shape[0 if op.time_major else 1] > MAX_STEPS:  # type: ignore[operator]  # no dimension is None
+        return f"expected at most {MAX_STEPS} steps, got {shape[0 if op.time_major else 1]}"
     for name, value in op.operand_items():
         if name.endswith(("weights", "bias", "coefficients")) and not (value.is_plain and value.dtype is f32):
-            return f"{name} %{value.name} is no constant of f32"
+            return f"{name} %{value.name} is not a constant of f32"
         if name.endswith("state") and not (value.is_variable or _is_zero(value)):
             return f"{name} %{value.name} does not start at zero"
     return _misfit(op) or (None if op.act in ACTIVATIONS else f"act is {op.act.name}")
@@ -84,7 +84,7 @@ def _is_zero(value: Value) -> bool:
 
 
 def _misfit(op: Lstm) -> str | None:
-    """The first weight or vector that does not have the shape of its place, or is not there."""
+    """A sentence about the first weight or bias that is missing or has another shape than it should."""
     assert op.input_to_cell_weights is not None  # its declaration says so
     gates = [g for g in ("input", "forget", "cell", "output") if g != "input" or op.input_to_input_weights]
     cells = op.input_to_cell_weights.static_shape[0]
@@ -92,19 +92,19 @@ def _misfit(op: Lstm) -> str | None:
     outputs = cells if op.projection_weights is None else op.projection_weights.static_shape[0]
     recurrent = op.recurrent_to_output_weights
     square = (cells,) if recurrent is not None and recurrent.rank == 1 else (cells, outputs)
-    wanted: dict[str, tuple[int, ...]] = {}
+    required: dict[str, tuple[int, ...]] = {}
     for gate in gates:
-        wanted[f"input_to_{gate}_weights"] = (cells, inputs)
-        wanted[f"recurrent_to_{gate}_weights"] = square
-        wanted[f"{gate}_gate_bias"] = (cells,)
+        required[f"input_to_{gate}_weights"] = (cells, inputs)
+        required[f"recurrent_to_{gate}_weights"] = square
+        required[f"{gate}_gate_bias"] = (cells,)
         if op.cell_layer_norm_coefficients is not None:
-            wanted[f"{gate}_layer_norm_coefficients"] = (cells,)
+            required[f"{gate}_layer_norm_coefficients"] = (cells,)
     optional: dict[str, tuple[int, ...]] = {f"cell_to_{gate}_weights": (cells,) for gate in gates}
     optional |= {"projection_weights": (outputs, cells), "projection_bias": (outputs,)}
-    for name, expected in {**wanted, **optional}.items():
+    for name, expected in {**required, **optional}.items():
         value = getattr(op, name, None)
-        if value is None and name in wanted:
+        if value is None and name in required:
             return f"has no {name}"
         if value is not None and value.shape != expected:
-            return f"{name} has shape {format_shape(value.shape)}, {format_shape(expected)} is wanted"
+            return f"{name} expected shape {format_shape(expected)}, got {format_shape(value.shape)}"
     return None

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One step of an LSTM in plain operators.  Source: see ops/recurrent/lstm_cell.py.
+"""One step of an LSTM as elementary operators, with every option of the operator.
 
-Over 120 lines because it follows every option that the operator has.
+Source: the kernel in ops/recurrent.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ ACTIVATIONS: dict[Activation, type[Op] | None] = {
     Activation.TANH: Tanh,
 }
 GATES = ("input", "forget", "output", "cell")
-TINY = 1e-8
-"""What is added to the variance of sums that are normalized."""
+EPSILON = 1e-8
+"""Added to the variance in layer normalization."""
 
 
 class Step:
-    """Puts the operators of steps before ``op``.  All steps share their constants, one for each name."""
+    """Inserts the operators of all steps before ``op``.  The steps share their constants, by name."""
 
     def __init__(self, graph: Graph, op: Lstm) -> None:
         self.graph = graph
@@ -44,7 +44,7 @@ class Step:
         self.is_diagonal = self.array("recurrent_to_output_weights").ndim == 1
 
     def step(self, driven: Value, hidden: Value | None, cell: Value | None) -> tuple[Value, Value]:
-        """The states after one step; before the first there are none, which stands for zeros."""
+        """Insert one step and return its output and cell state; None stands for a state of zeros."""
         if hidden is not None and not self.is_diagonal:
             weights = self.constant("recurrent", self.stacked("recurrent_to_{}_weights"))
             driven = self.put(Add(driven, self.put(FullyConnected(hidden, weights, None))))
@@ -60,7 +60,7 @@ class Step:
         return self.projected(made), new
 
     def cell(self, sums: dict[str, Value], cell: Value | None) -> Value:
-        """What is kept of the cell state, and what enters it."""
+        """The new cell state: forget gate * old state + input gate * candidate."""
         candidate = self.activated(self.gated("cell", sums["cell"], None))
         forget = None if cell is None and "input" in sums else self.gate("forget", sums, cell)
         if "input" in sums:
@@ -77,7 +77,7 @@ class Step:
         return self.put(Logistic(self.gated(name, sums[name], cell)))
 
     def gated(self, name: str, total: Value, cell: Value | None) -> Value:
-        """``total`` with what the cell state adds to it, normalized."""
+        """``total`` with the peephole from the cell state added, normalized."""
         if cell is not None and getattr(self.op, f"cell_to_{name}_weights") is not None:
             total = self.put(Add(total, self.put(Mul(cell, self.vector(f"cell_to_{name}_weights")))))
         if not self.is_normalized:
@@ -85,7 +85,9 @@ class Step:
         last = self.constant("last", np.array([-1], np.int32))
         centred = self.put(Sub(total, self.put(Mean(total, last, keep_dims=True))))
         variance = self.put(Mean(self.put(Square(centred)), last, keep_dims=True))
-        root = self.put(Rsqrt(self.put(Add(variance, self.constant("tiny", np.array(TINY, np.float32))))))
+        root = self.put(
+            Rsqrt(self.put(Add(variance, self.constant("epsilon", np.array(EPSILON, np.float32)))))
+        )
         scaled = self.put(Mul(self.put(Mul(centred, root)), self.vector(f"{name}_layer_norm_coefficients")))
         return self.put(Add(scaled, self.vector(f"{name}_gate_bias")))
 
@@ -110,12 +112,12 @@ class Step:
     # -- constants -----------------------------------------------------------------------------
 
     def array(self, name: str) -> Array:
-        """The operand of that name."""
+        """The operand of that name as an array."""
         value: Value = getattr(self.op, name)
         return value.array()
 
     def vector(self, name: str) -> Value:
-        """An operand of the LSTM as it is."""
+        """The operand of that name as a value."""
         value: Value = getattr(self.op, name)
         return value
 
@@ -129,6 +131,6 @@ class Step:
         return self.constants[name]
 
     def put(self, op: Op) -> Value:
-        """Insert ``op`` before the LSTM; its result."""
+        """Insert ``op`` before the LSTM and return its result."""
         op.output.name = self.graph.unique_name(f"{self.op.output.name}/{type(op).__name__}")
         return self.graph.insert_before(self.op, op).output

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The custom operator AddV2 as ADD."""
+"""Replace the custom operators AddV2 and BroadcastTo by those of the schema."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from circlekit.ops.dimensions import broadcast_shapes
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
-class Plain(Rewrite):
+class _Sum(Rewrite):
     """add_v2(x, y)  ==  add(x, y)."""
 
     before = """
@@ -21,65 +21,47 @@ class Plain(Rewrite):
 
     @condition
     def runs_everywhere(self, x: Value) -> str | None:
-        if x.dtype in (f32, i32):
-            return None
-        return f"%{x.name}: is {x.dtype.short}, ADD of f32 or i32 is wanted"
+        return None if x.dtype in (f32, i32) else f"%{x.name}: expected f32 or i32, got {x.dtype.short}"
 
 
-class WithoutBroadcast(Plain):
-    """Sums that need no BROADCAST_TO before them."""
+class _BroadcastSum(_Sum):
+    """add_v2(x, y) with one operand behind a BroadcastTo  ==  add(x, y), where that has the same shape."""
+
+    shared = ("b",)
+
+    before = """
+        b = $broadcast
+        z = Custom("AddV2", $sum)
+    """
 
     @condition
-    def is_as_large(self, x: Value, y: Value, z: Value) -> str | None:
+    def is_broadcast_by_add(self, x: Value, y: Value, z: Value) -> str | None:
         if z.is_static and broadcast_shapes(x.shape, y.shape) == z.shape:
             return None
-        return f"%{z.name}: is {format_shape(z.shape)}, without BROADCAST_TO it may be smaller"
-
-
-class BroadcastLeft(WithoutBroadcast):
-    """add_v2(broadcast_to(x), y)  ==  add(x, y), where that has the same shape."""
-
-    shared = ("b",)
-
-    before = """
-        b = BroadcastTo(x, shape)
-        z = Custom("AddV2", b, y)
-    """
-
-
-class BroadcastRight(WithoutBroadcast):
-    """The same on the other side."""
-
-    shared = ("b",)
-
-    before = """
-        b = BroadcastTo(y, shape)
-        z = Custom("AddV2", x, b)
-    """
-
-
-class CustomLeft(WithoutBroadcast):
-    """The same with a BroadcastTo that is custom itself."""
-
-    shared = ("b",)
-
-    before = """
-        b = Custom("BroadcastTo", x, shape)
-        z = Custom("AddV2", b, y)
-    """
-
-
-class CustomRight(WithoutBroadcast):
-    shared = ("b",)
-
-    before = """
-        b = Custom("BroadcastTo", y, shape)
-        z = Custom("AddV2", x, b)
-    """
+        return f"%{z.name}: shape {format_shape(z.shape)} may need the BroadcastTo"
 
 
 class ResolveCustomAdd(Rules):
-    """TensorFlow's AddV2 is ADD, which broadcasts by itself."""
+    """Replace TensorFlow's AddV2 by ADD, which broadcasts by itself."""
 
     name = "resolve_customop_add"
-    rules = (BroadcastLeft, BroadcastRight, CustomLeft, CustomRight, Plain)
+    rules = (
+        _BroadcastSum.member(broadcast="BroadcastTo(x, shape)", sum="b, y"),
+        _BroadcastSum.member(broadcast="BroadcastTo(y, shape)", sum="x, b"),
+        _BroadcastSum.member(broadcast='Custom("BroadcastTo", x, shape)', sum="b, y"),
+        _BroadcastSum.member(broadcast='Custom("BroadcastTo", y, shape)', sum="x, b"),
+        _Sum,
+    )
+
+
+class ResolveFormerCustomOp(Rewrite):
+    """broadcast_to(x, shape) as a custom operator  ==  broadcast_to(x, shape)."""
+
+    name = "resolve_former_customop"
+
+    before = """
+        z = Custom("BroadcastTo", x, shape)
+    """
+    after = """
+        z = BroadcastTo(x, shape)
+    """

@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The custom operator MatMul as FULLY_CONNECTED."""
+"""Replace the custom operators MatMul and BatchMatMulV2 by FULLY_CONNECTED and BATCH_MATMUL."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from circlekit.ir.value import Value
 from circlekit.ops.program.flexbuffer import options_of
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
-class Direct(Rewrite):
-    """mat_mul(x, transposed y)  ==  fully_connected(x, y)."""
+class _MatMul(Rewrite):
+    """mat_mul(x, y)  ==  fully_connected(x, y) if the option transpose_b is true and transpose_a is false.
+
+    ``transposed``: transpose_a and transpose_b; FULLY_CONNECTED multiplies by transposed weights.
+    """
 
     transposed: ClassVar[tuple[bool, bool]] = (False, True)
 
@@ -23,13 +27,13 @@ class Direct(Rewrite):
     """
 
     @condition
-    def transposed_so(self, match: Match) -> str | None:
+    def has_these_options(self, match: Match) -> str | None:
         options = options_of(match.ops["z"])
         found = tuple(bool(options.get(name)) for name in ("transpose_a", "transpose_b"))
-        return None if found == self.transposed else f"%{match.value('z').name}: is transposed otherwise"
+        return None if found == self.transposed else f"%{match.value('z').name}: has other transpose options"
 
 
-class Right(Direct):
+class _Plain(_MatMul):
     """mat_mul(x, y)  ==  fully_connected(x, transpose(y))."""
 
     transposed = (False, False)
@@ -40,8 +44,8 @@ class Right(Direct):
     """
 
 
-class Left(Direct):
-    """The same with x transposed."""
+class _BothTransposed(_MatMul):
+    """mat_mul(x, y) with both operands transposed  ==  fully_connected(transpose(x), y)."""
 
     transposed = (True, True)
 
@@ -51,8 +55,8 @@ class Left(Direct):
     """
 
 
-class Both(Direct):
-    """The same with both transposed."""
+class _LeftTransposed(_MatMul):
+    """mat_mul(x, y) with x transposed  ==  fully_connected(transpose(x), transpose(y))."""
 
     transposed = (True, False)
 
@@ -64,7 +68,29 @@ class Both(Direct):
 
 
 class ResolveCustomMatMul(Rules):
-    """TensorFlow's MatMul is FULLY_CONNECTED with the second operand as the weights, transposed."""
+    """Replace TensorFlow's MatMul by FULLY_CONNECTED with the second operand, transposed, as weights."""
 
     name = "resolve_customop_matmul"
-    rules = (Direct, Right, Left, Both)
+    rules = (_MatMul, _Plain, _BothTransposed, _LeftTransposed)
+
+
+class ResolveCustomBatchMatMul(Rewrite):
+    """batch_mat_mul_v2(x, y)  ==  batch_matmul(x, y), with its options adj_x and adj_y."""
+
+    name = "resolve_customop_batchmatmul"
+
+    before = """
+        z = Custom("BatchMatMulV2", x: f32, y: f32)
+    """
+    after = """
+        z = BatchMatMul(x, y)           {adj_x: adj_x, adj_y: adj_y}
+    """
+
+    @condition
+    def matrices(self, x: Value, y: Value) -> str | None:
+        flat = next((v for v in (x, y) if (v.rank or 0) < 2), None)
+        return None if flat is None else f"%{flat.name}: expected rank 2 or more, got {flat.type}"
+
+    def constants(self, match: Match) -> dict[str, Any]:
+        options = options_of(match.ops["z"])
+        return {name: bool(options.get(name)) for name in ("adj_x", "adj_y")}

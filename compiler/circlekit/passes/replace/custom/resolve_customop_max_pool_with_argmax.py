@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The custom operator MaxPoolWithArgmax as MAX_POOL_2D and, for the places, arithmetic in float32.
-
-Over 120 lines because the places of the maxima take twenty operators to say.
-"""
+"""Replace the custom operator MaxPoolWithArgmax by MAX_POOL_2D and arithmetic for the positions."""
 
 from __future__ import annotations
 
@@ -29,18 +26,18 @@ from circlekit.ops.reduction.reduce import ArgMax
 from circlekit.ops.windows import conv_padding
 from circlekit.rewrite.base import Context, GraphPass
 
-EXACT = 1 << 24
-"""Whole numbers up to this are exact in float32."""
+MAX_EXACT_INTEGER = 1 << 24
+"""Integers up to this are exact in float32."""
 
-MOST = 1 << 12
-"""Elements of a window, and channels: each is an operator, or a unit vector of as many elements."""
+MAX_WINDOW_OR_CHANNELS = 1 << 12
+"""Most elements of a window, and most channels: each channel needs its own operators."""
 
 
-class Places:
-    """Writes, before ``op``, the operators that find the greatest element of each window.
+class _PositionBuilder:
+    """Inserts, before ``op``, the operators that compute the maximum of each window and its position.
 
-    A convolution by unit vectors lays the k elements of each window side by side, one channel at a time;
-    ARG_MAX of them is ky * width + kx, from which the place in the image follows:
+    A convolution with unit vectors lays the elements of each window out along the last axis, one channel at a
+    time; their ARG_MAX is ky * width + kx, which gives the position in the image:
     ((top + ky) * W + left + kx) * C + channel.
     """
 
@@ -74,7 +71,7 @@ class Places:
         return self.make(MaxPool2D(x, padding=self.padding, **sizes))
 
     def find(self, x: Value) -> Value:
-        """The places as float32, [N,h,w,C]."""
+        """The positions as float32, [N,h,w,C]."""
         edges = np.array([[0, 0], *([w.before, w.after] for w in self.windows), [0, 0]], np.int32)
         if edges.any():
             x = self.make(PadV2(x, self.constant(edges), self.number(np.finfo(np.float32).min)))
@@ -85,15 +82,15 @@ class Places:
             self.make(split)
             parts = split.results
         found = [self.find_in_channel(part) for part in parts]
-        place = found[0] if channels == 1 else self.make(Concatenation(*found, axis=3))
+        position = found[0] if channels == 1 else self.make(Concatenation(*found, axis=3))
         offset = np.arange(channels, dtype=np.float32).reshape(1, 1, 1, -1)
         if self.counts_images:
             image = np.arange(batch, dtype=np.float32) * np.prod(self.shape[1:], dtype=np.float32)
             offset = offset + image.reshape(-1, 1, 1, 1)
-        return self.make(Add(place, self.constant(offset)))
+        return self.make(Add(position, self.constant(offset)))
 
     def find_in_channel(self, x: Value) -> Value:
-        """The places of one channel, without its number."""
+        """The positions for one channel, without adding the channel."""
         (high, wide), (down, right) = self.taps, self.strides
         units = np.eye(high * wide, dtype=np.float32).reshape(-1, high, wide, 1)
         step: dict[str, Any] = {"stride_h": down, "stride_w": right, "padding": Padding.VALID}
@@ -103,7 +100,7 @@ class Places:
         rows, columns = (w.size for w in self.windows)
         shape = self.constant(np.array([self.shape[0], rows, columns, 1], np.int32))
         index = self.make(Cast(self.make(Reshape(best, shape)), in_data_type=i32, out_data_type=f32))
-        # the quotient is a little too large, or rounding would make one of kx = 0 too small
+        # slightly too large a factor, so that rounding never makes the quotient too small where kx = 0
         quotient = self.make(Mul(index, self.number((1 + 2.0**-20) / wide)))
         ky = self.make(Floor(quotient))
         kx = self.make(Add(index, self.make(Neg(self.make(Mul(ky, self.number(wide)))))))
@@ -118,9 +115,9 @@ class Places:
 
 
 class ResolveCustomMaxPoolWithArgmax(GraphPass):
-    """max_pool_with_argmax(x)  ==  max_pool_2d(x), and where it found what, for every finite x.
+    """Replace TensorFlow's MaxPoolWithArgmax by MAX_POOL_2D and arithmetic for the positions; for finite x.
 
-    Longer than other passes: no picture has an operator for every channel.
+    A plain pass, because the number of operators depends on the number of channels.
     """
 
     name = "resolve_customop_max_pool_with_argmax"
@@ -139,14 +136,14 @@ class ResolveCustomMaxPoolWithArgmax(GraphPass):
             return False
         context.rewrites(op)
         x = op.inputs[0]
-        assert x is not None  # _obstacle has looked
-        places = Places(graph, op)
-        made = [places.pool(x)]
+        assert x is not None  # _obstacle has checked it
+        builder = _PositionBuilder(graph, op)
+        made = [builder.pool(x)]
         if op.results[1].use_count or graph.is_output(op.results[1]):
             dtype = op.results[1].dtype
-            made.append(places.make(Cast(places.find(x), in_data_type=f32, out_data_type=dtype)))
+            made.append(builder.make(Cast(builder.find(x), in_data_type=f32, out_data_type=dtype)))
         for old, new in zip(tuple(op.results), made, strict=False):
-            assert new.producer is not None  # it was made just now
+            assert new.producer is not None  # it has just been created
             new.producer.take_result(0, old)
         graph.remove(op)
         return True
@@ -156,20 +153,23 @@ def _obstacle(op: OpaqueOp) -> str | None:
     x = op.inputs[0] if len(op.inputs) == 1 else None
     name = f"%{op.output.name}"
     if x is None or x.rank != 4 or not x.is_static:
-        return f"{name}: the input has {format_shape(x.shape) if x else 'no shape'}, [N,H,W,C] is wanted"
+        return f"{name}: expected a static [N,H,W,C], got {format_shape(x.shape) if x else 'no input'}"
     if x.dtype is not f32 or len(op.results) != 2 or op.results[1].dtype not in (i32, i64):
-        return f"{name}: f32 data, and places of i32 or i64, are wanted"
-    if x.numel > EXACT:
-        return f"{name}: %{x.name} has {x.numel} elements, up to {EXACT} can be told apart in f32"
+        return f"{name}: expected f32 data and positions of i32 or i64"
+    if x.numel > MAX_EXACT_INTEGER:
+        most = f"{MAX_EXACT_INTEGER} elements, whose positions are exact in f32"
+        return f"%{x.name}: expected at most {most}, got {x.numel}"
     try:
         taps, strides, padding, _ = window_options(op)
         for size, n, step in zip(x.static_shape[1:3], taps[1:3], strides[1:3], strict=True):
             conv_padding(size, n, step, 1, padding)
     except ModelError as error:
         return f"{name}: {error.message}"
-    if max(taps[1] * taps[2], x.static_shape[3]) > MOST:
+    if max(taps[1] * taps[2], x.static_shape[3]) > MAX_WINDOW_OR_CHANNELS:
         found = f"windows of {taps[1] * taps[2]} in {x.static_shape[3]} channels"
-        return f"{name}: {found}, at most {MOST} of either are written out"
+        return f"{name}: {found}, expected at most {MAX_WINDOW_OR_CHANNELS} of either"
     return (
-        None if {*taps[::3], *strides[::3]} == {1} else f"{name}: the window goes across images or channels"
+        None
+        if {*taps[::3], *strides[::3]} == {1}
+        else f"{name}: expected windows within one image and channel"
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The custom operator SplitV as SPLIT_V."""
+"""Replace the custom operator SplitV by SPLIT_V."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from circlekit.rewrite.base import Context, GraphPass
 
 
 class ResolveCustomSplitV(GraphPass):
-    """split_v(x, sizes, axis), custom  ==  split_v(x, sizes, axis), with constant sizes and axis as int32."""
+    """Replace TensorFlow's SplitV by SPLIT_V, with constant sizes and axis as int32."""
 
     name = "resolve_customop_splitv"
 
@@ -27,7 +27,7 @@ class ResolveCustomSplitV(GraphPass):
         value, *rest = op.inputs if len(op.inputs) == 3 else (None,)
         sizes, axis = (_as_int32(graph, v) for v in rest) if rest else (None, None)
         if value is None or sizes is None or axis is None:
-            sentence = f"%{op.output.name}: sizes and axis must be constant int32 or int64 numbers"
+            sentence = f"%{op.output.name}: expected sizes and axis to be integer constants that fit int32"
             context.refuse(self.name, op, sentence, 2)
             return False
         if not context.may_rewrite:
@@ -44,7 +44,7 @@ class ResolveCustomSplitV(GraphPass):
 
 
 def _as_int32(graph: Graph, value: Value | None) -> Value | None:
-    """``value`` as a constant of int32, None where it is none that fits."""
+    """``value`` as a constant of int32; None if it is not constant or does not fit."""
     if value is None or not value.is_plain or value.is_variable or value.array().dtype.kind != "i":
         return None
     array = value.array()
