@@ -102,7 +102,7 @@ def test_negative_factors_become_tiny() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (positive("[1.0, 2.0, 0.0]"), "no factor is negative"),
+        (positive("[1.0, 2.0, 0.0]"), "expected a negative factor"),
         (positive(act=""), "act is NONE, the picture wants RELU"),
     ],
 )
