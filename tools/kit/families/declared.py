@@ -22,6 +22,9 @@ FIXED_SCALES = {
     for code, low, unsigned in (
         ("LOGISTIC", (1 / 256, -128), (1 / 256, 0)),
         ("TANH", (1 / 128, 0), (1 / 128, 128)),
+        ("L2_NORMALIZATION", (1 / 128, 0), (1 / 128, 128)),
+        ("SOFTMAX", (1 / 256, -128), (1 / 256, 0)),
+        ("LOG_SOFTMAX", (16 / 256, 127), (16 / 256, 255)),
     )
 }
 """Scale and zero point that LiteRT requires of a result, by operator and dtype."""

@@ -1,16 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of matrix products and normalizations."""
+"""Cases of matrix products."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from circlekit.ir.dtypes import DType
-from circlekit.ir.enums import Activation, WeightsFormat
+from circlekit.ir.enums import WeightsFormat
 from circlekit.ir.op import Op
-from circlekit.ir.value import Quantization
 from tools.kit.draw import Draw
 from tools.kit.families.base import family
 from tools.kit.families.windows import bias_type, bounded, calm, quantized_weights, weighted
@@ -61,72 +58,3 @@ def batch_matmul(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     if kind is QI8:
         quantization = draw.quantization(DType.INT8)
     return draw.case(cls, [x, draw.tensor(kind, right, quantization, const=0.4)], kind.label, **given)
-
-
-# -- normalization -----------------------------------------------------------------------------
-
-SOFTMAX = {DType.INT8: (1 / 256, -128), DType.UINT8: (1 / 256, 0), DType.INT16: (1 / 32768, 0)}
-LOG_SOFTMAX = {DType.INT8: (16 / 256, 127), DType.UINT8: (16 / 256, 255), DType.INT16: (16 / 32768, 0)}
-UNIT = {DType.INT8: (1 / 128, 0), DType.UINT8: (1 / 128, 128), DType.INT16: (1 / 32768, 0)}
-
-
-def _fixed(table: dict[DType, tuple[float, int]], dtype: DType) -> Quantization | None:
-    if dtype not in table:
-        return None
-    scale, zero = table[dtype]
-    return Quantization(np.array([scale], np.float32), np.array([zero]))
-
-
-@family("SOFTMAX", "f32 f32 i8q u8q i16q f16")
-def softmax(draw: Draw, cls: type[Op], kind: Kind) -> Case:
-    x = draw.tensor(kind, draw.shape(1, 4, draw.choice((7, 40))), const=0)
-    beta = draw.choice((1.0, 1.0, 0.5, 2.0, 0.1))
-    if kind is QI8 and draw.chance(0.2):
-        out = _fixed({DType.INT8: (1 / 65536, -32768)}, DType.INT8)
-        return draw.case(cls, [x], "i8 to i16 q", [out], [DType.INT16], beta=beta)
-    return draw.case(cls, [x], kind.label, [_fixed(SOFTMAX, kind.dtype)], beta=beta)
-
-
-@family("LOG_SOFTMAX", "f32 f32 i8q u8q i16q")
-def log_softmax(draw: Draw, cls: type[Op], kind: Kind) -> Case:
-    x = draw.tensor(kind, draw.shape(1, 4, draw.choice((7, 40))), const=0)
-    return draw.case(cls, [x], kind.label, [_fixed(LOG_SOFTMAX, kind.dtype)])
-
-
-@family("L2_NORMALIZATION", "f32 f32 i8q u8q i16q")
-def l2_normalization(draw: Draw, cls: type[Op], kind: Kind) -> Case:
-    x = draw.tensor(kind, draw.shape(1, 4, draw.choice((7, 40))), const=0)
-    return draw.case(cls, [x], kind.label, [_fixed(UNIT, kind.dtype)], act=Activation.NONE)
-
-
-@family("LOCAL_RESPONSE_NORMALIZATION", "f32 u8q")
-def local_response(draw: Draw, cls: type[Op], kind: Kind) -> Case:
-    shape = draw.shape(4, 4)
-    given: dict[str, Any] = {
-        "radius": draw.integer(0, 5),
-        "bias": draw.real(0.5, 4),
-        "alpha": draw.real(0.01, 2),
-        "beta": draw.real(0.2, 2),
-    }
-    x = draw.tensor(kind, shape, const=0, make=(lambda: calm(draw, shape)) if kind is F32 else None)
-    return draw.case(cls, [x], kind.label, **given)
-
-
-@family("RMS_NORM INSTANCE_NORM", "f32")
-def affine_norm(draw: Draw, cls: type[Op], kind: Kind) -> Case:
-    shape = draw.shape(4, 4)
-    scales = [draw.constant(calm(draw, shape[-1:])) for _ in cls.operands[1:]]
-    return draw.case(cls, [draw.tensor(F32, shape, const=0), *scales], "f32", epsilon=1e-5)
-
-
-@family("FAKE_QUANT", "f32")
-def fake_quant(draw: Draw, cls: type[Op], kind: Kind) -> Case:
-    given: dict[str, Any] = {
-        "num_bits": draw.choice((8, 8, 4, 16, 2)),
-        "min": -draw.real(0.1, 9),
-        "max": draw.real(0.1, 9),
-    }
-    if draw.chance(0.2):
-        given["min"] = draw.choice((0.0, 1.0))
-        given["max"] = given["min"] + draw.real(0.5, 8)
-    return draw.case(cls, [draw.tensor(F32, draw.shape(0, 5), const=0)], "f32", **given)

@@ -197,39 +197,6 @@ def transposed(draw: Draw, cls: type[Op], kind: Kind) -> Case:
     return bounded(draw, draw.case(cls, [shape, made.weights, made.data, made.bias], made.label, **given))
 
 
-@family("CONV_3D", "f32")
-def conv_3d(draw: Draw, cls: type[Op], kind: Kind) -> Case:
-    attributes, taps, sizes = windows(draw, "dhw")
-    depth, channels = draw.integer(1, 4), draw.integer(1, 4)
-    shape = (draw.integer(1, 2), *sizes, depth)
-    x = draw.tensor(F32, shape, const=0, make=lambda: draw.summands(shape))
-    filter = draw.tensor(
-        F32, (*taps, depth, channels), const=0.9, make=lambda: calm(draw, (*taps, depth, channels))
-    )
-    bias = draw.constant(draw.array(f32, (channels,))) if draw.chance(0.7) else None
-    return bounded(draw, draw.case(cls, [x, filter, bias], "f32", **attributes))
-
-
-@family("CONV_3D_TRANSPOSE", "f32")
-def conv_3d_transpose(draw: Draw, cls: type[Op], kind: Kind) -> Case:
-    attributes, taps, sizes = windows(draw, "dhw", dilated=False)
-    padding = attributes["padding"]
-    depth, channels = draw.integer(1, 3), draw.integer(1, 3)
-    strides = [attributes[f"stride_{axis}"] for axis in "dhw"]
-    out = [
-        size * stride if padding is Padding.SAME else (size - 1) * stride + tap
-        for size, stride, tap in zip(sizes, strides, taps, strict=True)
-    ]
-    batch = draw.integer(1, 2)
-    filter_shape = (*taps, channels, depth)
-    shape = (batch, *sizes, depth)
-    x = draw.tensor(F32, shape, const=0, make=lambda: draw.summands(shape))
-    filter = draw.tensor(F32, filter_shape, const=0.9, make=lambda: calm(draw, filter_shape))
-    bias = draw.constant(draw.array(f32, (channels,))) if draw.chance(0.7) else None
-    operands = [draw.parameter([batch, *out, channels]), filter, x, bias]
-    return bounded(draw, draw.case(cls, operands, "f32", **attributes))
-
-
 # -- pools -------------------------------------------------------------------------------------
 
 
