@@ -24,13 +24,13 @@ from circlekit.ops.movement.sparse import Densify
 from circlekit.ops.program.control import StablehloComposite
 from circlekit.ops.recurrent.lstm import UnidirectionalSequenceLstm
 from tests.ops.litert import assert_close, const, graph_of, var
+from tests.ops.movement.test_sparse import sparse_value
 from tests.ops.program.test_control import ATTRIBUTES, squares
 from tests.ops.program.test_control import graph as graph_with
 from tests.ops.program.test_detection import detector, scene
 from tests.ops.program.test_variables import STEPS, counter, table_model
 from tests.ops.recurrent.test_lstm import Maker, operands, sequence
 from tests.ops.recurrent.test_lstm_integers import integer_lstm
-from tests.ops.test_segments import sparse_value
 
 Steps = Sequence[Sequence[Array]]
 Case = tuple[Sequence[Graph], Steps]
