@@ -119,7 +119,7 @@ def test_verify_warns_of_what_is_unsound(tmp_path: Path, capsys: Output) -> None
     assert inspection.circle_verify([path]) == 0
     assert (
         capsys.readouterr().err
-        == "warning: subgraphs[0].outputs[0]: nothing makes tensor 1 'y' [no-producer]\n"
+        == "warning: subgraphs[0].outputs[0]: no operator computes tensor 1 'y' [no-producer]\n"
     )
     assert inspection.circle_verify(["--strict", path]) == 1
     assert "FAIL" in capsys.readouterr().out

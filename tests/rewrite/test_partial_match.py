@@ -52,7 +52,7 @@ def sentences(body: str, name: str, inputs: str = "%x: f32[2,3]", outputs: str =
         (
             "%a = Softmax(%x)\n%y = Reshape(%a, [6])",
             "remove_reshape_around_unaryop",
-            "%a: is no function of single elements of a Reshape",
+            "%a: is not computed from a Reshape by elementwise operators",
         ),
         (
             "%w = const f32[4,3] gaussian(0, 1)\n%y = FullyConnected(%x, %w)",

@@ -8,16 +8,18 @@ import sys
 import warnings
 from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
-from circlekit.api import Options, convert, read_pipeline
 from circlekit.cli.arguments import Parser, add_limits, flag_key
 from circlekit.cli.pass_flags import add_pass_flags, asked_passes, list_passes, names, pass_name, settings_in
 from circlekit.cli.process import run_command
-from circlekit.cli.progress import ProgressLine
-from circlekit.cli.report_table import print_refusals, print_report
 from circlekit.passes.engine.pipeline_file import Pipeline
 from circlekit.passes.engine.registry import all_passes, load_plugins
 from circlekit.passes.pipelines import PIPELINES
+
+if TYPE_CHECKING:
+    from circlekit.api import Options
+    from circlekit.cli.progress import ProgressLine
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -107,6 +109,10 @@ def _run(arguments: argparse.Namespace) -> int:
         return list_passes(arguments.verbose)
     if arguments.input is None or arguments.output is None:
         _parser().error("expected an input and an output")
+    from circlekit.api import convert
+    from circlekit.cli.progress import ProgressLine
+    from circlekit.cli.report_table import print_refusals, print_report
+
     with ProgressLine() as progress, warnings.catch_warnings():
         if arguments.mute_warnings:
             warnings.simplefilter("ignore")
@@ -120,6 +126,8 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _options(arguments: argparse.Namespace, progress: ProgressLine) -> Options:
+    from circlekit.api import Options, read_pipeline
+
     pipeline = Pipeline() if arguments.pipeline is None else read_pipeline(arguments.pipeline)
     return Options(
         passes=[*pipeline.passes, *arguments.passes, *asked_passes(arguments)],

@@ -14,6 +14,7 @@ from circlekit.cli.pass_flags import names
 from circlekit.cli.process import FAILED, run_command
 from circlekit.cli.progress import ProgressLine
 from circlekit.equivalence.recorded_values import check_folder
+from circlekit.ir.text.columns import format_columns
 from circlekit.recipes.dredd_cases import Case, cases_of
 
 if TYPE_CHECKING:
@@ -85,7 +86,8 @@ def _report(cases: Sequence[Case], results: Sequence[Result], list_all: bool) ->
     """Print the table of tests, the failures and the totals; return the exit code."""
     rows = [_row(r) for r in results if list_all or r.status != "passed" or r.notes]
     if rows:
-        _print_table([("test", "status", "operators", "rules", "values", "LiteRT", "notes"), *rows])
+        header = ("test", "status", "operators", "rules", "values", "LiteRT", "notes")
+        print(format_columns([header, *rows], left=len(header)))
     for case, result in zip(cases, results, strict=True):
         if result.failures:
             print(f"\n{result.name} ({case.recipe or case.place}) {' '.join(result.passes)}")
@@ -115,10 +117,3 @@ def _row(result: Result) -> tuple[str, ...]:
         str(result.litert or ""),
         note if len(note) <= MAX_NOTE_CHARACTERS else note[: MAX_NOTE_CHARACTERS - 3] + "...",
     )
-
-
-def _print_table(rows: Sequence[tuple[str, ...]]) -> None:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
-    for row in rows:
-        cells = [f"{cell:{width}}" for cell, width in zip(row[:-1], widths, strict=True)]
-        print("  ".join([*cells, row[-1]]).rstrip())

@@ -80,7 +80,8 @@ def pass_name(text: str) -> str:
 def list_passes(in_full: bool) -> int:
     """Print a line for each pass, or all that is known about each."""
     known = all_passes()
-    lines = (line for name in in_order(known) for line in (*section(known[name]), ""))
-    for line in lines if in_full else table(known):
-        print(line)
+    if in_full:
+        print("\n".join(line for name in in_order(known) for line in (*section(known[name]), "")))
+    else:
+        print(table(known))
     return 0

@@ -47,8 +47,10 @@ def define(owner: type, before: str, after: str, computes_constants: bool) -> De
     old = parse_picture(before, label + ".before")
     new = parse_picture(after, label + ".after", sorted(old.bound()), free=True)
     _check_results(old, new, label)
-    if not computes_constants:
-        _check_operands(old, new, label)
+    known = {*_operand_names(old), *old.producer, *new.producer}
+    unknown = [name for name in _operand_names(new) if name not in known]
+    if unknown and not computes_constants:
+        raise RewriteError(f"{label}: after reads {unknown[0]}, which is neither in before nor computed")
     if operator_names(before) != tuple(tuple(map(kind_name, node.kinds)) for node in old.nodes):
         raise RewriteError(f"{label}: expected every operator of before in the form `result = Operator(...)`")
     carry_attributes(old, new)
@@ -65,13 +67,8 @@ def define(owner: type, before: str, after: str, computes_constants: bool) -> De
 @lru_cache(maxsize=1 << 14)
 def may_match(text: str, kinds: frozenset[type[Op]]) -> bool:
     """Return whether a graph with operators of these kinds has all that the picture ``text`` shows."""
-    return has_all(kinds, operator_names(text))
-
-
-def has_all(kinds: frozenset[type[Op]], shown: tuple[Kinds, ...]) -> bool:
-    """Return whether each operator that is ``shown`` is one of ``kinds``."""
     names = _names_of(kinds)
-    return all(any(name in names for name in choice) for choice in shown)
+    return all(any(name in names for name in choice) for choice in operator_names(text))
 
 
 @lru_cache(maxsize=1024)
@@ -115,14 +112,6 @@ def _check_results(old: Picture, new: Picture, label: str) -> None:
                 raise RewriteError(
                     f"{label}: after produces {name}, an interior value of before; give it another name"
                 )
-
-
-def _check_operands(old: Picture, new: Picture, label: str) -> None:
-    """RewriteError for an operand of ``after`` that neither ``before`` nor ``after`` itself has."""
-    known = {*_operand_names(old), *old.producer, *new.producer}
-    for name in _operand_names(new):
-        if name not in known:
-            raise RewriteError(f"{label}: after reads {name}, which is neither in before nor computed")
 
 
 def _parameters(owner: type, old: Picture, method: str, label: str) -> tuple[str, ...]:

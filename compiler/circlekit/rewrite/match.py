@@ -41,9 +41,6 @@ class Match(NamedTuple):
     def with_value(self, name: str, value: Value | None) -> Match:
         return self._replace(values={**self.values, name: value})
 
-    def with_attributes(self, attributes: dict[str, Any]) -> Match:
-        return self._replace(attributes={**self.attributes, **attributes})
-
     def with_op(self, node: Node, op: Op, attributes: dict[str, Any]) -> Match:
         values = {**self.values, **dict(zip(node.results, op.results, strict=False))}
         ops = {**self.ops, **dict.fromkeys(node.results, op)}
@@ -131,7 +128,7 @@ class Matcher:
         for full in self._match_orders(node, op, match.with_op(node, op, {})):
             bound = self._bind_attributes(node, op, full, self._progress(full))
             if bound is not None:
-                yield full.with_attributes(bound)
+                yield full._replace(attributes={**full.attributes, **bound})
 
     def _progress(self, match: Match) -> int:
         return 2 * len({id(o) for o in match.ops.values()}) if self.explain else 0

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
+from circlekit.ir.text.columns import format_columns
 from circlekit.passes.pipelines import ON_REQUEST, PIPELINES, in_order, pipeline_passes
 from circlekit.rewrite.base import Pass
 from circlekit.rewrite.rewrite import Rewrite, Rules
@@ -26,7 +27,9 @@ must hold too; `--explain PASS` prints which one did not, with the numbers.
 def page(passes: Mapping[str, type[Pass]]) -> str:
     """Return the reference page in Markdown: a table of all passes, then a section for each."""
     lines = [HEAD, "| pass | in | what it does |", "| --- | --- | --- |"]
-    lines += [f"| [{n}](#{n}) | {pipelines_of(n)} | {_cell(summary(passes[n]))} |" for n in in_order(passes)]
+    for name in in_order(passes):
+        text = summary(passes[name]).replace("|", "\\|")
+        lines.append(f"| [{name}](#{name}) | {pipelines_of(name)} | {text} |")
     for name in in_order(passes):
         lines += ["", *section(passes[name])]
     return "\n".join(lines) + "\n"
@@ -99,25 +102,16 @@ def _picture(head: str, text: str) -> Iterator[str]:
 
 
 def _conditions(rule: type[Rewrite]) -> Iterator[str]:
-    """Yield a line with all conditions: the docstring of each, or the words of its name."""
-    texts = [_condition(getattr(rule, name), name) for name in rule.definition().conditions]
+    """Yield a line with all conditions: the first line of each docstring, or the words of the name."""
+    texts = []
+    for name in rule.definition().conditions:
+        text = inspect.getdoc(getattr(rule, name)) or name.replace("_", " ")
+        texts.append(text.partition("\n")[0].rstrip("."))
     if texts:
         yield ""
         yield f"Conditions: {'; '.join(texts)}."
 
 
-def _condition(method: object, name: str) -> str:
-    text = inspect.getdoc(method)
-    return text.partition("\n")[0].rstrip(".") if text else name.replace("_", " ")
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
-
-
-def table(passes: Mapping[str, type[Pass]], names: Iterable[str] | None = None) -> Iterator[str]:
-    """Yield a line for each pass: name, pipelines, summary."""
-    chosen = in_order(passes if names is None else names)
-    width = max(map(len, chosen), default=0)
-    for name in chosen:
-        yield f"{name:{width}}  {pipelines_of(name):2}  {summary(passes[name])}".rstrip()
+def table(passes: Mapping[str, type[Pass]]) -> str:
+    """Return a line for each pass: name, pipelines, summary."""
+    return format_columns([(n, pipelines_of(n), summary(passes[n])) for n in in_order(passes)], left=3)

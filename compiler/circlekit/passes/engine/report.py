@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from html import escape
 
 from circlekit.ir.graph import Model
+from circlekit.ir.text.columns import format_columns
 from circlekit.ir.value import Value
 from circlekit.passes.engine.driver import PassRecord
 from circlekit.rewrite.base import Refusal
@@ -80,15 +80,16 @@ class Report:
     def __str__(self) -> str:
         """Return the table in plain columns."""
         kinds, totals = self.rows()
-        rows = [("", "before", "after"), *kinds, *totals]
-        first, second, third = (max(len(row[i]) for row in rows) for i in range(3))
-        return "\n".join(f"{name:{first}}  {a:>{second}}  {b:>{third}}" for name, a, b in rows)
+        return format_columns([("", "before", "after"), *kinds, *totals])
 
     def _repr_html_(self) -> str:
         """Return the table, the passes that changed something and the notes, for notebooks."""
+        from html import escape  # slow to import, and only notebooks need it
+
         kinds, totals = self.rows()
         head = "<tr><th></th><th>before</th><th>after</th></tr>"
-        rows = "".join(_html_row(row) for row in [*kinds, *totals])
+        table = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in [*kinds, *totals])
+        rows = "".join(f"<tr>{cells}</tr>" for cells in table)
         lines = [f"{name}: {count}" for name, count in self.changes.items()] or ["no changes"]
         lines += ["verified"] if self.verified else []
         items = "".join(f"<li>{escape(line)}</li>" for line in [*lines, *self.notes])
@@ -99,10 +100,6 @@ def _number(count: int | None) -> str:
     return "" if count is None else f"{count:,}"
 
 
-def _html_row(row: Row) -> str:
-    return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
-
-
 def summarize(model: Model, file_size: int | None = None) -> Summary:
     """Return the size of ``model``, and of its file if it is given."""
     ops = Counter(op.code for op in model.ops())
@@ -111,11 +108,11 @@ def summarize(model: Model, file_size: int | None = None) -> Summary:
     }
     return Summary(
         ops=dict(sorted(ops.items())),
-        parameters=sum(value.numel for value in constants.values() if _is_parameter(value)),
+        parameters=sum(
+            value.numel
+            for value in constants.values()
+            if value.is_static and (value.dtype.is_float or value.quantization is not None)
+        ),
         macs=sum(op.macs() for op in model.ops() if op.results),
         file_size=file_size,
     )
-
-
-def _is_parameter(value: Value) -> bool:
-    return value.is_static and (value.dtype.is_float or value.quantization is not None)
