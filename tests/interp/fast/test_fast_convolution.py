@@ -30,7 +30,9 @@ def check_fast(op: Op, *arrays: Array | None) -> Array:
     assert got.dtype == wanted.dtype
     assert got.shape == wanted.shape
     if wanted.dtype.kind == "f":
-        np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5 * float(np.abs(wanted).max(initial=0)))
+        np.testing.assert_allclose(
+            got, wanted, rtol=1e-5, atol=1e-5 * float(np.abs(wanted[np.isfinite(wanted)]).max(initial=0))
+        )
     else:
         np.testing.assert_array_equal(got, wanted)
     return got
@@ -133,6 +135,22 @@ def test_float_transpose_conv(index: int) -> None:
     check_fast(op, output, filter, x, bias)
 
 
+def test_transpose_conv_of_infinities() -> None:
+    """Places of the result that no tap reaches stay finite."""
+    x, filter = np.full((1, 2, 2, 1), np.inf, np.float32), np.ones((1, 3, 3, 1), np.float32)
+    x[0, 0, 0, 0] = np.nan
+    output = np.array([1, 7, 7, 1], np.int32)
+    op = TransposeConv(const(output), const(filter), var(x), stride_h=2, stride_w=2)
+    assert np.isfinite(check_fast(op, output, filter, x)).any()
+
+
+def test_small_part_of_a_large_transpose_conv() -> None:
+    x, filter = normal(generator("part"), 1, 9, 9, 1), normal(generator("taps"), 1, 9, 9, 1)
+    output = np.array([1, 2, 2, 1], np.int32)
+    op = TransposeConv(const(output), const(filter), var(x), stride_h=8, stride_w=8)
+    check_fast(op, output, filter, x)
+
+
 def test_empty_batch() -> None:
     filter = normal(generator("empty"), 4, 3, 3, 2)
     x = np.zeros((0, 5, 5, 2), np.float32)
@@ -145,6 +163,8 @@ def test_left_to_the_plain_kernel() -> None:
     assert prepare(Conv2D(x, const(filter), Value("", f32, (4,)))) is None, "a computed bias"
     assert prepare(Conv2D(x, const(filter[..., :2]))) is None, "groups"
     assert prepare(Conv2D(Value("", f32, None), const(filter))) is None, "unknown channels"
+    assert prepare(Conv2D(x, const(filter * np.inf))) is None, "a filter that is not finite"
+    assert prepare(Conv2D(x, const(filter[:0]))) is None, "no output channels"
     hybrid = quantized(i8, filter.shape, 0.1, 0, np.ones(filter.shape, np.int8))
     assert prepare(Conv2D(x, hybrid)) is None, "dynamic quantization"
     unscaled = Value("", i8, (1, 5, 5, 4))

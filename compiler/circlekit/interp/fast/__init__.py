@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from circlekit.errors import CirclekitError
 from circlekit.interp.fast.convolution import FastConv2D, FastDepthwiseConv2D, FastTransposeConv
 from circlekit.interp.fast.elementwise_table import ElementwiseTable, has_table
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array
+from circlekit.ops.constant_storage import constant_elements
 from circlekit.ops.convolution.conv import DepthwiseConv2D, TransposeConv
 from circlekit.ops.convolution.convolution_layer import ConvolutionLayer
 
@@ -24,24 +27,30 @@ def prepare(op: Op) -> FastKernel | None:
     """Return a kernel for ``op`` with its constants prepared, or None if ``op.kernel`` is to be used."""
     if has_table(op):
         return ElementwiseTable(op)
-    if not isinstance(op, ConvolutionLayer):
-        return None
-    constants = [v for v in (op.filter, op.bias) if v is not None]
-    shape = op.input.shape
-    if any(v.data is None for v in constants) or shape is None or len(shape) != 4 or shape[3] is None:
+    if not isinstance(op, ConvolutionLayer) or not _has_constant_weights(op):
         return None
     try:
-        return _convolution(op, shape[3])
-    except CirclekitError:  # the plain kernel reports it
+        return _convolution(op)
+    except (CirclekitError, ValueError):  # the plain kernel reports it
         return None
 
 
-def _convolution(op: ConvolutionLayer, depth: int) -> FastKernel | None:
-    """A fast kernel for all but grouped convolutions; ``depth``: channels of the input."""
-    if 0 in op.filter.static_shape:
+def _has_constant_weights(op: ConvolutionLayer) -> bool:
+    """Whether filter and bias are constant, and data and filter have four dimensions."""
+    values = dict(op.operand_items())
+    shapes = [values[name].shape for name in ("input", "filter") if name in values]
+    if len(shapes) < 2 or any(shape is None or len(shape) != 4 for shape in shapes):
+        return False
+    return all(values[name].data is not None for name in ("filter", "bias") if name in values)
+
+
+def _convolution(op: ConvolutionLayer) -> FastKernel | None:
+    """A fast kernel for all but grouped convolutions, and but for filters that are empty or not finite."""
+    depth, filter = op.input.shape[3], constant_elements(op.filter)
+    if depth is None or filter.size == 0 or not np.isfinite(filter).all():
         return None
     if isinstance(op, TransposeConv):
-        return FastTransposeConv(op, depth)
+        return FastTransposeConv(op, depth) if depth == filter.shape[3] else None
     if isinstance(op, DepthwiseConv2D):
-        return FastDepthwiseConv2D(op, depth)
-    return FastConv2D(op, depth) if op.filter.static_shape[3] == depth else None
+        return FastDepthwiseConv2D(op, depth) if filter.shape[3] % depth == 0 else None
+    return FastConv2D(op, depth) if depth == filter.shape[3] else None

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from circlekit.ops.convolution.correlation import Geometry
 
 CACHE_BLOCK_BYTES = 1 << 18
 """Scratch of one block of results."""
+
+LARGEST_SCRATCH_RATIO = 8
+"""A transposed convolution that needs more scratch than so many results is left to the plain kernel."""
 
 
 class FastConvolution(FastLayer):
@@ -89,14 +93,16 @@ class FastTransposeConv(FastConvolution):
 
     def __call__(self, output_shape: Array, filter: Array, input: Array, bias: Array | None = None) -> Array:
         shape = run_time_shape(output_shape, (len(input), None, None, len(filter)))
+        if self.is_extended and not np.isfinite(input).all():  # zeros times these are no zeros
+            return np.asarray(self.op.kernel(output_shape, filter, input, bias))
         geometry = self.op.geometry(input.shape, filter.shape, shape)
         (stride_h, stride_w), (rows, columns) = geometry.strides, input.shape[1:3]
         groups_h, groups_w = self._groups(filter.shape)
         matrix = self.weights(filter)
-        full = np.zeros(
-            (len(input), rows + groups_h - 1, stride_h, columns + groups_w - 1, stride_w, shape[3]),
-            self.dtype,
-        )
+        extent = len(input), rows + groups_h - 1, stride_h, columns + groups_w - 1, stride_w, shape[3]
+        if max(prod(extent), columns * matrix.shape[1]) > LARGEST_SCRATCH_RATIO * prod(shape):
+            return np.asarray(self.op.kernel(output_shape, filter, input, bias))
+        full = np.zeros(extent, self.dtype)
         data, step = self.centered(input), max(1, CACHE_BLOCK_BYTES // max(1, columns * matrix[0].nbytes))
         for image, place in zip(data, full, strict=True):
             for top in range(0, rows, step):
@@ -109,6 +115,12 @@ class FastTransposeConv(FastConvolution):
                     target += products[:, :, i, j].swapaxes(1, 2)
         whole = full.reshape(len(input), (rows + groups_h - 1) * stride_h, -1, shape[3])
         return self.finished(cropped(whole, geometry.before, shape))
+
+    @property
+    def is_extended(self) -> bool:
+        """Whether there are zeros behind a float filter."""
+        _, high, wide, _ = self.op.filter.static_shape
+        return self.stage is None and bool(high % self.op.stride_h or wide % self.op.stride_w)
 
     def _groups(self, filter: tuple[int, ...]) -> tuple[int, int]:
         """How many groups of taps there are along the height and the width."""
