@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from circlekit.errors import ModelError
 from circlekit.interp.fast import prepare
 from circlekit.interp.fast.elementwise_table import ElementwiseTable
 from circlekit.ir.dtypes import DType, f32, i8, i16, i32, u8
@@ -13,6 +14,7 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Quantization, Value
 from circlekit.ops.arithmetic.activation import LeakyRelu, Tanh
 from circlekit.ops.arithmetic.binary import Mul, Sub
+from circlekit.ops.arithmetic.unary import Sqrt
 from tests.ops.quantized import draw, generator, quantized
 
 
@@ -54,6 +56,20 @@ def test_one_operand(kind: type[Op], dtype: DType, size: int) -> None:
 def test_no_table_before_it_pays() -> None:
     op = Sub(*(quantized(i8, (4,), 0.5, n) for n in (1, 2)), results=[quantized(i8, (4,), 0.5, 0)])
     assert check(op, [(4,), (4,)], 10).table is None
+
+
+def test_a_function_that_is_undefined_for_some_arguments_has_no_table() -> None:
+    op = Sqrt(quantized(i8, (400,), 0.5, -128), results=[quantized(i8, (400,), 0.5, -128)])
+    assert check(op, [(400,)], 2).table is not None
+    op = Sqrt(quantized(i8, (400,), 0.5, 3), results=[quantized(i8, (400,), 0.5, 3)])
+    kernel = prepare(op)
+    assert isinstance(kernel, ElementwiseTable)
+    x = np.arange(3, 403).clip(3, 127).astype(np.int8)
+    for _ in range(2):
+        np.testing.assert_array_equal(kernel(x), op.kernel(x))
+    assert kernel.table is None
+    with pytest.raises(ModelError, match="SQRT: expected no negative number"):
+        kernel(np.full(400, 2, np.int8))
 
 
 def test_operators_without_a_table() -> None:

@@ -97,6 +97,7 @@ OPERATORS: list[tuple[Op, int]] = [
     ),
     (Dequantize(value(i8, (2,), 0.5, 0.25)), 5),
     (Dequantize(value(u8, (2,), 0.5, 0.25)), 1),
+    (Quantize(value(f32), results=[value(i16, (2,), 0.5, 0.25)]), 3),
     (FakeQuant(value(f32)), 1),
     (FakeQuant(value(f32), narrow_range=True), 2),
     (Select(value(DType.BOOL), value(f32), value(f32)), 1),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from circlekit.errors import ModelError
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.ops.numerics.lookup_tables import in_blocks
@@ -38,14 +39,20 @@ class ElementwiseTable:
         self.entries = 1 << (8 * sum(dtype.itemsize for dtype in self.dtypes))
         self.computed = 0
         self.table: Array | None = None
+        self.is_total = True
+        """Whether the function is defined for all arguments, as far as is known; SQRT and DIV are not."""
 
     def __call__(self, *operands: Array) -> Array:
         if self.table is None:
             self.computed += max(a.size for a in operands)
-            if self.computed <= self.entries:
-                result: Array = self.op.kernel(*operands)
-                return result
-            self.table = self._all_results()
+            if self.computed > self.entries and self.is_total:
+                try:
+                    self.table = self._all_results()
+                except ModelError:
+                    self.is_total = False
+        if self.table is None:
+            result: Array = self.op.kernel(*operands)
+            return result
         unsigned = [a.view(f"u{a.itemsize}") for a in operands]
         if len(unsigned) == 1:
             return self.table.take(unsigned[0], mode="clip")
