@@ -6,8 +6,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import circlekit.ops  # noqa: F401  # declares the operators
+from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
-from circlekit.ir.text import parse_model
+from circlekit.ir.model_equality import difference
+from circlekit.ir.text import parse_model, print_model
+from circlekit.ir.verifier import verify
 
 RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*/*.ck"))
 
@@ -60,3 +63,26 @@ def graph_text(*lines: str, inputs: str = "%x: f32[1,4]", outputs: str = "%y") -
     """A graph of these statements."""
     body = "\n".join(f"  {line}" for line in lines)
     return f"graph main({inputs}) -> {outputs} {{\n{body}\n}}\n"
+
+
+def reparsed(model: Model) -> Model:
+    """The model after print and parse, which must be equal and print the same."""
+    text = print_model(model)
+    other = parse_model(text)
+    assert difference(model, other) is None
+    assert print_model(other) == text
+    return other
+
+
+def same_clone(original: Model) -> Model:
+    """The clone: equal, sound, with nothing in common but data."""
+    copy = clone(original)
+    assert difference(original, copy) is None
+    assert print_model(copy) == print_model(original)
+    assert [str(f) for f in verify(copy)] == [str(f) for f in verify(original)]
+    theirs = {id(v) for g in original.graphs for v in g.values()}
+    for graph in copy.graphs:
+        assert not theirs & {id(v) for v in graph.values()}
+        for value in graph.values():
+            assert all(op.graph in copy.graphs for op in value.users)
+    return copy

@@ -38,7 +38,7 @@ def arrays(draw: st.DrawFn) -> Array:
 
 
 @given(arrays(), st.sampled_from([16, 32, 100, 1 << 22]))
-@settings(derandomize=True, max_examples=300, deadline=None)
+@settings(derandomize=True, max_examples=100, deadline=None)
 def test_chunks_are_what_numpy_copies(array: Array, limit: int) -> None:
     little = array.dtype.newbyteorder("<")
     with pytest.MonkeyPatch.context() as patch:

@@ -213,14 +213,14 @@ PIECES = st.sampled_from([*EVERYTHING.split(), *graph_text("%y = Add(%x, [1, 2.5
 TEXTS = st.lists(PIECES, max_size=30).map(" ".join) | st.text(string.printable, max_size=60)
 
 
-@settings(derandomize=True, max_examples=400, deadline=None)
+@settings(derandomize=True, max_examples=100, deadline=None)
 @given(TEXTS)
 def test_any_text_gives_a_model_or_an_error_of_ours(text: str) -> None:
     with suppress(CirclekitError):
         parse_model(text)
 
 
-@settings(derandomize=True, max_examples=400, deadline=None)
+@settings(derandomize=True, max_examples=100, deadline=None)
 @given(st.integers(0, len(EVERYTHING)), st.integers(0, 40), PIECES)
 def test_a_damaged_text_gives_a_model_or_an_error_of_ours(at: int, cut: int, piece: str) -> None:
     with suppress(CirclekitError):

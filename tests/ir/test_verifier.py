@@ -4,19 +4,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from circlekit.errors import ModelError
-from circlekit.io.read.load import load
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Quantization, Value
 from circlekit.ir.verifier import check, check_order, verify
-from tests.ir.recipes import RECIPES, graph_text
+from tests.ir.recipes import graph_text
 
 TEXT = (
     'signature "s" @main (a: %x) -> (b: %y)\n'
@@ -268,12 +266,3 @@ def test_per_tensor_quantization_fits_any_shape() -> None:
     quantize(sound, 1, 1, 0)
     quantize(sound, 4, 1, 0)
     assert verify(sound) == []
-
-
-@pytest.mark.parametrize("path", RECIPES, ids=lambda p: p.stem)
-def test_recipes_are_sound(path: Path) -> None:
-    check(parse_model(path.read_text()))
-
-
-def test_real_models_are_sound(model_path: Path) -> None:
-    check(load(model_path))

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All recipes, and real models: valid, printed and parsed, copied, and their shapes inferred."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from circlekit.errors import CirclekitError
+from circlekit.io.read.file_references import locator, resolver
+from circlekit.io.read.load import load
+from circlekit.ir.clone import clone
+from circlekit.ir.graph import Model
+from circlekit.ir.model_equality import difference
+from circlekit.ir.shape_inference import infer_shapes
+from circlekit.ir.text import parse_model, print_model
+from circlekit.ir.verifier import check
+from tests.ir.recipes import RECIPES, reparsed, same_clone
+
+DATA_DEPENDENT = {"RANGE", "UNIQUE", "WHERE", "SKIP_GRAM", "RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL"}
+"""Operators whose results have a shape that depends on the data."""
+
+
+def test_recipes() -> None:
+    """One test for all: each recipe takes milliseconds."""
+    assert len(RECIPES) > 300
+    faults = [f"{path.name}: {fault}" for path in RECIPES if (fault := fault_of(path)) is not None]
+    assert not faults, "\n".join(faults)
+
+
+def fault_of(path: Path) -> str | None:
+    try:
+        model = parse_model(path.read_text(), path.name)
+        check(model)
+        reparsed(model)
+        same_clone(model)
+        everything_is_inferred(model)
+    except (AssertionError, CirclekitError) as error:
+        return str(error)
+    return None
+
+
+def everything_is_inferred(model: Model) -> None:
+    """With static inputs, only shapes that depend on data stay unknown."""
+    infer_shapes(model)
+    if all(v.is_static for graph in model.graphs for v in graph.inputs):
+        unknown = [v for graph in model.graphs for v in graph.values() if not v.is_static]
+        assert {v.producer.code if v.producer is not None else "" for v in unknown} <= DATA_DEPENDENT
+
+
+def test_real_models(model_path: Path) -> None:
+    model = load(model_path)
+    check(model)
+    reparsed(model)
+    same_clone(model)
+
+
+def test_real_models_by_reference(model_path: Path) -> None:
+    model = load(model_path)
+    text = print_model(model, locator(model, "net"))
+    assert "base64" not in text.split("graph ", 1)[1]
+    assert difference(model, parse_model(text, resolve=resolver(model_path, "net"))) is None
+
+
+def test_real_models_agree_with_their_shapes(model_path: Path) -> None:
+    """The converters' shapes are the oracle: inference without the shapes of results finds them again."""
+    model = load(model_path)
+    assert infer_shapes(model) == 0
+    blank = clone(model)
+    for op in blank.ops():
+        for value in op.results:
+            value.shape = None
+    infer_shapes(blank)
+    if "lstm" in model_path.name:  # a loop's results only keep dimensions that no iteration changes
+        assert "shape: [10,1,16] and [?,1,16]" in (difference(model, blank) or "")
+    else:
+        assert difference(model, blank) is None
