@@ -17,11 +17,11 @@ K0, K1, K2 = np.uint64(0xC3A5C85C97CB3127), np.uint64(0xB492B66FBE98F273), np.ui
 
 
 def fingerprint64(rows: Array) -> Words:
-    """Return uint64[n] for uint8 ``rows`` [n, length]."""
+    """Return uint64[n] for uint8 ``rows`` [n, length]; shorter strings than 4 bytes are not supported."""
     size = rows.shape[1]
     with np.errstate(over="ignore"):
         if size <= 16:
-            return _hash_0_to_16(rows, size)
+            return _hash_4_to_16(rows, size)
         if size <= 32:
             return _hash_17_to_32(rows, size)
         return _hash_33_to_64(rows, size) if size <= 64 else _hash_65_and_more(rows, size)
@@ -55,19 +55,13 @@ def _hash_len_16(u: Words, v: Words, factor: np.uint64 | Words) -> Words:
     return np.asarray(_shift_mix((v ^ a) * factor) * factor)
 
 
-def _hash_0_to_16(rows: Array, size: int) -> Words:
+def _hash_4_to_16(rows: Array, size: int) -> Words:
     factor = _uint64(int(K2) + size * 2)
     if size >= 8:
         a, b = _word(rows, 0) + K2, _word(rows, size - 8)
         c, d = _rotate(b, 37) * factor + a, (_rotate(a, 25) + b) * factor
         return _hash_len_16(c, d, factor)
-    if size >= 4:
-        return _hash_len_16(np.uint64(size) + (_half(rows, 0) << np.uint64(3)), _half(rows, size - 4), factor)
-    if size:
-        a, b, c = (rows[:, i].astype(np.uint64) for i in (0, size >> 1, size - 1))
-        y, z = a + (b << np.uint64(8)), np.uint64(size) + (c << np.uint64(2))
-        return np.asarray(_shift_mix((y * K2) ^ (z * K0)) * K2)
-    return np.full(len(rows), K2)
+    return _hash_len_16(np.uint64(size) + (_half(rows, 0) << np.uint64(3)), _half(rows, size - 4), factor)
 
 
 def _hash_17_to_32(rows: Array, size: int) -> Words:
