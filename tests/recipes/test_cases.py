@@ -71,20 +71,20 @@ def test_our_list(folder: Path) -> None:
 def test_a_recipe_that_is_not_there_fails_where_it_is_named(folder: Path) -> None:
     (folder / "some.tsv").write_text("recipe\tpasses\nRelu_00\t\n")
     (case,) = cases_of(folder / "some.tsv")
-    with pytest.raises(FileError, match=r"some.tsv:2:1: no recipe is called Relu_00; did you mean Relu_00"):
+    with pytest.raises(FileError, match=r"some.tsv:2:1: no recipe is named Relu_00; did you mean Relu_00"):
         case.rules()
 
 
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("a.lst", "Add(Relu_000 PAS x)", "a.lst:1:1: expected PASS behind Relu_000, found PAS"),
-        ("a.lst", "\nAd(Relu_000)", "a.lst:2:1: there is no command Ad; did you mean Add?"),
-        ("a.lst", "Add()", "a.lst:1:1: Add names no recipe"),
-        ("a.lst", "Add(R DTYPE uint8)", "DTYPE is of a list for the quantizer"),
+        ("a.lst", "Add(Relu_000 PAS x)", "a.lst:1:1: expected PASS after Relu_000, got PAS"),
+        ("a.lst", "\nAd(Relu_000)", "a.lst:2:1: no command is named Ad; did you mean Add?"),
+        ("a.lst", "Add()", "a.lst:1:1: expected a recipe in Add"),
+        ("a.lst", "Add(R DTYPE uint8)", "DTYPE, which belongs in a list for the quantizer"),
         ("a.lst", "Relu_000", "expected Add"),
         ("a.lst", "Add(R PASS x", "expected Add"),
-        ("a.tsv", "Relu_000\tx", "a.tsv:1:1: the first line"),
+        ("a.tsv", "Relu_000\tx", "a.tsv:1:1: expected recipe<tab>passes in the first line"),
         ("a.tsv", "recipe\tpasses\nR\tx\ty", "a.tsv:2:1: expected recipe<tab>passes"),
     ],
 )
@@ -96,12 +96,12 @@ def test_lists_that_make_no_sense(tmp_path: Path, name: str, text: str, message:
 
 
 def test_places_without_recipes(tmp_path: Path) -> None:
-    with pytest.raises(FileError, match="has no recipe"):
+    with pytest.raises(FileError, match="expected a recipe"):
         cases_of(tmp_path)
     with pytest.raises(CirclekitError, match="No such file"):
         cases_of(tmp_path / "absent.lst")
     (tmp_path / "a.tsv").write_text("recipe\tpasses\n")
-    with pytest.raises(FileError, match="is no folder of recipes"):
+    with pytest.raises(FileError, match="expected a folder of recipes"):
         cases_of(tmp_path / "a.tsv", [tmp_path / "absent"])
 
 
@@ -109,5 +109,5 @@ def test_a_text_with_bad_rules_is_a_test_that_fails(tmp_path: Path) -> None:
     (tmp_path / "bad.ck").write_text(MODEL + "rules { nothing() }")
     (case,) = cases_of(tmp_path)
     assert case.name == "bad"
-    with pytest.raises(ParseError, match="there is no rule nothing"):
+    with pytest.raises(ParseError, match="no rule is named nothing"):
         case.rules()

@@ -61,7 +61,7 @@ def test_a_rule_that_fails_shows_the_model(tmp_path: Path) -> None:
     assert result.status == FAILED
     (text,) = result.failures
     first, head, *lines = text.splitlines()
-    assert first.endswith("model.ck:7:29: ops(Mul: 0): there are 1 Mul, 0 wanted")
+    assert first.endswith("model.ck:7:29: ops(Mul: 0): expected 0 Mul, got 1")
     assert head == "graph main(%x) -> %y {"
     assert lines[1] == "  %y = Mul(%1, [2.0, 0.5, 1.5, 3.0]) : f32[2,4]"
 
@@ -75,7 +75,7 @@ def test_refusals_are_those_of_the_passes(tmp_path: Path) -> None:
         == []
     )
     result = run(tmp_path, 'passes(fuse_mul_with_fullyconnected) refused("something else")', model)
-    assert "refused were: %1: act is RELU" in result.failures[0]
+    assert "the refusals are: %1: act is RELU" in result.failures[0]
 
 
 def test_a_missing_pass_is_no_success_and_no_failure(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def many(folder: Path, count: int) -> list[Case]:
 
 @pytest.fixture
 def parallel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "FEW", 1)
+    monkeypatch.setattr(pool, "MAX_SERIAL", 1)
 
 
 @pytest.mark.usefixtures("parallel")
@@ -192,7 +192,7 @@ def test_a_test_that_takes_its_process_down_fails_alone(
     monkeypatch.setattr(pool, "run_case", die_for_m01)
     found = dict(pool.run_cases(cases, pool.Settings(with_litert=False), 2))
     assert {found[i].name for i in range(len(cases)) if found[i].failures} == {"m01"}
-    assert found[1].failures == ["the process of the test died"]
+    assert found[1].failures == ["the process of the test crashed"]
 
 
 def die_for_m01(case: Case, folder: Path | None = None, with_litert: bool = True) -> Result:

@@ -46,8 +46,8 @@ def test_recipes_and_lists_are_tests(folder: Path) -> None:
     ]:
         (line,) = [x for x in text.splitlines() if x.startswith(name) and "%" in x]
         assert outcome in line
-    assert "there is no pass fold_moon" in text
-    assert "ops(Relu: 1): there are 2 Relu, 1 wanted" in text
+    assert "no pass is named fold_moon" in text
+    assert "ops(Relu: 1): expected 1 Relu, got 2" in text
     assert "Traceback" not in text
     assert "1 failed, 4 passed, 1 skipped" in text
     assert (folder / "kept" / "Relu_000.2" / "Relu_000.opt.circle").exists()
@@ -60,4 +60,4 @@ def test_passes_for_those_that_say_none(folder: Path, pytester: pytest.Pytester)
     flags = ["-p", "circlekit.recipes.plugin", "-rs", "--dredd-passes", "fold_moon"]
     result = pytester.runpytest_inprocess(*flags, folder)
     result.assert_outcomes(skipped=3)
-    result.stdout.fnmatch_lines(["*there is no pass fold_moon*"])
+    result.stdout.fnmatch_lines(["*no pass is named fold_moon*"])

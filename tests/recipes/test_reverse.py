@@ -95,7 +95,7 @@ def test_constants_by_filler(tmp_path: Path) -> None:
     found = load_recipe(tmp_path / "r.recipe").main.ops[0].inputs[1]
     assert found is not None
     assert abs(float(np.std(found.array())) - 0.5) < 0.05
-    with pytest.raises(UnsupportedError, match="for test"):
+    with pytest.raises(UnsupportedError, match="needs ONE's language"):
         write_recipe(parse_model(text), tmp_path / "r.ck", "circle", resample=True)
 
 

@@ -54,21 +54,21 @@ def test_what_is_so_holds(rule: str) -> None:
 @pytest.mark.parametrize(
     ("rule", "found"),
     [
-        ("ops(Relu: 1, Mul: at_least(1))", "there are 2 Relu, 1 wanted; there are 0 Mul, at least 1 wanted"),
-        ("custom(Erf: at_most(0))", "there are 1 custom Erf, at most 0 wanted"),
-        ("total(3)", "there are 5 operators, 3 wanted"),
+        ("ops(Relu: 1, Mul: at_least(1))", "expected 1 Relu, got 2; expected at least 1 Mul, got 0"),
+        ("custom(Erf: at_most(0))", "expected at most 0 custom Erf, got 1"),
+        ("total(3)", "expected 3 operators, got 5"),
         ("order(Add, Relu)", "the operators are Dequantize, Add, Relu, CUSTOM Erf, Relu"),
         ("value(%2, dtype: i8, shape: [1,4])", "its dtype is f32; its shape is [?,4]"),
-        ("value(%x, const: true, op: Add)", "it is no constant; nothing makes it"),
-        ("value(%y, op: Add)", "Relu makes it"),
-        ("value(%zz, dtype: f32)", "there is no %zz; did you mean z?"),
+        ("value(%x, const: true, op: Add)", "it is not a constant; its producer is none"),
+        ("value(%y, op: Add)", "its producer is Relu"),
+        ("value(%zz, dtype: f32)", "no value is named %zz; did you mean z?"),
         ("quant(%q, scale: [0.5, 0.5])", "its scale is 0.5, 0.25"),
         ("quant(%q, none)", "it is quantized"),
         ("quant(%y, axis: 0)", "it is not quantized"),
         ("attributes(%1, act: RELU6)", "act is RELU"),
         ("attributes(%1, atc: RELU6)", "Add has no attribute atc; did you mean act?"),
-        ("attributes(%x, act: RELU6)", "nothing makes it"),
-        ("absent(%y)", "there is %y"),
+        ("attributes(%x, act: RELU6)", "it has no producer"),
+        ("absent(%y)", "%y exists"),
     ],
 )
 def test_what_is_not_so_says_what_was_found(rule: str, found: str) -> None:
@@ -79,10 +79,10 @@ def test_what_is_not_so_says_what_was_found(rule: str, found: str) -> None:
 
 
 def test_what_the_passes_did() -> None:
-    assert check("unchanged()", changes=2).found == "the passes made 2 changes"
+    assert check("unchanged()", changes=2).found == "expected no changes, got 2"
     assert check('refused("act is RELU")', refusals=("%1: act is RELU, NONE is wanted",)).holds
-    assert check('refused("act")', refusals=("a", "b")).found == "refused were: a; b"
-    assert check('refused("act")').found == "refused were: none"
+    assert check('refused("act")', refusals=("a", "b")).found == "the refusals are: a; b"
+    assert check('refused("act")').found == "the refusals are: none"
 
 
 def test_blocks_and_settings() -> None:
@@ -106,30 +106,30 @@ def test_rules_do_not_change_the_model() -> None:
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
-        ("opps(Relu: 1)", "there is no rule opps; did you mean ops?"),
-        ("ops(Rellu: 1)", "there is no operator Rellu; did you mean Relu?"),
-        ("ops(Relu: -1)", "an amount is a whole number"),
-        ("ops(Relu: true)", "an amount is a whole number"),
-        ("ops(Relu: at_mst(1))", "an amount is a whole number"),
-        ("ops(1)", "takes 0 arguments, 1 are given"),
-        ("total(1, 2)", "takes 1 arguments, 2 are given"),
-        ("value(x)", "value takes a value, written %name, not x"),
-        ("value(%x, dtyp: f32)", "value has no dtyp; did you mean dtype?"),
-        ("value(%x, dtype: f31)", "there is no dtype f31; did you mean f32?"),
-        ("value(%x, shape: 3)", "a shape is a list"),
-        ("value(%x, shape: [-2])", "a shape is a list"),
+        ("opps(Relu: 1)", "no rule is named opps; did you mean ops?"),
+        ("ops(Rellu: 1)", "no operator is named Rellu; did you mean Relu?"),
+        ("ops(Relu: -1)", r"expected an integer, at_most\(3\)"),
+        ("ops(Relu: true)", r"expected an integer, at_most\(3\)"),
+        ("ops(Relu: at_mst(1))", r"expected an integer, at_most\(3\)"),
+        ("ops(1)", "expected 0 arguments, got 1"),
+        ("total(1, 2)", "expected 1 arguments, got 2"),
+        ("value(x)", r"value: expected a value \(%name\), got x"),
+        ("value(%x, dtyp: f32)", "value has no argument dtyp; did you mean dtype?"),
+        ("value(%x, dtype: f31)", "no dtype is named f31; did you mean f32?"),
+        ("value(%x, shape: 3)", "expected a list of integers as shape"),
+        ("value(%x, shape: [-2])", "expected a list of integers as shape"),
         ("value(%x, const: 1)", "true or false"),
-        ("quant(%x, one)", "quant is quant"),
+        ("quant(%x, one)", r"expected quant\(%x, none\)"),
         ('quant(%x, scale: "a")', "a number or a list of numbers"),
-        ("absent()", "takes 1 or more arguments"),
-        ("order(Relu, Rellu)", "there is no operator Rellu"),
+        ("absent()", "expected 1 or more arguments"),
+        ("order(Relu, Rellu)", "no operator is named Rellu"),
         ("refused(a)", "a text in quotes"),
-        ('passes("a")', "passes takes a name"),
-        ("settings(change_outputs: b)", 'settings takes texts in ""'),
-        ('settings(change_output: "b")', "settings has no change_output"),
+        ('passes("a")', "passes: expected a name"),
+        ("settings(change_outputs: b)", "settings: expected texts in quotes, got b"),
+        ('settings(change_output: "b")', "settings has no argument change_output"),
         ('settings(change_outputs: "b,")', "change_outputs: expected names separated by commas"),
-        ("format(onnx)", "the format is circle or tflite, not onnx"),
-        ("tolerance(1)", "a tolerance is a number from 0 to below 1"),
+        ("format(onnx)", "expected format circle or tflite, got onnx"),
+        ("tolerance(1)", "expected a tolerance from 0 to below 1"),
         ("total(1", "expected ','"),
         ("total", "expected '\\('"),
     ],

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which recipe is tested with which passes: ONE's lists, ours, or a folder of recipes.
+"""Find the cases of dredd tests: which recipe is run with which passes.  They come from
 
-``test.lst``     ``Add(RECIPE PASS pass1 pass2)`` and ``eval(RECIPE pass1 pass2)``, over lines, ``#`` comments
-``*.tsv``        a line ``recipe<tab>passes``, then one line for each case, its passes with commas between
-a folder         every ``test.recipe`` and ``*.ck`` in it, in the order of their paths
-a recipe         itself
+``test.lst``     ONE's lists: ``Add(RECIPE PASS pass1 pass2)`` and ``eval(RECIPE pass1 pass2)``, ``#``
+comments ``*.tsv``        a first line ``recipe<tab>passes``, then one line per case, its passes separated by
+commas a folder         every ``test.recipe`` and ``*.ck`` in it, in the order of their paths
+a recipe         one case, or one for each block of rules
 
 A list names a recipe by its folder (``NAME/test.recipe``) or its file (``NAME.ck``).
 """
@@ -27,11 +27,11 @@ ONE_RECIPE, ONE_RULES, TEXT = "test.recipe", "test.rule", ".ck"
 
 @dataclass(frozen=True)
 class Case:
-    """One test.  ``recipe``: its path, None where the list names one that is not there; ``place``: then
-    says where.
+    """One test.
 
-    ``format``: what the result is written as, None for what the recipe is.  ``block``: which of the blocks
-    of rules in the recipe's text; None where its rules are those of ``test.rule``, if ``has_rules``.
+    recipe: Path of the recipe; None if the list names one that does not exist: ``place`` then says where.
+    format: Format of the result; None for the format of the recipe.
+    block: Number of the block of rules in the recipe's text; None for ``test.rule``, if ``has_rules``.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Case:
     place: str = ""
 
     def rules(self) -> RuleBlock:
-        """What is to hold; ParseError for what is no rule."""
+        """Return the rules; ParseError for an invalid one."""
         if self.recipe is None:
             raise FileError(self.place)
         if self.block is not None:
@@ -62,11 +62,13 @@ def cases_of(
     passes: Sequence[str] = (),
     with_rules: bool = True,
 ) -> list[Case]:
-    """The cases of a list, a folder or a recipe.
+    """Return the cases of a list, a folder or a recipe.
 
-    ``folders``: where a list's recipes are; by default beside it.  ``passes``: what to run on recipes that
-    say nothing themselves.  ``with_rules``: whether ``test.rule`` is checked for a list; rules belong to the
-    passes that they were written for.  FileError or ParseError for a list that cannot be read.
+    folders: The recipes of lists; by default those beside the list.
+    passes: Passes for recipes that name none.
+    with_rules: Check ``test.rule`` for the cases of a list.  Such rules hold for the listed passes only.
+
+    Raises FileError or ParseError for a list that cannot be read.
     """
     with translated(path, "read"):
         path = Path(path)
@@ -74,7 +76,7 @@ def cases_of(
     if is_folder:
         found = [case for recipe in recipes_in(path) for case in _cases_of_recipe(recipe, passes)]
         if not found:
-            raise FileError(f"{path} has no recipe: no {ONE_RECIPE} and no *{TEXT}")
+            raise FileError(f"{path}: expected a recipe ({ONE_RECIPE} or *{TEXT}), got none")
         return found
     if path.suffix not in (".lst", ".tsv"):
         return _cases_of_recipe(path, passes)
@@ -84,7 +86,7 @@ def cases_of(
 
 
 def recipes_in(folder: Path) -> list[Path]:
-    """Every recipe below ``folder``, in the order of the paths."""
+    """Return every recipe below ``folder``, in the order of the paths."""
     return sorted([*folder.rglob(ONE_RECIPE), *folder.rglob("*" + TEXT)])
 
 
@@ -93,11 +95,11 @@ def name_of_recipe(path: Path) -> str:
 
 
 def read_text(path: Path) -> str:
-    """FileError where it cannot be read or is no UTF-8."""
+    """Return the content of a text file; FileError if it cannot be read or is not UTF-8."""
     try:
         return bytes(map_file(path)).decode()
     except UnicodeDecodeError as error:
-        raise FileError(f"{path} is no text in UTF-8: {error}") from None
+        raise FileError(f"{path}: expected a text in UTF-8: {error}") from None
 
 
 def _cases_of_recipe(path: Path, passes: Sequence[str]) -> list[Case]:
@@ -106,7 +108,7 @@ def _cases_of_recipe(path: Path, passes: Sequence[str]) -> list[Case]:
         return [Case(name, path, tuple(passes))]
     try:
         blocks = parse_text_rules(read_text(path), str(path))
-    except CirclekitError:  # this case fails when it is run, and the others of a folder are run too
+    except CirclekitError:  # the case fails when it is run, so that the others of a folder are run, too
         return [Case(name, path, tuple(passes), None, 0)]
     if not blocks:
         return [Case(name, path, tuple(passes))]
@@ -126,13 +128,13 @@ class Entry:
 
 
 def _tsv(text: str, label: str) -> Iterator[Entry]:
-    """The passes of a line may also have spaces between them."""
+    """Yield the entries of a ``.tsv`` list; passes may be separated by spaces, too."""
     at = 0
     for number, line in enumerate(text.split("\n"), 1):
         fields = [field.strip() for field in line.split("\t")]
         if number == 1:
             if fields[:2] != ["recipe", "passes"]:
-                raise error_at(label, text, 0, "the first line of a list must be recipe<tab>passes")
+                raise error_at(label, text, 0, "expected recipe<tab>passes in the first line")
         elif line.strip() and not line.startswith("#"):
             if len(fields) > 2 or not fields[0]:
                 raise error_at(label, text, at, "expected recipe<tab>passes")
@@ -167,15 +169,17 @@ def _command(match: re.Match[str], text: str, label: str) -> Entry:
 
     words = re.sub(r"#[^\n]*", "", match["inside"]).split()
     if match["word"] not in ("Add", "eval"):
-        raise fail(f"there is no command {match['word']}{near_miss(match['word'], ('Add', 'eval'))}")
+        raise fail(f"no command is named {match['word']}{near_miss(match['word'], ('Add', 'eval'))}")
     if not words:
-        raise fail(f"{match['word']} names no recipe")
+        raise fail(f"expected a recipe in {match['word']}")
     recipe, *rest = words
     if match["word"] == "Add" and rest:
         if rest[0] in _QUANTIZER:
-            raise fail(f"{rest[0]} is of a list for the quantizer; this one is of passes")
+            raise fail(
+                f"expected PASS after {recipe}, got {rest[0]}, which belongs in a list for the quantizer"
+            )
         if rest[0] != "PASS":
-            raise fail(f"expected PASS behind {recipe}, found {rest[0]}")
+            raise fail(f"expected PASS after {recipe}, got {rest[0]}")
         rest = rest[1:]
     line = text.count("\n", 0, match.start()) + 1
     return Entry(recipe, tuple(rest), match["word"] == "Add", f"{label}:{line}:1")
@@ -185,11 +189,11 @@ Find = Callable[[str], tuple[Path | None, str]]
 
 
 def _index(folders: Iterable[str | Path]) -> Find:
-    """Finds a recipe by name, or says what may have been meant."""
+    """Return a function that finds a recipe by name, or suggests another name."""
     known: dict[str, Path] = {}
     for folder in folders:
         if not Path(folder).is_dir():
-            raise FileError(f"{folder} is no folder of recipes")
+            raise FileError(f"{folder}: expected a folder of recipes")
         for path in recipes_in(Path(folder)):
             known.setdefault(name_of_recipe(path), path)
 
@@ -202,8 +206,8 @@ def _index(folders: Iterable[str | Path]) -> Find:
 def _listed(
     entries: Iterable[Entry], find: Callable[[str], tuple[Path | None, str]], with_rules: bool
 ) -> Iterator[Case]:
-    """ONE optimizes circle files, whatever a recipe makes."""
+    """Yield the cases of a list.  The results are circle files, as in ONE, whatever a recipe makes."""
     for entry in entries:
         path, near = find(entry.recipe)
-        place = "" if path else f"{entry.place}: no recipe is called {entry.recipe}{near}"
+        place = "" if path else f"{entry.place}: no recipe is named {entry.recipe}{near}"
         yield Case(entry.recipe, path, entry.passes, "circle", None, with_rules and entry.has_rules, place)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recipes of either language -> models: a file, or a text that says in which language it is."""
+"""Read recipes of either language, from files or texts; the language is recognized by the text."""
 
 from __future__ import annotations
 
@@ -20,20 +20,22 @@ from circlekit.recipes.prototext.prototext_parser import TextSource
 from circlekit.recipes.prototext.recipe_reader import read_tree, recipe_format
 
 _FIELD = re.compile(r"(?:\s|#[^\n]*\n)*(?!extra\b)[A-Za-z_]\w*\s*[:{<]")
-"""How ``test.recipe`` starts: a field.  No statement of the text form does, ``extra`` excepted."""
+"""The start of a ``test.recipe``: a field.  In the text form, only the statement ``extra`` starts alike."""
 
 
 def load_recipe(path: str | os.PathLike[str], fmt: str | None = None) -> Model:
-    """The model of a recipe file in either language.
+    """Return the model of a recipe file in either language.
 
-    ``fmt``: what ``test.recipe`` describes, "circle" or "tflite"; None where the text or the name of a
-    folder above says it (TFLite where neither does).  FileError, or ParseError with line and column.
+    ``fmt``: the format that a ``test.recipe`` describes, "circle" or "tflite".  By default the one that its
+    words or the name of a directory above imply, else "tflite".
+
+    Raises FileError, or ParseError with line and column.
     """
     return recipe_in(map_file(path), path, fmt)
 
 
 def recipe_in(content: memoryview, path: str | os.PathLike[str], fmt: str | None = None) -> Model:
-    """``load_recipe`` of a file whose content is at hand; ``path`` is for errors, and where its files are."""
+    """Do as ``load_recipe`` with the ``content`` of the file; ``path``: for errors and files beside it."""
     name = os.fspath(path)
     text = decoded(content, name)
     model = read_recipe(text, name, fmt or _format_of_folder(Path(path)), Path(path).parent, fmt is not None)
@@ -46,11 +48,11 @@ def decoded(content: memoryview, name: str) -> str:
     try:
         return bytes(content).decode()
     except UnicodeDecodeError as error:
-        raise FormatError(f"{name} is neither a model nor a text in UTF-8: {error}") from None
+        raise FormatError(f"{name}: expected a model or a text in UTF-8: {error}") from None
 
 
 def is_test_recipe(text: str) -> bool:
-    """Whether a text is ``test.recipe`` (protobuf), not the project's own text form."""
+    """Return whether a text is a ``test.recipe`` (protobuf) instead of the text form."""
     return _FIELD.match(text) is not None
 
 
@@ -58,9 +60,11 @@ def is_test_recipe(text: str) -> bool:
 def read_recipe(
     text: str, label: str, fmt: str | None = None, folder: Path | None = None, sure: bool = True
 ) -> Model:
-    """The model of a text in either language; ``label`` is for errors, ``folder`` where its files are.
+    """Return the model of a text in either language.
 
-    ``fmt``: the format of ``test.recipe``; unless ``sure``, words that only circle has go before it.
+    label: Name of the text, for errors.
+    fmt: The format of a ``test.recipe``; unless ``sure``, words that only circle has override it.
+    folder: Where the files are that the text names; None forbids them.
     """
     files = _files_of(folder)
     if not is_test_recipe(text):
@@ -77,7 +81,7 @@ def read_recipe(
 
 
 def _format_of_folder(path: Path) -> str | None:
-    """What the names of the folders above say, such as the peer's ``CircleRecipes``."""
+    """Return the format that the names of the directories above imply, as ONE's ``CircleRecipes``."""
     names = [parent.name.lower() for parent in path.absolute().parents]
     return next((fmt for name in names[:3] for fmt in ("tflite", "circle") if _says(name, fmt)), None)
 
@@ -87,14 +91,14 @@ def _says(name: str, fmt: str) -> bool:
 
 
 def _files_of(folder: Path | None) -> Files:
-    """The bytes of the files beside a recipe, and of no others."""
+    """Return a function that reads the files beside a recipe, and no others."""
     read: dict[str, bytes] = {}
 
     def files(name: str) -> bytes:
         if folder is None:
-            raise ModelError("this recipe refers to a file, which is not allowed here")
+            raise ModelError("expected a recipe without references to files")
         if not name or Path(name).name != name or name in (".", ".."):
-            raise ModelError(f"a recipe can name files beside it, {name!r} is elsewhere")
+            raise ModelError(f"expected the name of a file beside the recipe, got {name!r}")
         if name not in read:
             read[name] = bytes(map_file(folder / name))
         return read[name]

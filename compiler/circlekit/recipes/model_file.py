@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be asked of a model file without running it: the lines of circle-inspect, and what rules compare.
+"""Properties of a model file without running it: the lines of circle-inspect, and what rules compare.
 
-All is read off the decoded file, not the IR, so that it is about what other readers of the file see.
+They are read from the decoded file, not from the IR: they are what other readers of the file see.
 """
 
 from __future__ import annotations
@@ -23,13 +23,16 @@ from circlekit.io.read.load import unidentified
 from circlekit.io.schema import Tree
 
 NO_NAME = "(noname)"
-"""What the peer's tools call a tensor without a name."""
+"""ONE's name for a tensor without a name."""
 
 CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D")
 
 
 class ModelFile:
-    """The decoded file.  FileError where it cannot be read, FormatError where it is no flatbuffer model."""
+    """A decoded model file.
+
+    Raises FileError if the file cannot be read, FormatError if it is not a flatbuffer with a model.
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.name = os.fspath(path)
@@ -68,11 +71,11 @@ class ModelFile:
         return self.codes[index] if index < len(self.codes) else f"(invalid: {index})"
 
     def operators(self) -> list[str]:
-        """The kind of every operator of every graph, in order."""
+        """Return the kind of every operator of every graph, in order."""
         return [self.code_of(op) for graph in self.graphs for op in graph.get("operators", ())]
 
     def op_versions(self) -> dict[str, int]:
-        """The highest version of each kind of operator, by the alphabet."""
+        """Return the highest version of each kind of operator, in alphabetical order."""
         found: dict[str, int] = {}
         codes = self.tree.get("operator_codes", [])
         for graph in self.graphs:
@@ -84,7 +87,7 @@ class ModelFile:
         return dict(sorted(found.items()))
 
     def conv2d_weights(self) -> list[tuple[str, str]]:
-        """(kind, what makes the weights) of each convolution: an operator, CONST, or ?."""
+        """Return (kind, producer of the weights) of each convolution; the producer may be CONST or ?."""
         return [pair for graph in self.graphs for pair in self._weights(graph)]
 
     def _weights(self, graph: Tree) -> Iterator[tuple[str, str]]:
@@ -103,11 +106,11 @@ class ModelFile:
     # -- tensors -------------------------------------------------------------------------------
 
     def tensors(self) -> list[Tree]:
-        """The tensors of all graphs."""
+        """Return the tensors of all graphs."""
         return [tensor for graph in self.graphs for tensor in graph.get("tensors", ())]
 
     def buffer(self, index: int) -> memoryview:
-        """The bytes of a buffer, which may lie behind the flatbuffer; empty for an index beyond the last."""
+        """Return the bytes of a buffer, which may be external data; empty for an invalid index."""
         buffers = self.tree.get("buffers", ())
         tree = buffers[index] if index < len(buffers) else {}
         data, offset = tree.get("data"), tree.get("offset", 0)
@@ -116,12 +119,12 @@ class ModelFile:
         return self.data[offset : offset + tree.get("size", 0)] if offset > 1 else memoryview(b"")
 
     def buffer_size(self, tensor: Tree) -> int:
-        """Bytes of the tensor's buffer; buffer 0 is the one of tensors without data."""
+        """Return the size of a tensor's data in bytes; buffer 0 means no data."""
         index = tensor.get("buffer", 0)
         return len(self.buffer(index)) if index else 0
 
     def constants(self) -> list[str]:
-        """The name of every tensor with data that is no variable."""
+        """Return the name of every tensor with data, except variables."""
         return [
             name_of(tensor)
             for tensor in self.tensors()
@@ -129,11 +132,11 @@ class ModelFile:
         ]
 
     def tensor_dtypes(self) -> list[tuple[str, str]]:
-        """(name, element type by the schema's name) of every tensor."""
+        """Return (name, the schema's name of the element type) of every tensor."""
         return [(name_of(tensor), str(tensor.get("type", "FLOAT32"))) for tensor in self.tensors()]
 
     def tensor_shapes(self) -> list[tuple[str, str]]:
-        """(name, shape as ``[1,-1,3]``) of every tensor; -1 where the file says that it is unknown."""
+        """Return (name, shape as ``[1,-1,3]``) of every tensor; -1 is an unknown dimension."""
         return [(name_of(tensor), f"[{','.join(map(str, shape_of(tensor)))}]") for tensor in self.tensors()]
 
     # -- soundness -----------------------------------------------------------------------------
@@ -147,7 +150,7 @@ def name_of(tensor: Tree) -> str:
 
 
 def shape_of(tensor: Tree) -> list[int]:
-    """The dimensions as ``shape_signature`` has them, or else ``shape``."""
+    """Return the dimensions of ``shape_signature``, or of ``shape`` if the tensor lacks that."""
     dims: Any = tensor.get("shape_signature")
     if dims is None:
         dims = tensor.get("shape", ())
@@ -155,6 +158,6 @@ def shape_of(tensor: Tree) -> list[int]:
 
 
 def count_word(lines: list[str], word: str) -> int:
-    """Lines that hold ``word``, with no letter, digit or underscore right before or behind it."""
+    """Return the number of lines that contain ``word`` as a whole word."""
     pattern = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)")
     return sum(1 for line in lines if pattern.search(line))

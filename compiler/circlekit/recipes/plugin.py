@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pytest plugin that collects recipes: ``pytest -p circlekit.recipes.plugin FOLDER``.
+"""A pytest plugin that runs recipes as tests: ``pytest -p circlekit.recipes.plugin FOLDER``.
 
-Every ``test.recipe`` and ``*.ck`` is a test, every block of rules in a text one of its own, and so is every
-line of a list (``test.lst``, or a ``.tsv`` whose first line is ``recipe<tab>passes``).
+Every ``test.recipe`` and ``*.ck`` is a test; every block of rules in a text is a test of its own, and so is
+every line of a list (``test.lst``, or a ``.tsv`` file whose first line is ``recipe<tab>passes``).
 
-    --dredd-recipes DIR    where a list's recipes are, by default beside it; may stand more than once
-    --dredd-passes P,P     what to run on recipes that do not say
-    --dredd-keep DIR       leave the files of each test in DIR/NAME
+    --dredd-recipes DIR    the recipes of lists, by default those beside the list; may be repeated
+    --dredd-passes P,P     passes for recipes that name none
+    --dredd-keep DIR       keep the files of each test in DIR/NAME
 
-Passes that do not exist are skips, and so is nothing else: what was not compared is told with ``-rP``.
+A test is skipped only if a pass does not exist.  Notes on what was not compared are shown with ``-rP``.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class RecipeFile(pytest.File):
     """A recipe or a list of recipes."""
 
     def collect(self) -> Iterator[pytest.Item]:
-        """Numbered where a name is not the first of its kind."""
+        """Yield the tests of the file; repeated names get a number."""
         config = self.config
         passes = config.getoption("--dredd-passes").replace(",", " ").split()
         seen: dict[str, int] = {}
@@ -73,10 +73,10 @@ class RecipeItem(pytest.Item):
         if result.failures:
             raise DreddFailure("\n".join(result.failures))
         if result.missing:
-            pytest.skip(f"there is no pass {', '.join(result.missing)}")
+            pytest.skip(f"no pass is named {', '.join(result.missing)}")
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException]) -> str:  # type: ignore[override]
-        """What the runner said; a traceback would show only the runner."""
+        """Return the failures; a traceback would show only the runner."""
         return str(excinfo.value)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
@@ -84,4 +84,4 @@ class RecipeItem(pytest.Item):
 
 
 class DreddFailure(Exception):
-    """A test that failed; the text is all that is to be said."""
+    """A failed test; the text is the list of its failures."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of recipes and models: cook one into the other, and back."""
+"""Write models as recipes, in either recipe language."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from circlekit.recipes.prototext.filler_selection import Folder
 from circlekit.recipes.prototext.recipe_writer import recipe_text
 
 TEXT_FORM = ".ck"
-"""The extension of the project's own text form; every other name is one of ``test.recipe``."""
+"""The extension of the text form; files with any other extension are written in ONE's language."""
 
 
 def write_recipe(model: Model, path: str | os.PathLike[str], fmt: str, resample: bool = False) -> None:
-    """Write ``model`` as a recipe of format ``fmt`` that makes it again: the text form for ``.ck``, else
-    ``test.recipe``.
+    """Write ``model`` as a recipe that gives an equal model of format ``fmt``.
 
-    Large constants become ``.npy`` files beside the recipe, or with ``resample`` fillers of the same mean and
-    deviation (the model is then another one).  What the format lacks is replaced by what it has.
+    The language is the text form for ``.ck``, else ONE's ``test.recipe``.  Large constants become ``.npy``
+    files beside the recipe; with ``resample``, fillers of the same mean and standard deviation instead.
+    Operators that the format lacks are replaced by operators that it has.
     """
     target = Path(path)
     folder = Folder(target.name.removesuffix(target.suffix))
     model = model if model.format == fmt else load_bytes(to_bytes(legalize(model, fmt), fmt))
     if target.suffix == TEXT_FORM:
         if resample:
-            raise UnsupportedError(f"{target}: random numbers for constants are for test.recipe only")
+            raise UnsupportedError(f"{target}: resampling of constants needs ONE's language, not {TEXT_FORM}")
         text = _text_form(model, folder)
     else:
         data = memoryview(to_bytes(model, fmt))
@@ -46,6 +46,7 @@ def write_recipe(model: Model, path: str | os.PathLike[str], fmt: str, resample:
 
 
 def _text_form(model: Model, folder: Folder) -> str:
+    """Return the text of a model, and add its constants to ``folder``."""
     kept: dict[int, tuple[str, int]] = {}
 
     def locate(value: Value) -> tuple[str, int] | None:

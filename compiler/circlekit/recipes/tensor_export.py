@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tensors of a model file with their data and quantization, as HDF5 groups for other programs."""
+"""Export the tensors of a model file, with their data and quantization, as HDF5 groups."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PARAMETERS = {"min": "<f4", "max": "<f4", "scale": "<f4", "zero_point": "<i8"}
 
 
 def data_of(facts: ModelFile, tensor: Tree) -> Array | None:
-    """The constant in its shape; as bytes where numpy has no such array; None where there is none."""
+    """Return a constant in its shape, or as bytes if numpy has no such array; None for other tensors."""
     if not facts.buffer_size(tensor):
         return None
     data = np.frombuffer(facts.buffer(tensor.get("buffer", 0)), np.uint8)
@@ -32,11 +32,11 @@ def data_of(facts: ModelFile, tensor: Tree) -> Array | None:
 
 
 def hdf5_of(facts: ModelFile) -> bytes:
-    """A file with a group for each tensor, whose datasets are ``weights``, ``min``, ``max``, ``scale``,
-    ``zero_point`` and ``quantized_dimension``, as far as the tensor has them.
+    """Return an HDF5 file with one group per tensor, named after it.
 
-    In names ``_`` stands for ``/``; a name that is not the first of its kind gets a number behind it.
-    Tensors without a name are left out.
+    The datasets of a group are ``weights``, ``min``, ``max``, ``scale``, ``zero_point`` and
+    ``quantized_dimension``, as far as the tensor has them.  In names, ``/`` becomes ``_``; repeated names get
+    a number at the end.  Tensors without a name are left out.
     """
     groups: dict[str, dict[str, Array]] = {}
     for tensor in facts.tensors():

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of ONE's dredd tests, ``test.rule``, read without a shell and never executed.
+"""The rules of ONE's dredd tests, ``test.rule``.  ONE runs them by a shell; here they are parsed.
 
     RULE "NAME" $(function argument ...) '=' VALUE        # a comment
 
-Conditions are those of ``expr``: = != < > <= >=, between numbers where both sides are some, else between
-texts.  What else a shell would understand (variables, pipes, other commands) is refused.
+Conditions are those of ``expr``: = != < > <= >=.  They compare numbers if both sides are integers, else
+texts. Anything else of the shell's language (variables, pipes, other commands) is an error.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FORM = "a rule is RULE \"NAME\" $(function argument) 'CONDITION' VALUE"
 
 
 def _listed(pairs: list[tuple[str, str]], name: str) -> str:
-    """The second of each pair whose first is ``name``; several where a name is not unique."""
+    """Return the second of each pair whose first is ``name``, separated by spaces."""
     return " ".join(second for first, second in pairs if first == name)
 
 
@@ -42,7 +42,7 @@ FUNCTIONS: dict[str, tuple[int, Callable[..., str]]] = {
     "tensor_shape": (1, lambda facts, name: _listed(facts.tensor_shapes(), name)),
     "const_count": (1, lambda facts, name: str(count_word(facts.constants(), name))),
 }
-"""By name: the number of arguments, and what gives the actual value."""
+"""{name: (number of arguments, function of the model file that returns the actual value)}."""
 
 CONDITIONS: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
@@ -57,7 +57,7 @@ CONDITIONS: dict[str, Callable[[Any, Any], bool]] = {
 
 @dataclass(frozen=True)
 class OneRule(Rule):
-    """One line; ``name`` is what it is called in reports."""
+    """One rule; ``name`` is its name in reports."""
 
     place: str
     name: str
@@ -70,7 +70,7 @@ class OneRule(Rule):
         actual = self.actual(subject.facts)
         holds = actual != "" and compare(actual, self.condition, self.expected)
         asked = " ".join((self.function, *self.arguments))
-        found = f"{asked} is {actual or 'nothing'}, {self.condition} {self.expected} is wanted"
+        found = f"{asked}: expected {self.condition} {self.expected}, got {actual or 'nothing'}"
         return Outcome(self.place, self.name, holds, found)
 
     def actual(self, facts: ModelFile) -> str:
@@ -78,7 +78,7 @@ class OneRule(Rule):
 
 
 def compare(actual: str, condition: str, expected: str) -> bool:
-    """As ``expr`` does."""
+    """Return whether the condition holds, by the rules of ``expr``."""
     if _is_number(actual) and _is_number(expected):
         return CONDITIONS[condition](int(actual), int(expected))
     return CONDITIONS[condition](actual, expected)
@@ -89,7 +89,7 @@ def _is_number(text: str) -> bool:
     return re.fullmatch(r"-?[0-9]{1,4300}", text) is not None
 
 
-# -- reading -----------------------------------------------------------------------------------
+# -- parsing -----------------------------------------------------------------------------------
 
 _SKIP = re.compile(r"(?:[ \t\r]|\\\r?\n)*(?:#[^\n]*)?")
 _WORD = re.compile(r"""(?:[^\s'"\\$`;|&<>(){}]|\\[^\n]|'[^']*'|"(?:[^"\\$`]|\\.)*")+""")
@@ -104,7 +104,7 @@ class Word(NamedTuple):
 
 
 def parse_one_rules(text: str, label: str) -> list[OneRule]:
-    """The rules of a file, in order; ParseError with file, line and column for what is none."""
+    """Return the rules of a file, in order; ParseError with file, line and column for an invalid one."""
     return _Reader(text, label).rules()
 
 
@@ -128,25 +128,25 @@ class _Reader:
     def rule(self) -> OneRule:
         word = self.word("RULE")
         if word.text != "RULE":
-            self.fail(f"there is no command {word.text!r}; {FORM}", word.at)
+            self.fail(f"expected RULE, got {word.text!r}; {FORM}", word.at)
         line, column = line_and_column(self.text, word.at)
         name = self.word("the name of the rule")
         function, arguments = self.call()
         condition = self.word("a condition")
         if condition.text not in CONDITIONS:
             known = ", ".join(CONDITIONS)
-            self.fail(f"{condition.text!r} is no condition; it is one of {known}", condition.at)
-        expected = self.word("the value that is wanted")
+            self.fail(f"expected a condition, one of {known}, got {condition.text!r}", condition.at)
+        expected = self.word("a value")
         self.skip()
         if self.at < len(self.text) and self.text[self.at] != "\n":
-            self.fail(f"this is too much; {FORM}", self.at)
+            self.fail(f"expected the end of the line, got {self.rest()!r}; {FORM}", self.at)
         place = f"{self.label}:{line}:{column}"
         return OneRule(place, name.text, function, arguments, condition.text, expected.text)
 
     def call(self) -> tuple[str, tuple[str, ...]]:
         self.skip()
         if not self.text.startswith("$(", self.at):
-            self.fail(f"expected $(function), found {self.rest()!r}; {FORM}", self.at)
+            self.fail(f"expected $(function), got {self.rest()!r}; {FORM}", self.at)
         self.at += 2
         name = self.word("a function")
         arguments = []
@@ -156,28 +156,27 @@ class _Reader:
             self.skip()
         self.at += 1
         if name.text not in FUNCTIONS:
-            near = near_miss(name.text, FUNCTIONS) or f"; there are {', '.join(FUNCTIONS)}"
-            self.fail(f"there is no function {name.text}{near}", name.at)
+            near = near_miss(name.text, FUNCTIONS) or f"; expected one of {', '.join(FUNCTIONS)}"
+            self.fail(f"no function is named {name.text}{near}", name.at)
         wanted = FUNCTIONS[name.text][0]
         if len(arguments) != wanted:
-            argument = "one argument" if wanted == 1 else "no argument"
-            self.fail(f"{name.text} takes {argument}, {len(arguments)} are given", name.at)
+            self.fail(f"{name.text}: expected {wanted} arguments, got {len(arguments)}", name.at)
         return name.text, tuple(arguments)
 
     # -- words ---------------------------------------------------------------------------------
 
     def skip(self) -> None:
-        """Blanks, continued lines and a comment, up to the end of the line."""
+        """Skip blanks, continued lines and a comment, up to the end of the line."""
         match = _SKIP.match(self.text, self.at)
         if match is not None:
             self.at = match.end()
 
     def word(self, what: str) -> Word:
-        """The next word of the line, its quotes and escapes resolved."""
+        """Return the next word of the line, its quotes and escapes resolved."""
         self.skip()
         match = _WORD.match(self.text, self.at)
         if match is None:
-            self.fail(f"expected {what}, found {self.rest() or 'the end of the line'!r}; {FORM}", self.at)
+            self.fail(f"expected {what}, got {self.rest() or 'the end of the line'!r}; {FORM}", self.at)
         start, self.at = self.at, match.end()
         return Word("".join(map(_resolved, _PART.finditer(match.group()))), start)
 

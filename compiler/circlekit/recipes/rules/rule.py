@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a rule is: something that must hold of a model after some passes, and the sentence that says so."""
+"""Rules: conditions on a model after some passes, and the outcome of checking one."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from circlekit.recipes.model_file import ModelFile
 
 @dataclass
 class Subject:
-    """What rules are checked on.
+    """The model that rules are checked on.
 
-    ``path``: the file that was written.  ``model``: what was read back from it.  ``changes``: how many the
-    passes made.  ``refusals``: gives the sentences of the near misses of those passes.
+    path: The file that was written.
+    model: The model read back from it.
+    changes: Number of changes that the passes made.
+    refusals: Returns why the passes did not rewrite their near misses.
     """
 
     path: str
@@ -33,7 +35,7 @@ class Subject:
 
 
 class Outcome(NamedTuple):
-    """``place``: file, line and column of the rule.  ``found``: what was, and what was wanted."""
+    """``place``: file, line and column of the rule.  ``found``: the expected and the actual value."""
 
     place: str
     rule: str
@@ -45,23 +47,23 @@ class Outcome(NamedTuple):
 
 
 class Rule(ABC):
-    """One condition; ``place`` is where it is written."""
+    """One condition; ``place``: file, line and column of its text."""
 
     place: str
 
     @abstractmethod
     def check(self, subject: Subject) -> Outcome:
-        """Whether it holds; CirclekitError where that cannot be told."""
+        """Check the rule; CirclekitError if that is impossible."""
 
 
 def error_at(label: str, text: str, at: int, message: str) -> ParseError:
-    """An error with file, line, column and a caret, for texts that are not of our grammar."""
+    """Return an error with file, line, column and a caret, for texts that the lexer does not read."""
     line, column = line_and_column(text, at)
     shown = text.split("\n")[line - 1]
     return ParseError(f"{label}:{line}:{column}: {message}", shown, " " * (column - 1) + "^")
 
 
 def line_and_column(text: str, at: int) -> tuple[int, int]:
-    """Both from 1."""
+    """Return line and column, both from 1."""
     before = text[:at]
     return before.count("\n") + 1, at - before.rfind("\n")

@@ -1,31 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules in the text of a recipe, behind its graphs.
+"""Blocks of rules in the text of a recipe, after its graphs.
 
     rules {
-      passes(fuse_batchnorm_with_tconv)             # what to run; may be names of pipelines
+      passes(fuse_batchnorm_with_tconv)             # passes or pipelines
       ops(TransposeConv: 1, Mul: 0, Add: at_most(1))
       value(%y, dtype: f32, shape: [1,4,4,3])
     }
 
-Each block is a test of its own.  What is not said is the same for all tests: the model is sound before and
-after, keeps its interface, and computes the same values.
+Each block is a test.  Every test also checks that the model is valid before and after the passes, keeps its
+interface, and computes the same values.
 
-    passes(NAME, ...)                what is run before the rules are checked, in this order
+    passes(NAME, ...)                run these passes, in this order, before the rules are checked
     settings(NAME: "TEXT", ...)      options of the passes, written as on the command line
-    format(circle | tflite)          what the result is written as; by default the format of the model
-    tolerance(1e-4)                  how far float results may differ, as a part of the largest magnitude
-    ops(KIND: AMOUNT, ...)           operators of that kind in all graphs, by class or by the schema's name
-    custom(NAME: AMOUNT, ...)        custom operators of that name
-    total(AMOUNT)                    operators in all graphs
+    format(circle | tflite)          format of the result; by default that of the recipe
+    tolerance(1e-4)                  allowed difference of float results, relative to the largest magnitude
+    ops(KIND: AMOUNT, ...)           number of operators of a kind (class or schema's name) in all graphs
+    custom(NAME: AMOUNT, ...)        number of custom operators of a name
+    total(AMOUNT)                    number of operators in all graphs
     order(KIND, ...)                 the kinds of all operators of the main graph, in order
-    value(%x, ...)                   it exists, with dtype: f32, shape: [1,-1,3], const: true, op: Relu
-    quant(%x, ...)                   its scale, zero_point, axis; quant(%x, none): it has none
-    attributes(%x, NAME: VALUE, ...) of the operator that makes %x
-    absent(%x, ...)                  there is no such value in any graph
-    unchanged()                      the passes find nothing to do
-    refused("text")                  some near miss of the passes is refused with a sentence that holds this
+    value(%x, ...)                   %x exists, with dtype: f32, shape: [1,-1,3], const: true, op: Relu
+    quant(%x, ...)                   scale, zero_point and axis of %x; quant(%x, none): it is not quantized
+    attributes(%x, NAME: VALUE, ...) attributes of the operator that computes %x
+    absent(%x, ...)                  no graph has a value of this name
+    unchanged()                      the passes change nothing
+    refused("text")                  a near miss of the passes is refused with a sentence that has the text
 
-An AMOUNT is a whole number, at_most(3) or at_least(1).  A dimension of -1 is an unknown one.
+An AMOUNT is an integer, at_most(3) or at_least(1).  A dimension of -1 is unknown.
 """
 
 from __future__ import annotations
@@ -42,12 +42,11 @@ from circlekit.passes.engine.registry import all_options
 from circlekit.recipes.rules.rule import Outcome, Rule, Subject
 from circlekit.recipes.rules.rule_call import Call, show
 from circlekit.recipes.rules.rule_checks import CHECKS, Check
-from circlekit.rewrite.base import Option
 
 
 @dataclass
 class RuleBlock:
-    """One ``rules { }``.  ``format`` and ``tolerance`` are None where it does not say."""
+    """One ``rules { }``.  ``format`` and ``tolerance`` are None if the block does not set them."""
 
     passes: tuple[str, ...] = ()
     format: str | None = None
@@ -58,7 +57,7 @@ class RuleBlock:
 
 @dataclass(frozen=True)
 class TextRule(Rule):
-    """``text``: as it is written."""
+    """One check of a block; ``text``: the call as it is written."""
 
     place: str
     text: str
@@ -70,33 +69,24 @@ class TextRule(Rule):
 
 
 def parse_text_rules(text: str, label: str) -> list[RuleBlock]:
-    """The blocks of rules of a text, in order; ParseError for what no rule can be."""
+    """Return the blocks of rules of a text, in order; ParseError for an invalid rule."""
     source = Source(text, label)
-    return [_Block(source, node).read() for node in parse_document(source).rules]
+    return [_block(source, node) for node in parse_document(source).rules]
 
 
-class _Block:
-    """Reads one block: what it sets, and what it checks."""
-
-    def __init__(self, source: Source, node: RulesNode) -> None:
-        self.source = source
-        self.node = node
-        self.block = RuleBlock()
-
-    def read(self) -> RuleBlock:
-        for call in self.node.calls:
-            self.read_call(Call(self.source, call))
-        return self.block
-
-    def read_call(self, call: Call) -> None:
+def _block(source: Source, node: RulesNode) -> RuleBlock:
+    block = RuleBlock()
+    for arguments in node.calls:
+        call = Call(source, arguments)
         if call.name in SETTINGS:
-            SETTINGS[call.name](self.block, call)
+            SETTINGS[call.name](block, call)
         elif call.name in CHECKS:
-            self.block.rules.append(TextRule(call.place, call.text(), CHECKS[call.name](call)))
+            block.rules.append(TextRule(call.place, call.text(), CHECKS[call.name](call)))
         else:
             known = [*SETTINGS, *CHECKS]
-            near = near_miss(call.name, known) or f"; there are {', '.join(known)}"
-            call.fail(f"there is no rule {call.name}{near}")
+            near = near_miss(call.name, known) or f"; expected one of {', '.join(known)}"
+            call.fail(f"no rule is named {call.name}{near}")
+    return block
 
 
 # -- settings ----------------------------------------------------------------------------------
@@ -110,26 +100,23 @@ def _settings(block: RuleBlock, call: Call) -> None:
     call.positional(0, 0)
     options = all_options()
     for name, literal in call.named(options).items():
-        block.settings[name] = _parsed(call, options[name], call.of(literal, str, 'texts in "",'))
-
-
-def _parsed(call: Call, option: Option, text: str) -> Any:
-    try:
-        return option.parse(text)
-    except ValueError as error:
-        call.fail(f"{option.name}: {error}")
+        text = call.of(literal, str, "texts in quotes")
+        try:
+            block.settings[name] = options[name].parse(text)
+        except ValueError as error:
+            call.fail(f"{name}: {error}")
 
 
 def _format(block: RuleBlock, call: Call) -> None:
     (block.format,) = call.words()[:1]
     if block.format not in FORMATS:
-        call.fail(f"the format is circle or tflite, not {block.format}")
+        call.fail(f"expected format circle or tflite, got {block.format}")
 
 
 def _tolerance(block: RuleBlock, call: Call) -> None:
     literal = call.positional(1, 1)[0]
     if isinstance(literal, bool) or not isinstance(literal, int | float) or not 0 <= literal < 1:
-        call.fail(f"a tolerance is a number from 0 to below 1, not {show(literal)}")
+        call.fail(f"expected a tolerance from 0 to below 1, got {show(literal)}")
     block.tolerance = float(literal)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One call in a block of rules, and its arguments by kind."""
+"""One call in a block of rules, and access to its arguments by kind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from circlekit.recipes.rules.rule import line_and_column
 
 
 class Call:
-    """The arguments of one call, by kind; ParseError at the call for what does not fit."""
+    """The arguments of one call; ParseError at the place of the call for arguments of the wrong kind."""
 
     def __init__(self, source: Source, node: Arguments) -> None:
         self.source = source
@@ -33,7 +33,7 @@ class Call:
         self.source.fail(message, self.node.token)
 
     def text(self) -> str:
-        """The call as it is written."""
+        """Return the call as it is written."""
         tokens = self.source.tokens
         start = tokens.index(self.node.token)
         depth = 0
@@ -44,54 +44,55 @@ class Call:
         return self.name
 
     def positional(self, least: int, most: int | None = None) -> list[Literal]:
-        """The arguments without a name, of which there must be so many."""
+        """Return the arguments without a name; ``least`` to ``most`` of them are expected."""
         given = self.node.positional
         if len(given) < least or (most is not None and len(given) > most):
             amount = f"{least}" if most == least else f"{least} or more" if most is None else f"up to {most}"
-            self.fail(f"{self.name} takes {amount} arguments, {len(given)} are given")
+            self.fail(f"{self.name}: expected {amount} arguments, got {len(given)}")
         return given
 
     def named(self, known: Iterable[str] | None = None) -> Mapping[str, Literal]:
-        """The arguments with a name; each must be one of ``known``."""
+        """Return the arguments with a name; each must be one of ``known``."""
         for name in self.node.named:
             if known is not None and name not in known:
                 names = list(known)
-                near = near_miss(name, names) or (f"; it has {', '.join(names)}" if names else "")
-                self.fail(f"{self.name} has no {name}{near}")
+                near = near_miss(name, names) or (f"; expected one of {', '.join(names)}" if names else "")
+                self.fail(f"{self.name} has no argument {name}{near}")
         return self.node.named
 
     def words(self) -> list[str]:
-        """One or more bare words."""
+        """Return the arguments, which must be one word or more."""
         self.named(())
         return [str(self.of(item, Symbol, "a name")) for item in self.positional(1)]
 
     def value(self) -> str:
-        """The name of the value that is the only argument without a name."""
-        return str(self.of(self.positional(1, 1)[0], ValueName, "a value, written %name,"))
+        """Return the name of the value that is the only argument without a name."""
+        return str(self.of(self.positional(1, 1)[0], ValueName, "a value (%name)"))
 
     def of(self, literal: Literal, kind: type, what: str) -> Any:
+        """Return ``literal`` if it is of ``kind``; ``what`` describes the kind in the error."""
         if type(literal) is not kind:
-            self.fail(f"{self.name} takes {what} not {show(literal)}")
+            self.fail(f"{self.name}: expected {what}, got {show(literal)}")
         return literal
 
     def kind(self, name: str) -> str:
-        """The schema's name of a kind of operator that is given by that or by its class."""
+        """Return the schema's name of an operator kind given by that name or by its class."""
         classes = {cls.__name__: code for code, cls in REGISTRY.items()}
         codes = {n for f in FORMATS for n in enumeration("BuiltinOperator", f).numbers}
         if name in classes:
             return classes[name]
         if name not in codes:
-            self.fail(f"there is no operator {name}{near_miss(name, [*classes, *sorted(codes)])}")
+            self.fail(f"no operator is named {name}{near_miss(name, [*classes, *sorted(codes)])}")
         return name
 
     def amount(self, literal: Literal) -> tuple[str, int]:
-        """(condition, number) of ``3``, ``at_most(3)``, ``at_least(3)``."""
+        """Return (condition, number) of ``3``, ``at_most(3)`` or ``at_least(3)``."""
         condition, number = "exactly", literal
         if isinstance(literal, Arguments) and literal.name in ("at_most", "at_least"):
             condition = literal.name
             number = literal.positional[0] if len(literal.positional) == 1 else literal
         if type(number) is not int or number < 0:
-            self.fail(f"an amount is a whole number, at_most(3) or at_least(1), not {show(literal)}")
+            self.fail(f"expected an integer, at_most(3) or at_least(1), got {show(literal)}")
         return condition, number
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the calls in a block of rules check; ``text_rules`` says what each means."""
+"""The checks of a block of rules; ``rule_blocks`` documents them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from circlekit.recipes.rules.rule import Subject
 from circlekit.recipes.rules.rule_call import Call, show
 
 Check = Callable[[Subject], Iterable[str]]
-"""Gives a sentence for each thing that is not as it should be."""
+"""Yields a sentence for each violation."""
 
 
 # -- checks of operators -----------------------------------------------------------------------
@@ -44,7 +44,7 @@ def _ops(call: Call) -> Check:
         for name, (code, amount) in wanted.items():
             count = sum(op.code == code for op in subject.model.ops())
             if not _fits(amount, count):
-                yield f"there are {count} {name}, {_wanted(amount)} wanted"
+                yield f"expected {_wanted(amount)} {name}, got {count}"
 
     return check
 
@@ -57,7 +57,7 @@ def _custom(call: Call) -> Check:
         names = [op.custom_code for op in subject.model.ops() if isinstance(op, OpaqueOp)]
         for name, amount in wanted.items():
             if not _fits(amount, names.count(name)):
-                yield f"there are {names.count(name)} custom {name}, {_wanted(amount)} wanted"
+                yield f"expected {_wanted(amount)} custom {name}, got {names.count(name)}"
 
     return check
 
@@ -68,7 +68,7 @@ def _total(call: Call) -> Check:
     def check(subject: Subject) -> Iterator[str]:
         count = sum(1 for _ in subject.model.ops())
         if not _fits(amount, count):
-            yield f"there are {count} operators, {_wanted(amount)} wanted"
+            yield f"expected {_wanted(amount)} operators, got {count}"
 
     return check
 
@@ -87,7 +87,7 @@ def _order(call: Call) -> Check:
 
 
 def _find(model: Model, name: str) -> Value | None:
-    """The first value of that name: of the main graph, then of the others."""
+    """Return the first value of that name, of the main graph or else of another one."""
     return next((v for graph in model.graphs for v in graph.values() if v.name == name), None)
 
 
@@ -98,7 +98,7 @@ def _on_value(call: Call, failures: Callable[[Value], Iterator[str]]) -> Check:
         value = _find(subject.model, name)
         if value is None:
             near = near_miss(name, [v.name for graph in subject.model.graphs for v in graph.values()])
-            yield f"there is no {quoted('%', name)}{near}"
+            yield f"no value is named {quoted('%', name)}{near}"
         else:
             yield from failures(value)
 
@@ -109,10 +109,10 @@ def _value(call: Call) -> Check:
     given = call.named(("dtype", "shape", "const", "op"))
     dtype = given.get("dtype")
     if dtype is not None and dtype not in BY_SHORT:
-        call.fail(f"there is no dtype {show(dtype)}{near_miss(show(dtype), BY_SHORT)}")
+        call.fail(f"no dtype is named {show(dtype)}{near_miss(show(dtype), BY_SHORT)}")
     shape = _shape(call, given["shape"]) if "shape" in given else None
     code = call.kind(show(given["op"])) if "op" in given else None
-    const = call.of(given["const"], bool, "true or false,") if "const" in given else None
+    const = call.of(given["const"], bool, "true or false") if "const" in given else None
 
     def failures(value: Value) -> Iterator[str]:
         if dtype is not None and value.dtype is not BY_SHORT[str(dtype)]:
@@ -120,9 +120,9 @@ def _value(call: Call) -> Check:
         if shape is not None and value.shape != shape:
             yield f"its shape is {format_shape(value.shape)}"
         if const is not None and value.is_const != const:
-            yield f"it is {'' if value.is_const else 'no '}constant"
+            yield f"it is {'a' if value.is_const else 'not a'} constant"
         if code is not None and (value.producer is None or value.producer.code != code):
-            yield f"{'nothing' if value.producer is None else kind_of(value.producer)} makes it"
+            yield f"its producer is {'none' if value.producer is None else kind_of(value.producer)}"
 
     return _on_value(call, failures)
 
@@ -130,7 +130,7 @@ def _value(call: Call) -> Check:
 def _shape(call: Call, literal: Literal) -> tuple[int | None, ...]:
     dims = literal if isinstance(literal, list) else [None]
     if not all(type(d) is int and d >= -1 for d in dims):
-        call.fail("a shape is a list of whole numbers, -1 for what is unknown")
+        call.fail("expected a list of integers as shape, -1 for an unknown dimension")
     return tuple(None if d == -1 else d for d in dims)  # type: ignore[misc]  # they are numbers
 
 
@@ -139,9 +139,9 @@ def _quant(call: Call) -> Check:
     literals = call.positional(1, 2)
     if len(literals) == 2:
         if literals[1] != "none" or given:
-            call.fail("quant is quant(%x, none) or quant(%x, scale: 0.5, zero_point: 3, axis: 0)")
+            call.fail("expected quant(%x, none) or quant(%x, scale: 0.5, zero_point: 3, axis: 0)")
         call.node.positional = literals[:1]
-        return _on_value(call, lambda value: iter(_not_quantized(value)))
+        return _on_value(call, lambda v: iter([] if v.quantization is None else ["it is quantized"]))
     numbers = {name: _numbers(call, literal) for name, literal in given.items()}
 
     def failures(value: Value) -> Iterator[str]:
@@ -159,14 +159,10 @@ def _quant(call: Call) -> Check:
     return _on_value(call, failures)
 
 
-def _not_quantized(value: Value) -> list[str]:
-    return ["it is quantized"] if value.quantization is not None else []
-
-
 def _numbers(call: Call, literal: Literal) -> Array:
     listed = literal if isinstance(literal, list) else [literal]
     if any(isinstance(x, bool) or not isinstance(x, int | float) for x in listed):
-        call.fail(f"a number or a list of numbers is wanted, not {show(literal)}")
+        call.fail(f"expected a number or a list of numbers, got {show(literal)}")
     return np.array(listed, np.float64)
 
 
@@ -176,7 +172,7 @@ def _attributes(call: Call) -> Check:
     def failures(value: Value) -> Iterator[str]:
         op = value.producer
         if op is None:
-            yield "nothing makes it"
+            yield "it has no producer"
             return
         specs = {spec.name: spec for spec in op.attributes}
         for name, literal in given.items():
@@ -197,15 +193,15 @@ def _attribute(call: Call, op: Op, spec: Attribute, literal: Literal) -> Iterato
 
 
 def _absent(call: Call) -> Check:
-    names = [str(call.of(x, ValueName, "values, written %name,")) for x in call.positional(1)]
+    names = [str(call.of(x, ValueName, "values (%name)")) for x in call.positional(1)]
 
     def check(subject: Subject) -> Iterator[str]:
-        return (f"there is {quoted('%', n)}" for n in names if _find(subject.model, n) is not None)
+        return (f"{quoted('%', n)} exists" for n in names if _find(subject.model, n) is not None)
 
     return check
 
 
-# -- checks of what the passes did -------------------------------------------------------------
+# -- checks of the passes ----------------------------------------------------------------------
 
 
 def _unchanged(call: Call) -> Check:
@@ -213,18 +209,18 @@ def _unchanged(call: Call) -> Check:
 
     def check(subject: Subject) -> Iterator[str]:
         if subject.changes:
-            yield f"the passes made {subject.changes} changes"
+            yield f"expected no changes, got {subject.changes}"
 
     return check
 
 
 def _refused(call: Call) -> Check:
-    wanted = call.of(call.positional(1, 1)[0], str, "a text in quotes,")
+    wanted = call.of(call.positional(1, 1)[0], str, "a text in quotes")
 
     def check(subject: Subject) -> Iterator[str]:
         sentences = subject.refusals()
         if not any(wanted in sentence for sentence in sentences):
-            yield f"refused were: {'; '.join(dict.fromkeys(sentences)) or 'none'}"
+            yield f"the refusals are: {'; '.join(dict.fromkeys(sentences)) or 'none'}"
 
     return check
 
