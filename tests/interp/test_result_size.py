@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from circlekit.errors import LimitError
-from circlekit.interp.result_size import check_result_memory, static_result_bytes, with_constant_operands
+from circlekit.interp.result_size import ResultMemory, static_result_bytes, with_operands
 from circlekit.ir.dtypes import DType, f32, i32
 from circlekit.ir.op import Op, OpaqueOp, operand
 from circlekit.ir.resource_limits import limited
@@ -57,10 +57,10 @@ def test_an_opaque_operator_counts_with_its_declared_results() -> None:
     op = OpaqueOp(Value("x", f32, (3,)), code="CUSTOM", custom_code="Unheard", results=results)
     assert static_result_bytes(op) == 20
     with limited(19), pytest.raises(LimitError, match=r"%y: f32\[3\], %z: f32\[2\] of CUSTOM would take 20"):
-        check_result_memory(op, [np.zeros(3, np.float32)], 20)
+        ResultMemory(op).check([np.zeros(3, np.float32)])
     results[0].shape = (None,)
     with limited(1):
-        check_result_memory(op, [np.zeros(3, np.float32)], static_result_bytes(op))
+        ResultMemory(op).check([np.zeros(3, np.float32)])
 
 
 def fill() -> Op:
@@ -71,26 +71,44 @@ def test_sizes_that_depend_on_operands() -> None:
     op, operands = fill(), [np.array([4, 5], np.int32), np.ones((), np.float32)]
     assert static_result_bytes(op) is None
     with limited(100):
-        check_result_memory(op, operands, None, held_bytes=20)
+        ResultMemory(op).check(operands, held_bytes=20)
         with pytest.raises(LimitError, match=r"f32\[4,5\] of FILL \(in addition to 21 bytes held by this"):
-            check_result_memory(op, operands, None, held_bytes=21)
+            ResultMemory(op).check(operands, held_bytes=21)
     with limited(79), pytest.raises(LimitError, match=r"f32\[4,5\] of FILL would take 80 bytes"):
-        check_result_memory(op, operands, None)
+        ResultMemory(op).check(operands)
 
 
 def test_operands_that_the_shape_rule_rejects_are_left_to_the_kernel() -> None:
     x = Value("x", f32, (3,))
     op = Slice(x, Value("b", i32, (1,)), Value("s", i32, (1,)))
     with limited(1):
-        check_result_memory(op, [np.ones(3, np.float32), *[np.array([7], np.int32)] * 2], None)
+        ResultMemory(op).check([np.ones(3, np.float32), *[np.array([7], np.int32)] * 2])
 
 
 def test_absent_operands_stay_absent_and_no_uses_are_added() -> None:
     op = fill()
     value = op.inputs[0]
     assert value is not None
-    copy = with_constant_operands(op, [np.array([2, 3], np.int32), None, None])
+    copy = with_operands(op, [np.array([2, 3], np.int32), None, None], constant=True)
     assert [v is None or v.is_const for v in copy.inputs] == [True, True, True]
     assert copy.inputs[2] is None
     assert copy.inferred()[0].shape == (2, 3)
     assert (value.use_count, value.data, op.inputs[0]) == (1, None, value)
+
+
+def test_sizes_that_depend_on_shapes_are_inferred_when_shapes_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    inferred: list[Shape | None] = []
+    rule = Result.infer
+
+    def infer(self: Result) -> TensorType:
+        inferred.append(self.input.shape)
+        return rule(self)
+
+    memory = ResultMemory(Result(Value("x", f32, (None, 2))))
+    monkeypatch.setattr(Result, "infer", infer)
+    with limited(100):
+        for rows in (3, 3, 5, 5):
+            memory.check([np.ones((rows, 2), np.float32)])
+        assert inferred == [(3, 2), (5, 2)]
+        with pytest.raises(LimitError, match=r"f32\[13,2\] of TEST_RESULT would take 104 bytes"):
+            memory.check([np.ones((13, 2), np.float32)])

@@ -13,7 +13,7 @@ import circlekit.ops  # noqa: F401  # declares the operators, whoever built the 
 from circlekit.errors import CirclekitError, LimitError, ModelError, ShapeError, UnsupportedError
 from circlekit.interp.execution_plan import absent_operands
 from circlekit.interp.fast import FastKernel
-from circlekit.interp.result_size import check_result_memory, static_result_bytes
+from circlekit.interp.result_size import ResultMemory
 from circlekit.ir.op import Op, OpaqueOp, Run
 from circlekit.ir.value import Array, Value, format_shape
 from circlekit.ops.program.custom import CUSTOM_KERNELS
@@ -48,7 +48,7 @@ def evaluate(op: Op, operands: Sequence[Array | None], run: Run | None = None) -
     operator, a dtype or a form; ShapeError if a result is not as declared; LimitError if the results would
     exceed the memory limit.
     """
-    check_result_memory(op, operands, static_result_bytes(op))
+    ResultMemory(op).check(operands)
     with np.errstate(all="ignore"):  # overflow and NaN are ordinary results, as in other runtimes
         return compute(op, [*operands, *[None] * absent_operands(op)], run)
 

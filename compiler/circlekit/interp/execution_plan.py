@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from circlekit.interp.fast import FastKernel, prepare
-from circlekit.interp.result_size import static_result_bytes
+from circlekit.interp.result_size import ResultMemory
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
@@ -50,17 +50,17 @@ class PlannedOp:
     """One operator of a plan.
 
     ``absent``: declared operands that the operator omits at its end; ``fast_kernel``: replaces ``op.kernel``
-    where there is one; ``static_bytes``: bytes of the results, None if they differ from run to run;
-    ``released``: values that this operator is the last to read.
+    where there is one; ``memory``: check of the results' size; ``released``: values that no later operator
+    reads.
     """
 
-    __slots__ = ("absent", "fast_kernel", "op", "released", "static_bytes")
+    __slots__ = ("absent", "fast_kernel", "memory", "op", "released")
 
     def __init__(self, op: Op) -> None:
         self.op = op
         self.absent = absent_operands(op)
         self.fast_kernel: FastKernel | None = prepare(op)
-        self.static_bytes = static_result_bytes(op)
+        self.memory = ResultMemory(op)
         self.released: list[Value] = []
 
 

@@ -12,7 +12,6 @@ from circlekit.interp.blas_threads import limited_blas_threads
 from circlekit.interp.evaluate import compute
 from circlekit.interp.execution_plan import ExecutionPlan, PlannedOp
 from circlekit.interp.input_arrays import check_inputs
-from circlekit.interp.result_size import check_result_memory
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.location import place
 from circlekit.ir.op import Op
@@ -117,7 +116,7 @@ class GraphRunner:
         op = planned.op
         try:
             operands = [None if v is None else self._read(v, plan, environment) for v in op.inputs]
-            check_result_memory(op, operands, planned.static_bytes, self._held_bytes)
+            planned.memory.check(operands, self._held_bytes)
             results = compute(op, operands + [None] * planned.absent, self, planned.fast_kernel)
         except CirclekitError as error:
             raise error.note(place(op, self.model)) from None

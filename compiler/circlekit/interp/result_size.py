@@ -29,41 +29,62 @@ def static_result_bytes(op: Op) -> int | None:
     return _total_bytes(types)
 
 
-def check_result_memory(
-    op: Op, operands: Sequence[Array | None], static_bytes: int | None, held_bytes: int = 0
-) -> None:
-    """Raise LimitError if the results of ``op`` do not fit into the memory limit.
+class ResultMemory:
+    """Check of the memory for the results of one operator, before they are computed.
 
-    ``static_bytes``: what ``static_result_bytes`` returned; ``held_bytes``: other values of the same run.
+    Sizes that follow from the shapes of the operands are inferred again only when these shapes change.
     """
-    size = static_bytes
-    if size is None:
-        size = _total_bytes(_inferred_types(with_constant_operands(op, operands)))
-    if size is not None:
-        need_memory(held_bytes + size, lambda: _described(op, operands, held_bytes))
+
+    def __init__(self, op: Op) -> None:
+        self.op = op
+        self._static_bytes = static_result_bytes(op)
+        self._shapes: list[tuple[int, ...] | None] | None = None
+        self._shaped_bytes: int | None = None
+
+    def check(self, operands: Sequence[Array | None], held_bytes: int = 0) -> None:
+        """Raise LimitError if the results do not fit into memory beside ``held_bytes`` of the same run."""
+        size = self._static_bytes
+        if size is None:
+            size = self._bytes_for_shapes(operands)
+        if size is None:  # it depends on elements of the operands
+            size = _total_bytes(_inferred_types(with_operands(self.op, operands, constant=True)))
+        if size is not None:
+            need_memory(held_bytes + size, lambda: _described(self.op, operands, held_bytes))
+
+    def _bytes_for_shapes(self, operands: Sequence[Array | None]) -> int | None:
+        shapes = [None if a is None else a.shape for a in operands]
+        if shapes != self._shapes:
+            self._shapes = shapes
+            types = _inferred_types(with_operands(self.op, operands, constant=False))
+            self._shaped_bytes = _total_bytes(types)
+        return self._shaped_bytes
 
 
 def _described(op: Op, operands: Sequence[Array | None], held_bytes: int) -> str:
     """Return the results of ``op`` with their types, and what else is in memory, for an error."""
-    types = _inferred_types(with_constant_operands(op, operands)) or [v.type for v in op.results]
+    types = _inferred_types(with_operands(op, operands, constant=True)) or [v.type for v in op.results]
     results = ", ".join(f"%{v.name}: {t}" for v, t in zip(op.results, types, strict=False))
     held = f" (in addition to {amount(held_bytes)} held by this run)" if held_bytes else ""
     return f"{results} of {op.code}{held}"
 
 
-def with_constant_operands(op: Op, operands: Sequence[Array | None]) -> Op:
-    """Return a copy of ``op`` whose operands are constants; it is not registered as a user of any value."""
+def with_operands(op: Op, operands: Sequence[Array | None], constant: bool) -> Op:
+    """Return a copy of ``op`` on values with the shapes of ``operands``, and their elements if ``constant``.
+
+    The copy is not registered as a user of any value.
+    """
     copy: Op = object.__new__(type(op))
     copy.__dict__.update(op.__dict__)
     values = [*op.inputs, *[None] * (len(operands) - len(op.inputs))]
-    copy.inputs = [_as_constant(v, a) for v, a in zip(values, operands, strict=False)]
+    copy.inputs = [_with_array(v, a, constant) for v, a in zip(values, operands, strict=False)]
     return copy
 
 
-def _as_constant(value: Value | None, array: Array | None) -> Value | None:
+def _with_array(value: Value | None, array: Array | None, constant: bool) -> Value | None:
     if value is None or array is None:
         return value
-    return Value(value.name, value.dtype, array.shape, array, value.quantization)
+    data = array if constant else value.data
+    return Value(value.name, value.dtype, array.shape, data, value.quantization)
 
 
 def _inferred_types(op: Op) -> Sequence[TensorType]:
