@@ -14,8 +14,8 @@ from circlekit.ir.value import Array
 from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv, run_time_shape
 from circlekit.ops.convolution.correlation import Geometry
 
-CACHE_BLOCK_BYTES = 1 << 18
-"""Scratch of one block of results."""
+CACHE_BLOCK_BYTES = 1 << 20
+"""Scratch of one block of results: smaller ones cost more calls than they save cache misses."""
 
 LARGEST_SCRATCH_RATIO = 8
 """A transposed convolution that needs more scratch than so many results is left to the plain kernel."""
