@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shapes, quantization parameters and constant data of one tensor."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from circlekit.errors import ModelError
+from circlekit.ir.dtypes import DType
+from circlekit.ir.value import (
+    MAX_RANK,
+    Array,
+    Quantization,
+    Shape,
+    TensorType,
+    Value,
+    format_shape,
+    same_array,
+)
+
+
+@pytest.mark.parametrize(
+    ("shape", "text"),
+    [((), "[]"), ((1, None, 3), "[1,?,3]"), (None, "[*]"), ((1,) * 32, "[" + "1," * 31 + "1]")],
+)
+def test_format_shape(shape: Shape | None, text: str) -> None:
+    assert format_shape(shape) == text
+    assert str(TensorType(DType.INT8, shape)) == "i8" + text
+
+
+def test_endless_shapes_are_shortened() -> None:
+    text = format_shape((7,) * 1000)
+    assert text == "[" + ",".join(["7"] * (2 * MAX_RANK)) + ",... 1000 dimensions]"
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "same"),
+    [
+        (None, None, True),
+        (np.zeros(1), None, False),
+        (np.array([np.nan]), np.array([np.nan]), True),
+        (np.array([0.0]), np.array([-0.0]), False),
+        (np.zeros(2), np.zeros((2, 1)), False),
+        (np.zeros(2, np.float32), np.zeros(2, np.int32), False),
+        (np.arange(4)[::2], np.array([0, 2]), True),
+    ],
+)
+def test_same_array(a: Array | None, b: Array | None, same: bool) -> None:
+    assert same_array(a, b) is same
+    assert same_array(b, a) is same
+
+
+def test_views_of_one_memory_are_the_same_only_with_the_same_strides() -> None:
+    base = np.array([[1, 2], [3, 4]])
+    assert same_array(base, base[:])
+    assert not same_array(base, base.T)
+
+
+SCALES = Quantization(np.array([0.5, 0.25], np.float32), np.array([1, 2], np.int64), 1)
+
+
+@pytest.mark.parametrize(
+    ("shape", "misfit"),
+    [
+        (None, None),
+        ((3, 2), None),
+        ((3, None), None),
+        ((3, 3), "its quantization has 2 scales, axis 1 has 3 elements"),
+        ((2,), "it is quantized along axis 1, its shape is [2]"),
+    ],
+)
+def test_scales_fit_a_shape(shape: Shape | None, misfit: str | None) -> None:
+    assert SCALES.misfit(shape) == misfit
+    assert Quantization(np.array([0.5], np.float32)).misfit(shape) is None
+
+
+def test_quantizations_are_equal_by_their_bits() -> None:
+    def changed(**fields: object) -> Quantization:
+        parts: dict[str, object] = {
+            "scale": SCALES.scale.copy(), "zero_point": SCALES.zero_point.copy(), "quantized_dimension": 1,
+        }  # fmt: skip
+        return Quantization(**{**parts, **fields})  # type: ignore[arg-type]
+
+    assert changed() == SCALES
+    assert hash(changed()) == hash(SCALES)
+    assert SCALES.is_per_channel
+    assert not Quantization(np.array([0.5], np.float32)).is_per_channel
+    for other in (
+        changed(scale=np.array([0.5, 0.125], np.float32)), changed(zero_point=np.array([1, 3], np.int64)),
+        changed(quantized_dimension=0), changed(min=np.zeros(1, np.float32)), changed(details={"a": 1}),
+    ):  # fmt: skip
+        assert other != SCALES
+    assert SCALES != "scales"
+
+
+def test_known_and_unknown_shapes() -> None:
+    known, open_, unranked = (Value("v", DType.FLOAT32, s) for s in ((2, 3), (2, None), None))
+    assert (known.static_shape, known.numel, known.is_static, known.rank) == ((2, 3), 6, True, 2)
+    assert (open_.is_static, unranked.is_static, unranked.rank) == (False, False, None)
+    for value in (open_, unranked):
+        with pytest.raises(ModelError, match=r"%v has shape \[.*\], expected a static shape"):
+            _ = value.static_shape
+
+
+def test_constants() -> None:
+    assert Value.constant("v", np.zeros(3, np.float32)).is_const
+    variable = Value("v", DType.FLOAT32, (3,))
+    assert not variable.is_const
+    with pytest.raises(ModelError, match="%v is not a constant"):
+        variable.array()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "data", "extra", "plain"),
+    [
+        (DType.FLOAT32, np.zeros(3, np.float32), {}, True),
+        (DType.FLOAT32, np.zeros(3, np.float32), {"compression_type": "NONE"}, True),
+        (DType.FLOAT32, np.zeros(3, np.float32), {"compression_type": "DEFLATE"}, False),
+        (DType.FLOAT32, np.zeros(3, np.float32), {"sparsity": {}}, False),
+        (DType.FLOAT32, np.zeros(2, np.float32), {}, False),
+        (DType.FLOAT32, np.zeros(3, np.int32), {}, False),
+        (DType.INT4, np.zeros(2, np.uint8), {}, False),
+        (DType.FLOAT32, None, {}, False),
+    ],
+)
+def test_plain_data(dtype: DType, data: Array | None, extra: dict[str, object], plain: bool) -> None:
+    value = Value("v", dtype, (3,), data)
+    value.extra = dict(extra)
+    assert value.is_plain is plain
