@@ -27,8 +27,7 @@ class Case:
     """The first of ``graphs`` is run once for each of ``steps``, the lists of its inputs.
 
     ``label``: the row of the table, usually the kind of data.  ``refused``: the error of the operator's
-    shape rule, or None.  ``tolerance`` of floats, as a part of the largest magnitude of the result; default:
-    that of the kit.  ``optimized``: compare with LiteRT's optimized kernels, because the reference is wrong.
+    shape rule, or None.  ``optimized``: compare with the optimized kernels, where the reference is wrong.
     ``magnitude``: largest magnitude before a fused activation, if it is larger than that of the result.
     """
 
@@ -37,7 +36,6 @@ class Case:
     graphs: Sequence[Graph]
     steps: list[list[Array]]
     refused: str | None = None
-    tolerance: float | None = None
     optimized: bool = False
     magnitude: float = 0.0
 

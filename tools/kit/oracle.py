@@ -6,11 +6,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from circlekit.equivalence.litert import make_interpreter, run_interpreter
+from circlekit.equivalence.litert import TOLERANCE, differences, make_interpreter, run_interpreter
 from circlekit.errors import CirclekitError, UnsupportedError
 from circlekit.interp.interpreter import Interpreter
 from circlekit.io.read.load import load_bytes
@@ -20,8 +20,8 @@ from circlekit.ir.value import Array
 from circlekit.ops.numerics.kernel_flavor import Kernels
 from tools.kit.kinds import Case
 
-TOLERANCE = 1e-5
-"""Largest difference of floats, as a part of the largest magnitude of the result."""
+FLOAT16_TOLERANCE = 1e-3
+"""float16 results have 11 bits, of which the last may differ."""
 
 Steps = list[list[Array]]
 
@@ -64,7 +64,7 @@ def judge(case: Case, phase: Callable[[str], None] = lambda name: None) -> Outco
         return Outcome(Verdict.NOT_OURS, error.message)
     except CirclekitError as error:
         return Outcome(Verdict.FAILED, f"{type(error).__name__}: {error.message}")
-    return compare(got, wanted, case.tolerance, case.magnitude)
+    return compare(got, wanted, case.magnitude)
 
 
 def _bytes_of(graphs: Sequence[Graph]) -> bytes:
@@ -76,64 +76,26 @@ def run_ours(case: Case, content: bytes) -> Steps:
     if case.refused is not None:
         raise UnsupportedError(case.refused)
     interpreter = Interpreter(load_bytes(content))
-    return [interpreter.run([_writable(a) for a in inputs]) for inputs in case.steps]
+    return [interpreter.run([a.copy() for a in inputs]) for inputs in case.steps]
 
 
-def _writable(array: Array) -> Array:
-    copy: Array = array.copy()
-    return copy
-
-
-def compare(got: Steps, wanted: Steps, within: float | None = None, magnitude: float = 0.0) -> Outcome:
-    """Compare all runs.  ``within``: the tolerance; ``magnitude``: the least magnitude that it refers to."""
+def compare(got: Steps, wanted: Steps, magnitude: float = 0.0) -> Outcome:
+    """Compare all runs; ``magnitude``: the least magnitude that the tolerance of floats refers to."""
     for step, (ours, theirs) in enumerate(zip(got, wanted, strict=True)):
-        place = f"run {step}: " if len(wanted) > 1 else ""
-        if len(ours) != len(theirs):
-            return Outcome(Verdict.FAILED, f"{place}{len(ours)} outputs instead of {len(theirs)}")
-        for index, pair in enumerate(zip(ours, theirs, strict=True)):
-            reason = difference(*pair, within, magnitude)
-            if reason:
-                where = f"output {index}: " if len(theirs) > 1 else ""
-                return Outcome(Verdict.FAILED, place + where + reason)
+        for index, (a, b) in enumerate(zip(ours, theirs, strict=True)):
+            found = differences([f"output {index}"], [a], [b], _tolerance(b, magnitude))
+            if found:
+                return Outcome(Verdict.FAILED, f"run {step}: {found[0]}" if len(wanted) > 1 else found[0])
     return Outcome(Verdict.PASSED)
 
 
-def difference(got: Array, wanted: Array, within: float | None = None, magnitude: float = 0.0) -> str | None:
-    """Return a sentence about the difference of ``got`` from ``wanted``, or None."""
-    if got.dtype != wanted.dtype and not (got.dtype.kind in "OS" and wanted.dtype.kind in "OS"):
-        return f"dtype {got.dtype} instead of {wanted.dtype}"
-    if got.shape != wanted.shape:
-        return f"shape {list(got.shape)} instead of {list(wanted.shape)}"
-    if wanted.dtype.kind not in "fc":
-        wrong = np.flatnonzero(got.reshape(-1) != wanted.reshape(-1))
-        if not wrong.size:
-            return None
-        a, b = (x.reshape(-1)[wrong[0]] for x in (got, wanted))
-        return f"{wrong.size} of {wanted.size} elements differ, the first is {a} instead of {b}"
-    return _float_difference(got, wanted, within or tolerance(wanted.dtype), magnitude)
-
-
-def _float_difference(got: Array, wanted: Array, within: float, magnitude: float) -> str | None:
-    got, wanted = got.reshape(-1), wanted.reshape(-1)
-    finite = np.isfinite(wanted)
-    strange = ~finite & ~((got == wanted) | (np.isnan(got) & np.isnan(wanted)))
-    strange |= finite & ~np.isfinite(got)
-    if strange.any():
-        first = int(np.flatnonzero(strange)[0])
-        return f"{got[first]} instead of {wanted[first]}"
-    scale = float(np.abs(wanted[finite]).max(initial=0.0))
-    error = np.abs(got[finite].astype(np.complex128) - wanted[finite].astype(np.complex128))
-    worst = float(error.max(initial=0.0))
-    if worst <= within * max(scale, magnitude):
-        return None
-    first = int(error.argmax())
-    pair = f"{got[finite][first]} instead of {wanted[finite][first]}"
-    return f"differs by {worst / scale if scale else worst:.1e} of the largest magnitude: {pair}"
-
-
-def tolerance(dtype: np.dtype[Any]) -> float:
-    """Return the tolerance of a dtype; float16 results have 11 bits, of which the last may differ."""
-    return 1e-3 if dtype == np.float16 else TOLERANCE
+def _tolerance(reference: Array, magnitude: float) -> float:
+    """Return the tolerance as a part of the largest magnitude of ``reference``."""
+    tolerance = FLOAT16_TOLERANCE if reference.dtype == np.float16 else TOLERANCE
+    if not magnitude or reference.dtype.kind != "f":
+        return tolerance
+    largest = float(np.abs(reference[np.isfinite(reference)]).max(initial=0.0))
+    return tolerance * max(1.0, magnitude / largest) if largest else tolerance
 
 
 def _first_line(error: Exception) -> str:

@@ -64,8 +64,7 @@ HEAD = """# Operators
 Written by `python -m tools.kit --cases {cases} --seed {seed} --table FILE`. A row is an operator on one
 kind of data (`q`: quantized; `f32 x i8`: float data, int8 weights), with the number of random models of that
 operator that LiteRT runs, and how many of them give the results of LiteRT's reference kernels: integers bit
-for bit, floats to 1e-5 of the largest magnitude (cells with layer normalization 1e-4, float16 1e-3, cells
-with 8-bit weights 2e-2).
+for bit, floats to 1e-5 of the largest magnitude, float16 to 1e-3.
 
 """
 

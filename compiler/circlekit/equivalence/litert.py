@@ -144,7 +144,7 @@ def is_text(array: Array) -> bool:
 
 
 def _allowed(reference: Array, tolerance: float) -> float:
-    if reference.dtype.kind != "f":
+    if reference.dtype.kind not in "fc":
         return 0.0
     finite = np.abs(reference[np.isfinite(reference)])
     return tolerance * float(finite.max(initial=0.0))
