@@ -13,9 +13,13 @@ from flatbuffers import flexbuffers
 
 from circlekit.errors import ModelError, ShapeError, UnsupportedError
 from circlekit.interp import evaluate
+from circlekit.ir.dtypes import f32
 from circlekit.ir.op import OpaqueOp
 from circlekit.ir.value import Array, Value
+from circlekit.ops.arithmetic.random_ops import RandomUniform
+from circlekit.ops.arithmetic.unary import Neg
 from circlekit.ops.convolution.pool import MaxPool2D
+from circlekit.ops.program.custom import is_pure
 from circlekit.ops.program.flexbuffer import options_of, read_flexbuffer
 from circlekit.ops.reduction.reduce import ReduceAll
 from tests.ops.litert import assert_close, const, graph_of, run_litert, var
@@ -100,6 +104,23 @@ def test_split_v() -> None:
         custom("SplitV", [x, np.array([2, 4]), np.array(1)], shapes[:2])
     with pytest.raises(ModelError, match="at most one -1"):
         custom("SplitV", [x, np.array([-1, -1]), np.array(1)], shapes[:2])
+    parts = custom("SplitV", [x, np.array([3, 4, -1]), np.array(1)], [("f4", 2, n) for n in (3, 4, 0)])
+    assert [p.shape for p in parts] == [(2, 3), (2, 4), (2, 0)]
+    with pytest.raises(ShapeError, match=r"sum of 7, got \[3, 5, -1\]"):
+        custom("SplitV", [x, np.array([3, 5, -1]), np.array(1)], shapes)
+
+
+def test_known_custom_operators_are_pure() -> None:
+    x = Value("x", f32, (2,))
+
+    def opaque(code: str, custom_code: str | None) -> OpaqueOp:
+        return OpaqueOp(x, code=code, custom_code=custom_code, results=[Value("y", f32, (2,))])
+
+    assert is_pure(opaque("CUSTOM", "Erf"))
+    assert not is_pure(opaque("CUSTOM", "Unheard"))
+    assert not is_pure(opaque("DELEGATE", "Erf"))
+    assert is_pure(Neg(x))
+    assert not is_pure(RandomUniform(const([2], np.int32)))
 
 
 @pytest.mark.parametrize("padding", ["SAME", "VALID"])

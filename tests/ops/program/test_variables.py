@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from circlekit.errors import CirclekitError, ModelError, ShapeError
+from circlekit.interp.graph_runner import GraphRunner
 from circlekit.interp.interpreter import Interpreter
 from circlekit.ir.dtypes import DType, f32, i64
 from circlekit.ir.graph import Graph, Model
@@ -17,6 +18,7 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.binary import Add
 from circlekit.ops.constant_storage import encode_strings
 from circlekit.ops.program.control import CallOnce
+from circlekit.ops.program.state import State
 from circlekit.ops.program.variables import (
     AssignVariable,
     Hashtable,
@@ -84,6 +86,30 @@ def test_an_unassigned_variable_is_no_value() -> None:
     main = graph("main", [], handle, read, outputs=[read.output])
     with pytest.raises(ModelError, match="the variable is read before a value is assigned to it"):
         Interpreter(Model([main])).run([])
+
+
+@pytest.mark.parametrize(
+    "wrong", [np.array([1.0], np.float32), np.array([0, 1], np.int32)], ids=["float", "two"]
+)
+def test_a_handle_is_one_integer(wrong: Array) -> None:
+    op = ReadVariable(VarHandle(shared_name="x").output, results=[Value("y", f32, (2,))])
+    with pytest.raises(ModelError, match="READ_VARIABLE: expected a handle, one integer, got"):
+        op.call(GraphRunner(State()), wrong)
+
+
+def test_a_variable_does_not_change_with_an_output() -> None:
+    x, (handle, read) = Value("x", f32, (2,)), reading()
+    main = graph("main", [x], handle, AssignVariable(handle.output, x), read, outputs=[read.output])
+    again, last = reading()
+    reader = graph("reader", [], again, last, outputs=[last.output])
+    interpreter = Interpreter(Model([main, reader]))
+    interpreter.run([np.array([1, 2], np.float32)])[0][:] = 9
+    np.testing.assert_array_equal(interpreter.run([], graph=1)[0], [1, 2])
+
+
+def reading() -> tuple[VarHandle, ReadVariable]:
+    handle = VarHandle(shared_name="x")
+    return handle, ReadVariable(handle.output, results=[Value("y", f32, (2,))])
 
 
 # -- hash tables -------------------------------------------------------------------------------
