@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %y: shape %s is f32, i32 or i64 is wanted
+# Refused: %y: shape %s is f32, expected i32 or i64
 
 graph main(%x: f32[1]) -> %y {
   %s = const f32[1] [1.0]
@@ -9,5 +9,5 @@ graph main(%x: f32[1]) -> %y {
 rules {
   passes(resolve_former_customop)
   unchanged()
-  refused("shape %s is f32, i32 or i64 is wanted")
+  refused("expected i32 or i64")
 }
