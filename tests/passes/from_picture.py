@@ -189,7 +189,7 @@ class _Maker:
         dtypes = spec.dtypes if spec is not None else ()
         if pattern.name is None:
             literal = np.asarray(pattern.literal)
-            dtype = dtypes[0].numpy if dtypes else np.dtype(np.float32)
+            dtype = dtypes[0].numpy if dtypes and f32 not in dtypes else np.dtype(np.float32)
             return Value.constant(f"k{next(self.count)}", literal.astype(dtype))
         if pattern.name in self.values:
             return self.values[pattern.name]
