@@ -11,7 +11,7 @@ from circlekit.rewrite.rewrite import Rewrite, condition
 
 
 class _NeutralConstant(Rewrite):
-    """$example  ==  x; the constant must be exactly ``number``."""
+    """$example  ==  x, with exactly this constant."""
 
     number: ClassVar[int]
 

@@ -12,7 +12,7 @@ from circlekit.rewrite.rewrite import Rewrite, condition
 
 
 class _ToReshape(Rewrite):
-    """$call  ==  reshape(x, the shape of the result)$where."""
+    """$call  ==  reshape(x, the shape of the result)."""
 
     quantized = True
 
@@ -37,17 +37,21 @@ class _ToReshape(Rewrite):
         return {"shape": np.asarray([-1 if d is None else d for d in z.shape or ()], np.int32)}
 
 
-class SubstituteSqueezeToReshape(_ToReshape, call="Squeeze(x)", attributes="{squeeze_dims: any}", where=""):
+class SubstituteSqueezeToReshape(_ToReshape, call="Squeeze(x)", attributes="{squeeze_dims: any}"):
+    """squeeze(x)  ==  reshape(x, the shape without dimensions of 1)."""
+
     name = "substitute_squeeze_to_reshape"
 
 
-class SubstituteExpandDimsToReshape(_ToReshape, call="ExpandDims(x, axis: const)", attributes="", where=""):
+class SubstituteExpandDimsToReshape(_ToReshape, call="ExpandDims(x, axis: const)", attributes=""):
+    """expand_dims(x, axis)  ==  reshape(x, the shape with a 1 at the axis)."""
+
     name = "substitute_expand_dims_to_reshape"
 
 
-class SubstitutePackToReshape(
-    _ToReshape, call="Pack(x)", attributes="{values_count: any, axis: any}", where=""
-):
+class SubstitutePackToReshape(_ToReshape, call="Pack(x)", attributes="{values_count: any, axis: any}"):
+    """pack([x])  ==  reshape(x, the shape with a 1 at the axis)."""
+
     name = "substitute_pack_to_reshape"
 
 
@@ -56,8 +60,9 @@ class SubstituteStridedSliceToReshape(
     call="StridedSlice(x, begin: const, end: const, strides: const)",
     attributes="{begin_mask: any, end_mask: any, ellipsis_mask: any, new_axis_mask: any,\n"
     "             shrink_axis_mask: any, offset: any}",
-    where=" where the slice keeps all elements",
 ):
+    """strided_slice(x) of all elements  ==  reshape(x, the shape without the axes that it drops)."""
+
     name = "substitute_strided_slice_to_reshape"
 
     @condition
@@ -73,8 +78,9 @@ class SubstituteTransposeToReshape(
     _ToReshape,
     call="Transpose(x, perm: const)",
     attributes="",
-    where=" where all dimensions above 1 keep their order",
 ):
+    """transpose(x, perm)  ==  reshape(x, shape), where all dimensions above 1 keep their order."""
+
     name = "substitute_transpose_to_reshape"
 
     @condition
