@@ -160,3 +160,14 @@ def test_a_graph_alone_is_a_model() -> None:
 def test_attributes_with_defaults_are_left_out() -> None:
     model = parse_model(graph_text("%y = Add(%x, %x) {act: NONE}"))
     assert "act" not in print_model(model)
+
+
+def test_labels_of_values_and_graphs_with_one_name() -> None:
+    values = [Value(name, DType.FLOAT32, ()) for name in ("x", "x", "", "x_1", "x", "")]
+    model = Model([Graph("g", values, values[:1]), Graph("g"), Graph("g")])
+    text = print_model(model)
+    labels = [part.split(":")[0] for part in text.split("(")[1].split("%")[1:]]
+    assert labels == ["x", "x_2", "value", "x_1", "x_3", "value_1"]
+    assert [line for line in text.splitlines() if line.startswith("graph")][1:] == [
+        'graph g_1() named("g") {', 'graph g_2() named("g") {',
+    ]  # fmt: skip

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The place of an error: the operator, and the lines around it."""
+
+from __future__ import annotations
+
+from circlekit.ir.location import LONGEST_LINE, index_of, kind_of, place
+from circlekit.ir.text import parse_model
+from tests.ir.recipes import graph_text
+
+LINES = ("%a = Neg(%x)", "%b = Add(%a, %x)", "%c = Abs(%b)", "%y = Sin(%c)")
+
+
+def test_the_lines_around_an_operator() -> None:
+    model = parse_model(graph_text(*LINES), "net.ck")
+    assert place(model.main.ops[1], model, "rhs").split("\n  ") == [
+        "at net.ck > main > op 1 Add > rhs",
+        "   0  %a = Neg(%x)      : f32[1,4]",
+        ">  1  %b = Add(%a, %x)  : f32[1,4]",
+        "   2  %c = Abs(%b)      : f32[1,4]",
+    ]
+
+
+def test_the_ends_of_a_graph() -> None:
+    model = parse_model(graph_text(*LINES))
+    first, last = model.main.ops[0], model.main.ops[-1]
+    assert [line[0] for line in place(first).split("\n  ")] == ["a", ">", " "]
+    assert [line[0] for line in place(last).split("\n  ")] == ["a", " ", ">"]
+    assert place(first).startswith("at main > op 0 Neg\n")
+    assert (index_of(first), index_of(last)) == (0, 3)
+
+
+def test_long_lines_are_cut_and_do_not_widen_the_others() -> None:
+    long = "n" * 200
+    model = parse_model(graph_text("%a = Neg(%x)", f"%{long} = Abs(%a)", f"%y = Sin(%{long})"))
+    block = place(model.main.ops[0]).split("\n  ")
+    assert block[1] == ">  0  %a = Neg(%x)  : f32[1,4]"
+    assert block[2] == "   1  " + f"%{long}"[: LONGEST_LINE - 3] + "..."
+
+
+def test_the_number_column_has_the_width_of_the_largest() -> None:
+    lines = ["%v0 = Neg(%x)", *(f"%v{i} = Neg(%v{i - 1})" for i in range(1, 12))]
+    model = parse_model(graph_text(*lines, outputs="%v11"))
+    assert [line[:6] for line in place(model.main.ops[9]).split("\n  ")[1:]] == ["    8 ", ">   9 ", "   10 "]
+
+
+def test_names_of_operators() -> None:
+    text = graph_text(
+        '%a = Opaque(%x) {code: "CUSTOM", custom_code: "Flex"} : f32[1,4]',
+        '%b = Opaque(%a) {code: "UNKNOWN_310"} : f32[1,4]',
+        "%y = Neg(%b)",
+    )
+    assert [kind_of(op) for op in parse_model(text).main] == ["CUSTOM Flex", "UNKNOWN_310", "Neg"]

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sparsity parameters: what decodes, and what is wrong with the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from circlekit.ir.sparsity import level_numbers, sparsity_fault
+
+
+def dense(size: int) -> dict[str, Any]:
+    return {"format": "DENSE", "dense_size": size}
+
+
+def csr(segments: list[int] | None, indices: list[int] | None) -> dict[str, Any]:
+    level: dict[str, Any] = {"format": "SPARSE_CSR"}
+    if segments is not None:
+        level["array_segments"] = {"values": segments}
+    if indices is not None:
+        level["array_indices"] = {"values": np.array(indices, np.uint8)}
+    return level
+
+
+def sparsity(*levels: dict[str, Any], order: list[int] | None = None, blocks: list[int] | None = None) -> Any:
+    order = list(range(len(levels))) if order is None else order
+    return {"traversal_order": order, "block_map": blocks or [], "dim_metadata": list(levels)}
+
+
+MATRIX = sparsity(dense(2), csr([0, 1, 3], [2, 0, 1]))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "shape", "stored"),
+    [
+        (MATRIX, (2, 3), 3),
+        (MATRIX, (2, 3), 4),
+        (sparsity(), (), 1),
+        (sparsity(dense(2), dense(3)), (2, 3), 6),
+        (sparsity(dense(3), dense(2), order=[1, 0]), (2, 3), 6),
+        (sparsity(dense(2), csr([0, 0, 1], [1]), dense(4), blocks=[1]), (2, 8), 4),
+        (sparsity(csr([0, 0], []), dense(3)), (2, 3), 0),
+    ],
+)
+def test_without_fault(parameters: Any, shape: tuple[int, ...], stored: int) -> None:
+    assert sparsity_fault(parameters, shape, stored) is None
+
+
+@pytest.mark.parametrize(
+    ("parameters", "shape", "stored", "fault"),
+    [
+        (MATRIX, (2, 3), 2, "the sparsity places 3 elements, 2 are stored"),
+        (MATRIX, (2, 2), 3, "level 1 of the sparsity has indices from 0 to 2, its dimension has 2 elements"),
+        (MATRIX, (3, 3), 3, "level 0 of the sparsity has 2 entries, its dimension 3"),
+        (MATRIX, (6,), 3, "the sparsity has levels [0, 1], rank 1 and 0 blocks"),
+        (sparsity(dense(2), order=[1]), (2,), 2, "the sparsity has levels [1], rank 1 and 0 blocks"),
+        (sparsity(dense(2), order=[]), (2,), 2, "the sparsity has levels [], rank 1"),
+        (sparsity(dense(1), dense(2), blocks=[1]), (2,), 2, "the sparsity has blocks along [1]"),
+        (sparsity(dense(1), dense(2), blocks=[-1]), (2,), 2, "the sparsity has blocks along [-1]"),
+        (
+            sparsity(dense(1), dense(2), dense(2), blocks=[0, 0]),
+            (2,),
+            4,
+            "the sparsity has blocks along [0, 0], expected one per axis of rank 1",
+        ),
+        (
+            sparsity(dense(1), dense(2), blocks=[0]),
+            (3,),
+            2,
+            "has blocks of 2 along axis 0, which has 3 elements",
+        ),
+        (sparsity(dense(1), dense(0), blocks=[0]), (3,), 2, "has blocks of 0 along axis 0"),
+        (sparsity({"format": "ODD"}), (3,), 2, "level 0 of the sparsity has the unknown format ODD"),
+        (sparsity(csr(None, [0])), (3,), 2, "level 0 of the sparsity lacks its segments or its indices"),
+        (sparsity(csr([0, 1], None)), (3,), 2, "level 0 of the sparsity lacks its segments or its indices"),
+        (sparsity(csr([0], [0])), (3,), 2, "has 1 segments, expected 2 ascending ones from 0"),
+        (sparsity(csr([1, 1], [0])), (3,), 2, "has 2 segments, expected 2 ascending ones from 0"),
+        (sparsity(dense(2), csr([0, 2, 1], [0, 1])), (2, 2), 2, "expected 3 ascending ones from 0"),
+        (sparsity(csr([0, 3], [0, 1])), (3,), 3, "level 0 of the sparsity has 2 indices, its segments 3"),
+        (sparsity(csr([0, 1], [3])), (3,), 3, "has indices from 3 to 3, its dimension has 3 elements"),
+    ],
+)
+def test_faults(parameters: Any, shape: tuple[int, ...], stored: int, fault: str) -> None:
+    assert fault in (sparsity_fault(parameters, shape, stored) or "")
+
+
+def test_numbers_of_a_level() -> None:
+    found = level_numbers(csr([0, 2], [1, 2]), "array_indices")
+    assert found is not None
+    assert found.dtype == np.int64
+    assert found.tolist() == [1, 2]
+    assert level_numbers(dense(1), "array_indices") is None
