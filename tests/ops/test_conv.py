@@ -212,8 +212,8 @@ X = (1, 5, 5, 4)
 @pytest.mark.parametrize(
     ("filter", "bias", "attributes", "sentence"),
     [
-        ((8, 3, 3, 3), None, {}, "input has 4 channels, the filter reads 3"),
-        ((3, 3, 3, 2), None, {}, "3 output channels, 2 groups"),
+        ((8, 3, 3, 3), None, {}, "input has 4 channels, expected a multiple of the 3 that the filter reads"),
+        ((3, 3, 3, 2), None, {}, "filter has 3 output channels, expected a multiple of 2 groups"),
         ((8, 3, 3, 4), (4,), {}, "expected bias of 8 elements, one per channel of the result, got 4"),
         ((8, 3, 4), None, {}, r"expected filter of rank 4, got shape \[8,3,4\]"),
         ((8, 6, 6, 4), None, {"padding": VALID}, "expected a window of at most 5 with VALID padding, got 6"),
@@ -261,7 +261,7 @@ def test_transpose_conv_refuses_a_shape_that_is_none_in_the_run(shape: Array) ->
 
 
 def test_depthwise_refuses() -> None:
-    with pytest.raises(ShapeError, match="filter has 6 channels, no multiple of the input's 4"):
+    with pytest.raises(ShapeError, match="filter has 6 channels, expected a multiple of the input's 4"):
         DepthwiseConv2D(Value("", f32, X), Value("", f32, (1, 3, 3, 6)))
     with pytest.raises(ShapeError, match=r"expected \[1,KH,KW,C\]"):
         DepthwiseConv2D(Value("", f32, X), Value("", f32, (4, 3, 3, 8)))

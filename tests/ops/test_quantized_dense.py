@@ -267,7 +267,7 @@ def test_forms_without_kernel() -> None:
     signed = weights(rng, i8, 4, 16, 1, 0)
     shuffled = WeightsFormat.SHUFFLED4x16INT8
     op = FullyConnected(x, signed, results=[result], weights_format=shuffled)
-    refused(op, "runs nowhere", numbers)
+    refused(op, "with shuffled weights has no kernel for", numbers)
     float_bias = const(np.zeros(4), np.float32)
     op = FullyConnected(x, signed, float_bias, results=[result])
     refused(op, "on i8 with a bias of float32 has no kernel", numbers)

@@ -31,7 +31,7 @@ WEIGHTS = (*REAL, DType.INT4)
 
 
 class Conv2D(ConvolutionLayer, code="CONV_2D"):
-    """Correlation with a filter [O,KH,KW,I / groups]; the groups follow from I.
+    """Correlation with a filter [O,KH,KW,I / groups]; the number of groups follows from I.
 
     Source: TFLite conv.
     """
@@ -74,7 +74,7 @@ class Conv2D(ConvolutionLayer, code="CONV_2D"):
         return depth != filter.shape[3] or has_different_scales(self.filter)
 
     def optimized_rounding(self, depth: int, filter: Array) -> bool:
-        return bool(depth == filter.shape[3])  # there is no optimized kernel of groups
+        return bool(depth == filter.shape[3])  # grouped convolutions have only the reference kernel
 
     def macs(self) -> int:
         return element_count(self.output.shape) * element_count(self.filter.shape and self.filter.shape[1:])
@@ -96,18 +96,18 @@ def _check_groups(depth: Dim, out_depth: Dim, per_group: Dim) -> None:
         return
     if per_group == 0 or depth % per_group:
         raise ShapeError(
-            f"input has {depth} channels, the filter reads {per_group}: no whole number of groups"
+            f"input has {depth} channels, expected a multiple of the {per_group} that the filter reads"
         )
     if out_depth is not None and out_depth % (depth // per_group):
         groups = depth // per_group
-        raise ShapeError(f"filter has {out_depth} output channels, {groups} groups cannot share them")
+        raise ShapeError(f"filter has {out_depth} output channels, expected a multiple of {groups} groups")
 
 
 class DepthwiseConv2D(ConvolutionLayer, code="DEPTHWISE_CONV_2D", reference_version=6):
     """Correlation of each channel with ``depth_multiplier`` filters of its own: [1,KH,KW,I * multiplier].
 
-    The multiplier that counts is the quotient of the channels, as in TFLite (depthwise_conv).  LiteRT has no
-    reference for int4 weights; here they are what the same in int8 are.
+    The quotient of the channels decides, not the attribute, as in TFLite (depthwise_conv).  LiteRT has no
+    reference kernel for int4 weights; they are computed like the same numbers in int8.
     """
 
     input = operand(*REAL)
@@ -132,7 +132,7 @@ class DepthwiseConv2D(ConvolutionLayer, code="DEPTHWISE_CONV_2D", reference_vers
         if dims_differ(one, 1):
             raise ShapeError(f"filter has shape {format_shape(self.filter.shape)}, expected [1,KH,KW,C]")
         if depth is not None and out_depth is not None and (depth == 0 or out_depth % depth):
-            raise ShapeError(f"filter has {out_depth} channels, no multiple of the input's {depth}")
+            raise ShapeError(f"filter has {out_depth} channels, expected a multiple of the input's {depth}")
         require_bias(self.bias, out_depth)
         high = window_size(h, taps_h, self.stride_h, self.dilation_h, self.padding)
         wide = window_size(w, taps_w, self.stride_w, self.dilation_w, self.padding)
@@ -226,7 +226,7 @@ class TransposeConv(ConvolutionLayer, code="TRANSPOSE_CONV"):
 
 
 def static_output_shape(operand: Value, rank: int) -> Shape:
-    """The dimensions that a shape operand holds; unknown ones where it is no constant."""
+    """Return the dimensions in a constant shape operand; unknown ones if it is not constant."""
     numbers = static_int_vector(operand)
     if numbers is None:
         count = product(operand.shape) if operand.shape is not None else None
@@ -239,7 +239,7 @@ def static_output_shape(operand: Value, rank: int) -> Shape:
 
 
 def run_time_shape(output_shape: Array, known: Shape) -> tuple[int, ...]:
-    """The dimensions in a shape operand; ShapeError unless they agree with the ``known`` ones."""
+    """Return the dimensions in a shape operand; ShapeError unless they agree with the ``known`` ones."""
     if output_shape.size != len(known):
         raise ShapeError(f"output_shape has {output_shape.size} elements, expected {len(known)}")
     shape = tuple(output_shape.reshape(-1).tolist())

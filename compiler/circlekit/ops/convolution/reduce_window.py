@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spread data, and any reduction over sliding windows.  Source: TFLite dilate, stablehlo_reduce_window."""
+"""DILATE and REDUCE_WINDOW.  Source: TFLite dilate, stablehlo_reduce_window."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from circlekit.ops.operand_dtypes import NUMBERS
 
 
 def need_per_axis(numbers: list[int] | None, shape: Shape | None, name: str) -> None:
-    """ShapeError unless there is one number, 1 or more, for each axis."""
+    """ShapeError unless ``numbers``, if known, has one number of 1 or more for each axis of ``shape``."""
     if numbers is None:
         return
     if min(numbers, default=1) < 1 or (shape is not None and len(numbers) != len(shape)):
-        raise ShapeError(f"{name} is {numbers}, 1 or more for each axis of {format_shape(shape)} is wanted")
+        raise ShapeError(f"{name} is {numbers}, expected 1 or more for each axis of {format_shape(shape)}")
 
 
 class Dilate(Op, code="DILATE"):
-    """The elements with ``dilations`` - 1 padding values between neighbours along each axis."""
+    """Insert ``dilations`` - 1 padding values between neighbouring elements along each axis."""
 
     input = operand(*NUMBERS, boolean)
     dilations = operand(i32)
@@ -62,7 +62,7 @@ _REDUCTIONS: dict[ReduceWindowFunction, Any] = {
 
 
 class ReduceWindow(Op, code="REDUCE_WINDOW"):
-    """``init_value`` and the elements of each window, put together by ``reduce_function``."""
+    """Combine ``init_value`` and the elements of each window by ``reduce_function``."""
 
     input = operand(*NUMBERS, boolean)
     init_value = operand(*NUMBERS, boolean)
@@ -125,7 +125,7 @@ _LOGICAL = (np.logical_and, np.logical_or)
 
 
 def window_count(size: int | None, taps: int, stride: int, dilation: int) -> int | None:
-    """How many windows fit; None where the size is unknown."""
+    """Return how many windows fit into ``size``; None if that is unknown."""
     if size is None:
         return None
     return max(0, (size - (taps - 1) * dilation - 1) // stride + 1)

@@ -17,8 +17,8 @@ from circlekit.ops.dimensions import dims_differ, element_count
 from circlekit.ops.program.state import Stateful
 from circlekit.ops.reduction.normalization import rotated
 
-BLOCK = 32
-"""onert attends over the cache up to a multiple of so many positions."""
+CACHE_BLOCK_POSITIONS = 32
+"""onert attends over a multiple of this many positions of the cache."""
 
 
 class Attention(Stateful, code="ATTENTION", options="AttentionOptions", formats=frozenset({"circle"})):
@@ -84,7 +84,7 @@ class Attention(Stateful, code="ATTENTION", options="AttentionOptions", formats=
         query, key = (rotated((w @ x).reshape(heads, head), *tables, RoPEMode.GPT_NEOX) for w in (wq, wk))
         keys, values = k_cache.copy(), v_cache.copy()
         keys[0, at], values[0, at] = key, (wv @ x).reshape(heads, head)
-        length = min(-(-(at + 2) // BLOCK) * BLOCK, room, mask.shape[-1])
+        length = min(-(-(at + 2) // CACHE_BLOCK_POSITIONS) * CACHE_BLOCK_POSITIONS, room, mask.shape[-1])
         scores = np.einsum("hd,phd->hp", query, keys[0, :length]) / np.sqrt(np.float32(head))
         scores += mask.reshape(-1)[:length]
         weights = np.exp(scores - scores.max(axis=-1, keepdims=True))

@@ -31,7 +31,7 @@ WORD = 32
 
 
 def cluster_columns(clusters: Value) -> tuple[list[int], list[int]] | None:
-    """Bits and rows of each cluster; None where they are no constant."""
+    """Return the bits and the rows of each cluster; None if they are not constant."""
     numbers = static_int_vector(clusters)
     return None if numbers is None else bits_and_rows(numbers)
 
@@ -39,20 +39,20 @@ def cluster_columns(clusters: Value) -> tuple[list[int], list[int]] | None:
 def bits_and_rows(numbers: Sequence[int]) -> tuple[list[int], list[int]]:
     """The two columns of clusters, given row by row."""
     if len(numbers) % 2:
-        raise ShapeError(f"clusters have {len(numbers)} numbers, pairs of bits and rows are wanted")
+        raise ShapeError(f"clusters have {len(numbers)} numbers, expected pairs of bits and rows")
     return list(numbers[::2]), list(numbers[1::2])
 
 
 def decoded(scales: Array, binary: Array, clusters: Array, hidden: int, wanted: Array | None = None) -> Array:
     """float32 [rows, hidden]: the weights that ``binary`` [codes, words] stands for, or the rows ``wanted``.
 
-    ShapeError where codes, scales and clusters do not belong together.
+    ShapeError if the numbers of codes, scales and clusters do not fit.
     """
     bits, rows = bits_and_rows(clusters.reshape(-1).tolist())
     codes = sum(b * r for b, r in zip(bits, rows, strict=True))
     if binary.ndim != 2 or binary.shape[0] != codes or scales.size != codes:
         found = f"{scales.size} scales and codes of shape {list(binary.shape)}"
-        raise ShapeError(f"clusters have {codes} codes, there are {found}")
+        raise ShapeError(f"expected {codes} codes and scales from the clusters, got {found}")
     if not 0 < hidden <= binary.shape[1] * WORD:
         raise ShapeError(f"codes have {binary.shape[1] * WORD} columns, the hidden size is {hidden}")
     asked = np.arange(sum(rows)) if wanted is None else wanted

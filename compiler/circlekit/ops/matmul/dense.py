@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matrix products."""
+"""FULLY_CONNECTED and BATCH_MATMUL."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from circlekit.ops.versions import version_by_dtype
 PACKED = (DType.INT4, DType.UINT4, DType.INT2, DType.MXFP4, DType.MXINT8)
 GGML = (DType.GGML_Q4_0, DType.GGML_Q4_1, DType.GGML_Q8_0, DType.GGML_Q8_1)
 CARRIED = (DType.INT4, DType.UINT4)
-"""Circle has models with such activations for other tools to read; nothing computes them."""
+"""Activations of some circle models; there is no kernel for them."""
 
 
 class FullyConnected(Op, code="FULLY_CONNECTED", variadic_results=True):

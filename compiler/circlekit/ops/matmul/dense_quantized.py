@@ -52,9 +52,9 @@ def quantized_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> Ar
 
 
 def exact_weights(op: Any, weights: Array) -> Array:
-    """The integer weights without zero point, as floats whose sums of products are exact.
+    """Return integer weights minus their zero point, as floats whose sums of products are exact.
 
-    Signed weights have one in old models, per tensor.
+    Old models have signed weights with a zero point, per tensor.
     """
     zero_point = NO_ZERO_POINT if is_per_channel(op.weights) else np.asarray(zero_point_of(op.weights))
     magnitude = greatest_magnitude(op.input, zero_point_of(op.input))
@@ -62,9 +62,9 @@ def exact_weights(op: Any, weights: Array) -> Array:
 
 
 def dense_output_stage(op: Any, bias: Array | None, units: int) -> OutputStage:
-    """What makes the result of exact sums.
+    """Return the output stage of a FULLY_CONNECTED on integers.
 
-    LiteRT's reference rescales in double precision, but for int16 weights and sparse ones.
+    LiteRT's reference kernel multiplies in double precision, except for int16 weights and sparse ones.
     """
     int64_sums = has_int64_sums(op, op.input)
     in_double = op.weights.dtype is not i16 and "sparsity" not in op.weights.extra
@@ -109,9 +109,9 @@ def dynamically_quantized_product(op: Any, x: Array, weights: Array) -> Array:
 
 
 def block_scales(op: Any) -> Array | None:
-    """The scales of blockwise quantized weights, float32 [U, blocks]; None for others.
+    """Return the scales of blockwise quantized weights, float32 [U, blocks]; None for other weights.
 
-    ModelError where the scales are no constant.  LiteRT's reference kernel does not know
+    ModelError if the scales are not constant.  LiteRT's reference kernel does not know
     blocks; its optimized one does, for rows of at least 32 and 4 units.
     """
     details = op.weights.quantization.details if op.weights.quantization is not None else None
@@ -119,7 +119,7 @@ def block_scales(op: Any) -> Array | None:
         return None
     scales = details.get("scales")
     if not isinstance(scales, Value) or scales.data is None:
-        raise ModelError(f"%{op.weights.name} has its scales in {scales}, which is no constant")
+        raise ModelError(f"expected constant block scales of %{op.weights.name}, got {scales}")
     units = op.weights.static_shape[0]
     return np.asarray(constant_elements(scales), np.float32).reshape(units, -1)
 
@@ -132,7 +132,7 @@ def _blockwise_product(x: Array, weights: Array, scales: Array) -> Array:
 
 
 def shuffled_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> tuple[Array, Array]:
-    """The result for SHUFFLED4x16INT8 weights, and the data as the runtime shuffles it.
+    """Return the result for SHUFFLED4x16INT8 weights, and the data as the runtime shuffles it.
 
     Both zero points are 128: the weights are stored as uint8 with their sign bit flipped, in tiles of 4
     rows by 16 columns.  LiteRT takes 1 or 4 rows of data.
@@ -140,7 +140,7 @@ def shuffled_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> tup
     units, depth = weights.shape
     if op.input.dtype is not u8 or units % 4 or depth % 16 or len(x) not in (1, 4):
         raise UnsupportedError(
-            f"{op.code} with shuffled weights on {op.input!r} and {op.weights!r} runs nowhere"
+            f"{op.code} with shuffled weights has no kernel for {op.input!r} and {op.weights!r}"
         )
     tiles = weights.view(np.int8).reshape(units // 4, depth // 16, 4, 16)
     plain = tiles.transpose(0, 2, 1, 3).reshape(units, depth)
@@ -159,7 +159,7 @@ def shuffled_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> tup
 
 
 def quantized_matmul(op: Any, x: Array, y: Array) -> Array:
-    """Integer x [..,R,K] times y [..,K,C]: rescaled, or plain sums of what is stored into int32."""
+    """Multiply integers x [.., R, K] and y [.., K, C]: requantized, or int32 sums of the stored numbers."""
     pair, output = (op.x.dtype, op.y.dtype), op.output.dtype
     plain = output is i32 and pair == (i8, i8)
     if not plain and (pair not in ((i8, i8), (i16, i16), (i16, i8)) or output is not op.x.dtype):
@@ -182,11 +182,11 @@ def quantized_matmul(op: Any, x: Array, y: Array) -> Array:
 
 
 def dynamically_quantized_matmul(op: Any, x: Array, y: Array) -> Array:
-    """Float x [..,R,K] times int8 y [..,K,C]: every row is quantized in 8 bits by itself.
+    """Multiply floats x [.., R, K], quantized to 8 bits row by row, and int8 y [.., K, C].
 
-    LiteRT counts matrices by the sum of their batch indices: with two batch axes beyond 1 it scales rows
-    by the parameters of others, and so does this.  Where the last batch axis of y is 1, that of x counts
-    as rows, unless x is transposed.
+    LiteRT numbers matrices by the sum of their batch indices: with two batch axes greater than 1 it scales
+    rows by the parameters of other rows, and so does this.  If the last batch axis of y is 1, that of x is
+    taken as rows, unless x is transposed.
     """
     if x.ndim > 2 and y.ndim > 2 and y.shape[-3] == 1 and not op.adj_x:
         rows_of_all = x.reshape(*x.shape[:-3], -1, x.shape[-1])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Float data that meets 8-bit weights: rows are quantized on the way, products are exact integers.
+"""Dynamic quantization: float rows are quantized to 8 bits, and multiplied by 8-bit weights exactly.
 
 Source: TFLite portable_tensor_utils.cc (SymmetricQuantizeFloats, AsymmetricQuantizeFloats).
 """
@@ -26,7 +26,7 @@ class Rows(NamedTuple):
 
 
 def quantize_rows(x: Array, asymmetric: bool) -> Rows:
-    """float32 ``x`` [rows, n] in 8 bits, each row with its own range."""
+    """Quantize float32 ``x`` [rows, n] to 8 bits, each row over its own range."""
     return _asymmetric(x) if asymmetric else _symmetric(x)
 
 
@@ -55,19 +55,19 @@ def _asymmetric(x: Array) -> Rows:
 
 
 def exact(matrix: Array) -> Array:
-    """Whole numbers of 8 bits [outputs, n] as floats, wide enough for exact products with 9 bits."""
+    """Convert 8-bit integers [outputs, n] to floats in which products with 9-bit integers are exact."""
     return matrix.astype(np.float32 if matrix.shape[-1] * 255 * 128 < 1 << 24 else np.float64)
 
 
 def integer_product(a: Array, b: Array) -> Array:
-    """Rows ``a`` of 8 bits, or differences of such, times the transpose of ``b``, exact, as floats."""
+    """Multiply rows ``a`` of 8-bit integers, or of their differences, by the transpose of ``b``, exactly."""
     if b.dtype.kind != "f":
         b = exact(b)
     return np.asarray(a.astype(b.dtype) @ b.T)
 
 
 def quantized_product(rows: Rows, weights: Array, scale: np.float32 | Array) -> Array:
-    """``rows`` [rows, n] times the transpose of ``weights`` [outputs, n] (int8, or ``exact``), as float32.
+    """Multiply ``rows`` [rows, n] by the transpose of ``weights`` [outputs, n] (int8, or ``exact``): float32.
 
     ``scale``: of the weights, one or one for each output.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which of LiteRT's kernels are followed where its reference and its optimized ones give other integers."""
+"""Kernel flavor: LiteRT's reference or optimized kernels, where their integer results differ."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 
 class Kernels(Enum):
-    """LiteRT's ``BUILTIN_REF``, and its kernels for x86 without delegates.
+    """LiteRT's reference kernels (``BUILTIN_REF``), or its optimized kernels for x86 without delegates.
 
-    The latter round halves of the sums of 8 bits up: in CONV_2D (not in grouped ones, which they leave to the
-    reference), TRANSPOSE_CONV, DEPTHWISE_CONV_2D of int8, and FULLY_CONNECTED, which is in fixed point there.
-    Where they go through eight channels at a time, those that are left over are rounded as in the reference;
-    so are up to 15 numbers at the end of a TRANSPOSE_CONV of uint8, which ours rounds up, too.
+    Optimized kernels round halves up, not away from zero, in layers on 8-bit data: CONV_2D without groups,
+    TRANSPOSE_CONV, DEPTHWISE_CONV_2D of int8, and FULLY_CONNECTED, which they compute in fixed point.
+    Kernels that take eight channels at a time round the remaining channels as the reference does.  So is the
+    remainder of up to 15 results of a uint8 TRANSPOSE_CONV in LiteRT, but not here.
     """
 
     REFERENCE = "reference"
@@ -30,7 +30,7 @@ _FOLLOWED: ContextVar[Kernels] = ContextVar("followed", default=Kernels.REFERENC
 
 @contextmanager
 def following(kernels: Kernels) -> Iterator[None]:
-    """Within, operators are bound and computed as ``kernels`` do."""
+    """Context in which operators are computed as by ``kernels``."""
     token = _FOLLOWED.set(kernels)
     try:
         yield
@@ -44,5 +44,5 @@ def rounds_up() -> bool:
 
 
 def in_eights(channels: int) -> NDArray[np.bool_]:
-    """Which of so many channels are in whole eights from the first on."""
+    """Return a mask of the channels that are in a complete group of eight, counted from the first."""
     return np.arange(channels) < channels // 8 * 8
