@@ -9,8 +9,7 @@ from typing import Any
 
 from circlekit.api import load
 from circlekit.cli.arguments import Parser
-from circlekit.cli.dump_metadata import metadata_lines
-from circlekit.cli.dump_options import option_line
+from circlekit.cli.dump_fields import metadata_lines, option_line
 from circlekit.cli.process import run_command
 from circlekit.io.schema import Tree, number_of
 from circlekit.ir.text import print_model

@@ -11,7 +11,7 @@ from circlekit.ir.text import parse_model
 from circlekit.ir.value import Quantization, Value
 from circlekit.passes.fold.common_subexpression_elimination import CommonSubexpressionElimination
 from circlekit.passes.fold.remove_duplicate_const import RemoveDuplicateConst
-from circlekit.passes.support.constant_equality import equal_constants, frozen
+from circlekit.passes.support.equality import equal_constants, frozen
 from circlekit.rewrite.base import Context
 from tests.passes.kit import check_pass
 

@@ -11,8 +11,7 @@ from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from circlekit.ops.movement.shape import Reshape
-from circlekit.passes.support.constant_equality import equal_constants, frozen, graph_constants
-from circlekit.passes.support.near_duplicates import different_operators
+from circlekit.passes.support.equality import different_operators, equal_constants, frozen, graph_constants
 from circlekit.rewrite.base import Context, GraphPass
 
 

@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 from circlekit.ir.graph import Graph
-from circlekit.passes.support.constant_equality import equal_constants, graph_constants
-from circlekit.passes.support.near_duplicates import different_constants
+from circlekit.passes.support.equality import different_constants, equal_constants, graph_constants
 from circlekit.rewrite.base import Context, GraphPass
 
 

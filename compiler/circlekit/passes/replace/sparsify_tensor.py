@@ -12,7 +12,7 @@ from circlekit.errors import RewriteError, near_miss
 from circlekit.ir.dtypes import f32, i8, i32
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array, Value
-from circlekit.passes.support.constant_equality import graph_constants
+from circlekit.passes.support.equality import graph_constants
 from circlekit.rewrite.base import Context, Option, Pass
 
 DENSE, SPARSE = "d", "s"

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Legalize transposed convolutions for LiteRT, which accepts only one output size for each input."""
+"""Legalize convolutions for LiteRT: a bias of zeros, and output sizes that it accepts."""
 
 from __future__ import annotations
+
+from typing import ClassVar
 
 import numpy as np
 
@@ -9,12 +11,44 @@ from circlekit.ir.dtypes import f32
 from circlekit.ir.enums import Padding
 from circlekit.ir.graph import Graph
 from circlekit.ir.shape_inference import fits
-from circlekit.ir.value import LARGEST_DIMENSION, Value
-from circlekit.ops.convolution.conv import TransposeConv
+from circlekit.ir.value import LARGEST_DIMENSION, Array, Value
+from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv
 from circlekit.ops.movement.slice import Slice
 from circlekit.passes.engine.legalize import Legalization, has
 from circlekit.passes.fuse.convolution.fuse_slice_with_tconv import forward_size, leading_pad
 from circlekit.rewrite.base import Context
+from circlekit.rewrite.rewrite import Rewrite
+
+
+class ZeroBias(Rewrite):
+    """conv(x, w)  ==  conv(x, w, 0)."""
+
+    before = "z = Conv2D(x: f32, w: f32[O, _, _, _])"
+    after = "z = Conv2D(x, w, b)    {like z}"
+
+    def constants(self, O: int) -> dict[str, Array]:
+        return {"b": np.zeros(O, np.float32)}
+
+
+class DepthwiseZeroBias(ZeroBias):
+    """dwconv(x, w)  ==  dwconv(x, w, 0)."""
+
+    before = "z = DepthwiseConv2D(x: f32, w: f32[1, _, _, O])"
+    after = "z = DepthwiseConv2D(x, w, b)    {like z}"
+
+
+class CompleteConvBias(Legalization):
+    """conv(x, w)  ==  conv(x, w, 0), for TFLite."""
+
+    targets = frozenset({"tflite"})
+    rules: ClassVar[tuple[type[Rewrite], ...]] = (ZeroBias, DepthwiseZeroBias)
+
+    def may_change(self, graph: Graph) -> bool:
+        kinds = (Conv2D, DepthwiseConv2D)
+        return any(isinstance(op, kinds) and op.bias is None for op in graph)
+
+    def run_graph(self, graph: Graph, context: Context) -> int:
+        return sum(rule().run_graph(graph, context) for rule in self.rules)
 
 
 class FitTransposeConv(Legalization):
