@@ -32,10 +32,10 @@ def test_sample() -> None:
 
 def test_same_seed_same_case() -> None:
     first, second = (draw_case("CONV_2D", 1, 2) for _ in range(2))
-    for a, b in zip(first.steps[0], second.steps[0], strict=True):
+    for a, b in zip(first.inputs, second.inputs, strict=True):
         np.testing.assert_array_equal(a, b)
     other = draw_case("CONV_2D", 2, 2)
-    assert [a.tolist() for a in other.steps[0]] != [a.tolist() for a in first.steps[0]]
+    assert [a.tolist() for a in other.inputs] != [a.tolist() for a in first.inputs]
 
 
 def test_a_wrong_kernel_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,12 +65,12 @@ def test_results_are_compared() -> None:
     wanted = np.array([100.0, np.nan, -np.inf, 0.0], np.float32)
     near = wanted + np.array([0, 0, 0, 9e-4], np.float32)
     far = wanted + np.array([0, 0, 0, 2e-3], np.float32)
-    assert compare([[near]], [[wanted]]).verdict is Verdict.PASSED
-    assert compare([[far]], [[wanted]]).verdict is Verdict.FAILED
-    assert compare([[far]], [[wanted]], magnitude=400.0).verdict is Verdict.PASSED
-    assert compare([[wanted], [near]], [[wanted], [near + 1]]).reason.startswith("run 1: %output 0")
-    assert compare([[np.array([1, 2])]], [[np.array([1, 3])]]).verdict is Verdict.FAILED
-    assert compare([[far.astype(np.float16)]], [[wanted.astype(np.float16)]]).verdict is Verdict.PASSED
+    assert compare([near], [wanted]).verdict is Verdict.PASSED
+    assert compare([far], [wanted]).verdict is Verdict.FAILED
+    assert compare([far], [wanted], magnitude=400.0).verdict is Verdict.PASSED
+    assert compare([wanted, near], [wanted, near + 1]).reason.startswith("%output1")
+    assert compare([np.array([1, 2])], [np.array([1, 3])]).verdict is Verdict.FAILED
+    assert compare([far.astype(np.float16)], [wanted.astype(np.float16)]).verdict is Verdict.PASSED
 
 
 def test_document_shows_figures_and_reasons() -> None:

@@ -53,10 +53,9 @@ def main() -> int:
 
 def show(job: Job) -> int:
     case = draw_case(*job)
-    print(print_model(Model(list(case.graphs), format="tflite")))
-    for step in case.steps:
-        for array in step:
-            print(repr(array))
+    print(print_model(Model([case.graph], format="tflite")))
+    for array in case.inputs:
+        print(repr(array))
     done = run_here(job)
     print(done.outcome.verdict.value, done.outcome.reason)
     return 0

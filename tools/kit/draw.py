@@ -25,13 +25,11 @@ CONSTANT_PROBABILITY = 0.85
 
 
 class Draw:
-    """A case under construction.  ``inputs``: the values without data, with an array for every run."""
+    """A case under construction.  ``samples``: the contents of its operands."""
 
     def __init__(self, code: str, rng: np.random.Generator) -> None:
         self.code = code
         self.rng = rng
-        self.steps = 1
-        self.inputs: dict[Value, list[Array]] = {}
         self.samples: dict[Value, Array] = {}
 
     # -- choices -------------------------------------------------------------------------------
@@ -105,10 +103,6 @@ class Draw:
         self, dtype: DType, shape: Sequence[int], low: int | None = None, high: int | None = None
     ) -> Array:
         """Return elements of ``dtype``; integers are from ``low`` to ``high``."""
-        if dtype is DType.STRING:
-            words = np.empty(tuple(shape), object)
-            words.reshape(-1)[:] = [b"abcdefgh"[: self.integer(0, 8)] for _ in range(words.size)]
-            return words
         numpy = dtype.numpy
         assert numpy is not None
         if numpy.kind == "f":
@@ -163,19 +157,13 @@ class Draw:
 
         ``make`` returns the elements; default: ``array``.  Default of ``quantization``: random.
         """
-
-        def elements() -> Array:
-            return np.asarray(make() if make is not None else self.array(kind.dtype, shape, low, high))
-
         if kind.quantized and quantization is None:
             quantization = self.quantization(kind.dtype)
         value = Value("", kind.dtype, tuple(shape), None, quantization)
-        first = elements()
-        self.samples[value] = first
-        if self.chance(const) and kind.dtype.numpy is not None:
-            value.data = first
-        else:
-            self.inputs[value] = [first, *(elements() for _ in range(self.steps - 1))]
+        array = np.asarray(make() if make is not None else self.array(kind.dtype, shape, low, high))
+        self.samples[value] = array
+        if self.chance(const):
+            value.data = array
         return value
 
     def constant(
@@ -187,12 +175,7 @@ class Draw:
     def parameter(self, numbers: Any, dtype: DType = i32, const: float = CONSTANT_PROBABILITY) -> Value:
         """Return an operand with axes, sizes or indices: mostly a constant, else an input."""
         array = np.array(numbers, dtype.numpy)
-        if self.chance(const):
-            constant = Value.constant("", array)
-            self.samples[constant] = array
-            return constant
-        value = Value("", dtype, array.shape)
-        self.inputs[value] = [array] * self.steps
+        value = Value("", dtype, array.shape, array if self.chance(const) else None)
         self.samples[value] = array
         return value
 
@@ -224,7 +207,8 @@ class Draw:
         else:
             op = cls(*operands, results=[_result(t, i, results) for i, t in enumerate(inferred)], **drawn)
         self._quantize(op, outputs, quantized=label.endswith(" q"))
-        return Case(self.code, label, [graph_of(op)], self._steps(op), refused)
+        graph = graph_of(op)
+        return Case(self.code, label, graph, [self.samples[v] for v in graph.inputs], refused)
 
     def _quantize(self, op: Op, given: Sequence[Quantization | None], quantized: bool) -> None:
         ranges: list[tuple[float, float] | None] | None = None
@@ -239,10 +223,6 @@ class Draw:
                 if ranges is None:
                     ranges = real_ranges(op, self.samples)
                 value.quantization = self.quantization(value.dtype, ranges[index] if ranges else None)
-
-    def _steps(self, op: Op) -> list[list[Array]]:
-        used = [self.inputs[v] for v in op.graph.inputs] if op.graph is not None else []
-        return [[arrays[step] for arrays in used] for step in range(self.steps)]
 
 
 def _result(inferred: TensorType, index: int, dtypes: Sequence[DType]) -> Value:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -24,7 +23,7 @@ class Kind(NamedTuple):
 
 @dataclass
 class Case:
-    """The first of ``graphs`` is run once for each of ``steps``, the lists of its inputs.
+    """A ``graph`` of one operator and the ``inputs`` of a run.
 
     ``label``: the row of the table, usually the kind of data.  ``refused``: the error of the operator's
     shape rule, or None.  ``optimized``: compare with the optimized kernels, where the reference is wrong.
@@ -33,8 +32,8 @@ class Case:
 
     code: str
     label: str
-    graphs: Sequence[Graph]
-    steps: list[list[Array]]
+    graph: Graph
+    inputs: list[Array]
     refused: str | None = None
     optimized: bool = False
     magnitude: float = 0.0

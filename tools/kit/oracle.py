@@ -12,7 +12,7 @@ import numpy as np
 
 from circlekit.equivalence.litert import TOLERANCE, differences, make_interpreter, run_interpreter
 from circlekit.errors import CirclekitError, UnsupportedError
-from circlekit.interp.interpreter import Interpreter
+from circlekit.interp import run
 from circlekit.io.read.load import load_bytes
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.graph import Graph, Model
@@ -22,8 +22,6 @@ from tools.kit.kinds import Case
 
 FLOAT16_TOLERANCE = 1e-3
 """float16 results have 11 bits, of which the last may differ."""
-
-Steps = list[list[Array]]
 
 
 class Verdict(Enum):
@@ -43,11 +41,11 @@ class Outcome(NamedTuple):
 
 def judge(case: Case, phase: Callable[[str], None] = lambda name: None) -> Outcome:
     """Run ``case`` with both.  ``phase`` is called with the name of the runtime before each run."""
-    content = _bytes_of(case.graphs)
+    content = _bytes_of(case.graph)
     phase("LiteRT")
     try:
         kernels = Kernels.OPTIMIZED if case.optimized else Kernels.REFERENCE
-        wanted = run_interpreter(make_interpreter(content, kernels), case.steps)
+        wanted = run_interpreter(make_interpreter(content, kernels), [case.inputs])[0]
     except (ValueError, RuntimeError, TypeError) as error:
         refusal = _first_line(error)
         phase("circlekit")
@@ -67,25 +65,23 @@ def judge(case: Case, phase: Callable[[str], None] = lambda name: None) -> Outco
     return compare(got, wanted, case.magnitude)
 
 
-def _bytes_of(graphs: Sequence[Graph]) -> bytes:
-    target = "tflite" if all("tflite" in op.formats for graph in graphs for op in graph) else "circle"
-    return to_bytes(Model(list(graphs), format=target), target)
+def _bytes_of(graph: Graph) -> bytes:
+    target = "tflite" if all("tflite" in op.formats for op in graph) else "circle"
+    return to_bytes(Model([graph], format=target), target)
 
 
-def run_ours(case: Case, content: bytes) -> Steps:
+def run_ours(case: Case, content: bytes) -> list[Array]:
     if case.refused is not None:
         raise UnsupportedError(case.refused)
-    interpreter = Interpreter(load_bytes(content))
-    return [interpreter.run([a.copy() for a in inputs]) for inputs in case.steps]
+    return run(load_bytes(content), [a.copy() for a in case.inputs])
 
 
-def compare(got: Steps, wanted: Steps, magnitude: float = 0.0) -> Outcome:
-    """Compare all runs; ``magnitude``: the least magnitude that the tolerance of floats refers to."""
-    for step, (ours, theirs) in enumerate(zip(got, wanted, strict=True)):
-        for index, (a, b) in enumerate(zip(ours, theirs, strict=True)):
-            found = differences([f"output {index}"], [a], [b], _tolerance(b, magnitude))
-            if found:
-                return Outcome(Verdict.FAILED, f"run {step}: {found[0]}" if len(wanted) > 1 else found[0])
+def compare(got: Sequence[Array], wanted: Sequence[Array], magnitude: float = 0.0) -> Outcome:
+    """Compare the outputs; ``magnitude``: the least magnitude that the tolerance of floats refers to."""
+    for index, (ours, theirs) in enumerate(zip(got, wanted, strict=True)):
+        found = differences([f"output{index}"], [ours], [theirs], _tolerance(theirs, magnitude))
+        if found:
+            return Outcome(Verdict.FAILED, found[0])
     return Outcome(Verdict.PASSED)
 
 

@@ -83,7 +83,7 @@ def case_of_kit(m: ModelBuilder) -> Value | None:
     """Insert an operator with data of any dtype, quantized or not, as the kit draws it."""
     codes = sorted(code for code in FAMILIES if code in REGISTRY and code not in RANDOM_OPERATORS)
     case = draw_case(codes[m.below(len(codes))], m.below(2**31), 0)
-    return insert(m, Model(list(case.graphs)), case.steps[0])
+    return insert(m, Model([case.graph]), case.inputs)
 
 
 def insert(m: ModelBuilder, model: Model, arrays: Sequence[Array]) -> Value | None:

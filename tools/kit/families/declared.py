@@ -76,8 +76,8 @@ def declared_case(draw: Draw, cls: type[Op]) -> Case:
         if fixed is not None and result.quantization is not None:
             result.quantization = Quantization(np.array(fixed[:1], np.float32), np.array(fixed[1:]))
     label = dtype.short + (" q" if quantization is not None else "")
-    steps = [[builder.arrays[v] for v in graph.inputs]]
-    return Case(cls.code, label, [graph], steps, optimized=cls.code in OPTIMIZED_ORACLE)
+    inputs = [builder.arrays[v] for v in graph.inputs]
+    return Case(cls.code, label, graph, inputs, optimized=cls.code in OPTIMIZED_ORACLE)
 
 
 def is_defined(op: Op) -> bool:
@@ -86,7 +86,7 @@ def is_defined(op: Op) -> bool:
     dtype, is_quantized, _ = types[0]
     if op.code == "ATAN2":
         return types[0] == types[1]
-    if op.code in ("ADD", "SUB", "MUL", "DIV", "SUM"):
+    if op.code in ("ADD", "SUB", "MUL", "DIV", "SUM", "MEAN"):
         return is_quantized or dtype not in QUANTIZED_DTYPES
     return not ((op.code in COMPARISONS or op.code == "PRELU") and is_quantized and dtype is DType.INT16)
 

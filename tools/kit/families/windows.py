@@ -150,7 +150,7 @@ def wide_bias(given: dict[str, Any], cls: type[Op], made: Weighted) -> dict[str,
 
 def bounded(draw: Draw, case: Case) -> Case:
     """Note the magnitude before a fused activation, to which the tolerance of floats refers."""
-    op = next(iter(case.graphs[0]))
+    op = next(iter(case.graph))
     if op.attribute_values["act"] is not Activation.NONE and case.label.startswith("f32"):
         case.magnitude = magnitude_before_activation(op, draw.samples)
     return case
