@@ -81,7 +81,7 @@ def test_gather(clusters: list[list[int]], hidden: int, axis: int) -> None:
     operands = [scales, words, indices, np.array(clusters, np.int32)]
     (found,) = evaluate(op, operands)
     np.testing.assert_allclose(found, np.take(table, indices, axis), 0, 1e-6)
-    with pytest.raises(ModelError, match="index 99 is outside"):
+    with pytest.raises(ModelError, match="index 99 is out of range"):
         evaluate(op, [scales, words, np.array([99], np.int32), np.array(clusters, np.int32)])
 
 
