@@ -20,7 +20,7 @@ from circlekit.ir.value import Array, Value
 from circlekit.ir.verifier import check
 from circlekit.ops.matmul.dense import FullyConnected
 from circlekit.ops.movement.gather import Gather
-from tests.ops.bcq_codes import codes, read_plainly
+from tests.ops.matmul.bcq_codes import codes, read_plainly
 
 CLUSTERS = [[3, 2], [1, 4], [2, 3]]
 ROWS, HIDDEN = 9, 40

@@ -12,8 +12,8 @@ from circlekit.ir.dtypes import f32, i32
 from circlekit.ir.enums import Activation
 from circlekit.ir.value import Value
 from circlekit.ops.matmul.bcq import BcqFullyConnected, BcqGather, decoded
-from tests.ops.bcq_codes import RNG, codes, read_plainly
 from tests.ops.litert import const
+from tests.ops.matmul.bcq_codes import RNG, codes, read_plainly
 
 CLUSTERS = [
     ([[1, 4]], 32),
