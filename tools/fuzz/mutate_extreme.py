@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import copy
 import io
 import random
 import struct
@@ -260,22 +259,6 @@ def _call(world: World, graph: Tree, name: str, target: int) -> int:
     return outputs[0] if outputs else operand
 
 
-def many_graphs(world: World) -> None:
-    """Append copies of a graph with the same names, and signatures with the same key."""
-    graph, rng, graphs = world.graph(), world.rng, world.trees("subgraphs")
-    if graph is None:
-        return
-    for _ in range(rng.choice((2, 5, 20))):
-        graphs.append(copy.deepcopy(graph) if rng.random() < 0.5 else graph)
-        made: Tree = {"signature_key": rng.choice(("a", "a", "serving_default", "", "\x1b[2J\n"))}
-        made["subgraph_index"] = rng.choice((len(graphs) - 1, 0))
-        for side in ("inputs", "outputs"):
-            made[side] = [
-                {"name": rng.choice(("p", "q", "")), "tensor_index": max(0, i)} for i in ints(graph, side)
-            ]
-        world.root.setdefault("signature_defs", []).append(made)
-
-
 # -- data with a structure of its own ----------------------------------------------------------
 
 
@@ -404,7 +387,7 @@ def external_buffers(world: World) -> None:
 
 MUTATIONS: dict[Mutation, float] = {
     huge_result: 6, large_dimensions: 4, long_chain: 1, diamonds: 2, many_users: 1, nested_calls: 3,
-    many_graphs: 1, hostile_names: 1, string_table: 2, custom_operator: 3, sparsity: 2, external_buffers: 2,
+    hostile_names: 1, string_table: 2, custom_operator: 3, sparsity: 2, external_buffers: 2,
 }  # fmt: skip
 """Mutations with their weights."""
 

@@ -13,7 +13,7 @@ from circlekit.ir.dtypes import DType, i32
 from circlekit.ir.enums import Activation, Named
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
-from circlekit.ir.value import Array, Quantization, TensorType, Value
+from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.quantization import dtype_limits
 from tools.kit.kinds import Case, Kind
 from tools.kit.twin import real_ranges
@@ -187,25 +187,24 @@ class Draw:
         operands: Sequence[Value | None],
         label: str,
         outputs: Sequence[Quantization | None] = (),
-        results: Sequence[DType] = (),
         **attributes: Any,
     ) -> Case:
         """Return a model of one operator.
 
         ``attributes``: the others are random.  ``outputs``: quantizations of the results; missing ones
-        cover the range of the results in real numbers.  ``results``: dtypes of the results, where they
-        are not inferred.
+        cover the range of the results in real numbers.
         """
         drawn = self.attributes(cls, **attributes)
-        dtypes = list(results) or [next(v for v in operands if v is not None).dtype] * len(cls.result_names)
-        op = cls(*operands, results=[Value("", dtype, None) for dtype in dtypes], **drawn)
+        dtype = next(v for v in operands if v is not None).dtype
+        op = cls(*operands, results=[Value("", dtype, None) for _ in cls.result_names], **drawn)
         refused = None
         try:
             inferred = op.inferred()
         except CirclekitError as error:
             refused = error.message
         else:
-            op = cls(*operands, results=[_result(t, i, results) for i, t in enumerate(inferred)], **drawn)
+            results = [Value("", t.dtype, t.shape, None, t.quantization) for t in inferred]
+            op = cls(*operands, results=results, **drawn)
         self._quantize(op, outputs, quantized=label.endswith(" q"))
         graph = graph_of(op)
         return Case(self.code, label, graph, [self.samples[v] for v in graph.inputs], refused)
@@ -223,11 +222,6 @@ class Draw:
                 if ranges is None:
                     ranges = real_ranges(op, self.samples)
                 value.quantization = self.quantization(value.dtype, ranges[index] if ranges else None)
-
-
-def _result(inferred: TensorType, index: int, dtypes: Sequence[DType]) -> Value:
-    dtype = dtypes[index] if index < len(dtypes) else inferred.dtype
-    return Value("", dtype, inferred.shape, None, inferred.quantization)
 
 
 def graph_of(op: Op, name: str = "main") -> Graph:

@@ -48,6 +48,5 @@ KINDS = {
 HYBRID = KINDS["hybrid"] = Kind(DType.VARIANT)
 """Float data with int8 weights."""
 
-F32, F64, F16, BOOL = (KINDS[name] for name in ("f32", "f64", "f16", "bool"))
-I8, I16, I32, I64 = (KINDS[name] for name in ("i8", "i16", "i32", "i64"))
+F32, I8, I16, I32 = (KINDS[name] for name in ("f32", "i8", "i16", "i32"))
 QI8, QU8, QI16 = (KINDS[name] for name in ("i8q", "u8q", "i16q"))
