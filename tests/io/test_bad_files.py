@@ -280,7 +280,7 @@ def test_archive_changed() -> None:
             survive(data[:at] + bytes([value]) + data[at + 1 :])
 
 
-@settings(max_examples=1500, derandomize=True, deadline=None, database=None)
+@settings(max_examples=500, derandomize=True, deadline=None, database=None)
 @given(
     name=st.sampled_from(sorted(FILES)),
     flips=st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), min_size=1, max_size=8),

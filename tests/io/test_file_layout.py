@@ -328,8 +328,7 @@ def test_a_file_of_more_than_two_gibibytes(oracle: Oracle, tmp_path: Path) -> No
 # -- what it costs -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("flags", [(), ("--O1",)])
-@pytest.mark.parametrize("far", [False, True])
+@pytest.mark.parametrize(("flags", "far"), [((), True), (("--O1",), False)])
 def test_memory_does_not_grow_with_the_model(flags: Sequence[str], far: bool, tmp_path: Path) -> None:
     source, target = tmp_path / "in.circle", tmp_path / "out.tflite"
     size = make_model(source, ANONYMOUS * 5 // 4, far)
