@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One test for each recipe, and for each line of each list, of the peer's material."""
+"""One test for each recipe, and for each line of each list, of ONE's material."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import pytest
 from circlekit.recipes.dredd_cases import Case, cases_of
 from tests.conftest import SHARED
 
-PEER = SHARED / "peer" / "one"
-SOURCES = {"peer_recipe": "", "peer_dredd": "circle2circle.tsv", "peer_value": "pass-value.tsv"}
-"""What a fixture's tests come from, below the peer's folder."""
+ONE_FILES = SHARED / "peer" / "one"
+SOURCES = {"one_recipe": "", "one_dredd": "circle2circle.tsv", "one_value": "pass-value.tsv"}
+"""What a fixture's tests come from, below ONE's folder."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -18,13 +18,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     for fixture, source in SOURCES.items():
         if fixture not in metafunc.fixturenames:
             continue
-        if not PEER.is_dir():
+        if not ONE_FILES.is_dir():
             skip = pytest.mark.skip(
-                reason=f"no peer's recipes at {PEER}, CIRCLEKIT_SHARED can name the folder"
+                reason=f"no recipes of ONE at {ONE_FILES}, CIRCLEKIT_SHARED can name the folder"
             )
             metafunc.parametrize(fixture, [pytest.param(None, marks=skip)], ids=["absent"])
             continue
-        cases = cases_of(PEER / source, with_rules=fixture != "peer_value")
+        cases = cases_of(ONE_FILES / source, with_rules=fixture != "one_value")
         metafunc.parametrize(fixture, cases, ids=list(map(_name, cases)))
 
 

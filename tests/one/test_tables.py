@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was measured of the peer: no more operators than it leaves, flag by flag and after O1."""
+"""What was measured of ONE: no more operators than it leaves, flag by flag and after O1."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from circlekit.recipes.load import load_recipe
 from tests.conftest import SHARED
 from tests.passes.kit import make_input
 
-PEER = SHARED / "peer" / "one"
+ONE_FILES = SHARED / "peer" / "one"
 
-if not PEER.is_dir():
-    pytestmark = pytest.mark.skip(reason=f"no tables at {PEER}, CIRCLEKIT_SHARED can name the folder")
+if not ONE_FILES.is_dir():
+    pytestmark = pytest.mark.skip(reason=f"no tables at {ONE_FILES}, CIRCLEKIT_SHARED can name the folder")
 
 Row = dict[str, str]
 
 
 def rows_of(table: str) -> list[Row]:
-    path = PEER / table
+    path = ONE_FILES / table
     if not path.is_file():
         return []
     with path.open(newline="") as file:
@@ -48,14 +48,14 @@ def rows_of(table: str) -> list[Row]:
 
 
 def load(name: str) -> Model:
-    (path,) = PEER.glob(f"*Recipes/{name}/test.recipe")
+    (path,) = ONE_FILES.glob(f"*Recipes/{name}/test.recipe")
     model = load_recipe(path)
     model.format = "circle"
     return model
 
 
 def kinds(model: Model) -> Counter[str]:
-    """Operators by kind, as the peer's tools call them, of the model as it is written."""
+    """Operators by kind, as ONE's tools call them, of the model as it is written."""
     return Counter(map(kind, legalize(model, "circle").ops()))
 
 
@@ -65,7 +65,7 @@ def kind(op: Op) -> str:
 
 
 def counted(text: str) -> Counter[str] | None:
-    """``ADD:1,CONV_2D:2`` or ``-``; None where the peer failed."""
+    """``ADD:1,CONV_2D:2`` or ``-``; None where ONE failed."""
     if text == "-":
         return Counter()
     if not re.fullmatch(r"(?:[\w()]+:\d+,?)+", text):
@@ -92,14 +92,14 @@ def output_of_an_input(model: Model) -> bool:
 
 
 def bias_is_computed(model: Model) -> bool:
-    """The peer leaves the bias out: it is an input, and not 0."""
+    """ONE leaves the bias out: it is an input, and not 0."""
     (op,) = model.main
     assert isinstance(op, FullyConnected)
     return op.bias in model.main.inputs
 
 
 def activation_counts(model: Model) -> bool:
-    """Without the activation of the Mul, which the peer leaves out, there are other values."""
+    """Without the activation of the Mul, which ONE leaves out, there are other values."""
     inputs = [make_input(value, "normal") for value in model.main.inputs]
     (wanted,) = circlekit.run(model, inputs)
     inner = next(op for op in model.main if op.code == "MUL")
@@ -109,7 +109,7 @@ def activation_counts(model: Model) -> bool:
 
 
 def no_such_product(model: Model) -> bool:
-    """The operator that the peer makes does not take what this one reads."""
+    """The operator that ONE makes does not take what this one reads."""
     (op,) = model.main
     assert isinstance(op, FullyConnected)
     assert (op.input.dtype, op.weights.dtype) == (f32, u8)
@@ -127,7 +127,7 @@ REFUSED: dict[tuple[str, str], Callable[[Model], bool]] = {
     ("FullyConnected_U8_000", "replace_non_const_fc_with_batch_matmul"): no_such_product,
     ("Net_Conv_Add_Mul_003", "replace_cw_mul_add_with_depthwise_conv"): activation_counts,
 }
-"""Rows where the peer has fewer operators, or changes some where we change none, and what shows that it
+"""Rows where ONE has fewer operators, or changes some where we change none, and what shows that it
 must not: a name would be lost, or a value would change."""
 
 SINGLE = [row for row in rows_of("perpass.tsv") if counted(row["with"]) is not None]
@@ -147,7 +147,7 @@ def with_flag(row: Row, tmp_path: Path) -> tuple[Counter[str], bool]:
 
 
 @pytest.mark.parametrize("row", SINGLE, ids=lambda row: f"{row['recipe']}-{row['flag']}")
-def test_a_flag_does_what_the_peers_does(row: Row, tmp_path: Path) -> None:
+def test_a_flag_does_what_one_does(row: Row, tmp_path: Path) -> None:
     refused = REFUSED.get((row["recipe"], row["flag"]))
     before, theirs = counted(row["without"]), counted(row["with"])
     assert theirs is not None
@@ -157,7 +157,7 @@ def test_a_flag_does_what_the_peers_does(row: Row, tmp_path: Path) -> None:
         before is not None and not before - theirs
     )  # what only adds operators, and loses none, is no loss to do without
     behind = more or not (changed or only_adds)
-    assert behind == (refused is not None), f"ours {dict(ours)}, the peer's {dict(theirs)}"
+    assert behind == (refused is not None), f"ours {dict(ours)}, ONE's {dict(theirs)}"
     assert refused is None or refused(load(row["recipe"]))
 
 
@@ -168,11 +168,11 @@ def test_the_refused_rows_are_in_the_table() -> None:
 # -- O1 ----------------------------------------------------------------------------------------
 
 TWO_NAMES = {"CSE_Quantize_000", "CSE_Transpose_000"}
-"""Two outputs are one value; each keeps its name, so there is a copy, where the peer loses a name."""
+"""Two outputs are one value; each keeps its name, so there is a copy, where ONE loses a name."""
 
 
 @pytest.mark.parametrize("row", rows_of("o1.tsv"), ids=lambda row: row["recipe"])
-def test_no_more_operators_than_after_the_peers_o1(row: Row) -> None:
+def test_no_more_operators_than_after_o1_of_one(row: Row) -> None:
     model = load(row["recipe"])
     if verify(model):
         pytest.skip(f"unsound: {verify(model)[0]}")
@@ -180,12 +180,12 @@ def test_no_more_operators_than_after_the_peers_o1(row: Row) -> None:
     ours = sum(kinds(model).values())
     if row["after_peer_O1"].isdigit():
         theirs = int(row["after_peer_O1"]) + (row["recipe"] in TWO_NAMES)
-        assert ours <= theirs, f"{dict(kinds(model))}, the peer's {row['kinds_after']}"
+        assert ours <= theirs, f"{dict(kinds(model))}, ONE's {row['kinds_after']}"
     else:
         assert row["after_peer_O1"] == "fails"
 
 
-def test_o1_has_what_the_peers_o1_has() -> None:
+def test_o1_has_what_one_o1_has() -> None:
     """The names with a Y in the tables of the document."""
     text = (SHARED / "peer" / "features.md").read_text()
     cells = re.findall(r"^\| ([a-z]\w+(?: / _\w+)*) \| Y \|", text, re.MULTILINE)

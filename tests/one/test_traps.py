@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tiny models on which passes of the peer went wrong: the pass alone, and O1, in both formats."""
+"""Tiny models on which passes of ONE went wrong: the pass alone, and O1, in both formats."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tools.random_graphs.checks import interface
 TRAPS = sorted(SHARED.glob("peer/traps/*/case.json"))
 
 TOLERANCE = 1e-5
-"""Of the largest magnitude of an output, against what the peer recorded of the model as it was."""
+"""Of the largest magnitude of an output, against what ONE recorded of the model as it was."""
 
 if not TRAPS:
     pytestmark = pytest.mark.skip(reason=f"no traps at {SHARED}, CIRCLEKIT_SHARED can name the folder")
@@ -87,7 +87,7 @@ PART_OF_IT = {
     "b13_fc_bmm_input_identity_square": "the Transpose stays",
     "b13_fc_bmm_input_perm_102": "the Transpose stays",
 }
-"""Refused in the peer's form; a smaller form of the same pass fits, with the right values."""
+"""Refused in ONE's form; a smaller form of the same pass fits, with the right values."""
 
 
 def must_fire(known: dict[str, str]) -> bool:

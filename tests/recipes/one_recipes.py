@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The peer's recipes, and a reader of their grammar that has nothing in common with the project's."""
+"""ONE's recipes, and a reader of their grammar that has nothing in common with the project's."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tests.conftest import SHARED
 
 RECIPES = sorted(SHARED.glob("peer/one/*/*/test.recipe"))
 ABSENT = pytest.mark.skip(
-    reason=f"no peer recipes at {SHARED}/peer/one, CIRCLEKIT_SHARED can name the folder"
+    reason=f"no recipes of ONE at {SHARED}/peer/one, CIRCLEKIT_SHARED can name the folder"
 )
 
 each_recipe = pytest.mark.parametrize(
     "path", RECIPES or [pytest.param(Path(), marks=ABSENT)], ids=lambda p: p.parent.name or "absent"
 )
-"""Runs a test on every recipe of the peer, or skips it where there are none."""
+"""Runs a test on every recipe of ONE, or skips it where there are none."""
 
 
 class Said:

@@ -15,7 +15,7 @@ MODEL = "graph main(%x: f32[2]) -> %y {\n  %y = Relu(%x) : f32[2]\n}\n"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Two peer's recipes, one of them with rules, and one text with two blocks of rules."""
+    """Two recipes of ONE, one of them with rules, and one text with two blocks of rules."""
     for name in ("Relu_000", "Relu_001"):
         (tmp_path / "res" / name).mkdir(parents=True)
         (tmp_path / "res" / name / "test.recipe").write_text(MODEL)
@@ -33,7 +33,7 @@ def test_a_folder(folder: Path) -> None:
     assert [b.format for b in blocks] == [None, "tflite", None, None]
 
 
-def test_the_peers_list(folder: Path) -> None:
+def test_a_list_of_one(folder: Path) -> None:
     text = """
     ## SUPPORTED PASS
     Add(Relu_000 PASS remove_dead fold_constants)  # with rules

@@ -74,7 +74,7 @@ def test_defaults_of_circle() -> None:
     assert (found["AdjointLhs"], found["AdjointRhs"]) == (True, False)
 
 
-def test_options_beyond_the_peer_s() -> None:
+def test_options_that_one_lacks() -> None:
     found = options('type: "FullyConnected" fullyconnected_options { asymmetric_quantize_inputs: true }')
     assert found["AsymmetricQuantizeInputs"] is True
     found = options('type: "Bucketize" bucketize_options { boundaries: [0.5, 1] }')

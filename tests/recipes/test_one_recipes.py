@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every recipe of the peer becomes a model in which other readers see what the recipe says."""
+"""Every recipe of ONE becomes a model in which other readers see what the recipe says."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ DEFAULTS = {
     "Padding": "VALID", "StrideW": 1, "StrideH": 1, "FilterWidth": 1, "FilterHeight": 1, "DilationWFactor": 1,
     "DilationHFactor": 1, "FusedActivationFunction": 0, "KeepDims": False,
 }  # fmt: skip
-"""What a recipe means by not saying it, where the peer's language has a default other than zero, and some
+"""What a recipe means by not saying it, where ONE's language has a default other than zero, and some
 others."""
 
 

@@ -128,7 +128,7 @@ def test_everything_else_is_refused(text: str, place: str, message: str) -> None
     assert raised.value.message.startswith(f"test.rule:{place}: ")
 
 
-def test_all_rules_of_the_peer_are_read(shared: Path) -> None:
+def test_all_rules_of_one_are_read(shared: Path) -> None:
     files = sorted((shared / "peer" / "one").rglob("test.rule"))
     assert len(files) > 100
     assert all(parse_one_rules(path.read_text(), str(path)) for path in files)

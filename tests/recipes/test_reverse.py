@@ -31,7 +31,7 @@ def test_real_models(model_path: Path, name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_traps(shared: Path, name: str, tmp_path: Path) -> None:
-    """Two hundred tiny models at once: operators and forms that no recipe of the peer has."""
+    """Two hundred tiny models at once: operators and forms that no recipe of ONE has."""
     paths = sorted(shared.glob("peer/traps/*/model.*"))
     if not paths:
         pytest.skip(f"no traps at {SHARED}/peer/traps")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The peer's recipes, rules and lists, unmodified."""
+"""ONE's recipes, rules and lists, unmodified."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ UNSOUND = {
 """Models of which the verifier says something: no pass is run on them."""
 
 
-def test_recipe(peer_recipe: Case) -> None:
+def test_recipe(one_recipe: Case) -> None:
     """It is cooked, read back, run, optimized, and run again; LiteRT agrees where it can."""
-    sound = peer_recipe.name not in UNSOUND
-    result = run_case(dataclasses.replace(peer_recipe, passes=("O1",) if sound else ()))
+    sound = one_recipe.name not in UNSOUND
+    result = run_case(dataclasses.replace(one_recipe, passes=("O1",) if sound else ()))
     assert not result.failures, "\n".join(result.failures)
     if not sound:
-        assert UNSOUND[peer_recipe.name] in result.notes[0]
+        assert UNSOUND[one_recipe.name] in result.notes[0]
 
 
-def test_dredd(peer_dredd: Case) -> None:
+def test_dredd(one_dredd: Case) -> None:
     """The rules hold, the values stay; passes that do not exist are skips that name them."""
-    result = run_case(peer_dredd)
+    result = run_case(one_dredd)
     if result.missing:
         assert not result.failures
         pytest.skip(f"there is no pass {', '.join(result.missing)}")
@@ -35,9 +35,9 @@ def test_dredd(peer_dredd: Case) -> None:
     assert result.rules > 0
 
 
-def test_values(peer_value: Case) -> None:
+def test_values(one_value: Case) -> None:
     """Equal before and after, whether or not rules were written for the pass."""
-    result = run_case(peer_value)
+    result = run_case(one_value)
     if result.missing:
         assert not result.failures
         pytest.skip(f"there is no pass {', '.join(result.missing)}")
