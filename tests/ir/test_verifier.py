@@ -266,3 +266,10 @@ def test_per_tensor_quantization_fits_any_shape() -> None:
     quantize(sound, 1, 1, 0)
     quantize(sound, 4, 1, 0)
     assert verify(sound) == []
+
+
+def test_another_width_of_a_declared_dtype_is_kept() -> None:
+    check(parse_model("graph main(%x: i64[2]) -> %y { %y = Square(%x) : i64[2] }"))
+    gather = "graph main(%x: f32[2], %i: f32[1]) -> %y { %y = Gather(%x, %i) : f32[1] }"
+    with pytest.raises(ModelError, match="is f32, expected"):
+        check(parse_model(gather))

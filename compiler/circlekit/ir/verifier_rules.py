@@ -96,9 +96,19 @@ def operand_faults(op: Op) -> Iterator[str]:
         if value is None:
             if spec.variadic:
                 yield f"operand {index} of {spec.name} is absent"
-        elif spec.dtypes and value.dtype not in spec.dtypes:
+        elif spec.dtypes and not _is_acceptable(value.dtype, spec.dtypes):
             expected = " or ".join(d.short for d in spec.dtypes)
             yield f"{spec.name} %{value.name} is {value.dtype.short}, expected {expected}"
+
+
+def _is_acceptable(dtype: DType, declared: tuple[DType, ...]) -> bool:
+    """Whether an operand may have ``dtype``: a declared one, or another width of a declared integer or float.
+
+    A file with a width that no known kernel takes is kept; only running it is refused.
+    """
+    return dtype in declared or any(
+        (dtype.is_integer and d.is_integer) or (dtype.is_float and d.is_float) for d in declared
+    )
 
 
 def _attribute_fault(spec: Attribute, value: Any, graphs: Set[int]) -> str | None:
