@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circledump and tfldump: the peer's lines, and the text form; circle-tensordump."""
+"""circledump and tfldump print ONE's lines or the text form; circle-tensordump."""
 
 from __future__ import annotations
 

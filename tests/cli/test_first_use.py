@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What somebody gets wrong in the first hour: names of files, streams, words; no file of theirs is lost."""
+"""Mistakes of a first-time user: wrong file names, streams and arguments; no input file is overwritten."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_a_chef_without_streams(monkeypatch: pytest.MonkeyPatch, capsys: Output)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is full")
-def test_help_that_nobody_gets_is_no_success() -> None:
+def test_a_help_page_that_cannot_be_written_is_an_error() -> None:
     with Path("/dev/full").open("w") as full:
         done = run_script("circle-verify", "--help", stdout=full)
     assert (done.returncode, done.stderr) == (

@@ -75,7 +75,7 @@ def test_help_has_every_flag(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.skipif(not FEATURES.is_file(), reason=f"no {FEATURES}, CIRCLEKIT_SHARED can name the folder")
 def test_the_lists_above_are_whole() -> None:
-    """Against the document on the peer: the first column of the tables of its section 1."""
+    """The first column of the tables in section 1 of the document on ONE."""
     text = FEATURES.read_text().partition("\n## 1. ")[2].partition("\n## 2. ")[0]
     cells = re.findall(r"^\| ([a-z][^|]*) \|", text, re.MULTILINE)
     found: set[str] = set()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circle-verify, circle-inspect and their TFLite kin: the peer's lines, exit codes, JSON."""
+"""circle-verify, circle-inspect and their TFLite variants: ONE's lines, exit codes, JSON."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the commands share: how they end, and what they show on a terminal."""
+"""Exit codes, error messages, and output on a terminal."""
 
 from __future__ import annotations
 

@@ -27,10 +27,10 @@ def sentences(body: str, name: str, inputs: str = "%x: f32[2,3]", outputs: str =
             "transform_min_relu_to_relu6",
             "%m: is read by Tanh %y, the picture wants Relu",
         ),
-        (  # nobody reads what is inside
+        (  # the interior value has no use
             "%y = Minimum(%x, 6.0)",
             "transform_min_relu_to_relu6",
-            "%y: is read by nobody, the picture wants Relu",
+            "%y: has no use, the picture wants Relu",
         ),
         (  # what is inside does not fit, either
             "%m = Minimum(%x, 5.0)\n%y = Tanh(%m)",

@@ -37,9 +37,9 @@ def _other_user(matcher: Matcher, node: Node, op: Op, value: Value, wanted: Node
     size, sentence, progress = matcher.part(node, op)
     if size:
         user = next(iter(value.users), None)
-        kind = "nobody" if user is None else type(user).__name__
+        kind = "" if user is None else f"is read by {type(user).__name__}"
         where = f" %{user.output.name}" if user is not None and user.results else ""
-        sentence = f"%{value.name}: is read by {kind}{where}, the picture wants {wanted.kind_names()}"
+        sentence = f"%{value.name}: {kind or 'has no use'}{where}, the picture wants {wanted.kind_names()}"
         progress = 2 * size
     if sentence:
         yield op, sentence, progress

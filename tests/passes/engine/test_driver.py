@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver of passes: order, rounds, what is not run again, names."""
+"""The driver of passes: order, rounds, phases, and errors."""
 
 from __future__ import annotations
 

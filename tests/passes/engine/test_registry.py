@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pipelines from a file, the command line and Python; passes of a package of somebody else."""
+"""Pipelines from a file, the command line and Python; passes of other packages."""
 
 from __future__ import annotations
 

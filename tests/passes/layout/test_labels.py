@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The minimum cut and the labelling against all possible answers."""
+"""The minimum cut and the labels, compared with all possible solutions."""
 
 from __future__ import annotations
 

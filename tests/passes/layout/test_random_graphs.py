@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layout on random graphs: values, interface, the promised cost, rest after one run."""
+"""Layout on random graphs: values, interface, predicted cost, and no change in a second run."""
 
 from __future__ import annotations
 
