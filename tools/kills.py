@@ -3,9 +3,8 @@
 
     python -m tools.kills 500 [--seed N] [--megabytes N] [--folder DIR]
 
-Each process saves one of two models over the same output again and again until it is killed.  Then the
-output must be one of the two files, byte for byte; and the next save must remove whatever temporary file
-was left.
+Each process saves one of two models over the same output again and again until it is killed.  Then the output
+must be one of the two files, byte for byte; and the next save must remove whatever temporary file was left.
 """
 
 from __future__ import annotations
@@ -13,52 +12,33 @@ from __future__ import annotations
 import argparse
 import hashlib
 import multiprocessing
-import signal
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
-from circlekit.io.file_map import map_file
-from circlekit.io.read.load import load
-from circlekit.io.write.save import save
+import circlekit
 from circlekit.ir.graph import Model
 from tools.bench.large_model import make_model
 
-MEGABYTE = 1 << 20
 
-
-class Tally(NamedTuple):
-    """``hit``: kills that left a temporary file; ``broken``: outputs that are neither of the two files;
-    ``left``: temporary files that remain after the next save.
-    """
-
-    kills: int = 0
-    hit: int = 0
-    broken: int = 0
-    left: int = 0
-
-    def __str__(self) -> str:
-        hit = f"{self.hit} left a temporary file"
-        return f"{self.kills} kills: {hit}, {self.broken} broken, {self.left} left over"
-
-
-def changed(model: Model) -> Model:
-    """Return ``model`` with one constant changed."""
-    value = next(v for v in model.main.values() if v.is_const)
+def load_two(source: Path) -> list[Model]:
+    """Return the model, and the model with one constant changed."""
+    models = [circlekit.load(source), circlekit.load(source)]
+    value = next(v for v in models[1].main.values() if v.is_const)
     value.data = np.asarray(value.array()) + 1
-    return model
+    return models
 
 
 def save_until_killed(source: Path, output: Path) -> None:
-    """Save two models in turn until killed."""
-    models = [load(source), changed(load(source))]
+    """Save both models in turn, without end."""
+    models = load_two(source)
     while True:
         for model in models:
-            save(model, output)
+            circlekit.save(model, output)
 
 
 def kill_one(source: Path, output: Path, delay: float) -> None:
@@ -68,50 +48,46 @@ def kill_one(source: Path, output: Path, delay: float) -> None:
     time.sleep(delay)
     process.kill()
     process.join()
-    if process.exitcode != -signal.SIGKILL:
+    if process.exitcode is None or process.exitcode >= 0:
         raise SystemExit(f"the process ended by itself, with exit code {process.exitcode}")
 
 
 def digest(path: Path) -> bytes:
-    return hashlib.sha256(map_file(path)).digest()
+    return hashlib.sha256(path.read_bytes()).digest()
 
 
-def kill_many(count: int, seed: int, size: int, folder: Path) -> Tally:
-    """Kill ``count`` processes that save a model of ``size`` bytes in ``folder``."""
+def kill_many(count: int, seed: int, size: int, folder: Path) -> Counter[str]:
+    """Kill ``count`` processes that save a model of ``size`` bytes in ``folder``; count what they leave."""
     source, output = folder / "source.circle", folder / "output.circle"
     make_model(source, size)
-    whole = []
+    complete = set()
     start = time.perf_counter()
-    for model in (changed(load(source)), load(source)):
-        save(model, output)
-        whole.append(digest(output))
+    for model in load_two(source):
+        circlekit.save(model, output)
+        complete.add(digest(output))
     longest = 4 * (time.perf_counter() - start)
     random = np.random.default_rng(seed)
-    tally = Tally()
+    found: Counter[str] = Counter()
     for _ in range(count):
         kill_one(source, output, random.uniform(0, longest))
-        broken = digest(output) not in whole
-        hit = len(list(folder.iterdir())) > 2
-        save(load(source), output)
-        left = len(list(folder.iterdir())) > 2
-        tally = Tally(tally.kills + 1, tally.hit + hit, tally.broken + broken, tally.left + left)
-    return tally
+        found["broken"] += digest(output) not in complete
+        found["left a temporary file"] += len(list(folder.iterdir())) > 2
+        circlekit.save(circlekit.load(source), output)
+        found["left over after the next save"] += len(list(folder.iterdir())) > 2
+    return found
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(prog="python -m tools.kills", description="kill processes that save")
     parser.add_argument("count", type=int)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--megabytes", type=int, default=16)
-    parser.add_argument("--folder", type=Path, help="folder on the file system to test")
-    arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=arguments.folder, prefix="kills-") as folder:
-        size = arguments.megabytes * MEGABYTE
-        tally = kill_many(arguments.count, arguments.seed, size, Path(folder))
-    print(tally)
-    return int(tally.broken or tally.left)
+    parser.add_argument("--folder", type=Path, help="a folder on the file system to test")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=asked.folder, prefix="kills-") as folder:
+        found = kill_many(asked.count, asked.seed, asked.megabytes << 20, Path(folder))
+    print(f"{asked.count} kills: " + ", ".join(f"{number} {what}" for what, number in found.items()))
+    return int(bool(found["broken"] or found["left over after the next save"]))
 
 
 if __name__ == "__main__":

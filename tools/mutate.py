@@ -141,6 +141,8 @@ def _not_executed(tree: ast.AST) -> Iterator[ast.AST]:
             unused += node.body
         elif isinstance(node, ast.JoinedStr):
             unused.append(node)
+        elif isinstance(node, ast.UnaryOp):
+            unused.append(node)  # reshape(-1), axis=-1: another negative number means the same
         elif isinstance(node, ast.Assign) and _is_type_alias(node):
             unused.append(node.value)
         for item in unused:
@@ -191,8 +193,6 @@ def is_found(mutation: Mutation, copy: Path, workers: int) -> bool:
 
 def equivalents() -> dict[tuple[str, str], str]:
     """Reasons by (path and replacement, line of source)."""
-    if not EQUIVALENT.exists():
-        return {}
     entries = tomllib.loads(EQUIVALENT.read_text(encoding="utf-8"))["mutation"]
     return {(f"{e['path']}: {e['change']}", e["line"]): e["reason"] for e in entries}
 

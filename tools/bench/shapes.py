@@ -19,7 +19,7 @@ from circlekit.ops.arithmetic.cast import Dequantize, Quantize
 from circlekit.ops.convolution.conv import Conv2D
 from circlekit.ops.matmul.dense import FullyConnected
 from circlekit.ops.movement.join import Concatenation, Split
-from circlekit.ops.movement.shape import Reshape, Transpose
+from circlekit.ops.movement.shape import Transpose
 from circlekit.ops.program.control import If
 
 CHANNELS = 4
@@ -114,11 +114,6 @@ def quantized(m: Maker, x: Value, step: int) -> Value:
     return m.put(Dequantize(x)) if step % 4 == 3 else x
 
 
-def joined(m: Maker, x: Value, step: int) -> Value:
-    """Each concatenation reads the previous one, so the tensor grows with the chain."""
-    return m.put(Concatenation(x, m.put(Tanh(m.x)), axis=3))
-
-
 def chain(step: Callable[[Maker, Value, int], Value]) -> Callable[[Maker, int], list[Value]]:
     """Repeat ``step``, each time on the previous result."""
 
@@ -147,24 +142,10 @@ def tree(m: Maker, size: int) -> list[Value]:
     return level
 
 
-def readers(m: Maker, size: int) -> list[Value]:
-    """One value that all operators read; each result is an output."""
-    shared = m.put(Tanh(m.x))
-    return [m.put(Mul(shared, m.weights(CHANNELS))) for _ in range(size - 1)]
-
-
 def factors(m: Maker, size: int) -> list[Value]:
     """One convolution with many multiplications as users, each of which could be fused if it were alone."""
     shared = m.conv(m.x)
     return [m.put(Mul(shared, m.weights(CHANNELS))) for _ in range(size - 1)]
-
-
-def identities(m: Maker, size: int) -> list[Value]:
-    """Many inputs, and outputs that are reshaped results."""
-    inputs = [Value(f"x{index}", f32, (1, CHANNELS)) for index in range(size // 2)]
-    m.graph.inputs = (m.x, *inputs)
-    shape = m.constant(np.array([1, CHANNELS], np.int32))
-    return [m.put(Reshape(m.put(Tanh(x)), shape)) for x in inputs]
 
 
 def concat(m: Maker, size: int) -> list[Value]:
@@ -178,21 +159,6 @@ def branches(m: Maker, size: int) -> list[Value]:
         m.put(Transpose(m.put(Relu(m.conv(m.put(Transpose(m.x, m.constant(NHWC)))))), m.constant(NCHW)))
         for _ in range(size // 4)
     ]
-
-
-def constant(m: Maker, size: int) -> list[Value]:
-    """A chain in which all operators read one constant."""
-    shared, value = m.weights(CHANNELS), m.x
-    for step in range(size):
-        value = m.put((Add if step % 2 else Mul)(value, shared))
-    return [value]
-
-
-def interface(m: Maker, size: int) -> list[Value]:
-    """As many inputs and outputs as operators."""
-    inputs = [Value(f"x{index}", f32, (1, CHANNELS)) for index in range(size)]
-    m.graph.inputs = (m.x, *inputs)
-    return [m.put(Tanh(x)) for x in inputs]
 
 
 def graphs(m: Maker, size: int) -> list[Value]:
@@ -219,15 +185,10 @@ SHAPES: dict[str, Callable[[Maker, int], list[Value]]] = {
     "residual": chain(residual),
     "lstm": chain(lstm),
     "quantized": chain(quantized),
-    "joined": chain(joined),
     "tree": tree,
-    "readers": readers,
     "factors": factors,
     "concat": concat,
     "branches": branches,
-    "constant": constant,
-    "interface": interface,
-    "identities": identities,
     "graphs": graphs,
 }
 
