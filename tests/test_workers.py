@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process pool of the developers' tools."""
+"""The worker processes of the tools."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tools.workers import Loss, Tell, Workers
 
 
 def square(job: int, tell: Tell) -> str:
-    """Does by its number what a job must not do."""
+    """Misbehave in a way that depends on the job."""
     tell("begun")
     if job == 3:
         os._exit(7)
@@ -29,7 +29,7 @@ def lost(loss: Loss[int]) -> str:
 @pytest.mark.parametrize("ahead", [1, 4])
 @pytest.mark.parametrize("processes", [1, 3])
 def test_every_job_has_one_result(processes: int, ahead: int) -> None:
-    """Those too that a process had been given when another job took it down."""
+    """Also the jobs that a process held when another job ended it."""
     crew = Workers(square, lost, seconds=1.0, ahead=ahead)
     wanted = {f"{n} {n * n}" for n in range(12)} - {"3 9", "5 25"}
     wanted |= {"3 begun ends the process (exit code 7)", "5 begun-asleep exceeds the time limit"}
@@ -41,7 +41,7 @@ def test_no_jobs_have_no_results() -> None:
 
 
 def test_jobs_may_be_without_end() -> None:
-    """They are taken as they are wanted, and processes end with who listens."""
+    """They are taken when they are needed, and the processes end with the iteration."""
 
     def tell_pid(job: int, tell: Tell) -> int:
         return os.getpid()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A short run of the fuzzer with a fixed seed, everything that it ever found, and the fuzzer itself."""
+"""A short run of the fuzzer with a fixed seed, the files of earlier faults, and the fuzzer itself."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ SEED = 20261121
 
 @pytest.fixture(scope="module")
 def seeds() -> Seeds:
-    """The project's own recipes: the run is the same on every machine."""
+    """Return circlekit's own recipes, so that the run is the same on every machine."""
     all_passes()
     return all_seeds(None)
 
 
 @pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.name)
 def test_what_was_found_once(path: Path) -> None:
-    """It ends in success or in a CirclekitError, with the values that it had before O1."""
+    """A file of an earlier fault ends in success, with the values before O1, or in a CirclekitError."""
     with time_limit(20):
         outcome = outcome_of(case_of(path), with_values=True)
     assert not outcome.is_fault, f"{outcome.key}\n{outcome.detail}"
@@ -49,7 +49,7 @@ def test_short_run(kind: str, seeds: Seeds) -> None:
         [*tally.fault_lines(), *(rs[0].outcome.detail for rs in tally.faults.values())]
     )
     ends = {end.split()[0] for _, end, _ in tally.ends}
-    assert ends == {SAVED, REFUSED}  # neither nothing but rubbish, nor nothing but sound models
+    assert ends == {SAVED, REFUSED}  # some cases are valid and some are not
 
 
 # -- the fuzzer itself -------------------------------------------------------------------------
@@ -62,7 +62,7 @@ def test_a_case_is_made_again(seeds: Seeds) -> None:
 
 
 def test_structured_cases_are_mostly_readable(seeds: Seeds) -> None:
-    """A mutator whose files are all refused at once tests the decoder alone."""
+    """Files that are refused at once would test the decoder alone."""
     outcomes = [run_case(Job("structured", 9, n), seeds).outcome for n in range(60)]
     assert sum(o.stage == "load" for o in outcomes) < 20
     assert sum(o.end == SAVED for o in outcomes) > 15
@@ -89,7 +89,7 @@ def test_an_internal_error_is_a_fault(monkeypatch: pytest.MonkeyPatch, seeds: Se
 
 
 def misbehave(job: Job, tell: Tell) -> Result:
-    """Does by its number what a case must not do."""
+    """Misbehave in a way that depends on the number of the job."""
     if job.number == 1:
         raise AssertionError(f"{len(bytearray(2 * MEMORY_BYTES))} bytes were to be had")
     if job.number == 2:
@@ -104,7 +104,7 @@ def misbehave(job: Job, tell: Tell) -> Result:
 
 
 def caught(job: Job, tell: Tell) -> Result:
-    """``misbehave``, with what it raises as the outcome."""
+    """Call ``misbehave`` and turn its exception into an outcome."""
     try:
         return misbehave(job, tell)
     except (MemoryError, TimeLimitExceeded) as error:

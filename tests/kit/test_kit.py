@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A fixed sample of the differential kit, and the kit itself: it finds what is wrong, and survives it."""
+"""A fixed sample of the differential kit, and that the kit finds faults and survives crashes."""
 
 from __future__ import annotations
 

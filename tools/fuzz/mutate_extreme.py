@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import io
 import random
 import struct
-import zipfile
 from typing import Any
 
 import numpy as np
@@ -66,11 +64,7 @@ def mutate_extreme(data: bytes, fmt: str, rng: random.Random) -> tuple[bytes, li
     done = [mutate.__name__ for mutate in chosen]
     if rng.random() < 0.3:
         done += apply_some(world)
-    out = finish(world, done)
-    if rng.random() < 0.05:
-        done.append("append_archive")
-        out = append_archive(out, rng)
-    return out, done
+    return finish(world, done), done
 
 
 # -- building blocks ---------------------------------------------------------------------------
@@ -390,18 +384,3 @@ MUTATIONS: dict[Mutation, float] = {
     hostile_names: 1, string_table: 2, custom_operator: 3, sparsity: 2, external_buffers: 2,
 }  # fmt: skip
 """Mutations with their weights."""
-
-
-def append_archive(data: bytes, rng: random.Random) -> bytes:
-    """Return ``data`` followed by a zip archive, as metadata tools append one, valid or damaged."""
-    archive = io.BytesIO()
-    with zipfile.ZipFile(archive, "w") as out:
-        for number in range(rng.choice((0, 1, 1, 3))):
-            out.writestr(f"labels_{number}.txt", "x\n" * rng.randrange(20))
-        if rng.random() < 0.3:
-            out.comment = b"PK\5\6" * rng.randrange(9)
-    tail = bytearray(archive.getvalue())
-    for _ in range(rng.choice((0, 0, 1, 2, 4))):
-        at = rng.choice((rng.randrange(len(tail)), max(0, len(tail) - 1 - rng.randrange(22))))
-        tail[at] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
-    return data + bytes(tail)

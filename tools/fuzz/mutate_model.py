@@ -440,13 +440,6 @@ def insert_operator(world: World) -> None:
 # -- graphs and signatures ---------------------------------------------------------------------
 
 
-def copy_graph(world: World) -> None:
-    """Append a copy of a graph, mostly one that no operator calls."""
-    graph = world.graph()
-    if graph is not None and len(world.trees("subgraphs")) < 6:
-        world.trees("subgraphs").append(copy.deepcopy(graph))
-
-
 def signature(world: World) -> None:
     """Add a signature for some graph, sometimes with a wrong field."""
     rng, graphs = world.rng, world.trees("subgraphs")
@@ -473,7 +466,7 @@ def share_tables(world: World) -> None:
 MUTATIONS: dict[Mutation, float] = {
     any_field: 9, attribute: 8, operator_code: 1.5, tensor_shape: 5, rename_dimension: 2, tensor_type: 3,
     constant: 8, quantization: 4, buffer_index: 1.5, change_operator: 4, rewire: 5, interface: 2,
-    drop_operator: 3, insert_operator: 5, copy_graph: 0.4, signature: 1, share_tables: 0.5,
+    drop_operator: 3, insert_operator: 5, signature: 1, share_tables: 0.5,
 }  # fmt: skip
 """Mutations with their weights."""
 

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every pass, lists of passes, and O1 on random graphs: values, interface, rest, text, files, LiteRT.
-
-A fixed sample of what tools/random_graphs does at any scale.
-"""
+"""A fixed sample of tools/random_graphs: passes, lists of passes and O1 on random models."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ from tools.random_graphs.graphs import PARTS, Step, make, pictures, random_steps
 FIRST, GRAPHS = 31_000, 12
 
 UNMADE = 0.05
-"""Pictures that need what no other operator makes: a stochastic mask, the numbers of a packed tensor."""
+"""Share of pictures that need operands which the generator does not make."""
 
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + GRAPHS))
@@ -46,7 +43,7 @@ def test_models_are_made_the_same_again() -> None:
 
 
 def test_every_part_makes_something() -> None:
-    """A part that never fits would test nothing."""
+    """A part that never fits tests nothing."""
     for index, part in enumerate(PARTS):
         if part not in PARTS[:index]:
             models = (make(seed, [Step(0, seed), Step(index, seed)])[0] for seed in range(60))
@@ -55,7 +52,7 @@ def test_every_part_makes_something() -> None:
 
 @pytest.fixture
 def wrong_pass() -> Iterator[str]:
-    """A pass that loses the order of a subtraction."""
+    """A pass that swaps the operands of subtractions."""
 
     class WrongSub(GraphPass):
         """a - b == b - a"""
@@ -92,7 +89,7 @@ def test_a_wrong_pass_is_found_and_reduced(wrong_pass: str, tmp_path: Path) -> N
 
 
 def test_what_rounding_makes_of_a_model_is_no_finding() -> None:
-    """Behind a sum that cancels, a step: what it gives depends on the last bit."""
+    """A rounding step after a cancelling sum depends on the last bit."""
     text = """graph main(%x: f32[64]) -> %y {
       %a = Mul(%x, 1.0000001)
       %b = Sub(%a, %x)
@@ -141,7 +138,7 @@ def is_made(picture: Picture, seed: int) -> bool:
 
 
 def test_every_picture_is_made_real() -> None:
-    """An instance of a picture that never comes to be would test nothing."""
+    """Nearly every picture has instances."""
     wanted = [
         p for p in pictures() if not any(kind.code in RANDOM_OPERATORS for n in p.nodes for kind in n.kinds)
     ]
