@@ -110,7 +110,7 @@ def test_graphs_of_opaque_operators_are_graphs(text: str, names: list[str]) -> N
 def test_a_graph_that_is_not_in_the_model_is_found() -> None:
     model = parse_model(SORT)
     del model.graphs[2]
-    assert "no graph of the model" in str(verify(model)[0])
+    assert "not a graph of the model" in str(verify(model)[0])
     with pytest.raises(ModelError, match="names the graph body, which is not in the model"):
         to_bytes(model)
 
