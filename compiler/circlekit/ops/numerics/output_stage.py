@@ -81,28 +81,26 @@ class OutputStage:
         out = np.empty(rows.shape, self.dtype)
         step = max(1, BLOCK_ELEMENTS // rows.shape[1])
         for start in range(0, len(rows), step):
-            out[start : start + step] = self.requantized(rows[start : start + step])
+            out[start : start + step] = self._requantized(rows[start : start + step])
         return out.reshape(sums.shape)
 
-    def requantized(self, sums: Array, channels: Array | None = None) -> Array:
-        """The results of sums [.., C], or of single sums [N] of the given ``channels`` [N]."""
+    def _requantized(self, sums: Array) -> Array:
         wide = sums.astype(np.int64)
         if self.bias is not None:
-            wide += _of_channels(self.bias, channels)
+            wide += self.bias
         if self.wraps:
             wide = wrap_int32(wide)
-        return np.asarray(np.clip(self._scaled(wide, channels) + self.zero_point, *self.limits))
+        return np.asarray(np.clip(self._scaled(wide) + self.zero_point, *self.limits))
 
-    def _scaled(self, sums: Ints, channels: Array | None) -> Array:
+    def _scaled(self, sums: Ints) -> Array:
         if self.arithmetic in (Arithmetic.DOUBLE, Arithmetic.WIDE_DOUBLE):
-            return self._scaled_in_double(sums * _of_channels(self.scale, channels))
-        multiplier = QuantizedMultiplier(*(_of_channels(v, channels) for v in self.multiplier))
+            return self._scaled_in_double(sums * self.scale)
         if self.arithmetic is Arithmetic.WIDE_FIXED_POINT:
-            return multiply_by_quantized_multiplier_int64(sums, multiplier)
-        scaled = multiply_by_quantized_multiplier(sums, multiplier)
+            return multiply_by_quantized_multiplier_int64(sums, self.multiplier)
+        scaled = multiply_by_quantized_multiplier(sums, self.multiplier)
         if np.any(self.rounds_up):
-            half_up = multiply_by_quantized_multiplier_half_up(sums, multiplier)
-            scaled = np.where(_of_channels(np.asarray(self.rounds_up), channels), half_up, scaled)
+            half_up = multiply_by_quantized_multiplier_half_up(sums, self.multiplier)
+            scaled = np.where(self.rounds_up, half_up, scaled)
         return scaled
 
     def _scaled_in_double(self, products: Array) -> Array:
@@ -113,8 +111,3 @@ class OutputStage:
         rounded = round_half_away(products)
         overflow = INT32_END if self.zero_point < 0 else -INT32_END
         return np.where(np.abs(rounded) >= INT32_END, overflow, rounded)
-
-
-def _of_channels(vector: Array, channels: Array | None) -> Array:
-    """A number, or one per channel, for the last axis of sums or for each of ``channels``."""
-    return vector if channels is None or vector.size == 1 else vector[channels]
