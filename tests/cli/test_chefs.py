@@ -70,8 +70,8 @@ def test_reverse(name: str, tmp_path: Path) -> None:
     ("text", "message"),
     [
         ('operand { nam: "x" }', ":1:11: Operand has no field nam; did you mean name?"),
-        (RECIPE.replace("Abs", "Absolut"), ":4:19: there is no operator Absolut"),
-        (RECIPE.replace('input: "x" output: "y" }', 'input: "z" output: "y" }'), "there is no operand z"),
+        (RECIPE.replace("Abs", "Absolut"), ":4:19: no operator is named Absolut; did you mean Abs?"),
+        (RECIPE.replace('input: "x" output: "y" }', 'input: "z" output: "y" }'), "no operand is named z"),
     ],
 )
 def test_mistakes(text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
