@@ -94,6 +94,11 @@ MISTAKES: dict[str, tuple[Any, str]] = {
         lambda x: Add(x, np.zeros(3)),  # type: ignore[arg-type]
         "operand 1 of Add: expected a Value, got ndarray; Value.constant(name, array) makes one of an array",
     ),
+    "value": (lambda x: Add(x, x, act="RELU"), "Add: act is 'RELU', expected a member of Activation"),
+    "assigned value": (
+        lambda x: setattr(Add(x, x), "pot_scale_int16", 1),
+        "Add: pot_scale_int16 is 1, expected true or false",
+    ),
     "assignment": (lambda x: setattr(Add(x, x), "lsh", x), "Add has no attribute lsh; did you mean lhs?"),
 }
 

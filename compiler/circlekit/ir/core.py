@@ -108,12 +108,14 @@ class Op(Declaration):
             self.add_result(value)
 
     def _check_arguments(self, operands: Sequence[object]) -> None:
-        known = {a.name for a in self.attributes}
-        for name in self.attribute_values:
-            if name not in known:
-                has = f"; it has {', '.join(sorted(known)) or 'no attributes'}"
-                hint = near_miss(name, known) or has
+        specs = {a.name: a for a in self.attributes}
+        for name, content in self.attribute_values.items():
+            if name not in specs:
+                hint = near_miss(name, specs) or f"; it has {', '.join(sorted(specs)) or 'no attributes'}"
                 raise ModelError(f"{type(self).__name__} has no attribute {name}{hint}")
+            fault = None if specs[name].is_graph else specs[name].misfit(content)
+            if fault is not None:
+                raise ModelError(f"{type(self).__name__}: {fault}")
         for index, operand in enumerate(operands):
             if operand is not None and not isinstance(operand, Value):
                 hint = "Value.constant(name, array) makes one of an array"

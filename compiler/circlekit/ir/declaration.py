@@ -19,8 +19,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+import numpy as np
+
 from circlekit.errors import ModelError, ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType
+from circlekit.ir.enums import Named
 from circlekit.ir.tensor import LARGEST_DIMENSION, MAX_RANK, TensorType, format_shape
 
 Inferred = TensorType | tuple[TensorType, ...]
@@ -58,6 +61,33 @@ class Attribute:
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
         self.field = self.field or name
+
+    def misfit(self, value: Any) -> str | None:
+        """Return why the attribute cannot have this value, which is not a graph; None if it can."""
+        expected = _expected(self.default)
+        if expected is None:
+            return None
+        kinds, description = expected
+        if isinstance(value, kinds) and isinstance(value, bool) == (kinds is bool):
+            return None
+        return f"{self.name} is {value!r}, expected {description}"
+
+
+def _expected(default: Any) -> tuple[Any, str] | None:
+    """Return the types that an attribute with this default may have, and their name; None for any."""
+    if isinstance(default, Named | DType):
+        return type(default), f"a member of {type(default).__name__}"
+    return _EXPECTED.get(type(default))
+
+
+_EXPECTED: dict[type, tuple[Any, str]] = {
+    bool: (bool, "true or false"),
+    int: ((int, np.integer), "a whole number"),
+    float: ((float, int, np.number), "a number"),
+    str: (str, "a text"),
+    list: ((list, tuple, np.ndarray), "a list"),
+    tuple: ((list, tuple, np.ndarray), "a list"),
+}
 
 
 class Declaration:

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from circlekit.ir.dtypes import DType
-from circlekit.ir.enums import Named
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Attribute, Op, OpaqueOp
 from circlekit.ir.value import LARGEST_DIMENSION, Array, Quantization, Value, format_shape
@@ -117,25 +115,4 @@ def _attribute_fault(spec: Attribute, value: Any, graphs: Set[int]) -> str | Non
             return None
         name = value.name if isinstance(value, Graph) else value
         return f"{spec.name} is {name}, which is not a graph of the model"
-    expected = _expected(spec.default)
-    if expected is None:
-        return None
-    kinds, description = expected
-    if isinstance(value, kinds) and isinstance(value, bool) == (kinds is bool):
-        return None
-    return f"{spec.name} is {value!r}, expected {description}"
-
-
-def _expected(default: Any) -> tuple[Any, str] | None:
-    """Return the types that an attribute with this default may have, and their name; None for any."""
-    if isinstance(default, Named | DType):
-        return type(default), f"a member of {type(default).__name__}"
-    kinds = {
-        bool: (bool, "true or false"),
-        int: ((int, np.integer), "a whole number"),
-        float: ((float, int, np.number), "a number"),
-        str: (str, "a text"),
-        list: ((list, tuple, np.ndarray), "a list"),
-        tuple: ((list, tuple, np.ndarray), "a list"),
-    }
-    return kinds.get(type(default))
+    return spec.misfit(value)
