@@ -79,3 +79,11 @@ def test_large_arrays_are_never_copied_as_a_whole(make: Callable[[], np.ndarray[
         tracemalloc.stop()
     assert size == 1 << 27
     assert peak < 3 * content.CHUNK_BYTES
+
+
+def test_pieces_are_as_large_as_they_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(content, "CHUNK_BYTES", 64)
+    rows = np.zeros((10, 4), ">f4")
+    assert [len(part) for part in chunks(rows, np.dtype("<f4"))] == [64, 64, 32]
+    wide = np.zeros((2, 20), ">f4")
+    assert [len(part) for part in chunks(wide, np.dtype("<f4"))] == [64, 16, 64, 16]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Attribute, Op, OpaqueOp
 from circlekit.ir.value import LARGEST_DIMENSION, Array, Quantization, Value, format_shape

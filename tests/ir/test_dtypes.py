@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Element types: names, bits and numpy dtypes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from circlekit.ir.dtypes import BY_SHORT, DType
+
+PACKED_BITS = {"bf16": 16, "i4": 4, "u4": 4, "i2": 2, "f8e4m3fn": 8, "f8e5m2": 8}
+"""Bits of packed types; those of strings, resources and block formats are not fixed."""
+
+
+def test_short_names_are_unique() -> None:
+    assert [BY_SHORT[dtype.short] for dtype in DType] == [*DType]
+
+
+@pytest.mark.parametrize("dtype", DType, ids=lambda d: d.short)
+def test_bits(dtype: DType) -> None:
+    if dtype.numpy is None:
+        assert dtype.bits == PACKED_BITS.get(dtype.short, 0)
+    else:
+        assert dtype.bits == 8 * dtype.numpy.itemsize
+        assert DType.of(dtype.numpy) is dtype
+        assert dtype.is_integer is (dtype.numpy.kind in "iu")
+        assert dtype.is_float is (dtype.numpy.kind == "f")
+
+
+def test_packed_kinds() -> None:
+    assert DType.INT4.is_integer
+    assert DType.BFLOAT16.is_float
+    assert not DType.BFLOAT16.is_integer
+    assert not DType.STRING.is_float
+    assert repr(DType.INT8) == "i8"
+    with pytest.raises(KeyError):
+        DType.of(np.dtype(object))
