@@ -136,7 +136,7 @@ def test_bytes_of_a_recipe_cannot_name_files(tmp_path: Path, monkeypatch: pytest
     (tmp_path / "a.ck").write_text(text)
     monkeypatch.chdir(tmp_path)
     assert circlekit.load("a.ck").main.ops[0].code == "ADD"
-    with pytest.raises(CirclekitError, match="refers to a file"):
+    with pytest.raises(CirclekitError, match="without references to files"):
         circlekit.load(text.encode())
 
 
@@ -240,7 +240,7 @@ def test_bad_requests_are_refused_before_the_work(model: circlekit.Model, tmp_pa
         circlekit.optimize(model, explain="fuse_x")
     with pytest.raises(FileError, match="does not exist"):
         circlekit.optimize(model, record=tmp_path / "no" / "rec")
-    with pytest.raises(UnsupportedError, match="no format 'onnx', only tflite and circle"):
+    with pytest.raises(UnsupportedError, match=r"expected format tflite or circle, got .onnx."):
         circlekit.optimize(model, format="onnx")
     assert model.main.epoch == epoch
 
