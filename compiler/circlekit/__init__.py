@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from circlekit.ir.op import Op
     from circlekit.ir.resource_limits import limited
     from circlekit.ir.value import Value
-    from circlekit.ops.numerics.kernel_flavor import Kernels
+    from circlekit.ops.numerics.output_stage import Kernels
     from circlekit.passes.engine.registry import every_pass as passes
     from circlekit.rewrite import Pass, Rewrite, condition
 
@@ -61,7 +61,7 @@ _MODULES = {
     "circlekit.ir.op": ("Op",),
     "circlekit.ir.resource_limits": ("limited",),
     "circlekit.ir.value": ("Value",),
-    "circlekit.ops.numerics.kernel_flavor": ("Kernels",),
+    "circlekit.ops.numerics.output_stage": ("Kernels",),
     "circlekit.rewrite": ("Pass", "Rewrite", "condition"),
 }
 """Where each public name is defined; the imports for type checkers say the same."""

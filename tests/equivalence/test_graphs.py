@@ -17,7 +17,7 @@ from circlekit.errors import EquivalenceError
 from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model
 from circlekit.ir.verifier import verify
-from circlekit.ops.numerics.kernel_flavor import Kernels
+from circlekit.ops.numerics.output_stage import Kernels
 from circlekit.rewrite.base import PASSES, Context, Pass
 
 LOOP = """

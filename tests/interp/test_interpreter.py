@@ -16,7 +16,7 @@ from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Array, Value
-from circlekit.ops.constant_storage import constant_elements
+from circlekit.ops.constant_operands import constant_elements
 from tests.interp.operators import Adding, Twice, chain, model
 
 TEXT = """

@@ -17,7 +17,7 @@ from circlekit.interp.kernel_selection import select_kernels
 from circlekit.ir.graph import Model
 from circlekit.ir.op import REGISTRY
 from circlekit.ir.text import parse_model
-from circlekit.ops.numerics.kernel_flavor import Kernels
+from circlekit.ops.numerics.output_stage import Kernels
 from tests.ops.litert import run_litert
 
 LAST = 16

@@ -15,7 +15,7 @@ from circlekit.errors import UnsupportedError
 from circlekit.interp import run
 from circlekit.io.read.load import load
 from circlekit.ir.value import Array
-from circlekit.ops.numerics.kernel_flavor import Kernels
+from circlekit.ops.numerics.output_stage import Kernels
 from tests.ops.litert import assert_close
 
 TOLERANCE = {"tico": 1e-4}

@@ -15,7 +15,7 @@ from circlekit.ir.text import parse_model
 from circlekit.ir.value import Shape, TensorType, Value
 from circlekit.ops.movement.shape import Fill
 from circlekit.ops.movement.slice import Slice
-from circlekit.ops.program.variables import AssignVariable
+from circlekit.ops.program.state import AssignVariable
 
 
 class Result(Op):

@@ -20,8 +20,8 @@ from circlekit.ir.enums import Named
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.value import Array, Quantization, Shape, Value
-from circlekit.ops.constant_storage import constant_elements
-from circlekit.ops.numerics.kernel_flavor import Kernels
+from circlekit.ops.constant_operands import constant_elements
+from circlekit.ops.numerics.output_stage import Kernels
 
 FLOAT_TOLERANCE = 1e-5
 """Largest difference from LiteRT's reference kernels, in parts of the largest magnitude of the result."""

@@ -11,7 +11,7 @@ import pytest
 from circlekit.errors import ModelError, UnsupportedError
 from circlekit.ir.dtypes import DType, i32
 from circlekit.ir.value import Value
-from circlekit.ops.constant_storage import (
+from circlekit.ops.constant_operands import (
     constant_elements,
     decode_strings,
     encode_strings,

@@ -16,7 +16,7 @@ from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import REGISTRY, Op
 from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.arithmetic.cast import Cast
-from circlekit.ops.constant_storage import encode_strings, packed
+from circlekit.ops.constant_operands import encode_strings, packed
 from circlekit.ops.movement.gather import EmbeddingLookup
 from tests.ops.litert import assert_close, check, const, graph_of, kernel_results, run_litert, var
 from tests.ops.quantized import draw, generator, per_tensor

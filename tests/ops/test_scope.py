@@ -13,8 +13,7 @@ from circlekit.ir.dtypes import f32
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import REGISTRY, Op, OpaqueOp
 from circlekit.ir.value import Value
-from circlekit.ops.program.custom import CUSTOM_KERNELS
-from circlekit.ops.program.unsupported import UNSUPPORTED
+from circlekit.ops.program.custom import CUSTOM_KERNELS, UNSUPPORTED
 
 CODES = [row[0] for row in ENUMS["BuiltinOperator"][1]]
 

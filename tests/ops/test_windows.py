@@ -7,7 +7,7 @@ import pytest
 
 from circlekit.errors import ShapeError
 from circlekit.ir.enums import Padding
-from circlekit.ops.windows import LARGEST_WINDOW, conv_padding, window_size
+from circlekit.ops.dimensions import LARGEST_WINDOW, conv_padding, window_size
 
 
 def test_conv_padding() -> None:

@@ -17,7 +17,7 @@ from circlekit.io.read.load import load_bytes
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Array
-from circlekit.ops.numerics.kernel_flavor import Kernels
+from circlekit.ops.numerics.output_stage import Kernels
 from tools.kit.kinds import Case
 
 FLOAT16_TOLERANCE = 1e-3

@@ -9,7 +9,7 @@ from functools import cache
 from circlekit.equivalence.litert import LiteRTProcess, tflite_of
 from circlekit.errors import CirclekitError
 from circlekit.ir.graph import Model
-from circlekit.ops.numerics.kernel_flavor import Kernels
+from circlekit.ops.numerics.output_stage import Kernels
 from tools.random_graphs.checks import Fault, Original
 from tools.random_graphs.litert_undefined import undefined
 

@@ -17,7 +17,7 @@ from circlekit.interp.evaluate import evaluate
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
-from circlekit.ops.constant_storage import constant_elements
+from circlekit.ops.constant_operands import constant_elements
 from circlekit.ops.program.state import State
 
 RUNS = 16

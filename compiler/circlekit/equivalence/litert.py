@@ -25,7 +25,7 @@ from circlekit.errors import EquivalenceError, UnsupportedError
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
-from circlekit.ops.numerics.kernel_flavor import Kernels
+from circlekit.ops.numerics.output_stage import Kernels
 from circlekit.passes.engine.legalize import legalize
 
 TOLERANCE = 1e-5

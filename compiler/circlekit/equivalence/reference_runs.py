@@ -15,7 +15,7 @@ from circlekit.interp.interpreter import run
 from circlekit.interp.kernel_selection import select_kernels
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
-from circlekit.ops.numerics.kernel_flavor import Kernels
+from circlekit.ops.numerics.output_stage import Kernels
 
 Inputs = Sequence[Array] | Mapping[str, Array]
 

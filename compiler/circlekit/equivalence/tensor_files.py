@@ -14,7 +14,7 @@ from circlekit.errors import FileError, FormatError, ShapeError
 from circlekit.io.write.file_writer import write_file
 from circlekit.ir.dtypes import DType
 from circlekit.ir.value import Array, Value, format_shape
-from circlekit.ops.constant_storage import decode_strings, encode_strings
+from circlekit.ops.constant_operands import decode_strings, encode_strings
 
 Prefix = str | os.PathLike[str]
 

@@ -23,7 +23,7 @@ from circlekit.interp.kernel_selection import select_kernels
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
-from circlekit.ops.numerics.kernel_flavor import Kernels
+from circlekit.ops.numerics.output_stage import Kernels
 from circlekit.passes.engine.registry import find_pass
 
 

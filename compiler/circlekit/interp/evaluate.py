@@ -16,8 +16,7 @@ from circlekit.interp.fast import FastKernel
 from circlekit.interp.result_size import ResultMemory
 from circlekit.ir.op import Op, OpaqueOp, Run
 from circlekit.ir.value import Array, Value, format_shape
-from circlekit.ops.program.custom import CUSTOM_KERNELS
-from circlekit.ops.program.unsupported import UNSUPPORTED
+from circlekit.ops.program.custom import CUSTOM_KERNELS, UNSUPPORTED
 
 CustomKernel = Callable[..., Any]
 """``kernel(op, *operands)``, None for an absent operand; returns the result, or a sequence of them."""

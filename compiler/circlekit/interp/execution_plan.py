@@ -8,7 +8,7 @@ from circlekit.interp.result_size import ResultMemory
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
-from circlekit.ops.constant_storage import constant_elements
+from circlekit.ops.constant_operands import constant_elements
 
 
 class ExecutionPlan:

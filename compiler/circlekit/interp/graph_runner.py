@@ -17,7 +17,7 @@ from circlekit.ir.location import place
 from circlekit.ir.op import Op
 from circlekit.ir.resource_limits import MAX_CALL_DEPTH, limits
 from circlekit.ir.value import Array, Value
-from circlekit.ops.numerics.kernel_flavor import Kernels, following
+from circlekit.ops.numerics.output_stage import Kernels, following
 from circlekit.ops.program.state import State
 
 Observe = Callable[[Op, Sequence[Array]], None]

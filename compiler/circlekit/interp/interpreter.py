@@ -8,7 +8,7 @@ from circlekit.interp.input_arrays import Inputs, model_inputs
 from circlekit.interp.kernel_selection import select_kernels
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
-from circlekit.ops.numerics.kernel_flavor import Kernels
+from circlekit.ops.numerics.output_stage import Kernels
 from circlekit.ops.program.state import State
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from circlekit.errors import CirclekitError
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
-from circlekit.ops.numerics.kernel_flavor import Kernels
+from circlekit.ops.numerics.output_stage import Kernels
 
 
 def select_kernels(model: Model, requested: Kernels | str | None = None) -> Kernels:

@@ -16,7 +16,7 @@ A declaration enters ``op.REGISTRY`` when it is defined; nothing else needs to m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -93,6 +93,7 @@ _EXPECTED: dict[type, tuple[Any, str]] = {
 class Declaration:
     """Base of Op: what holds for all operators of a class."""
 
+    inputs: list[Any]
     code: ClassVar[str] = ""
     options: ClassVar[str | None] = None
     operands: ClassVar[tuple[Operand, ...]] = ()
@@ -115,6 +116,9 @@ class Declaration:
     """The file formats that have this operator."""
     reference_version: ClassVar[int | None] = None
     """The last operator version that LiteRT's reference kernels implement; None: all versions."""
+    versions: ClassVar[Mapping[DType, int]] = {}
+    """Operator versions that follow from the dtype of operand number ``typed_by``; 1 for other dtypes."""
+    typed_by: ClassVar[int] = 0
     fuses_activation: ClassVar[bool] = False
     """It has an attribute ``act`` that runtimes apply to its result."""
     layout_operands: ClassVar[tuple[str, ...]] = ()
@@ -184,8 +188,12 @@ class Declaration:
         raise UnsupportedError(f"{self.code} has no kernel")
 
     def required_version(self) -> int:
-        """Return the lowest TFLite operator version that has everything this operator uses."""
-        return 1
+        """Return the lowest TFLite operator version that has everything this operator uses.
+
+        Source: TFLite tools/versioning/op_version.cc.
+        """
+        value = self.inputs[self.typed_by] if self.typed_by < len(self.inputs) else None
+        return 1 if value is None else self.versions.get(value.dtype, 1)
 
     def macs(self) -> int:
         """Return the multiply-accumulates of one run; unknown dimensions count as 1."""

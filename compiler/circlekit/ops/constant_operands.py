@@ -1,13 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameter operands (axes, paddings, shapes): read their constants, rewrite them for permuted data."""
+"""Constant operands: parameters (axes, paddings, shapes), and constants that are not stored as plain arrays.
+
+Sources of packed integers, sparse tensors and strings: TFLite's portable_tensor_utils,
+sparsity_format_converter (TACO-like levels), string_util.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from math import prod
+from typing import Any
 
 import numpy as np
 
-from circlekit.errors import ShapeError
+from circlekit.errors import ModelError, ShapeError, UnsupportedError
+from circlekit.ir.dtypes import DType
+from circlekit.ir.resource_limits import need_memory
+from circlekit.ir.sparsity import level_numbers, sparsity_fault
 from circlekit.ir.value import Array, Value
 from circlekit.ops.dimensions import normalized_axis
 
@@ -71,3 +81,137 @@ def permuted_axes(value: Value, perm: Sequence[int]) -> Array | None:
         return None
     axes = [axis_after_transpose(a, perm) for a in int_list(data)]
     return np.asarray(axes, data.dtype).reshape(data.shape)
+
+
+def constant_elements(value: Value) -> Array:
+    """Return the elements of a constant in its shape, as kernels take them.
+
+    Packed integers become int8 or uint8, bfloat16 becomes float32, strings an object array of ``bytes``.
+    UnsupportedError for data that no kernel reads (compressed constants, microscaled types).
+    """
+    data = value.array()
+    dtype = value.dtype.numpy
+    if data.dtype == dtype and data.shape == value.shape:
+        return data
+    if value.dtype is DType.STRING:
+        strings = decode_strings(data)
+        if strings.size != value.numel:
+            raise ModelError(f"expected {value.numel} strings in %{value.name}, got {strings.size}")
+        return strings.reshape(value.static_shape)
+    if value.extra.get("compression_type", "NONE") != "NONE":
+        raise UnsupportedError(f"%{value.name} is a compressed constant, which no kernel reads")
+    stored = unpacked(data, value.dtype, f"%{value.name}")
+    if "sparsity" in value.extra:
+        return dense(stored, value.static_shape, value.extra["sparsity"])
+    if stored.size < value.numel:
+        raise ModelError(f"expected {value.numel} elements in %{value.name}, got {stored.size}")
+    return stored[: value.numel].reshape(value.static_shape)
+
+
+# -- packed numbers ----------------------------------------------------------------------------
+
+
+def unpacked(data: Array, dtype: DType, name: str = "a constant") -> Array:
+    """Return the numbers in the bytes of a tensor, flat, unused bits of the last byte included.
+
+    Integers of fewer than 8 bits fill a byte from the low bits on; they become int8 or uint8.
+    """
+    if data.nbytes * 8 % max(dtype.bits, 8):
+        raise ModelError(f"expected whole {dtype.short} numbers in {name}, got {data.nbytes} bytes")
+    if dtype.numpy is not None:
+        return data.view(dtype.numpy)
+    if dtype is DType.BFLOAT16:
+        return (data.view("<u2").astype("<u4") << 16).view("<f4")
+    if not dtype.is_integer:
+        raise UnsupportedError(f"{name} is a packed {dtype.short} constant, which no kernel reads")
+    shifts = np.arange(0, 8, dtype.bits, dtype=np.uint8)
+    fields = ((data.reshape(-1, 1) >> shifts) & ((1 << dtype.bits) - 1)).reshape(-1)
+    if dtype.short.startswith("u"):
+        return fields
+    unused = 8 - dtype.bits
+    return np.asarray((fields << unused).view(np.int8) >> unused)
+
+
+def packed(numbers: Array, dtype: DType) -> Array:
+    """Return the bytes of a tensor of integers of fewer than 8 bits: the inverse of ``unpacked``."""
+    each = 8 // dtype.bits
+    fields = np.zeros(-(-numbers.size // each) * each, np.uint8)
+    fields[: numbers.size] = numbers.reshape(-1).astype(np.uint8) & ((1 << dtype.bits) - 1)
+    shifts = np.arange(0, 8, dtype.bits, dtype=np.uint8)
+    return np.asarray(np.bitwise_or.reduce(fields.reshape(-1, each) << shifts, axis=1), np.uint8)
+
+
+# -- strings -----------------------------------------------------------------------------------
+
+
+def decode_strings(data: Array) -> Array:
+    """Return the strings of a tensor's bytes: int32 count, count + 1 int32 offsets, and the texts."""
+    raw = data.tobytes()
+    count = int(np.frombuffer(raw, "<i4", 1)[0]) if len(raw) >= 4 else 0
+    if count < 0 or (count and len(raw) < 4 * (count + 2)):
+        raise ModelError(f"expected at least {4 * (count + 2)} bytes for {count} strings, got {len(raw)}")
+    out = np.empty(count, object)
+    offsets = np.frombuffer(raw, "<i4", count + 1, 4).tolist() if count else [0]
+    if any(not 0 <= a <= b <= len(raw) for a, b in pairwise(offsets)):
+        raise ModelError("expected ascending offsets inside of the bytes of a string tensor")
+    out[:] = [raw[a:b] for a, b in pairwise(offsets)]
+    return out
+
+
+def encode_strings(strings: Sequence[bytes]) -> Array:
+    """Return the bytes of a tensor of ``strings``."""
+    sizes = np.cumsum([0, *(len(s) for s in strings)]) + 4 * (len(strings) + 2)
+    head = np.array([len(strings), *sizes], "<i4").tobytes()
+    return np.frombuffer(head + b"".join(strings), np.uint8)
+
+
+# -- sparse data -------------------------------------------------------------------------------
+
+
+def dense(stored: Array, shape: tuple[int, ...], sparsity: Mapping[str, Any]) -> Array:
+    """Return the array of ``shape`` with the nonzero elements ``stored`` where ``sparsity`` lists them.
+
+    ``sparsity``: the schema's SparsityParameters.  A level is dense (every index) or compressed (segments of
+    indices); levels of blocks come last.  ModelError if the levels do not fit the shape or each other.
+    """
+    fault = sparsity_fault(sparsity, shape, len(stored))
+    if fault is not None:
+        raise ModelError(fault)
+    need_memory(prod(shape) * stored.itemsize, "a sparse constant made dense")
+    if not shape:
+        return np.asarray(stored[0])
+    out = np.zeros(shape, stored.dtype)
+    if not out.size:
+        return out
+    order = [int(x) for x in sparsity["traversal_order"]]
+    block_map = [int(x) for x in sparsity.get("block_map", ())]
+    levels = sparsity["dim_metadata"]
+    rank = len(shape)
+    position = np.zeros(1, np.int64)
+    columns: dict[int, Array] = {}
+    for axis, level in zip(order, levels, strict=True):
+        owners, position, index = _level(level, position)
+        columns = {a: column[owners] for a, column in columns.items()}
+        columns[axis] = index
+    for block, axis in enumerate(block_map):
+        size = int(levels[order.index(rank + block)].get("dense_size", 0))
+        columns[axis] = columns[axis] * size + columns[rank + block]
+    out[tuple(columns[axis] for axis in range(rank))] = stored[: len(position)]
+    return out
+
+
+def _level(level: Mapping[str, Any], position: Array) -> tuple[Array, Array, Array]:
+    """Expand one level below ``position``: parent number, position and index of each entry."""
+    if level.get("format", "DENSE") == "DENSE":
+        size = int(level.get("dense_size", 0))
+        owners = np.repeat(np.arange(len(position)), size)
+        index = np.tile(np.arange(size), len(position))
+        return owners, position[owners] * size + index, index
+    segments, indices = (level_numbers(level, name) for name in ("array_segments", "array_indices"))
+    assert segments is not None  # the levels have no fault
+    assert indices is not None
+    counts = segments[position + 1] - segments[position]
+    owners = np.repeat(np.arange(len(position)), counts)
+    starts = np.cumsum(counts) - counts
+    entries = segments[position][owners] + np.arange(len(owners)) - starts[owners]
+    return owners, entries, indices[entries]

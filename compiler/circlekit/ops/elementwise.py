@@ -7,17 +7,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from circlekit.ir.op import operand
+from circlekit.ir.op import Op, operand
 from circlekit.ir.value import Array, TensorType
 from circlekit.ops.checks import no_quantized_kernel, require_numpy_kind, require_same_dtype
 from circlekit.ops.dimensions import broadcast_shapes
-from circlekit.ops.numerics.bfloat16 import rounded_for
+from circlekit.ops.numerics.float_functions import rounded_for
 from circlekit.ops.operand_dtypes import NUMBERS, REAL
 from circlekit.ops.quantization import is_quantized_8_or_16_bits
-from circlekit.ops.versions import VersionedByDtype
 
 
-class PerElement(VersionedByDtype):
+class PerElement(Op):
     """An operator that gives permuted results for permuted data operands."""
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:

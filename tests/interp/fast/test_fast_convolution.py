@@ -14,7 +14,7 @@ from circlekit.ir.enums import Activation, Padding
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv
-from circlekit.ops.numerics.kernel_flavor import Kernels, following
+from circlekit.ops.numerics.output_stage import Kernels, following
 from tests.ops.litert import const, var
 from tests.ops.quantized import draw, draw_zero, generator, quantized
 

@@ -11,7 +11,7 @@ import pytest
 from circlekit.errors import ShapeError
 from circlekit.ir.dtypes import f32
 from circlekit.ir.value import Value
-from circlekit.ops.arithmetic.complex_numbers import ComplexAbs, Imag, Real, Rfft2d
+from circlekit.ops.arithmetic.unary import ComplexAbs, Imag, Real, Rfft2d
 from tests.ops.litert import check, const, graph_of, kernel_results, run_litert, var
 
 

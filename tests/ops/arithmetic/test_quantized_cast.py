@@ -12,7 +12,7 @@ from circlekit.ir.dtypes import DType, bf16, f16, f32, i8, i16, i32, u8
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.arithmetic.cast import REQUANTIZED, Cast, Dequantize, Quantize
-from circlekit.ops.constant_storage import packed
+from circlekit.ops.constant_operands import packed
 from tests.ops.litert import assert_close, graph_of, kernel_results, run_litert, var
 from tests.ops.quantized import draw, draw_scale, draw_zero, generator, quantized
 

@@ -15,7 +15,7 @@ from circlekit.ir.dtypes import DType, f32, i8, i16, i32, i64, u8
 from circlekit.ir.enums import Activation, Padding
 from circlekit.ir.op import Op
 from circlekit.ir.value import Quantization, Value
-from circlekit.ops.constant_storage import packed
+from circlekit.ops.constant_operands import packed
 from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv
 from circlekit.ops.quantization import dtype_limits
 from tests.ops.litert import check, const, kernel_results, var

@@ -12,7 +12,7 @@ from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import f32
 from circlekit.ir.enums import ReduceWindowFunction
 from circlekit.ir.value import Value
-from circlekit.ops.convolution.reduce_window import Dilate, ReduceWindow
+from circlekit.ops.convolution.pool import Dilate, ReduceWindow
 from tests.ops.litert import check, const, kernel_results, var
 
 

@@ -12,7 +12,7 @@ from circlekit.errors import UnsupportedError
 from circlekit.ir.dtypes import DType, f32, i8, i16, i32, i64, u8
 from circlekit.ir.enums import Activation, WeightsFormat
 from circlekit.ir.value import Array, Quantization, Value
-from circlekit.ops.constant_storage import packed
+from circlekit.ops.constant_operands import packed
 from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected
 from circlekit.ops.quantization import dtype_limits
 from tests.ops.litert import check, const, kernel_results, var

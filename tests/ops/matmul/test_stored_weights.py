@@ -15,7 +15,7 @@ from circlekit.errors import ModelError
 from circlekit.ir.dtypes import DType, f32, i8
 from circlekit.ir.graph import Graph
 from circlekit.ir.value import Array, Quantization, Value
-from circlekit.ops.constant_storage import packed
+from circlekit.ops.constant_operands import packed
 from circlekit.ops.matmul.dense import FullyConnected
 from tests.ops.litert import _interpreter, assert_close, const, flatbuffer, graph_of, kernel_results, var
 from tests.ops.quantized import draw, generator, quantized

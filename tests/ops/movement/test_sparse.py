@@ -14,7 +14,7 @@ from circlekit.ir.dtypes import f32
 from circlekit.ir.enums import CombinerType
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array, Value
-from circlekit.ops.constant_storage import dense
+from circlekit.ops.constant_operands import dense
 from circlekit.ops.movement.sparse import Densify, EmbeddingLookupSparse, HashtableLookup, SparseToDense
 from tests.ops.litert import check, const, graph_of, kernel_results, var
 

@@ -14,7 +14,7 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv
 from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected
-from circlekit.ops.numerics.kernel_flavor import Kernels, following
+from circlekit.ops.numerics.output_stage import Kernels, following
 from tests.ops.litert import const, graph_of, kernel_results, run_litert
 from tests.ops.quantized import draw, generator, quantized
 

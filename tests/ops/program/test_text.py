@@ -12,7 +12,7 @@ from circlekit.ir.dtypes import DType, f32
 from circlekit.ir.enums import LSHProjectionType
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Value
-from circlekit.ops.constant_storage import encode_strings
+from circlekit.ops.constant_operands import encode_strings
 from circlekit.ops.program.text import LshProjection, SkipGram
 from tests.ops.litert import check, const, run_litert, var
 

@@ -16,16 +16,16 @@ from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.binary import Add
-from circlekit.ops.constant_storage import encode_strings
+from circlekit.ops.constant_operands import encode_strings
 from circlekit.ops.program.control import CallOnce
-from circlekit.ops.program.state import State
-from circlekit.ops.program.variables import (
+from circlekit.ops.program.state import (
     AssignVariable,
     Hashtable,
     HashtableFind,
     HashtableImport,
     HashtableSize,
     ReadVariable,
+    State,
     VarHandle,
 )
 from tests.ops.litert import const, run_steps

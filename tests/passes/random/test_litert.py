@@ -14,7 +14,7 @@ from circlekit.errors import UnsupportedError
 from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Array
-from circlekit.ops.numerics.kernel_flavor import Kernels
+from circlekit.ops.numerics.output_stage import Kernels
 from tools.random_graphs.checks import Fault, Original
 from tools.random_graphs.graphs import PARTS, Step, make
 from tools.random_graphs.litert_check import check_litert

@@ -14,7 +14,7 @@ from circlekit.cli.circle2circle import main
 from circlekit.errors import RewriteError
 from circlekit.ir.enums import WeightsFormat
 from circlekit.ir.text import parse_model
-from circlekit.ops.constant_storage import constant_elements
+from circlekit.ops.constant_operands import constant_elements
 from tests.passes.kit import check_pass, check_refusal
 
 # -- expand_broadcast_const --------------------------------------------------------------------

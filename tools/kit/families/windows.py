@@ -12,7 +12,7 @@ from circlekit.ir.dtypes import DType, f32, i32, i64
 from circlekit.ir.enums import Activation, Padding
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Quantization, Value
-from circlekit.ops.constant_storage import packed
+from circlekit.ops.constant_operands import packed
 from tools.kit.draw import Draw
 from tools.kit.families.base import family
 from tools.kit.kinds import F32, HYBRID, I8, I16, QI8, QI16, QU8, Case, Kind

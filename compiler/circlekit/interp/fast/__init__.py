@@ -15,7 +15,7 @@ from circlekit.interp.fast.convolution import FastConv2D, FastDepthwiseConv2D, F
 from circlekit.interp.fast.elementwise_table import ElementwiseTable, has_table
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array
-from circlekit.ops.constant_storage import constant_elements
+from circlekit.ops.constant_operands import constant_elements
 from circlekit.ops.convolution.conv import DepthwiseConv2D, TransposeConv
 from circlekit.ops.convolution.convolution_layer import ConvolutionLayer
 

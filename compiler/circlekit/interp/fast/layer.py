@@ -9,7 +9,7 @@ from circlekit.errors import UnsupportedError
 from circlekit.interp.fast.requantization import ChannelVector, FastOutputStage
 from circlekit.ir.value import Array
 from circlekit.ops.checks import require_float
-from circlekit.ops.constant_storage import constant_elements
+from circlekit.ops.constant_operands import constant_elements
 from circlekit.ops.convolution.convolution_layer import ConvolutionLayer
 from circlekit.ops.fused_activation import apply_fused_activation
 from circlekit.ops.numerics.quantized_layers import greatest_magnitude, is_dynamically_quantized

@@ -204,13 +204,11 @@ class Mul(BinaryWithActivation, code="MUL", commutative=True, reference_version=
         return 0.0 if len(scales) < 3 or 0.0 in scales else float(scales[0] * scales[1] / scales[2])
 
 
-class MaximumMinimum(Binary, options="MaximumMinimumOptions"):
+class MaximumMinimum(Binary, options="MaximumMinimumOptions", versions={i8: 2, i16: 4}):
     """MAXIMUM and MINIMUM: lhs if it is greater (less), else rhs; so NaN in lhs gives rhs.
 
     Quantized integers are compared as integers whatever their scales, as in LiteRT.
     """
-
-    versions: ClassVar = {i8: 2, i16: 4}
 
     def infer(self) -> TensorType:
         inferred = super().infer()

@@ -12,13 +12,13 @@ from circlekit.ir.dtypes import DType, bf16, f16, f32, f64, i8, i16, i32, u8, u1
 from circlekit.ir.op import attribute, operand
 from circlekit.ir.value import Array, Quantization, TensorType, Value
 from circlekit.ops.elementwise import PerElement, Unary
-from circlekit.ops.numerics.bfloat16 import round_to_bfloat16
 from circlekit.ops.numerics.fixed_point import (
     quantize_multiplier,
     requantize,
     round_half_away,
     wrap_int32,
 )
+from circlekit.ops.numerics.float_functions import round_to_bfloat16
 from circlekit.ops.numerics.lookup_tables import tabulated
 from circlekit.ops.operand_dtypes import ANY, REAL
 from circlekit.ops.quantization import dtype_limits, is_quantized, scale_of, zero_point_of

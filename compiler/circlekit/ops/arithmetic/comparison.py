@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from circlekit.errors import ShapeError
 from circlekit.ir.dtypes import DType, boolean, f32, i8, i16, i32, i64, u8, u32
-from circlekit.ir.op import operand
+from circlekit.ir.op import Op, operand
 from circlekit.ir.value import Array, Shape, TensorType, Value, format_shape
 from circlekit.ops.checks import require_same_dtype
 from circlekit.ops.constant_operands import plain_data
@@ -19,13 +19,10 @@ from circlekit.ops.numerics.fixed_point import multiply_by_quantized_multiplier,
 from circlekit.ops.numerics.lookup_tables import in_blocks, tabulated
 from circlekit.ops.operand_dtypes import ANY, NUMBERS
 from circlekit.ops.quantization import per_tensor_quantization, scale_of, zero_point_of
-from circlekit.ops.versions import VersionedByDtype
 
 
-class Comparison(Binary):
+class Comparison(Binary, versions={i8: 2}):
     """One bool for each pair of elements.  Quantized data is compared as real numbers in steps of 1/256."""
-
-    versions: ClassVar = {i8: 2}
 
     def infer(self) -> TensorType:
         return TensorType(boolean, super().infer().shape)
@@ -85,17 +82,15 @@ class Equality(Comparison):
     kinds = "fiubO"  # strings are Python objects
 
 
-class Equal(Equality, code="EQUAL", commutative=True):
+class Equal(Equality, code="EQUAL", commutative=True, versions={i8: 2, DType.STRING: 3, i16: 5}):
     """lhs == rhs."""
 
-    versions: ClassVar = {i8: 2, DType.STRING: 3, i16: 5}
     function = np.equal
 
 
-class NotEqual(Equality, code="NOT_EQUAL", commutative=True):
+class NotEqual(Equality, code="NOT_EQUAL", commutative=True, versions={i8: 2, DType.STRING: 3, i16: 4}):
     """lhs != rhs."""
 
-    versions: ClassVar = {i8: 2, DType.STRING: 3, i16: 4}
     function = np.not_equal
 
 
@@ -135,7 +130,7 @@ def _check_selection(condition: Value, x: Value, y: Value) -> None:
         raise ShapeError(f"expected condition of bool, got {condition.dtype.short}")
 
 
-class Select(VersionedByDtype, code="SELECT"):
+class Select(Op, code="SELECT"):
     """x where the condition is true, else y, both of one shape.
 
     The condition has that shape too, or is a scalar, or is a vector that selects along axis 0.
@@ -199,7 +194,7 @@ class SelectV2(PerElement, code="SELECT_V2"):
         return 2 if self.x.dtype is u32 else 1
 
 
-class Where(VersionedByDtype, code="WHERE"):
+class Where(Op, code="WHERE"):
     """The indices of all elements that are not zero, i64[count, rank], in row-major order."""
 
     condition = operand(boolean, f32, i64, i32, i8, u8, u32)

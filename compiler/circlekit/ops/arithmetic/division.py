@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 
 from circlekit.errors import ModelError
@@ -75,10 +73,8 @@ def require_nonzero_divisors(op: Op, divisors: Array) -> None:
         raise ModelError(f"{op.code}: expected no divisor 0 for integers")
 
 
-class FloorDiv(Binary, code="FLOOR_DIV"):
+class FloorDiv(Binary, code="FLOOR_DIV", versions={DType.FLOAT32: 2, i8: 3, i16: 3}):
     """floor(lhs / rhs); of quantized integers too, whatever their scales, as in LiteRT."""
-
-    versions: ClassVar = {DType.FLOAT32: 2, i8: 3, i16: 3}
 
     def compute(self, x: Array, y: Array) -> Array:
         require_nonzero_divisors(self, y)

@@ -20,12 +20,10 @@ from circlekit.ops.convolution.correlation import (
     correlate_depthwise,
     correlate_transposed,
 )
-from circlekit.ops.dimensions import Dim, dims_differ, element_count, merge_dims, product
-from circlekit.ops.numerics.kernel_flavor import in_eights
+from circlekit.ops.dimensions import Dim, dims_differ, element_count, merge_dims, product, window_size
+from circlekit.ops.numerics.output_stage import in_eights
 from circlekit.ops.operand_dtypes import BIAS, REAL
 from circlekit.ops.quantization import is_hybrid, is_per_channel
-from circlekit.ops.versions import version_by_dtype
-from circlekit.ops.windows import window_size
 
 WEIGHTS = (*REAL, DType.INT4)
 
@@ -163,7 +161,7 @@ class DepthwiseConv2D(ConvolutionLayer, code="DEPTHWISE_CONV_2D", reference_vers
         return by_type or (2 if (self.dilation_w, self.dilation_h) != (1, 1) else 1)
 
 
-class TransposeConv(ConvolutionLayer, code="TRANSPOSE_CONV"):
+class TransposeConv(ConvolutionLayer, code="TRANSPOSE_CONV", versions={i8: 2}, typed_by=1):
     """Gradient of Conv2D with respect to its input.  OHWI filter.
 
     Input element y goes through tap k to y * stride - before + k, where ``before`` is the padding that a
@@ -222,7 +220,7 @@ class TransposeConv(ConvolutionLayer, code="TRANSPOSE_CONV"):
             return 4
         if self.bias is not None:
             return 3
-        return version_by_dtype(self.filter, {i8: 2})
+        return super().required_version()
 
 
 def static_output_shape(operand: Value, rank: int) -> Shape:

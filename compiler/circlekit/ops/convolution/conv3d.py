@@ -12,8 +12,7 @@ from circlekit.ops.checks import require_bias, require_float, require_rank
 from circlekit.ops.convolution.conv import merged_shape, run_time_shape, static_output_shape
 from circlekit.ops.convolution.convolution_layer import activated
 from circlekit.ops.convolution.correlation import Geometry, correlate, correlate_transposed
-from circlekit.ops.dimensions import dims_differ, element_count
-from circlekit.ops.windows import window_size
+from circlekit.ops.dimensions import dims_differ, element_count, window_size
 
 
 class _Spatial3D(Op):

@@ -18,10 +18,8 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.ops.checks import require_float
 from circlekit.ops.fused_activation import apply_fused_activation
-from circlekit.ops.numerics.dynamic_quantization import quantize_rows
 from circlekit.ops.numerics.fixed_point import quantized_activation_range
-from circlekit.ops.numerics.kernel_flavor import rounds_up
-from circlekit.ops.numerics.output_stage import Arithmetic, OutputStage
+from circlekit.ops.numerics.output_stage import Arithmetic, OutputStage, rounds_up
 from circlekit.ops.numerics.quantized_layers import (
     centered_weights,
     channel_scales,
@@ -30,6 +28,7 @@ from circlekit.ops.numerics.quantized_layers import (
     has_int64_sums,
     integer_bias,
     is_dynamically_quantized,
+    quantize_rows,
     weight_zero_points,
 )
 from circlekit.ops.quantization import zero_point_of

@@ -18,7 +18,7 @@ import numpy as np
 
 from circlekit.ir.enums import Padding
 from circlekit.ir.value import Array
-from circlekit.ops.windows import conv_padding
+from circlekit.ops.dimensions import conv_padding
 
 Ints = tuple[int, ...]
 Index = tuple[int | slice, ...]

@@ -23,7 +23,6 @@ from circlekit.ops.matmul.dense_quantized import (
 )
 from circlekit.ops.operand_dtypes import BIAS, REAL
 from circlekit.ops.quantization import is_hybrid, is_per_channel
-from circlekit.ops.versions import version_by_dtype
 
 PACKED = (DType.INT4, DType.UINT4, DType.INT2, DType.MXFP4, DType.MXINT8)
 GGML = (DType.GGML_Q4_0, DType.GGML_Q4_1, DType.GGML_Q8_0, DType.GGML_Q8_1)
@@ -139,7 +138,7 @@ def in_row_order(op: Op, weights: Array) -> Array:
     return np.asarray(weights.reshape(-1, columns, ROWS).swapaxes(1, 2).reshape(rows, columns))
 
 
-class BatchMatMul(Op, code="BATCH_MATMUL"):
+class BatchMatMul(Op, code="BATCH_MATMUL", versions={i16: 3, i8: 2}):
     """x times y over the last two axes, each transposed first by its ``adj``; the other axes broadcast.
 
     Where float x meets int8 y and has several batch axes beyond 1, LiteRT takes scales of other rows.
@@ -188,7 +187,7 @@ class BatchMatMul(Op, code="BATCH_MATMUL"):
     def required_version(self) -> int:
         if is_hybrid(self.x, self.y) and self.asymmetric_quantize_inputs:
             return 4
-        return version_by_dtype(self.x, {i16: 3, i8: 2})
+        return super().required_version()
 
 
 def _different_depths(x: Shape, y: Shape) -> ShapeError:

@@ -14,12 +14,10 @@ from circlekit.errors import ModelError, UnsupportedError
 from circlekit.ir.dtypes import i8, i16, i32, u8
 from circlekit.ir.enums import Activation
 from circlekit.ir.value import Array, Value
-from circlekit.ops.constant_storage import constant_elements
+from circlekit.ops.constant_operands import constant_elements
 from circlekit.ops.fused_activation import apply_activation
-from circlekit.ops.numerics.dynamic_quantization import quantize_rows
 from circlekit.ops.numerics.fixed_point import Ints, quantized_activation_range
-from circlekit.ops.numerics.kernel_flavor import rounds_up
-from circlekit.ops.numerics.output_stage import Arithmetic, OutputStage
+from circlekit.ops.numerics.output_stage import Arithmetic, OutputStage, rounds_up
 from circlekit.ops.numerics.quantized_layers import (
     centered_weights,
     channel_scales,
@@ -29,6 +27,7 @@ from circlekit.ops.numerics.quantized_layers import (
     has_int64_sums,
     integer_bias,
     is_dynamically_quantized,
+    quantize_rows,
 )
 from circlekit.ops.quantization import dtype_limits, is_per_channel, zero_point_of
 

@@ -8,7 +8,7 @@ dynamic_update_slice.
 from __future__ import annotations
 
 from math import prod
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -29,7 +29,6 @@ from circlekit.ops.constant_operands import (
 from circlekit.ops.dimensions import merge_dims, normalized_axis, unknown_dims
 from circlekit.ops.operand_dtypes import ANY, NUMBERS
 from circlekit.ops.quantization import is_per_channel, rearranged_type, scale_of
-from circlekit.ops.versions import VersionedByDtype
 
 
 def require_in_range(op: Op, indices: Array, sizes: Any) -> None:
@@ -40,7 +39,7 @@ def require_in_range(op: Op, indices: Array, sizes: Any) -> None:
         raise ModelError(f"{op.code}: index {found} is out of range for {np.asarray(sizes).tolist()} entries")
 
 
-class Gather(VersionedByDtype, code="GATHER", data_movement=True):
+class Gather(Op, code="GATHER", data_movement=True):
     """Slices of ``params`` along ``axis``, by number; both operands share the first ``batch_dims`` axes."""
 
     params = operand(*ANY)
@@ -97,7 +96,7 @@ class Gather(VersionedByDtype, code="GATHER", data_movement=True):
         return 5 if self.batch_dims else {i16: 4, boolean: 3, i8: 2}.get(self.params.dtype, 1)
 
 
-class GatherNd(VersionedByDtype, code="GATHER_ND", data_movement=True):
+class GatherNd(Op, code="GATHER_ND", data_movement=True):
     """Slices of ``params`` by index vectors, the last axis of ``indices``, over its leading axes."""
 
     params = operand(*ANY)
@@ -130,7 +129,7 @@ class GatherNd(VersionedByDtype, code="GATHER_ND", data_movement=True):
         return {i16: 3, DType.STRING: 2}.get(self.params.dtype, 1)
 
 
-class OneHot(VersionedByDtype, code="ONE_HOT"):
+class OneHot(Op, code="ONE_HOT"):
     """``on_value`` where the position along the new ``axis`` is the index, ``off_value`` elsewhere."""
 
     indices = operand(i32, i64)
@@ -155,7 +154,7 @@ class OneHot(VersionedByDtype, code="ONE_HOT"):
         return np.where(hot, on_value.reshape(()), off_value.reshape(()))
 
 
-class EmbeddingLookup(VersionedByDtype, code="EMBEDDING_LOOKUP", options=None):
+class EmbeddingLookup(Op, code="EMBEDDING_LOOKUP", options=None):
     """Rows of ``value`` by number; the hybrid form dequantizes quantized rows to floats.
 
     The hybrid form reads rows of uint8 as int8, as LiteRT does.
@@ -208,7 +207,7 @@ class EmbeddingLookup(VersionedByDtype, code="EMBEDDING_LOOKUP", options=None):
         return 5 if self.value.dtype is DType.INT2 else 1
 
 
-class ReverseV2(VersionedByDtype, code="REVERSE_V2", versions={boolean: 2, i8: 3}, data_movement=True):
+class ReverseV2(Op, code="REVERSE_V2", versions={boolean: 2, i8: 3}, data_movement=True):
     """``input`` reversed along the axes."""
 
     input = operand(*ANY)
@@ -231,7 +230,7 @@ class ReverseV2(VersionedByDtype, code="REVERSE_V2", versions={boolean: 2, i8: 3
         return None if axes is None else {"axis": axes}
 
 
-class ReverseSequence(VersionedByDtype, code="REVERSE_SEQUENCE", data_movement=True):
+class ReverseSequence(Op, code="REVERSE_SEQUENCE", data_movement=True):
     """``input`` with the first ``seq_lengths[b]`` elements along ``seq_dim`` reversed, per batch index b."""
 
     input = operand(*ANY)
@@ -266,7 +265,7 @@ class ReverseSequence(VersionedByDtype, code="REVERSE_SEQUENCE", data_movement=T
         }
 
 
-class ScatterNd(VersionedByDtype, code="SCATTER_ND"):
+class ScatterNd(Op, code="SCATTER_ND"):
     """Zeros of ``shape`` with each of ``updates`` added at its index vector; integers wrap around."""
 
     indices = operand(i32, i64)
@@ -286,7 +285,7 @@ class ScatterNd(VersionedByDtype, code="SCATTER_ND"):
         return out
 
 
-class TopKV2(VersionedByDtype, code="TOPK_V2", results=("values", "indices")):
+class TopKV2(Op, code="TOPK_V2", results=("values", "indices")):
     """The ``k`` largest elements along the last axis in descending order, and their indices.
 
     Equal elements keep their order.
@@ -319,14 +318,13 @@ class TopKV2(VersionedByDtype, code="TOPK_V2", results=("values", "indices")):
         return 2 if self.input.dtype is i8 else 1
 
 
-class DynamicUpdateSlice(VersionedByDtype, code="DYNAMIC_UPDATE_SLICE"):
+class DynamicUpdateSlice(Op, code="DYNAMIC_UPDATE_SLICE", versions={f16: 3, i16: 4, DType.INT4: 5, bf16: 6}):
     """``input`` with the part at ``start_indices`` replaced by ``update``; the start is clamped to fit."""
 
     input = operand(*ANY)
     update = operand(*ANY)
     start_indices = operand(i32, i64)
 
-    versions: ClassVar = {f16: 3, i16: 4, DType.INT4: 5, bf16: 6}
     layout_operands = ("input", "update")
 
     def infer(self) -> TensorType:

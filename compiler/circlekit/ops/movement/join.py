@@ -32,7 +32,6 @@ from circlekit.ops.quantization import (
     scale_of,
     zero_point_of,
 )
-from circlekit.ops.versions import VersionedByDtype
 
 
 def require_operands(op: Op, values: tuple[Value, ...]) -> None:
@@ -61,7 +60,7 @@ def merged_shape(values: tuple[Value, ...], skip: int | None) -> list[int | None
     return merged
 
 
-class Concatenation(VersionedByDtype, code="CONCATENATION", data_movement=True):
+class Concatenation(Op, code="CONCATENATION", data_movement=True):
     """The operands, concatenated along ``axis``.
 
     As in LiteRT, uint8 operands are rescaled in float32 if their quantization differs from the result's, int8
@@ -115,15 +114,13 @@ class Concatenation(VersionedByDtype, code="CONCATENATION", data_movement=True):
         return {"axis": axis_after_transpose(self.axis, perm)}
 
 
-class Pack(VersionedByDtype, code="PACK", data_movement=True):
+class Pack(Op, code="PACK", data_movement=True, versions={i8: 2, i16: 3, u32: 4}):
     """The operands, which have one shape, stacked along a new dimension ``axis``."""
 
     values = variadic_operand(*ANY)
 
     values_count: int = attribute(0)
     axis: int = attribute(0)
-
-    versions: ClassVar = {i8: 2, i16: 3, u32: 4}
 
     def infer(self) -> TensorType:
         values = self.values
@@ -144,7 +141,7 @@ class Pack(VersionedByDtype, code="PACK", data_movement=True):
         return np.stack(values, axis=self.axis)
 
 
-class Unpack(VersionedByDtype, code="UNPACK", variadic_results=True, data_movement=True):
+class Unpack(Op, code="UNPACK", variadic_results=True, data_movement=True):
     """The ``num`` slices of ``input`` along ``axis``, which is removed."""
 
     input = operand(*ANY)
@@ -181,7 +178,7 @@ def part_count(count: int) -> int:
     return count
 
 
-class SplitOperator(VersionedByDtype):
+class SplitOperator(Op):
     """``value`` split into ``num_splits`` parts along axis ``split_dim``."""
 
     value: Value

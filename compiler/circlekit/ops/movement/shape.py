@@ -13,7 +13,7 @@ import numpy as np
 
 from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, boolean, f16, i8, i16, i32, i64
-from circlekit.ir.op import attribute, operand, optional_operand
+from circlekit.ir.op import Op, attribute, operand, optional_operand
 from circlekit.ir.value import Array, TensorType, format_shape
 from circlekit.ir.value import Shape as Dims
 from circlekit.ops.checks import require_int_list, require_rank, require_same_dtype
@@ -28,10 +28,9 @@ from circlekit.ops.constant_operands import (
 from circlekit.ops.dimensions import broadcast_shapes, dims_differ, normalized_axis, product, unknown_dims
 from circlekit.ops.operand_dtypes import ANY, NUMBERS
 from circlekit.ops.quantization import per_tensor_quantization, rearranged_type
-from circlekit.ops.versions import VersionedByDtype
 
 
-class Reshape(VersionedByDtype, code="RESHAPE", data_movement=True):
+class Reshape(Op, code="RESHAPE", data_movement=True):
     """Elements of ``input`` in another shape; one dimension may be -1 and follows from the others.
 
     The new shape is the operand, or the attribute if the operand is absent (where ``[0]`` means a scalar).
@@ -80,9 +79,7 @@ class Reshape(VersionedByDtype, code="RESHAPE", data_movement=True):
         return input.reshape(self.resolved_shape(requested or [], input.shape))
 
 
-class Squeeze(
-    VersionedByDtype, code="SQUEEZE", versions={DType.STRING: 2}, reference_version=1, data_movement=True
-):
+class Squeeze(Op, code="SQUEEZE", versions={DType.STRING: 2}, reference_version=1, data_movement=True):
     """``input`` without the dimensions of 1 that ``squeeze_dims`` lists; an empty list means all of them."""
 
     input = operand(*ANY)
@@ -114,7 +111,7 @@ class Squeeze(
         return np.squeeze(input, axis=tuple(set(self.squeezed_axes(input.shape) or ())))
 
 
-class ExpandDims(VersionedByDtype, code="EXPAND_DIMS", data_movement=True):
+class ExpandDims(Op, code="EXPAND_DIMS", data_movement=True):
     """``input`` with a new dimension of 1 at axis ``dim`` of the result; -1 is the last axis."""
 
     input = operand(*ANY)
@@ -131,7 +128,7 @@ class ExpandDims(VersionedByDtype, code="EXPAND_DIMS", data_movement=True):
         return np.expand_dims(input, normalized_axis(int(dim.reshape(-1)[0]), input.ndim + 1))
 
 
-class Shape(VersionedByDtype, code="SHAPE", reads_data=False):
+class Shape(Op, code="SHAPE", reads_data=False):
     """The dimensions of ``input``, as a vector of ``out_type``."""
 
     input = operand(*ANY)
@@ -147,7 +144,7 @@ class Shape(VersionedByDtype, code="SHAPE", reads_data=False):
         return np.asarray(input.shape, self.out_type.numpy)
 
 
-class Rank(VersionedByDtype, code="RANK", reads_data=False):
+class Rank(Op, code="RANK", reads_data=False):
     """The number of dimensions of ``input``, a scalar."""
 
     input = operand(*ANY)
@@ -159,7 +156,7 @@ class Rank(VersionedByDtype, code="RANK", reads_data=False):
         return np.asarray(input.ndim, np.int32)
 
 
-class Transpose(VersionedByDtype, code="TRANSPOSE", reference_version=8, data_movement=True):
+class Transpose(Op, code="TRANSPOSE", reference_version=8, data_movement=True):
     """``input`` with its axes permuted: axis i of the result is axis ``perm[i]`` of the input."""
 
     input = operand(*ANY)
@@ -192,7 +189,7 @@ def checked_perm(perm: Sequence[int], rank: int) -> list[int]:
     return axes
 
 
-class BroadcastTo(VersionedByDtype, code="BROADCAST_TO", data_movement=True):
+class BroadcastTo(Op, code="BROADCAST_TO", data_movement=True):
     """``input`` broadcast to ``shape``: repeated along dimensions of 1 and along new leading ones."""
 
     input = operand(*ANY)
@@ -220,9 +217,7 @@ class BroadcastTo(VersionedByDtype, code="BROADCAST_TO", data_movement=True):
         return 3 if self.input.dtype in (i8, i16) else 2
 
 
-class Tile(
-    VersionedByDtype, code="TILE", versions={i8: 3, DType.STRING: 2}, reference_version=2, data_movement=True
-):
+class Tile(Op, code="TILE", versions={i8: 3, DType.STRING: 2}, reference_version=2, data_movement=True):
     """``input`` repeated ``multiples[i]`` times along each axis i."""
 
     input = operand(*ANY)
@@ -248,13 +243,11 @@ class Tile(
         return None if rows is None else {"multiples": rows}
 
 
-class Fill(VersionedByDtype, code="FILL", typed_by=1):
+class Fill(Op, code="FILL", typed_by=1, versions={boolean: 2, DType.STRING: 2, i8: 3, i16: 3, f16: 4}):
     """A tensor of shape ``dims`` filled with ``value``."""
 
     dims = operand(i32, i64)
     value = operand(*ANY)
-
-    versions: ClassVar = {boolean: 2, DType.STRING: 2, i8: 3, i16: 3, f16: 4}
 
     def infer(self) -> TensorType:
         if self.value.rank not in (0, None):
@@ -267,7 +260,7 @@ class Fill(VersionedByDtype, code="FILL", typed_by=1):
         return np.full(int_list(dims), value, value.dtype)
 
 
-class Range(VersionedByDtype, code="RANGE", versions={i64: 2}, reference_version=1):
+class Range(Op, code="RANGE", versions={i64: 2}, reference_version=1):
     """The vector start, start + delta, start + 2 delta, ... up to, but not including, ``limit``."""
 
     start = operand(*NUMBERS)

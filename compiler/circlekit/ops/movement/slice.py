@@ -11,17 +11,16 @@ import numpy as np
 from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, boolean, f16, i8, i16, i32, i64, u32
 from circlekit.ir.enums import MirrorPadMode
-from circlekit.ir.op import attribute, operand
+from circlekit.ir.op import Op, attribute, operand
 from circlekit.ir.value import Array, TensorType, format_shape
 from circlekit.ops.checks import require_length, require_rank, require_same_dtype
 from circlekit.ops.constant_operands import int_list, permuted_rows, static_int_vector, vector_length
 from circlekit.ops.dimensions import Dim, unknown_dims
 from circlekit.ops.operand_dtypes import ANY
 from circlekit.ops.quantization import rearranged_type, zero_point_of
-from circlekit.ops.versions import VersionedByDtype
 
 
-class Slice(VersionedByDtype, code="SLICE", data_movement=True):
+class Slice(Op, code="SLICE", data_movement=True):
     """The part of ``input`` of shape ``size`` that starts at ``begin``; a size of -1 extends to the end."""
 
     input = operand(*ANY)
@@ -84,7 +83,7 @@ class AxisSlice(NamedTuple):
 WHOLE_AXIS = AxisSlice(None, None, 1)
 
 
-class StridedSlice(VersionedByDtype, code="STRIDED_SLICE", reference_version=4, data_movement=True):
+class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=True):
     """``input[begin:end:strides]`` with TensorFlow's masks, whose bit i modifies entry i of ``begin``.
 
     begin_mask, end_mask: ignore ``begin`` or ``end``.  ellipsis_mask: the entry stands for all axes that have
@@ -239,13 +238,12 @@ class StridedSlice(VersionedByDtype, code="STRIDED_SLICE", reference_version=4, 
 # -- padding -----------------------------------------------------------------------------------
 
 
-class Padded(VersionedByDtype):
+class Padded(Op, versions={i8: 2, i16: 3, boolean: 5}):
     """``input`` with elements added before and after it along every axis: ``paddings`` is [rank, 2]."""
 
     input = operand(*ANY)
     paddings = operand(i32, i64)
 
-    versions: ClassVar = {i8: 2, i16: 3, boolean: 5}
     layout_operands = ("input",)
 
     def infer(self) -> TensorType:
@@ -312,12 +310,10 @@ def pad_constant(input: Array, paddings: Array, value: Any) -> Array:
     return out
 
 
-class MirrorPad(Padded, code="MIRROR_PAD", data_movement=True):
+class MirrorPad(Padded, code="MIRROR_PAD", data_movement=True, versions={i8: 2, i16: 3}):
     """Padding with mirrored data; SYMMETRIC repeats the element at the edge, REFLECT does not."""
 
     mode: MirrorPadMode = attribute(MirrorPadMode.REFLECT)
-
-    versions: ClassVar = {i8: 2, i16: 3}
 
     def check_padding(self, dim: Dim, before: int, after: int) -> None:
         super().check_padding(dim, before, after)
@@ -339,4 +335,4 @@ class MirrorPad(Padded, code="MIRROR_PAD", data_movement=True):
         return np.pad(input, pairs, mode="symmetric")
 
     def required_version(self) -> int:
-        return VersionedByDtype.required_version(self)
+        return Op.required_version(self)

@@ -8,20 +8,19 @@ resize_nearest_neighbor.
 from __future__ import annotations
 
 from math import prod
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import i8, i16, i32
-from circlekit.ir.op import attribute, operand
+from circlekit.ir.op import Op, attribute, operand
 from circlekit.ir.value import Array, Shape, TensorType, format_shape
 from circlekit.ops.checks import require_length, require_rank
 from circlekit.ops.constant_operands import int_list, static_int_vector
 from circlekit.ops.dimensions import Dim, unknown_dims
 from circlekit.ops.operand_dtypes import ANY, REAL
 from circlekit.ops.quantization import rearranged_type, zero_point_of
-from circlekit.ops.versions import VersionedByDtype
 
 
 def _divided(name: str, dim: Dim, divisor: int) -> Dim:
@@ -35,14 +34,12 @@ def _multiplied(dim: Dim, factor: int) -> Dim:
     return None if dim is None else dim * factor
 
 
-class BlockMove(VersionedByDtype):
+class BlockMove(Op, versions={i8: 2}):
     """Blocks of ``block_size`` by ``block_size`` pixels, moved between space and depth."""
 
     input = operand(*ANY)
 
     block_size: int = attribute(0)
-
-    versions: ClassVar = {i8: 2}
 
     def infer(self) -> TensorType:
         if self.block_size < 1:
@@ -86,13 +83,11 @@ class SpaceToDepth(BlockMove, code="SPACE_TO_DEPTH", data_movement=True):
 # -- batch -------------------------------------------------------------------------------------
 
 
-class BatchMove(VersionedByDtype):
+class BatchMove(Op, versions={i8: 2, i16: 4}):
     """Blocks of [N, space..., depth], moved between space and batch; ``block_shape``: one size per axis."""
 
     input = operand(*ANY)
     block_shape = operand(i32)
-
-    versions: ClassVar = {i8: 2, i16: 4}
 
     def required_version(self) -> int:
         version = super().required_version()
@@ -186,7 +181,7 @@ class BatchToSpaceND(BatchMove, code="BATCH_TO_SPACE_ND", data_movement=True):
 # -- resizing ----------------------------------------------------------------------------------
 
 
-class Resize(VersionedByDtype):
+class Resize(Op):
     """[N,H,W,C] resized to the height and width of ``size``.
 
     ``align_corners`` aligns the centers of the corner pixels, ``half_pixel_centers`` the edges of the images.

@@ -7,7 +7,6 @@ Source: TFLite sparse_to_dense, densify, embedding_lookup_sparse, hashtable_look
 from __future__ import annotations
 
 from math import prod
-from typing import ClassVar
 
 import numpy as np
 
@@ -21,10 +20,9 @@ from circlekit.ops.constant_operands import int_list, static_int_vector, vector_
 from circlekit.ops.dimensions import unknown_dims
 from circlekit.ops.movement.gather import require_in_range
 from circlekit.ops.operand_dtypes import ANY, NUMBERS
-from circlekit.ops.versions import VersionedByDtype
 
 
-class SparseToDense(VersionedByDtype, code="SPARSE_TO_DENSE", typed_by=2):
+class SparseToDense(Op, code="SPARSE_TO_DENSE", typed_by=2, versions={i64: 2, i8: 3, u8: 3}):
     """A tensor of ``default_value`` with ``values`` at ``indices``: [n, rank], [n] or a scalar."""
 
     indices = operand(i32, i64)
@@ -33,8 +31,6 @@ class SparseToDense(VersionedByDtype, code="SPARSE_TO_DENSE", typed_by=2):
     default_value = operand(*NUMBERS, boolean)
 
     validate_indices: bool = attribute(False)
-
-    versions: ClassVar = {i64: 2, i8: 3, u8: 3}
 
     def infer(self) -> TensorType:
         require_same_dtype("values", self.values, "default_value", self.default_value)

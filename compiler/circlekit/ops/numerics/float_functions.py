@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of floats that numpy lacks, or computes with other last bits than LiteRT."""
+"""Functions of floats that numpy lacks, or computes with other last bits than LiteRT; bfloat16."""
 
 from __future__ import annotations
 
@@ -11,7 +11,22 @@ import numpy as np
 from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 
-from circlekit.ir.value import Array
+from circlekit.ir.dtypes import bf16
+from circlekit.ir.value import Array, Value
+
+
+def round_to_bfloat16(x: Array) -> Array:
+    """Return float32 numbers rounded to the nearest bfloat16, ties to even; NaN becomes a quiet NaN."""
+    bits = np.ascontiguousarray(x, np.float32).view(np.uint32)
+    rounded = (bits + (0x7FFF + ((bits >> 16) & 1))) & np.uint32(0xFFFF0000)
+    quiet = np.uint32(0x7FC00000) | (bits & np.uint32(0x80000000))
+    return np.asarray(np.where(np.isnan(x), quiet, rounded), np.uint32).view(np.float32)
+
+
+def rounded_for(array: Array, value: Value) -> Array:
+    """Return ``array`` as a result ``value`` holds it: rounded where the dtype of ``value`` is bfloat16."""
+    return round_to_bfloat16(array) if value.dtype is bf16 else np.asarray(array)
+
 
 Floats = NDArray[np.float32]
 

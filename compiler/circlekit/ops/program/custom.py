@@ -2,7 +2,7 @@
 """Kernels of custom operators: TensorFlow's, where converters keep them as custom, and LiteRT's own.
 
 They follow TensorFlow's definitions; attributes are read from the options, a FlexBuffer map.  A kernel gets
-the operator and its operands, like the kernels that users register.
+the operator and its operands, like the kernels that users register.  ``UNSUPPORTED``: operators without one.
 """
 
 from __future__ import annotations
@@ -18,11 +18,28 @@ from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.resource_limits import need_memory
 from circlekit.ir.value import Array
 from circlekit.ops.constant_operands import int_list
-from circlekit.ops.dimensions import normalized_axis
+from circlekit.ops.dimensions import conv_padding, normalized_axis
 from circlekit.ops.numerics.float_functions import erfc
 from circlekit.ops.program.detection import detection_postprocess
 from circlekit.ops.program.flexbuffer import options_of
-from circlekit.ops.windows import conv_padding
+
+_STABLEHLO_REASON = "StableHLO operators are kept unchanged, for runtimes that compile them"
+
+_STABLEHLO = """
+    ABS ADD AND BROADCAST_IN_DIM CASE CBRT CLAMP COMPARE CONCATENATE CONVERT CONVOLUTION COSINE CUSTOM_CALL
+    DIVIDE DOT_GENERAL DYNAMIC_SLICE DYNAMIC_UPDATE_SLICE EXPONENTIAL FLOOR GATHER IOTA LOG LOGISTIC MAXIMUM
+    MINIMUM MULTIPLY NEGATE OR PAD POWER REDUCE REDUCE_WINDOW REMAINDER RESHAPE RNG_BIT_GENERATOR RSQRT
+    SCATTER SELECT SHIFT_LEFT SLICE SORT SUBTRACT TANH TRANSPOSE WHILE
+"""
+
+UNSUPPORTED: dict[str, str] = {
+    "CONCAT_EMBEDDINGS": "no runtime implements it",
+    "DELEGATE": "it represents a part of a model that a delegate has replaced",
+    "PLACEHOLDER_FOR_GREATER_OP_CODES": "it is a placeholder for newer operators in old files",
+    "RUN_MODEL": "it runs another model file",
+    **{f"STABLEHLO_{name}": _STABLEHLO_REASON for name in _STABLEHLO.split()},
+}
+"""Reason by the schema's name.  Custom operators are looked up by their custom code instead."""
 
 
 def add_v2(op: Op, x: Array, y: Array) -> Array:

@@ -25,7 +25,6 @@ from circlekit.ops.dimensions import Dim
 from circlekit.ops.operand_dtypes import REAL
 from circlekit.ops.program.state import Stateful
 from circlekit.ops.quantization import is_hybrid
-from circlekit.ops.recurrent.gate_weights import Weight, Weights, hybrid_version, named_weights
 from circlekit.ops.recurrent.lstm_float import FloatLstm, LstmSettings, basic_step
 from circlekit.ops.recurrent.lstm_integer import Int16GatesLstm, basic_integer_step
 from circlekit.ops.recurrent.lstm_rounded import INTERMEDIATES, RoundedProductsLstm
@@ -33,6 +32,10 @@ from circlekit.ops.recurrent.sequence import (
     Bidirectional,
     State,
     Step,
+    Weight,
+    Weights,
+    hybrid_version,
+    named_weights,
     run_sequence,
     to_layout_of,
     to_time_major,

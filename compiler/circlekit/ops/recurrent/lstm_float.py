@@ -14,8 +14,7 @@ from circlekit.errors import ModelError
 from circlekit.ir.enums import Activation
 from circlekit.ir.value import Array
 from circlekit.ops.fused_activation import apply_activation
-from circlekit.ops.recurrent.gate_weights import StackedWeights, Weight, Weights
-from circlekit.ops.recurrent.sequence import State
+from circlekit.ops.recurrent.sequence import StackedWeights, State, Weight, Weights
 
 GATES = ("input", "forget", "cell", "output")
 """Gates in the order of the operands; the cell gate computes the candidate of the cell state."""

@@ -15,7 +15,6 @@ import numpy as np
 from circlekit.errors import ModelError, UnsupportedError
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
-from circlekit.ops.numerics.dynamic_quantization import exact, integer_product
 from circlekit.ops.numerics.fixed_point import (
     Ints,
     QuantizedMultiplier,
@@ -28,10 +27,10 @@ from circlekit.ops.numerics.fixed_point import (
     wrap_int32,
 )
 from circlekit.ops.numerics.fixed_point_functions import get_inv_sqrt_quantized_multiplier, logistic, tanh
+from circlekit.ops.numerics.quantized_layers import exact, integer_product
 from circlekit.ops.quantization import scale_of, zero_point_of
-from circlekit.ops.recurrent.gate_weights import Weight, Weights
 from circlekit.ops.recurrent.lstm_float import GATES, gate_weight, present_gates
-from circlekit.ops.recurrent.sequence import State
+from circlekit.ops.recurrent.sequence import State, Weight, Weights
 
 INT16 = (-(1 << 15), (1 << 15) - 1)
 INT8 = (-128, 127)

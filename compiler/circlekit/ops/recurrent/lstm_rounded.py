@@ -16,7 +16,6 @@ import numpy as np
 
 from circlekit.errors import ModelError, UnsupportedError
 from circlekit.ir.value import Array
-from circlekit.ops.numerics.dynamic_quantization import exact, integer_product
 from circlekit.ops.numerics.fixed_point import (
     Ints,
     QuantizedMultiplier,
@@ -27,10 +26,10 @@ from circlekit.ops.numerics.fixed_point import (
     rounding_divide_by_pot,
 )
 from circlekit.ops.numerics.float_functions import fdlibm_tanh
+from circlekit.ops.numerics.quantized_layers import exact, integer_product
 from circlekit.ops.quantization import scale_of, zero_point_of
-from circlekit.ops.recurrent.gate_weights import Weight, Weights
 from circlekit.ops.recurrent.lstm_integer import INT8, INT16, intermediates, wrap_int16
-from circlekit.ops.recurrent.sequence import State
+from circlekit.ops.recurrent.sequence import State, Weight, Weights
 
 INTERMEDIATES = 12
 """Number of intermediates: three per gate (its sums, the product with the input, that with the output)."""

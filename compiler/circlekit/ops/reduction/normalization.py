@@ -25,14 +25,13 @@ from circlekit.ops.reduction.normalization_quantized import (
     softmax_8_bits,
     softmax_16_bits,
 )
-from circlekit.ops.versions import VersionedByDtype
 
 CIRCLE = frozenset({"circle"})
 L2_NORM_EPSILON = 1e-6
 """Smaller norms are replaced by this, as in TFLite."""
 
 
-class _LastAxis(VersionedByDtype):
+class _LastAxis(Op):
     """An operator that keeps the shape and works on each vector along the last axis."""
 
     input = operand(*REAL)

@@ -11,7 +11,7 @@ import numpy as np
 
 from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, boolean, i8, i16, i32, i64, u8
-from circlekit.ir.op import attribute, operand
+from circlekit.ir.op import Op, attribute, operand
 from circlekit.ir.value import Array, TensorType
 from circlekit.ops.checks import no_quantized_kernel, reject_quantized, require_numpy_kind
 from circlekit.ops.constant_operands import (
@@ -38,13 +38,12 @@ from circlekit.ops.quantization import (
     scale_of,
     zero_point_of,
 )
-from circlekit.ops.versions import VersionedByDtype
 
 Axes = tuple[int, ...]
 """Reduced axes, each once, counted from the front."""
 
 
-class Reduction(VersionedByDtype):
+class Reduction(Op):
     """One result for all elements along ``axis``: one axis or several, in any order, or none.
 
     ``keep_dims``: reduced dimensions stay in the result as 1.
@@ -184,13 +183,12 @@ class ReduceProd(Reduction, code="REDUCE_PROD", options="ReducerOptions", versio
         return np.expand_dims(result, sorted(axes)) if self.keep_dims else result
 
 
-class ReduceExtreme(Reduction):
+class ReduceExtreme(Reduction, versions={i8: 2, i16: 3}):
     """The extreme element, NaN ignored; of no element, the other end of the dtype's range, as in LiteRT."""
 
     input = operand(*NUMBERS, boolean)
 
     kinds = "fiub"
-    versions: ClassVar = {i8: 2, i16: 3}
 
     def infer(self) -> TensorType:
         inferred = super().infer()
@@ -254,7 +252,7 @@ class ReduceAll(Reduction, code="REDUCE_ALL", options="ReducerOptions"):
     function = np.logical_and
 
 
-class ArgExtreme(VersionedByDtype):
+class ArgExtreme(Op, versions={i8: 2, boolean: 3}):
     """The index of the first extreme element along axis ``dimension``, which is removed.  NaN is ignored.
 
     Where all elements are NaN the index is 0.
@@ -265,7 +263,6 @@ class ArgExtreme(VersionedByDtype):
 
     output_type: DType = attribute(DType.FLOAT32)
 
-    versions: ClassVar = {i8: 2, boolean: 3}
     find: ClassVar[Callable[..., Any]]
     nan_as: ClassVar[float]
     """What replaces NaN: the number that is extreme only where nothing else is."""
@@ -304,7 +301,7 @@ class ArgMin(ArgExtreme, code="ARG_MIN", reference_version=2):
     nan_as = np.inf
 
 
-class Cumsum(VersionedByDtype, code="CUMSUM"):
+class Cumsum(Op, code="CUMSUM"):
     """The sum of all elements up to each one along an axis.
 
     ``exclusive``: without the element itself; ``reverse``: from the end.

@@ -16,7 +16,7 @@ from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.resource_limits import limited, limits
 from circlekit.ir.scratch_files import copied_to_file, moved_to_file
 from circlekit.ir.value import Array, Value
-from circlekit.ops.constant_storage import constant_elements
+from circlekit.ops.constant_operands import constant_elements
 from circlekit.ops.program.custom import is_pure
 from circlekit.passes.support.equality import is_plain_constant
 from circlekit.rewrite.base import Context, Pass

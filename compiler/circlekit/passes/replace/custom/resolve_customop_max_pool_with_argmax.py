@@ -18,12 +18,12 @@ from circlekit.ops.arithmetic.cast import Cast
 from circlekit.ops.arithmetic.unary import Floor, Neg
 from circlekit.ops.convolution.conv import Conv2D
 from circlekit.ops.convolution.pool import MaxPool2D
+from circlekit.ops.dimensions import conv_padding
 from circlekit.ops.movement.join import Concatenation, Split
 from circlekit.ops.movement.shape import Reshape
 from circlekit.ops.movement.slice import PadV2
 from circlekit.ops.program.custom import window_options
 from circlekit.ops.reduction.reduce import ArgMax
-from circlekit.ops.windows import conv_padding
 from circlekit.rewrite.base import Context, GraphPass
 
 MAX_EXACT_INTEGER = 1 << 24
