@@ -9,8 +9,7 @@ import pytest
 from circlekit.ir.array_bytes import SAMPLE_BYTES
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Quantization, Value
-from circlekit.passes.fold.common_subexpression_elimination import CommonSubexpressionElimination
-from circlekit.passes.fold.remove_duplicate_const import RemoveDuplicateConst
+from circlekit.passes.fold.remove_duplicates import CommonSubexpressionElimination, RemoveDuplicateConst
 from circlekit.passes.support.equality import equal_constants, frozen
 from circlekit.rewrite.base import Context
 from tests.passes.kit import check_pass

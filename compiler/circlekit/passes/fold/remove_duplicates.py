@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Merge operators that compute the same value."""
+"""Merge operators that compute the same value, and equal constants."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from circlekit.ops.movement.shape import Reshape
-from circlekit.passes.support.equality import different_operators, equal_constants, frozen, graph_constants
+from circlekit.passes.support.equality import (
+    different_constants,
+    different_operators,
+    equal_constants,
+    frozen,
+    graph_constants,
+)
 from circlekit.rewrite.base import Context, GraphPass
 
 
@@ -115,3 +121,26 @@ class ValueNumbers:
         types = tuple((v.dtype, v.shape, v.quantization) for v in op.results)
         extra = frozen(op.extra) if op.extra else None
         return op.code, tuple(operands), frozen(op.attribute_items()), types, extra
+
+
+class RemoveDuplicateConst(GraphPass):
+    """Constants of equal dtype, shape, quantization and bit pattern become one.
+
+    A constant that is an output of the graph stays.
+    """
+
+    name = "remove_duplicate_const"
+
+    def run_graph(self, graph: Graph, context: Context) -> int:
+        if context.partial_matches:
+            for value, sentence, progress in different_constants(graph):
+                context.refuse(self.name, next(iter(value.users)), sentence, progress)
+        removed: set[int] = set()
+        for first, *others in equal_constants(graph_constants(graph)):
+            for other in others:
+                graph.replace_uses(other, first)
+                if not graph.is_output(other):
+                    removed.add(id(other))
+        if removed:
+            graph.table = [value for value in graph.table if id(value) not in removed]
+        return len(removed)
