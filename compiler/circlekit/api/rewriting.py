@@ -23,8 +23,8 @@ from circlekit.ir.graph import Model
 from circlekit.ir.shape_inference import settle_ranks
 from circlekit.ir.text.printer import print_model
 from circlekit.ir.verifier import check_order
+from circlekit.passes.engine.describe import explain_pass
 from circlekit.passes.engine.driver import run_passes
-from circlekit.passes.engine.explain import explain_pass
 from circlekit.passes.engine.legalize import legalize
 from circlekit.passes.engine.origin_tables import add_profile
 from circlekit.passes.engine.pipeline_file import Pipeline
