@@ -1,10 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Passes, pipelines and settings by name.
-
-Passes are found, not listed: every module below ``circlekit.passes`` is imported when passes are first asked
-for, and defining a class with a ``name`` registers it.  Other packages name their modules of passes by an
-entry point in the group ``circlekit.passes``; they are imported when a name is not one of ours.
-"""
+"""x"""
 
 from __future__ import annotations
 
