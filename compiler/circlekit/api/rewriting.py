@@ -8,9 +8,17 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from circlekit.api.checks import blaming_model, check_structure, check_target, target_format
 from circlekit.api.models import FilePath, check_model, read
-from circlekit.api.options import Options, as_pipeline, check_options, load_records
+from circlekit.api.options import (
+    Options,
+    as_pipeline,
+    blaming_model,
+    check_options,
+    check_structure,
+    check_target,
+    load_records,
+    target_format,
+)
 from circlekit.equivalence.bisect import find_culprit
 from circlekit.equivalence.recorded_values import write_record
 from circlekit.equivalence.verify import Verifier, watch

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from circlekit.api import load, save
-from circlekit.api.checks import check_apart, check_target, target_format
+from circlekit.api.options import check_apart, check_target, target_format
 from circlekit.cli.arguments import Parser, add_limits
 from circlekit.cli.process import run_command
 from circlekit.errors import FileError

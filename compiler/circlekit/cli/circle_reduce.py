@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from circlekit.api import load
-from circlekit.api.checks import check_target
+from circlekit.api.options import check_target
 from circlekit.cli.arguments import Parser, add_limits, count, positive_number
 from circlekit.cli.process import run_command
 from circlekit.cli.progress import ProgressLine

@@ -7,7 +7,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from circlekit.api.checks import check_apart
+from circlekit.api.options import check_apart
 from circlekit.cli.arguments import Parser
 from circlekit.cli.process import run_command
 from circlekit.io.schema import Tree
