@@ -19,7 +19,7 @@ from circlekit.passes.pipelines import PIPELINES
 
 if TYPE_CHECKING:
     from circlekit.api import Options
-    from circlekit.cli.progress import ProgressLine
+    from circlekit.cli.display import ProgressLine
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -110,8 +110,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.input is None or arguments.output is None:
         _parser().error("expected an input and an output")
     from circlekit.api import convert
-    from circlekit.cli.progress import ProgressLine
-    from circlekit.cli.report_table import print_refusals, print_report
+    from circlekit.cli.display import ProgressLine, print_refusals, print_report
 
     with ProgressLine() as progress, warnings.catch_warnings():
         if arguments.mute_warnings:

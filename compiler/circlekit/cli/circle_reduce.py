@@ -11,8 +11,8 @@ from pathlib import Path
 from circlekit.api import load
 from circlekit.api.options import check_target
 from circlekit.cli.arguments import Parser, add_limits, count, positive_number
+from circlekit.cli.display import ProgressLine
 from circlekit.cli.process import run_command
-from circlekit.cli.progress import ProgressLine
 from circlekit.equivalence.delta_debugging import reduce_model
 from circlekit.equivalence.interestingness import Command, write_model
 from circlekit.errors import CirclekitError

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 
 from circlekit.api import Options, convert
 from circlekit.cli.arguments import Parser, add_limits
+from circlekit.cli.display import ProgressLine, print_report
 from circlekit.cli.process import run_command
-from circlekit.cli.progress import ProgressLine
-from circlekit.cli.report_table import print_report
 
 
 def circle2tflite(argv: Sequence[str] | None = None) -> int:
