@@ -3,16 +3,133 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping
+
+import numpy as np
+
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
+from circlekit.ir.value import Value
+from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.movement.shape import Transpose
+from circlekit.ops.reduction.reduce import Reduction
 from circlekit.passes.engine.driver import run_passes
 from circlekit.passes.layout.apply import Applier, Constants
+from circlekit.passes.layout.axes import Perm, inverse
 from circlekit.passes.layout.labels import FIXED
-from circlekit.passes.layout.nhwc import NHWC, nhwc_regions
-from circlekit.passes.layout.reductions import move_reductions
-from circlekit.passes.layout.region import Finder, Region
+from circlekit.passes.layout.region import Finder, Region, constant_perm
 from circlekit.rewrite.base import Context, GraphPass
+
+TO_NHWC: Perm = (0, 2, 3, 1)
+TO_NCHW: Perm = (0, 3, 1, 2)
+
+NCHW, NHWC = 0, 1
+"""The sides of a transpose by TO_NHWC: it leads from NCHW to NHWC."""
+
+CHANNELS_LAST = frozenset(
+    {
+        "AVERAGE_POOL_2D", "BATCH_TO_SPACE_ND", "CONV_2D", "DEPTHWISE_CONV_2D", "DEPTH_TO_SPACE",
+        "INSTANCE_NORM", "L2_POOL_2D", "LOCAL_RESPONSE_NORMALIZATION", "MAX_POOL_2D", "RESIZE_BILINEAR",
+        "RESIZE_NEAREST_NEIGHBOR", "SPACE_TO_BATCH_ND", "SPACE_TO_DEPTH", "TRANSPOSE_CONV",
+    }
+)  # fmt: skip
+"""Operators whose data of rank 4 is NHWC by definition."""
+
+
+def nhwc_regions(graph: Graph) -> tuple[Finder, list[Region]]:
+    """Return all regions of ``graph``, and the finder that knows the side of every value.
+
+    The sides of transposes follow from their permutation.  What is connected to a convolution or another
+    operator of CHANNELS_LAST is NHWC.  Everything else is assumed to be NCHW.
+    """
+    finder = Finder(graph, TO_NHWC)
+    transposes = [op for op in graph if isinstance(op, Transpose) and constant_perm(op) in finder.perms]
+    found = list(finder.regions(transposes))
+    found += _regions_of(finder, NHWC, _data(graph, is_known=True))
+    found += _regions_of(finder, NCHW, _data(graph, is_known=False))
+    return finder, found
+
+
+def _regions_of(finder: Finder, side: int, values: Iterator[Value]) -> Iterator[Region]:
+    for value in values:
+        if value not in finder.sides and finder.has_side(value):
+            yield finder.region(value, side)
+
+
+def _data(graph: Graph, is_known: bool) -> Iterator[Value]:
+    """Yield the data of operators of CHANNELS_LAST (``is_known``), or of all operators."""
+    yield from () if is_known else graph.inputs
+    for op in graph:
+        if not is_known:
+            yield from op.results
+        elif op.code in CHANNELS_LAST:
+            yield from (v for v in (*op.inputs, *op.results) if v is not None and not _is_weight(op, v))
+
+
+def _is_weight(op: Op, value: Value) -> bool:
+    """Return whether ``value`` is the filter of ``op``, which has a layout of its own."""
+    return value is getattr(op, "filter", None)
+
+
+def move_reductions(graph: Graph, sides: Mapping[Value, int], codes: Collection[str]) -> int:
+    """Let the reductions in ``codes`` read NHWC instead of NCHW values; return how many changed.
+
+    A transpose restores the order of the remaining dimensions where it changes.
+    """
+    constants = Constants(graph)
+    reductions = [op for op in graph.ops if isinstance(op, Reduction) and op.code in codes]
+    found = [op for op in reductions if _can_move(op, sides)]
+    for op in found:
+        _move(graph, op, constants)
+    return len(found)
+
+
+def _can_move(op: Reduction, sides: Mapping[Value, int]) -> bool:
+    source = op.input
+    if op.keep_dims or (source.quantization is not None and source.quantization.is_per_channel):
+        return False
+    if static_int_vector(op.axis) is None or source.is_const or source.is_variable:
+        return False
+    return _channels_last(source) is not None or sides.get(source) == NCHW
+
+
+def _channels_last(value: Value) -> Value | None:
+    """Return the NHWC value of which ``value`` is the transpose, None if there is none."""
+    producer = value.producer
+    if not isinstance(producer, Transpose) or constant_perm(producer) != TO_NCHW:
+        return None
+    return producer.input if producer.input.quantization == value.quantization else None
+
+
+def _move(graph: Graph, op: Reduction, constants: Constants) -> None:
+    axes = op.normalized_axes(static_int_vector(op.axis) or [], 4)
+    source = _channels_last(op.input)
+    if source is None:
+        move = Transpose(op.input, constants.vector("perm", TO_NHWC))
+        graph.insert_before(op, move)
+        source = move.output
+    dropped = op.input
+    op.input = source
+    op.axis = constants.new(op.axis.name, np.array([TO_NHWC.index(a) for a in axes], np.int32))
+    _remove_unused(graph, dropped)
+    left = [axis for axis in TO_NHWC if axis not in axes]
+    if left == sorted(left):
+        return
+    order = inverse(tuple(left.index(axis) for axis in sorted(left)))
+    result = op.output
+    assert result.shape is not None
+    shape = tuple(result.shape[axis] for axis in order)
+    made = Value(graph.unique_name(result.name), result.dtype, shape, None, result.quantization)
+    op.take_result(0, made)
+    back = inverse(order)
+    graph.insert_after(op, Transpose(made, constants.vector("perm", back), results=[result]))
+
+
+def _remove_unused(graph: Graph, value: Value) -> None:
+    """Remove the transpose that produces ``value`` if it has no use left."""
+    if isinstance(value.producer, Transpose) and not value.use_count and not graph.is_output(value):
+        graph.remove(value.producer)
+
 
 MOVED = frozenset(
     {

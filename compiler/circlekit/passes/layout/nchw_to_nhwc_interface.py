@@ -11,7 +11,7 @@ from circlekit.ir.value import Value
 from circlekit.ops.movement.shape import Transpose
 from circlekit.passes.layout.apply import Constants
 from circlekit.passes.layout.axes import Perm, permuted_quantization, permuted_shape
-from circlekit.passes.layout.nhwc import NCHW, TO_NCHW, TO_NHWC, nhwc_regions
+from circlekit.passes.layout.convert_nchw_to_nhwc import NCHW, TO_NCHW, TO_NHWC, nhwc_regions
 from circlekit.passes.layout.region import constant_perm
 from circlekit.rewrite.base import Context, Pass
 
