@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from circlekit.passes.layout.labels import FIXED, Cost, Demand, Problem
-from circlekit.passes.layout.mincut import SINK, SOURCE, Network
+from circlekit.passes.layout.labels import FIXED, SINK, SOURCE, Cost, Demand, Network, Problem
 
 EXAMPLES = settings(max_examples=150, derandomize=True, deadline=None)
 NODES = 6
