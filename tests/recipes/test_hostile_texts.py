@@ -11,7 +11,7 @@ import pytest
 
 from circlekit.errors import CirclekitError, ParseError
 from circlekit.ir.resource_limits import limited
-from circlekit.passes.engine.pipeline_file import parse_pipeline
+from circlekit.passes.engine.registry import parse_pipeline
 from circlekit.recipes.load import load_recipe, read_recipe
 
 SECONDS, KIB = 5.0, 256 << 10

@@ -19,8 +19,15 @@ from circlekit.io.write.save import format_of
 from circlekit.ir.graph import Model
 from circlekit.ir.shape_inference import check_shapes
 from circlekit.ir.verifier import verify
-from circlekit.passes.engine.pipeline_file import Pipeline, parse_pipeline
-from circlekit.passes.engine.registry import all_options, all_passes, check_settings, find_pass, pass_names
+from circlekit.passes.engine.registry import (
+    Pipeline,
+    all_options,
+    all_passes,
+    check_settings,
+    find_pass,
+    parse_pipeline,
+    pass_names,
+)
 
 
 @dataclass(frozen=True)
@@ -52,7 +59,7 @@ class Options:
 
 
 def read_pipeline(path: FilePath) -> Pipeline:
-    """Read a pipeline from a TOML file, in the form that passes/engine/pipeline_file.py describes.
+    """Read a pipeline from a TOML file, in the form that ``parse_pipeline`` describes.
 
     FileError, ParseError, or RewriteError for names that do not exist.
     """

@@ -35,8 +35,7 @@ from circlekit.passes.engine.describe import explain_pass
 from circlekit.passes.engine.driver import run_passes
 from circlekit.passes.engine.legalize import legalize
 from circlekit.passes.engine.origin_tables import add_profile
-from circlekit.passes.engine.pipeline_file import Pipeline
-from circlekit.passes.engine.registry import all_passes, only_pipelines, select_passes
+from circlekit.passes.engine.registry import Pipeline, all_passes, only_pipelines, select_passes
 from circlekit.passes.engine.report import Report, summarize
 from circlekit.rewrite.base import Context
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from circlekit.cli.arguments import Parser, add_limits, flag_key
 from circlekit.cli.pass_flags import add_pass_flags, asked_passes, list_passes, names, pass_name, settings_in
 from circlekit.cli.process import run_command
-from circlekit.passes.engine.pipeline_file import Pipeline
-from circlekit.passes.engine.registry import all_passes, load_plugins
+from circlekit.passes.engine.registry import Pipeline, all_passes, load_plugins
 from circlekit.passes.pipelines import PIPELINES
 
 if TYPE_CHECKING:
