@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 import circlekit.ops  # noqa: F401  # operators are declared by being imported
 from circlekit.io.read.load import load
-from circlekit.io.write import file_layout as layout
 from circlekit.io.write import file_writer as output
 from circlekit.io.write.save import save, to_bytes
 from circlekit.ir.graph import Model
@@ -69,7 +68,6 @@ def test_what_is_saved_is_what_the_model_said(
 
 
 LIMITS = (
-    (layout, ("MIN_RANGE_BYTES", 2000)),
     (output, ("WRITE_STEP_BYTES", 8192)),
     (output, ("BUFFER_BYTES", 5000)),
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is copied, what is written, what is shared; and files with data by position."""
+"""Where constants are in a file, which of them share data, and external data."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import pytest
 
 import circlekit.ops  # noqa: F401  # operators are declared by being imported
 from circlekit.errors import FileError
+from circlekit.io.origin import place_of
 from circlekit.io.read.load import load, load_bytes
-from circlekit.io.write.file_layout import MIN_RANGE_BYTES
-from circlekit.io.write.file_writer import FileRange, write_file
+from circlekit.io.write.file_writer import write_file
 from circlekit.io.write.flatbuffer_encoder import INLINE_LIMIT
 from circlekit.io.write.save import encoded, save, to_bytes
 from circlekit.ir import array_bytes as content
@@ -34,6 +34,9 @@ PAGE = 4096
 ROOT = Path(__file__).parents[2]
 ANONYMOUS = 100 << 20
 """Bytes that a command may allocate, whatever the size of the model."""
+
+LARGE = 1 << 16
+"""Bytes of a constant that is written without being gathered with others."""
 
 LAYER = 64 << 20
 """Bytes of the weights of a large layer."""
@@ -62,64 +65,55 @@ def constants(sizes: Sequence[int], oracle: Oracle = LITERT, far: Sequence[int] 
     return f.pack() + bytes(5) + tail
 
 
-def ranges(model: Model) -> list[FileRange]:
-    return [part for part in encoded(model, model.format).parts() if isinstance(part, FileRange)]
-
-
 def constant(model: Model, name: str) -> Value:
     return next(v for v in model.main.values() if v.name == name)
 
 
-# -- runs --------------------------------------------------------------------------------------
+# -- unchanged constants -----------------------------------------------------------------------
 
 
-def test_untouched_neighbours_are_one_range(tmp_path: Path) -> None:
-    """A file of ours is its skeleton and one copy; a change in the middle makes two of it."""
+def unchanged(model: Model, fmt: str) -> list[tuple[int, int]]:
+    """The unchanged constants to be written: positions in the input file, and sizes."""
+    file = encoded(model, fmt)
+    assert file.source is not None
+    start, length = place_of(np.frombuffer(file.source, np.uint8))
+    places = [p.data.place for p in file.payloads if p.data.place is not None]
+    return [(at - start, size) for at, size in places if 0 <= at - start <= length - size]
+
+
+def test_unchanged_constants_are_views_of_the_input(tmp_path: Path) -> None:
     path = tmp_path / "m.tflite"
-    path.write_bytes(to_bytes(load_bytes(constants([MIN_RANGE_BYTES, 5, 70_000, 33, MIN_RANGE_BYTES]))))
+    path.write_bytes(to_bytes(load_bytes(constants([LARGE, 5, 70_000, 33, LARGE]))))
     model = load(path)
-    (whole,) = ranges(model)
-    assert whole.start + whole.size == path.stat().st_size
+    assert sum(size for _, size in unchanged(model, "tflite")) == 2 * LARGE + 70_038
     value = constant(model, "c2")
     value.data = value.array()[::-1]
-    first, last = ranges(model)
-    assert (first.start, last.start + last.size) == (whole.start, whole.start + whole.size)
-    assert first.size + 70_000 + last.size < whole.size
+    assert [size for _, size in unchanged(model, "tflite")] == [LARGE, 5, 33, LARGE]
     save(model, tmp_path / "changed.tflite")
     assert (tmp_path / "changed.tflite").read_bytes() == to_bytes(model)
-    again = load(tmp_path / "changed.tflite")
-    assert_same_model(model, again)
+    assert_same_model(model, load(tmp_path / "changed.tflite"))
 
 
-def test_small_ranges_are_written(tmp_path: Path) -> None:
-    path = tmp_path / "m.tflite"
-    path.write_bytes(constants([100, 1000, 10]))
-    assert ranges(load(path)) == []
-    save(load(path), tmp_path / "out.tflite")
-    assert (tmp_path / "out.tflite").read_bytes() == to_bytes(load(path))
-
-
-def test_a_gap_that_differs_is_no_neighbour(tmp_path: Path) -> None:
+def test_padding_of_the_input_is_not_copied(tmp_path: Path) -> None:
     """Padding that is not zero must not be copied along: same model, same bytes."""
     path = tmp_path / "m.tflite"
-    data = bytearray(to_bytes(load_bytes(constants([MIN_RANGE_BYTES + 1, MIN_RANGE_BYTES]))))
+    data = bytearray(to_bytes(load_bytes(constants([LARGE + 1, LARGE]))))
     expected = bytes(data)
     path.write_bytes(data)
-    (whole,) = ranges(load(path))
-    data[whole.start + MIN_RANGE_BYTES + 1] = 7
+    position, size = unchanged(load(path), "tflite")[0]
+    data[position + size] = 7
     path.write_bytes(data)
-    assert len(ranges(load(path))) == 2
     save(load(path), path)
     assert path.read_bytes() == expected
 
 
-def test_an_unchanged_model_is_not_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unchanged_constants_are_not_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def looked(*_: object) -> bytes:
-        raise AssertionError("a constant was looked at")
+        raise AssertionError("a constant was compared")
 
     path = tmp_path / "m.tflite"
-    path.write_bytes(constants([MIN_RANGE_BYTES, MIN_RANGE_BYTES, MIN_RANGE_BYTES]))
-    for name in ("sample", "digest", "chunks"):
+    path.write_bytes(constants([LARGE, LARGE, LARGE]))
+    for name in ("sample", "digest"):
         monkeypatch.setattr(content, name, looked)
     save(load(path), tmp_path / "out.tflite")
 
@@ -138,7 +132,7 @@ def test_a_file_and_its_bytes_are_saved_alike(model_path: Path, tmp_path: Path) 
 def test_an_input_that_was_cut_or_written_to(size: int | None, tmp_path: Path) -> None:
     """The output stays what it was, and the process alive."""
     path, output = tmp_path / "m.tflite", tmp_path / "out.tflite"
-    path.write_bytes(constants([MIN_RANGE_BYTES, 5, MIN_RANGE_BYTES]))
+    path.write_bytes(constants([LARGE, 5, LARGE]))
     output.write_bytes(b"before")
     model = load(path)
     value = constant(model, "c1")
@@ -157,9 +151,9 @@ def test_an_input_that_was_cut_or_written_to(size: int | None, tmp_path: Path) -
 
 def test_an_input_that_is_cut_while_it_is_copied(tmp_path: Path) -> None:
     path, output = tmp_path / "m.tflite", tmp_path / "out.tflite"
-    path.write_bytes(constants([MIN_RANGE_BYTES, MIN_RANGE_BYTES]))
+    path.write_bytes(constants([LARGE, LARGE]))
     output.write_bytes(b"before")
-    pieces = encoded(load(path), "tflite").parts()
+    pieces = encoded(load(path), "tflite").pieces()
 
     def cut_meanwhile() -> object:
         for number, piece in enumerate(pieces):
@@ -175,7 +169,7 @@ def test_an_input_that_is_cut_while_it_is_copied(tmp_path: Path) -> None:
 def test_an_input_that_was_replaced(tmp_path: Path) -> None:
     """What was loaded is still there, under no name."""
     path = tmp_path / "m.tflite"
-    path.write_bytes(constants([MIN_RANGE_BYTES, MIN_RANGE_BYTES]))
+    path.write_bytes(constants([LARGE, LARGE]))
     model = load(path)
     expected = to_bytes(model)
     (tmp_path / "new").write_bytes(b"new")
@@ -254,7 +248,7 @@ def test_any_mixture_of_data_inline_and_by_position(
     far: Sequence[int], oracle: Oracle, tmp_path: Path
 ) -> None:
     """Loads as what is all inline; saved in either format, it has the same constants, aligned."""
-    sizes = [100_000, 7, MIN_RANGE_BYTES, 1000]
+    sizes = [100_000, 7, LARGE, 1000]
     path = tmp_path / "mixed"
     path.write_bytes(constants(sizes, oracle, far))
     model = load(path)
@@ -317,11 +311,7 @@ def test_a_file_of_more_than_two_gibibytes(oracle: Oracle, tmp_path: Path) -> No
     changed = constant(model, "c2")
     changed.data = np.broadcast_to(np.uint8(9), (size,))
     for fmt in ("circle", "tflite"):
-        parts = [part for part in encoded(model, fmt).parts() if isinstance(part, FileRange)]
-        assert [(part.start, part.size) for part in parts] == [
-            (start, 2 * size),
-            (start + 3 * size, 2 * size),
-        ]
+        assert unchanged(model, fmt)[:4] == [(start + i * size, size) for i in (0, 1, 3, 4)]
         assert encoded(model, fmt).size - 5 * size < PAGE
 
 
@@ -337,8 +327,7 @@ def test_memory_does_not_grow_with_the_model(flags: Sequence[str], far: bool, tm
     assert result.anonymous_bytes < ANONYMOUS / 2 < size / 2
     model = load(target)
     assert len(model.main) == len(load(source).main) - 2 * len(flags)
-    parts = encoded(model, "tflite").parts()
-    assert sum(part.size for part in parts if isinstance(part, FileRange)) > 0.99 * size
+    assert sum(length for _, length in unchanged(model, "tflite")) > 0.99 * size
 
 
 @pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="this system reserves no room in a file")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copying from file to file: every way gives the same bytes, and what is no matter of the way is told."""
+"""Files written from pieces of memory and of file maps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 from circlekit.errors import FileError, LimitError
 from circlekit.io.file_map import FileMap, map_file
 from circlekit.io.write import file_writer as output
-from circlekit.io.write.file_writer import FileRange, FileWriter, Piece, write_file
+from circlekit.io.write.file_writer import Piece, write_file
 from circlekit.ir.resource_limits import limited
 
 PAGE = 4096
@@ -47,7 +47,7 @@ def pieces(source: FileMap) -> Iterator[Piece]:
         if number % 3 != 2:
             between += bytes((start - at - len(between)) % PAGE)
         yield between
-        yield FileRange(source, start, size)
+        yield memoryview(source)[start : start + size]
         at += len(between) + size
 
 
@@ -64,70 +64,15 @@ def expected() -> bytes:
 EXPECTED = expected()
 
 
-def refuse(number: int) -> Callable[..., int]:
-    def call(*_: Any) -> int:
-        raise OSError(number, os.strerror(number))
-
-    return call
-
-
-@pytest.mark.parametrize(
-    "number",
-    ["EXDEV", "EINVAL", "ENOSYS", "EOPNOTSUPP", "EBADF", "EPERM", "ETXTBSY", "ENODEV", "EOVERFLOW", 0],
-)
-def test_files_that_the_kernel_cannot_copy(
-    number: str | int, source: FileMap, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The kernel refuses with an error or copies nothing: it is asked once, and the map is written."""
-    calls: list[int] = []
-
-    def unable(*arguments: int) -> int:
-        calls.append(arguments[2])
-        if isinstance(number, str):
-            raise OSError(getattr(errno, number), number)
-        return 0
-
-    monkeypatch.setattr(os, "copy_file_range", unable)
-    assert write_file(tmp_path / "out", pieces(source)) == len(EXPECTED)
-    assert (tmp_path / "out").read_bytes() == EXPECTED
-    assert calls == [RANGES[0][1]]
-
-
-def test_a_system_without_copy_file_range(
-    source: FileMap, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delattr(os, "copy_file_range")
-    assert write_file(tmp_path / "out", pieces(source)) == len(EXPECTED)
-    assert (tmp_path / "out").read_bytes() == EXPECTED
-
-
-@pytest.mark.skipif(not hasattr(os, "copy_file_range"), reason="the system lacks copy_file_range")
-@pytest.mark.parametrize("calls_before_error", [0, 3, 1000])
-def test_short_copies(
-    calls_before_error: int, source: FileMap, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The kernel copies less than it is asked for, and may fail in the middle of a range."""
-    real = os.copy_file_range
-    sizes: list[int] = []
-
-    def short(source: int, target: int, size: int, start: int) -> int:
-        if len(sizes) == calls_before_error:
-            raise OSError(errno.EINVAL, "Invalid argument")
-        sizes.append(real(source, target, min(size, 100), start))
-        return sizes[-1]
-
-    monkeypatch.setattr(os, "copy_file_range", short)
-    assert write_file(tmp_path / "out", pieces(source)) == len(EXPECTED)
-    assert (tmp_path / "out").read_bytes() == EXPECTED
-    assert len(sizes) == min(calls_before_error, sum(-(-size // 100) for _, size in RANGES))
-
-
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT])
-def test_an_error_of_the_disk_is_told(
+def test_an_error_of_the_disk_is_raised(
     number: int, source: FileMap, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def refuse(*_: Any) -> int:
+        raise OSError(number, os.strerror(number))
+
     (tmp_path / "out").write_bytes(b"before")
-    monkeypatch.setattr(os, "copy_file_range", refuse(number))
+    monkeypatch.setattr(os, "write", refuse)
     with pytest.raises(FileError, match=f"out: cannot be written: {os.strerror(number)}"):
         write_file(tmp_path / "out", pieces(source))
     assert (tmp_path / "out").read_bytes() == b"before"
@@ -142,7 +87,7 @@ def test_to_another_file_system(source: FileMap, tmp_path: Path) -> None:
     try:
         write_file(path, pieces(source))
         assert path.read_bytes() == EXPECTED
-        back = FileRange(as_map(path), 0, len(EXPECTED))
+        back = memoryview(as_map(path))
         write_file(tmp_path / "back", [back])
         assert (tmp_path / "back").read_bytes() == EXPECTED
     finally:
@@ -204,7 +149,7 @@ def test_pieces_of_any_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     data = np.random.default_rng(1).bytes(9 * PAGE + 5)
     path = tmp_path / "in"
     path.write_bytes(data)
-    rest = FileRange(as_map(path), 99, len(data) - 99)
+    rest = memoryview(as_map(path))[99:]
     size = write_file(tmp_path / "out", [data[:50], memoryview(data)[50:99], rest, data, b"end"])
     assert (tmp_path / "out").read_bytes() == 2 * data + b"end"
     assert size == 2 * len(data) + 3
@@ -242,26 +187,25 @@ def rewrite(path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [cut, grow, rewrite])
-@pytest.mark.parametrize("way", [True, False])
-def test_a_changed_source_is_told(
-    change: Callable[[Path], None], way: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_changed_source_is_noticed(change: Callable[[Path], None], tmp_path: Path) -> None:
     path = tmp_path / "source"
     path.write_bytes(CONTENT)
     source = as_map(path)
     source.check()
-    if not way:
-        monkeypatch.setattr(os, "copy_file_range", refuse(errno.ENOSYS))
     change(path)
     with pytest.raises(FileError, match="source: the file was changed after it was read"):
         source.check()
-    with (tmp_path / "out").open("wb") as file:
-        output = FileWriter(file.fileno())
-        if change is cut:
-            with pytest.raises(FileError, match="source: the file was changed"):
-                output.write_all([FileRange(source, 0, SIZE)])
-        else:
-            assert output.write_all([FileRange(source, 0, SIZE)]) == SIZE
+
+
+def test_a_truncated_source_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output, "BUFFER_BYTES", 100)
+    path = tmp_path / "source"
+    path.write_bytes(CONTENT)
+    source = as_map(path)
+    cut(path)
+    with pytest.raises(FileError, match="out: cannot be written: Bad address"):
+        write_file(tmp_path / "out", [memoryview(source)])
+    assert [entry.name for entry in tmp_path.iterdir()] == ["source"]
 
 
 def test_a_replaced_source_is_still_there(tmp_path: Path, source: FileMap) -> None:

@@ -478,7 +478,7 @@ class SharingEncoder(Encoder):
     """Encoder that writes a table that occurs several times once, at its last occurrence."""
 
     def __init__(self, fmt: str, root: Tree) -> None:
-        super().__init__(fmt, None)
+        super().__init__(fmt)
         walk = list(tables(root, table("Model", fmt), fmt))
         self.left = Counter(id(tree) for tree, _ in walk)
         self.waiting: dict[int, list[int]] = {}

@@ -22,8 +22,8 @@ PIPE_STEP_BYTES = 1 << 20
 class FileMap(mmap.mmap):
     """A read-only memory map of a file that knows the file.
 
-    ``descriptor`` stays open as long as the map, so that the kernel can copy from the mapped file even after
-    another file took its name.
+    ``descriptor`` stays open as long as the map, so that ``check`` sees the mapped file even after another
+    file took its name.
     """
 
     descriptor: int

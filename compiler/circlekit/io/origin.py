@@ -25,8 +25,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from circlekit.io.file_map import FileMap
 from circlekit.io.schema import Tree
 from circlekit.ir.value import Array
@@ -40,27 +38,6 @@ def place_of(data: Array) -> Place:
     return int(data.__array_interface__["data"][0]), data.nbytes
 
 
-class Source:
-    """The bytes that a model was loaded from; ``file`` is their memory map, None if they are in memory."""
-
-    def __init__(self, data: memoryview) -> None:
-        self.file = data.obj if isinstance(data.obj, FileMap) else None
-        self.data = data if self.file is None else memoryview(self.file)
-        self.address, self.size = place_of(np.frombuffer(self.data, np.uint8))
-
-    def offset(self, place: Place | None) -> int | None:
-        """Return the position of ``place`` in the bytes; None if it is not inside them."""
-        if place is None:
-            return None
-        start = place[0] - self.address
-        return start if start >= 0 and start + place[1] <= self.size else None
-
-    def check(self) -> None:
-        """Raise FileError if the file was changed since it was loaded."""
-        if self.file is not None:
-            self.file.check()
-
-
 @dataclass(eq=False, repr=False)
 class Origin:
     """Lists of the input file that indices in it refer to, and fields of Model without a place in the IR.
@@ -70,7 +47,7 @@ class Origin:
     has_rank: Whether tensors of known rank are marked so.
     absent: Names of the vectors and strings of Model that the file lacks.
     archive: A zip archive behind the flatbuffer.
-    source: The bytes that ``buffers`` are views of.
+    source: The map of the file, if ``buffers`` are views of one.
     rest: Fields of Model that the IR does not represent.
     """
 
@@ -85,7 +62,7 @@ class Origin:
     has_rank: bool = False
     absent: tuple[str, ...] = ()
     archive: bytes = b""
-    source: Source | None = None
+    source: FileMap | None = None
     rest: Tree = field(default_factory=dict)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Origin:

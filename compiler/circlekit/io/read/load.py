@@ -13,8 +13,8 @@ import numpy as np
 
 from circlekit.errors import FormatError, FormatWarning, UnsupportedError
 from circlekit.io.attached_zip import attached_archive
-from circlekit.io.file_map import map_file
-from circlekit.io.origin import Origin, Place, Source, absent, place_of
+from circlekit.io.file_map import FileMap, map_file
+from circlekit.io.origin import Origin, Place, absent, place_of
 from circlekit.io.read.flatbuffer_decoder import decode, identify
 from circlekit.io.read.load_ops import OpLoader
 from circlekit.io.schema import Tree
@@ -141,7 +141,7 @@ class Loader:
             has_rank=self.has_rank,
             absent=absent(tree, MODEL_VECTORS),
             archive=attached_archive(self.data),
-            source=Source(self.data),
+            source=self.data.obj if isinstance(self.data.obj, FileMap) else None,
             rest={name: value for name, value in tree.items() if name not in known},
         )
 

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from circlekit.errors import ModelError, UnsupportedError
-from circlekit.io.origin import Source
 from circlekit.io.schema import IDENTIFIERS, SIZES, Field, Kind, Table, Tree, table
 from circlekit.io.write.constant_bytes import ConstantBytes, as_constant_bytes
 from circlekit.io.write.file_layout import Encoded, Reference, lay_out
@@ -75,16 +74,13 @@ def plan(spec: Table, mask: int) -> Layout:
     return Layout(struct.Struct(code), vtable, order, tuple(references), any(f.size == 8 for f in fields))
 
 
-def encode(tree: Tree, fmt: str, limit: int = INLINE_LIMIT, source: Source | None = None) -> Encoded:
-    """Return the file of ``tree`` in format ``fmt``; from ``limit`` bytes on, constants are external data.
-
-    ``source``: the bytes of the input file, which constants may be views of.
-    """
-    encoded = Encoder(fmt, source).run(tree)
+def encode(tree: Tree, fmt: str, limit: int = INLINE_LIMIT) -> Encoded:
+    """Return the file of ``tree`` in format ``fmt``; from ``limit`` bytes on, constants are external data."""
+    encoded = Encoder(fmt).run(tree)
     if encoded.size < limit:
         return encoded
     buffers = [_external(b) for b in tree.get("buffers", ())]
-    return Encoder(fmt, source).run({**tree, "buffers": buffers})
+    return Encoder(fmt).run({**tree, "buffers": buffers})
 
 
 def _external(buffer: Tree) -> Tree:
@@ -103,9 +99,8 @@ class Encoder:
     far: Fields that refer to constant data.
     """
 
-    def __init__(self, fmt: str, source: Source | None) -> None:
+    def __init__(self, fmt: str) -> None:
         self.format = fmt
-        self.source = source
         self.out = bytearray()
         self.pending: deque[tuple[int, Field, Any]] = deque()
         self.vtables: dict[bytes, int] = {}
@@ -117,7 +112,7 @@ class Encoder:
         self.write_table(0, tree, table("Model", self.format))
         while self.pending:
             self.write(*self.pending.popleft())
-        return lay_out(self.out, self.far, self.source)
+        return lay_out(self.out, self.far)
 
     def align(self, size: int, ahead: int = 0) -> int:
         """Add zeros until the position ``ahead`` bytes later is a multiple of ``size``; return the end."""

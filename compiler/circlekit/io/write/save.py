@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from circlekit.errors import ModelError, UnsupportedError
+from circlekit.errors import FileError, ModelError, UnsupportedError
 from circlekit.io.origin import Origin, drop_absent
 from circlekit.io.schema import EXTENSIONS, FORMATS, Tree, enumeration, table
 from circlekit.io.tensor_fields import quantization_tree, shape_fields, with_indices
@@ -39,16 +39,16 @@ def save(model: Model, path: str | os.PathLike[str], format: str | None = None) 
     """
     fmt = format or format_of(path) or model.format
     file = encoded(model, fmt)
-    durable = not _can_be_made_again(model, path)
-    return write_file(path, file.parts(), durable)
-
-
-def _can_be_made_again(model: Model, path: str | os.PathLike[str]) -> bool:
-    """Return whether ``model`` was loaded from a file that ``path`` does not replace."""
     try:
-        return model.source is not None and not Path(model.source).samefile(path)
+        durable = model.source is None or Path(model.source).samefile(path)
     except OSError:  # one of the files does not exist
-        return False
+        durable = True
+    try:
+        return write_file(path, file.pieces(), durable)
+    except FileError:
+        if file.source is not None:
+            file.source.check()  # an input file that was truncated meanwhile is the better explanation
+        raise
 
 
 def format_of(path: str | os.PathLike[str]) -> str | None:
@@ -76,8 +76,8 @@ def encoded(model: Model, fmt: str, limit: int = INLINE_LIMIT) -> Encoded:
         return encode(saver.tree(), fmt, limit)
     if origin.source is not None:
         origin.source.check()  # constants that were read from a file changed since would be wrong
-    file = encode(saver.tree(), fmt, 0 if origin.far else limit, origin.source)
-    file.tail = origin.archive
+    file = encode(saver.tree(), fmt, 0 if origin.far else limit)
+    file.source, file.tail = origin.source, origin.archive
     return file
 
 
