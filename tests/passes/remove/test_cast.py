@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from circlekit.ir.dtypes import BY_SHORT
-from circlekit.passes.remove.remove_unnecessary_cast import holds_all
+from circlekit.passes.remove.remove_neutral import holds_all
 from tests.passes.kit import check_pass
 
 NAME = "remove_unnecessary_cast"

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from circlekit.ops.movement.shape import Transpose
-from circlekit.passes.support.element_order import ElementOrder
+from circlekit.passes.remove.remove_transpose import ElementOrder
 from tests.passes.kit import chain, check_pass, check_refusal
 
 ALONE, PAIR = "remove_unnecessary_transpose", "remove_redundant_transpose"

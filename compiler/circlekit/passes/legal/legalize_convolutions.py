@@ -15,7 +15,7 @@ from circlekit.ir.value import LARGEST_DIMENSION, Array, Value
 from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv
 from circlekit.ops.movement.slice import Slice
 from circlekit.passes.engine.legalize import Legalization, has
-from circlekit.passes.fuse.convolution.fuse_slice_with_tconv import forward_size, leading_pad
+from circlekit.passes.fuse.fuse_behind_convolution import forward_size, leading_pad
 from circlekit.rewrite.base import Context
 from circlekit.rewrite.rewrite import Rewrite
 

@@ -1,16 +1,141 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unroll an LSTM over a sequence of known length."""
+"""Unroll an LSTM over a sequence of known length into elementary operators.
+
+Source of one step: the kernel in ops/recurrent.
+"""
 
 from __future__ import annotations
 
+import numpy as np
+
 from circlekit.ir.dtypes import f32
+from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Graph
-from circlekit.ir.value import Value, format_shape
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Value, format_shape
+from circlekit.ops.arithmetic.activation import Logistic, Relu, Relu6, ReluN1To1, Tanh
+from circlekit.ops.arithmetic.binary import Add, Maximum, Minimum, Mul, Sub
+from circlekit.ops.arithmetic.unary import Rsqrt, Square
 from circlekit.ops.matmul.dense import FullyConnected
-from circlekit.ops.movement.join import Pack, Unpack
+from circlekit.ops.movement.join import Pack, Split, Unpack
 from circlekit.ops.recurrent.lstm import UnidirectionalSequenceLstm as Lstm
-from circlekit.passes.support.lstm_step import ACTIVATIONS, Step
+from circlekit.ops.reduction.reduce import Mean
 from circlekit.rewrite.base import Context, GraphPass
+
+ACTIVATIONS: dict[Activation, type[Op] | None] = {
+    Activation.NONE: None,
+    Activation.RELU: Relu,
+    Activation.RELU6: Relu6,
+    Activation.RELU_N1_TO_1: ReluN1To1,
+    Activation.TANH: Tanh,
+}
+GATES = ("input", "forget", "output", "cell")
+EPSILON = 1e-8
+"""Added to the variance in layer normalization."""
+
+
+class Step:
+    """Inserts the operators of all steps before ``op``.  The steps share their constants, by name."""
+
+    def __init__(self, graph: Graph, op: Lstm) -> None:
+        self.graph = graph
+        self.op = op
+        self.constants: dict[str, Value] = {}
+        self.gates = [g for g in GATES if g != "input" or op.input_to_input_weights is not None]
+        self.is_normalized = op.cell_layer_norm_coefficients is not None
+        self.is_diagonal = self.array("recurrent_to_output_weights").ndim == 1
+
+    def step(self, driven: Value, hidden: Value | None, cell: Value | None) -> tuple[Value, Value]:
+        """Insert one step and return its output and cell state; None stands for a state of zeros."""
+        if hidden is not None and not self.is_diagonal:
+            weights = self.constant("recurrent", self.stacked("recurrent_to_{}_weights"))
+            driven = self.put(Add(driven, self.put(FullyConnected(hidden, weights, None))))
+        split = Split(self.constant("axis", np.array(1, np.int32)), driven, num_splits=len(self.gates))
+        self.graph.insert_before(self.op, split)
+        sums = dict(zip(self.gates, split.results, strict=True))
+        if hidden is not None and self.is_diagonal:
+            for gate in self.gates:
+                weights = self.vector(f"recurrent_to_{gate}_weights")
+                sums[gate] = self.put(Add(sums[gate], self.put(Mul(hidden, weights))))
+        new = self.cell(sums, cell)
+        made = self.put(Mul(self.gate("output", sums, new), self.activated(new)))
+        return self.projected(made), new
+
+    def cell(self, sums: dict[str, Value], cell: Value | None) -> Value:
+        """The new cell state: forget gate * old state + input gate * candidate."""
+        candidate = self.activated(self.gated("cell", sums["cell"], None))
+        forget = None if cell is None and "input" in sums else self.gate("forget", sums, cell)
+        if "input" in sums:
+            entering = self.gate("input", sums, cell)
+        else:
+            assert forget is not None
+            entering = self.put(Sub(self.constant("one", np.array(1, np.float32)), forget))
+        new = self.put(Mul(entering, candidate))
+        if cell is not None and forget is not None:
+            new = self.put(Add(self.put(Mul(forget, cell)), new))
+        return self.clipped(new, self.op.cell_clip, "cell")
+
+    def gate(self, name: str, sums: dict[str, Value], cell: Value | None) -> Value:
+        return self.put(Logistic(self.gated(name, sums[name], cell)))
+
+    def gated(self, name: str, total: Value, cell: Value | None) -> Value:
+        """``total`` with the peephole from the cell state added, normalized."""
+        if cell is not None and getattr(self.op, f"cell_to_{name}_weights") is not None:
+            total = self.put(Add(total, self.put(Mul(cell, self.vector(f"cell_to_{name}_weights")))))
+        if not self.is_normalized:
+            return total
+        last = self.constant("last", np.array([-1], np.int32))
+        centred = self.put(Sub(total, self.put(Mean(total, last, keep_dims=True))))
+        variance = self.put(Mean(self.put(Square(centred)), last, keep_dims=True))
+        root = self.put(
+            Rsqrt(self.put(Add(variance, self.constant("epsilon", np.array(EPSILON, np.float32)))))
+        )
+        scaled = self.put(Mul(self.put(Mul(centred, root)), self.vector(f"{name}_layer_norm_coefficients")))
+        return self.put(Add(scaled, self.vector(f"{name}_gate_bias")))
+
+    def projected(self, made: Value) -> Value:
+        if self.op.projection_weights is None:
+            return made
+        bias = self.op.projection_bias and self.vector("projection_bias")
+        weights = self.vector("projection_weights")
+        return self.clipped(self.put(FullyConnected(made, weights, bias)), self.op.proj_clip, "projection")
+
+    def activated(self, value: Value) -> Value:
+        kind = ACTIVATIONS[self.op.act]
+        return value if kind is None else self.put(kind(value))
+
+    def clipped(self, value: Value, limit: float, name: str) -> Value:
+        if limit <= 0:
+            return value
+        low = self.constant(f"{name}_low", np.array(-limit, np.float32))
+        high = self.constant(f"{name}_high", np.array(limit, np.float32))
+        return self.put(Minimum(self.put(Maximum(value, low)), high))
+
+    # -- constants -----------------------------------------------------------------------------
+
+    def array(self, name: str) -> Array:
+        """The operand of that name as an array."""
+        value: Value = getattr(self.op, name)
+        return value.array()
+
+    def vector(self, name: str) -> Value:
+        """The operand of that name as a value."""
+        value: Value = getattr(self.op, name)
+        return value
+
+    def stacked(self, form: str) -> Array:
+        return np.concatenate([self.array(form.format(gate)) for gate in self.gates])
+
+    def constant(self, name: str, array: Array) -> Value:
+        if name not in self.constants:
+            unique = self.graph.unique_name(f"{self.op.output.name}/{name}")
+            self.constants[name] = Value.constant(unique, array)
+        return self.constants[name]
+
+    def put(self, op: Op) -> Value:
+        """Insert ``op`` before the LSTM and return its result."""
+        op.output.name = self.graph.unique_name(f"{self.op.output.name}/{type(op).__name__}")
+        return self.graph.insert_before(self.op, op).output
 
 
 class UnrollUnidirSeqLstm(GraphPass):

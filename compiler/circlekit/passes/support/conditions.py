@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conditions that several passes share; each returns None, or the sentence of the refusal."""
+"""Conditions that several passes share, and the removal of operators without users.
+
+Each condition returns None, or the sentence of the refusal.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
@@ -71,3 +76,10 @@ def remove_unused(graph: Graph, op: Op) -> None:
         makers = [v.producer for v in op.inputs if v is not None and v.producer is not None]
         graph.remove(op)
         doomed += makers
+
+
+def drop_unread(graph: Graph, values: Iterable[Value]) -> None:
+    """Remove the producers of those ``values`` that have no users any more."""
+    for value in dict.fromkeys(values):
+        if value.producer is not None and not value.use_count and not graph.is_output(value):
+            graph.remove(value.producer)

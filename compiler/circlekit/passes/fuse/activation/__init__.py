@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""Recognize activation functions and fuse them into other operators."""

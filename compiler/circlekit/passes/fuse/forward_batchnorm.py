@@ -1,0 +1,324 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Move factors and offsets per channel towards the linear operator that can absorb them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from circlekit.ir.dtypes import f32
+from circlekit.ir.graph import Graph
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Value, format_shape
+from circlekit.ops.arithmetic.binary import Add, Mul
+from circlekit.ops.dimensions import normalized_axis
+from circlekit.ops.movement.join import Concatenation
+from circlekit.passes.support.conditions import remove_unused
+from circlekit.passes.support.linear_producer import channel_refusal, producer_refusal
+from circlekit.rewrite.base import Context, GraphPass
+from circlekit.rewrite.match import Match
+from circlekit.rewrite.rewrite import Rewrite, Rules, condition
+
+
+class _Forward(Rewrite):
+    """The operator in between keeps the last dimension, the channels; ``d`` is the constant as rank 1."""
+
+    @condition
+    def follows_a_linear_operator(self, x: Value, match: Match) -> str | None:
+        return producer_refusal(x, isinstance(match.ops["z"], Add))
+
+    @condition
+    def keeps_channels(self, x: Value, y: Value, c: Array) -> str | None:
+        if x.shape and y.shape and x.shape[-1] == y.shape[-1] and x.shape[-1] is not None:
+            return None
+        return (
+            f"%{y.name}: expected the channels of {format_shape(x.shape)}, got shape {format_shape(y.shape)}"
+        )
+
+    @condition
+    def is_per_channel(self, c: Array, y: Value, match: Match) -> str | None:
+        return channel_refusal(c, y)
+
+    def constants(self, c: Array, x: Value) -> dict[str, Array]:
+        return {"d": c.reshape(-1)}
+
+
+class _Move(_Forward):
+    """$move(x) * c  ==  $move(x * c); an activation moves with it."""
+
+    before = """
+        y = $move(x$operands)
+        z = $arithmetic(y, c: const f32)     {act: any = act}
+    """
+    after = """
+        m = $arithmetic(x, d)                {like z, act: act}
+        z = $move(m$operands)                {like y}
+    """
+
+
+class _Reshape(_Move, move="Reshape", operands=", shape", arithmetic="Add|Mul"):
+    """reshape(x) * c  ==  reshape(x * d); the Reshape may also merge the channels with other dimensions."""
+
+    @condition
+    def keeps_channels(self, x: Value, y: Value, c: Array) -> str | None:
+        if c.size == 1 or _repeated(c, x) is not None:
+            return None
+        return super().keeps_channels(x, y, c)
+
+    def constants(self, c: Array, x: Value) -> dict[str, Array]:
+        row = None if c.size == 1 else _repeated(c, x)
+        return {"d": c.reshape(-1) if row is None else row}
+
+
+def _repeated(c: Array, x: Value) -> Array | None:
+    """One number per channel of ``x`` if ``c`` repeats these again and again, else None."""
+    channels = x.shape[-1] if x.shape else None
+    if not channels or c.size % channels:
+        return None
+    rows = c.reshape(-1, channels)
+    return np.ascontiguousarray(rows[0]) if (rows == rows[0]).all() else None
+
+
+class _StridedSlice(_Move, move="StridedSlice", operands=", begin, end, strides", arithmetic="Add|Mul"):
+    """The same for a slice with steps that keeps the order of the channels."""
+
+    before = """
+        y = $move(x, begin: const, end: const, strides: const)
+        z = $arithmetic(y, c: const f32)     {act: any = act}
+    """
+
+    @condition
+    def keeps_their_order(self, y: Value, strides: Array) -> str | None:
+        return f"%{y.name}: reverses the channels" if strides.size and strides[-1] < 0 else None
+
+
+class _Transpose(_Move, move="Transpose", operands=", perm", arithmetic="Add|Mul"):
+    """transpose(x) * c  ==  transpose(x * d), for c along the axis that perm moves the channels to."""
+
+    before = """
+        y = $move(x, perm: const)
+        z = $arithmetic(y, c: const f32)     {act: any = act}
+    """
+
+    @condition
+    def keeps_channels(self, x: Value, y: Value, c: Array) -> str | None:
+        if x.shape and x.shape[-1] is not None:
+            return None
+        return f"%{x.name}: expected a known number of channels, got shape {format_shape(x.shape)}"
+
+    @condition
+    def is_per_channel(self, c: Array, y: Value, match: Match) -> str | None:
+        perm, channels = match.value("perm").array(), (match.value("x").shape or (None,))[-1]
+        rank = perm.size
+        place = [normalized_axis(int(a), rank) for a in perm].index(rank - 1)
+        expected = [channels if axis == place else 1 for axis in range(rank)][rank - c.ndim :]
+        if c.size == 1 or (c.ndim <= rank and list(c.shape) == expected):
+            return None
+        shape = format_shape(c.shape)
+        return f"%{y.name}: expected a constant with one number per channel, along axis {place}, got {shape}"
+
+
+class _Average(_Forward):
+    """$move(x) * c  ==  $move(x * c): the weights of the weighted mean that $move computes have the sum 1."""
+
+    before = """
+        y = $move(x$operands)
+        z = Add|Mul(y, c: const f32)     {act: NONE}
+    """
+    after = """
+        m = Add|Mul(x, d)                {like z}
+        z = $move(m$operands)            {like y$options}
+    """
+
+
+class _Mean(_Average, move="Mean", operands=", axes", options=""):
+    """mean(x) * c  ==  mean(x * c), unless the mean is over the channels."""
+
+    before = """
+        y = $move(x, axes: const)
+        z = Add|Mul(y, c: const f32)     {act: NONE}
+    """
+
+    @condition
+    def not_over_channels(self, x: Value, y: Value, axes: Array) -> str | None:
+        rank = x.rank or 0
+        if rank - 1 in {normalized_axis(int(a), rank) for a in axes.reshape(-1)}:
+            return f"%{y.name}: is a mean over the channels of %{x.name}"
+        return None
+
+
+class ForwardBatchNorm(Rules):
+    """Move a sum or product with a constant per channel before operators that move or average data.
+
+    Only where a convolution or a fully connected layer comes before that, which can absorb it.
+    """
+
+    name = "forward_batchnorm"
+    rules = (
+        _Reshape,
+        _Move.member(move="Squeeze", operands="", arithmetic="Add|Mul"),
+        _Move.member(move="ExpandDims", operands=", dim", arithmetic="Add|Mul"),
+        _Move.member(move="Slice", operands=", begin, size", arithmetic="Add|Mul"),
+        _StridedSlice,
+        _Move.member(move="BatchToSpaceND", operands=", block, crops", arithmetic="Add|Mul"),
+        _Transpose,
+        _Average.member(move="AveragePool2D", operands="", options=", act: NONE"),
+        _Average.member(move="ResizeBilinear|ResizeNearestNeighbor", operands=", size", options=""),
+        _Mean,
+        _Move.member(move="Pad", operands=", paddings", arithmetic="Mul"),
+    )
+
+
+class _Product(Rewrite):
+    """(a + b) * c  ==  a * c + b * c."""
+
+    before = """
+        y = Add(a, b)
+        z = Mul(y, c: const f32)               {act: any = act}
+    """
+    after = """
+        m = Mul(a, d)
+        n = Mul(b, d)
+        z = Add(m, n)                          {act: act}
+    """
+
+    @condition
+    def follows_linear_operators(self, a: Value, b: Value) -> str | None:
+        return producer_refusal(a, shifts=False) or producer_refusal(b, shifts=False)
+
+    @condition
+    def is_per_channel(self, c: Array, y: Value) -> str | None:
+        return channel_refusal(c, y)
+
+    @condition
+    def one_shape(self, a: Value, b: Value, y: Value) -> str | None:
+        if y.shape is not None and a.shape == b.shape == y.shape:
+            return None
+        shapes = f"{format_shape(a.shape)} and {format_shape(b.shape)}"
+        return f"%{y.name}: expected a sum of two values of its shape, got {shapes}"
+
+    def constants(self, c: Array) -> dict[str, Array]:
+        return {"d": c.reshape(-1)}
+
+
+class _Offset(_Product):
+    """(a + b) + c  ==  (a + c) + b."""
+
+    before = """
+        y = Add(a, b)
+        z = Add(y, c: const f32)               {act: any = act}
+    """
+    after = """
+        m = Add(a, d)
+        z = Add(m, b)                          {act: act}
+    """
+
+    @condition
+    def follows_linear_operators(self, a: Value, b: Value) -> str | None:
+        if b.is_const:
+            return f"%{b.name}: is constant as well, fold_constants adds it to the offset"
+        return producer_refusal(a, shifts=True)
+
+
+class ForwardBatchNormOverAdd(Rules):
+    """(a + b) * c  ==  a * c + b * c, and (a + b) + c  ==  (a + c) + b, per channel.
+
+    A product moves only where convolutions or fully connected layers, which can absorb it, make both
+    operands, as at the end of a residual block; for an offset one of them is enough.
+    """
+
+    name = "forward_batchnorm_over_add"
+    rules = (_Product, _Offset)
+
+
+class ForwardBatchNormOverConcat(GraphPass):
+    """concat(x, y) * c  ==  concat(x * c1, y * c2) along the channels; the same for sums.
+
+    Only where convolutions or fully connected layers, which can absorb it, make all parts: for example a
+    grouped convolution that an exporter has split.  A plain pass, because a picture has a fixed number of
+    operands.
+    """
+
+    name = "forward_batchnorm_over_concat"
+
+    def run_graph(self, graph: Graph, context: Context) -> int:
+        count = 0
+        for op in graph.ops:
+            if not isinstance(op, Add | Mul):
+                continue
+            data, constant = (op.rhs, op.lhs) if op.lhs.is_const else (op.lhs, op.rhs)
+            if not isinstance(concat := data.producer, Concatenation):
+                continue
+            sentence = _refusal(graph, op, concat, constant)
+            if sentence is not None:
+                context.refuse(self.name, op, sentence, 4)
+            elif context.may_rewrite:
+                context.rewrites(op)
+                _forward(graph, op, concat, constant)
+                count += 1
+        return count
+
+
+def _refusal(graph: Graph, op: Add | Mul, concat: Concatenation, constant: Value) -> str | None:
+    """Why ``op`` stays behind ``concat``."""
+    y = concat.output
+    if not constant.is_const:
+        return f"%{constant.name}: is not constant"
+    if y.dtype is not f32 or constant.dtype is not f32:
+        return f"%{y.name}: expected f32, got {y.dtype.short}"
+    if y.use_count > 1 or graph.is_output(y):
+        return f"%{y.name}: has other users, or is an output of the graph"
+    if y.shape is None or normalized_axis(concat.axis, len(y.shape)) != len(y.shape) - 1:
+        return f"%{y.name}: expected a concatenation along the last axis, got axis {concat.axis}"
+    if concat.act is not concat.act.NONE:
+        return f"%{y.name}: act is {concat.act.name}, expected NONE"
+    if any(v.shape is None or v.shape[-1] is None for v in concat.values):
+        return f"%{y.name}: has parts of unknown size"
+    sentences = (producer_refusal(v, isinstance(op, Add)) for v in concat.values)
+    return channel_refusal(constant.array(), y) or next(filter(None, sentences), None)
+
+
+def _forward(graph: Graph, op: Add | Mul, concat: Concatenation, constant: Value) -> None:
+    numbers = constant.array().reshape(-1)
+    sizes = [(v.shape or (None,))[-1] or 0 for v in concat.values]  # _refusal has checked that they are known
+    parts = [numbers] * len(sizes) if numbers.size == 1 else np.split(numbers, np.cumsum(sizes)[:-1])
+    values = []
+    for value, part in zip(concat.values, parts, strict=True):
+        number = Value.constant(graph.unique_name(f"{op.output.name}/part"), np.ascontiguousarray(part))
+        new: Op = type(op)(value, number, act=op.act)
+        values.append(graph.insert_before(op, new).output)
+        values[-1].name = graph.unique_name(f"{op.output.name}/of")
+    joined = graph.insert_before(op, Concatenation(*values, axis=concat.axis))
+    joined.output.name = graph.unique_name(op.output.name)
+    graph.replace(op.output, joined.output)
+    remove_unused(graph, op)
+    remove_unused(graph, concat)
+
+
+class _Factor(Rewrite):
+    """batch_matmul($old) * 2  ==  batch_matmul($new), where m = x * 2."""
+
+    before = """
+        y = BatchMatMul($old)
+        z = Mul(y, c: const f32[*, 1])
+    """
+    after = """
+        m = Mul(x, d)
+        z = BatchMatMul($new)                  {like y}
+    """
+
+    @condition
+    def follows_a_linear_operator(self, x: Value) -> str | None:
+        return producer_refusal(x, shifts=False)
+
+    def constants(self, c: Array) -> dict[str, Array]:
+        return {"d": c.reshape(())}
+
+
+class ForwardNumber(Rules):
+    """Move a product with one number before a BATCH_MATMUL, where a layer comes before that can absorb it.
+
+    For example, the scale of an attention moves into the layer that computes its queries.
+    """
+
+    name = "forward_number"
+    rules = (_Factor.member(old="x, w", new="m, w"), _Factor.member(old="w, x", new="w, m"))

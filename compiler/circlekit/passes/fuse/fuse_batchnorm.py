@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rewrite batch norms so that convolutions absorb them: constants as sums and products, RELU in between."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from circlekit.ir.value import Array, Value
+from circlekit.ops.dimensions import normalized_axis
+from circlekit.passes.support.linear_producer import (
+    channel_refusal,
+    fold_bias,
+    has_transpose_before,
+    per_channel,
+    producer_refusal,
+)
+from circlekit.rewrite.rewrite import Rewrite, Rules, condition
+
+
+class _Normalized(Rewrite):
+    """Arithmetic with a constant ``c`` behind a linear operator, which can absorb a sum or a product.
+
+    ``shifts``: whether it is an offset.  ``any_axis``: whether the channels of transposed data may be along
+    another axis than the last.
+    """
+
+    shifts: ClassVar[bool] = True
+    any_axis: ClassVar[bool] = True
+
+    @condition
+    def follows_a_linear_operator(self, y: Value) -> str | None:
+        return producer_refusal(y, self.shifts)
+
+    @condition
+    def is_per_channel(self, c: Array, y: Value) -> str | None:
+        if self.any_axis and c.size == max(c.shape, default=1) and has_transpose_before(y):
+            return None
+        return channel_refusal(c, y)
+
+
+class _Difference(_Normalized):
+    """y - c  ==  y + (-c)."""
+
+    before = """
+        z = Sub(y, c: const f32)     {act: any = act}
+    """
+    after = """
+        z = Add(y, d)                {act: act}
+    """
+
+    def constants(self, c: Array) -> dict[str, Array]:
+        return {"d": -c}
+
+
+class _Quotient(_Normalized):
+    """y / c  ==  y * (1 / c)."""
+
+    shifts = False
+
+    before = """
+        z = Div(y, c: const f32)     {act: any = act}
+    """
+    after = """
+        z = Mul(y, d)                {act: act}
+    """
+
+    def constants(self, c: Array) -> dict[str, Array]:
+        return {"d": np.asarray(1 / c)}
+
+
+class _DifferenceFromConstant(_Normalized):
+    """c - y  ==  y * (-1) + c; one operator more, so only where both can be absorbed at once."""
+
+    any_axis = False
+
+    before = """
+        z = Sub(c: const f32, y)     {act: any = act}
+    """
+    after = """
+        m = Mul(y, d)
+        z = Add(m, c)                {act: act}
+    """
+
+    def constants(self) -> dict[str, Array]:
+        return {"d": np.asarray(-1, np.float32)}
+
+
+class NormalizeBatchNorm(Rules):
+    """Behind a convolution or a fully connected layer, write x - c and x / c as sums and products.
+
+    The fuse passes then absorb (x - mean) / sqrt(variance + epsilon) * gamma + beta with constant statistics,
+    one operator after the other, in whatever order an exporter has written it.
+    """
+
+    name = "normalize_batchnorm"
+    rules = (_Difference, _Quotient, _DifferenceFromConstant)
+
+
+class IntoConvBefore(Rewrite):
+    """relu(conv(x, w) * gamma + beta)  ==  relu(conv(x, w * gamma) + beta), with a separate RELU."""
+
+    before = """
+        c = Conv2D(x: f32, w: const f32[C, _, _, _], b?: const f32[*, C])
+        m = Mul(c, gamma: const f32[*, C|1])
+        z = Add(m, beta: const f32[*, C|1])         {act: RELU}
+    """
+    after = """
+        d = Conv2D(x, w2, b2)                       {like c, act: NONE}
+        z = Relu(d)
+    """
+
+    def constants(self, w: Array, gamma: Array, beta: Array, C: int, b: Array | None) -> dict[str, Array]:
+        g = per_channel(gamma, C)
+        return {"w2": w * g[:, None, None, None], "b2": fold_bias(b, g, per_channel(beta, C))}
+
+
+class ThroughMaxPool(IntoConvBefore):
+    """The same with a max pool behind the convolution; no factor may be negative."""
+
+    before = """
+        c = Conv2D(x: f32, w: const f32[C, _, _, _], b?: const f32[*, C])
+        p = MaxPool2D(c)
+        m = Mul(p, gamma: const f32[*, C|1])
+        z = Add(m, beta: const f32[*, C|1])         {act: RELU}
+    """
+    after = """
+        d = Conv2D(x, w2, b2)                       {like c, act: NONE}
+        q = MaxPool2D(d)                            {like p, act: NONE}
+        z = Relu(q)
+    """
+
+    @condition
+    def keeps_the_order(self, gamma: Array) -> str | None:
+        if (gamma >= 0).all():
+            return None
+        return "expected no negative factor, which would turn the maxima into minima"
+
+
+class IntoConvBehind(Rewrite):
+    """conv(relu(x * gamma + beta), w)  ==  conv(relu(x + beta / gamma), w * gamma) for gamma > 0."""
+
+    before = """
+        m = Mul(x: f32[_, _, _, C], gamma: const f32[*, C|1])
+        r = Add(m, beta: const f32[*, C|1])         {act: RELU}
+        z = Conv2D(r, w: const f32[_, _, _, C], b?)
+    """
+    after = """
+        s = Add(x, shift)                           {like r}
+        z = Conv2D(s, w2, b)                        {like z}
+    """
+
+    @condition
+    def positive(self, gamma: Array) -> str | None:
+        if (gamma > 0).all():
+            return None
+        return "expected only positive factors: others do not commute with RELU"
+
+    def constants(self, w: Array, gamma: Array, beta: Array, C: int) -> dict[str, Array]:
+        g = per_channel(gamma, C)
+        with np.errstate(over="ignore"):
+            return {"w2": w * g, "shift": per_channel(beta, C) / g}
+
+
+class IntoConvBehindMean(IntoConvBehind):
+    """The same with a mean over the image between the RELU and the convolution."""
+
+    before = """
+        m = Mul(x: f32[_, _, _, C], gamma: const f32[*, C|1])
+        r = Add(m, beta: const f32[*, C|1])         {act: RELU}
+        p = Mean(r, axes: const)                    {keep_dims: true}
+        z = Conv2D(p, w: const f32[_, _, _, C], b?)
+    """
+    after = """
+        s = Add(x, shift)                           {like r}
+        q = Mean(s, axes)                           {keep_dims: true}
+        z = Conv2D(q, w2, b)                        {like z}
+    """
+
+    @condition
+    def keeps_channels(self, axes: Array) -> str | None:
+        reduced = {normalized_axis(int(a), 4) for a in axes.reshape(-1)}
+        return "expected a mean over the image, got one over the channels too" if 3 in reduced else None
+
+
+class FusePreActivationBatchNorm(Rules):
+    """Fold the factors and offsets between a convolution, a RELU and a convolution into one of the two."""
+
+    name = "fuse_preactivation_batchnorm"
+    rules = (IntoConvBefore, ThroughMaxPool, IntoConvBehind, IntoConvBehindMean)
+
+
+REPLACEMENT = np.float32(1e-10)
+"""The factor that replaces a negative one."""
+
+
+class MakeBatchNormGammaPositive(Rewrite):
+    """Replace each negative gamma in relu(x * gamma + beta) by 1e-10: these channels become relu(beta).
+
+    fuse_preactivation_batchnorm, which requires positive factors, then applies.
+    """
+
+    name = "make_batchnorm_gamma_positive"
+    changes_values = True
+
+    before = """
+        m = Mul(x: f32[_, _, _, C], gamma: const f32[*, C])
+        z = Add(m, beta: const f32[*, C])           {act: RELU}
+    """
+    after = """
+        p = Mul(x, positive)
+        z = Add(p, beta)                            {like z}
+    """
+
+    @condition
+    def some_negative(self, gamma: Array) -> str | None:
+        return None if (gamma < 0).any() else "expected a negative factor"
+
+    def constants(self, gamma: Array) -> dict[str, Array]:
+        return {"positive": np.where(gamma < 0, REPLACEMENT, gamma)}

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fold per-channel sums and products before a convolution or fully connected layer into its constants."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from circlekit.ir.enums import Padding
+from circlekit.ir.value import Array, Value
+from circlekit.ops.arithmetic.binary import Sub
+from circlekit.ops.arithmetic.division import Div
+from circlekit.passes.support.conditions import keeps_shape
+from circlekit.passes.support.linear_producer import (
+    fold_bias,
+    not_along_channels,
+    per_channel,
+    transposed_constant,
+)
+from circlekit.rewrite.match import Match
+from circlekit.rewrite.rewrite import Rewrite, Rules, condition
+
+
+class BeforeLinear(Rewrite):
+    """Arithmetic with a constant ``c`` before a linear operator; it must not broadcast its operand ``x``."""
+
+    @condition
+    def does_not_broadcast_x(self, match: Match) -> str | None:
+        return keeps_shape(match.value("x"), match.value("c"))
+
+
+class _TransposedInput(BeforeLinear):
+    """The same through a Transpose, as where images are stored with channels first."""
+
+    @condition
+    def one_per_channel(self, match: Match, c: Array, perm: Array) -> str | None:
+        return not_along_channels(c, perm, match.value("c").name)
+
+
+# -- sums and differences ----------------------------------------------------------------------
+
+
+class _AddConv(BeforeLinear):
+    """conv(x + c, w) + b  ==  conv(x, w) + (b + sum(w * c)); with a difference, minus that sum."""
+
+    spread: ClassVar[tuple[str, ...]] = ("a",)
+
+    before = """
+        a = Add|Sub(x: f32[_, _, _, I], c: const f32[*, I|1])
+        z = Conv2D(a, w: const f32[O, _, _, I], b?: const f32[*, O])    {padding: any = padding}
+    """
+    after = """
+        z = Conv2D(x, w, b2)            {like z, padding: padding}
+    """
+
+    @condition
+    def has_no_border(self, w: Array, z: Value, padding: Padding) -> str | None:
+        """No window may reach into the padding, whose zeros do not get the offset."""
+        if padding is Padding.VALID or w.shape[1:3] == (1, 1):
+            return None
+        return f"%{z.name}: expected VALID padding, got SAME, whose border of zeros does not get the offset"
+
+    def constants(self, match: Match, w: Array, c: Array, I: int, b: Array | None) -> dict[str, Array]:
+        sums = (w.astype(np.float64) * _offset(match, c, I)).sum((1, 2, 3))
+        return {"b2": fold_bias(b, None, sums.astype(w.dtype))}
+
+
+class _AddDepthwise(_AddConv):
+    """The same for a depthwise convolution, where multiplier filters read each channel."""
+
+    before = """
+        a = Add|Sub(x: f32[_, _, _, I], c: const f32[*, I|1])
+        z = DepthwiseConv2D(a, w: const f32[1, _, _, O], b?: const f32[*, O])   {padding: any = padding}
+    """
+    after = """
+        z = DepthwiseConv2D(x, w, b2)   {like z, padding: padding}
+    """
+
+    def constants(self, match: Match, w: Array, c: Array, I: int, b: Array | None) -> dict[str, Array]:
+        sums = (w.astype(np.float64) * _offset(match, c, I).repeat(w.shape[3] // I)).sum((0, 1, 2))
+        return {"b2": fold_bias(b, None, sums.astype(w.dtype))}
+
+
+class _AddTransposeConv(_AddConv, _TransposedInput):
+    """conv(transpose(x + c), w)  ==  conv(transpose(x), w) + sum(w * c)."""
+
+    spread = ()
+
+    before = """
+        a = Add|Sub(x: f32, c: const f32)
+        t = Transpose(a, perm: const)
+        z = Conv2D(t, w: const f32[O, _, _, I], b?: const f32[*, O])    {padding: any = padding}
+    """
+    after = """
+        y = Transpose(x, perm)
+        z = Conv2D(y, w, b2)            {like z, padding: padding}
+    """
+
+    def constants(self, match: Match, w: Array, c: Array, I: int, b: Array | None) -> dict[str, Array]:
+        return super().constants(match, w, transposed_constant(c, match.value("perm").array()), I, b)
+
+
+def _offset(match: Match, c: Array, channels: int) -> Array:
+    """What is added to each input channel: float64 of rank 1."""
+    offset = per_channel(c, channels).astype(np.float64)
+    return -offset if isinstance(match.ops["a"], Sub) else offset
+
+
+class FuseAddToConvBias(Rules):
+    """conv(x + c, w) + b  ==  conv(x, w) + (b + sum(w * c)), and the same for x - c; without padding."""
+
+    name = "fuse_add_to_conv_bias"
+    rules = (_AddConv, _AddDepthwise, _AddTransposeConv)
+
+
+class FuseAddToFullyConnectedBias(BeforeLinear):
+    """fc(x + c, w, b)  ==  fc(x, w, fc(c, w, b)); fold_constants computes the inner layer."""
+
+    name = "fuse_add_to_fullyconnected_bias"
+    spread = ("a",)
+
+    before = """
+        a = Add(x: f32, c: const f32[*, I|1])
+        z = FullyConnected(a, w: const f32[O, I], b?: const f32[*, O])     {weights_format: DEFAULT}
+    """
+    after = """
+        s = FullyConnected(row, w, b)   {keep_num_dims: true}
+        z = FullyConnected(x, w, s)     {like z}
+    """
+
+    def constants(self, c: Array, I: int) -> dict[str, Array]:
+        return {"row": per_channel(c, I)}
+
+
+# -- products and quotients --------------------------------------------------------------------
+
+
+class _MulConv(BeforeLinear):
+    """conv(x * c, w)  ==  conv(x, w * c), and the same for x / c; zeros of the padding stay zeros."""
+
+    spread: ClassVar[tuple[str, ...]] = ("m",)
+
+    before = """
+        m = Mul|Div(x: f32[_, _, _, I], c: const f32[*, I|1])
+        z = Conv2D(m, w: const f32[O, _, _, I], b?)
+    """
+    after = """
+        z = Conv2D(x, w2, b)            {like z}
+    """
+
+    def constants(self, match: Match, w: Array, c: Array, I: int) -> dict[str, Array]:
+        return {"w2": w * _factor(match, c, I)}
+
+
+class _MulDepthwise(_MulConv):
+    """The same for a depthwise convolution, where multiplier filters read each channel."""
+
+    before = """
+        m = Mul|Div(x: f32[_, _, _, I], c: const f32[*, I|1])
+        z = DepthwiseConv2D(m, w: const f32[1, _, _, O], b?)
+    """
+    after = """
+        z = DepthwiseConv2D(x, w2, b)   {like z}
+    """
+
+    def constants(self, match: Match, w: Array, c: Array, I: int) -> dict[str, Array]:
+        return {"w2": w * _factor(match, c, I).repeat(w.shape[3] // I)}
+
+
+class _MulTransposeConv(_MulConv, _TransposedInput):
+    """conv(transpose(x * c), w)  ==  conv(transpose(x), w * c)."""
+
+    spread = ()
+
+    before = """
+        m = Mul|Div(x: f32, c: const f32)
+        t = Transpose(m, perm: const)
+        z = Conv2D(t, w: const f32[O, _, _, I], b?)
+    """
+    after = """
+        y = Transpose(x, perm)
+        z = Conv2D(y, w2, b)            {like z}
+    """
+
+    def constants(self, match: Match, w: Array, c: Array, I: int) -> dict[str, Array]:
+        return super().constants(match, w, transposed_constant(c, match.value("perm").array()), I)
+
+
+def _factor(match: Match, c: Array, channels: int) -> Array:
+    """What each input channel is multiplied by: rank 1."""
+    factor = per_channel(c, channels)
+    return 1 / factor if isinstance(match.ops["m"], Div) else factor
+
+
+class FuseMulToConvWeights(Rules):
+    """conv(x * c, w)  ==  conv(x, w * c), and the same for x / c, as where images are normalized."""
+
+    name = "fuse_mul_to_conv_weights"
+    rules = (_MulConv, _MulDepthwise, _MulTransposeConv)
+
+
+class FuseMulToFullyConnectedWeights(BeforeLinear):
+    """fc(x * c, w)  ==  fc(x, w * c)."""
+
+    name = "fuse_mul_to_fullyconnected_weights"
+    spread = ("m",)
+
+    before = """
+        m = Mul(x: f32, c: const f32[*, I|1])
+        z = FullyConnected(m, w: const f32[O, I], b?: const f32[*, O])     {weights_format: DEFAULT}
+    """
+    after = """
+        z = FullyConnected(x, w2, b)    {like z}
+    """
+
+    def constants(self, w: Array, c: Array, I: int) -> dict[str, Array]:
+        return {"w2": w * per_channel(c, I)}

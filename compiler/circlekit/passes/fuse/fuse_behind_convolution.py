@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Merge data movement behind a convolution into its filter: slices, pixel shuffle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from circlekit.ir.enums import Padding
+from circlekit.ir.value import Array, Value, format_shape
+from circlekit.rewrite.match import Match
+from circlekit.rewrite.rewrite import Rewrite, condition
+
+
+def leading_pad(padding: Padding, output: int, kernel: int, stride: int) -> int:
+    """The number of rows of the full result that TRANSPOSE_CONV omits before the first one it returns.
+
+    Source: TFLite's ComputePaddingHeightWidth, on the forward convolution's window arithmetic.
+    """
+    steps = forward_size(padding, output, kernel, stride)
+    return max(0, ((steps - 1) * stride + kernel - output) // 2)
+
+
+def forward_size(padding: Padding, output: int, kernel: int, stride: int) -> int:
+    """The number of windows that a convolution with this padding has over ``output`` rows."""
+    window = kernel if padding is Padding.VALID else 1
+    return (output + stride - window) // stride
+
+
+class FuseSliceWithTransposeConv(Rewrite):
+    """slice(tconv(x, w))  ==  tconv(x, some output channels of w, with the padding that omits the rest)."""
+
+    name = "fuse_slice_with_tconv"
+
+    before = """
+        y = TransposeConv(shape: const i32[4], w: const f32[O, KH, KW, _], x: f32[_, H, W, _],
+                          b?: const f32[*, O])
+            {padding: any = padding, stride_h: any = stride_h, stride_w: any = stride_w}
+        z = Slice(y, begin: const, size: const)
+    """
+    after = """
+        z = TransposeConv(shape2, w2, x, b2)  {like y, padding: padding2}
+    """
+
+    @condition
+    def one_padding_fits(self, match: Match, shape: Array, begin: Array, size: Array) -> str | None:
+        at, out = _extent(shape, begin, size)
+        if any(b < 0 or n < 0 or b + n > full for b, n, full in zip(at, out, shape, strict=True)):
+            return f"%{match.value('z').name}: begin {at} and size {out} exceed {shape.tolist()}"
+        if at[0] != 0 or out[0] != shape[0]:
+            return f"%{match.value('z').name}: slices the batch"
+        if _padding(match, at, out) is None:
+            window = f"{out[1:3]} rows and columns from {at[1:3]} on"
+            return f"%{match.value('z').name}: neither SAME nor VALID padding gives {window}"
+        return None
+
+    def constants(
+        self, match: Match, shape: Array, begin: Array, size: Array, b: Array | None
+    ) -> dict[str, Any]:
+        at, out = _extent(shape, begin, size)
+        return {
+            "shape2": np.asarray(out, np.int32),
+            "w2": _channels(match.value("w"), at[3], out[3]),
+            "b2": None if b is None else b.reshape(-1)[at[3] : at[3] + out[3]],
+            "padding2": _padding(match, at, out),
+        }
+
+
+def _extent(shape: Array, begin: Array, size: Array) -> tuple[list[int], list[int]]:
+    """Begin and size of the slice, with -1 ("to the end") resolved."""
+    at = [int(b) for b in begin]
+    out = [int(n) if n != -1 else int(full) - b for n, full, b in zip(size, shape, at, strict=True)]
+    return at, out
+
+
+def _padding(match: Match, at: list[int], out: list[int]) -> Padding | None:
+    """The padding with which the smaller output starts at the slice along both axes, if there is one."""
+    old, shape = match.attributes["padding"], match.value("shape").array()
+    for new in (Padding.SAME, Padding.VALID):
+        if all(
+            leading_pad(new, out[axis], kernel, stride)
+            == at[axis] + leading_pad(old, int(shape[axis]), kernel, stride)
+            and _is_possible(new, old, out[axis], kernel, stride, rows)
+            for axis, kernel, stride, rows in (
+                (1, match.dims["KH"], match.attributes["stride_h"], match.dims["H"]),
+                (2, match.dims["KW"], match.attributes["stride_w"], match.dims["W"]),
+            )
+        ):
+            return new
+    return None
+
+
+def _is_possible(new: Padding, old: Padding, out: int, kernel: int, stride: int, rows: int) -> bool:
+    """Whether a transposed convolution of ``rows`` rows may have ``out`` rows of output.
+
+    Either the sizes match exactly, or the old padding is VALID and every input row still reaches the output.
+    LiteRT requires the former; where TFLite is written, legal/fit_tconv undoes the latter.
+    """
+    if forward_size(new, out, kernel, stride) == rows:
+        return True
+    return old is Padding.VALID and (rows - 1) * stride < out + leading_pad(new, out, kernel, stride)
+
+
+def _channels(value: Value, begin: int, size: int) -> Value | Array:
+    """``size`` output channels of a filter from ``begin`` on; the value itself if these are all."""
+    return value if begin == 0 and size == value.static_shape[0] else value.array()[begin : begin + size]
+
+
+class FusePixelShuffle(Rewrite):
+    """pixel_shuffle(conv(x, w))  ==  depth_to_space(conv(x, w with permuted output channels)).
+
+    The order of channels is (c, i, j) for element (i, j) of a block in PyTorch, (i, j, c) in DEPTH_TO_SPACE.
+    """
+
+    name = "fuse_pixel_shuffle"
+
+    before = """
+        c = Conv2D(x, w: const f32[O, _, _, _], b?: const f32[*, O])
+        t = Transpose(c, first: const)
+        r = Reshape(t, blocks?)         {new_shape: any}
+        u = Transpose(r, second: const)
+        z = Reshape(u, shape?)          {new_shape: any}
+    """
+    after = """
+        k = Conv2D(x, w2, b2)           {like c}
+        d = DepthToSpace(k)             {block_size: block}
+        z = Transpose(d, [0, 3, 1, 2])
+    """
+
+    @condition
+    def expected_perms(self, match: Match, first: Array, second: Array) -> str | None:
+        for name, perm, expected in (("t", first, [0, 3, 1, 2]), ("u", second, [0, 1, 4, 2, 5, 3])):
+            found = [int(axis) % perm.size for axis in perm]
+            if found != expected:
+                return f"%{match.value(name).name}: expected perm {expected}, got {found}"
+        return None
+
+    @condition
+    def expected_shapes(self, t: Value, r: Value, z: Value, O: int) -> str | None:
+        """Each channel has square blocks, side by side."""
+        image, parts, result = t.shape or (), r.shape or (), z.shape or ()
+        if len(parts) != 6 or None in parts[1:] or parts[2] != parts[3] or parts[4:] != image[2:]:
+            return f"%{r.name}: expected square blocks of each channel, got shape {format_shape(r.shape)}"
+        channels, block, height, width = (int(parts[at] or 0) for at in (1, 2, 4, 5))
+        expected = (parts[0], channels, height * block, width * block)
+        if block < 2 or channels * block * block != O or result != expected:
+            return f"%{z.name}: expected shape {format_shape(expected)}, got {format_shape(z.shape)}"
+        return None
+
+    def constants(self, w: Array, b: Array | None, r: Value, O: int) -> dict[str, Any]:
+        block = int((r.shape or ())[2] or 0)
+        order = np.arange(O).reshape(-1, block * block).T.reshape(-1)
+        bias = None if b is None else np.ascontiguousarray(b.reshape(-1)[order])
+        return {"w2": np.ascontiguousarray(w[order]), "b2": bias, "block": block}

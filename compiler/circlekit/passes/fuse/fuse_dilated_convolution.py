@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recognize a dilated convolution, written as a convolution between space-to-batch and batch-to-space."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from circlekit.ir.enums import Padding
+from circlekit.ir.value import Array, Shape, Value, format_shape
+from circlekit.rewrite.match import Match
+from circlekit.rewrite.rewrite import Rewrite, Rules, condition
+
+Pads = list[tuple[int, int]]
+
+
+def padding_of(pads: Array, crops: Array, block: Array, inner: Padding, w: Value) -> Pads:
+    """The padding (before, after) of each dimension that the three operators amount to.
+
+    Crops of the result cancel padding.  With SAME the inner convolution pads each block, where one row stands
+    for ``block`` rows of the whole image.
+    """
+    out = []
+    for pad, crop, step, size in zip(pads, crops, block, w.static_shape[1:3], strict=False):
+        extra = (int(size) - 1) * int(step) if inner is Padding.SAME else 0
+        before = (int(size) - 1) // 2 * int(step) if inner is Padding.SAME else 0
+        out.append((int(pad[0] - crop[0]) + before, int(pad[1] - crop[1]) + extra - before))
+    return out
+
+
+def padding_kind(pads: Pads, filter_shape: tuple[int, ...], block: Array) -> Padding | None:
+    """The padding attribute that gives ``pads`` for a filter dilated by ``block``; None if there is none."""
+    total = [(size - 1) * int(step) for size, step in zip(filter_shape[1:3], block, strict=True)]
+    if not any(side for pair in pads for side in pair):
+        return Padding.VALID
+    same = [(t // 2, t - t // 2) for t in total]
+    return Padding.SAME if pads == same else None
+
+
+class _Dilated(Rewrite):
+    """batch_to_space(conv(space_to_batch(x)))  ==  conv(x), dilated by the block."""
+
+    before = """
+        s = SpaceToBatchND(x, block: const, pads: const)
+        y = Conv2D|DepthwiseConv2D(s, w, b?)
+            {padding: any = inner, stride_h: 1, stride_w: 1, dilation_h: 1, dilation_w: 1}
+        z = BatchToSpaceND(y, same_block: const, crops: const)
+    """
+    after = """
+        z = Conv2D|DepthwiseConv2D(x, w, b)
+            {like y, padding: padding, dilation_h: rate_h, dilation_w: rate_w}
+    """
+
+    @condition
+    def is_one_block(self, block: Array, same_block: Array, z: Value) -> str | None:
+        if block.size == 2 and np.array_equal(block, same_block):
+            return None
+        found = f"{block.tolist()} and {same_block.tolist()}"
+        return f"%{z.name}: expected the same block of two dimensions twice, got {found}"
+
+    @condition
+    def known_filter(self, w: Value) -> str | None:
+        return None if w.is_static else f"%{w.name}: expected a static shape, got {format_shape(w.shape)}"
+
+    @condition
+    def is_a_padding(
+        self, pads: Array, crops: Array, block: Array, w: Value, z: Value, inner: Padding
+    ) -> str | None:
+        found = padding_of(pads, crops, block, inner, w)
+        if self.kind(found, w, block) is not None:
+            return None
+        return f"%{z.name}: expected SAME or VALID padding in total, got {found}"
+
+    def kind(self, pads: Pads, w: Value, block: Array) -> Padding | None:
+        return padding_kind(pads, w.static_shape, block)
+
+    def constants(
+        self, pads: Array, crops: Array, block: Array, w: Value, inner: Padding
+    ) -> dict[str, object]:
+        kind = self.kind(padding_of(pads, crops, block, inner, w), w, block)
+        return {"padding": kind, "rate_h": int(block[0]), "rate_w": int(block[1])}
+
+
+class _Padded(_Dilated):
+    """The same with an explicit Pad, where the padding is neither SAME nor VALID."""
+
+    after = """
+        p = Pad(x, all)
+        z = Conv2D|DepthwiseConv2D(p, w, b)
+            {like y, padding: VALID, dilation_h: rate_h, dilation_w: rate_w}
+    """
+
+    def kind(self, pads: Pads, w: Value, block: Array) -> Padding | None:
+        return Padding.VALID if all(side >= 0 for pair in pads for side in pair) else None
+
+    def constants(
+        self, pads: Array, crops: Array, block: Array, w: Value, inner: Padding
+    ) -> dict[str, object]:
+        border = [(0, 0), *padding_of(pads, crops, block, inner, w), (0, 0)]
+        return {"all": np.array(border, np.int32), "rate_h": int(block[0]), "rate_w": int(block[1])}
+
+
+class FuseSpaceToBatchWithConv(Rules):
+    """Merge SPACE_TO_BATCH_ND, a convolution and BATCH_TO_SPACE_ND into a dilated convolution."""
+
+    name = "fuse_space_to_batch_with_conv"
+    rules = (_Dilated, _Padded)
+
+
+class _Dilated1D(Rewrite):
+    """batch_to_space(conv(space_to_batch(x)))  ==  conv(x) with the block as dilation, for [N, W, C]."""
+
+    before = """
+        s = SpaceToBatchND(x, block: const, pads: const)
+        e = $insert
+        y = Conv2D|DepthwiseConv2D(e, w, b?)
+            {padding: any = inner, stride_h: 1, stride_w: 1, dilation_h: 1, dilation_w: 1}
+        q = $drop
+        z = BatchToSpaceND(q, same_block: const, crops: const)
+    """
+    after = """
+        i = Reshape(x, high)            {new_shape: new_high}
+        o = Conv2D|DepthwiseConv2D(i, w, b)
+            {like y, padding: padding, dilation_h: rate_h, dilation_w: rate_w}
+        z = Reshape(o, flat)            {new_shape: new_flat}
+    """
+
+    @condition
+    def static_shapes(self, match: Match) -> str | None:
+        for value in map(match.value, "xseyqzw"):
+            if not value.is_static:
+                return f"%{value.name}: expected a static shape, got {format_shape(value.shape)}"
+        return None
+
+    @condition
+    def is_one_block(self, block: Array, same_block: Array, z: Value) -> str | None:
+        if block.size == 1 and np.array_equal(block, same_block):
+            return None
+        found = f"{block.tolist()} and {same_block.tolist()}"
+        return f"%{z.name}: expected the same block of one dimension twice, got {found}"
+
+    @condition
+    def has_height_one(self, s: Value, e: Value, y: Value, q: Value) -> str | None:
+        axis = _height_axis(s.shape, e.shape)
+        if axis is not None and axis == _height_axis(q.shape, y.shape):
+            return None
+        return f"%{e.name}: expected %{s.name} with a height of 1, got shape {format_shape(e.shape)}"
+
+    @condition
+    def is_a_padding(self, match: Match, inner: Padding) -> str | None:
+        block, found = _block_and_padding(match, inner)
+        if self.kind(found, match.value("w"), block) is not None:
+            return None
+        return f"%{match.value('z').name}: expected SAME or VALID padding in total, got {found}"
+
+    def kind(self, pads: Pads, w: Value, block: Array) -> Padding | None:
+        return padding_kind(pads, w.static_shape, block)
+
+    def constants(self, match: Match, inner: Padding) -> dict[str, Any]:
+        block, found = _block_and_padding(match, inner)
+        x, z = match.value("x").static_shape, match.value("z").static_shape
+        axis = _height_axis(match.value("s").shape, match.value("e").shape) or 1
+        high = (*x[:axis], 1, *x[axis:])
+        return {
+            "high": np.array(high, np.int32), "new_high": high,
+            "flat": np.array(z, np.int32), "new_flat": z,
+            "all": np.array([(0, 0), *found, (0, 0)], np.int32),
+            "padding": self.kind(found, match.value("w"), block),
+            "rate_h": int(block[0]), "rate_w": int(block[1]),
+        }  # fmt: skip
+
+
+class _Padded1D(_Dilated1D):
+    """The same with an explicit Pad, where the padding is neither SAME nor VALID."""
+
+    after = """
+        i = Reshape(x, high)            {new_shape: new_high}
+        p = Pad(i, all)
+        o = Conv2D|DepthwiseConv2D(p, w, b)
+            {like y, padding: padding, dilation_h: rate_h, dilation_w: rate_w}
+        z = Reshape(o, flat)            {new_shape: new_flat}
+    """
+
+    def kind(self, pads: Pads, w: Value, block: Array) -> Padding | None:
+        return Padding.VALID if all(side >= 0 for pair in pads for side in pair) else None
+
+
+def _height_axis(flat: Shape | None, high: Shape | None) -> int | None:
+    """The axis of the 1 that ``high`` has in addition to ``flat``, [N, W, C]; None if there is none."""
+    if flat is None or high is None or len(flat) != 3:
+        return None
+    return next((axis for axis in (1, 2) if high == (*flat[:axis], 1, *flat[axis:])), None)
+
+
+def _block_and_padding(match: Match, inner: Padding) -> tuple[Array, Pads]:
+    """The block and the total padding along both dimensions of the image."""
+    values = [match.value(name).array().reshape(-1) for name in ("block", "pads", "crops")]
+    axis = _height_axis(match.value("s").shape, match.value("e").shape)
+    neutral = [np.ones(1, np.int64), np.zeros(2, np.int64), np.zeros(2, np.int64)]
+    pairs = [(n, v) if axis == 1 else (v, n) for n, v in zip(neutral, values, strict=True)]
+    block, pads, crops = (np.stack(pair) for pair in pairs)
+    flat = block.reshape(-1)
+    return flat, padding_of(pads, crops, flat, inner, match.value("w"))
+
+
+EXPANDED = {"insert": "ExpandDims(s, dim: const)", "drop": "Squeeze(y)    {squeeze_dims: any}"}
+RESHAPED = {"insert": "Reshape(s, to?)  {new_shape: any}", "drop": "Reshape(y, back?) {new_shape: any}"}
+
+
+class FuseSpaceToBatchWithConv1D(Rules):
+    """Merge SPACE_TO_BATCH_ND, a convolution of height 1 and BATCH_TO_SPACE_ND into a dilated convolution."""
+
+    name = "fuse_space_to_batch_with_conv1d"
+    rules = tuple(
+        template.member(**words) for template in (_Dilated1D, _Padded1D) for words in (EXPANDED, RESHAPED)
+    )

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Merge two elementwise operators into one: negation, division, reciprocal of a square root."""
+
+from __future__ import annotations
+
+from circlekit.ir.value import Array
+from circlekit.rewrite.match import Match
+from circlekit.rewrite.rewrite import Rewrite, Rules, condition
+
+
+class ConstantOverProduct(Rewrite):
+    """c1 / (x * c2)  ==  (c1 / c2) / x; the product stays if it has other users."""
+
+    shared = ("m",)
+
+    before = """
+        m = Mul(x, c2: const f32[*, 1])
+        z = Div(c1: const f32[*, 1], m)     {act: any = act}
+    """
+    after = """
+        z = Div(c, x)                       {act: act}
+    """
+
+    def constants(self, c1: Array, c2: Array) -> dict[str, Array]:
+        return {"c": c1 / c2.reshape(c1.shape)}
+
+
+class ProductOverConstant(Rewrite):
+    """(x * c2) / c1  ==  x * (c2 / c1); the product stays if it has other users."""
+
+    shared = ("m",)
+
+    before = """
+        m = Mul(x, c2: const f32[*, 1])
+        z = Div(m, c1: const f32[*, 1])     {act: any = act}
+    """
+    after = """
+        z = Mul(x, c)                       {act: act}
+    """
+
+    def constants(self, c1: Array, c2: Array) -> dict[str, Array]:
+        return {"c": c2 / c1.reshape(c2.shape)}
+
+
+class FuseMulWithDiv(Rules):
+    """c1 / (x * c2)  ==  (c1 / c2) / x, and (x * c2) / c1  ==  x * (c2 / c1)."""
+
+    name = "fuse_mul_with_div"
+    rules = (ConstantOverProduct, ProductOverConstant)
+
+
+class _Term(Rewrite):
+    """a $sign (-b)  ==  a $opposite b."""
+
+    before = """
+        n = Neg(b)
+        z = $old(a, n)              {act: any = act}
+    """
+    after = """
+        z = $new(a, b)              {act: act}
+    """
+
+
+class _Product(Rewrite):
+    """a $sign (-b) * c  ==  a $opposite b * c."""
+
+    before = """
+        n = Neg(b)
+        m = Mul(n, c)
+        z = $old(a, m)              {act: any = act}
+    """
+    after = """
+        p = Mul(b, c)
+        z = $new(a, p)              {act: act}
+    """
+
+
+class _Factor(Rewrite):
+    """(-a) * 2  ==  a * (-2)."""
+
+    before = """
+        n = Neg(a)
+        z = Mul(n, c: const f32)    {act: any = act}
+    """
+    after = """
+        z = Mul(a, d)               {act: act}
+    """
+
+    def constants(self, c: Array) -> dict[str, Array]:
+        return {"d": -c}
+
+
+class FuseNeg(Rules):
+    """Merge NEG into the sum, the difference or the constant factor behind it; the result is bit-exact."""
+
+    name = "fuse_neg"
+    rules = (
+        _Term.member(old="Add", new="Sub", sign="+", opposite="-"),
+        _Term.member(old="Sub", new="Add", sign="-", opposite="+"),
+        _Product.member(old="Add", new="Sub", sign="+", opposite="-"),
+        _Product.member(old="Sub", new="Add", sign="-", opposite="+"),
+        _Factor,
+    )
+
+
+class OfFloat(Rewrite):
+    """1 / sqrt(x)  ==  rsqrt(x)."""
+
+    before = """
+        s = Sqrt(x: f32)
+        z = Div(1.0, s)
+    """
+    after = "z = Rsqrt(x)"
+
+
+class OfInt16(Rewrite):
+    """The same for quantized int16, rounded once instead of twice; no runtime has SQRT for these."""
+
+    quantized = True
+    approximate = True
+
+    before = """
+        s = Sqrt(x: i16)
+        z = Div(one: const i16[*, 1], s)
+    """
+    after = "z = Rsqrt(x)"
+
+    @condition
+    def one_scale_each(self, match: Match) -> str | None:
+        for value in map(match.value, ("x", "s", "z", "one")):
+            if value.quantization is None or value.quantization.scale.size != 1:
+                return f"%{value.name}: expected quantization with one scale"
+        return None
+
+    @condition
+    def divides_one(self, match: Match) -> str | None:
+        one = match.value("one")
+        parameters = one.quantization
+        assert parameters is not None  # one_scale_each has checked it
+        zero = int(parameters.zero_point[0]) if parameters.zero_point.size else 0
+        real = float(parameters.scale[0]) * (int(one.array().reshape(-1)[0]) - zero)
+        return None if abs(real - 1) < 1e-6 else f"%{one.name}: expected 1, got {real:g}"
+
+
+class FuseRsqrt(Rules):
+    """1 / sqrt(x)  ==  rsqrt(x), for float32 and quantized int16."""
+
+    name = "fuse_rsqrt"
+    rules = (OfFloat, OfInt16)
+
+
+class TransformSqrtDivToRsqrtMul(Rewrite):
+    """a / sqrt(x)  ==  a * rsqrt(x); for 1 / sqrt(x) see fuse_rsqrt."""
+
+    name = "transform_sqrt_div_to_rsqrt_mul"
+
+    before = """
+        s = Sqrt(x: f32)
+        z = Div(a, s)           {act: any = act}
+    """
+    after = """
+        r = Rsqrt(x)
+        z = Mul(a, r)           {act: act}
+    """
+
+    @condition
+    def divides_no_constant(self, match: Match) -> str | None:
+        a = match.value("a")
+        return f"%{a.name}: is constant" if a.is_const else None

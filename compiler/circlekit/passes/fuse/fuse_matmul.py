@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Merge Transposes and sums beside fully connected layers and BATCH_MATMUL into the operator."""
+
+from __future__ import annotations
+
+import math
+
+from circlekit.ir.value import Array, Value
+from circlekit.ops.dimensions import normalized_axis
+from circlekit.rewrite.rewrite import Rewrite, Rules, condition
+
+
+class FuseHorizontalFullyConnected(Rewrite):
+    """fc(x, w1, b1) + fc(x, w2, b2)  ==  fc(x, w1 + w2, b1 + b2)."""
+
+    name = "fuse_horizontal_fc_layers"
+
+    before = """
+        l = FullyConnected(x: f32, w1: const f32[O, I], b1?: const f32[*, O])
+            {weights_format: DEFAULT, keep_num_dims: any = keep}
+        r = FullyConnected(x, w2: const f32[O, I], b2?: const f32[*, O])
+            {weights_format: DEFAULT, keep_num_dims: any = keep}
+        z = Add(l, r)           {act: NONE|RELU|RELU6|RELU_N1_TO_1 = act}
+    """
+    after = """
+        z = FullyConnected(x, w, b)     {like l, act: act}
+    """
+
+    def constants(self, w1: Array, w2: Array, b1: Array | None, b2: Array | None) -> dict[str, Array | None]:
+        biases = [b.reshape(-1) for b in (b1, b2) if b is not None]
+        return {"w": w1 + w2, "b": sum(biases[1:], biases[0]) if biases else None}
+
+
+class _Rows(Rewrite):
+    """fc(transpose(x), w)  ==  fc(x, w with permuted columns), where all permuted axes are in one row."""
+
+    spread = ("t",)
+
+    before = """
+        t = Transpose(x: f32, perm: const)
+        z = FullyConnected(t, w: const f32[O, I], b?)   {weights_format: DEFAULT}
+    """
+    after = """
+        z = FullyConnected(x, w2, b)                    {like z}
+    """
+
+    @condition
+    def permutes_within_rows(self, perm: Array, t: Value, I: int) -> str | None:
+        if first_axis(perm, t, I) is None:
+            order = [int(a) for a in perm]
+            return f"%{t.name}: expected a perm within rows of {I} elements, got {order}"
+        return None
+
+    def constants(self, w: Array, perm: Array, t: Value, O: int, I: int) -> dict[str, Array]:
+        first, shape = first_axis(perm, t, I) or 0, t.shape or ()
+        order = [normalized_axis(int(a), len(perm)) - first for a in perm[first:]]
+        back = [1 + order.index(axis) for axis in range(len(order))]
+        rows = w.reshape(O, *(d or 0 for d in shape[first:]))
+        return {"w2": rows.transpose(0, *back).reshape(O, I)}
+
+
+class _FlattenedRows(_Rows):
+    """The same with a Reshape to rows, which FULLY_CONNECTED does by itself."""
+
+    spread = ("r",)
+
+    before = """
+        t = Transpose(x: f32, perm: const)
+        r = Reshape(t, shape?)                          {new_shape: any}
+        z = FullyConnected(r, w: const f32[O, I], b?)   {weights_format: DEFAULT, keep_num_dims: any}
+    """
+    after = """
+        z = FullyConnected(x, w2, b)                    {like z, keep_num_dims: false}
+    """
+
+
+def first_axis(perm: Array, value: Value, size: int) -> int | None:
+    """The axis from which on ``value`` has ``size`` elements, if ``perm`` keeps all axes before it."""
+    shape = value.shape
+    if shape is None or perm.size != len(shape):
+        return None
+    for first in range(1, len(shape)):
+        if normalized_axis(int(perm[first - 1]), len(shape)) != first - 1:
+            return None
+        dims = [d for d in shape[first:] if d is not None]
+        if len(dims) == len(shape) - first and math.prod(dims) == size:
+            return first
+    return None
+
+
+class FuseTransposeToFullyConnectedWeights(Rules):
+    """fc(transpose(x), w)  ==  fc(x, w with permuted columns), as behind a flattened image."""
+
+    name = "fuse_transpose_to_fullyconnected_weights"
+    rules = (_Rows, _FlattenedRows)
+
+
+class _Transposed(Rewrite):
+    """batch_matmul($old), where t = transpose($side)  ==  batch_matmul(x, y) with the other $adj."""
+
+    before = """
+        t = Transpose($side, perm: const)
+        z = BatchMatMul($old)       {$adj: any = adj}
+    """
+    after = """
+        z = BatchMatMul(x, y)       {like z, $adj: flipped}
+    """
+
+    @condition
+    def only_the_matrices(self, t: Value, perm: Array) -> str | None:
+        axes = [normalized_axis(a, perm.size) for a in perm.tolist()]
+        batch = list(range(len(axes) - 2))
+        if axes == [*batch, len(axes) - 1, len(axes) - 2]:
+            return None
+        return f"%{t.name}: expected a perm that swaps the last two axes alone, got {axes}"
+
+    def constants(self, adj: bool) -> dict[str, bool]:
+        return {"flipped": not adj}
+
+
+class FuseTransposeWithBatchMatMul(Rules):
+    """A Transpose that swaps rows and columns of an operand becomes the adj attribute of that operand."""
+
+    name = "fuse_transpose_with_batch_matmul"
+    rules = (
+        _Transposed.member(side="x", old="t, y", adj="adj_x"),
+        _Transposed.member(side="y", old="x, t", adj="adj_y"),
+    )

@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recognize activation functions written as several operators: GELU, HARD_SWISH, PRELU and RELU6."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from circlekit.ir.value import Array, Value
+from circlekit.ops.arithmetic.division import Div
+from circlekit.passes.support.conditions import keeps_shape
+from circlekit.rewrite.match import Match
+from circlekit.rewrite.rewrite import Rewrite, Rules, condition
+
+TOLERANCE = 1e-5
+"""Relative error that a constant of the formula may have in a file."""
+
+GELU_ENDS = (
+    "m = Mul(x, a)  z = Mul(m, 0.5)",
+    "h = Mul(x, 0.5)  z = Mul(h, a)",
+    "h = Mul(a, 0.5)  z = Mul(x, h)",
+)
+"""x * a / 2, in any order."""
+
+CUBES = ("c = Pow(x: f32, 3.0)", "q = Mul(x: f32, x)  c = Mul(q, x)", "q = Square(x: f32)  c = Mul(q, x)")
+
+
+class _Erf(Rewrite):
+    """x * (1 + erf(x * sqrt(1/2))) / 2, also with a division by sqrt(2)."""
+
+    before = """
+        s = Mul|Div(x: f32, root: const f32[*, 1])
+        e = Custom("Erf", s)
+        a = Add(e, 1.0)
+        $end
+    """
+    after = """
+        z = Gelu(x)         {approximate: false}
+    """
+
+    @condition
+    def scaled_by_the_root_of_one_half(self, match: Match, root: Array) -> str | None:
+        divided = isinstance(match.ops["s"], Div)
+        found, expected = float(root.reshape(-1)[0]), np.sqrt(2.0 if divided else 0.5)
+        if abs(found - expected) <= TOLERANCE * expected:
+            return None
+        how = "divided" if divided else "multiplied"
+        return f"expected the operand of Erf to be {how} by {expected:g}, got {found:g}"
+
+
+class _Tanh(Rewrite):
+    """x * (1 + tanh(sqrt(2/pi) * (x + 0.044715 * x^3))) / 2."""
+
+    before = """
+        $cube
+        k = Mul(c, third: const f32[*, 1])
+        d = Add(x, k)
+        s = Mul(d, root: const f32[*, 1])
+        t = Tanh(s)
+        a = Add(t, 1.0)
+        $end
+    """
+    after = """
+        z = Gelu(x)         {approximate: true}
+    """
+
+    @condition
+    def constants_of_the_formula(self, match: Match) -> str | None:
+        for name, expected in (("third", 0.044715), ("root", np.sqrt(2 / np.pi))):
+            value = match.value(name)
+            found = float(value.array().reshape(-1)[0])
+            if abs(found - expected) > TOLERANCE * expected:
+                return f"%{value.name}: expected {expected:g}, got {found:g}"
+        return None
+
+
+class FuseGelu(Rules):
+    """x * (1 + erf(x * sqrt(1/2))) / 2  ==  gelu(x), in any order of the factors; also its form with tanh."""
+
+    name = "fuse_gelu"
+    rules = (
+        *(_Erf.member(end=end) for end in GELU_ENDS),
+        *(_Tanh.member(cube=cube, end=end) for cube in CUBES for end in GELU_ENDS),
+    )
+
+
+class ReplaceWithFcGeluFc(Rewrite):
+    """fc(h * (1 + erf(h * sqrt(1/2))), w)  ==  fc(gelu(h), 2 w), with layers h and h * sqrt(1/2) of x."""
+
+    name = "replace_with_fc_gelu_fc"
+
+    before = """
+        h = FullyConnected(x: f32, w1: const f32[U, K], b1?: const f32[*,U]) {act: NONE, keep_num_dims: any=k}
+        s = FullyConnected(x, w2: const f32[U, K], b2?: const f32[*, U])      {keep_num_dims: any = k}
+        e = Custom("Erf", s)
+        a = Add(e, 1.0)
+        m = Mul(h, a)
+        z = FullyConnected(m, w3: const f32[_, _], b3?)
+    """
+    after = """
+        f = FullyConnected(x, w1, b1)           {like h}
+        g = Gelu(f)                             {approximate: false}
+        z = FullyConnected(g, w, b3)            {like z}
+    """
+
+    @condition
+    def scaled_by_the_root(self, w1: Array, w2: Array, b1: Array | None, b2: Array | None) -> str | None:
+        for first, second, what in ((w1, w2, "weights"), (b1, b2, "biases")):
+            one = np.zeros(1) if first is None else first.reshape(-1).astype(np.float64) * np.sqrt(0.5)
+            two = np.zeros(1) if second is None else second.reshape(-1)
+            if np.abs(one - two).max() > TOLERANCE * max(float(np.abs(one).max()), 1e-30):
+                return f"expected the {what} before Erf to be sqrt(1/2) times those of the other layer"
+        return None
+
+    def constants(self, w3: Array) -> dict[str, Array]:
+        return {"w": 2 * w3}
+
+
+RELU6_FORMS = (
+    "r = Add(x: f32, three: const)      {act: RELU6}",
+    "a = Add(x: f32, three: const)  r = Relu6(a)",
+)
+HARD_SWISH_ENDS = (
+    "m = Mul(x, r)  z = Mul|Div(m, sixth: const)",
+    "s = Mul|Div(r, sixth: const)  z = Mul(x, s)",
+    "s = Mul|Div(x, sixth: const)  z = Mul(s, r)",
+)
+"""x * r / 6 with the division, or the multiplication by 1/6, in any place."""
+
+
+class _HardSwish(Rewrite):
+    """x * relu6(x + 3) / 6."""
+
+    before = """
+        $relu6
+        $end
+    """
+    after = """
+        z = HardSwish(x)
+    """
+
+    @condition
+    def constants_of_the_formula(self, match: Match) -> str | None:
+        divided = any(isinstance(op, Div) for op in match.ops.values())
+        for name, expected in (("three", 3.0), ("sixth", 6.0 if divided else 1 / 6)):
+            value = match.value(name)
+            if value.numel != 1:
+                return f"%{value.name}: expected one element, got {value.numel}"
+            if not _is_nearly(value, expected):
+                found = value.array().reshape(-1)[0]
+                return f"%{value.name}: expected {np.float32(expected)!s}, got {found!s}"
+        return None
+
+
+def _is_nearly(value: Value, expected: float) -> bool:
+    """Whether the element is the float32 nearest to ``expected``, or a neighbour of it if that is inexact."""
+    nearest = np.float32(expected)
+    slack = 0 if float(nearest) == expected else np.spacing(nearest)
+    return bool(abs(np.float32(value.array().reshape(-1)[0]) - nearest) <= slack)
+
+
+class FuseHardSwish(Rules):
+    """x * relu6(x + 3) / 6  ==  hard_swish(x), in any order, and with a multiplication by 1/6."""
+
+    name = "fuse_hardswish"
+    undoes = frozenset({"decompose_hardswish"})
+    rules = tuple(_HardSwish.member(relu6=relu6, end=end) for relu6 in RELU6_FORMS for end in HARD_SWISH_ENDS)
+
+
+class _PRelu(Rewrite):
+    """relu(x) $sign alpha * (negative part of x)."""
+
+    before = """
+        r = Relu(x: f32)
+        $negative
+        z = $arithmetic(r, n)
+    """
+    after = "z = PRelu(x, alpha)"
+
+    @condition
+    def alpha_fits(self, match: Match) -> str | None:
+        """The result has the shape of x, as LiteRT requires."""
+        return keeps_shape(match.value("x"), match.value("alpha"))
+
+
+class _NegatedSlope(_PRelu):
+    """relu(x) + relu(-x) * -alpha, as Keras exports it."""
+
+    before = """
+        r = Relu(x: f32)
+        m = Neg(x)
+        p = Relu(m)
+        n = Mul(p, alpha: const f32)
+        z = Add(r, n)
+    """
+    after = "z = PRelu(x, slope)"
+
+    def constants(self, alpha: Array) -> dict[str, Array]:
+        return {"slope": -alpha}
+
+
+MINUS_ABS = "a = Abs(x)  d = Sub(x, a)"
+"""d = x - |x|, which is twice the negative part."""
+
+
+class FusePRelu(Rules):
+    """relu(x) + (x - |x|) * alpha * 0.5  ==  prelu(x, alpha), and the same for other forms."""
+
+    name = "fuse_prelu"
+    rules = (
+        _PRelu.member(
+            sign="+",
+            arithmetic="Add",
+            negative=f"{MINUS_ABS}  m = Mul(d, alpha: const f32)  n = Mul(m, 0.5)",
+        ),
+        _PRelu.member(
+            sign="+",
+            arithmetic="Add",
+            negative=f"{MINUS_ABS}  h = Mul(d, 0.5)  n = Mul(h, alpha: const f32)",
+        ),
+        _PRelu.member(
+            sign="+",
+            arithmetic="Add",
+            negative="m = Minimum(x, 0.0)  n = Mul(m, alpha: const f32)",
+        ),
+        _PRelu.member(
+            sign="-",
+            arithmetic="Sub",
+            negative="m = Neg(x)  p = Relu(m)  n = Mul(p, alpha: const f32)",
+        ),
+        _NegatedSlope,
+    )
+
+
+class _Clamp(Rewrite):
+    """$first, then $second  ==  relu6(x)."""
+
+    before = """
+        m = $first
+        z = $second
+    """
+    after = "z = Relu6(x)"
+
+
+class TransformMinMaxToRelu6(Rules):
+    """max(min(x, 6), 0)  ==  relu6(x)."""
+
+    name = "transform_min_max_to_relu6"
+    rules = (
+        _Clamp.member(first="Minimum(x: f32, 6.0)", second="Maximum(m, 0.0)"),
+        _Clamp.member(first="Maximum(x: f32, 0.0)", second="Minimum(m, 6.0)"),
+    )
+
+
+class TransformMinReluToRelu6(Rules):
+    """relu(min(x, 6))  ==  relu6(x)."""
+
+    name = "transform_min_relu_to_relu6"
+    rules = (
+        _Clamp.member(first="Minimum(x: f32, 6.0)", second="Relu(m)"),
+        _Clamp.member(first="Relu(x: f32)", second="Minimum(m, 6.0)"),
+    )

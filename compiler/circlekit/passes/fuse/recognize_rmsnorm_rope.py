@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recognize RMS_NORM and ROPE, operators of circle that exporters write as several others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Value, format_shape
+from circlekit.rewrite.match import Match
+from circlekit.rewrite.rewrite import Rewrite, Rules, condition
+
+SQUARES = ("Mul(x: f32, x)", "Square(x: f32)", "Pow(x: f32, 2.0)")
+DIVISIONS = ("r = Rsqrt(a)  z = Mul(x, r)", "r = Sqrt(a)  z = Div(x, r)")
+
+
+class RmsNormForm(Rewrite):
+    """Conditions of x / sqrt(mean(x^2) + epsilon) with a mean over the last axis."""
+
+    formats = frozenset({"circle"})
+
+    @condition
+    def mean_over_the_last_axis(self, x: Value, axes: Array) -> str | None:
+        last = len(x.shape or ()) - 1
+        if x.shape is None or axes.size != 1 or int(axes.reshape(-1)[0]) not in (-1, last):
+            found = axes.reshape(-1).tolist()
+            return f"%{x.name}: expected a mean over the last axis alone, got axes {found}"
+        return None
+
+    @condition
+    def epsilon_is_positive(self, x: Value, eps: Array) -> str | None:
+        epsilon = float(eps.reshape(-1)[0])
+        return None if epsilon > 0 else f"%{x.name}: expected an epsilon above 0 for RMS_NORM, got {epsilon}"
+
+    def constants(self, eps: Array) -> dict[str, Any]:
+        return {"epsilon": float(eps.reshape(-1)[0])}
+
+
+class _Form(RmsNormForm):
+    """x / sqrt(mean(x^2) + epsilon), written in one of several ways."""
+
+    before = """
+        s = $square
+        m = Mean(s, axes: const)        {keep_dims: true}
+        a = Add(m, eps: const f32[*, 1])
+        $division
+    """
+    after = """
+        z = RmsNorm(x, [1.0])           {epsilon: epsilon}
+    """
+
+
+class FuseRmsNorm(Rules):
+    """x * rsqrt(mean(x * x) + epsilon)  ==  rms_norm(x) with a gamma of 1 (circle only)."""
+
+    name = "fuse_rmsnorm"
+    formats = frozenset({"circle"})
+    rules = tuple(_Form.member(square=s, division=d) for s in SQUARES for d in DIVISIONS)
+
+
+class FuseMulWithRmsNorm(Rewrite):
+    """rms_norm(x, gamma) * w  ==  rms_norm(x, gamma * w)."""
+
+    name = "fuse_mul_with_rmsnorm"
+    formats = frozenset({"circle"})
+
+    before = """
+        n = RmsNorm(x: f32, gamma: const f32[_])
+        z = Mul(n, w: const f32[*, D])
+    """
+    after = """
+        z = RmsNorm(x, gamma2)  {like n}
+    """
+
+    @condition
+    def one_factor_per_channel(self, x: Value, w: Array) -> str | None:
+        last = None if not x.shape else x.shape[-1]
+        return (
+            None if w.size == last else f"%{x.name}: expected {last} factors, one per channel, got {w.size}"
+        )
+
+    def constants(self, gamma: Array, w: Array) -> dict[str, Array]:
+        return {"gamma2": w.reshape(-1) * gamma}
+
+
+LAYER_NORM_SQUARES = ("q = SquaredDifference(x, m)", "e = Sub(x, m)  q = Square(e)")
+
+FACTORS = ("r = Rsqrt(a)  f = Mul(r, g: const f32)", "f = Rsqrt(a)")
+"""f = gamma / sqrt(variance + epsilon), or the same with a gamma of 1."""
+
+WITHOUT_BETA = ("i = Neg(m)  o = Mul(i, f)  z = Add(p, o)", "o = Mul(m, f)  z = Sub(p, o)")
+
+
+class _LayerNorm(RmsNormForm):
+    """x * f - mean * f, with f = gamma / sqrt(variance + epsilon)."""
+
+    shared = ("m",)
+
+    before = """
+        m = Mean(x: f32, axes: const)       {keep_dims: true}
+        $square
+        v = Mean(q, axes2: const)           {keep_dims: true}
+        a = Add(v, eps: const f32[*, 1])
+        $factor
+        p = Mul(x, f)
+        $difference
+    """
+    after = """
+        d = Sub(x, m)
+        z = RmsNorm(d, gamma)               {epsilon: epsilon}
+    """
+
+    @condition
+    def variance_over_the_last_axis(self, x: Value, axes2: Array) -> str | None:
+        return self.mean_over_the_last_axis(x, axes2)
+
+    @condition
+    def gamma_per_channel(self, match: Match) -> str | None:
+        x, g = match.value("x"), match.values.get("g")
+        channels = x.shape[-1] if x.shape else None
+        shape = () if g is None else g.static_shape
+        if channels is not None and (g is None or (shape[-1:] == (channels,) and g.numel == channels)):
+            return None
+        name = x.name if g is None else g.name
+        return f"%{name}: expected one number per channel, got shape {format_shape(shape)}"
+
+    def constants(self, match: Match) -> dict[str, Any]:  # type: ignore[override]  # g may be absent
+        x, g = match.value("x"), match.values.get("g")
+        channels = (x.shape or (None,))[-1] or 0
+        gamma = np.ones(channels, np.float32) if g is None else g.array().reshape(-1)
+        return {"gamma": gamma, "epsilon": float(match.value("eps").array().reshape(-1)[0])}
+
+
+WITH_BETA = "o = Mul(m, f)  h = Sub(b: const f32, o)  z = Add(p, h)  {act: any = act}"
+
+
+class _LayerNormWithBeta(_LayerNorm):
+    """x * f + (beta - mean * f)."""
+
+    after = """
+        d = Sub(x, m)
+        n = RmsNorm(d, gamma)               {epsilon: epsilon}
+        z = Add(n, b)                       {act: act}
+    """
+
+
+class FuseLayerNorm(Rules):
+    """(x - mean(x)) / sqrt(variance(x) + epsilon) * gamma + beta  ==  rms_norm(x - mean(x), gamma) + beta.
+
+    Circle only.  The mean and the sum with beta stay.  fuse_rmsnorm finds the form that divides x - mean(x).
+    """
+
+    name = "fuse_layernorm"
+    formats = frozenset({"circle"})
+    rules = tuple(
+        template.member(square=square, factor=factor, difference=difference)
+        for square in LAYER_NORM_SQUARES
+        for factor in FACTORS
+        for template, difference in (
+            *((_LayerNorm, text) for text in WITHOUT_BETA),
+            (_LayerNormWithBeta, WITH_BETA),
+        )
+    )
+
+
+MASKS = "{begin_mask: any, end_mask: any, ellipsis_mask: any}"
+HALVES = (
+    f"lo = StridedSlice(x: f32, b1: const, e1: const, s1: const)  {MASKS}\n"
+    f"        hi = StridedSlice(x, b2: const, e2: const, s2: const)       {MASKS}",
+    "lo = Slice(x: f32, b1: const, n1: const)\n        hi = Slice(x, b2: const, n2: const)",
+    "lo, hi = Split(dim: const, x: f32)  {num_splits: 2}",
+)
+
+
+class _Rope(Rewrite):
+    """x * cos + concat(-x[half:], x[:half]) * sin, with one of several ways to split x into halves."""
+
+    formats = frozenset({"circle"})
+
+    before = """
+        $halves
+        n = Neg(hi)
+        c = Concatenation(n, lo)    {axis: any = axis}
+        p = Mul(x, cos: f32)
+        q = Mul(c, sin: f32)
+        z = Add(p, q)
+    """
+    after = """
+        z = RoPE(x, sin, cos)   {mode: GPT_NEOX}
+    """
+
+    @condition
+    def rotates_rows(self, x: Value, axis: int) -> str | None:
+        if x.shape is None or len(x.shape) != 4 or not x.is_static or x.static_shape[3] % 2:
+            shape = format_shape(x.shape)
+            return f"%{x.name}: expected a static shape of rank 4 with an even last dimension, got {shape}"
+        if axis in (-1, 3):
+            return None
+        return f"%{x.name}: expected the halves to be joined along the last axis, got axis {axis}"
+
+    @condition
+    def one_row_in_the_tables(self, x: Value, sin: Value, cos: Value) -> str | None:
+        for table in (sin, cos):
+            shape = format_shape(table.shape)
+            if table.shape is None or table.shape[-1:] != x.static_shape[-1:]:
+                return f"%{table.name}: expected a row of {x.static_shape[-1]}, got shape {shape}"
+            if any(d != 1 for d in table.shape[:-1]):
+                return (
+                    f"%{table.name}: expected one row, got shape {shape} with a row per position; "
+                    "ONE's interpreter and runtime read row 0 for every position"
+                )
+        return None
+
+    @condition
+    def splits_into_halves(self, match: Match, x: Value) -> str | None:
+        half = x.static_shape[-1] // 2
+        index = np.arange(x.numel, dtype=np.int64).reshape(x.static_shape)
+        for name, part in (("lo", index[..., :half]), ("hi", index[..., half:])):
+            if not np.array_equal(_moved(match.ops[name], match.value(name), index), part):
+                which = "first" if name == "lo" else "second"
+                return f"%{match.value(name).name}: is not the {which} half of %{x.name}'s last axis"
+        return None
+
+
+def _moved(op: Op, result: Value, index: Array) -> Array:
+    """The elements of ``index`` that ``op``, a data movement with constant operands, moves to ``result``."""
+    data = [index if v is not None and v.data is None else v and v.data for v in op.inputs]
+    moved = op.kernel(*data)
+    return np.asarray(moved[result.result_index] if isinstance(moved, tuple | list) else moved)
+
+
+class FuseRope(Rules):
+    """x * cos + rotate_half(x) * sin  ==  rope(x, sin, cos), for tables of one row (circle only)."""
+
+    name = "fuse_rope"
+    formats = frozenset({"circle"})
+    rules = tuple(_Rope.member(halves=halves) for halves in HALVES)

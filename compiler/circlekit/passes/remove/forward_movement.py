@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Move Reshapes and Transposes behind the elementwise operators that use their result."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import ClassVar
+
+import numpy as np
+
+from circlekit.ir.graph import Graph
+from circlekit.ir.op import Op
+from circlekit.ir.value import Value
+from circlekit.ops.dimensions import broadcast_shapes, normalized_axis
+from circlekit.ops.movement.shape import Reshape, Transpose
+from circlekit.ops.reduction.reduce import Mean
+from circlekit.passes.remove.remove_reshape_around_elementwise import move, only_operand
+from circlekit.passes.support.conditions import drop_unread, is_determined, same_quantization
+from circlekit.rewrite.base import Context, GraphPass
+
+
+class SinkPass(GraphPass):
+    """op(move(x))  ==  move(op(x)); the move goes on until an operator refuses.
+
+    ``kind``: the operator that moves.  It stays as well if its result has other users.  In a pipeline nothing
+    happens if it would move more data behind the operator.
+    """
+
+    kind: ClassVar[type[Op]]
+
+    def run_graph(self, graph: Graph, context: Context) -> int:
+        return sum(self._forward(graph, op, context) for op in graph.ops if op.graph is graph)
+
+    def _forward(self, graph: Graph, op: Op, context: Context) -> int:
+        moved = [v for v in op.inputs if v is not None and isinstance(v.producer, self.kind)]
+        if not moved or len(op.results) != 1:
+            return 0
+        sentence = interior_obstacle(graph, op, moved) or self.obstacle(op, moved)
+        if sentence is None and context.exact:
+            sentence = cost_obstacle(op.output, moved)
+        if sentence is not None:
+            context.refuse(self.name, op, sentence, 3)
+            return 0
+        if not context.may_rewrite:
+            return 0
+        context.rewrites(op)
+        self.swap(graph, op, moved)
+        return 1
+
+    @abstractmethod
+    def obstacle(self, op: Op, moved: list[Value]) -> str | None:
+        """Why ``kind`` cannot move behind ``op``; ``moved``: the operands of ``op`` that it produces."""
+
+    @abstractmethod
+    def swap(self, graph: Graph, op: Op, moved: list[Value]) -> None:
+        """Let ``op`` read the operands of the movement, and insert the movement behind ``op``."""
+
+
+def interior_obstacle(graph: Graph, op: Op, moved: list[Value]) -> str | None:
+    """Refuse per-channel quantization, and operands that all have other users: operators would be added."""
+    for value in (*moved, op.output):
+        if value.quantization is not None and value.quantization.is_per_channel:
+            return f"%{value.name}: is quantized along an axis"
+    first = moved[0]
+    if all(graph.is_output(v) or v.use_count > op.inputs.count(v) for v in moved):
+        other = "is an output of the graph" if graph.is_output(first) else "has other users"
+        return f"%{first.name}: {other}"
+    return None
+
+
+def cost_obstacle(result: Value, moved: list[Value]) -> str | None:
+    """Refuse if more data would be moved behind the operator than before it."""
+    before = sum(_size(v) for v in moved)
+    if _size(result) <= before:
+        return None
+    return f"%{result.name}: is larger than %{moved[0].name}, so more data would be moved"
+
+
+def _size(value: Value) -> int:
+    """Size in bits, with 1 for an unknown dimension, which is mostly the same on both sides."""
+    return value.dtype.bits * int(np.prod([d or 1 for d in value.shape or ()], dtype=np.int64))
+
+
+def put_behind(graph: Graph, op: Op, move: Op, inner: Value) -> None:
+    """Let ``op`` produce ``inner``, and ``move``, which reads ``inner``, the former result of ``op``."""
+    result = op.output
+    op.take_result(0, inner)
+    move.add_result(result)
+    graph.insert_after(op, move)
+
+
+class ForwardReshapeToUnaryOp(SinkPass):
+    """f(reshape(x))  ==  reshape(f(x)) for an elementwise f of x alone, or of x and a constant number.
+
+    Also for a MEAN that keeps its dimensions, over axes before those that the Reshape changes.
+    """
+
+    name = "forward_reshape_to_unaryop"
+    kind = Reshape
+
+    def obstacle(self, op: Op, moved: list[Value]) -> str | None:
+        value, result = moved[0], op.output
+        name = f"%{result.name}"
+        source = _source(value)
+        if (
+            source.shape is None
+            or not is_determined(result.shape)
+            or source.quantization != value.quantization
+        ):
+            return f"%{value.name}: has other quantization than %{source.name}, or an unknown shape"
+        if isinstance(op, Mean):
+            return _mean_obstacle(op, source, value)
+        if only_operand(op) is not value:
+            return (
+                f"{name}: expected an elementwise operator of one value and numbers, got {type(op).__name__}"
+            )
+        return None if value.rank == result.rank else f"{name}: is broadcast to another rank"
+
+    def swap(self, graph: Graph, op: Op, moved: list[Value]) -> None:
+        value, result = moved[0], op.output
+        source, shape = _source(value), [-1 if d is None else d for d in result.shape or ()]
+        name = graph.unique_name(f"{result.name}/{type(op).__name__}")
+        inner = Value(name, result.dtype, source.shape, None, result.quantization)
+        target = Value.constant(graph.unique_name(f"{result.name}/shape"), np.array(shape, np.int32))
+        put_behind(graph, op, Reshape(inner, target, results=[], new_shape=tuple(shape)), inner)
+        if isinstance(op, Mean):
+            rank = len(value.shape or ())
+            axes = np.array([a % rank for a in op.axis.array().reshape(-1)], np.int32)
+            op.set_input(0, source)
+            op.set_input(1, Value.constant(graph.unique_name(f"{result.name}/axis"), axes))
+            inner.shape = op.inferred()[0].shape
+        else:
+            move(graph, op, {value: source}, source.shape, value)
+        drop_unread(graph, moved)
+
+
+def _source(value: Value) -> Value:
+    assert isinstance(value.producer, Reshape | Transpose)  # run_graph selects these
+    return value.producer.input
+
+
+def _mean_obstacle(op: Mean, source: Value, value: Value) -> str | None:
+    name = f"%{op.output.name}"
+    if not op.keep_dims or not op.axis.is_plain or op.input is not value:
+        return f"{name}: expected a mean with keep_dims over constant axes"
+    before, after = source.shape or (), value.shape or ()
+    pairs = zip(before, after, strict=False)
+    same = next((at for at, (a, b) in enumerate(pairs) if a != b or a is None), min(len(before), len(after)))
+    axes = sorted(normalized_axis(int(a), len(after)) for a in op.axis.array().reshape(-1))
+    if all(axis < same for axis in axes):
+        return None
+    return f"{name}: expected a mean over axes below {same}, which the Reshape keeps, got {axes}"
+
+
+class ForwardTranspose(SinkPass):
+    """f(transpose(x))  ==  transpose(f(x)) for an elementwise f.
+
+    A second operand is a constant, which is transposed by the inverse, or comes from a Transpose with the
+    same perm.
+    """
+
+    name = "forward_transpose_op"
+    kind = Transpose
+
+    def obstacle(self, op: Op, moved: list[Value]) -> str | None:
+        name = f"%{op.output.name}"
+        if not op.elementwise:
+            return f"{name}: expected an elementwise operator, got {type(op).__name__}"
+        perms = [_perm(v) for v in moved]
+        if None in perms or any(p != perms[0] for p in perms):
+            return f"{name}: expected one constant perm for all operands, got {perms}"
+        rescaled = next((s for v in moved if (s := same_quantization(_source(v), v)) is not None), None)
+        if rescaled is not None:
+            return rescaled
+        for value in op.inputs:
+            if value is not None and value not in moved and not is_movable_constant(value):
+                return f"%{value.name}: expected a constant or the result of a Transpose"
+        if any(v.rank != op.output.rank for v in moved):
+            return f"{name}: expected the rank of %{moved[0].name}, got another one"
+        if any(v is not None and (v.rank or 0) > (moved[0].rank or 0) for v in op.inputs):
+            return f"{name}: a constant has more dimensions than %{moved[0].name}"
+        return None
+
+    def swap(self, graph: Graph, op: Op, moved: list[Value]) -> None:
+        first = moved[0].producer
+        assert isinstance(first, Transpose)  # run_graph selects these
+        perm, permutation = _perm(moved[0]), first.perm
+        assert perm is not None  # obstacle has checked it
+        inverse = tuple(int(a) for a in np.argsort(perm))
+        for index, value in enumerate(list(op.inputs)):
+            assert value is not None  # elementwise operators have no optional operands
+            if isinstance(value.producer, Transpose):
+                op.set_input(index, _source(value))
+            elif value.numel > 1:
+                data = value.array().reshape((1,) * (len(perm) - (value.rank or 0)) + value.static_shape)
+                name = graph.unique_name(f"{value.name}/Transpose")
+                back = np.ascontiguousarray(data.transpose(inverse))
+                op.set_input(index, Value.constant(name, back, value.quantization))
+        shape: tuple[int | None, ...] | None = ()
+        for value in op.inputs:
+            shape = None if value is None else broadcast_shapes(shape, value.shape)
+        result = op.output
+        name = graph.unique_name(f"{result.name}/{type(op).__name__}")
+        inner = Value(name, result.dtype, shape, None, result.quantization)
+        put_behind(graph, op, Transpose(inner, permutation, results=[]), inner)
+        drop_unread(graph, moved)
+
+
+def is_movable_constant(value: Value) -> bool:
+    """Whether ``value`` is a constant that can be transposed."""
+    per_channel = value.quantization is not None and value.quantization.is_per_channel
+    return value.is_plain and not value.is_variable and not per_channel
+
+
+def _perm(value: Value) -> list[int] | None:
+    op = value.producer
+    if not isinstance(op, Transpose) or not op.perm.is_plain:
+        return None
+    return [normalized_axis(int(a), op.perm.numel) for a in op.perm.array().reshape(-1)]

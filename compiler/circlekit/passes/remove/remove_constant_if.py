@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replace an IF with a constant condition, such as "is this training?", by its branch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TypeGuard
+
+from circlekit.ir.clone import inline
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.op import Op
+from circlekit.ir.shape_inference import fits
+from circlekit.ir.value import Value
+from circlekit.ops.program.control import If
+from circlekit.passes.support.conditions import same_quantization
+from circlekit.rewrite.base import Context, Pass
+
+MAX_COPIED_OPS = 1000
+"""Operators that a branch called in several places may become in all of them."""
+
+MAX_COUNTED_CALLS = 1 << 40
+"""Calls are counted up to this: branches that call branches twice give powers of two."""
+
+
+def is_constant(op: Op) -> TypeGuard[If]:
+    """Whether ``op`` is an IF with a constant condition whose operands fit its branch."""
+    if not isinstance(op, If) or op.condition.data is None or op.condition.is_variable:
+        return False
+    return op.condition.data.size == 1 and fits(op)
+
+
+def branch_of(op: If) -> Graph:
+    """The graph that an IF with a constant condition runs."""
+    return op.then_graph if op.condition.array().reshape(-1)[0] else op.else_graph
+
+
+class Branches:
+    """The graphs of a model, and how often each would occur in it if constant conditions were resolved.
+
+    ``order``: all graphs, called ones before their callers, so that a branch has its final size when its
+    callers are visited.
+    """
+
+    def __init__(self, model: Model) -> None:
+        taken = {graph: [branch_of(op) for op in graph if is_constant(op)] for graph in model.graphs}
+        self.order = _called_first(model, taken)
+        known = {id(g) for op in model.ops() if not is_constant(op) for g in op.called_graphs()}
+        known |= {id(s.graph) for s in model.signatures} | {id(model.main)}
+        self.places = {graph: int(id(graph) in known) for graph in model.graphs}
+        for graph in reversed(self.order):
+            for branch in taken[graph]:
+                self.places[branch] = min(self.places[branch] + max(self.places[graph], 1), MAX_COUNTED_CALLS)
+
+    def too_many(self, op: If) -> str | None:
+        """Why the branch of ``op`` should stay a graph: None, or the sentence of the refusal."""
+        branch = branch_of(op)
+        size, places = len(branch), self.places[branch]
+        if places == 1 or size * places <= MAX_COPIED_OPS:
+            return None
+        where = f"{places} places" if places < MAX_COUNTED_CALLS else "very many places"
+        return (
+            f"%{op.results[0].name}: {branch.name} has {size} operators and is called in {where}; "
+            f"expected at most {MAX_COPIED_OPS} operators in all"
+        )
+
+
+def _called_first(model: Model, taken: Mapping[Graph, Sequence[Graph]]) -> list[Graph]:
+    """The graphs of ``model``, each after those that it calls by constant conditions (cycles aside)."""
+    order: list[Graph] = []
+    opened: set[Graph] = set()
+    for start in model.graphs:
+        path = [] if start in opened else [(start, iter(taken[start]))]
+        opened.add(start)
+        while path:
+            graph, rest = path[-1]
+            branch = next((g for g in rest if g not in opened), None)
+            if branch is None:
+                order.append(graph)
+                path.pop()
+            else:
+                opened.add(branch)
+                path.append((branch, iter(taken[branch])))
+    return order
+
+
+class RemoveConstantIf(Pass):
+    """Replace an IF with a constant condition by the operators of the branch that it would run.
+
+    Graphs that nothing calls any more are removed.  A large graph that is called in several places stays.
+    """
+
+    name = "remove_constant_if"
+
+    def run(self, model: Model, context: Context) -> int:
+        count, graphs = 0, []
+        branches = Branches(model)
+        for graph in branches.order:
+            for op in graph.ops:
+                if not is_constant(op):
+                    continue
+                why = _obstacle(graph, op) or branches.too_many(op)
+                if why is not None:
+                    context.refuse(self.name, op, why, 3)
+                elif context.may_rewrite:
+                    context.rewrites(op)
+                    graphs += op.called_graphs()
+                    _inline(graph, op)
+                    count += 1
+        _drop(model, graphs)
+        return count
+
+
+def _operands(op: If) -> list[Value]:
+    """The operands that the branches receive."""
+    return [v for v in op.inputs[1:] if v is not None]
+
+
+def _obstacle(graph: Graph, op: If) -> str | None:
+    branch = branch_of(op)
+    for value in branch.values():
+        if value.is_variable:
+            return f"%{value.name}: is a variable of {branch.name}"
+    given = dict(zip(branch.inputs, _operands(op), strict=True))
+    for result, output in zip(op.results, branch.outputs, strict=True):
+        made = given.get(output, output)
+        if result.dtype is not made.dtype or result.shape != made.shape:
+            return f"%{result.name}: is {result.type}, %{made.name} of {branch.name} is {made.type}"
+        if same_quantization(result, made) is not None:
+            return f"%{result.name}: has other quantization parameters than %{made.name} of {branch.name}"
+        passed_through = output.producer is None or list(branch.outputs).count(output) > 1
+        if graph.is_output(result) and passed_through:
+            source = f"%{made.name} of {branch.name}"
+            return f"%{result.name}: is an output of the graph, and {source} cannot take its name"
+    return None
+
+
+def _inline(graph: Graph, op: If) -> None:
+    made = inline(branch_of(op), op, _operands(op))
+    for old, new in zip(tuple(op.results), made, strict=True):
+        graph.replace(old, new)
+    graph.remove(op)
+
+
+def _drop(model: Model, candidates: Sequence[Graph]) -> None:
+    """Remove those of ``candidates`` that no operator and no signature refers to, and what only they call."""
+    if not candidates:
+        return
+    calls = Counter(g for op in model.ops() for g in op.called_graphs())
+    calls.update([model.main, *(s.graph for s in model.signatures)])
+    dropped: set[Graph] = set()
+    todo = list(candidates)
+    while todo:
+        graph = todo.pop()
+        if calls[graph] or graph in dropped:
+            continue
+        dropped.add(graph)
+        inner = [g for op in graph for g in op.called_graphs()]
+        calls.subtract(inner)
+        todo += inner
+    model.graphs = [graph for graph in model.graphs if graph not in dropped]

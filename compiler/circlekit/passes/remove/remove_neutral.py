@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Remove operators that return their operand: identities, neutral constants, casts, repeated activations."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from circlekit.ir.dtypes import DType
+from circlekit.ir.value import Array, Value
+from circlekit.ops.program.custom import IDENTITIES
+from circlekit.passes.support.conditions import all_equal, keeps_shape
+from circlekit.rewrite.match import Match
+from circlekit.rewrite.rewrite import Rewrite, Rules, condition
+
+
+class _Identity(Rewrite):
+    """$call  ==  x."""
+
+    quantized = True
+
+    before = """
+        y = $call   $attributes
+    """
+    after = "x"
+
+
+class _OneTerm(Rewrite):
+    """add_n([x])  ==  x."""
+
+    before = """
+        y = AddN(x)
+    """
+    after = "x"
+
+
+class _SameShape(Rewrite):
+    """broadcast_to(x, the shape of x)  ==  x, and the same for tile."""
+
+    quantized = True
+
+    before = """
+        y = BroadcastTo|Tile(x, shape: const)
+    """
+    after = "x"
+
+    @condition
+    def static_shape(self, x: Value, y: Value) -> str | None:
+        return None if x.is_static else f"%{x.name}: expected a static shape, got {x.type}"
+
+
+class _OneChoice(Rewrite):
+    """select($choice, x, y)  ==  $chosen."""
+
+    quantized = True
+
+    before = """
+        z = SelectV2|Select(c: const, x, y)
+    """
+    after = "$chosen"
+
+    @condition
+    def one_choice(self, c: Array, z: Value) -> str | None:
+        choice = self.after == "x"
+        if c.size and (c == choice).all():
+            return None
+        return f"%{z.name}: some of the condition is {str(not choice).lower()}"
+
+
+class RemoveIdentity(Rules):
+    """Remove operators that return their operand.
+
+    SQUEEZE of no dimension, CONCATENATION and ADD_N of one operand, SELECT with one choice, BROADCAST_TO and
+    TILE to the same shape, and custom operators that training leaves (Identity, StopGradient, ...).
+    """
+
+    name = "remove_identity"
+    rules = (
+        _Identity.member(call="Squeeze(x)", attributes="{squeeze_dims: any}"),
+        _Identity.member(call="Concatenation(x)", attributes="{axis: any}"),
+        _OneTerm,
+        _SameShape,
+        _Identity.member(call=f'Custom("{"|".join(IDENTITIES)}", x)', attributes=""),
+        _OneChoice.member(choice="true", chosen="x"),
+        _OneChoice.member(choice="false", chosen="y"),
+    )
+
+
+class _NeutralConstant(Rewrite):
+    """$example  ==  x, with exactly this constant."""
+
+    number: ClassVar[int]
+
+    before = """
+        z = $operator(x, c: const)    $attributes
+    """
+    after = "x"
+
+    @condition
+    def changes_nothing(self, match: Match) -> str | None:
+        c = match.value("c")
+        return all_equal(c.array(), self.number, c.name) or keeps_shape(match.value("x"), c)
+
+
+class RemoveUnnecessaryAdd(
+    _NeutralConstant,
+    example="x + 0  ==  0 + x  ==  x - 0",
+    operator="Add|Sub",
+    attributes="{pot_scale_int16: any}",
+):
+    name = "remove_unnecessary_add"
+    number = 0
+
+
+class RemoveUnnecessaryMul(_NeutralConstant, example="x * 1  ==  1 * x", operator="Mul", attributes=""):
+    name = "remove_unnecessary_mul"
+    number = 1
+
+
+class RemoveUnnecessaryDiv(_NeutralConstant, example="x / 1", operator="Div", attributes=""):
+    name = "remove_unnecessary_div"
+    number = 1
+
+
+class SameType(Rewrite):
+    """cast(x) to the dtype of x  ==  x."""
+
+    quantized = True
+
+    before = """
+        y = Cast(x)     {in_data_type: any, out_data_type: any}
+    """
+    after = "x"
+
+
+class ThereAndBack(Rewrite):
+    """cast(cast(x))  ==  x, where the first dtype represents every number of the second."""
+
+    shared = ("y",)
+
+    before = """
+        y = Cast(x)     {in_data_type: any, out_data_type: any}
+        z = Cast(y)     {in_data_type: any, out_data_type: any}
+    """
+    after = "x"
+
+    @condition
+    def is_lossless(self, x: Value, y: Value) -> str | None:
+        if holds_all(y.dtype, x.dtype):
+            return None
+        return f"%{y.name}: {y.dtype.short} does not represent every number of {x.dtype.short}"
+
+
+def holds_all(wide: DType, narrow: DType) -> bool:
+    """Whether ``wide`` represents every number of ``narrow`` exactly."""
+    a, b = wide.numpy, narrow.numpy
+    if a is None or b is None or not {a.kind, b.kind} <= set("biuf"):
+        return False
+    if a == b or b.kind == "b":
+        return True
+    if a.kind == "f":
+        mantissa = np.finfo(a).nmant + 1  # type: ignore[type-var]  # the kind is f
+        return a.itemsize >= b.itemsize if b.kind == "f" else 8 * b.itemsize - (b.kind == "i") <= mantissa
+    return a.kind in "iu" and b.kind in "iu" and np.can_cast(b, a, "safe")
+
+
+class RemoveUnnecessaryCast(Rules):
+    """Remove casts to the same dtype, and casts to a wider one and back."""
+
+    name = "remove_unnecessary_cast"
+    rules = (SameType, ThereAndBack)
+
+
+class _SecondIsRedundant(Rewrite):
+    """$second(y)  ==  y for any y that is the result of $first."""
+
+    quantized = True
+    shared = ("y",)
+
+    before = """
+        y = $first(x)
+        z = $second(y)
+    """
+    after = "y"
+
+
+class _FirstIsRedundant(Rewrite):
+    """$second($first(x))  ==  $second(x)."""
+
+    before = """
+        y = $first(x)
+        z = $second(y)
+    """
+    after = """
+        z = $second(x)
+    """
+
+
+class _FakeQuantAgain(Rewrite):
+    """fake_quant(y)  ==  y if y is already rounded to the same grid."""
+
+    quantized = True
+    shared = ("y",)
+
+    before = """
+        y = FakeQuant(x)    {min: any = low, max: any = up, num_bits: any = bits, narrow_range: any = narrow}
+        z = FakeQuant(y)    {min: any = low, max: any = up, num_bits: any = bits, narrow_range: any = narrow}
+    """
+    after = "y"
+
+
+class _ReluOfFakeQuant(Rewrite):
+    """relu(y)  ==  y if y is rounded to a grid without negative numbers."""
+
+    quantized = True
+    shared = ("y",)
+
+    before = """
+        y = FakeQuant(x)    {min: any = low, max: any, num_bits: any, narrow_range: any}
+        z = Relu(y)
+    """
+    after = "y"
+
+    @condition
+    def starts_at_zero(self, y: Value, low: float) -> str | None:
+        return None if low >= 0 else f"%{y.name}: expected a grid from 0 or more on, got one from {low:g} on"
+
+
+class RemoveRedundantActivation(Rules):
+    """Remove one of two activations in a row (RELU and its variants, FAKE_QUANT) if it has no effect."""
+
+    name = "remove_redundant_activation"
+    rules = (
+        _SecondIsRedundant.member(first="Relu|Relu6|Relu0To1", second="Relu"),
+        _SecondIsRedundant.member(first="Relu6|Relu0To1", second="Relu6"),
+        _SecondIsRedundant.member(first="ReluN1To1|Relu0To1", second="ReluN1To1"),
+        _SecondIsRedundant.member(first="Relu0To1", second="Relu0To1"),
+        _FirstIsRedundant.member(first="Relu", second="Relu6"),
+        _FirstIsRedundant.member(first="Relu|Relu6|ReluN1To1", second="Relu0To1"),
+        _FakeQuantAgain,
+        _ReluOfFakeQuant,
+    )

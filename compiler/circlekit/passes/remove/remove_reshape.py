@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Remove Reshapes that change nothing, or that the operator behind them makes unnecessary."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from circlekit.ir.graph import Graph
+from circlekit.ir.value import Array, Value, format_shape
+from circlekit.passes.remove.remove_reshape_around_elementwise import RemoveReshapeAroundUnaryOp
+from circlekit.passes.support.conditions import same_quantization, same_shape
+from circlekit.rewrite.base import Context
+from circlekit.rewrite.match import Match
+from circlekit.rewrite.rewrite import Rewrite, Rules, condition
+
+
+class _Reshaped(Rewrite):
+    """reshape($move(x), b)  ==  reshape(x, b); the first operator stays if it has other users."""
+
+    quantized = True
+    shared = ("y",)
+
+    before = """
+        y = $move(x$operands)       $attributes
+        z = Reshape(y, shape?)
+    """
+    after = """
+        z = Reshape(x, shape)       {like z}
+    """
+
+    @condition
+    def one_quantization(self, x: Value, y: Value, z: Value) -> str | None:
+        return same_quantization(x, y, z)
+
+
+class RemoveRedundantReshape(Rules):
+    """Merge a Reshape with the Reshape, Squeeze or ExpandDims before it."""
+
+    name = "remove_redundant_reshape"
+    rules = (
+        _Reshaped.member(move="Reshape", operands=", first?", attributes="{new_shape: any}"),
+        _Reshaped.member(move="Squeeze", operands="", attributes="{squeeze_dims: any}"),
+        _Reshaped.member(move="ExpandDims", operands=", dim", attributes=""),
+    )
+
+
+class ToTheSameShape(Rewrite):
+    """reshape(x, the shape of x)  ==  x."""
+
+    quantized = True
+
+    before = """
+        y = Reshape(x, shape?)      {new_shape: any}
+    """
+    after = "x"
+
+    @condition
+    def one_shape(self, x: Value, y: Value) -> str | None:
+        return same_shape(x, y)
+
+
+class ThereAndBack(RemoveReshapeAroundUnaryOp):
+    """reshape(f(reshape(x)), the shape of x)  ==  f(x) for elementwise functions."""
+
+    name = ""
+    back = True
+
+
+class RemoveUnnecessaryReshape(Rules):
+    """reshape(x, the shape of x)  ==  x, also behind another Reshape and elementwise operators.
+
+    For the latter see remove_reshape_around_unaryop.
+    """
+
+    name = "remove_unnecessary_reshape"
+    rules = (ToTheSameShape,)
+
+    def run_graph(self, graph: Graph, context: Context) -> int:
+        return super().run_graph(graph, context) + ThereAndBack().run_graph(graph, context)
+
+
+ThereAndBack.name = RemoveUnnecessaryReshape.name  # for its refusals
+
+
+class RemoveReshapeBeforeFullyConnected(Rewrite):
+    """fc(reshape(x), w)  ==  fc(x, w): FULLY_CONNECTED reads its input as rows of the width of w."""
+
+    name = "remove_reshape_before_fullyconnected"
+    quantized = True
+
+    before = """
+        y = Reshape(x, shape?)      {new_shape: any}
+        z = FullyConnected(y, w: [_, _], b?) {keep_num_dims: false}
+    """
+    after = """
+        z = FullyConnected(x, w, b) {like z}
+    """
+
+    @condition
+    def has_rows(self, x: Value, y: Value) -> str | None:
+        """The input has two dimensions or more, as runtimes require."""
+        if x.shape is None or len(x.shape) < 2:
+            return f"%{x.name}: expected two dimensions or more, got shape {format_shape(x.shape)}"
+        return same_quantization(x, y)
+
+
+MAX_RANK = 4
+"""Highest rank of a BATCH_MATMUL that ONE's runtime supports."""
+
+
+class _BatchReshaped(Rewrite):
+    """$left @ $right, where u = reshape(a) and v = reshape(b)  ==  reshape($old_left @ $old_right).
+
+    a and b have shapes [..., rows, columns]; w is a constant with the batch dimensions of the other operand.
+    """
+
+    before = """
+        $reshapes
+        z = BatchMatMul($left, $right)
+    """
+    after = """
+        p = BatchMatMul($old_left, $old_right)       {like z}
+        z = Reshape(p, shape)       {new_shape: new_shape}
+    """
+
+    @condition
+    def only_the_batch(self, match: Match) -> str | None:
+        pairs = [(match.values.get(o), match.values.get(n)) for o, n in (("a", "u"), ("b", "v"))]
+        values = [(old, new) for old, new in pairs if old is not None and new is not None]
+        return next((s for old, new in values if (s := _batch_refusal(old, new)) is not None), None)
+
+    def constants(self, match: Match) -> dict[str, Any]:
+        shape = match.value("z").static_shape
+        return {"shape": np.asarray(shape, np.int32), "new_shape": shape}
+
+
+def _batch_refusal(old: Value, new: Value) -> str | None:
+    """Refuse unless the Reshape from ``old`` to ``new`` only merges or splits batch dimensions."""
+    for value in (old, new):
+        if not value.is_static:
+            return f"%{value.name}: expected a static shape, got {format_shape(value.shape)}"
+    a, b = old.static_shape, new.static_shape
+    if not 2 <= len(a) <= MAX_RANK:
+        return f"%{old.name}: expected rank 2 to {MAX_RANK}, got {len(a)}"
+    if a[-2:] != b[-2:]:
+        return f"%{new.name}: expected the matrices of {format_shape(a)}, got shape {format_shape(b)}"
+    return None
+
+
+class _BothReshaped(
+    _BatchReshaped,
+    reshapes="u = Reshape(a, ua?) {new_shape: any}\n        v = Reshape(b, vb?) {new_shape: any}",
+    left="u",
+    right="v",
+    old_left="a",
+    old_right="b",
+):
+    """reshape(a) @ reshape(b)  ==  reshape(a @ b), where a and b have the same batch dimensions."""
+
+    @condition
+    def equal_batches(self, a: Value, b: Value, u: Value, v: Value) -> str | None:
+        for left, right in ((a, b), (u, v)):
+            first, second = left.static_shape[:-2], right.static_shape[:-2]
+            if first != second:
+                return (
+                    f"%{right.name}: expected the batch dimensions of %{left.name}, {format_shape(first)}, "
+                    f"got {format_shape(second)}"
+                )
+        return None
+
+
+class _OneConstant(_BatchReshaped):
+    """reshape(a) @ constant  ==  reshape(a @ constant), and the same with the constant on the left."""
+
+    @condition
+    def constant_fits(self, match: Match) -> str | None:
+        _, reshaped, constant = self._operands(match)
+        return _constant_refusal(reshaped, constant)
+
+    def constants(self, match: Match) -> dict[str, Any]:
+        old, _, constant = self._operands(match)
+        return {**super().constants(match), "w": _with_batch(old, constant)}
+
+    def _operands(self, match: Match) -> tuple[Value, Value, Value]:
+        """The operand before and after its Reshape, and the constant operand."""
+        old, new, constant = "auv" if "a" in match.values else "bvu"
+        return match.value(old), match.value(new), match.value(constant)
+
+
+def _constant_refusal(value: Value, constant: Value) -> str | None:
+    """Refuse unless ``constant`` can get the batch dimensions that ``value`` has before its Reshape."""
+    shape = constant.static_shape
+    if constant.use_count != 1:
+        return f"%{constant.name}: has {constant.use_count} users, the model would contain it twice"
+    if value.is_static and (_is_one_matrix(constant) or shape[:-2] == value.static_shape[:-2]):
+        return None
+    batch = None if value.shape is None else value.shape[:-2]
+    expected = f"the batch dimensions of %{value.name}, {format_shape(batch)}"
+    return f"%{constant.name}: expected {expected}, got {format_shape(shape[:-2])}"
+
+
+def _is_one_matrix(constant: Value) -> bool:
+    return all(d == 1 for d in constant.static_shape[:-2])
+
+
+def _with_batch(like: Value, constant: Value) -> Array:
+    """``constant`` with the batch dimensions of ``like``, or with as many ones if it is one matrix."""
+    batch = like.static_shape[:-2]
+    matrix = constant.static_shape[-2:]
+    return constant.array().reshape(((1,) * len(batch) if _is_one_matrix(constant) else batch) + matrix)
+
+
+class RemoveReshapeAroundBatchMatMul(Rules):
+    """Replace the Reshapes of batch dimensions before a BATCH_MATMUL by one behind it."""
+
+    name = "remove_reshape_around_batch_matmul"
+    rules = (
+        _BothReshaped,
+        _OneConstant.member(
+            reshapes="u = Reshape(a, ua?) {new_shape: any}",
+            left="u",
+            right="v: const",
+            old_left="a",
+            old_right="w",
+        ),
+        _OneConstant.member(
+            reshapes="v = Reshape(b, vb?) {new_shape: any}",
+            left="u: const",
+            right="v",
+            old_left="w",
+            old_right="b",
+        ),
+    )

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compute elementwise operators between Reshapes in the shape before the first Reshape."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from circlekit.ir.graph import Graph
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Shape, Value, format_shape
+from circlekit.ops.movement.shape import Reshape
+from circlekit.passes.support.conditions import drop_unread, same_shape
+from circlekit.rewrite.base import Context, GraphPass
+
+MAX_BROADCAST_RANK = 4
+"""Highest rank for which runtimes have broadcasting kernels; constants do not get a higher one."""
+
+MAX_RESHAPED_ELEMENTS = 1 << 20
+"""Number of elements up to which a broadcast constant is expanded to find its form for another shape."""
+
+
+@dataclass(eq=False, repr=False)
+class Region:
+    """``ops``: the operators in order; ``starts``: the results of the Reshapes before them."""
+
+    ops: list[Op] = field(default_factory=list)
+    starts: list[Value] = field(default_factory=list)
+
+    @cached_property
+    def uses(self) -> Counter[Value]:
+        """How often the operators of the region use each value."""
+        return Counter(v for op in self.ops for v in op.inputs if v is not None)
+
+    @property
+    def inside(self) -> list[Value]:
+        """All values of the region, the results of the Reshapes first."""
+        return [*self.starts, *(op.output for op in self.ops)]
+
+
+def region_before(last: Reshape, dead_ends: set[Value]) -> Region | None:
+    """The elementwise operators between ``last`` and the Reshapes before it; None if there are other sources.
+
+    ``dead_ends``: values known to have other sources; extended here.
+    """
+    region, seen = Region(), set[Value]()
+    todo = [(last.input, False)]
+    while todo:
+        value, done = todo.pop()
+        maker = value.producer
+        if done and maker is not None:
+            region.ops.append(maker)
+            continue
+        if value in seen:
+            continue
+        if isinstance(maker, Reshape) and value is not last.input:
+            region.starts.append(value)
+            seen.add(value)
+            continue
+        operands = None if maker is None or value in dead_ends else operands_of(maker)
+        if operands is None:
+            dead_ends.update(seen.difference(region.starts))
+            return None
+        seen.add(value)
+        todo += [(value, True), *((v, False) for v in reversed(operands))]
+    return region if region.starts else None
+
+
+def operands_of(op: Op) -> list[Value] | None:
+    """The non-constant operands of an elementwise operator; None for any other operator."""
+    if not op.elementwise:
+        return None
+    values = [v for v in op.inputs if v is not None and not is_constant(v)]
+    return values or None
+
+
+def only_operand(op: Op) -> Value | None:
+    """The operand of an elementwise operator of one value and constant numbers; None for any other."""
+    values = operands_of(op) or []
+    others = [v for v in op.inputs if v is not None and is_constant(v)]
+    return values[0] if len(values) == 1 and all(v.numel == 1 for v in others) else None
+
+
+def is_constant(value: Value) -> bool:
+    return value.is_plain and not value.is_variable
+
+
+def obstacle(graph: Graph, region: Region, last: Reshape) -> str | None:
+    """Why the operators of ``region`` must keep their shape: None, or the sentence of the refusal."""
+    sources, first = sources_of(region), region.starts[0]
+    why = next((s for op in region.ops if (s := _bound(graph, op.output, region, last))), None)
+    if why is not None:
+        return why
+    for value in region.inside:
+        if value.quantization is not None and value.quantization.is_per_channel:
+            return f"%{value.name}: is quantized along an axis"
+        if value.shape is None or value.shape != first.shape:
+            sort = "rank" if value.rank != first.rank else "shape"
+            return f"%{value.name}: is broadcast to another {sort}"
+    for value, source in zip(region.starts, sources, strict=True):
+        if source.shape is None:
+            return f"%{source.name}: has an unknown rank"
+        if source.quantization != value.quantization:
+            return f"%{value.name}: has other quantization parameters than %{source.name}"
+        if source.shape != sources[0].shape or (len(sources) > 1 and not source.is_static):
+            return f"%{source.name}: expected the shape of %{sources[0].name}, which must be static"
+    return next((s for op in region.ops for v in op.inputs if (s := _unfit(v, first, sources[0]))), None)
+
+
+def _bound(graph: Graph, value: Value, region: Region, last: Reshape) -> str | None:
+    """Refuse if ``value`` has users outside of ``region`` and ``last``, or is an output of the graph."""
+    if graph.is_output(value):
+        return f"%{value.name}: is an output of the graph, whose shape must stay"
+    if value.use_count == region.uses[value] + last.inputs.count(value):
+        return None
+    return f"%{value.name}: has {value.use_count} users, some outside of the Reshapes"
+
+
+def saved(graph: Graph, region: Region, last: Reshape) -> tuple[int, str]:
+    """How many Reshapes would be removed, and why not more."""
+    bound = [s for v in region.starts if (s := _bound(graph, v, region, last))]
+    same = same_shape(sources_of(region)[0], last.output)
+    return len(region.starts) - len(bound) + (same is None), next(iter(bound), same or "")
+
+
+def sources_of(region: Region) -> list[Value]:
+    """The operands of the Reshapes before the region."""
+    return [v.producer.input for v in region.starts if isinstance(v.producer, Reshape)]
+
+
+def _unfit(value: Value | None, old: Value, new: Value) -> str | None:
+    """Why ``value``, used with values like ``old``, is no constant that can be reshaped for ``new``."""
+    if value is None or not is_constant(value) or value.numel == 1:
+        return None
+    if value.quantization is not None and value.quantization.is_per_channel:
+        return f"%{value.name}: is quantized along an axis"
+    if not old.is_static or not new.is_static or old.numel > MAX_RESHAPED_ELEMENTS:
+        most = MAX_RESHAPED_ELEMENTS
+        return f"%{value.name}: is used with an unknown shape, or with more than {most} elements"
+    form = _form(value.array(), old.static_shape, new.static_shape)
+    if form.size > value.numel or form.ndim > max(MAX_BROADCAST_RANK, value.rank or 0):
+        found, expected = format_shape(value.shape), format_shape(new.shape)
+        return f"%{value.name}: shape {found} cannot be reshaped for {expected}"
+    return None
+
+
+def _form(array: Array, old: tuple[int, ...], new: tuple[int, ...]) -> Array:
+    """The smallest array that broadcasts to ``new`` with the elements that ``array`` has in ``old``."""
+    whole: Array = np.broadcast_to(array, old).reshape(new)
+    for axis in range(len(new)):
+        head = whole.take([0], axis)
+        if whole.shape[axis] > 1 and np.array_equal(_bits(whole), np.broadcast_to(_bits(head), whole.shape)):
+            whole = head
+    while whole.ndim > 1 and whole.shape[0] == 1:
+        whole = whole[0]
+    return np.ascontiguousarray(whole)
+
+
+def _bits(array: Array) -> Array:
+    return array.view(f"u{array.itemsize}") if array.dtype.kind == "f" else array
+
+
+def move(graph: Graph, op: Op, new: dict[Value, Value], shape: Shape | None, old: Value) -> None:
+    """Let ``op`` read the values of ``new`` instead of their keys, and compute in ``shape``.
+
+    ``old`` is one of its former operands, which has the former shape.
+    """
+    for index, value in enumerate(op.inputs):
+        if value is not None and value in new:
+            op.set_input(index, new[value])
+        elif value is None or not is_constant(value):
+            continue
+        elif value.numel > 1 and shape is not None and old.is_static:
+            form = _form(value.array(), old.static_shape, tuple(d or 0 for d in shape))
+            if form.shape != value.shape:
+                op.set_input(index, _constant(graph, value, form))
+        elif (value.rank or 0) > len(shape or ()):
+            op.set_input(index, _constant(graph, value, value.array().reshape(())))
+    op.output.shape = shape
+
+
+def _constant(graph: Graph, like: Value, array: Array) -> Value:
+    return Value.constant(graph.unique_name(like.name), array, like.quantization)
+
+
+class RemoveReshapeAroundUnaryOp(GraphPass):
+    """reshape(f(g(reshape(x, B))), C)  ==  reshape(f(g(x)), C), and no Reshape where x has shape C.
+
+    f and g are elementwise.  If they have two operands, both come from Reshapes of the same shape, or one is
+    a constant that can be reshaped for x.  Their results have no other users and are no outputs of the graph,
+    and at least one Reshape is removed.
+
+    ``back``: whether x must have shape C.
+    """
+
+    name = "remove_reshape_around_unaryop"
+    back: ClassVar[bool] = False
+
+    def run_graph(self, graph: Graph, context: Context) -> int:
+        dead_ends: set[Value] = set()
+        reshapes = [op for op in graph.ops if isinstance(op, Reshape)]
+        return sum(1 for op in reshapes if self._remove(graph, op, context, dead_ends))
+
+    def _remove(self, graph: Graph, last: Reshape, context: Context, dead_ends: set[Value]) -> bool:
+        """``dead_ends``: values already known to come from something else than a Reshape."""
+        region = region_before(last, dead_ends)
+        if region is None:
+            if context.partial_matches:
+                far = f"%{last.input.name}: is not computed from a Reshape by elementwise operators"
+                context.refuse(self.name, last, far, 1)
+            return False
+        why = obstacle(graph, region, last)
+        if why is None:
+            count, reason = saved(graph, region, last)
+            same = same_shape(sources_of(region)[0], last.output)
+            why = same if self.back else None if count else reason
+        if why is not None:
+            if context.refusals is None:
+                dead_ends.update(op.output for op in region.ops)
+            context.refuse(self.name, last, why, len(region.ops) + 3)
+            return False
+        if not context.may_rewrite:
+            return False
+        context.rewrites(last)
+        self._move(graph, region, last)
+        return True
+
+    def _move(self, graph: Graph, region: Region, last: Reshape) -> None:
+        sources = sources_of(region)
+        first, new, end = region.starts[0], dict(zip(region.starts, sources, strict=True)), last.input
+        for op in region.ops:
+            move(graph, op, new, sources[0].shape, first)
+        drop_unread(graph, region.starts)
+        # end is an interior value, so it can also replace an output of the graph
+        if same_shape(end, last.output) is None and end.quantization == last.output.quantization:
+            graph.replace(last.output, end)
+            graph.remove(last)

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Remove slices and splits that take everything, and padding that has no width or is cut off again."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from circlekit.ir.value import Array, Value, format_shape
+from circlekit.ops.movement.slice import AxisSlice, StridedSlice
+from circlekit.passes.support.conditions import all_equal, same_quantization
+from circlekit.rewrite.match import Match
+from circlekit.rewrite.rewrite import Rewrite, Rules, condition
+
+PADS = (
+    "Pad(x, paddings: const)",
+    "PadV2(x, paddings: const, value)",
+    "MirrorPad(x, paddings: const)   {mode: any}",
+)
+
+
+class _NoWidth(Rewrite):
+    """pad(x, 0)  ==  x."""
+
+    quantized = True
+
+    before = """
+        y = $pad
+    """
+    after = "x"
+
+    @condition
+    def no_border(self, match: Match) -> str | None:
+        paddings = match.value("paddings")
+        return all_equal(paddings.array(), 0, paddings.name)
+
+
+class _Sliced(Rewrite):
+    """slice(pad(x))  ==  slice(x), where the slice cuts off all padding."""
+
+    quantized = True
+    shared = ("p",)
+
+    before = """
+        p = $pad
+        y = Slice(p, begin: const, size: const)
+    """
+    after = """
+        y = Slice(x, begin2, size2)
+    """
+
+    @condition
+    def keeps_no_border(
+        self, match: Match, x: Value, paddings: Array, begin: Array, size: Array
+    ) -> str | None:
+        y, p = match.value("y"), match.value("p")
+        if not x.is_static or not p.is_static:
+            return f"%{x.name}: expected a static shape, got {format_shape(x.shape)}"
+        first = begin - paddings[:, 0]
+        last = first + resolved(begin, size, p)
+        if (first < 0).any() or (last > x.static_shape).any():
+            return f"%{y.name}: keeps some of the border of %{p.name}"
+        return same_quantization(x, p, y)
+
+    def constants(self, match: Match, paddings: Array, begin: Array, size: Array) -> dict[str, Array]:
+        first = begin - paddings[:, 0]
+        return {
+            "begin2": first.astype(begin.dtype),
+            "size2": resolved(begin, size, match.value("p")).astype(size.dtype),
+        }
+
+
+class _SlicedBack(_Sliced):
+    """slice(pad(x))  ==  x, where the slice cuts off the padding and nothing else."""
+
+    after = "x"
+
+    @condition
+    def keeps_all_of_x(
+        self, match: Match, x: Value, paddings: Array, begin: Array, size: Array
+    ) -> str | None:
+        kept = resolved(begin, size, match.value("p"))
+        if (begin != paddings[:, 0]).any() or (kept != x.static_shape).any():
+            return f"%{match.value('y').name}: is a part of %{x.name}"
+        return None
+
+    def constants(self) -> dict[str, Array]:  # type: ignore[override]  # no new constant
+        return {}
+
+
+class _SlicedBackByStrides(Rewrite):
+    """pad(x)[before:before + n]  ==  x."""
+
+    quantized = True
+    shared = ("p",)
+
+    before = """
+        p = $pad
+        y = StridedSlice(p, begin: const, end: const, strides: const)
+            {begin_mask: any, end_mask: any, ellipsis_mask: any, offset: any}
+    """
+    after = "x"
+
+    @condition
+    def keeps_all_of_x(
+        self, match: Match, x: Value, paddings: Array, begin: Array, end: Array, strides: Array
+    ) -> str | None:
+        op, p = match.ops["y"], match.value("p")
+        if not x.is_static or not p.is_static:
+            return f"%{x.name}: expected a static shape, got {format_shape(x.shape)}"
+        assert isinstance(op, StridedSlice)  # as in the picture
+        slices = op.axis_slices(begin.tolist(), end.tolist(), strides.tolist(), len(p.static_shape))
+        ranges = [op.index_range(part, dim) for part, dim in zip(slices, p.static_shape, strict=True) if part]
+        kept = [(r.start, r.stop, r.step) for r in ranges]
+        expected = [(a, a + d, 1) for a, d in zip(paddings[:, 0].tolist(), x.static_shape, strict=True)]
+        return None if kept == expected else f"%{op.output.name}: does not undo the padding of %{p.name}"
+
+
+def resolved(begin: Array, size: Array, of: Value) -> Array:
+    """``size`` of a slice of ``of``, with -1 replaced by the number of elements from ``begin`` on."""
+    left = [dim - b for dim, b in zip(of.static_shape, begin.tolist(), strict=True)]
+    return np.where(size == -1, left, size)
+
+
+class RemoveUnnecessaryPad(Rules):
+    """Remove padding of no width, and padding that a slice cuts off again."""
+
+    name = "remove_unnecessary_pad"
+    rules = (
+        *(_NoWidth.member(pad=pad) for pad in PADS),
+        *(_SlicedBack.member(pad=pad) for pad in PADS),
+        *(_SlicedBackByStrides.member(pad=pad) for pad in PADS[:2]),
+        *(_Sliced.member(pad=pad) for pad in PADS),
+    )
+
+
+class RemoveUnnecessarySlice(Rewrite):
+    """slice(x, 0, all)  ==  x."""
+
+    name = "remove_unnecessary_slice"
+    quantized = True
+
+    before = """
+        y = Slice(x, begin: const, size: const)
+    """
+    after = "x"
+
+    @condition
+    def takes_everything(self, x: Value, y: Value, begin: Array, size: Array) -> str | None:
+        if x.shape is None:
+            return f"%{x.name}: expected a known rank"
+        for axis, (dim, first, count) in enumerate(zip(x.shape, begin, size, strict=True)):
+            if first != 0 or count not in (-1, dim):
+                return (
+                    f"%{y.name}: expected all {dim or 'elements'} of axis {axis}, got {count} from {first} on"
+                )
+        return None
+
+
+class _OnePart(Rewrite):
+    """split(x) into one part  ==  x."""
+
+    quantized = True
+
+    before = """
+        y = $split   {num_splits: 1}
+    """
+    after = "x"
+
+
+class RemoveUnnecessarySplit(Rules):
+    """Remove SPLIT and SPLIT_V into one part."""
+
+    name = "remove_unnecessary_split"
+    rules = (_OnePart.member(split="Split(axis, x)"), _OnePart.member(split="SplitV(x, sizes, axis)"))
+
+
+ENDLESS = 2**31 - 1
+"""End index that exporters write for "to the end" of a dimension that they do not know."""
+
+
+class RemoveUnnecessaryStridedSlice(Rewrite):
+    """x[:, 0:n, :]  ==  x, with all masks, offsets and negative ends."""
+
+    name = "remove_unnecessary_strided_slice"
+    quantized = True
+
+    before = """
+        y = StridedSlice(x, begin: const, end: const, strides: const)
+            {begin_mask: any, end_mask: any, ellipsis_mask: any, new_axis_mask: any, shrink_axis_mask: any,
+             offset: any}
+    """
+    after = "x"
+
+    @condition
+    def takes_everything(
+        self, match: Match, x: Value, begin: Array, end: Array, strides: Array
+    ) -> str | None:
+        op = match.ops["y"]
+        assert isinstance(op, StridedSlice)  # as in the picture
+        if x.shape is None:
+            return f"%{x.name}: expected a known rank"
+        slices = op.axis_slices(begin.tolist(), end.tolist(), strides.tolist(), len(x.shape))
+        name = op.output.name
+        if None in slices:
+            return f"%{name}: adds an axis"
+        for axis, (part, dim) in enumerate(zip(slices, x.shape, strict=True)):
+            assert part is not None  # checked above
+            if part.shrink:
+                return f"%{name}: removes axis {axis}"
+            if not _is_full(op, part, dim):
+                return f"%{name}: does not take all of axis {axis}"
+        return None
+
+
+def _is_full(op: StridedSlice, part: AxisSlice, dim: int | None) -> bool:
+    if dim is not None:
+        return part.stride == 1 and op.index_range(part, dim) == range(dim)
+    endless = part.end is None or (part.end >= ENDLESS and not op.offset)
+    return part.begin in (None, 0) and part.stride == 1 and endless

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Remove what training and exporters leave in a model: dropout, guards of indices, named operators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from circlekit.errors import RewriteError
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.op import Op, OpaqueOp
+from circlekit.ir.value import Array, Value
+from circlekit.ops.arithmetic.division import Div
+from circlekit.ops.arithmetic.random_ops import Multinomial, RandomStandardNormal, RandomUniform
+from circlekit.ops.dimensions import normalized_axis
+from circlekit.rewrite.base import Context, Option, Pass
+from circlekit.rewrite.match import Match
+from circlekit.rewrite.rewrite import Rewrite, Rules, condition
+
+
+class _Masked(Rewrite):
+    """x * factor, masked by random >= rate  becomes  x, its mean; factor is 1 / (1 - rate)."""
+
+    changes_values = True
+
+    before = """
+        r = RandomUniform(shape)                {seed: any, seed2: any}
+        g = GreaterEqual|Greater(r, rate: const f32[*, 1])
+        $mask
+    """
+    after = "x"
+
+    @condition
+    def keeps_the_mean(self, rate: Array, factor: Array) -> str | None:
+        return mean_refusal(1 - float(rate.reshape(-1)[0]), float(factor.reshape(-1)[0]))
+
+
+class _Floored(Rewrite):
+    """x / keep * floor(random + keep)  becomes  x, its mean: the form of TensorFlow 1."""
+
+    changes_values = True
+
+    before = """
+        r = RandomUniform(shape)                {seed: any, seed2: any}
+        a = Add(r, keep: const f32[*, 1])
+        m = Floor(a)
+        s = Div|Mul(x: f32, factor: const f32[*, 1])
+        z = Mul(s, m)
+    """
+    after = "x"
+
+    @condition
+    def keeps_the_mean(self, match: Match, keep: Array, factor: Array) -> str | None:
+        scale = float(factor.reshape(-1)[0])
+        if isinstance(match.ops["s"], Div):
+            scale = 1 / (scale or np.nan)
+        return mean_refusal(float(keep.reshape(-1)[0]), scale)
+
+
+def mean_refusal(kept: float, scale: float) -> str | None:
+    """Refuse unless keeping a part of ``kept`` of the elements, multiplied by ``scale``, keeps the mean."""
+    if abs(kept * scale - 1) < 1e-5:
+        return None
+    return (
+        f"expected a factor of {1 / kept if kept else np.inf:g} for the kept part of {kept:g}, got {scale:g}"
+    )
+
+
+CAST = "m = Cast(g)   {in_data_type: any, out_data_type: any}"
+MASKS = (
+    f"{CAST}\n        s = Mul(x: f32, factor: const f32[*, 1])\n        z = Mul(s, m)",
+    "s = Mul(x: f32, factor: const f32[*, 1])\n        z = SelectV2|Select(g, s, 0.0)",
+    f"{CAST}\n        s = Mul(x: f32, m)\n        z = Mul(s, factor: const f32[*, 1])",
+)
+
+
+class RemoveDropout(Rules):
+    """Replace dropout, which has no use after training, by its operand: the mean of its result."""
+
+    name = "remove_dropout"
+    changes_values = True
+    rules = (*(_Masked.member(mask=mask) for mask in MASKS), _Floored)
+
+    @classmethod
+    def notes(cls, model: Model, context: Context, changes: int | None) -> Iterable[str]:
+        for op in model.ops():
+            if isinstance(op, RandomUniform | RandomStandardNormal | Multinomial):
+                found = f"{op.code} %{op.output.name} gives other numbers in every run"
+                yield f"{found}; if it is dropout left from training: --remove_dropout"
+
+
+class RemoveGatherGuard(Rewrite):
+    """gather(p, (i + n) mod n)  becomes  gather(p, i) for n rows of p; i must then be from 0 to n - 1."""
+
+    name = "remove_gather_guard"
+    changes_values = True
+    shared = ("a", "m")
+
+    before = """
+        a = Add(i, n: const [*, 1])
+        m = FloorMod(a, n2: const [*, 1])
+        z = Gather(p, m)                    {axis: any = axis, batch_dims: any}
+    """
+    after = """
+        z = Gather(p, i)                    {like z}
+    """
+
+    @condition
+    def counts_the_rows(self, match: Match, p: Value, i: Value, axis: int) -> str | None:
+        if p.shape is None or i.dtype.numpy is None:
+            return f"%{p.name}: expected a known rank"
+        rows = p.shape[normalized_axis(axis, len(p.shape))]
+        added, modulus = (int(match.value(n).array().reshape(-1)[0]) for n in ("n", "n2"))
+        if added == modulus == rows:
+            return None
+        return f"%{p.name}: expected {rows}, its rows, as addend and as modulus, got {added} and {modulus}"
+
+
+TRAINING_CHECKS = frozenset(
+    prefix + name for prefix in ("", "Flex") for name in ("Assert", "Print", "PrintV2")
+)
+"""TensorFlow's operators that stop the run or print; they return nothing or their operand."""
+
+
+def _words(text: str) -> list[str]:
+    words = [word.strip().removeprefix("%") for word in text.split(",")]
+    if not all(words):
+        raise ValueError(f"expected names separated by commas, got {text!r}")
+    return words
+
+
+class RemoveNodesOf(Pass):
+    """Remove operators of these kinds, custom codes or result names; their first operand replaces the result.
+
+    Values change, unless the operators return that operand.  An operator stays if its result has another type
+    than the operand.
+    """
+
+    name = "remove_nodes_of"
+    changes_values = True
+    options = (
+        Option(
+            "remove_nodes_of",
+            "remove the operators of these kinds (FAKE_QUANT), custom codes (FlexAssert) or results",
+            "NAME,NAME",
+            _words,
+        ),
+    )
+
+    @classmethod
+    def notes(cls, model: Model, context: Context, changes: int | None) -> Iterable[str]:
+        for op in model.ops():
+            if isinstance(op, OpaqueOp) and op.custom_code in TRAINING_CHECKS:
+                yield (
+                    f"the custom operator {op.custom_code} is for training, and few runtimes have it: "
+                    f"--remove_nodes_of {op.custom_code} removes it"
+                )
+
+    def __init__(self) -> None:
+        self.found: set[str] = set()
+
+    def run(self, model: Model, context: Context) -> int:
+        wanted: list[str] = self.setting(context, "remove_nodes_of") or []
+        count = 0
+        for graph in model.graphs:
+            for op in graph.ops:
+                named = [name for name in wanted if name in _names(op)]
+                self.found.update(named)
+                if named:
+                    count += self._remove(graph, op, context)
+        missing = [name for name in wanted if name not in self.found]
+        if missing and context.refusals is None:
+            raise RewriteError(f"remove_nodes_of: no operator is a {missing[0]} or has a result of that name")
+        return count
+
+    def _remove(self, graph: Graph, op: Op, context: Context) -> bool:
+        """Whether ``op`` was removed."""
+        operand = op.inputs[0] if op.inputs else None
+        why = _obstacle(graph, op, operand)
+        if why is not None:
+            context.refuse(self.name, op, why, 3)
+        if why is not None or not context.may_rewrite:
+            return False
+        context.rewrites(op)
+        for value in tuple(op.results):
+            if operand is not None:
+                graph.replace(value, operand)
+        graph.remove(op)
+        return True
+
+
+def _names(op: Op) -> set[str]:
+    custom = {op.custom_code} if isinstance(op, OpaqueOp) and op.custom_code is not None else set()
+    return {op.code, *custom, *(value.name for value in op.results)}
+
+
+def _obstacle(graph: Graph, op: Op, operand: Value | None) -> str | None:
+    """Why the first operand of ``op`` cannot replace its result."""
+    if not op.results:
+        return None
+    result = op.results[0]
+    if operand is None or len(op.results) > 1:
+        return f"%{result.name}: expected one result and an operand, got {len(op.results)} results"
+    if operand.dtype is not result.dtype or operand.shape != result.shape:
+        return f"%{result.name}: is {result.type}, %{operand.name} is {operand.type}"
+    if not graph.can_stand_for(result, operand):
+        return f"%{result.name}: and %{operand.name} are both inputs or outputs of the graph"
+    return None

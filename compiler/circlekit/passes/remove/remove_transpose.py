@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Remove Transposes that, alone or together with operators beside them, keep the order of the elements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from circlekit.ir.value import Array, Value, format_shape
+from circlekit.ops.dimensions import normalized_axis
+from circlekit.passes.support.conditions import same_quantization
+from circlekit.rewrite.match import Match
+from circlekit.rewrite.rewrite import Rewrite, Rules, condition
+
+
+class Factor(NamedTuple):
+    """A factor of an original dimension; ``place`` is its position in the original order."""
+
+    size: int
+    place: tuple[int, ...]
+
+    def split(self, outer: int) -> tuple[Factor, Factor]:
+        """Split into an outer factor of size ``outer`` and the inner factor."""
+        return Factor(outer, (*self.place, 0)), Factor(self.size // outer, (*self.place, 1))
+
+
+class ElementOrder:
+    """The present axes of a tensor, each as a list of factors of the original dimensions, ``shape``."""
+
+    def __init__(self, shape: Iterable[int]) -> None:
+        self.axes = [[Factor(size, (index,))] for index, size in enumerate(shape)]
+
+    def transpose(self, perm: Iterable[int]) -> None:
+        rank = len(self.axes)
+        self.axes = [self.axes[normalized_axis(int(a), rank)] for a in perm]
+
+    def reshape(self, shape: Iterable[int]) -> bool:
+        """Apply a Reshape; False (and an invalid object) if an axis of ``shape`` is no product of factors."""
+        pieces = [p for axis in self.axes for p in axis if p.size != 1]
+        axes = []
+        for size in shape:
+            axis: list[Factor] = []
+            while size > 1 and pieces:
+                piece = pieces.pop(0)
+                if size % piece.size:
+                    if piece.size % size:
+                        return False
+                    piece, rest = piece.split(size)
+                    pieces.insert(0, rest)
+                size //= piece.size
+                axis.append(piece)
+            axes.append(axis)
+        self.axes = axes
+        return True
+
+    def is_unchanged(self) -> bool:
+        """Whether all elements are in their original order."""
+        places = [p.place for axis in self.axes for p in axis if p.size != 1]
+        return places == sorted(places)
+
+
+class IdentityPerm(Rewrite):
+    """transpose(x, [0, 1, 2, ...])  ==  x."""
+
+    quantized = True
+
+    before = """
+        y = Transpose(x, perm: const)
+    """
+    after = "x"
+
+    @condition
+    def moves_nothing(self, y: Value, perm: Array) -> str | None:
+        axes = [normalized_axis(a, perm.size) for a in perm.tolist()]
+        return None if axes == sorted(axes) else f"%{y.name}: expected a perm that moves no axis, got {axes}"
+
+
+class _OneReshape(Rewrite):
+    """Transposes and Reshapes that together keep the order of the elements  ==  one Reshape."""
+
+    quantized = True
+
+    before = """
+        $moves
+    """
+    after = """
+        z = Reshape(x, shape)       {new_shape: new_shape}
+    """
+
+    @condition
+    def keeps_the_order(self, match: Match) -> str | None:
+        values = [match.value(name) for name in ("x", *self.steps())]
+        if not all(v.is_static for v in values):
+            return f"%{values[0].name}: expected static shapes, got {format_shape(values[0].shape)}"
+        if 0 in values[0].static_shape:
+            return f"%{values[0].name}: is empty"
+        return same_quantization(*values) or self._order(match, values)
+
+    def steps(self) -> Sequence[str]:
+        """The results in the picture, in order."""
+        return [node.results[0] for node in self.definition().before.nodes]
+
+    def _order(self, match: Match, values: Sequence[Value]) -> str | None:
+        order = ElementOrder(values[0].static_shape)
+        for node, value in zip(self.definition().before.nodes, values[1:], strict=True):
+            perm = node.operands[1].name
+            if node.kinds[0].code == "TRANSPOSE" and perm is not None:
+                order.transpose(match.value(perm).array().tolist())
+            elif not order.reshape(value.static_shape):
+                return f"%{value.name}: splits or merges axes of %{values[0].name} irregularly"
+        return (
+            None if order.is_unchanged() else f"%{values[-1].name}: does not keep the order of the elements"
+        )
+
+    def constants(self, match: Match) -> dict[str, Any]:
+        shape = match.value("z").static_shape
+        return {"shape": np.asarray(shape, np.int32), "new_shape": shape}
+
+
+TRANSPOSE_RESHAPE = """y = Transpose(x, perm: const)
+        z = Reshape(y, to?)         {new_shape: any}"""
+RESHAPE_TRANSPOSE = """y = Reshape(x, to?)         {new_shape: any}
+        z = Transpose(y, perm: const)"""
+TRANSPOSE_RESHAPE_TRANSPOSE = """w = Transpose(x, first: const)
+        y = Reshape(w, to?)         {new_shape: any}
+        z = Transpose(y, second: const)"""
+
+
+class RemoveUnnecessaryTranspose(Rules):
+    """Remove Transposes that, alone or together with Reshapes beside them, keep the order of the elements."""
+
+    name = "remove_unnecessary_transpose"
+    rules = (
+        IdentityPerm,
+        _OneReshape.member(moves=TRANSPOSE_RESHAPE),
+        _OneReshape.member(moves=RESHAPE_TRANSPOSE),
+        _OneReshape.member(moves=TRANSPOSE_RESHAPE_TRANSPOSE),
+    )
+
+
+def composed(first: Array, second: Array) -> Array:
+    """The perm that is equal to a transpose by ``first`` and then by ``second``."""
+    return np.asarray((first % first.size)[second % second.size], first.dtype)
+
+
+class Merge(Rewrite):
+    """transpose(transpose(x))  ==  transpose(x); the first one stays if it has other users."""
+
+    quantized = True
+    shared = ("y",)
+
+    before = """
+        y = Transpose(x, first: const)
+        z = Transpose(y, second: const)
+    """
+    after = """
+        z = Transpose(x, perm)
+    """
+
+    @condition
+    def one_quantization(self, x: Value, y: Value, z: Value) -> str | None:
+        return same_quantization(x, y, z)
+
+    def constants(self, first: Array, second: Array) -> dict[str, Array]:
+        return {"perm": composed(first, second)}
+
+
+class Cancel(Merge):
+    """transpose(transpose(x))  ==  x if the second one undoes the first."""
+
+    after = "x"
+
+    @condition
+    def undoes_the_first(self, y: Value, z: Value, first: Array, second: Array) -> str | None:
+        axes = composed(first, second).tolist()
+        if axes == sorted(axes):
+            return None
+        return f"%{z.name}: does not undo %{y.name}, together they have perm {axes}"
+
+
+class Identity(IdentityPerm):
+    """What is left of several Transposes that cancel each other."""
+
+
+class RemoveRedundantTranspose(Rules):
+    """Cancel or merge two Transposes in a row; remove one that moves nothing."""
+
+    name = "remove_redundant_transpose"
+    rules = (Cancel, Merge, Identity)

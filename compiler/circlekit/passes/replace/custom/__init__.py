@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""Replace TensorFlow custom operators by operators of the schema."""

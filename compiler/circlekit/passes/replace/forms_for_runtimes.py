@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Write operators and constants in other forms, which some runtime or later tool requires."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from circlekit.ir.enums import WeightsFormat
+from circlekit.ir.value import Array, Value, format_shape
+from circlekit.ops.matmul.dense import ROWS, shuffled_16x1
+from circlekit.passes.support.linear_producer import per_channel
+from circlekit.rewrite.base import MAX_FOLDED_BYTES
+from circlekit.rewrite.rewrite import Rewrite, Rules, condition
+
+
+class DecomposeHardSwish(Rewrite):
+    """hard_swish(x)  ==  x * (relu6(x + 3) / 6); fuse_hardswish undoes it, so O1 leaves that out."""
+
+    name = "decompose_hardswish"
+
+    before = """
+        z = HardSwish(x: f32)
+    """
+    after = """
+        a = Add(x, 3.0)
+        r = Relu6(a)
+        s = Mul(r, 0.16666667)
+        z = Mul(x, s)
+    """
+
+
+class DecomposeSoftmax(Rewrite):
+    """softmax(x)  ==  e / sum(e) with e = exp(beta * (x - max(x))), over the last axis."""
+
+    name = "decompose_softmax"
+
+    before = """
+        z = Softmax(x: f32)         {beta: any = beta}
+    """
+    after = """
+        m = ReduceMax(x, [-1])      {keep_dims: true}
+        d = Sub(x, m)
+        b = Mul(d, factor)
+        e = Exp(b)
+        s = Sum(e, [-1])            {keep_dims: true}
+        z = Div(e, s)
+    """
+
+    def constants(self, beta: float) -> dict[str, Array]:
+        return {"factor": np.asarray(beta, np.float32)}
+
+
+class ReplaceSubWithAdd(Rewrite):
+    """x - c  ==  x + (-c)."""
+
+    name = "replace_sub_with_add"
+
+    before = """
+        z = Sub(x, c: const f32)    {act: any = act}
+    """
+    after = """
+        z = Add(x, negative)        {act: act}
+    """
+
+    def constants(self, c: Array) -> dict[str, Array]:
+        return {"negative": -c}
+
+
+class ReplaceChannelwiseMulAdd(Rewrite):
+    """x * gamma + beta  ==  dwconv(x, gamma) + beta, with a filter of 1 x 1."""
+
+    name = "replace_cw_mul_add_with_depthwise_conv"
+
+    before = """
+        m = Mul(x: f32[_, _, _, C], gamma: const f32[*, C|1])
+        z = Add(m, beta: const f32[*, C|1])         {act: NONE|RELU|RELU6|RELU_N1_TO_1 = act}
+    """
+    after = """
+        z = DepthwiseConv2D(x, w, b)                {padding: SAME, act: act}
+    """
+
+    def constants(self, gamma: Array, beta: Array, C: int) -> dict[str, Array]:
+        w = per_channel(gamma, C).reshape(1, 1, 1, C)
+        return {"w": w, "b": per_channel(beta, C)}
+
+
+class _Expand(Rewrite):
+    """The constant has the rank of the static result, and is broadcast along exactly one dimension."""
+
+    before = """
+        z = $operator($old)            {act: any = act}
+    """
+    after = """
+        z = $operator($new)            {like z, act: act}
+    """
+
+    @condition
+    def one_dimension(self, c: Array, z: Value) -> str | None:
+        if not z.is_static:
+            return f"%{z.name}: expected a static shape, got {format_shape(z.shape)}"
+        shape = z.static_shape
+        if c.ndim != len(shape):
+            return f"%{z.name}: expected a constant of rank {len(shape)}, got {c.ndim}"
+        broadcast = [axis for axis, (a, b) in enumerate(zip(c.shape, shape, strict=True)) if a != b]
+        if len(broadcast) == 1:
+            return None
+        return f"%{z.name}: expected a constant broadcast along 1 dimension, got {len(broadcast)}"
+
+    @condition
+    def small_enough(self, z: Value) -> str | None:
+        size = 4 * z.numel if z.is_static else 0
+        if size <= MAX_FOLDED_BYTES:
+            return None
+        return f"%{z.name}: expected a result of at most {MAX_FOLDED_BYTES} bytes, got {size}"
+
+    @condition
+    def only_the_constant(self, x: Value, z: Value) -> str | None:
+        if x.shape == z.shape:
+            return None
+        return f"%{x.name}: is broadcast too, from {format_shape(x.shape)} to {format_shape(z.shape)}"
+
+    def constants(self, c: Array, z: Value) -> dict[str, Array]:
+        return {"full": np.ascontiguousarray(np.broadcast_to(c, z.static_shape))}
+
+
+class ExpandBroadcastConst(Rules):
+    """Expand a constant operand of Add, Sub, Mul or Div that is broadcast along one dimension."""
+
+    name = "expand_broadcast_const"
+    rules = (
+        _Expand.member(operator="Add|Mul|Div|Sub", old="x, c: const f32", new="x, full"),
+        _Expand.member(operator="Div|Sub", old="c: const f32, x", new="full, x"),
+    )
+
+
+class ShuffleWeightTo16x1Float32(Rewrite):
+    """Shuffle float32 weights of fully connected layers in blocks of 16 rows, for ONE's runtime."""
+
+    name = "shuffle_weight_to_16x1float32"
+
+    before = """
+        y = FullyConnected(x, w: const f32[O, _], b?)
+    """
+    after = """
+        y = FullyConnected(x, w2, b)       {like y, weights_format: format}
+    """
+
+    @condition
+    def whole_blocks(self, O: int) -> str | None:
+        return None if O % ROWS == 0 else f"expected weights with a multiple of {ROWS} rows, got {O}"
+
+    def constants(self, w: Array) -> dict[str, object]:
+        return {"w2": shuffled_16x1(w), "format": WeightsFormat.SHUFFLED16x1FLOAT32}

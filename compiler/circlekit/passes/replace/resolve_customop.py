@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replace TensorFlow's custom operators by those of the schema."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from circlekit.ir.dtypes import f32, i32
+from circlekit.ir.graph import Graph
+from circlekit.ir.op import OpaqueOp
+from circlekit.ir.value import Value, format_shape
+from circlekit.ops.dimensions import broadcast_shapes
+from circlekit.ops.movement.join import SplitV
+from circlekit.ops.program.flexbuffer import options_of
+from circlekit.rewrite.base import Context, GraphPass
+from circlekit.rewrite.match import Match
+from circlekit.rewrite.rewrite import Rewrite, Rules, condition
+
+
+class _Sum(Rewrite):
+    """add_v2(x, y)  ==  add(x, y)."""
+
+    before = """
+        z = Custom("AddV2", x, y)
+    """
+    after = """
+        z = Add(x, y)
+    """
+
+    @condition
+    def runs_everywhere(self, x: Value) -> str | None:
+        return None if x.dtype in (f32, i32) else f"%{x.name}: expected f32 or i32, got {x.dtype.short}"
+
+
+class _BroadcastSum(_Sum):
+    """add_v2(x, y) with one operand behind a BroadcastTo  ==  add(x, y), where that has the same shape."""
+
+    shared = ("b",)
+
+    before = """
+        b = $broadcast
+        z = Custom("AddV2", $sum)
+    """
+
+    @condition
+    def is_broadcast_by_add(self, x: Value, y: Value, z: Value) -> str | None:
+        if z.is_static and broadcast_shapes(x.shape, y.shape) == z.shape:
+            return None
+        return f"%{z.name}: shape {format_shape(z.shape)} may need the BroadcastTo"
+
+
+class ResolveCustomAdd(Rules):
+    """Replace TensorFlow's AddV2 by ADD, which broadcasts by itself."""
+
+    name = "resolve_customop_add"
+    rules = (
+        _BroadcastSum.member(broadcast="BroadcastTo(x, shape)", sum="b, y"),
+        _BroadcastSum.member(broadcast="BroadcastTo(y, shape)", sum="x, b"),
+        _BroadcastSum.member(broadcast='Custom("BroadcastTo", x, shape)', sum="b, y"),
+        _BroadcastSum.member(broadcast='Custom("BroadcastTo", y, shape)', sum="x, b"),
+        _Sum,
+    )
+
+
+class ResolveFormerCustomOp(Rewrite):
+    """broadcast_to(x, shape) as a custom operator  ==  broadcast_to(x, shape)."""
+
+    name = "resolve_former_customop"
+
+    before = """
+        z = Custom("BroadcastTo", x, shape)
+    """
+    after = """
+        z = BroadcastTo(x, shape)
+    """
+
+
+class _MatMul(Rewrite):
+    """mat_mul(x, y)  ==  fully_connected(x, y) if the option transpose_b is true and transpose_a is false.
+
+    ``transposed``: transpose_a and transpose_b; FULLY_CONNECTED multiplies by transposed weights.
+    """
+
+    transposed: ClassVar[tuple[bool, bool]] = (False, True)
+
+    before = """
+        z = Custom("MatMul", x: f32[_, _], y: f32[_, _])
+    """
+    after = """
+        z = FullyConnected(x, y)
+    """
+
+    @condition
+    def has_these_options(self, match: Match) -> str | None:
+        options = options_of(match.ops["z"])
+        found = tuple(bool(options.get(name)) for name in ("transpose_a", "transpose_b"))
+        return None if found == self.transposed else f"%{match.value('z').name}: has other transpose options"
+
+
+class _Plain(_MatMul):
+    """mat_mul(x, y)  ==  fully_connected(x, transpose(y))."""
+
+    transposed = (False, False)
+
+    after = """
+        w = Transpose(y, [1, 0])
+        z = FullyConnected(x, w)
+    """
+
+
+class _BothTransposed(_MatMul):
+    """mat_mul(x, y) with both operands transposed  ==  fully_connected(transpose(x), y)."""
+
+    transposed = (True, True)
+
+    after = """
+        t = Transpose(x, [1, 0])
+        z = FullyConnected(t, y)
+    """
+
+
+class _LeftTransposed(_MatMul):
+    """mat_mul(x, y) with x transposed  ==  fully_connected(transpose(x), transpose(y))."""
+
+    transposed = (True, False)
+
+    after = """
+        t = Transpose(x, [1, 0])
+        w = Transpose(y, [1, 0])
+        z = FullyConnected(t, w)
+    """
+
+
+class ResolveCustomMatMul(Rules):
+    """Replace TensorFlow's MatMul by FULLY_CONNECTED with the second operand, transposed, as weights."""
+
+    name = "resolve_customop_matmul"
+    rules = (_MatMul, _Plain, _BothTransposed, _LeftTransposed)
+
+
+class ResolveCustomBatchMatMul(Rewrite):
+    """batch_mat_mul_v2(x, y)  ==  batch_matmul(x, y), with its options adj_x and adj_y."""
+
+    name = "resolve_customop_batchmatmul"
+
+    before = """
+        z = Custom("BatchMatMulV2", x: f32, y: f32)
+    """
+    after = """
+        z = BatchMatMul(x, y)           {adj_x: adj_x, adj_y: adj_y}
+    """
+
+    @condition
+    def matrices(self, x: Value, y: Value) -> str | None:
+        flat = next((v for v in (x, y) if (v.rank or 0) < 2), None)
+        return None if flat is None else f"%{flat.name}: expected rank 2 or more, got {flat.type}"
+
+    def constants(self, match: Match) -> dict[str, Any]:
+        options = options_of(match.ops["z"])
+        return {name: bool(options.get(name)) for name in ("adj_x", "adj_y")}
+
+
+class ResolveCustomSplitV(GraphPass):
+    """Replace TensorFlow's SplitV by SPLIT_V, with constant sizes and axis as int32."""
+
+    name = "resolve_customop_splitv"
+
+    def run_graph(self, graph: Graph, context: Context) -> int:
+        found = [
+            op for op in graph.ops if isinstance(op, OpaqueOp) and op.custom_code == "SplitV" and op.results
+        ]
+        return sum(self._resolve(graph, op, context) for op in found)
+
+    def _resolve(self, graph: Graph, op: OpaqueOp, context: Context) -> bool:
+        value, *rest = op.inputs if len(op.inputs) == 3 else (None,)
+        sizes, axis = (_as_int32(graph, v) for v in rest) if rest else (None, None)
+        if value is None or sizes is None or axis is None:
+            sentence = f"%{op.output.name}: expected sizes and axis to be integer constants that fit int32"
+            context.refuse(self.name, op, sentence, 2)
+            return False
+        if not context.may_rewrite:
+            return False
+        context.rewrites(op)
+        split = SplitV(value, sizes, axis, results=[], num_splits=len(op.results))
+        graph.insert_before(op, split)
+        for result in list(op.results):
+            result.producer = None
+            split.add_result(result)
+        op.results = []
+        graph.remove(op)
+        return True
+
+
+def _as_int32(graph: Graph, value: Value | None) -> Value | None:
+    """``value`` as a constant of int32; None if it is not constant or does not fit."""
+    if value is None or not value.is_plain or value.is_variable or value.array().dtype.kind != "i":
+        return None
+    array = value.array()
+    limits = np.iinfo(np.int32)
+    if array.dtype == np.int32:
+        return value
+    if array.size and not limits.min <= array.min() <= array.max() <= limits.max:
+        return None
+    return Value.constant(graph.unique_name(f"{value.name}/S32"), array.astype(np.int32))

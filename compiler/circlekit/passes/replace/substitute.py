@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replace operators by equal ones that more runtimes have: RESHAPE, PAD and SPLIT."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from circlekit.ir.dtypes import f32
+from circlekit.ir.enums import Activation, Padding
+from circlekit.ir.graph import Graph
+from circlekit.ir.op import Op
+from circlekit.ir.shape_inference import fits
+from circlekit.ir.value import Array, Value, format_shape
+from circlekit.ops.arithmetic.activation import Logistic, Relu, Relu0To1, Relu6
+from circlekit.ops.arithmetic.unary import Abs, Exp, Square
+from circlekit.ops.constant_operands import static_int_vector
+from circlekit.ops.convolution.pool import MaxPool2D
+from circlekit.ops.dimensions import normalized_axis
+from circlekit.ops.movement.join import Split, SplitV
+from circlekit.ops.movement.shape import Transpose, checked_perm
+from circlekit.ops.movement.slice import Pad, PadV2
+from circlekit.passes.support.conditions import is_determined, same_quantization
+from circlekit.rewrite.base import Context, GraphPass
+from circlekit.rewrite.rewrite import Rewrite, condition
+
+
+class _ToReshape(Rewrite):
+    """$call  ==  reshape(x, the shape of the result)."""
+
+    quantized = True
+
+    before = """
+        z = $call   $attributes
+    """
+    after = """
+        z = Reshape(x, shape)
+    """
+
+    @condition
+    def has_one_shape(self, z: Value) -> str | None:
+        if is_determined(z.shape):
+            return None
+        return f"%{z.name}: has more than one unknown dimension: {format_shape(z.shape)}"
+
+    @condition
+    def keeps_the_scale(self, x: Value, z: Value) -> str | None:
+        return same_quantization(x, z)
+
+    def constants(self, z: Value) -> dict[str, Array]:
+        return {"shape": np.asarray([-1 if d is None else d for d in z.shape or ()], np.int32)}
+
+
+class SubstituteSqueezeToReshape(_ToReshape, call="Squeeze(x)", attributes="{squeeze_dims: any}"):
+    """squeeze(x)  ==  reshape(x, the shape without dimensions of 1)."""
+
+    name = "substitute_squeeze_to_reshape"
+
+
+class SubstituteExpandDimsToReshape(_ToReshape, call="ExpandDims(x, axis: const)", attributes=""):
+    """expand_dims(x, axis)  ==  reshape(x, the shape with a 1 at the axis)."""
+
+    name = "substitute_expand_dims_to_reshape"
+
+
+class SubstitutePackToReshape(_ToReshape, call="Pack(x)", attributes="{values_count: any, axis: any}"):
+    """pack([x])  ==  reshape(x, the shape with a 1 at the axis)."""
+
+    name = "substitute_pack_to_reshape"
+
+
+class SubstituteStridedSliceToReshape(
+    _ToReshape,
+    call="StridedSlice(x, begin: const, end: const, strides: const)",
+    attributes="{begin_mask: any, end_mask: any, ellipsis_mask: any, new_axis_mask: any,\n"
+    "             shrink_axis_mask: any, offset: any}",
+):
+    """strided_slice(x) of all elements  ==  reshape(x, the shape without the axes that it drops)."""
+
+    name = "substitute_strided_slice_to_reshape"
+
+    @condition
+    def keeps_everything_in_order(self, x: Value, z: Value, strides: Array) -> str | None:
+        if not (x.is_static and z.is_static) or x.numel != z.numel:
+            return f"%{z.name}: expected all elements of %{x.name}, {x.type}, got {z.type}"
+        if (strides < 0).any() and x.numel > 1:
+            return f"%{z.name}: reverses an axis"
+        return None
+
+
+class SubstituteTransposeToReshape(
+    _ToReshape,
+    call="Transpose(x, perm: const)",
+    attributes="",
+):
+    """transpose(x, perm)  ==  reshape(x, shape), where all dimensions above 1 keep their order."""
+
+    name = "substitute_transpose_to_reshape"
+
+    @condition
+    def moves_only_ones(self, x: Value, z: Value, perm: Array) -> str | None:
+        if x.shape is None:
+            return f"%{x.name}: expected a known rank"
+        moved = [a for a in checked_perm(perm.tolist(), len(x.shape)) if x.shape[a] != 1]
+        if moved != sorted(moved):
+            return f"%{z.name}: perm {perm.tolist()} changes the order of dimensions of %{x.name}, {x.type}"
+        return None
+
+
+NEVER_NEGATIVE = (Relu, Relu6, Relu0To1, Logistic, Abs, Exp, Square)
+
+
+class SubstitutePadV2ToPad(GraphPass):
+    """max_pool(padv2(x, c))  ==  max_pool(pad(x)) for x >= 0 >= c, where every window contains elements of x.
+
+    The maximum is then an element of x in both cases.  Transposes may stand before and behind the PADV2.  A
+    plain pass, because all users are checked, through any number of Transposes.
+    """
+
+    name = "substitute_padv2_to_pad"
+
+    def run_graph(self, graph: Graph, context: Context) -> int:
+        return sum(self._substitute(graph, op, context) for op in graph.ops if isinstance(op, PadV2))
+
+    def _substitute(self, graph: Graph, op: PadV2, context: Context) -> bool:
+        sentence = _obstacle(graph, op)
+        if sentence is not None:
+            context.refuse(self.name, op, sentence, 2)
+            return False
+        if not context.may_rewrite:
+            return False
+        context.rewrites(op)
+        pad = Pad(op.input, op.paddings)
+        pad.take_result(0, op.output)
+        graph.insert_before(op, pad)
+        graph.remove(op)
+        return True
+
+
+def _obstacle(graph: Graph, op: PadV2) -> str | None:
+    name, value, paddings = f"%{op.output.name}", op.constant_values, op.paddings
+    if op.input.dtype is not f32 or not value.is_plain or not paddings.is_plain or op.input.rank != 4:
+        return f"{name}: expected f32 of rank 4 with constant paddings and a constant value"
+    if float(value.array().reshape(-1)[0]) > 0:
+        return f"%{value.name}: expected 0 or less, got {float(value.array().reshape(-1)[0]):g}"
+    if not _is_never_negative(op.input):
+        return f"%{op.input.name}: may be negative, so 0 may be greater"
+    edges = [tuple(int(n) for n in pair) for pair in paddings.array().tolist()]
+    return _reader_obstacle(graph, op.output, edges)
+
+
+def _is_never_negative(value: Value) -> bool:
+    op = value.producer
+    while isinstance(op, Transpose):
+        op = op.inputs[0].producer if op.inputs[0] is not None else None
+    limited = (Activation.RELU, Activation.RELU6)
+    return isinstance(op, NEVER_NEGATIVE) or (
+        op is not None and op.fuses_activation and op.attribute_items()["act"] in limited
+    )
+
+
+def _reader_obstacle(graph: Graph, value: Value, edges: list[tuple[int, ...]]) -> str | None:
+    """Why some user would get other values; ``edges``: the padding of each axis of ``value``."""
+    if graph.is_output(value):
+        return f"%{value.name}: is an output of the graph"
+    for user in value.users:
+        if isinstance(user, Transpose) and user.perm.is_plain:
+            perm = [normalized_axis(int(a), 4) for a in user.perm.array()]
+            sentence = _reader_obstacle(graph, user.output, [edges[a] for a in perm])
+        else:
+            sentence = _pool_obstacle(user, value, edges)
+        if sentence is not None:
+            return sentence
+    return None
+
+
+def _pool_obstacle(user: Op, value: Value, edges: list[tuple[int, ...]]) -> str | None:
+    if not isinstance(user, MaxPool2D) or user.padding is not Padding.VALID:
+        return f"%{user.output.name}: expected a MaxPool2D with VALID padding, got {type(user).__name__}"
+    for axis, taps in ((0, 1), (1, user.filter_height), (2, user.filter_width), (3, 1)):
+        if max(edges[axis]) >= taps:
+            return f"%{value.name}: some windows of %{user.output.name} are inside the padding of axis {axis}"
+    return None
+
+
+class SubstituteSplitVToSplit(GraphPass):
+    """split_v(x, [n, n, ...])  ==  split(x)."""
+
+    name = "substitute_splitv_to_split"
+
+    def run_graph(self, graph: Graph, context: Context) -> int:
+        return sum(self._replace(graph, op, context) for op in graph.ops if isinstance(op, SplitV))
+
+    def _replace(self, graph: Graph, op: SplitV, context: Context) -> bool:
+        lengths = self._lengths(op)
+        if lengths is None or len(set(lengths)) != 1:
+            context.refuse(
+                self.name, op, f"%{op.output.name}: expected parts of equal size, got {lengths}", 2
+            )
+            return False
+        split = Split(op.split_dim, op.value, results=[], num_splits=len(op.results))
+        graph.insert_before(op, split)
+        results = list(op.results)
+        for value in results:
+            value.producer = None
+            split.add_result(value)
+        op.results = []
+        graph.remove(op)
+        return True
+
+    @staticmethod
+    def _lengths(op: SplitV) -> list[int] | None:
+        """The size of each part along the axis; None if it is unknown."""
+        axis = static_int_vector(op.split_dim)
+        if axis is None or op.value.shape is None or not fits(op):
+            return None
+        sizes = [v.shape[axis[0]] if v.shape is not None else None for v in op.results]
+        return None if None in sizes else [int(s) for s in sizes if s is not None]
