@@ -218,7 +218,7 @@ def test_a_wrong_pass_is_named(model: circlekit.Model, halve: str) -> None:
         circlekit.optimize(model, ["fuse_batchnorm_with_tconv", halve], verify=True)
 
 
-def test_without_verify_nobody_looks(model: circlekit.Model, halve: str) -> None:
+def test_without_verify_values_are_not_compared(model: circlekit.Model, halve: str) -> None:
     assert circlekit.optimize(model, [halve]).changes == {"halve": 1}
 
 
@@ -261,7 +261,7 @@ def test_what_a_session_shows(model: circlekit.Model) -> None:
     assert model != parse_model(RECIPE), "a model is itself; circlekit.compare compares"
 
 
-def test_a_layer_whose_result_nobody_names_costs_nothing() -> None:
+def test_an_operator_without_results_has_no_macs() -> None:
     model = parse_model("graph main(%x: f32[2,3]) -> %y { %y = FullyConnected(%x, [[1.0, 2.0, 3.0]]) }")
     model.main.ops[0].results.clear()
     assert circlekit.optimize(model).before.macs == 0

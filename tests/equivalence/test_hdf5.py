@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HDF5 files: the peer's layout, the same bytes for ever, clear refusals, comparison of two."""
+"""HDF5 files: the layout of ONE, reproducible bytes, errors, and the comparison of two files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def write(path: Path, arrays: list[tuple[str, Array]]) -> Path:
     return path
 
 
-def test_layout_is_the_peers(tmp_path: Path) -> None:
+def test_the_layout_is_that_of_one(tmp_path: Path) -> None:
     with h5py.File(write(tmp_path / "a.h5", ARRAYS)) as file:
         assert sorted(file) == ["name", "value"]
         assert sorted(file["name"].attrs) == sorted(file["value"]) == [str(i) for i in range(len(ARRAYS))]
@@ -56,7 +56,7 @@ def test_bytes_do_not_depend_on_the_time() -> None:
     assert hdf5.encode(ARRAYS) == first
 
 
-def peer_file(path: Path) -> None:
+def one_file(path: Path) -> None:
     """Big-endian, unnamed, as i5diff of ONE reads it."""
     with h5py.File(path, "w") as file:
         file.create_group("value").create_dataset("0", data=np.array([1, 2], ">f4"))
@@ -129,9 +129,9 @@ def test_differences_are_named(tmp_path: Path) -> None:
 
 
 def test_byte_order_and_missing_names_do_not_matter(tmp_path: Path) -> None:
-    peer_file(tmp_path / "peer.h5")
+    one_file(tmp_path / "one.h5")
     ours = write(tmp_path / "ours.h5", [("0", np.array([1, 2.0005], np.float32))])
-    (entry,) = compare_files(tmp_path / "peer.h5", ours, 0.001)
+    (entry,) = compare_files(tmp_path / "one.h5", ours, 0.001)
     assert entry.equal
-    (entry,) = compare_files(tmp_path / "peer.h5", ours, 0.0001)
+    (entry,) = compare_files(tmp_path / "one.h5", ours, 0.0001)
     assert not entry.equal

@@ -67,7 +67,7 @@ def test_exactly_the_limit_is_allowed() -> None:
 
 def test_what_is_held_counts() -> None:
     with limited(1000):
-        hold_memory(900)  # nobody adds up here
+        hold_memory(900)  # no block around it counts this
         with adding_up():
             hold_memory(600)
             need_memory(400, "this")

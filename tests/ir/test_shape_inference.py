@@ -115,7 +115,7 @@ def test_long_lines_are_cut() -> None:
     assert max(map(len, place(model.main.ops[0]).split("\n"))) < 180
 
 
-def test_a_rank_that_an_old_file_does_not_tell_is_held_against_nobody() -> None:
+def test_an_unknown_rank_of_an_old_file_conflicts_with_nothing() -> None:
     """[] in a file is a scalar or an unknown rank; only the first may contradict a rule."""
     model = parse_model("graph main(%x: f32[1,4,4,2]) -> %y {\n%a = Relu(%x)\n%y = MaxPool2D(%a)\n}")
     model.main.ops[0].output.shape = ()
