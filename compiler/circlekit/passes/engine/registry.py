@@ -14,9 +14,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
-import circlekit.passes as home
 from circlekit.errors import ParseError, RewriteError, near_miss
 from circlekit.passes.pipelines import PIPELINES, Phase
 from circlekit.rewrite.base import PASSES, Option, Pass
@@ -32,7 +32,7 @@ def all_passes() -> dict[str, type[Pass]]:
 
 @cache
 def _import_own() -> None:
-    for module in pkgutil.walk_packages(home.__path__, home.__name__ + "."):
+    for module in pkgutil.walk_packages([str(Path(__file__).parents[1])], "circlekit.passes."):
         import_module(module.name)
 
 
