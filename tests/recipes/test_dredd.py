@@ -11,9 +11,11 @@ import pytest
 from circlekit.equivalence import hdf5, litert
 from circlekit.io.read.load import load
 from circlekit.ir.graph import Model
-from circlekit.recipes import process_pool as pool
+from circlekit.ir.resource_limits import Limits
+from circlekit.recipes import dredd_runs
 from circlekit.recipes.dredd import FAILED, MISSING, PASSED, Result, run_case
 from circlekit.recipes.dredd_cases import Case, cases_of
+from circlekit.recipes.process_pool import Tell
 from tests.recipes.breaking import breaking_pass, die
 
 MODEL = """graph main(%x: f32[2,3]) -> %y {
@@ -172,13 +174,13 @@ def many(folder: Path, count: int) -> list[Case]:
 
 @pytest.fixture
 def parallel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "MAX_SERIAL", 1)
+    monkeypatch.setattr(dredd_runs, "MAX_SERIAL", 1)
 
 
 @pytest.mark.usefixtures("parallel")
 def test_processes_give_the_results_of_one(tmp_path: Path) -> None:
     cases = many(tmp_path, 4)
-    found = dict(pool.run_cases(cases, pool.Settings(tmp_path / "kept", with_litert=False), 2))
+    found = dict(dredd_runs.run_cases(cases, tmp_path / "kept", False, 2))
     assert [found[i].name for i in range(len(cases))] == [c.name for c in cases]
     assert all(result.status == PASSED for result in found.values())
     assert (tmp_path / "kept" / "m03" / "m03.circle").exists()
@@ -189,22 +191,23 @@ def test_a_test_that_takes_its_process_down_fails_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cases = many(tmp_path, 3)
-    monkeypatch.setattr(pool, "run_case", die_for_m01)
-    found = dict(pool.run_cases(cases, pool.Settings(with_litert=False), 2))
+    monkeypatch.setattr(dredd_runs, "_run_job", die_for_m01)
+    found = dict(dredd_runs.run_cases(cases, None, False, 2))
     assert {found[i].name for i in range(len(cases)) if found[i].failures} == {"m01"}
     assert found[1].failures == ["the process of the test crashed"]
 
 
-def die_for_m01(case: Case, folder: Path | None = None, with_litert: bool = True) -> Result:
+def die_for_m01(with_litert: bool, limits: Limits, job: dredd_runs.Job, tell: Tell) -> tuple[int, Result]:
+    index, case, _ = job
     if case.name == "m01":
         die()
-    return run_case(case, folder, with_litert)
+    return index, run_case(case, None, with_litert)
 
 
 def test_tests_of_one_name_get_folders_of_their_own(tmp_path: Path) -> None:
     (tmp_path / "m.ck").write_text(MODEL)
     cases = cases_of(tmp_path) * 2
-    assert [r.status for _, r in pool.run_cases(cases, pool.Settings(tmp_path / "kept"))] == [PASSED, PASSED]
+    assert [r.status for _, r in dredd_runs.run_cases(cases, tmp_path / "kept")] == [PASSED, PASSED]
     assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == ["m", "m.2"]
 
 

@@ -61,7 +61,7 @@ def _jobs(text: str) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from circlekit.recipes.process_pool import Settings, run_cases  # h5py is slow to import
+    from circlekit.recipes.dredd_runs import run_cases  # h5py is slow to import
 
     if arguments.keep is not None:
         check_folder(arguments.keep)
@@ -70,10 +70,10 @@ def _run(arguments: argparse.Namespace) -> int:
         for source in arguments.sources
         for case in cases_of(source, arguments.recipes, arguments.passes, not arguments.no_rules)
     ]
-    settings = Settings(arguments.keep, not arguments.no_litert)
+    with_litert = not arguments.no_litert
     results: dict[int, Result] = {}
     with ProgressLine() as progress:
-        for index, result in run_cases(cases, settings, arguments.jobs):
+        for index, result in run_cases(cases, arguments.keep, with_litert, arguments.jobs):
             results[index] = result
             progress(f"{len(results)} of {len(cases)} {result.name}")
     return _report(cases, [results[index] for index in range(len(cases))], arguments.all)

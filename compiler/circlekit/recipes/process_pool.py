@@ -1,92 +1,163 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run many dredd tests in several processes; a test that crashes its process fails alone."""
+"""Run jobs in worker processes; a job that crashes its process, or never ends, has a result too."""
 
 from __future__ import annotations
 
+import faulthandler
 import multiprocessing
 import os
-import re
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field
-from pathlib import Path
+import signal
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from typing import Any, Generic, TypeVar
 
-from circlekit.ir.resource_limits import Limits, limited, limits
-from circlekit.recipes.dredd import Result, run_case
-from circlekit.recipes.dredd_cases import Case
+J = TypeVar("J")
+R = TypeVar("R")
 
-MAX_SERIAL = 8
-"""At most so many tests are run in this process: starting others would take longer."""
+POLL_SECONDS = 1.0
+
+Tell = Callable[[Any], None]
+"""Called by a job with news of its progress, which are reported if it is lost."""
 
 
 @dataclass(frozen=True)
-class Settings:
-    """``keep``: the folder that gets one folder for each test; None keeps no files."""
+class Loss(Generic[J]):
+    """A job without a result.  ``news``: what it told; ``code``: its exit code, None after a timeout."""
 
-    keep: Path | None = None
-    with_litert: bool = True
-    limits: Limits = field(default_factory=limits)
+    job: J
+    news: tuple[Any, ...]
+    code: int | None
 
-
-def run_cases(
-    cases: Sequence[Case], settings: Settings | None = None, jobs: int | None = None
-) -> Iterator[tuple[int, Result]]:
-    """Yield (index of the case, its result) in any order.  ``jobs``: processes, default one per processor."""
-    settings = settings or Settings()
-    folders = _folders(cases, settings.keep)
-    jobs = min(jobs or _processors(), len(cases))
-    if jobs <= 1 or len(cases) <= MAX_SERIAL:
-        for index, (case, folder) in enumerate(zip(cases, folders, strict=True)):
-            yield index, _within(settings, run_case, case, folder)
-        return
-    left = dict(enumerate(zip(cases, folders, strict=True)))
-    for index, result in _run(left, jobs, settings):
-        del left[index]
-        yield index, result
-    for index, item in left.items():  # a test crashed its process: run each of the others in one of its own
-        results = dict(_run({index: item}, 1, settings))
-        yield index, results.get(index) or Result(item[0].name, failures=["the process of the test crashed"])
+    def __str__(self) -> str:
+        return "exceeds the time limit" if self.code is None else f"ends the process (exit code {self.code})"
 
 
-def _within(settings: Settings, run: Callable[..., Result], case: Case, folder: Path | None) -> Result:
-    """Run one test within the limits of the calling process."""
-    with limited(settings.limits.memory, settings.limits.calls):
-        return run(case, folder, settings.with_litert)
+@dataclass(frozen=True)
+class Workers(Generic[J, R]):
+    """How to run jobs.
 
+    ``work`` runs one job; an exception that it does not catch ends its process.  ``lost`` returns the result
+    of a lost job.  ``prepare`` is called at the start of each process.  ``seconds``: time limit of a job.
+    ``ahead``: jobs that a process is given at a time; more than one where they are short.  ``method``: "fork"
+    for processes that share what the caller has imported and made, else "spawn": ``work`` is then pickled.
+    """
 
-Work = dict[int, tuple[Case, Path | None]]
+    work: Callable[[J, Tell], R]
+    lost: Callable[[Loss[J]], R]
+    prepare: Callable[[], None] = faulthandler.disable
+    seconds: float = 60.0
+    ahead: int = 1
+    method: str = "fork"
 
-
-def _run(work: Work, jobs: int, settings: Settings) -> Iterator[tuple[int, Result]]:
-    """Yield the results until a process crashes."""
-    context = multiprocessing.get_context("spawn")  # a fork would copy locks that numpy's threads hold
-    with ProcessPoolExecutor(jobs, context) as pool:
-        futures: dict[Future[Result], int] = {
-            pool.submit(_within, settings, run_case, *item): index for index, item in work.items()
-        }
+    def results(self, jobs: Iterable[J], processes: int) -> Iterator[R]:
+        """Yield the result of every job, in any order."""
+        waiting, repeated = iter(jobs), list[J]()
+        workers = [_Worker(self) for _ in range(processes)]
         try:
-            for future in as_completed(futures):
-                yield futures[future], future.result()
-        except BrokenProcessPool:
+            while True:
+                for worker in workers:
+                    while len(worker.jobs) < self.ahead:
+                        job = repeated.pop() if repeated else next(waiting, None)
+                        if job is None:
+                            break
+                        worker.give(job)
+                busy = [worker for worker in workers if worker.jobs]
+                if not busy:
+                    return
+                ready = wait([worker.pipe for worker in busy], POLL_SECONDS)
+                for worker in busy:
+                    yield from worker.receive() if worker.pipe in ready else worker.check_time()
+                    if worker.has_ended:
+                        repeated += list(worker.jobs)[::-1]
+                        workers[workers.index(worker)] = _Worker(self)
+        finally:
+            for worker in workers:
+                worker.end()
+
+
+class _Worker(Generic[J, R]):
+    """One process and the jobs it was given; ``since``: when it started the first of them."""
+
+    def __init__(self, settings: Workers[J, R]) -> None:
+        self.settings = settings
+        context = multiprocessing.get_context(settings.method)
+        self.pipe, theirs = context.Pipe()
+        arguments = (theirs, settings.work, settings.prepare, os.getpid())
+        self.process = context.Process(target=_serve, args=arguments)  # type: ignore[attr-defined]
+        self.process.start()
+        theirs.close()
+        self.jobs: deque[J] = deque()
+        self.news: list[Any] = []
+        self.since = 0.0
+        self.has_ended = False
+
+    def give(self, job: J) -> None:
+        if not self.jobs:
+            self.since = time.monotonic()
+        self.jobs.append(job)
+        with suppress(OSError):  # receive() notices that the process has ended
+            self.pipe.send(job)
+
+    def receive(self) -> Iterator[R]:
+        """Yield the result that has arrived, if it is one and not news."""
+        try:
+            is_result, content = self.pipe.recv()
+        except (EOFError, OSError):
+            self.end()
+            yield self._lost(self.process.exitcode)
             return
+        if not is_result:
+            self.news.append(content)
+            return
+        self._next()
+        yield content
+
+    def check_time(self) -> Iterator[R]:
+        """Kill the process and yield a result if the job has exceeded its time limit."""
+        if time.monotonic() - self.since > self.settings.seconds:
+            self.end()
+            yield self._lost(None)
+
+    def _lost(self, code: int | None) -> R:
+        self.has_ended = True
+        loss = Loss(self.jobs[0], tuple(self.news), code)
+        self._next()
+        return self.settings.lost(loss)
+
+    def _next(self) -> None:
+        self.jobs.popleft()
+        self.news.clear()
+        self.since = time.monotonic()
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.join()
+        self.pipe.close()
 
 
-def _folders(cases: Sequence[Case], keep: Path | None) -> list[Path | None]:
-    """Return a folder below ``keep`` for each test; repeated names get a number."""
-    if keep is None:
-        return [None] * len(cases)
-    seen: dict[str, int] = {}
-    folders: list[Path | None] = []
-    for case in cases:
-        name = re.sub(r"[^\w.+-]", "_", case.name).lstrip(".") or "_"  # a name in a list may be ../../x
-        count = seen[name] = seen.get(name, 0) + 1
-        folders.append(keep / (name if count == 1 else f"{name}.{count}"))
-    return folders
+def _serve(
+    pipe: Connection, work: Callable[[Any, Tell], Any], prepare: Callable[[], None], parent: int
+) -> None:
+    """Run one job after the other in the worker process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles it
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    prepare()
+    while True:
+        while not pipe.poll(POLL_SECONDS):
+            if os.getppid() != parent:  # the parent was killed
+                return
+        try:
+            job = pipe.recv()
+        except EOFError:
+            return
+        pipe.send((True, work(job, lambda news: pipe.send((False, news)))))
 
 
-def _processors() -> int:
-    """Return the number of processors that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+def silence_stderr() -> None:
+    """Discard what this process writes to standard error: libraries print errors that they also raise."""
+    faulthandler.disable()
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The worker processes of the tools."""
+"""Jobs in worker processes: every job has a result, also one that crashes its process or never ends."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from tools.workers import Loss, Tell, Workers
+from circlekit.recipes.process_pool import Loss, Tell, Workers
 
 
 def square(job: int, tell: Tell) -> str:

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run many dredd tests in several processes; a test that crashes its process fails alone."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+from circlekit.ir.resource_limits import Limits, limited, limits
+from circlekit.recipes.dredd import Result, run_case
+from circlekit.recipes.dredd_cases import Case
+from circlekit.recipes.process_pool import Loss, Tell, Workers
+
+MAX_SERIAL = 8
+"""At most so many tests are run in this process: starting others would take longer."""
+
+Job = tuple[int, Case, Path | None]
+"""Index of the test, the test, the folder for its files."""
+
+
+def run_cases(
+    cases: Sequence[Case], keep: Path | None = None, with_litert: bool = True, processes: int | None = None
+) -> Iterator[tuple[int, Result]]:
+    """Yield (index of the case, its result) in any order.
+
+    ``keep``: the folder that gets one folder for each test; None keeps no files.  ``processes``: by default
+    one per processor that this process may use.
+    """
+    jobs: list[Job] = list(zip(range(len(cases)), cases, _folders(cases, keep), strict=True))
+    if not processes:
+        has_affinity = hasattr(os, "sched_getaffinity")
+        processes = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
+    work = partial(_run_job, with_litert, limits())
+    if processes <= 1 or len(cases) <= MAX_SERIAL:
+        yield from map(work, jobs)
+        return
+    # A fork would copy locks that numpy's threads hold.
+    workers = Workers(work, _lost, seconds=math.inf, method="spawn")
+    yield from workers.results(jobs, min(processes, len(cases)))
+
+
+def _run_job(with_litert: bool, limits: Limits, job: Job, tell: Tell | None = None) -> tuple[int, Result]:
+    """Run one test within the limits of the calling process."""
+    index, case, folder = job
+    with limited(limits.memory, limits.calls):
+        return index, run_case(case, folder, with_litert)
+
+
+def _lost(loss: Loss[Job]) -> tuple[int, Result]:
+    index, case, _ = loss.job
+    return index, Result(case.name, failures=["the process of the test crashed"])
+
+
+def _folders(cases: Sequence[Case], keep: Path | None) -> list[Path | None]:
+    """Return a folder below ``keep`` for each test; repeated names get a number."""
+    if keep is None:
+        return [None] * len(cases)
+    seen: dict[str, int] = {}
+    folders: list[Path | None] = []
+    for case in cases:
+        name = re.sub(r"[^\w.+-]", "_", case.name).lstrip(".") or "_"  # a name in a list may be ../../x
+        count = seen[name] = seen.get(name, 0) + 1
+        folders.append(keep / (name if count == 1 else f"{name}.{count}"))
+    return folders
