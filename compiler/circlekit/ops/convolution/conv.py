@@ -13,12 +13,13 @@ from circlekit.ir.op import attribute, operand, optional_operand
 from circlekit.ir.value import Array, Shape, TensorType, Value, format_shape
 from circlekit.ops.checks import require_bias, require_rank, require_same_float
 from circlekit.ops.constant_operands import static_int_vector
-from circlekit.ops.convolution.convolution_layer import ConvolutionLayer, has_different_scales
 from circlekit.ops.convolution.correlation import (
+    ConvolutionLayer,
     Geometry,
     correlate,
     correlate_depthwise,
     correlate_transposed,
+    has_different_scales,
 )
 from circlekit.ops.dimensions import Dim, dims_differ, element_count, merge_dims, product, window_size
 from circlekit.ops.numerics.output_stage import in_eights
