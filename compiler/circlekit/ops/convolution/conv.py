@@ -29,7 +29,7 @@ from circlekit.ops.quantization import is_hybrid, is_per_channel
 WEIGHTS = (*REAL, DType.INT4)
 
 
-class Conv2D(ConvolutionLayer, code="CONV_2D"):
+class Conv2D(ConvolutionLayer, code="CONV_2D", fuses_activation=True):
     """Correlation with a filter [O,KH,KW,I / groups]; the number of groups follows from I.
 
     Source: TFLite conv.
@@ -43,7 +43,6 @@ class Conv2D(ConvolutionLayer, code="CONV_2D"):
     stride_w: int = attribute(1)
     stride_h: int = attribute(1)
     act: Activation = attribute(Activation.NONE, "fused_activation_function")
-    fuses_activation = True
     dilation_w: int = attribute(1, "dilation_w_factor")
     dilation_h: int = attribute(1, "dilation_h_factor")
     quantized_bias_type: DType = attribute(f32, quantized_only=True)
@@ -102,7 +101,7 @@ def _check_groups(depth: Dim, out_depth: Dim, per_group: Dim) -> None:
         raise ShapeError(f"filter has {out_depth} output channels, expected a multiple of {groups} groups")
 
 
-class DepthwiseConv2D(ConvolutionLayer, code="DEPTHWISE_CONV_2D", reference_version=6):
+class DepthwiseConv2D(ConvolutionLayer, code="DEPTHWISE_CONV_2D", reference_version=6, fuses_activation=True):
     """Correlation of each channel with ``depth_multiplier`` filters of its own: [1,KH,KW,I * multiplier].
 
     The quotient of the channels decides, not the attribute, as in TFLite (depthwise_conv).  LiteRT has no
@@ -118,7 +117,6 @@ class DepthwiseConv2D(ConvolutionLayer, code="DEPTHWISE_CONV_2D", reference_vers
     stride_h: int = attribute(1)
     depth_multiplier: int = attribute(1)
     act: Activation = attribute(Activation.NONE, "fused_activation_function")
-    fuses_activation = True
     dilation_w: int = attribute(1, "dilation_w_factor")
     dilation_h: int = attribute(1, "dilation_h_factor")
 
