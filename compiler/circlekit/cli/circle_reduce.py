@@ -13,8 +13,7 @@ from circlekit.api.options import check_target
 from circlekit.cli.arguments import Parser, add_limits, count, positive_number
 from circlekit.cli.display import ProgressLine
 from circlekit.cli.process import run_command
-from circlekit.equivalence.delta_debugging import reduce_model
-from circlekit.equivalence.interestingness import Command, write_model
+from circlekit.equivalence.delta_debugging import Command, reduce_model, write_model
 from circlekit.errors import CirclekitError
 
 DESCRIPTION = """Make a model smaller as long as a command succeeds on it.

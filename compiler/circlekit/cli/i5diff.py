@@ -32,7 +32,7 @@ def _parser() -> Parser:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from circlekit.equivalence.hdf5_diff import compare_files  # h5py is slow to import
+    from circlekit.equivalence.hdf5 import compare_files  # h5py is slow to import
 
     entries = compare_files(arguments.left, arguments.right, arguments.tolerance)
     for entry in entries:
