@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command with the arguments ``argv``, by default those of the process; return its exit code."""
     words = sys.argv[1:] if argv is None else list(argv)
-    return run_command(partial(_parser, words), words, _run)
+    return run_command(partial(_parser, words), _run, words)
 
 
 def _parser(words: Sequence[str] = ()) -> Parser:

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from circlekit.api.options import check_apart
@@ -13,11 +14,6 @@ from circlekit.cli.process import run_command
 from circlekit.io.schema import Tree
 from circlekit.io.write.file_writer import write_file
 from circlekit.recipes.model_file import ModelFile, name_of
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command with the arguments ``argv``, by default those of the process; return its exit code."""
-    return run_command(_parser, argv, _run)
 
 
 def _parser() -> Parser:
@@ -72,3 +68,6 @@ def _numbers(array: Any) -> list[str]:
     if array is None:
         return []
     return [f"{x:.6g}" if isinstance(x, float) else str(x) for x in array.reshape(-1).tolist()]
+
+
+main = partial(run_command, _parser, _run)

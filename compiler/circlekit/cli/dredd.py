@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,11 +23,6 @@ if TYPE_CHECKING:
 
 MAX_NOTE_CHARACTERS = 110
 """Longer notes are cut in the table; the operands of some operators fill a screen."""
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command with the arguments ``argv``, by default those of the process; return its exit code."""
-    return run_command(_parser, argv, _run)
 
 
 def _parser() -> Parser:
@@ -117,3 +113,6 @@ def _row(result: Result) -> tuple[str, ...]:
         str(result.litert or ""),
         note if len(note) <= MAX_NOTE_CHARACTERS else note[: MAX_NOTE_CHARACTERS - 3] + "...",
     )
+
+
+main = partial(run_command, _parser, _run)

@@ -22,7 +22,9 @@ MAX_LINE_CHARACTERS = 2000
 
 
 def run_command(
-    parser: Callable[[], Parser], argv: Sequence[str] | None, command: Callable[[argparse.Namespace], int]
+    parser: Callable[[], Parser],
+    command: Callable[[argparse.Namespace], int],
+    argv: Sequence[str] | None = None,
 ) -> int:
     """Parse ``argv``, by default the arguments of the process, run ``command``, and return the exit code.
 
