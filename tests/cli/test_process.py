@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from circlekit.cli import chefs, display, dredd, i5diff
-from circlekit.cli.arguments import Parser
 from circlekit.cli.circle2circle import main
-from circlekit.cli.process import INTERRUPTED, run_command
+from circlekit.cli.command import INTERRUPTED, Parser, run_command
 from circlekit.errors import ShapeError
 
 RECIPE = """

@@ -9,8 +9,7 @@ from functools import partial
 
 from circlekit.api import load, save
 from circlekit.api.options import check_apart, check_target, target_format
-from circlekit.cli.arguments import Parser, add_limits
-from circlekit.cli.process import run_command
+from circlekit.cli.command import Parser, add_limits, run_command
 from circlekit.errors import FileError
 from circlekit.io.file_map import read_all
 from circlekit.io.write.save import encoded

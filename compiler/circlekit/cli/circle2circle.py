@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from circlekit.cli.arguments import Parser, add_limits, flag_key
+from circlekit.cli.command import Parser, add_limits, flag_key, run_command
 from circlekit.cli.pass_flags import add_pass_flags, asked_passes, list_passes, names, pass_name, settings_in
-from circlekit.cli.process import run_command
 from circlekit.passes.engine.registry import Pipeline, all_passes, load_plugins
 from circlekit.passes.pipelines import PIPELINES
 

@@ -7,8 +7,7 @@ import argparse
 from functools import partial
 
 from circlekit.api import load, run
-from circlekit.cli.arguments import Parser, add_limits
-from circlekit.cli.process import run_command
+from circlekit.cli.command import Parser, add_limits, run_command
 
 DESCRIPTION = """Run a circle or TFLite model once.
 

@@ -10,9 +10,8 @@ from pathlib import Path
 
 from circlekit.api import load
 from circlekit.api.options import check_target
-from circlekit.cli.arguments import Parser, add_limits, count, positive_number
+from circlekit.cli.command import Parser, add_limits, count, positive_number, run_command
 from circlekit.cli.display import ProgressLine
-from circlekit.cli.process import run_command
 from circlekit.equivalence.delta_debugging import Command, reduce_model, write_model
 from circlekit.errors import CirclekitError
 

@@ -9,8 +9,7 @@ from functools import partial
 from typing import Any
 
 from circlekit.api.options import check_apart
-from circlekit.cli.arguments import Parser
-from circlekit.cli.process import run_command
+from circlekit.cli.command import Parser, run_command
 from circlekit.io.schema import Tree
 from circlekit.io.write.file_writer import write_file
 from circlekit.recipes.model_file import ModelFile, name_of

@@ -7,9 +7,8 @@ import argparse
 from functools import partial
 
 from circlekit.api import Options, convert
-from circlekit.cli.arguments import Parser, add_limits
+from circlekit.cli.command import Parser, add_limits, run_command
 from circlekit.cli.display import ProgressLine, print_report
-from circlekit.cli.process import run_command
 
 
 def _command(name: str, format: str, description: str) -> partial[int]:

@@ -10,10 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from circlekit.cli.arguments import Parser, add_limits, count
+from circlekit.cli.command import FAILED, Parser, add_limits, count, run_command
 from circlekit.cli.display import ProgressLine
 from circlekit.cli.pass_flags import names
-from circlekit.cli.process import FAILED, run_command
 from circlekit.equivalence.recorded_values import check_folder
 from circlekit.ir.text.columns import format_columns
 from circlekit.recipes.dredd_cases import Case, cases_of

@@ -9,9 +9,8 @@ from functools import partial
 from typing import Any
 
 from circlekit.api import load
-from circlekit.cli.arguments import Parser
+from circlekit.cli.command import Parser, run_command
 from circlekit.cli.dump_fields import metadata_lines, option_line
-from circlekit.cli.process import run_command
 from circlekit.io.schema import Tree, number_of
 from circlekit.ir.text import print_model
 from circlekit.recipes.model_file import ModelFile, name_of

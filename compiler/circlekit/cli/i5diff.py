@@ -6,8 +6,7 @@ from __future__ import annotations
 import argparse
 from functools import partial
 
-from circlekit.cli.arguments import Parser, add_limits, non_negative_number
-from circlekit.cli.process import FAILED, run_command
+from circlekit.cli.command import FAILED, Parser, add_limits, non_negative_number, run_command
 
 TOLERANCE = 0.001
 """The default of ONE."""

@@ -11,8 +11,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import circlekit.ops  # noqa: F401  # declares the operators, whose rules circle-verify checks
-from circlekit.cli.arguments import Parser
-from circlekit.cli.process import FAILED, printable, run_command
+from circlekit.cli.command import FAILED, Parser, printable, run_command
 from circlekit.io.check.check_file import check_bytes
 from circlekit.io.check.findings import Finding
 from circlekit.io.file_map import map_file
