@@ -31,10 +31,11 @@ L2_NORM_EPSILON = 1e-6
 """Smaller norms are replaced by this, as in TFLite."""
 
 
-class _LastAxis(Op, layout_operands=("input",)):
+class _LastAxis(Op):
     """An operator that keeps the shape and works on each vector along the last axis."""
 
     input = operand(*REAL)
+    layout_operands = ("input",)
 
     def infer(self) -> TensorType:
         if self.input.shape == ():
@@ -166,7 +167,7 @@ class RmsNorm(_LastAxis, code="RMS_NORM", formats=CIRCLE):
         return out
 
 
-class InstanceNorm(Op, code="INSTANCE_NORM", formats=CIRCLE, layout_operands=("input",)):
+class InstanceNorm(Op, code="INSTANCE_NORM", formats=CIRCLE):
     """gamma * (x - mean) / sqrt(variance + epsilon) + beta, per batch and channel over all other axes.
 
     The channel is the last axis of rank 4 (NHWC) and axis 1 of rank 3 (NCW), as in ONE's interpreter;
@@ -176,6 +177,7 @@ class InstanceNorm(Op, code="INSTANCE_NORM", formats=CIRCLE, layout_operands=("i
     input = operand(*REAL)
     gamma = operand(*REAL)
     beta = operand(*REAL)
+    layout_operands = ("input",)
 
     epsilon: float = attribute(0.0)
     act: Activation = attribute(Activation.NONE, "fused_activation_function")

@@ -100,7 +100,10 @@ class RemoveConstantIf(Pass):
                 if not is_constant(op):
                     continue
                 why = _obstacle(graph, op) or branches.too_many(op)
-                if context.accepts(self.name, op, why, 3):
+                if why is not None:
+                    context.refuse(self.name, op, why, 3)
+                elif context.may_rewrite:
+                    context.rewrites(op)
                     graphs += op.called_graphs()
                     _inline(graph, op)
                     count += 1
