@@ -44,7 +44,7 @@ def test_what_fails_is_shown_with_the_model(folder: Path, capsys: Output) -> Non
     (folder / "a.lst").write_text("Add(Relu_000 PASS remove_dead)\nAdd(Relu_000 PASS fold_moon)\n")
     assert main([str(folder / "a.lst"), "--no-litert"]) == 1
     text = capsys.readouterr().out
-    assert "test.rule:1:1: RELUS: op_count RELU : expected = 1, got 2\n  graph main(%x) -> %y {\n" in text
+    assert "test.rule:1:1: RELUS: op_count RELU: expected = 1, got 2\n  graph main(%x) -> %y {\n" in text
     assert "no pass is named fold_moon" in text
     assert "2 tests: 0 passed, 1 failed, 1 with passes that do not exist" in text
     assert main([str(folder / "a.lst"), "--no-litert", "--no-rules"]) == 0

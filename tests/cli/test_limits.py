@@ -21,7 +21,7 @@ from circlekit.cli import (
     dump,
     inspection,
 )
-from circlekit.cli.process import printable, shortened
+from circlekit.cli.command import printable, shortened
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.text import parse_model
 

@@ -6,10 +6,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from circlekit.equivalence.array_comparison import Difference, Outcome, allowed_difference, compare_arrays
 from circlekit.equivalence.comparison import (
     Comparison,
+    Difference,
+    Outcome,
     OutputDifference,
+    allowed_difference,
+    compare_arrays,
     compare_outputs,
     interface_differences,
     interface_of,

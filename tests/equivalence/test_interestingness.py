@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from circlekit.equivalence.interestingness import Command, write_model
+import circlekit.ops  # noqa: F401  # declares the operators of the text
+from circlekit.equivalence.delta_debugging import Command, write_model
 from circlekit.errors import FileError
 from circlekit.ir.text import parse_model
 

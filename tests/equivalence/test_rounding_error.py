@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from circlekit.equivalence.array_comparison import TOLERANCE
-from circlekit.equivalence.reference_runs import reference_runs
-from circlekit.equivalence.rounding_error import LIMIT, rounding_error
+from circlekit.equivalence.comparison import TOLERANCE
+from circlekit.equivalence.reference_runs import LIMIT, reference_runs, rounding_error
 from circlekit.equivalence.verify import compare_models
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model

@@ -6,11 +6,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from circlekit.equivalence.index_bounds import index_bounds
 from circlekit.equivalence.seeded_inputs import (
     EDGES,
     SMALL_INTEGERS,
     InputSet,
+    index_bounds,
     input_sets,
     make_input,
     make_inputs,

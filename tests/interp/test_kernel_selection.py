@@ -13,7 +13,7 @@ from ai_edge_litert.interpreter import Interpreter as LiteRt
 from ai_edge_litert.interpreter import OpResolverType
 
 import circlekit
-from circlekit.interp.kernel_selection import select_kernels
+from circlekit.interp.interpreter import select_kernels
 from circlekit.ir.graph import Model
 from circlekit.ir.op import REGISTRY
 from circlekit.ir.text import parse_model

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from circlekit.errors import LimitError
-from circlekit.interp.result_size import ResultMemory, static_result_bytes, with_operands
+from circlekit.interp.execution_plan import ResultMemory, static_result_bytes, with_operands
 from circlekit.ir.dtypes import DType, f32, i32
 from circlekit.ir.op import Op, OpaqueOp, operand
 from circlekit.ir.resource_limits import limited

@@ -12,11 +12,18 @@ from circlekit.ir.declaration import Attribute
 from circlekit.ir.dtypes import DType
 from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Graph
-from circlekit.ir.text.attribute_literals import attribute_of, format_attribute, same_attribute
-from circlekit.ir.text.inline_constants import inline_array
+from circlekit.ir.text.constant_data import inline_array
 from circlekit.ir.text.lexer import Source, quote, quoted
-from circlekit.ir.text.literal_parsing import array_of, literal_dtype, tree_of
-from circlekit.ir.text.literal_printing import elements, format_key, format_nested, format_tree, plain_items
+from circlekit.ir.text.literal_parsing import array_of, attribute_of, literal_dtype, tree_of
+from circlekit.ir.text.literal_printing import (
+    elements,
+    format_attribute,
+    format_key,
+    format_nested,
+    format_tree,
+    plain_items,
+    same_attribute,
+)
 from circlekit.ir.text.syntax import Literal, parse_literal
 from circlekit.ir.value import Array, Value
 

@@ -8,8 +8,7 @@ import math
 import numpy as np
 
 from circlekit.equivalence.comparison import compare_outputs, interface_differences, interface_of
-from circlekit.equivalence.reference_runs import reference_runs
-from circlekit.equivalence.rounding_error import rounding_error
+from circlekit.equivalence.reference_runs import reference_runs, rounding_error
 from circlekit.equivalence.verify import Verifier
 from circlekit.errors import CirclekitError, EquivalenceError
 from circlekit.ir.graph import Model

@@ -32,11 +32,10 @@ from circlekit.ir.shape_inference import settle_ranks
 from circlekit.ir.text.printer import print_model
 from circlekit.ir.verifier import check_order
 from circlekit.passes.engine.describe import explain_pass
-from circlekit.passes.engine.driver import run_passes
+from circlekit.passes.engine.driver import Report, run_passes, summarize
 from circlekit.passes.engine.legalize import legalize
 from circlekit.passes.engine.origin_tables import add_profile
 from circlekit.passes.engine.registry import Pipeline, all_passes, only_pipelines, select_passes
-from circlekit.passes.engine.report import Report, summarize
 from circlekit.rewrite.base import Context
 
 

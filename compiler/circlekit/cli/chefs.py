@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from functools import partial
 
 from circlekit.api import load, save
 from circlekit.api.options import check_apart, check_target, target_format
-from circlekit.cli.arguments import Parser, add_limits
-from circlekit.cli.process import run_command
+from circlekit.cli.command import Parser, add_limits, run_command
 from circlekit.errors import FileError
 from circlekit.io.file_map import read_all
 from circlekit.io.write.save import encoded
@@ -18,41 +17,8 @@ from circlekit.passes.engine.legalize import legalize
 from circlekit.recipes.load import load_recipe, recipe_in
 from circlekit.recipes.recipe_export import write_recipe
 
-Argv = Sequence[str] | None
-"""The arguments of a command; None for those of the process."""
 
-
-def circlechef(argv: Argv = None) -> int:
-    """Read a recipe from the standard input and write a circle model to the standard output."""
-    return _stream("circlechef", "circle", argv)
-
-
-def tflchef(argv: Argv = None) -> int:
-    """Read a recipe from the standard input and write a TFLite model to the standard output."""
-    return _stream("tflchef", "tflite", argv)
-
-
-def circlechef_file(argv: Argv = None) -> int:
-    """Make a circle file from a recipe file."""
-    return _file("circlechef-file", "circle", argv)
-
-
-def tflchef_file(argv: Argv = None) -> int:
-    """Make a TFLite file from a recipe file."""
-    return _file("tflchef-file", "tflite", argv)
-
-
-def circlechef_reverse(argv: Argv = None) -> int:
-    """Make a recipe from a model, with the operators of circle."""
-    return _reverse("circlechef-reverse", "circle", argv)
-
-
-def tflchef_reverse(argv: Argv = None) -> int:
-    """Make a recipe from a model, with the operators of TFLite."""
-    return _reverse("tflchef-reverse", "tflite", argv)
-
-
-def _file(name: str, format: str, argv: Argv) -> int:
+def _file(name: str, format: str) -> partial[int]:
     def parser() -> Parser:
         parser = Parser(name, f"Make the {format} model that a recipe describes.", "recipe output")
         parser.add_argument("recipe", help="a test.recipe, or a model in the text form (.ck)")
@@ -66,10 +32,10 @@ def _file(name: str, format: str, argv: Argv) -> int:
         save(load_recipe(arguments.recipe, format), arguments.output, format)
         return 0
 
-    return run_command(parser, argv, run)
+    return partial(run_command, parser, run)
 
 
-def _stream(name: str, format: str, argv: Argv) -> int:
+def _stream(name: str, format: str) -> partial[int]:
     def parser() -> Parser:
         parser = Parser(name, f"Make the {format} model of a recipe: standard input to standard output.", "")
         add_limits(parser)
@@ -88,10 +54,10 @@ def _stream(name: str, format: str, argv: Argv) -> int:
         sys.stdout.buffer.writelines(encoded(legalize(model, format), format).pieces())
         return 0
 
-    return run_command(parser, argv, run)
+    return partial(run_command, parser, run)
 
 
-def _reverse(name: str, format: str, argv: Argv) -> int:
+def _reverse(name: str, format: str) -> partial[int]:
     def parser() -> Parser:
         parser = Parser(name, "Make a recipe from which a model can be made again.", "model recipe")
         parser.add_argument("model", help="a .circle or .tflite file, or a recipe")
@@ -114,4 +80,12 @@ def _reverse(name: str, format: str, argv: Argv) -> int:
         write_recipe(load(arguments.model), arguments.recipe, format, arguments.gaussian)
         return 0
 
-    return run_command(parser, argv, run)
+    return partial(run_command, parser, run)
+
+
+circlechef = _stream("circlechef", "circle")
+tflchef = _stream("tflchef", "tflite")
+circlechef_file = _file("circlechef-file", "circle")
+tflchef_file = _file("tflchef-file", "tflite")
+circlechef_reverse = _reverse("circlechef-reverse", "circle")
+tflchef_reverse = _reverse("tflchef-reverse", "tflite")

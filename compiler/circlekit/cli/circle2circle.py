@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from circlekit.cli.arguments import Parser, add_limits, flag_key
+from circlekit.cli.command import Parser, add_limits, flag_key, run_command
 from circlekit.cli.pass_flags import add_pass_flags, asked_passes, list_passes, names, pass_name, settings_in
-from circlekit.cli.process import run_command
 from circlekit.passes.engine.registry import Pipeline, all_passes, load_plugins
 from circlekit.passes.pipelines import PIPELINES
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command with the arguments ``argv``, by default those of the process; return its exit code."""
     words = sys.argv[1:] if argv is None else list(argv)
-    return run_command(partial(_parser, words), words, _run)
+    return run_command(partial(_parser, words), _run, words)
 
 
 def _parser(words: Sequence[str] = ()) -> Parser:

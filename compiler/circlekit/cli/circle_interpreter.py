@@ -4,22 +4,16 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from functools import partial
 
 from circlekit.api import load, run
-from circlekit.cli.arguments import Parser, add_limits
-from circlekit.cli.process import run_command
+from circlekit.cli.command import Parser, add_limits, run_command
 
 DESCRIPTION = """Run a circle or TFLite model once.
 
 Input N is read from the file INPUT_PREFIX followed by N, and output N is written to OUTPUT_PREFIX followed by
 N, counted from 0.  The files hold the elements in memory order, little-endian, without a header.  With --h5
 there are two HDF5 files instead, INPUT_PREFIX and OUTPUT_PREFIX, in ONE's layout (/name and /value)."""
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command with the arguments ``argv``, by default those of the process; return its exit code."""
-    return run_command(_parser, argv, _run)
 
 
 def _parser() -> Parser:
@@ -41,3 +35,6 @@ def _run(arguments: argparse.Namespace) -> int:
     outputs = run(model, read_inputs(arguments.input_prefix, model.main.inputs))
     write_outputs(arguments.output_prefix, model.main.outputs, outputs)
     return 0
+
+
+main = partial(run_command, _parser, _run)

@@ -5,16 +5,14 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from circlekit.api import load
 from circlekit.api.options import check_target
-from circlekit.cli.arguments import Parser, add_limits, count, positive_number
+from circlekit.cli.command import Parser, add_limits, count, positive_number, run_command
 from circlekit.cli.display import ProgressLine
-from circlekit.cli.process import run_command
-from circlekit.equivalence.delta_debugging import reduce_model
-from circlekit.equivalence.interestingness import Command, write_model
+from circlekit.equivalence.delta_debugging import Command, reduce_model, write_model
 from circlekit.errors import CirclekitError
 
 DESCRIPTION = """Make a model smaller as long as a command succeeds on it.
@@ -25,11 +23,6 @@ COMMAND is run again and again with the path of a candidate as its last argument
 arguments.  Exit code 0 means that the candidate still shows the fault; its output is not shown.  Operators,
 outputs, attributes, sizes and constants are removed until none of them can be.  The result is written as a
 recipe, a model as text that every command can read, or as .circle or .tflite if the name after -o ends so."""
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command with the arguments ``argv``, by default those of the process; return its exit code."""
-    return run_command(_parser, argv, _run)
 
 
 def _parser() -> Parser:
@@ -63,3 +56,6 @@ def _run(arguments: argparse.Namespace) -> int:
     write_model(smallest, Path(output))
     print(f"{len(model.main)} operators became {len(smallest.main)} in {command.runs} runs: {output}")
     return 0
+
+
+main = partial(run_command, _parser, _run)

@@ -4,20 +4,15 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from circlekit.api.options import check_apart
-from circlekit.cli.arguments import Parser
-from circlekit.cli.process import run_command
+from circlekit.cli.command import Parser, run_command
 from circlekit.io.schema import Tree
 from circlekit.io.write.file_writer import write_file
 from circlekit.recipes.model_file import ModelFile, name_of
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command with the arguments ``argv``, by default those of the process; return its exit code."""
-    return run_command(_parser, argv, _run)
 
 
 def _parser() -> Parser:
@@ -30,7 +25,7 @@ def _parser() -> Parser:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from circlekit.recipes.model_file import hdf5_of  # h5py is slow to import
+    from circlekit.recipes.tensor_export import hdf5_of  # h5py is slow to import
 
     if arguments.tensors_to_hdf5 is not None:
         check_apart(arguments.file, arguments.tensors_to_hdf5)
@@ -45,7 +40,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _lines(model: ModelFile, tensor: Tree) -> Iterator[str]:
     """Yield ONE's lines for one tensor."""
-    from circlekit.recipes.model_file import data_of  # h5py is slow to import
+    from circlekit.recipes.tensor_export import data_of  # h5py is slow to import
 
     data = data_of(model, tensor)
     quantization = tensor.get("quantization")
@@ -72,3 +67,6 @@ def _numbers(array: Any) -> list[str]:
     if array is None:
         return []
     return [f"{x:.6g}" if isinstance(x, float) else str(x) for x in array.reshape(-1).tolist()]
+
+
+main = partial(run_command, _parser, _run)

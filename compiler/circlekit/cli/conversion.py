@@ -4,26 +4,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from functools import partial
 
 from circlekit.api import Options, convert
-from circlekit.cli.arguments import Parser, add_limits
+from circlekit.cli.command import Parser, add_limits, run_command
 from circlekit.cli.display import ProgressLine, print_report
-from circlekit.cli.process import run_command
 
 
-def circle2tflite(argv: Sequence[str] | None = None) -> int:
-    """Run the command with the arguments ``argv``, by default those of the process; return its exit code."""
-    description = "Write a circle model as TFLite. What TFLite lacks is replaced by operators that it has."
-    return _run(argv, "circle2tflite", "tflite", description)
-
-
-def tflite2circle(argv: Sequence[str] | None = None) -> int:
-    """Run the command with the arguments ``argv``, by default those of the process; return its exit code."""
-    return _run(argv, "tflite2circle", "circle", "Write a TFLite model as circle.")
-
-
-def _run(argv: Sequence[str] | None, name: str, format: str, description: str) -> int:
+def _command(name: str, format: str, description: str) -> partial[int]:
     def parser() -> Parser:
         parser = Parser(name, description, "input output")
         parser.add_argument("input", help="a .circle or .tflite file, or a model as text")
@@ -41,4 +29,12 @@ def _run(argv: Sequence[str] | None, name: str, format: str, description: str) -
         print_report(report)
         return 0
 
-    return run_command(parser, argv, run)
+    return partial(run_command, parser, run)
+
+
+circle2tflite = _command(
+    "circle2tflite",
+    "tflite",
+    "Write a circle model as TFLite. What TFLite lacks is replaced by operators that it has.",
+)
+tflite2circle = _command("tflite2circle", "circle", "Write a TFLite model as circle.")

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from circlekit.cli.process import is_terminal, printable, terminal
+from circlekit.cli.command import is_terminal, printable, terminal
 from circlekit.ir.text.lines import print_op
-from circlekit.passes.engine.report import Report, Row
+from circlekit.passes.engine.driver import Report, Row
 from circlekit.rewrite.base import Refusal
 
 if TYPE_CHECKING:

@@ -6,13 +6,13 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from circlekit.cli.arguments import Parser, add_limits, count
+from circlekit.cli.command import FAILED, Parser, add_limits, count, run_command
 from circlekit.cli.display import ProgressLine
 from circlekit.cli.pass_flags import names
-from circlekit.cli.process import FAILED, run_command
 from circlekit.equivalence.recorded_values import check_folder
 from circlekit.ir.text.columns import format_columns
 from circlekit.recipes.dredd_cases import Case, cases_of
@@ -22,11 +22,6 @@ if TYPE_CHECKING:
 
 MAX_NOTE_CHARACTERS = 110
 """Longer notes are cut in the table; the operands of some operators fill a screen."""
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command with the arguments ``argv``, by default those of the process; return its exit code."""
-    return run_command(_parser, argv, _run)
 
 
 def _parser() -> Parser:
@@ -117,3 +112,6 @@ def _row(result: Result) -> tuple[str, ...]:
         str(result.litert or ""),
         note if len(note) <= MAX_NOTE_CHARACTERS else note[: MAX_NOTE_CHARACTERS - 3] + "...",
     )
+
+
+main = partial(run_command, _parser, _run)

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from circlekit.api import load
-from circlekit.cli.arguments import Parser
+from circlekit.cli.command import Parser, run_command
 from circlekit.cli.dump_fields import metadata_lines, option_line
-from circlekit.cli.process import run_command
 from circlekit.io.schema import Tree, number_of
 from circlekit.ir.text import print_model
 from circlekit.recipes.model_file import ModelFile, name_of
@@ -28,17 +28,7 @@ DATA_FORMATS = {
 }
 
 
-def circledump(argv: Sequence[str] | None = None) -> int:
-    """Run the command with the arguments ``argv``, by default those of the process; return its exit code."""
-    return _command("circledump", "circle", argv)
-
-
-def tfldump(argv: Sequence[str] | None = None) -> int:
-    """Run the command with the arguments ``argv``, by default those of the process; return its exit code."""
-    return _command("tfldump", "tflite", argv)
-
-
-def _command(name: str, format: str, argv: Sequence[str] | None) -> int:
+def _command(name: str, format: str) -> partial[int]:
     def parser() -> Parser:
         parser = Parser(name, "Print a whole model file.", format)
         parser.add_argument("file", metavar=format, help="the file to print")
@@ -55,7 +45,11 @@ def _command(name: str, format: str, argv: Sequence[str] | None) -> int:
             print(line)
         return 0
 
-    return run_command(parser, argv, run)
+    return partial(run_command, parser, run)
+
+
+circledump = _command("circledump", "circle")
+tfldump = _command("tfldump", "tflite")
 
 
 def _dump(model: ModelFile) -> Iterator[str]:

@@ -4,18 +4,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from functools import partial
 
-from circlekit.cli.arguments import Parser, add_limits, non_negative_number
-from circlekit.cli.process import FAILED, run_command
+from circlekit.cli.command import FAILED, Parser, add_limits, non_negative_number, run_command
 
 TOLERANCE = 0.001
 """The default of ONE."""
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command with the arguments ``argv``, by default those of the process; return its exit code."""
-    return run_command(_parser, argv, _run)
 
 
 def _parser() -> Parser:
@@ -32,9 +26,12 @@ def _parser() -> Parser:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from circlekit.equivalence.hdf5_diff import compare_files  # h5py is slow to import
+    from circlekit.equivalence.hdf5 import compare_files  # h5py is slow to import
 
     entries = compare_files(arguments.left, arguments.right, arguments.tolerance)
     for entry in entries:
         print(f"{'equal' if entry.equal else 'DIFFERENT':9}  {entry}")
     return 0 if all(entry.equal for entry in entries) else FAILED
+
+
+main = partial(run_command, _parser, _run)

@@ -7,19 +7,16 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import circlekit.ops  # noqa: F401  # declares the operators, whose rules circle-verify checks
-from circlekit.cli.arguments import Parser
-from circlekit.cli.process import FAILED, printable, run_command
+from circlekit.cli.command import FAILED, Parser, printable, run_command
 from circlekit.io.check.check_file import check_bytes
 from circlekit.io.check.findings import Finding
 from circlekit.io.file_map import map_file
 from circlekit.io.read.flatbuffer_decoder import identify
 from circlekit.recipes.model_file import ModelFile, name_of, shape_of
-
-Argv = Sequence[str] | None
-"""The arguments of a command; None for those of the process."""
 
 # -- verify ------------------------------------------------------------------------------------
 
@@ -27,17 +24,9 @@ JSON_SCHEMA_VERSION = 1
 """Increases when the JSON of circle-verify changes in a way that breaks readers; docs/guide/verify.md."""
 
 
-def circle_verify(argv: Argv = None) -> int:
-    """Check a circle file: its bytes, and unlike ONE's command the model in them too."""
-    return _verify("circle-verify", "circle", argv)
+def _verify(name: str, format: str) -> partial[int]:
+    """Make a command that checks the bytes of a file, and unlike ONE's command the model in them too."""
 
-
-def tfl_verify(argv: Argv = None) -> int:
-    """Check a TFLite file: its bytes, and unlike ONE's command the model in them too."""
-    return _verify("tfl-verify", "tflite", argv)
-
-
-def _verify(name: str, format: str, argv: Argv) -> int:
     def parser() -> Parser:
         parser = Parser(name, "Check the bytes of a model file and the model in them.", format)
         parser.add_argument("file", metavar=format, help="the file to check")
@@ -60,7 +49,11 @@ def _verify(name: str, format: str, argv: Argv) -> int:
         print(f"[      {'FAIL' if failed else 'PASS'} ] Check {printable(arguments.file)}")
         return FAILED if failed else 0
 
-    return run_command(parser, argv, run)
+    return partial(run_command, parser, run)
+
+
+circle_verify = _verify("circle-verify", "circle")
+tfl_verify = _verify("tfl-verify", "tflite")
 
 
 def _findings(path: str, format: str) -> list[Finding]:
@@ -83,11 +76,14 @@ class View(NamedTuple):
 
     def lines(self, model: ModelFile) -> list[str]:
         """Return a line for each item."""
-        items = self.get(model)
-        return [
-            item if isinstance(item, str) else f"{item[0]}{self.separator}{_compact(item[1])}"
-            for item in items
-        ]
+        lines = []
+        for item in self.get(model):
+            if not isinstance(item, str):
+                name, value = item
+                text = f"[{','.join(map(str, value))}]" if isinstance(value, list) else str(value)
+                item = f"{name}{self.separator}{text}"
+            lines.append(item)
+        return lines
 
 
 VIEWS = {
@@ -107,17 +103,7 @@ VIEWS = {
 """By flag."""
 
 
-def circle_inspect(argv: Argv = None) -> int:
-    """Print what is in a circle file."""
-    return _inspect("circle-inspect", "circle", argv)
-
-
-def tfl_inspect(argv: Argv = None) -> int:
-    """Print what is in a TFLite file."""
-    return _inspect("tfl-inspect", "tflite", argv)
-
-
-def _inspect(name: str, format: str, argv: Argv) -> int:
+def _inspect(name: str, format: str) -> partial[int]:
     def parser() -> Parser:
         parser = Parser(name, "Print what is in a model file, one item a line.", format)
         parser.add_argument("file", metavar=format, help="the file to inspect")
@@ -142,11 +128,11 @@ def _inspect(name: str, format: str, argv: Argv) -> int:
                 print(line)
         return 0
 
-    return run_command(parser, argv, run)
+    return partial(run_command, parser, run)
 
 
-def _compact(item: Any) -> str:
-    return f"[{','.join(map(str, item))}]" if isinstance(item, list) else str(item)
+circle_inspect = _inspect("circle-inspect", "circle")
+tfl_inspect = _inspect("tfl-inspect", "tflite")
 
 
 def _print_json(tree: Any) -> None:

@@ -1,14 +1,130 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Findings of a comparison of two models: their interfaces, and every output on every set of inputs."""
+"""Differences of arrays, the difference that is tolerated, and findings of a comparison of two models."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from circlekit.equivalence.array_comparison import Outcome, allowed_difference, compare_arrays, is_telling
+import numpy as np
+
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Array, Value, format_shape
+
+TOLERANCE = {"float64": 1e-9, "float32": 1e-5, "float16": 1e-2}
+"""Tolerated difference of float results, relative to the largest magnitude in the reference.
+
+A rewrite may reorder sums and move a factor from the data into the weights, which costs some units in the
+last place of the largest term, not of each element.  Integers and booleans must be equal.
+"""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The element that differs most: its index, both values, their distance, and the tolerated distance."""
+
+    index: tuple[int, ...]
+    left: Any
+    right: Any
+    absolute: float
+    relative: float
+    tolerance: float
+
+    @property
+    def equal(self) -> bool:
+        return self.absolute <= self.tolerance
+
+    def __str__(self) -> str:
+        if self.absolute == 0:
+            return "all elements are equal"
+        place = "[" + ",".join(map(str, self.index)) + "]"
+        return (
+            f"{place}: {self.left} and {self.right} differ by {self.absolute:.3g} "
+            f"({self.relative:.3g} of the value), {self.tolerance:.3g} is allowed"
+        )
+
+
+@dataclass
+class Outcome:
+    """The comparison of two arrays of one name.
+
+    ``reason``: why they cannot be compared (missing, dtype, shape), else "".  ``worst``: the largest
+    difference; None if the arrays are empty or cannot be compared.
+    """
+
+    name: str
+    worst: Difference | None = None
+    reason: str = ""
+
+    @property
+    def equal(self) -> bool:
+        return not self.reason and (self.worst is None or self.worst.equal)
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.reason or self.worst or 'empty'}"
+
+
+def compare_arrays(name: str, left: Array, right: Array, tolerance: float | None = None) -> Outcome:
+    """Compare ``right`` with ``left``, the reference; ``tolerance`` as in ``worst_difference``."""
+    if left.shape != right.shape:
+        shapes = f"{format_shape(left.shape)} and {format_shape(right.shape)}"
+        return Outcome(name, reason=f"shapes {shapes} differ")
+    if left.dtype != right.dtype:
+        return Outcome(name, reason=f"dtypes {left.dtype} and {right.dtype} differ")
+    return Outcome(name, worst_difference(left, right, tolerance))
+
+
+def worst_difference(left: Array, right: Array, tolerance: float | None = None) -> Difference | None:
+    """Return the element where ``right`` differs most from ``left``, the reference; None for empty arrays.
+
+    Shapes and dtypes must be equal.  ``tolerance``: absolute; by default ``allowed_difference(left)``.  NaN
+    equals NaN and an infinity equals itself; from everything else they differ by inf.
+    """
+    if left.size == 0:
+        return None
+    errors = _errors(left, right)
+    index = tuple(int(i) for i in np.unravel_index(int(np.argmax(errors)), left.shape))
+    absolute = float(errors[index])
+    value = left[index]
+    magnitude = float(np.abs(np.asarray(value, _wide_dtype(left)))) if isinstance(value, np.generic) else 0.0
+    relative = absolute / magnitude if magnitude else (0.0 if absolute == 0 else float("inf"))
+    allowed = allowed_difference(left) if tolerance is None else tolerance
+    return Difference(index, value, right[index], absolute, relative, allowed)
+
+
+def _errors(left: Array, right: Array) -> Array:
+    """Return |left - right| in float64; 0 where both are NaN or the same infinity."""
+    if left.dtype.kind in "iu" and left.dtype.itemsize == 8:
+        high, low = np.maximum(left, right), np.minimum(left, right)  # unsigned: high - low cannot overflow
+        return (high.astype(np.uint64) - low.astype(np.uint64)).astype(np.float64)
+    if left.dtype.kind == "O":
+        return np.where(left == right, 0.0, np.inf)
+    a, b = left.astype(_wide_dtype(left)), right.astype(_wide_dtype(left))
+    with np.errstate(invalid="ignore", over="ignore"):
+        errors = np.abs(a - b)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    return np.where(same, 0.0, np.where(np.isnan(errors), np.inf, errors))
+
+
+def _wide_dtype(array: Array) -> type[np.complex128 | np.float64]:
+    return np.complex128 if array.dtype.kind == "c" else np.float64
+
+
+def allowed_difference(reference: Array) -> float:
+    """Return the absolute difference that rounding explains in a result equal to ``reference``."""
+    fraction = TOLERANCE.get(str(reference.real.dtype), 0.0)
+    if not fraction:
+        return 0.0
+    magnitudes = np.abs(reference[np.isfinite(reference)])
+    largest = float(magnitudes.max()) if magnitudes.size else 0.0
+    return max(fraction * largest, float(np.finfo(reference.dtype).tiny))
+
+
+def is_telling(array: Array) -> bool:
+    """Whether equality with this array proves anything: it is not all NaN, infinite or zero."""
+    finite = np.isfinite(array) if array.dtype.kind in "fc" else np.ones(array.shape, np.bool_)
+    return bool(np.any(finite & (array != 0)))
 
 
 @dataclass

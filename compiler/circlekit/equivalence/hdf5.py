@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read and write named arrays in HDF5 files, in the layout of ONE's test data generator.
+"""Read, write and compare named arrays in HDF5 files, in the layout of ONE's test data generator.
 
 The group ``/name`` has one string attribute for each array, named by its number; ``/value`` has one dataset
 for each, named alike.  This is the only module that imports h5py.
@@ -17,6 +17,7 @@ from typing import TypeVar
 import h5py
 import numpy as np
 
+from circlekit.equivalence.comparison import Outcome, compare_arrays
 from circlekit.equivalence.sandbox import LARGEST_COMPRESSION, Item, read_sandboxed
 from circlekit.errors import FileError, FormatError, LimitError
 from circlekit.io.file_map import translated
@@ -26,6 +27,8 @@ from circlekit.ir.value import Array
 T = TypeVar("T")
 FilePath = str | os.PathLike[str]
 ReadItems = Callable[[Path, h5py.File], Iterator[Item]]
+Tolerance = float | Callable[[Array], float]
+"""The largest absolute difference of equal numbers, or a function of the reference array that returns it."""
 
 KNOWN_FILTERS = frozenset({1, 2, 3, 4, 5, 6, 32000})
 """HDF5's own: deflate, shuffle, fletcher32, szip, nbit, scaleoffset, lzf.  For others it loads plugins."""
@@ -211,3 +214,32 @@ def _order(key: str) -> tuple[bool, int, str]:
     """Sort key: numbers by value, then all other names."""
     is_number = key.isascii() and key.isdigit() and len(key) < 19
     return (not is_number, int(key) if is_number else 0, key)
+
+
+# -- comparison --------------------------------------------------------------------------------
+
+
+def compare_files(left: FilePath, right: FilePath, tolerance: Tolerance) -> list[Outcome]:
+    """Return one outcome for each name in either file, in the order of ``left``, the reference.
+
+    The byte order does not matter, and a name may end in the ``:0`` that ONE appends.
+    """
+    a, b = _by_name(left), _by_name(right)
+    found = []
+    for name in dict.fromkeys([*a, *b]):
+        if name not in a or name not in b:
+            found.append(Outcome(name, reason=f"missing in {os.fspath(right if name in a else left)}"))
+        else:
+            limit = tolerance(a[name]) if callable(tolerance) else tolerance
+            found.append(compare_arrays(name, a[name], b[name], limit))
+    return found
+
+
+def _by_name(path: FilePath) -> dict[str, Array]:
+    arrays: dict[str, Array] = {}
+    for name, array in read(path):
+        name = name.removesuffix(":0")
+        if name in arrays:
+            raise FormatError(f"{os.fspath(path)} has two arrays named {name}")
+        arrays[name] = array.astype(array.dtype.newbyteorder("="))
+    return arrays

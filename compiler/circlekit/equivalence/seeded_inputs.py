@@ -1,25 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make seeded inputs for a graph: normal, boundary and zero.
+"""Make seeded inputs for a graph (normal, boundary and zero), and seeds for random operators.
 
 The values of an input depend only on its name, dtype, shape and the set: they are the same on every machine,
 whatever the other inputs of the model are.
+
+Without a seed, the interpreter derives random numbers from the name of the result, which a rewrite may change
+(for example, when it inlines a branch of IF).  All such operators get the same seed, because nothing else of
+an operator survives every rewrite.
 """
 
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
 from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
-from circlekit.equivalence.index_bounds import index_bounds
 from circlekit.errors import UnsupportedError
+from circlekit.ir.clone import clone
 from circlekit.ir.dtypes import DType
-from circlekit.ir.graph import Graph
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.op import Op
 from circlekit.ir.resource_limits import need_memory
 from circlekit.ir.text.fillers import fill
 from circlekit.ir.value import Array, Value
+from circlekit.ops.arithmetic.random_ops import UINT32_MASK, Random
 
 SMALL_INTEGERS = 4
 """Integers that are neither quantized nor known to be indices are below this: they may be sizes."""
@@ -125,3 +132,91 @@ def _stored_zero(value: Value) -> int:
         return zero_point
     limits = np.iinfo(str(value.dtype.numpy))
     return min(max(zero_point, int(limits.min)), int(limits.max))
+
+
+def index_bounds(graph: Graph) -> dict[int, int]:
+    """Return the smallest size that each input indexes, by the ``id`` of the input; others are left out.
+
+    Integer operators between the input and the index operand (Cast, Reshape, arithmetic) are passed through:
+    indices that stay below the bound at the input are valid in what exporters write.
+    """
+    bounds: dict[int, int] = {}
+    for value in graph.inputs:
+        if value.dtype.is_integer:
+            sizes = list(_indexed_sizes(value))
+            if sizes:
+                bounds[id(value)] = min(sizes)
+    return bounds
+
+
+def _indexed_sizes(start: Value) -> Iterator[int]:
+    """Yield the sizes indexed by integers computed from ``start``, in called graphs too."""
+    seen = {id(start)}
+    pending = [start]
+    while pending:
+        value = pending.pop()
+        for op, position in value.uses:
+            size = _indexed_size(op, position)
+            if size is not None:
+                yield size
+                continue
+            for result in [*op.results, *_callee_inputs(op, position)]:
+                if result.dtype.is_integer and id(result) not in seen:
+                    seen.add(id(result))
+                    pending.append(result)
+
+
+def _indexed_size(op: Op, position: int) -> int | None:
+    """Return the size that operand ``position`` indexes; None if it is no index, or the size is unknown."""
+    if op.code == "EMBEDDING_LOOKUP" and position == 0:
+        return _smallest(op.inputs[1], 0, 1)
+    if op.code == "GATHER" and position == 1:
+        table = op.inputs[0]
+        rank = table.rank if table is not None else None
+        axis = int(getattr(op, "axis", 0)) % (rank or 1)
+        return _smallest(table, axis, axis + 1)
+    if op.code == "GATHER_ND" and position == 1:
+        indices = op.inputs[1]
+        depth = indices.shape[-1] if indices is not None and indices.shape else None
+        return _smallest(op.inputs[0], 0, depth)
+    return None
+
+
+def _smallest(table: Value | None, start: int, end: int | None) -> int | None:
+    """Return the smallest known size among dimensions ``start`` to ``end`` of ``table``."""
+    if table is None or table.shape is None:
+        return None
+    return min((dim for dim in table.shape[start:end] if dim is not None), default=None)
+
+
+def _callee_inputs(op: Op, position: int) -> Iterator[Value]:
+    """Yield the inputs of called graphs that get operand ``position``; a condition precedes the arguments."""
+    for graph in op.called_graphs():
+        at = position - (len(op.inputs) - len(graph.inputs))
+        if at >= 0:
+            yield graph.inputs[at]
+
+
+SEED = 1
+
+
+def with_seeds(model: Model) -> Model:
+    """Return ``model``, or a copy in which every random operator has a seed."""
+    if not any(_unseeded(model)):
+        return model
+    copy = clone(model)
+    for op in _unseeded(copy):
+        op.seed = SEED
+    return copy
+
+
+def seed_notes(model: Model) -> list[str]:
+    """Return a sentence for each random operator without a seed."""
+    return [
+        f"%{op.output.name} is random and has no seed: it is compared for one seed, the same before and after"
+        for op in _unseeded(model)
+    ]
+
+
+def _unseeded(model: Model) -> Iterator[Random]:
+    return (op for op in model.ops() if isinstance(op, Random) and not (op.seed | op.seed2) & UINT32_MASK)

@@ -9,15 +9,45 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from copy import copy
 
 import numpy as np
 
-from circlekit.equivalence.entry_graphs import reachable_graphs
 from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.clone import clone, inline
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.shape_inference import callees_first
 from circlekit.ir.value import Array, Quantization, Value
+
+
+def entry_views(model: Model) -> list[Model]:
+    """Return one view of ``model`` for each other graph that a signature names, as its main graph.
+
+    A view has that graph and the graphs called from it, directly or not.  They are the graphs of ``model``,
+    not copies, so that a view shows later changes.
+    """
+    entries = dict.fromkeys(s.graph for s in model.signatures if s.graph is not model.main)
+    views = []
+    for entry in entries:
+        view = copy(model)
+        view.graphs = reachable_graphs(entry)
+        view.signatures, view.metadata, view.extra = [], [], {}
+        views.append(view)
+    return views
+
+
+def reachable_graphs(start: Graph) -> list[Graph]:
+    """Return ``start`` and all graphs called from it, directly or not."""
+    found = {id(start): start}
+    pending = [start]
+    while pending:
+        for op in pending.pop():
+            for graph in op.called_graphs():
+                if id(graph) not in found:
+                    found[id(graph)] = graph
+                    pending.append(graph)
+    return list(found.values())
+
 
 # -- operators and outputs ---------------------------------------------------------------------
 

@@ -14,12 +14,11 @@ from circlekit.equivalence.comparison import (
     interface_of,
     weak_outputs,
 )
-from circlekit.equivalence.entry_graphs import entry_views
-from circlekit.equivalence.random_seeds import seed_notes
-from circlekit.equivalence.reference_runs import Inputs, Run, reference_runs
-from circlekit.equivalence.rounding_error import rounding_error
+from circlekit.equivalence.reference_runs import Inputs, Run, reference_runs, rounding_error
+from circlekit.equivalence.seeded_inputs import seed_notes
+from circlekit.equivalence.submodel import entry_views
 from circlekit.errors import CirclekitError, EquivalenceError
-from circlekit.interp.kernel_selection import select_kernels
+from circlekit.interp.interpreter import select_kernels
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array

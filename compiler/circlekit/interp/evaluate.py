@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-import circlekit.ops  # noqa: F401  # declares the operators, whoever built the graph
+import circlekit.ops  # noqa: F401  # declares the operators
 from circlekit.errors import CirclekitError, LimitError, ModelError, ShapeError, UnsupportedError
-from circlekit.interp.execution_plan import absent_operands
+from circlekit.interp.execution_plan import ResultMemory, absent_operands
 from circlekit.interp.fast import FastKernel
-from circlekit.interp.result_size import ResultMemory
 from circlekit.ir.op import Op, OpaqueOp, Run
 from circlekit.ir.value import Array, Value, format_shape
 from circlekit.ops.program.custom import CUSTOM_KERNELS, UNSUPPORTED

@@ -1,14 +1,116 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Execution plan of a graph: its operators in order, and what is known about them before the first run."""
+"""Execution plan of a graph: its operators in order, the size of their results, and last uses of values."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
+
+from circlekit.errors import CirclekitError
 from circlekit.interp.fast import FastKernel, prepare
-from circlekit.interp.result_size import ResultMemory
+from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph
-from circlekit.ir.op import Op
-from circlekit.ir.value import Array, Value
+from circlekit.ir.op import Op, OpaqueOp
+from circlekit.ir.resource_limits import amount, need_memory
+from circlekit.ir.value import Array, TensorType, Value
 from circlekit.ops.constant_operands import constant_elements
+
+POINTER_BYTES = 8
+"""Bytes of an array element that is a Python object: a string."""
+
+
+def static_result_bytes(op: Op) -> int | None:
+    """Return the bytes of the results if the declared shapes determine them, else None.
+
+    An operator without a shape rule (OpaqueOp) counts with the result types that the model declares.
+    """
+    types = [v.type for v in op.results] if isinstance(op, OpaqueOp) else _inferred_types(op)
+    return _total_bytes(types)
+
+
+class ResultMemory:
+    """Check of the memory for the results of one operator, before they are computed.
+
+    Sizes that follow from the shapes of the operands are inferred again only when these shapes change.
+    """
+
+    def __init__(self, op: Op) -> None:
+        self.op = op
+        self._static_bytes = static_result_bytes(op)
+        self._shapes: list[tuple[int, ...] | None] | None = None
+        self._shaped_bytes: int | None = None
+
+    def check(self, operands: Sequence[Array | None], held_bytes: int = 0) -> None:
+        """Raise LimitError if the results do not fit into memory beside ``held_bytes`` of the same run."""
+        size = self._static_bytes
+        if size is None:
+            size = self._bytes_for_shapes(operands)
+        if size is None:  # it depends on elements of the operands
+            size = _total_bytes(_inferred_types(with_operands(self.op, operands, constant=True)))
+        if size is not None:
+            need_memory(held_bytes + size, lambda: _described(self.op, operands, held_bytes))
+
+    def _bytes_for_shapes(self, operands: Sequence[Array | None]) -> int | None:
+        shapes = [None if a is None else a.shape for a in operands]
+        if shapes != self._shapes:
+            self._shapes = shapes
+            types = _inferred_types(with_operands(self.op, operands, constant=False))
+            self._shaped_bytes = _total_bytes(types)
+        return self._shaped_bytes
+
+
+def _described(op: Op, operands: Sequence[Array | None], held_bytes: int) -> str:
+    """Return the results of ``op`` with their types, and what else is in memory, for an error."""
+    types = _inferred_types(with_operands(op, operands, constant=True)) or [v.type for v in op.results]
+    results = ", ".join(f"%{v.name}: {t}" for v, t in zip(op.results, types, strict=False))
+    held = f" (in addition to {amount(held_bytes)} held by this run)" if held_bytes else ""
+    return f"{results} of {op.code}{held}"
+
+
+def with_operands(op: Op, operands: Sequence[Array | None], constant: bool) -> Op:
+    """Return a copy of ``op`` on values with the shapes of ``operands``, and their elements if ``constant``.
+
+    The copy is not registered as a user of any value.
+    """
+    copy: Op = object.__new__(type(op))
+    copy.__dict__.update(op.__dict__)
+    values = [*op.inputs, *[None] * (len(operands) - len(op.inputs))]
+    copy.inputs = [_with_array(v, a, constant) for v, a in zip(values, operands, strict=False)]
+    return copy
+
+
+def _with_array(value: Value | None, array: Array | None, constant: bool) -> Value | None:
+    if value is None or array is None:
+        return value
+    data = array if constant else value.data
+    return Value(value.name, value.dtype, array.shape, data, value.quantization)
+
+
+def _inferred_types(op: Op) -> Sequence[TensorType]:
+    """Result types by the shape rule; none if the rule rejects the operands, as the kernel then does too."""
+    try:
+        return op.inferred()
+    except (CirclekitError, ValueError, IndexError, ArithmeticError):
+        return ()
+
+
+def _total_bytes(types: Sequence[TensorType]) -> int | None:
+    """Return the bytes of arrays of these types; None if a dimension is unknown or there are no types."""
+    total = 0
+    for kind in types:
+        if kind.shape is None or None in kind.shape:
+            return None
+        total += prod(kind.shape) * _element_bytes(kind.dtype)  # type: ignore[arg-type]  # no None is left
+    return total if types else None
+
+
+def _element_bytes(dtype: DType) -> int:
+    """Bytes of one array element; packed numbers take a byte each, bfloat16 is held as float32."""
+    if dtype.numpy is not None:
+        return dtype.numpy.itemsize
+    if dtype is DType.BFLOAT16:
+        return 4
+    return 1 if dtype.bits else POINTER_BYTES
 
 
 class ExecutionPlan:

@@ -1,15 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interpreter of models: repeated runs with state, or a single run."""
+"""The interpreter of a model, and the choice of LiteRT's reference or optimized kernels."""
 
 from __future__ import annotations
 
+from circlekit.errors import CirclekitError
 from circlekit.interp.graph_runner import GraphRunner, Observe, OnValue
 from circlekit.interp.input_arrays import Inputs, model_inputs
-from circlekit.interp.kernel_selection import select_kernels
 from circlekit.ir.graph import Model
+from circlekit.ir.op import Op
 from circlekit.ir.value import Array
 from circlekit.ops.numerics.output_stage import Kernels
 from circlekit.ops.program.state import State
+
+
+def select_kernels(model: Model, requested: Kernels | str | None = None) -> Kernels:
+    """Return ``requested``, or by default the kernel set that LiteRT can run the whole model with.
+
+    LiteRT takes all kernels from one set: its reference kernels, unless they lack the version of any
+    operator of the model; then its optimized kernels.  ValueError for an unknown name.
+    """
+    if requested is not None:
+        return Kernels(requested)
+    lacking = any(_exceeds_reference(op) for graph in model.graphs for op in graph)
+    return Kernels.OPTIMIZED if lacking else Kernels.REFERENCE
+
+
+def _exceeds_reference(op: Op) -> bool:
+    """Whether the operator's version is newer than LiteRT's reference kernel for it."""
+    last = op.reference_version
+    if last is None:
+        return False
+    try:
+        return (op.version or op.required_version()) > last
+    except CirclekitError:  # a malformed operator: the error is raised where the operator runs
+        return False
 
 
 class Interpreter:

@@ -12,8 +12,7 @@ from circlekit.errors import CirclekitError
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op, OpaqueOp
-from circlekit.ir.text.attribute_literals import same_attribute
-from circlekit.ir.text.literal_printing import plain_items
+from circlekit.ir.text.literal_printing import plain_items, same_attribute
 from circlekit.ir.value import Value, format_shape, same_array
 
 __all__ = ["clone", "difference"]

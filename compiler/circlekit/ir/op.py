@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators and all that a declaration of one is written with; operators without a declaration."""
+"""Operators and all that a declaration of one is written with; operators without a declaration.
+
+Operands and attributes are fields of operators: ``conv.filter`` is a Value, ``conv.stride_h`` an int.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar, cast, overload
 
+from circlekit.errors import ModelError
 from circlekit.ir.core import Graph, Op, Run, Value
 from circlekit.ir.declaration import DECLARATIONS, Attribute, Inferred, Operand
-from circlekit.ir.fields import attribute, graph_attribute, operand, optional_operand, variadic_operand
+from circlekit.ir.dtypes import DType
 
 __all__ = [
     "REGISTRY",
@@ -60,3 +64,104 @@ class OpaqueOp(Op):
         for item in (self.option_tree or {}).values():
             found += [x for x in (item if isinstance(item, list) else [item]) if isinstance(x, Graph)]
         return found
+
+
+T = TypeVar("T")
+
+
+class RequiredOperand(Operand):
+    """An operand that must be present; reading the field gives its Value."""
+
+    @overload
+    def __get__(self, op: None, owner: type[Op]) -> RequiredOperand: ...
+    @overload
+    def __get__(self, op: Op, owner: type[Op]) -> Value: ...
+    def __get__(self, op: Op | None, owner: type[Op]) -> Value | RequiredOperand:
+        if op is None:
+            return self
+        value = op.inputs[self.index] if self.index < len(op.inputs) else None
+        if value is None:
+            raise ModelError(f"{type(op).__name__} lacks its operand {self.name}")
+        return value
+
+    def __set__(self, op: Op, value: Value) -> None:
+        op.set_input(self.index, value)
+
+
+class OptionalOperand(Operand):
+    """An operand that may be absent; reading the field gives a Value or None."""
+
+    optional = True
+
+    @overload
+    def __get__(self, op: None, owner: type[Op]) -> OptionalOperand: ...
+    @overload
+    def __get__(self, op: Op, owner: type[Op]) -> Value | None: ...
+    def __get__(self, op: Op | None, owner: type[Op]) -> Value | OptionalOperand | None:
+        if op is None:
+            return self
+        return op.inputs[self.index] if self.index < len(op.inputs) else None
+
+    def __set__(self, op: Op, value: Value | None) -> None:
+        op.set_input(self.index, value)
+
+
+class VariadicOperand(Operand):
+    """All remaining operands; reading the field gives a tuple of Values."""
+
+    variadic = True
+
+    @overload
+    def __get__(self, op: None, owner: type[Op]) -> VariadicOperand: ...
+    @overload
+    def __get__(self, op: Op, owner: type[Op]) -> tuple[Value, ...]: ...
+    def __get__(self, op: Op | None, owner: type[Op]) -> tuple[Value, ...] | VariadicOperand:
+        if op is None:
+            return self
+        return tuple(v for v in op.inputs[self.index :] if v is not None)
+
+    def __set__(self, op: Op, value: object) -> None:
+        raise ModelError(f"the operands {self.name} of {type(op).__name__} are changed one by one: set_input")
+
+
+class AttributeField(Attribute):
+    """An attribute; reading the field gives the operator's value or the default."""
+
+    def __get__(self, op: Op | None, owner: type[Op]) -> Any:
+        return self if op is None else op.attribute_values.get(self.name, self.default)
+
+    def __set__(self, op: Op, value: Any) -> None:
+        """ModelError for a value of another type than the default's."""
+        fault = None if self.is_graph else self.misfit(value)
+        if fault is not None:
+            raise ModelError(f"{type(op).__name__}: {fault}")
+        op.attribute_values[self.name] = value
+        op.touch()
+
+
+def operand(*dtypes: DType) -> RequiredOperand:
+    """Declare a required operand.  A literal in the text form takes the first of ``dtypes`` that fits it."""
+    return RequiredOperand(dtypes)
+
+
+def optional_operand(*dtypes: DType) -> OptionalOperand:
+    """Declare an operand that may be absent (index -1 in the file, or beyond the end)."""
+    return OptionalOperand(dtypes)
+
+
+def variadic_operand(*dtypes: DType) -> VariadicOperand:
+    """Declare that all remaining operands are of one kind (CONCATENATION, PACK, ADD_N)."""
+    return VariadicOperand(dtypes)
+
+
+def attribute(default: T, field: str | None = None, quantized_only: bool = False) -> T:
+    """Declare an attribute with its default value; ``field`` if the schema's name differs.
+
+    ``quantized_only``: it has no effect on plain floats and integers, so rewrites of plain data ignore it.
+    """
+    return cast("T", AttributeField(default, field, graph=False, quantized_only=quantized_only))
+
+
+def graph_attribute(field: str) -> Graph:
+    """Declare an attribute that is a graph in the IR and the index of a subgraph in the file."""
+    return cast("Graph", AttributeField(None, field, graph=True))

@@ -7,13 +7,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from circlekit.errors import ModelError
+from circlekit.ir.dtypes import DType
 from circlekit.ir.op import Op, operand
 from circlekit.ir.value import Array, TensorType
 from circlekit.ops.checks import no_quantized_kernel, require_numpy_kind, require_same_dtype
 from circlekit.ops.dimensions import broadcast_shapes
 from circlekit.ops.numerics.float_functions import rounded_for
+from circlekit.ops.numerics.lookup_tables import tabulated
 from circlekit.ops.operand_dtypes import NUMBERS, REAL
-from circlekit.ops.quantization import is_quantized_8_or_16_bits
+from circlekit.ops.quantization import is_quantized_8_or_16_bits, zero_point_of
 
 
 class PerElement(Op):
@@ -23,27 +26,32 @@ class PerElement(Op):
         return {}
 
 
-class Unary(PerElement):
+class Unary(PerElement, elementwise=True, layout_operands=("input",)):
     """A function of each element.
 
     A subclass gives ``function`` (a ufunc) or ``compute`` for floats and plain integers, and
     ``quantized`` for data quantized in 8 or 16 bits.  ``kinds``: numpy kinds that ``compute`` takes.
+    ``quantized_dtypes``: the dtypes that LiteRT has quantized kernels for.  ``rejects_negative``: quantized
+    data must not represent negative numbers.
     """
-
-    elementwise = True
 
     input = operand(*REAL)
 
     kinds: ClassVar[str] = "f"
-    layout_operands = ("input",)
     function: ClassVar[np.ufunc | None] = None
+    quantized_dtypes: ClassVar[tuple[DType, ...]] = ()
+    rejects_negative: ClassVar[bool] = False
 
     def infer(self) -> TensorType:
         return TensorType(self.input.dtype, self.input.shape)
 
     def kernel(self, input: Array) -> Array:
         if is_quantized_8_or_16_bits(self.input):
-            return self.quantized(input)
+            if self.input.dtype not in self.quantized_dtypes:
+                raise no_quantized_kernel(self, self.input)
+            if self.rejects_negative and np.any(input < zero_point_of(self.input)):
+                raise ModelError(f"{self.code}: expected no negative number")
+            return tabulated(input, self.quantized)
         require_numpy_kind(self, input, self.kinds)
         return rounded_for(self.compute(input), self.output)
 
@@ -54,23 +62,20 @@ class Unary(PerElement):
 
     def quantized(self, x: Array) -> Array:
         """Return the results, quantized as the output, for ``x`` quantized as the input in 8 or 16 bits."""
-        raise no_quantized_kernel(self, self.input)
+        raise NotImplementedError
 
 
-class Binary(PerElement):
+class Binary(PerElement, elementwise=True, layout_operands=("lhs", "rhs")):
     """A function of each pair of elements of two operands that broadcast.
 
     A subclass gives ``function`` (a ufunc) or ``compute`` for floats and plain integers, and
     ``quantized`` for data quantized in 8 or 16 bits.  ``kinds``: numpy kinds that ``compute`` takes.
     """
 
-    elementwise = True
-
     lhs = operand(*NUMBERS)
     rhs = operand(*NUMBERS)
 
     kinds: ClassVar[str] = "fiu"
-    layout_operands = ("lhs", "rhs")
     function: ClassVar[np.ufunc | None] = None
 
     def infer(self) -> TensorType:

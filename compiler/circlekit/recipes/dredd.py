@@ -22,8 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from circlekit.equivalence import hdf5, litert
-from circlekit.equivalence.array_comparison import compare_arrays
-from circlekit.equivalence.comparison import interface_differences, interface_of, weak_outputs
+from circlekit.equivalence.comparison import compare_arrays, interface_differences, interface_of, weak_outputs
 from circlekit.equivalence.recorded_values import EXPECTED, INPUT, OPTIMIZED
 from circlekit.equivalence.reference_runs import Run, reference_runs
 from circlekit.equivalence.seeded_inputs import InputSet, make_inputs

@@ -97,6 +97,18 @@ class Context:
             if self.budget.left is not None:
                 self.budget.left -= 1
 
+    def accepts(self, pass_name: str, op: Op, sentence: str | None, progress: int) -> bool:
+        """Return whether ``op`` may be rewritten, and count the rewrite.
+
+        ``sentence``: the obstacle, which is recorded as a near miss; None if there is none.
+        """
+        if sentence is not None:
+            self.refuse(pass_name, op, sentence, progress)
+        if sentence is not None or not self.may_rewrite:
+            return False
+        self.rewrites(op)
+        return True
+
     def refuse(self, pass_name: str, op: Op, sentence: str, progress: int = 0) -> None:
         """Record a near miss, if they are wanted.  A sentence without a ``%name`` gets that of ``op``."""
         if self.refusals is not None:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from circlekit.ir.graph import Graph
 from circlekit.ir.op import Attribute, Op
 from circlekit.ir.value import Array, Value, format_shape
 from circlekit.rewrite.picture import AttributePattern, Node, OperandPattern, Picture
@@ -337,3 +338,37 @@ def _equals_literal(value: Value, literal: Any) -> bool:
     if wanted.ndim == 0:
         return value.data.size == 1 and bool(value.data.reshape(-1)[0] == wanted)
     return value.data.shape == wanted.shape and bool(np.array_equal(value.data, wanted))
+
+
+PartialMatch = tuple[Op, str, int]
+"""The operator, the sentence that says what differs, and the progress of the match."""
+
+
+def partial_matches(matcher: Matcher, graph: Graph) -> Iterator[PartialMatch]:
+    """Yield operators that match an interior node of the picture but not with the user it expects."""
+    picture = matcher.picture
+    for node in picture.nodes[:-1]:
+        for at, name in enumerate(node.results):
+            users = [n for n in picture.nodes if any(o.name == name for o in n.operands)]
+            for op in graph:
+                if users and node.fits(op) and at < len(op.results):
+                    yield from _other_user(matcher, node, op, op.results[at], users[0])
+    root = picture.root
+    for op in graph:
+        if root.custom is not None and isinstance(op, root.kinds) and not root.fits(op) and op.results:
+            code = getattr(op, "custom_code", None) or op.code
+            yield op, f"%{op.output.name}: is {code}, the picture wants {root.kind_names()}", 1
+
+
+def _other_user(matcher: Matcher, node: Node, op: Op, value: Value, wanted: Node) -> Iterator[PartialMatch]:
+    if any(wanted.fits(user) for user in value.users):
+        return  # the refusal of the match with that user as root says more
+    size, sentence, progress = matcher.part(node, op)
+    if size:
+        user = next(iter(value.users), None)
+        kind = "" if user is None else f"is read by {type(user).__name__}"
+        where = f" %{user.output.name}" if user is not None and user.results else ""
+        sentence = f"%{value.name}: {kind or 'has no use'}{where}, the picture wants {wanted.kind_names()}"
+        progress = 2 * size
+    if sentence:
+        yield op, sentence, progress

@@ -13,12 +13,10 @@ from circlekit.ir.core import Graph, Op, Value
 from circlekit.ir.declaration import Operand
 from circlekit.ir.dtypes import DType
 from circlekit.ir.op import OpaqueOp
-from circlekit.ir.text.attribute_literals import attribute_of
-from circlekit.ir.text.constant_data import Resolve, constant_array
+from circlekit.ir.text.constant_data import Resolve, constant_array, dtype_alike, inline_array
 from circlekit.ir.text.document import Declaration, GraphNode
-from circlekit.ir.text.inline_constants import dtype_alike, inline_array
 from circlekit.ir.text.lexer import Source, Token
-from circlekit.ir.text.literal_parsing import Fail, literal_dtype, tree_of
+from circlekit.ir.text.literal_parsing import Fail, attribute_of, literal_dtype, tree_of
 from circlekit.ir.text.syntax import AttributeNode, Call, Constant, Literal, OperandNode, TypeNode, ValueName
 from circlekit.ir.text.type_syntax import TypeSpec, name_of, read_type
 

@@ -10,16 +10,17 @@ import numpy as np
 from circlekit.errors import CirclekitError
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op, OpaqueOp
-from circlekit.ir.text.attribute_literals import format_attribute, same_attribute
 from circlekit.ir.text.lexer import quote, quoted
 from circlekit.ir.text.literal_printing import (
     elements,
+    format_attribute,
     format_base64,
     format_flat,
     format_items,
     format_nested,
     format_tree,
     plain_items,
+    same_attribute,
 )
 from circlekit.ir.value import Array, Quantization, Value, format_shape
 

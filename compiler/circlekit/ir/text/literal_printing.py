@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -156,3 +157,36 @@ def _is_plain(data: Any) -> bool:
 def _is_storage(key: str) -> bool:
     """Whether a reader uses this key for how the file stored what the model says anyway."""
     return key in _STORAGE_KEYS or key.startswith("stored_")
+
+
+# -- attributes of operators ------------------------------------------------------------------
+
+_SEQUENCE = (list, tuple, np.ndarray)
+_NUMBER = (int, float, np.number)
+
+
+def same_attribute(a: Any, b: Any) -> bool:
+    """Whether the file formats cannot tell two values apart: floats have 32 bits, lists equal tuples."""
+    if a is b:
+        return True
+    if isinstance(a, _SEQUENCE) and isinstance(b, _SEQUENCE):
+        return len(a) == len(b) and all(map(same_attribute, a, b))
+    if isinstance(a, _NUMBER) and isinstance(b, _NUMBER) and not isinstance(a, bool) | isinstance(b, bool):
+        exact = isinstance(a, int | np.integer) and isinstance(b, int | np.integer)
+        return int(a) == int(b) if exact else format_float32(float(a)) == format_float32(float(b))
+    return type(a) is type(b) and bool(a == b)
+
+
+def format_attribute(value: Any, graph: Callable[[Graph], str]) -> str:
+    """Return the literal of an attribute; ``graph``: returns the text that refers to a graph."""
+    if isinstance(value, Graph):
+        return graph(value)
+    if isinstance(value, DType):
+        return value.short
+    if isinstance(value, Enum):
+        return value.name
+    if isinstance(value, float | np.floating):
+        return format_float32(float(value))
+    if isinstance(value, _SEQUENCE):
+        return format_flat(format_attribute(x, graph) for x in value)
+    return format_tree(value)

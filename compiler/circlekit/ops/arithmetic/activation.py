@@ -12,7 +12,7 @@ from circlekit.errors import UnsupportedError
 from circlekit.ir.dtypes import DType, f16, i8, i16, u8
 from circlekit.ir.op import attribute, operand
 from circlekit.ir.value import Array, TensorType
-from circlekit.ops.checks import reject_quantized, require_numpy_kind, require_same_dtype
+from circlekit.ops.checks import require_numpy_kind, require_same_dtype
 from circlekit.ops.dimensions import broadcast_shapes
 from circlekit.ops.elementwise import PerElement, Unary
 from circlekit.ops.numerics.fixed_point import (
@@ -31,7 +31,6 @@ from circlekit.ops.numerics.lookup_tables import (
     logistic_int16,
     real_function,
     require_output_scale,
-    tabulated,
     tanh_int16,
 )
 from circlekit.ops.operand_dtypes import REAL
@@ -42,16 +41,13 @@ class Clamped(Unary):
     """x limited to ``bounds``.  Quantized: x is requantized, then clamped to the quantized bounds."""
 
     bounds: ClassVar[tuple[float, float | None]] = (0.0, None)
-    quantized_dtypes: ClassVar[frozenset[DType]] = frozenset({i8, u8})
-    """The quantized dtypes that LiteRT has kernels for."""
+    quantized_dtypes: ClassVar[tuple[DType, ...]] = (i8, u8)
 
     def compute(self, x: Array) -> Array:
         low, high = self.bounds
         return np.asarray(x.clip(low, high))
 
     def quantized(self, x: Array) -> Array:
-        if self.input.dtype not in self.quantized_dtypes:
-            reject_quantized(self)
         scale, zero = scale_of(self.output), zero_point_of(self.output)
         least, most = dtype_limits(self.output.dtype)
         low, high = self.bounds
@@ -59,41 +55,32 @@ class Clamped(Unary):
         if high is not None:
             most = min(most, zero + int(round_half_away(np.float32(high) / scale)))
         by = quantize_multiplier(scale_of(self.input) / scale)
-
-        def clamped(part: Array) -> Array:
-            centred = part.astype(np.int32) - zero_point_of(self.input)
-            scaled = multiply_by_quantized_multiplier(centred, by) + zero
-            return np.minimum(np.maximum(scaled, least), most).astype(x.dtype)
-
-        return tabulated(x, clamped)
+        centred = x.astype(np.int32) - zero_point_of(self.input)
+        scaled = multiply_by_quantized_multiplier(centred, by) + zero
+        return np.minimum(np.maximum(scaled, least), most).astype(x.dtype)
 
 
 class Relu(Clamped, code="RELU", options=None, versions={i8: 2, u8: 2, i16: 3}):
     """max(x, 0)."""
 
-    quantized_dtypes = frozenset({i8, u8, i16})
+    quantized_dtypes = (i8, u8, i16)
 
 
-class Relu6(Clamped, code="RELU6", options=None, versions={i8: 2, i16: 3}):
+class Relu6(Clamped, code="RELU6", options=None, versions={i8: 2, i16: 3}, bounds=(0.0, 6.0)):
     """min(max(x, 0), 6)."""
 
-    bounds = (0.0, 6.0)
-    quantized_dtypes = frozenset({i8, u8, i16})
+    quantized_dtypes = (i8, u8, i16)
 
 
-class ReluN1To1(Clamped, code="RELU_N1_TO_1", options=None):
+class ReluN1To1(Clamped, code="RELU_N1_TO_1", options=None, bounds=(-1.0, 1.0)):
     """min(max(x, -1), 1)."""
 
-    bounds = (-1.0, 1.0)
 
-
-class Relu0To1(Clamped, code="RELU_0_TO_1", options=None):
+class Relu0To1(Clamped, code="RELU_0_TO_1", options=None, bounds=(0.0, 1.0)):
     """min(max(x, 0), 1)."""
 
-    bounds = (0.0, 1.0)
 
-
-class LeakyRelu(Unary, code="LEAKY_RELU", versions={i16: 2}):
+class LeakyRelu(Unary, code="LEAKY_RELU", versions={i16: 2}, quantized_dtypes=(i8, u8, i16)):
     """x for x > 0, else alpha * x."""
 
     alpha: float = attribute(0.0)
@@ -105,29 +92,23 @@ class LeakyRelu(Unary, code="LEAKY_RELU", versions={i16: 2}):
         ratio = scale_of(self.input) / scale_of(self.output)
         slope = scale_of(self.input) * np.float32(self.alpha) / scale_of(self.output)
         positive, negative = quantize_multiplier(ratio), quantize_multiplier(np.abs(slope))
-
-        def leaky(part: Array) -> Array:
-            centred = part.astype(np.int32) - zero_point_of(self.input)
-            below = multiply_by_quantized_multiplier(centred, negative) * (-1 if slope < 0 else 1)
-            above = multiply_by_quantized_multiplier(centred, positive)
-            return clamp_to_dtype(np.where(centred >= 0, above, below), self.output)
-
-        return tabulated(x, leaky)
+        centred = x.astype(np.int32) - zero_point_of(self.input)
+        below = multiply_by_quantized_multiplier(centred, negative) * (-1 if slope < 0 else 1)
+        above = multiply_by_quantized_multiplier(centred, positive)
+        return clamp_to_dtype(np.where(centred >= 0, above, below), self.output)
 
 
-class Elu(Unary, code="ELU", options=None, reference_version=0):
+class Elu(Unary, code="ELU", options=None, reference_version=0, quantized_dtypes=(i8,)):
     """x for x >= 0, else e^x - 1."""
 
     def compute(self, x: Array) -> Array:
         return np.where(x < 0, np.expm1(x), x)
 
     def quantized(self, x: Array) -> Array:
-        if self.input.dtype is not i8:
-            reject_quantized(self)
         return real_function(x, self.input, self.output, in_float64(self.compute))
 
 
-class PRelu(PerElement, code="PRELU", options=None):
+class PRelu(PerElement, code="PRELU", options=None, layout_operands=("input", "alpha")):
     """x for x >= 0, else alpha * x; ``alpha`` broadcasts to the input.
 
     For int16 input, alpha is int8.
@@ -135,8 +116,6 @@ class PRelu(PerElement, code="PRELU", options=None):
 
     input = operand(*REAL)
     alpha = operand(*REAL)
-
-    layout_operands = ("input", "alpha")
 
     def infer(self) -> TensorType:
         if (self.input.dtype, self.alpha.dtype) != (i16, i8):
@@ -172,6 +151,8 @@ class Gelu(Unary, code="GELU", versions={f16: 3, i8: 2, u8: 2}, reference_versio
 
     approximate: bool = attribute(False)
 
+    quantized_dtypes = (i8, u8, i16)
+
     def compute(self, x: Array) -> Array:
         real = x.dtype.type
         if not self.approximate:
@@ -193,19 +174,14 @@ class Gelu(Unary, code="GELU", versions={f16: 3, i8: 2, u8: 2}, reference_versio
         return real_function(x, self.input, self.output, gelu)
 
 
-class HardSwish(Unary, code="HARD_SWISH"):
+class HardSwish(Unary, code="HARD_SWISH", quantized_dtypes=(i8, u8)):
     """x * min(max(x + 3, 0), 6) / 6."""
 
     def compute(self, x: Array) -> Array:
         return np.asarray(x * np.clip(x + 3, 0, 6) / 6, x.dtype)
 
     def quantized(self, x: Array) -> Array:
-        if self.input.dtype is i16:
-            reject_quantized(self)
-        return tabulated(x, self._quantized_8_bits)
-
-    def _quantized_8_bits(self, x: Array) -> Array:
-        """In 16-bit fixed point, with 7 more bits than the input: min(max(x + 3, 0), 6) / 6 times x."""
+        # in 16-bit fixed point, with 7 more bits than the input: min(max(x + 3, 0), 6) / 6 times x
         fine_scale = scale_of(self.input) / np.float32(128)
         output_by = quantize_multiplier(fine_scale / scale_of(self.output))
         relu_by = quantize_multiplier(fine_scale / (np.float32(3) / np.float32(32768)))
@@ -235,6 +211,8 @@ def _mantissa_int16(mantissa: Array) -> Array:
 class Logistic(Unary, code="LOGISTIC", options=None, versions={i8: 2, i16: 3}):
     """1 / (1 + e^-x).  The quantized result has scale 1/256, or 1/32768 for int16."""
 
+    quantized_dtypes = (i8, u8, i16)
+
     def compute(self, x: Array) -> Array:
         real = x.astype(np.float32) if x.dtype == np.float16 else x
         return np.asarray(1 / (1 + np.exp(-real)), x.dtype)
@@ -242,18 +220,18 @@ class Logistic(Unary, code="LOGISTIC", options=None, versions={i8: 2, i16: 3}):
     def quantized(self, x: Array) -> Array:
         if self.input.dtype is i16:
             require_output_scale(self, 2.0**-15)
-            return tabulated(x, lambda part: logistic_int16(part, self.input))
+            return logistic_int16(x, self.input)
         require_output_scale(self, 2.0**-8)
         return real_function(x, self.input, self.output, lambda real: 1 / (1 + in_float64(np.exp)(-real)))
 
 
-class Tanh(Unary, code="TANH", options=None, versions={i8: 2, i16: 3}):
+class Tanh(Unary, code="TANH", options=None, versions={i8: 2, i16: 3}, function=np.tanh):
     """Hyperbolic tangent.  The quantized result of int16 has scale 1/32768."""
 
-    function = np.tanh
+    quantized_dtypes = (i8, u8, i16)
 
     def quantized(self, x: Array) -> Array:
         if self.input.dtype is i16:
             require_output_scale(self, 2.0**-15)
-            return tabulated(x, lambda part: tanh_int16(part, self.input))
+            return tanh_int16(x, self.input)
         return real_function(x, self.input, self.output, fdlibm_tanh)

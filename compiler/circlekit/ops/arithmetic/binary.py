@@ -38,11 +38,10 @@ from circlekit.ops.quantization import (
 )
 
 
-class BinaryWithActivation(Binary):
+class BinaryWithActivation(Binary, fuses_activation=True):
     """A binary operator that applies an activation to its result."""
 
     act: Activation = attribute(Activation.NONE, field="fused_activation_function")
-    fuses_activation = True
 
     def kernel(self, lhs: Array, rhs: Array) -> Array:
         out = super().kernel(lhs, rhs)
@@ -72,7 +71,7 @@ def widened(x: Array, value: Value, bits: int, by: QuantizedMultiplier) -> Array
     return tabulated(x, scaled)
 
 
-class AddOrSub(BinaryWithActivation):
+class AddOrSub(BinaryWithActivation, kinds="fiuc"):
     """ADD and SUB.
 
     Quantized: both operands are rescaled to twice the larger scale, with 20 more bits (int16: 15).  But
@@ -85,7 +84,6 @@ class AddOrSub(BinaryWithActivation):
 
     pot_scale_int16: bool = attribute(True, quantized_only=True)
 
-    kinds = "fiuc"
     sign: ClassVar[int] = 1
 
     def quantized(self, x: Array, y: Array) -> Array:
@@ -125,10 +123,8 @@ class AddOrSub(BinaryWithActivation):
         return np.asarray(np.clip(first + self.sign * second, *limits), np.int16)
 
 
-class Add(AddOrSub, code="ADD", commutative=True, reference_version=5):
+class Add(AddOrSub, code="ADD", commutative=True, reference_version=5, function=np.add):
     """lhs + rhs."""
-
-    function = np.add
 
     def required_version(self) -> int:
         dtype = self.lhs.dtype
@@ -139,11 +135,8 @@ class Add(AddOrSub, code="ADD", commutative=True, reference_version=5):
         return {f16: 6, i64: 4, i8: 2}.get(dtype, 1)
 
 
-class Sub(AddOrSub, code="SUB"):
+class Sub(AddOrSub, code="SUB", function=np.subtract, sign=-1):
     """lhs - rhs."""
-
-    function = np.subtract
-    sign = -1
 
     def required_version(self) -> int:
         dtype = self.lhs.dtype
@@ -156,7 +149,7 @@ class Sub(AddOrSub, code="SUB"):
         return 2 if dtype is i8 else 1
 
 
-class Mul(BinaryWithActivation, code="MUL", commutative=True, reference_version=7):
+class Mul(BinaryWithActivation, code="MUL", commutative=True, reference_version=7, kinds="fiuc"):
     """lhs * rhs.
 
     int16 operands may have an 8-bit result: both operands then are fractions with 15 bits.
@@ -165,7 +158,6 @@ class Mul(BinaryWithActivation, code="MUL", commutative=True, reference_version=
     lhs = operand(*NUMBERS, *COMPLEX)
     rhs = operand(*NUMBERS, *COMPLEX)
 
-    kinds = "fiuc"
     function = np.multiply
 
     def infer(self) -> TensorType:
@@ -272,22 +264,17 @@ class SquaredDifference(Binary, code="SQUARED_DIFFERENCE", commutative=True, ver
         return in_blocks(first, second, lambda a, b: requantize((a - b) * (a - b), by, zero, limits, dtype))
 
 
-class Atan2(Binary, code="ATAN2", options="ATan2Options"):
+class Atan2(Binary, code="ATAN2", options="ATan2Options", kinds="f", function=np.arctan2):
     """The angle of the point (rhs, lhs), in radians."""
 
     lhs = operand(*REAL)
     rhs = operand(*REAL)
 
-    kinds = "f"
-    function = np.arctan2
 
-
-class AddN(PerElement, code="ADD_N"):
+class AddN(PerElement, code="ADD_N", layout_operands=("terms",)):
     """The sum of tensors of one shape; infinities become the largest finite numbers after each addition."""
 
     terms = variadic_operand(*NUMBERS)
-
-    layout_operands = ("terms",)
 
     def infer(self) -> TensorType:
         terms = self.terms

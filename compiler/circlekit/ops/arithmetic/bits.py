@@ -56,38 +56,32 @@ class Bitcast(Op, code="BITCAST"):
         return data.view(kind)[..., 0] if before < after else data.view(kind)
 
 
-class BitwiseXor(Binary, code="BITWISE_XOR", commutative=True):
+class BitwiseXor(Binary, code="BITWISE_XOR", commutative=True, kinds="iu"):
     """Bitwise exclusive or."""
 
     lhs = operand(*INTEGERS)
     rhs = operand(*INTEGERS)
 
-    kinds = "iu"
-
     def compute(self, x: Array, y: Array) -> Array:
         return np.asarray(x ^ y)
 
 
-class RightShift(Binary, code="RIGHT_SHIFT"):
+class RightShift(Binary, code="RIGHT_SHIFT", kinds="iu"):
     """lhs shifted right by rhs, which is clamped to 0 ... (bits of the dtype) - 1."""
 
     lhs = operand(*INTEGERS)
     rhs = operand(*INTEGERS)
 
-    kinds = "iu"
-
     def compute(self, x: Array, y: Array) -> Array:
         return np.asarray(x >> np.clip(y, 0, 8 * y.dtype.itemsize - 1).astype(y.dtype))
 
 
-class Bucketize(PerElement, code="BUCKETIZE"):
+class Bucketize(PerElement, code="BUCKETIZE", layout_operands=("input",)):
     """The number of sorted ``boundaries`` that are not above each element."""
 
     input = operand(f32, f64, i32, i64)
 
     boundaries: tuple[float, ...] | None = attribute(None)
-
-    layout_operands = ("input",)
 
     def infer(self) -> TensorType:
         return TensorType(i32, self.input.shape)

@@ -31,7 +31,7 @@ UNPACKED_DTYPES: dict[DType, type[np.integer[Any]]] = {
 """The numpy dtypes in which kernels hold integers of fewer than 8 bits."""
 
 
-class Cast(PerElement, code="CAST"):
+class Cast(PerElement, code="CAST", layout_operands=("input",)):
     """The numbers in another dtype: that of the result if it is declared, else ``out_data_type``.
 
     Float to integer truncates towards zero and saturates, NaN gives the largest integer.  Integers wrap.
@@ -42,8 +42,6 @@ class Cast(PerElement, code="CAST"):
 
     in_data_type: DType = attribute(DType.FLOAT32)
     out_data_type: DType = attribute(DType.FLOAT32)
-
-    layout_operands = ("input",)
 
     def infer(self) -> TensorType:
         dtype = self.results[0].dtype if self.results else self.out_data_type
@@ -125,7 +123,7 @@ REQUANTIZED = {i8: (i8, u8, i16), u8: (i8, u8, i16), i16: (i8, i16, i32), i32: (
 """From and to which quantized integers LiteRT requantizes."""
 
 
-class Quantize(PerElement, code="QUANTIZE"):
+class Quantize(PerElement, code="QUANTIZE", layout_operands=("input",)):
     """round(x / scale) + zero_point, halves away from zero, clamped to the dtype of the result.
 
     NaN, and quotients outside of int32, give -2^31, to which the zero point is added modulo 2^32: as on x86.
@@ -133,8 +131,6 @@ class Quantize(PerElement, code="QUANTIZE"):
     """
 
     input = operand(*REAL, i32)
-
-    layout_operands = ("input",)
 
     def infer(self) -> TensorType:
         if not self.results:
@@ -177,12 +173,11 @@ class Quantize(PerElement, code="QUANTIZE"):
         return 2 if self.output.dtype is i16 else 1
 
 
-class Dequantize(PerElement, code="DEQUANTIZE"):
+class Dequantize(PerElement, code="DEQUANTIZE", layout_operands=("input",)):
     """scale * (x - zero_point); of float16 or bfloat16, the same number as float32."""
 
     input = operand(i8, u8, i16, i32, f16, bf16, *UNPACKED_DTYPES, DType.MXINT8, DType.MXFP4)
 
-    layout_operands = ("input",)
     versions: ClassVar = {i8: 2, i16: 3, f16: 3, DType.INT4: 6, DType.INT2: 7, DType.UINT4: 8}
 
     def infer(self) -> TensorType:

@@ -49,28 +49,20 @@ class Ordering(Comparison):
         return self.compute(x, y) if self.lhs.dtype is i16 else super().quantized(x, y)
 
 
-class Less(Ordering, code="LESS", versions={i8: 2, i16: 3}):
+class Less(Ordering, code="LESS", versions={i8: 2, i16: 3}, function=np.less):
     """lhs < rhs."""
 
-    function = np.less
 
-
-class LessEqual(Ordering, code="LESS_EQUAL"):
+class LessEqual(Ordering, code="LESS_EQUAL", function=np.less_equal):
     """lhs <= rhs."""
 
-    function = np.less_equal
 
-
-class Greater(Ordering, code="GREATER"):
+class Greater(Ordering, code="GREATER", function=np.greater):
     """lhs > rhs."""
 
-    function = np.greater
 
-
-class GreaterEqual(Ordering, code="GREATER_EQUAL", versions={i8: 2, i16: 3}):
+class GreaterEqual(Ordering, code="GREATER_EQUAL", versions={i8: 2, i16: 3}, function=np.greater_equal):
     """lhs >= rhs."""
-
-    function = np.greater_equal
 
 
 class Equality(Comparison):
@@ -94,34 +86,25 @@ class NotEqual(Equality, code="NOT_EQUAL", commutative=True, versions={i8: 2, DT
     function = np.not_equal
 
 
-class LogicalBinary(Binary):
+class LogicalBinary(Binary, kinds="b"):
     """A function of two bools."""
 
     lhs = operand(boolean)
     rhs = operand(boolean)
 
-    kinds = "b"
 
-
-class LogicalAnd(LogicalBinary, code="LOGICAL_AND", commutative=True):
+class LogicalAnd(LogicalBinary, code="LOGICAL_AND", commutative=True, function=np.logical_and):
     """Whether both are true."""
 
-    function = np.logical_and
 
-
-class LogicalOr(LogicalBinary, code="LOGICAL_OR", commutative=True):
+class LogicalOr(LogicalBinary, code="LOGICAL_OR", commutative=True, function=np.logical_or):
     """Whether at least one is true."""
 
-    function = np.logical_or
 
-
-class LogicalNot(Unary, code="LOGICAL_NOT"):
+class LogicalNot(Unary, code="LOGICAL_NOT", kinds="b", function=np.logical_not):
     """The other bool."""
 
     input = operand(boolean)
-
-    kinds = "b"
-    function = np.logical_not
 
 
 def _check_selection(condition: Value, x: Value, y: Value) -> None:
@@ -130,7 +113,7 @@ def _check_selection(condition: Value, x: Value, y: Value) -> None:
         raise ShapeError(f"expected condition of bool, got {condition.dtype.short}")
 
 
-class Select(Op, code="SELECT"):
+class Select(Op, code="SELECT", layout_operands=("condition", "x", "y")):
     """x where the condition is true, else y, both of one shape.
 
     The condition has that shape too, or is a scalar, or is a vector that selects along axis 0.
@@ -139,8 +122,6 @@ class Select(Op, code="SELECT"):
     condition = operand(boolean)
     x = operand(*ANY)
     y = operand(*ANY)
-
-    layout_operands = ("condition", "x", "y")
 
     def infer(self) -> TensorType:
         _check_selection(self.condition, self.x, self.y)
@@ -173,14 +154,12 @@ class Select(Op, code="SELECT"):
         return 3 if 5 in [v.rank for v in (self.condition, self.x, self.y)] else 1
 
 
-class SelectV2(PerElement, code="SELECT_V2"):
+class SelectV2(PerElement, code="SELECT_V2", layout_operands=("condition", "x", "y")):
     """x where the condition is true, else y; all three broadcast."""
 
     condition = operand(boolean)
     x = operand(*ANY)
     y = operand(*ANY)
-
-    layout_operands = ("condition", "x", "y")
 
     def infer(self) -> TensorType:
         _check_selection(self.condition, self.x, self.y)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from circlekit.errors import ModelError, ShapeError
+from circlekit.errors import ShapeError
 from circlekit.ir.dtypes import DType, f32, f64, i8, i16, i32, u8
 from circlekit.ir.op import Op, operand
 from circlekit.ir.value import Array, TensorType, format_shape
-from circlekit.ops.checks import reject_quantized, require_float, require_length
+from circlekit.ops.checks import require_float, require_length
 from circlekit.ops.constant_operands import int_list, static_int_vector
 from circlekit.ops.elementwise import PerElement, Unary
 from circlekit.ops.numerics.fixed_point import (
@@ -22,77 +22,52 @@ from circlekit.ops.numerics.fixed_point import (
     quantize_multiplier,
 )
 from circlekit.ops.numerics.fixed_point_functions import get_inv_sqrt_quantized_multiplier
-from circlekit.ops.numerics.lookup_tables import in_float64, real_function, tabulated
+from circlekit.ops.numerics.lookup_tables import in_float64, real_function
 from circlekit.ops.operand_dtypes import COMPLEX, NUMBERS
 from circlekit.ops.quantization import dtype_limits, is_quantized, scale_of, zero_point_of
 
 
-def reject_uint8(op: Unary) -> None:
-    """UnsupportedError for an operand quantized as uint8, which LiteRT has no kernel for."""
-    if op.input.dtype is u8:
-        reject_quantized(op)
-
-
-def require_not_negative(op: Unary, x: Array) -> None:
-    """ModelError where a quantized number is negative."""
-    if np.any(x < zero_point_of(op.input)):
-        raise ModelError(f"{op.code}: expected no negative number")
-
-
-class Abs(Unary, code="ABS", reference_version=3, versions={i32: 5, i16: 4, i8: 2, u8: 2}):
+class Abs(Unary, code="ABS", reference_version=3, versions={i32: 5, i16: 4, i8: 2, u8: 2}, kinds="fi"):
     """The magnitude."""
 
     input = operand(*NUMBERS)
 
-    kinds = "fi"
     function = np.absolute
+    quantized_dtypes = (i8, i16)
 
     def quantized(self, x: Array) -> Array:
-        reject_uint8(self)
         ratio = scale_of(self.input) / scale_of(self.output)
-        by = quantize_multiplier(ratio)
-
-        def magnitude(part: Array) -> Array:
-            distance = np.abs(part.astype(np.int32) - zero_point_of(self.input))
-            scaled = distance if ratio == 1 else multiply_by_quantized_multiplier(distance, by)
-            return clamp_to_dtype(scaled, self.output)
-
-        return tabulated(x, magnitude)
+        distance = np.abs(x.astype(np.int32) - zero_point_of(self.input))
+        if ratio != 1:
+            distance = multiply_by_quantized_multiplier(distance, quantize_multiplier(ratio))
+        return clamp_to_dtype(distance, self.output)
 
     def required_version(self) -> int:
         return 3 if self.input.dtype is i16 and is_quantized(self.input) else super().required_version()
 
 
-class Neg(Unary, code="NEG"):
+class Neg(Unary, code="NEG", kinds="fi", function=np.negative, quantized_dtypes=(i8, i16)):
     """0 - x; of quantized integers too, whatever their scales and zero points, as in LiteRT."""
 
     input = operand(*NUMBERS)
 
-    kinds = "fi"
-    function = np.negative
-
     def quantized(self, x: Array) -> Array:
-        reject_uint8(self)
         return np.negative(x)
 
 
-class Exp(Unary, code="EXP", versions={i8: 2, i16: 2}):
+class Exp(Unary, code="EXP", versions={i8: 2, i16: 2}, function=np.exp, quantized_dtypes=(i8, i16)):
     """e to the power of x."""
 
-    function = np.exp
-
     def quantized(self, x: Array) -> Array:
-        reject_uint8(self)
         return real_function(x, self.input, self.output, in_float64(np.exp))
 
 
-class Log(Unary, code="LOG", options=None, versions={i8: 2, i16: 2}):
+class Log(Unary, code="LOG", options=None, versions={i8: 2, i16: 2}, function=np.log):
     """The natural logarithm; quantized, that of numbers up to 0 is the least number of the result."""
 
-    function = np.log
+    quantized_dtypes = (i8, i16)
 
     def quantized(self, x: Array) -> Array:
-        reject_uint8(self)
         least_step = dtype_limits(self.output.dtype)[0] - zero_point_of(self.output)
         least = np.float32(least_step) * scale_of(self.output)
 
@@ -102,34 +77,29 @@ class Log(Unary, code="LOG", options=None, versions={i8: 2, i16: 2}):
         return real_function(x, self.input, self.output, log)
 
 
-class Sqrt(Unary, code="SQRT", options=None, versions={i8: 2, i16: 2}):
+class Sqrt(Unary, code="SQRT", options=None, versions={i8: 2, i16: 2}, function=np.sqrt):
     """The square root.  Quantized results round towards zero."""
 
-    function = np.sqrt
+    quantized_dtypes = (i8, i16)
+    rejects_negative = True
 
-    def quantized(self, x: Array) -> Array:
-        reject_uint8(self)
-        require_not_negative(self, x)
-        return tabulated(x, self._truncated_root)
-
-    def _truncated_root(self, x: Array) -> Array:
-        """Computed in float32 throughout, as in LiteRT."""
+    def quantized(self, x: Array) -> Array:  # in float32 throughout, as in LiteRT
         real = scale_of(self.input) * (x.astype(np.int32) - zero_point_of(self.input)).astype(np.float32)
         root = np.sqrt(np.maximum(real, np.float32(0))) / scale_of(self.output)
         return clamp_to_dtype(root.astype(np.int64), self.output)
 
 
-class Rsqrt(Unary, code="RSQRT", options=None, versions={i8: 2, i16: 3}):
+class Rsqrt(Unary, code="RSQRT", options=None, versions={i8: 2, i16: 3}, quantized_dtypes=(i8, i16)):
     """1 / sqrt(x).  Quantized, 0 gives the largest integer."""
+
+    rejects_negative = True
 
     def compute(self, x: Array) -> Array:
         return np.asarray(1 / np.sqrt(x))
 
     def quantized(self, x: Array) -> Array:
-        reject_uint8(self)
-        require_not_negative(self, x)
         if self.input.dtype is i8:
-            return tabulated(x, self._quantized_int8)
+            return self._quantized_int8(x)
         most = np.float32((1 << 15) - 1) * scale_of(self.output)
 
         def inverse_root(real: Array) -> Array:
@@ -149,68 +119,49 @@ class Rsqrt(Unary, code="RSQRT", options=None, versions={i8: 2, i16: 3}):
         return np.asarray(np.where(distance == 0, 127, clamp_to_dtype(result, self.output)), np.int8)
 
 
-class Square(Unary, code="SQUARE"):
+class Square(Unary, code="SQUARE", function=np.square):
     """x * x."""
 
-    function = np.square
 
-
-class Sin(Unary, code="SIN", options=None, reference_version=1):
+class Sin(Unary, code="SIN", options=None, reference_version=1, function=np.sin):
     """The sine of x in radians."""
 
-    function = np.sin
 
-
-class Cos(Unary, code="COS", reference_version=1):
+class Cos(Unary, code="COS", reference_version=1, function=np.cos):
     """The cosine of x in radians."""
 
-    function = np.cos
 
-
-class Floor(Unary, code="FLOOR", options=None):
+class Floor(Unary, code="FLOOR", options=None, function=np.floor):
     """The largest integer not above x."""
 
-    function = np.floor
 
-
-class Ceil(Unary, code="CEIL", options=None, reference_version=0):
+class Ceil(Unary, code="CEIL", options=None, reference_version=0, function=np.ceil):
     """The smallest integer not below x."""
 
-    function = np.ceil
 
-
-class Round(Unary, code="ROUND", options=None, reference_version=0):
+class Round(Unary, code="ROUND", options=None, reference_version=0, function=np.rint):
     """The nearest integer, halves to the even one."""
 
-    function = np.rint
 
-
-class Sign(Unary, code="SIGN", versions={i32: 2}):
+class Sign(Unary, code="SIGN", versions={i32: 2}, kinds="fi", function=np.sign):
     """-1, 0 or 1."""
 
     input = operand(*NUMBERS)
 
-    kinds = "fi"
-    function = np.sign
 
-
-class ZerosLike(Unary, code="ZEROS_LIKE"):
+class ZerosLike(Unary, code="ZEROS_LIKE", kinds="fiu"):
     """Zeros in the shape of the operand."""
 
     input = operand(*NUMBERS)
-
-    kinds = "fiu"
 
     def compute(self, x: Array) -> Array:
         return np.zeros_like(x)
 
 
-class OfComplex(PerElement):
+class OfComplex(PerElement, layout_operands=("input",)):
     """One real number for each complex one."""
 
     input = operand(*COMPLEX)
-
-    layout_operands = ("input",)
 
     def infer(self) -> TensorType:
         parts = {DType.COMPLEX64: f32, DType.COMPLEX128: f64}

@@ -13,12 +13,13 @@ from circlekit.ir.op import attribute, operand, optional_operand
 from circlekit.ir.value import Array, Shape, TensorType, Value, format_shape
 from circlekit.ops.checks import require_bias, require_rank, require_same_float
 from circlekit.ops.constant_operands import static_int_vector
-from circlekit.ops.convolution.convolution_layer import ConvolutionLayer, has_different_scales
 from circlekit.ops.convolution.correlation import (
+    ConvolutionLayer,
     Geometry,
     correlate,
     correlate_depthwise,
     correlate_transposed,
+    has_different_scales,
 )
 from circlekit.ops.dimensions import Dim, dims_differ, element_count, merge_dims, product, window_size
 from circlekit.ops.numerics.output_stage import in_eights
@@ -28,7 +29,7 @@ from circlekit.ops.quantization import is_hybrid, is_per_channel
 WEIGHTS = (*REAL, DType.INT4)
 
 
-class Conv2D(ConvolutionLayer, code="CONV_2D"):
+class Conv2D(ConvolutionLayer, code="CONV_2D", fuses_activation=True):
     """Correlation with a filter [O,KH,KW,I / groups]; the number of groups follows from I.
 
     Source: TFLite conv.
@@ -42,7 +43,6 @@ class Conv2D(ConvolutionLayer, code="CONV_2D"):
     stride_w: int = attribute(1)
     stride_h: int = attribute(1)
     act: Activation = attribute(Activation.NONE, "fused_activation_function")
-    fuses_activation = True
     dilation_w: int = attribute(1, "dilation_w_factor")
     dilation_h: int = attribute(1, "dilation_h_factor")
     quantized_bias_type: DType = attribute(f32, quantized_only=True)
@@ -101,7 +101,7 @@ def _check_groups(depth: Dim, out_depth: Dim, per_group: Dim) -> None:
         raise ShapeError(f"filter has {out_depth} output channels, expected a multiple of {groups} groups")
 
 
-class DepthwiseConv2D(ConvolutionLayer, code="DEPTHWISE_CONV_2D", reference_version=6):
+class DepthwiseConv2D(ConvolutionLayer, code="DEPTHWISE_CONV_2D", reference_version=6, fuses_activation=True):
     """Correlation of each channel with ``depth_multiplier`` filters of its own: [1,KH,KW,I * multiplier].
 
     The quotient of the channels decides, not the attribute, as in TFLite (depthwise_conv).  LiteRT has no
@@ -117,7 +117,6 @@ class DepthwiseConv2D(ConvolutionLayer, code="DEPTHWISE_CONV_2D", reference_vers
     stride_h: int = attribute(1)
     depth_multiplier: int = attribute(1)
     act: Activation = attribute(Activation.NONE, "fused_activation_function")
-    fuses_activation = True
     dilation_w: int = attribute(1, "dilation_w_factor")
     dilation_h: int = attribute(1, "dilation_h_factor")
 

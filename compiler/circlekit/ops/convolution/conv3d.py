@@ -10,8 +10,7 @@ from circlekit.ir.op import Op, attribute, operand, optional_operand
 from circlekit.ir.value import Array, TensorType
 from circlekit.ops.checks import require_bias, require_float, require_rank
 from circlekit.ops.convolution.conv import merged_shape, run_time_shape, static_output_shape
-from circlekit.ops.convolution.convolution_layer import activated
-from circlekit.ops.convolution.correlation import Geometry, correlate, correlate_transposed
+from circlekit.ops.convolution.correlation import Geometry, activated, correlate, correlate_transposed
 from circlekit.ops.dimensions import dims_differ, element_count, window_size
 
 

@@ -27,7 +27,7 @@ from circlekit.ops.operand_dtypes import NUMBERS, REAL
 INTEGERS = (i8, u8, i16)
 
 
-class _Pool2D(Op, versions={i16: 3, i8: 2}):
+class _Pool2D(Op, versions={i16: 3, i8: 2}, fuses_activation=True):
     """Attributes, shape rule and windows of all pools."""
 
     input = operand(*REAL)
@@ -38,7 +38,6 @@ class _Pool2D(Op, versions={i16: 3, i8: 2}):
     filter_width: int = attribute(1)
     filter_height: int = attribute(1)
     act: Activation = attribute(Activation.NONE, "fused_activation_function")
-    fuses_activation = True
 
     def infer(self) -> TensorType:
         n, h, w, depth = require_rank(self.input, "input", 4) or (None,) * 4

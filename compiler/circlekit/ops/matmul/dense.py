@@ -30,7 +30,7 @@ CARRIED = (DType.INT4, DType.UINT4)
 """Activations of some circle models; there is no kernel for them."""
 
 
-class FullyConnected(Op, code="FULLY_CONNECTED", variadic_results=True):
+class FullyConnected(Op, code="FULLY_CONNECTED", variadic_results=True, fuses_activation=True):
     """input times the transpose of weights [U,K], plus bias.
 
     The result is [size of input / K, U]; with ``keep_num_dims`` the last axis of input is K and becomes U.
@@ -44,7 +44,6 @@ class FullyConnected(Op, code="FULLY_CONNECTED", variadic_results=True):
     bias = optional_operand(*BIAS, *CARRIED)
 
     act: Activation = attribute(Activation.NONE, "fused_activation_function")
-    fuses_activation = True
     weights_format: WeightsFormat = attribute(WeightsFormat.DEFAULT)
     keep_num_dims: bool = attribute(False)
     asymmetric_quantize_inputs: bool = attribute(False, quantized_only=True)

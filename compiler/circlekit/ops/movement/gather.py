@@ -39,7 +39,7 @@ def require_in_range(op: Op, indices: Array, sizes: Any) -> None:
         raise ModelError(f"{op.code}: index {found} is out of range for {np.asarray(sizes).tolist()} entries")
 
 
-class Gather(Op, code="GATHER", data_movement=True):
+class Gather(Op, code="GATHER", data_movement=True, layout_operands=("params",)):
     """Slices of ``params`` along ``axis``, by number; both operands share the first ``batch_dims`` axes."""
 
     params = operand(*ANY)
@@ -47,8 +47,6 @@ class Gather(Op, code="GATHER", data_movement=True):
 
     axis: int = attribute(0)
     batch_dims: int = attribute(0)
-
-    layout_operands = ("params",)
 
     def infer(self) -> TensorType:
         params, indices = self.params.shape, self.indices.shape
@@ -230,7 +228,7 @@ class ReverseV2(Op, code="REVERSE_V2", versions={boolean: 2, i8: 3}, data_moveme
         return None if axes is None else {"axis": axes}
 
 
-class ReverseSequence(Op, code="REVERSE_SEQUENCE", data_movement=True):
+class ReverseSequence(Op, code="REVERSE_SEQUENCE", data_movement=True, layout_operands=("input",)):
     """``input`` with the first ``seq_lengths[b]`` elements along ``seq_dim`` reversed, per batch index b."""
 
     input = operand(*ANY)
@@ -238,8 +236,6 @@ class ReverseSequence(Op, code="REVERSE_SEQUENCE", data_movement=True):
 
     seq_dim: int = attribute(0)
     batch_dim: int = attribute(0)
-
-    layout_operands = ("input",)
 
     def infer(self) -> TensorType:
         shape = self.input.shape

@@ -60,7 +60,7 @@ def merged_shape(values: tuple[Value, ...], skip: int | None) -> list[int | None
     return merged
 
 
-class Concatenation(Op, code="CONCATENATION", data_movement=True):
+class Concatenation(Op, code="CONCATENATION", data_movement=True, layout_operands=("values",)):
     """The operands, concatenated along ``axis``.
 
     As in LiteRT, uint8 operands are rescaled in float32 if their quantization differs from the result's, int8
@@ -74,7 +74,6 @@ class Concatenation(Op, code="CONCATENATION", data_movement=True):
     act: Activation = attribute(Activation.NONE, field="fused_activation_function")
 
     versions: ClassVar = {i8: 2, i16: 3, u32: 4, DType.INT4: 5, f16: 6}
-    layout_operands = ("values",)
 
     def infer(self) -> TensorType:
         values = self.values
@@ -178,15 +177,13 @@ def part_count(count: int) -> int:
     return count
 
 
-class SplitOperator(Op):
+class SplitOperator(Op, layout_operands=("value",)):
     """``value`` split into ``num_splits`` parts along axis ``split_dim``."""
 
     value: Value
     split_dim: Value
 
     num_splits: int = attribute(0)
-
-    layout_operands = ("value",)
 
     def part_sizes(self, size: Dim) -> Sequence[Dim]:
         """Return the sizes of the parts of a dimension of ``size``, None for unknown ones."""

@@ -189,13 +189,11 @@ def checked_perm(perm: Sequence[int], rank: int) -> list[int]:
     return axes
 
 
-class BroadcastTo(Op, code="BROADCAST_TO", data_movement=True):
+class BroadcastTo(Op, code="BROADCAST_TO", data_movement=True, layout_operands=("input",)):
     """``input`` broadcast to ``shape``: repeated along dimensions of 1 and along new leading ones."""
 
     input = operand(*ANY)
     shape = operand(i32, i64)
-
-    layout_operands = ("input",)
 
     def infer(self) -> TensorType:
         target = static_int_vector(self.shape)

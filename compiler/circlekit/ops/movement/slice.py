@@ -20,7 +20,7 @@ from circlekit.ops.operand_dtypes import ANY
 from circlekit.ops.quantization import rearranged_type, zero_point_of
 
 
-class Slice(Op, code="SLICE", data_movement=True):
+class Slice(Op, code="SLICE", data_movement=True, layout_operands=("input",)):
     """The part of ``input`` of shape ``size`` that starts at ``begin``; a size of -1 extends to the end."""
 
     input = operand(*ANY)
@@ -28,7 +28,6 @@ class Slice(Op, code="SLICE", data_movement=True):
     size = operand(i32, i64)
 
     versions: ClassVar = {i8: 2, DType.STRING: 3, i16: 4, u32: 6, DType.INT4: 7, f16: 8}
-    layout_operands = ("input",)
 
     def infer(self) -> TensorType:
         shape = self.input.shape
@@ -238,13 +237,11 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
 # -- padding -----------------------------------------------------------------------------------
 
 
-class Padded(Op, versions={i8: 2, i16: 3, boolean: 5}):
+class Padded(Op, versions={i8: 2, i16: 3, boolean: 5}, layout_operands=("input",)):
     """``input`` with elements added before and after it along every axis: ``paddings`` is [rank, 2]."""
 
     input = operand(*ANY)
     paddings = operand(i32, i64)
-
-    layout_operands = ("input",)
 
     def infer(self) -> TensorType:
         shape, pairs = self.input.shape, self.constant_paddings()

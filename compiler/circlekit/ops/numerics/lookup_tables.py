@@ -58,24 +58,20 @@ def in_float64(function: Function) -> Function:
 def real_function(x: Array, input: Value, output: Value, transform: Function) -> Array:
     """Return ``transform``, a function of real numbers (float32), of ``x``; both are quantized.
 
-    8 bits: a table of all 256 values.  16 bits: a table of 513 values with linear interpolation.
+    16 bits: by a table of 513 values with linear interpolation.
     """
     if x.dtype.itemsize == 1:
-        return tabulated(x, lambda part: _transformed_8_bits(part, input, output, transform))
+        inverse_scale = np.float32(1) / scale_of(output)
+        real = scale_of(input) * (x.astype(np.int32) - zero_point_of(input)).astype(np.float32)
+        rounded = round_half_away(transform(real) * inverse_scale) + np.float32(zero_point_of(output))
+        if x.dtype == np.uint8:
+            rounded = np.where(rounded < 2.0**31, rounded, 0)  # x86 makes larger floats 0; int8 saturates
+        return np.asarray(np.clip(rounded, *dtype_limits(output.dtype)), output.dtype.numpy)
     ends = (-(1 << 15), (1 << 15) - 1)
     least, most = (scale_of(input) * np.float32(n - zero_point_of(input)) for n in ends)
     low, high = (scale_of(output) * np.float32(n - zero_point_of(output)) for n in ends)
     table = interpolation_table((least, most), (low, high), transform)
-    return tabulated(x, lambda part: interpolated(part, table))
-
-
-def _transformed_8_bits(x: Array, input: Value, output: Value, transform: Function) -> Array:
-    inverse_scale = np.float32(1) / scale_of(output)
-    real = scale_of(input) * (x.astype(np.int32) - zero_point_of(input)).astype(np.float32)
-    rounded = round_half_away(transform(real) * inverse_scale) + np.float32(zero_point_of(output))
-    if x.dtype == np.uint8:
-        rounded = np.where(rounded < 2.0**31, rounded, 0)  # x86 converts larger floats to 0; int8 saturates
-    return np.asarray(np.clip(rounded, *dtype_limits(output.dtype)), output.dtype.numpy)
+    return interpolated(x, table)
 
 
 def interpolation_table(domain: Interval, image: Interval, transform: Function) -> Array:

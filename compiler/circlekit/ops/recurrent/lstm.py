@@ -42,7 +42,7 @@ from circlekit.ops.recurrent.sequence import (
 )
 
 
-class FullLstm(Stateful):
+class FullLstm(Stateful, states=("output_state", "cell_state")):
     """Operands of a full LSTM: weights [cells, inputs] and [cells, outputs], vectors [cells]."""
 
     input = operand(*REAL)
@@ -74,7 +74,6 @@ class FullLstm(Stateful):
     cell_clip: float = attribute(0.0)
     proj_clip: float = attribute(0.0)
 
-    states = ("output_state", "cell_state")
     ranks: ClassVar[tuple[int, ...]] = (2,)
     asymmetric_quantize_inputs: bool
 

@@ -60,7 +60,7 @@ def driven_by(x: Array, weights: Weight, asymmetric: bool) -> Array:
     return np.asarray(StackedWeights([weights], asymmetric).sequence_products(x)[0])
 
 
-class OneGate(Stateful):
+class OneGate(Stateful, states=("hidden_state",)):
     """An RNN whose new state is act(input_weights x + recurrent_weights state + bias).
 
     Weights are [units, inputs] and [units, units], of floats or 8-bit integers (hybrid).
@@ -72,7 +72,6 @@ class OneGate(Stateful):
     bias = operand(*REAL, i32)
     hidden_state = operand(*REAL)
 
-    states = ("hidden_state",)
     ranks: ClassVar[tuple[int, ...]] = (3,)
     time_major: bool = True
     act: Activation
@@ -97,13 +96,11 @@ class OneGate(Stateful):
         return hybrid_version(self.input, self.input_weights, self.asymmetric_quantize_inputs)
 
 
-class Rnn(OneGate, code="RNN", options="RNNOptions"):
+class Rnn(OneGate, code="RNN", options="RNNOptions", ranks=(2,)):
     """One step, [batch, inputs]."""
 
     act: Activation = attribute(Activation.NONE, field="fused_activation_function")
     asymmetric_quantize_inputs: bool = attribute(False, quantized_only=True)
-
-    ranks = (2,)
 
 
 class UnidirectionalSequenceRnn(OneGate, code="UNIDIRECTIONAL_SEQUENCE_RNN", options="SequenceRNNOptions"):
@@ -224,7 +221,7 @@ class Gru(Op, code="GRU", options="GRUOptions", formats=frozenset({"circle"})):
         return np.asarray(hidden.reshape(state.shape))
 
 
-class Svdf(Stateful, code="SVDF", options="SVDFOptions"):
+class Svdf(Stateful, code="SVDF", options="SVDFOptions", states=("state",)):
     """Sums over time of features, which are products of the inputs with ``weights_feature``.
 
     ``weights_feature``: [filters, inputs]; ``weights_time``: [filters, memory]; ``state``: the features of
@@ -241,8 +238,6 @@ class Svdf(Stateful, code="SVDF", options="SVDFOptions"):
     rank: int = attribute(0)
     act: Activation = attribute(Activation.NONE, field="fused_activation_function")
     asymmetric_quantize_inputs: bool = attribute(False, quantized_only=True)
-
-    states = ("state",)
 
     def infer(self) -> TensorType:
         data = require_rank(self.input, "input", 2)

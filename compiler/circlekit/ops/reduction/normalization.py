@@ -31,11 +31,10 @@ L2_NORM_EPSILON = 1e-6
 """Smaller norms are replaced by this, as in TFLite."""
 
 
-class _LastAxis(Op):
+class _LastAxis(Op, layout_operands=("input",)):
     """An operator that keeps the shape and works on each vector along the last axis."""
 
     input = operand(*REAL)
-    layout_operands = ("input",)
 
     def infer(self) -> TensorType:
         if self.input.shape == ():
@@ -167,7 +166,7 @@ class RmsNorm(_LastAxis, code="RMS_NORM", formats=CIRCLE):
         return out
 
 
-class InstanceNorm(Op, code="INSTANCE_NORM", formats=CIRCLE):
+class InstanceNorm(Op, code="INSTANCE_NORM", formats=CIRCLE, layout_operands=("input",)):
     """gamma * (x - mean) / sqrt(variance + epsilon) + beta, per batch and channel over all other axes.
 
     The channel is the last axis of rank 4 (NHWC) and axis 1 of rank 3 (NCW), as in ONE's interpreter;
@@ -177,7 +176,6 @@ class InstanceNorm(Op, code="INSTANCE_NORM", formats=CIRCLE):
     input = operand(*REAL)
     gamma = operand(*REAL)
     beta = operand(*REAL)
-    layout_operands = ("input",)
 
     epsilon: float = attribute(0.0)
     act: Activation = attribute(Activation.NONE, "fused_activation_function")

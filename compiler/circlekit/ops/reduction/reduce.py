@@ -43,7 +43,7 @@ Axes = tuple[int, ...]
 """Reduced axes, each once, counted from the front."""
 
 
-class Reduction(Op):
+class Reduction(Op, layout_operands=("input",)):
     """One result for all elements along ``axis``: one axis or several, in any order, or none.
 
     ``keep_dims``: reduced dimensions stay in the result as 1.
@@ -55,8 +55,7 @@ class Reduction(Op):
     keep_dims: bool = attribute(False)
 
     kinds: ClassVar[str] = "fiu"
-    layout_operands = ("input",)
-    function: ClassVar[Any]
+    function: ClassVar[Any] = None
     """The ufunc of two elements that is applied repeatedly."""
 
     def infer(self) -> TensorType:
@@ -129,7 +128,7 @@ class Mean(Reduction, code="MEAN", options="ReducerOptions", versions={i8: 2, i1
         return QuantizedMultiplier((mantissa << shift) // count, exponent - shift)
 
 
-class Sum(Reduction, code="SUM", options="ReducerOptions", versions={i8: 2}):
+class Sum(Reduction, code="SUM", options="ReducerOptions", versions={i8: 2}, kinds="fiub", function=np.add):
     """The sum.  Integers wrap around; bools give true where one is true.
 
     LiteRT's reference kernel reads quantized int8 and int16 as uint8, which is a defect: here they are summed
@@ -137,9 +136,6 @@ class Sum(Reduction, code="SUM", options="ReducerOptions", versions={i8: 2}):
     """
 
     input = operand(*NUMBERS, boolean)
-
-    kinds = "fiub"
-    function = np.add
 
     def quantized(self, x: Array, axes: Axes) -> Array:
         count, total = elements_per_result(x, axes), self.int32_sums(x, axes)
@@ -183,12 +179,10 @@ class ReduceProd(Reduction, code="REDUCE_PROD", options="ReducerOptions", versio
         return np.expand_dims(result, sorted(axes)) if self.keep_dims else result
 
 
-class ReduceExtreme(Reduction, versions={i8: 2, i16: 3}):
+class ReduceExtreme(Reduction, versions={i8: 2, i16: 3}, kinds="fiub"):
     """The extreme element, NaN ignored; of no element, the other end of the dtype's range, as in LiteRT."""
 
     input = operand(*NUMBERS, boolean)
-
-    kinds = "fiub"
 
     def infer(self) -> TensorType:
         inferred = super().infer()
@@ -216,40 +210,30 @@ def finite_limits(dtype: np.dtype[Any]) -> tuple[Any, Any]:
     return limits.min, limits.max
 
 
-class ReduceMax(ReduceExtreme, code="REDUCE_MAX", options="ReducerOptions"):
+class ReduceMax(ReduceExtreme, code="REDUCE_MAX", options="ReducerOptions", function=np.fmax):
     """The greatest element."""
-
-    function = np.fmax
 
     def start(self, dtype: np.dtype[Any]) -> Any:
         return finite_limits(dtype)[0]
 
 
-class ReduceMin(ReduceExtreme, code="REDUCE_MIN", options="ReducerOptions"):
+class ReduceMin(ReduceExtreme, code="REDUCE_MIN", options="ReducerOptions", function=np.fmin):
     """The least element."""
-
-    function = np.fmin
 
     def start(self, dtype: np.dtype[Any]) -> Any:
         return finite_limits(dtype)[1]
 
 
-class ReduceAny(Reduction, code="REDUCE_ANY", options="ReducerOptions"):
+class ReduceAny(Reduction, code="REDUCE_ANY", options="ReducerOptions", kinds="b", function=np.logical_or):
     """Whether at least one element is true."""
 
     input = operand(boolean)
 
-    kinds = "b"
-    function = np.logical_or
 
-
-class ReduceAll(Reduction, code="REDUCE_ALL", options="ReducerOptions"):
+class ReduceAll(Reduction, code="REDUCE_ALL", options="ReducerOptions", kinds="b", function=np.logical_and):
     """Whether all elements are true."""
 
     input = operand(boolean)
-
-    kinds = "b"
-    function = np.logical_and
 
 
 class ArgExtreme(Op, versions={i8: 2, boolean: 3}):
@@ -264,7 +248,7 @@ class ArgExtreme(Op, versions={i8: 2, boolean: 3}):
     output_type: DType = attribute(DType.FLOAT32)
 
     find: ClassVar[Callable[..., Any]]
-    nan_as: ClassVar[float]
+    nan_as: ClassVar[float] = 0.0
     """What replaces NaN: the number that is extreme only where nothing else is."""
 
     def infer(self) -> TensorType:
@@ -287,21 +271,19 @@ class ArgExtreme(Op, versions={i8: 2, boolean: 3}):
         return np.asarray(found, self.output_type.numpy)
 
 
-class ArgMax(ArgExtreme, code="ARG_MAX", reference_version=2):
+class ArgMax(ArgExtreme, code="ARG_MAX", reference_version=2, nan_as=-np.inf):
     """The index of the greatest element."""
 
     find = staticmethod(np.argmax)
-    nan_as = -np.inf
 
 
-class ArgMin(ArgExtreme, code="ARG_MIN", reference_version=2):
+class ArgMin(ArgExtreme, code="ARG_MIN", reference_version=2, nan_as=np.inf):
     """The index of the least element."""
 
     find = staticmethod(np.argmin)
-    nan_as = np.inf
 
 
-class Cumsum(Op, code="CUMSUM"):
+class Cumsum(Op, code="CUMSUM", layout_operands=("input",)):
     """The sum of all elements up to each one along an axis.
 
     ``exclusive``: without the element itself; ``reverse``: from the end.
@@ -312,8 +294,6 @@ class Cumsum(Op, code="CUMSUM"):
 
     exclusive: bool = attribute(False)
     reverse: bool = attribute(False)
-
-    layout_operands = ("input",)
 
     def infer(self) -> TensorType:
         axis = static_int(self.axis, "axis")

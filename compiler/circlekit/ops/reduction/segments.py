@@ -59,7 +59,7 @@ class UnsortedSegment(Op):
     segment_ids = operand(i32)
     num_segments = operand(i32)
 
-    combine: ClassVar[Any]
+    combine: ClassVar[Any] = None
     """The ufunc that combines two rows."""
 
     def infer(self) -> TensorType:
@@ -87,31 +87,23 @@ class UnsortedSegment(Op):
         return out
 
 
-class UnsortedSegmentSum(UnsortedSegment, code="UNSORTED_SEGMENT_SUM"):
+class UnsortedSegmentSum(UnsortedSegment, code="UNSORTED_SEGMENT_SUM", combine=np.add):
     """The sum of each segment."""
 
-    combine = np.add
 
-
-class UnsortedSegmentProd(UnsortedSegment, code="UNSORTED_SEGMENT_PROD"):
+class UnsortedSegmentProd(UnsortedSegment, code="UNSORTED_SEGMENT_PROD", combine=np.multiply):
     """The product of each segment."""
 
-    combine = np.multiply
 
-
-class UnsortedSegmentMax(UnsortedSegment, code="UNSORTED_SEGMENT_MAX"):
+class UnsortedSegmentMax(UnsortedSegment, code="UNSORTED_SEGMENT_MAX", combine=np.fmax):
     """The greatest number of each segment, NaN ignored; the least number of the dtype if it is empty."""
-
-    combine = np.fmax
 
     def start(self, dtype: np.dtype[Any]) -> Any:
         return finite_limits(dtype)[0]
 
 
-class UnsortedSegmentMin(UnsortedSegment, code="UNSORTED_SEGMENT_MIN"):
+class UnsortedSegmentMin(UnsortedSegment, code="UNSORTED_SEGMENT_MIN", combine=np.fmin):
     """The least number of each segment, NaN ignored; the greatest number of the dtype if it is empty."""
-
-    combine = np.fmin
 
     def start(self, dtype: np.dtype[Any]) -> Any:
         return finite_limits(dtype)[1]

@@ -249,10 +249,7 @@ class ForwardBatchNormOverConcat(GraphPass):
             if not isinstance(concat := data.producer, Concatenation):
                 continue
             sentence = _refusal(graph, op, concat, constant)
-            if sentence is not None:
-                context.refuse(self.name, op, sentence, 4)
-            elif context.may_rewrite:
-                context.rewrites(op)
+            if context.accepts(self.name, op, sentence, 4):
                 _forward(graph, op, concat, constant)
                 count += 1
         return count

@@ -136,7 +136,13 @@ class FreezeBatchNorm(Pass):
         if changes == 0:
             yield "freeze_batchnorm: the model has no batch norm in training mode"
         for graph in model.graphs:
-            yield from (_note(norm, graph is model.main) for norm in training_norms(graph))
+            for norm in training_norms(graph):
+                freeze = ", or freeze them: --freeze_batchnorm DATA.h5" if graph is model.main else ""
+                yield (
+                    f"%{norm.mean.name} and %{norm.variance.name} are the statistics of a batch norm of "
+                    f"%{norm.input.name} in training mode: results depend on what else is in the batch, and "
+                    f"it cannot be folded; export the model in inference mode{freeze}"
+                )
 
     def run(self, model: Model, context: Context) -> int:
         norms = list(training_norms(model.main))
@@ -155,17 +161,6 @@ class FreezeBatchNorm(Pass):
         RemoveDead().run(model, context)
         FoldBatchNorms().run(model, context)
         return len(norms)
-
-
-def _note(norm: TrainingNorm, is_main: bool) -> str:
-    advice = "export the model in inference mode"
-    if is_main:
-        advice += ", or freeze them: --freeze_batchnorm DATA.h5"
-    return (
-        f"%{norm.mean.name} and %{norm.variance.name} are the statistics of a batch norm of "
-        f"%{norm.input.name} in training mode: results depend on what else is in the batch, and it cannot be "
-        f"folded; {advice}"
-    )
 
 
 def averages(

@@ -46,12 +46,8 @@ class FuseActivationFunction(GraphPass):
                 context.refuse(self.name, relu, f"%{value.name}: its producer cannot fuse an activation", 1)
             return False
         why = next(filter(None, (_refusal(graph, relu, v) for v in sources)), None)
-        if why is not None:
-            context.refuse(self.name, relu, why, 3)
+        if not context.accepts(self.name, relu, why, 3):
             return False
-        if not context.may_rewrite:
-            return False
-        context.rewrites(relu)
         for maker in (v.producer for v in sources if v.producer is not None and v.producer.fuses_activation):
             maker.act = COMPOSED[relu.code, maker.act]  # type: ignore[attr-defined]
         if value.producer is not None:
@@ -67,17 +63,13 @@ def _sources(value: Value) -> list[Value]:
         value = todo.pop()
         maker = value.producer
         found.append(value)
-        if maker is None or not (maker.fuses_activation or (_moves(maker) and value.use_count == 1)):
+        movement = maker is not None and maker.data_movement and len(maker.results) == 1
+        if maker is None or not (maker.fuses_activation or (movement and value.use_count == 1)):
             return []
         if not maker.fuses_activation:
             parts = maker.inputs if maker.operands[0].variadic else maker.inputs[:1]
             todo += [part for part in parts if part is not None]
     return found
-
-
-def _moves(op: Op) -> bool:
-    """Whether an elementwise function may be applied to the operands of ``op`` instead of its result."""
-    return op.data_movement and len(op.results) == 1
 
 
 def _refusal(graph: Graph, relu: Op, value: Value) -> str | None:

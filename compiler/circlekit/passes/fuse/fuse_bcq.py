@@ -82,13 +82,9 @@ class _Graph:
             sentence = (
                 f"%{constant.name}: the codes are of other weights, with an error of {min(near, across):.0%}"
             )
-        if sentence is not None:
-            self.context.refuse(FuseBcq.name, op, sentence, 3)
-            self.refused = True
+        self.refused |= sentence is not None
+        if not self.context.accepts(FuseBcq.name, op, sentence, 3):
             return False
-        if not self.context.may_rewrite:
-            return False
-        self.context.rewrites(op)
         if isinstance(op, Gather):
             result = self.gathered(op, coded, transposed=across < near)
         else:

@@ -59,9 +59,10 @@ class FuseSliceWithTransposeConv(Rewrite):
         self, match: Match, shape: Array, begin: Array, size: Array, b: Array | None
     ) -> dict[str, Any]:
         at, out = _extent(shape, begin, size)
+        w = match.value("w")
         return {
             "shape2": np.asarray(out, np.int32),
-            "w2": _channels(match.value("w"), at[3], out[3]),
+            "w2": w if out[3] == w.static_shape[0] else w.array()[at[3] : at[3] + out[3]],
             "b2": None if b is None else b.reshape(-1)[at[3] : at[3] + out[3]],
             "padding2": _padding(match, at, out),
         }
@@ -100,11 +101,6 @@ def _is_possible(new: Padding, old: Padding, out: int, kernel: int, stride: int,
     if forward_size(new, out, kernel, stride) == rows:
         return True
     return old is Padding.VALID and (rows - 1) * stride < out + leading_pad(new, out, kernel, stride)
-
-
-def _channels(value: Value, begin: int, size: int) -> Value | Array:
-    """``size`` output channels of a filter from ``begin`` on; the value itself if these are all."""
-    return value if begin == 0 and size == value.static_shape[0] else value.array()[begin : begin + size]
 
 
 class FusePixelShuffle(Rewrite):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from circlekit.ir.value import Array, Value
+from circlekit.ir.value import Array
 from circlekit.ops.arithmetic.division import Div
 from circlekit.passes.support.conditions import keeps_shape
 from circlekit.rewrite.match import Match
@@ -145,17 +145,11 @@ class _HardSwish(Rewrite):
             value = match.value(name)
             if value.numel != 1:
                 return f"%{value.name}: expected one element, got {value.numel}"
-            if not _is_nearly(value, expected):
-                found = value.array().reshape(-1)[0]
-                return f"%{value.name}: expected {np.float32(expected)!s}, got {found!s}"
+            found, nearest = value.array().reshape(-1)[0], np.float32(expected)
+            slack = 0 if float(nearest) == expected else np.spacing(nearest)
+            if not abs(np.float32(found) - nearest) <= slack:
+                return f"%{value.name}: expected {nearest!s}, got {found!s}"
         return None
-
-
-def _is_nearly(value: Value, expected: float) -> bool:
-    """Whether the element is the float32 nearest to ``expected``, or a neighbour of it if that is inexact."""
-    nearest = np.float32(expected)
-    slack = 0 if float(nearest) == expected else np.spacing(nearest)
-    return bool(abs(np.float32(value.array().reshape(-1)[0]) - nearest) <= slack)
 
 
 class FuseHardSwish(Rules):

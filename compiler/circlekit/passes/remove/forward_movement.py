@@ -36,14 +36,10 @@ class SinkPass(GraphPass):
         if not moved or len(op.results) != 1:
             return 0
         sentence = interior_obstacle(graph, op, moved) or self.obstacle(op, moved)
-        if sentence is None and context.exact:
-            sentence = cost_obstacle(op.output, moved)
-        if sentence is not None:
-            context.refuse(self.name, op, sentence, 3)
+        if sentence is None and context.exact and _bits(op.output) > sum(map(_bits, moved)):
+            sentence = f"%{op.output.name}: is larger than %{moved[0].name}, so more data would be moved"
+        if not context.accepts(self.name, op, sentence, 3):
             return 0
-        if not context.may_rewrite:
-            return 0
-        context.rewrites(op)
         self.swap(graph, op, moved)
         return 1
 
@@ -68,15 +64,7 @@ def interior_obstacle(graph: Graph, op: Op, moved: list[Value]) -> str | None:
     return None
 
 
-def cost_obstacle(result: Value, moved: list[Value]) -> str | None:
-    """Refuse if more data would be moved behind the operator than before it."""
-    before = sum(_size(v) for v in moved)
-    if _size(result) <= before:
-        return None
-    return f"%{result.name}: is larger than %{moved[0].name}, so more data would be moved"
-
-
-def _size(value: Value) -> int:
+def _bits(value: Value) -> int:
     """Size in bits, with 1 for an unknown dimension, which is mostly the same on both sides."""
     return value.dtype.bits * int(np.prod([d or 1 for d in value.shape or ()], dtype=np.int64))
 

@@ -100,10 +100,7 @@ class RemoveConstantIf(Pass):
                 if not is_constant(op):
                     continue
                 why = _obstacle(graph, op) or branches.too_many(op)
-                if why is not None:
-                    context.refuse(self.name, op, why, 3)
-                elif context.may_rewrite:
-                    context.rewrites(op)
+                if context.accepts(self.name, op, why, 3):
                     graphs += op.called_graphs()
                     _inline(graph, op)
                     count += 1

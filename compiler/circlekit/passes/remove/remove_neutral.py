@@ -26,15 +26,6 @@ class _Identity(Rewrite):
     after = "x"
 
 
-class _OneTerm(Rewrite):
-    """add_n([x])  ==  x."""
-
-    before = """
-        y = AddN(x)
-    """
-    after = "x"
-
-
 class _SameShape(Rewrite):
     """broadcast_to(x, the shape of x)  ==  x, and the same for tile."""
 
@@ -79,7 +70,7 @@ class RemoveIdentity(Rules):
     rules = (
         _Identity.member(call="Squeeze(x)", attributes="{squeeze_dims: any}"),
         _Identity.member(call="Concatenation(x)", attributes="{axis: any}"),
-        _OneTerm,
+        _Identity.member(call="AddN(x)", attributes=""),
         _SameShape,
         _Identity.member(call=f'Custom("{"|".join(IDENTITIES)}", x)', attributes=""),
         _OneChoice.member(choice="true", chosen="x"),

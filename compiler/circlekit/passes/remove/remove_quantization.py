@@ -6,7 +6,6 @@ from __future__ import annotations
 import numpy as np
 
 from circlekit.ir.graph import Graph
-from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from circlekit.ops.arithmetic.cast import Dequantize, Quantize
 from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected
@@ -71,12 +70,8 @@ class RemoveRedundantQuantize(GraphPass):
         count = 0
         while isinstance(first := second.input.producer, Quantize):
             sentence = _limits_more(first.output, second.output)
-            if sentence is not None:
-                context.refuse(self.name, second, sentence, 4)
+            if not context.accepts(self.name, second, sentence, 4):
                 break
-            if not context.may_rewrite:
-                break
-            context.rewrites(second)
             second.set_input(0, first.input)
             remove_unused(graph, first)
             count += 1
@@ -120,33 +115,24 @@ class RemoveQdqForMpo(GraphPass):
         return sum(self._remove(graph, op, context) for op in graph.ops if isinstance(op, Quantize))
 
     def _remove(self, graph: Graph, second: Quantize, context: Context) -> bool:
-        source = rounded_twice(second)
-        if source is None:
+        back = second.input.producer
+        first = back.input.producer if isinstance(back, Dequantize) else None
+        if back is None or not isinstance(first, Quantize):
             return False
+        source, sentence, progress = first.input, None, 4
         if not isinstance(source.producer, FullyConnected | BatchMatMul):
             found = "an input" if source.producer is None else type(source.producer).__name__
-            sentence = f"%{source.name}: comes from {found}, expected FullyConnected or BatchMatMul"
-            context.refuse(self.name, second, sentence, 3)
-            return False
-        if any(not isinstance(user, Dequantize) for user in second.output.users):
+            sentence, progress = (
+                f"%{source.name}: comes from {found}, expected FullyConnected or BatchMatMul",
+                3,
+            )
+        elif any(not isinstance(user, Dequantize) for user in second.output.users):
             sentence = f"%{second.output.name}: has users other than Dequantize"
-            context.refuse(self.name, second, sentence, 4)
+        if not context.accepts(self.name, second, sentence, progress):
             return False
-        if not context.may_rewrite:
-            return False
-        context.rewrites(second)
-        back = second.input.producer
         second.set_input(0, source)
-        if back is not None:
-            remove_unused(graph, back)
+        remove_unused(graph, back)
         return True
-
-
-def rounded_twice(second: Op) -> Value | None:
-    """The value that is quantized, dequantized and then quantized by ``second``; None if it is none."""
-    back = second.inputs[0].producer if second.inputs[0] is not None else None
-    first = back.input.producer if isinstance(back, Dequantize) else None
-    return first.input if isinstance(first, Quantize) else None
 
 
 class RemoveQuantDequant(Rewrite):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from circlekit.ir.graph import Graph
-from circlekit.ir.value import Array, Value, format_shape
+from circlekit.ir.value import Value, format_shape
 from circlekit.passes.remove.remove_reshape_around_elementwise import RemoveReshapeAroundUnaryOp
 from circlekit.passes.support.conditions import same_quantization, same_shape
 from circlekit.rewrite.base import Context
@@ -176,12 +176,22 @@ class _OneConstant(_BatchReshaped):
 
     @condition
     def constant_fits(self, match: Match) -> str | None:
-        _, reshaped, constant = self._operands(match)
-        return _constant_refusal(reshaped, constant)
+        """The constant has one user, and can get the batch dimensions of the operand before its Reshape."""
+        _, value, constant = self._operands(match)
+        shape = constant.static_shape
+        if constant.use_count != 1:
+            return f"%{constant.name}: has {constant.use_count} users, the model would contain it twice"
+        if value.is_static and (_is_one_matrix(constant) or shape[:-2] == value.static_shape[:-2]):
+            return None
+        batch = None if value.shape is None else value.shape[:-2]
+        expected = f"the batch dimensions of %{value.name}, {format_shape(batch)}"
+        return f"%{constant.name}: expected {expected}, got {format_shape(shape[:-2])}"
 
     def constants(self, match: Match) -> dict[str, Any]:
         old, _, constant = self._operands(match)
-        return {**super().constants(match), "w": _with_batch(old, constant)}
+        batch = old.static_shape[:-2]
+        shape = (*([1] * len(batch) if _is_one_matrix(constant) else batch), *constant.static_shape[-2:])
+        return {**super().constants(match), "w": constant.array().reshape(shape)}
 
     def _operands(self, match: Match) -> tuple[Value, Value, Value]:
         """The operand before and after its Reshape, and the constant operand."""
@@ -189,27 +199,8 @@ class _OneConstant(_BatchReshaped):
         return match.value(old), match.value(new), match.value(constant)
 
 
-def _constant_refusal(value: Value, constant: Value) -> str | None:
-    """Refuse unless ``constant`` can get the batch dimensions that ``value`` has before its Reshape."""
-    shape = constant.static_shape
-    if constant.use_count != 1:
-        return f"%{constant.name}: has {constant.use_count} users, the model would contain it twice"
-    if value.is_static and (_is_one_matrix(constant) or shape[:-2] == value.static_shape[:-2]):
-        return None
-    batch = None if value.shape is None else value.shape[:-2]
-    expected = f"the batch dimensions of %{value.name}, {format_shape(batch)}"
-    return f"%{constant.name}: expected {expected}, got {format_shape(shape[:-2])}"
-
-
 def _is_one_matrix(constant: Value) -> bool:
     return all(d == 1 for d in constant.static_shape[:-2])
-
-
-def _with_batch(like: Value, constant: Value) -> Array:
-    """``constant`` with the batch dimensions of ``like``, or with as many ones if it is one matrix."""
-    batch = like.static_shape[:-2]
-    matrix = constant.static_shape[-2:]
-    return constant.array().reshape(((1,) * len(batch) if _is_one_matrix(constant) else batch) + matrix)
 
 
 class RemoveReshapeAroundBatchMatMul(Rules):

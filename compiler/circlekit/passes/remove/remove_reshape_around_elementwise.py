@@ -213,29 +213,20 @@ class RemoveReshapeAroundUnaryOp(GraphPass):
                 far = f"%{last.input.name}: is not computed from a Reshape by elementwise operators"
                 context.refuse(self.name, last, far, 1)
             return False
-        why = obstacle(graph, region, last)
+        why, sources = obstacle(graph, region, last), sources_of(region)
         if why is None:
             count, reason = saved(graph, region, last)
-            same = same_shape(sources_of(region)[0], last.output)
-            why = same if self.back else None if count else reason
-        if why is not None:
-            if context.refusals is None:
-                dead_ends.update(op.output for op in region.ops)
-            context.refuse(self.name, last, why, len(region.ops) + 3)
+            why = same_shape(sources[0], last.output) if self.back else None if count else reason
+        if why is not None and context.refusals is None:
+            dead_ends.update(op.output for op in region.ops)
+        if not context.accepts(self.name, last, why, len(region.ops) + 3):
             return False
-        if not context.may_rewrite:
-            return False
-        context.rewrites(last)
-        self._move(graph, region, last)
-        return True
-
-    def _move(self, graph: Graph, region: Region, last: Reshape) -> None:
-        sources = sources_of(region)
-        first, new, end = region.starts[0], dict(zip(region.starts, sources, strict=True)), last.input
+        end, new = last.input, dict(zip(region.starts, sources, strict=True))
         for op in region.ops:
-            move(graph, op, new, sources[0].shape, first)
+            move(graph, op, new, sources[0].shape, region.starts[0])
         drop_unread(graph, region.starts)
         # end is an interior value, so it can also replace an output of the graph
         if same_shape(end, last.output) is None and end.quantization == last.output.quantization:
             graph.replace(last.output, end)
             graph.remove(last)
+        return True

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from circlekit.ir.value import Array, Value, format_shape
-from circlekit.ops.movement.slice import AxisSlice, StridedSlice
+from circlekit.ops.movement.slice import StridedSlice
 from circlekit.passes.support.conditions import all_equal, same_quantization
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
@@ -207,13 +207,11 @@ class RemoveUnnecessaryStridedSlice(Rewrite):
             assert part is not None  # checked above
             if part.shrink:
                 return f"%{name}: removes axis {axis}"
-            if not _is_full(op, part, dim):
+            if dim is None:
+                endless = part.end is None or (part.end >= ENDLESS and not op.offset)
+                full = part.begin in (None, 0) and part.stride == 1 and endless
+            else:
+                full = part.stride == 1 and op.index_range(part, dim) == range(dim)
+            if not full:
                 return f"%{name}: does not take all of axis {axis}"
         return None
-
-
-def _is_full(op: StridedSlice, part: AxisSlice, dim: int | None) -> bool:
-    if dim is not None:
-        return part.stride == 1 and op.index_range(part, dim) == range(dim)
-    endless = part.end is None or (part.end >= ENDLESS and not op.offset)
-    return part.begin in (None, 0) and part.stride == 1 and endless

@@ -178,11 +178,8 @@ class RemoveNodesOf(Pass):
         """Whether ``op`` was removed."""
         operand = op.inputs[0] if op.inputs else None
         why = _obstacle(graph, op, operand)
-        if why is not None:
-            context.refuse(self.name, op, why, 3)
-        if why is not None or not context.may_rewrite:
+        if not context.accepts(self.name, op, why, 3):
             return False
-        context.rewrites(op)
         for value in tuple(op.results):
             if operand is not None:
                 graph.replace(value, operand)

@@ -41,12 +41,8 @@ class ReplaceNonConstFullyConnected(GraphPass):
         sentence = self.obstacle(op)
         if sentence is None and context.exact and growth(op) > 0:
             sentence = f"%{op.output.name}: would become {growth(op) + 1} operators"
-        if sentence is not None:
-            context.refuse(self.name, op, sentence, 2)
+        if not context.accepts(self.name, op, sentence, 2):
             return False
-        if not context.may_rewrite:
-            return False
-        context.rewrites(op)
         value = _Maker(graph, op).product()
         assert value.producer is not None  # it has just been created
         operands = [v.producer for v in op.inputs if v is not None and v.producer is not None]
@@ -76,7 +72,7 @@ class ReplaceNonConstFullyConnected(GraphPass):
         if not takes_matrices(op) and not depth:
             which = "an unknown depth" if depth is None else "depth 0"
             return f"%{op.weights.name}: has {which}, so no Reshape can give matrices"
-        if product_rank(op) != op.output.rank and op.output.shape.count(None) > 1:
+        if (op.input.rank if takes_matrices(op) else 2) != op.output.rank and op.output.shape.count(None) > 1:
             return f"{name}: has more than one unknown dimension, which no Reshape can restore"
         return None
 
@@ -121,11 +117,6 @@ def takes_matrices(op: FullyConnected) -> bool:
     """Whether the input is a batch of matrices that fit the weights; else it must be reshaped to one."""
     depth = (op.weights.shape or (None, None))[1]
     return (op.input.rank or 0) >= 2 and (op.input.shape or (None,))[-1] == depth
-
-
-def product_rank(op: FullyConnected) -> int | None:
-    """The rank of the product of input and weights."""
-    return op.input.rank if takes_matrices(op) else 2
 
 
 class _Maker:

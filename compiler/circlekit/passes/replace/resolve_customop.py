@@ -180,9 +180,8 @@ class ResolveCustomSplitV(GraphPass):
             sentence = f"%{op.output.name}: expected sizes and axis to be integer constants that fit int32"
             context.refuse(self.name, op, sentence, 2)
             return False
-        if not context.may_rewrite:
+        if not context.accepts(self.name, op, None, 2):
             return False
-        context.rewrites(op)
         split = SplitV(value, sizes, axis, results=[], num_splits=len(op.results))
         graph.insert_before(op, split)
         for result in list(op.results):

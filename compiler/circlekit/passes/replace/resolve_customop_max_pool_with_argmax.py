@@ -128,13 +128,8 @@ class ResolveCustomMaxPoolWithArgmax(GraphPass):
         return sum(self._resolve(graph, op, context) for op in found if op.results)
 
     def _resolve(self, graph: Graph, op: OpaqueOp, context: Context) -> bool:
-        sentence = _obstacle(op)
-        if sentence is not None:
-            context.refuse(self.name, op, sentence, 2)
+        if not context.accepts(self.name, op, _obstacle(op), 2):
             return False
-        if not context.may_rewrite:
-            return False
-        context.rewrites(op)
         x = op.inputs[0]
         assert x is not None  # _obstacle has checked it
         builder = _PositionBuilder(graph, op)

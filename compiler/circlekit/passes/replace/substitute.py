@@ -119,21 +119,15 @@ class SubstitutePadV2ToPad(GraphPass):
     name = "substitute_padv2_to_pad"
 
     def run_graph(self, graph: Graph, context: Context) -> int:
-        return sum(self._substitute(graph, op, context) for op in graph.ops if isinstance(op, PadV2))
-
-    def _substitute(self, graph: Graph, op: PadV2, context: Context) -> bool:
-        sentence = _obstacle(graph, op)
-        if sentence is not None:
-            context.refuse(self.name, op, sentence, 2)
-            return False
-        if not context.may_rewrite:
-            return False
-        context.rewrites(op)
-        pad = Pad(op.input, op.paddings)
-        pad.take_result(0, op.output)
-        graph.insert_before(op, pad)
-        graph.remove(op)
-        return True
+        count = 0
+        for op in graph.ops:
+            if isinstance(op, PadV2) and context.accepts(self.name, op, _obstacle(graph, op), 2):
+                pad = Pad(op.input, op.paddings)
+                pad.take_result(0, op.output)
+                graph.insert_before(op, pad)
+                graph.remove(op)
+                count += 1
+        return count
 
 
 def _obstacle(graph: Graph, op: PadV2) -> str | None:

@@ -59,7 +59,11 @@ class Step:
                 sums[gate] = self.put(Add(sums[gate], self.put(Mul(hidden, weights))))
         new = self.cell(sums, cell)
         made = self.put(Mul(self.gate("output", sums, new), self.activated(new)))
-        return self.projected(made), new
+        if self.op.projection_weights is not None:
+            bias = self.op.projection_bias and self.vector("projection_bias")
+            made = self.put(FullyConnected(made, self.vector("projection_weights"), bias))
+            made = self.clipped(made, self.op.proj_clip, "projection")
+        return made, new
 
     def cell(self, sums: dict[str, Value], cell: Value | None) -> Value:
         """The new cell state: forget gate * old state + input gate * candidate."""
@@ -92,13 +96,6 @@ class Step:
         )
         scaled = self.put(Mul(self.put(Mul(centred, root)), self.vector(f"{name}_layer_norm_coefficients")))
         return self.put(Add(scaled, self.vector(f"{name}_gate_bias")))
-
-    def projected(self, made: Value) -> Value:
-        if self.op.projection_weights is None:
-            return made
-        bias = self.op.projection_bias and self.vector("projection_bias")
-        weights = self.vector("projection_weights")
-        return self.clipped(self.put(FullyConnected(made, weights, bias)), self.op.proj_clip, "projection")
 
     def activated(self, value: Value) -> Value:
         kind = ACTIVATIONS[self.op.act]
@@ -150,15 +147,11 @@ class UnrollUnidirSeqLstm(GraphPass):
     def run_graph(self, graph: Graph, context: Context) -> int:
         count = 0
         for op in graph.ops:
-            if not isinstance(op, Lstm):
-                continue
-            why = _obstacle(op)
-            if why is not None:
-                context.refuse(self.name, op, f"%{op.output.name}: {why}", 3)
-            elif context.may_rewrite:
-                context.rewrites(op)
-                _unroll(graph, op)
-                count += 1
+            if isinstance(op, Lstm):
+                why = _obstacle(op)
+                if context.accepts(self.name, op, why and f"%{op.output.name}: {why}", 3):
+                    _unroll(graph, op)
+                    count += 1
         return count
 
 

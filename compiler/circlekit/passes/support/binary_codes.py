@@ -130,19 +130,14 @@ def _coded(bundle: Sequence[Value]) -> Coded | str:
             return f"%{bundle[item].name}: expected a constant of {dtype.short}, got {bundle[item].type}"
         arrays[item] = array
     name = bundle[Item.WEIGHTS].name
-    clusters = _clusters(*(arrays[item].reshape(-1) for item in (Item.NUMBER, Item.BITS, Item.ROWS)))
+    number, bits, rows = (arrays[item].reshape(-1) for item in (Item.NUMBER, Item.BITS, Item.ROWS))
+    n = int(number[0]) if number.size else 0  # further numbers only make equal constants distinct
+    clusters = None
+    if 1 <= n <= min(bits.size, rows.size) and min(bits[:n].min(), rows[:n].min()) > 0:
+        clusters = np.stack([bits[:n], rows[:n]], axis=1).astype(np.int32)
     codes = 0 if clusters is None else int(clusters.prod(axis=1).sum())
     scales, binary = arrays[Item.ALPHA].reshape(-1), arrays[Item.BINARY]
     if clusters is None or binary.ndim != 2 or binary.shape[0] != codes or scales.size != codes:
         found = f"{scales.size} scales and codes of shape {list(binary.shape)}"
         return f"%{name}: expected {codes} codes and scales for its clusters, got {found}"
     return Coded(name, arrays[Item.WEIGHTS], scales, binary, clusters)
-
-
-def _clusters(number: Array, bits: Array, rows: Array) -> Array | None:
-    """i32 [n, 2] of bits and rows per cluster; further numbers only make equal constants distinct."""
-    n = int(number[0]) if number.size else 0
-    if n < 1 or bits.size < n or rows.size < n:
-        return None
-    clusters = np.stack([bits[:n], rows[:n]], axis=1).astype(np.int32)
-    return clusters if (clusters > 0).all() else None

@@ -43,20 +43,14 @@ def equal_constants(values: Iterable[Value]) -> list[list[Value]]:
         for value in candidates:
             same_ends.setdefault(sample(value.array()), []).append(value)
         for found in same_ends.values():
-            groups.extend([found] if _samples_suffice(found) else _same_bits(found))
+            if len(found) == 1 or found[0].array().nbytes <= 2 * SAMPLE_BYTES:  # then samples suffice
+                groups.append(found)
+                continue
+            same_bits: dict[bytes, list[Value]] = {}
+            for value in found:
+                same_bits.setdefault(digest(value.array()), []).append(value)
+            groups += same_bits.values()
     return groups
-
-
-def _samples_suffice(values: list[Value]) -> bool:
-    """Return whether values with equal samples are equal: a single value, or small ones."""
-    return len(values) == 1 or values[0].array().nbytes <= 2 * SAMPLE_BYTES
-
-
-def _same_bits(values: list[Value]) -> list[list[Value]]:
-    groups: dict[bytes, list[Value]] = {}
-    for value in values:
-        groups.setdefault(digest(value.array()), []).append(value)
-    return list(groups.values())
 
 
 def _header(value: Value) -> Hashable:

@@ -12,8 +12,9 @@ from circlekit.ir.dtypes import BY_SHORT
 from circlekit.ir.graph import Model
 from circlekit.ir.location import kind_of
 from circlekit.ir.op import Attribute, Op, OpaqueOp
-from circlekit.ir.text.attribute_literals import attribute_of, format_attribute, same_attribute
 from circlekit.ir.text.lexer import quoted
+from circlekit.ir.text.literal_parsing import attribute_of
+from circlekit.ir.text.literal_printing import format_attribute, same_attribute
 from circlekit.ir.text.syntax import Literal, ValueName
 from circlekit.ir.value import Array, Value, format_shape
 from circlekit.recipes.rules.rule import Subject

@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 from circlekit.ir.text import parse_model
-from circlekit.passes.engine.driver import PassRecord
-from circlekit.passes.engine.report import Report, Summary, summarize
+from circlekit.passes.engine.driver import PassRecord, Report, Summary, summarize
 
 BEFORE = Summary({"ADD": 1, "MUL": 2}, parameters=1234, macs=5, file_size=2048)
 AFTER = Summary({"MUL": 1}, parameters=0, macs=5, file_size=1024)

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from circlekit.cli import chefs, dredd, i5diff, progress
-from circlekit.cli.arguments import Parser
+from circlekit.cli import chefs, display, dredd, i5diff
 from circlekit.cli.circle2circle import main
-from circlekit.cli.process import INTERRUPTED, run_command
+from circlekit.cli.command import INTERRUPTED, Parser, run_command
 from circlekit.errors import ShapeError
 
 RECIPE = """
@@ -32,7 +31,7 @@ def failing(error: BaseException) -> int:
     def command(arguments: argparse.Namespace) -> int:
         raise error
 
-    return run_command(parser, [], command)
+    return run_command(parser, command, [])
 
 
 def test_an_interruption_is_quiet(capsys: pytest.CaptureFixture[str]) -> None:
@@ -107,7 +106,7 @@ def test_a_terminal_gets_a_table_and_a_progress_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "in.ck").write_text(RECIPE)
-    monkeypatch.setattr(progress, "DELAY_SECONDS", 0)
+    monkeypatch.setattr(display, "DELAY_SECONDS", 0)
     monkeypatch.setenv("TERM", "xterm")
     for stream in (sys.stdout, sys.stderr):
         monkeypatch.setattr(stream, "isatty", lambda: True)
@@ -122,7 +121,7 @@ def test_short_work_shows_no_progress(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "in.ck").write_text(RECIPE)
-    monkeypatch.setattr(progress, "DELAY_SECONDS", 1000)
+    monkeypatch.setattr(display, "DELAY_SECONDS", 1000)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     assert main([str(tmp_path / "in.ck"), str(tmp_path / "out.circle"), "--O1"]) == 0
     assert capsys.readouterr().err == ""
@@ -135,7 +134,7 @@ def test_help_is_as_wide_as_the_terminal(
     monkeypatch.setenv("COLUMNS", columns)
     demo = parser()
     demo.add_argument("--flag", help="word " * 30)
-    assert run_command(lambda: demo, ["--help"], lambda arguments: 0) == 0
+    assert run_command(lambda: demo, lambda arguments: 0, ["--help"]) == 0
     longest = max(map(len, capsys.readouterr().out.splitlines()))
     assert (longest > 100) is wide
     assert longest < (40 if columns == "40" else 200)

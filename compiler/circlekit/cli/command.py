@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all commands share: the argument parser, limits, exit codes, and what is printed to a terminal."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version
+from typing import Any, NoReturn, TextIO
+
+from circlekit.errors import CirclekitError, near_miss
+from circlekit.ir.resource_limits import limited, parse_size
+
+USAGE_ERROR = 2
+"""Exit code for wrong arguments."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser in which ``-`` may stand for ``_`` in a flag, and which suggests the flag that was meant."""
+
+    def __init__(self, name: str, description: str, places: str) -> None:
+        super().__init__(
+            prog=name,
+            usage=f"{name} [flags] {places}".rstrip(),
+            description=description,
+            allow_abbrev=False,
+        )
+        if "\n" in description:
+            self.formatter_class = argparse.RawDescriptionHelpFormatter
+        self.add_argument(
+            "-V", "--verbose", action="store_true", help="show where in the code an error occurred"
+        )
+        self.add_argument(
+            "--version", action="version", version=f"{name} of circlekit {version('circlekit')}"
+        )
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        given = sys.argv[1:] if args is None else args
+        return super().parse_known_args([self._declared_spelling(word) for word in given], namespace)
+
+    def _declared_spelling(self, word: str) -> str:
+        if not word.startswith("--"):
+            return word
+        flag, sign, value = word.partition("=")
+        known = {flag_key(name): name for name in self.flags}
+        return known.get(flag_key(flag), flag) + sign + value
+
+    @property
+    def flags(self) -> list[str]:
+        """Every flag, as it was declared."""
+        return list(self._option_string_actions)
+
+    def error(self, message: str) -> NoReturn:
+        """Print what is wrong and exit with USAGE_ERROR."""
+        unknown = message.removeprefix("unrecognized arguments: ")
+        if unknown != message:
+            message = self._unknown(unknown.split())
+        self.exit(USAGE_ERROR, f"error: {message} ({self.prog} --help lists the flags)\n")
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Print a help page; argparse ignores errors of the standard output, but they must not be lost."""
+        if file is not None and file is sys.stdout:
+            file.write(message)
+        else:
+            super()._print_message(message, file)
+
+    def _unknown(self, words: Sequence[str]) -> str:
+        flags = [word.partition("=")[0] for word in words if word.startswith("-")]
+        if not flags:
+            return f"too many arguments: {' '.join(words)}"
+        return f"unknown flag {flags[0]}" + near_miss(flags[0], self.flags, 3)
+
+
+def flag_key(flag: str) -> str:
+    """Return a form of ``flag`` that does not depend on its spelling with ``-`` or ``_``."""
+    return flag.replace("_", "-")
+
+
+def add_limits(parser: Parser) -> None:
+    """Add the flags of commands that run models or create constants; ``run_command`` applies them."""
+    parser.add_argument(
+        "--max-memory",
+        type=_size,
+        metavar="SIZE",
+        help="limit for the values of a run, or the constants that are created, together: 512M, 8G"
+        " (default: half of the memory)",
+    )
+    parser.add_argument(
+        "--max-calls",
+        type=count,
+        metavar="N",
+        help="limit for the subgraphs that the operators of one run execute, so that an endless WHILE ends"
+        " (default: 1000000)",
+    )
+
+
+def _size(text: str) -> int:
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def count(text: str) -> int:
+    """Parse a whole number that is not negative."""
+    if not (text.isascii() and text.isdigit()) or len(text) > 18:
+        raise argparse.ArgumentTypeError(f"expected a whole number, got {text[:40]!r}")
+    return int(text)
+
+
+def non_negative_number(text: str) -> float:
+    """Parse a finite number that is not negative."""
+    value = _number(text)
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a number that is not negative, got {text[:40]!r}")
+    return value
+
+
+def positive_number(text: str) -> float:
+    """Parse a finite number above 0."""
+    value = _number(text)
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a number above 0, got {text[:40]!r}")
+    return value
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+FAILED, INTERRUPTED, BROKEN_PIPE = 1, 130, 141
+"""Exit codes; the last two are those that shells use for the signals INT and PIPE."""
+
+MAX_LINE_CHARACTERS = 2000
+
+
+def run_command(
+    parser: Callable[[], Parser],
+    command: Callable[[argparse.Namespace], int],
+    argv: Sequence[str] | None = None,
+) -> int:
+    """Parse ``argv``, by default the arguments of the process, run ``command``, and return the exit code.
+
+    An error is printed as its message, without a traceback.
+    """
+    verbose = False
+    try:
+        arguments = parser().parse_args(argv)
+        verbose = arguments.verbose
+        limits = getattr(arguments, "max_memory", None), getattr(arguments, "max_calls", None)
+        with limited(*limits), _escaped_stdout():
+            code = command(arguments)
+        return _flush_stdout(code)
+    except SystemExit as exit:
+        return _flush_stdout(exit.code if isinstance(exit.code, int) else FAILED)
+    except OSError as error:  # errors of files are FileErrors, mostly; this is the standard output
+        if error.filename is None:
+            return _report_stdout(error)
+        print(f"error: {printable(str(error.filename))}: {error.strerror}", file=sys.stderr)
+        return FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Exception as error:  # a fault in circlekit ends with a message and an exit code too
+        _print_error(error, verbose)
+        return FAILED
+
+
+def _flush_stdout(code: int) -> int:
+    """Return ``code``, or the exit code for output, a help page too, that cannot be written."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError as error:
+        return _report_stdout(error)
+    return code
+
+
+def _report_stdout(error: OSError) -> int:
+    """Report that the standard output failed; return the exit code."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the flush at exit fails again
+    if isinstance(error, BrokenPipeError):
+        return BROKEN_PIPE
+    print(f"error: cannot write to the standard output: {error.strerror or error}", file=sys.stderr)
+    return FAILED
+
+
+def _print_error(error: Exception, verbose: bool) -> None:
+    if verbose:
+        traceback.print_exception(error)
+    if isinstance(error, CirclekitError):
+        text = str(error)
+    elif isinstance(error, MemoryError):
+        text = f"out of memory ({error or 'an allocation failed'}); --max-memory sets a limit"
+    else:
+        text = f"internal error, please report: {type(error).__name__}: {error}"
+    print(f"error: {shortened(printable(text))}", file=sys.stderr)
+
+
+# -- terminals ---------------------------------------------------------------------------------
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Return whether a person reads ``stream``; a process may have been started without it."""
+    return stream is not None and stream.isatty()
+
+
+def terminal() -> TextIO:
+    """Return the standard output without escaping, for output that contains control sequences on purpose."""
+    stream: Any = sys.stdout
+    return stream.stream if isinstance(stream, _Escaping) else stream
+
+
+def printable(text: str, kept: str = "\n\t") -> str:
+    """Escape characters that could control a terminal, and those that cannot be encoded, except ``kept``.
+
+    Names in a model come from its author and may contain anything.
+    """
+    if text.isascii() and text.replace("\n", "").isprintable() and "\n" in kept:
+        return text
+    return "".join(c if c.isprintable() or c in kept else c.encode("unicode_escape").decode() for c in text)
+
+
+def shortened(text: str, limit: int = MAX_LINE_CHARACTERS) -> str:
+    """Cut every line of ``text`` after ``limit`` characters; shapes and names may be of any length."""
+    lines = text.split("\n")
+    return "\n".join(x if len(x) <= limit else f"{x[:limit]}... ({len(x)} characters)" for x in lines)
+
+
+@contextmanager
+def _escaped_stdout() -> Iterator[None]:
+    """Escape what is printed inside, as ``printable`` does."""
+    stdout = sys.stdout
+    sys.stdout = stdout if stdout is None else _Escaping(stdout)
+    try:
+        yield
+    finally:
+        sys.stdout = stdout
+
+
+class _Escaping:
+    """A text stream that escapes what is written to ``stream``."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        return self.stream.write(printable(text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
