@@ -17,9 +17,8 @@ import pytest
 import circlekit.ops  # noqa: F401  # operators are declared by being imported
 from circlekit.errors import FileError
 from circlekit.io.read.load import load
-from circlekit.io.write import atomic_file as module
-from circlekit.io.write.atomic_file import TEMPORARY, remove_stale, replacement
-from circlekit.io.write.file_writer import write_file
+from circlekit.io.write import file_writer as module
+from circlekit.io.write.file_writer import TEMPORARY, remove_stale, replacement, write_file
 from circlekit.io.write.save import save, to_bytes
 from tests.io.models import File
 from tests.io.oracles import LITERT

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from circlekit.io.schema import enumeration
+from circlekit.recipes.prototext.operand_writer import quoted_text
 from circlekit.recipes.prototext.prototext_parser import (
     FieldType,
     Message,
@@ -14,7 +15,6 @@ from circlekit.recipes.prototext.prototext_parser import (
     float_of,
     parse_message,
 )
-from circlekit.recipes.prototext.prototext_writer import quoted_text
 
 INNER = MessageType("Inner", {"n": FieldType("i", repeated=True), "s": FieldType("string")})
 OUTER = MessageType(

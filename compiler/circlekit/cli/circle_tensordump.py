@@ -25,7 +25,7 @@ def _parser() -> Parser:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from circlekit.recipes.tensor_export import hdf5_of  # h5py is slow to import
+    from circlekit.recipes.model_file import hdf5_of  # h5py is slow to import
 
     if arguments.tensors_to_hdf5 is not None:
         check_apart(arguments.file, arguments.tensors_to_hdf5)
@@ -40,7 +40,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _lines(model: ModelFile, tensor: Tree) -> Iterator[str]:
     """Yield ONE's lines for one tensor."""
-    from circlekit.recipes.tensor_export import data_of  # h5py is slow to import
+    from circlekit.recipes.model_file import data_of  # h5py is slow to import
 
     data = data_of(model, tensor)
     quantization = tensor.get("quantization")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Properties of a model file without running it: the lines of circle-inspect, and what rules compare.
+"""Properties of a model file without running it: for circle-inspect, circle-tensordump and rules.
 
 They are read from the decoded file, not from the IR: they are what other readers of the file see.
 """
@@ -10,17 +10,22 @@ import os
 import re
 from collections.abc import Iterator
 from functools import cached_property
+from math import prod
 from typing import Any
+
+import numpy as np
 
 import circlekit.ops  # noqa: F401  # the rules of operators must be there
 from circlekit.errors import FormatError
 from circlekit.io.check.check_file import check_bytes
 from circlekit.io.check.findings import Finding
 from circlekit.io.file_map import map_file
-from circlekit.io.operator_codes import code_name, code_number
+from circlekit.io.operator_fields import code_name, code_number
 from circlekit.io.read.flatbuffer_decoder import decode, identify
 from circlekit.io.read.load import unidentified
 from circlekit.io.schema import Tree
+from circlekit.ir.dtypes import DType
+from circlekit.ir.value import Array
 
 NO_NAME = "(noname)"
 """ONE's name for a tensor without a name."""
@@ -161,3 +166,55 @@ def count_word(lines: list[str], word: str) -> int:
     """Return the number of lines that contain ``word`` as a whole word."""
     pattern = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)")
     return sum(1 for line in lines if pattern.search(line))
+
+
+PARAMETERS = {"min": "<f4", "max": "<f4", "scale": "<f4", "zero_point": "<i8"}
+
+
+def data_of(facts: ModelFile, tensor: Tree) -> Array | None:
+    """Return a constant in its shape, or as bytes if numpy has no such array; None for other tensors."""
+    if not facts.buffer_size(tensor):
+        return None
+    data = np.frombuffer(facts.buffer(tensor.get("buffer", 0)), np.uint8)
+    kind = DType.__members__.get(str(tensor.get("type", "FLOAT32")))
+    shape = [int(d) for d in tensor.get("shape", ())]
+    if kind is None or kind.numpy is None or min(shape, default=0) < 0:
+        return data
+    if prod(shape) * kind.numpy.itemsize != data.size:  # sparse
+        return data
+    return data.view(kind.numpy).reshape(shape)
+
+
+def hdf5_of(facts: ModelFile) -> bytes:
+    """Return an HDF5 file with one group per tensor, named after it.
+
+    The datasets of a group are ``weights``, ``min``, ``max``, ``scale``, ``zero_point`` and
+    ``quantized_dimension``, as far as the tensor has them.  In names, ``/`` becomes ``_``; repeated names get
+    a number at the end.  Tensors without a name are left out.
+    """
+    from circlekit.equivalence import hdf5  # h5py is an optional, slow import
+
+    groups: dict[str, dict[str, Array]] = {}
+    for tensor in facts.tensors():
+        name = name_of(tensor).replace("/", "_")
+        if name == NO_NAME:
+            continue
+        count, unique = 0, name
+        while unique in groups:
+            count += 1
+            unique = f"{name}_{count}"
+        groups[unique] = dict(_datasets(facts, tensor))
+    return hdf5.encode_groups(groups)
+
+
+def _datasets(facts: ModelFile, tensor: Tree) -> Iterator[tuple[str, Array]]:
+    data = data_of(facts, tensor)
+    if data is not None:
+        yield "weights", data
+    quantization = tensor.get("quantization")
+    if quantization is None:
+        return
+    for name, kind in PARAMETERS.items():
+        if name in quantization:
+            yield name, quantization[name].astype(kind)
+    yield "quantized_dimension", np.array(quantization.get("quantized_dimension", 0), "<i4")

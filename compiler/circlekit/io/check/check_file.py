@@ -16,7 +16,7 @@ from circlekit.errors import CirclekitError, FormatError, FormatWarning, Unsuppo
 from circlekit.io.check.check_graph import Call, GraphChecker
 from circlekit.io.check.check_tensor import TensorChecker
 from circlekit.io.check.findings import Finding, Findings
-from circlekit.io.operator_codes import PLACEHOLDER, code_key
+from circlekit.io.operator_fields import PLACEHOLDER, code_key
 from circlekit.io.origin import place_of
 from circlekit.io.read.flatbuffer_decoder import RUNTIME_TABLES, Decoder, identify
 from circlekit.io.read.load import load_bytes, unidentified

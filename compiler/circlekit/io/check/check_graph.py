@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from circlekit.io.check.check_tensor import TensorChecker
 from circlekit.io.check.findings import Findings
-from circlekit.io.operator_codes import CodeKey
+from circlekit.io.operator_fields import CodeKey
 from circlekit.io.schema import Kind, Tree, options_field, table
 from circlekit.ir.op import REGISTRY, Op
 

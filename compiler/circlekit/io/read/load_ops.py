@@ -9,8 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from circlekit.errors import FormatError
-from circlekit.io.op_options import OptionsPlan, OptionsPlans, attribute_of, with_graphs
-from circlekit.io.operator_codes import code_key
+from circlekit.io.operator_fields import OptionsPlan, OptionsPlans, attribute_of, code_key, with_graphs
 from circlekit.io.origin import absent
 from circlekit.io.schema import Tree
 from circlekit.ir.graph import Graph

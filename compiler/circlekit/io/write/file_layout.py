@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from circlekit.io.file_map import FileMap
 from circlekit.io.origin import Place
-from circlekit.io.write.constant_bytes import ConstantBytes
+from circlekit.io.write.buffer_table import ConstantBytes
 from circlekit.io.write.file_writer import Piece
 
 ALIGNMENT_BYTES = 16

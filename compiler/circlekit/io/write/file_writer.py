@@ -1,16 +1,153 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write files from pieces of memory; a file appears whole or not at all."""
+"""Write a file from pieces of memory; it appears whole or not at all.
+
+The new file is written under a temporary name and renamed when it is complete.  The writer holds a lock on
+the temporary file, which the system releases however the process ends.  The next writer in the same directory
+removes temporary files without a lock.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
+import re
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from circlekit.errors import FileError
 from circlekit.io.file_map import translated
-from circlekit.io.write.atomic_file import replacement
+
+try:
+    import fcntl
+except ImportError:  # without locks, stale files cannot be told from those being written
+    CAN_LOCK = False
+else:
+    CAN_LOCK = True
+
+NEW_FILE_MODE = 0o666
+"""Permissions of a new file, before the umask."""
+
+PRIVATE_MODE = 0o600
+"""Permissions of the temporary file while it replaces another; it gets those of the other when complete."""
+
+MAX_STEM_BYTES = 100
+"""Bytes of the target's name in the temporary name: file systems allow 143 to 255 bytes in all."""
+
+TEMPORARY = re.compile(r"\..+\.\d+-\d+\.circlekit", re.DOTALL)
+"""Temporary names: ``.TARGET.PROCESS-NUMBER.circlekit``."""
+
+
+@contextlib.contextmanager
+def replacement(target: Path, durable: bool = True) -> Iterator[int]:
+    """Yield a descriptor of a new file that becomes ``target`` when the block ends without an error.
+
+    On an error the new file is removed, and ``target`` stays as it was.  ``durable``: the data is on the disk
+    before the rename, and the rename when the block has ended, so that this also holds for a loss of power.
+
+    Raises OSError if the file cannot be made.
+    """
+    descriptor, path = _create(target)
+    try:
+        yield descriptor
+        _copy_permissions(descriptor, target)
+        if durable:
+            os.fsync(descriptor)
+        path.replace(target)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        os.close(descriptor)
+        raise
+    os.close(descriptor)
+    if durable:
+        _sync_folder(target.parent)
+
+
+def _create(target: Path) -> tuple[int, Path]:
+    """Create and lock a temporary file in the directory of ``target``; return its descriptor and path."""
+    remove_stale(target.parent)
+    mode = PRIVATE_MODE if target.exists() else NEW_FILE_MODE
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    stem = os.fsencode(target.name)[:MAX_STEM_BYTES].decode(errors="ignore")
+    for attempt in itertools.count():
+        path = target.with_name(f".{stem}.{os.getpid()}-{attempt}.circlekit")
+        try:
+            descriptor = os.open(path, flags, mode)
+        except FileExistsError:
+            continue
+        if _lock(descriptor) is not False and _is_at(descriptor, path):
+            return descriptor, path
+        os.close(descriptor)  # another writer removed it as stale before it was locked
+    raise AssertionError
+
+
+def remove_stale(folder: Path) -> None:
+    """Remove temporary files of killed writers from ``folder``; files being written are locked, and stay."""
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        stale = [entry.path for entry in entries if TEMPORARY.fullmatch(entry.name)]
+        for path in stale:
+            with contextlib.suppress(OSError):
+                _remove_unlocked(Path(path))
+
+
+def _remove_unlocked(path: Path) -> None:
+    flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    try:
+        descriptor = os.open(path, os.O_WRONLY | flags)
+    except PermissionError:  # the writer had already made it read-only, as its target
+        descriptor = os.open(path, os.O_RDONLY | flags)
+    try:
+        if _lock(descriptor) and _is_at(descriptor, path) and stat.S_ISREG(os.fstat(descriptor).st_mode):
+            path.unlink()
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int) -> bool | None:
+    """Lock the file; return False if another process has locked it, None if the system has no locks."""
+    if not CAN_LOCK:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    """Return whether ``path`` is still the name of the open file."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.lstat())
+    except FileNotFoundError:
+        return False
+
+
+def _copy_permissions(descriptor: int, target: Path) -> None:
+    """Give the new file the permissions of the one that it replaces, and its owner if that is allowed."""
+    try:
+        old = target.stat()
+    except FileNotFoundError:
+        return
+    new = os.fstat(descriptor)
+    if hasattr(os, "fchown") and (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid):
+        with contextlib.suppress(PermissionError):
+            os.fchown(descriptor, old.st_uid, old.st_gid)
+    if hasattr(os, "fchmod"):
+        os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
+
+
+def _sync_folder(folder: Path) -> None:
+    """Write a new name in ``folder`` to the disk, if the system can do that for directories."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
 
 WRITE_STEP_BYTES = 1 << 18
 """Bytes passed to one ``write``: mapped pages are still in the processor's cache when they are copied."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from circlekit.errors import ModelError, UnsupportedError
 from circlekit.io.schema import IDENTIFIERS, SIZES, Field, Kind, Table, Tree, table
-from circlekit.io.write.constant_bytes import ConstantBytes, as_constant_bytes
+from circlekit.io.write.buffer_table import ConstantBytes, as_constant_bytes
 from circlekit.io.write.file_layout import Encoded, Reference, lay_out
 
 SMALLEST_FLOAT32 = 2.0**-150

@@ -13,8 +13,7 @@ from circlekit.errors import FileError, ModelError, UnsupportedError
 from circlekit.io.origin import Origin, drop_absent
 from circlekit.io.schema import EXTENSIONS, FORMATS, Tree, enumeration, table
 from circlekit.io.tensor_fields import quantization_tree, shape_fields, with_indices
-from circlekit.io.write.buffer_table import BufferTable, Key
-from circlekit.io.write.constant_bytes import ConstantBytes
+from circlekit.io.write.buffer_table import BufferTable, ConstantBytes, Key
 from circlekit.io.write.file_layout import Encoded
 from circlekit.io.write.file_writer import write_file
 from circlekit.io.write.flatbuffer_encoder import INLINE_LIMIT, encode

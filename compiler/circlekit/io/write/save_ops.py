@@ -6,11 +6,18 @@ from __future__ import annotations
 from typing import Any
 
 from circlekit.errors import UnsupportedError
-from circlekit.io.op_options import OptionsPlan, OptionsPlans, stored_attribute, without_graphs
-from circlekit.io.operator_codes import PLACEHOLDER, CodeKey, code_key
+from circlekit.io.operator_fields import (
+    PLACEHOLDER,
+    CodeKey,
+    OptionsPlan,
+    OptionsPlans,
+    code_key,
+    stored_attribute,
+    without_graphs,
+)
 from circlekit.io.origin import Origin, drop_absent
 from circlekit.io.schema import Tree, enumeration, options_field, table
-from circlekit.io.write.constant_bytes import ConstantBytes
+from circlekit.io.write.buffer_table import ConstantBytes
 from circlekit.io.write.flatbuffer_encoder import ExternalData
 from circlekit.ir.graph import Model
 from circlekit.ir.location import place

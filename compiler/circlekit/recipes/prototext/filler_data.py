@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fillers of ``test.recipe``: the bytes of a constant from a tag and arguments.
+"""Fillers of ``test.recipe``: the bytes of a constant from a tag and arguments; and sparse constants.
 
 ``constant``: the first argument in all elements.  ``explicit``: the elements.  ``gaussian``: normal numbers
 of a mean and a standard deviation, seeded by the names of graph and operand, so that a recipe gives the same
-bytes on every machine.  These are ONE's; two more express any constant: ``base64``: the bytes.  ``file``: the
-name of an ``.npy`` file beside the recipe.
+bytes on every machine.  These are those of ONE; two more express any constant: ``base64``: the bytes.
+``file``: the name of an ``.npy`` file beside the recipe.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from tokenize import TokenError
 import numpy as np
 
 from circlekit.errors import ModelError
+from circlekit.io.schema import Tree
 from circlekit.ir.dtypes import DType
 from circlekit.ir.resource_limits import hold_memory, need_memory
 from circlekit.ir.text.fillers import fill
@@ -221,3 +222,37 @@ def _none(args: Sequence[str], dtype: DType, kind: np.dtype[np.generic], count: 
 FILLERS: dict[str, Callable[[Sequence[str], DType, np.dtype[np.generic], int, int], Array]] = {
     "constant": _constant, "explicit": _explicit, "gaussian": _gaussian, "base64": _none, "file": _none,
 }  # fmt: skip
+
+
+def sparse_tree(dense: Array) -> tuple[Tree, bytes]:
+    """Return the table SparsityParameters and the data of ``dense``, an array of rank 1 or more.
+
+    Elements whose bits are all zero are left out; -0.0 is stored.
+    """
+    bits = dense.view(f"u{dense.dtype.itemsize}")
+    kept = bits != 0
+    columns = dense.shape[-1]
+    rows = kept.reshape(-1, columns) if columns else np.zeros((dense.size, 0), bool)
+    segments = np.concatenate([[0], np.cumsum(rows.sum(axis=1))]).astype(np.int32)
+    indices = np.nonzero(rows)[1].astype(np.int32)
+    dimensions: list[Tree] = [{"format": "DENSE", "dense_size": size} for size in dense.shape[:-1]]
+    dimensions.append(
+        {
+            "format": "SPARSE_CSR",
+            "array_segments": {"": "Int32Vector", "values": segments},
+            "array_indices": {"": "Int32Vector", "values": indices},
+        }
+    )
+    tree = {"traversal_order": list(range(dense.ndim)), "block_map": [], "dim_metadata": dimensions}
+    return tree, dense[kept].tobytes()
+
+
+def stored_count(sparsity: Tree) -> int:
+    """Return the number of elements that a file stores for a constant with these parameters."""
+    count = 1
+    for dimension in sparsity["dim_metadata"]:
+        if dimension["format"] == "DENSE":
+            count *= dimension["dense_size"]
+        else:
+            count = len(dimension.get("array_indices", {}).get("values", ()))
+    return count

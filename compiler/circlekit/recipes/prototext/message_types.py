@@ -1,21 +1,165 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The message types of ``test.recipe``: tables of the schema, and messages of their own.
+"""The message types of ``test.recipe``, and the names of operators and options in it.
 
 A field of ``_MESSAGES`` is ``name:type``, ``name:type=default``, or ``name*:type`` if it may repeat.  A type
 is a scalar or enum of the schema (``int``, ``Padding``), ``string``, another message, or a table of the
 schema.  The fields behind the bar are not in ONE: with them every model can be expressed.
+
+By default, the type of an operator is its code in camel case (``ARG_MAX``: ``ArgMax``), the field of its
+options is the code in lower case (``arg_max_options``), and its table is the one of the same name.  The
+tables of this module are the exceptions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Final
 
+from circlekit.io.flexbuffers import FlexValue
 from circlekit.io.schema import SCALARS, Enumeration, Field, Kind, enumeration, table
 from circlekit.io.tables import ENUMS, TABLES
-from circlekit.recipes.prototext import operator_names as operators
 from circlekit.recipes.prototext.prototext_parser import FieldType, MessageType
+
+SPELLINGS: Final = {
+    "BATCH_MATMUL": "BatchMatMul", "BCQ_FULLY_CONNECTED": "BCQFullyConnected", "BCQ_GATHER": "BCQGather",
+    "BIDIRECTIONAL_SEQUENCE_LSTM": "BidirectionalSequenceLSTM", "CUMSUM": "CumSum", "ELU": "ELU",
+    "GRU": "GRU", "L2_NORMALIZATION": "L2Normalize", "PADV2": "PadV2", "PRELU": "PRelu", "RELU": "ReLU",
+    "RELU6": "ReLU6", "RELU_0_TO_1": "ReLU0To1", "RELU_N1_TO_1": "ReLUN1To1", "ROPE": "RoPE", "SVDF": "SVDF",
+    "TOPK_V2": "TopKV2", "BATCH_TO_SPACE_ND": "BatchToSpaceND", "SPACE_TO_BATCH_ND": "SpaceToBatchND",
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": "UnidirectionalSequenceLSTM",
+}  # fmt: skip
+"""Types that are not the code in camel case."""
+
+OPTION_FIELDS: Final = {
+    "ARG_MAX": "argmax", "ARG_MIN": "argmin", "AVERAGE_POOL_2D": "averagepool2d", "CONV_2D": "conv2d",
+    "BATCH_TO_SPACE_ND": "batch_to_space", "DEPTHWISE_CONV_2D": "depthwiseconv2d", "FAKE_QUANT": "fakequant",
+    "FLOOR_DIV": "floordiv", "FLOOR_MOD": "floormod", "FULLY_CONNECTED": "fullyconnected",
+    "GREATER_EQUAL": "greaterequal", "L2_NORMALIZATION": "l2norm", "L2_POOL_2D": "l2pool2d",
+    "LESS_EQUAL": "lessequal", "MAX_POOL_2D": "maxpool2d", "MIRROR_PAD": "mirrorpad", "NOT_EQUAL": "notequal",
+    "ONE_HOT": "onehot", "REVERSE_V2": "reversev2",
+}  # fmt: skip
+"""Fields of options, without ``_options``, that are not the code in lower case."""
+
+OPTION_TABLES: Final = {
+    "AVERAGE_POOL_2D": "Pool2DOptions", "MAX_POOL_2D": "Pool2DOptions", "L2_POOL_2D": "Pool2DOptions",
+    "MAXIMUM": "MaximumMinimumOptions", "MINIMUM": "MaximumMinimumOptions",
+    "L2_NORMALIZATION": "L2NormOptions", "CONV_3D_TRANSPOSE": "Conv3DOptions",
+    "MEAN": "ReducerOptions", "SUM": "ReducerOptions", "REDUCE_PROD": "ReducerOptions",
+    "REDUCE_MAX": "ReducerOptions", "REDUCE_MIN": "ReducerOptions", "REDUCE_ANY": "ReducerOptions",
+    "REDUCE_ALL": "ReducerOptions", "UNIDIRECTIONAL_SEQUENCE_RNN": "SequenceRNNOptions",
+    "RANDOM_STANDARD_NORMAL": "RandomOptions", "RANDOM_UNIFORM": "RandomOptions",
+    "MULTINOMIAL": "RandomOptions",
+}  # fmt: skip
+"""Options tables that are not named after the operator."""
+
+RENAMED: Final = {
+    ("", "fused_activation_function"): "activation",
+    ("SqueezeOptions", "squeeze_dims"): "squeeze_dim",
+}
+"""Names in recipes of the fields of an options table ("" for any table)."""
+
+ALIASES: Final = {"adj_x": "adjoint_lhs", "adj_y": "adjoint_rhs"}
+"""Other names of fields in recipes of circle."""
+
+DEFAULTS: Final[Mapping[tuple[str, str], Any]] = {
+    ("", "padding"): "VALID",
+    ("", "stride_w"): 1, ("", "stride_h"): 1, ("", "filter_width"): 1, ("", "filter_height"): 1,
+    ("DepthwiseConv2DOptions", "depth_multiplier"): 1,
+    ("ArgMaxOptions", "output_type"): "INT64", ("ArgMinOptions", "output_type"): "INT64",
+    ("ShapeOptions", "out_type"): "INT32", ("UniqueOptions", "idx_out_type"): "INT32",
+    ("OneHotOptions", "axis"): -1, ("SparseToDenseOptions", "validate_indices"): True,
+    ("LocalResponseNormalizationOptions", "radius"): 5, ("LocalResponseNormalizationOptions", "bias"): 1.0,
+    ("LocalResponseNormalizationOptions", "alpha"): 1.0, ("LocalResponseNormalizationOptions", "beta"): 0.5,
+    ("LeakyReluOptions", "alpha"): 0.2, ("InstanceNormOptions", "epsilon"): 1e-5,
+    ("RmsNormOptions", "epsilon"): 1e-6, ("BidirectionalSequenceLSTMOptions", "time_major"): True,
+}  # fmt: skip
+"""Defaults in recipes that differ from the schema's."""
+
+
+Options = Mapping[str, Any]
+FLOAT32, INT32, INT64 = 0, 2, 4
+"""Element types in the options of custom operators."""
+
+CUSTOM_FIELDS: Final[Mapping[str, tuple[tuple[str, str, Any], ...]]] = {
+    "all_options": (("keep_dims", "bool", False),),
+    "matmul_options": (("transpose_a", "bool", False), ("transpose_b", "bool", False)),
+    "max_pool_with_argmax_options": (
+        ("padding", "Padding", "VALID"), ("stride_w", "int", 1), ("stride_h", "int", 1),
+        ("filter_width", "int", 1), ("filter_height", "int", 1), ("output_type", "TensorType", "INT64"),
+        ("include_batch_in_index", "bool", False),
+    ),
+}  # fmt: skip
+"""Options without a table in the schema: (field, type, default)."""
+
+
+def _max_pool_with_argmax(options: Options) -> dict[str, FlexValue]:
+    return {
+        "ksize": [1, options["filter_width"], options["filter_height"], 1],
+        "strides": [1, options["stride_w"], options["stride_h"], 1],
+        "Targmax": enumeration("TensorType", "tflite").numbers[options["output_type"]],
+        "padding": options["padding"],
+        "include_batch_in_index": options["include_batch_in_index"],
+        "T": FLOAT32,
+    }
+
+
+CUSTOM: Final[Mapping[str, tuple[str, Callable[[Options], dict[str, FlexValue]]]]] = {
+    "AddV2": ("", lambda _: {"T": FLOAT32}),
+    "All": ("all_options", lambda o: {"Tidx": INT32, "keep_dims": o["keep_dims"]}),
+    "BatchMatMulV2": (
+        "batch_matmul_options",
+        lambda o: {"adj_x": o["adj_x"], "adj_y": o["adj_y"], "T": FLOAT32},
+    ),
+    "BroadcastTo": ("", lambda _: {"T": FLOAT32, "Tidx": INT32}),
+    "Erf": ("", lambda _: {"T": FLOAT32}),
+    "MatMul": (
+        "matmul_options",
+        lambda o: {"transpose_a": o["transpose_a"], "transpose_b": o["transpose_b"], "T": FLOAT32},
+    ),
+    "MatrixBandPart": ("", lambda _: {"T": FLOAT32, "Tindex": INT64}),
+    "MaxPoolWithArgmax": ("max_pool_with_argmax_options", _max_pool_with_argmax),
+}
+"""Custom operators with options in recipes: the field, and the function that makes their FlexBuffers map."""
+
+
+@cache
+def operator_types(fmt: str) -> Mapping[str, str]:
+    """Return the schema's code for every type of operator in recipes of a format."""
+    return {type_of(code): code for code in enumeration("BuiltinOperator", fmt).numbers}
+
+
+def type_of(code: str) -> str:
+    """Return the type of an operator in a recipe."""
+    return SPELLINGS.get(code) or "".join(
+        w[0] + w[1:].lower() if w[0].isalpha() else w for w in code.split("_")
+    )
+
+
+def option_field(code: str) -> str:
+    """Return the name of the field with an operator's options."""
+    return OPTION_FIELDS.get(code, code.lower()) + "_options"
+
+
+@cache
+def _tables() -> Mapping[str, str]:
+    return {name.removesuffix("Options").lower(): name for name in TABLES if name.endswith("Options")}
+
+
+def option_table(code: str) -> str | None:
+    """Return the schema's table for an operator's options; None if it has none."""
+    return OPTION_TABLES.get(code) or _tables().get(code.replace("_", "").lower())
+
+
+def option_default(table: str, name: str, schema_default: Any) -> Any:
+    """Return the value of an options field that a recipe does not mention."""
+    return DEFAULTS.get((table, name), DEFAULTS.get(("", name), schema_default))
+
+
+def option_name(table: str, name: str) -> str:
+    """Return the name in recipes of a field of an options table."""
+    return RENAMED.get((table, name), RENAMED.get(("", name), name))
+
 
 _GRAPH = "operand*:Operand operation*:Operation input*:string output*:string name:string"
 _GRAPH_MORE = "data_format:DataFormat debug_metadata_index:int=-1"
@@ -55,7 +199,7 @@ _INDEX_ENUM = Enumeration(
 CIRCLE_ONLY: Final = frozenset({"UINT4", "MXINT8", "MXFP4", "mx_quant", "adjoint_lhs", "adjoint_rhs"}).union(
     {f"GGML_Q{q}" for q in ("4_0", "4_1", "8_0", "8_1")},
     *(
-        {operators.type_of(code), operators.option_field(code)}
+        {type_of(code), option_field(code)}
         for code, tflite, _ in ENUMS["BuiltinOperator"][1]
         if tflite is None
     ),
@@ -97,13 +241,13 @@ def _field_type(type_: str, repeated: bool, default: Any, fmt: str, stored: str 
 def _table_type(name: str, fmt: str) -> MessageType:
     """Return the message type of a table of the schema, or of the options of a custom operator."""
     fields: dict[str, FieldType] = {}
-    for own, type_, default in operators.CUSTOM_FIELDS.get(name, ()):
+    for own, type_, default in CUSTOM_FIELDS.get(name, ()):
         fields[own] = _field_type(type_, False, default, fmt)
     for item in table(name, fmt).fields if name in TABLES else ():
         made = _schema_field(name, item, fmt)
-        fields[operators.option_name(name, item.name)] = made
-        if item.name in operators.ALIASES:
-            fields[operators.ALIASES[item.name]] = made
+        fields[option_name(name, item.name)] = made
+        if item.name in ALIASES:
+            fields[ALIASES[item.name]] = made
     return MessageType(name, fields)
 
 
@@ -113,7 +257,7 @@ def _schema_field(owner: str, item: Field, fmt: str) -> FieldType:
         return FieldType("string", stored=item.name)
     if item.kind in (Kind.TABLE, Kind.TABLES):
         return FieldType("message", repeated, message=lambda: message_type(item.table, fmt), stored=item.name)
-    default = None if repeated else operators.option_default(owner, item.name, item.default)
+    default = None if repeated else option_default(owner, item.name, item.default)
     if item.enum is not None:
         return FieldType("enum", repeated, default, item.enum, stored=item.name)
     return FieldType("bool" if item.code == "?" else item.code, repeated, default, stored=item.name)
@@ -123,10 +267,10 @@ def _option_fields(fmt: str) -> dict[str, FieldType]:
     """Return the fields for the options of all operators."""
     fields: dict[str, FieldType] = {}
     for code in enumeration("BuiltinOperator", fmt).numbers:
-        name = operators.option_table(code)
+        name = option_table(code)
         if name is not None:
-            fields[operators.option_field(code)] = _field_type(name, False, None, fmt)
-    for name in operators.CUSTOM_FIELDS:
+            fields[option_field(code)] = _field_type(name, False, None, fmt)
+    for name in CUSTOM_FIELDS:
         fields[name] = _field_type(name, False, None, fmt)
     return fields
 

@@ -13,10 +13,9 @@ from circlekit.io.schema import Tree
 from circlekit.ir.dtypes import DType
 from circlekit.ir.text.fillers import seed_of
 from circlekit.ir.text.lexer import Token
-from circlekit.recipes.prototext.filler_data import FILLERS, Files, filled
+from circlekit.recipes.prototext.filler_data import FILLERS, Files, filled, sparse_tree, stored_count
 from circlekit.recipes.prototext.message_types import INDEX_VECTORS
 from circlekit.recipes.prototext.prototext_parser import Message, TextSource
-from circlekit.recipes.prototext.sparse_constants import sparse_tree, stored_count
 
 MAX_DIMENSION = 2**31 - 1
 

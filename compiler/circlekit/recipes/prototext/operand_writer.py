@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write tensors of the schema's tree as operands of ``test.recipe``, with the fillers of their constants."""
+"""Write protobuf text, and tensors of the schema tree as operands of ``test.recipe`` with fillers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import prod
 from typing import Any
 
@@ -12,13 +12,74 @@ import numpy as np
 from circlekit.errors import UnsupportedError
 from circlekit.io.schema import Tree
 from circlekit.ir.dtypes import DType
+from circlekit.ir.text.literal_printing import format_float32
 from circlekit.ir.value import Array
-from circlekit.recipes.prototext import operator_names as operators
+from circlekit.recipes.prototext.filler_data import stored_count
 from circlekit.recipes.prototext.filler_selection import Filling, Keep, filling, gaussian
-from circlekit.recipes.prototext.message_types import INDEX_VECTORS, message_type, schema_defaults
+from circlekit.recipes.prototext.message_types import (
+    ALIASES,
+    INDEX_VECTORS,
+    message_type,
+    schema_defaults,
+)
 from circlekit.recipes.prototext.prototext_parser import FieldType, MessageType
-from circlekit.recipes.prototext.prototext_writer import Block
-from circlekit.recipes.prototext.sparse_constants import stored_count
+
+_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+class Block:
+    """The lines of a message; callers may leave out an empty one."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def add(self, name: str, *values: str | int | float | bool, word: bool = False) -> None:
+        """Add the field once for each value.  ``word``: texts are enum values, without quotes."""
+        self.lines += [f"{name}: {_scalar(v, word)}" for v in values]
+
+    def vector(self, name: str, values: Sequence[str | int | float | bool], word: bool = False) -> None:
+        """Add a repeated field, which is written even without values."""
+        self.add(name, *values, word=word)
+        if not len(values):
+            self.lines.append(f"{name}: []")
+
+    def row(self, name: str, field: str, values: Iterable[int]) -> None:
+        """Add a message of one repeated field, in one line."""
+        inner = "".join(f" {field}: {v}" for v in values)
+        self.lines.append(f"{name} {{{inner} }}")
+
+    def message(self, name: str, block: Block) -> None:
+        if not block.lines:
+            self.lines.append(f"{name} {{ }}")
+            return
+        self.lines += [f"{name} {{", *(f"  {line}" for line in block.lines), "}"]
+
+    def text(self) -> str:
+        return "\n".join([*self.lines, ""])
+
+
+def _scalar(value: str | int | float | bool, word: bool) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return format_float32(value)
+    if isinstance(value, int):
+        return str(value)
+    return value if word else quoted_text(value)
+
+
+def quoted_text(text: str) -> str:
+    """Return a quoted string; control characters and bytes that are not UTF-8 become octal escapes."""
+    return '"' + "".join(map(_character, text)) + '"'
+
+
+def _character(character: str) -> str:
+    if character in _ESCAPES:
+        return _ESCAPES[character]
+    if character.isprintable():
+        return character
+    return "".join(f"\\{byte:03o}" for byte in character.encode("utf-8", "surrogateescape"))
+
 
 _DETAILS = {
     "CustomQuantization": "custom",
@@ -176,7 +237,7 @@ class OperandWriter:
     def preferred(self, type_: MessageType) -> Sequence[tuple[str, FieldType]]:
         """Return the fields; in a recipe of circle, circle's own names of fields come first."""
         fields = list(type_.fields.items())
-        aliases = {*operators.ALIASES.values()} if self.format == "circle" else set()
+        aliases = {*ALIASES.values()} if self.format == "circle" else set()
         return sorted(fields, key=lambda field: field[0] not in aliases) if aliases else fields
 
 

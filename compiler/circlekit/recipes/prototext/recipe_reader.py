@@ -7,13 +7,19 @@ import numpy as np
 
 from circlekit.errors import near_miss
 from circlekit.io.flexbuffers import flexbuffer_map
-from circlekit.io.operator_codes import PLACEHOLDER
+from circlekit.io.operator_fields import PLACEHOLDER
 from circlekit.io.schema import Tree, enumeration, options_field
 from circlekit.ir.dtypes import DType
 from circlekit.ir.text.lexer import Token
-from circlekit.recipes.prototext import operator_names as operators
 from circlekit.recipes.prototext.filler_data import Files
-from circlekit.recipes.prototext.message_types import CIRCLE_ONLY, message_type
+from circlekit.recipes.prototext.message_types import (
+    CIRCLE_ONLY,
+    CUSTOM,
+    message_type,
+    operator_types,
+    option_field,
+    option_table,
+)
 from circlekit.recipes.prototext.operand_reader import OperandReader
 from circlekit.recipes.prototext.prototext_parser import Item, Message, TextSource, parse_message
 
@@ -49,7 +55,7 @@ class RecipeReader(OperandReader):
         self.format = fmt
         self.recipe = recipe
         self.graphs = [recipe, *recipe.values("graph")]
-        self.types = operators.operator_types(fmt)
+        self.types = operator_types(fmt)
         self.indices: list[dict[str, int]] = []
         self.codes: dict[Key, int] = {}
 
@@ -222,11 +228,11 @@ class RecipeReader(OperandReader):
 
     def options(self, operation: Message, code: str) -> Tree:
         """Return the options of a built-in operator: its own field, or the defaults."""
-        name = operators.option_table(code)
+        name = option_table(code)
         union = None if name is None else options_field(name)
         if name is None or union is None:
             return {}
-        field = operators.option_field(code)
+        field = option_field(code)
         message = (
             operation.get(field)
             if field in operation
@@ -243,8 +249,8 @@ class RecipeReader(OperandReader):
         if "custom_options" in operation:
             at = operation.place("custom_options")
             data = self.filler("base64", [operation.get("custom_options")], at, DType.UINT8, 0, 0)
-        elif custom_code in operators.CUSTOM and not operation.get("no_options"):
-            field, entries = operators.CUSTOM[custom_code]
+        elif custom_code in CUSTOM and not operation.get("no_options"):
+            field, entries = CUSTOM[custom_code]
             options: Tree = {}
             if field:
                 given = operation.get(field) if field in operation else None

@@ -9,14 +9,18 @@ from typing import Any
 
 from circlekit.errors import UnsupportedError
 from circlekit.io.flexbuffers import flexbuffer_map
-from circlekit.io.operator_codes import code_key
+from circlekit.io.operator_fields import code_key
 from circlekit.io.schema import Tree
-from circlekit.recipes.prototext import operator_names as operators
 from circlekit.recipes.prototext.filler_selection import Keep
-from circlekit.recipes.prototext.message_types import message_type
-from circlekit.recipes.prototext.operand_writer import OperandWriter
+from circlekit.recipes.prototext.message_types import (
+    CUSTOM,
+    message_type,
+    option_field,
+    option_table,
+    type_of,
+)
+from circlekit.recipes.prototext.operand_writer import Block, OperandWriter
 from circlekit.recipes.prototext.prototext_parser import FieldType
-from circlekit.recipes.prototext.prototext_writer import Block
 
 VERSIONS = {"tflite": 3, "circle": 0}
 """Schema versions of models that a recipe describes without saying so."""
@@ -72,8 +76,8 @@ class RecipeWriter(OperandWriter):
 
     def used(self) -> set[tuple[str, str | None, int]]:
         """Return the operator codes that operators have."""
-        operators = (op for graph in self.tree["subgraphs"] for op in graph.get("operators", ()))
-        return {self.codes[op.get("opcode_index", 0)] for op in operators}
+        ops = (op for graph in self.tree["subgraphs"] for op in graph.get("operators", ()))
+        return {self.codes[op.get("opcode_index", 0)] for op in ops}
 
     def metadata(self, out: Block, item: Tree) -> None:
         block = Block()
@@ -122,7 +126,7 @@ class RecipeWriter(OperandWriter):
         if code.startswith("UNKNOWN_"):
             raise UnsupportedError(f"a recipe cannot express an operator that the schema lacks, {code}")
         out = Block()
-        out.add("type", operators.type_of(code))
+        out.add("type", type_of(code))
         for field in ("input", "output", "intermediate"):
             operands = [names[i] if i >= 0 else "" for i in tree.get(field + "s", ())]
             if field == "intermediate" and "intermediates" in tree:
@@ -145,7 +149,7 @@ class RecipeWriter(OperandWriter):
 
     def options(self, out: Block, tree: Tree, code: str) -> None:
         options = tree.get("builtin_options") or tree.get("builtin_options_2")
-        table = operators.option_table(code)
+        table = option_table(code)
         if options is None:
             if table is not None:
                 out.add("no_options", True)
@@ -154,7 +158,7 @@ class RecipeWriter(OperandWriter):
             raise UnsupportedError(f"a recipe cannot express {code} with the options {options['']}")
         block = self.table(options, message_type(options[""], self.format))
         if block.lines:
-            out.message(operators.option_field(code), block)
+            out.message(option_field(code), block)
 
     def custom_options(self, out: Block, tree: Tree, custom: str) -> None:
         data: Any = tree.get("custom_options")
@@ -171,9 +175,9 @@ class RecipeWriter(OperandWriter):
 
     def default_options(self, custom: str) -> bytes:
         """Return the custom options that a recipe without options means."""
-        if custom not in operators.CUSTOM:
+        if custom not in CUSTOM:
             return b""
-        field, entries = operators.CUSTOM[custom]
+        field, entries = CUSTOM[custom]
         type_ = message_type("Operation", self.format).fields[field].message if field else None
         fields: Mapping[str, FieldType] = type_().fields if type_ is not None else {}
         return flexbuffer_map(entries({spec.stored or name: spec.default for name, spec in fields.items()}))

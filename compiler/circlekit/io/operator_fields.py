@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of operators: conversion between the fields of an options table and attributes of the IR."""
+"""Codes and options of operators: conversion between the fields of their tables and the IR."""
 
 from __future__ import annotations
 
@@ -10,10 +10,37 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from circlekit.errors import ModelError
-from circlekit.io.schema import Field, Kind, Tree, options_field, table
+from circlekit.io.schema import Field, Kind, Tree, enumeration, number_of, options_field, table
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Attribute, Op
+
+CodeKey = tuple[str, str | None, int]
+"""Name of the operator, custom code, version."""
+
+PLACEHOLDER = 127
+"""Value of the one-byte field for operators whose number does not fit into it."""
+
+
+def code_number(tree: Tree, fmt: str) -> int:
+    """Return the operator's number.  Old writers filled only the one-byte field, newer ones fill both."""
+    old: int = tree.get("deprecated_builtin_code", 0)
+    number = number_of("BuiltinOperator", fmt, tree.get("builtin_code", 0))
+    if not number:
+        return old
+    return number if number < 0 else max(number, old)
+
+
+def code_name(number: int, fmt: str) -> str:
+    """Return the schema's name of an operator; ``UNKNOWN_310`` for a number that the schema lacks."""
+    return enumeration("BuiltinOperator", fmt).names.get(number, f"UNKNOWN_{number}")
+
+
+def code_key(tree: Tree, fmt: str) -> CodeKey:
+    """Return what distinguishes one operator code from another."""
+    name = code_name(code_number(tree, fmt), fmt)
+    return name, tree.get("custom_code") or None, tree.get("version", 1)
+
 
 # -- graphs in the options of opaque operators -------------------------------------------------
 
