@@ -6,7 +6,6 @@ Source: TFLite add, sub, mul, maximum_minimum, pow, squared_difference, atan2, a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -89,7 +88,10 @@ class AddOrSub(BinaryWithActivation, kinds="fiuc"):
     def quantized(self, x: Array, y: Array) -> Array:
         shifts = self._power_of_two_shifts()
         if shifts is not None:
-            return self._shifted(x, y, shifts)
+            parts = zip((x, y), shifts, strict=True)
+            first, second = (rounding_divide_by_pot(a, s) if s else a.astype(np.int32) for a, s in parts)
+            limits = quantized_activation_range(self.act, self.output)
+            return np.asarray(np.clip(first + self.sign * second, *limits), np.int16)
         bits = 15 if x.dtype == np.int16 else 20
         lhs_scale, rhs_scale, output_scale = (float(scale_of(v)) for v in (self.lhs, self.rhs, self.output))
         unit = 2 * max(lhs_scale, rhs_scale)
@@ -113,14 +115,6 @@ class AddOrSub(BinaryWithActivation, kinds="fiuc"):
                 f"expected the larger one for the result, got 2^{known[2]}"
             )
         return shifts
-
-    def _shifted(self, x: Array, y: Array, shifts: Sequence[int]) -> Array:
-        first, second = (
-            rounding_divide_by_pot(a, s) if s else a.astype(np.int32)
-            for a, s in zip((x, y), shifts, strict=True)
-        )
-        limits = quantized_activation_range(self.act, self.output)
-        return np.asarray(np.clip(first + self.sign * second, *limits), np.int16)
 
 
 class Add(AddOrSub, code="ADD", commutative=True, reference_version=5, function=np.add):

@@ -21,7 +21,7 @@ from circlekit.ops.numerics.fixed_point import (
 from circlekit.ops.numerics.float_functions import round_to_bfloat16
 from circlekit.ops.numerics.lookup_tables import tabulated
 from circlekit.ops.operand_dtypes import ANY, REAL
-from circlekit.ops.quantization import dtype_limits, is_quantized, scale_of, zero_point_of
+from circlekit.ops.quantization import dtype_limits, is_per_channel, is_quantized, scale_of, zero_point_of
 
 UNPACKED_DTYPES: dict[DType, type[np.integer[Any]]] = {
     DType.INT4: np.int8,
@@ -54,22 +54,17 @@ class Cast(PerElement, code="CAST", layout_operands=("input",)):
         if target is bf16:
             return round_to_bfloat16(input.astype(np.float32))
         if target in UNPACKED_DTYPES:
-            return self._to_small_integers(input)
+            if input.dtype != np.float32:  # LiteRT casts from no other dtype
+                raise UnsupportedError(
+                    f"CAST from {input.dtype} to {target.short} has no kernel, only from f32"
+                )
+            low, high = map(np.float32, dtype_limits(target))
+            return np.clip(np.where(np.isnan(input), high, input), low, high).astype(UNPACKED_DTYPES[target])
         if target.numpy is None:
             raise UnsupportedError(f"CAST to {target.short} has no kernel")
         if input.dtype.kind == "f" and target.numpy.kind in "iu":
             return saturated(input, target.numpy)
         return input.astype(target.numpy)
-
-    def _to_small_integers(self, x: Array) -> Array:
-        """Return float32 as integers of fewer than 8 bits; LiteRT casts from no other dtype."""
-        if x.dtype != np.float32:
-            raise UnsupportedError(
-                f"CAST from {x.dtype} to {self.output.dtype.short} has no kernel, only from f32"
-            )
-        low, high = dtype_limits(self.output.dtype)
-        clamped = np.clip(np.where(np.isnan(x), np.float32(high), x), np.float32(low), np.float32(high))
-        return clamped.astype(UNPACKED_DTYPES[self.output.dtype])
 
     def required_version(self) -> int:
         kinds = (self.input.dtype, self.output.dtype)
@@ -167,8 +162,7 @@ class Quantize(PerElement, code="QUANTIZE", layout_operands=("input",)):
     def required_version(self) -> int:
         if DType.INT4 in (self.input.dtype, self.output.dtype):
             return 4
-        quantization = self.output.quantization
-        if quantization is not None and quantization.is_per_channel:
+        if is_per_channel(self.output):
             return 3
         return 2 if self.output.dtype is i16 else 1
 
@@ -193,13 +187,7 @@ class Dequantize(PerElement, code="DEQUANTIZE", layout_operands=("input",)):
         return np.asarray((input.astype(exact) - zero.astype(exact)) * scale, np.float32)
 
     def required_version(self) -> int:
-        quantization = self.input.quantization
-        if (
-            self.input.dtype is i8
-            and is_quantized(self.input)
-            and quantization
-            and quantization.is_per_channel
-        ):
+        if self.input.dtype is i8 and is_quantized(self.input) and is_per_channel(self.input):
             return 5
         return super().required_version()
 

@@ -49,22 +49,16 @@ class Div(BinaryWithActivation, code="DIV"):
         headroom = 31 - bit_length(np.where(x < 0, ~x, x))
         quotient = saturating_rounding_doubling_high_mul(x << headroom, inverse)
         product = saturating_rounding_doubling_high_mul(quotient, by.mantissa)
-        scaled = x86_rounding_divide_by_pot(product, inverse_shift + headroom - by.shift)
+        # Halves away from zero.  C leaves shifts of 32 and more undefined, which LiteRT meets in quotients
+        # near 0: x86 takes the exponent modulo 32 (modulo 64 for the 64-bit mask).
+        exponent = inverse_shift + headroom - by.shift
+        mask = wrap_int32((np.int64(1) << (exponent & 63)) - 1)
+        scaled = (product >> (exponent & 31)) + ((product & mask) > (mask >> 1) + (product < 0))
         limits = quantized_activation_range(self.act, self.output)
         return np.asarray(np.clip(scaled + zero_point_of(self.output), *limits), self.output.dtype.numpy)
 
     def required_version(self) -> int:
         return 2 if self.broadcasts_beyond_4d() else 1
-
-
-def x86_rounding_divide_by_pot(x: Array, exponent: Array) -> Array:
-    """Return round(x / 2^exponent), halves away from zero, with x86's result for exponents above 31.
-
-    C leaves such shifts undefined; x86 takes the exponent modulo 32 (modulo 64 for the 64-bit mask).  LiteRT
-    meets them in quotients near 0.
-    """
-    mask = wrap_int32((np.int64(1) << (exponent & 63)) - 1)
-    return np.asarray((x >> (exponent & 31)) + ((x & mask) > (mask >> 1) + (x < 0)))
 
 
 def require_nonzero_divisors(op: Op, divisors: Array) -> None:

@@ -6,7 +6,6 @@ Source: TFLite pooling, stablehlo_reduce_window, dilate.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import boolean, i8, i16, i32, i64, u8
 from circlekit.ir.enums import Activation, Padding, ReduceWindowFunction
 from circlekit.ir.op import Op, attribute, operand
-from circlekit.ir.value import Array, Shape, TensorType, Value, format_shape
+from circlekit.ir.value import Array, Shape, TensorType, format_shape
 from circlekit.ops.checks import require_float, require_rank, require_same_dtype
 from circlekit.ops.constant_operands import int_list, static_int_vector
 from circlekit.ops.convolution.correlation import Geometry
@@ -47,11 +46,9 @@ class _Pool2D(Op, versions={i16: 3, i8: 2}, fuses_activation=True):
         wide = window_size(w, self.filter_width, self.stride_w, 1, self.padding)
         return TensorType(self.input.dtype, (n, high, wide, depth))
 
-    def _axes(self, size: Sequence[int]) -> list[Geometry]:
-        """The windows along the height and along the width of images of ``size``."""
-        taps, strides = (self.filter_height, self.filter_width), (self.stride_h, self.stride_w)
-        axes = zip(size, taps, strides, strict=True)
-        return [Geometry.of((n,), (k,), (stride,), (1,), self.padding) for n, k, stride in axes]
+    def _axis(self, size: int, taps: int, stride: int) -> Geometry:
+        """Return the windows along one axis."""
+        return Geometry.of((size,), (taps,), (stride,), (1,), self.padding)
 
     def _reduce(self, input: Array, combine: np.ufunc, start: float) -> Array:
         """``combine`` of ``start`` and the elements of each window that lie inside of the image.
@@ -59,7 +56,8 @@ class _Pool2D(Op, versions={i16: 3, i8: 2}, fuses_activation=True):
         The windows are reduced along the height, then along the width.
         """
         images, high, wide, depth = input.shape
-        rows, columns = self._axes((high, wide))
+        rows = self._axis(high, self.filter_height, self.stride_h)
+        columns = self._axis(wide, self.filter_width, self.stride_w)
         lines = _slide(input.reshape(images, high, wide * depth), rows, combine, start)
         lines = lines.reshape(images * rows.windows[0], wide, depth)
         out = _slide(lines, columns, combine, start)
@@ -179,37 +177,22 @@ class ReduceWindow(Op, code="REDUCE_WINDOW"):
         shape = self.input.shape
         if shape is None:
             return TensorType(self.input.dtype, None)
-        numbers = [self.numbers(v, n) for v, n in self.windows()]
-        if any(n is None for n in numbers):
+        numbers = []
+        for name in ("window_shape", "window_strides", "window_dilations"):
+            numbers.append(static_int_vector(getattr(self, name)))
+            need_per_axis(numbers[-1], shape, name)
+        known = [n for n in numbers if n is not None]
+        if len(known) < len(numbers):
             return TensorType(self.input.dtype, (None,) * len(shape))
-        sizes, strides, dilations = (n for n in numbers if n is not None)
-        axes = zip(shape, sizes, strides, dilations, strict=True)
-        return TensorType(self.input.dtype, tuple(window_count(*axis) for axis in axes))
+        return TensorType(
+            self.input.dtype, tuple(window_count(*axis) for axis in zip(shape, *known, strict=True))
+        )
 
-    def windows(self) -> list[tuple[Value, str]]:
-        return [
-            (self.window_shape, "window_shape"),
-            (self.window_strides, "window_strides"),
-            (self.window_dilations, "window_dilations"),
-        ]
-
-    def numbers(self, value: Value, name: str) -> list[int] | None:
-        numbers = static_int_vector(value)
-        need_per_axis(numbers, self.input.shape, name)
-        return numbers
-
-    def kernel(
-        self,
-        input: Array,
-        init_value: Array,
-        window_shape: Array,
-        window_strides: Array,
-        window_dilations: Array,
-    ) -> Array:
+    def kernel(self, input: Array, init_value: Array, *windows: Array) -> Array:
         combine = _REDUCTIONS.get(self.reduce_function)
         if combine is None:
             raise UnsupportedError(f"REDUCE_WINDOW by {self.reduce_function!r} has no kernel")
-        sizes, strides, dilations = (int_list(a) for a in (window_shape, window_strides, window_dilations))
+        sizes, strides, dilations = (int_list(a) for a in windows)
         axes = zip(input.shape, sizes, strides, dilations, strict=True)
         shape = [window_count(*axis) or 0 for axis in axes]
         if 0 in shape:
@@ -219,11 +202,9 @@ class ReduceWindow(Op, code="REDUCE_WINDOW"):
         rank = input.ndim
         views = views[tuple(slice(None, None, s) for s in (*strides, *dilations))]
         over = tuple(range(rank, 2 * rank))
-        whole = combine.reduce(views, axis=over, dtype=None if combine in _LOGICAL else input.dtype)
+        is_logical = combine in (np.logical_and, np.logical_or)
+        whole = combine.reduce(views, axis=over, dtype=None if is_logical else input.dtype)
         return np.asarray(combine(init_value.reshape(-1)[0], whole)).astype(input.dtype)
-
-
-_LOGICAL = (np.logical_and, np.logical_or)
 
 
 def window_count(size: int | None, taps: int, stride: int, dilation: int) -> int | None:

@@ -117,11 +117,6 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
         zeros = [0] * count
         # 2 stands for an unknown stride: with 1, an axis with both masks would equal WHOLE_AXIS
         slices = self.axis_slices(begin or zeros, end or zeros, strides or [2] * count, len(shape))
-        return rearranged_type(self.input, self._result_dims(slices, shape, exact=None not in lists))
-
-    def _result_dims(
-        self, slices: Sequence[AxisSlice | None], shape: Sequence[Dim], exact: bool
-    ) -> tuple[Dim, ...]:
         dims: list[Dim] = []
         sizes = iter(shape)
         for part in slices:
@@ -129,10 +124,11 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
             if part is None or part == WHOLE_AXIS:
                 dims.append(size)
                 continue
-            length = len(self.index_range(part, size)) if exact and size is not None else None
+            exact = None not in lists and size is not None  # the range also checks the index of a shrunk axis
+            length = len(self.index_range(part, size or 0)) if exact else None
             if not part.shrink:
                 dims.append(length)
-        return tuple(dims)
+        return rearranged_type(self.input, tuple(dims))
 
     def axis_slices(
         self, begin: Sequence[int], end: Sequence[int], strides: Sequence[int], rank: int
@@ -168,10 +164,6 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
         bits = [1 << i for i in range(count)]
         return rank - sum(not (self.new_axis_mask | self.ellipsis_mask) & bit for bit in bits)
 
-    def has_empty_ellipsis(self, count: int, rank: int) -> bool:
-        """Whether there is an ellipsis that stands for no axis."""
-        return bool(self.ellipsis_mask & ((1 << count) - 1)) and self.implicit_axes(count, rank) == 0
-
     def index_range(self, part: AxisSlice, size: int) -> range:
         """Return the indices that ``part`` selects of a dimension of ``size``."""
         if part.stride == 0:
@@ -187,7 +179,8 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
         return range(*slice(part.begin, end, part.stride).indices(size))
 
     def kernel(self, input: Array, begin: Array, end: Array, strides: Array) -> Array:
-        if self.has_empty_ellipsis(begin.size, input.ndim):
+        ellipsis = self.ellipsis_mask & ((1 << begin.size) - 1)
+        if ellipsis and self.implicit_axes(begin.size, input.ndim) == 0:
             raise UnsupportedError(
                 "STRIDED_SLICE with an ellipsis for no axis has no kernel: LiteRT lets it replace an axis"
             )
@@ -244,11 +237,14 @@ class Padded(Op, versions={i8: 2, i16: 3, boolean: 5}, layout_operands=("input",
     paddings = operand(i32, i64)
 
     def infer(self) -> TensorType:
-        shape, pairs = self.input.shape, self.constant_paddings()
+        shape, numbers, rows = self.input.shape, static_int_vector(self.paddings), self.paddings.shape
+        if rows is not None and (len(rows) != 2 or rows[1] not in (2, None)):
+            raise ShapeError(f"paddings: expected shape [rank,2], got {format_shape(rows)}")
+        pairs = None if numbers is None else list(zip(numbers[::2], numbers[1::2], strict=True))
         if shape is None or pairs is None:
             known = len(pairs) if pairs is not None else None
-            rows = self.paddings.shape[0] if self.paddings.shape else None
-            return rearranged_type(self.input, unknown_dims(self.input.rank or known or rows))
+            rank = self.input.rank or known or (rows[0] if rows else None)
+            return rearranged_type(self.input, unknown_dims(rank))
         if len(pairs) != len(shape):
             raise ShapeError(f"paddings: expected {len(shape)} rows, got {len(pairs)}")
         for dim, pair in zip(shape, pairs, strict=True):
@@ -257,13 +253,6 @@ class Padded(Op, versions={i8: 2, i16: 3, boolean: 5}, layout_operands=("input",
             self.input,
             tuple(None if d is None else a + d + b for d, (a, b) in zip(shape, pairs, strict=True)),
         )
-
-    def constant_paddings(self) -> list[tuple[int, int]] | None:
-        """Return (before, after) of every axis; None if the paddings are not constant."""
-        numbers, shape = static_int_vector(self.paddings), self.paddings.shape
-        if shape is not None and (len(shape) != 2 or shape[1] not in (2, None)):
-            raise ShapeError(f"paddings: expected shape [rank,2], got {format_shape(shape)}")
-        return None if numbers is None else list(zip(numbers[::2], numbers[1::2], strict=True))
 
     def check_padding(self, dim: Dim, before: int, after: int) -> None:
         """Raise ShapeError if an axis of ``dim`` elements cannot be padded by ``before`` and ``after``."""
@@ -326,10 +315,8 @@ class MirrorPad(Padded, code="MIRROR_PAD", data_movement=True, versions={i8: 2, 
     def kernel(self, input: Array, paddings: Array) -> Array:
         if not input.ndim:
             return input
-        pairs = paddings.reshape(-1, 2)
-        if self.mode is MirrorPadMode.REFLECT:
-            return np.pad(input, pairs, mode="reflect")
-        return np.pad(input, pairs, mode="symmetric")
+        mode: Any = "reflect" if self.mode is MirrorPadMode.REFLECT else "symmetric"
+        return np.pad(input, paddings.reshape(-1, 2), mode=mode)
 
     def required_version(self) -> int:
         return Op.required_version(self)

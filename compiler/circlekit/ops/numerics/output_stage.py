@@ -135,7 +135,10 @@ class OutputStage:
 
     def _scaled(self, sums: Ints) -> Array:
         if self.arithmetic in (Arithmetic.DOUBLE, Arithmetic.WIDE_DOUBLE):
-            return self._scaled_in_double(sums * self.scale)
+            # as on x86: outside of int32 the result is its least, to which adding a negative zero point wraps
+            rounded = round_half_away(sums * self.scale)
+            overflow = INT32_END if self.zero_point < 0 else -INT32_END
+            return np.where(np.abs(rounded) >= INT32_END, overflow, rounded)
         if self.arithmetic is Arithmetic.WIDE_FIXED_POINT:
             return multiply_by_quantized_multiplier_int64(sums, self.multiplier)
         scaled = multiply_by_quantized_multiplier(sums, self.multiplier)
@@ -143,12 +146,3 @@ class OutputStage:
             half_up = multiply_by_quantized_multiplier_half_up(sums, self.multiplier)
             scaled = np.where(self.rounds_up, half_up, scaled)
         return scaled
-
-    def _scaled_in_double(self, products: Array) -> Array:
-        """Round half away from zero.
-
-        As on x86, a number outside of int32 becomes its least, to which adding a negative zero point wraps.
-        """
-        rounded = round_half_away(products)
-        overflow = INT32_END if self.zero_point < 0 else -INT32_END
-        return np.where(np.abs(rounded) >= INT32_END, overflow, rounded)

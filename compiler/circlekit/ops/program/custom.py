@@ -56,12 +56,8 @@ def reduce_all(op: Op, x: Array, axes: Array) -> Array:
 def batch_matmul_v2(op: Op, x: Array, y: Array) -> Array:
     """Return products of the matrices in the last two axes, adjoint if ``adj_x`` or ``adj_y`` is set."""
     options = options_of(op)
-    x, y = (_adjoint(a) if options.get(n) else a for a, n in ((x, "adj_x"), (y, "adj_y")))
+    x, y = (np.conj(a.swapaxes(-1, -2)) if options.get(n) else a for a, n in ((x, "adj_x"), (y, "adj_y")))
     return np.asarray(x @ y)
-
-
-def _adjoint(x: Array) -> Array:
-    return np.asarray(np.conj(x.swapaxes(-1, -2)))
 
 
 def matmul(op: Op, x: Array, y: Array) -> Array:

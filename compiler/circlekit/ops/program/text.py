@@ -170,7 +170,11 @@ class SkipGram(Op, code="SKIP_GRAM"):
         chosen: list[int] = [0] * self.ngram_size
         depth = 1
         while depth >= 0:
-            if self.may_step(chosen, depth, len(words)):
+            if (
+                depth < self.ngram_size
+                and chosen[depth] + 1 < len(words)
+                and (depth == 0 or chosen[depth] - chosen[depth - 1] <= self.max_skip_size)
+            ):
                 chosen[depth] += 1
                 depth += 1
                 if depth < self.ngram_size:
@@ -179,11 +183,6 @@ class SkipGram(Op, code="SKIP_GRAM"):
             if depth == self.ngram_size or (self.include_all_ngrams and 0 < depth < self.ngram_size):
                 yield [words[i] for i in chosen[:depth]]
             depth -= 1
-
-    def may_step(self, chosen: list[int], depth: int, count: int) -> bool:
-        if depth >= self.ngram_size or chosen[depth] + 1 >= count:
-            return False
-        return depth == 0 or chosen[depth] - chosen[depth - 1] <= self.max_skip_size
 
 
 def split_words(text: bytes) -> Iterator[bytes]:

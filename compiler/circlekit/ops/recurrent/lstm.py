@@ -76,14 +76,7 @@ class FullLstm(Stateful, states=("output_state", "cell_state")):
 
     ranks: ClassVar[tuple[int, ...]] = (2,)
     asymmetric_quantize_inputs: bool
-
-    def is_time_major(self) -> bool:
-        """Whether the first axis of the input is time."""
-        return True
-
-    def rounds_products(self) -> bool:
-        """Whether the integer form is 8x8_8, in which products are rounded to 8 bits."""
-        return False
+    time_major: bool = True
 
     def infer(self) -> TensorType | tuple[TensorType, ...]:
         recurrent, state = self.recurrent_to_output_weights, self.output_state
@@ -99,12 +92,12 @@ class FullLstm(Stateful, states=("output_state", "cell_state")):
     def step(self, *args: Array | None) -> tuple[Sequence[Array], Sequence[Array | None]]:
         weights = named_weights(self, args)
         x = weights["input"].array
-        sequence = to_time_major(x, self.is_time_major())
+        sequence = to_time_major(x, self.time_major)
         old = [weights[name].array for name in self.states]
         state: State = tuple(s.reshape(sequence.shape[1], -1) for s in old)
         out, state = run_sequence(self.time_step(weights, sequence), len(sequence), state)
         new = [s.reshape(before.shape) for s, before in zip(state, old, strict=True)]
-        return (to_layout_of(x, out, self.is_time_major()),), new
+        return (to_layout_of(x, out, self.time_major),), new
 
     def time_step(self, weights: Weights, x: Array) -> Step:
         """Return the step of the form that the dtype of ``x`` [time, batch, inputs] selects."""
@@ -113,9 +106,9 @@ class FullLstm(Stateful, states=("output_state", "cell_state")):
             return FloatLstm(weights, settings, x).step
         if x.dtype != np.int8:
             raise UnsupportedError(f"{self.code} on {self.input.dtype.short} has no kernel")
-        if self.rounds_products():
+        if self.code == "LSTM" and len(self.extra.get("intermediates", ())) == INTERMEDIATES:
             return RoundedProductsLstm(self, weights, x).step
-        return Int16GatesLstm(self, weights, x, self.is_time_major()).step
+        return Int16GatesLstm(self, weights, x, self.time_major).step
 
 
 class UnidirectionalSequenceLstm(
@@ -131,9 +124,6 @@ class UnidirectionalSequenceLstm(
     diagonal_recurrent_tensors: bool = attribute(False)
 
     ranks = (2, 3)
-
-    def is_time_major(self) -> bool:
-        return self.time_major
 
     def required_version(self) -> int:
         if self.input.dtype is i16 and self.input_to_forget_weights.dtype is i8:
@@ -159,9 +149,6 @@ class Lstm(FullLstm, code="LSTM", options="LSTMOptions", variadic_results=True):
     @property
     def is_basic(self) -> bool:
         return self.kernel_type is LSTMKernelType.BASIC
-
-    def rounds_products(self) -> bool:
-        return len(self.extra.get("intermediates", ())) == INTERMEDIATES
 
     def infer(self) -> TensorType | tuple[TensorType, ...]:
         if not self.is_basic:

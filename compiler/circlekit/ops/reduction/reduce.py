@@ -118,14 +118,10 @@ class Mean(Reduction, code="MEAN", options="ReducerOptions", versions={i8: 2, i1
         if count == 0:
             return total.astype(x.dtype)
         centred = total - zero_point_of(self.input) * count
-        by = self._multiplier(count)
-        return clamp_to_dtype(multiply_by_quantized_multiplier(centred, by), self.output)
-
-    def _multiplier(self, count: int) -> QuantizedMultiplier:
-        """Return the factor for a sum of ``count`` elements: input scale / output scale / count."""
         mantissa, exponent = quantize_multiplier(float(scale_of(self.input)) / float(scale_of(self.output)))
         shift = min(count.bit_length() - 1, 32, 31 + int(exponent))
-        return QuantizedMultiplier((mantissa << shift) // count, exponent - shift)
+        by = QuantizedMultiplier((mantissa << shift) // count, exponent - shift)
+        return clamp_to_dtype(multiply_by_quantized_multiplier(centred, by), self.output)
 
 
 class Sum(Reduction, code="SUM", options="ReducerOptions", versions={i8: 2}, kinds="fiub", function=np.add):
@@ -188,12 +184,11 @@ class ReduceExtreme(Reduction, versions={i8: 2, i16: 3}, kinds="fiub"):
         inferred = super().infer()
         return TensorType(inferred.dtype, inferred.shape, per_tensor_quantization(self.input))
 
-    def start(self, dtype: np.dtype[Any]) -> Any:
-        """Return the result of no element."""
-        raise NotImplementedError
+    start: ClassVar[int] = 0
+    """The result of no element: the smallest (0) or the largest (1) finite number of the dtype."""
 
     def compute(self, x: Array, axes: Axes) -> Array:
-        start = self.start(x.dtype)
+        start = finite_limits(x.dtype)[self.start]
         return np.asarray(self.function.reduce(x, axis=axes, keepdims=self.keep_dims, initial=start))
 
     def quantized(self, x: Array, axes: Axes) -> Array:
@@ -213,15 +208,9 @@ def finite_limits(dtype: np.dtype[Any]) -> tuple[Any, Any]:
 class ReduceMax(ReduceExtreme, code="REDUCE_MAX", options="ReducerOptions", function=np.fmax):
     """The greatest element."""
 
-    def start(self, dtype: np.dtype[Any]) -> Any:
-        return finite_limits(dtype)[0]
 
-
-class ReduceMin(ReduceExtreme, code="REDUCE_MIN", options="ReducerOptions", function=np.fmin):
+class ReduceMin(ReduceExtreme, code="REDUCE_MIN", options="ReducerOptions", function=np.fmin, start=1):
     """The least element."""
-
-    def start(self, dtype: np.dtype[Any]) -> Any:
-        return finite_limits(dtype)[1]
 
 
 class ReduceAny(Reduction, code="REDUCE_ANY", options="ReducerOptions", kinds="b", function=np.logical_or):

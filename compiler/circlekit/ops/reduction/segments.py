@@ -61,6 +61,8 @@ class UnsortedSegment(Op):
 
     combine: ClassVar[Any] = None
     """The ufunc that combines two rows."""
+    start: ClassVar[int | None] = None
+    """The result of an empty segment: number 0 or 1 of ``finite_limits``; None for the identity element."""
 
     def infer(self) -> TensorType:
         require_prefix(self.segment_ids.shape, self.data.shape)
@@ -70,10 +72,6 @@ class UnsortedSegment(Op):
         count = static_int(self.num_segments, "num_segments")
         return TensorType(self.data.dtype, (count, *shape[rank:]))
 
-    def start(self, dtype: np.dtype[Any]) -> Any:
-        """Return the result of an empty segment."""
-        return self.combine.identity
-
     def kernel(self, data: Array, segment_ids: Array, num_segments: Array) -> Array:
         require_numpy_kind(self, data, "fi")
         reject_quantized(self)
@@ -81,7 +79,8 @@ class UnsortedSegment(Op):
         if ids.size and ids.max() >= count:
             raise ModelError(f"{self.code}: expected segment_ids below {count}, got {ids.max()}")
         rows = data.reshape(ids.size, *data.shape[segment_ids.ndim :])
-        out = np.full((count, *rows.shape[1:]), self.start(data.dtype), data.dtype)
+        start = self.combine.identity if self.start is None else finite_limits(data.dtype)[self.start]
+        out = np.full((count, *rows.shape[1:]), start, data.dtype)
         kept = ids >= 0
         type(self).combine.at(out, ids[kept], rows[kept])
         return out
@@ -95,15 +94,9 @@ class UnsortedSegmentProd(UnsortedSegment, code="UNSORTED_SEGMENT_PROD", combine
     """The product of each segment."""
 
 
-class UnsortedSegmentMax(UnsortedSegment, code="UNSORTED_SEGMENT_MAX", combine=np.fmax):
+class UnsortedSegmentMax(UnsortedSegment, code="UNSORTED_SEGMENT_MAX", combine=np.fmax, start=0):
     """The greatest number of each segment, NaN ignored; the least number of the dtype if it is empty."""
 
-    def start(self, dtype: np.dtype[Any]) -> Any:
-        return finite_limits(dtype)[0]
 
-
-class UnsortedSegmentMin(UnsortedSegment, code="UNSORTED_SEGMENT_MIN", combine=np.fmin):
+class UnsortedSegmentMin(UnsortedSegment, code="UNSORTED_SEGMENT_MIN", combine=np.fmin, start=1):
     """The least number of each segment, NaN ignored; the greatest number of the dtype if it is empty."""
-
-    def start(self, dtype: np.dtype[Any]) -> Any:
-        return finite_limits(dtype)[1]
