@@ -41,8 +41,9 @@ def test_no_cut_is_smaller(edges: list[Edge]) -> None:
     network = Network()
     for _ in range(NODES - 2):
         network.add_node()
-    for edge in edges:
-        network.add_edge(*edge)
+    for a, b, there, back in edges:
+        network.add_edge(a, b, there)
+        network.add_edge(b, a, back)
     found = network.minimum_cut()
     assert not found[SOURCE]
     assert found[SINK]

@@ -38,7 +38,8 @@ class Legalization(GraphPass):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        if cls.__dict__.get("targets"):
+        is_base = not cls.targets or (issubclass(cls, Rewrite) and not cls.before)
+        if not is_base:
             LEGALIZATIONS.append(cls)
 
 
@@ -71,7 +72,9 @@ def has(graph: Graph, kind: type[Op]) -> bool:
 
 
 class Lowering(Legalization, Rewrite):
-    """A legalization that is declared by a picture."""
+    """A legalization for TFLite that is declared by a picture."""
+
+    targets = frozenset({"tflite"})
 
     def may_change(self, graph: Graph) -> bool:
         return may_match(self.before, graph.kinds)

@@ -130,27 +130,17 @@ class Applier:
         return users
 
     def mover(self, tensor: Tensor, perm: Perm, made: Value, copy: Value) -> Op:
-        """Return a new operator that produces ``copy`` from ``made``."""
-        result = self.detached(copy)
+        """Return a new operator that produces ``copy``, which may have a producer now, from ``made``."""
+        if copy.producer is not None:
+            stub = Value("", copy.dtype, copy.shape, None, copy.quantization)
+            copy.producer.take_result(copy.result_index, stub)
         if not self.finder.has_one_memory_order(tensor) or copy.shape is None or made.shape is None:
-            return Transpose(made, self.perm_operand(tensor, perm), results=[result])
+            present = (m.perm for m in tensor.moves if isinstance(m, Transpose) and constant_perm(m) == perm)
+            operand = next(present, None) or self.constants.vector("perm", perm)
+            return Transpose(made, operand, results=[copy])
         dims = zip(copy.shape, permuted_shape(made.shape, perm), strict=True)
         shape = [-1 if (d := there if here is None else here) is None else d for here, there in dims]
-        return Reshape(made, self.constants.vector("shape", shape), results=[result], new_shape=shape)
-
-    def detached(self, value: Value) -> Value:
-        """Return ``value`` after taking it from its present producer."""
-        if value.producer is not None:
-            stub = Value("", value.dtype, value.shape, None, value.quantization)
-            value.producer.take_result(value.result_index, stub)
-        return value
-
-    def perm_operand(self, tensor: Tensor, perm: Perm) -> Value:
-        """Return a constant with ``perm``, preferably one that the tensor's transposes have."""
-        for move in tensor.moves:
-            if isinstance(move, Transpose) and constant_perm(move) == perm:
-                return move.perm
-        return self.constants.vector("perm", perm)
+        return Reshape(made, self.constants.vector("shape", shape), results=[copy], new_shape=shape)
 
     def insert(self, op: Op, users: Sequence[Op]) -> None:
         """Insert ``op`` before the first of ``users``, or, if only an output needs it, after its operand."""

@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterator, Mapping
 import numpy as np
 
 from circlekit.ir.graph import Graph, Model
-from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.movement.shape import Transpose
@@ -63,12 +62,8 @@ def _data(graph: Graph, is_known: bool) -> Iterator[Value]:
         if not is_known:
             yield from op.results
         elif op.code in CHANNELS_LAST:
-            yield from (v for v in (*op.inputs, *op.results) if v is not None and not _is_weight(op, v))
-
-
-def _is_weight(op: Op, value: Value) -> bool:
-    """Return whether ``value`` is the filter of ``op``, which has a layout of its own."""
-    return value is getattr(op, "filter", None)
+            weight = getattr(op, "filter", None)  # it has a layout of its own
+            yield from (v for v in (*op.inputs, *op.results) if v is not None and v is not weight)
 
 
 def move_reductions(graph: Graph, sides: Mapping[Value, int], codes: Collection[str]) -> int:
@@ -183,7 +178,9 @@ class ConvertNchwToNhwc(GraphPass):
                 moved += sum(v.side != labels[v.number] for v in region.variables)
                 applier.apply(region, labels)
         if context.refusals is not None:
-            self._explain_fixed(finder.fixed, context)
+            for op, sentence in finder.fixed.items():
+                if not isinstance(op, Transpose):
+                    context.refuse(self.name, op, f"%{op.output.name}: {sentence}")
         if context.partial_matches:
             self._explain_others(graph, context)
         return moved + move_reductions(graph, finder.sides, MOVED)
@@ -198,11 +195,6 @@ class ConvertNchwToNhwc(GraphPass):
                 context.refuse(
                     self.name, op, f"%{op.output.name}: {op.code} moves only together with others", 1
                 )
-
-    def _explain_fixed(self, fixed: dict[Op, str], context: Context) -> None:
-        for op, sentence in fixed.items():
-            if not isinstance(op, Transpose):
-                context.refuse(self.name, op, f"%{op.output.name}: {sentence}")
 
 
 def _labels(finder: Finder, region: Region) -> list[int]:

@@ -27,59 +27,48 @@ SINK = 1
 
 
 class Network:
-    """A network; nodes are numbers, and SOURCE and SINK exist from the start."""
+    """A network; nodes are numbers, and SOURCE and SINK exist from the start.
 
-    def __init__(self) -> None:
-        self._arcs: list[list[int]] = [[], []]
-        self._heads: list[int] = []
-        self._capacity: list[int] = []
-
-    def add_node(self) -> int:
-        """Add a node and return its number."""
-        self._arcs.append([])
-        return len(self._arcs) - 1
-
-    def add_edge(self, tail: int, head: int, capacity: int, reverse: int = 0) -> None:
-        """Add an edge that costs ``capacity`` if ``tail`` is on the source's side and ``head`` on the sink's.
-
-        ``reverse``: the capacity of the opposite edge.
-        """
-        self._arcs[tail].append(len(self._heads))
-        self._arcs[head].append(len(self._heads) + 1)
-        self._heads += head, tail
-        self._capacity += capacity, reverse
-
-    def minimum_cut(self) -> list[bool]:
-        """Return for every node whether it is on the sink's side, which is the smallest of all minimum cuts.
-
-        Call it once: it changes the capacities.
-        """
-        return _Preflow(self._arcs, self._heads, self._capacity).run()
-
-
-class _Preflow:
-    """The state of the algorithm; arc a and its reverse are a and a ^ 1.
-
+    Arc a and its reverse are ``a`` and ``a ^ 1``; ``arcs``: those of each node; ``heads``, ``capacity``: of
+    each arc.
     ``height``: a lower bound of the distance to the sink in residual arcs; ``count`` if it is unreachable.
     ``at_height``, ``active``: the nodes, and those with excess, by height; entries may be out of date.
     ``top``: the greatest height with an active node.  ``current``: the arc at which each node continues.
     ``work``: operations since the last global relabelling.
     """
 
-    def __init__(self, arcs: list[list[int]], heads: list[int], capacity: list[int]) -> None:
-        self.arcs = arcs
-        self.heads = heads
-        self.capacity = capacity
-        self.count = len(arcs)
+    def __init__(self) -> None:
+        self.arcs: list[list[int]] = [[], []]
+        self.heads: list[int] = []
+        self.capacity: list[int] = []
+        self.count = 2
         self.height: list[int] = []
-        self.excess = [0] * self.count
-        self.current = [0] * self.count
+        self.excess: list[int] = []
+        self.current: list[int] = []
         self.at_height: list[list[int]] = []
         self.active: list[list[int]] = []
         self.top = 0
         self.work = 0
 
-    def run(self) -> list[bool]:
+    def add_node(self) -> int:
+        """Add a node and return its number."""
+        self.arcs.append([])
+        self.count += 1
+        return self.count - 1
+
+    def add_edge(self, tail: int, head: int, capacity: int) -> None:
+        """Add an edge that costs ``capacity`` if the source's side has ``tail`` and not ``head``."""
+        self.arcs[tail].append(len(self.heads))
+        self.arcs[head].append(len(self.heads) + 1)
+        self.heads += head, tail
+        self.capacity += capacity, 0
+
+    def minimum_cut(self) -> list[bool]:
+        """Return for every node whether it is on the sink's side, which is the smallest of all minimum cuts.
+
+        Call it once: it changes the capacities.
+        """
+        self.excess = [0] * self.count
         for arc in self.arcs[SOURCE]:
             amount, head = self.capacity[arc], self.heads[arc]
             self.capacity[arc] = 0
@@ -259,7 +248,7 @@ class Problem:
         for demand, weight in zip(self.demands, weights, strict=True):
             consumers = list(dict.fromkeys(ends[c] for c in demand.consumers))
             for up in (True, False):
-                _add_demand(Wiring(network, up), ends[demand.producer], consumers, weight, infinite)
+                _add_demand(network, up, ends[demand.producer], consumers, weight, infinite)
         cut = network.minimum_cut()
         return [int(cut[node]) for node in nodes]
 
@@ -272,37 +261,29 @@ class Problem:
         return [((a * totals[1] + b) * totals[2] + c) * room for a, b, c in ranked]
 
 
-@dataclass(eq=False, repr=False)
-class Wiring:
-    """Adds the edges for copies from label 0 to 1 (``up``), or reversed edges for copies from 1 to 0."""
+def _add_demand(
+    network: Network, up: bool, producer: int, consumers: Sequence[int], weight: int, infinite: int
+) -> None:
+    """Add one of the two terms of the energy of a tensor: for copies from label 0 to 1 (``up``), or back.
 
-    network: Network
-    up: bool
+    The edges for copies from 1 to 0 are reversed.
+    """
+    far = SINK if up else SOURCE  # the terminal that has the label of the copy
 
-    @property
-    def far(self) -> int:
-        """The terminal that has the label of the copy."""
-        return SINK if self.up else SOURCE
+    def connect(original: int, copy: int, cost: int) -> None:
+        """Add ``cost`` if ``original`` has the label of the original and ``copy`` that of the copy."""
+        network.add_edge(*((original, copy) if up else (copy, original)), cost)
 
-    def connect(self, near: int, far: int, cost: int) -> None:
-        """Add ``cost`` if ``near`` has the label of the original and ``far`` that of the copy."""
-        tail, head = (near, far) if self.up else (far, near)
-        self.network.add_edge(tail, head, cost)
-
-
-def _add_demand(wiring: Wiring, producer: int, consumers: Sequence[int], weight: int, infinite: int) -> None:
-    """Add one of the two terms of the energy of a tensor."""
-    if producer == wiring.far:
-        return
-    if wiring.far in consumers:  # there is always a copy
-        if producer not in (SOURCE, SINK):
-            wiring.connect(producer, wiring.far, weight)
-        return
     free = [c for c in consumers if c not in (SOURCE, SINK, producer)]
-    if len(free) == 1:
-        wiring.connect(producer, free[0], weight)
+    if producer == far:
+        return
+    if far in consumers:  # there is always a copy
+        if producer not in (SOURCE, SINK):
+            connect(producer, far, weight)
+    elif len(free) == 1:
+        connect(producer, free[0], weight)
     elif free:
-        hub = wiring.network.add_node()
-        wiring.connect(producer, hub, weight)
+        hub = network.add_node()
+        connect(producer, hub, weight)
         for consumer in free:
-            wiring.connect(hub, consumer, infinite)
+            connect(hub, consumer, infinite)

@@ -33,7 +33,10 @@ class InterfacePass(Pass):
         for value in self.values(model.main):
             neighbor = value.producer or next(iter(value.users), None)
             if value not in values and neighbor is not None:
-                context.refuse(self.name, neighbor, f"%{value.name}: {_why_not(value)}")
+                found = "an unknown rank" if value.rank is None else value.rank
+                channels_last = "has channels last already, as its operators show"
+                why = channels_last if value.rank == 4 else f"expected rank 4, got {found}"
+                context.refuse(self.name, neighbor, f"%{value.name}: {why}")
         constants = Constants(model.main)
         for value in dict.fromkeys(values):
             twin = self.convert(model.main, value, constants)
@@ -95,13 +98,6 @@ class NchwToNhwcOutputShape(InterfacePass):
             return twin
         graph.append(Transpose(value, constants.vector("perm", TO_NHWC), results=[twin]))
         return twin
-
-
-def _why_not(value: Value) -> str:
-    """Return why ``value`` is not changed."""
-    if value.rank == 4:
-        return "has channels last already, as its operators show"
-    return f"expected rank 4, got {'an unknown rank' if value.rank is None else value.rank}"
 
 
 def _is_move(op: Op, perm: Perm) -> bool:

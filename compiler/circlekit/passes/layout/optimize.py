@@ -33,7 +33,7 @@ class OptimizeLayout(GraphPass):
         return changes
 
     def sweep(self, graph: Graph) -> int:
-        """Optimize for every permutation once; return how many operators changed."""
+        """Optimize for every permutation once; return how many operators changed, plus their transposes."""
         changes = 0
         constants = Constants(graph)
         for perm in transposes_of(graph):
@@ -48,7 +48,8 @@ class OptimizeLayout(GraphPass):
                 applier = Applier(finder, constants)
                 for region, labels in better:
                     applier.apply(region, labels)
-                    changes += count_changes(region, labels)
+                    changes += sum(labels[v.number] != v.side for v in region.variables)
+                    changes += sum(len(tensor.moves) for tensor in region.tensors)
         return changes
 
     def explain(self, graph: Graph, perm: Perm, transposes: list[Transpose], context: Context) -> None:
@@ -93,10 +94,3 @@ def improved(finder: Finder, region: Region) -> list[int] | None:
         labels = problem.solve(moves_first=True)
         cost = problem.cost(labels)
     return labels if cost.improves_on(today) else None
-
-
-def count_changes(region: Region, labels: list[int]) -> int:
-    """Return how many operators change sides, plus the transposes of the region."""
-    return sum(labels[v.number] != v.side for v in region.variables) + sum(
-        len(t.moves) for t in region.tensors
-    )

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -14,10 +14,15 @@ from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import condition
 
 
-class LowerInstanceNorm(Lowering):
-    """(x - mean(x)) * rsqrt(mean((x - mean(x))^2) + epsilon) * gamma + beta, channels last (NHWC)."""
+class LowerNormalization(Lowering):
+    """Base of all forms."""
 
-    targets = frozenset({"tflite"})
+    def constants(self, x: Value, epsilon: float) -> dict[str, Any]:
+        return {"eps": np.asarray(epsilon, x.dtype.numpy)}
+
+
+class LowerInstanceNorm(LowerNormalization):
+    """(x - mean(x)) * rsqrt(mean((x - mean(x))^2) + epsilon) * gamma + beta, channels last (NHWC)."""
 
     before = """
         y = InstanceNorm(x: [_, _, _, _], gamma, beta)      {epsilon: any = epsilon, act: any = act}
@@ -34,14 +39,9 @@ class LowerInstanceNorm(Lowering):
         y = Add(n, beta)                    {act: act}
     """
 
-    def constants(self, x: Value, epsilon: float) -> dict[str, Any]:
-        return {"eps": np.asarray(epsilon, x.dtype.numpy)}
 
-
-class LowerInstanceNormNcw(Lowering):
+class LowerInstanceNormNcw(LowerNormalization):
     """The same for rank 3, where the channels are axis 1."""
-
-    targets = frozenset({"tflite"})
 
     before = """
         y = InstanceNorm(x: [_, _, _], gamma, beta)         {epsilon: any = epsilon, act: any = act}
@@ -61,25 +61,12 @@ class LowerInstanceNormNcw(Lowering):
     """
 
     def constants(self, x: Value, epsilon: float) -> dict[str, Any]:
-        column = (-1, 1)
-        return {
-            "eps": np.asarray(epsilon, x.dtype.numpy),
-            "column": np.asarray(column, np.int32),
-            "new_shape": column,
-        }
+        column = {"column": np.array([-1, 1], np.int32), "new_shape": (-1, 1)}
+        return {**super().constants(x, epsilon), **column}
 
 
-class _Lowered(Lowering):
-    """Base of both forms."""
-
-    def constants(self, x: Value, epsilon: float) -> dict[str, Array]:
-        return {"eps": np.asarray(epsilon, x.dtype.numpy)}
-
-
-class LowerPlainRmsNorm(_Lowered):
+class LowerPlainRmsNorm(LowerNormalization):
     """x * rsqrt(mean(x * x) + epsilon), where gamma is all ones."""
-
-    targets = frozenset({"tflite"})
 
     before = """
         y = RmsNorm(x, gamma: const)    {epsilon: any = epsilon}
@@ -98,10 +85,8 @@ class LowerPlainRmsNorm(_Lowered):
         return all_equal(gamma.array(), 1, gamma.name)
 
 
-class LowerRmsNorm(_Lowered):
+class LowerRmsNorm(LowerNormalization):
     """x * rsqrt(mean(x * x) + epsilon) * gamma."""
-
-    targets = frozenset({"tflite"})
 
     before = """
         y = RmsNorm(x, gamma)           {epsilon: any = epsilon}
@@ -145,8 +130,6 @@ SUM = """
 class LowerRope(Lowering):
     """x * cos + rotated(x) * sin; ROPE reads only the first row of each table, which must be known here."""
 
-    targets: ClassVar[frozenset[str]] = frozenset({"tflite"})
-
     before = NEOX
     after = NEOX_ROTATION + SUM
 
@@ -165,16 +148,12 @@ class LowerRope(Lowering):
 class LowerRopeGptJ(LowerRope):
     """The same for pairs of adjacent elements."""
 
-    targets = LowerRope.targets
-
     before = GPT_J
     after = GPT_J_ROTATION + SUM
 
 
 class LowerRopeOfRows(Lowering):
     """The same with operators that take the first row out of each table."""
-
-    targets = LowerRope.targets
 
     before = NEOX
     after = NEOX_ROTATION + ROWS + SUM
@@ -190,8 +169,6 @@ class LowerRopeOfRows(Lowering):
 
 class LowerRopeOfRowsGptJ(LowerRopeOfRows):
     """The same for pairs of adjacent elements."""
-
-    targets = LowerRope.targets
 
     before = GPT_J
     after = GPT_J_ROTATION + ROWS + SUM
