@@ -15,7 +15,7 @@ from circlekit.ir.op import Op
 from circlekit.ir.scratch_files import moved_to_file
 from circlekit.ir.text.syntax import Symbol
 from circlekit.ir.value import Array, Value, format_shape
-from circlekit.ir.verifier_rules import operand_faults
+from circlekit.ir.verifier import operand_faults
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.picture import Node, OperandPattern
 

@@ -15,7 +15,7 @@ from circlekit.ir.dtypes import DType, boolean, f32, i32
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.value import Array, Shape, Value
-from circlekit.ir.verifier_rules import op_faults
+from circlekit.ir.verifier import op_faults
 from circlekit.ops.movement.shape import Reshape
 from circlekit.ops.program.state import State
 

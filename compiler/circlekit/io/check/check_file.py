@@ -24,7 +24,7 @@ from circlekit.io.schema import Tree, number_of
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.shape_inference import check_op
 from circlekit.ir.value import Array
-from circlekit.ir.verifier_rules import op_faults
+from circlekit.ir.verifier import op_faults
 
 TFLITE_VERSION = 3
 
