@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -138,7 +139,10 @@ def _narrow(name: str, step: Step, model: Model, sentence: str, tries: int) -> C
     _run(step, model, counted)
     if counted.made:
         culprit.total = counted.made
-        culprit.number = _first_wrong(name, step, model, culprit.total)
+        # with this many rewrites the step is wrong, with one fewer it is not
+        culprit.number = 1 + bisect_left(
+            range(1, culprit.total), True, key=lambda made: _fault(name, step, model, made) is not None
+        )
         until = Budget(culprit.number)
         _run(step, model, until)
         culprit.op = until.last
@@ -149,7 +153,9 @@ def _narrow(name: str, step: Step, model: Model, sentence: str, tries: int) -> C
         found = _fault(name, step, candidate)
         return found is not None and found[0] == kind
 
-    culprit.model = reduce_model(_before(step, model, culprit.number, shows), shows, tries)
+    # the model as the wrong rewrite found it, if it shows the fault
+    state = _run(step, model, Budget(culprit.number - 1)) if culprit.number > 1 else None
+    culprit.model = reduce_model(state if state is not None and shows(state) else model, shows, tries)
     return culprit
 
 
@@ -158,21 +164,3 @@ def _run(step: Step, model: Model, budget: Budget) -> Model | None:
         return step(model, budget)
     except Exception:  # a failing step is what is being narrowed down
         return None
-
-
-def _first_wrong(name: str, step: Step, model: Model, total: int) -> int:
-    """Return the number of rewrites with which ``step`` is wrong while with one fewer it is not."""
-    right, wrong = 0, total
-    while wrong - right > 1:
-        middle = (right + wrong) // 2
-        if _fault(name, step, model, middle) is None:
-            right = middle
-        else:
-            wrong = middle
-    return wrong
-
-
-def _before(step: Step, model: Model, number: int, shows: Callable[[Model], bool]) -> Model:
-    """Return the model as the wrong rewrite found it if it shows the fault; else ``model``."""
-    state = _run(step, model, Budget(number - 1)) if number > 1 else None
-    return state if state is not None and shows(state) else model

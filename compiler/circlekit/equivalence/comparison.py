@@ -116,9 +116,12 @@ def allowed_difference(reference: Array) -> float:
     fraction = TOLERANCE.get(str(reference.real.dtype), 0.0)
     if not fraction:
         return 0.0
-    magnitudes = np.abs(reference[np.isfinite(reference)])
-    largest = float(magnitudes.max()) if magnitudes.size else 0.0
-    return max(fraction * largest, float(np.finfo(reference.dtype).tiny))
+    return max(fraction * largest_magnitude(reference), float(np.finfo(reference.dtype).tiny))
+
+
+def largest_magnitude(array: Array) -> float:
+    """Return the largest absolute value of the finite elements; 0 if there is none."""
+    return float(np.abs(array[np.isfinite(array)]).max(initial=0.0))
 
 
 def is_telling(array: Array) -> bool:

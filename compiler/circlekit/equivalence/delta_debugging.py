@@ -59,7 +59,8 @@ class _Reducer:
                 break
         self.attempt(submodel.bare, self.model)
         steps = (
-            self.inline_calls, self.remove_ops, self.remove_ops_of_callees, self.remove_outputs,
+            self.inline_calls, lambda: self.select(submodel.with_ops, len(self.model.main)),
+            self.remove_ops_of_callees, lambda: self.select(submodel.with_outputs, len(self.model.main.outputs)),
             self.reset_attributes, self.shrink_sizes, self.simplify_constants,
         )  # fmt: skip
         while sum(step() for step in steps) and self.left > 0:
@@ -70,8 +71,14 @@ class _Reducer:
         """Take the model that ``make`` returns if it is valid, different, and ``shows`` is true."""
         if self.left <= 0:
             return False
-        candidate = _valid(make, *args, **keywords)
-        if candidate is None or difference(self.model, candidate) is None:
+        try:
+            candidate = make(*args, **keywords)
+            if verify(candidate):
+                return False
+            check_shapes(candidate)
+        except (CirclekitError, ValueError, IndexError, ArithmeticError):  # shape rules may see any operands
+            return False
+        if difference(self.model, candidate) is None:
             return False
         self.left -= 1
         try:
@@ -93,9 +100,6 @@ class _Reducer:
             changed = True
         return changed
 
-    def remove_ops(self) -> bool:
-        return self.select(submodel.with_ops, len(self.model.main))
-
     def remove_ops_of_callees(self) -> bool:
         """Remove operators of the other graphs one by one: the interfaces of these graphs must stay."""
         changed = False
@@ -107,9 +111,6 @@ class _Reducer:
                 if graph >= len(self.model.graphs):
                     break
         return changed
-
-    def remove_outputs(self) -> bool:
-        return self.select(submodel.with_outputs, len(self.model.main.outputs))
 
     def select(self, select: Callable[[Model, Sequence[int]], Model], count: int) -> bool:
         """Delta debugging: try each part alone, then all but one part, with ever smaller parts."""
@@ -160,18 +161,6 @@ class _Reducer:
                         for array in _rounder(value.array())
                     )
         return changed
-
-
-def _valid(make: Callable[P, Model], *args: P.args, **keywords: P.kwargs) -> Model | None:
-    """Return the model that ``make`` returns; None if it fails or the model is invalid."""
-    try:
-        candidate = make(*args, **keywords)
-        if verify(candidate):
-            return None
-        check_shapes(candidate)
-    except (CirclekitError, ValueError, IndexError, ArithmeticError):  # shape rules may see any operands here
-        return None
-    return candidate
 
 
 def _calls(model: Model) -> list[tuple[int, int, int]]:

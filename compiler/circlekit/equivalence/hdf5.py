@@ -181,7 +181,7 @@ def _member(path: Path, group: h5py.Group, key: str, kind: type[T]) -> T | None:
 
 
 def _elements(path: Path, group: h5py.Group, key: str) -> Array:
-    """Return the numbers of a dataset; FormatError if they are not all in this file."""
+    """Return the numbers of a dataset; FormatError if they are not all, or most not stored, in this file."""
     place = f"{path}: {group.name.rstrip('/')}/{key}"
     dataset = _member(path, group, key, h5py.Dataset)
     if dataset is None or dataset.shape is None or dataset.dtype.kind not in "fiubc":
@@ -196,18 +196,14 @@ def _elements(path: Path, group: h5py.Group, key: str) -> Array:
     size = dataset.size * dataset.dtype.itemsize
     chunk = prod(dataset.chunks or (0,)) * dataset.dtype.itemsize
     need_memory(size + chunk, place)
-    _check_stored(dataset, size, place)
-    hold_memory(size)
-    array: Array = dataset[()]
-    return array
-
-
-def _check_stored(dataset: h5py.Dataset, size: int, place: str) -> None:
-    """FormatError if most numbers are not stored: a small file can claim any size or number of chunks."""
+    # a small file can claim any size or number of chunks
     stored = dataset.id.get_storage_size()
     chunks = prod(-(-dim // step) for dim, step in zip(dataset.shape, dataset.chunks or (), strict=False))
     if size > UNSTORED_BYTES + stored * LARGEST_COMPRESSION or chunks > UNSTORED_CHUNKS + stored:
         raise FormatError(f"{place} claims {amount(size)}, of which the file stores {amount(stored)}")
+    hold_memory(size)
+    array: Array = dataset[()]
+    return array
 
 
 def _order(key: str) -> tuple[bool, int, str]:

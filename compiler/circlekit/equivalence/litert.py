@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from circlekit.equivalence.comparison import worst_difference
+from circlekit.equivalence.comparison import largest_magnitude, worst_difference
 from circlekit.errors import EquivalenceError, UnsupportedError
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.graph import Model
@@ -132,7 +132,9 @@ def differences(
             if a.tolist() != b.tolist():
                 found.append(f"%{name}, LiteRT's and ours: {b.tolist()} and {a.tolist()}")
             continue
-        worst = worst_difference(b, a, _allowed(b, TOLERANCE if tolerance is None else tolerance))
+        part = TOLERANCE if tolerance is None else tolerance
+        allowed = part * largest_magnitude(b) if b.dtype.kind in "fc" else 0.0
+        worst = worst_difference(b, a, allowed)
         if worst is not None and not worst.equal:
             found.append(f"%{name}, LiteRT's and ours: {worst}")
     return found
@@ -141,13 +143,6 @@ def differences(
 def is_text(array: Array) -> bool:
     """Return whether the elements are strings."""
     return array.dtype.kind in "OSU"
-
-
-def _allowed(reference: Array, tolerance: float) -> float:
-    if reference.dtype.kind not in "fc":
-        return 0.0
-    finite = np.abs(reference[np.isfinite(reference)])
-    return tolerance * float(finite.max(initial=0.0))
 
 
 # -- a process of its own ----------------------------------------------------------------------

@@ -11,6 +11,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from circlekit.equivalence.tensor_files import write_h5
 from circlekit.equivalence.verify import Verifier
 from circlekit.errors import FileError
 from circlekit.io.file_map import translated
@@ -33,24 +34,14 @@ def check_folder(folder: str | os.PathLike[str]) -> Path:
 
 def write_record(folder: str | os.PathLike[str], model: Model, verifier: Verifier) -> list[Path]:
     """Write what ``verifier`` compared, under the names of ``model``; return the files in order."""
-    inputs = [value.name for value in model.main.inputs]
-    outputs = [value.name for value in model.main.outputs]
     written = []
     for run, latest in zip(verifier.runs, verifier.latest, strict=True):
         place = check_folder(folder) / ("" if run.kind == verifier.runs[0].kind else run.kind)
         given = list(run.inputs.values()) if isinstance(run.inputs, Mapping) else run.inputs
-        written += [
-            _write(place / INPUT, inputs, given),
-            _write(place / EXPECTED, outputs, run.outputs),
-            _write(place / OPTIMIZED, outputs, latest),
-        ]
+        with translated(place, "made"):
+            place.mkdir(exist_ok=True)
+        written += [place / INPUT, place / EXPECTED, place / OPTIMIZED]
+        write_h5(place / INPUT, model.main.inputs, given)
+        write_h5(place / EXPECTED, model.main.outputs, run.outputs)
+        write_h5(place / OPTIMIZED, model.main.outputs, latest)
     return written
-
-
-def _write(path: Path, names: Sequence[str], arrays: Sequence[Array]) -> Path:
-    from circlekit.equivalence import hdf5  # imports h5py, which takes a tenth of a second
-
-    with translated(path.parent, "made"):
-        path.parent.mkdir(exist_ok=True)
-    write_file(path, [hdf5.encode(list(zip(names, arrays, strict=True)))])
-    return path

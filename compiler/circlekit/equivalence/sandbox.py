@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from circlekit.errors import CirclekitError, FileError, FormatError, LimitError
+from circlekit.ir.array_bytes import bytes_of
 from circlekit.ir.resource_limits import limits
 from circlekit.ir.value import Array
 
@@ -100,7 +101,7 @@ def _serve(items: Callable[[], Iterable[Item]], sender: Connection, size: int) -
             array = np.ascontiguousarray(item.array)
             header = (item.group, item.name, array.dtype.str, item.array.shape)
             sender.send_bytes(json.dumps(header).encode())
-            sender.send_bytes(_bytes_of(array))
+            sender.send_bytes(bytes_of(array))
     except CirclekitError as error:
         end = {"error": type(error).__name__, "message": error.message}
     except MemoryError:
@@ -149,15 +150,10 @@ def _receive(receiver: Connection) -> list[Item]:
         group, name, dtype, shape = header
         array = np.empty(shape, dtype)
         _wait(receiver)
-        receiver.recv_bytes_into(_bytes_of(array))
+        receiver.recv_bytes_into(bytes_of(array))
         found.append(Item(group, name, array))
 
 
 def _wait(receiver: Connection) -> None:
     if not receiver.poll(SILENCE_SECONDS):
         raise EOFError
-
-
-def _bytes_of(array: Array) -> memoryview:
-    """Return the memory of a contiguous array."""
-    return array.reshape(-1).view(np.uint8).data

@@ -83,7 +83,11 @@ def make_input(value: Value, which: InputSet, unknown: int = 1, bound: int | Non
     if which.kind == "zero":
         return np.full(shape, _stored_zero(value), value.dtype.numpy)
     if kind in "iu":
-        return _integers(value, which, shape, bound, seed)
+        low, high = _range(value, bound)
+        if which.kind == "boundary":
+            edges = np.array([low, high, _stored_zero(value)])
+            return _shuffled(edges, which, shape, seed).astype(value.dtype.numpy)
+        return fill("uniform", (low, high + 1), {}, value.dtype, shape, seed)
     if kind == "b":
         return fill("uniform", (0, 1), {}, value.dtype, shape, seed)
     array = _floats(which, shape, seed)
@@ -104,14 +108,6 @@ def _shuffled(edges: Array, which: InputSet, shape: tuple[int, ...], seed: int) 
     order = np.argsort(fill("uniform", (0, 1), {}, DType.FLOAT64, (size * which.total,), seed), kind="stable")
     part = order[which.number * size : (which.number + 1) * size]
     return np.asarray(edges[part % len(edges)]).reshape(shape)
-
-
-def _integers(value: Value, which: InputSet, shape: tuple[int, ...], bound: int | None, seed: int) -> Array:
-    low, high = _range(value, bound)
-    if which.kind == "boundary":
-        edges = np.array([low, high, _stored_zero(value)])
-        return _shuffled(edges, which, shape, seed).astype(value.dtype.numpy)
-    return fill("uniform", (low, high + 1), {}, value.dtype, shape, seed)
 
 
 def _range(value: Value, bound: int | None) -> tuple[int, int]:
@@ -160,7 +156,11 @@ def _indexed_sizes(start: Value) -> Iterator[int]:
             if size is not None:
                 yield size
                 continue
-            for result in [*op.results, *_callee_inputs(op, position)]:
+            following = list(op.results)
+            for graph in op.called_graphs():
+                at = position - (len(op.inputs) - len(graph.inputs))  # a condition precedes the arguments
+                following += graph.inputs[at : at + 1] if at >= 0 else ()
+            for result in following:
                 if result.dtype.is_integer and id(result) not in seen:
                     seen.add(id(result))
                     pending.append(result)
@@ -187,14 +187,6 @@ def _smallest(table: Value | None, start: int, end: int | None) -> int | None:
     if table is None or table.shape is None:
         return None
     return min((dim for dim in table.shape[start:end] if dim is not None), default=None)
-
-
-def _callee_inputs(op: Op, position: int) -> Iterator[Value]:
-    """Yield the inputs of called graphs that get operand ``position``; a condition precedes the arguments."""
-    for graph in op.called_graphs():
-        at = position - (len(op.inputs) - len(graph.inputs))
-        if at >= 0:
-            yield graph.inputs[at]
 
 
 SEED = 1

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from contextlib import suppress
 from copy import copy
 
 import numpy as np
 
-from circlekit.errors import ShapeError, UnsupportedError
+from circlekit.errors import UnsupportedError
 from circlekit.ir.clone import clone, inline
 from circlekit.ir.graph import Graph, Model
-from circlekit.ir.shape_inference import callees_first
+from circlekit.ir.shape_inference import callees_first, result_types
 from circlekit.ir.value import Array, Quantization, Value
 
 
@@ -190,17 +191,12 @@ def with_size(model: Model, old: int, new: int, numbers: bool) -> Model:
                 value.quantization = _cut_scales(value.quantization, old, new)
         for value in constants(graph):
             _cut_constant(value, old, new, numbers)
-        if numbers:
-            _cut_attributes(graph, old, new)
+        for op in graph if numbers else ():
+            for key, content in op.attribute_values.items():
+                if isinstance(content, list | tuple) and old in content:
+                    op.attribute_values[key] = [new if x == old else x for x in content]
     _infer_again(copy)
     return copy
-
-
-def _cut_attributes(graph: Graph, old: int, new: int) -> None:
-    for op in graph:
-        for key, content in op.attribute_values.items():
-            if isinstance(content, list | tuple) and old in content:
-                op.attribute_values[key] = [new if x == old else x for x in content]
 
 
 def _cut_constant(value: Value, old: int, new: int, numbers: bool) -> None:
@@ -224,11 +220,6 @@ def _cut_scales(quantization: Quantization | None, old: int, new: int) -> Quanti
 def _infer_again(model: Model) -> None:
     """Give every result the shape that its operator infers; without a shape rule it keeps its shape."""
     for op in (op for graph in callees_first(model) for op in graph):
-        try:
-            types = op.inferred()
-        except UnsupportedError:
-            continue
-        if len(types) != len(op.results):
-            raise ShapeError(f"{op.code} has {len(types)} results, the model has {len(op.results)}")
-        for value, inferred in zip(op.results, types, strict=True):
-            value.shape = inferred.shape
+        with suppress(UnsupportedError):
+            for value, inferred in zip(op.results, result_types(op), strict=True):
+                value.shape = inferred.shape

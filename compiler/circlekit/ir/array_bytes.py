@@ -22,10 +22,10 @@ def chunks(array: Array, dtype: np.dtype[Any] | None = None) -> Iterator[memoryv
     """Yield the bytes of ``array`` as ``dtype``: one view if it has that dtype and order, else pieces."""
     dtype = array.dtype if dtype is None else dtype
     if array.flags.c_contiguous and dtype == array.dtype:
-        yield _bytes_of(array)
+        yield bytes_of(array)
     elif array.size:
         for part in _parts(array, CHUNK_BYTES // dtype.itemsize):
-            yield _bytes_of(np.ascontiguousarray(part, dtype))
+            yield bytes_of(np.ascontiguousarray(part, dtype))
 
 
 def sample(array: Array, dtype: np.dtype[Any] | None = None) -> bytes:
@@ -46,7 +46,7 @@ def digest(array: Array, dtype: np.dtype[Any] | None = None) -> bytes:
     return state.digest()
 
 
-def _bytes_of(array: Array) -> memoryview:
+def bytes_of(array: Array) -> memoryview:
     """Return the memory of a contiguous array."""
     return array.reshape(-1).view(np.uint8).data
 

@@ -98,7 +98,7 @@ def fits(op: Op) -> bool:
 
 
 def _refined(op: Op, keep: bool) -> int:
-    return sum(_merge(value, t, keep) for value, t in zip(op.results, _types(op), strict=True))
+    return sum(_merge(value, t, keep) for value, t in zip(op.results, result_types(op), strict=True))
 
 
 def _settle(op: Op, model: Model, strict: bool) -> None:
@@ -120,18 +120,18 @@ def _settle(op: Op, model: Model, strict: bool) -> None:
 def _unranked_types(op: Op) -> tuple[TensorType, ...]:
     """Return the inferred types; operands that the rule refuses as scalars become unranked."""
     try:
-        return _types(op)
+        return result_types(op)
     except ModelError:
         unranked = [v for v in op.inputs if v is not None and _may_be_unranked(v)]
         if not unranked:
             raise
     for value in unranked:
         value.shape = None
-    return _types(op)
+    return result_types(op)
 
 
-def _types(op: Op) -> tuple[TensorType, ...]:
-    """Return the inferred types, one for each result."""
+def result_types(op: Op) -> tuple[TensorType, ...]:
+    """Return the inferred types, one for each result; ShapeError if their number differs."""
     types = op.inferred()
     if len(types) != len(op.results):
         raise ShapeError(f"{op.code} has {len(types)} results, the model has {len(op.results)}")
