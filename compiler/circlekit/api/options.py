@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from circlekit.api.models import FilePath
-from circlekit.equivalence.recorded_values import check_folder
+from circlekit.equivalence.tensor_files import check_folder
 from circlekit.errors import CirclekitError, FileError, ModelError, ParseError, RewriteError
 from circlekit.io.file_map import map_file, translated
 from circlekit.io.write.file_writer import need_folder

@@ -20,7 +20,7 @@ from circlekit.api.options import (
     target_format,
 )
 from circlekit.equivalence.bisect import find_culprit
-from circlekit.equivalence.recorded_values import write_record
+from circlekit.equivalence.tensor_files import write_record
 from circlekit.equivalence.verify import Verifier, watch
 from circlekit.errors import EquivalenceError
 from circlekit.io.write.file_writer import write_file

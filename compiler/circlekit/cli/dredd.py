@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from circlekit.cli.command import FAILED, Parser, add_limits, count, run_command
 from circlekit.cli.display import ProgressLine
 from circlekit.cli.pass_flags import names
-from circlekit.equivalence.recorded_values import check_folder
+from circlekit.equivalence.tensor_files import check_folder
 from circlekit.ir.text.columns import format_columns
 from circlekit.recipes.dredd_cases import Case, cases_of
 

@@ -59,8 +59,10 @@ class _Reducer:
                 break
         self.attempt(submodel.bare, self.model)
         steps = (
-            self.inline_calls, lambda: self.select(submodel.with_ops, len(self.model.main)),
-            self.remove_ops_of_callees, lambda: self.select(submodel.with_outputs, len(self.model.main.outputs)),
+            self.inline_calls,
+            lambda: self.select(submodel.with_ops, len(self.model.main)),
+            self.remove_ops_of_callees,
+            lambda: self.select(submodel.with_outputs, len(self.model.main.outputs)),
             self.reset_attributes, self.shrink_sizes, self.simplify_constants,
         )  # fmt: skip
         while sum(step() for step in steps) and self.left > 0:

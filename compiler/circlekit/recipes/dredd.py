@@ -23,9 +23,9 @@ import numpy as np
 
 from circlekit.equivalence import hdf5, litert
 from circlekit.equivalence.comparison import compare_arrays, interface_differences, interface_of, weak_outputs
-from circlekit.equivalence.recorded_values import EXPECTED, INPUT, OPTIMIZED
 from circlekit.equivalence.reference_runs import Run, reference_runs
 from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
+from circlekit.equivalence.tensor_files import EXPECTED, INPUT, OPTIMIZED
 from circlekit.equivalence.verify import Verifier
 from circlekit.errors import CirclekitError, EquivalenceError, ModelError, UnsupportedError
 from circlekit.io.read.load import load
