@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Left alone: nobody names other outputs.
+# Left alone: no other outputs are named.
 
 graph main(%x: f32[2,3]) -> %y {
   %a = Neg(%x)

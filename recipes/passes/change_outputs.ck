@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: another result is the output; what only the old one needed is removed.
+# Done: another result becomes the output; operators that only the old output needed are removed.
 
 graph main(%x: f32[2,3]) -> %y {
   %a = Neg(%x)

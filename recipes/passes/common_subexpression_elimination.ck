@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: Of equal pure operators on equal operands the first stays, and its results serve all readers.
+# Done: of equal pure operators on equal operands the first stays, and all users read its results.
 
 graph main(%x: f32[2], %z: f32[2]) -> %y {
   %a = Add(%x, %z)

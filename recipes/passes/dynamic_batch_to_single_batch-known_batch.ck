@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Left alone: the batch is known; another unknown dimension is none of this pass's.
+# Left alone: the batch is known; the pass does not change other unknown dimensions.
 
 graph main(%x: f32[2,?,3]) -> %y {
   %y = Relu(%x)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: the unknown batch becomes 1, here and in all that follows from it.
+# Done: the unknown batch becomes 1, in the inputs and in all shapes inferred from them.
 
 graph main(%x: f32[?,3,4]) -> %y {
   %a = Add(%x, [1.0])

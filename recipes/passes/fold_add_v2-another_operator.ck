@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Left alone: nothing here is for this pass.
+# Left alone: the model has no operator that this pass matches.
 
 graph main(%x: f32[1,3]) -> %y {
   %r/input = const i32[3] [1, 2, 3]

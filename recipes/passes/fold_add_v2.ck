@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: The custom operator AddV2, a sum, of constants becomes a constant.
+# Done: the custom operator AddV2, a sum, of constants becomes a constant.
 
 graph main(%x: f32[1,3]) -> %y {
   %k/operand = const i32[3] [1, 2, 3]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: A pure operator on constants becomes its results, computed by its kernel.
+# Done: a pure operator on constants becomes its results, computed by its kernel.
 
 graph main(%x: f32[2,3], %i: i32[]) -> %y, %b {
   %s = Rank(%x)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: DENSIFY of a sparse constant becomes a dense constant, however much larger that is.
+# Done: DENSIFY of a sparse constant becomes a dense constant, whatever its size.
 
 graph main(%x: f32[2,4]) -> %y {
   %sparse = const f32[2,4] extra(sparsity: {

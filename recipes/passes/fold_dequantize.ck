@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: DEQUANTIZE of a constant becomes a constant, and looking up in a table does in its real values.
+# Done: DEQUANTIZE of a constant becomes a constant, and a lookup reads the dequantized table.
 
 graph main(%x: f32[1,3]) -> %y {
   %k = const i8[3] quant(scale: 0.5) [1, 2, -3]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: SPARSE_TO_DENSE of constants, or of no values at all, becomes a constant.
+# Done: SPARSE_TO_DENSE of constants, or of an empty list of values, becomes a constant.
 
 graph main(%i: i32[0,2], %v: f32[0], %x: f32[2,3]) -> %y {
   %d/output_shape = const i32[2] [2, 3]

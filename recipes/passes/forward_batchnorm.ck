@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: the factor of each channel goes before the Reshape, to the convolution that can take it.
+# Done: the factor of each channel moves before the Reshape, where the convolution can fold it.
 
 graph main(%x: f32[1,6,6,3]) -> %y {
   %w = const f32[4,3,3,3] gaussian(0, 0.3)

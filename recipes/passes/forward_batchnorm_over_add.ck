@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: each convolution gets the factors, one of them the offsets.
+# Done: both convolutions get the factors, one of them the offsets.
 
 graph main(%x: f32[1,4,4,3]) -> %y {
   %w = const f32[3,3,3,3] gaussian(0, 0.3)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: each convolution gets the factors of its channels, and can take them.
+# Done: each convolution gets the factors of its channels and can fold them.
 
 graph main(%x: f32[1,4,4,3]) -> %y {
   %w = const f32[2,3,3,3] gaussian(0, 0.3)

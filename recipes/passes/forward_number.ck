@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: the scale of an attention goes before the product, and before the Transpose, to the layer that can take it.
+# Done: the scale of an attention moves before the product and the Transpose, to the layer that can fold it.
 
 graph main(%x: f32[1,5,4], %k: f32[1,2,3,5]) -> %y {
   %w = const f32[6,4] gaussian(0, 0.3)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: f(reshape(x)) == reshape(f(x)) for a function of each element, or of each and a constant number.
+# Done: f(reshape(x)) == reshape(f(x)) for an elementwise f, also with a constant number as second operand.
 
 graph main(%x: f32[2,3,4], %u: f32[2,12]) -> %y {
   %t/shape = const i32[2] [2, 12]

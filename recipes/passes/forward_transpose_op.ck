@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: f(transpose(x)) == transpose(f(x)) for a function of each element.
+# Done: f(transpose(x)) == transpose(f(x)) for an elementwise f.
 
 graph main(%x: f32[2,3,4,5], %u: f32[2,3,4,5]) -> %y {
   %t/perm = const i32[4] [0, 3, 1, 2]

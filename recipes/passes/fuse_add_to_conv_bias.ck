@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: the offset of each channel is in the bias, there is no border that lacks it.
+# Done: with VALID padding the offset of each channel moves into the bias.
 
 graph main(%x: f32[1,5,5,2]) -> %y {
   %w = const f32[3,3,3,2] gaussian(0, 0.3)

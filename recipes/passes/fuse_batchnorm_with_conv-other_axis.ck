@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: the scale goes along the width, not along the channels.
+# Refused: the scale is along the width, not along the channels.
 
 graph main(%x: f32[1,6,6,2]) -> %y {
   %w = const f32[4,3,3,2] gaussian(0, 0.3)

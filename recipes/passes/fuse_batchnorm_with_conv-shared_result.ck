@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: somebody else reads the result of the convolution before it is scaled.
+# Refused: the unscaled result of the convolution has other users.
 
 graph main(%x: f32[1,6,6,2]) -> %y, %z {
   %w = const f32[4,3,3,2] gaussian(0, 0.3)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: the product has an activation of its own, which a fused operator would lose.
+# Refused: the product has a fused activation, which the fused operator would lose.
 
 graph main(%x: f32[1,6,6,2]) -> %y {
   %w = const f32[1,3,3,4] gaussian(0, 0.3)

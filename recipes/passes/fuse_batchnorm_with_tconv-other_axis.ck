@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: the scale goes along the width, not along the channels.
+# Refused: the scale is along the width, not along the channels.
 
 graph main(%x: f32[1,2,2,1]) -> %y {
   %w = const f32[3,3,3,1] gaussian(0, 0.3)

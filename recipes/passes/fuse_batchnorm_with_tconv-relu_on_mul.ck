@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: the product has an activation of its own, which a fused operator would lose.
+# Refused: the product has a fused activation, which the fused operator would lose.
 
 graph main(%x: f32[1,2,2,1]) -> %y {
   %w = const f32[3,3,3,1] gaussian(0, 0.3)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Fused: scale per channel as [1,1,1,O], before the product; a bias; stride 2 with SAME padding.
+# Fused: scale per channel as [1,1,1,O], first operand of the product; a bias; stride 2 with SAME padding.
 
 graph main(%x: f32[1,3,5,2]) -> %y {
   %w = const f32[4,3,2,2] gaussian(0, 0.3)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: FULLY_CONNECTED and GATHER on weights with binary codes become their BCQ forms, which read the codes.
+# Done: FULLY_CONNECTED and GATHER on weights with binary codes become BCQ_FULLY_CONNECTED and BCQ_GATHER.
 
 graph main(%x: f32[3,4]) -> %mark, %y, %w/do_w_x, %w/alpha, %w/code, %w/number, %w/rows, %w/bits, %w {
   %mark = const i32[5] [-1999999973, 1, 1, 7, 1999999973]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: factors and offsets that several layers read, as behind a layer normalization, go into each of them.
+# Done: factors and offsets that several layers read, as after a layer normalization, are folded into each layer.
 
 graph main(%x: f32[2,5,4]) -> %q, %k, %v {
   %gamma = const f32[4] uniform(0.5, 2)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: x * (1 + erf(x * sqrt(1/2))) / 2 == gelu(x), in any order of the factors.
+# Done: x * (1 + erf(x * sqrt(1/2))) / 2 == gelu(x), with the factors in any order.
 
 graph main(%x: f32[2,3]) -> %z {
   %s/rhs = const f32[] 0.70710677

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: x * relu6(x + 3) / 6, in every order, and with a multiplication by 1/6, becomes HARD_SWISH.
+# Done: x * relu6(x + 3) / 6, with operands in any order, or with a multiplication by 1/6, becomes HARD_SWISH.
 
 graph main(%in: f32[2,40]) -> %y {
   %x = Neg(%in)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: a layer normalization is the normalization of what is centered.
+# Done: a layer normalization becomes x - mean(x) and RMS_NORM.
 
 graph main(%x: f32[2,3,8]) -> %z {
   %g = const f32[1,1,8] uniform(0.5, 2)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: somebody else reads the product.
+# Refused: the product has other users.
 
 graph main(%x: f32[1,5,5,2]) -> %y, %z {
   %w = const f32[3,3,3,2] gaussian(0, 0.3)

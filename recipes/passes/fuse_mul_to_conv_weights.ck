@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: images are scaled by the filter.
+# Done: the scale of the input moves into the filter.
 
 graph main(%x: f32[1,5,5,2]) -> %y {
   %w = const f32[3,3,3,2] gaussian(0, 0.3)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: the sum with what has its sign changed is a difference.
+# Done: x + (-y)  ==  x - y.
 
 graph main(%x: f32[2,3], %s: f32[2,1], %a: f32[2,3]) -> %y {
   %n = Neg(%s)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: images with channels first are normalized, then transposed for the first convolution, which takes it all.
+# Done: the normalization of an NCHW image before a Transpose is folded into the first convolution.
 
 graph main(%x: f32[?,3,8,8]) -> %y {
   %mean = const f32[1,3,1,1] gaussian(0, 1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: The factors and offsets between a convolution, a RELU and a convolution go into one of these.
+# Done: factors and offsets between a convolution, a RELU and a convolution are folded into one of the convolutions.
 
 graph main(%x: f32[1,6,6,3]) -> %z {
   %w = const f32[3,3,3,3] gaussian(0, 1)

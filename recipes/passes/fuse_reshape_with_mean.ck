@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: A MEAN, SUM, or other reduction whose result loses exactly the reduced dimensions.
+# Done: a MEAN, SUM, or other reduction whose result loses exactly the reduced dimensions.
 
 graph main(%x: f32[?,3,4]) -> %y {
   %a = Neg(%x)

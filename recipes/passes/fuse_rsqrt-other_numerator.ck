@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: two divided by the root is not the reciprocal.
+# Refused: the numerator is 2, not 1.
 
 graph main(%x: f32[2,3]) -> %y {
   %r = Sqrt(%x)

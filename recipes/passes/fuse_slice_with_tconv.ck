@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: slice(tconv(x, w, VALID or SAME))  ==  tconv(x, w', the padding that leaves out the same).
+# Done: slice(tconv(x, w, VALID or SAME))  ==  tconv(x, w', the padding that omits the same elements).
 
 graph main(%x: f32[1,4,4,2]) -> %z {
   %w = const f32[3,4,4,2] gaussian(0, 1)

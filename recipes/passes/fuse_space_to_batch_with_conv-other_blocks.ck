@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: the blocks are taken apart in another form than they were made in.
+# Refused: BatchToSpaceND has another block shape than SpaceToBatchND.
 
 graph main(%x: f32[1,12,10,3]) -> %y {
   %w = const f32[4,3,3,3] gaussian(0, 0.3)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: a convolution over blocks of two is one with dilation 2, and its padding that of the blocks.
+# Done: a convolution over blocks of two becomes one with dilation 2, with the padding of the blocks.
 
 graph main(%x: f32[1,12,10,3]) -> %y {
   %w = const f32[4,3,3,3] gaussian(0, 0.3)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: a causal convolution over a sequence in blocks of two is one with dilation 2.
+# Done: a causal convolution over a sequence in blocks of two becomes one with dilation 2.
 
 graph main(%x: f32[1,12,3]) -> %y {
   %w = const f32[4,1,3,3] gaussian(0, 0.3)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: fc(transpose(x), w)  ==  fc(x, w with its columns in another order), as behind a flattened image.
+# Done: fc(transpose(x), w)  ==  fc(x, w with its columns in another order), as after a flattened image.
 
 graph main(%x: f32[2,3,4,2]) -> %y {
   %w = const f32[5,24] gaussian(0, 1)

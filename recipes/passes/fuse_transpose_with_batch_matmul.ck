@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: A Transpose that exchanges rows and columns of an operand becomes its adj flag.
+# Done: a Transpose that exchanges rows and columns of an operand becomes the flag adj_x or adj_y.
 
 graph main(%x: f32[4,3], %y: f32[2,4,5]) -> %z {
   %t = Transpose(%x, [-1, 0])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: fc(x, transpose(w)) == x @ w, where one operator takes the place of two.
+# Done: fc(x, transpose(w)) == x @ w, where one operator replaces two.
 
 graph main(%x: f32[2,3], %w: f32[3,4], %b: f32[4]) -> %y {
   %t/perm = const i32[2] [1, 0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: mean(transpose(x), axes)  ==  mean(x, the axes that they were before).
+# Done: mean(transpose(x), axes)  ==  mean(x, the same axes before the Transpose).
 
 graph main(%x: f32[2,3,4,5]) -> %y {
   %a = Neg(%x)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Two NHWC convolutions with NCHW arithmetic between them: all transposes but those at the interface go.
+# Two NHWC convolutions with NCHW arithmetic between them: only the transposes at the inputs and outputs stay.
 
 graph main(%x: f32[1,3,8,8]) -> %y {
   %w1 = const f32[4,3,3,3] gaussian(0, 0.3)

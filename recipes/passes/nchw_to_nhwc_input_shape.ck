@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: the input is taken with channels last; a Transpose makes what it was.
+# Done: the input has channels last; a Transpose restores the old layout.
 
 graph main(%x: f32[1,3,4,5]) -> %y {
   %y = Softmax(%x)

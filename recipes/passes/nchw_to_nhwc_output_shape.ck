@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: the output is given with channels last, by a Transpose of what it was.
+# Done: the output has channels last, by a Transpose of the old output.
 
 graph main(%x: f32[1,3,4,5]) -> %y {
   %y = Softmax(%x)

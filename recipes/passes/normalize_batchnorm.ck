@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: behind a fully connected layer x - c, x / c and c - x become sums and products.
+# Done: after a fully connected layer x - c, x / c and c - x become sums and products.
 
 graph main(%x: f32[2,3]) -> %y {
   %w = const f32[4,3] gaussian(0, 0.3)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: Every operator that can work on permuted axes does so where that leaves fewer bytes to transpose.
+# Done: operators that can work on permuted axes are permuted where fewer bytes are transposed then.
 
 graph main(%x: f32[2,3]) -> %y {
   %a = Transpose(%x, [-1,0])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Two transposes that undo each other; the second reader of the first keeps that one alive.
+# Two transposes that undo each other; the first one has a second user, so it stays.
 
 graph main(%x: f32[1,2,3,4]) -> %y, %z {
   %1 = Transpose(%x, [0,2,3,1])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: this is no training, so the branch without dropout takes the place of the operator.
+# Done: the condition is constant, so the branch without dropout replaces the operator.
 
 graph main(%x: f32[2,3]) -> %z {
   %a = Neg(%x)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: Without the operators that have no effect and no used result, and the values that only they had.
+# Done: operators without side effect and without used result are removed, and the values that only they used.
 
 graph main(%x: f32[2,2]) -> %y {
   %a = Mul(%x, [1.0, 2.0])

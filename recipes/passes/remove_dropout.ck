@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: Dropout, which a model in use should not have, becomes its operand: what it gives on average.
+# Done: dropout in an inference model is replaced with its operand, its mean value.
 
 graph main(%x: f32[2,4]) -> %y {
   %r/shape = const i32[2] [2, 4]

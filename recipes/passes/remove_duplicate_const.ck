@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: Constants of one dtype, shape, quantization and bit pattern become the first of them.
+# Done: of constants with equal dtype, shape, quantization and bits the first one stays.
 
 graph main(%x: f32[2]) -> %y {
   %a = Mul(%x, [1.0, 2.0])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: fake_quant(x) becomes x: values are no longer rounded to the grid, nor limited to its range.
+# Done: fake_quant(x) becomes x: values are no longer rounded to the grid or clamped to its range.
 
 graph main(%x: f32[4]) -> %y {
   %a = Neg(%x) : f32[4]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: gather(p, (i + n) mod n) becomes gather(p, i) for the n rows of p: i must be from 0 to n - 1 then.
+# Done: gather(p, (i + n) mod n) becomes gather(p, i) for the n rows of p: this is correct for i from 0 to n - 1 only.
 
 graph main(%p: f32[5,4], %i: i32[3]) -> %z {
   %a/rhs = const i32[] 5

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: SQUEEZE of nothing, CONCATENATION and ADD_N of one operand, BROADCAST_TO and TILE to the same
+# Done: SQUEEZE of no dimension, CONCATENATION and ADD_N of one operand, BROADCAST_TO and TILE to the same
 #   shape.
 
 graph main(%in: f32[2,3]) -> %y {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: a Reshape and a Cast to what is there, and a Concatenation of one, are removed.
+# Done: a Reshape to the same shape, a Cast to the same dtype and a Concatenation of one operand are removed.
 
 graph main(%x: f32[2,4]) -> %y {
   %a = Reshape(%x, [2,4])

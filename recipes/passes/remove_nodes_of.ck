@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: what the user names, by its kind and by its result, goes.
+# Done: operators that the user names, by kind or by result, are removed.
 
 graph main(%x: f32[2,4]) -> %y {
   %a = Neg(%x)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: dequantize(quantize(x)) becomes x: values are no longer rounded, nor limited to a range.
+# Done: dequantize(quantize(x)) becomes x: values are no longer rounded or clamped.
 
 graph main(%x: f32[4]) -> %y {
   %a = Neg(%x) : f32[4]

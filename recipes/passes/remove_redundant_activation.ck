@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: RELU, RELU6, RELU_N1_TO_1 and RELU_0_TO_1, two in a row: one of them does nothing.
+# Done: RELU, RELU6, RELU_N1_TO_1 and RELU_0_TO_1, two in a row: the redundant one is removed.
 
 graph main(%x: f32[40]) -> %z {
   %y = Relu(%x)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: QUANTIZE to the parameters of its operand goes; of two in a row the first, where both round alike.
+# Done: QUANTIZE to the parameters of its operand is removed; of two in a row the first, if both round alike.
 
 graph main(%x: f32[2,8]) -> %y {
   %a = Quantize(%x) : i8[2,8] quant(scale: 0.5, zero_point: 3)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: A Reshape of what was only reshaped before.
+# Done: a Reshape of a Reshape becomes one Reshape.
 
 graph main(%x: f32[2,3]) -> %y {
   %a = Neg(%x)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: Two Transposes in a row cancel, or become one; one that does nothing goes.
+# Done: two Transposes in a row cancel or become one; an identity Transpose is removed.
 
 graph main(%x: f32[?,3,?]) -> %y {
   %a = Neg(%x)

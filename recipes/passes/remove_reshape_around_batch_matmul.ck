@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: A BATCH_MATMUL of what was only reshaped in its batch dimensions: one Reshape behind it is enough.
+# Done: operands of BATCH_MATMUL with reshaped batch dimensions: one Reshape after it is enough.
 
 graph main(%x: f32[2,4,3,5], %y: f32[2,4,5,7]) -> %z {
   %u = Reshape(%x, [8, 3, 5])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: the layer reads its input as rows of as many elements as the weights have columns.
+# Done: the layer itself reads its input as rows of the weights' depth.
 
 graph main(%x: f32[2,1,3,4]) -> %y {
   %w = const f32[5,12] gaussian(0, 0.3)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: reshape(f(reshape(x)), the shape of x)  ==  f(x) for functions of single elements.
+# Done: reshape(f(reshape(x)), the shape of x)  ==  f(x) for elementwise f.
 
 graph main(%x: f32[2,3,4]) -> %y {
   %c = const f32[6,1] gaussian(0, 1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: Casts to the same dtype, and casts to a wider one and back.
+# Done: Casts to the same dtype, and Casts to a wider dtype and back, are removed.
 
 graph main(%x: f32[3,2]) -> %y {
   %c0 = Reshape(%x, [2, 3])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: Borders of no width, and borders of which a slice leaves nothing.
+# Done: paddings of width 0, and paddings that a Slice removes again, are removed.
 
 graph main(%x: f32[?,3]) -> %y {
   %a = Neg(%x)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: x[:, 0:n, :]  ==  x, by the operator's own reading of masks, offsets and negative ends.
+# Done: x[:, 0:n, :]  ==  x, with masks, offsets and negative ends.
 
 graph main(%x: f32[2,3]) -> %y {
   %a = Neg(%x)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: Transposes that, alone or with Reshapes beside them, leave all elements in their order.
+# Done: Transposes that, alone or with adjacent Reshapes, keep the order of the elements are removed.
 
 graph main(%x: f32[2,?,4]) -> %y {
   %a = Neg(%x)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: x * gamma + beta == a depthwise convolution of one tap, with a bias.
+# Done: x * gamma + beta  ==  depthwise_conv(x, gamma as a 1 x 1 filter) + beta.
 
 graph main(%x: f32[2,4,5,3]) -> %z {
   %m/rhs = const f32[3] [2.0, 0.5, 0.0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: what is subtracted is not known.
+# Refused: the subtrahend is not constant.
 
 graph main(%x: f32[2,3], %c: f32[2,3]) -> %y {
   %y = Sub(%x, %c)

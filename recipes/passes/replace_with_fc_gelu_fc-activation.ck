@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: the layer beside Erf has an activation, that before Erf has none
+# Refused: the layer parallel to Erf has an activation, the layer before Erf has none
 
 graph main(%x: f32[2,3]) -> %z {
   %h/weights = const f32[2,3] [1.0, 0.0, 1.0, 0.0, 1.0, 0.0]

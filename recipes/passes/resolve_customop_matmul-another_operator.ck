@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Left alone: nothing here is for this pass.
+# Left alone: the model has no operator that this pass matches.
 
 graph main(%x: i32[4,3], %y: i32[3,2]) -> %z {
   %z = Opaque(%x, %y) {code: "CUSTOM", custom_code: "MatMul",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: TensorFlow's MatMul is FULLY_CONNECTED with the second operand as the weights, transposed.
+# Done: TensorFlow's MatMul becomes FULLY_CONNECTED with the transposed second operand as weights.
 
 graph main(%x: f32[4,3], %y: f32[3,2]) -> %z {
   %z = Opaque(%x, %y) {code: "CUSTOM", custom_code: "MatMul",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: MAX_POOL_2D, and arithmetic for the places; options: ksize [1,2,2,1], strides [1,2,2,1], VALID.
+# Done: MAX_POOL_2D, and arithmetic for the positions; options: ksize [1,2,2,1], strides [1,2,2,1], VALID.
 
 graph main(%x: f32[1,4,4,1]) -> %y, %p {
   %y, %p = Opaque(%x) {

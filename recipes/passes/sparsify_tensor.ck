@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: of the weights only those runs of four elements are stored that are not all zero.
+# Done: only those blocks of four weights are stored that are not all zero.
 
 graph main(%x: f32[2,8]) -> %y {
   %w = const f32[2,8] [1.5, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 2.5, 0.0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: an operator whose result nothing reads is removed (remove_dead by another name).
+# Done: an operator without used results is removed (another name of remove_dead).
 
 graph main(%x: f32[2,4]) -> %y {
   %unused = Tanh(%x)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: Sizes that are all equal need not be said.
+# Done: SPLIT_V into equal parts  ==  SPLIT.
 
 graph main(%x: f32[2,1,3,1]) -> %b, %a {
   %a,

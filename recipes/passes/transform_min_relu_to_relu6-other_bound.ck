@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: the bound is five, not six.
+# Refused: the bound is 5, not 6.
 
 graph main(%x: f32[2,3]) -> %y {
   %m = Minimum(%x, 5.0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: a / sqrt(x)  ==  a * rsqrt(x); 1 / sqrt(x) is fuse_rsqrt's.
+# Done: a / sqrt(x)  ==  a * rsqrt(x); fuse_rsqrt handles 1 / sqrt(x).
 
 graph main(%x: f32[2,1,3,1], %o: f32[2,1,3,1]) -> %z {
   %p = Square(%x)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: each step would be a dozen operators.
+# Refused: the sequence is too long: each step becomes a dozen operators.
 
 graph main(%x: f32[1,4097,1]) -> %y {
   %w = const f32[1,1] uniform(-1, 1)

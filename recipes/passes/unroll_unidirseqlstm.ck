@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: an LSTM over a sequence of one step is written out.
+# Done: an LSTM over a sequence of one step is unrolled.
 
 graph main(%x: f32[2,1,2]) -> %y {
   %wi = const f32[3,2] uniform(-1, 1)
