@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -107,18 +108,7 @@ class OptionsPlan(NamedTuple):
     declared: frozenset[str]
 
 
-class OptionsPlans(dict[type[Op], "OptionsPlan | None"]):
-    """The plans of all operator classes for one format, made on first use."""
-
-    def __init__(self, fmt: str) -> None:
-        super().__init__()
-        self.format = fmt
-
-    def __missing__(self, kind: type[Op]) -> OptionsPlan | None:
-        plan = self[kind] = options_plan(kind, self.format)
-        return plan
-
-
+@cache
 def options_plan(kind: type[Op], fmt: str) -> OptionsPlan | None:
     """Return how the options of ``kind`` are stored; None if it has no options table."""
     if kind.options is None:

@@ -21,7 +21,6 @@ from circlekit.io.origin import place_of
 from circlekit.io.read.flatbuffer_decoder import RUNTIME_TABLES, Decoder, identify
 from circlekit.io.read.load import load_bytes, unidentified
 from circlekit.io.schema import Tree, number_of
-from circlekit.ir.graph import Graph, Model
 from circlekit.ir.shape_inference import check_op
 from circlekit.ir.value import Array
 from circlekit.ir.verifier import op_faults
@@ -69,7 +68,9 @@ class FileChecker:
         self._head()
         for number, tree in enumerate(self.tree.get("buffers", ())):
             self.buffers.append(self._buffer(number, tree))
-        self._regions()
+        places = {place_of(data): len(data) for data in self.buffers if data is not None and len(data)}
+        if sum(places.values()) > len(self.data):
+            self.add("buffer-region", "buffers", "they overlap")
         external = self._external()
         keys = [code_key(code, self.format) for code in self.tree.get("operator_codes", ())]
         tensors = TensorChecker(self.findings, self.buffers, external)
@@ -119,11 +120,6 @@ class FileChecker:
             self.add("buffer-zero", "buffers[0]", f"expected no data in buffer 0, got {len(data)} bytes")
             return None
         return data
-
-    def _regions(self) -> None:
-        places = {place_of(data): len(data) for data in self.buffers if data is not None and len(data)}
-        if sum(places.values()) > len(self.data):
-            self.add("buffer-region", "buffers", "they overlap")
 
     def _is_const(self, tensor: Tree) -> bool:
         index = tensor.get("buffer", 0)
@@ -230,11 +226,8 @@ def _rings(callees: list[list[int]]) -> list[tuple[int, int]]:
     return rings
 
 
-# -- checks of the loaded model --------------------------------------------------------------------
-
-
 def _check_loaded(data: memoryview, name: str, findings: Findings) -> None:
-    """Check the operators' own rules, if the model can be loaded."""
+    """Check the rules of the operators (types and shapes), if the model can be loaded."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FormatWarning)
@@ -243,17 +236,10 @@ def _check_loaded(data: memoryview, name: str, findings: Findings) -> None:
         findings.add("load", "the file", error.message.removeprefix(f"{name}: "))
         return
     graphs = {id(graph) for graph in model.graphs}
-    is_sound = not any(finding.rule == "recursion" for finding in findings.list)
-    for number, graph in enumerate(model.graphs):
-        _check_operators(model, graph, graphs, f"subgraphs[{number}]", findings, is_sound)
-
-
-def _check_operators(
-    model: Model, graph: Graph, graphs: set[int], path: str, findings: Findings, with_shapes: bool
-) -> None:
-    """Check types and, ``with_shapes``, shapes of a graph's operators.  ``graphs``: ids of the model's."""
-    for number, op in enumerate(graph):
-        where = f"{path}.operators[{number}]"
+    with_shapes = not any(finding.rule == "recursion" for finding in findings.list)
+    places = [(g, i, op) for g, graph in enumerate(model.graphs) for i, op in enumerate(graph)]
+    for graph, number, op in places:
+        where = f"subgraphs[{graph}].operators[{number}]"
         faults = list(op_faults(op, graphs))
         for message in faults:
             findings.add("operator-type", where, message)

@@ -156,7 +156,10 @@ class GraphChecker:
         if kind is not None:
             self._arity(kind, tree, path)
         self._options(kind, tree, path, fmt, len(self.findings.list) == before)
-        self._far_options(tree, path)
+        offset, size = tree.get("large_custom_options_offset", 0), tree.get("large_custom_options_size", 0)
+        if offset > 1 and "custom_options" not in tree and offset + size > self.size:
+            message = f"{size} bytes at {offset} end beyond the file, which has {self.size}"
+            self.add("buffer-region", f"{path}.large_custom_options_offset", message)
 
     def _arity(self, kind: type[Op], tree: Tree, path: str) -> None:
         """Check the numbers of operands and results against the declaration."""
@@ -176,13 +179,6 @@ class GraphChecker:
                         self.add("operands", f"{path}.inputs[{later}]", f"{kind.code} lacks its {spec.name}")
             elif not spec.optional and (place >= len(inputs) or inputs[place] == -1):
                 self.add("operands", f"{path}.inputs[{place}]", f"{kind.code} lacks its {spec.name}")
-
-    def _far_options(self, tree: Tree, path: str) -> None:
-        """Check custom options that are external data."""
-        offset, size = tree.get("large_custom_options_offset", 0), tree.get("large_custom_options_size", 0)
-        if offset > 1 and "custom_options" not in tree and offset + size > self.size:
-            message = f"{size} bytes at {offset} end beyond the file, which has {self.size}"
-            self.add("buffer-region", f"{path}.large_custom_options_offset", message)
 
     def _options(self, kind: type[Op] | None, tree: Tree, path: str, fmt: str, fits: bool) -> None:
         """Check the options: the table of the operator's kind, enum values of the schema; note the calls.
@@ -204,16 +200,11 @@ class GraphChecker:
             for field_path, index in graph_indices(options, fmt):
                 if is_read or index != -1:
                     self.calls.append(Call(f"{path}.{union}.{field_path}", index, is_read))
-            self._enums(options, f"{path}.{union}", fmt)
-
-    def _enums(self, options: Tree, path: str, fmt: str) -> None:
-        for field in table(options[""], fmt).fields:
-            if field.enum is None or field.name not in options or field.kind is not Kind.SCALAR:
-                continue
-            value = options[field.name]
-            if not isinstance(value, str):
-                message = f"{field.enum.name} has no value {value}"
-                self.add("enum", f"{path}.{field.name}", message)
+            for field in table(name, fmt).fields:
+                value = options.get(field.name, "")
+                if field.enum is not None and field.kind is Kind.SCALAR and not isinstance(value, str):
+                    message = f"{field.enum.name} has no value {value}"
+                    self.add("enum", f"{path}.{union}.{field.name}", message)
 
 
 def graph_indices(options: Tree, fmt: str) -> Iterator[tuple[str, int]]:

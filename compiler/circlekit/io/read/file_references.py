@@ -25,20 +25,16 @@ def locator(model: Model, name: str | None = None) -> Locate:
     path = name or model.source or ""
 
     def locate(value: Value) -> tuple[str, int] | None:
-        whole = _file_of(value.data)
-        if whole is None or value.data is None or not value.data.flags.c_contiguous:
+        whole: Any = value.data
+        while isinstance(whole, np.ndarray):
+            whole = whole.base
+        is_mapped = isinstance(whole, memoryview) and isinstance(whole.obj, mmap)
+        if not is_mapped or value.data is None or not value.data.flags.c_contiguous:
             return None
         offset = _address(value.data) - _address(np.frombuffer(whole, np.uint8))
         return (path, offset) if 0 <= offset <= whole.nbytes - value.data.nbytes else None
 
     return locate
-
-
-def _file_of(data: Any) -> memoryview | None:
-    """Return the memory map that an array is a view of; None if it is a view of other memory."""
-    while isinstance(data, np.ndarray):
-        data = data.base
-    return data if isinstance(data, memoryview) and isinstance(data.obj, mmap) else None
 
 
 def _address(array: Any) -> int:

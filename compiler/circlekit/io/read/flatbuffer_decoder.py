@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import struct
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -230,20 +230,13 @@ class Decoder:
             end = offset + field.size
         known = len(spec.fields)
         unknown = tuple(slot for slot, at in enumerate(offsets[known:], known) if at)[:MAX_WARNINGS]
-        return self.planned(present, size, struct.Struct(code), unknown)
-
-    @staticmethod
-    def planned(
-        present: Sequence[tuple[int, Field]], size: int, unpack: struct.Struct, unknown: tuple[int, ...]
-    ) -> Layout:
-        """Return the layout of the fields ``present``, (offset, field) in the order of their offsets."""
         at = {field.name: offset for offset, field in present}
         tagged = [field for _, field in present if field.kind is Kind.UNION_TYPE]
         lone = [f for _, f in present if f.kind is Kind.UNION and f.name + "_type" not in at]
         unions = [(f, at.get(f.name.removesuffix("_type"))) for f in tagged]
         return Layout(
             size,
-            unpack,
+            struct.Struct(code),
             tuple(field.name for _, field in present),
             tuple((f.name, f.enum.names) for _, f in present if f.enum and f.kind is Kind.SCALAR),
             tuple((f, o) for o, f in present if Kind.STRING <= f.kind <= Kind.TABLES),

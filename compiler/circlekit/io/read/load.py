@@ -68,7 +68,9 @@ class Loader:
         self.name = name
         self.far = False
         self.buffers = [self.buffer(i, b) for i, b in enumerate(tree.get("buffers", ()))]
-        self.check_overlap()
+        places = {place_of(b): len(b) for b in self.buffers if b is not None and len(b)}
+        if sum(places.values()) > len(data):  # copies of overlapping buffers could outgrow the file
+            self.fail("buffers", "they overlap")
         self.used_buffers: set[int] = {0}
         self.trees: list[Tree] = tree.get("subgraphs", [])
         self.has_rank = any(t.get("has_rank") for g in self.trees for t in g.get("tensors", ()))
@@ -234,12 +236,6 @@ class Loader:
             self.fail(f"buffers[{number}]", f"{size} bytes at {offset} end beyond the file")
         self.far = True
         return np.frombuffer(self.data, np.uint8, size, offset) if size else None
-
-    def check_overlap(self) -> None:
-        """Refuse buffers that overlap without being equal: copies of them could outgrow the file."""
-        places = {place_of(data): len(data) for data in self.buffers if data is not None and len(data)}
-        if sum(places.values()) > len(self.data):
-            self.fail("buffers", "they overlap")
 
     def value(self, tree: Tree, path: str) -> Value:
         """Return the value of a tensor.  Fields without a place in the IR become ``extra``."""

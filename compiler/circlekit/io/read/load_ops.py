@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from circlekit.errors import FormatError
-from circlekit.io.operator_fields import OptionsPlan, OptionsPlans, attribute_of, code_key, with_graphs
+from circlekit.io.operator_fields import OptionsPlan, attribute_of, code_key, options_plan, with_graphs
 from circlekit.io.origin import absent
 from circlekit.io.schema import Tree
 from circlekit.ir.graph import Graph
@@ -33,7 +33,6 @@ class OpLoader:
         first = {key: index for index, key in reversed(list(enumerate(self.keys)))}
         self.repeated = {index for index, key in enumerate(self.keys) if first[key] != index}
         self.graphs = graphs
-        self.plans = OptionsPlans(fmt)
         self.used: set[int] = set()
 
     def fail(self, path: str, what: str) -> NoReturn:
@@ -117,7 +116,7 @@ class OpLoader:
         kind = REGISTRY.get(self.keys[index][0])
         if kind is None or not _fits(kind, operands, results):
             return None
-        plan = self.plans[kind]
+        plan = options_plan(kind, self.format)  # type: ignore[arg-type]  # classes are hashable
         unions = [name for name in ("builtin_options", "builtin_options_2") if name in tree]
         if plan is None:
             return None if unions else kind(*operands, results=results)
@@ -133,7 +132,11 @@ class OpLoader:
         if attributes is None:
             return None
         del tree[plan.union]
-        rest = {n: v for n, v in options.items() if n and not _is_represented(n, v, plan.declared)}
+        rest = {  # fields without an attribute, and empty vectors: an attribute has no absent vector
+            name: value
+            for name, value in options.items()
+            if name and (name not in plan.declared or (hasattr(value, "__len__") and not len(value)))
+        }
         if rest:
             tree["options"] = rest
         return kind(*operands, results=results, **attributes)
@@ -169,8 +172,3 @@ def _fits(kind: type[Op], operands: list[Value | None], results: list[Value]) ->
         if not spec.optional and (index >= len(operands) or operands[index] is None):
             return False
     return True
-
-
-def _is_represented(name: str, value: Any, declared: frozenset[str]) -> bool:
-    """Return whether an attribute holds all of a field: false without attribute, and for empty vectors."""
-    return name in declared and not (hasattr(value, "__len__") and not len(value))

@@ -110,7 +110,17 @@ class BufferTable:
         """Return the buffer that has the same bytes, or a new one."""
         if not len(blob):
             return EMPTY
-        bucket = self._candidates(len(blob)).setdefault(blob.sample(), [])
+        if self.lengths is None:
+            self.lengths = {}
+            for (_, size), index in self.places.items():
+                self.lengths.setdefault(size, []).append(index)
+        samples = self.alike.get(len(blob))
+        if samples is None:
+            samples = self.alike[len(blob)] = {}
+            for index in self.lengths.get(len(blob), ()):
+                other = ConstantBytes(self.old[index])
+                samples.setdefault(other.sample(), []).append(((0, index), other))
+        bucket = samples.setdefault(blob.sample(), [])
         found = next((key for key, other in bucket if other.digest() == blob.digest()), None)
         if found is None:
             found = (1, len(self.new))
@@ -118,20 +128,6 @@ class BufferTable:
             self.new.append(blob)
         self.used.add(found)
         return found
-
-    def _candidates(self, length: int) -> dict[bytes, list[tuple[Key, ConstantBytes]]]:
-        """Return the buffers of ``length`` bytes, by sample."""
-        if self.lengths is None:
-            self.lengths = {}
-            for (_, size), index in self.places.items():
-                self.lengths.setdefault(size, []).append(index)
-        samples = self.alike.get(length)
-        if samples is None:
-            samples = self.alike[length] = {}
-            for index in self.lengths.get(length, ()):
-                blob = ConstantBytes(self.old[index])
-                samples.setdefault(blob.sample(), []).append(((0, index), blob))
-        return samples
 
     def trees(self) -> tuple[list[Tree], dict[Key, int]]:
         """Return the tables of all used buffers, and the index of every key."""

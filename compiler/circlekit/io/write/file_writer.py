@@ -61,7 +61,12 @@ def replacement(target: Path, durable: bool = True) -> Iterator[int]:
         raise
     os.close(descriptor)
     if durable:
-        _sync_folder(target.parent)
+        with contextlib.suppress(OSError):  # some systems cannot do that for directories
+            descriptor = os.open(target.parent, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
 
 
 def _create(target: Path) -> tuple[int, Path]:
@@ -139,16 +144,6 @@ def _copy_permissions(descriptor: int, target: Path) -> None:
         os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
 
 
-def _sync_folder(folder: Path) -> None:
-    """Write a new name in ``folder`` to the disk, if the system can do that for directories."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
 WRITE_STEP_BYTES = 1 << 18
 """Bytes passed to one ``write``: mapped pages are still in the processor's cache when they are copied."""
 
@@ -192,7 +187,10 @@ def write_file(path: str | os.PathLike[str], pieces: Iterable[Piece], durable: b
     Raises FileError if the file cannot be written.
     """
     with translated(path, "written"):
-        mode = _mode(Path(path))
+        try:
+            mode = Path(path).stat().st_mode
+        except FileNotFoundError:
+            mode = 0
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(None, "expected a file, got a directory")
         if mode and not stat.S_ISREG(mode):
@@ -203,14 +201,6 @@ def write_file(path: str | os.PathLike[str], pieces: Iterable[Piece], durable: b
             raise FileNotFoundError(None, f"the directory {target.parent} does not exist")
         with replacement(target, durable and bool(mode)) as descriptor:
             return write_pieces(descriptor, pieces)
-
-
-def _mode(path: Path) -> int:
-    """Return the type and permissions of the file that ``path`` leads to; 0 if there is none."""
-    try:
-        return path.stat().st_mode
-    except FileNotFoundError:
-        return 0
 
 
 def need_folder(path: Path) -> None:

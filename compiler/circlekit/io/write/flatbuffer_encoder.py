@@ -142,7 +142,7 @@ class Encoder:
             if kind is Kind.SCALAR:
                 if item.code == "f" and abs(value) < SMALLEST_FLOAT32:
                     value = math.copysign(0.0, value)
-                if value == item.default and not _is_negative_zero(value):
+                if value == item.default and str(value) != "-0.0":
                     continue
                 if item.enum is not None:
                     value = self.number(value, item, spec)
@@ -212,13 +212,10 @@ class Encoder:
         elif kind is Kind.UNION:
             self.write_table(at, value, table(value[""], self.format))
         else:
-            self.write_tables(at, value, table(item.table, self.format))
-
-    def write_tables(self, at: int, trees: list[Tree], spec: Table) -> None:
-        start = self.begin(at) + 4
-        self.out += _U32.pack(len(trees)) + bytes(4 * len(trees))
-        for index, tree in enumerate(trees):
-            self.write_table(start + 4 * index, tree, spec)
+            start = self.begin(at) + 4
+            self.out += _U32.pack(len(value)) + bytes(4 * len(value))
+            for index, tree in enumerate(value):
+                self.write_table(start + 4 * index, tree, table(item.table, self.format))
 
     def write_vector(self, at: int, item: Field, value: Any) -> None:
         """Write a vector of numbers; the data of a buffer is only noted, and placed behind the skeleton."""
@@ -240,7 +237,3 @@ class Encoder:
         self.begin(at, max(size, 4), 4)
         self.out += _U32.pack(len(data) // size)
         self.out += data
-
-
-def _is_negative_zero(value: Any) -> bool:
-    return isinstance(value, float) and value == 0 and math.copysign(1.0, value) < 0

@@ -10,8 +10,8 @@ from circlekit.io.operator_fields import (
     PLACEHOLDER,
     CodeKey,
     OptionsPlan,
-    OptionsPlans,
     code_key,
+    options_plan,
     stored_attribute,
     without_graphs,
 )
@@ -37,7 +37,6 @@ class OpSaver:
         self.model = model
         self.format = fmt
         self.origin = origin if origin is not None and origin.format == fmt else None
-        self.plans = OptionsPlans(fmt)
         self.graphs = {id(graph): index for index, graph in enumerate(model.graphs)}
         self.codes: list[Tree] = []
         self.keys: dict[CodeKey, int] = {}
@@ -118,7 +117,7 @@ class OpSaver:
             options = None if op.option_tree is None else without_graphs(op.option_tree, self.graphs)
             union = None if options is None else options_field(options[""])
         else:
-            plan = self.plans[type(op)]
+            plan = options_plan(type(op), self.format)  # type: ignore[arg-type]  # classes are hashable
             if plan is None:
                 return
             options, union = self.attributes(op, plan), plan.union
