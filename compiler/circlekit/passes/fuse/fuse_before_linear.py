@@ -11,6 +11,7 @@ from circlekit.ir.enums import Padding
 from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.binary import Sub
 from circlekit.ops.arithmetic.division import Div
+from circlekit.ops.convolution.conv import DepthwiseConv2D
 from circlekit.passes.support.conditions import keeps_shape
 from circlekit.passes.support.linear_producer import (
     fold_bias,
@@ -38,20 +39,29 @@ class _TransposedInput(BeforeLinear):
         return not_along_channels(c, perm, match.value("c").name)
 
 
+CONV = {"layer": "Conv2D", "call": "conv", "filter": "[O, _, _, I]"}
+DEPTHWISE = {"layer": "DepthwiseConv2D", "call": "dwconv", "filter": "[1, _, _, O]"}
+
+
+def _for_filter(values: Array, w: Array) -> Array:
+    """``values`` per input channel for each index of the last axis of ``w``, with a channel multiplier."""
+    return values.repeat(w.shape[3] // max(values.size, 1))
+
+
 # -- sums and differences ----------------------------------------------------------------------
 
 
 class _AddConv(BeforeLinear):
-    """conv(x + c, w) + b  ==  conv(x, w) + (b + sum(w * c)); with a difference, minus that sum."""
+    """$call(x + c, w) + b  ==  $call(x, w) + (b + sum(w * c)); with a difference, minus that sum."""
 
     spread: ClassVar[tuple[str, ...]] = ("a",)
 
     before = """
         a = Add|Sub(x: f32[_, _, _, I], c: const f32[*, I|1])
-        z = Conv2D(a, w: const f32[O, _, _, I], b?: const f32[*, O])    {padding: any = padding}
+        z = $layer(a, w: const f32$filter, b?: const f32[*, O])    {padding: any = padding}
     """
     after = """
-        z = Conv2D(x, w, b2)            {like z, padding: padding}
+        z = $layer(x, w, b2)            {like z, padding: padding}
     """
 
     @condition
@@ -62,23 +72,11 @@ class _AddConv(BeforeLinear):
         return f"%{z.name}: expected VALID padding, got SAME, whose border of zeros does not get the offset"
 
     def constants(self, match: Match, w: Array, c: Array, I: int, b: Array | None) -> dict[str, Array]:
-        sums = (w.astype(np.float64) * _offset(match, c, I)).sum((1, 2, 3))
-        return {"b2": fold_bias(b, None, sums.astype(w.dtype))}
-
-
-class _AddDepthwise(_AddConv):
-    """The same for a depthwise convolution, where multiplier filters read each channel."""
-
-    before = """
-        a = Add|Sub(x: f32[_, _, _, I], c: const f32[*, I|1])
-        z = DepthwiseConv2D(a, w: const f32[1, _, _, O], b?: const f32[*, O])   {padding: any = padding}
-    """
-    after = """
-        z = DepthwiseConv2D(x, w, b2)   {like z, padding: padding}
-    """
-
-    def constants(self, match: Match, w: Array, c: Array, I: int, b: Array | None) -> dict[str, Array]:
-        sums = (w.astype(np.float64) * _offset(match, c, I).repeat(w.shape[3] // I)).sum((0, 1, 2))
+        offset = per_channel(c, I).astype(np.float64)
+        if isinstance(match.ops["a"], Sub):
+            offset = -offset
+        axes = (0, 1, 2) if isinstance(match.ops["z"], DepthwiseConv2D) else (1, 2, 3)
+        sums = (w.astype(np.float64) * _for_filter(offset, w)).sum(axes)
         return {"b2": fold_bias(b, None, sums.astype(w.dtype))}
 
 
@@ -101,17 +99,11 @@ class _AddTransposeConv(_AddConv, _TransposedInput):
         return super().constants(match, w, transposed_constant(c, match.value("perm").array()), I, b)
 
 
-def _offset(match: Match, c: Array, channels: int) -> Array:
-    """What is added to each input channel: float64 of rank 1."""
-    offset = per_channel(c, channels).astype(np.float64)
-    return -offset if isinstance(match.ops["a"], Sub) else offset
-
-
 class FuseAddToConvBias(Rules):
     """conv(x + c, w) + b  ==  conv(x, w) + (b + sum(w * c)), and the same for x - c; without padding."""
 
     name = "fuse_add_to_conv_bias"
-    rules = (_AddConv, _AddDepthwise, _AddTransposeConv)
+    rules = (_AddConv.member(**CONV), _AddConv.member(**DEPTHWISE), _AddTransposeConv)
 
 
 class FuseAddToFullyConnectedBias(BeforeLinear):
@@ -137,35 +129,23 @@ class FuseAddToFullyConnectedBias(BeforeLinear):
 
 
 class _MulConv(BeforeLinear):
-    """conv(x * c, w)  ==  conv(x, w * c), and the same for x / c; zeros of the padding stay zeros."""
+    """$call(x * c, w)  ==  $call(x, w * c), and the same for x / c; zeros of the padding stay zeros."""
 
     spread: ClassVar[tuple[str, ...]] = ("m",)
 
     before = """
         m = Mul|Div(x: f32[_, _, _, I], c: const f32[*, I|1])
-        z = Conv2D(m, w: const f32[O, _, _, I], b?)
+        z = $layer(m, w: const f32$filter, b?)
     """
     after = """
-        z = Conv2D(x, w2, b)            {like z}
+        z = $layer(x, w2, b)            {like z}
     """
 
     def constants(self, match: Match, w: Array, c: Array, I: int) -> dict[str, Array]:
-        return {"w2": w * _factor(match, c, I)}
-
-
-class _MulDepthwise(_MulConv):
-    """The same for a depthwise convolution, where multiplier filters read each channel."""
-
-    before = """
-        m = Mul|Div(x: f32[_, _, _, I], c: const f32[*, I|1])
-        z = DepthwiseConv2D(m, w: const f32[1, _, _, O], b?)
-    """
-    after = """
-        z = DepthwiseConv2D(x, w2, b)   {like z}
-    """
-
-    def constants(self, match: Match, w: Array, c: Array, I: int) -> dict[str, Array]:
-        return {"w2": w * _factor(match, c, I).repeat(w.shape[3] // I)}
+        factor = per_channel(c, I)
+        if isinstance(match.ops["m"], Div):
+            factor = 1 / factor
+        return {"w2": w * _for_filter(factor, w)}
 
 
 class _MulTransposeConv(_MulConv, _TransposedInput):
@@ -187,17 +167,11 @@ class _MulTransposeConv(_MulConv, _TransposedInput):
         return super().constants(match, w, transposed_constant(c, match.value("perm").array()), I)
 
 
-def _factor(match: Match, c: Array, channels: int) -> Array:
-    """What each input channel is multiplied by: rank 1."""
-    factor = per_channel(c, channels)
-    return 1 / factor if isinstance(match.ops["m"], Div) else factor
-
-
 class FuseMulToConvWeights(Rules):
     """conv(x * c, w)  ==  conv(x, w * c), and the same for x / c, as where images are normalized."""
 
     name = "fuse_mul_to_conv_weights"
-    rules = (_MulConv, _MulDepthwise, _MulTransposeConv)
+    rules = (_MulConv.member(**CONV), _MulConv.member(**DEPTHWISE), _MulTransposeConv)
 
 
 class FuseMulToFullyConnectedWeights(BeforeLinear):

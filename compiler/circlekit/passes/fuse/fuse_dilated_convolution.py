@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -38,7 +38,58 @@ def padding_kind(pads: Pads, filter_shape: tuple[int, ...], block: Array) -> Pad
     return Padding.SAME if pads == same else None
 
 
-class _Dilated(Rewrite):
+class _Blocks(Rewrite):
+    """Conditions and constants of a convolution between space-to-batch and batch-to-space.
+
+    ``static``: the values whose shapes must be static.  ``block_dims``: how many dimensions the block has.
+    ``explicit``: whether any padding is accepted, for which ``after`` has a Pad.
+    """
+
+    static: ClassVar[str] = "w"
+    block_dims: ClassVar[int] = 2
+    explicit: ClassVar[bool] = False
+
+    @condition
+    def static_shapes(self, match: Match) -> str | None:
+        for value in map(match.value, self.static):
+            if not value.is_static:
+                return f"%{value.name}: expected a static shape, got {format_shape(value.shape)}"
+        return None
+
+    @condition
+    def is_one_block(self, match: Match, block: Array, same_block: Array) -> str | None:
+        if block.size == self.block_dims and np.array_equal(block, same_block):
+            return None
+        name, dims = match.value("z").name, "two dimensions" if self.block_dims == 2 else "one dimension"
+        found = f"{block.tolist()} and {same_block.tolist()}"
+        return f"%{name}: expected the same block of {dims} twice, got {found}"
+
+    @condition
+    def is_a_padding(self, match: Match, inner: Padding) -> str | None:
+        block, pads = self.block_and_padding(match, inner)
+        if self.kind(match, block, pads) is not None:
+            return None
+        return f"%{match.value('z').name}: expected SAME or VALID padding in total, got {pads}"
+
+    def kind(self, match: Match, block: Array, pads: Pads) -> Padding | None:
+        """The padding attribute of the new convolution."""
+        if self.explicit:
+            return Padding.VALID if all(side >= 0 for pair in pads for side in pair) else None
+        return padding_kind(pads, match.value("w").static_shape, block)
+
+    def block_and_padding(self, match: Match, inner: Padding) -> tuple[Array, Pads]:
+        """The block and the total padding along both dimensions of the image."""
+        block, pads, crops = (match.value(name).array() for name in ("block", "pads", "crops"))
+        return block, padding_of(pads, crops, block, inner, match.value("w"))
+
+    def constants(self, match: Match, inner: Padding) -> dict[str, Any]:
+        block, pads = self.block_and_padding(match, inner)
+        border = np.array([(0, 0), *pads, (0, 0)], np.int32)
+        rates = {"rate_h": int(block[0]), "rate_w": int(block[1])}
+        return {"padding": self.kind(match, block, pads), "all": border, **rates}
+
+
+class _Dilated(_Blocks):
     """batch_to_space(conv(space_to_batch(x)))  ==  conv(x), dilated by the block."""
 
     before = """
@@ -52,53 +103,17 @@ class _Dilated(Rewrite):
             {like y, padding: padding, dilation_h: rate_h, dilation_w: rate_w}
     """
 
-    @condition
-    def is_one_block(self, block: Array, same_block: Array, z: Value) -> str | None:
-        if block.size == 2 and np.array_equal(block, same_block):
-            return None
-        found = f"{block.tolist()} and {same_block.tolist()}"
-        return f"%{z.name}: expected the same block of two dimensions twice, got {found}"
-
-    @condition
-    def known_filter(self, w: Value) -> str | None:
-        return None if w.is_static else f"%{w.name}: expected a static shape, got {format_shape(w.shape)}"
-
-    @condition
-    def is_a_padding(
-        self, pads: Array, crops: Array, block: Array, w: Value, z: Value, inner: Padding
-    ) -> str | None:
-        found = padding_of(pads, crops, block, inner, w)
-        if self.kind(found, w, block) is not None:
-            return None
-        return f"%{z.name}: expected SAME or VALID padding in total, got {found}"
-
-    def kind(self, pads: Pads, w: Value, block: Array) -> Padding | None:
-        return padding_kind(pads, w.static_shape, block)
-
-    def constants(
-        self, pads: Array, crops: Array, block: Array, w: Value, inner: Padding
-    ) -> dict[str, object]:
-        kind = self.kind(padding_of(pads, crops, block, inner, w), w, block)
-        return {"padding": kind, "rate_h": int(block[0]), "rate_w": int(block[1])}
-
 
 class _Padded(_Dilated):
     """The same with an explicit Pad, where the padding is neither SAME nor VALID."""
 
+    explicit = True
+
     after = """
         p = Pad(x, all)
         z = Conv2D|DepthwiseConv2D(p, w, b)
-            {like y, padding: VALID, dilation_h: rate_h, dilation_w: rate_w}
+            {like y, padding: padding, dilation_h: rate_h, dilation_w: rate_w}
     """
-
-    def kind(self, pads: Pads, w: Value, block: Array) -> Padding | None:
-        return Padding.VALID if all(side >= 0 for pair in pads for side in pair) else None
-
-    def constants(
-        self, pads: Array, crops: Array, block: Array, w: Value, inner: Padding
-    ) -> dict[str, object]:
-        border = [(0, 0), *padding_of(pads, crops, block, inner, w), (0, 0)]
-        return {"all": np.array(border, np.int32), "rate_h": int(block[0]), "rate_w": int(block[1])}
 
 
 class FuseSpaceToBatchWithConv(Rules):
@@ -108,8 +123,11 @@ class FuseSpaceToBatchWithConv(Rules):
     rules = (_Dilated, _Padded)
 
 
-class _Dilated1D(Rewrite):
+class _Dilated1D(_Blocks):
     """batch_to_space(conv(space_to_batch(x)))  ==  conv(x) with the block as dilation, for [N, W, C]."""
+
+    static = "xseyqzw"
+    block_dims = 1
 
     before = """
         s = SpaceToBatchND(x, block: const, pads: const)
@@ -127,52 +145,35 @@ class _Dilated1D(Rewrite):
     """
 
     @condition
-    def static_shapes(self, match: Match) -> str | None:
-        for value in map(match.value, "xseyqzw"):
-            if not value.is_static:
-                return f"%{value.name}: expected a static shape, got {format_shape(value.shape)}"
-        return None
-
-    @condition
-    def is_one_block(self, block: Array, same_block: Array, z: Value) -> str | None:
-        if block.size == 1 and np.array_equal(block, same_block):
-            return None
-        found = f"{block.tolist()} and {same_block.tolist()}"
-        return f"%{z.name}: expected the same block of one dimension twice, got {found}"
-
-    @condition
-    def has_height_one(self, s: Value, e: Value, y: Value, q: Value) -> str | None:
+    def is_one_block(self, match: Match, block: Array, same_block: Array) -> str | None:
+        """The image has a height of 1, at the same axis before and behind the convolution."""
+        s, e, y, q = map(match.value, "seyq")
         axis = _height_axis(s.shape, e.shape)
-        if axis is not None and axis == _height_axis(q.shape, y.shape):
-            return None
+        sentence = super().is_one_block(match, block, same_block)
+        if sentence is not None or (axis is not None and axis == _height_axis(q.shape, y.shape)):
+            return sentence
         return f"%{e.name}: expected %{s.name} with a height of 1, got shape {format_shape(e.shape)}"
 
-    @condition
-    def is_a_padding(self, match: Match, inner: Padding) -> str | None:
-        block, found = _block_and_padding(match, inner)
-        if self.kind(found, match.value("w"), block) is not None:
-            return None
-        return f"%{match.value('z').name}: expected SAME or VALID padding in total, got {found}"
-
-    def kind(self, pads: Pads, w: Value, block: Array) -> Padding | None:
-        return padding_kind(pads, w.static_shape, block)
+    def block_and_padding(self, match: Match, inner: Padding) -> tuple[Array, Pads]:
+        values = [match.value(name).array().reshape(-1) for name in ("block", "pads", "crops")]
+        neutral = [np.ones(1, np.int64), np.zeros(2, np.int64), np.zeros(2, np.int64)]
+        is_first = _height_axis(match.value("s").shape, match.value("e").shape) == 1
+        pairs = [(n, v) if is_first else (v, n) for n, v in zip(neutral, values, strict=True)]
+        block, pads, crops = (np.stack(pair) for pair in pairs)
+        return block.reshape(-1), padding_of(pads, crops, block.reshape(-1), inner, match.value("w"))
 
     def constants(self, match: Match, inner: Padding) -> dict[str, Any]:
-        block, found = _block_and_padding(match, inner)
         x, z = match.value("x").static_shape, match.value("z").static_shape
         axis = _height_axis(match.value("s").shape, match.value("e").shape) or 1
         high = (*x[:axis], 1, *x[axis:])
-        return {
-            "high": np.array(high, np.int32), "new_high": high,
-            "flat": np.array(z, np.int32), "new_flat": z,
-            "all": np.array([(0, 0), *found, (0, 0)], np.int32),
-            "padding": self.kind(found, match.value("w"), block),
-            "rate_h": int(block[0]), "rate_w": int(block[1]),
-        }  # fmt: skip
+        shapes = {"high": np.array(high, np.int32), "flat": np.array(z, np.int32)}
+        return {**super().constants(match, inner), **shapes, "new_high": high, "new_flat": z}
 
 
 class _Padded1D(_Dilated1D):
     """The same with an explicit Pad, where the padding is neither SAME nor VALID."""
+
+    explicit = True
 
     after = """
         i = Reshape(x, high)            {new_shape: new_high}
@@ -182,26 +183,12 @@ class _Padded1D(_Dilated1D):
         z = Reshape(o, flat)            {new_shape: new_flat}
     """
 
-    def kind(self, pads: Pads, w: Value, block: Array) -> Padding | None:
-        return Padding.VALID if all(side >= 0 for pair in pads for side in pair) else None
-
 
 def _height_axis(flat: Shape | None, high: Shape | None) -> int | None:
     """The axis of the 1 that ``high`` has in addition to ``flat``, [N, W, C]; None if there is none."""
     if flat is None or high is None or len(flat) != 3:
         return None
     return next((axis for axis in (1, 2) if high == (*flat[:axis], 1, *flat[axis:])), None)
-
-
-def _block_and_padding(match: Match, inner: Padding) -> tuple[Array, Pads]:
-    """The block and the total padding along both dimensions of the image."""
-    values = [match.value(name).array().reshape(-1) for name in ("block", "pads", "crops")]
-    axis = _height_axis(match.value("s").shape, match.value("e").shape)
-    neutral = [np.ones(1, np.int64), np.zeros(2, np.int64), np.zeros(2, np.int64)]
-    pairs = [(n, v) if axis == 1 else (v, n) for n, v in zip(neutral, values, strict=True)]
-    block, pads, crops = (np.stack(pair) for pair in pairs)
-    flat = block.reshape(-1)
-    return flat, padding_of(pads, crops, flat, inner, match.value("w"))
 
 
 EXPANDED = {"insert": "ExpandDims(s, dim: const)", "drop": "Squeeze(y)    {squeeze_dims: any}"}
