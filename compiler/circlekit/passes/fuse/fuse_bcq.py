@@ -3,20 +3,17 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from circlekit.ir.dtypes import f32, i32
 from circlekit.ir.enums import WeightsFormat
 from circlekit.ir.graph import Graph, Model
-from circlekit.ir.op import Op
-from circlekit.ir.value import Array, Value
+from circlekit.ir.value import Value
 from circlekit.ops.dimensions import normalized_axis
 from circlekit.ops.matmul.bcq import BcqFullyConnected, BcqGather
 from circlekit.ops.matmul.dense import FullyConnected
 from circlekit.ops.movement.gather import Gather
-from circlekit.ops.movement.shape import Reshape, Transpose
 from circlekit.passes.fold.remove_dead import RemoveDead
 from circlekit.passes.support.binary_codes import MAX_RELATIVE_ERROR, Coded, Info, read_info
+from circlekit.passes.support.insertion import Inserter
 from circlekit.rewrite.base import Context, Pass
 
 Operands = tuple[Value, Value, Value]
@@ -85,13 +82,11 @@ class _Graph:
         self.refused |= sentence is not None
         if not self.context.accepts(FuseBcq.name, op, sentence, 3):
             return False
+        new = Inserter(self.graph, op)
         if isinstance(op, Gather):
-            result = self.gathered(op, coded, transposed=across < near)
+            new.finish(self.gathered(new, op, coded, transposed=across < near))
         else:
-            result = self.connected(op, coded, constant)
-        assert result.producer is not None  # it has just been created
-        result.producer.take_result(0, op.output)
-        self.graph.remove(op)
+            new.finish(self.connected(new, op, coded, constant))
         return True
 
     def find(self, op: FullyConnected | Gather) -> tuple[Coded, Value] | None:
@@ -106,61 +101,46 @@ class _Graph:
 
     # -- creating operators ----------------------------------------------------------------------
 
-    def make(self, anchor: Op, made: Op) -> Value:
-        made.output.name = self.graph.unique_name(f"{anchor.output.name}/{type(made).__name__}")
-        self.graph.insert_before(anchor, made)
-        return made.output
-
-    def constant(self, name: str, array: Array) -> Value:
-        return Value.constant(self.graph.unique_name(name), array)
-
     def codes(self, coded: Coded) -> Operands:
         """The operands of BCQ operators, shared by all operators of the graph."""
         known = self.operands.get(id(coded))
         if known is None:
             arrays = {"scales": coded.scales, "binary": coded.binary, "clusters": coded.clusters}
-            scales, binary, clusters = (self.constant(f"{coded.name}/{n}", a) for n, a in arrays.items())
+            scales, binary, clusters = (
+                Value.constant(self.graph.unique_name(f"{coded.name}/{name}"), array)
+                for name, array in arrays.items()
+            )
             known = self.operands[id(coded)] = (scales, binary, clusters)
         return known
 
-    def transposed(self, anchor: Op, value: Value, perm: list[int]) -> Value:
-        numbers = self.constant(f"{anchor.output.name}/perm", np.array(perm, np.int32))
-        return self.make(anchor, Transpose(value, numbers))
-
-    def reshaped(self, anchor: Op, value: Value, shape: list[int]) -> Value:
-        numbers = self.constant(f"{anchor.output.name}/shape", np.array(shape, np.int32))
-        return self.make(anchor, Reshape(value, numbers))
-
-    def connected(self, op: FullyConnected, coded: Coded, constant: Value) -> Value:
+    def connected(self, new: Inserter, op: FullyConnected, coded: Coded, constant: Value) -> Value:
         """The operator computes W @ transpose(x), the transpose of what FULLY_CONNECTED computes."""
         scales, binary, clusters = self.codes(coded)
         hidden = constant.static_shape[1]
         left = constant is op.input
         x = op.weights if left else op.input
         if x.rank != 2 or (x.shape or ())[-1] != hidden:
-            x = self.reshaped(op, x, [-1, hidden])
-        turned = self.transposed(op, x, [1, 0])
+            x = new.reshaped(x, [-1, hidden])
+        turned = new.transposed(x, [1, 0])
         product = BcqFullyConnected(
             turned, scales, binary, op.bias, clusters, weights_hidden_size=hidden, act=op.act
         )
-        y = self.make(op, product)
+        y = new.make(product)
         if left:
             return y
-        y = self.transposed(op, y, [1, 0])
-        if op.output.rank == 2:
-            return y
-        return self.reshaped(op, y, [-1 if d is None else d for d in op.output.shape or ()])
+        y = new.transposed(y, [1, 0])
+        return y if op.output.rank == 2 else new.reshaped(y, op.output.shape or ())
 
-    def gathered(self, op: Gather, coded: Coded, transposed: bool) -> Value:
+    def gathered(self, new: Inserter, op: Gather, coded: Coded, transposed: bool) -> Value:
         scales, binary, clusters = self.codes(coded)
         axis, rank = normalized_axis(op.axis, 2), op.indices.rank or 0
         hidden = op.params.static_shape[0 if transposed else 1]
         at = 1 - axis if transposed else axis
         made = BcqGather(scales, binary, op.indices, clusters, input_hidden_size=hidden, axis=at)
-        value = self.make(op, made)
+        value = new.make(made)
         if not transposed or not rank:
             return value
-        return self.transposed(op, value, [*range(1, rank + 1), 0] if at else [rank, *range(rank)])
+        return new.transposed(value, [*range(1, rank + 1), 0] if at else [rank, *range(rank)])
 
 
 def obstacle(op: FullyConnected | Gather, constant: Value, transposed: bool) -> str | None:

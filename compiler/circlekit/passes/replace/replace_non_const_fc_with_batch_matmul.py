@@ -3,19 +3,17 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from circlekit.ir.dtypes import f32
 from circlekit.ir.enums import Activation, WeightsFormat
 from circlekit.ir.graph import Graph
-from circlekit.ir.op import Op
-from circlekit.ir.value import Array, Value
+from circlekit.ir.value import Value
 from circlekit.ops.arithmetic.binary import Add
 from circlekit.ops.dimensions import normalized_axis
 from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected
-from circlekit.ops.movement.shape import Reshape, Transpose
+from circlekit.ops.movement.shape import Transpose
 from circlekit.passes.legal.split_activation import OPERATORS
 from circlekit.passes.support.conditions import remove_unused
+from circlekit.passes.support.insertion import Inserter
 from circlekit.rewrite.base import Context, GraphPass
 
 
@@ -43,11 +41,9 @@ class ReplaceNonConstFullyConnected(GraphPass):
             sentence = f"%{op.output.name}: would become {growth(op) + 1} operators"
         if not context.accepts(self.name, op, sentence, 2):
             return False
-        value = _Maker(graph, op).product()
-        assert value.producer is not None  # it has just been created
         operands = [v.producer for v in op.inputs if v is not None and v.producer is not None]
-        value.producer.take_result(0, op.output)
-        graph.remove(op)
+        inserter = Inserter(graph, op)
+        inserter.finish(_product(inserter, op))
         for maker in operands:
             if isinstance(maker, Transpose):
                 remove_unused(graph, maker)
@@ -119,38 +115,20 @@ def takes_matrices(op: FullyConnected) -> bool:
     return (op.input.rank or 0) >= 2 and (op.input.shape or (None,))[-1] == depth
 
 
-class _Maker:
-    """Creates the operators that replace ``op``, before it."""
-
-    def __init__(self, graph: Graph, op: FullyConnected) -> None:
-        self.graph, self.op = graph, op
-
-    def make(self, made: Op) -> Value:
-        self.graph.insert_before(self.op, made)
-        made.output.name = self.graph.unique_name(f"{self.op.output.name}/{type(made).__name__}")
-        return made.output
-
-    def constant(self, array: Array) -> Value:
-        return Value.constant(self.graph.unique_name(f"{self.op.output.name}/shape"), array)
-
-    def vector(self, bias: Value) -> Value:
-        """``bias`` as rank 1: the layer accepts any shape, but an ADD would broadcast it."""
-        if bias.rank == 1:
-            return bias
-        return Value.constant(self.graph.unique_name(bias.name), bias.array().reshape(-1))
-
-    def product(self) -> Value:
-        op, depth = self.op, (self.op.weights.shape or (None, None))[1]
-        x, adj_x = op.input, False
-        if not takes_matrices(op):
-            x = self.make(Reshape(x, self.constant(np.array([-1, depth or -1], np.int32))))
-        elif (source := swapped_source(x)) is not None:
-            x, adj_x = source, True
-        source = swapped_source(op.weights)
-        y = self.make(BatchMatMul(x, source or op.weights, adj_x=adj_x, adj_y=source is None))
-        if y.rank != op.output.rank:
-            shape = [-1 if d is None else d for d in op.output.shape or ()]
-            y = self.make(Reshape(y, self.constant(np.array(shape, np.int32))))
-        if op.bias is not None:
-            return self.make(Add(y, self.vector(op.bias), act=op.act))
-        return y if op.act is Activation.NONE else self.make(OPERATORS[op.act](y))
+def _product(new: Inserter, op: FullyConnected) -> Value:
+    """Insert the operators that compute the result of ``op``."""
+    x, adj_x = op.input, False
+    if not takes_matrices(op):
+        x = new.reshaped(x, [-1, (op.weights.shape or (None, None))[1]])
+    elif (source := swapped_source(x)) is not None:
+        x, adj_x = source, True
+    source = swapped_source(op.weights)
+    y = new.make(BatchMatMul(x, source or op.weights, adj_x=adj_x, adj_y=source is None))
+    if y.rank != op.output.rank:
+        y = new.reshaped(y, op.output.shape or ())
+    bias = op.bias
+    if bias is None:
+        return y if op.act is Activation.NONE else new.make(OPERATORS[op.act](y))
+    if bias.rank != 1:  # the layer accepts any shape, but an ADD would broadcast it
+        bias = Value.constant(new.graph.unique_name(bias.name), bias.array().reshape(-1))
+    return new.make(Add(y, bias, act=op.act))

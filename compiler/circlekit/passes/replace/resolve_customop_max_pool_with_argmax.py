@@ -11,7 +11,7 @@ from circlekit.errors import ModelError
 from circlekit.ir.dtypes import f32, i32, i64
 from circlekit.ir.enums import Padding
 from circlekit.ir.graph import Graph
-from circlekit.ir.op import Op, OpaqueOp
+from circlekit.ir.op import OpaqueOp
 from circlekit.ir.value import Array, Value, format_shape
 from circlekit.ops.arithmetic.binary import Add, Mul
 from circlekit.ops.arithmetic.cast import Cast
@@ -24,6 +24,7 @@ from circlekit.ops.movement.shape import Reshape
 from circlekit.ops.movement.slice import PadV2
 from circlekit.ops.program.custom import window_options
 from circlekit.ops.reduction.reduce import ArgMax
+from circlekit.passes.support.insertion import Inserter
 from circlekit.rewrite.base import Context, GraphPass
 
 MAX_EXACT_INTEGER = 1 << 24
@@ -33,7 +34,7 @@ MAX_WINDOW_OR_CHANNELS = 1 << 12
 """Most elements of a window, and most channels: each channel needs its own operators."""
 
 
-class _PositionBuilder:
+class _PositionBuilder(Inserter):
     """Inserts, before ``op``, the operators that compute the maximum of each window and its position.
 
     A convolution with unit vectors lays the elements of each window out along the last axis, one channel at a
@@ -42,43 +43,33 @@ class _PositionBuilder:
     """
 
     def __init__(self, graph: Graph, op: OpaqueOp) -> None:
-        self.graph, self.op, self.base = graph, op, op.output.name
+        super().__init__(graph, op)
         taps, strides, self.padding, self.counts_images = window_options(op)
         self.taps, self.strides = taps[1:3], strides[1:3]
         self.shape = op.inputs[0].static_shape if op.inputs[0] is not None else ()
         axes = zip(self.shape[1:3], self.taps, self.strides, strict=True)
         self.windows = [conv_padding(size, n, step, 1, self.padding) for size, n, step in axes]
 
-    def make(self, op: Op) -> Value:
-        self.graph.insert_before(self.op, op)
-        op.output.name = self.graph.unique_name(f"{self.base}/{type(op).__name__}")
-        return op.output
-
-    def constant(self, array: Array) -> Value:
-        return Value.constant(self.graph.unique_name(f"{self.base}/constant"), array)
+    def array(self, array: Array) -> Value:
+        return self.constant("constant", array)
 
     def number(self, number: float) -> Value:
-        return self.constant(np.asarray(number, np.float32))
+        return self.array(np.asarray(number, np.float32))
 
     def pool(self, x: Value) -> Value:
-        (high, wide), (down, right) = self.taps, self.strides
-        sizes: dict[str, Any] = {
-            "filter_height": high,
-            "filter_width": wide,
-            "stride_h": down,
-            "stride_w": right,
-        }
-        return self.make(MaxPool2D(x, padding=self.padding, **sizes))
+        sizes: dict[str, Any] = {"filter_height": self.taps[0], "filter_width": self.taps[1]}
+        steps: dict[str, Any] = {"stride_h": self.strides[0], "stride_w": self.strides[1]}
+        return self.make(MaxPool2D(x, padding=self.padding, **sizes, **steps))
 
     def find(self, x: Value) -> Value:
         """The positions as float32, [N,h,w,C]."""
         edges = np.array([[0, 0], *([w.before, w.after] for w in self.windows), [0, 0]], np.int32)
         if edges.any():
-            x = self.make(PadV2(x, self.constant(edges), self.number(np.finfo(np.float32).min)))
+            x = self.make(PadV2(x, self.array(edges), self.number(np.finfo(np.float32).min)))
         batch, _, _, channels = self.shape
         parts = [x]
         if channels > 1:
-            split = Split(self.constant(np.asarray(3, np.int32)), x, num_splits=channels)
+            split = Split(self.array(np.asarray(3, np.int32)), x, num_splits=channels)
             self.make(split)
             parts = split.results
         found = [self.find_in_channel(part) for part in parts]
@@ -87,18 +78,19 @@ class _PositionBuilder:
         if self.counts_images:
             image = np.arange(batch, dtype=np.float32) * np.prod(self.shape[1:], dtype=np.float32)
             offset = offset + image.reshape(-1, 1, 1, 1)
-        return self.make(Add(position, self.constant(offset)))
+        return self.make(Add(position, self.array(offset)))
 
     def find_in_channel(self, x: Value) -> Value:
         """The positions for one channel, without adding the channel."""
         (high, wide), (down, right) = self.taps, self.strides
         units = np.eye(high * wide, dtype=np.float32).reshape(-1, high, wide, 1)
-        step: dict[str, Any] = {"stride_h": down, "stride_w": right, "padding": Padding.VALID}
-        bias = self.constant(np.zeros(high * wide, np.float32))
-        laid = self.make(Conv2D(x, self.constant(units), bias, **step))
-        best = self.make(ArgMax(laid, self.constant(np.asarray(3, np.int32)), output_type=i32))
+        bias = self.array(np.zeros(high * wide, np.float32))
+        laid = self.make(
+            Conv2D(x, self.array(units), bias, stride_h=down, stride_w=right, padding=Padding.VALID)
+        )
+        best = self.make(ArgMax(laid, self.array(np.asarray(3, np.int32)), output_type=i32))
         rows, columns = (w.size for w in self.windows)
-        shape = self.constant(np.array([self.shape[0], rows, columns, 1], np.int32))
+        shape = self.array(np.array([self.shape[0], rows, columns, 1], np.int32))
         index = self.make(Cast(self.make(Reshape(best, shape)), in_data_type=i32, out_data_type=f32))
         # slightly too large a factor, so that rounding never makes the quotient too small where kx = 0
         quotient = self.make(Mul(index, self.number((1 + 2.0**-20) / wide)))
@@ -111,7 +103,7 @@ class _PositionBuilder:
         )
         corner = (top[:, None] * width + left).astype(np.float32) * channels
         scaled = self.make(Mul(inside, self.number(channels)))
-        return self.make(Add(scaled, self.constant(corner[None, :, :, None])))
+        return self.make(Add(scaled, self.array(corner[None, :, :, None])))
 
 
 class ResolveCustomMaxPoolWithArgmax(GraphPass):
@@ -137,10 +129,7 @@ class ResolveCustomMaxPoolWithArgmax(GraphPass):
         if op.results[1].use_count or graph.is_output(op.results[1]):
             dtype = op.results[1].dtype
             made.append(builder.make(Cast(builder.find(x), in_data_type=f32, out_data_type=dtype)))
-        for old, new in zip(tuple(op.results), made, strict=False):
-            assert new.producer is not None  # it has just been created
-            new.producer.take_result(0, old)
-        graph.remove(op)
+        builder.finish(*made)
         return True
 
 
@@ -163,8 +152,5 @@ def _obstacle(op: OpaqueOp) -> str | None:
     if max(taps[1] * taps[2], x.static_shape[3]) > MAX_WINDOW_OR_CHANNELS:
         found = f"windows of {taps[1] * taps[2]} in {x.static_shape[3]} channels"
         return f"{name}: {found}, expected at most {MAX_WINDOW_OR_CHANNELS} of either"
-    return (
-        None
-        if {*taps[::3], *strides[::3]} == {1}
-        else f"{name}: expected windows within one image and channel"
-    )
+    inside = {*taps[::3], *strides[::3]} == {1}
+    return None if inside else f"{name}: expected windows within one image and channel"

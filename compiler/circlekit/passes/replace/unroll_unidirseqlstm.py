@@ -20,6 +20,7 @@ from circlekit.ops.matmul.dense import FullyConnected
 from circlekit.ops.movement.join import Pack, Split, Unpack
 from circlekit.ops.recurrent.lstm import UnidirectionalSequenceLstm as Lstm
 from circlekit.ops.reduction.reduce import Mean
+from circlekit.passes.support.insertion import Inserter
 from circlekit.rewrite.base import Context, GraphPass
 
 ACTIVATIONS: dict[Activation, type[Op] | None] = {
@@ -34,12 +35,12 @@ EPSILON = 1e-8
 """Added to the variance in layer normalization."""
 
 
-class Step:
+class Step(Inserter):
     """Inserts the operators of all steps before ``op``.  The steps share their constants, by name."""
 
     def __init__(self, graph: Graph, op: Lstm) -> None:
-        self.graph = graph
-        self.op = op
+        super().__init__(graph, op)
+        self.lstm = op
         self.constants: dict[str, Value] = {}
         self.gates = [g for g in GATES if g != "input" or op.input_to_input_weights is not None]
         self.is_normalized = op.cell_layer_norm_coefficients is not None
@@ -49,20 +50,20 @@ class Step:
         """Insert one step and return its output and cell state; None stands for a state of zeros."""
         if hidden is not None and not self.is_diagonal:
             weights = self.constant("recurrent", self.stacked("recurrent_to_{}_weights"))
-            driven = self.put(Add(driven, self.put(FullyConnected(hidden, weights, None))))
+            driven = self.make(Add(driven, self.make(FullyConnected(hidden, weights, None))))
         split = Split(self.constant("axis", np.array(1, np.int32)), driven, num_splits=len(self.gates))
         self.graph.insert_before(self.op, split)
         sums = dict(zip(self.gates, split.results, strict=True))
         if hidden is not None and self.is_diagonal:
             for gate in self.gates:
                 weights = self.vector(f"recurrent_to_{gate}_weights")
-                sums[gate] = self.put(Add(sums[gate], self.put(Mul(hidden, weights))))
+                sums[gate] = self.make(Add(sums[gate], self.make(Mul(hidden, weights))))
         new = self.cell(sums, cell)
-        made = self.put(Mul(self.gate("output", sums, new), self.activated(new)))
-        if self.op.projection_weights is not None:
-            bias = self.op.projection_bias and self.vector("projection_bias")
-            made = self.put(FullyConnected(made, self.vector("projection_weights"), bias))
-            made = self.clipped(made, self.op.proj_clip, "projection")
+        made = self.make(Mul(self.gate("output", sums, new), self.activated(new)))
+        if self.lstm.projection_weights is not None:
+            bias = self.lstm.projection_bias and self.vector("projection_bias")
+            made = self.make(FullyConnected(made, self.vector("projection_weights"), bias))
+            made = self.clipped(made, self.lstm.proj_clip, "projection")
         return made, new
 
     def cell(self, sums: dict[str, Value], cell: Value | None) -> Value:
@@ -73,51 +74,51 @@ class Step:
             entering = self.gate("input", sums, cell)
         else:
             assert forget is not None
-            entering = self.put(Sub(self.constant("one", np.array(1, np.float32)), forget))
-        new = self.put(Mul(entering, candidate))
+            entering = self.make(Sub(self.constant("one", np.array(1, np.float32)), forget))
+        new = self.make(Mul(entering, candidate))
         if cell is not None and forget is not None:
-            new = self.put(Add(self.put(Mul(forget, cell)), new))
-        return self.clipped(new, self.op.cell_clip, "cell")
+            new = self.make(Add(self.make(Mul(forget, cell)), new))
+        return self.clipped(new, self.lstm.cell_clip, "cell")
 
     def gate(self, name: str, sums: dict[str, Value], cell: Value | None) -> Value:
-        return self.put(Logistic(self.gated(name, sums[name], cell)))
+        return self.make(Logistic(self.gated(name, sums[name], cell)))
 
     def gated(self, name: str, total: Value, cell: Value | None) -> Value:
         """``total`` with the peephole from the cell state added, normalized."""
-        if cell is not None and getattr(self.op, f"cell_to_{name}_weights") is not None:
-            total = self.put(Add(total, self.put(Mul(cell, self.vector(f"cell_to_{name}_weights")))))
+        if cell is not None and getattr(self.lstm, f"cell_to_{name}_weights") is not None:
+            total = self.make(Add(total, self.make(Mul(cell, self.vector(f"cell_to_{name}_weights")))))
         if not self.is_normalized:
             return total
         last = self.constant("last", np.array([-1], np.int32))
-        centred = self.put(Sub(total, self.put(Mean(total, last, keep_dims=True))))
-        variance = self.put(Mean(self.put(Square(centred)), last, keep_dims=True))
-        root = self.put(
-            Rsqrt(self.put(Add(variance, self.constant("epsilon", np.array(EPSILON, np.float32)))))
+        centred = self.make(Sub(total, self.make(Mean(total, last, keep_dims=True))))
+        variance = self.make(Mean(self.make(Square(centred)), last, keep_dims=True))
+        root = self.make(
+            Rsqrt(self.make(Add(variance, self.constant("epsilon", np.array(EPSILON, np.float32)))))
         )
-        scaled = self.put(Mul(self.put(Mul(centred, root)), self.vector(f"{name}_layer_norm_coefficients")))
-        return self.put(Add(scaled, self.vector(f"{name}_gate_bias")))
+        scaled = self.make(Mul(self.make(Mul(centred, root)), self.vector(f"{name}_layer_norm_coefficients")))
+        return self.make(Add(scaled, self.vector(f"{name}_gate_bias")))
 
     def activated(self, value: Value) -> Value:
-        kind = ACTIVATIONS[self.op.act]
-        return value if kind is None else self.put(kind(value))
+        kind = ACTIVATIONS[self.lstm.act]
+        return value if kind is None else self.make(kind(value))
 
     def clipped(self, value: Value, limit: float, name: str) -> Value:
         if limit <= 0:
             return value
         low = self.constant(f"{name}_low", np.array(-limit, np.float32))
         high = self.constant(f"{name}_high", np.array(limit, np.float32))
-        return self.put(Minimum(self.put(Maximum(value, low)), high))
+        return self.make(Minimum(self.make(Maximum(value, low)), high))
 
     # -- constants -----------------------------------------------------------------------------
 
     def array(self, name: str) -> Array:
         """The operand of that name as an array."""
-        value: Value = getattr(self.op, name)
+        value: Value = getattr(self.lstm, name)
         return value.array()
 
     def vector(self, name: str) -> Value:
         """The operand of that name as a value."""
-        value: Value = getattr(self.op, name)
+        value: Value = getattr(self.lstm, name)
         return value
 
     def stacked(self, form: str) -> Array:
@@ -125,14 +126,8 @@ class Step:
 
     def constant(self, name: str, array: Array) -> Value:
         if name not in self.constants:
-            unique = self.graph.unique_name(f"{self.op.output.name}/{name}")
-            self.constants[name] = Value.constant(unique, array)
+            self.constants[name] = super().constant(name, array)
         return self.constants[name]
-
-    def put(self, op: Op) -> Value:
-        """Insert ``op`` before the LSTM and return its result."""
-        op.output.name = self.graph.unique_name(f"{self.op.output.name}/{type(op).__name__}")
-        return self.graph.insert_before(self.op, op).output
 
 
 class UnrollUnidirSeqLstm(GraphPass):
@@ -160,7 +155,7 @@ def _unroll(graph: Graph, op: Lstm) -> None:
     step, axis = Step(graph, op), 0 if op.time_major else 1
     weights = step.constant("weights", step.stacked("input_to_{}_weights"))
     bias = None if step.is_normalized else step.constant("bias", step.stacked("{}_gate_bias"))
-    driven = step.put(FullyConnected(op.input, weights, bias, keep_num_dims=True))
+    driven = step.make(FullyConnected(op.input, weights, bias, keep_num_dims=True))
     times = op.input.static_shape[axis]
     steps = Unpack(driven, num=times, axis=axis)
     graph.insert_before(op, steps)

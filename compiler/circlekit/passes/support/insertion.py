@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Insert the operators that replace another one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from circlekit.ir.graph import Graph
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Value
+from circlekit.ops.movement.shape import Reshape, Transpose
+
+
+class Inserter:
+    """Inserts operators before ``op``, and names their results and constants after the result of ``op``."""
+
+    def __init__(self, graph: Graph, op: Op) -> None:
+        self.graph, self.op, self.base = graph, op, op.output.name
+
+    def make(self, op: Op) -> Value:
+        """Insert ``op`` and return its first result."""
+        op.output.name = self.graph.unique_name(f"{self.base}/{type(op).__name__}")
+        return self.graph.insert_before(self.op, op).output
+
+    def constant(self, name: str, array: Array) -> Value:
+        return Value.constant(self.graph.unique_name(f"{self.base}/{name}"), array)
+
+    def reshaped(self, value: Value, shape: Sequence[int | None]) -> Value:
+        """Insert a Reshape to ``shape``, in which None stands for an unknown dimension."""
+        sizes = np.array([-1 if size is None else size for size in shape], np.int32)
+        return self.make(Reshape(value, self.constant("shape", sizes)))
+
+    def transposed(self, value: Value, perm: Sequence[int]) -> Value:
+        return self.make(Transpose(value, self.constant("perm", np.array(perm, np.int32))))
+
+    def finish(self, *results: Value) -> None:
+        """Give the results of the replaced operator to the producers of ``results``, and remove it."""
+        for old, new in zip(tuple(self.op.results), results, strict=False):
+            assert new.producer is not None  # it has just been inserted
+            new.producer.take_result(new.result_index, old)
+        self.graph.remove(self.op)
