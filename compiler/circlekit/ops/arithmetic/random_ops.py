@@ -64,13 +64,6 @@ def normal_floats(bits: Array) -> Array:
     return np.stack([np.sin(angle) * radius, np.cos(angle) * radius], axis=1).reshape(-1)
 
 
-def uniform_doubles(bits: Array) -> Array:
-    """Return float64 in [0, 1) with 52 bits from pairs of words."""
-    pairs = bits.reshape(-1, 2).astype(np.uint64)
-    mantissa = ((pairs[:, 0] & np.uint64(0xFFFFF)) << np.uint64(32)) | pairs[:, 1]
-    return np.asarray((mantissa | np.uint64(1023 << 52)).view(np.float64) - 1.0)
-
-
 class Random(Op, pure=False, stateful=True):
     """An operator that draws from its own random stream."""
 
@@ -93,7 +86,7 @@ class RandomFloats(Random):
 
     shape = operand(*INDICES)
 
-    distribution: ClassVar[Any]
+    distribution: ClassVar[Any] = None
     """The function from random words to numbers."""
 
     def infer(self) -> TensorType:
@@ -108,16 +101,16 @@ class RandomFloats(Random):
         return (type(self).distribution(self.draw(run, counters, counters))[:size].reshape(shape),)
 
 
-class RandomUniform(RandomFloats, code="RANDOM_UNIFORM", options="RandomOptions"):
+class RandomUniform(
+    RandomFloats, code="RANDOM_UNIFORM", options="RandomOptions", distribution=uniform_floats
+):
     """Uniformly distributed in [0, 1)."""
 
-    distribution = staticmethod(uniform_floats)
 
-
-class RandomStandardNormal(RandomFloats, code="RANDOM_STANDARD_NORMAL", options="RandomOptions"):
+class RandomStandardNormal(
+    RandomFloats, code="RANDOM_STANDARD_NORMAL", options="RandomOptions", distribution=normal_floats
+):
     """Standard normal distribution."""
-
-    distribution = staticmethod(normal_floats)
 
 
 class Multinomial(Random, code="MULTINOMIAL", options="RandomOptions"):
@@ -140,11 +133,14 @@ class Multinomial(Random, code="MULTINOMIAL", options="RandomOptions"):
         rows = len(logits)
         skipped = rows * (-(-count // WORDS_PER_COUNTER) * WORDS_PER_COUNTER) * 2 * 256
         bits = self.draw(run, -(-rows * count // 2), skipped)
-        places = uniform_doubles(bits)[: rows * count].reshape(rows, count)
+        pairs = bits.reshape(-1, 2).astype(np.uint64)
+        mantissa = ((pairs[:, 0] & np.uint64(0xFFFFF)) << np.uint64(32)) | pairs[:, 1]
+        uniform = (mantissa | np.uint64(1023 << 52)).view(np.float64) - 1.0  # in [0, 1), with 52 bits
+        places = uniform[: rows * count].reshape(rows, count)
         finite = np.isfinite(logits)
         most = np.where(finite, logits, np.finfo(np.float32).min).max(axis=1, keepdims=True)
         odds = np.where(finite, np.exp(logits - most.astype(np.float64)), 0)
         limits = np.cumsum(odds, axis=1)
-        thresholds = places * limits[:, -1:]
-        drawn = [np.searchsorted(a, b, side="right") for a, b in zip(limits, thresholds, strict=True)]
+        rows_of = zip(limits, places * limits[:, -1:], strict=True)
+        drawn = [np.searchsorted(a, b, side="right") for a, b in rows_of]
         return (np.array(drawn, self.output.dtype.numpy).reshape(rows, count),)

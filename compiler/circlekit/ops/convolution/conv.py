@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from circlekit.errors import ShapeError
 from circlekit.ir.dtypes import DType, f32, i8, i16, i32, u8
-from circlekit.ir.enums import Activation, Padding
+from circlekit.ir.enums import Activation
 from circlekit.ir.op import attribute, operand, optional_operand
 from circlekit.ir.value import Array, Shape, TensorType, Value, format_shape
 from circlekit.ops.checks import require_bias, require_rank, require_same_float
@@ -29,44 +29,53 @@ from circlekit.ops.quantization import is_hybrid, is_per_channel
 WEIGHTS = (*REAL, DType.INT4)
 
 
-class Conv2D(ConvolutionLayer, code="CONV_2D", fuses_activation=True):
-    """Correlation with a filter [O,KH,KW,I / groups]; the number of groups follows from I.
-
-    Source: TFLite conv.
-    """
+class GatheringConvolution(ConvolutionLayer):
+    """CONV_2D and DEPTHWISE_CONV_2D, whose results gather the elements of a window."""
 
     input = operand(*REAL)
     filter = operand(*WEIGHTS)
     bias = optional_operand(*BIAS)
 
-    padding: Padding = attribute(Padding.SAME)
-    stride_w: int = attribute(1)
-    stride_h: int = attribute(1)
+    dilation_w: int
+    dilation_h: int
+
+    def result_type(self, taps_h: Dim, taps_w: Dim, out_depth: Dim) -> TensorType:
+        """Return the type of the result for a filter of ``taps_h`` by ``taps_w`` elements."""
+        n, h, w, _ = self.input.shape or (None,) * 4
+        high = window_size(h, taps_h, self.stride_h, self.dilation_h, self.padding)
+        wide = window_size(w, taps_w, self.stride_w, self.dilation_w, self.padding)
+        return TensorType(self.input.dtype, (n, high, wide, out_depth))
+
+    def geometry(self, data: tuple[int, ...], filter: tuple[int, ...]) -> Geometry:
+        """The windows over data of one shape, with a filter of another."""
+        strides, dilations = (self.stride_h, self.stride_w), (self.dilation_h, self.dilation_w)
+        return Geometry.of(data[1:3], filter[1:3], strides, dilations, self.padding)
+
+    def kernel(self, input: Array, filter: Array, bias: Array | None = None) -> Array:
+        return self.convolve(input, filter, bias)
+
+
+class Conv2D(GatheringConvolution, code="CONV_2D", fuses_activation=True):
+    """Correlation with a filter [O,KH,KW,I / groups]; the number of groups follows from I.
+
+    Source: TFLite conv.
+    """
+
     act: Activation = attribute(Activation.NONE, "fused_activation_function")
     dilation_w: int = attribute(1, "dilation_w_factor")
     dilation_h: int = attribute(1, "dilation_h_factor")
     quantized_bias_type: DType = attribute(f32, quantized_only=True)
 
     def infer(self) -> TensorType:
-        n, h, w, depth = require_rank(self.input, "input", 4) or (None,) * 4
+        *_, depth = require_rank(self.input, "input", 4) or (None,) * 4
         out_depth, taps_h, taps_w, per_group = require_rank(self.filter, "filter", 4) or (None,) * 4
         require_same_float(self)
         _check_groups(depth, out_depth, per_group)
         require_bias(self.bias, out_depth)
-        high = window_size(h, taps_h, self.stride_h, self.dilation_h, self.padding)
-        wide = window_size(w, taps_w, self.stride_w, self.dilation_w, self.padding)
-        return TensorType(self.input.dtype, (n, high, wide, out_depth))
-
-    def kernel(self, input: Array, filter: Array, bias: Array | None = None) -> Array:
-        return self.convolve(input, filter, bias)
+        return self.result_type(taps_h, taps_w, out_depth)
 
     def sums(self, data: Array, filter: Array, output_shape: Array | None = None) -> Array:
         return correlate(data, filter, self.geometry(data.shape, filter.shape))
-
-    def geometry(self, data: tuple[int, ...], filter: tuple[int, ...]) -> Geometry:
-        """The windows over data of one shape, with a filter of another."""
-        strides, dilations = (self.stride_h, self.stride_w), (self.dilation_h, self.dilation_w)
-        return Geometry.of(data[1:3], filter[1:3], strides, dilations, self.padding)
 
     def quantizes_asymmetrically(self, depth: int, filter: Array) -> bool:
         return depth != filter.shape[3] or has_different_scales(self.filter)
@@ -101,20 +110,15 @@ def _check_groups(depth: Dim, out_depth: Dim, per_group: Dim) -> None:
         raise ShapeError(f"filter has {out_depth} output channels, expected a multiple of {groups} groups")
 
 
-class DepthwiseConv2D(ConvolutionLayer, code="DEPTHWISE_CONV_2D", reference_version=6, fuses_activation=True):
+class DepthwiseConv2D(
+    GatheringConvolution, code="DEPTHWISE_CONV_2D", reference_version=6, fuses_activation=True
+):
     """Correlation of each channel with ``depth_multiplier`` filters of its own: [1,KH,KW,I * multiplier].
 
     The quotient of the channels decides, not the attribute, as in TFLite (depthwise_conv).  LiteRT has no
     reference kernel for int4 weights; they are computed like the same numbers in int8.
     """
 
-    input = operand(*REAL)
-    filter = operand(*WEIGHTS)
-    bias = optional_operand(*BIAS)
-
-    padding: Padding = attribute(Padding.SAME)
-    stride_w: int = attribute(1)
-    stride_h: int = attribute(1)
     depth_multiplier: int = attribute(1)
     act: Activation = attribute(Activation.NONE, "fused_activation_function")
     dilation_w: int = attribute(1, "dilation_w_factor")
@@ -123,7 +127,7 @@ class DepthwiseConv2D(ConvolutionLayer, code="DEPTHWISE_CONV_2D", reference_vers
     channel_axis = 3
 
     def infer(self) -> TensorType:
-        n, h, w, depth = require_rank(self.input, "input", 4) or (None,) * 4
+        *_, depth = require_rank(self.input, "input", 4) or (None,) * 4
         one, taps_h, taps_w, out_depth = require_rank(self.filter, "filter", 4) or (None,) * 4
         require_same_float(self)
         if dims_differ(one, 1):
@@ -131,20 +135,10 @@ class DepthwiseConv2D(ConvolutionLayer, code="DEPTHWISE_CONV_2D", reference_vers
         if depth is not None and out_depth is not None and (depth == 0 or out_depth % depth):
             raise ShapeError(f"filter has {out_depth} channels, expected a multiple of the input's {depth}")
         require_bias(self.bias, out_depth)
-        high = window_size(h, taps_h, self.stride_h, self.dilation_h, self.padding)
-        wide = window_size(w, taps_w, self.stride_w, self.dilation_w, self.padding)
-        return TensorType(self.input.dtype, (n, high, wide, out_depth))
-
-    def kernel(self, input: Array, filter: Array, bias: Array | None = None) -> Array:
-        return self.convolve(input, filter, bias)
+        return self.result_type(taps_h, taps_w, out_depth)
 
     def sums(self, data: Array, filter: Array, output_shape: Array | None = None) -> Array:
         return correlate_depthwise(data, filter, self.geometry(data.shape, filter.shape))
-
-    def geometry(self, data: tuple[int, ...], filter: tuple[int, ...]) -> Geometry:
-        """The windows over data of one shape, with a filter of another."""
-        strides, dilations = (self.stride_h, self.stride_w), (self.dilation_h, self.dilation_w)
-        return Geometry.of(data[1:3], filter[1:3], strides, dilations, self.padding)
 
     def optimized_rounding(self, depth: int, filter: Array) -> bool | NDArray[np.bool_]:
         return self.input.dtype is not u8 and in_eights(filter.shape[3])
@@ -174,9 +168,6 @@ class TransposeConv(ConvolutionLayer, code="TRANSPOSE_CONV", versions={i8: 2}, t
     input = operand(*REAL)
     bias = optional_operand(*BIAS)
 
-    padding: Padding = attribute(Padding.SAME)
-    stride_w: int = attribute(1)
-    stride_h: int = attribute(1)
     act: Activation = attribute(Activation.NONE, "fused_activation_function")
     fuses_activation = True
     quantized_bias_type: DType = attribute(f32, quantized_only=True)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from circlekit.ir.dtypes import i16, u8
 from circlekit.ir.enums import Activation, Padding
-from circlekit.ir.op import Op
+from circlekit.ir.op import Op, attribute
 from circlekit.ir.value import Array, Value
 from circlekit.ops.checks import require_float
 from circlekit.ops.dimensions import conv_padding
@@ -166,6 +166,10 @@ class ConvolutionLayer(Op):
 
     ``channel_axis``: that of the filter's output channels.  ``depth``, in the methods: channels of the input.
     """
+
+    padding: Padding = attribute(Padding.SAME)
+    stride_w: int = attribute(1)
+    stride_h: int = attribute(1)
 
     input: Any
     filter: Any

@@ -44,20 +44,13 @@ def quantized_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> Ar
     if is_dynamically_quantized(op, op.input, op.weights):
         return _dynamically_quantized_dense(op, x, weights, bias)
     stage = dense_output_stage(op, bias, len(weights))
-    exact = exact_weights(op, weights)
+    # old models have signed weights with a zero point, per tensor
+    zero_point = NO_ZERO_POINT if is_per_channel(op.weights) else np.asarray(zero_point_of(op.weights))
+    magnitude = greatest_magnitude(op.input, zero_point_of(op.input))
+    exact = centered_weights(weights, zero_point, 0, magnitude)
     rows = x.astype(exact.dtype)
     rows -= zero_point_of(op.input)
     return stage(rows @ exact.T)
-
-
-def exact_weights(op: Any, weights: Array) -> Array:
-    """Return integer weights minus their zero point, as floats whose sums of products are exact.
-
-    Old models have signed weights with a zero point, per tensor.
-    """
-    zero_point = NO_ZERO_POINT if is_per_channel(op.weights) else np.asarray(zero_point_of(op.weights))
-    magnitude = greatest_magnitude(op.input, zero_point_of(op.input))
-    return centered_weights(weights, zero_point, 0, magnitude)
 
 
 def dense_output_stage(op: Any, bias: Array | None, units: int) -> OutputStage:
@@ -87,11 +80,16 @@ def dense_output_stage(op: Any, bias: Array | None, units: int) -> OutputStage:
 
 def _dynamically_quantized_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> Array:
     """Each row of floats is quantized to 8 bits.  LiteRT on x86 is wrong for weights of -128."""
-    blocks = block_scales(op)
-    if blocks is not None:
-        out = _blockwise_product(x, weights, blocks)
+    scales = block_scales(op)
+    if scales is not None:
+        rows = quantize_rows(x, asymmetric=True)
+        blocks = (weights.reshape(*scales.shape, -1) * scales[..., None]).reshape(weights.shape)
+        out = np.asarray((rows.data - rows.offset) @ blocks.T * rows.scale)
     else:
-        out = dynamically_quantized_product(op, x, weights.view(np.int8))
+        rows = quantize_rows(x, op.asymmetric_quantize_inputs)
+        exact = centered_weights(weights.view(np.int8), NO_ZERO_POINT, 0, 255)
+        sums = (rows.data - rows.offset).astype(exact.dtype, copy=False) @ exact.T
+        out = sums.astype(np.float32) * (rows.scale * channel_scales(op.weights, len(weights)))
     if bias is not None:
         out += bias.reshape(-1)
     if op.act in LEAST_ACTIVATION:
@@ -99,19 +97,11 @@ def _dynamically_quantized_dense(op: Any, x: Array, weights: Array, bias: Array 
     return apply_activation(out, op.act, out=out)
 
 
-def dynamically_quantized_product(op: Any, x: Array, weights: Array) -> Array:
-    """Multiply float rows x [R, K] by the transpose of int8 ``weights`` [U, K]: float32 [R, U]."""
-    rows = quantize_rows(x, op.asymmetric_quantize_inputs)
-    exact = centered_weights(weights, NO_ZERO_POINT, 0, 255)
-    sums = (rows.data - rows.offset).astype(exact.dtype, copy=False) @ exact.T
-    return np.asarray(sums.astype(np.float32) * (rows.scale * channel_scales(op.weights, len(weights))))
-
-
 def block_scales(op: Any) -> Array | None:
     """Return the scales of blockwise quantized weights, float32 [U, blocks]; None for other weights.
 
-    ModelError if the scales are not constant.  LiteRT's reference kernel does not know
-    blocks; its optimized one does, for rows of at least 32 and 4 units.
+    Each scale is that of a block of K / blocks weights of a row; ModelError if the scales are not constant.
+    LiteRT's reference kernel ignores blocks; its optimized one does not, for rows of at least 32 and 4 units.
     """
     details = op.weights.quantization.details if op.weights.quantization is not None else None
     if not details or details.get("") != "BlockwiseQuantization":
@@ -121,13 +111,6 @@ def block_scales(op: Any) -> Array | None:
         raise ModelError(f"expected constant block scales of %{op.weights.name}, got {scales}")
     units = op.weights.static_shape[0]
     return np.asarray(constant_elements(scales), np.float32).reshape(units, -1)
-
-
-def _blockwise_product(x: Array, weights: Array, scales: Array) -> Array:
-    """The same with ``scales`` [U, B], one for each block of K / B weights of a row."""
-    rows = quantize_rows(x, asymmetric=True)
-    blocks = weights.reshape(*scales.shape, -1) * scales[..., None]
-    return np.asarray((rows.data - rows.offset) @ blocks.reshape(weights.shape).T * rows.scale)
 
 
 def shuffled_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> tuple[Array, Array]:

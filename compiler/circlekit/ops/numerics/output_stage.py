@@ -106,11 +106,6 @@ class OutputStage:
     arithmetic: Arithmetic
     rounds_up: bool | NDArray[np.bool_] = False
 
-    @property
-    def wraps(self) -> bool:
-        """Whether sums are int32, which overflow silently."""
-        return self.arithmetic in (Arithmetic.FIXED_POINT, Arithmetic.DOUBLE)
-
     @cached_property
     def multiplier(self) -> QuantizedMultiplier:
         """The scale as a fixed-point number."""
@@ -129,8 +124,8 @@ class OutputStage:
         wide = sums.astype(np.int64)
         if self.bias is not None:
             wide += self.bias
-        if self.wraps:
-            wide = wrap_int32(wide)
+        if self.arithmetic in (Arithmetic.FIXED_POINT, Arithmetic.DOUBLE):
+            wide = wrap_int32(wide)  # int32 sums overflow silently
         return np.asarray(np.clip(self._scaled(wide) + self.zero_point, *self.limits))
 
     def _scaled(self, sums: Ints) -> Array:

@@ -34,31 +34,23 @@ class Rows(NamedTuple):
 
 def quantize_rows(x: Array, asymmetric: bool) -> Rows:
     """Quantize float32 ``x`` [rows, n] to 8 bits, each row over its own range."""
-    return _asymmetric(x) if asymmetric else _symmetric(x)
-
-
-def _symmetric(x: Array) -> Rows:
-    reach = np.abs(x).max(axis=1, keepdims=True, initial=0).astype(np.float32)
-    empty = reach == 0
-    safe = np.where(empty, np.float32(1), reach)
-    scaled = x * (np.float32(127) / safe)
-    data = np.clip(round_half_away(scaled), -127, 127)
-    scale = np.where(empty, np.float32(1), safe / np.float32(127))
-    return Rows(np.where(empty, np.float32(0), data), scale, np.zeros_like(scale))
-
-
-def _asymmetric(x: Array) -> Rows:
+    if not asymmetric:
+        reach = np.abs(x).max(axis=1, keepdims=True, initial=0).astype(np.float32)
+        empty = reach == 0
+        safe = np.where(empty, np.float32(1), reach)
+        data = np.clip(round_half_away(x * (np.float32(127) / safe)), -127, 127)
+        scale = np.where(empty, np.float32(1), safe / np.float32(127))
+        return Rows(np.where(empty, np.float32(0), data), scale, np.zeros_like(scale))
     low = np.minimum(x.min(axis=1, keepdims=True, initial=0), 0).astype(np.float64)
     high = np.maximum(x.max(axis=1, keepdims=True, initial=0), 0).astype(np.float64)
     empty = low == high
     wide = np.where(empty, 1.0, (high - low) / 255)
     from_low, from_high = -128 - low / wide, 127 - high / wide
-    nearer = 128 + np.abs(low / wide) < 127 + np.abs(high / wide)
-    zero = np.where(nearer, from_low, from_high)
+    zero = np.where(128 + np.abs(low / wide) < 127 + np.abs(high / wide), from_low, from_high)
     offset = np.where(empty, 0, np.clip(round_half_away(zero), -128, 127)).astype(np.float32)
-    scale = wide.astype(np.float32)
+    scale = wide.astype(np.float32)  # 1 where empty
     data = np.clip(round_half_away(offset + x * (np.float32(1) / scale)), -128, 127)
-    return Rows(np.where(empty, np.float32(0), data), np.where(empty, np.float32(1), scale), offset)
+    return Rows(np.where(empty, np.float32(0), data), scale, offset)
 
 
 def exact(matrix: Array) -> Array:
@@ -85,13 +77,6 @@ def quantized_product(rows: Rows, weights: Array, scale: np.float32 | Array) -> 
 PACKED_WEIGHTS = (DType.INT4, DType.INT2)
 """Weights that kernels get as int8."""
 
-INTEGER_FORMS: dict[DType, tuple[DType, ...]] = {
-    i8: (i8, *PACKED_WEIGHTS),
-    u8: (u8,),
-    i16: (i8, i16, *PACKED_WEIGHTS),
-}
-"""The dtypes of weights that have a kernel with integer data of a dtype."""
-
 
 def is_dynamically_quantized(op: Op, data: Value, weights: Value) -> bool:
     """Whether float ``data`` meets integer ``weights`` (LiteRT's hybrid kernels).
@@ -100,7 +85,8 @@ def is_dynamically_quantized(op: Op, data: Value, weights: Value) -> bool:
     """
     if data.dtype is f32 and weights.dtype in (i8, u8, *PACKED_WEIGHTS):
         return True
-    if weights.dtype not in INTEGER_FORMS.get(data.dtype, ()):
+    forms = {i8: (i8, *PACKED_WEIGHTS), u8: (u8,), i16: (i8, i16, *PACKED_WEIGHTS)}
+    if weights.dtype not in forms.get(data.dtype, ()):
         pair = f"{data.dtype.short} by {weights.dtype.short} weights"
         raise UnsupportedError(f"{op.code} on {pair} has no kernel")
     return False

@@ -131,10 +131,6 @@ def _hash_65_and_more(rows: Array, size: int) -> Words:
     )
 
 
-STRING_OVERHEAD_BYTES = 64
-"""Memory of a ``bytes`` object beside its characters."""
-
-
 class SkipGram(Op, code="SKIP_GRAM"):
     """Groups of ``ngram_size`` words of a text, with at most ``max_skip_size`` words skipped between two.
 
@@ -159,7 +155,7 @@ class SkipGram(Op, code="SKIP_GRAM"):
             size = 0
             for group in self.groups(words):  # their number is not limited by the input size
                 grams.append(b" ".join(group))
-                size += len(grams[-1]) + STRING_OVERHEAD_BYTES
+                size += len(grams[-1]) + 64  # bytes of memory of an object beside its characters
                 need_memory(size, "the groups of SKIP_GRAM")
         out = np.empty(len(grams), object)
         out[:] = grams

@@ -27,8 +27,6 @@ from circlekit.ops.reduction.normalization_quantized import (
 )
 
 CIRCLE = frozenset({"circle"})
-L2_NORM_EPSILON = 1e-6
-"""Smaller norms are replaced by this, as in TFLite."""
 
 
 class _LastAxis(Op, layout_operands=("input",)):
@@ -110,7 +108,7 @@ class L2Normalization(_LastAxis, code="L2_NORMALIZATION", options="L2NormOptions
             return l2_normalization_8_bits(input, self.input)
         require_float(self, input)
         norm = np.sqrt(np.square(input).sum(axis=-1, keepdims=True))
-        out: Array = input / np.maximum(norm, norm.dtype.type(L2_NORM_EPSILON))
+        out: Array = input / np.maximum(norm, norm.dtype.type(1e-6))  # the least norm in TFLite
         return out
 
 

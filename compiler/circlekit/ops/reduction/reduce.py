@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import Any, ClassVar
 
@@ -236,7 +236,8 @@ class ArgExtreme(Op, versions={i8: 2, boolean: 3}):
 
     output_type: DType = attribute(DType.FLOAT32)
 
-    find: ClassVar[Callable[..., Any]]
+    find: ClassVar[Any] = None
+    """The function that finds the first extreme element."""
     nan_as: ClassVar[float] = 0.0
     """What replaces NaN: the number that is extreme only where nothing else is."""
 
@@ -260,16 +261,12 @@ class ArgExtreme(Op, versions={i8: 2, boolean: 3}):
         return np.asarray(found, self.output_type.numpy)
 
 
-class ArgMax(ArgExtreme, code="ARG_MAX", reference_version=2, nan_as=-np.inf):
+class ArgMax(ArgExtreme, code="ARG_MAX", reference_version=2, find=np.argmax, nan_as=-np.inf):
     """The index of the greatest element."""
 
-    find = staticmethod(np.argmax)
 
-
-class ArgMin(ArgExtreme, code="ARG_MIN", reference_version=2, nan_as=np.inf):
+class ArgMin(ArgExtreme, code="ARG_MIN", reference_version=2, find=np.argmin, nan_as=np.inf):
     """The index of the least element."""
-
-    find = staticmethod(np.argmin)
 
 
 class Cumsum(Op, code="CUMSUM", layout_operands=("input",)):
