@@ -118,16 +118,23 @@ class FullyConnected(Op, code="FULLY_CONNECTED", variadic_results=True, fuses_ac
         return next((version for version, holds in rules if holds), 1)
 
 
-def in_row_order(op: Op, weights: Array) -> Array:
-    """Return weights [rows, columns] of the format SHUFFLED16x1FLOAT32, of ONE's runtime, row by row.
+ROWS = 16
+"""The rows of a block of weights in the format SHUFFLED16x1FLOAT32, of ONE's runtime."""
 
-    In this format a block of 16 rows has its first column first, then the second, ...
-    """
+
+def shuffled_16x1(weights: Array) -> Array:
+    """[rows, columns], 16 rows at a time: of these the first column, then the second...; the same shape."""
     rows, columns = weights.shape
-    if weights.dtype != np.float32 or rows % 16:
+    return np.ascontiguousarray(weights.reshape(-1, ROWS, columns).swapaxes(1, 2)).reshape(rows, columns)
+
+
+def in_row_order(op: Op, weights: Array) -> Array:
+    """Undo ``shuffled_16x1``; UnsupportedError for weights that it does not make."""
+    rows, columns = weights.shape
+    if weights.dtype != np.float32 or rows % ROWS:
         found = f"{weights.dtype}[{rows},{columns}]"
         raise UnsupportedError(f"{op.code} with SHUFFLED16x1FLOAT32 weights of {found} has no kernel")
-    return np.asarray(weights.reshape(-1, columns, 16).swapaxes(1, 2).reshape(rows, columns))
+    return np.asarray(weights.reshape(-1, columns, ROWS).swapaxes(1, 2).reshape(rows, columns))
 
 
 class BatchMatMul(Op, code="BATCH_MATMUL", versions={i16: 3, i8: 2}):
