@@ -66,10 +66,8 @@ def _reverse(name: str, format: str) -> partial[int]:
             help="the recipe to write: .ck in the text form, any other name as test.recipe;"
             " large constants become .npy files beside it",
         )
-        parser.add_argument(
-            "--gaussian",
-            action="store_true",
-            help="replace large constants by random numbers of the same mean and deviation",
+        parser.add_switch(
+            "--gaussian", help="replace large constants by random numbers of the same mean and deviation"
         )
         add_limits(parser)
         return parser

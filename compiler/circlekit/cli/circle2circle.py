@@ -66,40 +66,32 @@ def _add_selection(parser: Parser) -> None:
     parser.add_argument(
         "--disable", type=pass_name, action="append", default=[], metavar="PASS", help="do not run this pass"
     )
-    parser.add_argument(
-        "--list-passes", action="store_true", help="list the passes (with -V in full) and exit"
-    )
+    parser.add_switch("--list-passes", help="list the passes (with -V in full) and exit")
 
 
 def _add_checks(parser: Parser) -> None:
-    parser.add_argument(
-        "--verify",
-        action="store_true",
-        help="compare the outputs before and after every pass; fail if they differ",
-    )
-    parser.add_argument(
-        "--bisect", action="store_true",
+    parser.add_switch("--verify", help="compare the outputs before and after every pass; fail if they differ")
+    parser.add_switch(
+        "--bisect",
         help="verify; if outputs differ, name the wrong rewrite and write the smallest model that shows it"
         " to OUTPUT.bisect.ck",
-    )  # fmt: skip
+    )
     parser.add_argument("--record", metavar="DIR", help="verify, and keep the compared values as HDF5 files")
     parser.add_argument("--explain", type=pass_name, metavar="PASS", help="say why this pass did not apply")
 
 
 def _add_flags_of_one(parser: Parser) -> None:
     """Flags of ONE's circle2circle other than passes."""
-    parser.add_argument(
-        "--generate_profile_data", action="store_true",
+    parser.add_switch(
+        "--generate_profile_data",
         help="write into the metadata which operators of the input each operator was made from",
-    )  # fmt: skip
-    parser.add_argument(
-        "--disable_validation", action="store_true", help="accept a model that breaks structural rules"
     )
-    parser.add_argument("--mute_warnings", action="store_true", help="print no warnings and no notes")
-    parser.add_argument(
-        "--exp_disable_sep_transposeconv_actfunc", action="store_true",
+    parser.add_switch("--disable_validation", help="accept a model that breaks structural rules")
+    parser.add_switch("--mute_warnings", help="print no warnings and no notes")
+    parser.add_switch(
+        "--exp_disable_sep_transposeconv_actfunc",
         help="keep the activation fused into a TransposeConv of a .circle file; ONE's runtime ignores it",
-    )  # fmt: skip
+    )
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -21,7 +21,7 @@ def _parser() -> Parser:
     parser.add_argument("model", help="a .circle or .tflite file, or a model as text")
     parser.add_argument("input_prefix", help="beginning of the names of the input files")
     parser.add_argument("output_prefix", help="beginning of the names of the output files")
-    parser.add_argument("--h5", action="store_true", help="read and write one HDF5 file each")
+    parser.add_switch("--h5", help="read and write one HDF5 file each")
     add_limits(parser)
     return parser
 

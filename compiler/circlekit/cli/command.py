@@ -32,23 +32,23 @@ class Parser(argparse.ArgumentParser):
         )
         if "\n" in description:
             self.formatter_class = argparse.RawDescriptionHelpFormatter
-        self.add_argument(
-            "-V", "--verbose", action="store_true", help="show where in the code an error occurred"
-        )
+        self.add_switch("-V", "--verbose", help="show where in the code an error occurred")
         self.add_argument(
             "--version", action="version", version=f"{name} of circlekit {version('circlekit')}"
         )
 
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        given = sys.argv[1:] if args is None else args
-        return super().parse_known_args([self._declared_spelling(word) for word in given], namespace)
+    def add_switch(self, *flags: str, help: str) -> None:
+        """Add a flag without a value."""
+        self.add_argument(*flags, action="store_true", help=help)
 
-    def _declared_spelling(self, word: str) -> str:
-        if not word.startswith("--"):
-            return word
-        flag, sign, value = word.partition("=")
-        known = {flag_key(name): name for name in self.flags}
-        return known.get(flag_key(flag), flag) + sign + value
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        declared = {flag_key(name): name for name in self.flags}
+        words = []
+        for word in sys.argv[1:] if args is None else args:
+            flag, sign, value = word.partition("=")
+            is_flag = word.startswith("--")
+            words.append(declared.get(flag_key(flag), flag) + sign + value if is_flag else word)
+        return super().parse_known_args(words, namespace)
 
     @property
     def flags(self) -> list[str]:

@@ -16,9 +16,7 @@ def _command(name: str, format: str, description: str) -> partial[int]:
         parser = Parser(name, description, "input output")
         parser.add_argument("input", help="a .circle or .tflite file, or a model as text")
         parser.add_argument("output", help=f"the .{format} file to write")
-        parser.add_argument(
-            "--verify", action="store_true", help="compare the outputs before and after; fail if they differ"
-        )
+        parser.add_switch("--verify", help="compare the outputs before and after; fail if they differ")
         add_limits(parser)
         return parser
 

@@ -45,18 +45,14 @@ class ProgressLine:
         if self._progress is None:
             if time.monotonic() - self._start < DELAY_SECONDS:
                 return
-            self._progress = self._open()
+            from rich.console import Console  # slow to import
+            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+            columns = (BarColumn(20), TimeElapsedColumn(), TextColumn("{task.description}"))
+            self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._progress.add_task("", total=None)
+            self._progress.start()
         self._progress.update(self._progress.task_ids[0], description=step, advance=1)
-
-    def _open(self) -> Progress:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-        columns = (BarColumn(20), TimeElapsedColumn(), TextColumn("{task.description}"))
-        progress = Progress(*columns, console=Console(stderr=True), transient=True)
-        progress.add_task("", total=None)
-        progress.start()
-        return progress
 
 
 def print_report(report: Report) -> None:

@@ -40,11 +40,11 @@ def _parser() -> Parser:
         "--passes", type=lambda text: names(",".join(text.split())), default=[], metavar="P,P",
         help="passes for recipes that do not name any",
     )  # fmt: skip
-    parser.add_argument("--no-rules", action="store_true", help="ignore the test.rule of recipes in lists")
-    parser.add_argument("--no-litert", action="store_true", help="do not compare with LiteRT")
+    parser.add_switch("--no-rules", help="ignore the test.rule of recipes in lists")
+    parser.add_switch("--no-litert", help="do not compare with LiteRT")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the files of each test in DIR/NAME")
     parser.add_argument("-j", dest="jobs", type=_jobs, metavar="N", help="processes (default: processors)")
-    parser.add_argument("--all", action="store_true", help="list the tests that passed too")
+    parser.add_switch("--all", help="list the tests that passed too")
     add_limits(parser)
     return parser
 

@@ -32,9 +32,7 @@ def _command(name: str, format: str) -> partial[int]:
     def parser() -> Parser:
         parser = Parser(name, "Print a whole model file.", format)
         parser.add_argument("file", metavar=format, help="the file to print")
-        parser.add_argument(
-            "--text", action="store_true", help="print the text form, which every command can read"
-        )
+        parser.add_switch("--text", help="print the text form, which every command can read")
         return parser
 
     def run(arguments: argparse.Namespace) -> int:
@@ -210,16 +208,10 @@ def _sparsity(tree: Tree) -> Iterator[str]:
     for index, dimension in enumerate(tree.get("dim_metadata", ())):
         line += f"dim_metadata[{index}]: "
         inner = " " * len(line)
-        for item in _dimension(dimension):
-            yield line + item
-            line = inner
+        yield f"{line}format({dimension.get('format', 'DENSE')}) "
+        yield f"{inner}dense_size({dimension.get('dense_size', 0)}) "
+        for name in ("array_segments", "array_indices"):
+            union = dimension.get(name, {"": "NONE"})
+            yield f"{inner}{name}_type({union['']}) "
+            yield f"{inner}{name}({_vector(union['values']) if 'values' in union else ''})"
         line = indent
-
-
-def _dimension(tree: Tree) -> Iterator[str]:
-    yield f"format({tree.get('format', 'DENSE')}) "
-    yield f"dense_size({tree.get('dense_size', 0)}) "
-    for name in ("array_segments", "array_indices"):
-        union = tree.get(name, {"": "NONE"})
-        yield f"{name}_type({union['']}) "
-        yield f"{name}({_vector(union['values']) if 'values' in union else ''})"

@@ -30,12 +30,17 @@ def _verify(name: str, format: str) -> partial[int]:
     def parser() -> Parser:
         parser = Parser(name, "Check the bytes of a model file and the model in them.", format)
         parser.add_argument("file", metavar=format, help="the file to check")
-        parser.add_argument("--strict", action="store_true", help="fail for warnings too")
-        parser.add_argument("--json", action="store_true", help="print the findings as JSON")
+        parser.add_switch("--strict", help="fail for warnings too")
+        parser.add_switch("--json", help="print the findings as JSON")
         return parser
 
     def run(arguments: argparse.Namespace) -> int:
-        findings = _findings(arguments.file, format)
+        data = map_file(arguments.file)
+        found = identify(data)
+        if found in (None, format):
+            findings = check_bytes(data, arguments.file)
+        else:
+            findings = [Finding("format", "the file", f"expected a {format} file, got a {found} file")]
         failed = any(arguments.strict or f.severity == "error" for f in findings)
         if arguments.json:
             tree = {"schema": JSON_SCHEMA_VERSION, "file": arguments.file, "format": format}
@@ -54,14 +59,6 @@ def _verify(name: str, format: str) -> partial[int]:
 
 circle_verify = _verify("circle-verify", "circle")
 tfl_verify = _verify("tfl-verify", "tflite")
-
-
-def _findings(path: str, format: str) -> list[Finding]:
-    data = map_file(path)
-    found = identify(data)
-    if found not in (None, format):
-        return [Finding("format", "the file", f"expected a {format} file, got a {found} file")]
-    return check_bytes(data, path)
 
 
 # -- inspect -----------------------------------------------------------------------------------
@@ -107,9 +104,7 @@ def _inspect(name: str, format: str) -> partial[int]:
     def parser() -> Parser:
         parser = Parser(name, "Print what is in a model file, one item a line.", format)
         parser.add_argument("file", metavar=format, help="the file to inspect")
-        parser.add_argument(
-            "--json", action="store_true", help="print a JSON object with a key for each flag"
-        )
+        parser.add_switch("--json", help="print a JSON object with a key for each flag")
         for flag, view in VIEWS.items():
             parser.add_argument(f"--{flag}", action="append_const", dest="views", const=flag, help=view.help)
         return parser

@@ -118,7 +118,13 @@ class Matcher:
         if not node.fits(op) or not (self.explain or self._has_producers(node, op)):
             return
         done = self._progress(match)
-        if not self._has_places(node, op, done + 1):
+        places = range(len(node.operands), len(op.inputs))
+        extra = next((index for index in places if op.inputs[index] is not None), None)
+        if extra is not None:
+            if self.explain:
+                name = op.operands[min(extra, len(op.operands) - 1)].name if op.operands else str(extra)
+                found = f"%{op.output.name}: has an operand {name}"
+                self.refuse(done + 1, f"{found}, the picture has no place for it")
             return
         if not self.explain:
             bound = self._bind_attributes(node, op, match, done + 1)
@@ -141,17 +147,6 @@ class Matcher:
             return True
         producers = [value.producer for value in op.inputs if value is not None]
         return all(any(isinstance(op, kinds) for op in producers) for kinds in wanted)
-
-    def _has_places(self, node: Node, op: Op, progress: int) -> bool:
-        """Return whether the picture has a place for each operand of ``op``."""
-        places = range(len(node.operands), len(op.inputs))
-        extra = next((index for index in places if op.inputs[index] is not None), None)
-        if extra is not None and self.explain:
-            name = op.operands[min(extra, len(op.operands) - 1)].name if op.operands else str(extra)
-            self.refuse(
-                progress, f"%{op.output.name}: has an operand {name}, the picture has no place for it"
-            )
-        return extra is None
 
     def _match_orders(self, node: Node, op: Op, match: Match) -> Iterator[Match]:
         """Match the operands in both orders if the operator is commutative."""
@@ -243,17 +238,23 @@ class Matcher:
         self, pattern: OperandPattern, value: Value, match: Match, progress: int
     ) -> dict[str, int] | None:
         """Return the sizes known with those of this operand, None if its type does not match."""
-        sentence = _type_difference(pattern, value)
-        if sentence is None and pattern.dims is None:
-            return match.dims
-        if sentence is None and pattern.dims is not None:
-            dims = unify(pattern.dims, value.shape, match.dims)
-            if dims is not None:
+        if pattern.const and (value.data is None or value.is_variable):
+            found, wanted = "is not constant", pattern.wanted_type()
+        elif pattern.const and not value.is_plain:
+            how = "packed" if value.dtype.numpy is None else "sparse or compressed"
+            found, wanted = f"is {how} {value.dtype.short}", "plain elements"
+        elif pattern.dtype is not None and value.dtype is not pattern.dtype:
+            found, wanted = f"is {value.dtype.short}", pattern.dtype.short
+        else:
+            dims = match.dims if pattern.dims is None else unify(pattern.dims, value.shape, match.dims)
+            if dims is not None or pattern.dims is None or not self.explain:
                 return dims
-            if self.explain:
-                sentence = _shape_difference(pattern.dims, value, match.dims)
-        if self.explain and sentence is not None:
-            self.refuse(progress, f"%{value.name}: {sentence}")
+            letters = dict.fromkeys(str(d).split("|")[0] for d in pattern.dims)
+            known = ", ".join(f"{x} = {match.dims[x]}" for x in letters if x in match.dims)
+            found = f"shape is {format_shape(value.shape)}"
+            wanted = f"[{','.join(map(str, pattern.dims))}]" + (f" with {known}" if known else "")
+        if self.explain:
+            self.refuse(progress, f"%{value.name}: {found}, the picture wants {wanted}")
         return None
 
 
@@ -290,26 +291,6 @@ def unify(
         if isinstance(want, str) and found.setdefault(want, size) != size:
             return None
     return found
-
-
-def _type_difference(pattern: OperandPattern, value: Value) -> str | None:
-    """Return how ``value`` differs from the dtype or constness that the picture wants."""
-    if pattern.const and (value.data is None or value.is_variable):
-        return f"is not constant, the picture wants {pattern.wanted_type()}"
-    if pattern.const and not value.is_plain:
-        how = "packed" if value.dtype.numpy is None else "sparse or compressed"
-        return f"is {how} {value.dtype.short}, the picture wants plain elements"
-    if pattern.dtype is not None and value.dtype is not pattern.dtype:
-        return f"is {value.dtype.short}, the picture wants {pattern.dtype.short}"
-    return None
-
-
-def _shape_difference(pattern: tuple[int | str, ...], value: Value, dims: dict[str, int]) -> str:
-    letters = [str(d).split("|")[0] for d in pattern]
-    known = {letter: dims[letter] for letter in letters if letter in dims}
-    where = ", ".join(f"{name} = {size}" for name, size in known.items())
-    wanted = f"[{','.join(map(str, pattern))}]" + (f" with {where}" if where else "")
-    return f"shape is {format_shape(value.shape)}, the picture wants {wanted}"
 
 
 def _wanted(

@@ -161,19 +161,15 @@ class Rewrite(GraphPass):
 
     def _refusal(self, graph: Graph, match: Match, compare_users: bool = True) -> str | None:
         """Return why ``match`` must not be rewritten, None if nothing is against it."""
-        return (
+        sentence = (
             self._interior_refusal(graph, match, compare_users)
-            or next((sentence for sentence in map(_shape_error, match.ops.values()) if sentence), None)
+            or next(filter(None, map(_shape_error, match.ops.values())), None)
             or (None if self.quantized else quantized_refusal(match))
-            or self._condition_refusal(match)
         )
-
-    def _condition_refusal(self, match: Match) -> str | None:
-        """Return what the first failing condition says, or the error of the model that one runs into."""
         try:
-            sentences = (self._call(name, match) for name in self.definition().conditions)
-            return next((sentence for sentence in sentences if sentence is not None), None)
-        except ModelError as error:
+            conditions = self.definition().conditions
+            return sentence or next(filter(None, (self._call(name, match) for name in conditions)), None)
+        except ModelError as error:  # of the model, into which a condition ran
             return f"%{match.value(self.old.root.results[0]).name}: {error.message}"
 
     def _interior_refusal(self, graph: Graph, match: Match, compare_users: bool) -> str | None:
@@ -291,17 +287,12 @@ class Rules(GraphPass):
         for rule in cls.rules:
             rule.name = cls.name
 
-    @classmethod
-    def members(cls) -> tuple[type[Rewrite], ...]:
-        """Return ``rules``; a pass with very many pictures makes their classes here, at the first use."""
-        return cls.rules
-
     def run_graph(self, graph: Graph, context: Context) -> int:
         if context.refusals is None:
-            return sum(rule().run_graph(graph, context) for rule in self.members())
+            return sum(rule().run_graph(graph, context) for rule in self.rules)
         refusals: list[Refusal] = []
         inner = replace(context, refusals=refusals)
-        changes = sum(rule().run_graph(graph, inner) for rule in self.members())
+        changes = sum(rule().run_graph(graph, inner) for rule in self.rules)
         best: dict[Op, Refusal] = {}  # the closest one for each operator that is still in the graph
         for refusal in refusals:
             known = best.get(refusal.op)

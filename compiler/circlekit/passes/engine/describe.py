@@ -97,7 +97,7 @@ def pipelines_of(name: str) -> str:
 def rules_of(item: type[Pass]) -> list[type[Rewrite]]:
     """Return the pictures of a pass; an empty list for a pass that is plain code."""
     if issubclass(item, Rules):
-        return list(item.members())
+        return list(item.rules)
     return [item] if issubclass(item, Rewrite) and item.before else []
 
 

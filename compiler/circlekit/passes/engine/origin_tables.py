@@ -37,7 +37,10 @@ def add_profile(original: Model, model: Model) -> None:
         found = _origins(source, graph, numbers) if source is not None else [[] for _ in graph]
         origins += found
     kept = [(name, data) for name, data in model.metadata if name not in (SOURCES, ORIGINS)]
-    model.metadata = [*kept, (SOURCES, _source_table(names)), (ORIGINS, _origin_table(origins))]
+    texts = [name.encode("utf-8", "replace") + b"\0" for name in names]
+    sources = _table([(len(text), text) for text in texts])
+    numbers_of = _table([(len(found), struct.pack(f"<{len(found)}I", *found)) for found in origins])
+    model.metadata = [*kept, (SOURCES, sources), (ORIGINS, numbers_of)]
 
 
 def _origins(original: Graph, graph: Graph, numbers: dict[int, int]) -> list[list[int]]:
@@ -69,14 +72,7 @@ def _between(starts: Sequence[Op], ends: set[str], numbers: dict[int, int]) -> l
     return [numbers[key] for key in seen]
 
 
-def _source_table(names: Sequence[str]) -> bytes:
-    entries = []
-    for number, name in enumerate(names):
-        text = name.encode("utf-8", "replace") + b"\0"
-        entries.append(struct.pack("<II", number, len(text)) + text)
-    return struct.pack("<I", len(names)) + b"".join(entries)
-
-
-def _origin_table(origins: Sequence[Sequence[int]]) -> bytes:
-    entries = [struct.pack(f"<II{len(o)}I", number, len(o), *o) for number, o in enumerate(origins)]
-    return struct.pack("<I", len(origins)) + b"".join(entries)
+def _table(entries: Sequence[tuple[int, bytes]]) -> bytes:
+    """Return a table of entries, each given by its length and its content."""
+    packed = [struct.pack("<II", n, length) + content for n, (length, content) in enumerate(entries)]
+    return struct.pack("<I", len(entries)) + b"".join(packed)

@@ -58,7 +58,9 @@ class FoldConstants(Pass):
 
     def run(self, model: Model, context: Context) -> int:
         if not context.folded.max_bytes:
-            size = _constant_bytes(model)
+            data = [v.data for graph in model.graphs for v in graph.values() if v.data is not None]
+            # constants that share data count once
+            size = sum({array.__array_interface__["data"][0]: array.nbytes for array in data}.values())
             context.folded.max_bytes = min(max(MAX_TOTAL_GROWTH * size, MIN_TOTAL_BYTES), MAX_TOTAL_BYTES)
             context.folded.max_macs = min(MIN_TOTAL_MACS + MACS_PER_BYTE * size, MAX_TOTAL_MACS)
         return sum(self._run_graph(graph, graph is model.main, context) for graph in model.graphs)
@@ -127,12 +129,6 @@ class FoldConstants(Pass):
 def code_of(op: Op) -> str:
     """Return the name of the operator in the schema, of a custom operator its custom code."""
     return (op.custom_code or op.code) if isinstance(op, OpaqueOp) else op.code
-
-
-def _constant_bytes(model: Model) -> int:
-    """Return the size of all constants; those that share data count once."""
-    known = [v.data for graph in model.graphs for v in graph.values() if v.data is not None]
-    return sum({data.__array_interface__["data"][0]: data.nbytes for data in known}.values())
 
 
 def _is_foldable(op: Op) -> bool:

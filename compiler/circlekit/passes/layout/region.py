@@ -236,7 +236,9 @@ class Finder:
         kind = type(op).__name__
         if not op.pure or not op.layout_operands:
             return f"{kind} works only in its own layout"
-        operands = frozenset(_layout_indices(op))
+        last = len(op.operands) - 1
+        names = [op.operands[min(index, last)].name for index in range(len(op.inputs))]
+        operands = frozenset(index for index, name in enumerate(names) if name in op.layout_operands)
         values = [op.inputs[i] for i in sorted(operands)]
         data: list[Value] = []
         for value in (*(v for v in values if v is not None), *op.results):
@@ -307,10 +309,3 @@ class Finder:
         return Cost(
             0 if self.has_one_memory_order(tensor) else size_in_bytes(tensor.root), 1, tensor.ops_after
         )
-
-
-def _layout_indices(op: Op) -> Iterator[int]:
-    last = len(op.operands) - 1
-    for index in range(len(op.inputs)):
-        if op.operands[min(index, last)].name in op.layout_operands:
-            yield index
