@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from circlekit.cli import chefs, display, dredd, i5diff
+from circlekit.cli import chefs, dredd, i5diff
+from circlekit.cli import terminal_output as display
 from circlekit.cli.circle2circle import main
 from circlekit.cli.command import INTERRUPTED, Parser, run_command
 from circlekit.errors import ShapeError

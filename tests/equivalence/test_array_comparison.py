@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from circlekit.equivalence.comparison import TOLERANCE, Difference, is_telling, worst_difference
+from circlekit.equivalence.model_comparison import TOLERANCE, Difference, is_telling, worst_difference
 from circlekit.ir.value import Array
 
 

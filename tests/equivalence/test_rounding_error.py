@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from circlekit.equivalence.comparison import TOLERANCE
+from circlekit.equivalence.model_comparison import TOLERANCE
 from circlekit.equivalence.reference_runs import LIMIT, reference_runs, rounding_error
 from circlekit.equivalence.verify import compare_models
 from circlekit.ir.clone import clone

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from circlekit.equivalence.comparison import compare_outputs, interface_differences, interface_of
+from circlekit.equivalence.model_comparison import compare_outputs, interface_differences, interface_of
 from circlekit.equivalence.reference_runs import reference_runs, rounding_error
 from circlekit.equivalence.verify import Verifier
 from circlekit.errors import CirclekitError, EquivalenceError

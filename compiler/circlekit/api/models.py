@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import circlekit.ops  # noqa: F401  # declares the operators that ``parse`` knows
-from circlekit.equivalence.comparison import Comparison
+from circlekit.equivalence.model_comparison import Comparison
 from circlekit.equivalence.reference_runs import Inputs
 from circlekit.equivalence.verify import compare_models
 from circlekit.errors import FileError, ModelError

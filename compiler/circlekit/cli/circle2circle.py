@@ -17,7 +17,7 @@ from circlekit.passes.pipelines import PIPELINES
 
 if TYPE_CHECKING:
     from circlekit.api import Options
-    from circlekit.cli.display import ProgressLine
+    from circlekit.cli.terminal_output import ProgressLine
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -100,7 +100,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.input is None or arguments.output is None:
         _parser().error("expected an input and an output")
     from circlekit.api import convert
-    from circlekit.cli.display import ProgressLine, print_refusals, print_report
+    from circlekit.cli.terminal_output import ProgressLine, print_refusals, print_report
 
     with ProgressLine() as progress, warnings.catch_warnings():
         if arguments.mute_warnings:

@@ -11,7 +11,7 @@ from pathlib import Path
 from circlekit.api import load
 from circlekit.api.options import check_target
 from circlekit.cli.command import Parser, add_limits, count, positive_number, run_command
-from circlekit.cli.display import ProgressLine
+from circlekit.cli.terminal_output import ProgressLine
 from circlekit.equivalence.delta_debugging import Command, reduce_model, write_model
 from circlekit.errors import CirclekitError
 

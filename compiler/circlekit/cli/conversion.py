@@ -8,7 +8,7 @@ from functools import partial
 
 from circlekit.api import Options, convert
 from circlekit.cli.command import Parser, add_limits, run_command
-from circlekit.cli.display import ProgressLine, print_report
+from circlekit.cli.terminal_output import ProgressLine, print_report
 
 
 def _command(name: str, format: str, description: str) -> partial[int]:

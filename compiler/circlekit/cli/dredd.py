@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from circlekit.cli.command import FAILED, Parser, add_limits, count, run_command
-from circlekit.cli.display import ProgressLine
 from circlekit.cli.pass_flags import names
+from circlekit.cli.terminal_output import ProgressLine
 from circlekit.equivalence.tensor_files import check_folder
 from circlekit.ir.text.columns import format_columns
 from circlekit.recipes.dredd_cases import Case, cases_of

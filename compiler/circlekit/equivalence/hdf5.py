@@ -17,7 +17,7 @@ from typing import TypeVar
 import h5py
 import numpy as np
 
-from circlekit.equivalence.comparison import Outcome, compare_arrays
+from circlekit.equivalence.model_comparison import Outcome, compare_arrays
 from circlekit.equivalence.sandbox import LARGEST_COMPRESSION, Item, read_sandboxed
 from circlekit.errors import FileError, FormatError, LimitError
 from circlekit.io.file_map import translated

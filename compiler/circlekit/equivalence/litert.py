@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from circlekit.equivalence.comparison import largest_magnitude, worst_difference
+from circlekit.equivalence.model_comparison import largest_magnitude, worst_difference
 from circlekit.errors import EquivalenceError, UnsupportedError
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.graph import Model

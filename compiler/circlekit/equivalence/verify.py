@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from circlekit.equivalence.comparison import (
+from circlekit.equivalence.model_comparison import (
     Comparison,
     OutputDifference,
     compare_outputs,

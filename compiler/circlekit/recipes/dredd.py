@@ -22,7 +22,12 @@ from pathlib import Path
 import numpy as np
 
 from circlekit.equivalence import hdf5, litert
-from circlekit.equivalence.comparison import compare_arrays, interface_differences, interface_of, weak_outputs
+from circlekit.equivalence.model_comparison import (
+    compare_arrays,
+    interface_differences,
+    interface_of,
+    weak_outputs,
+)
 from circlekit.equivalence.reference_runs import Run, reference_runs
 from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
 from circlekit.equivalence.tensor_files import EXPECTED, INPUT, OPTIMIZED

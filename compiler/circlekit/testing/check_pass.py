@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from circlekit.equivalence.comparison import interface_differences, interface_of
+from circlekit.equivalence.model_comparison import interface_differences, interface_of
 from circlekit.errors import CirclekitError
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model

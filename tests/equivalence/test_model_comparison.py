@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from circlekit.equivalence.comparison import (
+from circlekit.equivalence.model_comparison import (
     Comparison,
     Difference,
     Outcome,
