@@ -58,9 +58,9 @@ def test_what_it_refuses() -> None:
     custom = parse_model(
         'graph main(%x: f32[1]) -> %y { %y = Opaque(%x) {code: "CUSTOM", custom_code: "No"} : f32[1] }'
     )
-    with pytest.raises(UnsupportedError, match=r"LiteRT lacks something: .*No"):
+    with pytest.raises(UnsupportedError, match=r"LiteRT does not support the model: .*No"):
         run_litert(tflite_of(custom), [np.zeros(1, np.float32)])
-    with pytest.raises(EquivalenceError, match="LiteRT does not take the model"):
+    with pytest.raises(EquivalenceError, match="LiteRT does not accept the model"):
         run_litert(b"TFL3" * 4, [])
 
 
@@ -72,7 +72,7 @@ def test_another_process() -> None:
     with LiteRTProcess() as process:
         assert process.close() is None
         assert process.run(data, [[X]])[0][0].tolist() == [[0.0, 2.0]]
-        with pytest.raises(EquivalenceError, match="does not take the model"):
+        with pytest.raises(EquivalenceError, match="does not accept the model"):
             process.run(b"TFL3" * 4, [[X]])
         process.timeout_seconds = 0.0
         with pytest.raises(EquivalenceError, match=r"LiteRT takes longer than 0.0 s"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all commands share: the argument parser, limits, exit codes, and what is printed to a terminal."""
+"""Code shared by all commands: argument parser, limits, exit codes, and escaping of terminal output."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ tfl_verify = _verify("tfl-verify", "tflite")
 
 
 class View(NamedTuple):
-    """What a flag prints.  ``get``: a list of names or of pairs; ``separator``: between those of a pair."""
+    """The output of a flag.  ``get``: returns names or pairs; ``separator``: text inside a pair."""
 
     help: str
     get: Callable[[ModelFile], Sequence[Any]]
@@ -97,7 +97,7 @@ VIEWS = {
         "the shape of each tensor", lambda model: [(name_of(t), shape_of(t)) for t in model.tensors()], " "
     ),
 }
-"""By flag."""
+"""The output of each flag, by its name."""
 
 
 def _inspect(name: str, format: str) -> partial[int]:

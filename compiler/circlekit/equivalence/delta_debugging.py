@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reduce a model to the smallest one that still shows something: operators, sizes, attributes, constants.
+"""Reduce a model that shows a fault to a small one that still does: operators, sizes, attributes, constants.
 
-What a model must show is tested by a function, or by a user's command (``Command``).
+A function, or a user's command (``Command``), tests whether a model still shows the fault.
 
 Source of the first step: Zeller and Hildebrandt, Simplifying and Isolating Failure-Inducing Input, 2002.
 """
@@ -30,7 +30,7 @@ from circlekit.ir.verifier import verify
 P = ParamSpec("P")
 
 TRIES = 2000
-"""Largest number of models that are tested: each may take a run of a slow command."""
+"""Largest number of models that are tested, since each test may run a slow command."""
 
 Shows = Callable[[Model], bool]
 """The interestingness test of a valid model; a CirclekitError counts as false, a FileError is raised."""
@@ -203,7 +203,7 @@ PLACE = "{}"
 
 
 def write_model(model: Model, path: Path) -> None:
-    """Write a model as its extension says: circle, TFLite, or the text form for any other."""
+    """Write a model in the format of the extension: circle, TFLite, or the text form for any other."""
     if format_of(path):
         save(model, path)
     else:

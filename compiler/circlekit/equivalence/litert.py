@@ -85,14 +85,14 @@ def run_steps(
     except (ValueError, RuntimeError) as error:
         sentence = " ".join(str(error).split()).partition(". See instructions:")[0]
         if any(word in sentence for word in _UNSUPPORTED):
-            raise UnsupportedError(f"LiteRT lacks something: {sentence}") from error
-        raise EquivalenceError(f"LiteRT does not take the model: {sentence}") from error
+            raise UnsupportedError(f"LiteRT does not support the model: {sentence}") from error
+        raise EquivalenceError(f"LiteRT does not accept the model: {sentence}") from error
 
 
 def run_interpreter(interpreter: Any, steps: Sequence[Sequence[Array]]) -> list[list[Array]]:
     """Run a new interpreter of LiteRT once for each set of inputs; raises its ValueError or RuntimeError."""
     outputs = []
-    needs_allocation = True  # only where it must be: it resets the variables
+    needs_allocation = True  # only if the shapes changed: it resets the variables
     for inputs in steps:
         details = interpreter.get_input_details()
         for detail, array in zip(details, inputs, strict=True):

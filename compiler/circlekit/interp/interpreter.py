@@ -37,7 +37,7 @@ def _exceeds_reference(op: Op) -> bool:
 
 
 class Interpreter:
-    """Runs one model, as often as wanted; each thread needs an interpreter of its own.
+    """Runs one model, any number of times; each thread needs an interpreter of its own.
 
     Variables and hash tables keep their contents from run to run, until ``reset``.  The interpreter notices
     operators that are added, removed or changed, but not new contents of a constant: make a new interpreter

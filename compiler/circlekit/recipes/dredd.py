@@ -254,7 +254,7 @@ class _Test:
         return []
 
     def compare_with_litert(self, model: Model, when: str, tolerance: float | None) -> None:
-        """Compare the outputs on normal inputs with those of LiteRT for the TFLite form of ``model``."""
+        """Compare the outputs on normal inputs with those of LiteRT for ``model`` as a TFLite file."""
         if not self.runs:
             return
         run = self.runs[0]
@@ -299,7 +299,7 @@ def _unlisted(model: Model) -> Model:
 
 
 def _absolute(tolerance: float | None, reference: Array) -> float | None:
-    """Return a tolerance relative to the largest magnitude as an absolute one; None is the default one."""
+    """Convert a tolerance relative to the largest magnitude to an absolute one; None stays None."""
     if tolerance is None:
         return None
     if reference.dtype.kind != "f":
@@ -331,7 +331,7 @@ def _guilty_pass(base: Model, passes: Sequence[str], context: Context) -> list[s
 
 
 def _lines(model: Model) -> list[str]:
-    """Return the model as text for a person: constants are shown by name."""
+    """Return the lines of the model as text, with constants shown by name only."""
     lines = []
     for graph in model.graphs:
         inputs, outputs = (", ".join(f"%{v.name}" for v in side) for side in (graph.inputs, graph.outputs))

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the cases of dredd tests: which recipe is run with which passes.  They come from
+"""Find the cases of dredd tests: which recipe is run with which passes.
 
-``test.lst``     ONE's lists: ``Add(RECIPE PASS pass1 pass2)`` and ``eval(RECIPE pass1 pass2)``, ``#``
-comments ``*.tsv``        a first line ``recipe<tab>passes``, then one line per case, its passes separated by
-commas a folder         every ``test.recipe`` and ``*.ck`` in it, in the order of their paths
-a recipe         one case, or one for each block of rules
+Cases are read from one of these:
+
+- ``test.lst``: ONE's list of ``Add(RECIPE PASS pass1 pass2)`` and ``eval(RECIPE pass1 pass2)``, with ``#``
+  comments;
+- ``*.tsv``: a first line ``recipe<tab>passes``, then one line per case with its passes separated by commas;
+- a folder: every ``test.recipe`` and ``*.ck`` in it, in the order of their paths;
+- a recipe: one case, or one for each block of rules.
 
 A list names a recipe by its folder (``NAME/test.recipe``) or its file (``NAME.ck``).
 """

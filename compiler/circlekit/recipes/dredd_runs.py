@@ -16,7 +16,7 @@ from circlekit.recipes.dredd_cases import Case
 from circlekit.recipes.process_pool import Loss, Tell, Workers
 
 MAX_SERIAL = 8
-"""At most so many tests are run in this process: starting others would take longer."""
+"""Up to this many tests run in the calling process, since starting other processes would take longer."""
 
 Job = tuple[int, Case, Path | None]
 """Index of the test, the test, the folder for its files."""

@@ -110,7 +110,7 @@ class Context:
         return True
 
     def refuse(self, pass_name: str, op: Op, sentence: str, progress: int = 0) -> None:
-        """Record a near miss, if they are wanted.  A sentence without a ``%name`` gets that of ``op``."""
+        """Record a near miss if they are collected.  A sentence without a ``%name`` gets that of ``op``."""
         if self.refusals is not None:
             if "%" not in sentence and op.results:
                 sentence = f"%{op.output.name}: {sentence}"

@@ -239,7 +239,7 @@ class Matcher:
     ) -> dict[str, int] | None:
         """Return the sizes known with those of this operand, None if its type does not match."""
         if pattern.const and (value.data is None or value.is_variable):
-            found, wanted = "is not constant", pattern.wanted_type()
+            found, wanted = "is not constant", pattern.type_text()
         elif pattern.const and not value.is_plain:
             how = "packed" if value.dtype.numpy is None else "sparse or compressed"
             found, wanted = f"is {how} {value.dtype.short}", "plain elements"

@@ -40,7 +40,7 @@ class OperandPattern(NamedTuple):
     dtype: DType | None = None
     dims: tuple[int | str, ...] | None = None
 
-    def wanted_type(self) -> str:
+    def type_text(self) -> str:
         """Return the type as it is written in the picture."""
         dims = "" if self.dims is None else "[" + ",".join(map(str, self.dims)) + "]"
         return f"{'const ' if self.const else ''}{self.dtype.short if self.dtype else ''}{dims}".strip()

@@ -24,11 +24,11 @@ from circlekit.recipes.rules.rule_blocks import RuleBlock
 from circlekit.rewrite.base import Context, Pass
 
 NEAR_MISS_RULE = "unchanged()"
-"""The rule in a recipe that says that the pass must leave the model alone."""
+"""The rule in a recipe that the pass must not change the model."""
 
 
 class PassTestError(CirclekitError, AssertionError):
-    """A pass does not do what one of its recipes, or the contract of all passes, says."""
+    """A pass violates one of its recipes, or a requirement for all passes."""
 
 
 def check_pass(
@@ -41,7 +41,7 @@ def check_pass(
     """Test a pass with its recipes; PassTestError names every recipe that fails, and why.
 
     ``tested``: the class of the pass, or its name.  ``recipes``: the text of a recipe, a file, a folder, or a
-    sequence of these.  Of a folder, the files ``NAME.ck`` and ``NAME-CONDITION.ck`` are taken.  A recipe
+    sequence of these.  In a folder, the files ``NAME.ck`` and ``NAME-CONDITION.ck`` are used.  A recipe
     without ``passes(...)`` in its rules is run with the tested pass alone.
 
     A recipe whose rules contain ``unchanged()`` is a near miss, all others are positives.  At least one
@@ -53,7 +53,7 @@ def check_pass(
     - the outputs before and after are equal on seeded inputs (normal, boundary and zero), through files,
       unless the pass declares that it changes values or the interface;
     - LiteRT, where it is installed, gives the same outputs, and runs the result if it ran the original;
-    - names, dtypes and shapes of inputs and outputs stay, the result is valid, and its shapes are inferred;
+    - names, dtypes and shapes of inputs and outputs stay, the result is valid, and shapes can be inferred;
     - a second run changes nothing.
     """
     kind = find_pass(tested) if isinstance(tested, str) else tested
@@ -71,8 +71,8 @@ def check_pass(
     if not positives:
         failures.append(f"no recipe shows what {kind.name} rewrites; write {kind.name}{TEXT}")
     if needs_near_miss and not near_misses:
-        wanted = f"{kind.name}-CONDITION{TEXT} with the rule {NEAR_MISS_RULE}"
-        failures.append(f"no recipe shows what {kind.name} leaves alone; write {wanted} for each condition")
+        expected = f"{kind.name}-CONDITION{TEXT} with the rule {NEAR_MISS_RULE}"
+        failures.append(f"no recipe shows what {kind.name} leaves alone; write {expected} for each condition")
     if failures:
         raise PassTestError("\n".join(failures))
 
@@ -115,11 +115,11 @@ def _failures(case: Case, rules: RuleBlock, near_miss: bool, with_litert: bool) 
     lost = [note for note in result.notes if note.startswith("not run by LiteRT after")]
     if lost and result.litert and target == "tflite":
         yield f"LiteRT runs the model before the pass, but not after it: {'; '.join(lost)}"
-    yield from _contract_failures(model, rules, target, near_miss)
+    yield from _requirement_failures(model, rules, target, near_miss)
 
 
-def _contract_failures(model: Model, rules: RuleBlock, target: str, near_miss: bool) -> Iterator[str]:
-    """Yield what the passes break of the contract of all passes: fire or not, interface, validity, rest."""
+def _requirement_failures(model: Model, rules: RuleBlock, target: str, near_miss: bool) -> Iterator[str]:
+    """Yield a sentence for each violated requirement: change or not, interface, validity, second run."""
     asked = [name.replace("-", "_") for name in rules.passes]
     passes = select_passes(asked, format=target)
     context = Context(target, settings=rules.settings)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build random graphs operator by operator; each operator is run at once, so that the whole model runs."""
+"""Build random graphs operator by operator; each operator is run when it is added, so that models run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UNKNOWN_SIZE = 3
 """The size of unknown dimensions in the run that accompanies the building."""
 
 MAX_MAGNITUDE = 50.0
-"""Larger values are rejected, since rounding errors grow with them."""
+"""Results with larger elements are rejected, because rounding errors grow with them."""
 
 MAX_ELEMENTS = 4096
 
@@ -138,13 +138,13 @@ class ModelBuilder:
     def add(self, op: Op, keep: bool = True) -> Value:
         """Append ``op`` if it runs and its results are moderate, and return its first result.
 
-        ``keep``: further operators may use the results.  Rejected, where the operator does not fit.
+        ``keep``: further operators may use the results.  Raises Rejected if the operator does not fit.
         """
         self.put(op, keep)
         return op.output
 
     def put(self, op: Op, keep: bool = True) -> None:
-        """Do what ``add`` does, also for an operator without results."""
+        """Append ``op`` as ``add`` does; ``op`` may have no results."""
         try:
             require_valid(op)
             operands = [None if v is None else self.array(v) for v in op.inputs]
@@ -169,7 +169,7 @@ class ModelBuilder:
     # -- the finished model --------------------------------------------------------------------
 
     def model(self) -> tuple[Model, list[Array]]:
-        """Choose the outputs and return the model, in a format that has its operators, and its inputs."""
+        """Choose the outputs; return the model, in a format that has its operators, and its input arrays."""
         self.remove_rejected()
         self.graph.outputs = self._outputs()
         graphs = [self.graph, *self.graphs]
@@ -185,7 +185,7 @@ class ModelBuilder:
                     op.drop_inputs()
 
     def _outputs(self) -> list[Value]:
-        """Choose the newest value, some others, sometimes one twice, an input, or a constant."""
+        """Choose outputs: the newest value and some others; sometimes one twice, an input, or a constant."""
         made = [v for v in self.pool if v.producer is not None and v.dtype not in NOT_AN_OUTPUT]
         if not made or self.chance(0.05):
             x = self.graph.inputs[0]
@@ -207,7 +207,7 @@ class ModelBuilder:
 
 
 def require_valid(op: Op) -> None:
-    """Raise Rejected, or the operator's own error, where it does not fit its operands or is random."""
+    """Raise Rejected, or the error of the shape rule, if ``op`` does not fit its operands or is random."""
     has_unknown_result = isinstance(op, OpaqueOp) and any(v.shape == () for v in op.results)
     if op.code in RANDOM_OPERATORS or has_unknown_result:
         raise Rejected
@@ -220,7 +220,7 @@ def require_valid(op: Op) -> None:
 def example(
     shape: Shape | None, dtype: DType, random: np.random.Generator, unknown: int = UNKNOWN_SIZE
 ) -> Array:
-    """Return seeded data for an input; many floats are where activations change their slope."""
+    """Return seeded data for an input; some floats are points where activations change their slope."""
     size = tuple(unknown if d is None else d for d in shape or ())
     assert dtype.numpy is not None
     if dtype.numpy.kind == "b":

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instances of the pictures of passes: operators whose operands are tried until their shape rules agree.
+"""Random operators that match the ``before`` picture of a pass.
 
-Most instances match their picture; some differ in one place, which the matcher must notice.
+Operands are drawn until the shape rules accept them.
+
+Most instances match their picture; some differ in one place, so that the pass must not rewrite them.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from circlekit.testing.random_operators import ATTEMPTS, derived_attributes, pro
 
 MUTATION_PROBABILITY = 0.3
 OTHER_DTYPES = (DType.FLOAT16, DType.FLOAT64, i32, DType.INT64)
-"""Dtypes of the data, besides f32, where the picture does not say."""
+"""Dtypes of the data, besides f32, if the picture does not specify one."""
 
 
 def pictures_of(passes: Iterable[type[Pass]]) -> tuple[Picture, ...]:
@@ -34,12 +36,12 @@ def pictures_of(passes: Iterable[type[Pass]]) -> tuple[Picture, ...]:
 
 
 def add_instance(m: ModelBuilder, picture: Picture) -> Value:
-    """Append the operators of ``picture`` and return its result; Rejected where they do not fit."""
+    """Append the operators of ``picture`` and return its result; Rejected if they do not fit."""
     return _Instance(m, picture).build()
 
 
 class _Instance:
-    """``values``: what the names in the picture stand for; ``dims``: the sizes of its capital letters."""
+    """``values``: the value of each name in the picture; ``dims``: the size of each dimension letter."""
 
     def __init__(self, m: ModelBuilder, picture: Picture) -> None:
         self.m = m
@@ -158,7 +160,7 @@ class _Instance:
         return m.constant(array, name, dtype.numpy)
 
     def shape_of(self, dims: tuple[int | str, ...], near: tuple[int, ...]) -> tuple[int, ...]:
-        """Return a shape that ``dims`` allow: letters keep their size, the others are as in ``near``."""
+        """Return a shape that ``dims`` allow: known letters keep their size, others get that of ``near``."""
         m = self.m
         lead: list[int] = []
         if dims[:1] == ("*",):

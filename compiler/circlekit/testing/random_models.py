@@ -19,8 +19,8 @@ from circlekit.testing.random_operators import random_operator
 def random_model(seed: int, passes: Sequence[type[Pass]] = (), steps: int = 8) -> tuple[Model, list[Array]]:
     """Return a random model and one array for each of its inputs; the same seed gives the same model.
 
-    The model runs with these inputs.  ``passes``: about half of the ``steps`` insert operators that one of
-    these passes rewrites, or nearly so; all others insert one random operator.
+    The model runs with these inputs.  ``passes``: about half of the ``steps`` insert operators that match,
+    or nearly match, one of these passes; all others insert one random operator.
     """
     builder = ModelBuilder.of_seed(seed)
     builder.random = np.random.default_rng([seed, 1])

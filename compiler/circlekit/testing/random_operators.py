@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random operators from their declarations: operands by name and dtype, attributes by name and default.
 
-What does not fit is rejected by the shape rule or the kernel, and tried again with other choices.
+An operator that its shape rule or kernel rejects is drawn again with other operands and attributes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from circlekit.ops.convolution.conv import DepthwiseConv2D
 from circlekit.testing.model_builder import ModelBuilder, Rejected
 
 ATTEMPTS = 30
-"""How often the operands of one operator are chosen anew."""
+"""Number of times that the operands of one operator are drawn until they fit."""
 
 NHWC, NCHW = (0, 2, 3, 1), (0, 3, 1, 2)
 """Permutations from channels first to channels last, and back."""

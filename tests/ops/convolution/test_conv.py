@@ -212,7 +212,7 @@ X = (1, 5, 5, 4)
 @pytest.mark.parametrize(
     ("filter", "bias", "attributes", "sentence"),
     [
-        ((8, 3, 3, 3), None, {}, "input has 4 channels, expected a multiple of the 3 that the filter reads"),
+        ((8, 3, 3, 3), None, {}, "input has 4 channels, expected a multiple of the filter's 3"),
         ((3, 3, 3, 2), None, {}, "filter has 3 output channels, expected a multiple of 2 groups"),
         ((8, 3, 3, 4), (4,), {}, "expected bias of 8 elements, one per channel of the result, got 4"),
         ((8, 3, 4), None, {}, r"expected filter of rank 4, got shape \[8,3,4\]"),
@@ -237,7 +237,7 @@ def test_conv_2d_refuses(
             (3, 3, 3, 4),
             r"output_shape is \[2,5,5,3\], expected \[1,\?,\?,3\] from input and filter",
         ),
-        ([1, 5, 5, 3], (3, 3, 3, 5), "input has 4 channels, the filter reads 5"),
+        ([1, 5, 5, 3], (3, 3, 3, 5), "input has 4 channels, expected 5, as the filter has"),
         ([1, 5, 5, -1], (3, 3, 3, 4), "expected 4 dimensions"),
     ],
 )

@@ -60,7 +60,7 @@ def test_conv_3d_transpose(seed: int) -> None:
 
 def test_refusals() -> None:
     x = Value("", f32, (1, 4, 4, 4, 3))
-    with pytest.raises(ShapeError, match="input has 3 channels, the filter reads 2"):
+    with pytest.raises(ShapeError, match="input has 3 channels, expected 2, as the filter has"):
         Conv3D(x, Value("", f32, (1, 1, 1, 2, 4)))
-    with pytest.raises(ShapeError, match="input has 3 channels, the filter reads 2"):
+    with pytest.raises(ShapeError, match="input has 3 channels, expected 2, as the filter has"):
         Conv3DTranspose(const([1, 4, 4, 4, 4], np.int32), Value("", f32, (1, 1, 1, 4, 2)), x)

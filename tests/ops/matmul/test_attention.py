@@ -81,7 +81,7 @@ def test_tokens_see_those_before_them() -> None:
 def test_a_position_outside_of_the_caches() -> None:
     run = interpreter([np.zeros((SIZE, SIZE))] * 4)
     arrays = inputs_at(np.zeros((TOKENS, SIZE)), 0)
-    with pytest.raises(CirclekitError, match="position 64 is outside of the caches, which have 64"):
+    with pytest.raises(CirclekitError, match="position 64 is outside of the caches, which have 64 positions"):
         run.run([*arrays[:-1], np.array([ROOM], np.int64)])
 
 

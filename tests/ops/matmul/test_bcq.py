@@ -89,12 +89,12 @@ def test_what_does_not_fit() -> None:
     three = np.array([[3, 2]])
     with pytest.raises(ShapeError, match=r"expected 6 codes and scales from the clusters, got 5 scales"):
         decoded(np.ones(5, np.float32), np.zeros((6, 1), np.int32), three, 32)
-    with pytest.raises(ShapeError, match="codes have 32 columns, the hidden size is 40"):
+    with pytest.raises(ShapeError, match="codes have 32 columns, expected at least 40"):
         decoded(np.ones(6, np.float32), np.zeros((6, 1), np.int32), three, 40)
     odd, table = const([3, 20, 1], np.int32), Value("b", i32, (60, 2))
     with pytest.raises(ShapeError, match="clusters have 3 numbers, expected pairs of bits and rows"):
         BcqGather(Value("a", f32, (60,)), table, Value("i", i32, (7,)), odd)
-    with pytest.raises(ShapeError, match="input has 5 rows, the hidden size is 64"):
+    with pytest.raises(ShapeError, match="input has 5 rows, expected the hidden size 64"):
         BcqFullyConnected(
             Value("x", f32, (5, 2)),
             Value("a", f32, (60,)),

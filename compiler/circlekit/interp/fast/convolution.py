@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions: products of blocks of patches that stay in the cache (im2col), or sums over windows."""
+"""Fast convolutions: matrix products of cache-sized blocks of patches (im2col); einsum for depthwise ones."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeCon
 from circlekit.ops.convolution.correlation import Geometry
 
 CACHE_BLOCK_BYTES = 1 << 20
-"""Scratch of one block of results: smaller ones cost more calls than they save cache misses."""
+"""Scratch memory of one block of patches and sums, so that it stays in the cache."""
 
 LARGEST_SCRATCH_RATIO = 8
-"""A transposed convolution that needs more scratch than so many results is left to the plain kernel."""
+"""A transposed convolution runs in the plain kernel if its scratch exceeds its result by this factor."""
 
 
 class FastConvolution(FastLayer):
-    """A convolution over images."""
+    """Base class of the fast convolutions."""
 
     def padded(self, image: Array, geometry: Geometry) -> Array:
-        """An image [H, W, C] as floats without zero point, with the padding that its windows read."""
+        """Return an image [H, W, C] as floats minus the zero point, padded as its windows require."""
         taps, strides, dilations, before, windows, _ = geometry
         size = [(windows[a] - 1) * strides[a] + (taps[a] - 1) * dilations[a] + 1 for a in (0, 1)]
         part = image[: size[0] - before[0], : size[1] - before[1]]
@@ -39,7 +39,7 @@ class FastConvolution(FastLayer):
         return out
 
     def convolved(self, input: Array, matrix: Array, geometry: Geometry) -> Array:
-        """The results of the windows: patches [R, KH * KW * I] times a ``matrix`` of weights, in blocks."""
+        """Multiply patches [R, KH * KW * I] by ``matrix`` [KH * KW * I, O], in blocks of rows."""
         depth, channels = matrix.shape
         rows, columns = geometry.windows
         out = np.empty((len(input), rows, columns, channels), self.result_dtype)
@@ -58,7 +58,7 @@ class FastConvolution(FastLayer):
         return out
 
     def finished(self, sums: Array) -> Array:
-        """The results of sums [N, OH, OW, O], which are overwritten."""
+        """Return the results of the layer for its sums [N, OH, OW, O], which are overwritten."""
         if self.stage is None:
             return self.finish(sums)
         out = np.empty(sums.shape, self.result_dtype)
@@ -78,22 +78,25 @@ class FastConv2D(FastConvolution):
         return self.convolved(input, self.weights(filter), self.op.geometry(input.shape, filter.shape))
 
     def arranged(self, filter: Array) -> Array:
-        """A matrix [KH * KW * I, O]."""
+        """Return the filter as a matrix [KH * KW * I, O]."""
         return np.asarray(filter.reshape(len(filter), -1).T)
 
 
 class FastTransposeConv(FastConvolution):
-    """TRANSPOSE_CONV: products of all taps at once, which are then added onto the result.
+    """TRANSPOSE_CONV: one matrix product for all taps, whose parts are then added to the result.
 
-    Taps are in groups of stride x stride, of which each fills adjacent places of the result in one addition.
-    The filter is extended by zeros to a multiple of the strides.
+    The taps are divided into groups of stride x stride.  The products of a group fill adjacent elements of
+    the result, so one addition per group is enough.  The filter is padded with zeros to a multiple of the
+    strides.
     """
 
     op: TransposeConv
 
     def __call__(self, output_shape: Array, filter: Array, input: Array, bias: Array | None = None) -> Array:
         shape = run_time_shape(output_shape, (len(input), None, None, len(filter)))
-        if self.is_extended and not np.isfinite(input).all():  # zeros times these are no zeros
+        if (
+            self.is_extended and not np.isfinite(input).all()
+        ):  # the padding of the filter times infinity or NaN is NaN
             return np.asarray(self.op.kernel(output_shape, filter, input, bias))
         geometry = self.op.geometry(input.shape, filter.shape, shape)
         (stride_h, stride_w), (rows, columns) = geometry.strides, input.shape[1:3]
@@ -118,16 +121,16 @@ class FastTransposeConv(FastConvolution):
 
     @property
     def is_extended(self) -> bool:
-        """Whether there are zeros behind a float filter."""
+        """Return whether a float filter is padded with zeros."""
         _, high, wide, _ = self.op.filter.static_shape
         return self.stage is None and bool(high % self.op.stride_h or wide % self.op.stride_w)
 
     def _groups(self, filter: tuple[int, ...]) -> tuple[int, int]:
-        """How many groups of taps there are along the height and the width."""
+        """Return the numbers of groups of taps along the height and the width."""
         return -(-filter[1] // self.op.stride_h), -(-filter[2] // self.op.stride_w)
 
     def arranged(self, filter: Array) -> Array:
-        """A matrix [I, groups * stride * stride * O]."""
+        """Return the filter as a matrix [I, groups * stride * stride * O]."""
         outputs, taps_h, taps_w, depth = filter.shape
         (groups_h, groups_w), (stride_h, stride_w) = (
             self._groups(filter.shape),
@@ -142,7 +145,7 @@ class FastTransposeConv(FastConvolution):
 class FastDepthwiseConv2D(FastConvolution):
     """DEPTHWISE_CONV_2D: one sum of products over all windows of an image.
 
-    With stride 1, the channels of several columns are taken together, as numpy is slow with few of them.
+    With stride 1, the channels of several columns form one longer axis, because numpy is slow on short ones.
     """
 
     op: DepthwiseConv2D
@@ -164,7 +167,7 @@ class FastDepthwiseConv2D(FastConvolution):
 
 
 def cropped(array: Array, before: Sequence[int], shape: Sequence[int]) -> Array:
-    """What of an array [N, H, W, C] is at ``before``, in ``shape``; 0 beyond its ends."""
+    """Return the part of ``array`` [N, H, W, C] of ``shape`` that begins at ``before``; 0 beyond its ends."""
     part = array[:, before[0] : before[0] + shape[1], before[1] : before[1] + shape[2]]
     if part.shape == tuple(shape):
         return np.ascontiguousarray(part)
@@ -174,9 +177,9 @@ def cropped(array: Array, before: Sequence[int], shape: Sequence[int]) -> Array:
 
 
 def window_view(image: Array, geometry: Geometry, count: int = 1) -> Array:
-    """View of a padded image [H, W, C] without gaps as what each window reads: [OH, OW, KH, KW, C].
+    """Return a view [OH, OW, KH, KW, C] of the windows of a contiguous padded image [H, W, C].
 
-    ``count``: columns that are taken together if the stride is 1: [OH, OW / count, KH, KW, count * C].
+    ``count``: columns that are joined if the stride is 1; the shape is [OH, OW / count, KH, KW, count * C].
     """
     high, wide, channel = image.strides
     strides, dilations = geometry.strides, geometry.dilations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Output stages of quantized layers in float64, where it gives the integers of LiteRT's fixed point.
+"""Output stages of quantized layers in float64, where the results equal LiteRT's fixed-point arithmetic.
 
 FIXED_POINT rounds twice: q = floor(t * mantissa / 2^31 + 1/2), then q / 2^right, halves away from zero or up.
 float64 holds t * mantissa, of 31 bits, for |t| < 2^21 with bits to spare; a greater t must be so large that
@@ -26,10 +26,10 @@ LONG_VECTOR_ELEMENTS = 1 << 11
 
 
 class FastOutputStage:
-    """A faster equal of ``stage``, for whole sums of a float type whose magnitude is at most ``bound``.
+    """A faster output stage, equal to ``stage``, for integer sums in a float dtype, at most ``bound``.
 
     For t = sum + ``bias``: floor(floor(t * ``factor`` + 1/2) * ``divisor`` + 1/2) + zero point, clipped.
-    ``rounds_once``: without the second floor.  ``is_exact``: False where only ``stage`` is right.
+    ``rounds_once``: without the second floor.  ``is_exact``: if False, ``stage`` computes the result.
     """
 
     def __init__(self, stage: OutputStage, bound: float) -> None:
@@ -54,7 +54,7 @@ class FastOutputStage:
         self.is_exact = stage.arithmetic is Arithmetic.FIXED_POINT and bool(np.all(fits | (mantissa == 0)))
 
     def write(self, sums: Array, out: Array) -> None:
-        """Put the results of sums [.., columns, C], which are overwritten, into ``out``."""
+        """Write the results of sums [.., columns, C] into ``out``; the sums are overwritten."""
         if not self.is_exact:
             out[...] = self.stage(sums)
             return
@@ -70,7 +70,7 @@ class FastOutputStage:
             np.floor(steps, steps)
             steps *= divisor
             steps += 0.5
-        # counted from the least result, nothing is negative, and conversion rounds down
+        # after subtracting the least result nothing is negative, so the conversion to integers rounds down
         steps += self.stage.zero_point - low
         np.clip(steps, 0, high - low, out=steps)
         unsigned = out.view(f"u{out.itemsize}")
@@ -79,9 +79,9 @@ class FastOutputStage:
 
 
 class ChannelVector:
-    """A number, or one per channel, which is repeated for several columns.
+    """One number, or one per channel, with copies repeated for several columns.
 
-    numpy is several times as slow where it broadcasts short vectors.
+    Repeating avoids the broadcasting of short vectors, which is several times slower in numpy.
     """
 
     def __init__(self, vector: Array) -> None:
@@ -89,7 +89,7 @@ class ChannelVector:
         self.repeated: dict[int, Array] = {}
 
     def of(self, columns: int, channels: int) -> Array:
-        """The vector for a divisor of ``columns`` times ``channels``."""
+        """Return the vector repeated for a divisor of ``columns``: one number for each column and channel."""
         count = repeats(columns, channels)
         if count not in self.repeated:
             self.repeated[count] = np.broadcast_to(self.vector, (count, channels)).reshape(-1)
@@ -97,6 +97,6 @@ class ChannelVector:
 
 
 def repeats(columns: int, channels: int) -> int:
-    """How often to repeat a vector of ``channels`` to make it long: a divisor of ``columns``."""
+    """Return how often to repeat a vector of ``channels`` to make it long: a divisor of ``columns``."""
     most = min(columns, max(1, LONG_VECTOR_ELEMENTS // max(channels, 1)))
     return next(n for n in range(most, 0, -1) if columns % n == 0)

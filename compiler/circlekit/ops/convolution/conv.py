@@ -47,7 +47,7 @@ class GatheringConvolution(ConvolutionLayer):
         return TensorType(self.input.dtype, (n, high, wide, out_depth))
 
     def geometry(self, data: tuple[int, ...], filter: tuple[int, ...]) -> Geometry:
-        """The windows over data of one shape, with a filter of another."""
+        """Return the windows for data and a filter of the given shapes."""
         strides, dilations = (self.stride_h, self.stride_w), (self.dilation_h, self.dilation_w)
         return Geometry.of(data[1:3], filter[1:3], strides, dilations, self.padding)
 
@@ -99,12 +99,10 @@ class Conv2D(GatheringConvolution, code="CONV_2D", fuses_activation=True):
 
 
 def _check_groups(depth: Dim, out_depth: Dim, per_group: Dim) -> None:
-    if not depth or per_group is None:  # of no channels, any number of groups can be made
+    if not depth or per_group is None:  # zero channels can be divided into any number of groups
         return
     if per_group == 0 or depth % per_group:
-        raise ShapeError(
-            f"input has {depth} channels, expected a multiple of the {per_group} that the filter reads"
-        )
+        raise ShapeError(f"input has {depth} channels, expected a multiple of the filter's {per_group}")
     if out_depth is not None and out_depth % (depth // per_group):
         groups = depth // per_group
         raise ShapeError(f"filter has {out_depth} output channels, expected a multiple of {groups} groups")
@@ -113,10 +111,11 @@ def _check_groups(depth: Dim, out_depth: Dim, per_group: Dim) -> None:
 class DepthwiseConv2D(
     GatheringConvolution, code="DEPTHWISE_CONV_2D", reference_version=6, fuses_activation=True
 ):
-    """Correlation of each channel with ``depth_multiplier`` filters of its own: [1,KH,KW,I * multiplier].
+    """Correlation of each input channel with its own filters; filter [1,KH,KW,I * multiplier].
 
-    The quotient of the channels decides, not the attribute, as in TFLite (depthwise_conv).  LiteRT has no
-    reference kernel for int4 weights; they are computed like the same numbers in int8.
+    The multiplier is the number of filter channels divided by I; the attribute ``depth_multiplier`` is
+    ignored, as in TFLite (depthwise_conv).  LiteRT has no reference kernel for int4 weights; they are
+    computed like int8 weights with the same values.
     """
 
     depth_multiplier: int = attribute(1)
@@ -157,9 +156,9 @@ class DepthwiseConv2D(
 class TransposeConv(ConvolutionLayer, code="TRANSPOSE_CONV", versions={i8: 2}, typed_by=1):
     """Gradient of Conv2D with respect to its input.  OHWI filter.
 
-    Input element y goes through tap k to y * stride - before + k, where ``before`` is the padding that a
-    convolution of the *output* would have; what falls outside of ``output_shape`` is dropped.
-    LiteRT 2 refuses an ``output_shape`` from which that convolution would not give the size of the input.
+    The product of input element y and filter tap k is added to output element y * stride - before + k, where
+    ``before`` is the padding of a convolution of the *output*.  Products outside of ``output_shape`` are
+    dropped.  LiteRT 2 refuses an ``output_shape`` if that convolution would not give the size of the input.
     Source: TFLite transpose_conv.
     """
 
@@ -177,7 +176,7 @@ class TransposeConv(ConvolutionLayer, code="TRANSPOSE_CONV", versions={i8: 2}, t
         out_depth, _, _, taps_depth = require_rank(self.filter, "filter", 4) or (None,) * 4
         require_same_float(self)
         if dims_differ(depth, taps_depth):
-            raise ShapeError(f"input has {depth} channels, the filter reads {taps_depth}")
+            raise ShapeError(f"input has {depth} channels, expected {taps_depth}, as the filter has")
         require_bias(self.bias, out_depth)
         if self.stride_h < 1 or self.stride_w < 1:
             raise ShapeError(f"strides {self.stride_h} and {self.stride_w} must be at least 1")
@@ -193,7 +192,7 @@ class TransposeConv(ConvolutionLayer, code="TRANSPOSE_CONV", versions={i8: 2}, t
         return correlate_transposed(data, filter, self.geometry(data.shape, filter.shape, shape))
 
     def geometry(self, data: tuple[int, ...], filter: tuple[int, ...], output: tuple[int, ...]) -> Geometry:
-        """The windows of data of one shape, with a filter of another, over a result of a third."""
+        """Return the windows for data, a filter and a result of the given shapes."""
         strides = (self.stride_h, self.stride_w)
         return Geometry.transposed(data[1:3], output[1:3], filter[1:3], strides, (1, 1), self.padding)
 
@@ -214,7 +213,7 @@ class TransposeConv(ConvolutionLayer, code="TRANSPOSE_CONV", versions={i8: 2}, t
 
 
 def static_output_shape(operand: Value, rank: int) -> Shape:
-    """Return the dimensions in a constant shape operand; unknown ones if it is not constant."""
+    """Return the dimensions in a constant shape operand; ``rank`` unknown ones if it is not constant."""
     numbers = static_int_vector(operand)
     if numbers is None:
         count = product(operand.shape) if operand.shape is not None else None
@@ -235,9 +234,10 @@ def run_time_shape(output_shape: Array, known: Shape) -> tuple[int, ...]:
     return shape
 
 
-def merged_shape(shape: Shape, wanted: Shape) -> Shape:
+def merged_shape(shape: Shape, inferred: Shape) -> Shape:
+    """Return ``shape`` with its unknown dimensions taken from ``inferred``; ShapeError if they disagree."""
     try:
-        return tuple(merge_dims(a, b) for a, b in zip(shape, wanted, strict=True))
+        return tuple(merge_dims(a, b) for a, b in zip(shape, inferred, strict=True))
     except ShapeError:
-        found, fit = format_shape(shape), format_shape(wanted)
-        raise ShapeError(f"output_shape is {found}, expected {fit} from input and filter") from None
+        found, expected = format_shape(shape), format_shape(inferred)
+        raise ShapeError(f"output_shape is {found}, expected {expected} from input and filter") from None

@@ -46,7 +46,7 @@ class Conv3D(_Spatial3D, code="CONV_3D"):
         shape = require_rank(self.input, "input", 5) or (None,) * 5
         taps = require_rank(self.filter, "filter", 5) or (None,) * 5
         if dims_differ(shape[4], taps[3]):
-            raise ShapeError(f"input has {shape[4]} channels, the filter reads {taps[3]}")
+            raise ShapeError(f"input has {shape[4]} channels, expected {taps[3]}, as the filter has")
         require_bias(self.bias, taps[4])
         size = (
             window_size(shape[1 + a], taps[a], self.strides[a], self.dilations[a], self.padding)
@@ -79,10 +79,10 @@ class Conv3DTranspose(_Spatial3D, code="CONV_3D_TRANSPOSE", options="Conv3DOptio
         n, *_, depth = require_rank(self.input, "input", 5) or (None,) * 5
         *_, out_depth, taps_depth = require_rank(self.filter, "filter", 5) or (None,) * 5
         if dims_differ(depth, taps_depth):
-            raise ShapeError(f"input has {depth} channels, the filter reads {taps_depth}")
+            raise ShapeError(f"input has {depth} channels, expected {taps_depth}, as the filter has")
         require_bias(self.bias, out_depth)
-        wanted = (n, None, None, None, out_depth)
-        return TensorType(self.input.dtype, merged_shape(static_output_shape(self.output_shape, 5), wanted))
+        inferred = (n, None, None, None, out_depth)
+        return TensorType(self.input.dtype, merged_shape(static_output_shape(self.output_shape, 5), inferred))
 
     def kernel(self, output_shape: Array, filter: Array, input: Array, bias: Array | None = None) -> Array:
         require_float(self, input, filter, bias)

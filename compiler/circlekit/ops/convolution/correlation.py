@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Correlation of channels-last data with a filter, and what convolutions compute around it.
+"""Correlation of channels-last data with a filter, and the base class of 2-D convolutions.
 
-Along each spatial axis, tap ``k`` of window ``w`` is over element ``w * stride + k * dilation - before``.  A
-convolution gathers elements into windows, a transposed convolution scatters windows onto elements; both are a
-sum over the taps, without a padded copy of the data.  Around these sums: bias, activation, quantization.
+Along each spatial axis, tap ``k`` of window ``w`` reads element ``w * stride + k * dilation - before``.  A
+convolution gathers elements into windows, a transposed convolution scatters windows onto elements.  Both loop
+over the taps and make no padded copy of the data.  The base class adds bias, activation and quantization.
 
 Source: TFLite conv.cc, depthwise_conv.cc, transpose_conv.cc and their reference kernels; ONE's interpreter
 for int16 weights and for uint8 weights with a scale per channel.
@@ -49,8 +49,8 @@ Index = tuple[int | slice, ...]
 class Geometry(NamedTuple):
     """Sliding windows over spatial axes; every field has one number per axis.
 
-    ``taps``: size of a window; ``before``: elements of padding in front of the first one; ``windows``: count
-    of the windows; ``size``: count of the elements.
+    ``taps``: elements in a window; ``before``: padding in front of the first element; ``windows``: number of
+    windows; ``size``: number of elements of the data.
     """
 
     taps: tuple[int, ...]
@@ -63,7 +63,7 @@ class Geometry(NamedTuple):
     @staticmethod
     @lru_cache(maxsize=1024)  # the layers of a model are the same in every run
     def of(size: Ints, taps: Ints, strides: Ints, dilations: Ints, padding: Padding) -> Geometry:
-        """The windows of a convolution over data of ``size``."""
+        """Return the windows of a convolution over data of ``size``."""
         axes = [conv_padding(*axis, padding) for axis in zip(size, taps, strides, dilations, strict=True)]
         before, windows = [w.before for w in axes], [w.size for w in axes]
         return Geometry(*(tuple(numbers) for numbers in (taps, strides, dilations, before, windows, size)))
@@ -72,9 +72,10 @@ class Geometry(NamedTuple):
     def transposed(
         windows: Ints, size: Ints, taps: Ints, strides: Ints, dilations: Ints, padding: Padding
     ) -> Geometry:
-        """Those of a transposed convolution of data of size ``windows`` to a result of ``size``.
+        """Return the windows of a transposed convolution from data [*windows] to a result [*size].
 
-        The result is padded as the data of a convolution, however many windows that would have.
+        ``before`` is the padding of a convolution over the result, even if it would have another number of
+        windows.
         """
         before = [0] * len(size)
         if padding is Padding.SAME:
@@ -83,19 +84,19 @@ class Geometry(NamedTuple):
         return Geometry(*(tuple(numbers) for numbers in (taps, strides, dilations, before, windows, size)))
 
     def overlaps(self) -> Iterable[tuple[Index, Index, Index]]:
-        """Every tap that is over data, with the windows and the elements it joins.
+        """Return, for each tap that reads data and not only padding, the tap, its windows and its elements.
 
-        As indices of arrays [O, *K, I], [N, *W, C] and [N, *S, C].
+        They are indices of arrays [O, *K, I], [N, *W, C] and [N, *S, C].
         """
-        return _kept_overlaps(self) if prod(self.taps) <= KEPT_TAPS else _joined_overlaps(self)
+        return _cached_overlaps(self) if prod(self.taps) <= MAX_CACHED_TAPS else _joined_overlaps(self)
 
 
-KEPT_TAPS = 64
-"""Windows with so many taps are not worked out anew in every run."""
+MAX_CACHED_TAPS = 64
+"""The overlaps of windows with at most this many taps are cached from run to run."""
 
 
 @lru_cache(maxsize=512)
-def _kept_overlaps(geometry: Geometry) -> tuple[tuple[Index, Index, Index], ...]:
+def _cached_overlaps(geometry: Geometry) -> tuple[tuple[Index, Index, Index], ...]:
     return tuple(_joined_overlaps(geometry))
 
 
@@ -109,7 +110,7 @@ def _joined_overlaps(geometry: Geometry) -> Iterator[tuple[Index, Index, Index]]
 def _overlaps(
     taps: int, stride: int, dilation: int, before: int, windows: int, size: int
 ) -> Iterator[tuple[int, slice, slice]]:
-    """Yield the taps along one axis that are over data in some window, these windows, and their elements."""
+    """Yield (tap, its windows, its elements) along one axis for each tap that reads data in any window."""
     least = max(0, -(-(before - (windows - 1) * stride) // dilation))
     for tap in range(least, min(taps, -(-(before + size) // dilation))):
         offset = tap * dilation - before
@@ -131,7 +132,7 @@ def correlate(x: Array, filter: Array, geometry: Geometry) -> Array:
 def correlate_transposed(x: Array, filter: Array, geometry: Geometry) -> Array:
     """Scatter x [N, *W, I] through filter [O, *K, I] onto elements: [N, *S, O].
 
-    The gradient of ``correlate`` with respect to its data.  What falls outside of the size is dropped.
+    The gradient of ``correlate`` with respect to its data.  Products outside of ``size`` are dropped.
     """
     out = np.zeros((len(x), *geometry.size, len(filter)), x.dtype)
     for tap, windows, elements in geometry.overlaps():
@@ -162,9 +163,10 @@ def channel_product(x: Array, weights: Array) -> Array:
 
 
 class ConvolutionLayer(Op):
-    """A convolution with operands ``input``, ``filter`` and ``bias``, on floats or integers.
+    """Base class of convolutions with operands ``input``, ``filter`` and ``bias``, on floats or integers.
 
-    ``channel_axis``: that of the filter's output channels.  ``depth``, in the methods: channels of the input.
+    ``channel_axis``: axis of the filter with the output channels.  The parameter ``depth`` of the methods is
+    the number of input channels.
     """
 
     padding: Padding = attribute(Padding.SAME)
@@ -178,21 +180,21 @@ class ConvolutionLayer(Op):
     channel_axis: ClassVar[int] = 0
 
     def quantizes_asymmetrically(self, depth: int, filter: Array) -> bool:
-        """Whether float data that meets integer weights is quantized with a zero point."""
+        """Return whether float data is quantized with a zero point before it meets integer weights."""
         return True
 
     def optimized_rounding(self, depth: int, filter: Array) -> bool | NDArray[np.bool_]:
-        """For which output channels LiteRT's optimized kernel rounds otherwise than the reference."""
+        """Return for which output channels LiteRT's optimized kernel rounds unlike its reference kernel."""
         return True
 
     def sums(self, data: Array, filter: Array, output_shape: Array | None = None) -> Array:
-        """The sums of products of float data and filter; a transposed convolution has an ``output_shape``."""
+        """Return the sums of products of float arrays; transposed convolutions need ``output_shape``."""
         raise NotImplementedError
 
     def convolve(
         self, data: Array, filter: Array, bias: Array | None, output_shape: Array | None = None
     ) -> Array:
-        """The result of the layer."""
+        """Return the result of the layer for float, quantized or float data with integer weights."""
         if filter.dtype.kind == "f":
             require_float(self, data, filter, bias)
             return activated(self.sums(data, filter, output_shape), bias, self.act)
@@ -205,16 +207,16 @@ class ConvolutionLayer(Op):
         return stage(self.sums(centered, weights, output_shape))
 
     def exact_filter(self, filter: Array) -> Array:
-        """The integer filter without its zero points, as floats whose sums of products are exact."""
+        """Return the filter minus its zero points, in a float dtype with exact sums of products."""
         zero_points = weight_zero_points(self.filter, filter.shape[self.channel_axis])
         magnitude = greatest_magnitude(self.input, zero_point_of(self.input))
         return centered_weights(filter, zero_points, self.channel_axis, magnitude)
 
     def output_stage(self, depth: int, filter: Array, bias: Array | None) -> OutputStage:
-        """What makes the result of the exact sums of an integer layer.
+        """Return the function that turns the exact sums of an integer layer into its result.
 
         The product of the scales is rounded to float32 for uint8 data and for int16 weights.  Only circle has
-        int16 weights, and ONE's interpreter never gives the least int16 for them.
+        int16 weights; for them, ONE's interpreter clamps results to -32767 or more.
         """
         low, high = quantized_activation_range(self.act, self.output)
         if self.filter.dtype is i16:
@@ -234,9 +236,9 @@ class ConvolutionLayer(Op):
     def _dynamically_quantized(
         self, data: Array, filter: Array, bias: Array | None, output_shape: Array | None
     ) -> Array:
-        """Float data is quantized to 8 bits image by image; the sums are scaled back to floats.
+        """Quantize float data to 8 bits, each image separately; multiply; scale the sums back to floats.
 
-        LiteRT's symmetric kernel on x86 is wrong for weights of -128, which its converter never makes.
+        LiteRT's symmetric kernel on x86 is wrong for weights of -128, which its converter never produces.
         """
         images = quantize_rows(
             data.reshape(len(data), -1), self.quantizes_asymmetrically(data.shape[3], filter)
@@ -251,12 +253,12 @@ class ConvolutionLayer(Op):
 
 
 def has_different_scales(weights: Value) -> bool:
-    """Whether channels of ``weights`` have different scales."""
+    """Return whether channels of ``weights`` have different scales."""
     return weights.quantization is not None and len(set(weights.quantization.scale.tolist())) > 1
 
 
 def activated(sums: Array, bias: Array | None, act: Activation) -> Array:
-    """Float sums with the bias added and the activation applied, in place."""
+    """Add the bias to float sums, in place, and return them with the activation applied."""
     if bias is not None:
         sums += bias.reshape(-1)
     return apply_fused_activation(sums, act)

@@ -27,7 +27,7 @@ INTEGERS = (i8, u8, i16)
 
 
 class _Pool2D(Op, versions={i16: 3, i8: 2}, fuses_activation=True):
-    """Attributes, shape rule and windows of all pools."""
+    """Base class of pooling operators: attributes, shape rule and windows."""
 
     input = operand(*REAL)
 
@@ -51,7 +51,7 @@ class _Pool2D(Op, versions={i16: 3, i8: 2}, fuses_activation=True):
         return Geometry.of((size,), (taps,), (stride,), (1,), self.padding)
 
     def _reduce(self, input: Array, combine: np.ufunc, start: float) -> Array:
-        """``combine`` of ``start`` and the elements of each window that lie inside of the image.
+        """Reduce ``start`` and the elements of each window inside of the image with ``combine``.
 
         The windows are reduced along the height, then along the width.
         """
@@ -64,7 +64,7 @@ class _Pool2D(Op, versions={i16: 3, i8: 2}, fuses_activation=True):
         return out.reshape(images, rows.windows[0], columns.windows[0], depth)
 
     def _sum_and_count(self, input: Array) -> tuple[Array, Array]:
-        """The sum over each window, and how many elements it has inside of the image: [OH, OW, 1]."""
+        """Return the sum of each window, and its number of elements inside of the image [OH, OW, 1]."""
         total = self._reduce(input, np.add, 0)
         ones = np.ones((1, *input.shape[1:3], 1), total.dtype)
         return total, self._reduce(ones, np.add, 0)[0]
@@ -81,7 +81,7 @@ def _slide(x: Array, geometry: Geometry, combine: np.ufunc, start: float) -> Arr
 
 
 class AveragePool2D(_Pool2D, code="AVERAGE_POOL_2D", options="Pool2DOptions"):
-    """Mean over each window; padding does not count.  Integers: rounded, halves away from zero.
+    """Mean of each window without its padding.  Integers are rounded, halves away from zero.
 
     Source: TFLite pooling.
     """
@@ -98,7 +98,7 @@ class AveragePool2D(_Pool2D, code="AVERAGE_POOL_2D", options="Pool2DOptions"):
 
 
 class MaxPool2D(_Pool2D, code="MAX_POOL_2D", options="Pool2DOptions"):
-    """Largest element of each window; NaN counts as none, as in LiteRT.  Source: TFLite pooling."""
+    """Largest element of each window; NaN is ignored, as in LiteRT.  Source: TFLite pooling."""
 
     def kernel(self, input: Array) -> Array:
         if self.input.dtype in INTEGERS:
@@ -110,7 +110,7 @@ class MaxPool2D(_Pool2D, code="MAX_POOL_2D", options="Pool2DOptions"):
 
 
 class L2Pool2D(_Pool2D, code="L2_POOL_2D", options="Pool2DOptions", versions={}):
-    """Root of the mean square over each window; padding does not count.  Source: TFLite pooling."""
+    """Root of the mean square of each window without its padding.  Source: TFLite pooling."""
 
     def kernel(self, input: Array) -> Array:
         require_float(self, input)
@@ -118,8 +118,8 @@ class L2Pool2D(_Pool2D, code="L2_POOL_2D", options="Pool2DOptions", versions={})
         return apply_fused_activation(np.sqrt(total / count), self.act)
 
 
-def need_per_axis(numbers: list[int] | None, shape: Shape | None, name: str) -> None:
-    """ShapeError unless ``numbers``, if known, has one number of 1 or more for each axis of ``shape``."""
+def require_one_per_axis(numbers: list[int] | None, shape: Shape | None, name: str) -> None:
+    """Raise ShapeError unless ``numbers`` is None or has a positive number for each axis of ``shape``."""
     if numbers is None:
         return
     if min(numbers, default=1) < 1 or (shape is not None and len(numbers) != len(shape)):
@@ -136,7 +136,7 @@ class Dilate(Op, code="DILATE"):
     def infer(self) -> TensorType:
         require_same_dtype("input", self.input, "padding_value", self.padding_value)
         shape, steps = self.input.shape, static_int_vector(self.dilations)
-        need_per_axis(steps, shape, "dilations")
+        require_one_per_axis(steps, shape, "dilations")
         if shape is None or steps is None:
             return TensorType(self.input.dtype, unknown_dims(self.input.rank))
         spread = (None if d is None else (d - 1) * s + 1 for d, s in zip(shape, steps, strict=True))
@@ -144,7 +144,7 @@ class Dilate(Op, code="DILATE"):
 
     def kernel(self, input: Array, dilations: Array, padding_value: Array) -> Array:
         steps = int_list(dilations)
-        need_per_axis(steps, input.shape, "dilations")
+        require_one_per_axis(steps, input.shape, "dilations")
         shape = [(d - 1) * s + 1 for d, s in zip(input.shape, steps, strict=True)]
         out = np.full(shape, padding_value.reshape(-1)[0], input.dtype)
         out[tuple(slice(None, None, s) for s in steps)] = input
@@ -180,7 +180,7 @@ class ReduceWindow(Op, code="REDUCE_WINDOW"):
         numbers = []
         for name in ("window_shape", "window_strides", "window_dilations"):
             numbers.append(static_int_vector(getattr(self, name)))
-            need_per_axis(numbers[-1], shape, name)
+            require_one_per_axis(numbers[-1], shape, name)
         known = [n for n in numbers if n is not None]
         if len(known) < len(numbers):
             return TensorType(self.input.dtype, (None,) * len(shape))
@@ -208,7 +208,7 @@ class ReduceWindow(Op, code="REDUCE_WINDOW"):
 
 
 def window_count(size: int | None, taps: int, stride: int, dilation: int) -> int | None:
-    """Return how many windows fit into ``size``; None if that is unknown."""
+    """Return the number of windows that fit into ``size`` elements; None if ``size`` is unknown."""
     if size is None:
         return None
     return max(0, (size - (taps - 1) * dilation - 1) // stride + 1)

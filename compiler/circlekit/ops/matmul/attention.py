@@ -18,22 +18,23 @@ from circlekit.ops.program.state import Stateful
 from circlekit.ops.reduction.normalization import rotated
 
 CACHE_BLOCK_POSITIONS = 32
-"""onert attends over a multiple of this many positions of the cache."""
+"""onert reads a multiple of this many positions of the caches."""
 
 
 class Attention(Stateful, code="ATTENTION", options="AttentionOptions", formats=frozenset({"circle"})):
-    """One token of a decoder: projections, rotary embedding, caches, scores, and the projection back.
+    """Multi-head attention for one token of a decoder, with rotary position embedding and key-value caches.
 
-    ``input`` [1, 1, model]; ``wq``, ``wk``, ``wv``, ``wo`` [model, model], of which each row makes one
-    element; ``cos`` and ``sin`` [1, 1, head] for the position of the token; ``mask`` is added to the scores,
-    so it has -inf where nothing may be read; the caches [1, positions, heads, head] get the token's key and
-    value at ``position`` (one element).  With q and k rotated as GPT-NeoX does:
+    ``input`` [1, 1, model]; ``wq``, ``wk``, ``wv``, ``wo`` [model, model], with one row per output element;
+    ``cos`` and ``sin`` [1, 1, head] for the position of the token; ``mask`` is added to the scores: -inf
+    excludes a position; the caches have shape [1, positions, heads, head].  The key and the value of the
+    token are stored in the caches at ``position`` (one element).  With q and k rotated as in GPT-NeoX, the
+    result is
 
         wo * softmax(q * k_cache^T / sqrt(head) + mask) * v_cache
 
-    over the first positions of the caches, up to the multiple of 32 that has room for one token more (or as
-    many as caches and mask have).  A cache that is a variable tensor keeps what was put there; one that is
-    not is left alone, where onert writes into it.
+    over the first ``position`` + 2 positions of the caches, rounded up to a multiple of 32 and limited to the
+    length of the caches and the mask.  A cache that is a variable tensor is updated.  Other caches are not
+    modified; onert does modify them.
     """
 
     input = operand(f32)
@@ -64,7 +65,7 @@ class Attention(Stateful, code="ATTENTION", options="AttentionOptions", formats=
         return TensorType(self.input.dtype, shape)
 
     def macs(self) -> int:
-        """The projections alone: how much of the caches is read depends on the position."""
+        """Return the multiplications of the projections only: those of the caches depend on the position."""
         return sum(element_count(w.shape) for w in (self.wq, self.wk, self.wv, self.wo))
 
     def step(
@@ -74,12 +75,14 @@ class Attention(Stateful, code="ATTENTION", options="AttentionOptions", formats=
         require_float(self, input, wq, wk, wv, wo, cos, sin, mask, k_cache, v_cache)
         if input.shape[:2] != (1, 1):
             raise UnsupportedError(
-                f"{self.code} of {format_shape(input.shape)} has no kernel, only of one token"
+                f"{self.code} has a kernel for one token [1, 1, model] only, got {format_shape(input.shape)}"
             )
         heads, head = k_cache.shape[2:]
         at, room = int(position.reshape(-1)[0]), min(k_cache.shape[1], v_cache.shape[1])
         if not 0 <= at < room:
-            raise ShapeError(f"{self.code}: position {at} is outside of the caches, which have {room}")
+            raise ShapeError(
+                f"{self.code}: position {at} is outside of the caches, which have {room} positions"
+            )
         x, tables = input.reshape(-1), (sin.reshape(-1)[:head], cos.reshape(-1)[:head])
         query, key = (rotated((w @ x).reshape(heads, head), *tables, RoPEMode.GPT_NEOX) for w in (wq, wk))
         keys, values = k_cache.copy(), v_cache.copy()

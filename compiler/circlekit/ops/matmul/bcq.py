@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Circle's operators on binary-coded weights.
+"""Circle's operators with binary-coded quantized (BCQ) weights.
 
-A row of weights is a sum of rows of +1 and -1, each times a scale.  Rows go in clusters [n, 2] of (bits,
-rows); the codes of a cluster are ``bits`` planes, one after the other, of ``rows`` rows, and a row is packed
-in int32 words: a set bit is +1, the lowest bit of the first word is column 0.  The scales are in the order
-of the codes.  Source: luci and onert for operands, clusters and shapes; nntrainer's BCQTensor for the order
-of planes and rows; LUT-GEMM, the public kernel of the authors of the one that ONE's runtime calls, for the
-order of the bits, of which no part of ONE itself speaks.
+Each row of weights is a sum of ``bits`` code rows, which consist of +1 and -1, each multiplied by a scale.
+The rows are divided into clusters; the operand ``clusters`` [n, 2] has (bits, rows) for each.  The codes of a
+cluster are stored as ``bits`` planes of ``rows`` code rows.  A code row is packed into int32 words: a set bit
+means +1, and the lowest bit of the first word is column 0.  The scales of the code rows have the same order.
+
+Source: luci and onert for operands, clusters and shapes; nntrainer's BCQTensor for the order of planes and
+rows; LUT-GEMM for the order of the bits, which ONE does not document.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from circlekit.ops.dimensions import dims_differ, element_count, normalized_axis
 from circlekit.ops.fused_activation import apply_fused_activation
 from circlekit.ops.movement.gather import require_in_range
 
-WORD = 32
-"""Columns in one word of codes."""
+CODES_PER_WORD = 32
+"""Columns that are packed into one int32 word."""
 
 
 def cluster_columns(clusters: Value) -> tuple[list[int], list[int]] | None:
@@ -37,49 +38,52 @@ def cluster_columns(clusters: Value) -> tuple[list[int], list[int]] | None:
 
 
 def bits_and_rows(numbers: Sequence[int]) -> tuple[list[int], list[int]]:
-    """The two columns of clusters, given row by row."""
+    """Return the bits and the rows of each cluster, given ``numbers`` [bits, rows, bits, rows, ...]."""
     if len(numbers) % 2:
         raise ShapeError(f"clusters have {len(numbers)} numbers, expected pairs of bits and rows")
     return list(numbers[::2]), list(numbers[1::2])
 
 
-def decoded(scales: Array, binary: Array, clusters: Array, hidden: int, wanted: Array | None = None) -> Array:
-    """float32 [rows, hidden]: the weights that ``binary`` [codes, words] stands for, or the rows ``wanted``.
+def decoded(
+    scales: Array, binary: Array, clusters: Array, hidden: int, indices: Array | None = None
+) -> Array:
+    """Decode ``binary`` [codes, words]: return float32 weights [rows, hidden].
 
-    ShapeError if the numbers of codes, scales and clusters do not fit.
+    ``indices``: the rows to decode, by default all.  ShapeError if the numbers of codes, scales and clusters
+    do not agree.
     """
     bits, rows = bits_and_rows(clusters.reshape(-1).tolist())
     codes = sum(b * r for b, r in zip(bits, rows, strict=True))
     if binary.ndim != 2 or binary.shape[0] != codes or scales.size != codes:
         found = f"{scales.size} scales and codes of shape {list(binary.shape)}"
         raise ShapeError(f"expected {codes} codes and scales from the clusters, got {found}")
-    if not 0 < hidden <= binary.shape[1] * WORD:
-        raise ShapeError(f"codes have {binary.shape[1] * WORD} columns, the hidden size is {hidden}")
-    asked = np.arange(sum(rows)) if wanted is None else wanted
-    octets = np.ascontiguousarray(binary, "<i4").view(np.uint8)
-    out = np.zeros((asked.size, hidden), np.float32)
+    if not 0 < hidden <= binary.shape[1] * CODES_PER_WORD:
+        raise ShapeError(f"codes have {binary.shape[1] * CODES_PER_WORD} columns, expected at least {hidden}")
+    chosen = np.arange(sum(rows)) if indices is None else indices
+    code_bytes = np.ascontiguousarray(binary, "<i4").view(np.uint8)
+    out = np.zeros((chosen.size, hidden), np.float32)
     first_row = first_code = 0
     for b, r in zip(bits, rows, strict=True):
-        here = (asked >= first_row) & (asked < first_row + r)
-        places = first_code + asked[here] - first_row
+        here = (chosen >= first_row) & (chosen < first_row + r)
+        places = first_code + chosen[here] - first_row
         for plane in range(b):  # a few bits at most
             at = places + plane * r
-            signs = np.unpackbits(octets[at], axis=1, count=hidden, bitorder="little")
+            signs = np.unpackbits(code_bytes[at], axis=1, count=hidden, bitorder="little")
             out[here] += (signs * np.float32(2) - 1) * scales.reshape(-1)[at, None]
         first_row, first_code = first_row + r, first_code + b * r
     return out
 
 
 def hidden_size(declared: int, binary: Value) -> int | None:
-    """Columns of the weights: as declared, or else as many as the words of ``binary`` hold."""
+    """Return the columns of the weights: ``declared``, or if that is 0, the columns of ``binary``."""
     words = None if binary.shape is None or len(binary.shape) != 2 else binary.shape[1]
-    return declared or (None if words is None else words * WORD)
+    return declared or (None if words is None else words * CODES_PER_WORD)
 
 
 class BcqFullyConnected(
     Op, code="BCQ_FULLY_CONNECTED", options="BCQFullyConnectedOptions", formats=frozenset({"circle"})
 ):
-    """Binary-coded weights [rows, hidden] times ``input`` [hidden, n], plus a bias for each row."""
+    """Multiply binary-coded weights [rows, hidden] by ``input`` [hidden, n]; add a bias to each row."""
 
     input = operand(f32)
     weights_scales = operand(f32)
@@ -99,7 +103,7 @@ class BcqFullyConnected(
         require_bias(self.bias, rows)
         hidden = hidden_size(self.weights_hidden_size, self.weights_binary)
         if shape is not None and dims_differ(shape[0], hidden):
-            raise ShapeError(f"input has {shape[0]} rows, the hidden size is {hidden}")
+            raise ShapeError(f"input has {shape[0]} rows, expected the hidden size {hidden}")
         return TensorType(self.input.dtype, (rows, None if shape is None else shape[1]))
 
     def kernel(
@@ -117,7 +121,7 @@ class BcqFullyConnected(
 
 
 class BcqGather(Op, code="BCQ_GATHER", options="BCQGatherOptions", formats=frozenset({"circle"})):
-    """Slices along ``axis`` of a binary-coded table [rows, hidden]."""
+    """Gather slices of a binary-coded table [rows, hidden] along ``axis``."""
 
     input_scales = operand(f32)
     input_binary = operand(i32)

@@ -33,7 +33,7 @@ class Region:
 
     @cached_property
     def uses(self) -> Counter[Value]:
-        """How often the operators of the region use each value."""
+        """Number of uses of each value by the operators of the region."""
         return Counter(v for op in self.ops for v in op.inputs if v is not None)
 
     @property
@@ -90,7 +90,7 @@ def is_constant(value: Value) -> bool:
 
 
 def obstacle(graph: Graph, region: Region, last: Reshape) -> str | None:
-    """Why the operators of ``region`` must keep their shape: None, or the sentence of the refusal."""
+    """Return why the operators of ``region`` must keep their shape; None if they may change it."""
     sources, first = sources_of(region), region.starts[0]
     why = next((s for op in region.ops if (s := _bound(graph, op.output, region, last))), None)
     if why is not None:
@@ -121,7 +121,7 @@ def _bound(graph: Graph, value: Value, region: Region, last: Reshape) -> str | N
 
 
 def saved(graph: Graph, region: Region, last: Reshape) -> tuple[int, str]:
-    """How many Reshapes would be removed, and why not more."""
+    """Return the number of Reshapes that would be removed, and the reason why the others stay."""
     bound = [s for v in region.starts if (s := _bound(graph, v, region, last))]
     same = same_shape(sources_of(region)[0], last.output)
     return len(region.starts) - len(bound) + (same is None), next(iter(bound), same or "")
@@ -133,7 +133,7 @@ def sources_of(region: Region) -> list[Value]:
 
 
 def _unfit(value: Value | None, old: Value, new: Value) -> str | None:
-    """Why ``value``, used with values like ``old``, is no constant that can be reshaped for ``new``."""
+    """Return why ``value``, which is used with ``old``, cannot be reshaped for ``new``; None if it can."""
     if value is None or not is_constant(value) or value.numel == 1:
         return None
     if value.quantization is not None and value.quantization.is_per_channel:
@@ -165,7 +165,7 @@ def _bits(array: Array) -> Array:
 
 
 def move(graph: Graph, op: Op, new: dict[Value, Value], shape: Shape | None, old: Value) -> None:
-    """Let ``op`` read the values of ``new`` instead of their keys, and compute in ``shape``.
+    """Replace operands of ``op`` that are keys of ``new`` by their values, and set its shape to ``shape``.
 
     ``old`` is one of its former operands, which has the former shape.
     """
@@ -206,7 +206,7 @@ class RemoveReshapeAroundUnaryOp(GraphPass):
         return sum(1 for op in reshapes if self._remove(graph, op, context, dead_ends))
 
     def _remove(self, graph: Graph, last: Reshape, context: Context, dead_ends: set[Value]) -> bool:
-        """``dead_ends``: values already known to come from something else than a Reshape."""
+        """``dead_ends``: values known to have a source that is not a Reshape."""
         region = region_before(last, dead_ends)
         if region is None:
             if context.partial_matches:

@@ -37,7 +37,7 @@ class ElementOrder:
         self.axes = [self.axes[normalized_axis(int(a), rank)] for a in perm]
 
     def reshape(self, shape: Iterable[int]) -> bool:
-        """Apply a Reshape; False (and an invalid object) if an axis of ``shape`` is no product of factors."""
+        """Apply a Reshape; return False if an axis of ``shape`` is not a product of factors."""
         pieces = [p for axis in self.axes for p in axis if p.size != 1]
         axes = []
         for size in shape:
@@ -181,7 +181,7 @@ class Cancel(Merge):
 
 
 class Identity(IdentityPerm):
-    """What is left of several Transposes that cancel each other."""
+    """Removes a Transpose that the other rules left without effect."""
 
 
 class RemoveRedundantTranspose(Rules):

@@ -19,7 +19,7 @@ def _names(text: str) -> list[str]:
 
 
 class ChangeOutputs(Pass):
-    """Make the results of these names the outputs, in this order, and remove what only others needed."""
+    """Make the named results the outputs, in this order; remove operators that are no longer needed."""
 
     name = "change_outputs"
     changes_interface = True
@@ -39,14 +39,14 @@ class ChangeOutputs(Pass):
                 f"change_outputs: expected {len(graph.outputs)} names, as many as outputs, got {len(names)}"
             )
         results = {value.name: value for op in graph for value in op.results}
-        wanted = [_find(name, results) for name in names]
-        twins = dict(zip(graph.outputs, wanted, strict=True))
+        chosen = [_find(name, results) for name in names]
+        replacements = dict(zip(graph.outputs, chosen, strict=True))
         for signature in model.signatures:
             if signature.graph is graph:
-                signature.outputs = {key: twins.get(v, v) for key, v in signature.outputs.items()}
-        graph.outputs = wanted
+                signature.outputs = {key: replacements.get(v, v) for key, v in signature.outputs.items()}
+        graph.outputs = chosen
         RemoveDead().run(model, Context(context.format))
-        return len(wanted)
+        return len(chosen)
 
 
 def _find(name: str, results: dict[str, Value]) -> Value:
@@ -67,12 +67,12 @@ class DynamicBatchToSingleBatch(Pass):
     def run(self, model: Model, context: Context) -> int:
         count = 0
         for graph in dict.fromkeys([model.main, *(s.graph for s in model.signatures)]):
-            open_ones = [v for v in graph.inputs if v.shape and v.shape[0] is None]
-            for value in open_ones:
+            unknown = [v for v in graph.inputs if v.shape and v.shape[0] is None]
+            for value in unknown:
                 assert value.shape is not None
                 value.shape = (1, *value.shape[1:])
-            graph.epoch += bool(open_ones)
-            count += len(open_ones)
+            graph.epoch += bool(unknown)
+            count += len(unknown)
         if count:
             infer_shapes(model)
         return count

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write operators and constants in other forms, which some runtime or later tool requires."""
+"""Replace operators and constants by equivalent forms that a runtime or a later tool requires."""
 
 from __future__ import annotations
 

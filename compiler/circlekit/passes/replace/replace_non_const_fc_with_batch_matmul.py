@@ -21,7 +21,7 @@ class ReplaceNonConstFullyConnected(GraphPass):
     """fc(x, w, b)  ==  x @ transpose(w) + b, where w is not constant.
 
     A Transpose of the last two axes of x or w becomes an adj attribute of the BATCH_MATMUL.  A Reshape, an
-    ADD and an activation are created only where they are needed, so this is no picture.  A pipeline applies
+    ADD and an activation are created only where needed, which a picture cannot express.  A pipeline applies
     the pass only where the number of operators does not grow.
     """
 
@@ -50,7 +50,7 @@ class ReplaceNonConstFullyConnected(GraphPass):
         return True
 
     def obstacle(self, op: FullyConnected) -> str | None:
-        """Why ``op`` cannot be replaced."""
+        """Return why ``op`` cannot be replaced; None if it can."""
         name = f"%{op.output.name}"
         floats = [v for v in (op.input, op.weights, op.bias, *op.results) if v is not None]
         other = next((v for v in floats if v.dtype is not f32), None)
@@ -91,7 +91,7 @@ class FuseTransposeWithFullyConnected(ReplaceNonConstFullyConnected):
 
 
 def growth(op: FullyConnected) -> int:
-    """How many operators are added by replacing ``op``."""
+    """Return the number of operators that replacing ``op`` adds; negative if it removes some."""
     reshaped = (op.input.rank != 2 and not op.keep_num_dims) or (op.input.rank or 0) < 2
     added = int(reshaped) + int(op.bias is not None or op.act is not Activation.NONE)
     gone = {v for v in (op.input, op.weights) if swapped_source(v) is not None and v.use_count == 1}

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read binary codes of weights, which ONE stores in extra outputs of a model.
+"""Read binary-coded weights, which ONE stores in extra outputs of a model.
 
-Before a TensorFlow model is converted, ONE's tools add to its outputs a marker, and for each coded constant a
-bundle of constants:
+Before a TensorFlow model is converted, ONE's tools add outputs to it: a marker, and for each coded constant a
+bundle of constants.  The outputs are then:
 
     0                      i32: START, version 1, number of real outputs, size of a bundle, END
     1 ...                  the real outputs
     then, bundle by bundle:
-      do_w_x               bool: whether the model computes W x or x W (the shapes determine it, too)
+      do_w_x               bool: whether the model computes W x or x W (not read: the shapes determine it)
       alpha                f32 [codes]
       packed_binary_code   i32 [codes, words]
-      number_of_clusters, size_of_clusters, qbits_of_clusters     i32, sometimes with one number more
-      the constant that is coded, as the model uses it
-      dequant_weight       the constant that the codes stand for; not in every model
+      number_of_clusters, size_of_clusters, qbits_of_clusters     i32, sometimes with an additional number
+      the original weights, as the model uses them
+      dequant_weight       the decoded weights; not in every model
 
 All of it is checked before it is used.
 """
@@ -28,14 +28,14 @@ import numpy as np
 from circlekit.ir.dtypes import f32, i32
 from circlekit.ir.graph import Graph
 from circlekit.ir.value import Array, Value
-from circlekit.ops.matmul.bcq import WORD, decoded
+from circlekit.ops.matmul.bcq import CODES_PER_WORD, decoded
 from circlekit.ops.movement.shape import Reshape
 
 START, END = -2_000_000_000 + 27, 2_000_000_000 - 27
 VERSION = 1
 
 MAX_RELATIVE_ERROR = 0.9
-"""Error of the decoded weights, relative to their norm, from which on the codes belong to other weights.
+"""Codes with a larger error, relative to the norm of the weights, are taken as codes of other weights.
 
 With one bit the error of usual weights is 0.5 to 0.6, each further bit halves it; codes of other weights have
 an error of 1 or more.
@@ -50,7 +50,7 @@ class Item(IntEnum):
 
 @dataclass(eq=False, repr=False)
 class Coded:
-    """A coded constant: ``weights`` as the model has them, and the operands of the BCQ operators."""
+    """A coded constant: the original ``weights`` of the model, and the operands of the BCQ operators."""
 
     name: str
     weights: Array
@@ -73,10 +73,11 @@ class Coded:
         return bool(np.array_equal(constant.T.reshape(-1), self.weights.reshape(-1)))
 
     def distance(self, table: Array) -> float:
-        """Error of the decoded weights against ``table`` [rows, hidden], relative to its norm; inf if the
-        shapes do not fit.
+        """Return the error of the decoded weights relative to the norm of ``table`` [rows, hidden].
+
+        The result is inf if the shapes do not fit.
         """
-        if table.shape[0] != self.rows or not 0 < table.shape[1] <= self.binary.shape[1] * WORD:
+        if table.shape[0] != self.rows or not 0 < table.shape[1] <= self.binary.shape[1] * CODES_PER_WORD:
             return float("inf")
         found = decoded(self.scales, self.binary, self.clusters, table.shape[1])
         norm = float(np.linalg.norm(table))
@@ -85,7 +86,7 @@ class Coded:
 
 @dataclass(eq=False, repr=False)
 class Info:
-    """The real outputs of a graph, its coded constants, and what is wrong with other bundles."""
+    """The real outputs of a graph, its coded constants, and a sentence for each invalid bundle."""
 
     outputs: Sequence[Value]
     coded: Sequence[Coded]
@@ -93,7 +94,7 @@ class Info:
 
 
 def read_info(graph: Graph) -> Info | str | None:
-    """None if no output is a marker; a sentence for a marker that cannot be read."""
+    """Return the coded constants; None if no output is a marker, a sentence if a marker cannot be read."""
     mark = _constant(graph.outputs[0], i32) if graph.outputs else None
     if mark is None or mark.size < 4 or (mark.reshape(-1)[[0, -1]] != (START, END)).any():
         return None
@@ -115,7 +116,7 @@ def read_info(graph: Graph) -> Info | str | None:
 
 
 def _constant(value: Value, *dtypes: object) -> Array | None:
-    """The data of a constant, possibly behind a Reshape, as converters write such outputs; else None."""
+    """Return the data of a constant, or of the constant operand of a Reshape; None for other values."""
     if isinstance(value.producer, Reshape):
         value = value.producer.input
     return value.array() if value.is_plain and value.dtype in dtypes else None

@@ -40,7 +40,7 @@ def same_shape(a: Value, b: Value) -> str | None:
 
 
 def same_quantization(*values: Value) -> str | None:
-    """Refuse unless all have the same quantization parameters, or none."""
+    """Refuse unless all values have the same quantization parameters, or all have none."""
     first = values[0]
     for value in values[1:]:
         if value.quantization != first.quantization:
@@ -57,7 +57,7 @@ def all_equal(array: Array, number: int, name: str) -> str | None:
 
 
 def keeps_shape(x: Value, constant: Value) -> str | None:
-    """Refuse where broadcasting ``x`` with ``constant`` may give another shape than that of ``x``."""
+    """Refuse if broadcasting ``x`` with ``constant`` may change the shape of ``x``."""
     shape, other = x.shape, constant.static_shape
     if shape is not None and len(other) <= len(shape):
         tail = shape[len(shape) - len(other) :]

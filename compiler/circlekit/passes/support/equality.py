@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare constants and operators by content, and explain why they are not merged."""
+"""Find equal constants, and explain why similar constants or operators are not merged."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ Miss = tuple[Op, str, int]
 
 
 def different_operators(graph: Graph) -> Iterator[Miss]:
-    """Yield operators of the kind of an earlier one with which they share an operand, and how they differ."""
+    """Yield operators that have the kind and an operand of an earlier one, and how they differ."""
     known: dict[tuple[str, int], Op] = {}
     for op in graph:
         values = [v for v in op.inputs if v is not None]
@@ -107,7 +107,7 @@ def _difference(op: Op, first: Op) -> tuple[str, int]:
 
 
 def different_constants(graph: Graph) -> Iterator[tuple[Value, str, int]]:
-    """Yield constants of the shape of an earlier one, and how they differ."""
+    """Yield constants that have the shape of an earlier constant, and how they differ from it."""
     alike: dict[tuple[int, ...], Value] = {}
     for value in graph_constants(graph):
         first = alike.setdefault(value.array().shape, value)

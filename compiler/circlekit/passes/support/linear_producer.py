@@ -30,7 +30,7 @@ PASSABLE = (
 """Operators that forward_batchnorm passes with any attributes; AVERAGE_POOL_2D only without activation."""
 
 MAX_STEPS = 8
-"""Operators between the linear one and the constant: those of a batch norm and of what surrounds it."""
+"""Largest number of operators between the linear operator and the constant that is moved."""
 
 
 def producer_refusal(value: Value, shifts: bool) -> str | None:
@@ -61,7 +61,7 @@ def producer_refusal(value: Value, shifts: bool) -> str | None:
 
 
 def _passed_operand(op: Op | None) -> Value | None:
-    """The operand of ``op`` if all that it does is to scale, shift or move that operand."""
+    """Return the operand of ``op`` if ``op`` only scales, shifts or moves its elements; else None."""
     if isinstance(op, PASSABLE):
         return op.inputs[0]
     if isinstance(op, AveragePool2D):
@@ -98,7 +98,7 @@ def per_channel(values: Array, channels: int) -> Array:
 
 
 def fold_bias(bias: Array | None, scale: Array | None, shift: Array) -> Array:
-    """``bias * scale + shift`` per channel, rounded once; an absent bias is 0, an absent scale 1."""
+    """Return ``bias * scale + shift`` per channel, rounded once; an absent bias is 0, an absent scale 1."""
     if bias is None:
         return np.ascontiguousarray(shift)
     exact = bias.reshape(-1).astype(np.float64) * (1.0 if scale is None else scale) + shift
