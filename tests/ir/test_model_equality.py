@@ -8,10 +8,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from circlekit.ir.clone import clone
 from circlekit.ir.dtypes import DType
 from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Graph, Model
-from circlekit.ir.model_equality import clone, difference
+from circlekit.ir.model_equality import difference
 from circlekit.ir.op import OpaqueOp
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Quantization, Value

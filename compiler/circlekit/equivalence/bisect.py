@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the pass, and the rewrite in it, that changes what a model computes, and the smallest such model."""
+"""Find the pass, and its rewrite, that changes what a model computes, and the smallest model to show it."""
 
 from __future__ import annotations
 

@@ -100,17 +100,14 @@ def _total_bytes(types: Sequence[TensorType]) -> int | None:
     for kind in types:
         if kind.shape is None or None in kind.shape:
             return None
-        total += prod(kind.shape) * _element_bytes(kind.dtype)  # type: ignore[arg-type]  # no None is left
+        if kind.dtype.numpy is not None:
+            element_bytes = kind.dtype.numpy.itemsize
+        elif kind.dtype is DType.BFLOAT16:  # held as float32
+            element_bytes = 4
+        else:  # packed numbers take a byte each
+            element_bytes = 1 if kind.dtype.bits else POINTER_BYTES
+        total += prod(kind.shape) * element_bytes  # type: ignore[arg-type]  # no None is left
     return total if types else None
-
-
-def _element_bytes(dtype: DType) -> int:
-    """Bytes of one array element; packed numbers take a byte each, bfloat16 is held as float32."""
-    if dtype.numpy is not None:
-        return dtype.numpy.itemsize
-    if dtype is DType.BFLOAT16:
-        return 4
-    return 1 if dtype.bits else POINTER_BYTES
 
 
 class ExecutionPlan:
@@ -125,10 +122,7 @@ class ExecutionPlan:
         self.operators = [PlannedOp(op) for op in graph]
         self.largest_macs = max((op.macs() for op in graph if op.results), default=0)
         self._constants: dict[Value, Array] = {}
-        self._find_last_uses(graph)
-
-    def _find_last_uses(self, graph: Graph) -> None:
-        """Let each operator release the values that no later operator reads, except graph outputs."""
+        # each operator releases the values that no later operator reads, except graph outputs
         last: dict[Value, PlannedOp] = {}
         for planned in self.operators:
             for value in (*planned.op.inputs, *planned.op.results):

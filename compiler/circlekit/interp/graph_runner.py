@@ -103,12 +103,17 @@ class GraphRunner:
         plan = self._plan(graph)
         environment: Environment = {}
         for value, array in zip(graph.inputs, inputs, strict=True):
-            environment[value] = _read_only(array)
+            environment[value] = array.view()
+            environment[value].flags.writeable = False
             if self._on_value is not None:
                 self._on_value(value.name, environment[value])
         for planned in plan.operators:
             results = self._execute(planned, plan, environment)
-            self._notify(planned.op, results)
+            if self._observe is not None:
+                self._observe(planned.op, results)
+            if self._on_value is not None:
+                for value, array in zip(planned.op.results, results, strict=True):
+                    self._on_value(value.name, array)
         return [self._read(value, plan, environment) for value in graph.outputs]
 
     def _execute(self, planned: PlannedOp, plan: ExecutionPlan, environment: Environment) -> Sequence[Array]:
@@ -139,13 +144,6 @@ class GraphRunner:
             return self.state.read(value)
         raise ModelError(f"%{value.name} is read before an operator computes it")
 
-    def _notify(self, op: Op, results: Sequence[Array]) -> None:
-        if self._observe is not None:
-            self._observe(op, results)
-        if self._on_value is not None:
-            for value, array in zip(op.results, results, strict=True):
-                self._on_value(value.name, array)
-
 
 def _owned_bytes(array: Array) -> int:
     """Bytes of the array's own memory; 0 for a view."""
@@ -156,9 +154,3 @@ def _exclusive(array: Array) -> Array:
     """Return ``array``, or a copy if its memory may belong to an input, a constant or the state."""
     flags = array.flags
     return array if flags.owndata and flags.writeable and flags.c_contiguous else array.copy()
-
-
-def _read_only(array: Array) -> Array:
-    view: Array = array.view()
-    view.flags.writeable = False
-    return view

@@ -41,7 +41,7 @@ class Interpreter:
 
     Variables and hash tables keep their contents from run to run, until ``reset``.  The interpreter notices
     operators that are added, removed or changed, but not new contents of a constant: make a new interpreter
-    after such a change.
+    after one of these.
 
     ``kernels``: the flavor of LiteRT's kernels whose integer results to reproduce; by default the one that
     LiteRT would use for this model (see ``select_kernels``).

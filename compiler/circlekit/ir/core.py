@@ -187,7 +187,7 @@ class Op(Declaration):
         if self.graph is not None:
             self.graph.epoch += 1
 
-    # -- what it is ----------------------------------------------------------------------------
+    # -- queries -------------------------------------------------------------------------------
 
     @property
     def output(self) -> Value:

@@ -64,23 +64,15 @@ class Attribute:
 
     def misfit(self, value: Any) -> str | None:
         """Return why the attribute cannot have this value, which is not a graph; None if it can."""
-        expected = _expected(self.default)
-        if expected is None:
-            return None
-        kinds, description = expected
-        if isinstance(value, kinds) and isinstance(value, bool) == (kinds is bool):
+        kinds, description = _EXPECTED.get(type(self.default), (object, ""))
+        if isinstance(self.default, Named | DType):
+            kinds, description = type(self.default), f"a member of {type(self.default).__name__}"
+        if kinds is object or (isinstance(value, kinds) and isinstance(value, bool) == (kinds is bool)):
             return None
         return f"{self.name} is {value!r}, expected {description}"
 
 
-def _expected(default: Any) -> tuple[Any, str] | None:
-    """Return the types that an attribute with this default may have, and their name; None for any."""
-    if isinstance(default, Named | DType):
-        return type(default), f"a member of {type(default).__name__}"
-    return _EXPECTED.get(type(default))
-
-
-_EXPECTED: dict[type, tuple[Any, str]] = {
+_EXPECTED: dict[type, tuple[Any, str]] = {  # by the type of the default: types of a value, and their name
     bool: (bool, "true or false"),
     int: ((int, np.integer), "a whole number"),
     float: ((float, int, np.number), "a number"),

@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from circlekit.ir.core import Graph, Op, Value
 from circlekit.ir.display import to_text
 
-__all__ = ["Graph", "Model", "Signature"]
+__all__ = ["Graph", "Model", "Signature", "postorder"]
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -63,3 +65,23 @@ class Model:
     def _repr_html_(self) -> str:
         """The text form for notebooks."""
         return f"<pre>{html.escape(str(self))}</pre>"
+
+
+def postorder(starts: Iterable[T], callees: Callable[[T], Iterable[T]]) -> list[T]:
+    """Return ``starts`` and everything called from them, each once, callees first unless they recurse."""
+    ordered: list[T] = []
+    opened: set[int] = set()
+    closed: set[int] = set()
+    for start in starts:
+        stack = [start]
+        while stack:
+            node = stack[-1]
+            if id(node) in opened:
+                stack.pop()
+                if id(node) not in closed:
+                    closed.add(id(node))
+                    ordered.append(node)
+                continue
+            opened.add(id(node))
+            stack += [callee for callee in callees(node) if id(callee) not in opened]
+    return ordered

@@ -8,14 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from circlekit.errors import CirclekitError
-from circlekit.ir.clone import clone
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op, OpaqueOp
+from circlekit.ir.text.lines import required_version
 from circlekit.ir.text.literal_printing import plain_items, same_attribute
 from circlekit.ir.value import Value, format_shape, same_array
-
-__all__ = ["clone", "difference"]
 
 Pairs = dict[int, Value | Graph]
 
@@ -70,7 +67,7 @@ class _Comparison:
             yield f"{where}: it is a {_kind(b)} in the other model"
             return
         yield from self._attributes(where, a, b)
-        left, right = _version(a), _version(b)
+        left, right = (required_version(x) if x.version is None else x.version for x in (a, b))
         if left != right:
             yield f"{where} > version: {left} and {right}"
         yield from self._values(f"{where} > operands", a.inputs, b.inputs)
@@ -214,13 +211,3 @@ def _kind(op: Op) -> str:
 
 def _name(value: Value | None) -> str:
     return "none" if value is None else f"%{value.name}"
-
-
-def _version(op: Op) -> int | None:
-    """Return the operator version that would be written; None if the operator is invalid."""
-    if op.version is not None:
-        return op.version
-    try:
-        return op.required_version()
-    except CirclekitError:
-        return None

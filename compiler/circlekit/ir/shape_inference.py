@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from circlekit.errors import CirclekitError, ModelError, ShapeError, UnsupportedError
-from circlekit.ir.graph import Graph, Model
+from circlekit.ir.graph import Graph, Model, postorder
 from circlekit.ir.location import place
 from circlekit.ir.op import Op
 from circlekit.ir.value import Shape, TensorType, Value, format_shape
@@ -42,22 +42,7 @@ def settle_ranks(model: Model, strict: bool = True) -> None:
 
 def callees_first(model: Model) -> list[Graph]:
     """Return the graphs of the model, callees before their callers."""
-    ordered: list[Graph] = []
-    opened: set[int] = set()
-    closed: set[int] = set()
-    for start in model.graphs:
-        stack = [start]
-        while stack:
-            graph = stack[-1]
-            if id(graph) in opened:
-                stack.pop()
-                if id(graph) not in closed:
-                    closed.add(id(graph))
-                    ordered.append(graph)
-                continue
-            opened.add(id(graph))
-            stack += [g for op in graph for g in op.called_graphs() if id(g) not in opened]
-    return ordered
+    return postorder(model.graphs, lambda graph: [g for op in graph for g in op.called_graphs()])
 
 
 def _refine(op: Op, model: Model, keep: bool = False) -> int:

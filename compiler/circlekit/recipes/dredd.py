@@ -36,8 +36,9 @@ from circlekit.errors import CirclekitError, EquivalenceError, ModelError, Unsup
 from circlekit.io.read.load import load
 from circlekit.io.write.file_writer import write_file
 from circlekit.io.write.save import to_bytes
+from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
-from circlekit.ir.model_equality import clone, difference
+from circlekit.ir.model_equality import difference
 from circlekit.ir.text import print_op
 from circlekit.ir.value import Array
 from circlekit.ir.verifier import check, verify

@@ -146,25 +146,31 @@ class ModelBuilder:
     def put(self, op: Op, keep: bool = True) -> None:
         """Append ``op`` as ``add`` does; ``op`` may have no results."""
         try:
-            require_valid(op)
+            has_unknown_result = isinstance(op, OpaqueOp) and any(v.shape == () for v in op.results)
+            if op.code in RANDOM_OPERATORS or has_unknown_result:
+                raise Rejected
+            with suppress(UnsupportedError):
+                op.inferred()
+            if list(op_faults(op, {id(graph) for graph in op.called_graphs()})):
+                raise Rejected
             operands = [None if v is None else self.array(v) for v in op.inputs]
             with np.errstate(all="ignore"):
                 results = evaluate(op, operands, GraphRunner(self.state))
         except CirclekitError as error:
             raise Rejected(str(error)) from None
-        if any(self._is_unsuitable(array) for array in results):
-            raise Rejected
+        for array in results:
+            if not 0 < array.size <= MAX_ELEMENTS:
+                raise Rejected
+            if (
+                array.dtype.kind == "f"
+                and not self.allow_extremes
+                and not (np.abs(array) <= MAX_MAGNITUDE).all()
+            ):
+                raise Rejected
         self.graph.append(op)
         self.arrays.update(zip(op.results, results, strict=True))
         if keep:
             self.pool += op.results
-
-    def _is_unsuitable(self, array: Array) -> bool:
-        """Return whether a result is empty, large, or has large or infinite elements."""
-        if not 0 < array.size <= MAX_ELEMENTS:
-            return True
-        is_float = array.dtype.kind == "f" and not self.allow_extremes
-        return bool(is_float and not (np.abs(array) <= MAX_MAGNITUDE).all())
 
     # -- the finished model --------------------------------------------------------------------
 
@@ -204,17 +210,6 @@ class ModelBuilder:
             outputs += [v for v in self.constants if v.use_count and v.dtype is f32][:1]
         self.random.shuffle(outputs)
         return outputs
-
-
-def require_valid(op: Op) -> None:
-    """Raise Rejected, or the error of the shape rule, if ``op`` does not fit its operands or is random."""
-    has_unknown_result = isinstance(op, OpaqueOp) and any(v.shape == () for v in op.results)
-    if op.code in RANDOM_OPERATORS or has_unknown_result:
-        raise Rejected
-    with suppress(UnsupportedError):
-        op.inferred()
-    if list(op_faults(op, {id(graph) for graph in op.called_graphs()})):
-        raise Rejected
 
 
 def example(

@@ -77,7 +77,10 @@ class _Instance:
         chosen: dict[int, Value | None] = {}
 
         def rank(item: tuple[int, OperandPattern]) -> tuple[int, bool]:
-            return self._rank(item[1]), names[item[0] : item[0] + 1] == ["output_shape"]
+            index, pattern = item
+            is_data = pattern.name is not None and not pattern.const and not pattern.optional
+            known = 0 if pattern.name in self.values else 1 if is_data else 2
+            return known, names[index : index + 1] == ["output_shape"]
 
         # known values first, then data; parameters, and last the size of the result, follow from these
         for index, pattern in sorted(enumerate(node.operands), key=rank):
@@ -94,11 +97,6 @@ class _Instance:
             results = [Value("", first.dtype, first.shape)]
             return OpaqueOp(*operands, code="CUSTOM", custom_code=custom, results=results)
         return kind(*operands, **self.attributes(kind, node, operands, is_mutated))
-
-    def _rank(self, pattern: OperandPattern) -> int:
-        if pattern.name in self.values:
-            return 0
-        return 1 if pattern.name is not None and not pattern.const and not pattern.optional else 2
 
     # -- operands ------------------------------------------------------------------------------
 

@@ -70,8 +70,9 @@ def make_operator(m: ModelBuilder, kind: type[Op]) -> Op:
         operands.pop()
     given = random_attributes(m, kind, operands)
     if data is None or data.quantization is None or kind.code == "DEQUANTIZE":
-        results = _quantize_result(m, data) if kind.code == "QUANTIZE" else None
-        return kind(*operands, results=results, **given) if results else kind(*operands, **given)
+        if kind.code == "QUANTIZE":
+            given["results"] = _quantize_result(m, data)
+        return kind(*operands, **given)
     inferred = kind(*operands, **given).inferred()
     results = [Value("", t.dtype, t.shape, None, _result_scale(m, data, t.dtype)) for t in inferred]
     return kind(*operands, results=results, **given)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 from circlekit.errors import CirclekitError, near_miss
 from circlekit.ir.core import Graph, Op, Value
@@ -16,7 +16,7 @@ from circlekit.ir.op import OpaqueOp
 from circlekit.ir.text.constant_data import Resolve, constant_array, dtype_alike, inline_array
 from circlekit.ir.text.document import Declaration, GraphNode
 from circlekit.ir.text.lexer import Source, Token
-from circlekit.ir.text.literal_parsing import Fail, attribute_of, literal_dtype, tree_of
+from circlekit.ir.text.literal_parsing import attribute_of, literal_dtype, tree_of
 from circlekit.ir.text.syntax import AttributeNode, Call, Constant, Literal, OperandNode, TypeNode, ValueName
 from circlekit.ir.text.type_syntax import TypeSpec, name_of, read_type
 
@@ -51,7 +51,12 @@ class GraphBuilder:
         self.nameless: list[tuple[Value, str]] = []
 
     def build(self) -> None:
-        self.graph.inputs = [self._input(node) for node in self.node.inputs]
+        self.graph.inputs = [
+            self.values[node.token.text]
+            if node.type is None and node.token.text in self.values
+            else self._declare(node.token, node.type)
+            for node in self.node.inputs
+        ]
         for statement in self.node.statements:
             if isinstance(statement, Constant):
                 self._constant(statement)
@@ -63,23 +68,17 @@ class GraphBuilder:
         if self.node.table is not None:
             listed = [self.value(token) for token in self.node.table]
             self.graph.table = listed or list(self.order)
+        fail = self.source.fail_at(self.node.name)
         if self.node.extra is not None:
-            self.graph.extra = tree_of(self.node.extra, self._fail_at(self.node.name), self.values)
-        for value in self.order:
-            self._resolve_details(value)
+            self.graph.extra = tree_of(self.node.extra, fail, self.values)
+        for value in self.order:  # names in the details of quantizations, now that all are known
+            if value.quantization is not None and value.quantization.details:
+                details = {
+                    key: tree_of(item, fail, self.values) if type(item) is ValueName else item
+                    for key, item in value.quantization.details.items()
+                }
+                value.quantization = replace(value.quantization, details=details)
         self._set_names()
-
-    def _resolve_details(self, value: Value) -> None:
-        """Replace names in the details of a quantization by values, now that all are known."""
-        quantization = value.quantization
-        if quantization is None or not quantization.details:
-            return
-        fail = self._fail_at(self.node.name)
-        details = {
-            key: tree_of(item, fail, self.values) if type(item) is ValueName else item
-            for key, item in quantization.details.items()
-        }
-        value.quantization = replace(quantization, details=details)
 
     def _set_names(self) -> None:
         """Name inline constants, now that all other names are known, and apply ``named(...)``."""
@@ -94,13 +93,7 @@ class GraphBuilder:
         for value, name in self.renamed:
             value.name = name
         if self.node.named is not None:
-            self.graph.name = name_of(self.node.named, self._fail_at(self.node.named.token))
-
-    def _fail_at(self, token: Token) -> Fail:
-        def fail(message: str) -> NoReturn:
-            self.source.fail(message, token)
-
-        return fail
+            self.graph.name = name_of(self.node.named, self.source.fail_at(self.node.named.token))
 
     # -- values --------------------------------------------------------------------------------
 
@@ -122,11 +115,6 @@ class GraphBuilder:
         if spec is not None and spec.name is not None:
             self.renamed.append((value, spec.name))
 
-    def _input(self, node: Declaration) -> Value:
-        if node.type is None and node.token.text in self.values:
-            return self.values[node.token.text]
-        return self._declare(node.token, node.type)
-
     def _declare(self, token: Token, type_: TypeNode | None) -> Value:
         if type_ is None:
             self.source.fail(f"%{token.text} needs a type, such as f32[1,8]", token)
@@ -141,7 +129,7 @@ class GraphBuilder:
         spec = read_type(node.type, self.source)
         name = node.result.text
         seed_names = (self.node.name.text, name)
-        fail = self._fail_at(node.token)
+        fail = self.source.fail_at(node.token)
         dtype = spec.dtype or literal_dtype(node.payload, fail)
         shape, data = constant_array(node.payload, dtype, spec, seed_names, self.scope.resolve, fail)
         self._define(node.result, spec.dress(Value(name, dtype, shape, data)), spec)
@@ -190,7 +178,7 @@ class GraphBuilder:
             if name not in specs:
                 known = near_miss(name, specs) or f"; it has {', '.join(specs) or 'none'}"
                 self.source.fail(f"{cls.__name__} has no attribute {name}{known}", node.token)
-            fail = self._fail_at(node.token)
+            fail = self.source.fail_at(node.token)
             attributes[name] = attribute_of(specs[name], self._single(node), self.scope.graphs, fail)
         return attributes
 
@@ -230,7 +218,9 @@ class GraphBuilder:
     def _inline(self, call: Call, node: OperandNode, spec: Operand | None, alike: DType | None) -> Value:
         """Make the constant of a literal in the place of an operand."""
         assert node.literal is not None  # checked by the caller
-        array = inline_array(node.literal, spec.dtypes if spec else (), alike, self._fail_at(node.token))
+        array = inline_array(
+            node.literal, spec.dtypes if spec else (), alike, self.source.fail_at(node.token)
+        )
         owner = call.results[0] if call.results else call.kinds[0]
         base = f"{owner.text}/{spec.name if spec else 'operand'}"
         value = Value.constant(base, array)
@@ -286,7 +276,7 @@ class GraphBuilder:
         for name, kind, what in (("version", int, "a number"), ("extra", dict, "a tree")):
             if name in call.attributes:
                 node = call.attributes[name]
-                found[name] = tree_of(self._single(node), self._fail_at(node.token), self.values)
+                found[name] = tree_of(self._single(node), self.source.fail_at(node.token), self.values)
                 if type(found[name]) is not kind:
                     self.source.fail(f"{name} must be {what}", node.token)
         return found
@@ -297,7 +287,9 @@ class GraphBuilder:
             if name not in ("code", "custom_code", "options", *COMMON):
                 self.source.fail(f"{OPAQUE} has no attribute {name}", node.token)
             if name not in COMMON:
-                trees[name] = tree_of(self._single(node), self._fail_at(node.token), graphs=self.scope.graphs)
+                trees[name] = tree_of(
+                    self._single(node), self.source.fail_at(node.token), graphs=self.scope.graphs
+                )
         code, custom = trees.get("code"), trees.get("custom_code")
         options = trees.get("options")
         if not isinstance(code, str) or not isinstance(custom, str | None):

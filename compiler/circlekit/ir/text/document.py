@@ -108,7 +108,10 @@ def parse_document(source: Source) -> Document:
         if word.text == "graph":
             document.graphs.append(_parse_graph(source))
         elif word.text == "signature":
-            document.signatures.append(_parse_signature(source))
+            key, graph = source.expect_kind("string"), source.expect_kind("graph")
+            inputs = _parse_ports(source)
+            outputs = _parse_ports(source) if source.accept("->") else []
+            document.signatures.append(SignatureNode(key, graph, inputs, outputs))
         elif word.text == "metadata":
             document.metadata.append((source.expect_kind("string"), parse_literal(source)))
         elif word.text == "rules":
@@ -143,13 +146,6 @@ def _parse_rules(source: Source, word: Token) -> RulesNode:
     return node
 
 
-def _parse_signature(source: Source) -> SignatureNode:
-    key, graph = source.expect_kind("string"), source.expect_kind("graph")
-    inputs = _parse_ports(source)
-    outputs = _parse_ports(source) if source.accept("->") else []
-    return SignatureNode(key, graph, inputs, outputs)
-
-
 def _parse_ports(source: Source) -> list[tuple[str, Token]]:
     def port() -> tuple[str, Token]:
         key = source.expect_kind("name", "string", "value")
@@ -167,7 +163,9 @@ def _parse_graph(source: Source) -> GraphNode:
     source.expect("(")
     node = GraphNode(name, separated(source, ")", lambda: _parse_input(source)))
     if source.accept("->"):
-        node.outputs = _parse_values(source)
+        node.outputs.append(source.expect_kind("value"))
+        while source.accept(","):
+            node.outputs.append(source.expect_kind("value"))
     if source.at("named"):
         node.named = parse_arguments(source)
     opening = source.expect("{")
@@ -176,13 +174,6 @@ def _parse_graph(source: Source) -> GraphNode:
             source.fail("this graph has no closing '}'", opening)
         _parse_line(source, node)
     return node
-
-
-def _parse_values(source: Source) -> list[Token]:
-    values = [source.expect_kind("value")]
-    while source.accept(","):
-        values.append(source.expect_kind("value"))
-    return values
 
 
 def _parse_input(source: Source) -> Declaration:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
+from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
 from circlekit.errors import ParseError
@@ -91,6 +92,10 @@ class Source:
 
     def fail(self, message: str, token: Token | None = None) -> NoReturn:
         raise self.error_at((token or self.peek).at, message)
+
+    def fail_at(self, token: Token) -> Callable[[str], NoReturn]:
+        """Return a function that raises a ParseError with its message at ``token``."""
+        return lambda message: self.fail(message, token)
 
     # -- the cursor ------------------------------------------------------------------------------
 

@@ -100,23 +100,19 @@ def _attributes(op: Op, style: Style) -> list[str]:
             items.append(f"options: {format_tree(op.option_tree, style.mentioned)}")
     for spec in op.attributes:
         value = op.attribute_values.get(spec.name, spec.default)
-        if spec.quantized_only and not style.lossless and not _is_quantized(op):
+        if spec.quantized_only and not style.lossless and all(v.quantization is None for v in op.results):
             continue
         if not same_attribute(value, spec.default):
             items.append(f"{spec.name}: {format_attribute(value, style.graph)}")
     if style.lossless:
-        if op.version is not None and op.version != _required_version(op):
+        if op.version is not None and op.version != required_version(op):
             items.append(f"version: {op.version}")
         if extra := plain_items(op.extra):
             items.append(f"extra: {format_tree(extra, style.mentioned)}")
     return items
 
 
-def _is_quantized(op: Op) -> bool:
-    return any(value.quantization is not None for value in op.results)
-
-
-def _required_version(op: Op) -> int | None:
+def required_version(op: Op) -> int | None:
     """Return the version that follows from the operator; None if the operator is invalid."""
     try:
         return op.required_version()
@@ -186,7 +182,10 @@ def payload(value: Value, data: Array, locate: Locate | None, shorten: bool = Fa
     """Return what follows ``const TYPE``; ``data`` is that of ``value``; ``shorten``: see ``print_model``."""
     raw = _is_raw(value, data)
     if shorten and data.size > INLINE_LIMIT:
-        return f"raw({data.nbytes} bytes)" if raw else _shortened(data)
+        if raw:
+            return f"raw({data.nbytes} bytes)"
+        first = (data.reshape(-1) if data.flags.c_contiguous else data.flat)[:SHORTENED_LIMIT]
+        return f"[{', '.join(map(str, first))}, ... {data.size} elements]"
     if not raw and INLINE_LIMIT < data.size <= LIST_LIMIT and _is_zero(data):
         return "zeros"
     texts = elements(data) if data.size <= LIST_LIMIT and not raw else None
@@ -199,9 +198,3 @@ def payload(value: Value, data: Array, locate: Locate | None, shorten: bool = Fa
     if not raw and _is_zero(data):
         return "zeros"
     return f"{'raw' if raw else 'base64'}({format_base64(data.tobytes())})"
-
-
-def _shortened(data: Array) -> str:
-    """Return the first elements of a large constant."""
-    first = data.reshape(-1)[:SHORTENED_LIMIT] if data.flags.c_contiguous else data.flat[:SHORTENED_LIMIT]
-    return f"[{', '.join(map(str, first))}, ... {data.size} elements]"

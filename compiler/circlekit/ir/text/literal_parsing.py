@@ -77,15 +77,11 @@ def _special(literal: Arguments, fail: Fail) -> Any:
     if isinstance(arguments[1], list):
         return array_of(arguments[1], dtype, None, fail)
     data = bytes_of(arguments[1], fail)
-    dims = _dims(arguments[2], fail) if len(arguments) == 3 else [len(data) // dtype.numpy.itemsize]
-    return array_of_bytes(data, dtype, tuple(dims), fail)
-
-
-def _dims(literal: Literal, fail: Fail) -> list[int]:
-    dims = [x for x in literal if isinstance(x, int) and x >= 0] if isinstance(literal, list) else []
-    if not isinstance(literal, list) or len(dims) != len(literal):
+    listed = arguments[2] if len(arguments) == 3 else [len(data) // dtype.numpy.itemsize]
+    dims = [x for x in listed if isinstance(x, int) and x >= 0] if isinstance(listed, list) else []
+    if not isinstance(listed, list) or len(dims) != len(listed):
         fail("expected a shape: a list of whole numbers from 0 on")
-    return dims
+    return array_of_bytes(data, dtype, tuple(dims), fail)
 
 
 def bytes_of(literal: Literal, fail: Fail) -> bytes:
@@ -198,7 +194,11 @@ def attribute_of(spec: Attribute, literal: Literal, graphs: Mapping[str, Graph],
     """
     default = spec.default
     if spec.is_graph:
-        return _graph(spec, literal, graphs, fail)
+        if not isinstance(literal, GraphName):
+            fail(f"{spec.name} must be a graph, written @name")
+        if literal not in graphs:
+            fail(f"no graph is named @{literal}" + near_miss(literal, graphs))
+        return graphs[literal]
     if isinstance(default, DType):
         return _member(spec, literal, BY_SHORT, fail)
     if isinstance(default, Enum):
@@ -216,14 +216,6 @@ def attribute_of(spec: Attribute, literal: Literal, graphs: Mapping[str, Graph],
     if isinstance(default, list | tuple) and not isinstance(literal, list):
         fail(f"{spec.name} must be a list")
     return _rounded(tree_of(literal, fail))
-
-
-def _graph(spec: Attribute, literal: Literal, graphs: Mapping[str, Graph], fail: Fail) -> Graph:
-    if not isinstance(literal, GraphName):
-        fail(f"{spec.name} must be a graph, written @name")
-    if literal not in graphs:
-        fail(f"no graph is named @{literal}" + near_miss(literal, graphs))
-    return graphs[literal]
 
 
 def _member(spec: Attribute, literal: Literal, members: Mapping[str, Any], fail: Fail) -> Any:

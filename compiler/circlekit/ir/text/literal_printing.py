@@ -131,6 +131,7 @@ def _format_array(array: Array) -> str:
 
 _PLAIN = (bool, int, float, str, bytes, bytearray, memoryview, Value, np.bool_, np.integer, np.floating)
 _STORAGE_KEYS = frozenset({"absent", "buffer", "no_options", "far_options"})
+"""Keys by which a reader notes how the file stored the model, as all that start with ``stored_``."""
 
 
 def plain_items(extra: Mapping[str, Any]) -> dict[str, Any]:
@@ -138,9 +139,11 @@ def plain_items(extra: Mapping[str, Any]) -> dict[str, Any]:
 
     Others only tell how the file stored the model, or are objects of the reader.
     """
-    if not extra:
-        return {}
-    return {key: value for key, value in extra.items() if not _is_storage(key) and _is_plain(value)}
+    return {
+        key: value
+        for key, value in extra.items()
+        if key not in _STORAGE_KEYS and not key.startswith("stored_") and _is_plain(value)
+    }
 
 
 def _is_plain(data: Any) -> bool:
@@ -152,11 +155,6 @@ def _is_plain(data: Any) -> bool:
     if isinstance(data, np.ndarray):
         return data.dtype.kind in "biufc"
     return data is None or isinstance(data, _PLAIN)
-
-
-def _is_storage(key: str) -> bool:
-    """Whether a reader uses this key for how the file stored what the model says anyway."""
-    return key in _STORAGE_KEYS or key.startswith("stored_")
 
 
 # -- attributes of operators ------------------------------------------------------------------

@@ -8,16 +8,14 @@ seeded by the names of graph and value, so that a renamed file has the same byte
 
 from __future__ import annotations
 
-from typing import NoReturn
-
 from circlekit.errors import near_miss
-from circlekit.ir.graph import Graph, Model, Signature
+from circlekit.ir.graph import Graph, Model, Signature, postorder
 from circlekit.ir.op import REGISTRY
 from circlekit.ir.resource_limits import adding_up
 from circlekit.ir.text.builder import GraphBuilder, Scope
 from circlekit.ir.text.constant_data import Resolve
-from circlekit.ir.text.document import Document, GraphNode, SignatureNode, parse_document
-from circlekit.ir.text.lexer import Source, Token
+from circlekit.ir.text.document import Document, SignatureNode, parse_document
+from circlekit.ir.text.lexer import Source
 from circlekit.ir.text.literal_parsing import Fail, bytes_of, tree_of
 from circlekit.ir.text.syntax import Arguments, Literal
 from circlekit.ir.value import Value
@@ -49,7 +47,8 @@ def parse_model(text: str, label: str = "text", resolve: Resolve | None = None) 
     operators = {cls.__name__: cls for cls in REGISTRY.values()}
     scope = Scope(source, operators, graphs, resolve)
     values: dict[str, dict[str, Value]] = {}
-    for node in _callees_first(document.graphs):
+    nodes = {node.name.text: node for node in document.graphs}
+    for node in postorder(document.graphs, lambda n: [nodes[r] for r in n.references() if r in nodes]):
         builder = GraphBuilder(scope, node, graphs[node.name.text])
         builder.build()
         values[node.name.text] = builder.values
@@ -64,28 +63,21 @@ def _header(source: Source, document: Document) -> Model:
         if token.text not in FORMATS:
             source.fail(f"expected the format circle or tflite, got {token.text}", token)
         model.format = token.text
-        fail = _fail_at(source, token)
+        fail = source.fail_at(token)
         options = tree_of(document.options, fail)
-        for name, wanted in (("version", int), ("description", str)):
+        for name, kind, description in (("version", int, "whole number"), ("description", str, "text")):
             value = options.pop(name, None)
             if value is not None:
-                if type(value) is not wanted:
-                    fail(f"{name} of a model must be a {'whole number' if wanted is int else 'text'}")
+                if type(value) is not kind:
+                    fail(f"{name} of a model must be a {description}")
                 setattr(model, name, value)
         for name in options:
             fail(f"a model has no {name}" + near_miss(name, ("version", "description")))
     for key, data in document.metadata:
-        model.metadata.append((key.text, _metadata(data, _fail_at(source, key))))
+        model.metadata.append((key.text, _metadata(data, source.fail_at(key))))
     if document.extra is not None:
-        model.extra = tree_of(document.extra, _fail_at(source, source.tokens[0]))
+        model.extra = tree_of(document.extra, source.fail_at(source.tokens[0]))
     return model
-
-
-def _fail_at(source: Source, token: Token) -> Fail:
-    def fail(message: str) -> NoReturn:
-        source.fail(message, token)
-
-    return fail
 
 
 def _metadata(data: Literal, fail: Fail) -> bytes:
@@ -94,26 +86,6 @@ def _metadata(data: Literal, fail: Fail) -> bytes:
     if not isinstance(data, Arguments) or data.name != "base64" or len(data.positional) != 1:
         fail('expected a text or base64("...") as metadata')
     return bytes_of(data.positional[0], fail)
-
-
-def _callees_first(nodes: list[GraphNode]) -> list[GraphNode]:
-    """Order graphs so that callees come before their callers, if such an order exists."""
-    by_name = {node.name.text: node for node in nodes}
-    state: dict[str, bool] = {}
-    ordered = []
-    for start in by_name:
-        stack = [start]
-        while stack:
-            name = stack[-1]
-            if name in state or name not in by_name:
-                stack.pop()
-                if state.get(name) is False:
-                    state[name] = True
-                    ordered.append(by_name[name])
-            else:
-                state[name] = False
-                stack += [r for r in by_name[name].references() if r not in state]
-    return ordered
 
 
 def _signature(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from operator import is_
 from typing import Any
 
 from circlekit.ir.display import to_text
@@ -33,7 +34,7 @@ def print_model(model: Model, locate: Locate | None = None, shorten: bool = Fals
     ``locate``: where large constants lie, to be printed by reference instead of in base64.  ``shorten``: show
     the first elements of large constants only; such a text cannot be parsed.
     """
-    labels = Labels(model)
+    labels = Labels(model.graphs)
     lines = [_header(model)]
     lines += [f"metadata {quote(name)} {_metadata(data)}" for name, data in model.metadata]
     lines += [_signature(s, labels) for s in model.signatures]
@@ -82,7 +83,8 @@ class Names(Style):
 
     def __init__(self, graph: Graph, graph_labels: Mapping[int, str]) -> None:
         self.values = [*dict.fromkeys([*graph.values(), *_mentioned(graph)])]
-        self.values = [*dict.fromkeys([*self.values, *_scales(self.values)])]
+        scales = [scale for value in self.values for scale in value.scale_values]
+        self.values = [*dict.fromkeys([*self.values, *scales])]
         self.labels = _unique([(id(v), v.name) for v in self.values], "value")
         self.graph_labels = graph_labels
 
@@ -99,8 +101,7 @@ class Names(Style):
 class Labels:
     """Labels of the graphs of a model, and of their values."""
 
-    def __init__(self, model: Model | None = None, graphs: Sequence[Graph] = ()) -> None:
-        graphs = model.graphs if model is not None else graphs
+    def __init__(self, graphs: Sequence[Graph]) -> None:
         self.graphs = _unique([(id(g), g.name) for g in graphs], "graph")
         self._names: dict[int, Names] = {}
 
@@ -155,11 +156,6 @@ def _mentioned(graph: Graph) -> Iterator[Value]:
             pending += reversed(data)
 
 
-def _scales(values: Sequence[Value]) -> list[Value]:
-    """Return the values in the quantization of others, each once."""
-    return [*dict.fromkeys(scale for v in values for scale in v.scale_values)]
-
-
 # -- graphs ------------------------------------------------------------------------------------
 
 
@@ -167,12 +163,14 @@ def print_graph(
     graph: Graph, labels: Labels | None = None, locate: Locate | None = None, shorten: bool = False
 ) -> str:
     """Return a graph's text: its head, values without a producer (constants, variables), then operators."""
-    labels = labels or Labels(graphs=[graph])
+    labels = labels or Labels([graph])
     names = labels.of(graph)
     lines = [_head(graph, labels, names)]
     defined = [*dict.fromkeys(graph.inputs)]
     inputs = set(defined)
-    loose = [v for v in names.values if v not in inputs and not _is_produced(v, graph)]
+    loose = [
+        v for v in names.values if v not in inputs and (v.producer is None or v.producer.graph is not graph)
+    ]
     lines += [f"  {_declaration(v, names, locate, shorten)}" for v in loose]
     defined += loose
     calls = []
@@ -183,18 +181,10 @@ def print_graph(
     if extra := plain_items(graph.extra):
         lines.append(f"  extra {format_tree(extra, names.mentioned)}")
     if graph.table:
-        ordered = len(graph.table) == len(defined) and all(map(_same, graph.table, defined))
+        ordered = len(graph.table) == len(defined) and all(map(is_, graph.table, defined))
         listed = format_flat(names.result(v) for v in graph.table)
         lines.append("  table" if ordered else f"  table {listed}")
     return "\n".join([*lines, "}"])
-
-
-def _same(a: Value, b: Value) -> bool:
-    return a is b
-
-
-def _is_produced(value: Value, graph: Graph) -> bool:
-    return value.producer is not None and value.producer.graph is graph
 
 
 def _head(graph: Graph, labels: Labels, names: Names) -> str:

@@ -263,7 +263,10 @@ def parse_literal(source: Source, depth: int = 0) -> Literal:
     if token.kind == "number":
         if len(token.text) > _MAX_NUMBER_CHARACTERS:
             source.fail(f"a number has at most {_MAX_NUMBER_CHARACTERS} characters", token)
-        return parse_number(token.text)
+        digits = token.text.lstrip("-")
+        if digits.startswith("0x"):
+            return int(token.text, 16)
+        return int(token.text) if digits.isdigit() else float(token.text)  # also inf, -inf and nan
     if token.kind == "name":
         return {"true": True, "false": False}.get(token.text, Symbol(token.text))
     kinds: dict[str, type[str]] = {"graph": GraphName, "value": ValueName}
@@ -286,11 +289,3 @@ def _parse_tree(source: Source, depth: int) -> dict[str, Literal]:
 
 _MAX_NESTING = 64
 _MAX_NUMBER_CHARACTERS = 1000
-
-
-def parse_number(text: str) -> int | float:
-    """Return an int if it is written as one, else a float (also ``inf``, ``-inf`` and ``nan``)."""
-    digits = text.lstrip("-")
-    if digits.startswith("0x"):
-        return int(text, 16)
-    return int(text) if digits.isdigit() else float(text)
