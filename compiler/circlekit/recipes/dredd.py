@@ -125,7 +125,11 @@ class _Test:
         known = {*all_passes(), *PIPELINES}
         names = [name.replace("-", "_") for name in rules.passes]
         self.result.missing = [name for name in names if name not in known]
-        base = self.make_model()
+        assert self.case.recipe is not None  # rules() raises otherwise
+        model = load_recipe(self.case.recipe)
+        is_listed = all(graph.table for graph in model.graphs)
+        base = self.write(model, f"{self.case.name}.{model.format}", is_listed)
+        self.result.before = sum(1 for _ in base.ops())
         findings = [str(finding) for finding in verify(base)]
         if findings:
             self.result.notes.append(f"not run, the model is invalid: {'; '.join(findings)}")
@@ -139,15 +143,6 @@ class _Test:
             self.optimize(base, names, rules)
 
     # -- before the passes ---------------------------------------------------------------------
-
-    def make_model(self) -> Model:
-        """Return the model of the recipe, written to a file and read back."""
-        assert self.case.recipe is not None  # rules() raises otherwise
-        model = load_recipe(self.case.recipe)
-        is_listed = all(graph.table for graph in model.graphs)
-        base = self.write(model, f"{self.case.name}.{model.format}", is_listed)
-        self.result.before = sum(1 for _ in base.ops())
-        return base
 
     def write(self, model: Model, name: str, is_listed: bool) -> Model:
         """Write a model and return it as read back; ModelError if that is not the same model.
@@ -210,8 +205,13 @@ class _Test:
         self.result.after = sum(1 for _ in back.ops())
         changes = sum(record.changes for record in records)
         subject = Subject(str(self.folder / name), back, changes, lambda: _refusals(model, passes, context))
-        self.check_rules(subject, rules)
-        by_design = [record.name for record in records if record.changes and _may_change(record.name)]
+        outcomes = [rule.check(subject) for rule in rules.rules]
+        self.result.rules = len(outcomes)
+        failed = [str(outcome) for outcome in outcomes if not outcome.holds]
+        if failed:
+            self.result.failures.append("\n".join([*failed, *_lines(subject.model)]))
+        fired = [all_passes()[record.name] for record in records if record.changes]
+        by_design = [kind.name for kind in fired if kind.changes_interface or kind.changes_values]
         if by_design:
             note = f"values not compared: {', '.join(by_design)} changed the model by design"
             self.result.notes.append(note)
@@ -223,13 +223,6 @@ class _Test:
             self.result.failures += [*wrong, *_guilty_pass(base, passes, context)]
         if self.with_litert and changes:
             self.compare_with_litert(back, "after", rules.tolerance)
-
-    def check_rules(self, subject: Subject, rules: RuleBlock) -> None:
-        outcomes = [rule.check(subject) for rule in rules.rules]
-        self.result.rules = len(outcomes)
-        failed = [str(outcome) for outcome in outcomes if not outcome.holds]
-        if failed:
-            self.result.failures.append("\n".join([*failed, *_lines(subject.model)]))
 
     def compare(self, model: Model, expected: Sequence[str], tolerance: float | None) -> list[str]:
         """Run ``model`` on each set of inputs until outputs differ; return a sentence for each of those.
@@ -283,11 +276,6 @@ def _litert_refuses(model: Model) -> bool:
     except UnsupportedError:
         return False
     return False
-
-
-def _may_change(name: str) -> bool:
-    """Return whether the pass is declared to change values or the interface."""
-    return all_passes()[name].changes_interface or all_passes()[name].changes_values
 
 
 def _unlisted(model: Model) -> Model:

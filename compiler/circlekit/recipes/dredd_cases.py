@@ -15,7 +15,7 @@ A list names a recipe by its folder (``NAME/test.recipe``) or its file (``NAME.c
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -85,7 +85,7 @@ def cases_of(
         return _cases_of_recipe(path, passes)
     text = read_text(path)
     entries = _tsv(text, str(path)) if path.suffix == ".tsv" else _lst(text, str(path))
-    return list(_listed(entries, _index(folders or [path.parent]), with_rules))
+    return list(_listed(entries, folders or [path.parent], with_rules))
 
 
 def recipes_in(folder: Path) -> list[Path]:
@@ -122,12 +122,8 @@ def _cases_of_recipe(path: Path, passes: Sequence[str]) -> list[Case]:
 # -- lists -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Entry:
-    recipe: str
-    passes: tuple[str, ...]
-    has_rules: bool
-    place: str
+Entry = tuple[str, tuple[str, ...], bool, str]
+"""Name of the recipe, passes, whether ``test.rule`` is checked, place in the list."""
 
 
 def _tsv(text: str, label: str) -> Iterator[Entry]:
@@ -142,7 +138,7 @@ def _tsv(text: str, label: str) -> Iterator[Entry]:
             if len(fields) > 2 or not fields[0]:
                 raise error_at(label, text, at, "expected recipe<tab>passes")
             passes = re.split(r"[,\s]+", fields[1]) if len(fields) > 1 and fields[1] else []
-            yield Entry(fields[0], tuple(passes), True, f"{label}:{number}:1")
+            yield fields[0], tuple(passes), True, f"{label}:{number}:1"
         at += len(line) + 1
 
 
@@ -185,32 +181,20 @@ def _command(match: re.Match[str], text: str, label: str) -> Entry:
             raise fail(f"expected PASS after {recipe}, got {rest[0]}")
         rest = rest[1:]
     line = text.count("\n", 0, match.start()) + 1
-    return Entry(recipe, tuple(rest), match["word"] == "Add", f"{label}:{line}:1")
+    return recipe, tuple(rest), match["word"] == "Add", f"{label}:{line}:1"
 
 
-Find = Callable[[str], tuple[Path | None, str]]
-
-
-def _index(folders: Iterable[str | Path]) -> Find:
-    """Return a function that finds a recipe by name, or suggests another name."""
+def _listed(entries: Iterable[Entry], folders: Iterable[str | Path], with_rules: bool) -> Iterator[Case]:
+    """Yield the cases of a list.  The results are circle files, as in ONE, whatever a recipe makes."""
     known: dict[str, Path] = {}
     for folder in folders:
         if not Path(folder).is_dir():
             raise FileError(f"{folder}: expected a folder of recipes")
         for path in recipes_in(Path(folder)):
             known.setdefault(name_of_recipe(path), path)
-
-    def find(name: str) -> tuple[Path | None, str]:
-        return known.get(name), near_miss(name, known) if name not in known else ""
-
-    return find
-
-
-def _listed(
-    entries: Iterable[Entry], find: Callable[[str], tuple[Path | None, str]], with_rules: bool
-) -> Iterator[Case]:
-    """Yield the cases of a list.  The results are circle files, as in ONE, whatever a recipe makes."""
-    for entry in entries:
-        path, near = find(entry.recipe)
-        place = "" if path else f"{entry.place}: no recipe is named {entry.recipe}{near}"
-        yield Case(entry.recipe, path, entry.passes, "circle", None, with_rules and entry.has_rules, place)
+    for name, passes, has_rules, place in entries:
+        if name in known:
+            yield Case(name, known[name], passes, "circle", None, with_rules and has_rules)
+        else:
+            place = f"{place}: no recipe is named {name}{near_miss(name, known)}"
+            yield Case(name, None, passes, "circle", None, with_rules and has_rules, place)

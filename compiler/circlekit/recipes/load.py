@@ -68,7 +68,7 @@ def read_recipe(
     """
     files = _files_of(folder)
     if not is_test_recipe(text):
-        return parse_model(text, label, lambda name, offset, size: _slice(files(name), offset, size))
+        return parse_model(text, label, lambda name, offset, size: files(name)[offset : offset + size])
     source = TextSource(text, label)
     if fmt is None or not sure:
         fmt = recipe_format(source) or fmt or "tflite"
@@ -83,11 +83,8 @@ def read_recipe(
 def _format_of_folder(path: Path) -> str | None:
     """Return the format that the names of the directories above imply, as ONE's ``CircleRecipes``."""
     names = [parent.name.lower() for parent in path.absolute().parents]
-    return next((fmt for name in names[:3] for fmt in ("tflite", "circle") if _says(name, fmt)), None)
-
-
-def _says(name: str, fmt: str) -> bool:
-    return name.startswith({"tflite": "tensorflowlite", "circle": "circle"}[fmt])
+    prefixes = {"tflite": "tensorflowlite", "circle": "circle"}
+    return next((f for name in names[:3] for f, start in prefixes.items() if name.startswith(start)), None)
 
 
 def _files_of(folder: Path | None) -> Files:
@@ -104,7 +101,3 @@ def _files_of(folder: Path | None) -> Files:
         return read[name]
 
     return files
-
-
-def _slice(data: bytes, offset: int, size: int) -> bytes:
-    return data[offset : offset + size]

@@ -20,7 +20,7 @@ from circlekit.errors import FormatError
 from circlekit.io.check.check_file import check_bytes
 from circlekit.io.check.findings import Finding
 from circlekit.io.file_map import map_file
-from circlekit.io.operator_fields import code_name, code_number
+from circlekit.io.operator_fields import code_key
 from circlekit.io.read.flatbuffer_decoder import decode, identify
 from circlekit.io.read.load import unidentified
 from circlekit.io.schema import Tree
@@ -63,13 +63,12 @@ class ModelFile:
     @cached_property
     def codes(self) -> list[str]:
         """The name of each operator code, ``CUSTOM(name)`` for a custom one."""
-        return [self._code(code) for code in self.tree.get("operator_codes", ())]
-
-    def _code(self, tree: Tree) -> str:
-        name = code_name(code_number(tree, self.format), self.format)
-        if name != "CUSTOM":
-            return name
-        return f"CUSTOM({tree['custom_code']})" if tree.get("custom_code") else "(invalid custom)"
+        names = []
+        for tree in self.tree.get("operator_codes", ()):
+            name, custom_code, _ = code_key(tree, self.format)
+            custom = f"CUSTOM({custom_code})" if custom_code else "(invalid custom)"
+            names.append(custom if name == "CUSTOM" else name)
+        return names
 
     def code_of(self, op: Tree) -> str:
         index = op.get("opcode_index", 0)
@@ -203,18 +202,13 @@ def hdf5_of(facts: ModelFile) -> bytes:
         while unique in groups:
             count += 1
             unique = f"{name}_{count}"
-        groups[unique] = dict(_datasets(facts, tensor))
+        group = groups[unique] = {}
+        data = data_of(facts, tensor)
+        if data is not None:
+            group["weights"] = data
+        quantization = tensor.get("quantization")
+        if quantization is None:
+            continue
+        group |= {n: quantization[n].astype(kind) for n, kind in PARAMETERS.items() if n in quantization}
+        group["quantized_dimension"] = np.array(quantization.get("quantized_dimension", 0), "<i4")
     return hdf5.encode_groups(groups)
-
-
-def _datasets(facts: ModelFile, tensor: Tree) -> Iterator[tuple[str, Array]]:
-    data = data_of(facts, tensor)
-    if data is not None:
-        yield "weights", data
-    quantization = tensor.get("quantization")
-    if quantization is None:
-        return
-    for name, kind in PARAMETERS.items():
-        if name in quantization:
-            yield name, quantization[name].astype(kind)
-    yield "quantized_dimension", np.array(quantization.get("quantized_dimension", 0), "<i4")

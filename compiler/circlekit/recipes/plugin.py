@@ -21,9 +21,6 @@ import pytest
 from circlekit.recipes.dredd import run_case
 from circlekit.recipes.dredd_cases import ONE_RECIPE, TEXT, Case, cases_of
 
-LISTS = (".lst", ".tsv")
-_HEADER = b"recipe\tpasses"
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("dredd", "tests of recipes")
@@ -33,15 +30,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    if file_path.name == ONE_RECIPE or file_path.suffix == TEXT or _is_list(file_path):
+    is_list = file_path.suffix == ".tsv" and file_path.read_bytes().startswith(b"recipe\tpasses")
+    if file_path.name == ONE_RECIPE or file_path.suffix in (TEXT, ".lst") or is_list:
         return RecipeFile.from_parent(parent, path=file_path)
     return None
-
-
-def _is_list(path: Path) -> bool:
-    if path.suffix not in LISTS:
-        return False
-    return path.suffix == ".lst" or path.read_bytes().startswith(_HEADER)
 
 
 class RecipeFile(pytest.File):

@@ -42,6 +42,8 @@ INVALID_HEADER = (ValueError, EOFError, TypeError, SyntaxError, TokenError, Recu
 EMPTY_STRING_BYTES = 64
 """Memory of an empty string while a tensor of strings is made."""
 
+FILLERS = ("constant", "explicit", "gaussian", "base64", "file")
+
 TRUE = frozenset({"t", "true", "1"})
 FALSE = frozenset({"f", "false", "0"})
 
@@ -51,7 +53,10 @@ def filled(tag: str, args: Sequence[str], dtype: DType, count: int, seed: int, f
     if tag not in FILLERS:
         raise ModelError(f"no filler is named {tag}")
     if tag == "base64":
-        return _base64(args)
+        try:
+            return base64.b64decode("".join(args), validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise ModelError(f"expected base64: {error}") from None
     if tag == "file":
         return _from_file(args, dtype, count, files)
     if dtype is DType.STRING:
@@ -62,7 +67,16 @@ def filled(tag: str, args: Sequence[str], dtype: DType, count: int, seed: int, f
     if tag != "gaussian":  # that checks its memory itself
         need_memory(count * (SCRATCH_BYTES + kind.itemsize), f"{count} elements of {tag}")
         hold_memory(count * kind.itemsize)
-    array = FILLERS[tag](args, dtype, kind, count, seed)
+    if tag == "gaussian":
+        array = _gaussian(args, dtype, kind, count, seed)
+    elif tag == "explicit":  # zeros for missing arguments
+        _check_count(args, count)
+        array = np.zeros(count, kind)
+        array[: len(args)] = _numbers(args, dtype, kind)
+    elif args:  # ONE's recipes may have more arguments than the one of constant
+        array = np.full(count, _numbers(args[:1], dtype, kind)[0], kind)
+    else:
+        raise ModelError("constant: expected an argument, got none")
     return packed(array) if dtype in PACKED else array.tobytes()
 
 
@@ -92,13 +106,6 @@ def strings_of(data: bytes) -> list[bytes] | None:
 
 
 # -- the fillers -------------------------------------------------------------------------------
-
-
-def _base64(args: Sequence[str]) -> bytes:
-    try:
-        return base64.b64decode("".join(args), validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise ModelError(f"expected base64: {error}") from None
 
 
 def _from_file(args: Sequence[str], dtype: DType, count: int, files: Files) -> bytes:
@@ -182,21 +189,6 @@ def _whole(text: str) -> int:
     return int(number)
 
 
-def _constant(args: Sequence[str], dtype: DType, kind: np.dtype[np.generic], count: int, seed: int) -> Array:
-    """Return the first argument in all elements; ONE's recipes may have more arguments."""
-    if not args:
-        raise ModelError("constant: expected an argument, got none")
-    return np.full(count, _numbers(args[:1], dtype, kind)[0], kind)
-
-
-def _explicit(args: Sequence[str], dtype: DType, kind: np.dtype[np.generic], count: int, seed: int) -> Array:
-    """Return the arguments, and zeros for missing ones."""
-    _check_count(args, count)
-    array = np.zeros(count, kind)
-    array[: len(args)] = _numbers(args, dtype, kind)
-    return array
-
-
 def _gaussian(args: Sequence[str], dtype: DType, kind: np.dtype[np.generic], count: int, seed: int) -> Array:
     """Return normal numbers of a mean and a standard deviation; integers are truncated and saturated."""
     if len(args) != 2:
@@ -213,15 +205,6 @@ def _gaussian(args: Sequence[str], dtype: DType, kind: np.dtype[np.generic], cou
     low, high = _LIMITS.get(dtype, (info.min, info.max))
     top = float(high) if info.bits < 64 else float(np.nextafter(float(high), 0))
     return np.clip(np.trunc(values), float(low), top).astype(kind)
-
-
-def _none(args: Sequence[str], dtype: DType, kind: np.dtype[np.generic], count: int, seed: int) -> Array:
-    raise AssertionError("filled() handles this filler")
-
-
-FILLERS: dict[str, Callable[[Sequence[str], DType, np.dtype[np.generic], int, int], Array]] = {
-    "constant": _constant, "explicit": _explicit, "gaussian": _gaussian, "base64": _none, "file": _none,
-}  # fmt: skip
 
 
 def sparse_tree(dense: Array) -> tuple[Tree, bytes]:

@@ -22,7 +22,7 @@ from circlekit.recipes.prototext.message_types import (
     message_type,
     schema_defaults,
 )
-from circlekit.recipes.prototext.prototext_parser import FieldType, MessageType
+from circlekit.recipes.prototext.prototext_parser import MessageType
 
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
@@ -214,15 +214,19 @@ class OperandWriter:
         """Return the text of a table of the schema: the fields that differ from a recipe's defaults."""
         out = Block()
         written: set[str] = set()
-        for name, spec in self.preferred(type_):
+        fields = list(type_.fields.items())
+        if self.format == "circle":  # circle's own names of fields come first
+            fields.sort(key=lambda item: item[0] not in ALIASES.values())
+        for name, spec in fields:
             stored = spec.stored
             value = tree.get(stored)
             if stored in written:
                 continue
             written.add(stored)
             if spec.kind == "message":
-                for item in _as_list(value, spec.repeated):
-                    assert spec.message is not None
+                assert spec.message is not None
+                items = [] if value is None else value if spec.repeated else [value]
+                for item in items:
                     out.message(name, self.table(item, spec.message()))
             elif spec.repeated:
                 if value is not None:
@@ -233,18 +237,6 @@ class OperandWriter:
                 if value is not None and not _same(value, spec.default):
                     out.add(name, value, word=spec.kind == "enum")
         return out
-
-    def preferred(self, type_: MessageType) -> Sequence[tuple[str, FieldType]]:
-        """Return the fields; in a recipe of circle, circle's own names of fields come first."""
-        fields = list(type_.fields.items())
-        aliases = {*ALIASES.values()} if self.format == "circle" else set()
-        return sorted(fields, key=lambda field: field[0] not in aliases) if aliases else fields
-
-
-def _as_list(value: Any, repeated: bool) -> list[Any]:
-    if value is None:
-        return []
-    return list(value) if repeated else [value]
 
 
 def _same(value: Any, default: Any) -> bool:

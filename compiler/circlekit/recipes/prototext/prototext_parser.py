@@ -232,14 +232,10 @@ def _integer(token: Token, spec: FieldType) -> int:
     if token.kind != "number" or not re.fullmatch(r"-?(0[xX][0-9a-fA-F]+|\d{1,30})", token.text):
         raise ValueError(f"expected an integer, got {token.text[:40]!r}")
     digits = token.text.lstrip("-")
-    base = (
-        16
-        if digits[:2] in ("0x", "0X")
-        else 8
-        if len(digits) > 1 and digits.isdigit() and digits[0] == "0"
-        else 10
+    is_octal = len(digits) > 1 and digits.isdigit() and digits[0] == "0"
+    number = int(digits, 16 if digits[:2] in ("0x", "0X") else 8 if is_octal else 10) * (
+        -1 if token.text[0] == "-" else 1
     )
-    number = int(digits, base) * (-1 if token.text[0] == "-" else 1)
     limits = np.iinfo(np.dtype(spec.kind))
     if not limits.min <= number <= limits.max:
         raise ValueError(f"expected a number from {limits.min} to {limits.max}, got {number}")

@@ -164,7 +164,9 @@ class RecipeReader(OperandReader):
         tree: Tree = {"tensors": tensors, "name": name}
         for side in ("input", "output"):
             tree[side + "s"] = [self.find(item, known, optional=False) for item in message.all(side)]
-        self.check_interface(message, tensors, known)
+        for item in message.all("input"):
+            if "data" in self.buffers[tensors[known[item.value]]["buffer"]]:
+                self.fail(f"expected an input without a filler, got the constant {item.value}", item.token)
         made: dict[int, Token] = {}
         tree["operators"] = [self.operator(o.value, known, made) for o in message.all("operation")]
         for field in ("data_format", "debug_metadata_index"):
@@ -191,15 +193,6 @@ class RecipeReader(OperandReader):
             )
             self.fail(f"{what}{near_miss(name, known)}", item.token)
         return -1
-
-    def check_interface(self, message: Message, tensors: list[Tree], known: dict[str, int]) -> None:
-        for side in ("input", "output"):
-            for item in message.all(side):
-                buffer = self.buffers[tensors[known[item.value]]["buffer"]]
-                if side == "input" and buffer.get("data") is not None:
-                    self.fail(
-                        f"expected an input without a filler, got the constant {item.value}", item.token
-                    )
 
     # -- operators -----------------------------------------------------------------------------
 

@@ -36,7 +36,7 @@ from typing import Any
 
 from circlekit.errors import near_miss
 from circlekit.io.schema import FORMATS
-from circlekit.ir.text.document import RulesNode, parse_document
+from circlekit.ir.text.document import parse_document
 from circlekit.ir.text.lexer import Source
 from circlekit.passes.engine.registry import all_options
 from circlekit.recipes.rules.rule import Outcome, Rule, Subject
@@ -71,22 +71,21 @@ class TextRule(Rule):
 def parse_text_rules(text: str, label: str) -> list[RuleBlock]:
     """Return the blocks of rules of a text, in order; ParseError for an invalid rule."""
     source = Source(text, label)
-    return [_block(source, node) for node in parse_document(source).rules]
-
-
-def _block(source: Source, node: RulesNode) -> RuleBlock:
-    block = RuleBlock()
-    for arguments in node.calls:
-        call = Call(source, arguments)
-        if call.name in SETTINGS:
-            SETTINGS[call.name](block, call)
-        elif call.name in CHECKS:
-            block.rules.append(TextRule(call.place, call.text(), CHECKS[call.name](call)))
-        else:
-            known = [*SETTINGS, *CHECKS]
-            near = near_miss(call.name, known) or f"; expected one of {', '.join(known)}"
-            call.fail(f"no rule is named {call.name}{near}")
-    return block
+    blocks = []
+    for node in parse_document(source).rules:
+        block = RuleBlock()
+        blocks.append(block)
+        for arguments in node.calls:
+            call = Call(source, arguments)
+            if call.name in SETTINGS:
+                SETTINGS[call.name](block, call)
+            elif call.name in CHECKS:
+                block.rules.append(TextRule(call.place, call.text(), CHECKS[call.name](call)))
+            else:
+                known = [*SETTINGS, *CHECKS]
+                near = near_miss(call.name, known) or f"; expected one of {', '.join(known)}"
+                call.fail(f"no rule is named {call.name}{near}")
+    return blocks
 
 
 # -- settings ----------------------------------------------------------------------------------
