@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sound model file, and for every rule a change that breaks it and one that nearly does."""
+"""A valid model file, and for every rule of the checker a change that breaks it and a near miss."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SPARSE, LEVEL = "subgraphs[0].tensors[5].sparsity", "T5.sparsity.dimMetadata["
 
 
 def sound(oracle: Any = LITERT) -> File:
-    """A model with a bit of everything, in which nothing is wrong."""
+    """A valid model that uses every feature the rules look at."""
     f = File(oracle)
     quantization = f.make(
         "QuantizationParameters", scale=[0.5] * 4, zeroPoint=[0] * 4, min=[-1.0] * 4, max=[1.0] * 4
@@ -106,12 +106,12 @@ def buffer(number: int, size: int) -> Change:
 
 
 def region(offset: int, size: int) -> Change:
-    """Tensor w has its data at a place of the file."""
+    """Store the data of tensor w at a position of the file."""
     return both(put("buffers[1].data", None), put("buffers[1].offset", offset), put("buffers[1].size", size))
 
 
 def code(number: int, name: str, options: str | None = None) -> Change:
-    """Operator ``number``, which has the operator code of that number, is of another kind."""
+    """Change the kind of operator ``number``, which uses the operator code of that number."""
 
     def change(f: File) -> None:
         item, op = f.model.operatorCodes[number], f.main.operators[number]
@@ -128,7 +128,7 @@ def one_scale_less(f: File) -> None:
 
 
 def stray(index: int) -> Change:
-    """The custom operator has options that name a graph."""
+    """Give the custom operator options that name a graph."""
 
     def change(f: File) -> None:
         op = f.main.operators[1]
@@ -139,7 +139,7 @@ def stray(index: int) -> Change:
 
 
 def blocks(scales: int) -> Change:
-    """Tensor w has its scales, per block, in another tensor."""
+    """Store the scales of tensor w, one per block, in another tensor."""
 
     def change(f: File) -> None:
         details = f.make("BlockwiseQuantization", scales=scales, zeroPoints=-1, blockSize=2)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether two models are the same in everything that the IR says."""
+"""Assert that two models are equal in everything that the IR represents."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from circlekit.ir.value import Value, same_array
 
 
 def assert_same_model(a: Model, b: Model) -> None:
-    """Every graph, operator, value, attribute, constant, name, order and extra field."""
+    """Compare all graphs, operators, values, attributes, constants, names, their order and extra fields."""
     for field in ("format", "metadata", "description", "version"):
         assert getattr(a, field) == getattr(b, field), field
     assert len(a.graphs) == len(b.graphs)
@@ -60,7 +60,7 @@ def _same_op(a: Op, b: Op, names: dict[int, Any]) -> None:
 
 
 def _plain(item: Any, names: dict[int, Any]) -> Any:
-    """``item`` with an index for each value and graph, which compare by identity."""
+    """Replace each value and graph in ``item``, which compare by identity, with its index."""
     if id(item) in names:
         return names[id(item)]
     if isinstance(item, dict):

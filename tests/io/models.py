@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small files with what real models rarely have, packed by the formats' own generated code."""
+"""Small files with features that are rare in real models, packed by the formats' own generated code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LIBRARY: dict[str, tuple[Oracle, Fill]] = {}
 
 
 class File:
-    """A model under construction; its first graph has tensors x and y, and no operator."""
+    """A model under construction; its first graph has tensors x and y and no operators."""
 
     def __init__(self, oracle: Oracle) -> None:
         self.oracle = oracle
@@ -89,7 +89,7 @@ def recipe(name: str) -> bytes:
 
 
 def both(fill: Fill) -> Fill:
-    """Enter a file in both formats."""
+    """Register a file in both formats."""
     for oracle in (LITERT, CIRCLE):
         LIBRARY[f"{fill.__name__}.{oracle.format}"] = (oracle, fill)
     return fill
@@ -124,7 +124,7 @@ def unknown_code(f: File) -> None:
 
 @both
 def declared_but_odd(f: File) -> None:
-    """Operators that a declaration does not fit: too many operands, options of another operator."""
+    """Operators that do not match their declaration: too many operands, options of another operator."""
     f.op("TANH", [0, 0, 0], [1])
     f.op("SOFTMAX", [0], [f.tensor("z", [1, 4])], f.make("AddOptions"))
     f.op("ADD", [0, 0], [f.tensor("z", [1, 4])], f.make("AddOptions", fusedActivationFunction=77))
@@ -179,7 +179,7 @@ def metadata(f: File) -> None:
 
 @both
 def constants(f: File) -> None:
-    """Shared buffers, buffers and tensors and codes that nothing uses, packed and string data."""
+    """Shared buffers, unused buffers, tensors and operator codes, packed and string data."""
     shared = f.buffer(np.arange(4, dtype=np.float32).tobytes())
     f.buffer(b"of no use")
     f.tensor("a", [1, 4], buffer=shared)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Other readers of the two formats, generated from the formats' own schemas, as oracles of ours.
+"""Independent readers of both formats, generated from the formats' schemas, as oracles for ours.
 
 Nothing is listed by hand: what a reader can read is found by looking at its classes, and its own names and
 numbers of enum values are used.  Keys of the trees made here are the readers' (``BuiltinOptions``).
@@ -67,11 +67,11 @@ class Oracle:
         return out
 
     def read(self, data: bytes) -> Tree:
-        """All that the package can read of a file."""
+        """Return everything that the package can read from a file."""
         return self.tree(self.names["Model"].GetRootAs(data))
 
     def fields(self, table: str) -> list[str]:
-        """What the package can read of a table."""
+        """Return the fields of a table that the package can read."""
         support = ("Length", "AsNumpy", "IsNone", "HasIdentifier")
         kind = self.names[table]
         return [
@@ -104,7 +104,7 @@ class Oracle:
         return self.tree(value) if hasattr(value, "_tab") else value
 
     def union(self, reader: Any, name: str, table: Table) -> Any:
-        """The table that a union holds: of the type that the field before it tells."""
+        """Return the table in a union; the field before it gives its type."""
         union = TYPES[type(reader).__name__, next(k for t, k in TYPES if camel(k) == name)]
         number = getattr(reader, name + "Type")()
         member = next((k for k, v in self.enums[union].items() if v == number), None)
@@ -122,7 +122,7 @@ ORACLES = [CIRCLE, LITERT, TFLITE]
 
 
 def differences(oracle: Oracle, table: str, ours: Tree, theirs: Tree, path: str = "") -> list[str]:
-    """Where our decoded tree and the oracle's disagree, for every field that the oracle reads."""
+    """Return where our decoded tree and the oracle's differ, for every field that the oracle reads."""
     fields = {camel(field[0]): field[0] for field in TABLES[table]}
     out: list[str] = []
     for name, value in theirs.items():
@@ -144,7 +144,7 @@ def differences(oracle: Oracle, table: str, ours: Tree, theirs: Tree, path: str 
 
 
 def _compare(oracle: Oracle, kind: str, ours: Any, theirs: Any, path: str) -> list[str]:
-    """The same for one field of type ``kind``."""
+    """Return the differences of one field of type ``kind``."""
     if theirs is UNREADABLE:
         return []
     if ours is None or theirs is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A file appears whole or not at all, and what killed writers leave goes away."""
+"""A file appears completely or not at all, and temporary files of killed writers are removed."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ def names(folder: Path) -> list[str]:
 
 
 def litter(folder: Path, name: str = "m.circle", number: int = 0) -> Path:
-    """What a killed writer leaves: the file, which nobody holds."""
+    """Create the temporary file of a killed writer: no process holds its lock."""
     path = folder / f".{name}.99999-{number}.circlekit"
     path.write_bytes(b"half")
     return path
 
 
-# -- litter ------------------------------------------------------------------------------------
+# -- temporary files ------------------------------------------------------------------------------------
 
 
-def test_the_next_writer_removes_what_killed_ones_left(tmp_path: Path) -> None:
+def test_temporary_files_of_killed_writers_are_removed(tmp_path: Path) -> None:
     left = [litter(tmp_path), litter(tmp_path, number=1), litter(tmp_path, "other.circle")]
     for path in left:
         assert TEMPORARY.fullmatch(path.name)
@@ -52,13 +52,13 @@ def test_the_next_writer_removes_what_killed_ones_left(tmp_path: Path) -> None:
     "name",
     [".m.circle.99-0.tmp", "m.circle.99-0.circlekit", ".m.circle.circlekit", ".m.x-0.circlekit", ".m~"],
 )
-def test_files_of_others_stay(name: str, tmp_path: Path) -> None:
+def test_other_files_are_not_removed(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(b"mine")
     write_file(tmp_path / "m.circle", [b"whole"])
     assert (tmp_path / name).read_bytes() == b"mine"
 
 
-def test_folders_links_and_what_cannot_be_opened_stay(tmp_path: Path) -> None:
+def test_folders_links_and_unreadable_files_are_not_removed(tmp_path: Path) -> None:
     (tmp_path / "mine").write_bytes(b"mine")
     (tmp_path / ".folder.1-0.circlekit").mkdir()
     (tmp_path / ".link.1-0.circlekit").symlink_to(tmp_path / "mine")
@@ -69,8 +69,8 @@ def test_folders_links_and_what_cannot_be_opened_stay(tmp_path: Path) -> None:
     remove_stale(tmp_path / "absent")
 
 
-def test_a_live_writer_keeps_its_file(tmp_path: Path) -> None:
-    """Two writers of one output at once: each whole, the later one stays."""
+def test_temporary_file_of_a_running_writer_is_kept(tmp_path: Path) -> None:
+    """Two writers of one output at once: both write a complete file, the later one stays."""
     target = tmp_path / "m.circle"
     with replacement(target) as first:
         os.write(first, b"first")
@@ -81,8 +81,10 @@ def test_a_live_writer_keeps_its_file(tmp_path: Path) -> None:
     assert names(tmp_path) == ["m.circle"]
 
 
-def test_a_file_taken_for_stale_before_it_was_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another writer clears up between the making of a file and its lock: the file is made anew."""
+def test_temporary_file_removed_before_it_was_locked_is_created_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another writer removes the file between its creation and its lock."""
     real = os.open
     made: list[int] = []
 
@@ -91,10 +93,10 @@ def test_a_file_taken_for_stale_before_it_was_locked(tmp_path: Path, monkeypatch
         if flags & os.O_CREAT and len(made) < 2:
             made.append(descriptor)
             if len(made) == 1:
-                remove_stale(tmp_path)  # gone before the lock
+                remove_stale(tmp_path)  # removed before it was locked
             else:
                 other = real(path, os.O_WRONLY)
-                fcntl.flock(other, fcntl.LOCK_EX)  # about to go
+                fcntl.flock(other, fcntl.LOCK_EX)  # about to be removed
                 made.append(other)
         return descriptor
 
@@ -108,7 +110,7 @@ def test_a_file_taken_for_stale_before_it_was_locked(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize("can_lock", [True, False])
-def test_where_nothing_can_be_locked_nothing_is_cleared_up(
+def test_nothing_is_removed_without_file_locks(
     can_lock: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: int) -> None:
@@ -127,7 +129,7 @@ def test_where_nothing_can_be_locked_nothing_is_cleared_up(
 @pytest.mark.parametrize(
     "name", ["m" * 248 + ".circle", "é" * 124 + ".circle", "m\udcff" * 60 + ".circle", "a\nb"]
 )
-def test_names_as_long_as_can_be(name: str, tmp_path: Path) -> None:
+def test_file_names_of_maximum_length(name: str, tmp_path: Path) -> None:
     """NAME_MAX counts bytes, and a name need not be text."""
     seen: list[str] = []
 
@@ -143,8 +145,8 @@ def test_names_as_long_as_can_be(name: str, tmp_path: Path) -> None:
     write_file(tmp_path / name, [b"again"])
 
 
-def test_links_of_both_kinds(tmp_path: Path) -> None:
-    """A symbolic link is followed; another hard link to the file keeps what was there."""
+def test_symbolic_and_hard_links(tmp_path: Path) -> None:
+    """A symbolic link is followed; another hard link to the file keeps the old content."""
     real, soft, hard = tmp_path / "a" / "real.circle", tmp_path / "soft.circle", tmp_path / "hard.circle"
     real.parent.mkdir()
     real.write_bytes(b"before")
@@ -164,7 +166,7 @@ def test_links_of_both_kinds(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_the_owner_stays(tmp_path: Path) -> None:
+def test_owner_is_kept(tmp_path: Path) -> None:
     target = tmp_path / "m.circle"
     target.write_bytes(b"before")
     try:
@@ -177,8 +179,8 @@ def test_the_owner_stays(tmp_path: Path) -> None:
     assert (status.st_uid, status.st_gid, status.st_mode & 0o7777) == (12345, 54321, 0o4640)
 
 
-def test_others_do_not_read_along(tmp_path: Path) -> None:
-    """What replaces a private file is private from the start; it gets all its permissions at the end."""
+def test_temporary_file_of_a_private_file_is_private(tmp_path: Path) -> None:
+    """The temporary file is private from the start; it gets the permissions of the old file at the end."""
     target = tmp_path / "m.circle"
     seen: list[int] = []
 
@@ -199,7 +201,7 @@ def test_others_do_not_read_along(tmp_path: Path) -> None:
 
 
 def model_file(path: Path) -> Path:
-    """A model with a constant of more than a page."""
+    """A model with a constant larger than a page."""
     f = File(LITERT)
     data = np.random.default_rng(0).bytes(40_000)
     f.op("ADD", [0, f.tensor("w", [100, 100], buffer=f.buffer(data))], [1], f.make("AddOptions"))
@@ -208,7 +210,7 @@ def model_file(path: Path) -> Path:
 
 
 @pytest.mark.parametrize("link", ["same", "hard", "soft"])
-def test_output_may_be_the_input_by_any_name(link: str, tmp_path: Path) -> None:
+def test_output_may_be_the_input_under_another_name(link: str, tmp_path: Path) -> None:
     path = model_file(tmp_path / "m.tflite")
     before = path.read_bytes()
     output = path if link == "same" else tmp_path / "link.tflite"
@@ -226,7 +228,7 @@ def test_output_may_be_the_input_by_any_name(link: str, tmp_path: Path) -> None:
     assert to_bytes(load(output)) == expected
 
 
-# -- no room, no right -------------------------------------------------------------------------
+# -- disk full, no permission -------------------------------------------------------------------------
 
 
 def run(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
@@ -253,8 +255,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
-def test_a_full_disk(small_disk: Path, tmp_path: Path) -> None:
-    """The old file stays, nothing else does; room of killed writers is used."""
+def test_full_disk_keeps_the_old_file(small_disk: Path, tmp_path: Path) -> None:
+    """The old file stays, no other file does; the space of files from killed writers is reused."""
     target = small_disk / "m.circle"
     write_file(target, [b"before"])
     with pytest.raises(FileError, match=r"m\.circle: cannot be written: No space left on device"):
@@ -266,7 +268,7 @@ def test_a_full_disk(small_disk: Path, tmp_path: Path) -> None:
     assert (names(small_disk), target.stat().st_size) == (["m.circle"], 100_000)
 
 
-def test_a_model_on_a_full_disk(small_disk: Path, tmp_path: Path) -> None:
+def test_save_on_a_full_disk_keeps_the_old_model(small_disk: Path, tmp_path: Path) -> None:
     model = load(model_file(tmp_path / "m.tflite"))
     target = small_disk / "m.tflite"
     target.write_bytes(bytes(230_000))
@@ -290,8 +292,8 @@ except FileError as error:
 """
 
 
-def test_a_limit_of_file_sizes(tmp_path: Path) -> None:
-    """What a quota does, too."""
+def test_file_size_limit_keeps_the_old_file(tmp_path: Path) -> None:
+    """A quota has the same effect."""
     (tmp_path / "m.circle").write_bytes(b"before")
     result = run(LIMITED, tmp_path / "m.circle")
     assert result.stdout.strip().endswith("m.circle: cannot be written: File too large"), result.stderr
@@ -299,7 +301,7 @@ def test_a_limit_of_file_sizes(tmp_path: Path) -> None:
     assert (tmp_path / "m.circle").read_bytes() == b"before"
 
 
-def test_a_read_only_file_system(tmp_path: Path) -> None:
+def test_read_only_file_system_is_refused(tmp_path: Path) -> None:
     mounted(tmp_path, "size=256k")
     try:
         (tmp_path / "m.circle").write_bytes(b"before")
@@ -325,8 +327,8 @@ print(os.listdir())
 """
 
 
-def test_what_is_left_may_be_read_only() -> None:
-    """Of a writer that was killed when it had set the permissions."""
+def test_read_only_temporary_files_are_removed() -> None:
+    """The writer was killed after it had set the permissions."""
     with tempfile.TemporaryDirectory() as name:
         result = run(UNPRIVILEGED_CLEARS_UP, name)
         assert result.stdout.strip() == "['m.circle']", result.stderr
@@ -346,8 +348,8 @@ except FileError as error:
 """
 
 
-def test_a_read_only_folder() -> None:
-    """By a user who is not root, in a folder that such a one can reach."""
+def test_read_only_folder_is_refused() -> None:
+    """Run as a user other than root, in a folder that this user can reach."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "m.circle").write_bytes(b"before")
@@ -369,8 +371,8 @@ for number in range(int(sys.argv[3])):
 """
 
 
-def test_two_processes_write_one_output(tmp_path: Path) -> None:
-    """A reader sees the file of one or of the other, never a mixture."""
+def test_two_processes_write_the_same_output(tmp_path: Path) -> None:
+    """A reader sees the file of one process or of the other, never a mixture."""
     target = tmp_path / "m.circle"
     target.write_bytes(b"a" * 300_000)
     writers = [

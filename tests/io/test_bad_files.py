@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A bad file gives one FormatError of one line, with the file and the path of the field in it."""
+"""An invalid file raises a FormatError of one line with the file and the path of the field."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FILES = {name: recipe(name) for name in sorted(LIBRARY)}
 
 
 def message(data: bytes, name: str = "bad.tflite") -> str:
-    """What loading says, one line that begins with the file."""
+    """Return the error message of loading: one line that begins with the file name."""
     with pytest.raises(FormatError) as error:
         load_bytes(data, name)
     text = str(error.value)
@@ -37,7 +37,7 @@ def message(data: bytes, name: str = "bad.tflite") -> str:
     return text
 
 
-# -- no models at all --------------------------------------------------------------------------
+# -- not a model --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def message(data: bytes, name: str = "bad.tflite") -> str:
     ],
     ids=["empty", "short", "zeros", "elf", "text", "header", "zip"],
 )
-def test_no_model(data: bytes, tmp_path: Path) -> None:
+def test_data_that_is_not_a_model_is_refused(data: bytes, tmp_path: Path) -> None:
     path = tmp_path / "bad.tflite"
     path.write_bytes(data)
     with pytest.raises(FormatError) as error:
@@ -62,7 +62,7 @@ def test_no_model(data: bytes, tmp_path: Path) -> None:
     assert "\n" not in str(error.value)
 
 
-def test_no_file(tmp_path: Path) -> None:
+def test_missing_file_is_refused(tmp_path: Path) -> None:
     for path in (
         tmp_path,
         tmp_path / "absent.tflite",
@@ -74,19 +74,19 @@ def test_no_file(tmp_path: Path) -> None:
         assert str(path) in str(error.value)
 
 
-def test_truncated_at_every_length(model_path: Path) -> None:
-    """Every cut in the first kilobyte, then 200 over the rest: the end of a file is always data."""
+def test_truncated_file_is_refused(model_path: Path) -> None:
+    """Truncate at every length below 1 KiB, then at 200 lengths up to the end, which is always data."""
     data = model_path.read_bytes()
     cuts = {*range(min(1024, len(data))), *range(1024, len(data), max(1, len(data) // 200)), len(data) - 1}
     for cut in cuts:
         message(data[:cut])
 
 
-# -- bad indices -------------------------------------------------------------------------------
+# -- invalid indices -------------------------------------------------------------------------------
 
 
 def broken(change: Callable[[File], None]) -> bytes:
-    """A file with one operator of every kind of reference, after ``change``."""
+    """Return a file with all kinds of references, after ``change``."""
     f = File(LITERT)
     f.buffer(b"0123456789abcdef")
     f.op("WHILE", [0], [1], f.make("WhileOptions"))
@@ -147,7 +147,7 @@ def put(place: str, value: Any) -> Callable[[File], None]:
         ("subgraphs", [], "subgraphs: expected one graph or more, got none"),
     ],
 )
-def test_bad_index(place: str, value: Any, path: str) -> None:
+def test_invalid_index_is_refused(place: str, value: Any, path: str) -> None:
     place, path = (text.replace("OP", "subgraphs[0].operators[0]") for text in (place, path))
     data = broken(put(place, value))
     if place == "subgraphs[0].tensors[1].buffer" and value == 1:
@@ -157,29 +157,29 @@ def test_bad_index(place: str, value: Any, path: str) -> None:
     assert path in message(data)
 
 
-def test_empty_tensor_of_huge_shape() -> None:
+def test_tensor_of_huge_shape_without_data() -> None:
     f = File(LITERT)
     f.tensor("none", [2**31 - 1, 2**31 - 1, 0, 2**31 - 1])
     assert load_bytes(f.pack()).main.table[2].data is None
 
 
-def test_graph_index_of_a_declared_operator() -> None:
+def test_invalid_graph_index_of_a_declared_operator_is_refused() -> None:
     data = broken(put("subgraphs[0].operators[0].builtinOptions.condSubgraphIndex", 3))
     assert "operators[0].cond_subgraph_index: index 3, there are 1 graphs" in message(data)
 
 
-def test_unknown_tensor_type() -> None:
+def test_unknown_tensor_type_is_refused() -> None:
     with pytest.raises(
         UnsupportedError, match=r"subgraphs\[0\].tensors\[1\].type: the schema has no type 99"
     ):
         load_bytes(broken(put("subgraphs[0].tensors[1].type", 99)))
 
 
-# -- what would be lost is told ----------------------------------------------------------------
+# -- warnings for data that is lost ----------------------------------------------------------------
 
 
-def test_unknown_slot_is_told() -> None:
-    """A tflite file with two fields more in Model, as a newer schema may have."""
+def test_unknown_field_warns() -> None:
+    """A tflite file with two more fields in Model, as in a newer schema."""
     data = bytearray(recipe("nothing.tflite"))
     root = struct.unpack_from("<I", data)[0]
     vtable = root - struct.unpack_from("<i", data, root)[0]
@@ -192,7 +192,7 @@ def test_unknown_slot_is_told() -> None:
         load_bytes(bytes(data), "bad.tflite")
 
 
-def test_unknown_union_member_is_told() -> None:
+def test_unknown_union_member_warns() -> None:
     data = broken(put("subgraphs[0].operators[0].builtinOptionsType", 240))
     place = r"subgraphs\[0\].operators\[0\].builtin_options: the schema has no member 240"
     with pytest.warns(FormatWarning, match=place):
@@ -200,7 +200,7 @@ def test_unknown_union_member_is_told() -> None:
     assert model.main.ops[0].code == "WHILE"
 
 
-def test_repeated_name_in_a_signature_is_told() -> None:
+def test_repeated_name_in_a_signature_warns() -> None:
     def repeat(f: File) -> None:
         f.model.signatureDefs[0].inputs *= 2
 
@@ -212,11 +212,11 @@ def test_repeated_name_in_a_signature_is_told() -> None:
 
 
 def bomb(count: int = 4000) -> bytes:
-    """Three nested vectors, each of ``count`` references to one table: 64 thousand million tables."""
+    """Three nested vectors, each of ``count`` references to one table: 6.4e10 tables for 4000."""
     out = bytearray(struct.pack("<I4s", 0, b"TFL3"))
 
     def table(slot: int) -> int:
-        """A table whose only field, in ``slot``, refers to what follows it."""
+        """A table whose only field, in ``slot``, refers to the data after it."""
         vtable, length = len(out), 6 + 2 * slot
         out.extend(struct.pack(f"<{length // 2}H", length, 8, *[0] * slot, 4) + bytes(-length % 4))
         out.extend(struct.pack("<iI", len(out) - vtable, 4))
@@ -232,7 +232,7 @@ def bomb(count: int = 4000) -> bytes:
     return bytes(out + bytes(8))
 
 
-def test_shared_tables_cannot_blow_up() -> None:
+def test_number_of_shared_tables_is_limited() -> None:
     start = time.perf_counter()
     text = message(bomb())
     assert time.perf_counter() - start < 2
@@ -240,7 +240,7 @@ def test_shared_tables_cannot_blow_up() -> None:
 
 
 def mutations() -> Iterator[tuple[str, bytes]]:
-    """Every 32-bit word of the skeleton replaced by what is likely to hurt."""
+    """Replace every 32-bit word outside the data with values that are likely to break a reader."""
     for name in ("operator_fields.tflite", "sparsity.circle", "metadata.tflite"):
         data = to_bytes(load_bytes(FILES[name]))
         for at in range(0, min(len(data), 1200), 4):
@@ -257,7 +257,7 @@ def archived() -> bytes:
 
 
 def survive(data: bytes) -> None:
-    """Load and save what may be anything: a CirclekitError or a model, within a second."""
+    """Load and save arbitrary data: the result is a CirclekitError or a model, within a second."""
     start = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FormatWarning)
@@ -268,12 +268,12 @@ def survive(data: bytes) -> None:
     assert time.perf_counter() - start < 1
 
 
-def test_every_word_changed() -> None:
+def test_changed_words_do_not_crash_the_loader() -> None:
     for _, data in mutations():
         survive(data)
 
 
-def test_archive_changed() -> None:
+def test_changed_archive_does_not_crash_the_loader() -> None:
     data = archived()
     for at in range(len(data) - 120, len(data)):
         for value in (0, 1, 0x7F, 0xFF):
@@ -286,7 +286,9 @@ def test_archive_changed() -> None:
     flips=st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), min_size=1, max_size=8),
     cut=st.none() | st.integers(0, 1 << 20),
 )
-def test_bytes_changed(name: str, flips: list[tuple[int, int]], cut: int | None) -> None:
+def test_changed_bytes_do_not_crash_the_loader(
+    name: str, flips: list[tuple[int, int]], cut: int | None
+) -> None:
     data = bytearray(FILES[name])
     for at, value in flips:
         data[at % len(data)] = value
@@ -295,11 +297,11 @@ def test_bytes_changed(name: str, flips: list[tuple[int, int]], cut: int | None)
 
 @settings(max_examples=300, derandomize=True, deadline=None, database=None)
 @given(st.binary(max_size=400), st.sampled_from([b"TFL3", b"CIR0"]))
-def test_random_bytes(data: bytes, tag: bytes) -> None:
+def test_random_bytes_do_not_crash_the_loader(data: bytes, tag: bytes) -> None:
     survive(struct.pack("<I", 8) + tag + data)
 
 
-def test_name_that_is_no_text_survives() -> None:
+def test_name_that_is_not_utf8_is_kept() -> None:
     f = File(CIRCLE)
     f.tensor(b"\xff\xfe\0\n", [1])
     assert load_bytes(f.pack()).main.table[2].name == "\udcff\udcfe\0\n"

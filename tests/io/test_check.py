@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every rule of a model file: a file that breaks it and no other, and one that nearly does."""
+"""Every rule of the checker: a file that breaks this rule alone, and a near miss."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def findings(*changes: Change, oracle: Any = LITERT) -> list[Finding]:
 
 
 @pytest.mark.parametrize(("rule", "path", "breaks", "keeps"), CASES, ids=[f"{c[0]}-{c[1]}" for c in CASES])
-def test_rule(rule: str, path: str, breaks: Change, keeps: Change) -> None:
+def test_file_that_breaks_a_rule_and_near_miss(rule: str, path: str, breaks: Change, keeps: Change) -> None:
     found = findings(breaks)
     assert [(f.rule, f.path) for f in found] == [(rule, path)]
     assert found[0].message
@@ -51,19 +51,19 @@ def test_all_findings_are_listed() -> None:
     assert {f.rule for f in findings(*changes)} == {"order", "text", "variable", "version", "min-max"}
 
 
-def test_damage_ends_the_search() -> None:
+def test_structural_damage_ends_the_check() -> None:
     data = sound().pack()
     found = check_bytes(memoryview(data[: len(data) // 2]))
     assert [f.rule for f in found] == ["flatbuffer"]
     assert [f.rule for f in check_bytes(memoryview(b"graph main() {}"))] == ["flatbuffer"]
 
 
-def test_number_of_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_tables_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(check, "RUNTIME_TABLES", 10)
     assert [f.rule for f in findings()] == ["tables"]
 
 
-def test_what_the_schema_lacks() -> None:
+def test_unknown_union_member_is_a_warning() -> None:
     def newer(f: File) -> None:
         f.main.operators[2].builtinOptionsType = 240
 
@@ -71,8 +71,8 @@ def test_what_the_schema_lacks() -> None:
     assert [(f.rule, f.path, f.severity) for f in found] == [("lost", f"{OP}[2].builtin_options", "warning")]
 
 
-def test_circle(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same of the other format, whose schema version may be any."""
+def test_rules_hold_for_circle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same rules for circle, where every schema version is valid."""
     assert findings(put("version", 0), oracle=CIRCLE) == []
     assert [f.rule for f in findings(put("O0.inputs[0]", 11), oracle=CIRCLE)] == ["tensor-index"]
 
@@ -85,7 +85,7 @@ def test_real_models_break_no_rule(model_path: Path) -> None:
 
 
 def agree(data: bytes) -> None:
-    """What the loader refuses has a finding that says so, and nothing else has; so has what is unsound."""
+    """Assert that the checker's findings agree with the loader and with ``verify``."""
     found = check_bytes(memoryview(data))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FormatWarning)
@@ -100,7 +100,7 @@ def agree(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("number", range(len(CASES)))
-def test_agreement_on_each_rule(number: int) -> None:
+def test_loader_and_checker_agree_on_each_rule(number: int) -> None:
     f = sound()
     CASES[number][2](f)
     agree(f.pack())
@@ -108,5 +108,5 @@ def test_agreement_on_each_rule(number: int) -> None:
 
 @settings(max_examples=500, derandomize=True, deadline=None, database=None)
 @given(name=st.sampled_from(["", *sorted(LIBRARY)]), seed=st.integers(0, 1 << 20))
-def test_agreement_on_damaged_files(name: str, seed: int) -> None:
+def test_loader_and_checker_agree_on_damaged_files(name: str, seed: int) -> None:
     agree(damaged(recipe(name) if name else sound().pack(), seed))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random edits of random files: what is saved is what the model said, copied, written or shared."""
+"""Random edits of random files: saved constants are equal to those of the model."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ EDITS: dict[str, Edit] = {
     st.integers(0, 3),
 )
 @settings(derandomize=True, max_examples=80, deadline=None)
-def test_what_is_saved_is_what_the_model_said(
+def test_saved_constants_equal_those_of_the_model(
     plan: list[tuple[int, str, bool]], oracle: Oracle, fmt: str, position: int
 ) -> None:
-    """``position``: 0 for a file all inline, else some of its data is by position."""
+    """``position``: 0 if all data is inline, else some data is stored by position."""
     far = [i for i, (_, _, is_far) in enumerate(plan) if is_far and position]
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
         for module, limit in LIMITS:
@@ -75,7 +75,7 @@ LIMITS = (
 
 
 def edit_constants(model: Model, edits: list[str]) -> dict[str, bytes]:
-    """Apply an edit to each constant; returns what each is then."""
+    """Apply an edit to each constant and return the new contents."""
     constants = [v for v in model.main.table if v.name.startswith("c")]
     datas = [v.array() for v in constants]
     for constant, edit in zip(constants, edits, strict=True):
@@ -85,7 +85,7 @@ def edit_constants(model: Model, edits: list[str]) -> dict[str, bytes]:
 
 
 def stored_constants(content: bytes, fmt: str) -> dict[str, bytes]:
-    """The constants as the format's own reader finds them."""
+    """Return the constants as the format's own reader finds them."""
     tree = (CIRCLE if fmt == "circle" else LITERT).read(content)
     found = {}
     for tensor in tree["Subgraphs"][0]["Tensors"]:
@@ -99,8 +99,8 @@ def stored_constants(content: bytes, fmt: str) -> dict[str, bytes]:
     return found
 
 
-def test_no_file_is_written_in_another_way() -> None:
-    """Only io.write.file_writer writes files, so that every one appears whole or not at all."""
+def test_only_the_file_writer_writes_files() -> None:
+    """Only io.write.file_writer writes files, so every file appears completely or not at all."""
     found = [
         f"{path.relative_to(PACKAGE)}:{node.lineno}"
         for path in sorted(PACKAGE.rglob("*.py"))
@@ -112,7 +112,7 @@ def test_no_file_is_written_in_another_way() -> None:
 
 
 def _writes(call: ast.Call) -> bool:
-    """Whether this is a call that writes a file by its name."""
+    """Return whether this is a call that writes a file by its name."""
     name = getattr(call.func, "attr", getattr(call.func, "id", ""))
     given = [*call.args, *(keyword.value for keyword in call.keywords)]
     words = [a.value for a in given if isinstance(a, ast.Constant) and isinstance(a.value, str)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where constants are in a file, which of them share data, and external data."""
+"""Positions of constants in a file, shared buffers, and data stored by position."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def constants(sizes: Sequence[int], oracle: Oracle = LITERT, far: Sequence[int] 
     for index, data in enumerate(datas):
         buffer = f.buffer(None if index in far else data)
         if index in far:
-            f.model.buffers[buffer].offset = f.model.buffers[buffer].size = 1 << 40  # room for the number
+            f.model.buffers[buffer].offset = f.model.buffers[buffer].size = 1 << 40  # space for the number
             places[index] = buffer
         f.tensor(f"c{index}", [len(data)], "UINT8", buffer=buffer)
     end = len(f.pack()) + 5
@@ -73,7 +73,7 @@ def constant(model: Model, name: str) -> Value:
 
 
 def unchanged(model: Model, fmt: str) -> list[tuple[int, int]]:
-    """The unchanged constants to be written: positions in the input file, and sizes."""
+    """Return the unchanged constants to write: positions in the input file, and sizes."""
     file = encoded(model, fmt)
     assert file.source is not None
     start, length = place_of(np.frombuffer(file.source, np.uint8))
@@ -95,7 +95,7 @@ def test_unchanged_constants_are_views_of_the_input(tmp_path: Path) -> None:
 
 
 def test_padding_of_the_input_is_not_copied(tmp_path: Path) -> None:
-    """Padding that is not zero must not be copied along: same model, same bytes."""
+    """Padding that is not zero must not be copied: the same model gives the same bytes."""
     path = tmp_path / "m.tflite"
     data = bytearray(to_bytes(load_bytes(constants([LARGE + 1, LARGE]))))
     expected = bytes(data)
@@ -118,19 +118,19 @@ def test_unchanged_constants_are_not_compared(tmp_path: Path, monkeypatch: pytes
     save(load(path), tmp_path / "out.tflite")
 
 
-def test_a_file_and_its_bytes_are_saved_alike(model_path: Path, tmp_path: Path) -> None:
+def test_model_from_a_file_and_from_bytes_are_saved_equally(model_path: Path, tmp_path: Path) -> None:
     out = tmp_path / model_path.name
     size = save(load(model_path), out)
     assert out.read_bytes() == to_bytes(load_bytes(model_path.read_bytes()))
     assert size == out.stat().st_size
 
 
-# -- the input changes meanwhile ---------------------------------------------------------------
+# -- the input changes before saving ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize("size", [0, 1000, 100_000, None])
-def test_an_input_that_was_cut_or_written_to(size: int | None, tmp_path: Path) -> None:
-    """The output stays what it was, and the process alive."""
+def test_input_truncated_or_overwritten_before_saving(size: int | None, tmp_path: Path) -> None:
+    """The old output stays, and the process does not crash."""
     path, output = tmp_path / "m.tflite", tmp_path / "out.tflite"
     path.write_bytes(constants([LARGE, 5, LARGE]))
     output.write_bytes(b"before")
@@ -149,7 +149,7 @@ def test_an_input_that_was_cut_or_written_to(size: int | None, tmp_path: Path) -
     assert sorted(p.name for p in tmp_path.iterdir()) == ["m.tflite", "out.tflite"]
 
 
-def test_an_input_that_is_cut_while_it_is_copied(tmp_path: Path) -> None:
+def test_input_truncated_while_it_is_copied(tmp_path: Path) -> None:
     path, output = tmp_path / "m.tflite", tmp_path / "out.tflite"
     path.write_bytes(constants([LARGE, LARGE]))
     output.write_bytes(b"before")
@@ -166,8 +166,8 @@ def test_an_input_that_is_cut_while_it_is_copied(tmp_path: Path) -> None:
     assert output.read_bytes() == b"before"
 
 
-def test_an_input_that_was_replaced(tmp_path: Path) -> None:
-    """What was loaded is still there, under no name."""
+def test_input_replaced_before_saving(tmp_path: Path) -> None:
+    """The loaded file still exists, without a name."""
     path = tmp_path / "m.tflite"
     path.write_bytes(constants([LARGE, LARGE]))
     model = load(path)
@@ -183,13 +183,13 @@ def test_an_input_that_was_replaced(tmp_path: Path) -> None:
 
 
 def buffers(model: Model, oracle: Oracle = LITERT) -> list[int]:
-    """The buffers of the constants in the file."""
+    """Return the buffers of the constants in the file."""
     tree = oracle.read(to_bytes(model, oracle.format))
     return [t["Buffer"] for t in tree["Subgraphs"][0]["Tensors"] if t["Name"].startswith(b"c")]
 
 
-def test_new_data_shares_the_buffer_of_equal_data_of_the_file() -> None:
-    """A constant that was copied on the way, or made again."""
+def test_new_data_shares_the_buffer_of_equal_data_in_the_file() -> None:
+    """The constant was copied or computed again."""
     model = load_bytes(constants([9000, 9000, 9000, 10]))
     assert buffers(model) == [1, 2, 3, 4]
     value = constant(model, "c0")
@@ -202,7 +202,7 @@ def test_new_data_shares_the_buffer_of_equal_data_of_the_file() -> None:
     assert buffers(model) == [4, 1, 2, 3]
 
 
-def test_only_what_may_be_equal_is_hashed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_constants_of_equal_size_are_hashed(monkeypatch: pytest.MonkeyPatch) -> None:
     hashed: list[int] = []
     real = content.digest
 
@@ -225,7 +225,7 @@ def test_only_what_may_be_equal_is_hashed(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize("oracle", [CIRCLE, LITERT])
 def test_constants_of_any_order_and_byte_order(oracle: Oracle) -> None:
-    """As they are in memory: transposed, reversed, thinned out, big-endian."""
+    """Arrays in memory may be transposed, reversed, strided or big-endian."""
     base = np.arange(6000, dtype=np.float32).reshape(60, 100)
     datas = [base.T, base[::-2, ::3], base.astype(">f4"), np.broadcast_to(base[:, :1], (60, 100)), base]
     graph = Graph("main")
@@ -244,10 +244,10 @@ def test_constants_of_any_order_and_byte_order(oracle: Oracle) -> None:
 
 @pytest.mark.parametrize("oracle", [CIRCLE, LITERT])
 @pytest.mark.parametrize("far", [(), (0,), (1, 3), (0, 1, 2, 3)])
-def test_any_mixture_of_data_inline_and_by_position(
+def test_mixture_of_inline_data_and_data_by_position(
     far: Sequence[int], oracle: Oracle, tmp_path: Path
 ) -> None:
-    """Loads as what is all inline; saved in either format, it has the same constants, aligned."""
+    """The file loads like one with inline data; saved in either format it has equal, aligned constants."""
     sizes = [100_000, 7, LARGE, 1000]
     path = tmp_path / "mixed"
     path.write_bytes(constants(sizes, oracle, far))
@@ -269,8 +269,8 @@ def test_any_mixture_of_data_inline_and_by_position(
 
 
 @pytest.mark.parametrize("fmt", ["circle", "tflite"])
-def test_beyond_two_gibibytes(fmt: str) -> None:
-    """By the numbers only: constants without memory, and a file that is not written."""
+def test_layout_beyond_two_gibibytes(fmt: str) -> None:
+    """Check positions only: the constants take no memory, and no file is written."""
     graph = Graph("main")
     graph.table = [Value.constant(f"c{i}", np.broadcast_to(np.uint8(i), (1 << 29,))) for i in range(6)]
     graph.extra["unused"] = list(graph.table)
@@ -291,7 +291,7 @@ def test_beyond_two_gibibytes(fmt: str) -> None:
 
 @pytest.mark.parametrize("oracle", [CIRCLE, LITERT])
 def test_a_file_of_more_than_two_gibibytes(oracle: Oracle, tmp_path: Path) -> None:
-    """Mostly a hole, so that it takes no room: loaded, changed, and laid out anew in either format."""
+    """A sparse file that takes no disk space is loaded, changed, and laid out again in either format."""
     size, count = 1 << 29, 5
     f = File(oracle)
     for index in range(count):
@@ -315,7 +315,7 @@ def test_a_file_of_more_than_two_gibibytes(oracle: Oracle, tmp_path: Path) -> No
         assert encoded(model, fmt).size - 5 * size < PAGE
 
 
-# -- what it costs -----------------------------------------------------------------------------
+# -- memory -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("flags", "far"), [((), True), (("--O1",), False)])

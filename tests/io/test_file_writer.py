@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files written from pieces of memory and of file maps."""
+"""Files written from ranges of memory and of mapped files."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def as_map(path: Path) -> FileMap:
 
 
 def pieces(source: FileMap) -> Iterator[Piece]:
-    """Ranges between bytes from memory, most of them where they were in their page."""
+    """Return ranges of the map between bytes from memory, most at the same offset in a page as before."""
     at = 0
     for number, (start, size) in enumerate(RANGES):
         between = b"<%d>" % number
@@ -65,7 +65,7 @@ EXPECTED = expected()
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT])
-def test_an_error_of_the_disk_is_raised(
+def test_disk_errors_are_raised(
     number: int, source: FileMap, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: Any) -> int:
@@ -80,7 +80,7 @@ def test_an_error_of_the_disk_is_raised(
 
 
 @pytest.mark.skipif(not MEMORY.is_dir(), reason="no file system in memory at /dev/shm")
-def test_to_another_file_system(source: FileMap, tmp_path: Path) -> None:
+def test_copy_to_another_file_system(source: FileMap, tmp_path: Path) -> None:
     if MEMORY.stat().st_dev == tmp_path.stat().st_dev:
         pytest.skip(f"{tmp_path} is on the file system of {MEMORY}")
     path = MEMORY / f"circlekit-test-{os.getpid()}"
@@ -95,8 +95,8 @@ def test_to_another_file_system(source: FileMap, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("size", "fits"), [(3 << 20, True), ((3 << 20) + 1, False)])
-def test_from_a_pipe(size: int, fits: bool) -> None:
-    """What comes may have no end: it is read as far as memory may be taken."""
+def test_read_from_a_pipe(size: int, fits: bool) -> None:
+    """A pipe may never end: it is read up to the memory limit."""
     ends = os.pipe()
     content = bytes(range(256)) * (size // 256) + bytes(size % 256)
 
@@ -122,8 +122,8 @@ def test_from_a_pipe(size: int, fits: bool) -> None:
     os.close(ends[0])
 
 
-def test_to_a_pipe(source: FileMap) -> None:
-    """More than a pipe holds, to a reader that is slower."""
+def test_write_to_a_pipe(source: FileMap) -> None:
+    """Write more than the pipe's buffer holds, to a slow reader."""
     ends = os.pipe()
     many = [piece for _ in range(30) for piece in pieces(source)]
     got = bytearray()
@@ -142,8 +142,8 @@ def test_to_a_pipe(source: FileMap) -> None:
     assert got == EXPECTED * 30
 
 
-def test_pieces_of_any_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pieces below and above the size of the buffer and of one write, in order."""
+def test_ranges_of_any_size_are_written_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sizes below and above that of the buffer and of one write call."""
     monkeypatch.setattr(output, "WRITE_STEP_BYTES", 2 * PAGE)
     monkeypatch.setattr(output, "BUFFER_BYTES", 100)
     data = np.random.default_rng(1).bytes(9 * PAGE + 5)
@@ -155,7 +155,7 @@ def test_pieces_of_any_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert size == 2 * len(data) + 3
 
 
-def test_small_pieces_are_written_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_ranges_are_written_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(output, "BUFFER_BYTES", 100)
     sizes: list[int] = []
     real = os.write
@@ -187,7 +187,7 @@ def rewrite(path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [cut, grow, rewrite])
-def test_a_changed_source_is_noticed(change: Callable[[Path], None], tmp_path: Path) -> None:
+def test_changed_source_is_detected(change: Callable[[Path], None], tmp_path: Path) -> None:
     path = tmp_path / "source"
     path.write_bytes(CONTENT)
     source = as_map(path)
@@ -209,7 +209,7 @@ def test_a_truncated_source_cannot_be_written(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_replaced_source_is_still_there(tmp_path: Path, source: FileMap) -> None:
-    """Another file with its name is another file."""
+    """The map refers to the old file, not to the new one of the same name."""
     other = tmp_path / "other"
     other.write_bytes(b"new")
     other.replace(tmp_path / "source")
@@ -219,7 +219,7 @@ def test_a_replaced_source_is_still_there(tmp_path: Path, source: FileMap) -> No
     assert (tmp_path / "source").read_bytes() == EXPECTED
 
 
-def test_the_descriptor_goes_with_the_map(tmp_path: Path) -> None:
+def test_descriptor_is_closed_with_the_map(tmp_path: Path) -> None:
     path = tmp_path / "source"
     path.write_bytes(CONTENT)
     view = map_file(path)

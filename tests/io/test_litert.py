@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LiteRT loads what we write and computes the same with it."""
+"""LiteRT loads the files we write and computes equal values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.io.oracles import LITERT
 
 
 def outputs(data: bytes, path: Path) -> list[Array]:
-    """What LiteRT makes of the model's ``in0``, ``in1``... beside it."""
+    """Return LiteRT's results for the recorded inputs ``in0``, ``in1``... next to the model."""
     given = np.load(path.with_suffix(".npz"))
     kind = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     interpreter = Interpreter(model_content=data, experimental_op_resolver_type=kind)
@@ -29,14 +29,14 @@ def outputs(data: bytes, path: Path) -> list[Array]:
     return [interpreter.get_tensor(d["index"]).copy() for d in interpreter.get_output_details()]
 
 
-def test_saved_model_computes_the_same(model_path: Path) -> None:
-    """Saved; saved with its data by position, as files beyond 2 GiB are; by way of the other format."""
+def test_values_stay_equal_after_saving(model_path: Path) -> None:
+    """Saved; saved with data by position, as beyond 2 GiB; converted to the other format and back."""
     model = load(model_path)
     far = b"".join(encoded(model, "tflite", 0).pieces())
     back = to_bytes(load_bytes(to_bytes(model, "circle")), "tflite")
     if model.format == "tflite":
         expected, tolerance = outputs(model_path.read_bytes(), model_path), 0.0
-    else:  # LiteRT cannot read the original: hold it against PyTorch
+    else:  # LiteRT cannot read the original: compare with PyTorch
         given = np.load(model_path.with_suffix(".npz"))
         expected, tolerance = [given[n] for n in sorted(given.files) if n.startswith("out")], 1e-4
     for saved in (to_bytes(model, "tflite"), far, back):
@@ -45,7 +45,7 @@ def test_saved_model_computes_the_same(model_path: Path) -> None:
             assert np.abs(a - b).max() <= tolerance * np.abs(b).max()
 
 
-def test_custom_options_behind_the_flatbuffer_stay_there() -> None:
+def test_custom_options_after_the_flatbuffer_stay_there() -> None:
     f = File(LITERT)
     f.op("CUSTOM", [0], [1], custom="Mine", customOptions=np.arange(5, dtype=np.uint8))
     model = load_bytes(f.pack())

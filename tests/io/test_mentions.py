@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Indices of tensors and graphs inside other tables: references, so that they survive what passes do."""
+"""Tensor and graph indices in other tables become references, so they stay valid after passes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def scales_of(model: Model) -> object:
     return weights.quantization.details["scales"]
 
 
-def test_scales_of_blocks_are_a_value() -> None:
+def test_blockwise_scales_are_a_value() -> None:
     model = parse_model(BLOCKS)
     model.main.table = list(model.main.values())
     model = load_bytes(to_bytes(model))
@@ -50,19 +50,21 @@ def test_scales_of_blocks_are_a_value() -> None:
     assert difference(clone(model), model) is None
 
     run_passes(model, ["remove_dead"], Context("tflite"))
-    assert [v.name for v in model.main.table] == ["x", "w", "y", "s"], "what mentions nothing is gone"
+    assert [v.name for v in model.main.table] == ["x", "w", "y", "s"], (
+        "expected unreferenced values to be removed"
+    )
     again = load_bytes(to_bytes(model))
     found = scales_of(again)
     assert found is next(v for v in again.main.values() if v.name == "s")
     assert to_bytes(again) == to_bytes(model)
 
 
-def test_scales_that_nothing_lists_are_written() -> None:
+def test_scales_that_are_not_an_operand_are_written() -> None:
     model = parse_model(BLOCKS)
     assert scales_of(load_bytes(to_bytes(model))).name == "s"  # type: ignore[attr-defined]  # a Value
 
 
-def test_an_index_beyond_the_tensors_is_refused() -> None:
+def test_tensor_index_out_of_range_is_refused() -> None:
     model = parse_model(BLOCKS.replace("scales: %s", "scales: 17"))
     with pytest.raises(FormatError, match=r"details\.scales: index 17, there are \d+ tensors"):
         load_bytes(to_bytes(model))
@@ -91,7 +93,7 @@ def opaque(model: Model) -> OpaqueOp:
 
 
 @pytest.mark.parametrize(("text", "names"), [(SORT, ["body"]), (CASE, ["body", "spare"])])
-def test_graphs_of_opaque_operators_are_graphs(text: str, names: list[str]) -> None:
+def test_graph_indices_of_opaque_operators_become_graphs(text: str, names: list[str]) -> None:
     model = load_bytes(to_bytes(parse_model(text)))
     graphs = opaque(model).called_graphs()
     assert [g.name for g in graphs] == names
@@ -107,7 +109,7 @@ def test_graphs_of_opaque_operators_are_graphs(text: str, names: list[str]) -> N
     assert not verify(again)
 
 
-def test_a_graph_that_is_not_in_the_model_is_found() -> None:
+def test_reference_to_a_graph_of_another_model_is_refused() -> None:
     model = parse_model(SORT)
     del model.graphs[2]
     assert "not a graph of the model" in str(verify(model)[0])
@@ -115,7 +117,7 @@ def test_a_graph_that_is_not_in_the_model_is_found() -> None:
         to_bytes(model)
 
 
-def test_an_index_without_a_graph_stays_a_number() -> None:
+def test_graph_index_out_of_range_stays_a_number() -> None:
     model = parse_model(SORT.replace("@body", "9"))
     data = to_bytes(model)
     found = load_bytes(data)

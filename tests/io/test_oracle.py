@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every field that other readers of the formats can read of a real model is the same for us, and stays."""
+"""Every field that independent readers find in a model is equal for our reader and survives saving."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tests.io.oracles import CIRCLE, ORACLES, TFLITE, Oracle, differences
 
 
 def readers(data: bytes) -> list[Oracle]:
-    """The oracles that read the format of a file."""
+    """Return the oracles that read the format of a file."""
     return [oracle for oracle in ORACLES if oracle.format == identify(memoryview(data))]
 
 
 def agree(data: bytes) -> None:
-    """Our tree of a file is that of every oracle, before and after it goes through the IR.
+    """Assert that our tree of a file equals every oracle's, before and after a round trip through the IR.
 
-    With declared operators and, as if nothing was declared, with opaque ones only.
+    Once with declared operators, and once with opaque operators only.
     """
     saved = to_bytes(load_bytes(data))
     with patch.dict(REGISTRY, clear=True):
@@ -37,12 +37,12 @@ def agree(data: bytes) -> None:
             assert differences(oracle, "Model", tree, theirs) == []
 
 
-def test_real_model(model_path: Path) -> None:
+def test_fields_of_real_models(model_path: Path) -> None:
     agree(model_path.read_bytes())
 
 
-def test_codes_of_operators(model_path: Path) -> None:
-    """The one-byte and the four-byte field of a code are read as other readers do."""
+def test_operator_codes(model_path: Path) -> None:
+    """The one-byte and the four-byte field of an operator code are read as by the oracles."""
     data = model_path.read_bytes()
     oracle = CIRCLE if identify(memoryview(data)) == "circle" else TFLITE
     model = oracle.names["Model"].GetRootAs(data)
@@ -54,5 +54,5 @@ def test_codes_of_operators(model_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(LIBRARY))
-def test_rare_features(name: str) -> None:
+def test_fields_of_rare_features(name: str) -> None:
     agree(recipe(name))

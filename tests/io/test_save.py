@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Saving: the same model comes back, the same bytes come out, a file appears whole or not at all."""
+"""Saving: round trips keep the model, output is deterministic, a file appears completely or not at all."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def oracle_of(data: bytes) -> Oracle:
 
 
 def check_round(data: bytes) -> None:
-    """Load, save, load gives an equal model; the same bytes come out again and again."""
+    """Assert that load, save, load gives an equal model, and that saving again gives equal bytes."""
     model = load_bytes(data)
     saved = to_bytes(model)
     assert to_bytes(model) == saved
@@ -42,12 +42,12 @@ def check_round(data: bytes) -> None:
     assert to_bytes(again) == saved
 
 
-def test_round_of_real_model(model_path: Path) -> None:
+def test_round_trip_of_real_models(model_path: Path) -> None:
     check_round(model_path.read_bytes())
 
 
 @pytest.mark.parametrize("name", sorted(LIBRARY))
-def test_round_of_rare_features(name: str) -> None:
+def test_round_trip_of_rare_features(name: str) -> None:
     check_round(recipe(name))
 
 
@@ -61,7 +61,7 @@ def test_constants_are_views_of_the_file(model_path: Path) -> None:
 
 @pytest.mark.parametrize("limit", [2**31 - 1, 0])
 def test_constants_are_aligned(model_path: Path, limit: int) -> None:
-    """Inline or, as in files beyond 2 GiB, by position: all data starts at a multiple of 16."""
+    """Inline or by position (files beyond 2 GiB), all data starts at a multiple of 16 bytes."""
     model = load(model_path)
     data = b"".join(encoded(model, model.format, limit).pieces())
     reader = oracle_of(data).names["Model"].GetRootAs(data)
@@ -81,10 +81,10 @@ def test_constants_are_aligned(model_path: Path, limit: int) -> None:
     assert to_bytes(again) == data
 
 
-# -- what a change leaves behind ---------------------------------------------------------------
+# -- saving after changes ---------------------------------------------------------------
 
 
-def test_what_goes_out_of_use_is_not_written() -> None:
+def test_unused_values_are_not_written() -> None:
     f = File(LITERT)
     weight = f.tensor("w", [1, 4], buffer=f.buffer(bytes(range(16))))
     kept = f.tensor("kept", [1, 4], buffer=f.buffer(bytes(range(1, 17))))
@@ -121,8 +121,8 @@ def test_equal_new_constants_share_a_buffer() -> None:
 
 
 @pytest.mark.parametrize("number", [np.float32(1.5), np.float16(-2), np.int64(3)])
-def test_numbers_of_numpy_are_arrays_of_rank_0(number: np.generic) -> None:
-    """An expression of arrays of rank 0 is no array any more."""
+def test_numpy_scalars_are_constants_of_rank_0(number: np.generic) -> None:
+    """Expressions of arrays of rank 0 are numpy scalars."""
     array = np.asarray(number)
     constant = Value.constant("c", array)
     constant.data = number  # type: ignore[assignment]  # as numpy leaves it
@@ -154,7 +154,7 @@ def test_opaque_operator_keeps_its_version_when_an_operand_changes() -> None:
     assert load_bytes(to_bytes(model)).main.ops[0].version == 5
 
 
-def test_attached_files_stay_readable() -> None:
+def test_attached_archive_stays_readable() -> None:
     """The archive of TFLite's metadata tools is appended with offsets from the start of the whole file."""
     target = io.BytesIO(recipe("constants.tflite"))
     with zipfile.ZipFile(target, "a") as archive:
@@ -186,7 +186,7 @@ def test_tflite_to_circle_and_back(model_path: Path) -> None:
     assert to_bytes(changed, model.format) == to_bytes(load_bytes(to_bytes(changed, model.format)))
 
 
-def test_uint4_has_its_own_number_in_each_format() -> None:
+def test_uint4_has_a_different_enum_value_in_each_format() -> None:
     for name, other, number in (("constants.tflite", CIRCLE, -1), ("constants.circle", LITERT, 20)):
         model = load_bytes(recipe(name))
         tree = other.read(to_bytes(model, other.format))
@@ -203,7 +203,9 @@ def test_uint4_has_its_own_number_in_each_format() -> None:
         ("external.tflite", "external_buffer"),
     ],
 )
-def test_what_the_other_format_lacks_is_named(name: str, what: str, tmp_path: Path) -> None:
+def test_operator_missing_in_the_other_format_is_named_in_the_error(
+    name: str, what: str, tmp_path: Path
+) -> None:
     model = load_bytes(recipe(name))
     other = "tflite" if model.format == "circle" else "circle"
     with pytest.raises(UnsupportedError) as error:
@@ -212,7 +214,7 @@ def test_what_the_other_format_lacks_is_named(name: str, what: str, tmp_path: Pa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_extension_tells_the_format(tmp_path: Path) -> None:
+def test_extension_selects_the_format(tmp_path: Path) -> None:
     model = load_bytes(recipe("nothing.circle"))
     for name, fmt, tag in (
         ("a.tflite", None, b"TFL3"),
@@ -225,8 +227,8 @@ def test_extension_tells_the_format(tmp_path: Path) -> None:
         save(model, tmp_path / "a.bin", "onnx")
 
 
-def test_model_made_from_nothing() -> None:
-    """No origin: what every writer does by default."""
+def test_model_without_origin() -> None:
+    """A model built in memory is written with the defaults of the format."""
     x, y = Value("x", DType.FLOAT32, (None, 2)), Value("y", DType.FLOAT32, None)
     graph = Graph("main", [x])
     graph.append(OpaqueOp(x, code="CUSTOM", results=[y], custom_code="Mine"))
@@ -252,7 +254,7 @@ def test_input_may_be_output(tmp_path: Path, model_path: Path) -> None:
     assert_same_model(load(path), model)
 
 
-def test_failure_leaves_nothing(tmp_path: Path) -> None:
+def test_failed_save_leaves_no_file(tmp_path: Path) -> None:
     path = tmp_path / "m.tflite"
     path.write_bytes(b"before")
 
@@ -267,8 +269,10 @@ def test_failure_leaves_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("call", "before"), [("write", b""), ("write", b"before"), ("fsync", b"before")])
-def test_full_disk_is_told(call: str, before: bytes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """By either call; the flush is only of a file that takes the place of another."""
+def test_full_disk_is_reported(
+    call: str, before: bytes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """By write and by fsync; only a file that replaces another one is flushed."""
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -294,7 +298,7 @@ def test_permissions_and_links_are_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("where", ["no/such/folder/m.circle", ".", "file/m.circle"])
-def test_no_such_place(where: str, tmp_path: Path) -> None:
+def test_missing_folder_is_refused(where: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     model = load_bytes(recipe("nothing.circle"))
     with pytest.raises(FileError, match="cannot be written") as error:
@@ -309,7 +313,7 @@ def test_device_is_written_directly() -> None:
     assert not Path("/dev/null").is_file()
 
 
-def test_a_scalar_constant_made_here_is_written() -> None:
+def test_new_scalar_constant_is_written() -> None:
     model = parse_model("graph main(%x: f32[2]) -> %y {\n%y = Mul(%x, 0.5)\n}")
     factor = model.main.ops[0].inputs[1]
     assert factor is not None
@@ -321,7 +325,7 @@ def test_a_scalar_constant_made_here_is_written() -> None:
 
 
 @pytest.mark.parametrize("format", ["circle", "tflite"])
-def test_an_unknown_rank_is_no_scalar(format: str) -> None:
+def test_unknown_rank_is_not_a_scalar(format: str) -> None:
     text = "graph main(%x: f32[?,1,3]) -> %z { %y = Squeeze(%x)\n %z = Relu(%y) }"
     again = load_bytes(to_bytes(parse_model(text), format))
     assert [v.shape for op in again.main for v in op.results] == [None, None]
@@ -339,10 +343,10 @@ def test_an_unknown_rank_is_no_scalar(format: str) -> None:
         ("a.circle", "new.circle", False),
     ],
 )
-def test_only_copy_is_on_the_disk_before_it_is_replaced(
+def test_replaced_input_is_flushed_to_disk_first(
     source: str | None, target: str, flushed: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """What can be made again from a file that stays is not waited for."""
+    """An output that can be made again from a kept input is not flushed."""
     for name in ("a.circle", "b.circle"):
         (tmp_path / name).write_bytes(recipe("nothing.circle"))
     os.link(tmp_path / "a.circle", tmp_path / "link.circle")
@@ -354,8 +358,8 @@ def test_only_copy_is_on_the_disk_before_it_is_replaced(
     assert bool(calls) is flushed
 
 
-def test_a_signature_that_leaves_a_dimension_open_is_kept_in_the_other_format() -> None:
-    """Any negative number does; without it the dimension would be what the shape says."""
+def test_unknown_dimension_in_a_shape_signature_is_kept_in_the_other_format() -> None:
+    """Any negative number marks an unknown dimension."""
     model = parse_model("graph main(%x: f32[?]) -> %y {\n%y = Neg(%x)\n}")
     model.main.inputs[0].extra["shape_signature"] = np.array([-128], np.int32)
     assert load_bytes(to_bytes(model, "tflite")).main.inputs[0].shape == (None,)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One fault in a small sound file: what the C++ verifier looks at, each by itself."""
+"""One fault in a small valid file for each check of the C++ verifier."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ MODEL, TEXT, NUMBERS, BUFFERS, BUFFER, DATA, SPARE, SIZE = 28, 52, 64, 76, 88, 1
 
 
 def sound() -> bytearray:
-    """A model with a text, two numbers and one buffer, which has a field of 8 bytes."""
+    """A model with a string, two numbers and one buffer with a field of 8 bytes."""
     out = bytearray(struct.pack("<I4s", MODEL, b"TFL3"))
-    out += struct.pack("<8H4x", 16, 24, 4, 0, 0, 12, 16, 20)  # the version has four bytes of room behind it
+    out += struct.pack("<8H4x", 16, 24, 4, 0, 0, 12, 16, 20)  # four spare bytes follow the version
     out += struct.pack("<iI4xIII", MODEL - 8, 3, TEXT - 40, BUFFERS - 44, NUMBERS - 48)
     out += struct.pack("<I6s2x", 5, b"hello\0")
     out += struct.pack("<III", 2, 1, 2)
@@ -40,7 +40,7 @@ def changed(at: int, code: str, value: int) -> bytes:
 
 
 def moved(code: str, at: int, place: int, piece: bytes) -> bytes:
-    """``piece`` stands at ``place``, where the offset at ``at`` leads (away from it: ``i``)."""
+    """Put ``piece`` at ``place`` and let the offset at ``at`` refer to it (``i``: in the other direction)."""
     out = sound()
     out[place : place + len(piece)] = piece
     struct.pack_into("<" + code, out, at, place - at if code == "I" else at - place)
@@ -116,7 +116,7 @@ OURS = {
 def refuses(data: bytes, fmt: str) -> bool:
     data = data[:4] + IDENTIFIERS[fmt] + data[8:]
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # nothing of it is unknown
+        warnings.simplefilter("error")  # no unknown fields
         try:
             decode(memoryview(data), fmt)
         except FormatError:
@@ -126,17 +126,17 @@ def refuses(data: bytes, fmt: str) -> bool:
 
 @pytest.mark.parametrize("fmt", sorted(IDENTIFIERS))
 @pytest.mark.parametrize("name", [*FAULTS, *OURS])
-def test_fault(name: str, fmt: str) -> None:
+def test_fault_is_refused(name: str, fmt: str) -> None:
     assert refuses({**FAULTS, **OURS}[name], fmt)
 
 
 @pytest.mark.parametrize("fmt", sorted(IDENTIFIERS))
 @pytest.mark.parametrize("name", NEAR)
-def test_near_miss(name: str, fmt: str) -> None:
+def test_near_miss_is_accepted(name: str, fmt: str) -> None:
     assert not refuses(NEAR[name], fmt)
 
 
-def test_litert_says_the_same() -> None:
+def test_litert_agrees() -> None:
     assert dict(zip(FAULTS, accepted_files(list(FAULTS.values())), strict=True)) == dict.fromkeys(
         FAULTS, False
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The decoder refuses what the C++ verifier refuses, and no more of what is sound."""
+"""The decoder refuses the files that the C++ verifier refuses, and accepts valid files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SEEDS = 150
 
 
 def reads(data: bytes) -> bool:
-    """Whether the decoder takes the file."""
+    """Return whether the decoder accepts the file."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FormatWarning)
         try:
@@ -34,17 +34,17 @@ def reads(data: bytes) -> bool:
     return True
 
 
-def test_what_litert_refuses_is_refused() -> None:
-    """Structural damage: the verifier inside of LiteRT is the oracle."""
+def test_files_that_litert_refuses_are_refused() -> None:
+    """Structural damage: LiteRT's verifier is the oracle."""
     names = sorted(name for name in LIBRARY if name.endswith(".tflite"))
     files = [damaged(recipe(name), seed) for name in names for seed in range(SEEDS)]
     theirs = accepted_files(files)
-    assert 0.2 < np.mean(theirs) < 0.8  # both sides are met
+    assert 0.2 < np.mean(theirs) < 0.8  # both outcomes occur
     lax = [n for n, (data, sound) in enumerate(zip(files, theirs, strict=True)) if not sound and reads(data)]
     assert not lax
 
 
-def test_real_models_are_sound(model_path: Path) -> None:
+def test_real_models_are_accepted(model_path: Path) -> None:
     data = memoryview(model_path.read_bytes())
     fmt = identify(data)
     assert fmt is not None
@@ -64,8 +64,8 @@ def members() -> Iterator[tuple[str, str]]:
                     yield name, member
 
 
-def test_no_table_holds_itself() -> None:
-    """Which bounds the depth of every file: the decoder needs no limit of its own."""
+def test_schema_has_no_recursive_tables() -> None:
+    """Without recursion the depth of every file is bounded, so the decoder needs no depth limit."""
     holds: dict[str, set[str]] = {}
     for name, member in members():
         holds.setdefault(name, set()).add(member)
@@ -91,26 +91,26 @@ def wide(count: int) -> bytes:
     return bytes(out + struct.pack("<HHi", 4, 4, 4))
 
 
-def test_one_table_for_all() -> None:
+def test_shared_table_is_accepted() -> None:
     assert len(decode(memoryview(wide(1000)), "tflite")["buffers"]) == 1000
 
 
-def test_number_of_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limit counts what is read, the root included."""
+def test_number_of_tables_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit counts the tables that are read, including the root."""
     monkeypatch.setattr(decoder, "MAX_TABLES", 1000)
     assert len(decode(memoryview(wide(999)), "tflite")["buffers"]) == 999
     with pytest.raises(FormatError, match="buffers: expected at most 1000 tables, got 1001"):
         decode(memoryview(wide(1000)), "tflite")
 
 
-def test_one_table_for_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_references_to_one_table_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decoder, "MAX_SHARED_TABLES", 1000)
     assert len(decode(memoryview(wide(1001)), "tflite")["buffers"]) == 1001
     with pytest.raises(FormatError, match="buffers: the file refers to the same tables too often"):
         decode(memoryview(wide(1002)), "tflite")
 
 
-# -- what the C++ verifier checks though nothing reads it ----------------------------------------
+# -- fields that are verified but not read ----------------------------------------
 
 
 def union_of(tag: int, offset: int) -> bytes:
@@ -127,8 +127,8 @@ def union_of(tag: int, offset: int) -> bytes:
 
 
 @pytest.mark.parametrize(("tag", "offset"), [(0, 0), (0, 8), (0, 0x7FFFFFFF), (250, 8), (250, 0x80000004)])
-def test_offset_of_a_union_without_member(tag: int, offset: int) -> None:
-    """NONE, or a member of a newer schema: not read, but it must not lead out of the file."""
+def test_offset_of_a_union_without_known_member_is_checked(tag: int, offset: int) -> None:
+    """NONE or a member of a newer schema is not read, but its offset must be inside the file."""
     assert accepted_files([union_of(tag, offset), union_of(tag, 4)]) == [False, True]
     with pytest.warns(FormatWarning, match="its value is lost"):
         decode(memoryview(union_of(tag, 4)), "tflite")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One test for each recipe, and for each line of each list, of ONE's material."""
+"""One test per recipe of ONE, and per line of its test lists."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SOURCES = {"one_recipe": "", "one_dredd": "circle2circle.tsv", "one_value": "pas
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Skips that can be seen where the folder is absent."""
+    """Parametrize tests with ONE's recipes; without the folder they are reported as skipped."""
     for fixture, source in SOURCES.items():
         if fixture not in metafunc.fixturenames:
             continue

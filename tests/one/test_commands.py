@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circle-verify and tfl-verify pass every recipe of ONE; circle-inspect says what its readers see."""
+"""circle-verify and tfl-verify pass every recipe of ONE; circle-inspect agrees with independent readers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from circlekit.recipes.load import load_recipe
 from circlekit.recipes.model_file import ModelFile
 
 
-def test_verify_and_inspect(one_recipe: Case, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verify_passes_and_inspect_lists_the_operators(
+    one_recipe: Case, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert one_recipe.recipe is not None
     model = load_recipe(one_recipe.recipe)
     path = tmp_path / f"model.{model.format}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of the shared models after O1: never more than here, and the same values."""
+"""The shared models after O1: at most the recorded number of operators, and equal values."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ MOST = {
 """Operators of all graphs, in the model's own format.  A number may fall; one that grows is a loss."""
 
 
-def test_every_model_has_its_number() -> None:
+def test_every_model_has_a_recorded_count() -> None:
     found = {
         p.relative_to(MODELS).as_posix() for p in MODELS.glob("*/*") if p.suffix in (".tflite", ".circle")
     }
@@ -54,12 +54,12 @@ AS_CIRCLE = {"tensorflow/transformer.f32.tflite": 59}
 
 
 @pytest.mark.parametrize("name", MOST)
-def test_operators_after_o1(name: str) -> None:
+def test_operator_count_after_o1(name: str) -> None:
     check_count(name, None, MOST[name])
 
 
 @pytest.mark.parametrize("name", AS_CIRCLE)
-def test_operators_after_o1_as_circle(name: str) -> None:
+def test_operator_count_after_o1_as_circle(name: str) -> None:
     check_count(name, "circle", AS_CIRCLE[name])
 
 

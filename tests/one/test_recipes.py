@@ -16,8 +16,8 @@ UNSOUND = {
 """Models of which the verifier says something: no pass is run on them."""
 
 
-def test_recipe(one_recipe: Case) -> None:
-    """It is cooked, read back, run, optimized, and run again; LiteRT agrees where it can."""
+def test_recipe_cooks_runs_and_optimizes(one_recipe: Case) -> None:
+    """Cook, read back, run, optimize and run again; compare with LiteRT where it runs the model."""
     sound = one_recipe.name not in UNSOUND
     result = run_case(dataclasses.replace(one_recipe, passes=("O1",) if sound else ()))
     assert not result.failures, "\n".join(result.failures)
@@ -25,8 +25,8 @@ def test_recipe(one_recipe: Case) -> None:
         assert UNSOUND[one_recipe.name] in result.notes[0]
 
 
-def test_dredd(one_dredd: Case) -> None:
-    """The rules hold, the values stay; passes that do not exist are skips that name them."""
+def test_dredd_case(one_dredd: Case) -> None:
+    """The rules hold and values stay equal; missing passes are skips that name them."""
     result = run_case(one_dredd)
     if result.missing:
         assert not result.failures
@@ -35,8 +35,8 @@ def test_dredd(one_dredd: Case) -> None:
     assert result.rules > 0
 
 
-def test_values(one_value: Case) -> None:
-    """Equal before and after, whether or not rules were written for the pass."""
+def test_values_stay_equal(one_value: Case) -> None:
+    """Values are equal before and after, with or without rules for the pass."""
     result = run_case(one_value)
     if result.missing:
         assert not result.failures

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was measured of ONE: no more operators than it leaves, flag by flag and after O1."""
+"""Recorded results of ONE: we leave at most as many operators, for each flag and after O1."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def load(name: str) -> Model:
 
 
 def kinds(model: Model) -> Counter[str]:
-    """Operators by kind, as ONE's tools call them, of the model as it is written."""
+    """Count the operators of the written model by ONE's names."""
     return Counter(map(kind, legalize(model, "circle").ops()))
 
 
@@ -77,7 +77,7 @@ def counted(text: str) -> Counter[str] | None:
 
 
 def outputs_of_one_value(model: Model) -> bool:
-    """Two outputs, each with a name: their operators read and do the same."""
+    """Two outputs with different names come from equal operators."""
     first, second = (value.producer for value in model.main.outputs)
     assert first is not None
     assert second is not None
@@ -86,20 +86,20 @@ def outputs_of_one_value(model: Model) -> bool:
 
 
 def output_of_an_input(model: Model) -> bool:
-    """Without its only operator, the output would be the input."""
+    """Without the operator, an input would be the output."""
     (op,) = model.main
     return op.inputs[0] in model.main.inputs and op.output in model.main.outputs
 
 
 def bias_is_computed(model: Model) -> bool:
-    """ONE leaves the bias out: it is an input, and not 0."""
+    """ONE drops the bias, which is an input and not 0."""
     (op,) = model.main
     assert isinstance(op, FullyConnected)
     return op.bias in model.main.inputs
 
 
 def activation_counts(model: Model) -> bool:
-    """Without the activation of the Mul, which ONE leaves out, there are other values."""
+    """ONE drops the activation of the Mul, which changes values."""
     inputs = [make_input(value, "normal") for value in model.main.inputs]
     (wanted,) = circlekit.run(model, inputs)
     inner = next(op for op in model.main if op.code == "MUL")
@@ -109,7 +109,7 @@ def activation_counts(model: Model) -> bool:
 
 
 def no_such_product(model: Model) -> bool:
-    """The operator that ONE makes does not take what this one reads."""
+    """The operator that ONE creates does not accept these operands."""
     (op,) = model.main
     assert isinstance(op, FullyConnected)
     assert (op.input.dtype, op.weights.dtype) == (f32, u8)
@@ -134,9 +134,11 @@ SINGLE = [row for row in rows_of("perpass.tsv") if counted(row["with"]) is not N
 
 
 def with_flag(row: Row, tmp_path: Path) -> tuple[Counter[str], bool]:
-    """Operators after the flag, and whether it changed anything."""
+    """Return the operators after the flag, and whether it changed anything."""
     model, flag = load(row["recipe"]), row["flag"]
-    if flag == "exp_disable_sep_transposeconv_actfunc":  # no pass: the option not to make a RELU of its own
+    if (
+        flag == "exp_disable_sep_transposeconv_actfunc"
+    ):  # an option, not a pass
         before, source, out = kinds(model), tmp_path / "net.circle", tmp_path / "out.circle"
         source.write_bytes(to_bytes(model))
         assert main([str(source), str(out), f"--{flag}"]) == 0
@@ -147,21 +149,19 @@ def with_flag(row: Row, tmp_path: Path) -> tuple[Counter[str], bool]:
 
 
 @pytest.mark.parametrize("row", SINGLE, ids=lambda row: f"{row['recipe']}-{row['flag']}")
-def test_a_flag_does_what_one_does(row: Row, tmp_path: Path) -> None:
+def test_flag_leaves_at_most_the_operators_of_one(row: Row, tmp_path: Path) -> None:
     refused = REFUSED.get((row["recipe"], row["flag"]))
     before, theirs = counted(row["without"]), counted(row["with"])
     assert theirs is not None
     ours, changed = with_flag(row, tmp_path)
     more = ours.total() > theirs.total()
-    only_adds = (
-        before is not None and not before - theirs
-    )  # what only adds operators, and loses none, is no loss to do without
+    only_adds = before is not None and not before - theirs  # a change that only adds operators may be omitted
     behind = more or not (changed or only_adds)
     assert behind == (refused is not None), f"ours {dict(ours)}, ONE's {dict(theirs)}"
     assert refused is None or refused(load(row["recipe"]))
 
 
-def test_the_refused_rows_are_in_the_table() -> None:
+def test_refused_rows_are_in_the_table() -> None:
     assert REFUSED.keys() <= {(row["recipe"], row["flag"]) for row in SINGLE}
 
 
@@ -172,7 +172,7 @@ TWO_NAMES = {"CSE_Quantize_000", "CSE_Transpose_000"}
 
 
 @pytest.mark.parametrize("row", rows_of("o1.tsv"), ids=lambda row: row["recipe"])
-def test_no_more_operators_than_after_o1_of_one(row: Row) -> None:
+def test_o1_leaves_at_most_the_operators_of_one(row: Row) -> None:
     model = load(row["recipe"])
     if verify(model):
         pytest.skip(f"unsound: {verify(model)[0]}")
@@ -185,8 +185,8 @@ def test_no_more_operators_than_after_o1_of_one(row: Row) -> None:
         assert row["after_peer_O1"] == "fails"
 
 
-def test_o1_has_what_one_o1_has() -> None:
-    """The names with a Y in the tables of the document."""
+def test_o1_has_the_passes_of_o1_of_one() -> None:
+    """The passes with a Y in the tables of the document on ONE."""
     text = (SHARED / "peer" / "features.md").read_text()
     cells = re.findall(r"^\| ([a-z]\w+(?: / _\w+)*) \| Y \|", text, re.MULTILINE)
     names = [name for cell in cells for name in re.findall(r"\w+", cell)]
@@ -194,4 +194,6 @@ def test_o1_has_what_one_o1_has() -> None:
     assert "fuse_batchnorm_with_conv" in names
     whole = {f"fuse_batchnorm_with{name}" if name.startswith("_") else name for name in names}
     missing = whole.difference(pipeline_passes("O1"))
-    assert all(issubclass(find_pass(name), FoldConstants) for name in missing), "fold_constants does these"
+    assert all(issubclass(find_pass(name), FoldConstants) for name in missing), (
+        "expected a fold_ pass that fold_constants covers"
+    )

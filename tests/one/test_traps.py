@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tiny models on which passes of ONE went wrong: the pass alone, and O1, in both formats."""
+"""Tiny models that passes of ONE handle wrongly: the pass alone, and O1, in both formats."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def assert_close(found: Sequence[Array], wanted: Sequence[Array]) -> None:
 
 
 @pytest.mark.parametrize("case", TRAPS, ids=lambda path: path.parent.name)
-def test_trap(case: Path, tmp_path: Path) -> None:
+def test_pass_on_trap(case: Path, tmp_path: Path) -> None:
     folder, known = case.parent, json.loads(case.read_text())
     original = circlekit.load(next(folder.glob("model.*")))
     before = print_model(original)
@@ -91,13 +91,13 @@ PART_OF_IT = {
 
 
 def must_fire(known: dict[str, str]) -> bool:
-    """Whether a right compiler does what is asked for."""
+    """Return whether a correct compiler must apply the pass."""
     expected = known["expected"]
     return expected.startswith("fire") and " or " not in expected and "only if" not in expected
 
 
 def test_most_cases_are_strict() -> None:
-    """103 of them begin with ``fire``, 86 with ``refuse``; what leaves a choice is neither."""
+    """103 cases begin with ``fire``, 86 with ``refuse``; the others allow both."""
     known = [json.loads(case.read_text()) for case in TRAPS]
     assert len(known) == 191
     assert all(name in all_passes() for case in known for name in case["passes"])
@@ -106,6 +106,6 @@ def test_most_cases_are_strict() -> None:
 
 
 def is_refused(known: dict[str, str]) -> bool:
-    """Whether leaving the model alone is the only right thing to do."""
+    """Return whether a correct compiler must leave the model unchanged."""
     expected = known["expected"]
     return expected.startswith("refuse") and " or " not in expected and known["name"] not in PART_OF_IT
