@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tflchef, circlechef and their companions, as commands."""
+"""The commands tflchef, circlechef and their file and reverse variants."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TEXT = "graph main(%x: f32[2]) -> %y { %y = Abs(%x) }"
 
 
 class Stream:
-    """What a command sees as its standard input or output."""
+    """A stand-in for the standard input or output of a command."""
 
     def __init__(self, data: bytes = b"") -> None:
         self.buffer = io.BytesIO(data)
@@ -41,7 +41,7 @@ COOKS = {
 
 @pytest.mark.parametrize("text", [RECIPE, TEXT])
 @pytest.mark.parametrize("format", ["tflite", "circle"])
-def test_cook(text: str, format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recipe_is_cooked(text: str, format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from_stream, from_file = COOKS[format]
     (tmp_path / "in").write_text(text)
     out = tmp_path / f"out.{format}"
@@ -56,7 +56,7 @@ def test_cook(text: str, format: str, tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("name", ["back.recipe", "back.ck"])
-def test_reverse(name: str, tmp_path: Path) -> None:
+def test_model_is_reversed(name: str, tmp_path: Path) -> None:
     (tmp_path / "test.recipe").write_text(RECIPE)
     out, back = tmp_path / "a.tflite", tmp_path / name
     assert chefs.tflchef_file([str(tmp_path / "test.recipe"), str(out)]) == 0
@@ -74,7 +74,9 @@ def test_reverse(name: str, tmp_path: Path) -> None:
         (RECIPE.replace('input: "x" output: "y" }', 'input: "z" output: "y" }'), "no operand is named z"),
     ],
 )
-def test_mistakes(text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistake_in_a_recipe_is_reported(
+    text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path, out = tmp_path / "test.recipe", tmp_path / "out.tflite"
     path.write_text(text)
     assert chefs.tflchef_file([str(path), str(out)]) == 1
@@ -84,7 +86,7 @@ def test_mistakes(text: str, message: str, tmp_path: Path, capsys: pytest.Captur
     assert not out.exists()
 
 
-def test_no_such_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_file_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert chefs.tflchef_file([str(tmp_path / "none"), str(tmp_path / "x.tflite")]) == 1
     assert "cannot be read" in capsys.readouterr().err
     assert chefs.tflchef_file([]) == 2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circle2circle: what it writes, what it prints, and how each bad input ends."""
+"""circle2circle: files, output, and errors for invalid input."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NEAR_MISS = RECIPE.replace("[2.0, 1.5, 0.5])", "[2.0, 1.5, 0.5]) {act: RELU}")
 
 
 class Wrong(Pass):
-    """Doubles a constant: what a pass must never do."""
+    """A faulty pass: doubles a constant."""
 
     def run(self, model: Model, context: Context) -> int:
         if model.extra.pop("wronged", None):
@@ -47,7 +47,7 @@ class Wrong(Pass):
 
 @pytest.fixture
 def wrong(monkeypatch: pytest.MonkeyPatch) -> str:
-    """A pass by the name ``wrong``, for one test."""
+    """Register the faulty pass ``wrong`` for one test."""
     monkeypatch.setattr(Wrong, "name", "wrong")
     monkeypatch.setitem(PASSES, "wrong", Wrong)
     return "wrong"
@@ -64,7 +64,7 @@ def codes(path: Path) -> list[str]:
     return [op.code for op in circlekit.load(path).graphs[0].ops]
 
 
-def test_o1_fuses_and_tells(recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_o1_fuses_and_reports(recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(recipe), str(tmp_path / "out.circle"), "--O1", "--verify"]) == 0
     assert codes(tmp_path / "out.circle") == ["TRANSPOSE_CONV", "RELU"]
     out, err = capsys.readouterr()
@@ -104,7 +104,7 @@ def test_a_pass_has_a_flag(recipe: Path, tmp_path: Path, flags: list[str]) -> No
     assert "MUL" not in codes(tmp_path / "out.tflite")
 
 
-def test_disable_takes_a_pass_out(recipe: Path, tmp_path: Path) -> None:
+def test_disable_removes_a_pass(recipe: Path, tmp_path: Path) -> None:
     flags = ["--fuse_batchnorm_with_tconv", "--disable", "fuse-batchnorm-with-tconv"]
     assert main([*flags, str(recipe), str(tmp_path / "out.circle")]) == 0
     assert "MUL" in codes(tmp_path / "out.circle")
@@ -124,7 +124,7 @@ def test_input_and_output_may_be_one_path(recipe: Path, tmp_path: Path) -> None:
     assert codes(path) == ["TRANSPOSE_CONV", "RELU"]
 
 
-def test_the_format_can_be_told_where_the_name_does_not(recipe: Path, tmp_path: Path) -> None:
+def test_format_option_replaces_a_missing_extension(recipe: Path, tmp_path: Path) -> None:
     assert main([str(recipe), str(tmp_path / "out"), "-o", "tflite"]) == 0
     assert (tmp_path / "out").read_bytes()[4:8] == b"TFL3"
 
@@ -146,7 +146,7 @@ def test_passes_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert any(line.startswith("remove_dead ") and " O1 " in line for line in lines)
 
 
-def test_passes_are_listed_in_full(capsys: pytest.CaptureFixture[str]) -> None:
+def test_passes_are_listed_with_descriptions(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--list-passes", "--verbose"]) == 0
     out = capsys.readouterr().out.partition("## fuse_batchnorm_with_tconv\n")[2].partition("\n## ")[0]
     assert "- in O1\n" in out
@@ -154,7 +154,7 @@ def test_passes_are_listed_in_full(capsys: pytest.CaptureFixture[str]) -> None:
     assert "\nafter\n    z = TransposeConv(" in out
 
 
-def test_record_keeps_what_was_compared(recipe: Path, tmp_path: Path) -> None:
+def test_record_contains_the_compared_values(recipe: Path, tmp_path: Path) -> None:
     assert main([str(recipe), str(tmp_path / "out.circle"), "--O1", "--record", str(tmp_path / "rec")]) == 0
     files = sorted(str(p.relative_to(tmp_path / "rec")) for p in (tmp_path / "rec").rglob("*.h5"))
     names = ["expected.h5", "input.h5", "opt.expected.h5"]
@@ -178,10 +178,10 @@ def test_records_are_the_same_bytes_each_time(recipe: Path, tmp_path: Path) -> N
     assert one == two
 
 
-# -- what goes wrong ---------------------------------------------------------------------------
+# -- errors ---------------------------------------------------------------------------
 
 
-def test_a_wrong_pass_is_named_and_nothing_is_written(
+def test_faulty_pass_is_named_and_nothing_is_written(
     wrong: str, recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, record = tmp_path / "out.circle", tmp_path / "rec"
@@ -192,7 +192,7 @@ def test_a_wrong_pass_is_named_and_nothing_is_written(
     err = capsys.readouterr().err
     assert err.startswith("error: wrong changed output %y on ")
     assert " differ by " in err
-    assert main([str(recipe), str(out), f"--{wrong}"]) == 0, "without --verify nobody looks"
+    assert main([str(recipe), str(out), f"--{wrong}"]) == 0, "expected no check without --verify"
 
 
 Make = Callable[[Path, Path], Any]
@@ -204,7 +204,7 @@ def truncated(path: Path, recipe: Path) -> None:
 
 
 def index_out_of_range(path: Path, recipe: Path) -> None:
-    """The graph's output becomes tensor 1,000,000; an independent reader tells where its index is."""
+    """Change the graph's output to tensor 1,000,000; an independent reader finds its position."""
     circlekit.save(circlekit.load(recipe), path)
     data = bytearray(path.read_bytes())
     graph = tflite.Model.GetRootAs(data).Subgraphs(0)
@@ -227,7 +227,7 @@ BAD: dict[str, tuple[Make, str]] = {
 
 
 @pytest.mark.parametrize("kind", BAD)
-def test_bad_input_is_a_line_and_a_code(
+def test_invalid_input_gives_one_line_and_an_exit_code(
     kind: str, recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     make, sentence = BAD[kind]
@@ -254,7 +254,7 @@ def test_bad_input_is_a_line_and_a_code(
         ("out.tflite -o circle", "the extension is for tflite, but the format is circle"),
     ],
 )
-def test_bad_output_is_refused_before_the_work(
+def test_invalid_output_is_refused_before_optimizing(
     output: str, sentence: str, recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "folder.circle").mkdir()
@@ -262,7 +262,7 @@ def test_bad_output_is_refused_before_the_work(
     assert main(["missing.circle", str(tmp_path / name), *flags]) == 1
     err = capsys.readouterr().err
     assert sentence in err
-    assert "missing.circle" not in err, "the output is looked at first"
+    assert "missing.circle" not in err, "expected the output to be checked first"
 
 
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ def test_bad_output_is_refused_before_the_work(
     ],
     ids=lambda value: "_".join(value) if isinstance(value, list) else "",
 )
-def test_wrong_usage_leaves_with_two(
+def test_wrong_usage_exits_with_code_two(
     flags: list[str], sentence: str, recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([str(recipe), str(tmp_path / "out.circle"), *flags]) == 2
@@ -293,7 +293,7 @@ def test_wrong_usage_leaves_with_two(
     assert not (tmp_path / "out.circle").exists()
 
 
-def test_operands_that_do_not_fit_are_refused_with_their_place(
+def test_mismatched_operands_are_refused_with_their_position(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source = tmp_path / "net.ck"
@@ -320,7 +320,7 @@ def test_missing_arguments_are_wrong_usage(capsys: pytest.CaptureFixture[str]) -
     assert "expected an input and an output" in capsys.readouterr().err
 
 
-def test_verbose_shows_where_in_the_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verbose_prints_a_traceback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["missing.circle", str(tmp_path / "out.circle"), "-V"]) == 1
     err = capsys.readouterr().err
     assert err.startswith("Traceback")
@@ -350,7 +350,7 @@ def run_python(code: str) -> str:
     return done.stdout
 
 
-def test_a_closed_pipe_ends_it_quietly(recipe: Path, tmp_path: Path) -> None:
+def test_closed_pipe_ends_the_command_without_error(recipe: Path, tmp_path: Path) -> None:
     code = (
         "import subprocess, sys\n"
         "from circlekit.cli.circle2circle import main\n"
@@ -367,7 +367,7 @@ def test_a_closed_pipe_ends_it_quietly(recipe: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("where", "code", "message"), [(">/dev/full", 1, "No space left"), (">&-", 0, "")])
-def test_output_that_cannot_be_printed(
+def test_unprintable_output_is_an_error(
     where: str, code: int, message: str, recipe: Path, tmp_path: Path
 ) -> None:
     code_text = "import sys; from circlekit.cli.circle2circle import main; sys.exit(main())"

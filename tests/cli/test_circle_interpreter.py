@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circle-interpreter: raw files and HDF5 files in and out, and what does not fit them."""
+"""circle-interpreter: raw and HDF5 input and output files, and errors for mismatched files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def prefix(tmp_path: Path) -> Path:
     return tmp_path / "in"
 
 
-def test_raw_files(model: Path, prefix: Path) -> None:
+def test_raw_files_in_and_out(model: Path, prefix: Path) -> None:
     out = model.parent / "out"
     assert main([str(model), str(prefix), str(out)]) == 0
     np.testing.assert_array_equal(np.fromfile(f"{out}0", "<f4").reshape(2, 3), SUM)
@@ -44,7 +44,7 @@ def test_raw_files(model: Path, prefix: Path) -> None:
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_h5(model: Path, named: bool) -> None:
+def test_hdf5_files_in_and_out(model: Path, named: bool) -> None:
     source, target = model.parent / "in.h5", model.parent / "out.h5"
     arrays = {"n": N, "x": X.reshape(2, 3)} if named else {"a": X.reshape(2, 3), "b": N}
     with h5py.File(source, "w") as file:
@@ -66,7 +66,7 @@ def test_h5(model: Path, named: bool) -> None:
         (None, "in0: No such file or directory; expected the elements of input %x"),
     ],
 )
-def test_files_that_do_not_fit(
+def test_mismatched_files_are_refused(
     model: Path, prefix: Path, content: bytes | None, sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first = Path(f"{prefix}0")
@@ -78,8 +78,8 @@ def test_files_that_do_not_fit(
     assert not list(model.parent.glob("out*"))
 
 
-def test_a_real_model(shared: Path, tmp_path: Path) -> None:
-    """What LiteRT recorded, by way of raw files."""
+def test_real_model_gives_the_recorded_values(shared: Path, tmp_path: Path) -> None:
+    """Values recorded from LiteRT, with raw files in and out."""
     source = shared / "models" / "mlperf_tiny" / "ad01_int8.tflite"
     with np.load(source.with_suffix(".npz")) as recorded:
         (tmp_path / "in0").write_bytes(recorded["in0"].tobytes())

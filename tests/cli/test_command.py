@@ -35,17 +35,17 @@ def failing(error: BaseException) -> int:
     return run_command(parser, command, [])
 
 
-def test_an_interruption_is_quiet(capsys: pytest.CaptureFixture[str]) -> None:
+def test_interrupt_prints_no_traceback(capsys: pytest.CaptureFixture[str]) -> None:
     assert failing(KeyboardInterrupt()) == INTERRUPTED
     assert capsys.readouterr() == ("", "")
 
 
-def test_an_error_is_its_message_and_its_places(capsys: pytest.CaptureFixture[str]) -> None:
+def test_error_prints_its_message_and_positions(capsys: pytest.CaptureFixture[str]) -> None:
     assert failing(ShapeError("4 was found, 8 wanted", "at net > op 12")) == 1
     assert capsys.readouterr().err == "error: 4 was found, 8 wanted\n  at net > op 12\n"
 
 
-def test_a_mistake_of_ours_is_said_to_be_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_internal_error_is_reported_as_such(capsys: pytest.CaptureFixture[str]) -> None:
     assert failing(KeyError("x")) == 1
     assert capsys.readouterr().err == "error: internal error, please report: KeyError: 'x'\n"
 
@@ -65,7 +65,7 @@ TOO_LONG = "n" * 300
         (i5diff.main, [TOO_LONG, "other.h5"]),
     ],
 )
-def test_a_name_that_no_file_can_have(
+def test_invalid_file_name_is_refused(
     command: Callable[[list[str]], int],
     words: list[str],
     tmp_path: Path,
@@ -81,7 +81,7 @@ def test_a_name_that_no_file_can_have(
     assert [path.name for path in tmp_path.iterdir()] == ["net.ck"]
 
 
-def test_a_folder_that_is_gone(
+def test_deleted_working_folder_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "net.ck").write_text(RECIPE)
@@ -93,7 +93,7 @@ def test_a_folder_that_is_gone(
     assert capsys.readouterr().err == "error: out.circle: cannot be written: No such file or directory\n"
 
 
-def test_an_empty_name_is_not_this_folder(capsys: pytest.CaptureFixture[str]) -> None:
+def test_empty_path_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert dredd.main([""]) == 1
     assert "a file without a name cannot be read" in capsys.readouterr().err
 
@@ -115,7 +115,7 @@ def test_a_terminal_gets_a_table_and_a_progress_line(
     out, err = capsys.readouterr()
     assert "│" in out
     assert "RELU" in out
-    assert " write" in err, "the last step; how many others are drawn depends on the time"
+    assert " write" in err, "expected the last step; the number of other steps depends on timing"
 
 
 def test_short_work_shows_no_progress(

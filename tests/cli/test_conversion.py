@@ -25,7 +25,7 @@ graph main(%x: f32[1,4,4,2]) -> %y {
 """
 
 
-def test_what_tflite_lacks_is_lowered(tmp_path: Path) -> None:
+def test_operators_missing_in_tflite_are_lowered(tmp_path: Path) -> None:
     source, target = tmp_path / "in.ck", tmp_path / "out.tflite"
     source.write_text(NORMS)
     assert circle2tflite([str(source), str(target), "--verify"]) == 0
@@ -35,7 +35,7 @@ def test_what_tflite_lacks_is_lowered(tmp_path: Path) -> None:
     assert circlekit.compare(circlekit.load(source), model).equal
 
 
-def test_an_activation_that_circle_runtimes_ignore_is_split_off(tmp_path: Path) -> None:
+def test_activation_ignored_by_circle_runtimes_becomes_an_operator(tmp_path: Path) -> None:
     source, target = tmp_path / "in.ck", tmp_path / "out.circle"
     source.write_text(FUSED)
     assert tflite2circle([str(source), str(target), "--verify"]) == 0
@@ -45,7 +45,7 @@ def test_an_activation_that_circle_runtimes_ignore_is_split_off(tmp_path: Path) 
     assert circlekit.compare(circlekit.load(source), model).equal
 
 
-def test_the_name_must_not_say_otherwise(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_contradicting_extension_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = tmp_path / "in.ck"
     source.write_text(NORMS)
     assert circle2tflite([str(source), str(tmp_path / "out.circle")]) == 1
@@ -53,7 +53,7 @@ def test_the_name_must_not_say_otherwise(tmp_path: Path, capsys: pytest.CaptureF
     assert circle2tflite([str(source), str(tmp_path / "out")]) == 0
 
 
-def test_usage(capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert tflite2circle(["one"]) == 2
     assert "output" in capsys.readouterr().err
     assert tflite2circle(["--help"]) == 0

@@ -23,7 +23,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_all_is_well(folder: Path, capsys: Output) -> None:
+def test_passing_cases_exit_with_zero(folder: Path, capsys: Output) -> None:
     assert main([str(folder), "--no-litert"]) == 0
     text = capsys.readouterr().out
     assert text == (
@@ -32,7 +32,7 @@ def test_all_is_well(folder: Path, capsys: Output) -> None:
     )
 
 
-def test_the_table(folder: Path, capsys: Output) -> None:
+def test_table_of_results(folder: Path, capsys: Output) -> None:
     assert main([str(folder), "--no-litert", "--all", "--passes", "remove_redundant_activation"]) == 0
     head, first, second, *_ = (line.split() for line in capsys.readouterr().out.splitlines())
     assert head == ["test", "status", "operators", "rules", "values", "LiteRT", "notes"]
@@ -40,7 +40,7 @@ def test_the_table(folder: Path, capsys: Output) -> None:
     assert second[:6] == ["good", "passed", "2", "->", "1", "1"]
 
 
-def test_what_fails_is_shown_with_the_model(folder: Path, capsys: Output) -> None:
+def test_failure_is_shown_with_the_model(folder: Path, capsys: Output) -> None:
     (folder / "a.lst").write_text("Add(Relu_000 PASS remove_dead)\nAdd(Relu_000 PASS fold_moon)\n")
     assert main([str(folder / "a.lst"), "--no-litert"]) == 1
     text = capsys.readouterr().out
@@ -50,7 +50,7 @@ def test_what_fails_is_shown_with_the_model(folder: Path, capsys: Output) -> Non
     assert main([str(folder / "a.lst"), "--no-litert", "--no-rules"]) == 0
 
 
-def test_keep_leaves_the_files(folder: Path) -> None:
+def test_keep_option_keeps_the_files(folder: Path) -> None:
     assert main([str(folder / "good.ck"), "--no-litert", "--keep", str(folder / "kept")]) == 0
     names = {path.name for path in (folder / "kept" / "good").iterdir()}
     assert {"good.circle", "good.opt.circle", "input.h5", "expected.h5", "opt.expected.h5"} <= names
@@ -65,6 +65,6 @@ def test_keep_leaves_the_files(folder: Path) -> None:
         (["x", "--kep", "y"], 2, "unknown flag --kep"),
     ],
 )
-def test_wrong_use(arguments: list[str], code: int, message: str, capsys: Output) -> None:
+def test_wrong_usage(arguments: list[str], code: int, message: str, capsys: Output) -> None:
     assert main(arguments) == code
     assert message in capsys.readouterr().err

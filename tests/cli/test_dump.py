@@ -40,7 +40,7 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-# a dot stands for the blank at the end of a line
+# a dot stands for a trailing blank
 LINES = """\
 Model version: 3
  # sub graphs: 1
@@ -68,12 +68,12 @@ I T(0:0) x
 O T(0:3) y""".replace(".\n", " \n").splitlines()
 
 
-def test_lines(path: Path, capsys: Output) -> None:
+def test_dump_prints_the_lines_of_one(path: Path, capsys: Output) -> None:
     assert dump.circledump([str(path)]) == 0
     found = capsys.readouterr().out.splitlines()
     rest = iter(found)
     for line in LINES:
-        assert line in rest, f"{line!r} is not there, or not in this order"
+        assert line in rest, f"{line!r} is missing or out of order"
     (options,) = [line for line in found if "WeightFormat" in line]
     assert options.startswith("    WeightFormat(DEFAULT) Activation(RELU) keep_num_dims(0) ")
     assert [line for line in found if line.endswith(" (10) 00 0x1 0xff 0x2 0x3 0x4 0x5 0x6 0x7 0x8 ...")]
@@ -88,7 +88,7 @@ def test_tflite_files_have_no_data_format(path: Path, tmp_path: Path, capsys: Ou
     assert "O(0:1) SOFTMAX \n" in text
 
 
-def test_text_can_be_read_again(path: Path, capsys: Output) -> None:
+def test_text_form_survives_a_round_trip(path: Path, capsys: Output) -> None:
     assert dump.circledump(["--text", str(path)]) == 0
     assert difference(load(path), parse_model(capsys.readouterr().out)) is None
 
@@ -100,7 +100,7 @@ def test_every_shared_model_can_be_printed(model_path: Path, capsys: Output) -> 
     assert text.count("\nO(") == sum(1 for _ in load(model_path).ops())
 
 
-def test_tables_that_end_too_early_are_said_to(path: Path, capsys: Output) -> None:
+def test_truncated_tables_are_reported(path: Path, capsys: Output) -> None:
     model = load(path)
     model.metadata = [
         ("ONE_op_table", b"\x02\0\0\0\x01\0\0\0"),
@@ -114,7 +114,7 @@ def test_tables_that_end_too_early_are_said_to(path: Path, capsys: Output) -> No
 # -- circle-tensordump -------------------------------------------------------------------------
 
 
-def test_tensors_as_lines(path: Path, capsys: Output) -> None:
+def test_tensordump_prints_lines(path: Path, capsys: Output) -> None:
     assert circle_tensordump.main(["--tensors", str(path)]) == 0
     blocks = capsys.readouterr().out.split("-" * 70 + "\n")
     assert [b.partition("\n")[0] for b in blocks[1:]] == ["[x]", "[w]", "[a/b]", "[y]", "[s]", "[r]"]
@@ -136,7 +136,7 @@ def test_tensors_as_lines(path: Path, capsys: Output) -> None:
     assert blocks[5].splitlines() == ["[s]", " └── shape : (2)", ""]
 
 
-def test_tensors_as_groups(path: Path, tmp_path: Path) -> None:
+def test_tensordump_writes_hdf5_groups(path: Path, tmp_path: Path) -> None:
     target = tmp_path / "tensors.h5"
     assert circle_tensordump.main([str(path), "--tensors_to_hdf5", str(target)]) == 0
     with h5py.File(target) as file:
@@ -150,7 +150,7 @@ def test_tensors_as_groups(path: Path, tmp_path: Path) -> None:
         assert list(file["s"]) == []
 
 
-def test_one_target_is_wanted(path: Path, capsys: Output) -> None:
+def test_tensordump_requires_one_target(path: Path, capsys: Output) -> None:
     assert circle_tensordump.main([str(path)]) == 2
     assert circle_tensordump.main([str(path), "--tensors", "--tensors_to_hdf5", "x"]) == 2
     assert "--tensors" in capsys.readouterr().err

@@ -34,7 +34,7 @@ def net(tmp_path: Path) -> Path:
         (chefs.tflchef_reverse, []),
     ],
 )
-def test_the_model_is_not_written_over(main: Main, words: list[str], net: Path, capsys: Output) -> None:
+def test_input_model_is_not_overwritten(main: Main, words: list[str], net: Path, capsys: Output) -> None:
     before = net.read_bytes()
     (net.parent / "link").symlink_to(net)
     for target in (net, net.parent / "link"):
@@ -57,7 +57,7 @@ def test_chefs_write_their_own_format(main: Main, other: str, net: Path, capsys:
     assert main([str(net.with_suffix(".ck")), str(target.with_suffix(".bin"))]) == 0
 
 
-def test_the_target_of_a_search_is_looked_at_before_it(net: Path, capsys: Output) -> None:
+def test_target_of_a_search_is_checked_before_it(net: Path, capsys: Output) -> None:
     for target in (net.parent, net.parent / "none" / "x.ck"):
         ran = net.parent / "ran"
         assert circle_reduce.main(["-o", str(target), str(net), "--", "touch", str(ran)]) == 1
@@ -66,31 +66,31 @@ def test_the_target_of_a_search_is_looked_at_before_it(net: Path, capsys: Output
 
 
 @pytest.mark.parametrize("words", [["--tries", "-1"], ["--timeout", "0"], ["--timeout", "x"]])
-def test_numbers_of_a_search(words: list[str], net: Path, capsys: Output) -> None:
+def test_invalid_numbers_of_a_search_are_refused(words: list[str], net: Path, capsys: Output) -> None:
     assert circle_reduce.main([*words, str(net), "--", "true"]) == 2
     assert f"got '{words[1]}'" in capsys.readouterr().err
 
 
-def test_no_more_runs_than_were_asked_for(net: Path, capsys: Output) -> None:
+def test_search_runs_at_most_the_requested_number(net: Path, capsys: Output) -> None:
     assert circle_reduce.main(["--tries", "2", str(net), "--", "true"]) == 0
     assert "in 2 runs" in capsys.readouterr().out
 
 
-def test_a_mistyped_pass_of_a_test_is_wrong_usage(net: Path, capsys: Output) -> None:
+def test_mistyped_pass_of_a_case_is_wrong_usage(net: Path, capsys: Output) -> None:
     recipe = str(net.with_suffix(".ck"))
     assert dredd.main([recipe, "--passes", "remove_deed"]) == 2
     assert "there is no pass or pipeline 'remove_deed'" in capsys.readouterr().err
     assert dredd.main([recipe, "--passes", "remove-dead fold_cast,O1", "--no-litert"]) == 0
 
 
-def test_a_file_is_no_folder_to_keep_tests_in(net: Path, capsys: Output) -> None:
+def test_keep_refuses_a_file_as_folder(net: Path, capsys: Output) -> None:
     assert dredd.main([str(net.with_suffix(".ck")), "--keep", str(net)]) == 1
     assert capsys.readouterr() == ("", f"error: {net}: expected a directory to record into, got a file\n")
 
 
 @pytest.mark.parametrize("main", [inspection.circle_inspect, inspection.circle_verify, circle2circle.main])
 @pytest.mark.parametrize(("data", "what"), [(b"", "it is empty"), (b"\1\0", "it ends after 2 bytes")])
-def test_what_is_too_short_for_a_model(
+def test_file_too_short_for_a_model_is_refused(
     main: Main, data: bytes, what: str, tmp_path: Path, capsys: Output
 ) -> None:
     path = tmp_path / "short.circle"
@@ -103,13 +103,13 @@ def test_what_is_too_short_for_a_model(
     assert f"not a model: {what}" in capsys.readouterr().err
 
 
-def test_nothing_is_printed_of_a_broken_file(net: Path, capsys: Output) -> None:
+def test_invalid_file_prints_no_partial_output(net: Path, capsys: Output) -> None:
     net.write_bytes(net.read_bytes()[:-20])
     assert dump.circledump([str(net)]) == 1
     assert capsys.readouterr().out == ""
 
 
-def test_an_empty_name(net: Path, capsys: Output) -> None:
+def test_empty_file_name_is_refused(net: Path, capsys: Output) -> None:
     assert circle2circle.main(["", str(net.parent / "out.circle")]) == 1
     assert capsys.readouterr().err == "error: a file without a name cannot be read\n"
     assert circle2circle.main([str(net), ""]) == 1
@@ -117,13 +117,13 @@ def test_an_empty_name(net: Path, capsys: Output) -> None:
 
 
 def test_an_empty_list_of_passes_is_wrong_usage(net: Path, capsys: Output) -> None:
-    """As where a variable of a shell is not set."""
+    """As from an unset shell variable."""
     for main in (circle2circle.main, dredd.main):
         assert main([str(net), str(net.parent / "out.circle"), "--passes", ""]) == 2
         assert "expected names of passes, got ''" in capsys.readouterr().err
 
 
-def test_a_chef_without_streams(monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
+def test_chef_with_closed_streams(monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(sys, "stdin", None)
         assert chefs.tflchef([]) == 1
@@ -131,7 +131,7 @@ def test_a_chef_without_streams(monkeypatch: pytest.MonkeyPatch, capsys: Output)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is full")
-def test_a_help_page_that_cannot_be_written_is_an_error() -> None:
+def test_unwritable_help_page_is_an_error() -> None:
     with Path("/dev/full").open("w") as full:
         done = run_script("circle-verify", "--help", stdout=full)
     assert (done.returncode, done.stderr) == (

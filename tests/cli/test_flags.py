@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# ruff: noqa: SIM905  # lists of ninety names are easier to read so
-"""Every flag of ONE's circle2circle is here, by the same name."""
+# ruff: noqa: SIM905  # a list of ninety names is easier to read as one string
+"""Every flag of ONE's circle2circle exists under the same name."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_help_has_every_flag(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.skipif(not FEATURES.is_file(), reason=f"no {FEATURES}, CIRCLEKIT_SHARED can name the folder")
-def test_the_lists_above_are_whole() -> None:
+def test_lists_of_flags_are_complete() -> None:
     """The first column of the tables in section 1 of the document on ONE."""
     text = FEATURES.read_text().partition("\n## 1. ")[2].partition("\n## 2. ")[0]
     cells = re.findall(r"^\| ([a-z][^|]*) \|", text, re.MULTILINE)
@@ -89,12 +89,12 @@ def test_the_lists_above_are_whole() -> None:
     assert set(PASSES) <= found
 
 
-def test_each_pass_flag_is_taken(net: Path, tmp_path: Path) -> None:
+def test_each_pass_flag_is_accepted(net: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.circle"
     assert main([str(net), str(out), *(f"--{name}" for name in PASSES)]) == 0
 
 
-def test_the_activation_can_stay_in_a_transposed_convolution(net: Path, tmp_path: Path) -> None:
+def test_activation_can_stay_fused_in_a_transposed_convolution(net: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.circle"
     assert main([str(net), str(out), "--fuse_batchnorm_with_tconv"]) == 0
     assert [op.code for op in circlekit.load(out).main] == ["TRANSPOSE_CONV", "RELU"]
@@ -104,7 +104,7 @@ def test_the_activation_can_stay_in_a_transposed_convolution(net: Path, tmp_path
 
 
 def test_profile_data(net: Path, tmp_path: Path) -> None:
-    """Read by the tflite package: of operators 0 to 2 the convolution and the RELU were made."""
+    """Read by the tflite package: the convolution and the RELU come from operators 0 to 2."""
     out = tmp_path / "out.tflite"
     flags = ["--fuse_batchnorm_with_tconv", "--generate_profile_data"]
     assert main([str(net), str(out), *flags]) == 0
@@ -136,7 +136,7 @@ def test_validation_can_be_disabled(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert out.exists()
 
 
-def test_a_circle_of_operators_is_refused_without_validation(
+def test_cyclic_graph_is_refused_without_validation(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source, out = tmp_path / "net.circle", tmp_path / "out.circle"

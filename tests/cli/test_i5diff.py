@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""i5diff: exit codes, what it prints, the tolerance."""
+"""i5diff: exit codes, output and tolerance."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_bad_tolerance_is_wrong_usage(
     assert f"expected a number that is not negative, got '{tolerance}'" in capsys.readouterr().err
 
 
-def test_a_bad_file_is_a_line_and_a_code(
+def test_invalid_file_gives_one_line_and_an_exit_code(
     files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bad = tmp_path / "bad.h5"
@@ -61,5 +61,5 @@ def test_a_bad_file_is_a_line_and_a_code(
         assert len(err.splitlines()) == 1
 
 
-def test_a_file_too_few_is_wrong_usage(files: list[str]) -> None:
+def test_missing_argument_is_wrong_usage(files: list[str]) -> None:
     assert main(files[:1]) == 2

@@ -71,7 +71,7 @@ def test_several_views_have_a_fixed_order(circle: str, capsys: Output) -> None:
     assert capsys.readouterr().out.startswith("CONV_2D\n")
 
 
-def test_inspect_for_machines(circle: str, capsys: Output) -> None:
+def test_inspect_prints_json(circle: str, capsys: Output) -> None:
     assert inspection.circle_inspect(["--json", "--tensor_shape", "--op-version", circle]) == 0
     tree = json.loads(capsys.readouterr().out)
     assert set(tree) == {"tensor_shape", "op_version"}
@@ -81,7 +81,7 @@ def test_inspect_for_machines(circle: str, capsys: Output) -> None:
     assert len(json.loads(capsys.readouterr().out)) == 6
 
 
-def test_inspect_wants_a_view(circle: str, capsys: Output) -> None:
+def test_inspect_requires_a_view(circle: str, capsys: Output) -> None:
     assert inspection.circle_inspect([circle]) == 2
     assert "at least one of --operators" in capsys.readouterr().err
 
@@ -95,13 +95,13 @@ def test_tflite_files(tmp_path: Path, capsys: Output) -> None:
     assert "expected a circle file, got a tflite file" in capsys.readouterr().err
 
 
-def test_verify_says_pass_in_the_peers_words(circle: str, capsys: Output) -> None:
+def test_verify_prints_pass_as_one_does(circle: str, capsys: Output) -> None:
     assert inspection.circle_verify([circle]) == 0
     text = capsys.readouterr().out
     assert text == f"[ RUN       ] Check {circle}\n[      PASS ] Check {circle}\n"
 
 
-def test_verify_of_bytes_that_are_no_model(circle: str, capsys: Output) -> None:
+def test_verify_fails_on_data_that_is_not_a_model(circle: str, capsys: Output) -> None:
     path = Path(circle)
     path.write_bytes(path.read_bytes()[:200])
     assert inspection.circle_verify([circle]) == 1
@@ -114,7 +114,7 @@ def test_verify_of_bytes_that_are_no_model(circle: str, capsys: Output) -> None:
     assert (tree["pass"], [f["rule"] for f in tree["findings"]]) == (False, ["flatbuffer"])
 
 
-def test_verify_warns_of_what_is_unsound(tmp_path: Path, capsys: Output) -> None:
+def test_verify_warns_of_an_invalid_model(tmp_path: Path, capsys: Output) -> None:
     path = write(tmp_path / "m.circle", "graph main(%x: f32[2]) -> %y {\n  %y: f32[2]\n}\n")
     assert inspection.circle_verify([path]) == 0
     assert (
@@ -125,7 +125,7 @@ def test_verify_warns_of_what_is_unsound(tmp_path: Path, capsys: Output) -> None
     assert "FAIL" in capsys.readouterr().out
 
 
-def test_a_file_that_is_not_there(capsys: Output) -> None:
+def test_missing_file_is_reported(capsys: Output) -> None:
     words = {inspection.circle_verify: [], inspection.circle_inspect: ["--operators"]}
     for command in (inspection.circle_verify, inspection.circle_inspect):
         assert command(["/absent.circle", *words[command]]) == 1

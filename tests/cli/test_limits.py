@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Untrusted models on the command line: limits, and names that would steer a terminal or name a file."""
+"""Untrusted models on the command line: limits, and names with control characters or paths."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def large(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("main", [circle2circle.main, conversion.circle2tflite])
-def test_a_run_that_is_too_large(main: Main, large: str, tmp_path: Path, capsys: Output) -> None:
+def test_too_large_run_is_refused(main: Main, large: str, tmp_path: Path, capsys: Output) -> None:
     target = str(tmp_path / ("out.circle" if main is circle2circle.main else "out.tflite"))
     assert main([large, target, "--verify", "--max-memory", "1M"]) == 1
     assert "the limit is 1.0 MiB (1048576 bytes)" in capsys.readouterr().err
@@ -51,7 +51,7 @@ def test_a_run_that_is_too_large(main: Main, large: str, tmp_path: Path, capsys:
     assert main([large, target, "--verify", "--max-memory", "1G"]) == 0
 
 
-def test_an_interpreter_says_which_value(large: str, tmp_path: Path, capsys: Output) -> None:
+def test_interpreter_names_the_too_large_value(large: str, tmp_path: Path, capsys: Output) -> None:
     np.zeros((1024, 1024), np.float32).tofile(tmp_path / "in0")
     arguments = [large, str(tmp_path / "in"), str(tmp_path / "out")]
     assert circle_interpreter.main([*arguments, "--max_memory=3M"]) == 1
@@ -61,7 +61,7 @@ def test_an_interpreter_says_which_value(large: str, tmp_path: Path, capsys: Out
     assert circle_interpreter.main([*arguments, "--max-memory", "4M"]) == 0
 
 
-def test_a_loop_without_end(tmp_path: Path, capsys: Output) -> None:
+def test_endless_loop_is_stopped(tmp_path: Path, capsys: Output) -> None:
     (tmp_path / "m.ck").write_text(
         "graph main(%x: i32[1]) -> %y {\n  %y = While(%x) {cond: @more, body: @same} : i32[1]\n}\n"
         "graph more(%a: i32[1]) -> %o {\n  %o = GreaterEqual(%a, [0]) : bool[1]\n}\n"
@@ -76,7 +76,7 @@ def test_a_loop_without_end(tmp_path: Path, capsys: Output) -> None:
     assert "1001 times in one run, the limit is 1000" in capsys.readouterr().err
 
 
-def test_a_recipe_that_is_too_large(tmp_path: Path, capsys: Output) -> None:
+def test_too_large_recipe_is_refused(tmp_path: Path, capsys: Output) -> None:
     (tmp_path / "m.ck").write_text("graph main() -> %y {\n  %y = const f32[4194304] zeros\n}\n")
     arguments = [str(tmp_path / "m.ck"), str(tmp_path / "o.tflite")]
     assert chefs.tflchef_file([*arguments, "--max-memory", "64M"]) == 1
@@ -85,7 +85,7 @@ def test_a_recipe_that_is_too_large(tmp_path: Path, capsys: Output) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "0", "12Q", "-1M", "lots"])
-def test_sizes_that_are_none(text: str, large: str, capsys: Output) -> None:
+def test_invalid_sizes_are_refused(text: str, large: str, capsys: Output) -> None:
     assert circle2circle.main([large, "o.circle", f"--max-memory={text}"]) == 2
     assert "expected a size such as 512M" in capsys.readouterr().err
 
@@ -107,7 +107,7 @@ def named(name: str, path: Path) -> str:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_name_steers_a_terminal(name: str, tmp_path: Path, capsys: Output) -> None:
+def test_control_characters_in_names_are_escaped(name: str, tmp_path: Path, capsys: Output) -> None:
     file = named(name, tmp_path / "m.circle")
     runs: list[tuple[Main, list[str]]] = [
         (inspection.circle_verify, [file]),
@@ -124,8 +124,8 @@ def test_no_name_steers_a_terminal(name: str, tmp_path: Path, capsys: Output) ->
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_name_is_a_path(name: str, tmp_path: Path) -> None:
-    """Files appear where they were asked for, whatever the values are called."""
+def test_names_are_not_used_as_paths(name: str, tmp_path: Path) -> None:
+    """Files appear in the requested folder, whatever the names of the values."""
     folder = tmp_path / "a" / "b"
     (folder / "rec").mkdir(parents=True)
     file = named(name, folder / "m.circle")
@@ -141,7 +141,7 @@ def test_no_name_is_a_path(name: str, tmp_path: Path) -> None:
     assert {p.name for p in folder.iterdir()} == {"m.circle", "o.circle", "o.h5", "rec", "t.h5"}
 
 
-def test_printable() -> None:
+def test_escaping_of_unprintable_characters() -> None:
     assert printable("größe\n\t%x") == "größe\n\t%x"
     assert printable("\x1b[2J\x07\x9b\u202e\udcff") == r"\x1b[2J\x07\x9b\u202e\udcff"
     assert printable("a\nb", "") == r"a\nb"

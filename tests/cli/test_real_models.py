@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The main job on real models: the command and its file, held against PyTorch and LiteRT."""
+"""circle2circle on real models, compared with PyTorch and LiteRT."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def run_litert(path: Path, inputs: list[Array]) -> list[Array]:
 
 
 @pytest.mark.parametrize("name", AT_MOST)
-def test_circle(shared: Path, tmp_path: Path, name: str) -> None:
+def test_circle_values_stay_equal_after_o1(shared: Path, tmp_path: Path, name: str) -> None:
     source, target = shared / "models" / "tico" / f"{name}.circle", tmp_path / "out.circle"
     assert main(["--O1", "--verify", str(source), str(target)]) == 0
     before, after = circlekit.load(source), circlekit.load(target)
@@ -74,7 +74,7 @@ def test_circle(shared: Path, tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", AT_MOST)
-def test_tflite(shared: Path, tmp_path: Path, name: str) -> None:
+def test_tflite_values_stay_equal_after_o1(shared: Path, tmp_path: Path, name: str) -> None:
     source, target = shared / "models" / "tico" / f"{name}.circle", tmp_path / "out.tflite"
     assert main(["--O1", str(source), str(target)]) == 0
     ops = circlekit.load(target).main.ops
@@ -85,7 +85,7 @@ def test_tflite(shared: Path, tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", AT_MOST)
-def test_optimizing_twice_changes_nothing_more(shared: Path, tmp_path: Path, name: str) -> None:
+def test_optimizing_twice_changes_nothing(shared: Path, tmp_path: Path, name: str) -> None:
     source = shared / "models" / "tico" / f"{name}.circle"
     paths = [tmp_path / f"{i}.circle" for i in range(3)]
     assert main(["--O1", str(source), str(paths[0])]) == 0
@@ -95,8 +95,10 @@ def test_optimizing_twice_changes_nothing_more(shared: Path, tmp_path: Path, nam
     assert len(circlekit.load(paths[2]).main) == len(circlekit.load(paths[0]).main)
 
 
-def test_a_file_that_breaks_a_rule_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Readable, but an operator reads what a later one makes."""
+def test_model_with_operators_out_of_order_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The file can be read, but an operator reads the result of a later one."""
     model = parse_model("graph main(%x: f32[2]) -> %z {\n%y = Relu(%x)\n%z = Neg(%y)\n}")
     first, second = model.main.ops
     model.main.unlink(first)

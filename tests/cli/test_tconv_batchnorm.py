@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TransposeConv, Mul, Add through the command: both formats, LiteRT, the sentence of every refusal."""
+"""TransposeConv, Mul, Add through the command: both formats, LiteRT, the message of every refusal."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def graph(
 
 
 def convert(text: str, folder: Path, *flags: str) -> tuple[circlekit.Model, dict[str, circlekit.Model]]:
-    """The model of ``text``, and what the command wrote, by extension."""
+    """Return the model of ``text``, and the models that the command wrote, by extension."""
     source = folder / "in.txt"
     source.write_text(text)
     written = {}
@@ -123,7 +123,7 @@ def test_becomes_one_operator(padding: str, stride_h: int, stride_w: int, act: s
     ],
 )
 def test_is_refused(text: str, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With the sentence, and nothing changed."""
+    """The refusal is reported, and the model is unchanged."""
     _, written = convert(text, tmp_path, f"--{PASS}", "--explain", PASS)
     shown = " ".join(capsys.readouterr().out.split())
     assert sentence in shown

@@ -136,9 +136,7 @@ SINGLE = [row for row in rows_of("perpass.tsv") if counted(row["with"]) is not N
 def with_flag(row: Row, tmp_path: Path) -> tuple[Counter[str], bool]:
     """Return the operators after the flag, and whether it changed anything."""
     model, flag = load(row["recipe"]), row["flag"]
-    if (
-        flag == "exp_disable_sep_transposeconv_actfunc"
-    ):  # an option, not a pass
+    if flag == "exp_disable_sep_transposeconv_actfunc":  # an option, not a pass
         before, source, out = kinds(model), tmp_path / "net.circle", tmp_path / "out.circle"
         source.write_bytes(to_bytes(model))
         assert main([str(source), str(out), f"--{flag}"]) == 0

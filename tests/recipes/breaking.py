@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Passes that do what no pass may do, for tests that look whether it is noticed."""
+"""Faulty passes, for tests that check that the fault is detected."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Change = Callable[[Model], None]
 
 @contextmanager
 def breaking_pass(name: str, change: Change) -> Iterator[None]:
-    """``change`` is a pass of that name, which changes a model once."""
+    """Register ``change`` as a pass of that name, which changes a model once."""
 
     def run(self: Pass, model: Model, context: Context) -> int:
         if model.extra.get(name):
             return 0
-        model.extra[name] = object()  # no plain data, so that it is not written
+        model.extra[name] = object()  # not plain data, so it is not written
         change(model)
         return 1
 
@@ -34,5 +34,5 @@ def breaking_pass(name: str, change: Change) -> Iterator[None]:
 
 
 def die(*_: object) -> None:
-    """What a crash in a library does."""
+    """Kill the process, as a crash in a library does."""
     os._exit(3)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONE's recipes, and a reader of their grammar that has nothing in common with the project's."""
+"""ONE's recipes, and a reader of their grammar that is independent of the project's."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ each_recipe = pytest.mark.parametrize(
 
 
 class Said:
-    """A message: all that a recipe says, in order, as (field, word or message)."""
+    """A message: all entries of a recipe in order, as (field, word or message)."""
 
     def __init__(self, fields: list[tuple[str, Any]]) -> None:
         self.fields = fields
@@ -38,7 +38,7 @@ class Said:
 
 
 def read(text: str) -> Said:
-    """The message of a recipe; words as they are, without quotes."""
+    """Return the message of a recipe; words are unchanged, without quotes."""
     words = re.findall(r'"[^"]*"|[{}\[\]]|[^\s:,{}"\[\]]+', re.sub(r"#.*", "", text))
     message, rest = _message(words)
     assert not rest

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lists and folders of tests."""
+"""Test cases from lists and folders."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_folder(folder: Path) -> None:
+def test_cases_of_a_folder(folder: Path) -> None:
     cases = cases_of(folder, passes=["remove_dead"])
     assert [c.name for c in cases] == ["own-1", "own-2", "Relu_000", "Relu_001"]
     blocks = [case.rules() for case in cases]
@@ -33,7 +33,7 @@ def test_a_folder(folder: Path) -> None:
     assert [b.format for b in blocks] == [None, "tflite", None, None]
 
 
-def test_a_list_of_one(folder: Path) -> None:
+def test_cases_of_a_list_of_one(folder: Path) -> None:
     text = """
     ## SUPPORTED PASS
     Add(Relu_000 PASS remove_dead fold_constants)  # with rules
@@ -59,7 +59,7 @@ def test_a_list_of_one(folder: Path) -> None:
     assert [len(c.rules().rules) for c in cases_of(folder / "test.lst", with_rules=False)] == [0] * 5
 
 
-def test_our_list(folder: Path) -> None:
+def test_cases_of_our_list(folder: Path) -> None:
     list_ = folder / "lists" / "some.tsv"
     list_.parent.mkdir()
     list_.write_text("recipe\tpasses\nRelu_000\tremove_dead,fold_constants\n\n# no\nRelu_001\t\nRelu_001\n")
@@ -68,7 +68,7 @@ def test_our_list(folder: Path) -> None:
     assert all(c.recipe is not None for c in cases)
 
 
-def test_a_recipe_that_is_not_there_fails_where_it_is_named(folder: Path) -> None:
+def test_missing_recipe_is_reported_with_its_line(folder: Path) -> None:
     (folder / "some.tsv").write_text("recipe\tpasses\nRelu_00\t\n")
     (case,) = cases_of(folder / "some.tsv")
     with pytest.raises(FileError, match=r"some.tsv:2:1: no recipe is named Relu_00; did you mean Relu_00"):
@@ -88,14 +88,14 @@ def test_a_recipe_that_is_not_there_fails_where_it_is_named(folder: Path) -> Non
         ("a.tsv", "recipe\tpasses\nR\tx\ty", "a.tsv:2:1: expected recipe<tab>passes"),
     ],
 )
-def test_lists_that_make_no_sense(tmp_path: Path, name: str, text: str, message: str) -> None:
+def test_invalid_lists_are_refused(tmp_path: Path, name: str, text: str, message: str) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(ParseError) as raised:
         cases_of(tmp_path / name)
     assert message in raised.value.message
 
 
-def test_places_without_recipes(tmp_path: Path) -> None:
+def test_folders_without_recipes_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="expected a recipe"):
         cases_of(tmp_path)
     with pytest.raises(CirclekitError, match="No such file"):
@@ -105,7 +105,7 @@ def test_places_without_recipes(tmp_path: Path) -> None:
         cases_of(tmp_path / "a.tsv", [tmp_path / "absent"])
 
 
-def test_a_text_with_bad_rules_is_a_test_that_fails(tmp_path: Path) -> None:
+def test_recipe_with_invalid_rules_fails(tmp_path: Path) -> None:
     (tmp_path / "bad.ck").write_text(MODEL + "rules { nothing() }")
     (case,) = cases_of(tmp_path)
     assert case.name == "bad"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``test.recipe`` can say beside plain graphs, as LiteRT and other readers see it."""
+"""Features of ``test.recipe`` beyond plain graphs, checked with LiteRT and independent readers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def tflite_tree(text: str) -> Any:
 
 
 def options(operation: str, fmt: str = "tflite") -> Any:
-    """The options that another reader sees of an operator."""
+    """Return the options of an operator as an independent reader finds them."""
     oracle = TFLITE if fmt == "tflite" else CIRCLE
     tree = oracle.read(to_bytes(read_recipe(unary(operation), "r", fmt)))
     return tree["Subgraphs"][0]["Operators"][0]["BuiltinOptions"]
@@ -63,7 +63,7 @@ def options(operation: str, fmt: str = "tflite") -> Any:
         ("BidirectionalSequenceLSTM", {"TimeMajor": True, "MergeOutputs": False}),
     ],
 )  # fmt: skip
-def test_defaults_are_the_language_s_own(operation: str, wanted: dict[str, object]) -> None:
+def test_defaults_of_the_recipe_language(operation: str, wanted: dict[str, object]) -> None:
     found = options(f'type: "{operation}"')
     assert {name: found[name] for name in wanted} == wanted
 
@@ -81,7 +81,7 @@ def test_options_that_one_lacks() -> None:
     assert found["Boundaries"].tolist() == [0.5, 1]
 
 
-def test_graphs_come_behind_the_main_one_wherever_they_stand() -> None:
+def test_graphs_follow_the_main_graph_in_any_order() -> None:
     text = """
     graph { operand { name: "a" type: BOOL shape { } } input: "a" output: "a" }
     graph { operand { name: "a" type: BOOL shape { } } input: "a" output: "a" name: "body" }
@@ -110,7 +110,7 @@ input: "a" output: "d"
 """
 
 
-def test_the_highest_version_goes_for_all() -> None:
+def test_operator_code_gets_the_highest_version() -> None:
     codes: Any = tflite_tree(VERSIONS)["OperatorCodes"]
     assert [(c["DeprecatedBuiltinCode"], c["Version"]) for c in codes] == [(59, 1), (101, 5)]
     codes = tflite_tree("keep_versions: true" + VERSIONS)["OperatorCodes"]
@@ -130,7 +130,7 @@ input: "x" output: "y"
 """
 
 
-def test_sparse_constants_are_what_litert_makes_dense() -> None:
+def test_sparse_constants_agree_with_litert() -> None:
     data = to_bytes(read_recipe(SPARSE, "r"))
     tensor = TFLITE.read(data)["Subgraphs"][0]["Tensors"][0]
     last = tensor["Sparsity"]["DimMetadata"][2]
@@ -145,7 +145,7 @@ def test_sparse_constants_are_what_litert_makes_dense() -> None:
     assert found.reshape(-1).tolist() == [0, 1, 2, 0, 0, 0, 3, 0, -4, 0, 0, 0]
 
 
-def test_data_behind_the_flatbuffer() -> None:
+def test_data_after_the_flatbuffer() -> None:
     text = SPARSE + "ext_offset: true"
     buffers = TFLITE.read(to_bytes(read_recipe(text, "r")))["Buffers"]
     assert [b["Size"] for b in buffers if b["Offset"] > 1] == [16]
@@ -187,14 +187,14 @@ def test_custom_operators(custom: str, wanted: dict[str, object] | None) -> None
     assert isinstance(model.main.ops[0], OpaqueOp) or model.main.ops[0].code == "CUSTOM"
 
 
-def test_given_options_of_custom_operators_come_back(tmp_path: Path) -> None:
+def test_options_of_custom_operators_survive_a_round_trip(tmp_path: Path) -> None:
     model = read_recipe(unary('type: "Custom" custom_code: "Mine" custom_options: "AAECAw=="'), "r")
     write_recipe(model, tmp_path / "r.recipe", "tflite")
     assert difference(load_recipe(tmp_path / "r.recipe"), model) is None
     assert 'custom_options: "AAECAw=="' in (tmp_path / "r.recipe").read_text()
 
 
-def test_the_format_follows_from_the_words_or_the_folder(tmp_path: Path) -> None:
+def test_format_follows_from_the_operators_or_the_folder(tmp_path: Path) -> None:
     assert read_recipe(unary('type: "Abs"'), "r").format == "tflite"
     assert read_recipe(unary('type: "Abs"'), "r", "circle").format == "circle"
     assert read_recipe(unary('type: "Abs"', "MXINT8"), "r").format == "circle"
@@ -220,7 +220,7 @@ def test_the_format_follows_from_the_words_or_the_folder(tmp_path: Path) -> None
         ("", False),
     ],
 )
-def test_the_languages_are_told_apart(text: str, wanted: bool) -> None:
+def test_recipe_languages_are_detected(text: str, wanted: bool) -> None:
     assert is_test_recipe(text) == wanted
 
 

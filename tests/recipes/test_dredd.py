@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The runner: what a test does, and that it notices everything that can go wrong."""
+"""The dredd runner: results of a test case, and detection of every kind of failure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def run(folder: Path, rules: str, model: str = MODEL) -> Result:
     return run_case(case, folder / "files")
 
 
-def test_a_good_test(tmp_path: Path) -> None:
+def test_case_passes(tmp_path: Path) -> None:
     result = run(
         tmp_path, "passes(fuse_mul_with_fullyconnected) ops(FullyConnected: 1, Mul: 0) order(FullyConnected)"
     )
@@ -50,7 +50,7 @@ def test_a_good_test(tmp_path: Path) -> None:
     assert (files / "zero" / "input.h5").exists()
 
 
-def test_without_a_folder_nothing_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_files_are_kept_without_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     (tmp_path / "temporary").mkdir()
     (tmp_path / "model.ck").write_text(MODEL)
@@ -58,7 +58,7 @@ def test_without_a_folder_nothing_stays(tmp_path: Path, monkeypatch: pytest.Monk
     assert list((tmp_path / "temporary").iterdir()) == []
 
 
-def test_a_rule_that_fails_shows_the_model(tmp_path: Path) -> None:
+def test_failed_rule_shows_the_model(tmp_path: Path) -> None:
     result = run(tmp_path, "passes(remove_dead) ops(Mul: 0)")
     assert result.status == FAILED
     (text,) = result.failures
@@ -68,7 +68,7 @@ def test_a_rule_that_fails_shows_the_model(tmp_path: Path) -> None:
     assert lines[1] == "  %y = Mul(%1, [2.0, 0.5, 1.5, 3.0]) : f32[2,4]"
 
 
-def test_refusals_are_those_of_the_passes(tmp_path: Path) -> None:
+def test_refusals_come_from_the_passes(tmp_path: Path) -> None:
     model = MODEL.replace("%b)  ", "%b) {act: RELU}  ")
     assert (
         run(
@@ -80,7 +80,7 @@ def test_refusals_are_those_of_the_passes(tmp_path: Path) -> None:
     assert "the refusals are: %1: act is RELU" in result.failures[0]
 
 
-def test_a_missing_pass_is_no_success_and_no_failure(tmp_path: Path) -> None:
+def test_missing_pass_is_a_skip(tmp_path: Path) -> None:
     result = run(tmp_path, "passes(remove_dead, fold_moon) total(99)")
     assert (result.status, result.missing, result.failures) == (MISSING, ["fold_moon"], [])
     assert result.after is None
@@ -100,7 +100,7 @@ def unlink(model: Model) -> None:
     model.main.unlink(model.main.ops[0])
 
 
-def test_another_value_names_the_pass_and_the_place(tmp_path: Path) -> None:
+def test_changed_value_names_the_pass_and_the_element(tmp_path: Path) -> None:
     with breaking_pass("double", double):
         result = run(tmp_path, "passes(remove_dead, double)")
     assert result.status == FAILED
@@ -108,7 +108,7 @@ def test_another_value_names_the_pass_and_the_place(tmp_path: Path) -> None:
     assert result.failures[1].startswith("double changed output %y on normal inputs")
 
 
-def test_a_tolerance_is_of_the_largest_magnitude(tmp_path: Path) -> None:
+def test_tolerance_is_relative_to_the_largest_magnitude(tmp_path: Path) -> None:
     def nudge(model: Model) -> None:
         value = next(op.inputs[1] for op in model.ops() if op.code == "MUL")
         assert value is not None
@@ -119,21 +119,21 @@ def test_a_tolerance_is_of_the_largest_magnitude(tmp_path: Path) -> None:
         assert run(tmp_path, "passes(nudge) tolerance(2e-3)").failures == []
 
 
-def test_another_name_is_another_interface(tmp_path: Path) -> None:
+def test_changed_name_is_a_changed_interface(tmp_path: Path) -> None:
     with breaking_pass("rename", rename):
         result = run(tmp_path, "passes(rename)")
     assert "the interface changed: output 0 was %y: f32[2,4], is %z: f32[2,4]" in result.failures
     assert result.failures[1] == "on normal inputs y: the output is missing after the passes"
 
 
-def test_an_unsound_model_is_not_run(tmp_path: Path) -> None:
+def test_invalid_model_is_not_run(tmp_path: Path) -> None:
     with breaking_pass("unlink", unlink):
         result = run(tmp_path, "passes(unlink)")
     assert "the model breaks" in result.failures[0]
     assert "%1 is the result of an operator that is not in this graph" in result.failures[0]
 
 
-def test_a_pass_that_raises_is_an_internal_error(tmp_path: Path) -> None:
+def test_pass_that_raises_is_an_internal_error(tmp_path: Path) -> None:
     def stumble(model: Model) -> None:
         raise ZeroDivisionError("by hand")
 
@@ -143,7 +143,7 @@ def test_a_pass_that_raises_is_an_internal_error(tmp_path: Path) -> None:
     assert "ZeroDivisionError: by hand" in result.failures[0]
 
 
-def test_a_recipe_without_kernel_is_compared_by_structure_and_says_so(tmp_path: Path) -> None:
+def test_recipe_without_kernel_is_compared_by_structure_with_a_note(tmp_path: Path) -> None:
     call = 'Opaque(%x) {code: "CUSTOM", custom_code: "Moon"}'
     result = run(tmp_path, "custom(Moon: 1)", f"graph main(%x: f32[2]) -> %y {{ %y = {call} : f32[2] }}")
     assert (result.status, result.compared) == (PASSED, 0)
@@ -151,19 +151,19 @@ def test_a_recipe_without_kernel_is_compared_by_structure_and_says_so(tmp_path: 
     assert note.startswith("values not compared: custom operator Moon has no kernel")
 
 
-def test_a_recipe_that_cannot_be_read_fails(tmp_path: Path) -> None:
+def test_unreadable_recipe_fails(tmp_path: Path) -> None:
     result = run(tmp_path, "total(1)", "graph main(%x: f32[2]) -> %y { %y = Rellu(%x) }\n")
     assert result.status == FAILED
     assert "did you mean Relu?" in result.failures[0]
 
 
-def test_our_values_are_held_against_litert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_are_compared_with_litert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(litert, "run_litert", lambda data, inputs: [np.zeros((2, 4), np.float32)])
     result = run(tmp_path, "total(2)")
     assert result.failures[0].startswith("before the passes, %y, LiteRT's and ours: [")
 
 
-# -- many tests --------------------------------------------------------------------------------
+# -- many test cases --------------------------------------------------------------------------------
 
 
 def many(folder: Path, count: int) -> list[Case]:
@@ -178,7 +178,7 @@ def parallel(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("parallel")
-def test_processes_give_the_results_of_one(tmp_path: Path) -> None:
+def test_results_are_independent_of_the_number_of_processes(tmp_path: Path) -> None:
     cases = many(tmp_path, 4)
     found = dict(dredd_runs.run_cases(cases, tmp_path / "kept", False, 2))
     assert [found[i].name for i in range(len(cases))] == [c.name for c in cases]
@@ -187,9 +187,7 @@ def test_processes_give_the_results_of_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("parallel")
-def test_a_test_that_takes_its_process_down_fails_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_case_that_crashes_its_process_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cases = many(tmp_path, 3)
     monkeypatch.setattr(dredd_runs, "_run_job", die_for_m01)
     found = dict(dredd_runs.run_cases(cases, None, False, 2))
@@ -204,7 +202,7 @@ def die_for_m01(with_litert: bool, limits: Limits, job: dredd_runs.Job, tell: Te
     return index, run_case(case, None, with_litert)
 
 
-def test_tests_of_one_name_get_folders_of_their_own(tmp_path: Path) -> None:
+def test_cases_of_equal_name_get_separate_folders(tmp_path: Path) -> None:
     (tmp_path / "m.ck").write_text(MODEL)
     cases = cases_of(tmp_path) * 2
     assert [r.status for _, r in dredd_runs.run_cases(cases, tmp_path / "kept")] == [PASSED, PASSED]
@@ -212,7 +210,7 @@ def test_tests_of_one_name_get_folders_of_their_own(tmp_path: Path) -> None:
 
 
 def test_values_are_compared_unless_a_pass_changed_them_on_purpose(tmp_path: Path) -> None:
-    """remove_fakequant is meant to change values: where there is nothing for it, nothing may change."""
+    """remove_fakequant is meant to change values: where it does not match, values must stay equal."""
     result = run(tmp_path, "passes(remove_fakequant, fuse_mul_with_fullyconnected) order(FullyConnected)")
     assert (result.status, result.notes) == (PASSED, [])
     assert result.compared > 2

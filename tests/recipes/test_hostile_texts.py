@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Texts from anywhere, in both recipe languages and TOML: a CirclekitError, soon, in little memory."""
+"""Hostile texts in both recipe languages and TOML raise a CirclekitError, in little time and memory."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", list(REFUSED))
-def test_refused_soon(name: str, tmp_path: Path) -> None:
+def test_hostile_text_is_refused_in_little_time(name: str, tmp_path: Path) -> None:
     before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
     with limited("64M"), pytest.raises(CirclekitError):
         read_recipe(REFUSED[name], "bad", folder=tmp_path)
@@ -87,7 +87,7 @@ ALLOWED = {
 
 
 @pytest.mark.parametrize("name", list(ALLOWED))
-def test_odd_but_fine(name: str) -> None:
+def test_unusual_text_is_accepted(name: str) -> None:
     with limited("64M"):
         assert read_recipe(ALLOWED[name], "odd").main.outputs
 
@@ -97,12 +97,12 @@ def test_odd_but_fine(name: str) -> None:
     ["a = " + "[" * 100_000, "a = " + "[" * 2000 + "]" * 2000, "passes = " + "9" * 5000, "passes = \0"],
     ids=["open", "deep", "digits", "zeros"],
 )
-def test_pipelines(text: str) -> None:
+def test_hostile_pipeline_files_are_refused(text: str) -> None:
     with pytest.raises(ParseError, match=r"^bad\.toml: "):
         parse_pipeline(text, "bad.toml")
 
 
-def test_a_recipe_reads_no_file_but_those_beside_it(tmp_path: Path) -> None:
+def test_recipe_reads_only_files_in_its_folder(tmp_path: Path) -> None:
     (tmp_path / "secret").write_bytes(bytes(64))
     folder = tmp_path / "recipes"
     folder.mkdir()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every recipe of ONE becomes a model in which other readers see what the recipe says."""
+"""Independent readers find the content of every recipe of ONE in the model built from it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def camel(name: str) -> str:
 
 
 @each_recipe
-def test_readers_see_what_the_recipe_says(path: Path) -> None:
+def test_independent_readers_find_the_content_of_the_recipe(path: Path) -> None:
     said = read(path.read_text())
     model = load_recipe(path)
     oracles = [CIRCLE] if "Circle" in path.parent.parent.name else [TFLITE, LITERT]
@@ -66,7 +66,7 @@ def compare(said: Said, oracle: Oracle, seen: Any) -> None:
 
 
 class Comparison:
-    """One graph of a recipe and what a reader sees of it."""
+    """Comparison of one graph of a recipe with what a reader finds."""
 
     def __init__(self, oracle: Oracle, seen: Any, tree: Any, graph: Said, graphs: list[Said]) -> None:
         self.oracle = oracle
@@ -154,7 +154,7 @@ class Comparison:
             self.options(said, operator["BuiltinOptions"])
 
     def code(self, code: Any) -> int:
-        """Files have the number twice, once in one byte; not all packages let one read the other field."""
+        """Return the operator code: files have it twice, and some packages read only one of the fields."""
         number: int = code.get("BuiltinCode", code["DeprecatedBuiltinCode"])
         assert code["DeprecatedBuiltinCode"] == min(number, 127)
         return number
@@ -168,7 +168,7 @@ class Comparison:
                     yield int(other.one("version", 1))
 
     def options(self, said: Said, options: Any) -> None:
-        """Every field that the recipe gives, and the defaults of those that it does not."""
+        """Return every field that the recipe gives, and the defaults of the others."""
         if options is None:
             return
         given = [value for name, value in said.fields if name.endswith("_options")]
@@ -188,7 +188,7 @@ class Comparison:
                 )
 
     def plain(self, name: str, word: str, value: Any) -> Any:
-        """A word of a recipe as the kind of thing that the reader has."""
+        """Convert a word of a recipe to the type of the reader's value."""
         if isinstance(value, bool):
             return word == "true"
         if isinstance(value, float):
@@ -199,7 +199,7 @@ class Comparison:
 
 @each_recipe
 def test_litert_loads(path: Path) -> None:
-    """It reads the file and finds all of its operators, other than custom ones."""
+    """LiteRT reads the file and finds all of its operators except custom ones."""
     model = load_recipe(path)
     if model.format == "circle":
         pytest.skip("LiteRT does not read circle")
@@ -208,7 +208,7 @@ def test_litert_loads(path: Path) -> None:
 
 @each_recipe
 @pytest.mark.parametrize("name", ["test.recipe", "test.ck"])
-def test_reverse_and_forward(path: Path, name: str, tmp_path: Path) -> None:
+def test_recipe_survives_a_round_trip(path: Path, name: str, tmp_path: Path) -> None:
     model = load_recipe(path)
     write_recipe(model, tmp_path / name, model.format)
     assert difference(load_recipe(tmp_path / name, model.format), model) is None

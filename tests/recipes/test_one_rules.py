@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""test.rule: what is read, what is refused, and what ``expr`` would say."""
+"""test.rule: accepted and refused rules, and the results of ``expr``."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def outcome(subject: Subject, line: str) -> Outcome:
         ("const_count x", "0"),
     ],
 )
-def test_functions(subject: Subject, call: str, actual: str) -> None:
+def test_functions_of_rules(subject: Subject, call: str, actual: str) -> None:
     assert outcome(subject, f"RULE \"NAME\" $({call}) '=' {actual}").holds
     assert not outcome(subject, f"RULE \"NAME\" $({call}) '!=' {actual}").holds
 
@@ -66,14 +66,14 @@ def test_file_size(subject: Subject) -> None:
     assert outcome(subject, f"RULE S $(file_size) = {size}").holds
 
 
-def test_a_failure_says_what_was_found_and_where(subject: Subject) -> None:
+def test_failure_reports_the_found_value_and_the_line(subject: Subject) -> None:
     text = "# a comment\n\nRULE \"ONE_ADD\"  $(op_count CONV_2D) '=' 1\n"
     (rule,) = parse_one_rules(text, "dir/test.rule")
     assert str(rule.check(subject)) == "dir/test.rule:3:1: ONE_ADD: op_count CONV_2D: expected = 1, got 2"
 
 
 @pytest.mark.parametrize("condition", ["=", "!="])
-def test_what_is_not_there_fails_any_condition(subject: Subject, condition: str) -> None:
+def test_missing_value_fails_any_condition(subject: Subject, condition: str) -> None:
     found = outcome(subject, f"RULE T $(tensor_dtype nobody) '{condition}' INT8")
     assert not found.holds
     assert "got nothing" in found.found
@@ -86,13 +86,13 @@ def test_what_is_not_there_fails_any_condition(subject: Subject, condition: str)
         ("b", ">", "a", True), ("10a", "<", "9a", True), ("3", ">=", "3", True), ("x", "==", "x", True),
     ],
 )  # fmt: skip
-def test_numbers_compare_as_numbers_and_texts_as_texts(
+def test_integers_compare_as_numbers_and_other_words_as_strings(
     left: str, condition: str, right: str, holds: bool
 ) -> None:
     assert compare(left, condition, right) is holds
 
 
-def test_words_are_read_as_a_shell_reads_them() -> None:
+def test_words_are_split_like_in_a_shell() -> None:
     text = (
         "RULE 'a '\"b\\\"\"c\\;d $(tensor_dtype x\\;'y z') \\\n  '<=' 12 # rest\r\nRULE B $(all_op_count) > 1"
     )
@@ -122,7 +122,7 @@ def test_words_are_read_as_a_shell_reads_them() -> None:
         ('RULE "$(ls)" $(file_size) = 1', "1:6", "expected the name"),
     ],
 )
-def test_everything_else_is_refused(text: str, place: str, message: str) -> None:
+def test_other_shell_syntax_is_refused(text: str, place: str, message: str) -> None:
     with pytest.raises(ParseError, match=message) as raised:
         parse_one_rules(text, "test.rule")
     assert raised.value.message.startswith(f"test.rule:{place}: ")

@@ -37,7 +37,7 @@ TESTED = all_passes().keys() - {NEEDS_DATA, NAMES_OPERATORS}
 
 
 def pass_of(path: Path) -> str | None:
-    """The pass that the name ``PASS.ck`` or ``PASS-CONDITION.ck`` of a recipe says; None for any other."""
+    """Return the pass in the file name ``PASS.ck`` or ``PASS-CONDITION.ck`` of a recipe, or None."""
     name = path.stem.partition("-")[0]
     return name if path.parent == PASSES and name in TESTED else None
 
@@ -48,7 +48,7 @@ OTHERS = [path for path in RECIPES if pass_of(path) is None]
 
 
 def test_every_recipe_is_short() -> None:
-    """A person reads it in a minute."""
+    """A recipe must be readable in a minute."""
     for path in RECIPES:
         lines = path.read_text().splitlines()
         assert lines[0] == "# SPDX-License-Identifier: Apache-2.0", path
@@ -57,13 +57,13 @@ def test_every_recipe_is_short() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(TESTED))
-def test_pass(name: str) -> None:
+def test_recipes_of_pass(name: str) -> None:
     check_pass(name, PASSES, needs_near_miss=name not in UNCONDITIONAL)
 
 
 @pytest.mark.parametrize("path", OTHERS, ids=lambda p: f"{p.parent.name}/{p.stem}")
-def test_model(path: Path) -> None:
-    """The shapes follow from the operators, the rules hold, and the values are LiteRT's."""
+def test_recipe_of_model(path: Path) -> None:
+    """Shapes equal the inferred ones, the rules hold, and values equal LiteRT's."""
     check_shapes(load_recipe(path))
     for case in cases_of(path):
         assert not run_case(case).failures

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pytest plugin, in a pytest of its own."""
+"""The pytest plugin, run in a separate pytest process."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def run_pytest(folder: Path, *flags: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def test_recipes_and_lists_are_tests(folder: Path) -> None:
+def test_recipes_and_lists_are_collected(folder: Path) -> None:
     flags = ["-v", "-rs", "--dredd-recipes", str(folder), "--dredd-keep", str(folder / "kept")]
     code, text = run_pytest(folder, *flags)
     assert code == 1
@@ -53,7 +53,7 @@ def test_recipes_and_lists_are_tests(folder: Path) -> None:
     assert (folder / "kept" / "Relu_000.2" / "Relu_000.opt.circle").exists()
 
 
-def test_passes_for_those_that_say_none(folder: Path, pytester: pytest.Pytester) -> None:
+def test_passes_option_applies_to_recipes_without_passes(folder: Path, pytester: pytest.Pytester) -> None:
     """Recipes without passes are run with those of the command line."""
     (folder / "bad.ck").unlink()
     (folder / "lists" / "test.lst").unlink()

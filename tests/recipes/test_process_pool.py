@@ -12,7 +12,7 @@ from circlekit.recipes.process_pool import Loss, Tell, Workers
 
 
 def square(job: int, tell: Tell) -> str:
-    """Misbehave in a way that depends on the job."""
+    """Return the square, crash, raise or hang, depending on the job."""
     tell("begun")
     if job == 3:
         os._exit(7)
@@ -29,7 +29,7 @@ def lost(loss: Loss[int]) -> str:
 @pytest.mark.parametrize("ahead", [1, 4])
 @pytest.mark.parametrize("processes", [1, 3])
 def test_every_job_has_one_result(processes: int, ahead: int) -> None:
-    """Also the jobs that a process held when another job ended it."""
+    """Also jobs that were assigned to a process that another job crashed."""
     crew = Workers(square, lost, seconds=1.0, ahead=ahead)
     wanted = {f"{n} {n * n}" for n in range(12)} - {"3 9", "5 25"}
     wanted |= {"3 begun ends the process (exit code 7)", "5 begun-asleep exceeds the time limit"}
@@ -40,8 +40,8 @@ def test_no_jobs_have_no_results() -> None:
     assert list(Workers(square, lost).results([], 2)) == []
 
 
-def test_jobs_may_be_without_end() -> None:
-    """They are taken when they are needed, and the processes end with the iteration."""
+def test_jobs_may_be_an_endless_iterator() -> None:
+    """Jobs are taken on demand, and the processes end with the iteration."""
 
     def tell_pid(job: int, tell: Tell) -> int:
         return os.getpid()
@@ -54,7 +54,7 @@ def test_jobs_may_be_without_end() -> None:
             os.kill(pid, 0)
 
 
-def test_a_process_prepares_itself() -> None:
+def test_process_initializer_is_run() -> None:
     def prepare() -> None:
         os.environ["PREPARED"] = "yes"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The text grammar of protobuf, held against the text reader of the protobuf package where that is there."""
+"""The text grammar of protobuf, compared with the protobuf package if it is installed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def parse(text: str) -> Message:
     return parse_message(TextSource(text, "t"), OUTER)
 
 
-def test_fields_messages_and_what_is_between_them() -> None:
+def test_fields_messages_separators_and_comments() -> None:
     message = parse(
         """# a comment, and another behind a field
         m { n: 1, n: -2; n: [3, 0x10, 017] s: 'a' "b" }  # here
@@ -59,7 +59,7 @@ def test_numbers() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "1_0", "f", "1.0ff", "--1", "0x", "one"])
-def test_what_is_no_number(text: str) -> None:
+def test_invalid_numbers_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected a number"):
         float_of(text)
 
@@ -82,6 +82,6 @@ def test_strings(written: str, read: str) -> None:
 @pytest.mark.parametrize(
     "text", ["", "plain", 'quo"te', "back\\slash", "a\nb\tc\rd", "é😀", "\udcff\udc80", "\x00\x7f", "'"]
 )
-def test_strings_are_written_as_they_are_read(text: str) -> None:
+def test_strings_survive_a_round_trip(text: str) -> None:
     assert parse(f"s: {quoted_text(text)}").values("s") == [text]
     assert quoted_text(text).isprintable()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mistakes in ``test.recipe``: where they are, what was found, and what was perhaps meant."""
+"""Error messages for mistakes in ``test.recipe``: position, found text, and suggestion."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ output: "y"
 """
 
 
-def test_the_recipe_itself_is_right() -> None:
+def test_unchanged_recipe_is_accepted() -> None:
     model = read_recipe(RECIPE, "r")
     assert [op.code for op in model.main] == ["ADD"]
     assert model.main.ops[0].inputs[1] is not None
-    assert model.main.ops[0].inputs[1].array().tolist() == [1.0, 2.0, 0.0]  # what is missing is zero
+    assert model.main.ops[0].inputs[1].array().tolist() == [1.0, 2.0, 0.0]  # missing numbers are zero
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_the_recipe_itself_is_right() -> None:
         ('"explicit" arg: "1" arg: "2"', '"base64" arg: "AAAA"', "expected 12 bytes for f32[3], got 3"),
     ],
 )  # fmt: skip
-def test_mistakes(old: str, new: str, message: str | None) -> None:
+def test_mistake_is_reported_with_its_position(old: str, new: str, message: str | None) -> None:
     assert old in RECIPE
     text = RECIPE.replace(old, new, 1)
     if message is None:
@@ -82,14 +82,14 @@ def test_mistakes(old: str, new: str, message: str | None) -> None:
         read_recipe(text, "r")
 
 
-def test_graphs_that_do_not_exist() -> None:
+def test_missing_graphs_are_reported() -> None:
     text = RECIPE.replace('"Add"', '"While"').replace("add_options { activation: RELU }", "")
     with pytest.raises(ParseError, match="expected an index of one of the 1 graphs, got 1"):
         read_recipe(text.replace('output: "y" ', 'output: "y" while_options { cond_subgraph_index: 1 }'), "r")
 
 
 @pytest.mark.parametrize("name", ["../w.npy", "/etc/hostname", "..", "a/b.npy", ""])
-def test_a_recipe_names_no_file_elsewhere(name: str, tmp_path: Path) -> None:
+def test_recipe_cannot_name_a_file_outside_its_folder(name: str, tmp_path: Path) -> None:
     text = RECIPE.replace('"explicit" arg: "1" arg: "2"', f'"file" arg: "{name}"')
     with pytest.raises(ParseError, match="expected the name of a file beside the recipe"):
         read_recipe(text, "r", folder=tmp_path)

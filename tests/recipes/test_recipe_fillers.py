@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants of ``test.recipe``."""
+"""Fillers of constants in ``test.recipe``."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_floats_are_rounded_once() -> None:
     ).tobytes()  # fmt: skip
 
 
-def test_four_bits_are_two_in_a_byte_the_first_below() -> None:
+def test_four_bit_elements_are_packed_low_nibble_first() -> None:
     assert fill("explicit", ["1", "2", "15"], DType.UINT4, 3) == bytes([0x21, 0x0F])
     assert fill("explicit", ["-1", "7", "-8", "0"], DType.INT4, 4) == bytes([0x7F, 0x08])
     with pytest.raises(ModelError, match="INT4: expected numbers from -8 to 7, got 8"):
@@ -86,7 +86,7 @@ def test_gaussian_integers_stay_in_their_range() -> None:
         ("constant", ["0"], DType.FLOAT32, "1099511627776 elements of constant would take"),
     ],
 )
-def test_refused(tag: str, args: list[str], dtype: DType, message: str) -> None:
+def test_invalid_fillers_are_refused(tag: str, args: list[str], dtype: DType, message: str) -> None:
     with pytest.raises((LimitError, ModelError), match=message):
         fill(tag, args, dtype, 2**40 if "would" in message else 2)
 
@@ -135,7 +135,9 @@ def test_files() -> None:
         (np.ones(1000, np.int8), "constant"),
     ],
 )
-def test_constants_become_fillers_and_come_back(array: np.typing.NDArray[np.generic], tag: str) -> None:
+def test_constants_survive_a_round_trip_through_fillers(
+    array: np.typing.NDArray[np.generic], tag: str
+) -> None:
     folder, dtype = Folder("r"), DType.of(array.dtype)
     data = np.frombuffer(array.tobytes(), np.uint8)
     found = filling(data, dtype, "w", array.size, folder.keep)
@@ -145,8 +147,8 @@ def test_constants_become_fillers_and_come_back(array: np.typing.NDArray[np.gene
 
 
 @pytest.mark.parametrize("dtype", [DType.INT4, DType.UINT4])
-def test_four_bits_come_back(dtype: DType) -> None:
-    for data in (bytes([0x21, 0x0F]), bytes([0x21, 0xFF])):  # the second has something behind its end
+def test_four_bit_constants_survive_a_round_trip(dtype: DType) -> None:
+    for data in (bytes([0x21, 0x0F]), bytes([0x21, 0xFF])):  # the second has data after its end
         found = filling(np.frombuffer(data, np.uint8), dtype, "w", 3, None)
         assert fill(found.tag, found.args, dtype, 3) == data
 
@@ -178,8 +180,8 @@ KEYS = "'fortran_order': False, 'shape'"
         "-" * 5000 + "1",
     ],
 )
-def test_headers_of_files_are_literals_or_not_even_that(header: str) -> None:
-    """They are read by Python's own parser, which has errors of its own."""
+def test_malformed_npy_headers_are_refused(header: str) -> None:
+    """Headers are read by Python's parser, which raises its own errors."""
     data = b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header.encode()
     with pytest.raises(ModelError, match=r"^w.npy: expected an .npy file") as caught:
         filled("file", ["w.npy"], DType.FLOAT32, 0, 0, lambda _: data)

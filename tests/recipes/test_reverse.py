@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models become recipes, and the recipes equal models."""
+"""Models become recipes, which give equal models again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAMES = ["test.recipe", "net.ck"]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_real_models(model_path: Path, name: str, tmp_path: Path) -> None:
+def test_real_models_survive_a_round_trip(model_path: Path, name: str, tmp_path: Path) -> None:
     model = load(model_path)
     write_recipe(model, tmp_path / name, model.format)
     assert difference(load_recipe(tmp_path / name, model.format), model) is None
@@ -30,8 +30,8 @@ def test_real_models(model_path: Path, name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_traps(shared: Path, name: str, tmp_path: Path) -> None:
-    """Two hundred tiny models at once: operators and forms that no recipe of ONE has."""
+def test_traps_survive_a_round_trip(shared: Path, name: str, tmp_path: Path) -> None:
+    """Two hundred tiny models with operators and attributes that no recipe of ONE has."""
     paths = sorted(shared.glob("peer/traps/*/model.*"))
     if not paths:
         pytest.skip(f"no traps at {SHARED}/peer/traps")
@@ -57,7 +57,7 @@ graph main(%x: f32[1,?,3], %q: i8[2,3] quant(scale: [0.1, 0.2], zero_point: [1, 
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_everything_at_once(name: str, tmp_path: Path) -> None:
+def test_model_with_all_features_survives_a_round_trip(name: str, tmp_path: Path) -> None:
     model = parse_model(HARD)
     model.main.inputs[1].name = "x2"
     again = model.main.ops[0].results[0]
@@ -74,7 +74,7 @@ def test_everything_at_once(name: str, tmp_path: Path) -> None:
     assert found.main.inputs[1].quantization == model.main.inputs[1].quantization
 
 
-def test_another_format_gets_what_it_has(tmp_path: Path) -> None:
+def test_recipe_for_the_other_format(tmp_path: Path) -> None:
     text = """graph main(%x: f32[2,8]) -> %y {
       %gamma = const f32[8] uniform(0.5, 1.5)
       %y = RmsNorm(%x, %gamma) {epsilon: 1e-06}
@@ -85,7 +85,7 @@ def test_another_format_gets_what_it_has(tmp_path: Path) -> None:
     assert 'type: "RmsNorm"' in (tmp_path / "c.recipe").read_text()
 
 
-def test_constants_by_filler(tmp_path: Path) -> None:
+def test_constants_are_written_as_fillers(tmp_path: Path) -> None:
     text = """graph main(%x: f32[2,100]) -> %y {
       %w = const f32[100,100] gaussian(0, 0.5)
       %y = FullyConnected(%x, %w, none)
@@ -99,7 +99,7 @@ def test_constants_by_filler(tmp_path: Path) -> None:
         write_recipe(parse_model(text), tmp_path / "r.ck", "circle", resample=True)
 
 
-def test_a_recipe_can_be_moved_with_its_files(tmp_path: Path) -> None:
+def test_recipe_can_be_moved_with_its_files(tmp_path: Path) -> None:
     text = "graph main(%x: f32[100]) -> %y { %w = const f32[100] gaussian(0, 1) %y = Mul(%x, %w) }"
     wanted = parse_model(text).main.ops[0].inputs[1]
     assert wanted is not None
@@ -114,7 +114,7 @@ def test_a_recipe_can_be_moved_with_its_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_texts_that_a_table_leaves_out(name: str, tmp_path: Path) -> None:
+def test_absent_strings_survive_a_round_trip(name: str, tmp_path: Path) -> None:
     """A VAR_HANDLE without a container."""
     model = load_bytes(to_bytes(load_recipe(Path(__file__).parents[2] / "recipes/ops/var_handle.ck")))
     write_recipe(model, tmp_path / name, model.format)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules in a text: each holds, fails with what was found, and is refused where it makes no sense."""
+"""Rules in text recipes: each one holds, fails with the found value, or is refused as invalid."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ HOLDING = [
 
 
 @pytest.mark.parametrize("rule", HOLDING)
-def test_what_is_so_holds(rule: str) -> None:
+def test_true_rules_hold(rule: str) -> None:
     found = check(rule)
     assert found.holds, found.found
 
@@ -71,28 +71,28 @@ def test_what_is_so_holds(rule: str) -> None:
         ("absent(%y)", "%y exists"),
     ],
 )
-def test_what_is_not_so_says_what_was_found(rule: str, found: str) -> None:
+def test_false_rules_report_the_found_value(rule: str, found: str) -> None:
     outcome = check(rule)
     assert not outcome.holds
     assert outcome.found == found
     assert str(outcome).startswith(f"r.ck:10:9: {rule}: ")
 
 
-def test_what_the_passes_did() -> None:
+def test_rules_on_changes_and_refusals() -> None:
     assert check("unchanged()", changes=2).found == "expected no changes, got 2"
     assert check('refused("act is RELU")', refusals=("%1: act is RELU, NONE is wanted",)).holds
     assert check('refused("act")', refusals=("a", "b")).found == "the refusals are: a; b"
     assert check('refused("act")').found == "the refusals are: none"
 
 
-def test_blocks_and_settings() -> None:
+def test_rule_blocks_and_settings() -> None:
     text = TEXT + "rules { passes(a, b) passes(c) format(tflite) tolerance(1e-3) }\nrules { total(5) }"
     first, second = parse_text_rules(text, "r.ck")
     assert (first.passes, first.format, first.tolerance) == (("a", "b", "c"), "tflite", 1e-3)
     assert (second.passes, second.format, second.tolerance, len(second.rules)) == ((), None, None, 1)
 
 
-def test_settings_are_written_as_on_the_command_line() -> None:
+def test_settings_are_spelled_as_on_the_command_line() -> None:
     text = TEXT + 'rules { settings(change_outputs: "a, b", sparsify_block_size: "2,4") }'
     (block,) = parse_text_rules(text, "r.ck")
     assert block.settings == {"change_outputs": ["a", "b"], "sparsify_block_size": [2, 4]}
@@ -134,12 +134,12 @@ def test_rules_do_not_change_the_model() -> None:
         ("total", "expected '\\('"),
     ],
 )
-def test_what_is_no_rule_is_refused_with_its_place(rule: str, message: str) -> None:
+def test_invalid_rules_are_refused_with_their_position(rule: str, message: str) -> None:
     with pytest.raises(ParseError, match=message) as raised:
         parse_text_rules(f"{TEXT}rules {{ {rule} }}", "r.ck")
     assert raised.value.message.startswith("r.ck:10:")
 
 
-def test_rules_that_do_not_end() -> None:
+def test_unterminated_rules_are_refused() -> None:
     with pytest.raises(ParseError, match="no closing"):
         parse_text_rules(TEXT + "rules { total(5)", "r.ck")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a rewrite puts in the place of a match, and what keeps it from doing so."""
+"""How a rewrite replaces a match, and the conditions under which it refuses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def rewrite(before: str, after: str, **members: Any) -> type[Rewrite]:
 
 
 def run(kind: type[Rewrite], text: str) -> tuple[Model, int, list[str]]:
-    """The model, the number of changes, and the sentences of refusals."""
+    """Return the model, the number of changes, and the messages of refusals."""
     model, context = parse_model(text), Context(refusals=[])
     changes = kind().run(model, context)
     return model, changes, [refusal.sentence for refusal in context.refusals or ()]
@@ -80,7 +80,7 @@ def test_constants_that_overflow_or_underflow_are_refused(factor: float, sentenc
     assert (changes, sentences, model.main.ops[0].code) == (0, [sentence], "ADD")
 
 
-def test_an_underflow_next_to_a_normal_number_is_no_matter() -> None:
+def test_underflow_next_to_a_normal_number_is_accepted() -> None:
     def constants(self: Rewrite, c: np.ndarray[Any, Any]) -> dict[str, Any]:
         return {"d": c * np.float32(1e-38)}
 
@@ -114,7 +114,7 @@ def test_spread_needs_all_users_to_be_rewritten() -> None:
     assert (changes, sentences) == (0, ["%y: is also read by Neg %o"])
 
 
-def test_a_value_of_another_type_cannot_stand_for_the_result() -> None:
+def test_value_of_another_type_cannot_replace_the_result() -> None:
     kind = rewrite("z = Add(x, u: f32[_, _])", "x")
     _, changes, sentences = run(kind, graph("%z = Add(%x, %u)", "%x: f32[3], %u: f32[2,3]"))
     assert (changes, sentences) == (0, ["%z: is f32[2,3], %x is f32[3]"])
@@ -135,7 +135,7 @@ def test_a_result_of_another_type_is_refused() -> None:
     assert (changes, sentences) == (0, ["%z: is f32, the rewrite gives i32"])
 
 
-def test_unknown_dimensions_agree_with_any() -> None:
+def test_unknown_dimensions_match_any_dimension() -> None:
     model = parse_model("graph g(%a: f32[?,3], %b: f32[2,3], %c: f32[2,4], %d: f32[3]) -> %a { }")
     a, b, c, d = model.main.inputs
     assert type_refusal(a, b) is None
@@ -146,7 +146,7 @@ def test_unknown_dimensions_agree_with_any() -> None:
     assert type_refusal(d, d) is None
 
 
-def test_new_operators_that_do_not_fit_leave_the_model_as_it_is() -> None:
+def test_invalid_new_operators_leave_the_model_unchanged() -> None:
     kind = rewrite("z = Abs(x)", "z = Add(x, [1, 2, 3, 4, 5])")
     model, changes, (sentence,) = run(kind, graph("%z = Abs(%x)"))
     assert (changes, len(model.main), model.main.inputs[0].use_count) == (0, 1, 1)
@@ -160,7 +160,7 @@ def test_quantized_values_are_refused_unless_the_rewrite_handles_them() -> None:
     assert (changes, sentences) == (0, ["%z: is quantized, this pass does not keep quantization parameters"])
 
 
-def test_a_condition_refuses_with_its_sentence_and_errors_count_as_refusals() -> None:
+def test_conditions_refuse_with_their_message_and_errors_are_refusals() -> None:
     @condition
     def small(self: Rewrite, x: Any, A: int) -> str | None:  # noqa: N803  # sizes are capital letters
         return None if A < 3 else f"%{x.name}: has {A} columns"
@@ -170,7 +170,7 @@ def test_a_condition_refuses_with_its_sentence_and_errors_count_as_refusals() ->
     assert run(kind, graph("%z = Relu(%x)", "%x: f32[3,2]"))[1] == 1
 
 
-def test_an_approximate_rewrite_is_no_part_of_a_pipeline() -> None:
+def test_approximate_rewrite_is_in_no_pipeline() -> None:
     kind = rewrite("z = Relu(x)", "z = Relu6(x)", approximate=True)
     assert kind().run(parse_model(graph("%z = Relu(%x)")), Context(exact=True)) == 0
     assert kind().run(parse_model(graph("%z = Relu(%x)")), Context()) == 1

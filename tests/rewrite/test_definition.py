@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our pictures are read when they are wanted, and not where the graph lacks an operator that they show."""
+"""Pictures are parsed on demand, and only if the graph has all operators that they contain."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ RULES = [rule for item in all_passes().values() for rule in rules_of(item)]
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.__module__}.{rule.__name__}")
-def test_every_picture_can_be_read(rule: type[Rewrite]) -> None:
-    """That the operators are seen in the text without reading it, too, is checked by reading it."""
+def test_every_picture_can_be_parsed(rule: type[Rewrite]) -> None:
+    """The operators found by scanning the text equal those found by parsing it."""
     assert isinstance(rule.definition().before, Picture)
     assert isinstance(rule.definition().after, Picture)
 
@@ -45,11 +45,11 @@ def test_every_picture_can_be_read(rule: type[Rewrite]) -> None:
         ("z = Add(x, y) {act: any = act}\n", [Add], True),
     ],
 )
-def test_what_is_seen_without_reading(text: str, kinds: list[type[Op]], fits: bool) -> None:
+def test_operators_found_by_scanning_the_text(text: str, kinds: list[type[Op]], fits: bool) -> None:
     assert may_match(text, frozenset(kinds)) is fits
 
 
-def test_a_kind_below_the_one_shown_fits() -> None:
+def test_subclass_of_the_kind_in_the_picture_matches() -> None:
     class SumOfTwo(Add):
         pass
 
@@ -75,7 +75,7 @@ print({rule.name for rule in rules if "_definition" in vars(rule)})
 """
 
 
-def test_pictures_are_read_only_if_the_operators_of_the_model_may_match() -> None:
-    """In a process of its own: here all have been read."""
+def test_pictures_are_parsed_only_if_the_model_may_match() -> None:
+    """In a separate process: in this one all pictures are parsed already."""
     done = subprocess.run([sys.executable, "-c", READ], capture_output=True, text=True, check=True)
     assert done.stdout == "{'fuse_neg'}\n"

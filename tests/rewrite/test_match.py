@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a picture matches, what it binds, and what the explanation of a failure says."""
+"""Matching of pictures: matches, bindings, and explanations of failures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def matches(picture: str, body: str, inputs: str = "%x: f32[2,3], %u: f32[2,3]")
 
 
 def failure(picture: str, body: str, inputs: str = "%x: f32[2,3], %u: f32[2,3]") -> tuple[int, str]:
-    """The progress and the sentence of the attempt that got furthest."""
+    """Return the progress and the message of the attempt that got furthest."""
     model = parse_model(f"graph g({inputs}) -> %z {{ {body} }}")
     matcher = Matcher(parse_picture(picture, "before"), explain=True)
     assert not list(matcher.matches(model.main.ops[-1]))
@@ -51,11 +51,13 @@ def failure(picture: str, body: str, inputs: str = "%x: f32[2,3], %u: f32[2,3]")
         (("O|1",), (6,), {"O": 5}, None),
     ],
 )
-def test_dimensions(pattern: Any, shape: Any, dims: dict[str, int], found: dict[str, int] | None) -> None:
+def test_matching_of_dimensions(
+    pattern: Any, shape: Any, dims: dict[str, int], found: dict[str, int] | None
+) -> None:
     assert unify(pattern, shape, dims) == found
 
 
-def test_names_sizes_and_attributes() -> None:
+def test_matching_binds_names_sizes_and_attributes() -> None:
     body = "%y = Relu(%x) %z = Mul(%y, [[1.0, 2.0, 3.0]]) {act: RELU6}"
     (found,) = matches("y = Relu(x)\nz = Mul(y, c: const f32[*, O]) {act: any = act}", body)
     assert {name: value.name for name, value in found.values.items() if value is not None} == {
@@ -118,11 +120,11 @@ def test_an_absent_operand_is_bound_to_none() -> None:
         ),
     ],
 )
-def test_how_often_it_matches(picture: str, body: str, count: int) -> None:
+def test_number_of_matches(picture: str, body: str, count: int) -> None:
     assert len(matches(picture, body)) == count
 
 
-def test_the_second_result_of_an_operator() -> None:
+def test_second_result_of_an_operator_matches() -> None:
     body = "%a, %b = Split(1, %x) {num_splits: 2} %z = Relu(%b)"
     picture = "a, b = Split(1, x) {{num_splits: 2}}\nz = Relu({})"
     assert len(matches(picture.format("b"), body, "%x: f32[2,4]")) == 1
@@ -187,7 +189,7 @@ CHAIN = "y = Abs(x)\nz = Relu(y)"
         ("z = Sub(x, 2.0)", "%z = Sub(%x, 3.0)", 2, "%z/rhs: the picture wants the constant 2.0"),
     ],
 )
-def test_why_it_does_not_match(picture: str, body: str, progress: int, sentence: str) -> None:
+def test_explanation_of_a_failed_match(picture: str, body: str, progress: int, sentence: str) -> None:
     assert failure(picture, body) == (progress, sentence)
 
 

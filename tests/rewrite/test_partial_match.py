@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``--explain`` says where nothing is close: what came closest, or what is not there at all."""
+"""Partial matches for ``--explain``: the closest attempt, or the operators that the model lacks."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ def sentences(body: str, name: str, inputs: str = "%x: f32[2,3]", outputs: str =
 @pytest.mark.parametrize(
     ("body", "name", "sentence"),
     [
-        (  # the operator before the last is another
+        (  # the operator before the last one differs
             "%m = Exp(%x)\n%y = Relu(%m)",
             "transform_min_relu_to_relu6",
             "%m: comes from Exp, the picture wants Minimum",
         ),
-        (  # the last one is another
+        (  # the last operator differs
             "%m = Minimum(%x, 6.0)\n%y = Tanh(%m)",
             "transform_min_relu_to_relu6",
             "%m: is read by Tanh %y, the picture wants Relu",
         ),
-        (  # the interior value has no use
+        (  # the interior value has no user
             "%y = Minimum(%x, 6.0)",
             "transform_min_relu_to_relu6",
             "%y: has no use, the picture wants Relu",
         ),
-        (  # what is inside does not fit, either
+        (  # the interior does not match either
             "%m = Minimum(%x, 5.0)\n%y = Tanh(%m)",
             "transform_min_relu_to_relu6",
             "%m/rhs: the picture wants the constant 6.0",
         ),
-        (  # there is nothing of the picture
+        (  # no operator of the picture
             "%y = Tanh(%x)",
             "decompose_softmax",
             "%y: no operator of its model is Softmax",
@@ -61,7 +61,7 @@ def sentences(body: str, name: str, inputs: str = "%x: f32[2,3]", outputs: str =
         ),
     ],
 )
-def test_sentence(body: str, name: str, sentence: str) -> None:
+def test_message_names_the_first_difference(body: str, name: str, sentence: str) -> None:
     assert sentences(body, name) == [sentence]
 
 
@@ -102,21 +102,21 @@ def test_equal_constants(second: str, sentence: str) -> None:
     assert sentences(body, "remove_duplicate_const", outputs="%y, %z") == [sentence]
 
 
-def test_of_many_a_few() -> None:
+def test_number_of_partial_matches_is_limited() -> None:
     body = "\n".join(f"%r{i} = Relu(%x{i})" for i in range(20))
     inputs = ", ".join(f"%x{i}: f32[2]" for i in range(20))
     outputs = ", ".join(f"%r{i}" for i in range(20))
     assert len(sentences(body, "transform_min_relu_to_relu6", inputs, outputs)) == MAX_PARTIAL_MATCHES
 
 
-def test_the_closest_alone() -> None:
-    """A part that fits tells more than an operator of the last kind."""
+def test_only_the_closest_partial_match_is_reported() -> None:
+    """A matching part is closer than an operator of the last kind."""
     body = "%n = Minimum(%x, 6.0)\n%a = Abs(%n)\n%b = Maximum(%a, 0.0)\n%y = Maximum(%x, 0.0)"
     found = sentences(body, "transform_min_max_to_relu6", outputs="%b, %y")
     assert "%n: is read by Abs %a, the picture wants Maximum" in found
 
 
-def test_nothing_far_where_something_was_near_or_done() -> None:
+def test_no_partial_match_after_a_near_miss_or_a_change() -> None:
     near = "%m = Minimum(%x, 5.0)\n%a = Relu(%m)\n%y = Relu(%x)"
     assert sentences(near, "transform_min_relu_to_relu6", outputs="%a, %y") == []
     done = "%m = Minimum(%x, 6.0)\n%a = Relu(%m)\n%y = Relu(%x)"

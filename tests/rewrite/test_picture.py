@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A picture is read when its class is made; what it cannot mean fails there, with a caret."""
+"""Pictures are parsed when their class is created; errors show a caret under the position."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_typo_fails_with_a_caret_under_it(text: str, message: str, column: int
     assert caret.index("^") - 2 == column - 1
 
 
-def test_what_a_picture_says() -> None:
+def test_parsed_content_of_a_picture() -> None:
     picture = parse_picture(
         """
         y = Conv2D(x, w: const f32[O, _, 3], b?: const) {act: RELU|RELU6 = a, stride_h: any}
@@ -85,12 +85,12 @@ def make(before: str, after: str, **members: object) -> type[Rewrite]:
         ("z = Relu(x)", "z = Add(x, q)", "after reads q, which is neither in before nor computed"),
     ],
 )
-def test_before_and_after_must_belong_together(before: str, after: str, message: str) -> None:
+def test_before_and_after_must_agree(before: str, after: str, message: str) -> None:
     with pytest.raises(RewriteError, match=message):
         make(before, after)
 
 
-def test_a_parameter_must_be_a_name_of_the_picture() -> None:
+def test_parameter_must_be_a_name_in_the_picture() -> None:
     @condition
     def small(self: Rewrite, weight: object) -> str | None:
         return None
@@ -99,13 +99,13 @@ def test_a_parameter_must_be_a_name_of_the_picture() -> None:
         make("z = Add(x, w: const)", "x", small=small)
 
 
-def test_a_picture_without_a_name_is_no_pass() -> None:
+def test_picture_without_a_name_is_not_a_pass() -> None:
     before = set(PASSES)
     make("z = Add(x, 0.0)", "x")
     assert set(PASSES) == before
 
 
-def test_constants_must_make_what_after_reads() -> None:
+def test_constants_must_define_the_names_in_after() -> None:
     def constants(self: Rewrite) -> dict[str, object]:
         return {}
 
@@ -115,7 +115,7 @@ def test_constants_must_make_what_after_reads() -> None:
         made().run(model, Context())
 
 
-def test_a_name_belongs_to_one_pass() -> None:
+def test_pass_names_are_unique() -> None:
     before = all_passes()
     with pytest.raises(RewriteError, match=r"fuse_add_with_conv is defined in circlekit\.passes\.fuse"):
         make("z = Relu(x)", "x", name="fuse_add_with_conv")
@@ -138,13 +138,13 @@ circlekit.optimize(parse_model("graph main(%x: f32[2]) -> %z { %z = Neg(%x) }"),
 """
 
 
-def test_a_name_of_ours_is_ours_before_it_is_imported() -> None:
+def test_built_in_names_are_reserved_before_import() -> None:
     done = subprocess.run([sys.executable, "-c", TAKEN], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert ": the pass fuse_neg is defined in __main__" in done.stderr
 
 
-def test_all_errors_are_ours() -> None:
+def test_picture_errors_are_circlekit_errors() -> None:
     with pytest.raises(CirclekitError):
         make("z = Relu(", "x")
 
@@ -162,7 +162,7 @@ def test_custom_operators_in_pictures(before: str, after: str, message: str) -> 
         type("Broken", (Rewrite,), {"before": before, "after": after})
 
 
-def test_an_operand_behind_an_absent_one_is_seen() -> None:
+def test_operand_after_an_absent_one_is_matched() -> None:
     """Three operands, of which one is absent, are not the two of the picture."""
     picture = parse_picture('z = Custom("Three", a, b?: f32)', "picture")
     text = """graph main(%a: f32[2], %c: f32[2]) -> %z {{
@@ -186,7 +186,7 @@ def test_an_operand_behind_an_absent_one_is_seen() -> None:
         ("0.1", "const f32[1] [0.1]", True),
     ],
 )
-def test_a_number_is_itself_in_any_dtype(literal: str, constant: str, fits: bool) -> None:
+def test_number_matches_in_any_dtype(literal: str, constant: str, fits: bool) -> None:
     picture = parse_picture(f"y = Mul(x, {literal})", "before")
     kind = constant.split()[1].split("[")[0]
     model = parse_model(f"graph main(%x: {kind}[1]) -> %y {{ %c = {constant} %y = Mul(%x, %c) }}")

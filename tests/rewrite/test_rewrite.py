@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How often a rewrite is applied, and which of its matches."""
+"""How often a rewrite is applied, and to which matches."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Double(Rewrite):
 
 
 def test_a_long_chain_is_rewritten_in_one_run() -> None:
-    """Many rewrites with the same root are no endless loop as long as each removes operators."""
+    """Many rewrites with the same root are not an endless loop as long as each removes operators."""
     chain = "".join(f"%v{i + 1} = Neg(%v{i})\n" for i in range(400))
     model = parse_model(f"graph g(%v0: f32[2]) -> %o {{ {chain} %o = Abs(%v400) }}")
     assert Double().run(model, Context()) == 200

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Families of rewrites: a template and the subclasses that give its words."""
+"""Families of rewrites: a template and the subclasses that define its parameters."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Inverse(Rewrite):
     after = "x"
 
 
-def test_a_template_is_no_pass() -> None:
+def test_template_is_not_a_pass() -> None:
     assert not [name for name in PASSES if "test_remove" in name]
     with pytest.raises(RewriteError, match="is a template; a subclass must give a value"):
         Inverse.definition()
 
 
-def test_a_member_has_the_texts_with_its_words() -> None:
+def test_member_substitutes_its_parameters() -> None:
     class Exponential(Inverse, one="Exp", other="Log"):
         pass
 
@@ -48,7 +48,7 @@ def test_a_member_has_the_texts_with_its_words() -> None:
     assert [op.code for op in model.main] == ["LOG"]
 
 
-def test_a_member_may_have_its_own_texts() -> None:
+def test_member_may_override_texts() -> None:
     class Own(Inverse, one="Exp", other="Log"):
         """Its own docstring."""
 
@@ -76,7 +76,7 @@ def test_members_without_a_class_statement() -> None:
     assert [op.code for op in model.main] == ["RELU", "ABS"]
 
 
-def test_a_value_may_contain_words_and_may_be_a_number() -> None:
+def test_parameter_value_may_contain_parameters_or_be_a_number() -> None:
     class Made(Inverse):
         axis = 0
 
@@ -86,7 +86,7 @@ def test_a_value_may_contain_words_and_may_be_a_number() -> None:
     assert (made.axis, Made.axis) == (3, 0)  # type: ignore[attr-defined]  # a class made at run time
 
 
-def test_words_in_two_steps() -> None:
+def test_parameters_defined_in_two_steps() -> None:
     class Half(Inverse, one="Exp"):
         name = "test_half_$other"
 
@@ -95,12 +95,12 @@ def test_words_in_two_steps() -> None:
     assert "test_half_Log" in PASSES
 
 
-def test_a_word_that_no_text_has() -> None:
+def test_unused_parameter_is_refused() -> None:
     with pytest.raises(RewriteError, match=r"the texts of the class have no \$third"):
         Inverse.member(one="Exp", other="Log", third="Abs")
 
 
-def test_a_word_without_a_value() -> None:
+def test_parameter_without_a_value_is_refused() -> None:
     with pytest.raises(RewriteError, match=r"a \$word in its pictures has no value"):
 
         class Missing(Inverse, one="Exp"):
