@@ -85,7 +85,7 @@ def add_limits(parser: Parser) -> None:
     """Add the flags of commands that run models or create constants; ``run_command`` applies them."""
     parser.add_argument(
         "--max-memory",
-        type=_size,
+        type=argument_type(parse_size),
         metavar="SIZE",
         help="limit for the values of a run, or the constants that are created, together: 512M, 8G"
         " (default: half of the memory)",
@@ -99,11 +99,16 @@ def add_limits(parser: Parser) -> None:
     )
 
 
-def _size(text: str) -> int:
-    try:
-        return parse_size(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+def argument_type(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    """Return a type for argparse that shows the message of a ValueError of ``parse`` to the user."""
+
+    def parse_argument(text: str) -> Any:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return parse_argument
 
 
 def count(text: str) -> int:

@@ -6,9 +6,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import circlekit.ops  # noqa: F401  # declares the operators, whose rules circle-verify checks
 from circlekit.cli.command import FAILED, Parser, printable, run_command
@@ -64,40 +64,17 @@ tfl_verify = _verify("tfl-verify", "tflite")
 # -- inspect -----------------------------------------------------------------------------------
 
 
-class View(NamedTuple):
-    """The output of a flag.  ``get``: returns names or pairs; ``separator``: text inside a pair."""
-
-    help: str
-    get: Callable[[ModelFile], Sequence[Any]]
-    separator: str = ""
-
-    def lines(self, model: ModelFile) -> list[str]:
-        """Return a line for each item."""
-        lines = []
-        for item in self.get(model):
-            if not isinstance(item, str):
-                name, value = item
-                text = f"[{','.join(map(str, value))}]" if isinstance(value, list) else str(value)
-                item = f"{name}{self.separator}{text}"
-            lines.append(item)
-        return lines
-
-
-VIEWS = {
-    "operators": View("the kind of each operator", lambda model: model.operators()),
-    "conv2d_weight": View(
-        "the producer of the weights of each convolution", lambda model: model.conv2d_weights(), ","
-    ),
-    "constants": View("the name of each constant", lambda model: model.constants()),
-    "op_version": View(
-        "the highest version of each kind of operator", lambda model: [*model.op_versions().items()], ","
-    ),
-    "tensor_dtype": View("the element type of each tensor", lambda model: model.tensor_dtypes(), " "),
-    "tensor_shape": View(
+VIEWS: dict[str, tuple[str, Callable[[ModelFile], Any], str]] = {
+    "operators": ("the kind of each operator", ModelFile.operators, ""),
+    "conv2d_weight": ("the producer of the weights of each convolution", ModelFile.conv2d_weights, ","),
+    "constants": ("the name of each constant", ModelFile.constants, ""),
+    "op_version": ("the highest version of each kind of operator", ModelFile.op_versions, ","),
+    "tensor_dtype": ("the element type of each tensor", ModelFile.tensor_dtypes, " "),
+    "tensor_shape": (
         "the shape of each tensor", lambda model: [(name_of(t), shape_of(t)) for t in model.tensors()], " "
     ),
-}
-"""The output of each flag, by its name."""
+}  # fmt: skip
+"""By flag: its help text, a function that returns names, pairs or a dict, and the text inside a pair."""
 
 
 def _inspect(name: str, format: str) -> partial[int]:
@@ -105,8 +82,8 @@ def _inspect(name: str, format: str) -> partial[int]:
         parser = Parser(name, "Print what is in a model file, one item a line.", format)
         parser.add_argument("file", metavar=format, help="the file to inspect")
         parser.add_switch("--json", help="print a JSON object with a key for each flag")
-        for flag, view in VIEWS.items():
-            parser.add_argument(f"--{flag}", action="append_const", dest="views", const=flag, help=view.help)
+        for flag, (text, _, _) in VIEWS.items():
+            parser.add_argument(f"--{flag}", action="append_const", dest="views", const=flag, help=text)
         return parser
 
     def run(arguments: argparse.Namespace) -> int:
@@ -115,12 +92,17 @@ def _inspect(name: str, format: str) -> partial[int]:
             parser().error(f"expected at least one of {', '.join('--' + flag for flag in VIEWS)}")
         model = ModelFile(arguments.file)
         if arguments.json:
-            tree = {flag: VIEWS[flag].get(model) for flag in flags}
-            _print_json({flag: dict(v) if flag == "op_version" else v for flag, v in tree.items()})
+            _print_json({flag: VIEWS[flag][1](model) for flag in flags})
             return 0
-        for flag in (flag for flag in VIEWS if flag in flags):
-            for line in VIEWS[flag].lines(model):
-                print(line)
+        for flag, (_, get, separator) in VIEWS.items():
+            items = get(model) if flag in flags else []
+            for item in items.items() if isinstance(items, dict) else items:
+                if isinstance(item, str):
+                    print(item)
+                    continue
+                name, value = item
+                shown = f"[{','.join(map(str, value))}]" if isinstance(value, list) else value
+                print(f"{name}{separator}{shown}")
         return 0
 
     return partial(run_command, parser, run)

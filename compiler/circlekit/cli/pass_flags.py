@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+from circlekit.cli.command import argument_type
 from circlekit.errors import CirclekitError
 from circlekit.passes.engine.describe import section, summary, table
 from circlekit.passes.engine.registry import all_passes, pass_names, passes_with, unknown_name
 from circlekit.passes.pipelines import PIPELINES, in_order
-from circlekit.rewrite.base import Option, Pass
+from circlekit.rewrite.base import Pass
 
 PREFIX = "setting "
 """Begins the attributes of the parsed arguments that hold settings of passes."""
@@ -28,20 +29,10 @@ def add_pass_flags(group: argparse._ArgumentGroup, passes: Mapping[str, type[Pas
             keywords: dict[str, Any] = {"dest": PREFIX + option.name, "default": argparse.SUPPRESS}
             keywords["help"] = option.help.replace("%", "%%")
             if option.metavar:
-                keywords.update(metavar=option.metavar, type=_parser_of(option))
+                keywords.update(metavar=option.metavar, type=argument_type(option.parse))
             else:
                 keywords["action"] = "store_true"
             group.add_argument(f"--{option.name}", **keywords)
-
-
-def _parser_of(option: Option) -> Callable[[str], Any]:
-    def parse(text: str) -> Any:
-        try:
-            return option.parse(text)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
-
-    return parse
 
 
 def settings_in(arguments: argparse.Namespace) -> dict[str, Any]:

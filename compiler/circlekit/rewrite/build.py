@@ -118,16 +118,13 @@ def range_refusal(computed: Mapping[str, Any], underflow: bool, match: Match) ->
     broken = next((n for n, a in arrays.items() if not np.isfinite(_largest(a))), None)
     if broken is not None:
         return f"{place}: {broken} would not be finite"
-    vanished = next((n for n, a in arrays.items() if _vanished(a, match)), None) if underflow else None
-    return None if vanished is None else f"{place}: {vanished} would be too small for its dtype"
-
-
-def _vanished(array: Array, match: Match) -> bool:
-    """Return whether all elements have underflowed; zeros that come from a zero factor have not."""
-    if not array.size or _largest(array) >= np.finfo(array.dtype).tiny:
-        return False
     constants = [v.data for v in match.values.values() if v is not None and v.data is not None]
-    return bool(array.any()) or all(data.any() for data in constants)
+    for name, array in arrays.items() if underflow else ():
+        # zeros that come from a zero factor have not underflowed
+        is_tiny = array.size and _largest(array) < np.finfo(array.dtype).tiny
+        if is_tiny and (array.any() or all(data.any() for data in constants)):
+            return f"{place}: {name} would be too small for its dtype"
+    return None
 
 
 def quantized_refusal(match: Match) -> str | None:

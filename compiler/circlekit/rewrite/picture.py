@@ -145,11 +145,20 @@ class _Reader:
     def add(self, call: Call) -> None:
         custom = self._custom_code(call)
         kinds = tuple(self._kind(token) for token in call.kinds)
-        self._check_operand_count(kinds, call)
+        for kind in kinds:
+            specs = kind.operands
+            most = None if specs and specs[-1].variadic else len(specs)
+            least = sum(1 for s in specs if not s.optional and not s.variadic)
+            count = len(call.operands)
+            if kind is not OpaqueOp and (count < least or (most is not None and count > most)):
+                names = ", ".join(s.name + ("?" if s.optional else "") for s in specs)
+                self.source.fail(f"{kind.__name__} has the operands ({names}), got {count}", call.kinds[0])
         operands = tuple(self._operand(kinds, i, node) for i, node in enumerate(call.operands))
         attributes = {name: self._attribute(kinds, name, a) for name, a in call.attributes.items()}
-        names = tuple(token.text for token in call.results)
-        node = Node(kinds, names, operands, attributes, call.like.text if call.like else None, custom=custom)
+        results = tuple(token.text for token in call.results)
+        node = Node(
+            kinds, results, operands, attributes, call.like.text if call.like else None, custom=custom
+        )
         for token in call.results:
             if token.text in self.producer:
                 self.source.fail(f"{token.text} is produced twice", token)
@@ -175,18 +184,6 @@ class _Reader:
             near = near_miss(token.text, self.by_name)
             self.source.fail(f"no operator is named {token.text}{near}", token)
         return kind
-
-    def _check_operand_count(self, kinds: tuple[type[Op], ...], call: Call) -> None:
-        for kind in kinds:
-            if kind is OpaqueOp:
-                continue
-            specs = kind.operands
-            most = None if specs and specs[-1].variadic else len(specs)
-            least = sum(1 for s in specs if not s.optional and not s.variadic)
-            count = len(call.operands)
-            if count < least or (most is not None and count > most):
-                names = ", ".join(s.name + ("?" if s.optional else "") for s in specs)
-                self.source.fail(f"{kind.__name__} has the operands ({names}), got {count}", call.kinds[0])
 
     def _operand(self, kinds: tuple[type[Op], ...], index: int, node: OperandNode) -> OperandPattern:
         if node.name is None:

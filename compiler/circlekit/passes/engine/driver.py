@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from circlekit.errors import RewriteError
@@ -49,7 +49,15 @@ def run_passes(
     Returns a record for each pass.  RewriteError for an unknown name, and for passes that still change the
     model after MAX_ROUNDS rounds.
     """
-    groups = [[_Step(item, before, after) for item in group] for group in _groups(passes)]
+    groups: list[list[_Step]] = []  # the passes of each phase, and those between phases
+    is_open = False
+    for item in passes:
+        is_phase = isinstance(item, Phase)
+        if is_phase or not is_open:
+            groups.append([])
+        is_open = not is_phase
+        members = item.passes if isinstance(item, Phase) else (item,)
+        groups[-1] += [_Step(member, before, after) for member in members]
     if groups:
         settle_ranks(model, strict=False)
     for _ in range(MAX_ROUNDS):
@@ -59,21 +67,6 @@ def run_passes(
                 _raise_versions(model)
             return [step.record for group in groups for step in group]
     raise _endless(busy)
-
-
-def _groups(passes: Iterable[Phase | type[Pass] | str]) -> Iterator[list[type[Pass] | str]]:
-    """The passes of each phase, and those between phases, in order."""
-    loose: list[type[Pass] | str] = []
-    for item in passes:
-        if not isinstance(item, Phase):
-            loose.append(item)
-            continue
-        if loose:
-            yield loose
-        loose = []
-        yield list(item.passes)
-    if loose:
-        yield loose
 
 
 class _Step:

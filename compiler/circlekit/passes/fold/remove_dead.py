@@ -22,37 +22,32 @@ class RemoveDead(Pass):
     name = "remove_dead"
 
     def run(self, model: Model, context: Context) -> int:
-        effects = Effects()
+        effects: dict[Graph, bool] = {}
         changes = sum(_remove_ops(graph, effects, context) for graph in model.graphs)
         kept = {id(v) for s in model.signatures for v in (*s.inputs.values(), *s.outputs.values())}
         return changes + sum(_remove_values(graph, kept) for graph in model.graphs)
 
 
-class Effects:
-    """Finds operators with side effects; remembers the answer for graphs."""
+def _has_effect(op: Op, known: dict[Graph, bool]) -> bool:
+    """Return whether ``op``, or a graph that it calls, may have a side effect or changes a variable.
 
-    def __init__(self) -> None:
-        self._graphs: dict[int, bool] = {}
-
-    def of(self, op: Op) -> bool:
-        """Return whether ``op``, or a graph that it calls, may have a side effect or changes a variable."""
-        if not is_pure(op) or any(v is not None and v.is_variable for v in op.inputs):
-            return True
-        return any(self._of_graph(graph) for graph in op.called_graphs())
-
-    def _of_graph(self, graph: Graph) -> bool:
-        if id(graph) not in self._graphs:
-            self._graphs[id(graph)] = True  # a recursive graph may not terminate
-            self._graphs[id(graph)] = any(self.of(op) for op in graph)
-        return self._graphs[id(graph)]
+    ``known``: the answers for called graphs, which are added.
+    """
+    if not is_pure(op) or any(v is not None and v.is_variable for v in op.inputs):
+        return True
+    for graph in op.called_graphs():
+        if graph not in known:
+            known[graph] = True  # a recursive graph may not terminate
+            known[graph] = any(_has_effect(inner, known) for inner in graph)
+    return any(known[graph] for graph in op.called_graphs())
 
 
-def _remove_ops(graph: Graph, effects: Effects, context: Context) -> int:
+def _remove_ops(graph: Graph, effects: dict[Graph, bool], context: Context) -> int:
     count = 0
     for op in reversed(graph.ops):
         if any(v.use_count or graph.is_output(v) for v in op.results):
             continue
-        if effects.of(op):
+        if _has_effect(op, effects):
             context.refuse(
                 RemoveDead.name, op, f"its results have no use, but {op.code} may have side effects"
             )

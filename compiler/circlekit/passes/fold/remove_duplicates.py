@@ -54,7 +54,7 @@ class CommonSubexpressionElimination(GraphPass):
                     graph.replace(old, new)
                 graph.remove(op)
                 removed += 1
-            elif _can_copy(op):
+            elif len(op.results) == 1 and op.output.is_static and not isinstance(op, Reshape):
                 context.rewrites(op)
                 _copy(graph, op, first)
                 removed += 1
@@ -62,11 +62,6 @@ class CommonSubexpressionElimination(GraphPass):
                 names = f"%{op.output.name} and %{first.output.name}"
                 context.refuse(self.name, op, f"{names} are equal, but both are outputs of the graph")
         return removed
-
-
-def _can_copy(op: Op) -> bool:
-    """Return whether a Reshape can copy the result to the second output, and ``op`` is not that Reshape."""
-    return len(op.results) == 1 and op.output.is_static and not isinstance(op, Reshape)
 
 
 def _copy(graph: Graph, op: Op, first: Op) -> None:

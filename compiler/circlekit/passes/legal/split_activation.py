@@ -74,8 +74,10 @@ def _split(graph: Graph, op: Op) -> None:
     result, act = op.output, _activation(op)
     op.act = Activation.NONE  # type: ignore[attr-defined]  # the kinds above have it
     kinds: list[tuple[type[Op], list[Value]]]
-    if result.dtype.is_float or _is_in_kernels(OPERATORS[act], result):
-        kinds = [(OPERATORS[act], [])]
+    single = OPERATORS[act]
+    has_kernel = issubclass(single, Clamped) and result.dtype in single.quantized_dtypes
+    if result.dtype.is_float or (result.quantization is not None and has_kernel):
+        kinds = [(single, [])]
     else:
         kinds = [(kind, [_number(graph, result, n)]) for kind, n in _limits(act, result)]
     for kind, others in kinds:
@@ -85,13 +87,6 @@ def _split(graph: Graph, op: Op) -> None:
         made = kind(value, *others, results=[result])
         graph.insert_after(op, made)
         op = made
-
-
-def _is_in_kernels(kind: type[Op], value: Value) -> bool:
-    """Return whether runtimes have a kernel of the activation for the dtype of ``value``."""
-    return (
-        value.quantization is not None and issubclass(kind, Clamped) and value.dtype in kind.quantized_dtypes
-    )
 
 
 def _limits(act: Activation, value: Value) -> list[tuple[type[Op], int]]:
