@@ -26,7 +26,7 @@ from circlekit.ops.program.control import If, While
 from circlekit.passes.engine.registry import all_passes
 from circlekit.rewrite.picture import Picture
 from circlekit.testing.model_builder import ModelBuilder, Rejected
-from circlekit.testing.picture_instances import add_instance, pictures_of
+from circlekit.testing.random_models import add_instance, pictures_of
 from circlekit.testing.random_operators import random_operator
 from tools.random_graphs import splice
 

@@ -48,10 +48,10 @@ def tflite_of(model: Model) -> bytes:
     return to_bytes(legalize(model, "tflite"), "tflite")
 
 
-def make_interpreter(data: bytes, kernels: Kernels = Kernels.REFERENCE, fall_back: bool = True) -> Any:
+def make_interpreter(data: bytes, kernels: Kernels = Kernels.REFERENCE) -> Any:
     """Return LiteRT's interpreter of a file, with one thread, without delegates; ValueError where it refuses.
 
-    ``fall_back``: use the optimized kernels where the reference set lacks an operator or a version of it.
+    The optimized kernels are used where the reference set lacks an operator or a version of it.
     """
     from ai_edge_litert.interpreter import Interpreter, OpResolverType  # optional dependency
 
@@ -62,7 +62,7 @@ def make_interpreter(data: bytes, kernels: Kernels = Kernels.REFERENCE, fall_bac
         try:
             return interpreter(OpResolverType.BUILTIN_REF)
         except ValueError as error:
-            if not fall_back or _LACKS_KERNEL not in str(error):
+            if _LACKS_KERNEL not in str(error):
                 raise
     return interpreter(OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from circlekit.errors import UnsupportedError
 from circlekit.ir.clone import clone, inline
-from circlekit.ir.graph import Graph, Model
+from circlekit.ir.graph import Graph, Model, postorder
 from circlekit.ir.shape_inference import callees_first, result_types
 from circlekit.ir.value import Array, Quantization, Value
 
@@ -39,15 +39,7 @@ def entry_views(model: Model) -> list[Model]:
 
 def reachable_graphs(start: Graph) -> list[Graph]:
     """Return ``start`` and all graphs called from it, directly or not."""
-    found = {id(start): start}
-    pending = [start]
-    while pending:
-        for op in pending.pop():
-            for graph in op.called_graphs():
-                if id(graph) not in found:
-                    found[id(graph)] = graph
-                    pending.append(graph)
-    return list(found.values())
+    return postorder([start], lambda graph: [g for op in graph for g in op.called_graphs()])[::-1]
 
 
 # -- operators and outputs ---------------------------------------------------------------------

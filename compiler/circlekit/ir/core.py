@@ -411,20 +411,11 @@ class Graph:
         return name
 
     def values(self) -> Iterator[Value]:
-        """Yield every value once: as the file listed them, then inputs, operands and results in order."""
-        seen: set[int] = set()
-        for value in self._all_values():
-            if id(value) not in seen:
-                seen.add(id(value))
-                yield value
-
-    def _all_values(self) -> Iterator[Value]:
-        yield from self.table
-        yield from self._inputs
+        """Return every value once: as the file listed them, then inputs, operands and results in order."""
+        found = dict.fromkeys((*self.table, *self._inputs))
         for op in self:
-            yield from (v for v in op.inputs if v is not None)
-            yield from op.results
-        yield from self._outputs
+            found.update(dict.fromkeys(v for v in (*op.inputs, *op.results) if v is not None))
+        return iter(found | dict.fromkeys(self._outputs))
 
 
 Run = Callable[[Graph, Sequence[Array]], list[Array]]

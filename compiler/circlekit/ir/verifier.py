@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Set
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ import numpy as np
 
 from circlekit.errors import ModelError
 from circlekit.ir.dtypes import DType
-from circlekit.ir.graph import Graph, Model, Signature
+from circlekit.ir.graph import Graph, Model, Signature, postorder
 from circlekit.ir.location import kind_of
 from circlekit.ir.op import Attribute, Op, OpaqueOp
 from circlekit.ir.value import LARGEST_DIMENSION, Array, Quantization, Value, format_shape
@@ -93,8 +94,9 @@ class _Verifier:
                     yield Finding(where, f"{side} {index} has no name")
                 elif names.setdefault(value.name, value) is not value:
                     yield Finding(where, f"two values of its inputs and outputs are named %{value.name}")
-        for value, count in _repeated(graph.inputs):
-            yield Finding(where, f"%{value.name} is {count} of its inputs")
+        for value, count in Counter(graph.inputs).items():
+            if count > 1:
+                yield Finding(where, f"%{value.name} is {count} of its inputs")
         for value in graph.inputs:
             if value.is_const:
                 yield Finding(where, f"input %{value.name} is a constant")
@@ -144,22 +146,12 @@ class _Verifier:
             id(g): list({id(c): c for op in _walk(g) for c in op.called_graphs()}.values())
             for g in self.model.graphs
         }
-        done: set[int] = set()
-        for start in self.model.graphs:
-            path: list[tuple[Graph, Iterator[Graph]]] = [(start, iter(calls[id(start)]))]
-            on_path = {id(start)}
-            while path and id(start) not in done:
-                graph, rest = path[-1]
-                callee = next(rest, None)
-                if callee is None:
-                    path.pop()
-                    on_path.discard(id(graph))
-                    done.add(id(graph))
-                elif id(callee) in on_path:
+        ordered = postorder(self.model.graphs, lambda graph: reversed(calls.get(id(graph), [])))
+        position = {id(graph): index for index, graph in enumerate(ordered)}
+        for index, graph in enumerate(ordered):
+            for callee in calls.get(id(graph), ()):
+                if position[id(callee)] >= index:
                     yield Finding(f"graph {graph.name}", f"it calls graph {callee.name}, which calls it")
-                elif id(callee) not in done:
-                    path.append((callee, iter(calls.get(id(callee), []))))
-                    on_path.add(id(callee))
 
     def _signatures(self) -> Iterator[Finding]:
         for signature in self.model.signatures:
@@ -220,13 +212,6 @@ def _walk(graph: Graph) -> Iterator[Op]:
         yield op
 
 
-def _repeated(values: Iterable[Value]) -> Iterator[tuple[Value, int]]:
-    counts: dict[Value, int] = {}
-    for value in values:
-        counts[value] = counts.get(value, 0) + 1
-    return ((v, n) for v, n in counts.items() if n > 1)
-
-
 # -- values ------------------------------------------------------------------------------------
 
 
@@ -246,19 +231,16 @@ def value_faults(value: Value) -> Iterator[str]:
 def _data_faults(value: Value, data: Array) -> Iterator[str]:
     if value.is_variable:
         yield "it is a variable and a constant"
-    if value.dtype.numpy is None or "sparsity" in value.extra or (data.ndim == 1 and _is_bytes(value, data)):
-        if data.dtype != np.uint8 or data.ndim != 1:
+    is_bytes = data.dtype == np.uint8 and data.ndim == 1
+    is_compressed = is_bytes and value.extra.get("compression_type", "NONE") != "NONE"
+    if value.dtype.numpy is None or "sparsity" in value.extra or is_compressed:
+        if not is_bytes:
             yield f"its data is {data.dtype}{list(data.shape)}, expected bytes (uint8, rank 1)"
         return
     if data.dtype != value.dtype.numpy:
         yield f"it is {value.dtype.short}, its data is {data.dtype}"
     if data.shape != value.shape:
         yield f"it has shape {format_shape(value.shape)}, its data has {list(data.shape)}"
-
-
-def _is_bytes(value: Value, data: Array) -> bool:
-    """Whether the data is compressed and kept as in the file."""
-    return data.dtype == np.uint8 and value.extra.get("compression_type", "NONE") != "NONE"
 
 
 def _quantization_faults(value: Value, quantization: Quantization) -> Iterator[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 
 from circlekit.equivalence.model_comparison import interface_differences, interface_of
@@ -65,9 +64,11 @@ def check_pass(
             is_near_miss = any(getattr(rule, "text", "") == NEAR_MISS_RULE for rule in rules.rules)
             positives += not is_near_miss
             near_misses += is_near_miss
-            with _noted(case.name, failures):
-                found = _failures(case, rules, is_near_miss, with_litert)
+            try:
+                found = list(_failures(case, rules, is_near_miss, with_litert))
                 failures += [f"{case.name}: {sentence}" for sentence in found]
+            except CirclekitError as error:
+                failures.append(f"{case.name}: {error}")
     if not positives:
         failures.append(f"no recipe shows what {kind.name} rewrites; write {kind.name}{TEXT}")
     if needs_near_miss and not near_misses:
@@ -75,15 +76,6 @@ def check_pass(
         failures.append(f"no recipe shows what {kind.name} leaves alone; write {expected} for each condition")
     if failures:
         raise PassTestError("\n".join(failures))
-
-
-@contextmanager
-def _noted(name: str, failures: list[str]) -> Iterator[None]:
-    """Add an error that is raised inside to ``failures``."""
-    try:
-        yield
-    except CirclekitError as error:
-        failures.append(f"{name}: {error}")
 
 
 def _cases(name: str, recipes: str | Path | Sequence[str | Path], folder: Path) -> Iterator[Case]:

@@ -1,19 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random models: operators from their declarations, and instances of the pictures of passes."""
+"""Random models: random operators, and instances of the pictures of passes.
+
+Operands of an instance are tried until the shape rules of its operators agree.  Most instances match their
+picture; some differ in one place, which the matcher must notice.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
 
+from circlekit.errors import CirclekitError
+from circlekit.ir.dtypes import DType, f32, i32
+from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Model
-from circlekit.ir.value import Array
+from circlekit.ir.op import Op, OpaqueOp
+from circlekit.ir.value import Array, Value
+from circlekit.ops.arithmetic.cast import Cast
+from circlekit.passes.engine.describe import rules_of
 from circlekit.rewrite.base import Pass
+from circlekit.rewrite.picture import Node, OperandPattern, Picture
 from circlekit.testing.model_builder import ModelBuilder, Rejected
-from circlekit.testing.picture_instances import add_instance, pictures_of
-from circlekit.testing.random_operators import random_operator
+from circlekit.testing.random_operators import (
+    ATTEMPTS,
+    derived_attributes,
+    proposal,
+    random_attribute,
+    random_operator,
+)
 
 
 def random_model(seed: int, passes: Sequence[type[Pass]] = (), steps: int = 8) -> tuple[Model, list[Array]]:
@@ -32,3 +49,201 @@ def random_model(seed: int, passes: Sequence[type[Pass]] = (), steps: int = 8) -
             else:
                 random_operator(builder)
     return builder.model()
+
+
+MUTATION_PROBABILITY = 0.3
+OTHER_DTYPES = (DType.FLOAT16, DType.FLOAT64, i32, DType.INT64)
+"""Dtypes of the data, besides f32, if the picture does not specify one."""
+
+
+def pictures_of(passes: Iterable[type[Pass]]) -> tuple[Picture, ...]:
+    """Return the pictures of all ``passes`` that are rewrites."""
+    return tuple(rule.definition().before for item in passes for rule in rules_of(item))
+
+
+def add_instance(m: ModelBuilder, picture: Picture) -> Value:
+    """Append the operators of ``picture`` and return its result; Rejected if they do not fit."""
+    return _Instance(m, picture).build()
+
+
+class _Instance:
+    """``values``: the value of each name in the picture; ``dims``: the size of each dimension letter."""
+
+    def __init__(self, m: ModelBuilder, picture: Picture) -> None:
+        self.m = m
+        self.picture = picture
+        self.values: dict[str, Value | None] = {}
+        self.dims: dict[str, int] = {}
+        self.bound: dict[str, Any] = {}
+        self.dtype = OTHER_DTYPES[m.below(len(OTHER_DTYPES))] if m.chance(0.15) else f32
+        self.mutated = m.below(len(picture.nodes)) if m.chance(MUTATION_PROBABILITY) else -1
+
+    def build(self) -> Value:
+        results = [self.node(node, i == self.mutated) for i, node in enumerate(self.picture.nodes)]
+        return results[-1]
+
+    def node(self, node: Node, is_mutated: bool) -> Value:
+        """Append the operator of ``node`` with the first operands that fit."""
+        for _ in range(ATTEMPTS):
+            saved = dict(self.values), dict(self.dims), dict(self.bound)
+            try:
+                op = self.operator(node, is_mutated)
+                made = self.m.add(op, keep=node is self.picture.root or self.m.chance(0.05))
+            except (Rejected, CirclekitError, ValueError, IndexError, TypeError, ArithmeticError):
+                self.values, self.dims, self.bound = saved
+                continue
+            self.values.update(zip(node.results, op.results, strict=False))
+            return made
+        raise Rejected
+
+    def operator(self, node: Node, is_mutated: bool) -> Op:
+        m = self.m
+        kind = node.kinds[m.below(len(node.kinds))]
+        names = [spec.name for spec in kind.operands]
+        chosen: dict[int, Value | None] = {}
+
+        def rank(item: tuple[int, OperandPattern]) -> tuple[int, bool]:
+            index, pattern = item
+            is_data = pattern.name is not None and not pattern.const and not pattern.optional
+            known = 0 if pattern.name in self.values else 1 if is_data else 2
+            return known, names[index : index + 1] == ["output_shape"]
+
+        # known values first, then data; parameters, and last the size of the result, follow from these
+        for index, pattern in sorted(enumerate(node.operands), key=rank):
+            data = next((v for v in chosen.values() if v is not None and not v.is_const), None)
+            chosen[index] = self.operand(kind, index, pattern, data)
+        operands = [chosen[i] for i in range(len(node.operands))]
+        if is_mutated and kind.commutative and m.chance(0.3):
+            operands[:2] = [operands[1], operands[0]]
+        while operands and operands[-1] is None:
+            operands.pop()
+        if issubclass(kind, OpaqueOp):
+            first = next(v for v in operands if v is not None)
+            custom = (node.custom or "").split("|")[0]
+            results = [Value("", first.dtype, first.shape)]
+            return OpaqueOp(*operands, code="CUSTOM", custom_code=custom, results=results)
+        return kind(*operands, **self.attributes(kind, node, operands, is_mutated))
+
+    # -- operands ------------------------------------------------------------------------------
+
+    def operand(
+        self, kind: type[Op], index: int, pattern: OperandPattern, data: Value | None
+    ) -> Value | None:
+        m = self.m
+        spec = kind.operands[min(index, len(kind.operands) - 1)] if kind.operands else None
+        dtypes = spec.dtypes if spec is not None else ()
+        if pattern.name is None:
+            dtype = self.dtype if data is None else data.dtype
+            if dtypes and dtype not in dtypes:
+                dtype = dtypes[0]
+            array = np.asarray(pattern.literal)
+            if array.ndim == 0 and m.chance(0.3):
+                array = array.reshape((1,) * (1 + m.below(3)))
+            return m.constant(array, "k", dtype.numpy)
+        if pattern.name in self.values:
+            return self.values[pattern.name]
+        if pattern.optional and m.chance(0.5):
+            self.values[pattern.name] = None
+            return None
+        is_integer = bool(dtypes) and f32 not in dtypes
+        dtype = pattern.dtype or (dtypes[0] if is_integer else self.dtype)
+        if not pattern.const and not is_integer and m.chance(0.9):
+            value = self.from_pool(pattern, dtype, data)
+        else:
+            value = self.constant(kind, spec.name if spec is not None else "x", pattern, dtype, data)
+        self.values[pattern.name] = value
+        return value
+
+    def from_pool(self, pattern: OperandPattern, dtype: DType, data: Value | None) -> Value:
+        m = self.m
+        if dtype is not f32 and not any(v.dtype is dtype for v in m.pool):
+            m.add(Cast(m.pick(), in_data_type=f32, out_data_type=dtype))
+        same = m.shape(data) if data is not None and m.chance(0.5) else None
+
+        def fits(v: Value) -> bool:
+            shape = m.shape(v)
+            return same in (None, shape) and (
+                pattern.dims is None or self.bind(pattern.dims, shape, dry_run=True)
+            )
+
+        value = m.pick(fits, dtype)
+        if pattern.dims is not None:
+            self.bind(pattern.dims, m.shape(value))
+        return value
+
+    def constant(
+        self, kind: type[Op], name: str, pattern: OperandPattern, dtype: DType, data: Value | None
+    ) -> Value:
+        m = self.m
+        array = np.asarray(proposal(m, kind, name, data, self.values, dtype))
+        if pattern.dims is not None:
+            shape = self.shape_of(pattern.dims, array.shape)
+            array = m.random.normal(0, 1, shape) if dtype.is_float else m.random.integers(0, 3, shape)
+        if dtype.is_float and m.chance(0.1):
+            array = np.full(array.shape, m.number(0.0, 1.0, -1.0, 6.0, 0.5))
+        return m.constant(array, name, dtype.numpy)
+
+    def shape_of(self, dims: tuple[int | str, ...], near: tuple[int, ...]) -> tuple[int, ...]:
+        """Return a shape that ``dims`` allow: known letters keep their size, others get that of ``near``."""
+        m = self.m
+        lead: list[int] = []
+        if dims[:1] == ("*",):
+            dims = dims[1:]
+            lead = [1] * m.below(3)
+        near = near[len(near) - len(dims) :] if len(near) >= len(dims) else (1,) * len(dims)
+        shape = []
+        for want, size in zip(dims, near, strict=True):
+            if isinstance(want, int):
+                shape.append(want)
+                continue
+            letter, _, other = want.partition("|")
+            if other and m.chance(0.3):
+                shape.append(int(other))
+            elif letter == "_":
+                shape.append(size)
+            else:
+                shape.append(self.dims.setdefault(letter, size))
+        return (*lead, *shape)
+
+    def bind(self, dims: tuple[int | str, ...], shape: tuple[int, ...], dry_run: bool = False) -> bool:
+        """Return whether ``shape`` agrees with ``dims``; note the sizes of letters unless ``dry_run``."""
+        if dims[:1] == ("*",):
+            dims = dims[1:]
+            shape = shape[len(shape) - len(dims) :]
+        if len(dims) != len(shape):
+            return False
+        found = dict(self.dims)
+        for want, size in zip(dims, shape, strict=True):
+            if isinstance(want, int):
+                if want != size:
+                    return False
+                continue
+            letter, _, other = want.partition("|")
+            if letter == "_" or (other and size == int(other)):
+                continue
+            if found.setdefault(letter, size) != size:
+                return False
+        if not dry_run:
+            self.dims = found
+        return True
+
+    # -- attributes ----------------------------------------------------------------------------
+
+    def attributes(
+        self, kind: type[Op], node: Node, operands: list[Value | None], is_mutated: bool
+    ) -> dict[str, Any]:
+        m = self.m
+        found = derived_attributes(m, kind, operands)
+        for spec in kind.attributes:
+            pattern = node.attributes.get(spec.name)
+            if pattern is not None and pattern.choices is not None:
+                found[spec.name] = pattern.choices[m.below(len(pattern.choices))]
+            elif pattern is not None and pattern.bind in self.bound:
+                found[spec.name] = self.bound[pattern.bind]
+            elif (pattern is not None or spec.name in node.carried) and spec.name not in found:
+                found[spec.name] = random_attribute(m, spec)
+            if pattern is not None and pattern.bind and spec.name in found:
+                self.bound[pattern.bind] = found[spec.name]
+        if is_mutated and kind.fuses_activation:
+            found["act"] = (Activation.RELU, Activation.RELU6)[m.below(2)]
+        return found

@@ -17,7 +17,7 @@ from circlekit.rewrite.base import PASSES as DEFINED
 from circlekit.rewrite.base import Context, GraphPass
 from circlekit.rewrite.picture import Picture
 from circlekit.testing.model_builder import RANDOM_OPERATORS, ModelBuilder, Rejected
-from circlekit.testing.picture_instances import add_instance
+from circlekit.testing.random_models import add_instance
 from tools.random_graphs.checks import Fault, Original, count_ops
 from tools.random_graphs.examine import Finding, examine, reproduces
 from tools.random_graphs.graphs import PARTS, Step, make, pictures, random_steps

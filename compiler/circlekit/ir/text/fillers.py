@@ -32,10 +32,6 @@ class Filler(NamedTuple):
     scratch: int = 24
 
 
-def _words(count: int, seed: int) -> Array:
-    return np.asarray(np.random.PCG64(seed).random_raw(count), np.uint64)
-
-
 def _gaussian(size: int, seed: int, mean: float, std: float) -> Array:
     """Irwin-Hall: the sum of twelve uniform 16-bit numbers minus its mean has variance 1 and ends at 6."""
     sums = np.zeros(size, np.int64)
@@ -49,7 +45,8 @@ def _gaussian(size: int, seed: int, mean: float, std: float) -> Array:
 
 def _uniform(size: int, seed: int, low: float, high: float) -> Array:
     """From ``low`` up to, but not including, ``high``."""
-    unit = (_words(size, seed) >> np.uint64(11)).astype(np.float64) / float(1 << 53)
+    words = np.asarray(np.random.PCG64(seed).random_raw(size), np.uint64)
+    unit = (words >> np.uint64(11)).astype(np.float64) / float(1 << 53)
     return np.asarray(unit * (high - low) + low)
 
 
