@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circledump and tfldump: print a whole model file in ONE's lines, or in the text form."""
+"""circledump and tfldump: print a whole model file in the format of ONE's tool, or in the text form."""
 
 from __future__ import annotations
 

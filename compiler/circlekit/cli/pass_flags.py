@@ -36,12 +36,12 @@ def add_pass_flags(group: argparse._ArgumentGroup, passes: Mapping[str, type[Pas
 
 
 def settings_in(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The settings of passes on the command line."""
+    """Return the settings of passes on the command line, by name."""
     return {n.removeprefix(PREFIX): v for n, v in vars(arguments).items() if n.startswith(PREFIX)}
 
 
 def asked_passes(arguments: argparse.Namespace) -> list[str]:
-    """Pipelines, then single passes, in an order that does not depend on that of the flags."""
+    """Return the requested pipelines, then the passes; the order of the flags has no influence."""
     chosen = {*(arguments.flags or ()), *(settings_in(arguments).keys() & all_passes().keys())}
     pipelines = sorted(chosen & PIPELINES.keys())
     return [*pipelines, *in_order(chosen.difference(pipelines))]

@@ -162,5 +162,5 @@ def _narrow(name: str, step: Step, model: Model, sentence: str, tries: int) -> C
 def _run(step: Step, model: Model, budget: Budget) -> Model | None:
     try:
         return step(model, budget)
-    except Exception:  # a failing step is what is being narrowed down
+    except Exception:  # an error of the step is the fault that is searched
         return None

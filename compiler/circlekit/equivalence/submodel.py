@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Steps of a reduction: copies of a model with fewer operators, smaller sizes or simpler constants.
 
-Each function returns a new model and leaves the given one alone.  The result may be invalid; the caller
+Each function returns a new model and does not change the given one.  The result may be invalid; the caller
 verifies it.  Graphs, operators and outputs are given by their numbers.
 """
 

@@ -67,7 +67,7 @@ def _compare_run(a: Model, b: Model, run: Run, after: list[Array]) -> list[Outpu
 
 
 def judge(original: Model, run: Run, names: Sequence[str], after: Sequence[Array]) -> list[OutputDifference]:
-    """Compare ``after`` with a run of ``original``; what its rounding error explains is tolerated."""
+    """Compare ``after`` with a run of ``original``; differences within its rounding error are tolerated."""
     found = compare_outputs(run.kind, names, run.outputs, after)
     if all(output.equal for output in found):
         return found
@@ -89,8 +89,8 @@ class Verifier:
     """Runs a model before and after passes, and compares.
 
     ``original``: a copy of the reference.  ``kernels``: those of the whole model.  ``runs``: its run on each
-    set of inputs.  ``latest``: the outputs of the last check on the same sets.  ``notes``: what equality
-    does not prove here.  ``others``: one verifier for each other graph that a signature names, or None if
+    set of inputs.  ``latest``: the outputs of the last check on the same sets.  ``notes``: what was
+    not compared.  ``others``: one verifier for each other graph that a signature names, or None if
     the graph cannot be run.
     """
 
@@ -120,7 +120,7 @@ class Verifier:
         sentence = f"{step} is meant to change the interface: passes after it are verified from there"
         notes = [*self.notes, sentence]
         self._start(model)
-        self.notes = notes  # those of the new reference repeat what is known
+        self.notes = notes  # the new reference has the same notes again
 
     def accept(self, model: Model, step: str) -> None:
         """Make ``model`` the reference after ``step``, which is meant to change values only."""

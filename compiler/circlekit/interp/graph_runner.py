@@ -48,7 +48,7 @@ class GraphRunner:
         self._reset_counters()
 
     def _reset_counters(self) -> None:
-        """Count anew: bytes of live results, calls of graphs by operators, calls that are active."""
+        """Reset the counters: bytes of live results, calls of graphs by operators, depth of active calls."""
         self._held_bytes = self._calls = self._depth = 0
 
     def run(

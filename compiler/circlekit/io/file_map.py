@@ -20,7 +20,7 @@ PIPE_STEP_BYTES = 1 << 20
 
 
 class FileMap(mmap.mmap):
-    """A read-only memory map of a file that knows the file.
+    """A read-only memory map of a file that can check whether the file was changed.
 
     ``descriptor`` stays open as long as the map, so that ``check`` sees the mapped file even after another
     file took its name.

@@ -38,7 +38,7 @@ def code_name(number: int, fmt: str) -> str:
 
 
 def code_key(tree: Tree, fmt: str) -> CodeKey:
-    """Return what distinguishes one operator code from another."""
+    """Return the key of an operator code: equal keys mean the same operator and version."""
     name = code_name(code_number(tree, fmt), fmt)
     return name, tree.get("custom_code") or None, tree.get("version", 1)
 

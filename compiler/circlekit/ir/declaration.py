@@ -11,7 +11,7 @@
         def infer(self): ...                                     # type of the result
         def kernel(self, output_shape, filter, input, bias): ... # numpy arrays in, numpy array out
 
-A declaration enters ``op.REGISTRY`` when it is defined; nothing else needs to mention it (design, section 4).
+A declaration enters ``op.REGISTRY`` when it is defined; no list has to mention it.
 """
 
 from __future__ import annotations
@@ -93,9 +93,9 @@ class Declaration:
     result_names: ClassVar[tuple[str, ...]] = ("output",)
     variadic_results: ClassVar[bool] = False
     commutative: ClassVar[bool] = False
-    """The first two operands may change places."""
+    """The first two operands may be exchanged."""
     pure: ClassVar[bool] = True
-    """Same inputs, same outputs, no side effect: may be folded, shared and removed."""
+    """Equal operands give equal results, without side effects: it may be folded, shared and removed."""
     elementwise: ClassVar[bool] = False
     """A function of each element of one operand, or of each pair of elements of two that broadcast."""
     data_movement: ClassVar[bool] = False
@@ -158,7 +158,7 @@ class Declaration:
         raise UnsupportedError(f"{self.code} has no shape rule")
 
     def inferred(self) -> tuple[TensorType, ...]:
-        """Return what ``infer`` gives as a tuple; ModelError if a graph attribute is missing."""
+        """Return the result of ``infer`` as a tuple; ModelError if a graph attribute is missing."""
         for spec in self.attributes:
             if spec.is_graph and getattr(self, spec.name) is None:
                 raise ModelError(f"{type(self).__name__} lacks its {spec.name}")

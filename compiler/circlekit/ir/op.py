@@ -34,7 +34,7 @@ REGISTRY: dict[str, type[Op]] = DECLARATIONS
 
 
 class OpaqueOp(Op):
-    """An operator without a declaration, kept as the file had it: rewrites leave it alone.
+    """An operator without a declaration, kept as the file had it; rewrites do not change it.
 
     ``code``: the schema's name, or ``UNKNOWN_310`` for a number that the schema does not have.
     ``option_tree``: the decoded options table: ``{"": table name, field: value}``, with graphs in place of

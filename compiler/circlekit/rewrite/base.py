@@ -66,7 +66,7 @@ class Context:
 
     ``format``: what the model will be written as; no pass creates an operator that this lacks.
     ``max_folded_bytes``: size of the largest constant that a pass may compute.
-    ``refusals``: where near misses are recorded, None if they are not wanted.
+    ``refusals``: the list of recorded near misses; None records none.
     ``partial_matches``: whether operators that match only a part of a picture are recorded too.
     ``budget``: counts and limits single rewrites, None for no limit.
     ``settings``: values of the passes' options, by name.

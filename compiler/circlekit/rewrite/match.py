@@ -142,11 +142,11 @@ class Matcher:
 
     def _has_producers(self, node: Node, op: Op) -> bool:
         """Return whether some operand comes from an operator of each kind that the picture has there."""
-        wanted = self._producer_kinds[id(node)]
-        if not wanted:
+        expected = self._producer_kinds[id(node)]
+        if not expected:
             return True
         producers = [value.producer for value in op.inputs if value is not None]
-        return all(any(isinstance(op, kinds) for op in producers) for kinds in wanted)
+        return all(any(isinstance(op, kinds) for op in producers) for kinds in expected)
 
     def _match_orders(self, node: Node, op: Op, match: Match) -> Iterator[Match]:
         """Match the operands in both orders if the operator is commutative."""
@@ -166,10 +166,12 @@ class Matcher:
             if pattern is None and (has_no_effect or spec.name in node.carried):
                 continue
             value = getattr(op, spec.name)
-            wanted = _wanted(pattern, spec, match, bound)
-            if wanted is not None and not any(value is choice or bool(value == choice) for choice in wanted):
+            expected = _expected_values(pattern, spec, match, bound)
+            if expected is not None and not any(
+                value is choice or bool(value == choice) for choice in expected
+            ):
                 if self.explain:
-                    either = " or ".join(map(_show, wanted))
+                    either = " or ".join(map(_show, expected))
                     self.refuse(
                         progress,
                         f"%{op.output.name}: {spec.name} is {_show(value)}, the picture wants {either}",
@@ -239,12 +241,12 @@ class Matcher:
     ) -> dict[str, int] | None:
         """Return the sizes known with those of this operand, None if its type does not match."""
         if pattern.const and (value.data is None or value.is_variable):
-            found, wanted = "is not constant", pattern.type_text()
+            found, expected = "is not constant", pattern.type_text()
         elif pattern.const and not value.is_plain:
             how = "packed" if value.dtype.numpy is None else "sparse or compressed"
-            found, wanted = f"is {how} {value.dtype.short}", "plain elements"
+            found, expected = f"is {how} {value.dtype.short}", "plain elements"
         elif pattern.dtype is not None and value.dtype is not pattern.dtype:
-            found, wanted = f"is {value.dtype.short}", pattern.dtype.short
+            found, expected = f"is {value.dtype.short}", pattern.dtype.short
         else:
             dims = match.dims if pattern.dims is None else unify(pattern.dims, value.shape, match.dims)
             if dims is not None or pattern.dims is None or not self.explain:
@@ -252,9 +254,9 @@ class Matcher:
             letters = dict.fromkeys(str(d).split("|")[0] for d in pattern.dims)
             known = ", ".join(f"{x} = {match.dims[x]}" for x in letters if x in match.dims)
             found = f"shape is {format_shape(value.shape)}"
-            wanted = f"[{','.join(map(str, pattern.dims))}]" + (f" with {known}" if known else "")
+            expected = f"[{','.join(map(str, pattern.dims))}]" + (f" with {known}" if known else "")
         if self.explain:
-            self.refuse(progress, f"%{value.name}: {found}, the picture wants {wanted}")
+            self.refuse(progress, f"%{value.name}: {found}, the picture wants {expected}")
         return None
 
 
@@ -293,7 +295,7 @@ def unify(
     return found
 
 
-def _wanted(
+def _expected_values(
     pattern: AttributePattern | None, spec: Attribute, match: Match, bound: dict[str, Any]
 ) -> tuple[Any, ...] | None:
     """Return the attribute values that match, None for any.  A name that is bound matches only its value."""
@@ -313,12 +315,12 @@ def _show(value: Any) -> str:
 def _equals_literal(value: Value, literal: Any) -> bool:
     if value.data is None or not value.is_plain or value.is_variable:
         return False
-    wanted = np.asarray(literal).astype(value.data.dtype)
-    if wanted.dtype.kind in "iu" and not np.array_equal(wanted, literal):
+    expected = np.asarray(literal).astype(value.data.dtype)
+    if expected.dtype.kind in "iu" and not np.array_equal(expected, literal):
         return False  # the literal, such as 0.5 or 300, does not exist in the dtype
-    if wanted.ndim == 0:
-        return value.data.size == 1 and bool(value.data.reshape(-1)[0] == wanted)
-    return value.data.shape == wanted.shape and bool(np.array_equal(value.data, wanted))
+    if expected.ndim == 0:
+        return value.data.size == 1 and bool(value.data.reshape(-1)[0] == expected)
+    return value.data.shape == expected.shape and bool(np.array_equal(value.data, expected))
 
 
 PartialMatch = tuple[Op, str, int]
@@ -341,15 +343,15 @@ def partial_matches(matcher: Matcher, graph: Graph) -> Iterator[PartialMatch]:
             yield op, f"%{op.output.name}: is {code}, the picture wants {root.kind_names()}", 1
 
 
-def _other_user(matcher: Matcher, node: Node, op: Op, value: Value, wanted: Node) -> Iterator[PartialMatch]:
-    if any(wanted.fits(user) for user in value.users):
+def _other_user(matcher: Matcher, node: Node, op: Op, value: Value, expected: Node) -> Iterator[PartialMatch]:
+    if any(expected.fits(user) for user in value.users):
         return  # the refusal of the match with that user as root says more
     size, sentence, progress = matcher.part(node, op)
     if size:
         user = next(iter(value.users), None)
         kind = "" if user is None else f"is read by {type(user).__name__}"
         where = f" %{user.output.name}" if user is not None and user.results else ""
-        sentence = f"%{value.name}: {kind or 'has no use'}{where}, the picture wants {wanted.kind_names()}"
+        sentence = f"%{value.name}: {kind or 'has no use'}{where}, the picture wants {expected.kind_names()}"
         progress = 2 * size
     if sentence:
         yield op, sentence, progress

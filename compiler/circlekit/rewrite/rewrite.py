@@ -203,8 +203,8 @@ class Rewrite(GraphPass):
         return any(m.value(name) is value and self._refusal(graph, m, False) is None for m in found)
 
     def _call(self, name: str, match: Match) -> Any:
-        wanted = self.definition().parameters[name]
-        return getattr(self, name)(**{p: self._argument(p, match) for p in wanted})
+        expected = self.definition().parameters[name]
+        return getattr(self, name)(**{p: self._argument(p, match) for p in expected})
 
     def _argument(self, name: str, match: Match) -> Any:
         if name == "match":

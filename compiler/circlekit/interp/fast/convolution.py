@@ -94,9 +94,8 @@ class FastTransposeConv(FastConvolution):
 
     def __call__(self, output_shape: Array, filter: Array, input: Array, bias: Array | None = None) -> Array:
         shape = run_time_shape(output_shape, (len(input), None, None, len(filter)))
-        if (
-            self.is_extended and not np.isfinite(input).all()
-        ):  # the padding of the filter times infinity or NaN is NaN
+        # the zeros behind the filter times infinity would be NaN
+        if self.is_extended and not np.isfinite(input).all():
             return np.asarray(self.op.kernel(output_shape, filter, input, bias))
         geometry = self.op.geometry(input.shape, filter.shape, shape)
         (stride_h, stride_w), (rows, columns) = geometry.strides, input.shape[1:3]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elementwise functions of few bits: the results of all arguments, computed once by the plain kernel."""
+"""Tables for elementwise functions of 8 or 16 bits: the results of the plain kernel for all arguments."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from circlekit.ops.numerics.lookup_tables import in_blocks
 from circlekit.ops.quantization import is_per_channel, is_quantized_8_or_16_bits
 
 INDEX_BITS = 16
-"""Bits of all operands together for which there is a table."""
+"""Largest number of bits of all operands together for which a table is made."""
 
 
 def has_table(op: Op) -> bool:
-    """Whether ``op`` is a function of quantized elements with few bits, with one scale per operand."""
+    """Return whether ``op`` is elementwise on quantized operands of INDEX_BITS or less together."""
     values: Sequence[Value | None] = (*op.inputs, *op.results)
     return (
         op.elementwise
@@ -31,7 +31,7 @@ def has_table(op: Op) -> bool:
 
 
 class ElementwiseTable:
-    """Looks results up, from the time when more elements were computed than the table has."""
+    """Runs the plain kernel until it has computed more elements than a table has; then uses a table."""
 
     def __init__(self, op: Op) -> None:
         self.op = op
@@ -40,7 +40,7 @@ class ElementwiseTable:
         self.computed = 0
         self.table: Array | None = None
         self.is_total = True
-        """Whether the function is defined for all arguments, as far as is known; SQRT and DIV are not."""
+        """False after the kernel refused an argument: SQRT and DIV are not defined for all of them."""
 
     def __call__(self, *operands: Array) -> Array:
         if self.table is None:
@@ -66,7 +66,7 @@ class ElementwiseTable:
         return self.table.take(index, mode="clip")
 
     def _all_results(self) -> Array:
-        """The results of all operands, in the order of their bits taken for one unsigned number."""
+        """Return the results for all operands, indexed by their bits as one unsigned number."""
         every = [np.arange(1 << (8 * t.itemsize), dtype=f"u{t.itemsize}").view(t) for t in self.dtypes]
         if len(every) == 2:
             every = [every[0][:, None], every[1][None, :]]

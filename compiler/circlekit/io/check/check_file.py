@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check the bytes of a model file against all rules of ``findings``, in the order of the file.
 
-A finding does not end the search, unless the flatbuffer itself is damaged.  Everything that load refuses is
-found, at all places.  Files that can be loaded are also checked by the operators' own rules.
+The check continues after a finding, unless the flatbuffer itself is damaged.  It finds everything that load
+refuses.  Files that can be loaded are also checked with the shape and dtype rules of the operators.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TFLITE_VERSION = 3
 
 
 def check_bytes(data: memoryview, name: str = "<bytes>") -> list[Finding]:
-    """Return all findings; empty for a valid model.  ``name``: the name of the file; findings lack it."""
+    """Return all findings; empty for a valid model.  ``name``: the file's name, for load only."""
     findings = Findings()
     fmt = identify(data)
     if fmt is None:
@@ -70,7 +70,7 @@ class FileChecker:
             self.buffers.append(self._buffer(number, tree))
         places = {place_of(data): len(data) for data in self.buffers if data is not None and len(data)}
         if sum(places.values()) > len(self.data):
-            self.add("buffer-region", "buffers", "they overlap")
+            self.add("buffer-region", "buffers", "expected buffers that do not overlap")
         external = self._external()
         keys = [code_key(code, self.format) for code in self.tree.get("operator_codes", ())]
         tensors = TensorChecker(self.findings, self.buffers, external)
@@ -106,7 +106,7 @@ class FileChecker:
     # -- buffers -----------------------------------------------------------------------------------
 
     def _buffer(self, number: int, tree: Tree) -> Array | None:
-        """Return the data of a buffer, in the flatbuffer or external."""
+        """Return the data of a buffer, stored in or behind the flatbuffer; None if it has none."""
         data: Array | None = tree.get("data")
         offset, size = tree.get("offset", 0), tree.get("size", 0)
         if offset > 1 and (data is None or not len(data)):

@@ -29,7 +29,7 @@ class GraphChecker:
 
     size: Bytes of the file.
     calls: The graphs that the operators call.
-    maker: Index of the operator that computes each tensor.
+    maker: Index of the operator that computes each tensor, by index of the tensor.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class GraphChecker:
             seen.add(index)
 
     def _makers(self, inputs: set[int], constants: set[int]) -> None:
-        """Note which operator computes each tensor; one at most may."""
+        """Record which operator computes each tensor; at most one operator may."""
         for number, op in enumerate(self.operators):
             path = f"{self.path}.operators[{number}]"
             for place, index in enumerate(self._indices(op, "outputs", path, 0)):
@@ -164,9 +164,11 @@ class GraphChecker:
     def _arity(self, kind: type[Op], tree: Tree, path: str) -> None:
         """Check the numbers of operands and results against the declaration."""
         inputs = [int(i) for i in tree.get("inputs", ())]
-        results, wanted = len(tree.get("outputs", ())), len(kind.result_names)
-        if results != wanted and not kind.variadic_results:
-            self.add("results", f"{path}.outputs", f"expected {wanted} results of {kind.code}, got {results}")
+        results, expected = len(tree.get("outputs", ())), len(kind.result_names)
+        if results != expected and not kind.variadic_results:
+            self.add(
+                "results", f"{path}.outputs", f"expected {expected} results of {kind.code}, got {results}"
+            )
         specs = kind.operands
         is_variadic = bool(specs) and specs[-1].variadic
         if len(inputs) > len(specs) and not is_variadic:
@@ -183,7 +185,7 @@ class GraphChecker:
     def _options(self, kind: type[Op] | None, tree: Tree, path: str, fmt: str, fits: bool) -> None:
         """Check the options: the table of the operator's kind, enum values of the schema; note the calls.
 
-        ``fits``: whether the operator is as its kind is declared; if not, load keeps it as it is.
+        ``fits``: whether the operator agrees with the declaration of its kind; if not, load keeps it opaque.
         """
         for union in ("builtin_options", "builtin_options_2"):
             if f"{union}_type" in tree:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rules for model files, the severity of a violation, and the list of findings.
 
-A file that violates a ``refused`` rule cannot be loaded.  With an ``error`` it can be loaded, shown and
-written again, but not run, or two programs would read it differently.  A ``warning`` is unusual, but runtimes
-accept it.
+A file that violates a rule of severity ``refused`` cannot be loaded.  An ``error`` means that the file can be
+loaded, shown and written, but not run, or that two programs would read it differently.  A ``warning`` is
+something unusual that runtimes accept.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ RULES: Final[dict[str, tuple[str, str]]] = {
     "buffer-zero": (WARNING, "buffer 0 has no data"),
     "version": (WARNING, "a TFLite model has schema version 3, the only one that LiteRT accepts"),
 }
-"""{name: (severity, what the rule demands)}."""
+"""{name of the rule: (severity, what the rule requires)}."""
 
 
 class Finding(NamedTuple):

@@ -6,8 +6,8 @@ Time and memory are bounded by the size of the file: files with more references 
 for, and files of more than MAX_TABLES tables, are refused.  The schema has no recursive table, so that the
 depth of the tree is bounded, too.
 
-Whatever the verifier of the C++ flatbuffers library refuses is refused here, except files of more than
-RUNTIME_TABLES tables, which a caller finds by ``Decoder.tables``.  Bytes of strings that are not UTF-8 become
+Everything that the verifier of the C++ flatbuffers library refuses is refused here too, except files of more
+than RUNTIME_TABLES tables: callers check ``Decoder.tables``.  Bytes of strings that are not UTF-8 become
 surrogates (``surrogateescape``) and are written back unchanged.
 """
 
@@ -39,13 +39,13 @@ MIN_CHECKED_VECTOR = 256
 """Vectors of at most this many tables are not checked for shared tables."""
 
 RUNTIME_TABLES = 1_000_000
-"""Where the C++ verifier, and with it LiteRT, stops; a table that is referred to twice counts twice."""
+"""Largest number of tables that the C++ verifier, and so LiteRT, accepts; shared tables count repeatedly."""
 
 MAX_OFFSET = 1 << 31
 """End of offsets and vectors in bytes: the C++ library reads them as signed numbers."""
 
 Note = Callable[[str, str], None]
-"""Called with the path of a field and a sentence that says what of it is lost."""
+"""Called with the path of a field and a sentence about the part of it that is lost."""
 
 _U32 = struct.Struct("<I")
 
@@ -125,7 +125,7 @@ class Decoder:
         raise FormatError(f"{self.name}: {self.where(leaf)}: {what}")
 
     def lose(self, what: str, leaf: str) -> None:
-        """Report what of a field is lost."""
+        """Report that a field, or a part of it, is lost."""
         self.notes += 1
         if self.notes <= MAX_WARNINGS:
             self.note(self.where(leaf), what)

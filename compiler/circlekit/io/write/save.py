@@ -32,7 +32,7 @@ def save(model: Model, path: str | os.PathLike[str], format: str | None = None) 
 
     Returns the size of the file in bytes.  The file appears whole or not at all; ``path`` may be the file
     that the model was loaded from.  A file that replaces the only copy of the model is on the disk when this
-    returns; otherwise the system writes it to the disk when it likes.
+    returns; otherwise the system writes it to the disk later.
 
     Raises UnsupportedError if the format cannot express the model, FileError if the file cannot be written.
     """
@@ -46,7 +46,7 @@ def save(model: Model, path: str | os.PathLike[str], format: str | None = None) 
         return write_file(path, file.pieces(), durable)
     except FileError:
         if file.source is not None:
-            file.source.check()  # an input file that was truncated meanwhile is the better explanation
+            file.source.check()  # an input file that was truncated meanwhile explains the error better
         raise
 
 

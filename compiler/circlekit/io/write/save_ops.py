@@ -64,7 +64,7 @@ class OpSaver:
         return tree
 
     def operator_codes(self, trees: list[Tree]) -> list[Tree]:
-        """Return the codes without those that fell out of use, and set the indices in ``trees`` to them."""
+        """Return the codes that are in use, and set the indices in ``trees`` to them."""
         unused = self.origin.unused_codes if self.origin else frozenset()
         kept = [i for i in range(len(self.codes)) if i in self.found or i in unused]
         index = {old: new for new, old in enumerate(kept)}

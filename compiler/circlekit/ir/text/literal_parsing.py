@@ -27,7 +27,7 @@ Fail = Callable[[str], NoReturn]
 """Raises a ParseError with this message at the place of the literal."""
 
 UNRESOLVED: Mapping[str, Value] = MappingProxyType({})
-"""As ``values`` of ``tree_of``: names of values stay ValueName, because not all values are known yet."""
+"""Passed to ``tree_of`` as ``values`` while not all values are known: names of values stay ValueName."""
 
 # -- plain data --------------------------------------------------------------------------------
 

@@ -102,7 +102,7 @@ class LogicalOr(LogicalBinary, code="LOGICAL_OR", commutative=True, function=np.
 
 
 class LogicalNot(Unary, code="LOGICAL_NOT", kinds="b", function=np.logical_not):
-    """The other bool."""
+    """The negation of each bool."""
 
     input = operand(boolean)
 

@@ -163,7 +163,7 @@ class BatchMatMul(Op, code="BATCH_MATMUL", versions={i16: 3, i8: 2}):
         return TensorType(self._result_dtype(), (*batch, x[-2], y[-1]))
 
     def _result_dtype(self) -> DType:
-        """That of x, but int32 where the result of two int8 operands says so."""
+        """Return the dtype of x, or int32 for two int8 operands with an int32 result."""
         sums = self.x.dtype is i8 and bool(self.results) and self.results[0].dtype is i32
         return i32 if sums else self.x.dtype
 

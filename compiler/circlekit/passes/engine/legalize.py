@@ -50,11 +50,11 @@ def legalize(model: Model, format: str, keep: Collection[str] = ()) -> Model:
     ``keep``: what not to replace, as the classes name it in ``lowers``.
     """
     _import_all()
-    wanted = [kind() for kind in LEGALIZATIONS if format in kind.targets and kind.lowers not in keep]
-    if not any(each.may_change(graph) for each in wanted for graph in model.graphs):
+    applicable = [kind() for kind in LEGALIZATIONS if format in kind.targets and kind.lowers not in keep]
+    if not any(each.may_change(graph) for each in applicable for graph in model.graphs):
         return model
     copy = clone(model)
-    for each in wanted:
+    for each in applicable:
         each.run(copy, Context(format=format))
     return copy
 

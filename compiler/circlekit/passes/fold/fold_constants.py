@@ -84,7 +84,7 @@ class FoldConstants(Pass):
         return count
 
     def _refuse_partial(self, op: Op, context: Context) -> None:
-        """Record, if wanted, why an operator of another kind or with other operands is not folded."""
+        """Record why an operator of another kind or with other operands is not folded."""
         if not context.partial_matches or not op.results:
             return
         if _is_foldable(op):

@@ -117,12 +117,12 @@ class Applier:
             for op, index in value.uses:
                 if op in moves:
                     continue
-                wanted = side
+                required = side
                 if self.finder.accepts_either_side(tensor, op, index):
-                    wanted = home
+                    required = home
                 elif op in chosen and index in self.finder.variables[op].operands:
-                    wanted = chosen[op]
-                if wanted == home or copy is None:
+                    required = chosen[op]
+                if required == home or copy is None:
                     op.set_input(index, made)
                 else:
                     op.set_input(index, copy)

@@ -122,12 +122,12 @@ class Network:
         heads, capacity, height = self.heads, self.capacity, self.height
         arcs = self.arcs[node]
         while self.excess[node] and height[node] < self.count:
-            wanted = height[node] - 1
+            expected = height[node] - 1
             position = self.current[node]
             while position < len(arcs):
                 arc = arcs[position]
                 head = heads[arc]
-                if capacity[arc] and height[head] == wanted:
+                if capacity[arc] and height[head] == expected:
                     self.push(node, arc, head)
                     if not self.excess[node]:
                         break

@@ -161,15 +161,15 @@ class RemoveNodesOf(Pass):
         self.found: set[str] = set()
 
     def run(self, model: Model, context: Context) -> int:
-        wanted: list[str] = self.setting(context, "remove_nodes_of") or []
+        requested: list[str] = self.setting(context, "remove_nodes_of") or []
         count = 0
         for graph in model.graphs:
             for op in graph.ops:
-                named = [name for name in wanted if name in _names(op)]
+                named = [name for name in requested if name in _names(op)]
                 self.found.update(named)
                 if named:
                     count += self._remove(graph, op, context)
-        missing = [name for name in wanted if name not in self.found]
+        missing = [name for name in requested if name not in self.found]
         if missing and context.refusals is None:
             raise RewriteError(f"remove_nodes_of: no operator is a {missing[0]} or has a result of that name")
         return count

@@ -115,8 +115,8 @@ class ResolveCustomMaxPoolWithArgmax(GraphPass):
     name = "resolve_customop_max_pool_with_argmax"
 
     def run_graph(self, graph: Graph, context: Context) -> int:
-        wanted = "MaxPoolWithArgmax"
-        found = [op for op in graph.ops if isinstance(op, OpaqueOp) and op.custom_code == wanted]
+        expected = "MaxPoolWithArgmax"
+        found = [op for op in graph.ops if isinstance(op, OpaqueOp) and op.custom_code == expected]
         return sum(self._resolve(graph, op, context) for op in found if op.results)
 
     def _resolve(self, graph: Graph, op: OpaqueOp, context: Context) -> bool:

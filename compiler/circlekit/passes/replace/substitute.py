@@ -153,7 +153,7 @@ def _is_never_negative(value: Value) -> bool:
 
 
 def _reader_obstacle(graph: Graph, value: Value, edges: list[tuple[int, ...]]) -> str | None:
-    """Why some user would get other values; ``edges``: the padding of each axis of ``value``."""
+    """Return why a user would compute other values, or None; ``edges``: padding of each axis of ``value``."""
     if graph.is_output(value):
         return f"%{value.name}: is an output of the graph"
     for user in value.users:

@@ -67,7 +67,7 @@ class Step(Inserter):
         return made, new
 
     def cell(self, sums: dict[str, Value], cell: Value | None) -> Value:
-        """The new cell state: forget gate * old state + input gate * candidate."""
+        """Return the new cell state: forget gate * old state + input gate * candidate."""
         candidate = self.activated(self.gated("cell", sums["cell"], None))
         forget = None if cell is None and "input" in sums else self.gate("forget", sums, cell)
         if "input" in sums:
@@ -84,7 +84,7 @@ class Step(Inserter):
         return self.make(Logistic(self.gated(name, sums[name], cell)))
 
     def gated(self, name: str, total: Value, cell: Value | None) -> Value:
-        """``total`` with the peephole from the cell state added, normalized."""
+        """Add the peephole from the cell state to ``total``, normalize the sum, and return it."""
         if cell is not None and getattr(self.lstm, f"cell_to_{name}_weights") is not None:
             total = self.make(Add(total, self.make(Mul(cell, self.vector(f"cell_to_{name}_weights")))))
         if not self.is_normalized:
@@ -176,7 +176,7 @@ MAX_STEPS = 1 << 12
 
 
 def _obstacle(op: Lstm) -> str | None:
-    """Why ``op`` cannot be unrolled, or None."""
+    """Return why ``op`` cannot be unrolled; None if it can."""
     shape = op.input.shape
     if op.input.dtype is not f32 or shape is None or len(shape) != 3:
         return f"expected an input of f32 and rank 3, got {op.input.type}"
@@ -197,8 +197,8 @@ def _is_zero(value: Value) -> bool:
 
 
 def _misfit(op: Lstm) -> str | None:
-    """A sentence about the first weight or bias that is missing or has another shape than it should."""
-    assert op.input_to_cell_weights is not None  # its declaration says so
+    """Return a sentence about the first weight or bias that is missing or has a wrong shape; else None."""
+    assert op.input_to_cell_weights is not None  # it is not optional
     gates = [g for g in ("input", "forget", "cell", "output") if g != "input" or op.input_to_input_weights]
     cells = op.input_to_cell_weights.static_shape[0]
     inputs = op.input.static_shape[-1]

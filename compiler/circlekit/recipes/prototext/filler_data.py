@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fillers of ``test.recipe``: the bytes of a constant from a tag and arguments; and sparse constants.
+"""Fillers of ``test.recipe``: make the bytes of a constant from a tag and arguments; and sparse constants.
 
-``constant``: the first argument in all elements.  ``explicit``: the elements.  ``gaussian``: normal numbers
-of a mean and a standard deviation, seeded by the names of graph and operand, so that a recipe gives the same
-bytes on every machine.  These are those of ONE; two more express any constant: ``base64``: the bytes.
-``file``: the name of an ``.npy`` file beside the recipe.
+- ``constant``: all elements are equal to the first argument.
+- ``explicit``: the arguments are the elements.
+- ``gaussian``: normal numbers; arguments are mean and standard deviation.  The seed follows from the names of
+  graph and operand, so a recipe gives the same bytes on every machine.
+- ``base64``: the argument is the bytes; not in ONE.
+- ``file``: the argument is the name of an ``.npy`` file beside the recipe; not in ONE.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ Files = Callable[[str], bytes]
 PACKED = {DType.INT4: np.dtype("i1"), DType.UINT4: np.dtype("u1")}
 _LIMITS = {DType.INT4: (-8, 7), DType.UINT4: (0, 15)}
 SCRATCH_BYTES = 8
-"""Memory that making one element takes besides the element."""
+"""Scratch memory per element while a constant is made."""
 
 INVALID_HEADER = (ValueError, EOFError, TypeError, SyntaxError, TokenError, RecursionError, MemoryError)
 """What numpy raises for an invalid header of an .npy file, which is a Python literal."""
@@ -64,7 +66,7 @@ def filled(tag: str, args: Sequence[str], dtype: DType, count: int, seed: int, f
     kind = PACKED.get(dtype, dtype.numpy)
     if kind is None or kind.kind == "c":
         raise ModelError(f"{tag} cannot make {dtype.name}")
-    if tag != "gaussian":  # that checks its memory itself
+    if tag != "gaussian":  # fill() checks the memory of gaussian
         need_memory(count * (SCRATCH_BYTES + kind.itemsize), f"{count} elements of {tag}")
         hold_memory(count * kind.itemsize)
     if tag == "gaussian":
@@ -190,7 +192,7 @@ def _whole(text: str) -> int:
 
 
 def _gaussian(args: Sequence[str], dtype: DType, kind: np.dtype[np.generic], count: int, seed: int) -> Array:
-    """Return normal numbers of a mean and a standard deviation; integers are truncated and saturated."""
+    """Return normal numbers of given mean and standard deviation; integers are truncated and clipped."""
     if len(args) != 2:
         raise ModelError(f"gaussian: expected a mean and a standard deviation, got {len(args)} arguments")
     if kind.kind == "b":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choose the filler of ``test.recipe`` for a constant; large constants become ``.npy`` files."""
+"""Choose the filler of a constant in ``test.recipe``; large constants are written to ``.npy`` files."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _is_uniform(array: Array) -> bool:
 
 
 def gaussian(data: Array, dtype: DType, name: str, count: int | None) -> Filling | None:
-    """Return a filler of the same mean and standard deviation; None for small or uniform constants."""
+    """Return a gaussian filler with the mean and deviation of ``data``; None if small or uniform."""
     array = None if count is None else _array(data, dtype, count)
     if array is None or array.dtype.kind == "b" or array.size <= MAX_LISTED or _is_uniform(array):
         return None

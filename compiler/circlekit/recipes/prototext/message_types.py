@@ -3,7 +3,7 @@
 
 A field of ``_MESSAGES`` is ``name:type``, ``name:type=default``, or ``name*:type`` if it may repeat.  A type
 is a scalar or enum of the schema (``int``, ``Padding``), ``string``, another message, or a table of the
-schema.  The fields behind the bar are not in ONE: with them every model can be expressed.
+schema.  The fields behind the bar are not in ONE's language; they make it possible to express every model.
 
 By default, the type of an operator is its code in camel case (``ARG_MAX``: ``ArgMax``), the field of its
 options is the code in lower case (``arg_max_options``), and its table is the one of the same name.  The
@@ -29,7 +29,7 @@ SPELLINGS: Final = {
     "TOPK_V2": "TopKV2", "BATCH_TO_SPACE_ND": "BatchToSpaceND", "SPACE_TO_BATCH_ND": "SpaceToBatchND",
     "UNIDIRECTIONAL_SEQUENCE_LSTM": "UnidirectionalSequenceLSTM",
 }  # fmt: skip
-"""Types that are not the code in camel case."""
+"""Operator types that are not the code in camel case."""
 
 OPTION_FIELDS: Final = {
     "ARG_MAX": "argmax", "ARG_MIN": "argmin", "AVERAGE_POOL_2D": "averagepool2d", "CONV_2D": "conv2d",
@@ -60,7 +60,7 @@ RENAMED: Final = {
 """Names in recipes of the fields of an options table ("" for any table)."""
 
 ALIASES: Final = {"adj_x": "adjoint_lhs", "adj_y": "adjoint_rhs"}
-"""Other names of fields in recipes of circle."""
+"""Alternative names of fields in recipes for circle."""
 
 DEFAULTS: Final[Mapping[tuple[str, str], Any]] = {
     ("", "padding"): "VALID",
@@ -189,7 +189,7 @@ _MESSAGES: Final = {
 }
 
 INDEX_VECTORS: Final = {"INT32VEC": "Int32Vector", "UINT16VEC": "Uint16Vector", "UINT8VEC": "Uint8Vector"}
-"""Recipes' names of the members of the union SparseIndexVector."""
+"""Names in recipes of the members of the union SparseIndexVector."""
 
 _INDEX_TYPES = ("SparseIdxVecType_NONE", *INDEX_VECTORS)
 _INDEX_ENUM = Enumeration(
@@ -204,7 +204,7 @@ CIRCLE_ONLY: Final = frozenset({"UINT4", "MXINT8", "MXFP4", "mx_quant", "adjoint
         if tflite is None
     ),
 )
-"""Words that only recipes of circle have."""
+"""Words that occur only in recipes for circle."""
 
 
 @cache

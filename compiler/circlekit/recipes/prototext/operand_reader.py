@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read operands of ``test.recipe`` into trees of tensors, and the buffers of their constants."""
+"""Read operands of ``test.recipe`` as tensor trees of the schema, and make the buffers of their constants."""
 
 from __future__ import annotations
 

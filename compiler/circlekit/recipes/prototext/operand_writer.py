@@ -93,7 +93,7 @@ class OperandWriter:
 
     keep: Puts large constants into files; None writes them into the recipe.
     resample: Write large constants as gaussian fillers.
-    far: Whether the file has external data.
+    far: Whether the file stores constants behind the flatbuffer (external data).
     fills: Fillers of the buffers so far.
     """
 
@@ -125,7 +125,7 @@ class OperandWriter:
         if "shape" in tree:
             out.row("shape", "dim", tree["shape"].tolist())
         if tree.get("external_buffer"):
-            raise UnsupportedError(f"%{name}: a recipe cannot say external_buffer")
+            raise UnsupportedError(f"%{name}: a recipe cannot express external_buffer")
         data = self.buffers[tree.get("buffer", 0)]
         if data is not None:
             self.filler(out, tree, data, name)

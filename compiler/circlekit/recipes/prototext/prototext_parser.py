@@ -23,7 +23,7 @@ from circlekit.io.schema import Enumeration
 from circlekit.ir.text.lexer import Source, Token
 
 MAX_DEPTH = 32
-"""Largest number of messages inside one another."""
+"""Largest depth of nested messages."""
 
 _TOKEN = re.compile(
     r"""(?P<skip>\s+|\#[^\n]*)
@@ -158,8 +158,8 @@ def _fields(source: Source, message: Message, close: str, depth: int) -> None:
         source.fail(f"expected at most {MAX_DEPTH} messages inside one another")
     while not (source.accept(close) if close else source.peek.kind == "end"):
         if source.peek.kind != "name":
-            wanted = f"a field or {close!r}" if close else "a field"
-            source.fail(f"expected {wanted}, got {source.peek.text[:40]!r}")
+            expected = f"a field or {close!r}" if close else "a field"
+            source.fail(f"expected {expected}, got {source.peek.text[:40]!r}")
         name = source.take()
         spec = message.type.fields.get(name.text)
         if spec is None:

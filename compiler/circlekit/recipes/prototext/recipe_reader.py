@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read ``test.recipe`` into the schema's tree, for either format; errors show the place in the recipe."""
+"""Read ``test.recipe`` as a tree of the schema, for circle or TFLite; errors show the place in the recipe."""
 
 from __future__ import annotations
 

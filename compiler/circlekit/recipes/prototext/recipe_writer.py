@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write the schema's tree as ``test.recipe``; ``recipe_reader`` makes an equal model of the text."""
+"""Write a decoded model file as ``test.recipe``, from which ``recipe_reader`` makes an equal model."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from circlekit.recipes.prototext.operand_writer import Block, OperandWriter
 from circlekit.recipes.prototext.prototext_parser import FieldType
 
 VERSIONS = {"tflite": 3, "circle": 0}
-"""Schema versions of models that a recipe describes without saying so."""
+"""The schema version of a model whose recipe does not specify one, by format."""
 
 
 def recipe_text(
@@ -174,7 +174,7 @@ class RecipeWriter(OperandWriter):
             out.add("no_options", True)
 
     def default_options(self, custom: str) -> bytes:
-        """Return the custom options that a recipe without options means."""
+        """Return the custom options that the reader assumes for a recipe without options."""
         if custom not in CUSTOM:
             return b""
         field, entries = CUSTOM[custom]

@@ -158,9 +158,9 @@ class _Reader:
         if name.text not in FUNCTIONS:
             near = near_miss(name.text, FUNCTIONS) or f"; expected one of {', '.join(FUNCTIONS)}"
             self.fail(f"no function is named {name.text}{near}", name.at)
-        wanted = FUNCTIONS[name.text][0]
-        if len(arguments) != wanted:
-            self.fail(f"{name.text}: expected {wanted} arguments, got {len(arguments)}", name.at)
+        required = FUNCTIONS[name.text][0]
+        if len(arguments) != required:
+            self.fail(f"{name.text}: expected {required} arguments, got {len(arguments)}", name.at)
         return name.text, tuple(arguments)
 
     # -- words ---------------------------------------------------------------------------------

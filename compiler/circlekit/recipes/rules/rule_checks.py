@@ -32,33 +32,33 @@ def _fits(amount: tuple[str, int], count: int) -> bool:
     return {"exactly": count == number, "at_most": count <= number, "at_least": count >= number}[condition]
 
 
-def _wanted(amount: tuple[str, int]) -> str:
+def _amount_text(amount: tuple[str, int]) -> str:
     condition, number = amount
     return f"{condition.replace('_', ' ')} {number}".removeprefix("exactly ")
 
 
 def _ops(call: Call) -> Check:
     call.positional(0, 0)
-    wanted = {name: (call.kind(name), call.amount(x)) for name, x in call.named().items()}
+    expected = {name: (call.kind(name), call.amount(x)) for name, x in call.named().items()}
 
     def check(subject: Subject) -> Iterator[str]:
-        for name, (code, amount) in wanted.items():
+        for name, (code, amount) in expected.items():
             count = sum(op.code == code for op in subject.model.ops())
             if not _fits(amount, count):
-                yield f"expected {_wanted(amount)} {name}, got {count}"
+                yield f"expected {_amount_text(amount)} {name}, got {count}"
 
     return check
 
 
 def _custom(call: Call) -> Check:
     call.positional(0, 0)
-    wanted = {name: call.amount(literal) for name, literal in call.named().items()}
+    expected = {name: call.amount(literal) for name, literal in call.named().items()}
 
     def check(subject: Subject) -> Iterator[str]:
         names = [op.custom_code for op in subject.model.ops() if isinstance(op, OpaqueOp)]
-        for name, amount in wanted.items():
+        for name, amount in expected.items():
             if not _fits(amount, names.count(name)):
-                yield f"expected {_wanted(amount)} custom {name}, got {names.count(name)}"
+                yield f"expected {_amount_text(amount)} custom {name}, got {names.count(name)}"
 
     return check
 
@@ -69,16 +69,16 @@ def _total(call: Call) -> Check:
     def check(subject: Subject) -> Iterator[str]:
         count = sum(1 for _ in subject.model.ops())
         if not _fits(amount, count):
-            yield f"expected {_wanted(amount)} operators, got {count}"
+            yield f"expected {_amount_text(amount)} operators, got {count}"
 
     return check
 
 
 def _order(call: Call) -> Check:
-    wanted = [call.kind(word) for word in call.words()]
+    expected = [call.kind(word) for word in call.words()]
 
     def check(subject: Subject) -> Iterator[str]:
-        if [op.code for op in subject.model.main] != wanted:
+        if [op.code for op in subject.model.main] != expected:
             yield f"the operators are {', '.join(kind_of(op) for op in subject.model.main) or 'none'}"
 
     return check
@@ -152,8 +152,8 @@ def _quant(call: Call) -> Check:
             return
         axis = np.array([q.quantized_dimension])
         found: dict[str, Array] = {"scale": q.scale, "zero_point": q.zero_point, "axis": axis}
-        for name, wanted in numbers.items():
-            same = found[name].size == wanted.size and np.allclose(found[name], wanted, rtol=1e-6, atol=0)
+        for name, expected in numbers.items():
+            same = found[name].size == expected.size and np.allclose(found[name], expected, rtol=1e-6, atol=0)
             if not same:
                 yield f"its {name} is {', '.join(map(str, found[name].tolist())) or 'empty'}"
 
@@ -187,9 +187,9 @@ def _attributes(call: Call) -> Check:
 
 def _attribute(call: Call, op: Op, spec: Attribute, literal: Literal) -> Iterator[str]:
     graphs = {graph.name: graph for graph in op.called_graphs()}
-    wanted = attribute_of(spec, literal, graphs, call.fail)
+    expected = attribute_of(spec, literal, graphs, call.fail)
     found = getattr(op, spec.name)
-    if not same_attribute(found, wanted):
+    if not same_attribute(found, expected):
         yield f"{spec.name} is {format_attribute(found, lambda graph: '@' + graph.name)}"
 
 
@@ -216,11 +216,11 @@ def _unchanged(call: Call) -> Check:
 
 
 def _refused(call: Call) -> Check:
-    wanted = call.of(call.positional(1, 1)[0], str, "a text in quotes")
+    expected = call.of(call.positional(1, 1)[0], str, "a text in quotes")
 
     def check(subject: Subject) -> Iterator[str]:
         sentences = subject.refusals()
-        if not any(wanted in sentence for sentence in sentences):
+        if not any(expected in sentence for sentence in sentences):
             yield f"the refusals are: {'; '.join(dict.fromkeys(sentences)) or 'none'}"
 
     return check
