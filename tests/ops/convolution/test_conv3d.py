@@ -12,7 +12,7 @@ from circlekit.errors import ShapeError
 from circlekit.ir.dtypes import f32
 from circlekit.ir.enums import Activation, Padding
 from circlekit.ir.value import Array, Value
-from circlekit.ops.convolution.conv3d import Conv3D, Conv3DTranspose
+from circlekit.ops.convolution.conv import Conv3D, Conv3DTranspose
 from tests.ops.litert import check, const, var
 
 

@@ -11,7 +11,7 @@ from circlekit.interp.interpreter import Interpreter
 from circlekit.ir.dtypes import f32, i64
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Array, Value
-from circlekit.ops.matmul.attention import Attention
+from circlekit.ops.matmul.circle_layers import Attention
 from tests.ops.litert import FLOAT_TOLERANCE, assert_close
 from tests.ops.stateful import state
 

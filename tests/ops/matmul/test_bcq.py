@@ -11,7 +11,7 @@ from circlekit.interp.evaluate import evaluate
 from circlekit.ir.dtypes import f32, i32
 from circlekit.ir.enums import Activation
 from circlekit.ir.value import Value
-from circlekit.ops.matmul.bcq import BcqFullyConnected, BcqGather, decoded
+from circlekit.ops.matmul.circle_layers import BcqFullyConnected, BcqGather, decoded
 from tests.ops.litert import const
 from tests.ops.matmul.bcq_codes import RNG, codes, read_plainly
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from circlekit.ops.numerics.fixed_point_functions import (
+from circlekit.ops.numerics.fixed_point import (
     bit_length,
     exp_on_negative_values,
     get_inv_sqrt_quantized_multiplier,

@@ -13,12 +13,13 @@ from circlekit.ops.arithmetic.binary import BinaryWithActivation, centred
 from circlekit.ops.elementwise import Binary
 from circlekit.ops.numerics.fixed_point import (
     QuantizedMultiplier,
+    bit_length,
+    get_reciprocal,
     quantize_multiplier,
     quantized_activation_range,
     saturating_rounding_doubling_high_mul,
     wrap_int32,
 )
-from circlekit.ops.numerics.fixed_point_functions import bit_length, get_reciprocal
 from circlekit.ops.numerics.lookup_tables import in_blocks
 from circlekit.ops.quantization import scale_of, zero_point_of
 

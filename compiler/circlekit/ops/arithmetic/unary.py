@@ -18,10 +18,10 @@ from circlekit.ops.elementwise import PerElement, Unary
 from circlekit.ops.numerics.fixed_point import (
     QuantizedMultiplier,
     clamp_to_dtype,
+    get_inv_sqrt_quantized_multiplier,
     multiply_by_quantized_multiplier,
     quantize_multiplier,
 )
-from circlekit.ops.numerics.fixed_point_functions import get_inv_sqrt_quantized_multiplier
 from circlekit.ops.numerics.lookup_tables import in_float64, real_function
 from circlekit.ops.operand_dtypes import COMPLEX, NUMBERS
 from circlekit.ops.quantization import dtype_limits, is_quantized, scale_of, zero_point_of
@@ -99,24 +99,20 @@ class Rsqrt(Unary, code="RSQRT", options=None, versions={i8: 2, i16: 3}, quantiz
 
     def quantized(self, x: Array) -> Array:
         if self.input.dtype is i8:
-            return self._quantized_int8(x)
+            # in fixed point, with 20 fraction bits between the two multiplications
+            distance = np.maximum(x.astype(np.int32) - zero_point_of(self.input), 0)
+            root = get_inv_sqrt_quantized_multiplier(distance)
+            root_by = QuantizedMultiplier(root.mantissa, root.shift + 20)
+            scaled = multiply_by_quantized_multiplier(np.ones_like(distance), root_by)
+            by = quantize_multiplier(1 / float(np.sqrt(scale_of(self.input)) * scale_of(self.output)))
+            result = multiply_by_quantized_multiplier(scaled, QuantizedMultiplier(by.mantissa, by.shift - 20))
+            return np.asarray(np.where(distance == 0, 127, clamp_to_dtype(result, self.output)), np.int8)
         most = np.float32((1 << 15) - 1) * scale_of(self.output)
 
         def inverse_root(real: Array) -> Array:
             return np.asarray(np.where(real <= 0, most, 1 / np.sqrt(np.maximum(real, np.float32(0)))))
 
         return real_function(x, self.input, self.output, inverse_root)
-
-    def _quantized_int8(self, x: Array) -> Array:
-        """In fixed point, with 20 fraction bits between the two multiplications."""
-        distance = np.maximum(x.astype(np.int32) - zero_point_of(self.input), 0)
-        root = get_inv_sqrt_quantized_multiplier(distance)
-        scaled = multiply_by_quantized_multiplier(
-            np.ones_like(distance), QuantizedMultiplier(root.mantissa, root.shift + 20)
-        )
-        by = quantize_multiplier(1 / float(np.sqrt(scale_of(self.input)) * scale_of(self.output)))
-        result = multiply_by_quantized_multiplier(scaled, QuantizedMultiplier(by.mantissa, by.shift - 20))
-        return np.asarray(np.where(distance == 0, 127, clamp_to_dtype(result, self.output)), np.int8)
 
 
 class Square(Unary, code="SQUARE", function=np.square):

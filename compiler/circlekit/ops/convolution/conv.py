@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions over NHWC (and NDHWC) data."""
+"""Convolutions over NHWC and NDHWC data.
+
+Source: TFLite conv, depthwise_conv, transpose_conv, conv3d, conv3d_transpose.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,15 @@ from numpy.typing import NDArray
 
 from circlekit.errors import ShapeError
 from circlekit.ir.dtypes import DType, f32, i8, i16, i32, u8
-from circlekit.ir.enums import Activation
-from circlekit.ir.op import attribute, operand, optional_operand
+from circlekit.ir.enums import Activation, Padding
+from circlekit.ir.op import Op, attribute, operand, optional_operand
 from circlekit.ir.value import Array, Shape, TensorType, Value, format_shape
-from circlekit.ops.checks import require_bias, require_rank, require_same_float
+from circlekit.ops.checks import require_bias, require_float, require_rank, require_same_float
 from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.convolution.correlation import (
     ConvolutionLayer,
     Geometry,
+    activated,
     correlate,
     correlate_depthwise,
     correlate_transposed,
@@ -56,10 +60,7 @@ class GatheringConvolution(ConvolutionLayer):
 
 
 class Conv2D(GatheringConvolution, code="CONV_2D", fuses_activation=True):
-    """Correlation with a filter [O,KH,KW,I / groups]; the number of groups follows from I.
-
-    Source: TFLite conv.
-    """
+    """Correlation with a filter [O,KH,KW,I / groups]; the number of groups follows from I."""
 
     act: Activation = attribute(Activation.NONE, "fused_activation_function")
     dilation_w: int = attribute(1, "dilation_w_factor")
@@ -159,7 +160,6 @@ class TransposeConv(ConvolutionLayer, code="TRANSPOSE_CONV", versions={i8: 2}, t
     The product of input element y and filter tap k is added to output element y * stride - before + k, where
     ``before`` is the padding of a convolution of the *output*.  Products outside of ``output_shape`` are
     dropped.  LiteRT 2 refuses an ``output_shape`` if that convolution would not give the size of the input.
-    Source: TFLite transpose_conv.
     """
 
     output_shape = operand(i32)
@@ -241,3 +241,82 @@ def merged_shape(shape: Shape, inferred: Shape) -> Shape:
     except ShapeError:
         found, expected = format_shape(shape), format_shape(inferred)
         raise ShapeError(f"output_shape is {found}, expected {expected} from input and filter") from None
+
+
+class _Spatial3D(Op):
+    """The attributes that both directions share, as triples along depth, height and width."""
+
+    padding: Padding = attribute(Padding.SAME)
+    stride_d: int = attribute(1)
+    stride_w: int = attribute(1)
+    stride_h: int = attribute(1)
+    act: Activation = attribute(Activation.NONE, "fused_activation_function")
+    dilation_d: int = attribute(1, "dilation_d_factor")
+    dilation_w: int = attribute(1, "dilation_w_factor")
+    dilation_h: int = attribute(1, "dilation_h_factor")
+
+    @property
+    def strides(self) -> tuple[int, int, int]:
+        return (self.stride_d, self.stride_h, self.stride_w)
+
+    @property
+    def dilations(self) -> tuple[int, int, int]:
+        return (self.dilation_d, self.dilation_h, self.dilation_w)
+
+
+class Conv3D(_Spatial3D, code="CONV_3D"):
+    """Correlation with a filter [KD,KH,KW,I,O]."""
+
+    input = operand(f32)
+    filter = operand(f32)
+    bias = optional_operand(f32)
+
+    def infer(self) -> TensorType:
+        shape = require_rank(self.input, "input", 5) or (None,) * 5
+        taps = require_rank(self.filter, "filter", 5) or (None,) * 5
+        if dims_differ(shape[4], taps[3]):
+            raise ShapeError(f"input has {shape[4]} channels, expected {taps[3]}, as the filter has")
+        require_bias(self.bias, taps[4])
+        size = (
+            window_size(shape[1 + a], taps[a], self.strides[a], self.dilations[a], self.padding)
+            for a in range(3)
+        )
+        return TensorType(self.input.dtype, (shape[0], *size, taps[4]))
+
+    def kernel(self, input: Array, filter: Array, bias: Array | None = None) -> Array:
+        require_float(self, input, filter, bias)
+        size = input.shape[1:4]
+        geometry = Geometry.of(size, filter.shape[:3], self.strides, self.dilations, self.padding)
+        return activated(correlate(input, filter.transpose(4, 0, 1, 2, 3), geometry), bias, self.act)
+
+    def macs(self) -> int:
+        return element_count(self.output.shape) * element_count(self.filter.shape and self.filter.shape[:4])
+
+
+class Conv3DTranspose(_Spatial3D, code="CONV_3D_TRANSPOSE", options="Conv3DOptions"):
+    """Gradient of Conv3D with respect to its input; filter [KD,KH,KW,O,I]."""
+
+    output_shape = operand(i32)
+    filter = operand(f32)
+    input = operand(f32)
+    bias = optional_operand(f32)
+
+    def infer(self) -> TensorType:
+        n, *_, depth = require_rank(self.input, "input", 5) or (None,) * 5
+        *_, out_depth, taps_depth = require_rank(self.filter, "filter", 5) or (None,) * 5
+        if dims_differ(depth, taps_depth):
+            raise ShapeError(f"input has {depth} channels, expected {taps_depth}, as the filter has")
+        require_bias(self.bias, out_depth)
+        inferred = (n, None, None, None, out_depth)
+        return TensorType(self.input.dtype, merged_shape(static_output_shape(self.output_shape, 5), inferred))
+
+    def kernel(self, output_shape: Array, filter: Array, input: Array, bias: Array | None = None) -> Array:
+        require_float(self, input, filter, bias)
+        shape = run_time_shape(output_shape, (len(input), None, None, None, filter.shape[3]))
+        windows, taps = input.shape[1:4], filter.shape[:3]
+        geometry = Geometry.transposed(windows, shape[1:4], taps, self.strides, self.dilations, self.padding)
+        weights = filter.transpose(3, 0, 1, 2, 4)
+        return activated(correlate_transposed(input, weights, geometry), bias, self.act)
+
+    def macs(self) -> int:
+        return element_count(self.input.shape) * element_count(self.filter.shape and self.filter.shape[:4])

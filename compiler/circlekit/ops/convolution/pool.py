@@ -81,10 +81,7 @@ def _slide(x: Array, geometry: Geometry, combine: np.ufunc, start: float) -> Arr
 
 
 class AveragePool2D(_Pool2D, code="AVERAGE_POOL_2D", options="Pool2DOptions"):
-    """Mean of each window without its padding.  Integers are rounded, halves away from zero.
-
-    Source: TFLite pooling.
-    """
+    """Mean of each window without its padding.  Integers are rounded, halves away from zero."""
 
     def kernel(self, input: Array) -> Array:
         if self.input.dtype not in INTEGERS:
@@ -98,7 +95,7 @@ class AveragePool2D(_Pool2D, code="AVERAGE_POOL_2D", options="Pool2DOptions"):
 
 
 class MaxPool2D(_Pool2D, code="MAX_POOL_2D", options="Pool2DOptions"):
-    """Largest element of each window; NaN is ignored, as in LiteRT.  Source: TFLite pooling."""
+    """Largest element of each window; NaN is ignored, as in LiteRT."""
 
     def kernel(self, input: Array) -> Array:
         if self.input.dtype in INTEGERS:
@@ -110,7 +107,7 @@ class MaxPool2D(_Pool2D, code="MAX_POOL_2D", options="Pool2DOptions"):
 
 
 class L2Pool2D(_Pool2D, code="L2_POOL_2D", options="Pool2DOptions", versions={}):
-    """Root of the mean square of each window without its padding.  Source: TFLite pooling."""
+    """Root of the mean square of each window without its padding."""
 
     def kernel(self, input: Array) -> Array:
         require_float(self, input)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FULLY_CONNECTED and BATCH_MATMUL."""
+"""FULLY_CONNECTED and BATCH_MATMUL.  Source: TFLite fully_connected, batch_matmul."""
 
 from __future__ import annotations
 
@@ -36,7 +36,6 @@ class FullyConnected(Op, code="FULLY_CONNECTED", variadic_results=True, fuses_ac
     The result is [size of input / K, U]; with ``keep_num_dims`` the last axis of input is K and becomes U.
     Shuffled int8 weights have a second result: the data as the runtime shuffles it.
     LiteRT's reference kernels rescale integers in double precision, its optimized ones in fixed point.
-    Source: TFLite fully_connected.
     """
 
     input = operand(*REAL, *CARRIED)
@@ -141,7 +140,6 @@ class BatchMatMul(Op, code="BATCH_MATMUL", versions={i16: 3, i8: 2}):
     """x times y over the last two axes, each transposed first by its ``adj``; the other axes broadcast.
 
     Where float x meets int8 y and has several batch axes beyond 1, LiteRT takes scales of other rows.
-    Source: TFLite batch_matmul.
     """
 
     x = operand(*REAL, i32, *CARRIED, DType.MXFP4, DType.MXINT8)

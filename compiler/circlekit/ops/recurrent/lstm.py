@@ -31,7 +31,6 @@ from circlekit.ops.recurrent.lstm_rounded import INTERMEDIATES, RoundedProductsL
 from circlekit.ops.recurrent.sequence import (
     Bidirectional,
     State,
-    Step,
     Weight,
     Weights,
     hybrid_version,
@@ -95,20 +94,18 @@ class FullLstm(Stateful, states=("output_state", "cell_state")):
         sequence = to_time_major(x, self.time_major)
         old = [weights[name].array for name in self.states]
         state: State = tuple(s.reshape(sequence.shape[1], -1) for s in old)
-        out, state = run_sequence(self.time_step(weights, sequence), len(sequence), state)
-        new = [s.reshape(before.shape) for s, before in zip(state, old, strict=True)]
-        return (to_layout_of(x, out, self.time_major),), new
-
-    def time_step(self, weights: Weights, x: Array) -> Step:
-        """Return the step of the form that the dtype of ``x`` [time, batch, inputs] selects."""
         if x.dtype == np.float32:
             settings = LstmSettings(self.act, self.cell_clip, self.proj_clip, self.asymmetric_quantize_inputs)
-            return FloatLstm(weights, settings, x).step
-        if x.dtype != np.int8:
+            step = FloatLstm(weights, settings, sequence).step
+        elif x.dtype != np.int8:
             raise UnsupportedError(f"{self.code} on {self.input.dtype.short} has no kernel")
-        if self.code == "LSTM" and len(self.extra.get("intermediates", ())) == INTERMEDIATES:
-            return RoundedProductsLstm(self, weights, x).step
-        return Int16GatesLstm(self, weights, x, self.time_major).step
+        elif self.code == "LSTM" and len(self.extra.get("intermediates", ())) == INTERMEDIATES:
+            step = RoundedProductsLstm(self, weights, sequence).step
+        else:
+            step = Int16GatesLstm(self, weights, sequence, self.time_major).step
+        out, state = run_sequence(step, len(sequence), state)
+        new = [s.reshape(before.shape) for s, before in zip(state, old, strict=True)]
+        return (to_layout_of(x, out, self.time_major),), new
 
 
 class UnidirectionalSequenceLstm(

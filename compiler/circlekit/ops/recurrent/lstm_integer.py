@@ -18,15 +18,17 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.numerics.fixed_point import (
     Ints,
     QuantizedMultiplier,
+    get_inv_sqrt_quantized_multiplier,
+    logistic,
     multiply_by_quantized_multiplier,
     multiply_by_quantized_multiplier_half_up,
     quantize_multiplier,
     rounding_divide_by_pot,
     saturating_left_shift,
     saturating_rounding_doubling_high_mul,
+    tanh,
     wrap_int32,
 )
-from circlekit.ops.numerics.fixed_point_functions import get_inv_sqrt_quantized_multiplier, logistic, tanh
 from circlekit.ops.numerics.quantized_layers import exact, integer_product
 from circlekit.ops.quantization import scale_of, zero_point_of
 from circlekit.ops.recurrent.lstm_float import GATES, gate_weight, present_gates

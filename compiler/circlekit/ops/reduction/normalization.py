@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Normalizations, and the rotary embedding."""
+"""Normalizations, and the rotary embedding.
+
+Source: TFLite softmax, log_softmax, l2norm, local_response_norm.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,6 @@ class Softmax(_LastAxis, code="SOFTMAX", versions={f16: 4, i16: 3, i8: 2}, refer
     """exp(beta * x) / sum(exp(beta * x)) along the last axis.
 
     Integers: fixed point, as LiteRT's reference kernels; its optimized ones compute in float32.
-    Source: TFLite softmax.
     """
 
     beta: float = attribute(1.0)
@@ -77,7 +79,6 @@ class LogSoftmax(_LastAxis, code="LOG_SOFTMAX", versions={i8: 2}):
     """x - log(sum(exp(x))) along the last axis.
 
     Integers: fixed point, as LiteRT's reference kernels; its optimized ones compute in float32.
-    Source: TFLite log_softmax.
     """
 
     def kernel(self, input: Array) -> Array:
@@ -91,10 +92,7 @@ class LogSoftmax(_LastAxis, code="LOG_SOFTMAX", versions={i8: 2}):
 
 
 class L2Normalization(_LastAxis, code="L2_NORMALIZATION", options="L2NormOptions", versions={i8: 2}):
-    """x / sqrt(sum(x * x)) along the last axis; no runtime takes a fused activation.
-
-    Source: TFLite l2norm.
-    """
+    """x / sqrt(sum(x * x)) along the last axis; no runtime takes a fused activation."""
 
     act: Activation = attribute(Activation.NONE, "fused_activation_function")
 

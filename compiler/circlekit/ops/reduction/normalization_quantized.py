@@ -17,17 +17,15 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.numerics.fixed_point import (
     Ints,
     QuantizedMultiplier,
-    multiply_by_quantized_multiplier,
-    quantize_multiplier,
-    rounding_divide_by_pot,
-    saturating_rounding_doubling_high_mul,
-)
-from circlekit.ops.numerics.fixed_point_functions import (
     bit_length,
     exp_on_negative_values,
     get_inv_sqrt_quantized_multiplier,
     get_reciprocal,
     log_x_for_x_greater_than_or_equal_to_1,
+    multiply_by_quantized_multiplier,
+    quantize_multiplier,
+    rounding_divide_by_pot,
+    saturating_rounding_doubling_high_mul,
 )
 from circlekit.ops.numerics.lookup_tables import interpolated, interpolation_table
 from circlekit.ops.quantization import dtype_limits, scale_of, zero_point_of

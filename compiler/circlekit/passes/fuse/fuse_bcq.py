@@ -8,7 +8,7 @@ from circlekit.ir.enums import WeightsFormat
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Value
 from circlekit.ops.dimensions import normalized_axis
-from circlekit.ops.matmul.bcq import BcqFullyConnected, BcqGather
+from circlekit.ops.matmul.circle_layers import BcqFullyConnected, BcqGather
 from circlekit.ops.matmul.dense import FullyConnected
 from circlekit.ops.movement.gather import Gather
 from circlekit.passes.fold.remove_dead import RemoveDead

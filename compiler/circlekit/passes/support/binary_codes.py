@@ -28,7 +28,7 @@ import numpy as np
 from circlekit.ir.dtypes import f32, i32
 from circlekit.ir.graph import Graph
 from circlekit.ir.value import Array, Value
-from circlekit.ops.matmul.bcq import CODES_PER_WORD, decoded
+from circlekit.ops.matmul.circle_layers import CODES_PER_WORD, decoded
 from circlekit.ops.movement.shape import Reshape
 
 START, END = -2_000_000_000 + 27, 2_000_000_000 - 27
