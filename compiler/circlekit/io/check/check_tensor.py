@@ -44,7 +44,10 @@ class TensorChecker:
             self._size(tree, dtype, shape, data, path)
         if data is not None and tree.get("is_variable"):
             self.add("variable", path, f"expected no data of a variable, got {len(data)} bytes")
-        self._external(tree, path)
+        identifier = tree.get("external_buffer", 0)
+        if identifier and identifier not in self.external:
+            message = f"expected the id of an external buffer, got {identifier}"
+            self.add("external-buffer", f"{path}.external_buffer", message)
         if "quantization" in tree:
             self._quantization(tree["quantization"], dtype, shape, f"{path}.quantization", tensors)
 
@@ -120,12 +123,6 @@ class TensorChecker:
             self.add("strings", path, "expected rising offsets of strings inside the data")
         elif found != count:
             self.add("strings", path, f"expected {count} strings, as the shape has elements, got {found}")
-
-    def _external(self, tree: Tree, path: str) -> None:
-        identifier = tree.get("external_buffer", 0)
-        if identifier and identifier not in self.external:
-            message = f"expected the id of an external buffer, got {identifier}"
-            self.add("external-buffer", f"{path}.external_buffer", message)
 
     # -- quantization ------------------------------------------------------------------------------
 

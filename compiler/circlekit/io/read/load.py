@@ -160,16 +160,13 @@ class Loader:
                     name = item.get("name", "")
                     if name in values:
                         self.warn(f"{path}.{side}[{i}]", f"{name!r} was there before; the one before is lost")
-                    values[name] = self.pick(index, graph, f"{path}.{side}[{i}]")
+                    index = self.index(index, len(self.values[graph]), f"{path}.{side}[{i}]", "tensors")
+                    values[name] = self.values[graph][index]
                 sides.append(values)
             if "deprecated_tag" in tree:
                 self.warn(f"{path}.deprecated_tag", f"{tree['deprecated_tag']!r} is lost")
             out.append(Signature(tree.get("signature_key", ""), graphs[graph], *sides))
         return out
-
-    def pick(self, index: int, graph: int, path: str) -> Value:
-        values = self.values[graph]
-        return values[self.index(index, len(values), path, "tensors")]
 
     # -- graphs --------------------------------------------------------------------------------
 

@@ -138,17 +138,13 @@ class Saver:
         out = []
         before = self.origin.metadata if self.origin else ()
         for number, (name, data) in enumerate(self.model.metadata):
-            old = before[number] if number < len(before) else None
-            if old is not None and old[0] == name and self.holds(old[1], data):
-                out.append((name, self.buffers.keep(old[1])))
+            old_name, index = before[number] if number < len(before) else (None, 0)
+            stored = self.buffers.old[index] if old_name is not None else None
+            if old_name == name and memoryview(data) == (b"" if stored is None else stored.data):
+                out.append((name, self.buffers.keep(index)))
             else:
                 out.append((name, self.buffers.add(ConstantBytes(data))))
         return out
-
-    def holds(self, index: int, data: bytes) -> bool:
-        """Return whether buffer ``index`` of the input file has the bytes ``data``."""
-        stored = self.buffers.old[index]
-        return memoryview(data) == (b"" if stored is None else stored.data)
 
     def signatures(self) -> list[Tree]:
         numbers = {id(g): i for i, g in enumerate(self.model.graphs)}

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, NoReturn
 
 from circlekit.errors import near_miss
 from circlekit.io.check.findings import ERROR
-from circlekit.recipes.model_file import ModelFile, count_word
-from circlekit.recipes.rules.rule import Outcome, Rule, Subject, error_at, line_and_column
+from circlekit.recipes.model_file import count_word
+from circlekit.recipes.rules.rule import Outcome, Subject, error_at, line_and_column
 
 FORM = "a rule is RULE \"NAME\" $(function argument) 'CONDITION' VALUE"
 
@@ -56,7 +56,7 @@ CONDITIONS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 @dataclass(frozen=True)
-class OneRule(Rule):
+class OneRule:
     """One rule; ``name`` is its name in reports."""
 
     place: str
@@ -67,14 +67,11 @@ class OneRule(Rule):
     expected: str
 
     def check(self, subject: Subject) -> Outcome:
-        actual = self.actual(subject.facts)
+        actual = FUNCTIONS[self.function][1](subject.facts, *self.arguments)
         holds = actual != "" and compare(actual, self.condition, self.expected)
         asked = " ".join((self.function, *self.arguments))
         found = f"{asked}: expected {self.condition} {self.expected}, got {actual or 'nothing'}"
         return Outcome(self.place, self.name, holds, found)
-
-    def actual(self, facts: ModelFile) -> str:
-        return FUNCTIONS[self.function][1](facts, *self.arguments)
 
 
 def compare(actual: str, condition: str, expected: str) -> bool:

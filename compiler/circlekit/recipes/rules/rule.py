@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from circlekit.errors import ParseError
 from circlekit.ir.graph import Model
@@ -46,12 +45,9 @@ class Outcome(NamedTuple):
         return f"{self.place}: {self.rule}: {self.found}"
 
 
-class Rule(ABC):
-    """One condition; ``place``: file, line and column of its text."""
+class Rule(Protocol):
+    """One condition of either language."""
 
-    place: str
-
-    @abstractmethod
     def check(self, subject: Subject) -> Outcome:
         """Check the rule; CirclekitError if that is impossible."""
 

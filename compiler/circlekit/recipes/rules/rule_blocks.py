@@ -56,7 +56,7 @@ class RuleBlock:
 
 
 @dataclass(frozen=True)
-class TextRule(Rule):
+class TextRule:
     """One check of a block; ``text``: the call as it is written."""
 
     place: str

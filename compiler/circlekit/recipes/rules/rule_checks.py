@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 
@@ -27,51 +27,40 @@ Check = Callable[[Subject], Iterable[str]]
 # -- checks of operators -----------------------------------------------------------------------
 
 
-def _fits(amount: tuple[str, int], count: int) -> bool:
-    condition, number = amount
-    return {"exactly": count == number, "at_most": count <= number, "at_least": count >= number}[condition]
+def _counted(amounts: Mapping[str, tuple[str, int]], count: Callable[[Model, str], int]) -> Check:
+    """Compare ``count`` of the model and each key of ``amounts`` with its (condition, number)."""
 
+    def check(subject: Subject) -> Iterator[str]:
+        for what, (condition, number) in amounts.items():
+            found = count(subject.model, what)
+            holds = {"exactly": found == number, "at_most": found <= number, "at_least": found >= number}
+            if not holds[condition]:
+                expected = f"{condition.replace('_', ' ')} {number}".removeprefix("exactly ")
+                yield f"expected {expected} {what}, got {found}"
 
-def _amount_text(amount: tuple[str, int]) -> str:
-    condition, number = amount
-    return f"{condition.replace('_', ' ')} {number}".removeprefix("exactly ")
+    return check
 
 
 def _ops(call: Call) -> Check:
     call.positional(0, 0)
-    expected = {name: (call.kind(name), call.amount(x)) for name, x in call.named().items()}
-
-    def check(subject: Subject) -> Iterator[str]:
-        for name, (code, amount) in expected.items():
-            count = sum(op.code == code for op in subject.model.ops())
-            if not _fits(amount, count):
-                yield f"expected {_amount_text(amount)} {name}, got {count}"
-
-    return check
+    codes = {name: call.kind(name) for name in call.named()}
+    amounts = {name: call.amount(literal) for name, literal in call.named().items()}
+    return _counted(amounts, lambda model, name: sum(op.code == codes[name] for op in model.ops()))
 
 
 def _custom(call: Call) -> Check:
     call.positional(0, 0)
-    expected = {name: call.amount(literal) for name, literal in call.named().items()}
+    amounts = {f"custom {name}": call.amount(literal) for name, literal in call.named().items()}
 
-    def check(subject: Subject) -> Iterator[str]:
-        names = [op.custom_code for op in subject.model.ops() if isinstance(op, OpaqueOp)]
-        for name, amount in expected.items():
-            if not _fits(amount, names.count(name)):
-                yield f"expected {_amount_text(amount)} custom {name}, got {names.count(name)}"
+    def count(model: Model, what: str) -> int:
+        return sum(isinstance(op, OpaqueOp) and f"custom {op.custom_code}" == what for op in model.ops())
 
-    return check
+    return _counted(amounts, count)
 
 
 def _total(call: Call) -> Check:
-    amount = call.amount(call.positional(1, 1)[0])
-
-    def check(subject: Subject) -> Iterator[str]:
-        count = sum(1 for _ in subject.model.ops())
-        if not _fits(amount, count):
-            yield f"expected {_amount_text(amount)} operators, got {count}"
-
-    return check
+    amounts = {"operators": call.amount(call.positional(1, 1)[0])}
+    return _counted(amounts, lambda model, _: sum(1 for _ in model.ops()))
 
 
 def _order(call: Call) -> Check:
