@@ -46,7 +46,8 @@ def read(source: ModelFile) -> tuple[Model, int | None]:
     """Load a model and return its size in bytes too; None for the size of a text, which is not comparable."""
     name, content = _content(source)
     size: int | None = None
-    if not _is_text(content):
+    probe = bytes(content[:_TEXT_PROBE_BYTES])  # of a text: no control characters but tabs and line ends
+    if not probe or not all(byte >= 32 or byte in b"\t\n\r\f" for byte in probe):
         model, size = load_bytes(content, name), len(content)
     elif isinstance(source, str | os.PathLike):
         model = recipe_in(content, name)
@@ -69,12 +70,6 @@ def _content(source: ModelFile) -> tuple[str, memoryview]:
     if isinstance(source.read(0), str):
         raise FileError(f"{name}: the file object is opened in text mode; open it with mode 'rb'")
     return name, read_all(source, name)
-
-
-def _is_text(content: memoryview) -> bool:
-    """Whether this starts like text: not empty, and no control characters but tabs and line ends."""
-    probe = bytes(content[:_TEXT_PROBE_BYTES])
-    return bool(probe) and all(byte >= 32 or byte in b"\t\n\r\f" for byte in probe)
 
 
 def parse(text: str) -> Model:

@@ -35,9 +35,7 @@ def _parser(words: Sequence[str] = ()) -> Parser:
     parser.add_argument(
         "-o", dest="format", choices=("circle", "tflite"), help="format, for other extensions"
     )
-    _add_selection(parser)
-    _add_checks(parser)
-    _add_flags_of_one(parser)
+    _add_flags(parser)
     add_limits(parser)
     group = parser.add_argument_group("passes")
     own = all_passes()
@@ -50,7 +48,7 @@ def _parser(words: Sequence[str] = ()) -> Parser:
     return parser
 
 
-def _add_selection(parser: Parser) -> None:
+def _add_flags(parser: Parser) -> None:
     for name in PIPELINES:
         parser.add_argument(
             f"--{name}", action="append_const", dest="flags", const=name, help=f"run the pipeline {name}"
@@ -67,9 +65,6 @@ def _add_selection(parser: Parser) -> None:
         "--disable", type=pass_name, action="append", default=[], metavar="PASS", help="do not run this pass"
     )
     parser.add_switch("--list-passes", help="list the passes (with -V in full) and exit")
-
-
-def _add_checks(parser: Parser) -> None:
     parser.add_switch("--verify", help="compare the outputs before and after every pass; fail if they differ")
     parser.add_switch(
         "--bisect",
@@ -78,10 +73,7 @@ def _add_checks(parser: Parser) -> None:
     )
     parser.add_argument("--record", metavar="DIR", help="verify, and keep the compared values as HDF5 files")
     parser.add_argument("--explain", type=pass_name, metavar="PASS", help="say why this pass did not apply")
-
-
-def _add_flags_of_one(parser: Parser) -> None:
-    """Flags of ONE's circle2circle other than passes."""
+    # flags of ONE's circle2circle
     parser.add_switch(
         "--generate_profile_data",
         help="write into the metadata which operators of the input each operator was made from",

@@ -51,13 +51,23 @@ tfldump = _command("tfldump", "tflite")
 
 
 def _dump(model: ModelFile) -> Iterator[str]:
-    version = model.tree.get("version", 0)  # decodes the file: an error comes before the first line
+    model_version = model.tree.get("version", 0)  # decodes the file: an error comes before the first line
     yield RULER
-    yield f"Model version: {version}"
+    yield f"Model version: {model_version}"
     yield f" # sub graphs: {len(model.graphs)}"
     yield ""
-    yield from _codes(model)
-    yield from _buffers(model)
+    yield "Operator Codes: [order] OpCodeName (OpCode Enum)"
+    for index, tree in enumerate(model.tree.get("operator_codes", ())):
+        code = number_of("BuiltinOperator", model.format, tree.get("builtin_code", 0))
+        old = tree.get("deprecated_builtin_code", 0)
+        version = tree.get("version", 1)
+        yield f"[{index}] {model.codes[index]} (code: {code}, dep_code: {old}, version: {version})"
+    yield ""
+    yield "Buffers: B(index) (length) values, if any"
+    for index in range(len(model.tree.get("buffers", ()))):
+        data = model.buffer(index)
+        yield f"B({index}) ({len(data)}) {_bytes(data)}"
+    yield ""
     yield from _metadata(model)
     yield from _signatures(model)
     for number, graph in enumerate(model.graphs):
@@ -69,24 +79,6 @@ def _dump(model: ModelFile) -> Iterator[str]:
 
 
 # -- the model ---------------------------------------------------------------------------------
-
-
-def _codes(model: ModelFile) -> Iterator[str]:
-    yield "Operator Codes: [order] OpCodeName (OpCode Enum)"
-    for index, tree in enumerate(model.tree.get("operator_codes", ())):
-        code = number_of("BuiltinOperator", model.format, tree.get("builtin_code", 0))
-        old = tree.get("deprecated_builtin_code", 0)
-        version = tree.get("version", 1)
-        yield f"[{index}] {model.codes[index]} (code: {code}, dep_code: {old}, version: {version})"
-    yield ""
-
-
-def _buffers(model: ModelFile) -> Iterator[str]:
-    yield "Buffers: B(index) (length) values, if any"
-    for index in range(len(model.tree.get("buffers", ()))):
-        data = model.buffer(index)
-        yield f"B({index}) ({len(data)}) {_bytes(data)}"
-    yield ""
 
 
 def _bytes(data: memoryview) -> str:

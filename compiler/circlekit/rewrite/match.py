@@ -222,19 +222,14 @@ class Matcher:
         elif node is None:
             yield match.with_value(pattern.name, value)
         else:
-            yield from self._match_producer(pattern.name, node, value, match, progress)
-
-    def _match_producer(
-        self, name: str, node: Node, value: Value, match: Match, progress: int
-    ) -> Iterator[Match]:
-        op = value.producer
-        at = node.results.index(name)
-        if op is not None and node.fits(op) and op.results[at] is value:
-            yield from self._match_op(node, op, match)
-        elif self.explain:
-            found = "a constant" if value.is_const else "an input" if op is None else type(op).__name__
-            sentence = f"%{value.name}: comes from {found}, the picture wants {node.kind_names()}"
-            self.refuse(progress, sentence, value.is_const)
+            op = value.producer
+            at = node.results.index(pattern.name)
+            if op is not None and node.fits(op) and op.results[at] is value:
+                yield from self._match_op(node, op, match)
+            elif self.explain:
+                found = "a constant" if value.is_const else "an input" if op is None else type(op).__name__
+                sentence = f"%{value.name}: comes from {found}, the picture wants {node.kind_names()}"
+                self.refuse(progress, sentence, value.is_const)
 
     def _match_type(
         self, pattern: OperandPattern, value: Value, match: Match, progress: int

@@ -60,7 +60,13 @@ def section(item: type[Pass]) -> Iterator[str]:
         yield from _picture("before", rule.before)
         yield from _picture("after", rule.after)
         yield "```"
-        yield from _conditions(rule)
+        texts = []
+        for name in rule.definition().conditions:
+            text = inspect.getdoc(getattr(rule, name)) or name.replace("_", " ")
+            texts.append(text.partition("\n")[0].rstrip("."))
+        if texts:
+            yield ""
+            yield f"Conditions: {'; '.join(texts)}."
 
 
 def facts(item: type[Pass]) -> Iterator[str]:
@@ -105,17 +111,6 @@ def _picture(head: str, text: str) -> Iterator[str]:
     lines = textwrap.dedent(text).strip("\n").rstrip().splitlines()
     yield head
     yield from (f"    {line.strip() if len(lines) == 1 else line}".rstrip() for line in lines)
-
-
-def _conditions(rule: type[Rewrite]) -> Iterator[str]:
-    """Yield a line with all conditions: the first line of each docstring, or the words of the name."""
-    texts = []
-    for name in rule.definition().conditions:
-        text = inspect.getdoc(getattr(rule, name)) or name.replace("_", " ")
-        texts.append(text.partition("\n")[0].rstrip("."))
-    if texts:
-        yield ""
-        yield f"Conditions: {'; '.join(texts)}."
 
 
 def table(passes: Mapping[str, type[Pass]]) -> str:

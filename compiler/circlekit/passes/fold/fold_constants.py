@@ -114,7 +114,11 @@ class FoldConstants(Pass):
             return error.message
         size = sum(a.nbytes for a in arrays)
         work.bytes += size
-        return self._size_refusal(op, size, context) or _quantization_refusal(op, arrays) or arrays
+        for value, array in zip(op.results, arrays, strict=True):  # a result of unknown shape may not fit
+            why = None if value.quantization is None else value.quantization.misfit(array.shape)
+            if why is not None:
+                return self._size_refusal(op, size, context) or f"%{value.name}: {why}"
+        return self._size_refusal(op, size, context) or arrays
 
     def _size_refusal(self, op: Op, size: int, context: Context) -> str | None:
         """Return why results of ``size`` bytes are too large, None if they are not."""
@@ -163,15 +167,6 @@ def _result_refusal(graph: Graph, op: Op, is_main: bool) -> str | None:
         if value.dtype.numpy is None or value.is_variable:
             kind = "a variable" if value.is_variable else value.dtype.short
             return f"%{value.name} is {kind}, which cannot be a constant"
-    return None
-
-
-def _quantization_refusal(op: Op, arrays: Sequence[Array]) -> str | None:
-    """Return how the quantization of a result of unknown shape contradicts the computed shape."""
-    for value, array in zip(op.results, arrays, strict=True):
-        why = None if value.quantization is None else value.quantization.misfit(array.shape)
-        if why is not None:
-            return f"%{value.name}: {why}"
     return None
 
 

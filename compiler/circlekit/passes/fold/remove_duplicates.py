@@ -45,7 +45,8 @@ class CommonSubexpressionElimination(GraphPass):
             first = firsts.setdefault(key, op)
             if first is op:
                 continue
-            numbers.equate(op, first)
+            for value, same in zip(op.results, first.results, strict=True):
+                numbers.known[value] = numbers.of(same)
             if not context.may_rewrite:
                 break
             if all(graph.can_stand_for(old, new) for old, new in zip(op.results, first.results, strict=True)):
@@ -81,26 +82,21 @@ class ValueNumbers:
     """Value numbering: values that are known to be equal have the same number."""
 
     def __init__(self, graph: Graph) -> None:
-        self._numbers: dict[Value, int] = {}
+        self.known: dict[Value, int] = {}
         groups = equal_constants(graph_constants(graph))
         for number, group in enumerate(groups):
-            self._numbers.update(dict.fromkeys(group, number))
+            self.known.update(dict.fromkeys(group, number))
         self._next = len(groups)
 
     def of(self, value: Value | None) -> int:
         """Return the number of ``value``, a new one at the first call; -1 for an absent operand."""
         if value is None:
             return -1
-        number = self._numbers.get(value)
+        number = self.known.get(value)
         if number is None:
-            number = self._numbers[value] = self._next
+            number = self.known[value] = self._next
             self._next += 1
         return number
-
-    def equate(self, op: Op, first: Op) -> None:
-        """Record that ``op`` has the same results as ``first``."""
-        for value, same in zip(op.results, first.results, strict=True):
-            self._numbers[value] = self.of(same)
 
     def key(self, op: Op) -> Hashable | None:
         """Return a key that is equal for equal operators; None for an operator that must not be merged."""
