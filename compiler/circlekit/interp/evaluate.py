@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Computation of one operator on given arrays, with its results checked against their declarations."""
+"""Computation of one operator on given arrays; checks of inputs and results against their declarations."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
 from typing import Any
 
@@ -13,6 +13,7 @@ import circlekit.ops  # noqa: F401  # declares the operators
 from circlekit.errors import CirclekitError, LimitError, ModelError, ShapeError, UnsupportedError
 from circlekit.interp.execution_plan import ResultMemory, absent_operands
 from circlekit.interp.fast import FastKernel
+from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op, OpaqueOp, Run
 from circlekit.ir.value import Array, Value, format_shape
 from circlekit.ops.program.custom import CUSTOM_KERNELS, UNSUPPORTED
@@ -134,3 +135,50 @@ def _custom_results(op: OpaqueOp, operands: Sequence[Array | None]) -> Sequence[
 
 def _reject_graph(graph: object, inputs: Sequence[Array]) -> list[Array]:
     raise UnsupportedError("an operator that runs other graphs cannot be computed outside an interpreter")
+
+
+Inputs = Sequence[Array] | Mapping[str, Array]
+"""Arrays in the order of a graph's inputs, or by input name."""
+
+
+def model_inputs(model: Model, graph: int, inputs: Inputs) -> list[Array]:
+    """Return ``inputs`` in the order of graph number ``graph``; errors name the file of the model.
+
+    ModelError if there is no such graph, ShapeError if the inputs do not match its declarations.
+    """
+    if not 0 <= graph < len(model.graphs):
+        raise ModelError(f"expected a graph number below {len(model.graphs)}, got {graph}")
+    called = model.graphs[graph]
+    try:
+        if not isinstance(inputs, Mapping):
+            return check_inputs(called, inputs)
+        missing = [_declared(v) for v in called.inputs if v.name not in inputs]
+        unknown = [f"%{name}" for name in inputs if name not in {v.name for v in called.inputs}]
+        faults = [f"missing {name}" for name in missing] + [f"unknown {name}" for name in unknown]
+        if faults:
+            raise ShapeError(f"graph {called.name}: expected inputs {_listed(called)}: {', '.join(faults)}")
+        return check_inputs(called, [inputs[v.name] for v in called.inputs])
+    except CirclekitError as error:
+        if model.source is not None:
+            error.note(f"in {model.source}")
+        raise
+
+
+def check_inputs(graph: Graph, inputs: Sequence[Array]) -> list[Array]:
+    """Return ``inputs`` as arrays; ShapeError if number, dtypes or shapes are not those of ``graph``."""
+    arrays = [np.asarray(x) for x in inputs]
+    if len(arrays) != len(graph.inputs):
+        raise ShapeError(
+            f"graph {graph.name}: expected {len(graph.inputs)} inputs ({_listed(graph)}), got {len(arrays)}"
+        )
+    for value, array in zip(graph.inputs, arrays, strict=True):
+        check_type(value, array, "input")
+    return arrays
+
+
+def _listed(graph: Graph) -> str:
+    return ", ".join(_declared(v) for v in graph.inputs) or "none"
+
+
+def _declared(value: Value) -> str:
+    return f"%{value.name}: {value.dtype.short}{format_shape(value.shape)}"

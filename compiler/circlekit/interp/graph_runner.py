@@ -9,9 +9,8 @@ import numpy as np
 
 from circlekit.errors import CirclekitError, LimitError, ModelError
 from circlekit.interp.blas_threads import limited_blas_threads
-from circlekit.interp.evaluate import compute
+from circlekit.interp.evaluate import check_inputs, compute
 from circlekit.interp.execution_plan import ExecutionPlan, PlannedOp
-from circlekit.interp.input_arrays import check_inputs
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.location import place
 from circlekit.ir.op import Op

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from circlekit.errors import CirclekitError
+from circlekit.interp.evaluate import Inputs, model_inputs
 from circlekit.interp.graph_runner import GraphRunner, Observe, OnValue
-from circlekit.interp.input_arrays import Inputs, model_inputs
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array
