@@ -1,15 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules: conditions on a model after some passes, and the outcome of checking one."""
+"""Rules of both languages: the model they are checked on, the outcome, and the arguments of a call."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, NoReturn, Protocol
 
-from circlekit.errors import ParseError
+import circlekit.ops  # noqa: F401  # kinds are known by their declarations
+from circlekit.errors import ParseError, near_miss
+from circlekit.io.schema import FORMATS, enumeration
 from circlekit.ir.graph import Model
+from circlekit.ir.op import REGISTRY
+from circlekit.ir.text.lexer import Source
+from circlekit.ir.text.syntax import Arguments, Literal, Symbol, ValueName
 from circlekit.recipes.model_file import ModelFile
 
 
@@ -63,3 +68,88 @@ def line_and_column(text: str, at: int) -> tuple[int, int]:
     """Return line and column, both from 1."""
     before = text[:at]
     return before.count("\n") + 1, at - before.rfind("\n")
+
+
+class Call:
+    """The arguments of one call; ParseError at the place of the call for arguments of the wrong kind."""
+
+    def __init__(self, source: Source, node: Arguments) -> None:
+        self.source = source
+        self.node = node
+        self.name = node.name
+
+    @property
+    def place(self) -> str:
+        """File, line and column."""
+        line, column = line_and_column(self.source.text, self.node.token.at)
+        return f"{self.source.label}:{self.source.first_line + line - 1}:{column}"
+
+    def fail(self, message: str) -> NoReturn:
+        self.source.fail(message, self.node.token)
+
+    def text(self) -> str:
+        """Return the call as it is written."""
+        tokens = self.source.tokens
+        start = tokens.index(self.node.token)
+        depth = 0
+        for token in tokens[start + 1 :]:
+            depth += (token.text in "([{") - (token.text in ")]}") if token.kind == "mark" else 0
+            if depth == 0:
+                return " ".join(self.source.text[self.node.token.at : token.at + 1].split())
+        return self.name
+
+    def positional(self, least: int, most: int | None = None) -> list[Literal]:
+        """Return the arguments without a name; ``least`` to ``most`` of them are expected."""
+        given = self.node.positional
+        if len(given) < least or (most is not None and len(given) > most):
+            amount = f"{least}" if most == least else f"{least} or more" if most is None else f"up to {most}"
+            self.fail(f"{self.name}: expected {amount} arguments, got {len(given)}")
+        return given
+
+    def named(self, known: Iterable[str] | None = None) -> Mapping[str, Literal]:
+        """Return the arguments with a name; each must be one of ``known``."""
+        for name in self.node.named:
+            if known is not None and name not in known:
+                names = list(known)
+                near = near_miss(name, names) or (f"; expected one of {', '.join(names)}" if names else "")
+                self.fail(f"{self.name} has no argument {name}{near}")
+        return self.node.named
+
+    def words(self) -> list[str]:
+        """Return the arguments, which must be one word or more."""
+        self.named(())
+        return [str(self.of(item, Symbol, "a name")) for item in self.positional(1)]
+
+    def value(self) -> str:
+        """Return the name of the value that is the only argument without a name."""
+        return str(self.of(self.positional(1, 1)[0], ValueName, "a value (%name)"))
+
+    def of(self, literal: Literal, kind: type, what: str) -> Any:
+        """Return ``literal`` if it is of ``kind``; ``what`` describes the kind in the error."""
+        if type(literal) is not kind:
+            self.fail(f"{self.name}: expected {what}, got {show(literal)}")
+        return literal
+
+    def kind(self, name: str) -> str:
+        """Return the schema's name of an operator kind given by that name or by its class."""
+        classes = {cls.__name__: code for code, cls in REGISTRY.items()}
+        codes = {n for f in FORMATS for n in enumeration("BuiltinOperator", f).numbers}
+        if name in classes:
+            return classes[name]
+        if name not in codes:
+            self.fail(f"no operator is named {name}{near_miss(name, [*classes, *sorted(codes)])}")
+        return name
+
+    def amount(self, literal: Literal) -> tuple[str, int]:
+        """Return (condition, number) of ``3``, ``at_most(3)`` or ``at_least(3)``."""
+        condition, number = "exactly", literal
+        if isinstance(literal, Arguments) and literal.name in ("at_most", "at_least"):
+            condition = literal.name
+            number = literal.positional[0] if len(literal.positional) == 1 else literal
+        if type(number) is not int or number < 0:
+            self.fail(f"expected an integer, at_most(3) or at_least(1), got {show(literal)}")
+        return condition, number
+
+
+def show(literal: Any) -> str:
+    return f"{literal.name}(...)" if isinstance(literal, Arguments) else str(literal)

@@ -39,8 +39,7 @@ from circlekit.io.schema import FORMATS
 from circlekit.ir.text.document import parse_document
 from circlekit.ir.text.lexer import Source
 from circlekit.passes.engine.registry import all_options
-from circlekit.recipes.rules.rule import Outcome, Rule, Subject
-from circlekit.recipes.rules.rule_call import Call, show
+from circlekit.recipes.rules.rule import Call, Outcome, Rule, Subject, show
 from circlekit.recipes.rules.rule_checks import CHECKS, Check
 
 

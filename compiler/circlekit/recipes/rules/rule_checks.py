@@ -17,8 +17,7 @@ from circlekit.ir.text.literal_parsing import attribute_of
 from circlekit.ir.text.literal_printing import format_attribute, same_attribute
 from circlekit.ir.text.syntax import Literal, ValueName
 from circlekit.ir.value import Array, Value, format_shape
-from circlekit.recipes.rules.rule import Subject
-from circlekit.recipes.rules.rule_call import Call, show
+from circlekit.recipes.rules.rule import Call, Subject, show
 
 Check = Callable[[Subject], Iterable[str]]
 """Yields a sentence for each violation."""
