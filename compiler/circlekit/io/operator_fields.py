@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from flatbuffers import flexbuffers
 
 from circlekit.errors import ModelError
 from circlekit.io.schema import Field, Kind, Tree, enumeration, number_of, options_field, table
@@ -153,3 +154,22 @@ def stored_attribute(slot: Slot, value: Any, graphs: dict[int, int]) -> Any:
     if field.kind is Kind.VECTOR:
         return list(value) or None
     return value
+
+
+FlexValue = bool | int | str | Sequence[int]
+
+
+def flexbuffer_map(values: Mapping[str, FlexValue]) -> bytes:
+    """Encode a map with these entries; a sequence of integers becomes a typed vector."""
+    builder = flexbuffers.Builder()
+    with builder.Map():
+        for name, value in values.items():
+            if isinstance(value, bool):
+                builder.Bool(name, value)
+            elif isinstance(value, int):
+                builder.Int(name, value)
+            elif isinstance(value, str):
+                builder.String(name, value)
+            else:
+                builder.TypedVectorFromElements(name, list(value))
+    return bytes(builder.Finish())

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from circlekit.io.flexbuffers import flexbuffer_map
+from circlekit.io.operator_fields import flexbuffer_map
 from tests.passes.kit import check_pass, check_refusal
 
 

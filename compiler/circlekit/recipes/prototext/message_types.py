@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Final
 
-from circlekit.io.flexbuffers import FlexValue
+from circlekit.io.operator_fields import FlexValue
 from circlekit.io.schema import SCALARS, Enumeration, Field, Kind, enumeration, table
 from circlekit.io.tables import ENUMS, TABLES
 from circlekit.recipes.prototext.prototext_parser import FieldType, MessageType

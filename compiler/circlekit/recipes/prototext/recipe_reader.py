@@ -6,8 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from circlekit.errors import near_miss
-from circlekit.io.flexbuffers import flexbuffer_map
-from circlekit.io.operator_fields import PLACEHOLDER
+from circlekit.io.operator_fields import PLACEHOLDER, flexbuffer_map
 from circlekit.io.schema import Tree, enumeration, options_field
 from circlekit.ir.dtypes import DType
 from circlekit.ir.text.lexer import Token

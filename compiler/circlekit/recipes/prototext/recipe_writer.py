@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from circlekit.errors import UnsupportedError
-from circlekit.io.flexbuffers import flexbuffer_map
-from circlekit.io.operator_fields import code_key
+from circlekit.io.operator_fields import code_key, flexbuffer_map
 from circlekit.io.schema import Tree
 from circlekit.recipes.prototext.filler_selection import Keep
 from circlekit.recipes.prototext.message_types import (
