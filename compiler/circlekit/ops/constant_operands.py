@@ -67,7 +67,7 @@ def axis_after_transpose(axis: int, perm: Sequence[int]) -> int:
 
 
 def permuted_rows(value: Value, perm: Sequence[int]) -> Array | None:
-    """Return a constant of one row per axis with its rows permuted; None if it is not such a constant."""
+    """Return a constant of one row per axis with its rows permuted; None for other values."""
     data = plain_data(value)
     if data is None or data.ndim == 0 or data.shape[0] != len(perm):
         return None

@@ -108,11 +108,9 @@ class Rsqrt(Unary, code="RSQRT", options=None, versions={i8: 2, i16: 3}, quantiz
             result = multiply_by_quantized_multiplier(scaled, QuantizedMultiplier(by.mantissa, by.shift - 20))
             return np.asarray(np.where(distance == 0, 127, clamp_to_dtype(result, self.output)), np.int8)
         most = np.float32((1 << 15) - 1) * scale_of(self.output)
-
-        def inverse_root(real: Array) -> Array:
-            return np.asarray(np.where(real <= 0, most, 1 / np.sqrt(np.maximum(real, np.float32(0)))))
-
-        return real_function(x, self.input, self.output, inverse_root)
+        return real_function(
+            x, self.input, self.output, lambda r: np.where(r <= 0, most, 1 / np.sqrt(np.maximum(r, 0)))
+        )
 
 
 class Square(Unary, code="SQUARE", function=np.square):

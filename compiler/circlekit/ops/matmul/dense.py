@@ -84,7 +84,13 @@ class FullyConnected(Op, code="FULLY_CONNECTED", variadic_results=True, fuses_ac
             out, workspace = shuffled_dense(self, rows, weights, bias)
             return out.reshape(shape), workspace.reshape(input.shape)
         if self.weights_format is WeightsFormat.SHUFFLED16x1FLOAT32:
-            weights = in_row_order(self, weights)
+            units, depth = weights.shape
+            if weights.dtype != np.float32 or units % ROWS:
+                found = f"{weights.dtype}[{units},{depth}]"
+                raise UnsupportedError(
+                    f"{self.code} with SHUFFLED16x1FLOAT32 weights of {found} has no kernel"
+                )
+            weights = weights.reshape(-1, depth, ROWS).swapaxes(1, 2).reshape(units, depth)
         if weights.dtype.kind != "f":
             return quantized_dense(self, rows, weights, bias).reshape(shape)
         require_float(self, input, weights, bias)
@@ -125,15 +131,6 @@ def shuffled_16x1(weights: Array) -> Array:
     """[rows, columns], 16 rows at a time: of these the first column, then the second...; the same shape."""
     rows, columns = weights.shape
     return np.ascontiguousarray(weights.reshape(-1, ROWS, columns).swapaxes(1, 2)).reshape(rows, columns)
-
-
-def in_row_order(op: Op, weights: Array) -> Array:
-    """Undo ``shuffled_16x1``; UnsupportedError for weights that it does not make."""
-    rows, columns = weights.shape
-    if weights.dtype != np.float32 or rows % ROWS:
-        found = f"{weights.dtype}[{rows},{columns}]"
-        raise UnsupportedError(f"{op.code} with SHUFFLED16x1FLOAT32 weights of {found} has no kernel")
-    return np.asarray(weights.reshape(-1, columns, ROWS).swapaxes(1, 2).reshape(rows, columns))
 
 
 class BatchMatMul(Op, code="BATCH_MATMUL", versions={i16: 3, i8: 2}):

@@ -29,12 +29,19 @@ K0, K1, K2 = np.uint64(0xC3A5C85C97CB3127), np.uint64(0xB492B66FBE98F273), np.ui
 def fingerprint64(rows: Array) -> Words:
     """Return uint64[n] for uint8 ``rows`` [n, length]; shorter strings than 4 bytes are not supported."""
     size = rows.shape[1]
+    factor = _uint64(int(K2) + size * 2)
     with np.errstate(over="ignore"):
+        if size < 8:
+            first, last = np.uint64(size) + (_half(rows, 0) << np.uint64(3)), _half(rows, size - 4)
+            return _hash_len_16(first, last, factor)
         if size <= 16:
-            return _hash_4_to_16(rows, size)
+            a, b = _word(rows, 0) + K2, _word(rows, size - 8)
+            return _hash_len_16(_rotate(b, 37) * factor + a, (_rotate(a, 25) + b) * factor, factor)
         if size <= 32:
-            return _hash_17_to_32(rows, size)
-        return _hash_33_to_64(rows, size) if size <= 64 else _hash_65_and_more(rows, size)
+            a, b = _word(rows, 0) * K1, _word(rows, 8)
+            c, d = _word(rows, size - 8) * factor, _word(rows, size - 16) * K2
+            return _hash_len_16(_rotate(a + b, 43) + _rotate(c, 30) + d, a + _rotate(b + K2, 18) + c, factor)
+        return _hash_33_to_64(rows, size, factor) if size <= 64 else _hash_65_and_more(rows, size)
 
 
 def _uint64(number: int) -> np.uint64:
@@ -65,24 +72,7 @@ def _hash_len_16(u: Words, v: Words, factor: np.uint64 | Words) -> Words:
     return np.asarray(_shift_mix((v ^ a) * factor) * factor)
 
 
-def _hash_4_to_16(rows: Array, size: int) -> Words:
-    factor = _uint64(int(K2) + size * 2)
-    if size >= 8:
-        a, b = _word(rows, 0) + K2, _word(rows, size - 8)
-        c, d = _rotate(b, 37) * factor + a, (_rotate(a, 25) + b) * factor
-        return _hash_len_16(c, d, factor)
-    return _hash_len_16(np.uint64(size) + (_half(rows, 0) << np.uint64(3)), _half(rows, size - 4), factor)
-
-
-def _hash_17_to_32(rows: Array, size: int) -> Words:
-    factor = _uint64(int(K2) + size * 2)
-    a, b = _word(rows, 0) * K1, _word(rows, 8)
-    c, d = _word(rows, size - 8) * factor, _word(rows, size - 16) * K2
-    return _hash_len_16(_rotate(a + b, 43) + _rotate(c, 30) + d, a + _rotate(b + K2, 18) + c, factor)
-
-
-def _hash_33_to_64(rows: Array, size: int) -> Words:
-    factor = _uint64(int(K2) + size * 2)
+def _hash_33_to_64(rows: Array, size: int, factor: np.uint64) -> Words:
     a, b = _word(rows, 0) * K2, _word(rows, 8)
     c, d = _word(rows, size - 8) * factor, _word(rows, size - 16) * K2
     y = _rotate(a + b, 43) + _rotate(c, 30) + d
