@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model that a picture fits, made from the picture: sizes and numbers are tried until it is rewritten."""
+"""Make a model that matches a picture: try sizes and numbers until the pass rewrites it."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ BEFORE = (None, "Neg", "Conv2D", "FullyConnected")
 
 
 def model_of(rule: type[Rewrite], format: str = "circle") -> Model | None:
-    """A model that ``rule`` rewrites; None where none was found."""
+    """Return a model that ``rule`` rewrites, or None if none was found."""
     random = np.random.default_rng(zlib.crc32((rule.__qualname__ + rule.before).encode()))
     for attempt in range(TRIES):
         try:
@@ -126,7 +126,7 @@ class _Maker:
         return Model([self.graph])
 
     def behind(self, value: Value) -> Value:
-        """An operator of its own for each output, or there would be nothing to replace."""
+        """Add an operator after each output, so that the output itself can be replaced."""
         if value.dtype is not f32:
             return value
         last = Neg(value)
@@ -134,7 +134,7 @@ class _Maker:
         return self.graph.append(last).output
 
     def data(self, name: str, dtype: DType, shape: list[int]) -> Value:
-        """An input, or what an operator makes of one."""
+        """Return an input, or the result of an operator on one."""
         value = Value(name, dtype, tuple(shape))
         self.inputs.append(value)
         if dtype is not f32 or self.before is None or not shape:

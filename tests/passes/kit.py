@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks a pass on a model in text form: what is left, the values, the interface, a second run."""
+"""Check a pass on a model in text form: operators, values, interface, idempotence."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def check_pass(
 
 
 def refusals(text: str, name: str) -> list[str]:
-    """What pass ``name`` says of a model that no kernel can run; the model must stay as it is."""
+    """Return the refusals of pass ``name`` for a model without kernels, which must stay unchanged."""
     model, context = parse_model(text), Context(refusals=[])
     before = clone(model)
     assert apply(model, name, context) == 0
@@ -93,7 +93,7 @@ def chain(shape: str, *calls: str, outputs: str = "%y") -> str:
 
 
 def check_refusal(text: str, name: str, sentence: str) -> None:
-    """The refusal alone, for a model that seeded inputs, or our kernels, cannot run."""
+    """Check only the refusal, for a model that cannot be run with random inputs or our kernels."""
     model = parse_model(text)
     before = clone(model)
     context = Context(refusals=[])
@@ -104,7 +104,7 @@ def check_refusal(text: str, name: str, sentence: str) -> None:
 
 
 def apply(model: Model, passes: PassLike | Sequence[PassLike], context: Context) -> int:
-    """Run one pass once, or several until nothing changes; how many changes they made."""
+    """Run one pass once, or several until nothing changes; return the number of changes."""
     if isinstance(passes, str):
         return all_passes()[passes]().run(model, context)
     if isinstance(passes, type):
@@ -113,7 +113,7 @@ def apply(model: Model, passes: PassLike | Sequence[PassLike], context: Context)
 
 
 def make_input(value: Value, kind: str) -> Array:
-    """An array for ``value`` that depends on its name, type and ``kind`` alone."""
+    """Return an array for ``value`` that depends only on its name, type and ``kind``."""
     assert value.dtype.numpy is not None
     assert value.shape is not None
     dtype, shape = value.dtype.numpy, tuple(UNKNOWN if d is None else d for d in value.shape)
@@ -132,14 +132,14 @@ def make_input(value: Value, kind: str) -> Array:
 
 
 def interface_of(model: Model) -> list[list[str]]:
-    """Names and types of the inputs and outputs of every graph."""
+    """Return the names and types of the inputs and outputs of every graph."""
     return [[f"%{v.name}: {v.type}" for v in (*g.inputs, *g.outputs)] for g in model.graphs]
 
 
 def assert_close(
     found: Sequence[Array], wanted: Sequence[Array], what: str = "", tolerance: float = TOLERANCE
 ) -> None:
-    """Float arrays agree to ``tolerance`` of the largest magnitude (NaN equals NaN), others exactly."""
+    """Assert that floats agree to ``tolerance`` of the largest magnitude (NaN equals NaN), others exactly."""
     assert len(found) == len(wanted), what
     for index, (a, b) in enumerate(zip(found, wanted, strict=True)):
         assert (a.dtype, a.shape) == (b.dtype, b.shape), f"output {index} of {what}"
@@ -151,7 +151,7 @@ def assert_close(
 
 
 def verify(model: Model) -> None:
-    """The model keeps the structural rules, and its text gives the same model."""
+    """Assert that the model is valid and that its text form gives an equal model."""
     check(model)
     again = parse_model(print_model(model))
     assert difference(model, again) is None

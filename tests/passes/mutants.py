@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models that differ in one thing from one that a pass rewrites: near misses, made by machine."""
+"""Mutants: models that differ in one thing from a model that a pass rewrites."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Change = Callable[[Model], None]
 
 
 def mutants(model: Model) -> Iterator[tuple[str, Model]]:
-    """(what was changed, the model), for every change of one thing that leaves a sound model."""
+    """Yield (description of the change, model) for every single change that leaves a valid model."""
     for what, change in _changes(model):
         copy = clone(model)
         try:
@@ -95,7 +95,7 @@ def _input(number: int, index: int) -> Change:
 
 
 def _number(number: int, index: int) -> Change:
-    """The first element becomes another one, for this operator alone."""
+    """Change the first element of a constant, for this operator only."""
 
     def change(model: Model) -> None:
         value = _operand(model, number, index)
@@ -108,7 +108,7 @@ def _number(number: int, index: int) -> Change:
 
 
 def _rank(number: int, index: int) -> Change:
-    """A leading dimension of 1 more."""
+    """Add a leading dimension of 1."""
 
     def change(model: Model) -> None:
         value = _operand(model, number, index)
@@ -128,7 +128,7 @@ def _attribute(number: int, name: str, value: object) -> Change:
 
 
 def _unknown_batch(model: Model) -> None:
-    """The first dimension of every input, and what follows from it, becomes unknown."""
+    """Make the first dimension of every input unknown, and all shapes inferred from it."""
     for graph_input in model.main.inputs:
         if graph_input.shape:
             graph_input.shape = (None, *graph_input.shape[1:])

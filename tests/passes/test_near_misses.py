@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All pictures against models that they just fit or just do not fit: a sentence, or the same values."""
+"""Mutants of matching models, for all pictures: the pass refuses with a message, or values stay equal."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def names_of(model: Model) -> set[str]:
 
 
 def assert_sentence(refusal: Refusal, model: Model) -> None:
-    """It names a value of the model, and says more of it than its name."""
+    """Assert that the message names a value of the model and gives a reason."""
     assert re.search(r"[a-z]{2}", refusal.sentence.split(" ", 1)[1]), refusal.sentence
     known = names_of(model)
     named = [name for name in known if f"%{name}" in refusal.sentence]
@@ -42,13 +42,13 @@ def assert_sentence(refusal: Refusal, model: Model) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(PICTURES))
-def test_what_fits_but_for_one_thing(name: str) -> None:
-    """Each mutant of the pass's own recipe is rewritten to the same values, or left with one sentence."""
+def test_mutants_of_recipes(name: str) -> None:
+    """Each mutant of the pass's own recipe is rewritten with equal values, or refused with one message."""
     assert check_mutants(name, load_recipe(RECIPES / f"{name}.ck"))
 
 
 @pytest.mark.parametrize("name", sorted(PICTURES))
-def test_each_picture_but_for_one_thing(name: str) -> None:
+def test_mutants_of_pictures(name: str) -> None:
     """The same with models that are made from up to MAX_PICTURES of the pictures of the pass."""
     rules = rules_of(PICTURES[name])
     chosen = rules[:: max(1, len(rules) // MAX_PICTURES)][:MAX_PICTURES]
@@ -58,8 +58,8 @@ def test_each_picture_but_for_one_thing(name: str) -> None:
         assert check_mutants(name, model)
 
 
-def test_most_pictures_were_made() -> None:
-    """Otherwise the test above tests nothing; the tests of the passes cover the other pictures."""
+def test_most_pictures_have_instances() -> None:
+    """Otherwise the test above is empty; the tests of the passes cover the other pictures."""
     made, chosen = (sum(counts) for counts in zip(*COVERAGE.values(), strict=True))
     assert made > 0.8 * chosen
 
@@ -72,7 +72,7 @@ MAX_PICTURES = 4
 
 
 def check_mutants(name: str, base: Model) -> int:
-    """How many mutants there were."""
+    """Check all mutants and return their number."""
     kind = PICTURES[name]
     count = 0
     for what, model in mutants(base):
@@ -98,13 +98,13 @@ def assert_same_values(model: Model, before: Model, what: str) -> None:
         inputs = [make_input(value, kind) for value in before.main.inputs]
         try:
             wanted = run(before, inputs)
-        except CirclekitError:  # an input that stands for a shape, or for axes, is no random number
+        except CirclekitError:  # an input that is a shape or a list of axes is not random
             continue
         assert_close([finite(a) for a in run(model, inputs)], [finite(a) for a in wanted], f"{what}, {kind}")
 
 
 def finite(array: Array) -> Array:
-    """Infinity as the largest number: LiteRT limits sums, products and quotients to it, not roots."""
+    """Replace infinities with the largest number: LiteRT clamps sums, products and quotients, not roots."""
     if array.dtype.kind != "f":
         return array
     most = np.finfo(array.dtype).max

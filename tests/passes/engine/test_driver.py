@@ -18,7 +18,7 @@ O1 = pipeline_passes("O1")
 
 
 def make_pass(name: str, change: Callable[[Graph], int], formats: frozenset[str] | None = None) -> type[Pass]:
-    """A pass that PASSES does not know; ``change`` gets the main graph."""
+    """Return an unregistered pass; ``change`` gets the main graph."""
 
     class Made(Pass):
         """Made for a test."""
@@ -35,7 +35,7 @@ def make_pass(name: str, change: Callable[[Graph], int], formats: frozenset[str]
 
 
 def countdown(name: str, start: int, log: list[str]) -> type[Pass]:
-    """A pass that changes one thing in each of its first ``start`` runs."""
+    """Return a pass that makes one change in each of its first ``start`` runs."""
     left = [start]
 
     def change(graph: Graph) -> int:
@@ -51,21 +51,21 @@ def model() -> Model:
     return Model([Graph("main")])
 
 
-def test_rounds_go_on_until_one_changes_nothing(model: Model) -> None:
+def test_rounds_repeat_until_nothing_changes(model: Model) -> None:
     log: list[str] = []
     records = run_passes(model, [countdown("a", 1, log), countdown("b", 2, log)], Context())
     assert log == ["a", "b", "a", "b", "a", "b"]
     assert [(r.name, r.changes, r.runs) for r in records] == [("a", 1, 3), ("b", 2, 3)]
 
 
-def test_a_pass_is_not_run_while_nothing_changed_since_it_was_idle(model: Model) -> None:
+def test_idle_pass_is_skipped_until_the_model_changes(model: Model) -> None:
     log: list[str] = []
     run_passes(model, [countdown("a", 0, log), countdown("b", 1, log), countdown("c", 0, log)], Context())
-    # round 1: a idle, b changes, c idle; round 2: a and b look again, c has seen all
+    # round 1: a idle, b changes, c idle; round 2: a and b run again, c has seen all changes
     assert log == ["a", "b", "c", "a", "b"]
 
 
-def test_observers_are_told_every_run(model: Model) -> None:
+def test_observers_see_every_run(model: Model) -> None:
     told: list[str] = []
     run_passes(
         model,
@@ -77,7 +77,7 @@ def test_observers_are_told_every_run(model: Model) -> None:
     assert told == ["a starts", "a made 1", "a starts", "a made 0"]
 
 
-def test_a_pipeline_leaves_out_what_makes_no_sense_for_the_format(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pipeline_omits_passes_of_the_other_format(monkeypatch: pytest.MonkeyPatch) -> None:
     made = make_pass("only_circle", lambda graph: 0, frozenset({"circle"}))
     monkeypatch.setitem(PASSES, "only_circle", made)
     monkeypatch.setitem(PIPELINES, "demo", (Phase("one", "", ("only_circle", "remove_dead")),))
@@ -86,20 +86,20 @@ def test_a_pipeline_leaves_out_what_makes_no_sense_for_the_format(monkeypatch: p
     assert pass_names(["only_circle"], format="tflite") == ["only_circle"]
 
 
-def test_a_pipeline_leaves_out_what_undoes_a_named_pass() -> None:
+def test_pipeline_omits_passes_that_undo_a_named_pass() -> None:
     names = pass_names(["O1", "decompose_hardswish"])
     assert "decompose_hardswish" in names
     assert "fuse_hardswish" not in names
     assert pass_names(["fuse_hardswish", "decompose_hardswish"]) == ["fuse_hardswish", "decompose_hardswish"]
 
 
-def test_passes_that_never_rest_are_named(model: Model) -> None:
+def test_passes_that_never_converge_are_named(model: Model) -> None:
     endless, still = make_pass("endless", lambda graph: 1), make_pass("still", lambda graph: 0)
     with pytest.raises(RewriteError, match=f"after {MAX_ROUNDS} rounds .* still change the model: endless$"):
         run_passes(model, [endless, still], Context())
 
 
-def test_an_unknown_pass_is_refused_with_what_is_near(model: Model) -> None:
+def test_unknown_pass_is_refused_with_a_suggestion(model: Model) -> None:
     with pytest.raises(RewriteError, match="no pass 'remove_deed'; did you mean remove_dead"):
         run_passes(model, ["remove_deed"], Context())
     with pytest.raises(RewriteError, match=r"no pass or pipeline 'zzzz'$"):
@@ -112,18 +112,18 @@ def test_names_of_pipelines_stand_for_their_passes() -> None:
     assert len(pass_names(["remove_dead", "O1"])) == len(O1)
 
 
-def test_disabled_passes_are_left_out_and_must_exist() -> None:
+def test_disabled_passes_are_omitted_and_must_exist() -> None:
     assert pass_names("O1", disable=["remove_dead"]) == [n for n in O1 if n != "remove_dead"]
     with pytest.raises(RewriteError, match="did you mean remove_dead"):
         pass_names("O1", disable=["remove_ded"])
 
 
-def test_order_is_the_pipelines_not_the_callers() -> None:
+def test_passes_run_in_the_order_of_the_pipeline() -> None:
     assert in_order(reversed(O1)) == O1
     assert in_order(["zeta", "alpha", O1[0]]) == [O1[0], "alpha", "zeta"]
 
 
-def test_a_phase_comes_to_rest_before_the_next_one(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_phase_converges_before_the_next_one(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     """After the last phase all run again, except a pass that has seen the latest change."""
     log: list[str] = []
     made = {"a": countdown("a", 2, log), "b": countdown("b", 1, log), "c": countdown("c", 1, log)}
@@ -135,7 +135,7 @@ def test_a_phase_comes_to_rest_before_the_next_one(model: Model, monkeypatch: py
 
 
 def test_phases_that_undo_each_other_are_named(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each phase comes to rest, all of them together do not."""
+    """Each phase converges, all of them together do not."""
     state = {"x": 0}
 
     def to(value: int) -> Callable[[Graph], int]:
@@ -178,7 +178,7 @@ def test_every_phase_gives_a_reason() -> None:
         assert group.reason.endswith("."), group.name
 
 
-def test_every_pass_says_what_it_does_and_has_its_own_name() -> None:
+def test_every_pass_has_a_docstring_and_a_unique_name() -> None:
     for name, item in all_passes().items():
         assert item.name == name
         assert (item.__doc__ or "").strip(), f"{name} has no docstring, its help line"

@@ -28,7 +28,7 @@ def test_summary_of_a_model() -> None:
     assert (found.op_count, found.parameters, found.macs, found.file_size) == (5, 12 + 2, 2 * 3 * 4, 77)
 
 
-def test_table() -> None:
+def test_report_prints_a_table() -> None:
     assert str(Report(BEFORE, AFTER)).splitlines() == [
         "                  before  after",
         "ADD                    1      0",
@@ -46,7 +46,7 @@ def test_a_model_without_a_file_has_no_file_size() -> None:
     assert "file size" not in str(Report(Summary({}, 0, 0), Summary({}, 0, 0)))
 
 
-def test_changes_are_those_of_passes_that_made_any() -> None:
+def test_report_lists_only_passes_with_changes() -> None:
     report = Report(BEFORE, AFTER, [PassRecord("a", 2, 3), PassRecord("b", 0, 1), PassRecord("c", 1, 1)])
     assert report.changes == {"a": 2, "c": 1}
     assert repr(report) == "<Report: 3 -> 1 operators: a x2, c x1>"
@@ -55,7 +55,7 @@ def test_changes_are_those_of_passes_that_made_any() -> None:
     assert repr(Report(BEFORE, BEFORE)) == "<Report: 3 -> 3 operators: no changes>"
 
 
-def test_a_notebook_shows_the_table_the_passes_and_the_notes() -> None:
+def test_html_of_the_report_has_the_table_passes_and_notes() -> None:
     report = Report(BEFORE, AFTER, [PassRecord("fuse_it", 2, 3)], notes=["%x is <odd>"], verified=True)
     found = report._repr_html_()
     assert "<tr><td>ADD</td><td>1</td><td>0</td></tr>" in found

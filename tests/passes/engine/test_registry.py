@@ -45,7 +45,7 @@ def net(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The package of the document, as if it were installed."""
+    """Install the package of the document for one test."""
     home = tmp_path / "site"
     info = home / "my_passes-1.0.dist-info"
     info.mkdir(parents=True)
@@ -70,7 +70,7 @@ def codes(path: Path) -> list[str]:
 # -- pipelines ---------------------------------------------------------------------------------
 
 
-def test_the_file_of_the_document(net: Path, tmp_path: Path) -> None:
+def test_pipeline_file_of_the_document(net: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(example("pipeline"))
     out = tmp_path / "out.circle"
     assert main([str(net), str(out), "--pipeline", str(tmp_path / "mine.toml"), "--verify"]) == 0
@@ -111,26 +111,28 @@ def test_passes_in_the_order_of_the_command_line(net: Path, tmp_path: Path) -> N
         ("[settings]\nzzz = 1", "mine.toml: there is no setting of a pass 'zzz'"),
     ],
 )
-def test_a_bad_file_is_refused(text: str, sentence: str, tmp_path: Path) -> None:
+def test_invalid_pipeline_file_is_refused(text: str, sentence: str, tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(text)
     with pytest.raises((ParseError, RewriteError), match=re.escape(sentence)):
         circlekit.read_pipeline(tmp_path / "mine.toml")
 
 
-def test_a_bad_list_is_wrong_usage(net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_list_of_passes_is_wrong_usage(
+    net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([str(net), str(tmp_path / "out.circle"), "--passes", "O1,remove_deed"]) == 2
     assert "there is no pass or pipeline 'remove_deed'" in capsys.readouterr().err
 
 
-# -- passes of others --------------------------------------------------------------------------
+# -- plugins --------------------------------------------------------------------------
 
 
-def test_a_pass_of_another_package_has_a_flag(
+def test_pass_of_a_plugin_has_a_flag(
     package: Path, net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out.circle"
     assert main([str(net), str(out)]) == 0
-    assert "my_passes" not in sys.modules, "nobody asked for it"
+    assert "my_passes" not in sys.modules, "expected plugins to be imported on demand"
     assert main([str(net), str(out), "--remove-two-negs", "--verify"]) == 0
     assert codes(out) == ["SUB", "RELU"]
     capsys.readouterr()
@@ -139,15 +141,13 @@ def test_a_pass_of_another_package_has_a_flag(
         assert "remove_two_negs " in capsys.readouterr().out
 
 
-def test_a_pass_of_another_package_has_a_name(package: Path) -> None:
+def test_pass_of_a_plugin_is_found_by_name(package: Path) -> None:
     model = parse_model(NET)
     assert circlekit.optimize(model, ["remove_two_negs"]).changes == {"remove_two_negs": 1}
     assert find_pass("remove_two_negs").__module__ == "my_passes"
 
 
-def test_a_package_that_cannot_be_imported_is_named(
-    package: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_plugin_that_cannot_be_imported_is_named(package: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (package / "my_passes.py").write_text("import nothing_of_that_name\n")
     with pytest.raises(
         RewriteError, match=r"cannot load the passes of my-passes \(my_passes\): ModuleNotFound"

@@ -43,7 +43,7 @@ def test_folds_no_other(name: str) -> None:
             check_pass(model(lines), name, [*kinds.get(other, [first]), "Add"])
 
 
-def test_a_sum_of_what_is_no_constant_stays() -> None:
+def test_sum_of_computed_values_stays() -> None:
     lines = f"%k = Opaque(%x, %x) {ADD_V2} : f32[1,3]\n%r = Neg(%k)"
     check_pass(model(lines), "fold_add_v2", ["OpaqueOp", "Neg", "Add"])
 
@@ -63,7 +63,7 @@ def lookup(table: str = TABLE, rows: str = TABLE, shape: str = "[2,3]", attribut
 
 
 @pytest.mark.parametrize("quantity", [TABLE, "quant(scale: 0.5)"])
-def test_rows_of_a_dequantized_table(quantity: str) -> None:
+def test_gather_of_a_dequantized_table_reads_its_real_values(quantity: str) -> None:
     text = lookup(quantity, quantity).replace("main(%i: i32[2])", "main(%x: f32[2])")
     text = text.replace("%g =", "%b = Greater(%x, [0.0, 0.0])\n%i = Cast(%b) : i32[2]\n%g =")
     check_pass(text, "fold_dequantize", ["Greater", "Cast", "Gather", "Neg"])
@@ -77,7 +77,7 @@ def test_rows_of_a_dequantized_table(quantity: str) -> None:
         (lookup().replace("-> %y", "-> %y, %g"), "%g: is an output of the graph"),
     ],
 )
-def test_rows_that_stay_quantized(text: str, sentence: str) -> None:
+def test_gather_near_misses(text: str, sentence: str) -> None:
     check_refusal(text, "fold_dequantize", sentence)
 
 
@@ -98,6 +98,6 @@ SPARSE = """graph main(%x: f32[2,4]) -> %y {
 }"""
 
 
-def test_densify() -> None:
+def test_fold_densify() -> None:
     check_pass(SPARSE, "fold_densify", ["Mul"])
     check_pass(SPARSE, "fold_constants", ["Mul"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constant folding: what becomes a constant, what stays, and why."""
+"""Constant folding: folded operators, limits, and refusals."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from circlekit.rewrite.base import Context
 from tests.passes.kit import check_pass
 
 
-def test_a_chain_becomes_one_constant_in_one_sweep() -> None:
+def test_chain_is_folded_in_one_run() -> None:
     model = check_pass(
         """graph main(%x: f32[2,3]) -> %y {
              %a = const f32[2,3] gaussian(0, 1)
@@ -40,7 +40,7 @@ def test_a_chain_becomes_one_constant_in_one_sweep() -> None:
 
 
 @pytest.mark.parametrize(("kind", "wanted"), [("Shape", [2, 3]), ("Rank", 2)])
-def test_what_depends_on_shapes_alone_is_known(kind: str, wanted: object) -> None:
+def test_values_that_depend_only_on_shapes_are_folded(kind: str, wanted: object) -> None:
     attributes = "{out_type: i32}" if kind == "Shape" else ""
     model = check_pass(
         f"""graph main(%x: f32[2,3], %i: i32[]) -> %y {{
@@ -63,7 +63,7 @@ def test_a_shape_with_an_unknown_dimension_stays() -> None:
     check_pass(text, "fold_constants", ["Shape", "Add"])
 
 
-def test_a_constant_that_others_read_is_not_written_to() -> None:
+def test_shared_constant_is_not_modified() -> None:
     model = check_pass(
         """graph main(%x: f32[2,3]) -> %y, %z {
              %a = const f32[2,3] gaussian(0, 1)
@@ -119,12 +119,12 @@ def test_a_quantized_result_keeps_its_quantization() -> None:
     ],
     ids=["growth"],
 )
-def test_what_stays_says_why(text: str, sentence: str) -> None:
+def test_refusals_give_a_reason(text: str, sentence: str) -> None:
     model = "graph main(%x: f32[1,1]) -> %y, %b { %a = const f32[2,2] gaussian(0, 1) " + text + " }"
     check_pass(model, "fold_constants", refused=sentence)
 
 
-def test_a_result_beyond_the_limit_stays() -> None:
+def test_result_above_the_size_limit_stays() -> None:
     text = "graph main(%x: f32[8]) -> %y { %b = Relu([1, 2, 3, 4, 5, 6, 7, 8.0]) %y = Add(%x, %b) }"
     refusals: list[str] = []
     for limit, changes in ((31, 0), (32, 1)):
@@ -134,14 +134,14 @@ def test_a_result_beyond_the_limit_stays() -> None:
     assert refusals == ["%b: the result would have 32 bytes, the limit is 31"]
 
 
-def test_an_operator_whose_kernel_fails_stays() -> None:
+def test_operator_whose_kernel_raises_stays() -> None:
     model = parse_model("graph main(%x: f32[1]) -> %y { %b = Gather([1.0, 2.0], [7]) %y = Add(%x, %b) }")
     context = Context(refusals=[])
     assert FoldConstants().run(model, context) == 0
     assert [r.op.code for r in context.refusals or ()] == ["GATHER"]
 
 
-def test_a_variable_is_no_constant() -> None:
+def test_variable_is_not_folded() -> None:
     model = parse_model("graph main(%x: f32[2]) -> %y { %b = Relu([1.0, 2.0]) %y = Add(%x, %b) }")
     constant = model.main.ops[0].inputs[0]
     assert constant is not None
@@ -149,7 +149,7 @@ def test_a_variable_is_no_constant() -> None:
     assert FoldConstants().run(model, Context()) == 0
 
 
-def test_control_flow_is_left_to_the_run() -> None:
+def test_control_flow_is_not_folded() -> None:
     text = """graph main(%x: f32[2]) -> %y {
                 %i = If(true, [1.0, 2.0]) {then_graph: @a, else_graph: @b} : f32[2]
                 %y = Add(%x, %i)
@@ -204,7 +204,7 @@ def test_an_output_becomes_a_constant_and_keeps_its_name(tmp_path: Path) -> None
         np.testing.assert_array_equal(found, wanted)
 
 
-def test_what_a_called_graph_gives_back_stays_computed() -> None:
+def test_results_of_called_graphs_are_not_folded() -> None:
     model = parse_model(
         """graph main(%p: bool[], %x: f32[2]) -> %y {
              %y = If(%p, %x) {then_graph: @a, else_graph: @b} : f32[2]
@@ -217,7 +217,7 @@ def test_what_a_called_graph_gives_back_stays_computed() -> None:
     assert "an output of a called graph" in next(r.sentence for r in context.refusals or ())
 
 
-def test_a_result_of_nothing_but_empty_operands_is_known() -> None:
+def test_result_of_empty_operands_is_folded() -> None:
     text = """graph main(%i: i32[0,2], %v: f32[0], %x: f32[2,3]) -> %y {
                 %d = SparseToDense(%i, [2, 3], %v, 4.0)
                 %y = Add(%d, %x)
@@ -225,8 +225,8 @@ def test_a_result_of_nothing_but_empty_operands_is_known() -> None:
     check_pass(text, "fold_sparse_to_dense", ["Add"])
 
 
-def test_all_results_together_stay_below_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In one optimization, however many passes and rounds fold: a file of many TILEs is a bomb else."""
+def test_total_size_of_folded_results_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit is for one optimization with all its rounds, else a file of many TILEs is a bomb."""
     monkeypatch.setattr("circlekit.passes.fold.fold_constants.MIN_TOTAL_BYTES", 40)
     monkeypatch.setattr("circlekit.passes.fold.fold_constants.MAX_TOTAL_GROWTH", 2)
     text = """graph main(%x: f32[4]) -> %p, %q, %r {
@@ -242,7 +242,7 @@ def test_all_results_together_stay_below_a_limit(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("limit", ["MAX_TOTAL_MACS", "MIN_TOTAL_MACS"])
-def test_all_multiplications_together_stay_below_a_limit(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+def test_total_number_of_multiplications_is_limited(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
     monkeypatch.setattr("circlekit.passes.fold.fold_constants.MACS_PER_BYTE", 0)
     monkeypatch.setattr(f"circlekit.passes.fold.fold_constants.{limit}", 12)
     text = """graph main(%x: f32[2,2]) -> %p, %q {
@@ -258,7 +258,7 @@ def test_all_multiplications_together_stay_below_a_limit(monkeypatch: pytest.Mon
     }
 
 
-def test_a_result_that_its_quantization_does_not_fit_stays() -> None:
+def test_result_with_mismatched_quantization_stays() -> None:
     text = """graph main(%x: f32[?]) -> %y {
                 %r = Opaque([1, 2], [3, 4]) {code: "CUSTOM", custom_code: "AddV2"}  : i32[*]
                 %y = Cast(%r)  : f32[*]
@@ -277,8 +277,8 @@ def test_a_result_that_its_quantization_does_not_fit_stays() -> None:
         assert (model.main.ops[0] is op) == (not changes)
 
 
-def test_large_shapes_without_elements() -> None:
-    """Numpy has no array of them, though they take no memory."""
+def test_huge_shapes_without_elements_stay() -> None:
+    """Numpy cannot represent such arrays, though they take no memory."""
     shape = [0, 2147483647, 2147483647, 2147483647]
     model = parse_model(f"graph main(%x: f32{shape}) -> %y {{ %y = Relu(%x) : f32{shape} }}")
     assert FoldConstants().run(model, Context()) == 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dead code: what goes, and what only looks dead."""
+"""Dead code elimination: removed operators and near misses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from circlekit.rewrite.base import Context
 from tests.passes.kit import check_pass
 
 
-def test_a_chain_that_nothing_reads_goes() -> None:
+def test_unused_chain_is_removed() -> None:
     model = check_pass(
         """graph main(%x: f32[2,2], %unused: f32[1]) -> %y {
              %a = Mul(%x, [1.0, 2.0])
@@ -38,12 +38,12 @@ def test_an_operator_with_one_used_result_stays() -> None:
     check_pass(text, "remove_dead", ["Split"])
 
 
-def test_an_output_stays_though_nothing_reads_it() -> None:
+def test_unused_output_stays() -> None:
     text = "graph main(%x: f32[2]) -> %y, %z { %y = Neg(%x) %z = Abs(%x) }"
     check_pass(text, "remove_dead", ["Neg", "Abs"])
 
 
-def test_what_may_have_effects_stays() -> None:
+def test_operator_with_side_effects_stays() -> None:
     text = """graph main(%x: f32[2]) -> %y {
                 %w = While(%x) {cond: @c, body: @b} : f32[2]
                 %y = Neg(%x)
@@ -60,7 +60,7 @@ def test_what_may_have_effects_stays() -> None:
     ]
 
 
-def test_what_touches_a_variable_stays() -> None:
+def test_operator_on_a_variable_stays() -> None:
     model = parse_model("graph main(%x: f32[2]) -> %y { %d = Relu([1.0, 2.0]) %y = Neg(%x) }")
     state = model.main.ops[0].inputs[0]
     assert state is not None
@@ -68,7 +68,7 @@ def test_what_touches_a_variable_stays() -> None:
     assert RemoveDead().run(model, Context()) == 0
 
 
-def test_the_table_loses_what_nothing_reads() -> None:
+def test_unused_values_are_removed_from_the_table() -> None:
     model = parse_model("graph main(%x: f32[2]) -> %y { %y = Neg(%x) }")
     used = Value.constant("intermediate", np.zeros(1, np.float32))
     unused = Value.constant("unused", np.zeros(1, np.float32))

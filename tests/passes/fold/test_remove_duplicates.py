@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Common subexpressions and duplicate constants: what is equal, and what only looks so."""
+"""Common subexpressions and duplicate constants: merged values and near misses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.passes.kit import check_pass
 CSE = "common_subexpression_elimination"
 
 
-def test_whole_chains_merge_in_one_sweep() -> None:
+def test_chains_merge_in_one_run() -> None:
     check_pass(
         """graph main(%x: f32[2,3]) -> %y {
              %a = Mul(%x, [1.0, 2.0, 3.0])
@@ -49,7 +49,7 @@ def test_operators_with_several_results_merge() -> None:
 @pytest.mark.parametrize(
     ("kind", "left"), [("Add", ["Add", "Pow"]), ("Mul", ["Mul", "Pow"]), ("Sub", ["Sub", "Sub", "Pow"])]
 )
-def test_operands_may_change_places_where_that_is_the_same(kind: str, left: list[str]) -> None:
+def test_commutative_operands_merge_in_any_order(kind: str, left: list[str]) -> None:
     text = f"""graph main(%x: f32[2], %z: f32[2]) -> %y {{
                  %a = {kind}(%x, %z)
                  %b = {kind}(%z, %x)
@@ -79,7 +79,7 @@ def test_near_misses_stay(second: str) -> None:
     assert CommonSubexpressionElimination().run(parse_model(text), Context()) == 0
 
 
-def test_negative_zero_is_another_constant() -> None:
+def test_negative_zero_differs_from_zero() -> None:
     text = """graph main(%x: f32[2]) -> %y {
                 %a = Div(%x, [0.0])
                 %b = Div(%x, [-0.0])
@@ -100,7 +100,7 @@ def test_an_output_keeps_its_name() -> None:
     )
 
 
-def test_readers_of_the_first_see_the_output() -> None:
+def test_users_of_the_first_read_the_output() -> None:
     check_pass(
         """graph main(%x: f32[2]) -> %y, %u, %v {
              %a = Neg(%x)
@@ -120,17 +120,17 @@ def test_two_outputs_stay_two_but_are_computed_once() -> None:
     assert [v.name for v in model.main.outputs] == ["y", "z"]
 
 
-def test_two_outputs_of_unknown_size_are_left() -> None:
+def test_two_outputs_of_unknown_size_stay() -> None:
     text = "graph main(%x: f32[?]) -> %y, %z { %y = Neg(%x) %z = Neg(%x) }"
     check_pass(text, CSE, refused="both are outputs of the graph")
 
 
-def test_two_outputs_that_are_reshapes_are_left() -> None:
+def test_two_outputs_that_are_reshapes_stay() -> None:
     text = "graph main(%x: f32[2]) -> %y, %z { %y = Reshape(%x, [1,2]) %z = Reshape(%x, [1,2]) }"
     check_pass(text, CSE, refused="both are outputs of the graph")
 
 
-def test_what_follows_two_equal_outputs_merges() -> None:
+def test_users_of_two_equal_outputs_merge() -> None:
     text = """graph main(%x: f32[2]) -> %y, %z, %w {
                 %y = Neg(%x)
                 %z = Neg(%x)
@@ -141,7 +141,7 @@ def test_what_follows_two_equal_outputs_merges() -> None:
     check_pass(text, CSE, ["Neg", "Reshape", "Exp", "Add"])
 
 
-def test_what_may_have_effects_stays() -> None:
+def test_operators_with_side_effects_stay() -> None:
     text = """graph main(%x: f32[2]) -> %y {
                 %a = While(%x) {cond: @c, body: @b} : f32[2]
                 %b = While(%x) {cond: @c, body: @b} : f32[2]
@@ -152,7 +152,7 @@ def test_what_may_have_effects_stays() -> None:
     check_pass(text, CSE, ["While", "While", "Add"])
 
 
-def test_reading_a_variable_twice_may_give_two_values() -> None:
+def test_reads_of_a_variable_do_not_merge() -> None:
     text = """graph main(%x: f32[2]) -> %y {
                 %v = const f32[2] [1.0, 2.0]
                 %a = Neg(%v)
@@ -169,7 +169,7 @@ def test_reading_a_variable_twice_may_give_two_values() -> None:
 # -- constants ---------------------------------------------------------------------------------
 
 
-def test_equal_constants_become_one() -> None:
+def test_equal_constants_merge() -> None:
     model = check_pass(
         """graph main(%x: f32[2]) -> %y {
              %a = Mul(%x, [1.0, 2.0])
@@ -187,8 +187,8 @@ def test_equal_constants_become_one() -> None:
 
 @pytest.mark.parametrize("size", [64, SAMPLE_BYTES])
 @pytest.mark.parametrize("place", [0, 0.5, 1])
-def test_constants_differ_by_all_that_makes_them(size: int, place: float) -> None:
-    """Also by one element in the middle of many, where a look at either end does not show it."""
+def test_different_constants_stay(size: int, place: float) -> None:
+    """Including constants that differ in one element in the middle."""
     big = np.arange(size, dtype=np.float32)
     other = big.copy()
     other[int(place * (size - 1))] += 1
@@ -206,7 +206,7 @@ def test_constants_differ_by_all_that_makes_them(size: int, place: float) -> Non
     assert groups == [["big", "same", "strided"], ["other"], ["shaped"], ["typed"], ["quantized"]]
 
 
-def test_variables_and_outputs_stay_their_own() -> None:
+def test_variables_and_outputs_do_not_merge() -> None:
     text = """graph main(%x: f32[1]) -> %y, %k {
                 %k = const f32[1] [1.0]
                 %s = const f32[1] [1.0]
@@ -226,7 +226,7 @@ def test_variables_and_outputs_stay_their_own() -> None:
     assert [v.name for v in model.main.outputs] == ["y", "k"]
 
 
-def test_attributes_are_told_apart_by_type() -> None:
+def test_attributes_of_different_types_differ() -> None:
     things = [1, True, 1.0, "1", [1], (1.0,), {"a": 1}, np.ones(1), 0.0, -0.0, None]
     assert len({frozen(t) for t in things}) == len(things)
     assert frozen(float("nan")) == frozen(float("nan"))

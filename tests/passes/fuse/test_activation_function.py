@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An activation moves into the operator before it, where that can hold it."""
+"""An activation is fused into the operator before it, if that has the attribute."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PRODUCERS = [
 
 @pytest.mark.parametrize("act", ["Relu", "Relu6", "ReluN1To1"])
 @pytest.mark.parametrize("producer", PRODUCERS)
-def test_every_operator_that_holds_one(producer: str, act: str) -> None:
+def test_activation_is_fused_into_every_operator_with_the_attribute(producer: str, act: str) -> None:
     model = check_pass(graph(f"%y = {producer}\n%z = {act}(%y)"), NAME, expect_ops=[producer.split("(")[0]])
     assert model.main.outputs[0].name == "z"
 
@@ -45,7 +45,7 @@ def test_every_operator_that_holds_one(producer: str, act: str) -> None:
         ("RELU_N1_TO_1", "ReluN1To1", "RELU_N1_TO_1"),
     ],
 )
-def test_two_activations_that_are_one(held: str, act: str, joined: str) -> None:
+def test_two_activations_are_joined(held: str, act: str, joined: str) -> None:
     model = check_pass(graph(f"%y = Add(%x, %o) {{act: {held}}}\n%z = {act}(%y)"), NAME, expect_ops=["Add"])
     assert model.main.ops[0].attribute_items()["act"].name == joined
 
@@ -70,17 +70,17 @@ def test_near_misses(text: str, sentence: str) -> None:
 
 
 @pytest.mark.parametrize("producer", ["Concatenation(%x, %o) {axis: 3}", "Neg(%x)", "Reshape(%x, [32])"])
-def test_operators_that_cannot_hold_one_are_left(producer: str) -> None:
+def test_operators_without_the_attribute_stay(producer: str) -> None:
     text = graph(f"%y = {producer}\n%z = Relu(%y)")
     check_pass(text, NAME, expect_ops=[producer.split("(")[0], "Relu"])
 
 
-def test_a_chain_of_activations() -> None:
+def test_chain_of_activations() -> None:
     text = graph("%a = Add(%x, %o)\n%b = Relu(%a)\n%z = Relu6(%b)")
     model = check_pass(text, NAME, expect_ops=["Add"])
     assert model.main.ops[0].attribute_items()["act"].name == "RELU6"
 
 
-def test_an_activation_that_no_relu_can_join() -> None:
+def test_activation_that_relu_cannot_join_stays() -> None:
     text = graph("%y = Add(%x, %o) {act: TANH}\n%z = Relu(%y)")
     assert any("%y: act is TANH" in s for s in refusals(text, NAME))

@@ -12,7 +12,7 @@ FLIP, BATCH = "fuse_transpose_with_batch_matmul", "remove_reshape_around_batch_m
 
 
 def product(x: str, y: str, *lines: str, outputs: str = "%z") -> str:
-    """``lines`` between the inputs %x and %y, of shapes ``x`` and ``y``, and the output."""
+    """Return a model of ``lines`` with inputs %x and %y of shapes ``x`` and ``y``."""
     body = "\n".join(lines)
     return f"graph main(%x: f32{x}, %y: f32{y}) -> {outputs} {{\n{body}\n}}"
 
@@ -65,7 +65,7 @@ def test_square_of_a_transposed_matrix() -> None:
         ),
     ],
 )
-def test_transpose_that_stays(lines: list[str], outputs: str, sentence: str) -> None:
+def test_transpose_near_misses(lines: list[str], outputs: str, sentence: str) -> None:
     check_pass(product("[3,3,3]", "[3,3,3]", *lines, outputs=outputs), FLIP, refused=sentence)
 
 
@@ -88,7 +88,7 @@ def test_split_batches() -> None:
     check_pass(product("[8,3,5]", "[8,7,5]", *lines), BATCH, ["BatchMatMul", "Reshape"])
 
 
-def test_reshape_behind_cancels() -> None:
+def test_reshape_after_the_product_cancels() -> None:
     lines = [*MERGE, "%p = BatchMatMul(%u, %v)", "%z = Reshape(%p, [2, 4, 3, 7])"]
     passes = [BATCH, "remove_redundant_reshape", "remove_unnecessary_reshape"]
     check_pass(product("[2,4,3,5]", "[2,4,5,7]", *lines), passes, ["BatchMatMul"])
@@ -147,7 +147,7 @@ def test_constant_on_the_left() -> None:
         ),
     ],
 )  # fmt: skip
-def test_reshapes_that_stay(x: str, y: str, lines: list[str], sentence: str) -> None:
+def test_reshape_near_misses(x: str, y: str, lines: list[str], sentence: str) -> None:
     check_pass(product(x, y, *lines, "%z = BatchMatMul(%u, %v)"), BATCH, refused=sentence)
 
 

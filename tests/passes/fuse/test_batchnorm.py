@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Factors and offsets per channel disappear into the filters and biases of what is before them."""
+"""Factors and offsets per channel are folded into the filter and bias of the layer before them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SHIFTS = ["[-2.0, 0.1, 0.0]", "[[[[-2.0, 0.1, 0.0]]]]", "0.25"]
 
 
 def tconv(padding: str, stride_h: int, stride_w: int, bias: bool) -> str:
-    """Output sizes are the largest that the input's 5 x 4 gives."""
+    """Return a transposed convolution with the largest output size for an input of 5 x 4."""
     size = (
         [(5 - 1) * stride_h + 2, (4 - 1) * stride_w + 3]
         if padding == "VALID"
@@ -82,19 +82,19 @@ def test_the_activation_of_the_last_operator_stays(act: str) -> None:
 
 @pytest.mark.parametrize("factors", ["[1e-44, 2.0, 0.0]", "[0.0, 0.0, 0.0]", "[1e-30, 1e-37, 1e-35]"])
 def test_small_factors(factors: str) -> None:
-    """What vanishes beside weights of normal size is nothing; zeros are no small numbers."""
+    """Underflow is accepted next to weights of normal size, and zeros are not small numbers."""
     text = chain(TCONV, mul=f"%y, {factors}", add=ADD)
     check_pass(text, "fuse_batchnorm_with_tconv", expect_ops=["TransposeConv"])
 
 
 @pytest.mark.parametrize("factors", ["[1e-44, 1e-44, 0.0]", "[1e-45, 1e-45, 1e-45]", "[1e-41, 0.0, 0.0]"])
-def test_factors_that_leave_nothing_of_the_weights(factors: str) -> None:
+def test_factors_that_underflow_all_weights_are_refused(factors: str) -> None:
     refused = "w2 would be too small for its dtype"
     check_pass(chain(TCONV, mul=f"%y, {factors}", add=ADD), "fuse_batchnorm_with_tconv", refused=refused)
 
 
 def wide(scale: str) -> str:
-    """A factor along the width (10 columns) in the place of one per channel."""
+    """A factor along the width (10 columns) instead of one per channel."""
     return chain(tconv("SAME", 2, 2, bias=False), mul=f"%y, {scale}", add=ADD)
 
 
@@ -126,12 +126,12 @@ def test_near_misses(text: str, sentence: str) -> None:
     check_pass(text.replace("%y =", constants, 1), "fuse_batchnorm_with_tconv", refused=sentence)
 
 
-def test_an_activation_that_no_convolution_has() -> None:
+def test_activation_that_convolutions_lack_is_refused() -> None:
     text = chain(TCONV, mul=MUL, add=ADD, act=" {act: TANH}")
     assert any("%z: act is TANH" in s for s in refusals(text, "fuse_batchnorm_with_tconv"))
 
 
-def test_a_constant_that_adds_a_dimension_is_refused() -> None:
+def test_constant_that_adds_a_dimension_is_refused() -> None:
     text = chain(TCONV, mul="%y, [[[[[2.0, 1.5, -0.5]]]]]", add=ADD)
     check_pass(
         text, "fuse_batchnorm_with_tconv", refused="has shape [1,1,10,8,3], the rewrite gives [1,10,8,3]"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What PyTorch's order of the axes leaves beside layers: constants, flattened images, shuffled pixels."""
+"""Layers next to a Transpose, as from PyTorch: constants, flattened images, pixel shuffle."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def layer(transpose: str, call: str, columns: int = 24, shape: str = "[2,3,4,2]"
         ("[0, 4, 1, 2, 3]", "%y = FullyConnected(%t, %w)", 24, "[1,2,3,2,2]"),
     ],
 )
-def test_columns_take_the_order(transpose: str, call: str, columns: int, shape: str) -> None:
+def test_columns_of_weights_are_permuted(transpose: str, call: str, columns: int, shape: str) -> None:
     check_pass(layer(transpose, call, columns, shape), FLAT, ["FullyConnected"])
 
 
@@ -67,7 +67,7 @@ def test_columns_take_the_order(transpose: str, call: str, columns: int, shape: 
         ),
     ],
 )
-def test_rows_that_are_mixed(transpose: str, call: str, columns: int, sentence: str) -> None:
+def test_transpose_across_rows_stays(transpose: str, call: str, columns: int, sentence: str) -> None:
     check_pass(layer(transpose, call, columns, "[2,3,4,2]"), FLAT, refused=sentence)
 
 
@@ -103,7 +103,7 @@ def convolution(operator: str, constant: str, padding: str = "VALID", shape: str
 @pytest.mark.parametrize(("operator", "name"), [("Mul", MUL), ("Div", MUL), ("Add", ADD), ("Sub", ADD)])
 @pytest.mark.parametrize("constant", ["[1,3,1,1]", "[3,1,1]", "[]", "[1]"])
 @pytest.mark.parametrize("shape", ["[1,3,6,6]", "[?,3,6,6]"])
-def test_constants_of_channels(operator: str, name: str, constant: str, shape: str) -> None:
+def test_constants_per_channel_are_fused(operator: str, name: str, constant: str, shape: str) -> None:
     check_pass(convolution(operator, constant, shape=shape), name, ["Transpose", "Conv2D"])
 
 
@@ -117,7 +117,7 @@ def test_constants_of_channels(operator: str, name: str, constant: str, shape: s
         ("Add", "[3,1,1]", "SAME", "[1,3,6,6]", "got SAME"),
     ],
 )
-def test_constants_of_other_axes(
+def test_constants_of_other_axes_stay(
     operator: str, constant: str, padding: str, shape: str, sentence: str
 ) -> None:
     name = MUL if operator == "Mul" else ADD
@@ -170,7 +170,7 @@ def test_pixel_shuffle(n: str, filters: int, blocks: str, shape: str, call: str)
         ("[1, 3, 2, 2, 4, 5]", "[1, 3, 10, 8]", "%y: expected shape [1,3,8,10], got [1,3,10,8]"),
     ],
 )
-def test_what_is_no_pixel_shuffle(blocks: str, shape: str, sentence: str) -> None:
+def test_pixel_shuffle_near_misses(blocks: str, shape: str, sentence: str) -> None:
     call = "%c = Conv2D(%x, %w)"
     text = SHUFFLE.format(n="1", filters=12, blocks=blocks, shape=shape, call=call)
     check_pass(text, "fuse_pixel_shuffle", refused=sentence)

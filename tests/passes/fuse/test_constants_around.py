@@ -108,7 +108,7 @@ def test_two_layers_near_misses() -> None:
     check_pass(graph(body, "%z, %r"), name, refused="%r: is an output of the graph")
 
 
-# -- several readers ---------------------------------------------------------------------------
+# -- several users ---------------------------------------------------------------------------
 
 LAYERS = """
     graph main(%x: f32[2,5,4]) -> %q, %k {{
@@ -128,18 +128,18 @@ LAYERS = """
         ("Add", "fuse_add_to_fullyconnected_bias", ["FullyConnected"] * 4),
     ],
 )
-def test_layers_that_all_take_it(sum: str, name: str, left: list[str]) -> None:
+def test_factor_is_fused_into_all_layers(sum: str, name: str, left: list[str]) -> None:
     other = "FullyConnected(%a, %wk) {keep_num_dims: true, act: RELU}"
     check_pass(LAYERS.format(sum=sum, other=other), name, left)
 
 
 @pytest.mark.parametrize("other", ["Neg(%a)", "FullyConnected(%wk, %a)", "FullyConnected(%a, %a)"])
-def test_one_that_does_not(other: str) -> None:
+def test_one_layer_that_cannot_fuse_the_factor(other: str) -> None:
     text = LAYERS.format(sum="Mul", other=other).replace("%x: f32[2,5,4]", "%x: f32[5,4]")
     check_pass(text, "fuse_mul_to_fullyconnected_weights", refused="%a: is also read by")
 
 
-def test_convolutions_of_which_one_has_a_border() -> None:
+def test_two_convolutions_one_with_padding() -> None:
     text = """
         graph main(%x: f32[1,4,4,2]) -> %y, %z {
           %w = const f32[3,1,1,2] gaussian(0, 1)
@@ -180,6 +180,6 @@ def test_other_forms_of_prelu(body: str) -> None:
         ("%m = Neg(%x)\n%n = Relu(%m)\n%a = Mul(%n, %dyn)\n%z = Add(%a, %r)", "%dyn: is not constant"),
     ],
 )
-def test_what_is_no_prelu(body: str, sentence: str) -> None:
+def test_prelu_near_misses(body: str, sentence: str) -> None:
     text = graph("%k = const f32[4] [0.25, -0.5, 2.0, 0.0]\n%r = Relu(%x)\n" + body)
     check_pass(text, "fuse_prelu", refused=sentence)

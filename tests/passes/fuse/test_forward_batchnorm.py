@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batch norms behind what moves or averages the data, and before a convolution."""
+"""Batch norms after data movement or pooling, and before a convolution."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def net(between: str, norm: str) -> str:
         (IDENTITY, ROW, []),
     ],
 )
-def test_across_what_moves_or_averages(between: str, constant: str, left: list[str]) -> None:
+def test_moves_across_data_movement_and_pooling(between: str, constant: str, left: list[str]) -> None:
     text = net(between, f"%m = Mul(%b, {constant}) %y = Add(%m, {constant})")
     check_pass(text, "fold_batch_norms", ["Conv2D", *left])
 
@@ -65,7 +65,7 @@ def test_across_what_moves_or_averages(between: str, constant: str, left: list[s
         (f"Pad(%a, {BORDER})", "%c = Mean(%b, [1,2]) %y = Add(%c, 2.0)", "%b: comes from Pad"),
     ],
 )
-def test_not_across_what_mixes_channels(between: str, norm: str, sentence: str) -> None:
+def test_stays_behind_operators_that_mix_channels(between: str, norm: str, sentence: str) -> None:
     check_pass(net(between, norm), "forward_batchnorm", refused=sentence)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Factors behind sums and matrix products, folded into what makes their sides."""
+"""Factors after sums and matrix products are folded into the producers of their operands."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PASSED = {
 
 
 @pytest.mark.parametrize("name", PASSED)
-def test_nothing_is_left_of_it(name: str) -> None:
+def test_factors_are_folded_completely(name: str) -> None:
     lines, left = PASSED[name]
     model = check_pass(net(*lines), ["fold_batch_norms", "remove_dead"])
     assert len(model.main) == left, [type(op).__name__ for op in model.main]
@@ -79,7 +79,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("sentence", REFUSED)
-def test_what_stays(sentence: str) -> None:
+def test_near_misses(sentence: str) -> None:
     check_pass(net(*REFUSED[sentence]), ["forward_number", "forward_batchnorm_over_add"], refused=sentence)
 
 

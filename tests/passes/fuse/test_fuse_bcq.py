@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Codes that stand for the weights exactly: then no value changes, whatever form the operator has."""
+"""BCQ codes that represent the weights exactly: values stay equal for all forms of the operator."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RNG = np.random.default_rng(11)
 
 
 def weights_and_bundle(flipped: bool = False, padded: bool = False) -> tuple[Array, list[Value]]:
-    """Weights [ROWS, HIDDEN], and the outputs that carry their codes.
+    """Return weights [ROWS, HIDDEN], and the outputs that carry their codes.
 
     ``flipped``: the bundle has the weights as they were before a converter transposed them.
     ``padded``: a number more tells equal constants apart, and says nothing else.
@@ -61,7 +61,7 @@ def model_of(op: Op, inputs: Sequence[Value], bundle: Sequence[Value]) -> Model:
 
 
 def fused(model: Model, arrays: Sequence[Array], tmp_path: Path) -> list[str]:
-    """The operators after the pass, when the values are what they were."""
+    """Return the operators after the pass; values must stay equal."""
     wanted = circlekit.run(clone(model), arrays)[1]
     assert circlekit.optimize(model, ["fuse_bcq"]).changes == {"fuse_bcq": 2}
     check(model)
@@ -118,7 +118,7 @@ def test_gather(columns: bool, axis: int, shape: tuple[int, ...], tmp_path: Path
     assert found == (["BCQ_GATHER", "TRANSPOSE"] if columns and shape else ["BCQ_GATHER"])
 
 
-def test_the_file(tmp_path: Path) -> None:
+def test_operands_and_options_in_the_file(tmp_path: Path) -> None:
     """Read by the circle_schema package: operands and options."""
     weights, bundle = weights_and_bundle()
     x = Value("x", f32, (3, HIDDEN))
@@ -143,7 +143,7 @@ def test_the_file(tmp_path: Path) -> None:
     assert clusters.ShapeAsNumpy().tolist() == [3, 2]
 
 
-def test_nothing_for_tflite() -> None:
+def test_pass_does_nothing_for_tflite() -> None:
     weights, bundle = weights_and_bundle()
     x = Value("x", f32, (3, HIDDEN))
     model = model_of(FullyConnected(x, Value.constant("w", weights)), [x], bundle)

@@ -56,7 +56,7 @@ def test_gelu_with_a_division() -> None:
         ),
     ],
 )
-def test_what_is_no_gelu(text: str, sentence: str) -> None:
+def test_gelu_near_misses(text: str, sentence: str) -> None:
     check_pass(text, "fuse_gelu", refused=sentence)
 
 
@@ -105,7 +105,7 @@ def test_mean_of_mean(first: str, second: str, keep: str, keep2: str, axes: list
         (means("[1]", "[1]", "false", "false", "%z, %y"), "%y: is an output of the graph"),
     ],
 )
-def test_means_that_stay(text: str, sentence: str) -> None:
+def test_mean_near_misses(text: str, sentence: str) -> None:
     check_pass(text, "fuse_mean_with_mean", refused=sentence)
 
 
@@ -135,7 +135,7 @@ def test_rsqrt_of_int16_has_the_scale_of_the_quotient() -> None:
         (rsqrt(s=""), "%s: expected quantization with one scale"),
     ],
 )
-def test_int16_that_is_no_rsqrt(model: Model, sentence: str) -> None:
+def test_int16_rsqrt_near_misses(model: Model, sentence: str) -> None:
     context = Context(refusals=[])
     assert all_passes()["fuse_rsqrt"]().run(model, context) == 0
     assert sentence in [r.sentence for r in context.refusals or ()]
@@ -182,5 +182,5 @@ def test_gelu_by_tanh(cube: str, last: str) -> None:
         (tanh_form(CUBES[0], LASTS[0]).replace("Add(1.0, %t)", "Add(2.0, %t)"), "wants the constant 1.0"),
     ],
 )
-def test_what_is_no_gelu_by_tanh(text: str, sentence: str) -> None:
+def test_gelu_by_tanh_near_misses(text: str, sentence: str) -> None:
     check_pass(text, "fuse_gelu", refused=sentence)

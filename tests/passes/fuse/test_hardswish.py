@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""x * relu6(x + 3) / 6 in all its writings."""
+"""x * relu6(x + 3) / 6 in all forms."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def text(relu6: str, tail: tuple[str, str, str], sixth: str, swap: bool = False)
 @pytest.mark.parametrize(
     ("relu6", "tail", "sixth", "swap"), list(product(RELU6, TAILS, SIXTHS, (False, True)))
 )
-def test_all_writings(relu6: str, tail: tuple[str, str, str], sixth: str, swap: bool) -> None:
+def test_all_forms(relu6: str, tail: tuple[str, str, str], sixth: str, swap: bool) -> None:
     check_pass(text(relu6, tail, sixth, swap), NAME, ["Neg", "HardSwish", "Neg"])
 
 
@@ -56,7 +56,7 @@ TIMES = text(RELU6[1], TAILS[1], SIXTHS[1])
 
 
 @pytest.mark.parametrize("steps", [-1, 1])
-def test_sixth_is_as_near_as_float32_gets(steps: int) -> None:
+def test_factor_must_be_the_nearest_float32_to_one_sixth(steps: int) -> None:
     check_pass(TIMES.replace(repr(SIXTH), neighbour(steps)), NAME, ["Neg", "HardSwish", "Neg"])
 
 
@@ -82,6 +82,6 @@ def test_near_miss(model: str, old: str, new: str, sentence: str) -> None:
     check_pass(model.replace(old, new), NAME, refused=sentence)
 
 
-def test_integers_are_something_else() -> None:
+def test_integers_stay() -> None:
     model = PLAIN.replace("f32", "i32").replace("3.0", "3").replace("6.0", "6")
     check_pass(model, NAME, refused="is i32, the picture wants f32")

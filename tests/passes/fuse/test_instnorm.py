@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instance norm in all the forms that exporters write; axes, parameters and epsilon must be those of one."""
+"""Instance norm in all forms of exporters, and near misses in axes, parameters and epsilon."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def check_fused(text: str) -> InstanceNorm:
 
 @pytest.mark.parametrize("square", SQUARES)
 @pytest.mark.parametrize("quotient", QUOTIENTS)
-def test_centered_and_divided(square: str, quotient: str) -> None:
+def test_centered_then_divided(square: str, quotient: str) -> None:
     op = check_fused(norm(square=square, quotient=quotient))
     assert op.gamma.array().tolist() == [2.0, 0.5, -1.0]
     assert op.epsilon == pytest.approx(1e-3 if "1e-3" in quotient else 1e-18)
@@ -78,13 +78,13 @@ def test_without_gamma_and_beta(quotient: str) -> None:
 
 @pytest.mark.parametrize("body", SUMS)
 @pytest.mark.parametrize("square", SQUARES[:2])
-def test_one_factor_for_all(body: str, square: str) -> None:
+def test_one_factor_for_all_channels(body: str, square: str) -> None:
     check_fused(norm(SCALED + body, square))
     if "%d" not in body:
         check_fused(norm(SCALED.replace("%f = Mul(%r, {gamma})", "") + body.replace("%f", "%r"), square))
 
 
-def test_a_second_mean_of_the_same() -> None:
+def test_second_mean_of_the_same_value() -> None:
     again = "%m2 = Mean(%x, [-3, -2]) {keep_dims: true}\n%e = Sub(%x, %m2)\n%q = Square(%e)"
     check_fused(norm(square=again))
 
@@ -94,11 +94,11 @@ def test_parameters_of_other_shapes(number: str) -> None:
     check_fused(norm(gamma=number, beta=number))
 
 
-def test_the_mean_may_be_read_by_others() -> None:
+def test_mean_may_have_other_users() -> None:
     check_pass(norm(outputs="%z, %m"), "fuse_instnorm", ["Mean", "InstanceNorm"])
 
 
-def test_rank_3_has_its_channel_in_the_middle() -> None:
+def test_rank_3_has_its_channel_axis_in_the_middle() -> None:
     column = "[[[0.5], [1.0], [2.0]]]"
     check_fused(norm(shape="[2,3,5]", axes=("[2]", "[2]"), gamma=column, beta=column))
     check_fused(norm(shape="[2,3,5]", axes=("[-1]", "[2]"), gamma=column, beta="0.5"))
@@ -153,7 +153,7 @@ def test_near_misses(text: str, sentence: str) -> None:
     check_pass(text, "fuse_instnorm", refused=sentence)
 
 
-def test_parameters_by_row_stay_behind_it() -> None:
+def test_parameters_per_row_stay_after_it() -> None:
     rows = "[[[[1.0]],[[2.0]],[[1.0]],[[1.0]]]]"
     check_pass(norm(gamma=rows), "fuse_instnorm", ["InstanceNorm", "Mul", "Add"])
     check_pass(norm(quotient=QUOTIENTS[1] + " {act: RELU}"), "fuse_instnorm", ["InstanceNorm", "Mul", "Add"])
@@ -170,8 +170,8 @@ BESIDE = """graph main(%x: f32[1,3,4,2]) -> %z {
 }"""
 
 
-def test_epsilon_beside_the_root_is_for_those_who_ask() -> None:
-    """It is not quite the same, so a pipeline leaves it: for a small variance it is not the same at all."""
+def test_epsilon_outside_the_root_is_fused_on_request_only() -> None:
+    """The result is approximate, and far off for a small variance, so pipelines do not fuse it."""
     asked, pipeline = parse_model(BESIDE), parse_model(BESIDE)
     circlekit.optimize(asked, ["fuse_instnorm"])
     circlekit.optimize(pipeline, "O1")
@@ -180,8 +180,8 @@ def test_epsilon_beside_the_root_is_for_those_who_ask() -> None:
 
 
 @pytest.mark.parametrize("size", [1e-2, 1.0, 1e3])
-def test_a_very_small_epsilon_beside_the_root_is_for_pipelines(size: float) -> None:
-    """One part in a hundred thousand is not seen while the deviation is a thousandth of one or more."""
+def test_tiny_epsilon_outside_the_root_is_fused_in_pipelines(size: float) -> None:
+    """The relative error is below 1e-5 for deviations of at least 1e-3."""
     model = parse_model(BESIDE.replace("1e-6", "1e-8"))
     x = (size * np.random.default_rng(3).standard_normal((1, 3, 4, 2))).astype(np.float32)
     (wanted,) = circlekit.run(model, [x])

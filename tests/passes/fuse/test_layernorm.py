@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layer normalizations in the forms that exporters write, as RMS_NORM of what is centered."""
+"""Layer normalizations in the forms of exporters become RMS_NORM of the centered input."""
 
 from __future__ import annotations
 
@@ -43,6 +43,6 @@ def test_layer_norm(square: str, scale: str, total: str) -> None:
     check_pass(norm(square, scale, total), pipeline_passes("O1"), SUMS[total], tolerance=3e-5)
 
 
-def test_the_mean_may_be_read_elsewhere() -> None:
+def test_mean_may_have_other_users() -> None:
     text = norm(SQUARES[0], SCALES[0], next(iter(SUMS))).replace("-> %z", "-> %z, %m")
     check_pass(text, "fuse_layernorm", ["Mean", "Sub", "RmsNorm"], tolerance=3e-5)

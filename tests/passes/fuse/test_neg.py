@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signs that go into what follows, bit for bit; Reshapes that a layer does by itself."""
+"""NEG fused into its user without a change of bits; Reshapes that a layer performs itself."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NEG = {
 
 
 @pytest.mark.parametrize("behind", NEG)
-def test_a_sign_goes_into_what_follows(behind: str) -> None:
+def test_neg_is_fused_into_its_user(behind: str) -> None:
     text = f"graph main(%x: f32[2,1], %a: f32[2,3]) -> %y {{\n%n = Neg(%x)\n{behind}\n}}"
     left = NEG[behind]
     model = check_pass(text, "fuse_neg", left)
@@ -38,7 +38,7 @@ def test_a_sign_goes_into_what_follows(behind: str) -> None:
 
 
 @pytest.mark.parametrize("shape", ["2,1,3,4", "24,1", "1,2,12", "?,1,3,4"])
-def test_the_layer_makes_rows_by_itself(shape: str) -> None:
+def test_reshape_before_a_layer_is_removed(shape: str) -> None:
     text = f"""graph main(%x: f32[{shape}]) -> %y {{
       %w = const f32[5,12] gaussian(0, 0.3)
       %r = Reshape(%x, [-1,12])

@@ -37,25 +37,25 @@ NO_CONV = "%c = Neg(%x)"
 
 
 @pytest.mark.parametrize("gamma", [GAMMA, POSITIVE, "[2.0, -0.5, 0.0]", "[[[[2.0, 0.5, 1.0]]]]", "-2.0"])
-def test_into_the_convolution_before(gamma: str) -> None:
+def test_fused_into_the_convolution_before(gamma: str) -> None:
     check_pass(net(gamma=gamma), PASS, ["Conv2D", "Relu", "Conv2D"])
     plain = net("%c = Conv2D(%x, %w)", gamma)
     check_pass(plain, PASS, ["Conv2D", "Relu", "Conv2D"])
 
 
-def test_through_a_max_pool() -> None:
+def test_fused_through_a_max_pool() -> None:
     pool = "%a = Conv2D(%x, %w)\n%c = MaxPool2D(%a) {filter_width: 2, filter_height: 2}"
     check_pass(net(pool), PASS, ["Conv2D", "MaxPool2D", "Relu", "Conv2D"])
     check_pass(net(pool, "[2.0, -0.5, 1.0]"), PASS, refused="expected no negative factor")
 
 
-def test_into_the_convolution_behind() -> None:
+def test_fused_into_the_convolution_after() -> None:
     check_pass(net(NO_CONV, POSITIVE), PASS, ["Neg", "Add", "Conv2D"])
     mean = "%p = Mean(%r, [1, 2]) {keep_dims: true}\n%z = Conv2D(%p, %v)"
     check_pass(net(NO_CONV, POSITIVE, behind=mean), PASS, ["Neg", "Add", "Mean", "Conv2D"])
 
 
-def test_one_constant_for_both_is_not_written_to() -> None:
+def test_shared_constant_is_not_modified() -> None:
     text = net(NO_CONV, "%k", "%k").replace("%c = Neg", f"%k = const f32[3] {POSITIVE}\n%c = Neg")
     check_pass(text, PASS, ["Neg", "Add", "Conv2D"])
 
@@ -78,7 +78,7 @@ def test_one_constant_for_both_is_not_written_to() -> None:
         ),
     ],
 )
-def test_what_stays(text: str, sentence: str) -> None:
+def test_near_misses(text: str, sentence: str) -> None:
     check_pass(text, PASS, refused=sentence)
 
 
@@ -106,7 +106,7 @@ def test_negative_factors_become_tiny() -> None:
         (positive(act=""), "act is NONE, the picture wants RELU"),
     ],
 )
-def test_factors_that_stay(text: str, sentence: str) -> None:
+def test_gamma_near_misses(text: str, sentence: str) -> None:
     check_refusal(text, "make_batchnorm_gamma_positive", sentence)
 
 
@@ -138,7 +138,7 @@ def test_channelwise(gamma: str, act: str) -> None:
         (wise(act="{act: TANH}"), "act is TANH"),
     ],
 )
-def test_what_is_not_channelwise(text: str, sentence: str) -> None:
+def test_channelwise_near_misses(text: str, sentence: str) -> None:
     check_pass(text, WISE, refused=sentence)
 
 
@@ -173,5 +173,5 @@ def test_gelu_between_layers() -> None:
         (layers(outputs="%z, %h"), "%h: is an output of the graph"),
     ],
 )
-def test_no_gelu_between_layers(text: str, sentence: str) -> None:
+def test_gelu_between_layers_near_misses(text: str, sentence: str) -> None:
     check_pass(text, "replace_with_fc_gelu_fc", refused=sentence)

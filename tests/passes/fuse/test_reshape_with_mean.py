@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reductions whose kept dimensions are dropped behind them."""
+"""Reductions whose kept dimensions a Reshape drops."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_reduction(kind: str, shape: str, axes: str, drop: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["ReduceAny", "ReduceAll"])
-def test_truth(kind: str) -> None:
+def test_reduction_of_bool(kind: str) -> None:
     text = f"""
         graph main(%x: bool[2,3,4]) -> %z {{
           %y = {kind}(%x, [1]) {{keep_dims: true}}
@@ -63,6 +63,6 @@ def test_near_miss(shape: str, calls: list[str], sentence: str) -> None:
     check_pass(chain(shape, *calls), NAME, refused=sentence)
 
 
-def test_result_that_others_read() -> None:
+def test_result_with_other_users() -> None:
     calls = ["Mean(%a, [2]) {keep_dims: true}", "Reshape(%b, [2, 3])"]
     check_pass(chain("[2,3,4]", *calls, outputs="%y, %b"), NAME, refused="%b: is an output of the graph")

@@ -48,7 +48,7 @@ def test_rmsnorm(square: str, divide: str) -> None:
 
 
 @pytest.mark.parametrize("form", [rms(axes="[2]"), rms(axes="2"), rms(epsilon="[[[1e-3]]]")])
-def test_rmsnorm_written_otherwise(form: str) -> None:
+def test_other_forms_of_rmsnorm(form: str) -> None:
     check_pass(form, "fuse_rmsnorm", expect_ops=["RmsNorm"])
 
 
@@ -74,17 +74,17 @@ def test_rmsnorm_near_misses(text: str, sentence: str) -> None:
     check_pass(text, "fuse_rmsnorm", refused=sentence)
 
 
-def test_a_mean_that_drops_its_dimension_is_no_rmsnorm() -> None:
+def test_mean_without_keep_dims_is_refused() -> None:
     text = rms(keep="false").replace("f32[2,3,8]", "f32[8,8]").replace("[-1]", "[1]")
     check_pass(text, "fuse_rmsnorm", refused="%m: keep_dims is False, the picture wants True")
 
 
-def test_rmsnorm_is_for_circle() -> None:
+def test_rmsnorm_is_fused_for_circle_only() -> None:
     assert all_passes()["fuse_rmsnorm"].formats == {"circle"}
 
 
 @pytest.mark.parametrize("factors", ["[1.0, 2.0, 3.0, 4.0, -5.0, 6.0, 7.0, 0.5]", "%g"])
-def test_the_factors_after_a_norm(factors: str) -> None:
+def test_factors_after_a_norm(factors: str) -> None:
     text = f"""graph main(%x: f32[2,3,8]) -> %z {{
       %g = const f32[1,1,8] uniform(1, 2)
       %n = RmsNorm(%x, [1.0]) {{epsilon: 1e-5}}
@@ -100,7 +100,7 @@ def test_the_factors_after_a_norm(factors: str) -> None:
     ("factors", "sentence"),
     [("2.0", "the picture wants [*,D]"), ("%c", "shape is [3,1]"), ("%x", "%x: is not constant")],
 )
-def test_the_factors_near_misses(factors: str, sentence: str) -> None:
+def test_factors_near_misses(factors: str, sentence: str) -> None:
     text = f"""graph main(%x: f32[2,3,8]) -> %z {{
       %c = const f32[3,1] uniform(1, 2)
       %n = RmsNorm(%x, [1.0]) {{epsilon: 1e-5}}
@@ -188,7 +188,7 @@ def test_rope_near_misses(text: str, sentence: str) -> None:
     check_pass(text, "fuse_rope", refused=sentence)
 
 
-def test_halves_joined_along_another_axis() -> None:
+def test_halves_joined_along_another_axis_are_refused() -> None:
     text = """graph main(%x: f32[1,1,8,8], %cos: f32[8], %sin: f32[8]) -> %z {
       %lo = Slice(%x, [0,0,0,0], [1,1,4,8])
       %hi = Slice(%x, [0,0,4,0], [1,1,4,8])
@@ -201,7 +201,7 @@ def test_halves_joined_along_another_axis() -> None:
     check_pass(text, "fuse_rope", refused="expected the halves to be joined along the last axis, got axis 2")
 
 
-def test_a_refusal_is_told_once_for_an_operator() -> None:
+def test_refusal_is_reported_once_per_operator() -> None:
     context = Context(refusals=[])
     all_passes()["fuse_rmsnorm"]().run(parse_model(rms(epsilon="0.0")), context)
     assert [r.sentence for r in context.refusals or ()] == [

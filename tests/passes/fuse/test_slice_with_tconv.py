@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Slice behind a transposed convolution is a padding, where one of the two paddings starts there."""
+"""A Slice after a transposed convolution becomes its padding, if SAME or VALID gives that offset."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def sliced(
     bias: str = ", %b",
     result: str = "%z",
 ) -> str:
-    """A transposed convolution as PyTorch exporters write one with padding: everything, then a Slice."""
+    """Return a transposed convolution with padding as exporters from PyTorch write it: then a Slice."""
     return f"""graph main(%x: {input}, %dyn: i32[4]) -> {result} {{
       %w = const {filter} gaussian(0, 1)
       %b = const f32[3] [0.5, -1.0, 2.0]
@@ -67,7 +67,7 @@ def test_different_strides_and_kernels() -> None:
     assert (op.stride_h, op.stride_w, op.padding.name) == (1, 3, "SAME")
 
 
-def test_an_output_that_leaves_no_row_unused() -> None:
+def test_output_that_uses_all_rows() -> None:
     """14 of 18 rows: SAME would derive 7 input rows from that, all 8 are needed; for TFLite it is undone."""
     text = sliced("[0,1,1,0]", "[1,6,6,3]")
     model = check_pass(text, "fuse_slice_with_tconv", expect_ops=["TransposeConv"])
@@ -89,7 +89,7 @@ def test_a_bias_of_rank_4() -> None:
     assert op.bias.shape == (2,)
 
 
-def test_an_activation_is_carried() -> None:
+def test_activation_is_kept() -> None:
     text = sliced("[0,1,1,0]", "[1,8,8,3]", attributes="padding: VALID, stride_h: 2, stride_w: 2, act: RELU")
     (op,) = check_pass(text, "fuse_slice_with_tconv", expect_ops=["TransposeConv"]).main.ops
     assert isinstance(op, TransposeConv)
@@ -130,5 +130,5 @@ def test_near_misses(text: str, sentence: str) -> None:
         sliced("[0,1,1,0]", "[1,8,8,3]", output="%dyn"),
     ],
 )
-def test_sizes_that_are_not_constant(text: str) -> None:
+def test_computed_sizes_are_refused(text: str) -> None:
     assert any("%dyn: is not constant" in s for s in refusals(text, "fuse_slice_with_tconv"))

@@ -49,7 +49,7 @@ def batches(count: int) -> list[Array]:
 
 
 def expected(records: list[Array], weights: list[float], x: Array) -> Array:
-    """The net by numpy, with the averages that ``weights`` make of the statistics."""
+    """Compute the net in numpy, with the average of the statistics weighted by ``weights``."""
     model = parse_model(
         NET.replace("-> %y", "-> %c, %gamma2, %beta2").replace(
             "%y = Add(%m, %o) {act: RELU}", "%gamma2 = Neg(%gamma) %beta2 = Neg(%beta)"
@@ -65,14 +65,14 @@ def expected(records: list[Array], weights: list[float], x: Array) -> Array:
 
 
 @pytest.mark.parametrize("text", FORMS)
-def test_it_is_reported_by_name(text: str) -> None:
+def test_training_batchnorm_is_reported_by_name(text: str) -> None:
     (note,) = circlekit.optimize(parse_model(text)).notes
     assert note.startswith("%mean and %variance are the statistics of a batch norm of %c in training mode: ")
     assert "--freeze_batchnorm DATA.h5" in note
 
 
 @pytest.mark.parametrize("axes", ["[1,2]", "[0,1,2,3]", "[1,2,3]"])
-def test_other_norms_are_not(axes: str) -> None:
+def test_other_norms_are_not_reported(axes: str) -> None:
     assert circlekit.optimize(parse_model(NET.replace("[0,1,2]", axes)), ["remove_dead"]).notes == []
 
 
@@ -154,7 +154,7 @@ def test_channels_may_come_first() -> None:
     np.testing.assert_allclose(found, wanted, 1e-4, 1e-4)
 
 
-def test_what_a_user_gets_wrong_is_said() -> None:
+def test_wrong_usage_is_reported() -> None:
     plain = "graph main(%x: f32[2]) -> %y { %y = Neg(%x) }"
     given = {"freeze_batchnorm": [[np.zeros(2, np.float32)]]}
     report = circlekit.optimize(parse_model(plain), ["freeze_batchnorm"], settings=given)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reductions of what was transposed."""
+"""Reductions of a transposed operand."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAME = "fuse_transpose_with_mean"
         ("[3, 2, 1, 0]", "[0, 1, 3]"),
     ],
 )
-def test_axes_as_they_were(kind: str, perm: str, axes: str) -> None:
+def test_axes_are_mapped_through_the_transpose(kind: str, perm: str, axes: str) -> None:
     text = chain("[2,3,4,5]", f"Transpose(%a, {perm})", f"{kind}(%b, {axes})")
     check_pass(text, NAME, ["Neg", kind, "Neg"])
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batch norms in the forms of a training graph, around what stands between them and the convolution."""
+"""Batch norms in the form of a training graph, with operators between them and the convolution."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ graph main(%x: {x}) -> %y {{
 @pytest.mark.parametrize("norm", [RSQRT, SUBTRACTED, REVERSED], ids=["rsqrt", "subtracted", "reversed"])
 @pytest.mark.parametrize("kind", PRODUCTS)
 @pytest.mark.parametrize("passes", ["O1", "fold_batch_norms"])
-def test_it_is_folded(kind: str, norm: str, passes: str) -> None:
+def test_batchnorm_is_folded(kind: str, norm: str, passes: str) -> None:
     name = PRODUCTS[kind][3]
     pipeline = ["fold_batch_norms"] if passes != "O1" else O1
     check_pass(net(kind, norm), pipeline, [name])
@@ -81,7 +81,7 @@ O1 = [
 ]  # fmt: skip
 
 
-def test_across_a_reshape() -> None:
+def test_folded_across_a_reshape() -> None:
     text = net("conv", SUBTRACTED, "%b = Reshape(%a, [36,4])")
     check_pass(text, "fold_batch_norms", ["Conv2D", "Reshape"])
     text = net("fc", RSQRT, "%b = Reshape(%a, [2,3,4])")
@@ -98,7 +98,7 @@ MOVES = {
 
 @pytest.mark.parametrize("kind", ["conv", "dwconv", "tconv"])
 @pytest.mark.parametrize("move", MOVES)
-def test_across_what_moves_pixels(kind: str, move: str) -> None:
+def test_folded_across_data_movement(kind: str, move: str) -> None:
     model = check_pass(net(kind, SUBTRACTED, f"%b = {MOVES[move]}"), "fold_batch_norms")
     assert [type(op).__name__ for op in model.main] == [PRODUCTS[kind][3], MOVES[move].partition("(")[0]]
 
@@ -112,7 +112,7 @@ def test_across_what_moves_pixels(kind: str, move: str) -> None:
         ("%e = Relu(%a) %b = Reshape(%e, [36,4])", "comes from Relu"),
     ],
 )
-def test_not_across_what_changes_channels(between: str, sentence: str) -> None:
+def test_not_folded_across_changes_of_channels(between: str, sentence: str) -> None:
     constant = "%k" if "[18,4,2]" in between else "2.0"
     text = f"""
     graph main(%x: f32[1,6,6,3]) -> %y {{
@@ -126,7 +126,7 @@ def test_not_across_what_changes_channels(between: str, sentence: str) -> None:
     check_pass(text, "forward_batchnorm", refused=sentence)
 
 
-def test_what_follows_no_convolution_stays() -> None:
+def test_batchnorm_without_convolution_stays() -> None:
     text = "graph main(%x: f32[2,4]) -> %y { %a = Tanh(%x) %y = Sub(%a, [1.0, 2.0, 3.0, 4.0]) }"
     check_pass(text, "normalize_batchnorm", refused="comes from Tanh")
     text = """
@@ -194,7 +194,7 @@ def test_blocks_stay(pads: str, call: str, crops: str, sentence: str) -> None:
     )
 
 
-def test_a_batch_norm_behind_blocks() -> None:
+def test_batchnorm_after_batch_to_space() -> None:
     text = net("conv", SUBTRACTED, "%b = Relu(%a)").replace(
         "%b = Relu(%a)", "%b = BatchToSpaceND(%a, [2,2], %k)"
     )
@@ -211,7 +211,7 @@ def test_a_batch_norm_behind_blocks() -> None:
 # -- verbs -------------------------------------------------------------------------------------
 
 
-def test_the_verbs() -> None:
+def test_pass_names_of_one() -> None:
     text = """
     graph main(%x: f32[2,4]) -> %y {
       %unused = Tanh(%x)

@@ -26,7 +26,7 @@ Step = tuple[int, int, int]
 
 
 def steps(most: int) -> st.SearchStrategy[list[Step]]:
-    """Up to ``most`` steps: what to append, to which value, and how."""
+    """Up to ``most`` steps: the operator to append, its operand, and its attributes."""
     return st.lists(
         st.tuples(st.integers(0, len(BUILDERS) - 1), st.integers(0, 50), st.integers(0, 10**6)),
         min_size=1,
@@ -116,7 +116,7 @@ def split(pool: list[Value], x: Value, random: np.random.Generator) -> Op:
 
 
 def wall(pool: list[Value], x: Value, random: np.random.Generator) -> Op:
-    """A Reshape: it works in one layout alone."""
+    """Append a Reshape, which works in one layout only."""
     return Reshape(x, constant(np.array(random.permutation(x.static_shape), np.int32)))
 
 

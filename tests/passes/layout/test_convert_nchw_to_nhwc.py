@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NCHW operators and interfaces with channels last."""
+"""Conversion of NCHW operators and interfaces to channels last."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ def test_single_operators(call: str, ops: list[str]) -> None:
     check_pass(ONE.format(call), "convert_nchw_to_nhwc", ops)
 
 
-def test_what_follows_a_convolution_without_a_transpose_is_nhwc_already() -> None:
+def test_user_of_a_convolution_is_nhwc_already() -> None:
     text = BODY.replace("Transpose(%x, [0,2,3,1])", "Relu(%x)").replace("f32[1,3,6,5]", "f32[1,6,5,3]")
     text = text.replace("Transpose(%c, [0,3,1,2])", "Relu(%c)")
     text = text.replace("[[[[2.0]], [[3.0]], [[4.0]]]]", "[2.0, 3.0, 4.0]")
     check_pass(text, "convert_nchw_to_nhwc", ["Relu", "Conv2D", "Relu", "Mul", "Add"])
 
 
-def test_a_body_of_nchw_around_a_convolution() -> None:
+def test_nchw_operators_around_a_convolution() -> None:
     check_pass(BODY, "convert_nchw_to_nhwc", ["Transpose", "Conv2D", "Mul", "Add", "Transpose"])
 
 
-def test_it_comes_to_rest_with_o1() -> None:
+def test_converges_together_with_o1() -> None:
     check_pass(BODY, ["convert_nchw_to_nhwc", "optimize_layout", "remove_redundant_transpose"])
 
 
@@ -70,7 +70,7 @@ def converted(text: str, passes: list[str]) -> circlekit.Model:
 
 @pytest.mark.parametrize("text", [BODY, ONE.format("Add(%x, [1.0, 2.0, 3.0, 4.0, 5.0])")])
 def test_the_interface_with_channels_last(text: str) -> None:
-    """Values are those of the original, on transposed inputs; and no transpose is left."""
+    """Values stay equal on transposed inputs, and no transpose is left."""
     original = parse_model(text)
     model = converted(text, ["convert_nchw_to_nhwc", "nchw_to_nhwc_input_shape", "nchw_to_nhwc_output_shape"])
     assert "TRANSPOSE" not in [op.code for op in model.main]
@@ -82,7 +82,7 @@ def test_the_interface_with_channels_last(text: str) -> None:
     np.testing.assert_allclose(after, before.transpose(0, 2, 3, 1), 1e-5, 1e-5)
 
 
-def test_the_interface_alone() -> None:
+def test_convert_only_the_interface() -> None:
     text = 'signature "s" @main (image: %x) -> (out: %y)\n' + ONE.format("Softmax(%x)")
     model = converted(text, ["nchw_to_nhwc_input_shape"])
     assert [type(op).__name__ for op in model.main] == ["Transpose", "Softmax"]
@@ -98,7 +98,7 @@ def test_the_interface_alone() -> None:
 @pytest.mark.parametrize("rescales", [False, True])
 @pytest.mark.parametrize("name", ["nchw_to_nhwc_input_shape", "nchw_to_nhwc_output_shape"])
 def test_a_transpose_that_rescales_stays_at_the_interface(name: str, rescales: bool) -> None:
-    """Its bytes stand for other numbers than those of what it is made of."""
+    """The result has other quantization parameters than the operand."""
     text = """
     graph main(%x: i8[1,3,4,5] quant(scale: 0.5)) -> %y {
       %t = Transpose(%x, [0,2,3,1]) : i8[1,4,5,3] quant(scale: IN)
@@ -121,7 +121,7 @@ def test_a_transpose_that_rescales_stays_at_the_interface(name: str, rescales: b
 
 
 @pytest.mark.parametrize("scale", ["0.5", "0.25"])
-def test_a_reduction_behind_a_transpose_that_may_rescale(scale: str) -> None:
+def test_reduction_after_a_transpose_that_rescales(scale: str) -> None:
     text = f"""
     graph main(%x: i8[1,4,5,3] quant(scale: 0.5)) -> %y {{
       %t = Transpose(%x, [0,3,1,2]) : i8[1,3,4,5] quant(scale: {scale})

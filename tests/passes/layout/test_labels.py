@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The minimum cut and the labels, compared with all possible solutions."""
+"""The minimum cut and the labels, compared with exhaustive search."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Edge = tuple[int, int, int, int]
 
 
 def cut_cost(edges: Sequence[Edge], sides: Sequence[bool]) -> int:
-    """What the edges from the source's side to the sink's cost."""
+    """Return the cost of the edges from the source's side to the sink's."""
     total = 0
     for a, b, there, back in edges:
         if sides[a] != sides[b]:
@@ -37,7 +37,7 @@ def cut_cost(edges: Sequence[Edge], sides: Sequence[bool]) -> int:
         max_size=20,
     )
 )
-def test_no_cut_is_smaller(edges: list[Edge]) -> None:
+def test_cut_is_minimal(edges: list[Edge]) -> None:
     network = Network()
     for _ in range(NODES - 2):
         network.add_node()
@@ -67,7 +67,7 @@ def problems(draw: st.DrawFn) -> Problem:
 
 @EXAMPLES
 @given(problems(), st.booleans())
-def test_no_labelling_is_cheaper_or_changes_less(problem: Problem, moves_first: bool) -> None:
+def test_labelling_has_minimal_cost_and_fewest_changes(problem: Problem, moves_first: bool) -> None:
     def worth(labels: Sequence[int]) -> tuple[int, ...]:
         cost = problem.cost(labels)
         changes = sum(a != b for a, b in zip(labels, problem.today, strict=True))
@@ -78,7 +78,7 @@ def test_no_labelling_is_cheaper_or_changes_less(problem: Problem, moves_first: 
     assert worth(problem.solve(moves_first)) == best
 
 
-def test_a_copy_is_paid_for_once() -> None:
+def test_shared_copy_is_counted_once() -> None:
     cost = Cost(10, 1)
     problem = Problem(
         [0, 0, 0], [Demand(FIXED[0], [0, 1, 2], cost), *(Demand(i, [FIXED[1]], Cost(4, 1)) for i in range(3))]

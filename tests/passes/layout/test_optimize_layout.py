@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layout: which transposes go, what they leave behind, and what holds the others."""
+"""Layout optimization: removed transposes, changed operators, and refusals."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def pooled(body: str, inputs: str = "%x: f32[1,4,5,3]", outputs: str = "%y") -> 
 
 
 def last(value: str) -> str:
-    """Back to NHWC, and a pool that makes the output."""
+    """Return the lines back to NHWC, and a pool with the output."""
     return f"""%t = Transpose({value}, {NHWC})
                %y = MaxPool2D(%t) {POOL}"""
 
@@ -74,7 +74,7 @@ BETWEEN = {
 
 
 @pytest.mark.parametrize("between", BETWEEN.values(), ids=BETWEEN)
-def test_what_lies_between_two_pools_needs_no_transpose(between: str) -> None:
+def test_no_transpose_is_left_between_two_pools(between: str) -> None:
     model = check_pass(pooled(between + "\n" + last("%z")), LAYOUT)
     assert "Transpose" not in kinds(model)
 
@@ -95,7 +95,7 @@ def test_bounds_keep_their_own_dtypes() -> None:
     )
 
 
-def test_unknown_dimensions_are_no_obstacle() -> None:
+def test_unknown_dimensions() -> None:
     text = pooled(BETWEEN["mean"] + "\n" + last("%z"), "%x: f32[?,?,4,3]")
     assert "Transpose" not in kinds(check_pass(text, LAYOUT))
 
@@ -129,7 +129,7 @@ def test_two_permutations_in_one_graph() -> None:
     check_pass(text, LAYOUT, ["Neg", "Relu"])
 
 
-def test_readers_share_one_copy() -> None:
+def test_users_share_one_transposed_copy() -> None:
     text = f"""graph main(%x: f32[1,3,4,5]) -> %y, %z {{
                  %r = Relu(%x)
                  %a = Transpose(%r, {NHWC})
@@ -150,7 +150,7 @@ def test_the_smaller_side_of_a_pad_is_transposed() -> None:
 
 
 def test_at_equal_cost_the_later_transpose_is_taken() -> None:
-    """What follows a convolution can then be fused into it."""
+    """Users of a convolution can then be fused into it."""
     text = f"""graph main(%x: f32[1,4,5,3]) -> %y {{
                  %n = MaxPool2D(%x) {POOL}
                  %t = Transpose(%n, {NCHW})
@@ -188,7 +188,7 @@ def test_outputs_keep_name_and_layout() -> None:
     assert [v.name for v in model.main.outputs] == ["w", "m", "n"]
 
 
-def test_two_equal_outputs_are_made_twice() -> None:
+def test_two_equal_outputs_stay_separate() -> None:
     text = pooled(f"%a = Transpose(%n, {NCHW})", outputs="%m, %a")
     check_pass(text, LAYOUT, ["MaxPool2D", "Transpose", "Transpose"])
 
@@ -205,12 +205,12 @@ def test_dimensions_of_one_are_reshaped() -> None:
     check_pass(text, LAYOUT, ["MaxPool2D", "Mean", "Reshape", "SpaceToDepth", "Mul", "MaxPool2D"])
 
 
-def test_a_reshape_of_such_dimensions_reads_either_order() -> None:
+def test_reshape_of_dimensions_of_one_reads_either_order() -> None:
     text = pooled("%a = Mean(%m, [2, 3]) {keep_dims: true} %y = Reshape(%a, [1, 3])")
     check_pass(text, LAYOUT, ["MaxPool2D", "Mean", "Reshape"])
 
 
-def test_a_shared_constant_stays_what_it_is() -> None:
+def test_shared_constant_is_not_modified() -> None:
     text = pooled(
         """%k = const f32[1,3,1,1] gaussian(0, 1)
            %z = Mul(%m, %k)
@@ -241,7 +241,7 @@ WALLS = {
 
 
 @pytest.mark.parametrize(("between", "sentence"), WALLS.values(), ids=WALLS)
-def test_what_cannot_move_says_why(between: str, sentence: str) -> None:
+def test_refusals_give_a_reason(between: str, sentence: str) -> None:
     square = between.endswith("%n)")
     inputs = f"%x: f32[1,{'3,3,3' if square else '4,5,3'}], %u: f32[4,5], %i: i32[1]"
     model = parse_model(pooled(between + "\n" + last("%z"), inputs))
@@ -252,7 +252,7 @@ def test_what_cannot_move_says_why(between: str, sentence: str) -> None:
     assert kinds(model).count("Transpose") == before
 
 
-def test_what_a_graph_may_write_to_is_left_alone() -> None:
+def test_variables_are_not_permuted() -> None:
     model = parse_model(pooled("%z = Relu(%m)\n" + last("%z")))
     value = next(v for v in model.main.values() if v.name == "m")
     value.is_variable = True
@@ -312,7 +312,7 @@ def test_a_transpose_that_rescales_stays() -> None:
     assert kinds(model).count("Transpose") >= 1
 
 
-def test_a_scheme_that_is_not_understood_stays() -> None:
+def test_unknown_quantization_scheme_stays() -> None:
     blockwise = Quantization(details={"": "BlockwiseQuantization"})
     model = quantized_model(blockwise)
     assert OptimizeLayout().run(model, Context()) == 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a target lacks is lowered: same values by our interpreter, and by LiteRT for TFLite."""
+"""Operators that a target lacks are lowered; values stay equal in our interpreter and in LiteRT."""
 
 from __future__ import annotations
 
@@ -38,9 +38,7 @@ def check(text: str, format: str, ops: list[str]) -> Model:
 
 
 @pytest.mark.parametrize(("side", "shape"), [("outputs", (2, 4)), ("outputs", (1, 9, 9, 3)), ("inputs", ())])
-def test_a_transposed_convolution_of_odd_shapes_is_written_as_it_is(
-    side: str, shape: tuple[int, ...]
-) -> None:
+def test_transposed_convolution_of_odd_shapes_stays(side: str, shape: tuple[int, ...]) -> None:
     model = parse_model(
         """
         graph main(%x: f32[1,3,3,2]) -> %y {
@@ -104,7 +102,7 @@ BOTH, LEAST = ["Maximum", "Minimum"], ["Maximum"]
         ("bool", "RELU", []),
     ],
 )
-def test_activation_of_integers_side_by_side(format: str, dtype: str, act: str, ops: list[str]) -> None:
+def test_activation_of_concatenated_integers(format: str, dtype: str, act: str, ops: list[str]) -> None:
     """By an operator where runtimes have it for this type, else by limits that its numbers can exceed."""
     name, _, quantization = dtype.partition(" ")
     text = f"""graph main(%x: {name}[2,3] {quantization}) -> %y {{
@@ -113,11 +111,11 @@ def test_activation_of_integers_side_by_side(format: str, dtype: str, act: str, 
     check(text, format, ["Concatenation", *ops])
 
 
-def test_nothing_to_do() -> None:
+def test_legal_model_stays_unchanged() -> None:
     check(TCONV.format(act="NONE"), "circle", ["TransposeConv"])
 
 
-def test_result_in_the_middle_keeps_its_quantization() -> None:
+def test_intermediate_result_keeps_its_quantization() -> None:
     q = "quant(scale: 0.5, zero_point: 3)"
     text = f"""
         graph main(%x: i8[1,3,4,2] {q}) -> %y {{
@@ -215,7 +213,7 @@ def test_circle_keeps_its_own_operators() -> None:
     check(text, "circle", ["RmsNorm"])
 
 
-def test_two_in_a_row_have_names_of_their_own() -> None:
+def test_two_lowered_operators_have_unique_names() -> None:
     text = """
         graph main(%x: f32[2,3,4]) -> %y {
           %z = RmsNorm(%x, [1.0]) {epsilon: 1e-5}
@@ -226,7 +224,7 @@ def test_two_in_a_row_have_names_of_their_own() -> None:
     assert model.main.ops[4].output.name == "z"
 
 
-def test_legalizations_are_no_passes() -> None:
+def test_legalizations_are_not_passes() -> None:
     assert LEGALIZATIONS
     assert not {cls.__name__ for cls in LEGALIZATIONS} & {cls.__name__ for cls in all_passes().values()}
     assert all(not cls.name for cls in LEGALIZATIONS)
@@ -263,9 +261,7 @@ def test_a_convolution_without_bias_gets_zeros_for_tflite(op: str) -> None:
         ("Concatenation(%x, %x) {axis: 3, act: RELU}", ("circle", "tflite")),
     ],
 )
-def test_copies_only_where_there_is_something_to_change(
-    op: str, formats: tuple[str, ...], format: str
-) -> None:
+def test_model_is_copied_only_if_it_changes(op: str, formats: tuple[str, ...], format: str) -> None:
     model = parse_model(f"""
         graph main(%x: f32[1,3,3,2]) -> %y {{
           %w = const f32[2,1,1,2] gaussian(0, 1)

@@ -30,7 +30,7 @@ NHWC, NCHW = (0, 2, 3, 1), (0, 3, 1, 2)
 
 
 class Net:
-    """A graph in the making; every method appends what one module of PyTorch becomes."""
+    """A graph under construction; each method appends the operators of one PyTorch module."""
 
     def __init__(self, seed: int, *shapes: Sequence[int]) -> None:
         self.random = np.random.default_rng(seed)
@@ -64,13 +64,13 @@ class Net:
         return self.add(Reshape(x, self.ints(*shape), new_shape=shape))
 
     def norm(self, x: Value) -> Value:
-        """A batch norm of evaluation: factor and offset per channel."""
+        """A batch norm at inference: factor and offset per channel."""
         shape = (1, x.static_shape[1], 1, 1)
         x = self.add(Mul(x, self.floats(self.random.uniform(0.5, 1.5, shape))))
         return self.add(Add(x, self.floats(self.random.normal(0, 0.5, shape))))
 
     def conv(self, x: Value, out: int, kernel: int = 3, stride: int = 1, bias: bool = False) -> Value:
-        """Padding of kernel // 2 on all sides, as a Pad where SAME would put it elsewhere."""
+        """Padding of kernel // 2 on all sides, with a Pad operator if SAME differs."""
         channels = x.static_shape[1]
         x = self.permute(x, *NHWC)
         same = kernel == 1 or stride == 1
@@ -101,7 +101,7 @@ class Net:
     def upconv(
         self, x: Value, out: int, kernel: int, stride: int, padding: int = 0, bias: bool = False
     ) -> Value:
-        """ConvTranspose2d: the full result, of which a Slice leaves out the padding."""
+        """ConvTranspose2d: the full result, from which a Slice removes the padding."""
         n, channels, h, w = x.static_shape
         x = self.permute(x, *NHWC)
         full = [(d - 1) * stride + kernel for d in (h, w)]
@@ -173,7 +173,7 @@ class Net:
         return self.permute(self.reshape(self.linear(x, width), n, rows, count, width // count), 0, 2, 1, 3)
 
     def matmul(self, a: Value, b: Value) -> Value:
-        """As exporters write it: matrices of rank 3."""
+        """A matrix product as exporters write it: operands of rank 3."""
         n, heads = a.static_shape[:2]
         flat = [self.reshape(v, n * heads, *v.static_shape[2:]) for v in (a, b)]
         y = self.add(BatchMatMul(*flat))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""O1 on networks as PyTorch exports them: what is left, the values, both files, LiteRT."""
+"""O1 on networks as exported from PyTorch: operators, values in both formats, LiteRT."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def optimized(model: Model, folder: Path) -> Model:
 
 
 def norms(model: Model) -> int:
-    """Operators that multiply by a constant per channel."""
+    """Return the operators that multiply by a constant per channel."""
     return sum(
         isinstance(op, Mul) and any(v.is_const and v.numel > 1 for v in (op.lhs, op.rhs)) for op in model.main
     )
@@ -50,7 +50,7 @@ def norms(model: Model) -> int:
 
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("name", ZOO)
-def test_network(name: str, seed: int, tmp_path: Path) -> None:
+def test_o1_on_network(name: str, seed: int, tmp_path: Path) -> None:
     model = ZOO[name](seed)
     kinds = Counter(op.code for op in model.main)
     after = optimized(model, tmp_path)
@@ -66,7 +66,7 @@ def test_network(name: str, seed: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("end", ["norm", "relu", "flatten", "head", "two outputs", "before a resize"])
 @pytest.mark.parametrize("kind", ["conv", "depthwise", "upconv"])
 def test_a_batch_norm_at_the_end_is_fused(kind: str, end: str, tmp_path: Path) -> None:
-    """Wherever the transposes are that the end in NCHW needs."""
+    """Independent of the position of the transposes for the NCHW output."""
     net = Net(0, (1, 4, 6, 6))
     x = net.inputs[0]
     y = (

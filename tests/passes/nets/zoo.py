@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small relatives of well-known networks, with what O1 must make of them."""
+"""Small variants of well-known networks, with the operators expected after O1."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def pyramid(seed: int) -> Model:
 
 
 def densenet(seed: int) -> Model:
-    """The batch norm comes before the convolution: it has to stay where a concatenation is before it."""
+    """The batch norm comes before the convolution; it stays after a concatenation."""
     net = Net(seed, (1, 3, 8, 8))
     x = net.conv(net.inputs[0], 4)
     for _ in range(3):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random graphs against LiteRT: what it does not define is told apart from what is wrong."""
+"""Random graphs compared with LiteRT: undefined results are distinguished from wrong ones."""
 
 from __future__ import annotations
 
@@ -50,9 +50,7 @@ def sum_of(dtype: str, scale: str) -> Model:
         ("[4,5]", "[1, 1]", "[2, 3]", "offset: true, end_mask: 2", "up to its end"),
     ],
 )
-def test_slices_that_litert_does_not_define(
-    shape: str, begin: str, end: str, attributes: str, sentence: str
-) -> None:
+def test_slices_undefined_in_litert(shape: str, begin: str, end: str, attributes: str, sentence: str) -> None:
     assert sentence in (undefined(slice_of(shape, begin, end, attributes)) or "")
 
 
@@ -67,8 +65,8 @@ def test_slices_that_litert_does_not_define(
         ("[1, 1]", "[9, 4]", "offset: true, shrink_axis_mask: 1"),
     ],
 )
-def test_slices_that_litert_defines(begin: str, end: str, attributes: str) -> None:
-    """It gives what ours gives, so they are compared."""
+def test_slices_defined_in_litert(begin: str, end: str, attributes: str) -> None:
+    """LiteRT agrees with our kernels, so results are compared."""
     model = slice_of("[4,5]", begin, end, attributes)
     assert undefined(model) is None
     x = np.arange(20, dtype=np.float32).reshape(4, 5)
@@ -84,7 +82,7 @@ def test_a_transposed_scalar_is_undefined() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["i8", "i16"])
-def test_narrow_sums_are_those_of_optimized_kernels(dtype: str) -> None:
+def test_int16_sums_equal_those_of_optimized_kernels(dtype: str) -> None:
     model = sum_of(dtype, " quant(scale: 0.5)")
     x = np.arange(-12, 12).reshape(2, 3, 4).astype(np.int16 if dtype == "i16" else np.int8)
     wanted = x.sum(1).astype(x.dtype)
@@ -92,7 +90,7 @@ def test_narrow_sums_are_those_of_optimized_kernels(dtype: str) -> None:
     assert check_litert(Original(model, [x]), model)
 
 
-def test_narrow_sums_that_are_wrong_are_found() -> None:
+def test_wrong_int16_sums_are_found() -> None:
     model, other = (sum_of("i16", f" quant(scale: {scale})") for scale in (0.5, 0.25))
     other.main.inputs[0].quantization = model.main.inputs[0].quantization
     x: Array = np.arange(24, dtype=np.int16).reshape(2, 3, 4)
@@ -103,7 +101,7 @@ def test_narrow_sums_that_are_wrong_are_found() -> None:
 # -- formats -----------------------------------------------------------------------------------
 
 
-def test_a_model_has_the_formats_in_which_it_can_be_written(tmp_path: Path) -> None:
+def test_formats_in_which_a_model_can_be_written(tmp_path: Path) -> None:
     formats = {}
     for name in ("gru", "instance_norm", "relu"):
         model = parse_model((RECIPES / "ops" / f"{name}.ck").read_text(), name)
@@ -118,7 +116,7 @@ def test_a_model_has_the_formats_in_which_it_can_be_written(tmp_path: Path) -> N
     }
 
 
-def test_what_a_format_has_no_more_is_a_fault(tmp_path: Path) -> None:
+def test_losing_a_format_is_a_fault(tmp_path: Path) -> None:
     relu, gru = (parse_model((RECIPES / "ops" / f"{name}.ck").read_text(), name) for name in ("relu", "gru"))
     original = Original(gru, [np.zeros(v.static_shape, np.float32) for v in gru.main.inputs])
     original.formats = Original(relu, [np.zeros(relu.main.inputs[0].static_shape, np.float32)]).formats

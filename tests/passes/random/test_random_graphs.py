@@ -29,12 +29,12 @@ UNMADE = 0.05
 
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + GRAPHS))
-def test_graph(seed: int, tmp_path: Path) -> None:
+def test_passes_on_random_graph(seed: int, tmp_path: Path) -> None:
     found = examine(seed, tmp_path).findings
     assert not found, "\n".join(f"{','.join(f.passes)} ({f.format}): {f.sentence}" for f in found)
 
 
-def test_models_are_made_the_same_again() -> None:
+def test_models_are_deterministic() -> None:
     steps = random_steps(FIRST)
     one, two = (Original(*make(FIRST, steps)) for _ in range(2))
     assert one.text == two.text
@@ -42,8 +42,8 @@ def test_models_are_made_the_same_again() -> None:
         np.testing.assert_array_equal(a, b)
 
 
-def test_every_part_makes_something() -> None:
-    """A part that never fits tests nothing."""
+def test_every_generator_part_is_used() -> None:
+    """A part that is never usable tests nothing."""
     for index, part in enumerate(PARTS):
         if part not in PARTS[:index]:
             models = (make(seed, [Step(0, seed), Step(index, seed)])[0] for seed in range(60))
@@ -80,7 +80,7 @@ def wrong_values(seed: int, name: str) -> Finding | None:
     return None
 
 
-def test_a_wrong_pass_is_found_and_reduced(wrong_pass: str, tmp_path: Path) -> None:
+def test_faulty_pass_is_found_and_reduced(wrong_pass: str, tmp_path: Path) -> None:
     first = next(f for seed in range(60) if (f := wrong_values(seed, wrong_pass)) is not None)
     model, _ = make(first.seed, random_steps(first.seed))
     small = reduce_model(model, reproduces(first, tmp_path), 200)
@@ -88,7 +88,7 @@ def test_a_wrong_pass_is_found_and_reduced(wrong_pass: str, tmp_path: Path) -> N
     assert any(isinstance(op, Sub) for op in small.ops())
 
 
-def test_what_rounding_makes_of_a_model_is_no_finding() -> None:
+def test_rounding_difference_is_not_a_finding() -> None:
     """A rounding step after a cancelling sum depends on the last bit."""
     text = """graph main(%x: f32[64]) -> %y {
       %a = Mul(%x, 1.0000001)
@@ -105,7 +105,7 @@ def test_what_rounding_makes_of_a_model_is_no_finding() -> None:
         original.check_same(wrong)
 
 
-def test_what_ends_beyond_the_largest_number_is_no_finding() -> None:
+def test_overflow_difference_is_not_a_finding() -> None:
     """1 / sqrt(0) is the largest number, rsqrt(0) is infinite; their differences are 0, and NaN."""
     text = """graph main(%x: f32[1,4]) -> %y {
       %s = Sqrt(%x)
@@ -121,7 +121,7 @@ def test_what_ends_beyond_the_largest_number_is_no_finding() -> None:
     original.check_same(parse_model(other))
 
 
-def test_a_nan_that_is_not_of_rounding_is_a_finding() -> None:
+def test_unexpected_nan_is_a_finding() -> None:
     model = parse_model("graph main(%x: f32[4]) -> %y { %y = Exp(%x) }")
     original = Original(model, [np.full(4, 1000, np.float32)])
     wrong = parse_model("graph main(%x: f32[4]) -> %y { %n = Neg(%x)\n %y = Log(%n) }")
@@ -137,7 +137,7 @@ def is_made(picture: Picture, seed: int) -> bool:
     return True
 
 
-def test_every_picture_is_made_real() -> None:
+def test_pictures_have_instances() -> None:
     """Nearly every picture has instances."""
     wanted = [
         p for p in pictures() if not any(kind.code in RANDOM_OPERATORS for n in p.nodes for kind in n.kinds)

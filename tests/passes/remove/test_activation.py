@@ -27,7 +27,7 @@ def within(a: str, b: str) -> bool:
 
 
 @pytest.mark.parametrize(("first", "second"), list(product(RANGE, RANGE)))
-def test_the_wider_one_goes(first: str, second: str) -> None:
+def test_wider_activation_is_removed(first: str, second: str) -> None:
     if within(first, second):
         check_pass(two(first, second), NAME, [first])
     elif within(second, first):
@@ -36,14 +36,14 @@ def test_the_wider_one_goes(first: str, second: str) -> None:
         check_pass(two(first, second), NAME, [first, second])
 
 
-def test_the_first_has_other_readers() -> None:
+def test_first_activation_with_other_users() -> None:
     check_pass(two("Relu", "Relu6", "%y, %z"), NAME, refused="%y: is an output of the graph")
     text = two("Relu6", "Relu", "%z, %w").replace("%z =", "%w = Neg(%y)\n%z =")
     check_pass(text, NAME, ["Relu6", "Neg"])
 
 
-def test_on_one_grid() -> None:
-    """Quantized, two in a row do what one does where all have the same parameters."""
+def test_quantized_activations_with_equal_parameters() -> None:
+    """Two quantized activations in a row equal one if all parameters are equal."""
     grid = "quant(scale: 0.1, zero_point: -5)"
     text = f"""graph main(%x: i8[4] quant(scale: 0.2)) -> %z {{
       %a = Relu6(%x) : i8[4] {grid}
@@ -63,14 +63,14 @@ def on_a_grid(grid: str, behind: str) -> str:
     return f"graph main(%x: f32[8]) -> %y {{ {calls} }}"
 
 
-def test_fake_quantization_again() -> None:
+def test_repeated_fake_quantization() -> None:
     text = on_a_grid(GRID, f"FakeQuant(%a) {GRID}")
     check_pass(text, "remove_redundant_activation", ["FakeQuant", "Neg"])
     other = text.replace(f"(%a) {GRID}", "(%a) {min: -1.0, max: 2.0, num_bits: 8, narrow_range: true}")
     check_pass(other, "remove_redundant_activation", refused="%b: min is -1.0, the picture wants -1.5")
 
 
-def test_a_grid_from_zero_on_needs_no_relu() -> None:
+def test_relu_on_a_range_from_zero_is_removed() -> None:
     text = on_a_grid("{min: 0.0, max: 6.0}", "Relu(%a)")
     check_pass(text, "remove_redundant_activation", ["FakeQuant", "Neg"])
     below = text.replace("min: 0.0", "min: -0.5")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Casts to the same dtype, and there and back."""
+"""Casts to the same dtype, and to another dtype and back."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ def test_same_dtype(dtype: str) -> None:
 
 
 @pytest.mark.parametrize(("narrow", "wide"), [("i8", "f32"), ("f16", "f32"), ("bool", "i8"), ("u8", "i16")])
-def test_there_and_back(narrow: str, wide: str) -> None:
+def test_cast_to_a_wider_dtype_and_back(narrow: str, wide: str) -> None:
     check_pass(casts(narrow, wide, narrow), NAME, ["Reshape", "Reshape"])
 
 
 @pytest.mark.parametrize(("narrow", "wide"), [("i32", "f32"), ("f32", "f16"), ("f32", "i32"), ("u8", "i8")])
-def test_there_and_back_through_less(narrow: str, wide: str) -> None:
+def test_cast_to_a_narrower_dtype_and_back_stays(narrow: str, wide: str) -> None:
     check_pass(
         casts(narrow, wide, narrow), NAME, refused=f"{wide} does not represent every number of {narrow}"
     )
 
 
-def test_there_and_elsewhere() -> None:
+def test_two_casts_to_different_dtypes_stay() -> None:
     check_pass(casts("i8", "f32", "i32"), NAME, refused="is i32[2,3], %c0 is i8[2,3]")
 
 
-def test_middle_that_others_read() -> None:
+def test_intermediate_value_with_other_users() -> None:
     text = casts("i8", "f32", "i8").replace("-> %y", "-> %y, %c1")
     check_pass(text, NAME, ["Reshape", "Cast", "Reshape"])
 
@@ -65,5 +65,5 @@ def test_middle_that_others_read() -> None:
         ("i32", "f16", False), ("bool", "i8", False), ("c64", "f32", False), ("bf16", "i8", False),
     ],
 )  # fmt: skip
-def test_holds_all(wide: str, narrow: str, holds: bool) -> None:
+def test_dtypes_that_represent_all_values_of_another(wide: str, narrow: str, holds: bool) -> None:
     assert holds_all(BY_SHORT[wide], BY_SHORT[narrow]) is holds

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transposes and Reshapes move behind what reads them, never to and fro."""
+"""Transposes and Reshapes move after their users, and never back."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ def turned(*calls: str, shape: str = "[2,3,4,5]", perm: str = "[0,3,1,2]", outpu
         "Div(%t, [[[[2.0]]]])",
     ],
 )
-def test_behind_one(call: str) -> None:
+def test_transpose_moves_after_one_operator(call: str) -> None:
     check_pass(turned(f"%y = {call}"), TRANSPOSE, [call.split("(")[0], "Transpose"])
 
 
-def test_behind_many() -> None:
+def test_transpose_moves_after_many_operators() -> None:
     text = turned("%a = Relu(%t)", "%b = Add(%a, [1.0, 2, 3, 4])", "%y = Abs(%b)")
     check_pass(text, TRANSPOSE, ["Relu", "Add", "Abs", "Transpose"])
 
 
-def test_two_become_one() -> None:
+def test_two_transposes_become_one() -> None:
     both = ("%s = Transpose(%u, [0,-1,1,2])", "%y = Add(%t, %s)")
     check_pass(turned(*both), TRANSPOSE, ["Add", "Transpose"])
     check_pass(turned(*both, outputs="%y, %t"), TRANSPOSE, ["Transpose", "Add", "Transpose"])
@@ -62,7 +62,7 @@ def test_two_become_one() -> None:
         (turned("%y = Add(%t, [[[[[1.0]]]], [[[[2.0]]]]])"), "%y: expected the rank of %t, got another one"),
     ],
 )
-def test_a_transpose_that_stays(text: str, sentence: str) -> None:
+def test_transpose_near_misses(text: str, sentence: str) -> None:
     check_pass(text, TRANSPOSE, refused=sentence)
 
 
@@ -82,13 +82,13 @@ def shaped(*calls: str, shape: str = "[2,3,4]", to: str = "[2,12]", outputs: str
         ("Mean(%t, [-3, 1]) {keep_dims: true}", "[2,3,2,2]"),
     ],
 )
-def test_a_reshape_behind_one(call: str, to: str) -> None:
+def test_reshape_moves_after_one_operator(call: str, to: str) -> None:
     if "-3" in call:
         call = call.replace("-3", "0")
     check_pass(shaped(f"%y = {call}", to=to), RESHAPE, [call.split("(")[0], "Reshape"])
 
 
-def test_a_reshape_behind_many() -> None:
+def test_reshape_moves_after_many_operators() -> None:
     text = shaped("%a = Relu(%t)", "%b = Mul(%a, [[2.0]])", "%y = Abs(%b)", shape="[24]")
     check_pass(text, RESHAPE, ["Relu", "Mul", "Abs", "Reshape"])
     dynamic = shaped("%y = Relu(%t)", shape="[?,3,4]", to="[-1,12]")
@@ -116,7 +116,7 @@ def test_a_reshape_behind_many() -> None:
         (shaped("%y = Mean(%t, [0])"), "expected a mean with keep_dims over constant axes"),
     ],
 )
-def test_a_reshape_that_stays(text: str, sentence: str) -> None:
+def test_reshape_near_misses(text: str, sentence: str) -> None:
     check_pass(text, RESHAPE, refused=sentence)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Passes that are documented to change values: what they leave, and what they leave alone."""
+"""Passes that are documented to change values: results and near misses."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ LEFT = {
 
 
 def left(text: str, name: str) -> list[str]:
-    """The kinds that the pass leaves; its interface stays, and a second run changes nothing."""
+    """Return the kinds of operators after the pass; check the interface and idempotence."""
     model = parse_model(text)
     before = interface_of(model)
     assert all_passes()[name]().run(model, Context()) == 1
@@ -74,13 +74,13 @@ def left(text: str, name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", LEFT)
-def test_goes(name: str) -> None:
+def test_operator_is_removed(name: str) -> None:
     text, kinds = LEFT[name]
     assert left(text, name) == kinds
     assert all_passes()[name].changes_values
 
 
-def test_goes_in_other_forms() -> None:
+def test_other_forms_are_removed() -> None:
     selected = dropout("%z = SelectV2(%g, %s, 0.0)").replace("%m = Cast(%g) : f32[2,4]", "")
     assert left(selected, "remove_dropout") == ["Neg", "Neg"]
     assert left(twice("BatchMatMul(%x, %w)"), "remove_qdq_for_mpo") == [
@@ -144,5 +144,5 @@ def test_goes_in_other_forms() -> None:
         ("remove_dropout", dropout("%z = Mul(%s, %m) {act: RELU}"), "%z: act is RELU"),
     ],
 )
-def test_stays(name: str, text: str, sentence: str) -> None:
+def test_near_misses(name: str, text: str, sentence: str) -> None:
     check_refusal(text, name, sentence)

@@ -41,7 +41,7 @@ def between(call: str, type: str = "f32[2,3]", more: str = "") -> str:
         ("remove_unnecessary_split", "SplitV(%x, [3], 1) {num_splits: 1}"),
     ],
 )
-def test_operand_takes_the_place(name: str, call: str) -> None:
+def test_operand_replaces_the_result(name: str, call: str) -> None:
     check_pass(between(call), name, ["Neg", "Abs"])
 
 
@@ -123,7 +123,7 @@ def test_input_and_output_are_two_values() -> None:
     check_pass(text, MUL, refused="is an output of the graph, and so is, or is an input, %n")
 
 
-def test_other_readers_of_the_operand() -> None:
+def test_operand_with_other_users() -> None:
     check_pass(
         """
         graph main(%x: f32[2,3]) -> %y, %w {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""QUANTIZE goes only where no value is rounded or limited otherwise."""
+"""QUANTIZE is removed only if no value is rounded or clamped differently."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ def twice(first: str, second: str, outputs: str = "%y") -> str:
     }}"""
 
 
-def test_the_same_again() -> None:
+def test_repeated_quantize_is_removed() -> None:
     check_pass(twice(f"i8 {GRID}", f"i8 {GRID}"), PASS, ["Quantize", "Dequantize"])
 
 
-def test_to_what_an_input_is_already() -> None:
+def test_quantize_to_the_parameters_of_an_input_is_removed() -> None:
     text = f"graph main(%x: u8[4] {GRID}) -> %y {{ %a = Quantize(%x) : u8[4] {GRID} %y = Dequantize(%a) }}"
     check_pass(text, PASS, ["Dequantize"])
 
 
-def test_the_same_steps_in_another_type() -> None:
+def test_same_scale_in_another_dtype() -> None:
     check_pass(
         twice("i8 quant(scale: 0.5, zero_point: -120)", "u8 quant(scale: 0.5, zero_point: 8)"),
         PASS,
@@ -46,7 +46,7 @@ def test_the_same_steps_in_another_type() -> None:
         ("i8", "quant(scale: [0.5, 0.25], zero_point: [1, 2])"),
     ],
 )
-def test_there_and_back(dtype: str, grid: str) -> None:
+def test_quantize_to_another_grid_and_back(dtype: str, grid: str) -> None:
     text = f"""graph main(%x: {dtype}[2,8] {grid}) -> %y, %d {{
       %d = Dequantize(%x)
       %z = Quantize(%d) : {dtype}[2,8] {grid}
@@ -66,7 +66,7 @@ def test_there_and_back(dtype: str, grid: str) -> None:
     )
 
 
-def test_the_first_stays_for_others() -> None:
+def test_first_quantize_with_other_users_stays() -> None:
     kinds = ["Quantize", "Quantize", "Dequantize"]
     check_pass(twice("i16 quant(scale: 0.5)", f"i8 {GRID}", "%y, %a"), PASS, kinds)
 
@@ -91,5 +91,5 @@ def test_the_first_stays_for_others() -> None:
         ),
     ],
 )
-def test_a_first_that_rounds_or_limits_stays(first: str, second: str, sentence: str) -> None:
+def test_first_quantize_that_rounds_or_clamps_stays(first: str, second: str, sentence: str) -> None:
     check_pass(twice(first, second), PASS, refused=sentence)

@@ -23,7 +23,7 @@ def test_same_shape_by_attribute() -> None:
     check_pass(chain("[2,3]", "Reshape(%a) {new_shape: [2, 3]}"), SAME, ["Neg", "Neg"])
 
 
-def test_other_shape() -> None:
+def test_other_shape_stays() -> None:
     check_pass(
         chain("[2,3]", "Reshape(%a, [3, 2])"), SAME, refused="%b: expected the shape of %a, [2,3], got [3,2]"
     )
@@ -53,16 +53,16 @@ def test_shapes_that_may_differ() -> None:
         ("[2,3]", "ExpandDims(%a, 1)", "Reshape(%b, [6])"),
     ],
 )
-def test_pair(shape: str, first: str, second: str) -> None:
+def test_two_reshapes(shape: str, first: str, second: str) -> None:
     check_pass(chain(shape, first, second), PAIR, ["Neg", "Reshape", "Neg"])
 
 
-def test_many() -> None:
+def test_many_reshapes() -> None:
     calls = [f"Reshape(%{chr(97 + i)}, [{2 + i % 2}, {3 - i % 2}])" for i in range(1, 6)]
     check_pass(chain("[6]", "Reshape(%a, [2, 3])", *calls), PAIR, ["Neg", "Reshape", "Neg"])
 
 
-def test_first_stays_for_other_readers() -> None:
+def test_first_reshape_with_other_users_stays() -> None:
     text = chain("[6]", "Reshape(%a, [2, 3])", "Reshape(%b, [3, 2])", outputs="%y, %b")
     check_pass(text, PAIR, ["Neg", "Reshape", "Reshape", "Neg"])
 
@@ -103,7 +103,7 @@ def test_unknown_dimension() -> None:
     check_pass(text, AROUND, ["Neg", "Exp", "Neg"])
 
 
-def test_interface_at_both_ends() -> None:
+def test_chain_from_input_to_output() -> None:
     text = """
         graph main(%x: f32[2,3]) -> %y {
           %a = Reshape(%x, [6])
@@ -141,14 +141,14 @@ def test_constants_of_several_elements(source: str, inner: str, constant: str, f
         assert [v.shape for v in op.inputs if v is not None and v.is_const] == [form]
 
 
-def test_what_is_read_twice_between() -> None:
+def test_chain_with_a_value_read_twice() -> None:
     """SiLU, as exporters write it."""
     text = chain("[2,3]", "Reshape(%a, [6])", "Logistic(%b)", "Mul(%b, %c)", "Reshape(%d, [2, 3])")
     check_pass(text, AROUND, ["Neg", "Logistic", "Mul", "Neg"])
     check_pass(text, SAME, ["Neg", "Logistic", "Mul", "Neg"])
 
 
-def test_two_beginnings() -> None:
+def test_chain_with_two_reshapes_at_the_start() -> None:
     text = """
         graph main(%x: f32[2,3], %z: f32[2,3]) -> %y {
           %a = Reshape(%x, [6])
@@ -166,14 +166,14 @@ def test_two_beginnings() -> None:
     check_pass(text, SAME, refused="%y: expected the shape of %x, [2,3], got [3,2]")
 
 
-def test_a_beginning_that_others_read_stays() -> None:
-    """One Reshape less, for the way back goes."""
+def test_first_reshape_with_other_users_stays_before_a_chain() -> None:
+    """The last Reshape is removed."""
     text = chain("[2,3]", "Reshape(%a, [6])", "Exp(%b)", "Reshape(%c, [2, 3])", outputs="%y, %b")
     check_pass(text, SAME, ["Neg", "Reshape", "Exp", "Neg"])
 
 
-def test_the_pass_for_equal_shapes_knows_the_way_back() -> None:
-    """It is the peer's flag for both."""
+def test_remove_unnecessary_reshape_handles_chains() -> None:
+    """ONE has one flag for both."""
     text = chain("[2,3,4]", "Reshape(%a, [6, 4])", "Add(%b, 1.0)", "Tanh(%c)", "Reshape(%d, [2, 3, 4])")
     check_pass(text, SAME, ["Neg", "Add", "Tanh", "Neg"])
 
@@ -191,7 +191,7 @@ def test_the_pass_for_equal_shapes_knows_the_way_back() -> None:
         ),
     ],
 )
-def test_no_way_back(calls: list[str], sentence: str) -> None:
+def test_chain_near_misses(calls: list[str], sentence: str) -> None:
     check_pass(chain("[2,3,4]", *calls), SAME, refused=sentence)
 
 

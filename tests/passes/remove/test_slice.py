@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slices that take everything, borders of no width, and borders that are cut off again."""
+"""Slices of all elements, paddings of width 0, and paddings that a Slice removes again."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_strided_slice_of_a_part(shape: str, arguments: str, attributes: str, se
 
 @pytest.mark.parametrize("seed", range(300))
 def test_strided_slice_against_numpy(seed: int) -> None:
-    """Removed only where the kernel gives all there is, and then always (static shapes, no new axes)."""
+    """Removed if and only if the kernel returns all elements (static shapes, no new axes)."""
     random = np.random.default_rng(seed)
     begin, end = random.integers(-4, 5, (2, 2)).tolist()
     strides = random.choice([1, 1, 1, 2, -1], 2).tolist()
@@ -116,7 +116,7 @@ def test_strided_slice_against_numpy(seed: int) -> None:
         "MirrorPad(%a, [[0, 0], [0, 0]]) {mode: SYMMETRIC}",
     ],
 )
-def test_border_of_no_width(call: str) -> None:
+def test_padding_of_width_zero_is_removed(call: str) -> None:
     check_pass(chain("[?,3]", call), PAD, ["Neg", "Neg"])
 
 
@@ -144,7 +144,7 @@ PADS = [
         ("Slice(%b, [1, 2], [3, 3])", ["Neg", "Slice", "Neg"]),
     ],
 )
-def test_border_that_is_cut_off(pad: str, cut: str, left: list[str]) -> None:
+def test_padding_that_is_sliced_off(pad: str, cut: str, left: list[str]) -> None:
     model = check_pass(chain("[3,4]", pad, cut), PAD, left)
     for op in model.main:
         if isinstance(op, Slice):
@@ -153,12 +153,12 @@ def test_border_that_is_cut_off(pad: str, cut: str, left: list[str]) -> None:
 
 @pytest.mark.parametrize("pad", PADS)
 @pytest.mark.parametrize("cut", ["Slice(%b, [0, 2], [4, 4])", "Slice(%b, [1, 2], [-1, 4])"])
-def test_border_that_is_cut_off_in_part(pad: str, cut: str) -> None:
+def test_padding_that_is_sliced_off_in_part(pad: str, cut: str) -> None:
     check_pass(chain("[3,4]", pad, cut), PAD, refused="%c: keeps some of the border of %b")
 
 
 @pytest.mark.parametrize("pad", PADS[:2])
-def test_border_that_is_cut_off_by_strides(pad: str) -> None:
+def test_padding_that_is_sliced_off_by_strides(pad: str) -> None:
     check_pass(chain("[3,4]", pad, "StridedSlice(%b, [1, 2], [4, 6], [1, 1])"), PAD, ["Neg", "Neg"])
     text = chain("[3,4]", pad, "StridedSlice(%b, [1, -5], [4, -1], [1, 1])")
     check_pass(text, PAD, ["Neg", "Neg"])
@@ -167,11 +167,11 @@ def test_border_that_is_cut_off_by_strides(pad: str) -> None:
         check_pass(text, PAD, refused="does not undo the padding of %b")
 
 
-def test_border_stays_for_other_readers() -> None:
+def test_padding_with_other_users_stays() -> None:
     text = chain("[3,4]", "Pad(%a, [[1, 2], [2, 1]])", "Slice(%b, [1, 2], [3, 4])", outputs="%y, %b")
     check_pass(text, PAD, ["Neg", "Pad", "Neg"])
 
 
-def test_border_of_an_unknown_dimension() -> None:
+def test_padding_of_an_unknown_dimension() -> None:
     text = chain("[?,4]", "Pad(%a, [[1, 2], [2, 1]])", "Slice(%b, [1, 2], [3, 4])")
     check_pass(text, PAD, refused="expected a static shape")

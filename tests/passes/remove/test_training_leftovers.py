@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What training leaves in a graph: branches, dropout, operators that hand on what they get."""
+"""Leftovers of training: constant branches, dropout, identity operators."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ READ = "%y = Sub(%u, %v)"
 
 
 def without_branches(text: str, kinds: list[str]) -> Model:
-    """After the pass: these operators in the main graph, the same values, nothing left to do."""
+    """Run the pass and check the operators of the main graph, the values and idempotence."""
     model, before = parse_model(text), parse_model(text)
     records = run_passes(model, ["remove_constant_if"], Context())
     assert records[0].changes
@@ -49,7 +49,7 @@ def without_branches(text: str, kinds: list[str]) -> Model:
     return model
 
 
-def test_the_branch_is_put_in_its_place() -> None:
+def test_branch_is_inlined() -> None:
     model = without_branches(
         BRANCHES.format(condition="true", more=READ, outputs="%y"),
         ["Neg", "Add", "Mul", "Sub"],
@@ -57,7 +57,7 @@ def test_the_branch_is_put_in_its_place() -> None:
     assert [g.name for g in model.graphs] == ["main"]
 
 
-def test_branches_in_branches() -> None:
+def test_nested_branches_are_inlined() -> None:
     text = BRANCHES.format(condition="false", more=READ, outputs="%y")
     model = without_branches(text, ["Neg", "Tanh", "Sub"])
     assert [g.name for g in model.graphs] == ["main"]
@@ -69,7 +69,7 @@ def test_outputs_keep_their_names() -> None:
     assert [v.name for v in model.main.outputs] == ["u", "v"]
 
 
-def test_a_branch_that_another_operator_runs_stays() -> None:
+def test_shared_branch_stays() -> None:
     again = "%k, %l = If(%c, %a, %x) {then_graph: @first, else_graph: @second}\n%y = Sub(%u, %l)"
     text = BRANCHES.format(condition="true", more=again, outputs="%y").replace(
         "%x: f32[2,3]) -> %y", "%x: f32[2,3], %c: bool[]) -> %y"
@@ -78,7 +78,7 @@ def test_a_branch_that_another_operator_runs_stays() -> None:
     assert "first" in [g.name for g in model.graphs]
 
 
-def test_what_cannot_be_put_there() -> None:
+def test_branches_that_cannot_be_inlined() -> None:
     handed_on = BRANCHES.format(condition="false", more="", outputs="%u")
     model = parse_model(handed_on)
     context = Context(refusals=[])
@@ -95,7 +95,7 @@ def test_what_cannot_be_put_there() -> None:
 @pytest.mark.parametrize(
     ("condition", "operands"), [("[]", "%x"), ("[true, true]", "%x"), ("true", "%x, %x"), ("true", "")]
 )
-def test_a_branch_that_does_not_fit_stays(condition: str, operands: str) -> None:
+def test_branch_with_mismatched_types_stays(condition: str, operands: str) -> None:
     text = f"""
     graph main(%x: f32[2]) -> %y {{
       %c = const bool[{condition.count("true")}] {condition}
@@ -114,7 +114,7 @@ SECOND = "graph second(%p: f32[2,3], %q: f32[2,3]) -> %r, %q { %r = Neg(%p) }"
 
 
 @pytest.mark.parametrize("code", IDENTITIES)
-def test_operators_that_hand_on(code: str) -> None:
+def test_identity_operators_are_removed(code: str) -> None:
     text = f"""graph main(%x: f32[2]) -> %y {{
       %a = Neg(%x)
       %b = Opaque(%a) {{code: "CUSTOM", custom_code: "{code}"}} : f32[2]
@@ -163,8 +163,8 @@ def test_dropout_in_other_forms(calls: tuple[str, ...]) -> None:
     check_refusal(wrong.replace(", 2.0)", ", 3.0)"), "remove_dropout", "expected a factor of")
 
 
-def test_it_is_reported() -> None:
-    """Nothing that changes values or effects is removed unasked; what to do is said."""
+def test_removable_operators_are_reported() -> None:
+    """Operators with an effect on values are reported with the pass that removes them."""
     text = random("%g = GreaterEqual(%r, 0.5)", "%z = SelectV2(%g, %n, 0.0)").replace(
         "%y = Neg", 'Opaque(%g) {code: "CUSTOM", custom_code: "FlexAssert"}\n%y = Neg'
     )
@@ -194,7 +194,7 @@ graph main(%x: f32[2]) -> %y {
         ("%q,FlexAssert", ["Neg", "Tanh"]),
     ],
 )
-def test_named_operators_go(names: str, kinds: list[str]) -> None:
+def test_named_operators_are_removed(names: str, kinds: list[str]) -> None:
     model = parse_model(NAMED)
     parse = all_passes()["remove_nodes_of"].options[0].parse
     circlekit.optimize(model, ["remove_nodes_of"], settings={"remove_nodes_of": parse(names)})
@@ -202,7 +202,7 @@ def test_named_operators_go(names: str, kinds: list[str]) -> None:
     assert not verify(model)
 
 
-def test_a_name_without_operator_is_refused() -> None:
+def test_name_without_an_operator_is_refused() -> None:
     with pytest.raises(RewriteError, match="no operator is a FlexPrint or has a result"):
         circlekit.optimize(
             parse_model(NAMED), ["remove_nodes_of"], settings={"remove_nodes_of": ["FlexPrint"]}
@@ -210,13 +210,13 @@ def test_a_name_without_operator_is_refused() -> None:
 
 
 def branches(graph: str, count: int) -> str:
-    """So many operators that run ``graph``, one behind the other."""
+    """Return a chain of ``count`` operators that run ``graph``."""
     lines = [f"%y{i + 1} = If(true, %y{i}) {{then_graph: @{graph}, else_graph: @no}}" for i in range(count)]
     return "\n".join(["%y0 = Neg(%x)", *lines, f"%z = Neg(%y{count})"])
 
 
-def test_branches_that_run_branches_are_not_copied_without_end() -> None:
-    """One runs another 32 times, and is itself run 32 times; that would stand in 1024 places."""
+def test_number_of_inlined_copies_is_limited() -> None:
+    """A graph that is run 32 times runs another one 32 times: 1024 copies."""
     text = f"""
         graph main(%x: f32[4]) -> %z {{ {branches("g", 32)} }}
         graph g(%x: f32[4]) -> %z {{ {branches("h", 32)} }}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transposes that do nothing, undo each other, or do no more than a Reshape."""
+"""Transposes that are identities, cancel each other, or equal a Reshape."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ ALONE, PAIR = "remove_unnecessary_transpose", "remove_redundant_transpose"
 
 
 @pytest.mark.parametrize("perm", ["[0, 1, 2]", "[0, 1, -1]", "[-3, -2, -1]"])
-def test_identity(perm: str) -> None:
+def test_identity_is_removed(perm: str) -> None:
     check_pass(chain("[2,?,4]", f"Transpose(%a, {perm})"), ALONE, ["Neg", "Neg"])
 
 
-def test_not_identity() -> None:
+def test_other_perm_stays() -> None:
     check_pass(
         chain("[2,3,3]", "Transpose(%a, [0, 2, 1])"),
         ALONE,
@@ -39,7 +39,7 @@ def test_computed_perm() -> None:
 # -- two ---------------------------------------------------------------------------------------
 
 
-def test_cancel() -> None:
+def test_two_transposes_cancel() -> None:
     text = chain("[2,3,4,5]", "Transpose(%a, [0, 2, 3, 1])", "Transpose(%b, [0, 3, 1, 2])")
     check_pass(text, PAIR, ["Neg", "Neg"])
 
@@ -50,7 +50,7 @@ def test_cancel_with_unknown_dimensions() -> None:
     )
 
 
-def test_merge() -> None:
+def test_two_transposes_merge() -> None:
     text = chain("[2,3,4,5]", "Transpose(%a, [1, 0, 3, 2])", "Transpose(%b, [-1, 0, 2, 1])")
     model = check_pass(text, PAIR, ["Neg", "Transpose", "Neg"])
     (op,) = (op for op in model.main if isinstance(op, Transpose))
@@ -64,7 +64,7 @@ def test_three_become_one() -> None:
     check_pass(chain("[2,3,4]", *back), PAIR, ["Neg", "Neg"])
 
 
-def test_first_stays_for_other_readers() -> None:
+def test_first_transpose_with_other_users_stays() -> None:
     text = chain("[2,3,4]", "Transpose(%a, [1, 2, 0])", "Transpose(%b, [2, 0, 1])", outputs="%y, %b")
     check_pass(text, PAIR, ["Neg", "Transpose", "Neg"])
     text = chain("[2,3,4]", "Transpose(%a, [1, 2, 0])", "Transpose(%b, [1, 0, 2])", outputs="%y, %b")
@@ -93,7 +93,7 @@ def test_output_keeps_its_name() -> None:
     check_pass(text, PAIR, ["Neg"])
 
 
-def test_quantized_alike() -> None:
+def test_equally_quantized_transposes() -> None:
     q, other = "quant(scale: 0.5, zero_point: 3)", "quant(scale: 0.25, zero_point: 3)"
     text = f"""
         graph main(%x: i8[2,3] {q}) -> %y {{
@@ -120,7 +120,7 @@ def test_quantized_alike() -> None:
         ("[2,3,4]", ["Transpose(%a, [2, 0, 1])", "Reshape(%b, [2, 2, 6])", "Transpose(%c, [2, 0, 1])"]),
     ],
 )
-def test_one_reshape(shape: str, calls: list[str]) -> None:
+def test_transposes_and_reshapes_become_one_reshape(shape: str, calls: list[str]) -> None:
     check_pass(chain(shape, *calls), ALONE, ["Neg", "Reshape", "Neg"])
 
 
@@ -149,7 +149,7 @@ def test_one_reshape(shape: str, calls: list[str]) -> None:
         ),
     ],
 )
-def test_more_than_a_reshape(shape: str, calls: list[str], sentence: str) -> None:
+def test_transposes_that_reorder_elements_stay(shape: str, calls: list[str], sentence: str) -> None:
     check_pass(chain(shape, *calls), ALONE, refused=sentence)
 
 
@@ -158,7 +158,7 @@ def test_unknown_dimensions() -> None:
     check_pass(text, ALONE, refused="expected static shapes")
 
 
-def test_middle_that_others_read() -> None:
+def test_intermediate_value_with_other_users() -> None:
     text = chain("[1,1,1,64]", "Transpose(%a, [0, 3, 1, 2])", "Reshape(%b, [1, 64])", outputs="%y, %b")
     check_pass(text, ALONE, refused="%b: is an output of the graph")
 
@@ -166,7 +166,7 @@ def test_middle_that_others_read() -> None:
 @settings(derandomize=True, max_examples=200, deadline=None)
 @given(st.data())
 def test_moves_agree_with_numpy(data: st.DataObject) -> None:
-    """Where ``Moves`` follows a chain, it says in order exactly when numpy's elements are."""
+    """If ``Moves`` can follow a chain, it reports the same element order as numpy."""
     shape = data.draw(st.lists(st.sampled_from([1, 2, 2, 3, 4]), min_size=1, max_size=4))
     array = np.arange(np.prod(shape)).reshape(shape)
     moves = ElementOrder(shape)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Passes that put constants, batches and outputs into the form that a runtime or a user wants."""
+"""Passes that change constants, batches and outputs into the form that a runtime or user needs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CONST = "graph main(%x: f32{}) -> %y {{ %c = const f32{} uniform(1, 2) %y = {} }
 
 
 @pytest.mark.parametrize("call", ["Add(%x, %c)", "Mul(%c, %x) {act: RELU6}", "Div(%x, %c)", "Sub(%c, %x)"])
-def test_a_constant_is_written_out(call: str) -> None:
+def test_broadcast_constant_is_expanded(call: str) -> None:
     model = check_pass(CONST.format("[2,3,4]", "[2,1,4]", call), "expand_broadcast_const")
     (op,) = model.main.ops
     assert (2, 3, 4) in [v.shape for v in op.inputs if v is not None and v.is_const]
@@ -39,7 +39,7 @@ def test_a_constant_is_written_out(call: str) -> None:
         ("[2,1,4]", "[1,3,4]", "is broadcast too"),
     ],
 )
-def test_a_constant_is_left(x: str, c: str, sentence: str) -> None:
+def test_expand_broadcast_near_misses(x: str, c: str, sentence: str) -> None:
     check_pass(CONST.format(x, c, "Add(%x, %c)"), "expand_broadcast_const", refused=sentence)
 
 
@@ -66,7 +66,7 @@ def test_weights_are_shuffled_by_blocks_of_16_rows() -> None:
     assert np.array_equal(flat[48:64], rows[16:, 0])
 
 
-def test_rows_that_are_no_whole_blocks_stay() -> None:
+def test_rows_that_are_not_a_multiple_of_16_stay() -> None:
     check_pass(
         DENSE.format(24),
         "shuffle_weight_to_16x1float32",
@@ -78,7 +78,7 @@ def test_rows_that_are_no_whole_blocks_stay() -> None:
 
 
 @pytest.mark.parametrize("shape", ["[?]", "[?,3]", "[?,3,4]", "[?,3,4,5]", "[?,2,3,4,5]"])
-def test_a_batch_of_any_rank(shape: str) -> None:
+def test_unknown_batch_of_any_rank(shape: str) -> None:
     model = parse_model(f"graph main(%x: f32{shape}, %k: f32[1]) -> %y {{ %a = Add(%x, %k) %y = Relu(%a) }}")
     report = circlekit.optimize(model, ["dynamic_batch_to_single_batch"], verify=True)
     assert report.changes == {"dynamic_batch_to_single_batch": 1}
@@ -88,7 +88,7 @@ def test_a_batch_of_any_rank(shape: str) -> None:
     assert not circlekit.optimize(model, ["dynamic_batch_to_single_batch"]).changes
 
 
-def test_a_batch_of_every_graph_that_a_signature_names() -> None:
+def test_unknown_batch_of_every_graph_with_a_signature() -> None:
     model = parse_model("""
     signature "a" @main (x: %x) -> (y: %y)
     signature "b" @other (x: %u) -> (y: %v)
@@ -111,7 +111,7 @@ graph main(%x: f32[2,3]) -> %y {
 """
 
 
-def test_other_outputs() -> None:
+def test_outputs_are_replaced() -> None:
     model = parse_model(CHAIN)
     circlekit.optimize(model, ["change_outputs"], settings={"change_outputs": ["b"]}, verify=True)
     assert [op.code for op in model.main] == ["NEG", "TANH"]
@@ -127,7 +127,7 @@ def test_other_outputs() -> None:
         (["x"], "no operator has a result %x"),
     ],
 )
-def test_outputs_that_cannot_be(names: list[str], sentence: str) -> None:
+def test_invalid_outputs_are_refused(names: list[str], sentence: str) -> None:
     with pytest.raises(RewriteError, match=sentence):
         circlekit.optimize(parse_model(CHAIN), ["change_outputs"], settings={"change_outputs": names})
 
@@ -209,7 +209,7 @@ def test_litert_reads_sparse_weights(tmp_path: Path) -> None:
         ({"sparsify_block_size": [2, 2], "sparsify_tensor": "v"}, "no operator reads a constant %v"),
     ],
 )
-def test_blocks_that_do_not_fit(settings: dict[str, object], sentence: str) -> None:
+def test_invalid_blocks_are_refused(settings: dict[str, object], sentence: str) -> None:
     with pytest.raises(RewriteError, match=sentence):
         circlekit.optimize(sparse_model(), ["sparsify_tensor"], settings={"sparsify_tensor": "w", **settings})
 
@@ -257,7 +257,7 @@ def lstm(
         (lstm("2,3,2", 2, cifg=True), 11 + 2 * 12),
     ],
 )
-def test_an_lstm_is_unrolled(text: str, count: int) -> None:
+def test_lstm_is_unrolled(text: str, count: int) -> None:
     model = check_pass(text, "unroll_unidirseqlstm")
     assert "UNIDIRECTIONAL_SEQUENCE_LSTM" not in [op.code for op in model.main]
     assert len(model.main) == count
@@ -314,7 +314,7 @@ FORMS: dict[str, dict[str, str]] = {
 
 @pytest.mark.parametrize("time_major", [False, True])
 @pytest.mark.parametrize("form", FORMS)
-def test_an_lstm_with_more_is_unrolled(form: str, time_major: bool) -> None:
+def test_lstm_with_optional_operands_is_unrolled(form: str, time_major: bool) -> None:
     given = {
         "shape": "3,2,2" if time_major else "2,3,2", "recurrent": "3,3", "outputs": "3",
         "peephole": "none, none, none", "projection": "none, none", "norm": "", "more": "", **FORMS[form],
@@ -332,5 +332,5 @@ def test_an_lstm_with_more_is_unrolled(form: str, time_major: bool) -> None:
         (lstm("2,2,2", 2, peephole="%wi"), "cell_to_forget_weights expected shape [3], got [3,2]"),
     ],
 )
-def test_an_lstm_stays(text: str, sentence: str) -> None:
+def test_lstm_near_misses(text: str, sentence: str) -> None:
     check_refusal(text, "unroll_unidirseqlstm", sentence)

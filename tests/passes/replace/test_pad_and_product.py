@@ -27,12 +27,12 @@ def pooled(
 @pytest.mark.parametrize(
     "source", ["Relu(%x)", "Relu6(%x)", "Logistic(%x)", "Square(%x)", "Add(%x, 1.0) {act: RELU}"]
 )
-def test_before_a_max_pool(source: str) -> None:
+def test_padv2_before_a_max_pool(source: str) -> None:
     kind = source.split("(")[0]
     check_pass(pooled(source), PAD, [kind, "Pad", "MaxPool2D"])
 
 
-def test_through_transposes() -> None:
+def test_padv2_before_transposes_and_a_max_pool() -> None:
     text = pooled(
         pool="Transpose(%p, [0,2,1,3])\n%z = MaxPool2D(%y) {padding: VALID,filter_width: 3,filter_height: 2}"
     )
@@ -66,7 +66,7 @@ def test_through_transposes() -> None:
         (pooled(outputs="%y, %p"), "%p: is an output of the graph"),
     ],
 )
-def test_where_a_border_of_zeros_would_show(text: str, sentence: str) -> None:
+def test_padv2_near_misses(text: str, sentence: str) -> None:
     check_pass(text, PAD, refused=sentence)
 
 
@@ -133,7 +133,7 @@ def test_computed_weights(text: str, kinds: list[str]) -> None:
         ),
     ],
 )
-def test_layers_that_stay(text: str, sentence: str) -> None:
+def test_computed_weights_near_misses(text: str, sentence: str) -> None:
     check_refusal(text, FC, sentence)
 
 
@@ -145,7 +145,7 @@ GAIN = "fuse_transpose_with_fullyconnected"
 TURNED = "%t = Transpose(%w, [1, 0])"
 
 
-def test_a_transpose_that_goes() -> None:
+def test_transpose_of_weights_is_removed() -> None:
     check_pass(layer("FullyConnected(%x, %t)", w="[3,4]", before=TURNED), GAIN, ["BatchMatMul"])
 
 
@@ -171,5 +171,5 @@ def test_a_transpose_that_goes() -> None:
         ),
     ],
 )
-def test_a_transpose_whose_going_gains_nothing(text: str, sentence: str) -> None:
+def test_transpose_stays_if_nothing_is_gained(text: str, sentence: str) -> None:
     check_pass(text, GAIN, refused=sentence)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Custom operators of TensorFlow as operators of the schema, and what keeps one custom."""
+"""Custom operators of TensorFlow become built-in operators; near misses stay custom."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_add(shape: str) -> None:
 
 @pytest.mark.parametrize("broadcast", [BROADCAST, "BroadcastTo(%u, [2, 3])"])
 @pytest.mark.parametrize("operands", ["%b, %y", "%y, %b"])
-def test_add_broadcasts_by_itself(broadcast: str, operands: str) -> None:
+def test_broadcast_before_add_is_removed(broadcast: str, operands: str) -> None:
     text = f"""graph main(%u: f32[1,3], %y: f32[2,3]) -> %z {{
       %b = {broadcast} : f32[2,3]
       %z = {custom("AddV2", operands)} : f32[2,3]
@@ -40,7 +40,7 @@ def test_add_broadcasts_by_itself(broadcast: str, operands: str) -> None:
     check_pass(text.replace("-> %z", "-> %z, %b"), "resolve_customop_add", [left, "Add"])
 
 
-def test_a_broadcast_that_the_sum_needs_stays() -> None:
+def test_broadcast_that_the_sum_needs_stays() -> None:
     text = f"""graph main(%u: f32[1,3], %y: f32[3]) -> %z {{
       %b = {BROADCAST} : f32[2,3]
       %z = {custom("AddV2", "%b, %y")} : f32[2,3]
@@ -58,7 +58,7 @@ def test_a_broadcast_of_an_unknown_batch_stays(operands: str) -> None:
     check_pass(text, "resolve_customop_add", ["BroadcastTo", "Add"])
 
 
-def test_add_of_what_runtimes_do_not_add() -> None:
+def test_add_of_unsupported_dtypes_stays() -> None:
     text = f"graph main(%x: i64[2,3], %y: i64[2,3]) -> %z {{ {ADD.replace('f32', 'i64')} }}"
     check_refusal(text, "resolve_customop_add", "%x: expected f32 or i32, got i64")
 
@@ -110,7 +110,7 @@ def test_split_v(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("operands", ["%x, %n, 0", "%x, [1.0, 3.0, 2.0], 0"])
-def test_split_v_of_sizes_that_do_not_fit(operands: str) -> None:
+def test_split_v_of_invalid_sizes_stays(operands: str) -> None:
     text = SPLIT.format(custom("SplitV", operands))
     check_refusal(
         text, "resolve_customop_splitv", "expected sizes and axis to be integer constants that fit int32"
@@ -185,13 +185,13 @@ def test_max_pool_with_argmax_of_one_channel() -> None:
 
 
 def test_max_pool_with_argmax_padded() -> None:
-    """What a SAME window has outside of the image is found nowhere, not even where all else is negative."""
+    """The padding of a SAME window is never the maximum, even if all elements are negative."""
     check_pass(pool("[2,6,7,2]", "[2,3,4,2]", padding="SAME", images=True), PASS, parts(2, True))
     wide = pool("[1,14,14,2]", "[1,2,2,2]", taps=(1, 7, 7, 1), strides=(1, 7, 7, 1), padding="SAME")
     check_pass(wide, PASS, parts(2))
 
 
-def test_max_pool_whose_places_nobody_wants() -> None:
+def test_max_pool_with_unused_positions() -> None:
     check_pass(pool(outputs="%y"), PASS, ["MaxPool2D"])
 
 

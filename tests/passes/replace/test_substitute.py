@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same said with other operators: shapes that are Reshapes, bounds that are RELU6, and decompositions."""
+"""Equivalent operators: shape changes as RESHAPE, bounds as RELU6, and decompositions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def graph(body: str, result: str = "%z", type: str = "f32[2,1,3,1]") -> str:
         ),
     ],
 )
-def test_a_reshape_says_the_same(name: str, body: str) -> None:
+def test_shape_changes_become_reshape(name: str, body: str) -> None:
     check_pass(graph(body), name, expect_ops=["Reshape"])
 
 
@@ -57,11 +57,11 @@ def test_a_reshape_says_the_same(name: str, body: str) -> None:
         ),
     ],
 )
-def test_what_is_no_reshape(name: str, body: str, sentence: str) -> None:
+def test_reshape_near_misses(name: str, body: str, sentence: str) -> None:
     check_pass(graph(body), name, refused=sentence)
 
 
-def test_one_unknown_dimension_is_left_open_two_are_refused() -> None:
+def test_one_unknown_dimension_is_accepted_two_are_refused() -> None:
     one = graph("%z = Squeeze(%x) {squeeze_dims: [1]}", type="f32[?,1,3,1]")
     model = check_pass(one, "substitute_squeeze_to_reshape", expect_ops=["Reshape"])
     assert model.main.outputs[0].shape == (None, 3, 1)
@@ -75,7 +75,7 @@ def test_pack_of_two_stays() -> None:
 
 
 @pytest.mark.parametrize("swap", [False, True])
-def test_bounds_that_are_relu6(swap: bool) -> None:
+def test_bounds_become_relu6(swap: bool) -> None:
     six, zero = ("6.0, %x", "0.0, %m") if swap else ("%x, 6.0", "%m, 0.0")
     name = "transform_min_max_to_relu6"
     check_pass(graph(f"%m = Minimum({six})\n%z = Maximum({zero})"), name, expect_ops=["Relu6"])
@@ -98,11 +98,11 @@ def test_bounds_that_are_relu6(swap: bool) -> None:
         ("%m = Minimum(%x, [[[[[6.0]]]]])\n%z = Maximum(%m, 0.0)", "%z", "the rewrite gives"),
     ],
 )
-def test_bounds_that_are_not(body: str, result: str, sentence: str) -> None:
+def test_relu6_near_misses(body: str, result: str, sentence: str) -> None:
     check_pass(graph(body, result), "transform_min_max_to_relu6", refused=sentence)
 
 
-def test_a_division_by_a_root() -> None:
+def test_division_by_a_root_becomes_a_product() -> None:
     text = graph("%p = Square(%x)\n%e = Add(%p, 1.0)\n%s = Sqrt(%e)\n%z = Div(%o, %s) {act: RELU}")
     name = "transform_sqrt_div_to_rsqrt_mul"
     check_pass(text, name, expect_ops=["Square", "Add", "Rsqrt", "Mul"])
@@ -112,7 +112,7 @@ def test_a_division_by_a_root() -> None:
     check_pass(one.replace("Div(1.0", "Div(2.0"), "fuse_rsqrt", expect_ops=["Square", "Add", "Sqrt", "Div"])
 
 
-def test_a_subtraction_is_an_addition() -> None:
+def test_subtraction_becomes_an_addition() -> None:
     check_pass(graph("%z = Sub(%x, [1.0, -2.0]) {act: RELU6}"), "replace_sub_with_add", expect_ops=["Add"])
     check_pass(graph("%z = Sub(1.0, %x)"), "replace_sub_with_add", expect_ops=["Sub"])
 
@@ -135,6 +135,6 @@ def test_splits_into_equal_parts() -> None:
     check_pass(uneven, name, refused="expected parts of equal size, got [1, 2]")
 
 
-def test_an_axis_that_is_not_constant() -> None:
+def test_computed_axis_is_refused() -> None:
     text = graph("%s = Slice(%dyn, [0], [1])\n%z = ExpandDims(%x, %s) : f32[1,2,1,3,1]")
     check_refusal(text, "substitute_expand_dims_to_reshape", "%s: is not constant")
