@@ -27,9 +27,7 @@ class FuseAdd(Rewrite):
         y = $layer($first, w: f32$filter,$rest b?: const f32[*, O])
         z = Add(y, shift: const f32[*, O|1])      {act: NONE|RELU|RELU6|RELU_N1_TO_1 = act}
     """
-    after = """
-        z = $layer($first, w,$rest b2)            {like y, act: act}
-    """
+    after = "z = $layer($first, w,$rest b2)  {like y, act: act}"
 
     def constants(self, shift: Array, O: int, b: Array | None) -> dict[str, Array]:
         return {"b2": fold_bias(b, None, per_channel(shift, O))}
@@ -68,9 +66,7 @@ class FuseMul(Scaling):
         y = $layer($first, w: const f32$filter,$rest b?: const f32[*, O])
         z = Mul(y, scale: const f32[*, O|1])      {act: NONE|RELU|RELU6|RELU_N1_TO_1 = act}
     """
-    after = """
-        z = $layer($first, w2,$rest b2)           {like y, act: act}
-    """
+    after = "z = $layer($first, w2,$rest b2)  {like y, act: act}"
 
     def constants(self, w: Array, scale: Array, O: int, b: Array | None) -> dict[str, Array | None]:
         factors = per_channel(scale, O)
@@ -106,9 +102,7 @@ class FuseBatchNorm(Scaling):
         m = Mul(y, scale: const f32[*, O|1])
         z = Add(m, shift: const f32[*, O|1])      {act: NONE|RELU|RELU6|RELU_N1_TO_1 = act}
     """
-    after = """
-        z = $layer($first, w2,$rest b2)           {like y, act: act}
-    """
+    after = "z = $layer($first, w2,$rest b2)  {like y, act: act}"
 
     def constants(self, w: Array, scale: Array, shift: Array, O: int, b: Array | None) -> dict[str, Array]:
         factors = per_channel(scale, O)

@@ -43,12 +43,8 @@ class _Normalized(Rewrite):
 class _Difference(_Normalized):
     """y - c  ==  y + (-c)."""
 
-    before = """
-        z = Sub(y, c: const f32)     {act: any = act}
-    """
-    after = """
-        z = Add(y, d)                {act: act}
-    """
+    before = "z = Sub(y, c: const f32)  {act: any = act}"
+    after = "z = Add(y, d)  {act: act}"
 
     def constants(self, c: Array) -> dict[str, Array]:
         return {"d": -c}
@@ -59,12 +55,8 @@ class _Quotient(_Normalized):
 
     shifts = False
 
-    before = """
-        z = Div(y, c: const f32)     {act: any = act}
-    """
-    after = """
-        z = Mul(y, d)                {act: act}
-    """
+    before = "z = Div(y, c: const f32)  {act: any = act}"
+    after = "z = Mul(y, d)  {act: act}"
 
     def constants(self, c: Array) -> dict[str, Array]:
         return {"d": np.asarray(1 / c)}
@@ -75,9 +67,7 @@ class _DifferenceFromConstant(_Normalized):
 
     any_axis = False
 
-    before = """
-        z = Sub(c: const f32, y)     {act: any = act}
-    """
+    before = "z = Sub(c: const f32, y)  {act: any = act}"
     after = """
         m = Mul(y, d)
         z = Add(m, c)                {act: act}

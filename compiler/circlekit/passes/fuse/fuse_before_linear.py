@@ -60,9 +60,7 @@ class _AddConv(BeforeLinear):
         a = Add|Sub(x: f32[_, _, _, I], c: const f32[*, I|1])
         z = $layer(a, w: const f32$filter, b?: const f32[*, O])    {padding: any = padding}
     """
-    after = """
-        z = $layer(x, w, b2)            {like z, padding: padding}
-    """
+    after = "z = $layer(x, w, b2)  {like z, padding: padding}"
 
     @condition
     def has_no_border(self, w: Array, z: Value, padding: Padding) -> str | None:
@@ -137,9 +135,7 @@ class _MulConv(BeforeLinear):
         m = Mul|Div(x: f32[_, _, _, I], c: const f32[*, I|1])
         z = $layer(m, w: const f32$filter, b?)
     """
-    after = """
-        z = $layer(x, w2, b)            {like z}
-    """
+    after = "z = $layer(x, w2, b)  {like z}"
 
     def constants(self, match: Match, w: Array, c: Array, I: int) -> dict[str, Array]:
         factor = per_channel(c, I)
@@ -184,9 +180,7 @@ class FuseMulToFullyConnectedWeights(BeforeLinear):
         m = Mul(x: f32, c: const f32[*, I|1])
         z = FullyConnected(m, w: const f32[O, I], b?: const f32[*, O])     {weights_format: DEFAULT}
     """
-    after = """
-        z = FullyConnected(x, w2, b)    {like z}
-    """
+    after = "z = FullyConnected(x, w2, b)  {like z}"
 
     def constants(self, w: Array, c: Array, I: int) -> dict[str, Array]:
         return {"w2": w * per_channel(c, I)}

@@ -39,9 +39,7 @@ class FuseSliceWithTransposeConv(Rewrite):
             {padding: any = padding, stride_h: any = stride_h, stride_w: any = stride_w}
         z = Slice(y, begin: const, size: const)
     """
-    after = """
-        z = TransposeConv(shape2, w2, x, b2)  {like y, padding: padding2}
-    """
+    after = "z = TransposeConv(shape2, w2, x, b2)  {like y, padding: padding2}"
 
     @condition
     def one_padding_fits(self, match: Match, shape: Array, begin: Array, size: Array) -> str | None:

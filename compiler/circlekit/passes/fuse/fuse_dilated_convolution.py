@@ -146,7 +146,7 @@ class _Dilated1D(_Blocks):
 
     @condition
     def is_one_block(self, match: Match, block: Array, same_block: Array) -> str | None:
-        """The image has a height of 1, at the same axis before and behind the convolution."""
+        """The blocks are equal, and the image has a height of 1 on both sides of the convolution."""
         s, e, y, q = map(match.value, "seyq")
         axis = _height_axis(s.shape, e.shape)
         sentence = super().is_one_block(match, block, same_block)

@@ -17,9 +17,7 @@ class ConstantOverProduct(Rewrite):
         m = Mul(x, c2: const f32[*, 1])
         z = Div(c1: const f32[*, 1], m)     {act: any = act}
     """
-    after = """
-        z = Div(c, x)                       {act: act}
-    """
+    after = "z = Div(c, x)  {act: act}"
 
     def constants(self, c1: Array, c2: Array) -> dict[str, Array]:
         return {"c": c1 / c2.reshape(c1.shape)}
@@ -34,9 +32,7 @@ class ProductOverConstant(Rewrite):
         m = Mul(x, c2: const f32[*, 1])
         z = Div(m, c1: const f32[*, 1])     {act: any = act}
     """
-    after = """
-        z = Mul(x, c)                       {act: act}
-    """
+    after = "z = Mul(x, c)  {act: act}"
 
     def constants(self, c1: Array, c2: Array) -> dict[str, Array]:
         return {"c": c2 / c1.reshape(c2.shape)}
@@ -56,9 +52,7 @@ class _Term(Rewrite):
         n = Neg(b)
         z = $old(a, n)              {act: any = act}
     """
-    after = """
-        z = $new(a, b)              {act: act}
-    """
+    after = "z = $new(a, b)  {act: act}"
 
 
 class _Product(Rewrite):
@@ -82,9 +76,7 @@ class _Factor(Rewrite):
         n = Neg(a)
         z = Mul(n, c: const f32)    {act: any = act}
     """
-    after = """
-        z = Mul(a, d)               {act: act}
-    """
+    after = "z = Mul(a, d)  {act: act}"
 
     def constants(self, c: Array) -> dict[str, Array]:
         return {"d": -c}

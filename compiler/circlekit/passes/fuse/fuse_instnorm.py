@@ -53,9 +53,7 @@ class InstanceNorm(Rewrite):
         $ending
         $last
     """
-    after = """
-        z = InstanceNorm(x, gamma, beta)    {epsilon: epsilon, act: act}
-    """
+    after = "z = InstanceNorm(x, gamma, beta)  {epsilon: epsilon, act: act}"
 
     @condition
     def known_channels(self, match: Match) -> str | None:

@@ -22,9 +22,7 @@ class FuseHorizontalFullyConnected(Rewrite):
             {weights_format: DEFAULT, keep_num_dims: any = keep}
         z = Add(l, r)           {act: NONE|RELU|RELU6|RELU_N1_TO_1 = act}
     """
-    after = """
-        z = FullyConnected(x, w, b)     {like l, act: act}
-    """
+    after = "z = FullyConnected(x, w, b)  {like l, act: act}"
 
     def constants(self, w1: Array, w2: Array, b1: Array | None, b2: Array | None) -> dict[str, Array | None]:
         biases = [b.reshape(-1) for b in (b1, b2) if b is not None]
@@ -40,9 +38,7 @@ class _Rows(Rewrite):
         t = Transpose(x: f32, perm: const)
         z = FullyConnected(t, w: const f32[O, I], b?)   {weights_format: DEFAULT}
     """
-    after = """
-        z = FullyConnected(x, w2, b)                    {like z}
-    """
+    after = "z = FullyConnected(x, w2, b)  {like z}"
 
     @condition
     def permutes_within_rows(self, perm: Array, t: Value, I: int) -> str | None:
@@ -69,9 +65,7 @@ class _FlattenedRows(_Rows):
         r = Reshape(t, shape?)                          {new_shape: any}
         z = FullyConnected(r, w: const f32[O, I], b?)   {weights_format: DEFAULT, keep_num_dims: any}
     """
-    after = """
-        z = FullyConnected(x, w2, b)                    {like z, keep_num_dims: false}
-    """
+    after = "z = FullyConnected(x, w2, b)  {like z, keep_num_dims: false}"
 
 
 def first_axis(perm: Array, value: Value, size: int) -> int | None:
@@ -102,9 +96,7 @@ class _Transposed(Rewrite):
         t = Transpose($side, perm: const)
         z = BatchMatMul($old)       {$adj: any = adj}
     """
-    after = """
-        z = BatchMatMul(x, y)       {like z, $adj: flipped}
-    """
+    after = "z = BatchMatMul(x, y)  {like z, $adj: flipped}"
 
     @condition
     def only_the_matrices(self, t: Value, perm: Array) -> str | None:

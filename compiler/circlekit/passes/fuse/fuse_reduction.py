@@ -19,9 +19,7 @@ class _MeanOfMean(Rewrite):
         y = Mean(x: f32, first: const)      {keep_dims: $first}
         z = Mean(y, second: const)          {keep_dims: $second}
     """
-    after = """
-        z = Mean(x, axes)                   {keep_dims: $second}
-    """
+    after = "z = Mean(x, axes)  {keep_dims: $second}"
 
     @condition
     def known_rank(self, x: Value) -> str | None:
@@ -80,9 +78,7 @@ class _Dropped(Rewrite):
         y = {REDUCTIONS}(x, axis: const)     {{keep_dims: true}}
         z = $move(y$operands)                {{$attribute: any}}
     """
-    after = f"""
-        z = {REDUCTIONS}(x, axis)            {{like y, keep_dims: false}}
-    """
+    after = f"z = {REDUCTIONS}(x, axis)  {{like y, keep_dims: false}}"
 
     @condition
     def drops_exactly_these(self, x: Value, z: Value, axis: Array) -> str | None:
@@ -115,9 +111,7 @@ class FuseTransposeWithMean(Rewrite):
         t = Transpose(x, perm: const)
         z = {REDUCTIONS}(t, axis: const)     {{keep_dims: false}}
     """
-    after = f"""
-        z = {REDUCTIONS}(x, axis2)       {{like z, keep_dims: false}}
-    """
+    after = f"z = {REDUCTIONS}(x, axis2)  {{like z, keep_dims: false}}"
 
     @condition
     def keeps_the_order(self, z: Value, perm: Array, axis: Array) -> str | None:

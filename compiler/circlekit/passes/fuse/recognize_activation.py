@@ -33,9 +33,7 @@ class _Erf(Rewrite):
         a = Add(e, 1.0)
         $end
     """
-    after = """
-        z = Gelu(x)         {approximate: false}
-    """
+    after = "z = Gelu(x)  {approximate: false}"
 
     @condition
     def scaled_by_the_root_of_one_half(self, match: Match, root: Array) -> str | None:
@@ -59,9 +57,7 @@ class _Tanh(Rewrite):
         a = Add(t, 1.0)
         $end
     """
-    after = """
-        z = Gelu(x)         {approximate: true}
-    """
+    after = "z = Gelu(x)  {approximate: true}"
 
     @condition
     def constants_of_the_formula(self, match: Match) -> str | None:
@@ -134,9 +130,7 @@ class _HardSwish(Rewrite):
         $relu6
         $end
     """
-    after = """
-        z = HardSwish(x)
-    """
+    after = "z = HardSwish(x)"
 
     @condition
     def constants_of_the_formula(self, match: Match) -> str | None:

@@ -47,9 +47,7 @@ class _Form(RmsNormForm):
         a = Add(m, eps: const f32[*, 1])
         $division
     """
-    after = """
-        z = RmsNorm(x, [1.0])           {epsilon: epsilon}
-    """
+    after = "z = RmsNorm(x, [1.0])  {epsilon: epsilon}"
 
 
 class FuseRmsNorm(Rules):
@@ -70,9 +68,7 @@ class FuseMulWithRmsNorm(Rewrite):
         n = RmsNorm(x: f32, gamma: const f32[_])
         z = Mul(n, w: const f32[*, D])
     """
-    after = """
-        z = RmsNorm(x, gamma2)  {like n}
-    """
+    after = "z = RmsNorm(x, gamma2)  {like n}"
 
     @condition
     def one_factor_per_channel(self, x: Value, w: Array) -> str | None:
@@ -187,9 +183,7 @@ class _Rope(Rewrite):
         q = Mul(c, sin: f32)
         z = Add(p, q)
     """
-    after = """
-        z = RoPE(x, sin, cos)   {mode: GPT_NEOX}
-    """
+    after = "z = RoPE(x, sin, cos)  {mode: GPT_NEOX}"
 
     @condition
     def rotates_rows(self, x: Value, axis: int) -> str | None:

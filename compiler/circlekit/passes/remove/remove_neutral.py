@@ -20,9 +20,7 @@ class _Identity(Rewrite):
 
     quantized = True
 
-    before = """
-        y = $call   $attributes
-    """
+    before = "y = $call  $attributes"
     after = "x"
 
 
@@ -31,9 +29,7 @@ class _SameShape(Rewrite):
 
     quantized = True
 
-    before = """
-        y = BroadcastTo|Tile(x, shape: const)
-    """
+    before = "y = BroadcastTo|Tile(x, shape: const)"
     after = "x"
 
     @condition
@@ -46,9 +42,7 @@ class _OneChoice(Rewrite):
 
     quantized = True
 
-    before = """
-        z = SelectV2|Select(c: const, x, y)
-    """
+    before = "z = SelectV2|Select(c: const, x, y)"
     after = "$chosen"
 
     @condition
@@ -83,9 +77,7 @@ class _NeutralConstant(Rewrite):
 
     number: ClassVar[int]
 
-    before = """
-        z = $operator(x, c: const)    $attributes
-    """
+    before = "z = $operator(x, c: const)  $attributes"
     after = "x"
 
     @condition
@@ -119,9 +111,7 @@ class SameType(Rewrite):
 
     quantized = True
 
-    before = """
-        y = Cast(x)     {in_data_type: any, out_data_type: any}
-    """
+    before = "y = Cast(x)  {in_data_type: any, out_data_type: any}"
     after = "x"
 
 
@@ -183,9 +173,7 @@ class _FirstIsRedundant(Rewrite):
         y = $first(x)
         z = $second(y)
     """
-    after = """
-        z = $second(x)
-    """
+    after = "z = $second(x)"
 
 
 class _FakeQuantAgain(Rewrite):

@@ -19,9 +19,7 @@ class SameGrid(Rewrite):
 
     quantized = True
 
-    before = """
-        z = Quantize(x)
-    """
+    before = "z = Quantize(x)"
     after = "x"
 
 
@@ -157,7 +155,5 @@ class RemoveFakeQuant(Rewrite):
     changes_values = True
     quantized = True
 
-    before = """
-        y = FakeQuant(x)        {min: any, max: any, num_bits: any, narrow_range: any}
-    """
+    before = "y = FakeQuant(x)  {min: any, max: any, num_bits: any, narrow_range: any}"
     after = "x"

@@ -26,9 +26,7 @@ class _Reshaped(Rewrite):
         y = $move(x$operands)       $attributes
         z = Reshape(y, shape?)
     """
-    after = """
-        z = Reshape(x, shape)       {like z}
-    """
+    after = "z = Reshape(x, shape)  {like z}"
 
     @condition
     def one_quantization(self, x: Value, y: Value, z: Value) -> str | None:
@@ -51,9 +49,7 @@ class ToTheSameShape(Rewrite):
 
     quantized = True
 
-    before = """
-        y = Reshape(x, shape?)      {new_shape: any}
-    """
+    before = "y = Reshape(x, shape?)  {new_shape: any}"
     after = "x"
 
     @condition
@@ -94,9 +90,7 @@ class RemoveReshapeBeforeFullyConnected(Rewrite):
         y = Reshape(x, shape?)      {new_shape: any}
         z = FullyConnected(y, w: [_, _], b?) {keep_num_dims: false}
     """
-    after = """
-        z = FullyConnected(x, w, b) {like z}
-    """
+    after = "z = FullyConnected(x, w, b) {like z}"
 
     @condition
     def has_rows(self, x: Value, y: Value) -> str | None:

@@ -23,9 +23,7 @@ class _NoWidth(Rewrite):
 
     quantized = True
 
-    before = """
-        y = $pad
-    """
+    before = "y = $pad"
     after = "x"
 
     @condition
@@ -44,9 +42,7 @@ class _Sliced(Rewrite):
         p = $pad
         y = Slice(p, begin: const, size: const)
     """
-    after = """
-        y = Slice(x, begin2, size2)
-    """
+    after = "y = Slice(x, begin2, size2)"
 
     @condition
     def keeps_no_border(
@@ -139,9 +135,7 @@ class RemoveUnnecessarySlice(Rewrite):
     name = "remove_unnecessary_slice"
     quantized = True
 
-    before = """
-        y = Slice(x, begin: const, size: const)
-    """
+    before = "y = Slice(x, begin: const, size: const)"
     after = "x"
 
     @condition
@@ -161,9 +155,7 @@ class _OnePart(Rewrite):
 
     quantized = True
 
-    before = """
-        y = $split   {num_splits: 1}
-    """
+    before = "y = $split  {num_splits: 1}"
     after = "x"
 
 

@@ -102,9 +102,7 @@ class RemoveGatherGuard(Rewrite):
         m = FloorMod(a, n2: const [*, 1])
         z = Gather(p, m)                    {axis: any = axis, batch_dims: any}
     """
-    after = """
-        z = Gather(p, i)                    {like z}
-    """
+    after = "z = Gather(p, i)  {like z}"
 
     @condition
     def counts_the_rows(self, match: Match, p: Value, i: Value, axis: int) -> str | None:

@@ -66,9 +66,7 @@ class IdentityPerm(Rewrite):
 
     quantized = True
 
-    before = """
-        y = Transpose(x, perm: const)
-    """
+    before = "y = Transpose(x, perm: const)"
     after = "x"
 
     @condition
@@ -82,12 +80,8 @@ class _OneReshape(Rewrite):
 
     quantized = True
 
-    before = """
-        $moves
-    """
-    after = """
-        z = Reshape(x, shape)       {new_shape: new_shape}
-    """
+    before = "$moves"
+    after = "z = Reshape(x, shape)  {new_shape: new_shape}"
 
     @condition
     def keeps_the_order(self, match: Match) -> str | None:
@@ -155,9 +149,7 @@ class Merge(Rewrite):
         y = Transpose(x, first: const)
         z = Transpose(y, second: const)
     """
-    after = """
-        z = Transpose(x, perm)
-    """
+    after = "z = Transpose(x, perm)"
 
     @condition
     def one_quantization(self, x: Value, y: Value, z: Value) -> str | None:

@@ -18,9 +18,7 @@ class DecomposeHardSwish(Rewrite):
 
     name = "decompose_hardswish"
 
-    before = """
-        z = HardSwish(x: f32)
-    """
+    before = "z = HardSwish(x: f32)"
     after = """
         a = Add(x, 3.0)
         r = Relu6(a)
@@ -34,9 +32,7 @@ class DecomposeSoftmax(Rewrite):
 
     name = "decompose_softmax"
 
-    before = """
-        z = Softmax(x: f32)         {beta: any = beta}
-    """
+    before = "z = Softmax(x: f32)  {beta: any = beta}"
     after = """
         m = ReduceMax(x, [-1])      {keep_dims: true}
         d = Sub(x, m)
@@ -55,12 +51,8 @@ class ReplaceSubWithAdd(Rewrite):
 
     name = "replace_sub_with_add"
 
-    before = """
-        z = Sub(x, c: const f32)    {act: any = act}
-    """
-    after = """
-        z = Add(x, negative)        {act: act}
-    """
+    before = "z = Sub(x, c: const f32)  {act: any = act}"
+    after = "z = Add(x, negative)  {act: act}"
 
     def constants(self, c: Array) -> dict[str, Array]:
         return {"negative": -c}
@@ -75,9 +67,7 @@ class ReplaceChannelwiseMulAdd(Rewrite):
         m = Mul(x: f32[_, _, _, C], gamma: const f32[*, C|1])
         z = Add(m, beta: const f32[*, C|1])         {act: NONE|RELU|RELU6|RELU_N1_TO_1 = act}
     """
-    after = """
-        z = DepthwiseConv2D(x, w, b)                {padding: SAME, act: act}
-    """
+    after = "z = DepthwiseConv2D(x, w, b)  {padding: SAME, act: act}"
 
     def constants(self, gamma: Array, beta: Array, C: int) -> dict[str, Array]:
         w = per_channel(gamma, C).reshape(1, 1, 1, C)
@@ -87,12 +77,8 @@ class ReplaceChannelwiseMulAdd(Rewrite):
 class _Expand(Rewrite):
     """The constant has the rank of the static result, and is broadcast along exactly one dimension."""
 
-    before = """
-        z = $operator($old)            {act: any = act}
-    """
-    after = """
-        z = $operator($new)            {like z, act: act}
-    """
+    before = "z = $operator($old)  {act: any = act}"
+    after = "z = $operator($new)  {like z, act: act}"
 
     @condition
     def one_dimension(self, c: Array, z: Value) -> str | None:
@@ -138,12 +124,8 @@ class ShuffleWeightTo16x1Float32(Rewrite):
 
     name = "shuffle_weight_to_16x1float32"
 
-    before = """
-        y = FullyConnected(x, w: const f32[O, _], b?)
-    """
-    after = """
-        y = FullyConnected(x, w2, b)       {like y, weights_format: format}
-    """
+    before = "y = FullyConnected(x, w: const f32[O, _], b?)"
+    after = "y = FullyConnected(x, w2, b)  {like y, weights_format: format}"
 
     @condition
     def whole_blocks(self, O: int) -> str | None:

@@ -22,12 +22,8 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 class _Sum(Rewrite):
     """add_v2(x, y)  ==  add(x, y)."""
 
-    before = """
-        z = Custom("AddV2", x, y)
-    """
-    after = """
-        z = Add(x, y)
-    """
+    before = 'z = Custom("AddV2", x, y)'
+    after = "z = Add(x, y)"
 
     @condition
     def runs_everywhere(self, x: Value) -> str | None:
@@ -69,12 +65,8 @@ class ResolveFormerCustomOp(Rewrite):
 
     name = "resolve_former_customop"
 
-    before = """
-        z = Custom("BroadcastTo", x, shape)
-    """
-    after = """
-        z = BroadcastTo(x, shape)
-    """
+    before = 'z = Custom("BroadcastTo", x, shape)'
+    after = "z = BroadcastTo(x, shape)"
 
 
 class _MatMul(Rewrite):
@@ -85,12 +77,8 @@ class _MatMul(Rewrite):
 
     transposed: ClassVar[tuple[bool, bool]] = (False, True)
 
-    before = """
-        z = Custom("MatMul", x: f32[_, _], y: f32[_, _])
-    """
-    after = """
-        z = FullyConnected(x, y)
-    """
+    before = 'z = Custom("MatMul", x: f32[_, _], y: f32[_, _])'
+    after = "z = FullyConnected(x, y)"
 
     @condition
     def has_these_options(self, match: Match) -> str | None:
@@ -145,12 +133,8 @@ class ResolveCustomBatchMatMul(Rewrite):
 
     name = "resolve_customop_batchmatmul"
 
-    before = """
-        z = Custom("BatchMatMulV2", x: f32, y: f32)
-    """
-    after = """
-        z = BatchMatMul(x, y)           {adj_x: adj_x, adj_y: adj_y}
-    """
+    before = 'z = Custom("BatchMatMulV2", x: f32, y: f32)'
+    after = "z = BatchMatMul(x, y)  {adj_x: adj_x, adj_y: adj_y}"
 
     @condition
     def matrices(self, x: Value, y: Value) -> str | None:

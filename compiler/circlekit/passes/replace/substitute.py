@@ -29,12 +29,8 @@ class _ToReshape(Rewrite):
 
     quantized = True
 
-    before = """
-        z = $call   $attributes
-    """
-    after = """
-        z = Reshape(x, shape)
-    """
+    before = "z = $call  $attributes"
+    after = "z = Reshape(x, shape)"
 
     @condition
     def has_one_shape(self, z: Value) -> str | None:
