@@ -75,8 +75,10 @@ def _sources(value: Value) -> list[Value]:
 def _refusal(graph: Graph, relu: Op, value: Value) -> str | None:
     """Why ``relu`` cannot be applied to ``value``, one of its sources, instead."""
     result, maker = relu.output, value.producer
-    if maker is not None and maker.fuses_activation and (relu.code, _act(maker)) not in COMPOSED:
-        return f"%{value.name}: act is {_act(maker).name}, which {relu.code} cannot be merged with"
+    if maker is not None and maker.fuses_activation:
+        act: Activation = maker.act  # type: ignore[attr-defined]  # operators with fuses_activation have it
+        if (relu.code, act) not in COMPOSED:
+            return f"%{value.name}: act is {act.name}, which {relu.code} cannot be merged with"
     if value.use_count > 1 or graph.is_output(value):
         return f"%{value.name}: has other users, or is an output of the graph, without the activation"
     if value.quantization != result.quantization:
@@ -84,8 +86,3 @@ def _refusal(graph: Graph, relu: Op, value: Value) -> str | None:
     if value.dtype is not f32 and value.quantization is None:
         return f"%{value.name}: expected f32 or quantized values, got {value.dtype.short}"
     return None
-
-
-def _act(maker: Op) -> Activation:
-    act: Activation = maker.act  # type: ignore[attr-defined]  # operators with fuses_activation have it
-    return act

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from circlekit.ir.value import Array
-from circlekit.passes.support.linear_producer import fold_bias, per_channel, scaled
+from circlekit.passes.support.linear_producer import fold_bias, per_channel
 from circlekit.rewrite.rewrite import Rewrite
 
 CONV = {"layer": "Conv2D", "call": "conv", "first": "x", "filter": "[O, _, _, _]", "rest": ""}
@@ -70,7 +70,7 @@ class FuseMul(Scaling):
 
     def constants(self, w: Array, scale: Array, O: int, b: Array | None) -> dict[str, Array | None]:
         factors = per_channel(scale, O)
-        return {"w2": self.scale_filter(w, factors), "b2": scaled(b, factors)}
+        return {"w2": self.scale_filter(w, factors), "b2": None if b is None else b.reshape(-1) * factors}
 
 
 class FuseMulWithConv2D(FuseMul, **CONV):

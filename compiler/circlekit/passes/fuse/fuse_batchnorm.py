@@ -181,10 +181,6 @@ class FusePreActivationBatchNorm(Rules):
     rules = (IntoConvBefore, ThroughMaxPool, IntoConvBehind, IntoConvBehindMean)
 
 
-REPLACEMENT = np.float32(1e-10)
-"""The factor that replaces a negative one."""
-
-
 class MakeBatchNormGammaPositive(Rewrite):
     """Replace each negative gamma in relu(x * gamma + beta) by 1e-10: these channels become relu(beta).
 
@@ -208,4 +204,4 @@ class MakeBatchNormGammaPositive(Rewrite):
         return None if (gamma < 0).any() else "expected a negative factor"
 
     def constants(self, gamma: Array) -> dict[str, Array]:
-        return {"positive": np.where(gamma < 0, REPLACEMENT, gamma)}
+        return {"positive": np.where(gamma < 0, np.float32(1e-10), gamma)}

@@ -8,14 +8,13 @@ from typing import ClassVar
 import numpy as np
 
 from circlekit.ir.enums import Padding
-from circlekit.ir.value import Array, Value
+from circlekit.ir.value import Array, Value, format_shape
 from circlekit.ops.arithmetic.binary import Sub
 from circlekit.ops.arithmetic.division import Div
 from circlekit.ops.convolution.conv import DepthwiseConv2D
 from circlekit.passes.support.conditions import keeps_shape
 from circlekit.passes.support.linear_producer import (
     fold_bias,
-    not_along_channels,
     per_channel,
     transposed_constant,
 )
@@ -36,7 +35,11 @@ class _TransposedInput(BeforeLinear):
 
     @condition
     def one_per_channel(self, match: Match, c: Array, perm: Array) -> str | None:
-        return not_along_channels(c, perm, match.value("c").name)
+        """The constant varies only along the axis that the Transpose moves to the end."""
+        if c.ndim <= perm.size == 4 and transposed_constant(c, perm).shape[:3] == (1, 1, 1):
+            return None
+        name, shape = match.value("c").name, format_shape(c.shape)
+        return f"%{name}: expected one number per channel behind the Transpose, got shape {shape}"
 
 
 CONV = {"layer": "Conv2D", "call": "conv", "filter": "[O, _, _, I]"}

@@ -171,28 +171,22 @@ QUOTIENT_BY_DEVIATION = "d = Sub($x, m)  o = Sqrt(v)  r = Add(o, eps: const f32[
 AFFINE = "t = Mul(n, g: const f32)  $z = Add(t, b: const f32)"
 
 
-def _endings() -> Iterator[tuple[type[Rewrite], str]]:
-    """How a form ends behind the variance; those of more operators first, which contain the others."""
-    quotients = [*((InstanceNorm, q) for q in QUOTIENTS), (EpsilonAddedToDeviation, QUOTIENT_BY_DEVIATION)]
-    yield from ((InstanceNorm, ending) for ending in SUMS)
-    yield from ((kind, f"{quotient.replace('$n', 'n')}  {AFFINE}") for kind, quotient in quotients)
-    yield from ((kind, quotient.replace("$n", "$z")) for kind, quotient in quotients)
-
-
 RESHAPED = "s = Reshape(x, to?) {new_shape: any}"
 RESHAPED_BACK = "z = Reshape(y, back?) {new_shape: any}"
 
 
-def _lines(text: str) -> str:
-    """One statement per line, as the pictures are shown to users."""
-    return text.replace("  ", "\n        ")
-
-
 def _forms() -> Iterator[type[Rewrite]]:
     """All forms: first those between two Reshapes, then those whose last operator may have an activation."""
+    quotients = [*((InstanceNorm, q) for q in QUOTIENTS), (EpsilonAddedToDeviation, QUOTIENT_BY_DEVIATION)]
+    endings = [  # behind the variance; those of more operators first, which contain the others
+        *((InstanceNorm, ending) for ending in SUMS),
+        *((kind, f"{quotient.replace('$n', 'n')}  {AFFINE}") for kind, quotient in quotients),
+        *((kind, quotient.replace("$n", "$z")) for kind, quotient in quotients),
+    ]
+    line = "\n        "  # one statement per line, as the pictures are shown to users
     forms = [
-        kind.member(square=_lines(square), ending=_lines(ending))
-        for (kind, ending), square in product(_endings(), SQUARES)
+        kind.member(square=square.replace("  ", line), ending=ending.replace("  ", line))
+        for (kind, ending), square in product(endings, SQUARES)
     ]
     for form in forms:
         yield form.member(x="s", z="y", first=RESHAPED, last=RESHAPED_BACK)

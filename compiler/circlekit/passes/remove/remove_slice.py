@@ -166,10 +166,6 @@ class RemoveUnnecessarySplit(Rules):
     rules = (_OnePart.member(split="Split(axis, x)"), _OnePart.member(split="SplitV(x, sizes, axis)"))
 
 
-ENDLESS = 2**31 - 1
-"""End index that exporters write for "to the end" of a dimension that they do not know."""
-
-
 class RemoveUnnecessaryStridedSlice(Rewrite):
     """x[:, 0:n, :]  ==  x, with all masks, offsets and negative ends."""
 
@@ -200,7 +196,8 @@ class RemoveUnnecessaryStridedSlice(Rewrite):
             if part.shrink:
                 return f"%{name}: removes axis {axis}"
             if dim is None:
-                endless = part.end is None or (part.end >= ENDLESS and not op.offset)
+                # exporters write 2**31 - 1 for the end of a dimension that they do not know
+                endless = part.end is None or (part.end >= 2**31 - 1 and not op.offset)
                 full = part.begin in (None, 0) and part.stride == 1 and endless
             else:
                 full = part.stride == 1 and op.index_range(part, dim) == range(dim)

@@ -163,7 +163,9 @@ class RemoveNodesOf(Pass):
         count = 0
         for graph in model.graphs:
             for op in graph.ops:
-                named = [name for name in requested if name in _names(op)]
+                custom = [op.custom_code] if isinstance(op, OpaqueOp) else []
+                names = {op.code, *custom, *(value.name for value in op.results)}
+                named = [name for name in requested if name in names]
                 self.found.update(named)
                 if named:
                     count += self._remove(graph, op, context)
@@ -183,11 +185,6 @@ class RemoveNodesOf(Pass):
                 graph.replace(value, operand)
         graph.remove(op)
         return True
-
-
-def _names(op: Op) -> set[str]:
-    custom = {op.custom_code} if isinstance(op, OpaqueOp) and op.custom_code is not None else set()
-    return {op.code, *custom, *(value.name for value in op.results)}
 
 
 def _obstacle(graph: Graph, op: Op, operand: Value | None) -> str | None:

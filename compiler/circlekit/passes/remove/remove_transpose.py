@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,10 +20,6 @@ class Factor(NamedTuple):
 
     size: int
     place: tuple[int, ...]
-
-    def split(self, outer: int) -> tuple[Factor, Factor]:
-        """Split into an outer factor of size ``outer`` and the inner factor."""
-        return Factor(outer, (*self.place, 0)), Factor(self.size // outer, (*self.place, 1))
 
 
 class ElementOrder:
@@ -47,8 +43,8 @@ class ElementOrder:
                 if size % piece.size:
                     if piece.size % size:
                         return False
-                    piece, rest = piece.split(size)
-                    pieces.insert(0, rest)
+                    pieces.insert(0, Factor(piece.size // size, (*piece.place, 1)))
+                    piece = Factor(size, (*piece.place, 0))
                 size //= piece.size
                 axis.append(piece)
             axes.append(axis)
@@ -85,28 +81,23 @@ class _OneReshape(Rewrite):
 
     @condition
     def keeps_the_order(self, match: Match) -> str | None:
-        values = [match.value(name) for name in ("x", *self.steps())]
+        nodes = self.definition().before.nodes
+        values = [match.value(name) for name in ("x", *(node.results[0] for node in nodes))]
         if not all(v.is_static for v in values):
             return f"%{values[0].name}: expected static shapes, got {format_shape(values[0].shape)}"
         if 0 in values[0].static_shape:
             return f"%{values[0].name}: is empty"
-        return same_quantization(*values) or self._order(match, values)
-
-    def steps(self) -> Sequence[str]:
-        """The results in the picture, in order."""
-        return [node.results[0] for node in self.definition().before.nodes]
-
-    def _order(self, match: Match, values: Sequence[Value]) -> str | None:
-        order = ElementOrder(values[0].static_shape)
-        for node, value in zip(self.definition().before.nodes, values[1:], strict=True):
+        order, sentence = ElementOrder(values[0].static_shape), same_quantization(*values)
+        if sentence is not None:
+            return sentence
+        for node, value in zip(nodes, values[1:], strict=True):
             perm = node.operands[1].name
             if node.kinds[0].code == "TRANSPOSE" and perm is not None:
                 order.transpose(match.value(perm).array().tolist())
             elif not order.reshape(value.static_shape):
                 return f"%{value.name}: splits or merges axes of %{values[0].name} irregularly"
-        return (
-            None if order.is_unchanged() else f"%{values[-1].name}: does not keep the order of the elements"
-        )
+        unchanged = order.is_unchanged()
+        return None if unchanged else f"%{values[-1].name}: does not keep the order of the elements"
 
     def constants(self, match: Match) -> dict[str, Any]:
         shape = match.value("z").static_shape

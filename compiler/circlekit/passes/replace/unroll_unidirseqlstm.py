@@ -31,8 +31,6 @@ ACTIVATIONS: dict[Activation, type[Op] | None] = {
     Activation.TANH: Tanh,
 }
 GATES = ("input", "forget", "output", "cell")
-EPSILON = 1e-8
-"""Added to the variance in layer normalization."""
 
 
 class Step(Inserter):
@@ -93,7 +91,7 @@ class Step(Inserter):
         centred = self.make(Sub(total, self.make(Mean(total, last, keep_dims=True))))
         variance = self.make(Mean(self.make(Square(centred)), last, keep_dims=True))
         root = self.make(
-            Rsqrt(self.make(Add(variance, self.constant("epsilon", np.array(EPSILON, np.float32)))))
+            Rsqrt(self.make(Add(variance, self.constant("epsilon", np.array(1e-8, np.float32)))))
         )
         scaled = self.make(Mul(self.make(Mul(centred, root)), self.vector(f"{name}_layer_norm_coefficients")))
         return self.make(Add(scaled, self.vector(f"{name}_gate_bias")))
@@ -113,8 +111,7 @@ class Step(Inserter):
 
     def array(self, name: str) -> Array:
         """The operand of that name as an array."""
-        value: Value = getattr(self.lstm, name)
-        return value.array()
+        return self.vector(name).array()
 
     def vector(self, name: str) -> Value:
         """The operand of that name as a value."""
@@ -187,13 +184,10 @@ def _obstacle(op: Lstm) -> str | None:
     for name, value in op.operand_items():
         if name.endswith(("weights", "bias", "coefficients")) and not (value.is_plain and value.dtype is f32):
             return f"{name} %{value.name} is not a constant of f32"
-        if name.endswith("state") and not (value.is_variable or _is_zero(value)):
+        is_zero = value.data is not None and not value.data.any()
+        if name.endswith("state") and not (value.is_variable or is_zero):
             return f"{name} %{value.name} does not start at zero"
     return _misfit(op) or (None if op.act in ACTIVATIONS else f"act is {op.act.name}")
-
-
-def _is_zero(value: Value) -> bool:
-    return value.data is not None and not value.data.any()
 
 
 def _misfit(op: Lstm) -> str | None:

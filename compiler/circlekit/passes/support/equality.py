@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -31,26 +31,21 @@ def equal_constants(values: Iterable[Value]) -> list[list[Value]]:
     The data of a large constant is read completely only if another one has the same type and the same bytes
     at both ends.
     """
-    alike: dict[Hashable, list[Value]] = {}
-    for value in values:
-        alike.setdefault(_header(value), []).append(value)
     groups: list[list[Value]] = []
-    for candidates in alike.values():
-        if len(candidates) == 1:
-            groups.append(candidates)
-            continue
-        same_ends: dict[bytes, list[Value]] = {}
-        for value in candidates:
-            same_ends.setdefault(sample(value.array()), []).append(value)
-        for found in same_ends.values():
+    for alike in _grouped(values, _header):
+        for found in [alike] if len(alike) == 1 else _grouped(alike, lambda v: sample(v.array())):
             if len(found) == 1 or found[0].array().nbytes <= 2 * SAMPLE_BYTES:  # then samples suffice
                 groups.append(found)
-                continue
-            same_bits: dict[bytes, list[Value]] = {}
-            for value in found:
-                same_bits.setdefault(digest(value.array()), []).append(value)
-            groups += same_bits.values()
+            else:
+                groups += _grouped(found, lambda v: digest(v.array()))
     return groups
+
+
+def _grouped(values: Iterable[Value], key: Callable[[Value], Hashable]) -> list[list[Value]]:
+    groups: dict[Hashable, list[Value]] = {}
+    for value in values:
+        groups.setdefault(key(value), []).append(value)
+    return list(groups.values())
 
 
 def _header(value: Value) -> Hashable:
@@ -72,12 +67,11 @@ def frozen(thing: Any) -> Hashable:
     return type(thing).__name__, thing
 
 
-Miss = tuple[Op, str, int]
-"""The operator, the sentence, and the progress of the comparison."""
+def different_operators(graph: Graph) -> Iterator[tuple[Op, str, int]]:
+    """Yield operators that have the kind and an operand of an earlier one, and how they differ.
 
-
-def different_operators(graph: Graph) -> Iterator[Miss]:
-    """Yield operators that have the kind and an operand of an earlier one, and how they differ."""
+    Each comes with a sentence and the progress of the comparison.
+    """
     known: dict[tuple[str, int], Op] = {}
     for op in graph:
         values = [v for v in op.inputs if v is not None]

@@ -105,20 +105,7 @@ def fold_bias(bias: Array | None, scale: Array | None, shift: Array) -> Array:
     return exact.astype(bias.dtype)
 
 
-def scaled(bias: Array | None, scale: Array) -> Array | None:
-    """``bias * scale``; an absent bias stays absent."""
-    return None if bias is None else bias.reshape(-1) * scale
-
-
 def transposed_constant(values: Array, perm: Array) -> Array:
     """Extend ``values`` with leading dimensions of 1 to the rank of ``perm``, and transpose them by it."""
     whole: Array = values.reshape((1,) * (perm.size - values.ndim) + values.shape)
     return np.transpose(whole, [int(axis) % perm.size for axis in perm])
-
-
-def not_along_channels(values: Array, perm: Array, name: str) -> str | None:
-    """Refuse unless the constant ``name`` varies only along the axis that ``perm`` moves to the end."""
-    if values.ndim <= perm.size == 4 and transposed_constant(values, perm).shape[:3] == (1, 1, 1):
-        return None
-    shape = format_shape(values.shape)
-    return f"%{name}: expected one number per channel behind the Transpose, got shape {shape}"
