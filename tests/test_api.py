@@ -280,7 +280,7 @@ def test_what_goes_wrong_with_an_unsound_model_is_its_own_fault(
 def test_explain_gives_the_sentence_and_changes_nothing_more() -> None:
     model = parse_model(RECIPE.replace("[2.0, 1.5, 0.5])", "[2.0, 1.5, 0.5]) {act: RELU}"))
     report = circlekit.optimize(model, [], explain="fuse_batchnorm_with_tconv")
-    assert [refusal.sentence for refusal in report.refusals] == ["%m: act is RELU, the picture wants NONE"]
+    assert [refusal.sentence for refusal in report.refusals] == ["%m: act is RELU, expected NONE"]
     assert len(model.main.ops) == 3
     model = parse_model(RECIPE)
     assert circlekit.optimize(model, [], explain="fuse_batchnorm_with_tconv").refusals == []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %a/rhs: shape is [2,1], the picture wants [*,I|1]
+# Refused: %a/rhs: shape is [2,1], expected [*,I|1]
 
 graph main(%x: f32[2,4]) -> %z {
   %w = const f32[3,4] gaussian(0, 1)

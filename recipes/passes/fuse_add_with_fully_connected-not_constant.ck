@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %dyn: is not constant, the picture wants const f32[*,O]
+# Refused: %dyn: is not constant, expected const f32[*,O]
 
 graph main(%x: f32[2,5,4], %dyn: f32[3]) -> %z {
   %w = const f32[3,4] gaussian(0, 1)

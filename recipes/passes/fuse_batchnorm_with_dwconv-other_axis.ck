@@ -11,5 +11,5 @@ graph main(%x: f32[1,6,6,2]) -> %y {
 rules {
   passes(fuse_batchnorm_with_dwconv)
   unchanged()
-  refused("the picture wants [*,O")
+  refused("expected [*,O")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %dyn: is not constant, the picture wants const f32[*,O|1]
+# Refused: %dyn: is not constant, expected const f32[*,O|1]
 
 graph main(%x: f32[1,5,4,2], %dyn: f32[3]) -> %z {
   %w = const f32[3,2,3,2] gaussian(0, 1)

@@ -11,5 +11,5 @@ graph main(%x: f32[1,2,2,1]) -> %y {
 rules {
   passes(fuse_batchnorm_with_tconv)
   unchanged()
-  refused("the picture wants [*,O")
+  refused("expected [*,O")
 }

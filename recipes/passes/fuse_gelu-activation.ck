@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %a: act is RELU, the picture wants NONE
+# Refused: %a: act is RELU, expected NONE
 
 graph main(%x: f32[2,3]) -> %z {
   %s/rhs = const f32[] 0.70710677

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %a/rhs: the picture wants the constant 1.0
+# Refused: %a/rhs: expected the constant 1.0
 
 graph main(%x: f32[2,3]) -> %z {
   %s/rhs = const f32[] 0.70710677
@@ -15,5 +15,5 @@ graph main(%x: f32[2,3]) -> %z {
 rules {
   passes(fuse_gelu)
   unchanged()
-  refused("the picture wants the constant 1.0")
+  refused("expected the constant 1.0")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %e: comes from OpaqueOp, the picture wants the custom operator Erf
+# Refused: %e: comes from OpaqueOp, expected the custom operator Erf
 
 graph main(%x: f32[2,3]) -> %z {
   %s/rhs = const f32[] 0.70710677
@@ -15,5 +15,5 @@ graph main(%x: f32[2,3]) -> %z {
 rules {
   passes(fuse_gelu)
   unchanged()
-  refused("the picture wants the custom operator Erf")
+  refused("expected the custom operator Erf")
 }

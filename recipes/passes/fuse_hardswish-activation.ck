@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %r: act is RELU, the picture wants RELU6
+# Refused: %r: act is RELU, expected RELU6
 
 graph main(%in: f32[2,40]) -> %y {
   %x = Neg(%in)
@@ -12,5 +12,5 @@ graph main(%in: f32[2,40]) -> %y {
 rules {
   passes(fuse_hardswish)
   unchanged()
-  refused("act is RELU, the picture wants RELU6")
+  refused("act is RELU, expected RELU6")
 }

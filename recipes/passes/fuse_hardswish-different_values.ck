@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %x: the picture wants the same value in two places
+# Refused: %x: expected the same value in two places
 
 graph main(%in: f32[2,40]) -> %y {
   %x = Neg(%in)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %x: is i32, the picture wants f32
+# Refused: %x: is i32, expected f32
 
 graph main(%in: i32[2,40]) -> %y {
   %x = Neg(%in)
@@ -12,5 +12,5 @@ graph main(%in: i32[2,40]) -> %y {
 rules {
   passes(fuse_hardswish)
   unchanged()
-  refused("is i32, the picture wants f32")
+  refused("is i32, expected f32")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %r: comes from Relu, the picture wants Add
+# Refused: %r: comes from Relu, expected Add
 
 graph main(%in: f32[2,40]) -> %y {
   %x = Neg(%in)

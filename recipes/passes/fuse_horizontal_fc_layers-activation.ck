@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %r: act is RELU, the picture wants NONE
+# Refused: %r: act is RELU, expected NONE
 
 graph main(%x: f32[2,4]) -> %z {
   %w = const f32[3,4] gaussian(0, 1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %y: the picture wants the same value in two places
+# Refused: %y: expected the same value in two places
 
 graph main(%x: f32[2,4]) -> %z {
   %w = const f32[3,4] gaussian(0, 1)
@@ -13,5 +13,5 @@ graph main(%x: f32[2,4]) -> %z {
 rules {
   passes(fuse_horizontal_fc_layers)
   unchanged()
-  refused("the picture wants the same value in two places")
+  refused("expected the same value in two places")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %f: act is RELU, the picture wants NONE
+# Refused: %f: act is RELU, expected NONE
 
 graph main(%x: f32[2,4,5,3]) -> %z {
   %m = Mean(%x, [1,2]) {keep_dims: true}

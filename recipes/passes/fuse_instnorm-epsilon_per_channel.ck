@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %a/rhs: shape is [3], the picture wants [*,1]
+# Refused: %a/rhs: shape is [3], expected [*,1]
 
 graph main(%x: f32[2,4,5,3]) -> %z {
   %m = Mean(%x, [1,2]) {keep_dims: true}
@@ -17,5 +17,5 @@ graph main(%x: f32[2,4,5,3]) -> %z {
 rules {
   passes(fuse_instnorm)
   unchanged()
-  refused("shape is [3], the picture wants")
+  refused("shape is [3], expected")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %m: keep_dims is False, the picture wants True
+# Refused: %m: keep_dims is False, expected True
 
 graph main(%x: f32[3,3,3,3]) -> %z {
   %m = Mean(%x, [1,2])

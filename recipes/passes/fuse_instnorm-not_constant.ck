@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %c: is not constant, the picture wants const f32
+# Refused: %c: is not constant, expected const f32
 
 graph main(%x: f32[2,4,5,3], %c: f32[3]) -> %z {
   %m = Mean(%x, [1,2]) {keep_dims: true}

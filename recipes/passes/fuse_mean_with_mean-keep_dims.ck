@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %y: keep_dims is False, the picture wants True
+# Refused: %y: keep_dims is False, expected True
 
 graph main(%x: f32[2,3,4,5]) -> %z {
   %y/axis = const i32[1] [1]
@@ -11,5 +11,5 @@ graph main(%x: f32[2,3,4,5]) -> %z {
 rules {
   passes(fuse_mean_with_mean)
   unchanged()
-  refused("%y: keep_dims is False, the picture wants True")
+  refused("%y: keep_dims is False, expected True")
 }

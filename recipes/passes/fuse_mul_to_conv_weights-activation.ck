@@ -10,5 +10,5 @@ graph main(%x: f32[1,5,5,2]) -> %y {
 rules {
   passes(fuse_mul_to_conv_weights)
   unchanged()
-  refused("%m: act is RELU, the picture wants NONE")
+  refused("%m: act is RELU, expected NONE")
 }

@@ -11,5 +11,5 @@ graph main(%x: f32[1,5,5,2]) -> %y {
 rules {
   passes(fuse_mul_to_conv_weights)
   unchanged()
-  refused("%c: shape is [5,1], the picture wants [*,I|1]")
+  refused("%c: shape is [5,1], expected [*,I|1]")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %m: act is RELU, the picture wants NONE
+# Refused: %m: act is RELU, expected NONE
 
 graph main(%x: f32[2,4]) -> %z {
   %m = Mul(%x, 2.0) {act: RELU}

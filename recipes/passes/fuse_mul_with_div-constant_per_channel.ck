@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %m/rhs: shape is [4], the picture wants [*,1]
+# Refused: %m/rhs: shape is [4], expected [*,1]
 
 graph main(%x: f32[2,4]) -> %z {
   %m = Mul(%x, [1.0, 2.0, 3.0, 4.0])

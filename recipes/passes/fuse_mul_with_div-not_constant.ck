@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %dyn: is not constant, the picture wants const f32[*,1]
+# Refused: %dyn: is not constant, expected const f32[*,1]
 
 graph main(%x: f32[2,4], %dyn: f32[4]) -> %z {
   %m = Mul(%x, %dyn)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %w: is not constant, the picture wants const f32[O,_]
+# Refused: %w: is not constant, expected const f32[O,_]
 
 graph main(%x: f32[2,5,4], %free: f32[3,4]) -> %z {
   %w = Neg(%free)

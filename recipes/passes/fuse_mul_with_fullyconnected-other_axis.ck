@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %z/rhs: shape is [5,1], the picture wants [*,O|1] with O = 3
+# Refused: %z/rhs: shape is [5,1], expected [*,O|1] with O = 3
 
 graph main(%x: f32[2,5,4]) -> %z {
   %w = const f32[3,4] gaussian(0, 1)
@@ -10,5 +10,5 @@ graph main(%x: f32[2,5,4]) -> %z {
 rules {
   passes(fuse_mul_with_fullyconnected)
   unchanged()
-  refused("shape is [5,1], the picture wants [*,O|1] with O = 3")
+  refused("shape is [5,1], expected [*,O|1] with O = 3")
 }

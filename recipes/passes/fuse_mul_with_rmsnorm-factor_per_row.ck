@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %c: shape is [3,1], the picture wants [*,D]
+# Refused: %c: shape is [3,1], expected [*,D]
 
 graph main(%x: f32[2,3,8]) -> %z {
   %c = const f32[3,1] uniform(1, 2)

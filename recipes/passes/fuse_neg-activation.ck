@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %m: act is RELU, the picture wants NONE
+# Refused: %m: act is RELU, expected NONE
 
 graph main(%x: f32[2,3], %s: f32[2,1], %a: f32[2,3]) -> %y {
   %n = Neg(%s)

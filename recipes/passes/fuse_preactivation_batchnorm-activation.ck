@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: act is NONE, the picture wants RELU
+# Refused: act is NONE, expected RELU
 
 graph main(%x: f32[1,6,6,3]) -> %z {
   %w = const f32[3,3,3,3] gaussian(0, 1)
@@ -13,5 +13,5 @@ graph main(%x: f32[1,6,6,3]) -> %z {
 rules {
   passes(fuse_preactivation_batchnorm)
   unchanged()
-  refused("act is NONE, the picture wants RELU")
+  refused("act is NONE, expected RELU")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %n/lhs: the picture wants the constant 0.0
+# Refused: %n/lhs: expected the constant 0.0
 
 graph main(%x: f32[2,3]) -> %y {
   %alpha = const f32[3] [0.25, 0.5, 2.0]
@@ -12,5 +12,5 @@ graph main(%x: f32[2,3]) -> %y {
 rules {
   passes(fuse_prelu)
   unchanged()
-  refused("%n/lhs: the picture wants the constant 0.0")
+  refused("%n/lhs: expected the constant 0.0")
 }

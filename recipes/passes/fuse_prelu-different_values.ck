@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %r: the picture wants the same value in two places
+# Refused: %r: expected the same value in two places
 
 graph main(%x: f32[2,4]) -> %z {
   %r = Relu(%x)

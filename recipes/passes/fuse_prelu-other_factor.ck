@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %h/rhs: the picture wants the constant 0.5
+# Refused: %h/rhs: expected the constant 0.5
 
 graph main(%x: f32[2,4]) -> %z {
   %r = Relu(%x)
@@ -13,5 +13,5 @@ graph main(%x: f32[2,4]) -> %z {
 rules {
   passes(fuse_prelu)
   unchanged()
-  refused("the picture wants the constant 0.5")
+  refused("expected the constant 0.5")
 }

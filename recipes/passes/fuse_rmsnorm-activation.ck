@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %z: act is RELU, the picture wants NONE
+# Refused: %z: act is RELU, expected NONE
 
 graph main(%x: f32[2,3,8]) -> %z {
   %s = Mul(%x, %x)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %o: the picture wants the same value in two places
+# Refused: %o: expected the same value in two places
 
 graph main(%x: f32[2,3,8], %o: f32[2,3,8]) -> %z {
   %s = Mul(%x, %o)
@@ -12,5 +12,5 @@ graph main(%x: f32[2,3,8], %o: f32[2,3,8]) -> %z {
 rules {
   passes(fuse_rmsnorm)
   unchanged()
-  refused("the picture wants the same value in two places")
+  refused("expected the same value in two places")
 }

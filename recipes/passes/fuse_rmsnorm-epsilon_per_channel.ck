@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %a/rhs: shape is [8], the picture wants [*,1]
+# Refused: %a/rhs: shape is [8], expected [*,1]
 
 graph main(%x: f32[2,3,8]) -> %z {
   %s = Mul(%x, %x)
@@ -12,5 +12,5 @@ graph main(%x: f32[2,3,8]) -> %z {
 rules {
   passes(fuse_rmsnorm)
   unchanged()
-  refused("shape is [8], the picture wants [*,1]")
+  refused("shape is [8], expected [*,1]")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %m: keep_dims is False, the picture wants True
+# Refused: %m: keep_dims is False, expected True
 
 graph main(%x: f32[8,8]) -> %z {
   %s = Mul(%x, %x)
@@ -12,5 +12,5 @@ graph main(%x: f32[8,8]) -> %z {
 rules {
   passes(fuse_rmsnorm)
   unchanged()
-  refused("%m: keep_dims is False, the picture wants True")
+  refused("%m: keep_dims is False, expected True")
 }

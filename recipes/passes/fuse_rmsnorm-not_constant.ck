@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %e: is not constant, the picture wants const f32[*,1]
+# Refused: %e: is not constant, expected const f32[*,1]
 
 graph main(%x: f32[2,3,8], %e: f32[]) -> %z {
   %s = Mul(%x, %x)

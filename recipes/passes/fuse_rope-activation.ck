@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %z: act is RELU, the picture wants NONE
+# Refused: %z: act is RELU, expected NONE
 
 graph main(%x: f32[1,2,3,8], %cos: f32[1,1,1,8], %sin: f32[1,1,1,8]) -> %z {
   %lo = StridedSlice(%x, [0,0,0,0], [1,2,3,4], [1,1,1,1])

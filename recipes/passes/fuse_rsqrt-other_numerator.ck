@@ -9,5 +9,5 @@ graph main(%x: f32[2,3]) -> %y {
 rules {
   passes(fuse_rsqrt)
   unchanged()
-  refused("%y/lhs: the picture wants the constant 1.0")
+  refused("%y/lhs: expected the constant 1.0")
 }

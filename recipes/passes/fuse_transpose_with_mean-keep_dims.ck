@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %c: keep_dims is True, the picture wants False
+# Refused: %c: keep_dims is True, expected False
 
 graph main(%x: f32[2,3,4,5]) -> %y {
   %a = Neg(%x)

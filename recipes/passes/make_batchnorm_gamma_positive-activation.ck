@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %y: act is NONE, the picture wants RELU
+# Refused: %y: act is NONE, expected RELU
 
 graph main(%x: f32[1,4,4,3]) -> %y {
   %m/rhs = const f32[3] [1.0, -2.0, 0.0]
@@ -11,5 +11,5 @@ graph main(%x: f32[1,4,4,3]) -> %y {
 rules {
   passes(make_batchnorm_gamma_positive)
   unchanged()
-  refused("act is NONE, the picture wants RELU")
+  refused("act is NONE, expected RELU")
 }

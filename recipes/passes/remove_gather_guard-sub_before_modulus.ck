@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %a: comes from Sub, the picture wants Add
+# Refused: %a: comes from Sub, expected Add
 
 graph main(%p: f32[5,4], %i: i32[3]) -> %z {
   %a/rhs = const i32[] 5
@@ -12,5 +12,5 @@ graph main(%p: f32[5,4], %i: i32[3]) -> %z {
 rules {
   passes(remove_gather_guard)
   unchanged()
-  refused("comes from Sub, the picture wants Add")
+  refused("comes from Sub, expected Add")
 }

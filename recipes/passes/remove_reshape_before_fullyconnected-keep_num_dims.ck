@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %y: keep_num_dims is True, the picture wants False
+# Refused: %y: keep_num_dims is True, expected False
 
 graph main(%x: f32[2,1,3,4]) -> %y {
   %w = const f32[5,4] gaussian(0, 0.3)

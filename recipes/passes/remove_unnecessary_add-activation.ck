@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %z: act is RELU, the picture wants NONE
+# Refused: %z: act is RELU, expected NONE
 
 graph main(%in: f32[2,3]) -> %y {
   %x = Neg(%in)
@@ -10,5 +10,5 @@ graph main(%in: f32[2,3]) -> %y {
 rules {
   passes(remove_unnecessary_add)
   unchanged()
-  refused("act is RELU, the picture wants NONE")
+  refused("act is RELU, expected NONE")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %x: is not constant, the picture wants const
+# Refused: %x: is not constant, expected const
 
 graph main(%in: f32[2,3]) -> %y {
   %x = Neg(%in)

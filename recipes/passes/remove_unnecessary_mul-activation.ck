@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %z: act is RELU6, the picture wants NONE
+# Refused: %z: act is RELU6, expected NONE
 
 graph main(%in: f32[2,3]) -> %y {
   %x = Neg(%in)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %z: num_splits is 3, the picture wants 1
+# Refused: %z: num_splits is 3, expected 1
 
 graph main(%in: f32[2,3]) -> %y {
   %x = Neg(%in)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %p: is not constant, the picture wants const
+# Refused: %p: is not constant, expected const
 
 graph main(%x: f32[2,2], %p: i32[2]) -> %y {
   %a = Neg(%x)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %m: act is RELU, the picture wants NONE
+# Refused: %m: act is RELU, expected NONE
 
 graph main(%x: f32[2,4,5,3]) -> %z {
   %m/rhs = const f32[3] [2.0, 0.5, 0.0]
@@ -11,5 +11,5 @@ graph main(%x: f32[2,4,5,3]) -> %z {
 rules {
   passes(replace_cw_mul_add_with_depthwise_conv)
   unchanged()
-  refused("%m: act is RELU, the picture wants NONE")
+  refused("%m: act is RELU, expected NONE")
 }

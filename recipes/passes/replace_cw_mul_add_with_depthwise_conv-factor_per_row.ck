@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %m/rhs: shape is [1,5,1], the picture wants [*,C|1] with C = 3
+# Refused: %m/rhs: shape is [1,5,1], expected [*,C|1] with C = 3
 
 graph main(%x: f32[2,4,5,3]) -> %z {
   %m/rhs = const f32[1,5,1] [2.0, 1.0, 0.5, 1.0, 1.0]
@@ -11,5 +11,5 @@ graph main(%x: f32[2,4,5,3]) -> %z {
 rules {
   passes(replace_cw_mul_add_with_depthwise_conv)
   unchanged()
-  refused("the picture wants [*,C|1] with C = 3")
+  refused("expected [*,C|1] with C = 3")
 }

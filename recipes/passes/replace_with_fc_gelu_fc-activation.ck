@@ -20,5 +20,5 @@ graph main(%x: f32[2,3]) -> %z {
 rules {
   passes(replace_with_fc_gelu_fc)
   unchanged()
-  refused("act is RELU_N1_TO_1, the picture wants NONE")
+  refused("act is RELU_N1_TO_1, expected NONE")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %a/rhs: the picture wants the constant 1.0
+# Refused: %a/rhs: expected the constant 1.0
 
 graph main(%x: f32[2,3]) -> %z {
   %h/weights = const f32[2,3] [1.0, 0.0, 1.0, 0.0, 1.0, 0.0]
@@ -20,5 +20,5 @@ graph main(%x: f32[2,3]) -> %z {
 rules {
   passes(replace_with_fc_gelu_fc)
   unchanged()
-  refused("the picture wants the constant 1.0")
+  refused("expected the constant 1.0")
 }

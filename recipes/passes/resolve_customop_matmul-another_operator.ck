@@ -10,5 +10,5 @@ graph main(%x: i32[4,3], %y: i32[3,2]) -> %z {
 rules {
   passes(resolve_customop_matmul)
   unchanged()
-  refused("%x: is i32, the picture wants f32")
+  refused("%x: is i32, expected f32")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %s: is not constant, the picture wants const
+# Refused: %s: is not constant, expected const
 
 graph main(%x: f32[1,3]) -> %z {
   %rank = Rank(%x)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %m/rhs: the picture wants the constant 6.0
+# Refused: %m/rhs: expected the constant 6.0
 
 graph main(%x: f32[2,1,3,1]) -> %z {
   %m = Minimum(%x, 5.0)
@@ -9,5 +9,5 @@ graph main(%x: f32[2,1,3,1]) -> %z {
 rules {
   passes(transform_min_max_to_relu6)
   unchanged()
-  refused("the picture wants the constant 6.0")
+  refused("expected the constant 6.0")
 }

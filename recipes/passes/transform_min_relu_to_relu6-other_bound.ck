@@ -9,5 +9,5 @@ graph main(%x: f32[2,3]) -> %y {
 rules {
   passes(transform_min_relu_to_relu6)
   unchanged()
-  refused("%m/rhs: the picture wants the constant 6.0")
+  refused("%m/rhs: expected the constant 6.0")
 }

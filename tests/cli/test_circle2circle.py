@@ -136,7 +136,7 @@ def test_explain_prints_operator_and_sentence(tmp_path: Path, capsys: pytest.Cap
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "fuse_batchnorm_with_tconv almost matched in 1 place:"
     assert lines[1].startswith("  %y = Add(%m, ")
-    assert lines[2] == "    %m: act is RELU, the picture wants NONE"
+    assert lines[2] == "    %m: act is RELU, expected NONE"
 
 
 def test_passes_are_listed(capsys: pytest.CaptureFixture[str]) -> None:

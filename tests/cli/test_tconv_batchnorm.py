@@ -104,21 +104,21 @@ def test_becomes_one_operator(padding: str, stride_h: int, stride_w: int, act: s
     [
         (
             graph(mul="%y, 2.0) {act: RELU").replace("RELU)", "RELU}"),
-            "%m: act is RELU, the picture wants NONE",
+            "%m: act is RELU, expected NONE",
         ),
         (graph(outputs="%z, %o", more="%o = Neg(%m)"), "%m: is also read by Neg %o"),
         (graph(outputs="%z, %o", more="%o = Neg(%y)"), "%y: is also read by Neg %o"),
         (graph(outputs="%z, %m"), "%m: is an output of the graph, the picture would lose it"),
         (graph(outputs="%y, %z"), "%y: is an output of the graph, the picture would lose it"),
-        (graph(mul="%y, %dyn"), "%dyn: is not constant, the picture wants const f32[*,O|1]"),
-        (graph(add="%m, %dyn"), "%dyn: is not constant, the picture wants const f32[*,O|1]"),
+        (graph(mul="%y, %dyn"), "%dyn: is not constant, expected const f32[*,O|1]"),
+        (graph(add="%m, %dyn"), "%dyn: is not constant, expected const f32[*,O|1]"),
         (
             graph(bias=True).replace("%x, %b)", "%x, %dyn)"),
-            "%dyn: is not constant, the picture wants const f32[*,O]",
+            "%dyn: is not constant, expected const f32[*,O]",
         ),
         (
             graph(mul="%y, [[2.0], [1.0], [3.0], [1.0], [2.0]]"),
-            "shape is [5,1], the picture wants [*,O|1] with O = 3",
+            "shape is [5,1], expected [*,O|1] with O = 3",
         ),
     ],
 )

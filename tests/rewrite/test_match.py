@@ -150,43 +150,43 @@ CHAIN = "y = Abs(x)\nz = Relu(y)"
             "y = Abs(x)\nz = Relu(y)",
             "%y = Exp(%x) %z = Relu(%y)",
             2,
-            "%y: comes from Exp, the picture wants Abs",
+            "%y: comes from Exp, expected Abs",
         ),
-        ("y = Abs(x)\nz = Relu(y)", "%z = Relu(%x)", 2, "%x: comes from an input, the picture wants Abs"),
+        ("y = Abs(x)\nz = Relu(y)", "%z = Relu(%x)", 2, "%x: comes from an input, expected Abs"),
         (
             "y = Abs(x)\nz = Relu(y)",
             "%z = Relu([1.0])",
             2,
-            "%z/input: comes from a constant, the picture wants Abs",
+            "%z/input: comes from a constant, expected Abs",
         ),
         (
             "y = Abs(x)\nz = Add(y, c: const)",
             "%y = Abs(%x) %z = Add(%y, %u)",
             4,
-            "%u: is not constant, the picture wants const",
+            "%u: is not constant, expected const",
         ),
         (
             "y = Abs(x)\nz = Sub(y, c: const f32[*, 1])",
             "%y = Abs(%x) %z = Sub(%y, [1.0, 2.0, 3.0])",
             4,
-            "%z/rhs: shape is [3], the picture wants [*,1]",
+            "%z/rhs: shape is [3], expected [*,1]",
         ),
         (
             "y = Abs(x: [_, A])\nz = Sub(y, c: const [A, A])",
             "%y = Abs(%x) %z = Sub(%y, [[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]])",
             4,
-            "%z/rhs: shape is [2,3], the picture wants [A,A] with A = 3",
+            "%z/rhs: shape is [2,3], expected [A,A] with A = 3",
         ),
-        ("z = Sub(x: i32, u)", "%z = Sub(%x, %u)", 2, "%x: is f32, the picture wants i32"),
-        ("z = Sub(x, x)", "%z = Sub(%x, %u)", 2, "%u: the picture wants the same value in two places"),
-        ("z = Sub(x, u)", "%z = Sub(%x, %u) {act: RELU}", 2, "%z: act is RELU, the picture wants NONE"),
+        ("z = Sub(x: i32, u)", "%z = Sub(%x, %u)", 2, "%x: is f32, expected i32"),
+        ("z = Sub(x, x)", "%z = Sub(%x, %u)", 2, "%u: expected the same value in two places"),
+        ("z = Sub(x, u)", "%z = Sub(%x, %u) {act: RELU}", 2, "%z: act is RELU, expected NONE"),
         (
             "z = Sub(x, u) {act: RELU|RELU6}",
             "%z = Sub(%x, %u)",
             2,
-            "%z: act is NONE, the picture wants RELU or RELU6",
+            "%z: act is NONE, expected RELU or RELU6",
         ),
-        ("z = Sub(x, 2.0)", "%z = Sub(%x, 3.0)", 2, "%z/rhs: the picture wants the constant 2.0"),
+        ("z = Sub(x, 2.0)", "%z = Sub(%x, 3.0)", 2, "%z/rhs: expected the constant 2.0"),
     ],
 )
 def test_explanation_of_a_failed_match(picture: str, body: str, progress: int, sentence: str) -> None:
@@ -199,4 +199,4 @@ def test_constants_without_plain_elements() -> None:
     model = parse_model(f"graph g({inputs}) -> %z {{ {body} }}")
     matcher = Matcher(parse_picture("z = FullyConnected(x, w: const)", "before"), explain=True)
     assert not list(matcher.matches(model.main.ops[-1]))
-    assert matcher.failure.sentence == "%w: is packed i4, the picture wants plain elements"
+    assert matcher.failure.sentence == "%w: is packed i4, expected plain elements"

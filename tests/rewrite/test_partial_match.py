@@ -20,22 +20,22 @@ def sentences(body: str, name: str, inputs: str = "%x: f32[2,3]", outputs: str =
         (  # the operator before the last one differs
             "%m = Exp(%x)\n%y = Relu(%m)",
             "transform_min_relu_to_relu6",
-            "%m: comes from Exp, the picture wants Minimum",
+            "%m: comes from Exp, expected Minimum",
         ),
         (  # the last operator differs
             "%m = Minimum(%x, 6.0)\n%y = Tanh(%m)",
             "transform_min_relu_to_relu6",
-            "%m: is read by Tanh %y, the picture wants Relu",
+            "%m: is read by Tanh %y, expected Relu",
         ),
         (  # the interior value has no user
             "%y = Minimum(%x, 6.0)",
             "transform_min_relu_to_relu6",
-            "%y: has no use, the picture wants Relu",
+            "%y: has no use, expected Relu",
         ),
         (  # the interior does not match either
             "%m = Minimum(%x, 5.0)\n%y = Tanh(%m)",
             "transform_min_relu_to_relu6",
-            "%m/rhs: the picture wants the constant 6.0",
+            "%m/rhs: expected the constant 6.0",
         ),
         (  # no operator of the picture
             "%y = Tanh(%x)",
@@ -113,7 +113,7 @@ def test_only_the_closest_partial_match_is_reported() -> None:
     """A matching part is closer than an operator of the last kind."""
     body = "%n = Minimum(%x, 6.0)\n%a = Abs(%n)\n%b = Maximum(%a, 0.0)\n%y = Maximum(%x, 0.0)"
     found = sentences(body, "transform_min_max_to_relu6", outputs="%b, %y")
-    assert "%n: is read by Abs %a, the picture wants Maximum" in found
+    assert "%n: is read by Abs %a, expected Maximum" in found
 
 
 def test_no_partial_match_after_a_near_miss_or_a_change() -> None:

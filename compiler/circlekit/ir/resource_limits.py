@@ -2,7 +2,7 @@
 """Limits on the memory and the number of graph calls that work on a model may take.
 
 The author of a model decides how large its values are.  A request above the limit is refused before memory is
-allocated, by a LimitError that says what it was for, its size and the limit.
+allocated, by a LimitError with its purpose, its size and the limit.
 
 The limits are a context variable, not a parameter: a command or a caller of the API sets them, and kernels
 and fillers far below need them.  They apply inside a ``with`` block, in its thread or task only.
@@ -83,7 +83,7 @@ def limited(memory: int | str | None = None, calls: int | None = None) -> Iterat
 
 @contextmanager
 def adding_up() -> Iterator[None]:
-    """Count everything reported to ``hold_memory`` inside this block together."""
+    """Add up everything that is reported to ``hold_memory`` inside this block."""
     token = _LIMITS.set(limits()._replace(tally=Tally()))
     try:
         yield
@@ -92,7 +92,7 @@ def adding_up() -> Iterator[None]:
 
 
 def need_memory(size: int, what: str | Callable[[], str]) -> None:
-    """LimitError unless ``size`` more bytes are allowed; ``what``: what for, or a function that says it."""
+    """Raise LimitError unless ``size`` more bytes are allowed; ``what``: purpose, or a function for it."""
     here = limits()
     used = here.tally.used if here.tally is not None else 0
     if used + size > here.memory:

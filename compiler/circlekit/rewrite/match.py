@@ -174,7 +174,7 @@ class Matcher:
                     either = " or ".join(map(_show, expected))
                     self.refuse(
                         progress,
-                        f"%{op.output.name}: {spec.name} is {_show(value)}, the picture wants {either}",
+                        f"%{op.output.name}: {spec.name} is {_show(value)}, expected {either}",
                     )
                 return None
             if pattern is not None and pattern.bind:
@@ -201,7 +201,7 @@ class Matcher:
             if value is not None and _equals_literal(value, pattern.literal):
                 yield match
             elif self.explain and value is not None:
-                self.refuse(progress, f"%{value.name}: the picture wants the constant {pattern.literal}")
+                self.refuse(progress, f"%{value.name}: expected the constant {pattern.literal}")
             return
         if value is None:
             if pattern.optional and match.values.get(pattern.name) is None:
@@ -209,7 +209,7 @@ class Matcher:
             return
         if match.values.get(pattern.name, value) is not value:
             if self.explain:
-                sentence = f"%{value.name}: the picture wants the same value in two places"
+                sentence = f"%{value.name}: expected the same value in two places"
                 self.refuse(progress, sentence, value.is_const)
             return
         dims = self._match_type(pattern, value, match, progress)
@@ -228,7 +228,7 @@ class Matcher:
                 yield from self._match_op(node, op, match)
             elif self.explain:
                 found = "a constant" if value.is_const else "an input" if op is None else type(op).__name__
-                sentence = f"%{value.name}: comes from {found}, the picture wants {node.kind_names()}"
+                sentence = f"%{value.name}: comes from {found}, expected {node.kind_names()}"
                 self.refuse(progress, sentence, value.is_const)
 
     def _match_type(
@@ -251,7 +251,7 @@ class Matcher:
             found = f"shape is {format_shape(value.shape)}"
             expected = f"[{','.join(map(str, pattern.dims))}]" + (f" with {known}" if known else "")
         if self.explain:
-            self.refuse(progress, f"%{value.name}: {found}, the picture wants {expected}")
+            self.refuse(progress, f"%{value.name}: {found}, expected {expected}")
         return None
 
 
@@ -335,7 +335,7 @@ def partial_matches(matcher: Matcher, graph: Graph) -> Iterator[PartialMatch]:
     for op in graph:
         if root.custom is not None and isinstance(op, root.kinds) and not root.fits(op) and op.results:
             code = getattr(op, "custom_code", None) or op.code
-            yield op, f"%{op.output.name}: is {code}, the picture wants {root.kind_names()}", 1
+            yield op, f"%{op.output.name}: is {code}, expected {root.kind_names()}", 1
 
 
 def _other_user(matcher: Matcher, node: Node, op: Op, value: Value, expected: Node) -> Iterator[PartialMatch]:
@@ -346,7 +346,7 @@ def _other_user(matcher: Matcher, node: Node, op: Op, value: Value, expected: No
         user = next(iter(value.users), None)
         kind = "" if user is None else f"is read by {type(user).__name__}"
         where = f" %{user.output.name}" if user is not None and user.results else ""
-        sentence = f"%{value.name}: {kind or 'has no use'}{where}, the picture wants {expected.kind_names()}"
+        sentence = f"%{value.name}: {kind or 'has no use'}{where}, expected {expected.kind_names()}"
         progress = 2 * size
     if sentence:
         yield op, sentence, progress

@@ -27,10 +27,10 @@ from circlekit.rewrite.picture import Picture
 F = TypeVar("F", bound=Callable[..., str | None])
 
 MAX_USERS_COMPARED = 32
-"""The most users of a value that are matched to see whether all of them are rewritten alike."""
+"""Largest number of users of a value that are checked for being rewritten in the same way."""
 
 MAX_GROWING_REWRITES = 100
-"""How many rewrites of one value may follow each other beyond one for each operator of the graph."""
+"""Largest number of successive rewrites of one value, in addition to one per operator of the graph."""
 
 
 def condition(method: F) -> F:
@@ -40,7 +40,7 @@ def condition(method: F) -> F:
 
 
 class Rewrite(GraphPass):
-    """Replace each match of the picture ``before`` by the picture ``after`` (design, section 5).
+    """Replace each match of the picture ``before`` by the picture ``after`` (docs/design.md).
 
     Parameters of the methods are filled by name: a constant of the picture as its array (None if absent), any
     other operand or result as its Value, a capital letter as the size of that dimension, a bound attribute as
@@ -88,12 +88,12 @@ class Rewrite(GraphPass):
 
     @property
     def old(self) -> Picture:
-        """The parsed ``before``."""
+        """The parsed picture ``before``."""
         return self.definition().before
 
     @property
     def new(self) -> Picture:
-        """The parsed ``after``."""
+        """The parsed picture ``after``."""
         return self.definition().after
 
     def constants(self, *args: Any, **kwargs: Any) -> Mapping[str, Any]:
@@ -140,7 +140,7 @@ class Rewrite(GraphPass):
         return changes
 
     def _try(self, graph: Graph, op: Op, matcher: Matcher, context: Context) -> bool:
-        """Apply the first match with root ``op`` that nothing refuses; return whether there is one."""
+        """Apply the first match with root ``op`` that no condition refuses; return whether there is one."""
         for match in matcher.matches(op):
             sentence = self._refusal(graph, match)
             if sentence is None and not context.may_rewrite:
@@ -151,7 +151,9 @@ class Rewrite(GraphPass):
                 if sentence is None:
                     context.rewrites(before)
                     return True
-            matcher.refuse(2 * len(self.old.nodes) + 1, sentence)  # further than any that did not match
+            matcher.refuse(
+                2 * len(self.old.nodes) + 1, sentence
+            )  # a match is a larger progress than any partial match
         near = 1 if context.partial_matches else min(len(self.old.nodes), 2)
         if context.refusals is not None and (matcher.failure.progress + 1) // 2 >= near:
             context.refuse(self.name, op, matcher.failure.sentence, matcher.failure.progress)
@@ -160,7 +162,7 @@ class Rewrite(GraphPass):
     # -- refusing ------------------------------------------------------------------------------
 
     def _refusal(self, graph: Graph, match: Match, compare_users: bool = True) -> str | None:
-        """Return why ``match`` must not be rewritten, None if nothing is against it."""
+        """Return why ``match`` must not be rewritten; None if it may be."""
         sentence = (
             self._interior_refusal(graph, match, compare_users)
             or next(filter(None, map(_shape_error, match.ops.values())), None)
@@ -169,14 +171,14 @@ class Rewrite(GraphPass):
         try:
             conditions = self.definition().conditions
             return sentence or next(filter(None, (self._call(name, match) for name in conditions)), None)
-        except ModelError as error:  # of the model, into which a condition ran
+        except ModelError as error:  # an invalid model made the condition fail
             return f"%{match.value(self.old.root.results[0]).name}: {error.message}"
 
     def _interior_refusal(self, graph: Graph, match: Match, compare_users: bool) -> str | None:
         """Return which interior value has a user outside the match, or is an output of the graph.
 
-        ``compare_users``: whether other users of values in ``spread`` must be rewritten alike; if not, they
-        are not looked at.
+        ``compare_users``: whether other users of values in ``spread`` must be rewritten in the same way;
+        if not, they are ignored.
         """
         matched = set(match.ops.values())
         for node in self.old.nodes[:-1]:
@@ -198,7 +200,7 @@ class Rewrite(GraphPass):
         return None
 
     def _is_alike(self, graph: Graph, user: Op, name: str, value: Value) -> bool:
-        """Return whether ``user`` is the root of a match whose interior value ``name`` is ``value``."""
+        """Return whether ``user`` is the root of a match with ``value`` as interior value ``name``."""
         found = Matcher(self.old, False, self.quantized).matches(user)
         return any(m.value(name) is value and self._refusal(graph, m, False) is None for m in found)
 
@@ -219,7 +221,7 @@ class Rewrite(GraphPass):
     # -- applying ------------------------------------------------------------------------------
 
     def _apply(self, graph: Graph, root: Op, match: Match) -> str | None:
-        """Change the graph; or leave it and return why the new operators do not fit."""
+        """Rewrite the graph; if the new operators do not fit, return why and change nothing."""
         old = match.value(self.old.root.results[0])
         if self.new.alias is not None:
             return self._apply_alias(graph, old, match)
@@ -303,7 +305,7 @@ class Rules(GraphPass):
 
 
 def _shape_error(op: Op) -> str | None:
-    """Return how ``op`` contradicts its operands, which constant folding may have revealed."""
+    """Return why ``op`` does not fit its operands, which constant folding may reveal; None if it fits."""
     try:
         check_op(op)
     except UnsupportedError:  # there is no shape rule

@@ -109,10 +109,10 @@ def wide(scale: str) -> str:
         (chain(TCONV, mul="%y, %dyn", add=ADD), "%dyn: is not constant"),
         (chain(TCONV, mul=MUL, add="%last, %dyn"), "%dyn: is not constant"),
         (chain(TCONV.replace("%x)", "%x, %dyn)"), mul=MUL, add=ADD), "%dyn: is not constant"),
-        (chain(TCONV, mul="%y, %s", add=ADD, more=""), "shape is [8,1], the picture wants [*,O|1]"),
-        (chain(TCONV, mul="%y, %h", add=ADD), "shape is [10,1,1], the picture wants [*,O|1]"),
-        (chain(TCONV, mul=MUL, add="%last, %s"), "shape is [8,1], the picture wants [*,O|1]"),
-        (chain(TCONV, mul=MUL, add="%last, %full"), "shape is [10,8,3], the picture wants [*,O|1]"),
+        (chain(TCONV, mul="%y, %s", add=ADD, more=""), "shape is [8,1], expected [*,O|1]"),
+        (chain(TCONV, mul="%y, %h", add=ADD), "shape is [10,1,1], expected [*,O|1]"),
+        (chain(TCONV, mul=MUL, add="%last, %s"), "shape is [8,1], expected [*,O|1]"),
+        (chain(TCONV, mul=MUL, add="%last, %full"), "shape is [10,8,3], expected [*,O|1]"),
         (chain(TCONV + " {}", mul=MUL, add=ADD).replace("} {}", ", act: RELU}"), "%y: act is RELU"),
         (chain(TCONV, mul="%y, %big", add=ADD), "would not be finite"),
     ],
@@ -225,7 +225,7 @@ def test_an_offset_needs_no_constant_weights() -> None:
         (
             dense("%z = Mul(%y, [[1.0], [2.0], [3.0], [4.0], [5.0]])"),
             "fuse_mul_with_fullyconnected",
-            "shape is [5,1], the picture wants [*,O|1] with O = 3",
+            "shape is [5,1], expected [*,O|1] with O = 3",
         ),
         (
             dense("%z = Mul(%y, 2.0)").replace("keep_num_dims", "act: RELU, keep_num_dims"),

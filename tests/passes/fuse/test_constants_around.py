@@ -53,7 +53,7 @@ def test_prelu() -> None:
       %h = Mul(%a, 0.5)
       %z = Add(%r, %h)"""
     check_pass(graph(body), "fuse_prelu", expect_ops=["PRelu"])
-    check_pass(graph(body.replace("0.5", "0.25")), "fuse_prelu", refused="the picture wants the constant 0.5")
+    check_pass(graph(body.replace("0.5", "0.25")), "fuse_prelu", refused="expected the constant 0.5")
     check_pass(
         graph(body.replace("Abs(%x)", "Abs(%r)")), "fuse_prelu", refused="the same value in two places"
     )
@@ -104,7 +104,7 @@ def test_two_layers_near_misses() -> None:
     other = body.replace("%l =", "%y = Neg(%x)\n%l =").replace(
         "FullyConnected(%x, %v)", "FullyConnected(%y, %v)"
     )
-    check_pass(graph(other), name, refused="the picture wants the same value in two places")
+    check_pass(graph(other), name, refused="expected the same value in two places")
     check_pass(graph(body, "%z, %r"), name, refused="%r: is an output of the graph")
 
 
@@ -174,7 +174,7 @@ def test_other_forms_of_prelu(body: str) -> None:
     [
         (
             "%n = Minimum(1.0, %x)\n%a = Mul(%k, %n)\n%z = Add(%r, %a)",
-            "%n/lhs: the picture wants the constant 0.0",
+            "%n/lhs: expected the constant 0.0",
         ),
         ("%m = Neg(%x)\n%n = Relu(%m)\n%a = Mul(%n, %k) {act: RELU}\n%z = Add(%a, %r)", "%a: act is RELU"),
         ("%m = Neg(%x)\n%n = Relu(%m)\n%a = Mul(%n, %dyn)\n%z = Add(%a, %r)", "%dyn: is not constant"),

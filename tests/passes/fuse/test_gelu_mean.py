@@ -42,17 +42,17 @@ def test_gelu_with_a_division() -> None:
     [
         (gelu(scale="Mul(%x, 0.7)"), "expected the operand of Erf to be multiplied by 0.707107, got 0.7"),
         (gelu(ORDERS[2], "Div(%x, 1.4)"), "expected the operand of Erf to be divided by 1.41421, got 1.4"),
-        (gelu(add="Add(%e, 2.0)"), "the picture wants the constant 1.0"),
+        (gelu(add="Add(%e, 2.0)"), "expected the constant 1.0"),
         (gelu(add="Add(%e, 1.0) {act: RELU}"), "%a: act is RELU"),
-        (gelu(ORDERS[0].replace("0.5", "0.4")), "the picture wants the constant 0.5"),
+        (gelu(ORDERS[0].replace("0.5", "0.4")), "expected the constant 0.5"),
         (gelu(outputs="%z, %e"), "%e: is an output of the graph"),
         (
             gelu(ORDERS[0].replace("Mul(%x, %a)", "Mul(%s, %a)")),
-            "the picture wants the same value in two places",
+            "expected the same value in two places",
         ),
         (
             gelu().replace("Erf", "AddV2").replace("(%s) {", "(%s, %s) {"),
-            "the picture wants the custom operator Erf",
+            "expected the custom operator Erf",
         ),
     ],
 )
@@ -101,7 +101,7 @@ def test_mean_of_mean(first: str, second: str, keep: str, keep2: str, axes: list
     ("text", "sentence"),
     [
         (means("[1]", "[2]", "true", "false"), "%z: keeps the axes [1], along which %x is reduced"),
-        (means("[1]", "[1]", "false", "true"), "%y: keep_dims is False, the picture wants True"),
+        (means("[1]", "[1]", "false", "true"), "%y: keep_dims is False, expected True"),
         (means("[1]", "[1]", "false", "false", "%z, %y"), "%y: is an output of the graph"),
     ],
 )
@@ -177,8 +177,8 @@ def test_gelu_by_tanh(cube: str, last: str) -> None:
     [
         (tanh_form(CUBES[0], LASTS[0], third="0.05"), "%k/lhs: expected 0.044715, got 0.05"),
         (tanh_form(CUBES[1], LASTS[1], root="0.7"), "%s/rhs: expected 0.797885, got 0.7"),
-        (tanh_form("%c = Pow(%x, 2.0)", LASTS[0]), "%c/rhs: the picture wants the constant 3.0"),
-        (tanh_form("%c = Pow(%z, 3.0)", LASTS[0]), "the picture wants the same value in two places"),
+        (tanh_form("%c = Pow(%x, 2.0)", LASTS[0]), "%c/rhs: expected the constant 3.0"),
+        (tanh_form("%c = Pow(%z, 3.0)", LASTS[0]), "expected the same value in two places"),
         (tanh_form(CUBES[0], LASTS[0]).replace("Add(1.0, %t)", "Add(2.0, %t)"), "wants the constant 1.0"),
     ],
 )

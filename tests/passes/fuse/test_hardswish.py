@@ -67,7 +67,7 @@ def test_factor_must_be_the_nearest_float32_to_one_sixth(steps: int) -> None:
         (PLAIN, "%x, 3.0", "%x, 3.0000002384185791", "expected 3.0, got 3.0000002"),
         (PLAIN, ", 6.0", ", 5.0", "expected 6.0, got 5.0"),
         (TIMES, repr(SIXTH), neighbour(2), "expected 0.16666667, got 0.1666667"),
-        (PLAIN, "act: RELU6", "act: RELU", "act is RELU, the picture wants RELU6"),
+        (PLAIN, "act: RELU6", "act: RELU", "act is RELU, expected RELU6"),
         (text(RELU6[1], TAILS[0], SIXTHS[0]), "Relu6(%a)", "Relu(%a)", "comes from Relu"),
         (PLAIN, "%m = Mul(%x, %r)", "%m = Mul(%in, %r)", "the same value in two places"),
         (PLAIN, "%m = Mul(%x, %r)", "%m = Mul(%x, %r) {act: RELU}", "act is RELU"),
@@ -84,4 +84,4 @@ def test_near_miss(model: str, old: str, new: str, sentence: str) -> None:
 
 def test_integers_stay() -> None:
     model = PLAIN.replace("f32", "i32").replace("3.0", "3").replace("6.0", "6")
-    check_pass(model, NAME, refused="is i32, the picture wants f32")
+    check_pass(model, NAME, refused="is i32, expected f32")

@@ -133,7 +133,7 @@ def test_between_reshapes(axes: str) -> None:
             "expected one number per channel",
         ),
         (norm(SCALED + SUMS[1], gamma="%c"), "%c: is not constant"),
-        (norm(SCALED.replace("1e-3", "[1e-3, 1e-3, 1e-3]") + SUMS[1]), "shape is [3], the picture wants"),
+        (norm(SCALED.replace("1e-3", "[1e-3, 1e-3, 1e-3]") + SUMS[1]), "shape is [3], expected"),
         (norm(SCALED.replace("1e-3", "-1e-3") + SUMS[1]), "expected an epsilon of 0 or more, got -0.001"),
         (norm(SCALED.replace("Mul(%r, {gamma})", "Mul(%r, {gamma}) {{act: RELU}}") + SUMS[1]), "act is RELU"),
         (norm(SCALED + SUMS[1], outputs="%z, %h"), "%h: is an output of the graph"),

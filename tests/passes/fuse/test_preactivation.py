@@ -65,16 +65,16 @@ def test_shared_constant_is_not_modified() -> None:
     [
         (net(NO_CONV), "expected only positive factors"),
         (net(NO_CONV, "[1.0, -2.0, 3.0]"), "expected only positive factors"),
-        (net(NO_CONV, POSITIVE, act=""), "%r: act is NONE, the picture wants RELU"),
+        (net(NO_CONV, POSITIVE, act=""), "%r: act is NONE, expected RELU"),
         (net(NO_CONV, POSITIVE, outputs="%z, %r"), "%r: is an output of the graph"),
         (net(NO_CONV, POSITIVE, behind="%z = Conv2D(%r, %v)\n%y = Neg(%r)"), "%r: is also read by Neg"),
-        (net("%c = Conv2D(%x, %w) {act: RELU6}"), "%c: act is RELU6, the picture wants NONE"),
+        (net("%c = Conv2D(%x, %w) {act: RELU6}"), "%c: act is RELU6, expected NONE"),
         (net(outputs="%z, %c"), "%c: is an output of the graph"),
         (
             net(
                 NO_CONV, POSITIVE, behind="%p = Mean(%r, [3]) {keep_dims: true}\n%z = Conv2D(%p, %u)"
             ).replace("%w = ", "%u = const f32[2,3,3,1] gaussian(0, 1)\n%w = "),
-            "shape is [2,3,3,1], the picture wants",
+            "shape is [2,3,3,1], expected",
         ),
     ],
 )
@@ -103,7 +103,7 @@ def test_negative_factors_become_tiny() -> None:
     ("text", "sentence"),
     [
         (positive("[1.0, 2.0, 0.0]"), "expected a negative factor"),
-        (positive(act=""), "act is NONE, the picture wants RELU"),
+        (positive(act=""), "act is NONE, expected RELU"),
     ],
 )
 def test_gamma_near_misses(text: str, sentence: str) -> None:
@@ -131,10 +131,10 @@ def test_channelwise(gamma: str, act: str) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (wise(mul="{act: RELU}"), "%m: act is RELU, the picture wants NONE"),
-        (wise("[[[2.0],[1.0],[0.5],[1.0],[1.0]]]"), "the picture wants [*,C|1] with C = 3"),
-        (wise(beta="[[[2.0],[1.0],[0.5],[1.0],[1.0]]]"), "the picture wants [*,C|1]"),
-        (wise(shape="[4,5,3]"), "shape is [4,5,3], the picture wants [_,_,_,C]"),
+        (wise(mul="{act: RELU}"), "%m: act is RELU, expected NONE"),
+        (wise("[[[2.0],[1.0],[0.5],[1.0],[1.0]]]"), "expected [*,C|1] with C = 3"),
+        (wise(beta="[[[2.0],[1.0],[0.5],[1.0],[1.0]]]"), "expected [*,C|1]"),
+        (wise(shape="[4,5,3]"), "shape is [4,5,3], expected [_,_,_,C]"),
         (wise(act="{act: TANH}"), "act is TANH"),
     ],
 )
@@ -169,7 +169,7 @@ def test_gelu_between_layers() -> None:
     [
         (layers("0.7"), "expected the weights before Erf to be sqrt(1/2) times those of the other layer"),
         (layers(bias="0.5"), "expected the biases before Erf to be sqrt(1/2) times those of the other layer"),
-        (layers(add="2.0"), "the picture wants the constant 1.0"),
+        (layers(add="2.0"), "expected the constant 1.0"),
         (layers(outputs="%z, %h"), "%h: is an output of the graph"),
     ],
 )

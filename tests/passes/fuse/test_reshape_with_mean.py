@@ -55,7 +55,7 @@ def test_reduction_of_bool(kind: str) -> None:
             ["Mean(%a, [2]) {keep_dims: true}", "Reshape(%b, [4, -1])"],
             "expected the shape [?,4], got [4,?]",
         ),
-        ("[2,3,4]", ["Mean(%a, [2])", "Reshape(%b, [3, 2])"], "keep_dims is False, the picture wants True"),
+        ("[2,3,4]", ["Mean(%a, [2])", "Reshape(%b, [3, 2])"], "keep_dims is False, expected True"),
         ("[1,3,4]", ["Mean(%a, [2]) {keep_dims: true}", "Squeeze(%b)"], "expected the shape [1,3], got [3]"),
     ],
 )

@@ -61,10 +61,10 @@ def test_other_forms_of_rmsnorm(form: str) -> None:
         (rms(epsilon="0.0"), "expected an epsilon above 0 for RMS_NORM, got 0.0"),
         (
             rms(epsilon="[1e-6, 1e-6, 1e-6, 1e-6, 1e-6, 1e-6, 1e-6, 1e-6]"),
-            "shape is [8], the picture wants [*,1]",
+            "shape is [8], expected [*,1]",
         ),
-        (rms(square="Mul(%x, %o)"), "the picture wants the same value in two places"),
-        (rms(divide="%r = Rsqrt(%a)\n%z = Mul(%o, %r)"), "the picture wants the same value in two places"),
+        (rms(square="Mul(%x, %o)"), "expected the same value in two places"),
+        (rms(divide="%r = Rsqrt(%a)\n%z = Mul(%o, %r)"), "expected the same value in two places"),
         (rms(more="%n = Neg(%r)", result="%z, %n"), "%r: is also read by Neg"),
         (rms(result="%z, %m"), "%m: is an output of the graph"),
         (rms(divide="%r = Rsqrt(%a)\n%z = Mul(%x, %r) {act: RELU}"), "%z: act is RELU"),
@@ -76,7 +76,7 @@ def test_rmsnorm_near_misses(text: str, sentence: str) -> None:
 
 def test_mean_without_keep_dims_is_refused() -> None:
     text = rms(keep="false").replace("f32[2,3,8]", "f32[8,8]").replace("[-1]", "[1]")
-    check_pass(text, "fuse_rmsnorm", refused="%m: keep_dims is False, the picture wants True")
+    check_pass(text, "fuse_rmsnorm", refused="%m: keep_dims is False, expected True")
 
 
 def test_rmsnorm_is_fused_for_circle_only() -> None:
@@ -98,7 +98,7 @@ def test_factors_after_a_norm(factors: str) -> None:
 
 @pytest.mark.parametrize(
     ("factors", "sentence"),
-    [("2.0", "the picture wants [*,D]"), ("%c", "shape is [3,1]"), ("%x", "%x: is not constant")],
+    [("2.0", "expected [*,D]"), ("%c", "shape is [3,1]"), ("%x", "%x: is not constant")],
 )
 def test_factors_near_misses(factors: str, sentence: str) -> None:
     text = f"""graph main(%x: f32[2,3,8]) -> %z {{

@@ -67,7 +67,7 @@ def test_repeated_fake_quantization() -> None:
     text = on_a_grid(GRID, f"FakeQuant(%a) {GRID}")
     check_pass(text, "remove_redundant_activation", ["FakeQuant", "Neg"])
     other = text.replace(f"(%a) {GRID}", "(%a) {min: -1.0, max: 2.0, num_bits: 8, narrow_range: true}")
-    check_pass(other, "remove_redundant_activation", refused="%b: min is -1.0, the picture wants -1.5")
+    check_pass(other, "remove_redundant_activation", refused="%b: min is -1.0, expected -1.5")
 
 
 def test_relu_on_a_range_from_zero_is_removed() -> None:

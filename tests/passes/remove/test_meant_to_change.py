@@ -123,7 +123,7 @@ def test_other_forms_are_removed() -> None:
             guarded(gather="{axis: 1}"),
             "%p: expected 4, its rows, as addend and as modulus, got 5 and 5",
         ),
-        ("remove_gather_guard", guarded().replace("Add", "Sub"), "comes from Sub, the picture wants Add"),
+        ("remove_gather_guard", guarded().replace("Add", "Sub"), "comes from Sub, expected Add"),
         (
             "remove_qdq_for_mpo",
             twice("Add(%x, 1.0)"),

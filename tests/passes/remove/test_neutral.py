@@ -56,7 +56,7 @@ def test_integers(name: str, call: str) -> None:
     ("name", "call", "sentence"),
     [
         (ADD, "Add(%x, [0.0, 1e-30, 0.0])", "expected only 0, got 1e-30"),
-        (ADD, "Add(%x, 0.0) {act: RELU}", "act is RELU, the picture wants NONE"),
+        (ADD, "Add(%x, 0.0) {act: RELU}", "act is RELU, expected NONE"),
         (ADD, "Add(%x, [[[0.0, 0.0, 0.0]]])", "broadcasts %x of [2,3]"),
         (ADD, "Sub(0.0, %x)", "is not constant"),
         (ADD, "Add(%x, %x)", "is not constant"),

@@ -92,8 +92,8 @@ def test_bounds_become_relu6(swap: bool) -> None:
 @pytest.mark.parametrize(
     ("body", "result", "sentence"),
     [
-        ("%m = Minimum(%x, 5.0)\n%z = Maximum(%m, 0.0)", "%z", "the picture wants the constant 6.0"),
-        ("%m = Minimum(%x, 6.0)\n%z = Maximum(%m, 1.0)", "%z", "the picture wants the constant 0.0"),
+        ("%m = Minimum(%x, 5.0)\n%z = Maximum(%m, 0.0)", "%z", "expected the constant 6.0"),
+        ("%m = Minimum(%x, 6.0)\n%z = Maximum(%m, 1.0)", "%z", "expected the constant 0.0"),
         ("%m = Minimum(%x, 6.0)\n%z = Maximum(%m, 0.0)", "%z, %m", "%m: is an output of the graph"),
         ("%m = Minimum(%x, [[[[[6.0]]]]])\n%z = Maximum(%m, 0.0)", "%z", "the rewrite gives"),
     ],

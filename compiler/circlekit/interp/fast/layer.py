@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What fast layers share: weights and output stage prepared once, and results written block by block."""
+"""Base class of fast layers: prepares weights and output stage once, and finishes results in place."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from circlekit.ops.numerics.quantized_layers import greatest_magnitude, is_dynam
 from circlekit.ops.quantization import zero_point_of
 
 KEPT_BYTES = 1 << 20
-"""Weights that are prepared are kept up to this size, and prepared in every run if they are larger."""
+"""Prepared weights are kept up to this size; larger ones are prepared in every run."""
 
 
 class FastLayer:

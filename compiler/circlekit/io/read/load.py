@@ -171,7 +171,7 @@ class Loader:
     # -- graphs --------------------------------------------------------------------------------
 
     def fill(self, graph: Graph, tree: Tree, values: list[Value], path: str) -> None:
-        """Set everything of a graph except its operators."""
+        """Set all fields of a graph except its operators."""
         for side in ("inputs", "outputs"):
             indices = [int(i) for i in tree.get(side, ())]
             for i, index in enumerate(indices):
@@ -208,7 +208,7 @@ class Loader:
 
     @staticmethod
     def note_unused(graph: Graph, values: list[Value]) -> None:
-        """Note unused values; a tensor without elements that no operator computes becomes a constant."""
+        """Record unused values; a tensor without elements that no operator computes becomes a constant."""
         inputs, outputs = ({id(v) for v in side} for side in (graph.inputs, graph.outputs))
         unused = []
         for value in values:

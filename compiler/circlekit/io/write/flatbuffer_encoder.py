@@ -2,8 +2,8 @@
 """Trees to flatbuffers, driven by the schema, written front to back.
 
 The skeleton (everything except the data of buffers) comes first, the data behind it in the order of the
-buffers, each at a multiple of 16 bytes.  A file of any size is thus written from a skeleton in memory and
-from the constants where they are.  The same tree gives the same bytes.
+buffers, each at a multiple of 16 bytes.  A file of any size is thus written from a skeleton in memory
+and from the constants, which are not copied.  The same tree gives the same bytes.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ class Encoder:
                 self.write_table(start + 4 * index, tree, table(item.table, self.format))
 
     def write_vector(self, at: int, item: Field, value: Any) -> None:
-        """Write a vector of numbers; the data of a buffer is only noted, and placed behind the skeleton."""
+        """Write a vector of numbers; buffer data is only recorded, and placed later."""
         if item.is_data and len(value):
             self.far.append(Reference(at, as_constant_bytes(value), True))
             return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make the array of a constant from what follows ``const TYPE``, or from a literal used as an operand.
+"""Make the array of a constant from the text after ``const TYPE``, or from a literal used as an operand.
 
 The shape of a literal operand, as in ``Mul(%x, [2.0, 1.5])``, is that of the nesting.  The dtype is the first
 of these that can hold the numbers (a number with a point or an exponent fits float types only):
@@ -32,7 +32,7 @@ Resolve = Callable[[str, int, int], Any]
 """Returns the bytes at (file, offset, size); the caller of the parser decides which files a text may name."""
 
 LARGEST_ELEMENTS = 1 << 48
-"""Of a constant, dimensions of 0 left out: numpy allows no larger shapes."""
+"""Largest product of a constant's dimensions other than 0: numpy does not allow larger shapes."""
 
 _BYTES = ("base64", "raw", "file")
 
@@ -110,7 +110,7 @@ def _bytes(call: Arguments, resolve: Resolve | None, fail: Fail) -> tuple[Any, b
 
 
 _KINDS = {DType.FLOAT32: "f", DType.INT32: "iuf", DType.BOOL: "b"}
-"""The kinds of numpy dtypes that hold literals which are f32, i32 or bool by themselves."""
+"""The numpy kinds that can hold a literal whose default dtype is f32, i32 or bool."""
 
 
 def inline_array(literal: Literal, allowed: Sequence[DType], alike: DType | None, fail: Fail) -> Array:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Print one operator, type or constant: short for a person, or without loss for a whole model."""
+"""Print one operator, type or constant: shortened for reading, or without loss for a whole model."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SHORTENED_LIMIT = 4
 
 
 class Style:
-    """How a line refers to graphs and values; this base is for a person."""
+    """How a line refers to graphs and values; this base class is for shortened lines."""
 
     lossless = False
     """Whether parsing the line must give the same operator."""
@@ -74,7 +74,7 @@ _PERSON = Style()
 
 
 def print_op(op: Op) -> str:
-    """Return one line for a person: small constants are shown instead of their names."""
+    """Return one shortened line: small constants are shown instead of their names."""
     call, types = op_parts(op)
     return f"{call} : {types}" if types else call
 
@@ -179,7 +179,7 @@ def _is_zero(data: Array) -> bool:
 
 
 def payload(value: Value, data: Array, locate: Locate | None, shorten: bool = False) -> str:
-    """Return what follows ``const TYPE``; ``data`` is that of ``value``; ``shorten``: see ``print_model``."""
+    """Return the text after ``const TYPE``; ``data``: that of ``value``; ``shorten``: see ``print_model``."""
     raw = _is_raw(value, data)
     if shorten and data.size > INLINE_LIMIT:
         if raw:

@@ -25,7 +25,7 @@ from circlekit.ir.value import Value
 __all__ = ["Labels", "Locate", "print_graph", "print_model", "print_op"]
 
 ALIGN_LIMIT = 78
-"""Types are aligned in one column, which is at most this one."""
+"""Types are aligned in one column; this is the last column for it."""
 
 
 def print_model(model: Model, locate: Locate | None = None, shorten: bool = False) -> str:

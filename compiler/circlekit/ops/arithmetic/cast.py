@@ -32,7 +32,7 @@ UNPACKED_DTYPES: dict[DType, type[np.integer[Any]]] = {
 
 
 class Cast(PerElement, code="CAST", layout_operands=("input",)):
-    """The numbers in another dtype: that of the result if it is declared, else ``out_data_type``.
+    """The numbers converted to another dtype: the declared one of the result, or else ``out_data_type``.
 
     Float to integer truncates towards zero and saturates, NaN gives the largest integer.  Integers wrap.
     Kernels hold bfloat16 as float32, and integers of fewer than 8 bits as int8 or uint8.
@@ -115,7 +115,7 @@ def quantization_arrays(value: Value, rank: int) -> tuple[Array, Array]:
 
 
 REQUANTIZED = {i8: (i8, u8, i16), u8: (i8, u8, i16), i16: (i8, i16, i32), i32: (i8, i16)}
-"""From and to which quantized integers LiteRT requantizes."""
+"""The dtypes to which LiteRT requantizes integers, by their dtype."""
 
 
 class Quantize(PerElement, code="QUANTIZE", layout_operands=("input",)):
@@ -139,7 +139,7 @@ class Quantize(PerElement, code="QUANTIZE", layout_operands=("input",)):
             return self._rounded(input)
         if dtype not in REQUANTIZED.get(self.input.dtype, ()):
             pair = f"{self.input.dtype.short} to {dtype.short}"
-            raise UnsupportedError(f"QUANTIZE from {pair} has no kernel, in LiteRT neither")
+            raise UnsupportedError(f"QUANTIZE from {pair} has no kernel, and none in LiteRT")
         return self._requantized(input) if input.dtype.itemsize > 2 else tabulated(input, self._requantized)
 
     def _rounded(self, x: Array) -> Array:

@@ -23,7 +23,7 @@ from circlekit.ops.operand_dtypes import ANY, NUMBERS
 
 
 class SparseToDense(Op, code="SPARSE_TO_DENSE", typed_by=2, versions={i64: 2, i8: 3, u8: 3}):
-    """A tensor of ``default_value`` with ``values`` at ``indices``: [n, rank], [n] or a scalar."""
+    """A tensor filled with ``default_value``, with ``values`` at ``indices`` ([n, rank], [n] or a scalar)."""
 
     indices = operand(i32, i64)
     output_shape = operand(i32, i64)
