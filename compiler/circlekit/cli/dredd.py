@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from circlekit.cli.circle2circle import names
 from circlekit.cli.command import FAILED, Parser, add_limits, count, run_command
-from circlekit.cli.pass_flags import names
 from circlekit.cli.terminal_output import ProgressLine
 from circlekit.equivalence.tensor_files import check_folder
 from circlekit.ir.text.columns import format_columns
