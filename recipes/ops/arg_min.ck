@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Where the smallest element of each row is.
+# The index of the smallest element of each row.
 
 graph main(%x: f32[4,5]) -> %y {
   %y = ArgMin(%x, 1) {output_type: i32}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# A stack of matrix products, the second operand transposed.
+# A batch of matrix products, the second operand transposed.
 
 graph main(%a: f32[2,3,4], %b: f32[2,5,4]) -> %y {
   %y = BatchMatMul(%a, %b) {adj_y: true}

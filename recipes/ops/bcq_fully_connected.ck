@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Weights in three bits: three planes of signs, each with a scale for every row (circle only).
+# A dense layer with 3-bit binary-coded weights: three sign planes, each with a scale per row (circle only).
 
 graph main(%x: f32[8,2]) -> %y {
   %scales = const f32[12] uniform(0.1, 1)

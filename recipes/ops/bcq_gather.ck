@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Rows of a table in three bits (circle only).
+# Rows of a table with 3-bit binary codes (circle only).
 
 graph main(%rows: i32[2]) -> %y {
   %scales = const f32[12] uniform(0.1, 1)

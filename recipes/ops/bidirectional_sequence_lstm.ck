@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# A step forward and a step backward through three moments; no peephole, no projection.
+# A forward and a backward LSTM over three time steps; no peephole, no projection.
 
 graph main(%x: f32[1,3,2]) -> %y, %z {
   %fw_w_i = const f32[3,2] gaussian(0, 0.4)

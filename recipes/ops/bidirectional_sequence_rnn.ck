@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Two simple recurrent layers, one for each direction.
+# Two simple recurrent layers, one per direction.
 
 graph main(%x: f32[1,3,2]) -> %y, %z {
   %fw_w = const f32[3,2] gaussian(0, 0.4)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Another graph is run, whatever happens.
+# An unconditional call of another graph.
 
 model tflite
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# A table of words (zero, one, two) is filled in the first run only; then words are looked up by number.
+# A table of words (zero, one, two) is initialized in the first run only; words are looked up by key.
 
 model tflite
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The next whole number from below.
+# Rounding up to an integer.
 
 graph main(%x: f32[2,3]) -> %y {
   %y = Ceil(%x)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# A constant that the file has sparse (its last dimension compressed), as a dense tensor.
+# A constant that is stored sparse (last dimension compressed) as a dense tensor.
 
 model tflite
 

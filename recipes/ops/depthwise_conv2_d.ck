@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Each channel has filters of its own: two results for every one.
+# A depthwise convolution with two filters per channel.
 
 graph main(%x: f32[1,4,4,2]) -> %y {
   %w = const f32[1,3,3,4] gaussian(0, 0.3)

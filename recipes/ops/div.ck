@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Element by element.
+# Elementwise division.
 
 graph main(%x: f32[2,3]) -> %y {
   %y = Div(%x, [[2.0, 4.0, 0.5]])

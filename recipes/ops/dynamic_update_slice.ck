@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# A part of a tensor is replaced, at a place that is known late.
+# Replacement of a part of a tensor at a computed position.
 
 graph main(%x: f32[4,4], %at: i32[2]) -> %y {
   %part = const f32[2,2] uniform(1, 2)

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# Elementwise comparison: equal.
 
 graph main(%a: f32[4], %b: f32[4]) -> %y {
   %y = Equal(%a, %b)

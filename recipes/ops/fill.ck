@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# A shape full of one value.
+# A tensor of the given shape, filled with one value.
 
 graph main(%value: f32[]) -> %y {
   %y = Fill([2,3], %value)

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# Rounding down to an integer.
 
 graph main(%x: f32[2,3]) -> %y {
   %y = Floor(%x)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Rounded to minus infinity.
+# Division rounded towards minus infinity.
 
 graph main(%x: i32[6]) -> %y {
   %y = FloorDiv(%x, [3])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Columns by their numbers.
+# Columns by index.
 
 graph main(%x: f32[2,5]) -> %y {
   %y = Gather(%x, [0, 3, 3]) {axis: 1}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# A gated recurrent layer, as circle fuses it from a loop (circle only).
+# A gated recurrent unit, fused from a loop (circle only).
 
 graph main(%x: f32[3,1,2]) -> %y {
   %hh = const f32[9,2] gaussian(0, 0.4)

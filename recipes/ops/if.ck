@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# One of two graphs is run, by a condition that is known late.
+# One of two graphs is run, depending on a computed condition.
 
 graph main(%x: f32[2,3]) -> %y {
   %sum = Sum(%x, [0,1])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Each image and channel has mean 0 and variance 1, then a scale and a shift (circle only).
+# Normalization of each image and channel to mean 0 and variance 1, then scale and shift (circle only).
 
 graph main(%x: f32[1,3,3,2]) -> %y {
   %gamma = const f32[2] uniform(0.5, 1.5)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Vectors of length 1.
+# Vectors scaled to length 1.
 
 graph main(%x: f32[2,4]) -> %y {
   %y = L2Normalization(%x)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Bits that near vectors share: signs of projections by a hash.
+# Locality-sensitive hashing: signs of hashed projections.
 
 graph main(%x: f32[3,2]) -> %y {
   %hash = const f32[2,2] gaussian(0, 1)

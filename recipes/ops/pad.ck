@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# A border of zeros around the pixels.
+# Zero padding around the pixels.
 
 graph main(%x: f32[1,3,3,2]) -> %y {
   %y = Pad(%x, [[0,0],[1,1],[1,1],[0,0]])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# A border of another value.
+# Padding with a given value.
 
 graph main(%x: f32[2,3]) -> %y {
   %y = PadV2(%x, [[1,0],[0,2]], -1.0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Normal numbers; two seeds other than zero make them the same in every run.
+# Normally distributed random numbers; two nonzero seeds make them repeatable.
 
 graph main(%x: f32[2,3]) -> %y {
   %shape = Shape(%x) {out_type: i32}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Numbers from 0 up to 1.
+# Uniformly distributed random numbers in [0, 1).
 
 graph main(%x: f32[2,3]) -> %y {
   %shape = Shape(%x) {out_type: i32}

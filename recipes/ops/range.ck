@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# From start up to, without, limit.
+# Numbers from start to limit, exclusive.
 
 graph main(%x: f32[2,3]) -> %y {
   %limit = Rank(%x)

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# x clamped to [0, 6].
 
 graph main(%x: f32[2,3]) -> %y {
   %y = Relu6(%x)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Twice the size, by the nearest pixel.
+# Nearest-neighbour resize to twice the size.
 
 graph main(%x: f32[1,3,3,2]) -> %y {
   %y = ResizeNearestNeighbor(%x, [6,6])

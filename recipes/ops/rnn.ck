@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# One step of a simple recurrent layer; its state is kept from run to run.
+# One step of a simple recurrent layer; its state is kept between runs.
 
 graph main(%x: f32[1,2]) -> %y {
   %w = const f32[3,2] gaussian(0, 0.4)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# To even where two are as near.
+# Rounding to the nearest integer, ties to even.
 
 graph main(%x: f32[2,3]) -> %y {
   %y = Round(%x)

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# The sign of each element.
 
 graph main(%x: f32[2,3]) -> %y {
   %y = Sign(%x)

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# The square root of each element.
 
 graph main(%x: f32[2,3]) -> %y {
   %y = Sqrt(%x)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# A filter over time of rank 1; what came before is kept from run to run.
+# A rank-1 filter over time; its state is kept between runs.
 
 graph main(%x: f32[1,3]) -> %y {
   %feature = const f32[2,3] gaussian(0, 0.4)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# A convolution's gradient: every pixel paints a filter, two pixels apart.
+# A transposed convolution with stride 2.
 
 graph main(%x: f32[1,2,2,2]) -> %y {
   %w = const f32[3,3,3,2] gaussian(0, 0.3)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# An LSTM over three moments; no peephole, no projection.
+# An LSTM over three time steps; no peephole, no projection.
 
 graph main(%x: f32[1,3,2]) -> %y {
   %w_i = const f32[3,2] gaussian(0, 0.4)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# A simple recurrent layer over three moments.
+# A simple recurrent layer over three time steps.
 
 graph main(%x: f32[1,3,2]) -> %y {
   %w = const f32[3,2] gaussian(0, 0.4)

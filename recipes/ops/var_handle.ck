@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# A variable that is set in every run, and read.
+# A variable that is assigned and read in every run.
 
 model tflite
 

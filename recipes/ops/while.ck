@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# A loop: the step is run while the condition says so.
+# A loop: the body is run while the condition holds.
 
 graph main(%x: f32[2]) -> %y {
   %count, %y = While(0, %x) {cond: @is_early, body: @step}

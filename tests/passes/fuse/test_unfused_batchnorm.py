@@ -211,7 +211,7 @@ def test_batchnorm_after_batch_to_space() -> None:
 # -- verbs -------------------------------------------------------------------------------------
 
 
-def test_pass_names_of_one() -> None:
+def test_strip_unused_nodes_and_remove_nodes() -> None:
     text = """
     graph main(%x: f32[2,4]) -> %y {
       %unused = Tanh(%x)

@@ -26,7 +26,7 @@ EXAMPLES = settings(
 
 
 def cost_of(model: Model) -> Cost:
-    """Return the bytes that the transposes of ``model`` move."""
+    """Return the bytes moved by the transposes of ``model``, and their number."""
     moves = [op for ops in transposes_of(model.main).values() for op in ops]
     return Cost(sum(size_in_bytes(op.output) for op in moves), len(moves))
 

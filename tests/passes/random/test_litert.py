@@ -82,7 +82,7 @@ def test_a_transposed_scalar_is_undefined() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["i8", "i16"])
-def test_int16_sums_equal_those_of_optimized_kernels(dtype: str) -> None:
+def test_narrow_integer_sums_equal_those_of_optimized_kernels(dtype: str) -> None:
     model = sum_of(dtype, " quant(scale: 0.5)")
     x = np.arange(-12, 12).reshape(2, 3, 4).astype(np.int16 if dtype == "i16" else np.int8)
     wanted = x.sum(1).astype(x.dtype)
