@@ -32,7 +32,7 @@ class TrainingNorm:
 
 
 def training_norms(graph: Graph) -> Iterator[TrainingNorm]:
-    """Every such pair of statistics, in the order of the graph."""
+    """Yield the mean and the variance of each batch norm in training mode, in the order of the graph."""
     for op in graph:
         if isinstance(op, Mean) and _is_over_batch(op):
             found = _variance_of(op)

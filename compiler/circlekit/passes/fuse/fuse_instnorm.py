@@ -26,7 +26,7 @@ itself.  Where d is 0, the dividend is 0 too, and nothing changes.
 """
 
 SMALL = 1e-5
-"""Largest such epsilon where the pass is asked for by name.
+"""Largest epsilon added to the standard deviation where the pass is asked for by name.
 
 (d + e)^2 = d^2 + 2 e d + e^2, and the rewrite puts a typical d of 1/4 into the middle term: the quotient
 changes by at most 15 e where d is from 0.1 to 10, and not at all where d is 0.

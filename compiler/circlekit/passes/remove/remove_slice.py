@@ -45,10 +45,8 @@ class _Sliced(Rewrite):
     after = "y = Slice(x, begin2, size2)"
 
     @condition
-    def keeps_no_border(
-        self, match: Match, x: Value, paddings: Array, begin: Array, size: Array
-    ) -> str | None:
-        y, p = match.value("y"), match.value("p")
+    def keeps_no_border(self, match: Match, paddings: Array, begin: Array, size: Array) -> str | None:
+        x, y, p = map(match.value, "xyp")
         if not x.is_static or not p.is_static:
             return f"%{x.name}: expected a static shape, got {format_shape(x.shape)}"
         first = begin - paddings[:, 0]
@@ -71,9 +69,8 @@ class _SlicedBack(_Sliced):
     after = "x"
 
     @condition
-    def keeps_all_of_x(
-        self, match: Match, x: Value, paddings: Array, begin: Array, size: Array
-    ) -> str | None:
+    def keeps_all_of_x(self, match: Match, paddings: Array, begin: Array, size: Array) -> str | None:
+        x = match.value("x")
         kept = resolved(begin, size, match.value("p"))
         if (begin != paddings[:, 0]).any() or (kept != x.static_shape).any():
             return f"%{match.value('y').name}: is a part of %{x.name}"
@@ -180,10 +177,8 @@ class RemoveUnnecessaryStridedSlice(Rewrite):
     after = "x"
 
     @condition
-    def takes_everything(
-        self, match: Match, x: Value, begin: Array, end: Array, strides: Array
-    ) -> str | None:
-        op = match.ops["y"]
+    def takes_everything(self, match: Match, begin: Array, end: Array, strides: Array) -> str | None:
+        op, x = match.ops["y"], match.value("x")
         assert isinstance(op, StridedSlice)  # as in the picture
         if x.shape is None:
             return f"%{x.name}: expected a known rank"
