@@ -7,7 +7,7 @@ Row = tuple[str, int | None, int | None]
 """Name, its number in .tflite, its number in .circle; None where the format does not have it."""
 
 FieldRow = tuple[str, str, str | int | float | bool | None, str]
-"""Name, type, default (an enum value by name), the only format that has the field ("" for both)."""
+"""Name, type, default (an enum value by name), the format that alone has the field or ""."""
 
 # fmt: off
 ENUMS: Final[dict[str, tuple[str, tuple[Row, ...]]]] = {

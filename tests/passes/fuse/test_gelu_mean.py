@@ -179,7 +179,7 @@ def test_gelu_by_tanh(cube: str, last: str) -> None:
         (tanh_form(CUBES[1], LASTS[1], root="0.7"), "%s/rhs: expected 0.797885, got 0.7"),
         (tanh_form("%c = Pow(%x, 2.0)", LASTS[0]), "%c/rhs: expected the constant 3.0"),
         (tanh_form("%c = Pow(%z, 3.0)", LASTS[0]), "expected the same value in two places"),
-        (tanh_form(CUBES[0], LASTS[0]).replace("Add(1.0, %t)", "Add(2.0, %t)"), "wants the constant 1.0"),
+        (tanh_form(CUBES[0], LASTS[0]).replace("Add(1.0, %t)", "Add(2.0, %t)"), "expected the constant 1.0"),
     ],
 )
 def test_gelu_by_tanh_near_misses(text: str, sentence: str) -> None:
