@@ -57,7 +57,7 @@ class FuseActivationFunction(GraphPass):
 
 
 def _sources(value: Value) -> list[Value]:
-    """``value`` and what it is moved from, up to operators that can fuse an activation; [] if one cannot."""
+    """Return ``value`` and its sources through data movement, up to operators that fuse; [] if one cannot."""
     found, todo = list[Value](), [value]
     while todo:
         value = todo.pop()
