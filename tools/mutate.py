@@ -2,12 +2,14 @@
 """Mutation testing: change single expressions at random and see whether the tests of that part notice.
 
     python -m tools.mutate --count 200 --seed 7
-    python -m tools.mutate --part equivalence --count 20 --seed 1 --workers 2
+    python -m tools.mutate --part equivalence --part ops/movement --count 20 --seed 1 --jobs 2
 
 A mutation replaces one comparison, arithmetic or boolean operator, or adds 1 to a small integer.  It is
 applied to a copy of the package; then the tests of the part (``compiler/circlekit/ops/...`` -> ``tests/ops``)
-run until the first failure.  A mutation that they do not notice is printed as a survivor.  Those that cannot
-change any behaviour are listed in ``tools/equivalent_mutations.toml`` with the reason, and do not count.
+run until the first failure, those with the nearest names first.  A mutation that they do not notice is
+printed as a survivor.  Those that cannot change any behaviour are listed with the reason in
+``tools/equivalent_mutations.toml``, and do not count.  First the tests of the chosen parts run once without a
+mutation: they must pass.
 
 Exit code 0 if at least ``--least`` percent are found.
 """
@@ -17,6 +19,7 @@ from __future__ import annotations
 import argparse
 import ast
 import os
+import queue
 import random
 import shutil
 import subprocess
@@ -24,6 +27,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -66,6 +70,9 @@ SMALL_INTEGER = 16
 """Integers of at most this magnitude are mutated."""
 
 TIMEOUT_SECONDS = 600
+
+NO_TESTS_COLLECTED = 5
+"""Exit code of pytest for a file without tests."""
 
 
 class Mutation(NamedTuple):
@@ -157,36 +164,39 @@ def _is_type_alias(node: ast.Assign) -> bool:
 
 
 def tests_of(mutation: Mutation) -> list[str]:
-    """The tests of the mutated part, those of the same module name first."""
+    """The tests of the mutated part: those of the same module name, of the same folder, then all others."""
     folder = ROOT / "tests" / mutation.part
     if not folder.is_dir():
         return sorted(str(p.relative_to(ROOT)) for p in (ROOT / "tests").glob("test_*.py"))
     stem = mutation.path.stem
     named = sorted(p for p in folder.rglob("test_*.py") if stem in p.stem)
-    return [str(p.relative_to(ROOT)) for p in [*named, folder]]
+    mirrored = ROOT / "tests" / mutation.path.relative_to(PACKAGE).parent
+    nearest = [mirrored] if mirrored != folder and mirrored.is_dir() else []
+    return [str(p.relative_to(ROOT)) for p in [*named, *nearest, folder]]
 
 
-def is_found(mutation: Mutation, copy: Path, workers: int) -> bool:
-    """Whether the tests fail on a copy of the package with this mutation."""
+def passes(tests: str, copy: Path) -> bool:
+    """Whether ``tests`` pass on a copy of the package; a run that exceeds the time limit fails."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header", tests]
+    environment = {**os.environ, "PYTHONPATH": str(copy / "compiler"), "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, timeout=TIMEOUT_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        return False
+    return done.returncode in (0, NO_TESTS_COLLECTED)
+
+
+def is_found(mutation: Mutation, copy: Path) -> bool:
+    """Whether the tests of its part fail on a copy of the package with this mutation."""
     target = copy / mutation.path
     original = target.read_bytes()
     end = mutation.start + len(mutation.old)
     assert original[mutation.start : end] == mutation.old.encode()
     target.write_bytes(original[: mutation.start] + mutation.new.encode() + original[end:])
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header"]
-    if workers > 1:
-        command += ["-n", str(workers)]
-    environment = {**os.environ, "PYTHONPATH": str(copy / "compiler"), "PYTHONDONTWRITEBYTECODE": "1"}
     try:
-        for tests in tests_of(mutation):
-            done = subprocess.run(
-                [*command, tests], cwd=ROOT, env=environment, capture_output=True, timeout=TIMEOUT_SECONDS
-            )
-            if done.returncode not in (0, 5):  # 5: no tests in that file
-                return True
-        return False
-    except subprocess.TimeoutExpired:
-        return True
+        return not all(passes(tests, copy) for tests in tests_of(mutation))
     finally:
         target.write_bytes(original)
 
@@ -197,41 +207,60 @@ def equivalents() -> dict[tuple[str, str], str]:
     return {(f"{e['path']}: {e['change']}", e["line"]): e["reason"] for e in entries}
 
 
+def is_in(mutation: Mutation, parts: list[str]) -> bool:
+    """Whether the file is below one of the folders (``ops``, ``ops/movement``); no folder means all."""
+    path = mutation.path.relative_to(PACKAGE).with_suffix("").as_posix() + "/"
+    return not parts or any(path.startswith(part.rstrip("/") + "/") for part in parts)
+
+
+def try_all(chosen: list[Mutation], jobs: int) -> Iterator[tuple[Mutation, bool, float]]:
+    """Each mutation, whether the tests find it, and the seconds that took; ``jobs`` of them at a time."""
+    copies: queue.SimpleQueue[Path] = queue.SimpleQueue()
+
+    def tried(mutation: Mutation) -> tuple[Mutation, bool, float]:
+        copy, start = copies.get(), time.monotonic()
+        try:
+            return mutation, is_found(mutation, copy), time.monotonic() - start
+        finally:
+            copies.put(copy)
+
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(jobs) as pool:
+        ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
+        for job in range(jobs):
+            copy = Path(folder) / str(job)
+            shutil.copytree(ROOT / "compiler", copy / "compiler", ignore=ignored)
+            copies.put(copy)
+        folders = sorted({tests_of(mutation)[-1] for mutation in chosen})
+        broken = [tests for tests in folders if not passes(tests, copy)]
+        if broken:
+            sys.exit(f"the tests in {', '.join(broken)} fail without a mutation")
+        yield from pool.map(tried, chosen)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="mutation testing of the package by the tests of each part")
     parser.add_argument("--count", type=int, default=200, help="how many mutations to try")
     parser.add_argument("--seed", type=int, default=1, help="of the choice")
-    parser.add_argument("--part", action="append", help="a folder below compiler/circlekit; may be repeated")
-    parser.add_argument("--workers", type=int, default=1, help="processes of pytest")
+    parser.add_argument(
+        "--part", action="append", default=[], help="a folder below compiler/circlekit; may be repeated"
+    )
+    parser.add_argument("--jobs", type=int, default=1, help="mutations tried at a time")
     parser.add_argument("--least", type=float, default=90, help="percent that must be found")
     asked = parser.parse_args()
     files = sorted((ROOT / PACKAGE).rglob("*.py"))
-    found = [m for f in files if f.name != "tables.py" for m in mutations(f.relative_to(ROOT))]
-    chosen = [m for m in found if not asked.part or m.part in asked.part]
-    chosen = random.Random(asked.seed).sample(chosen, min(asked.count, len(chosen)))
-    reasons, killed, same = equivalents(), 0, 0
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder)
-        shutil.copytree(
-            ROOT / "compiler", copy / "compiler", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
-        )
-        for number, mutation in enumerate(chosen, 1):
-            reason = reasons.get((f"{mutation.path}: {mutation.old} -> {mutation.new}", mutation.text))
-            start = time.monotonic()
-            if reason is not None:
-                same += 1
-                verdict = f"equivalent ({reason})"
-            else:
-                is_killed = is_found(mutation, copy, asked.workers)
-                killed += is_killed
-                verdict = "found" if is_killed else "SURVIVED"
-            print(
-                f"{number}/{len(chosen)} {verdict} in {time.monotonic() - start:.0f} s: {mutation}",
-                flush=True,
-            )
-    tried = len(chosen) - same
-    percent = 100 * killed / max(tried, 1)
-    print(f"{killed} of {tried} mutations found ({percent:.0f} %), {same} equivalent left out")
+    every = [m for f in files if f.name != "tables.py" for m in mutations(f.relative_to(ROOT))]
+    possible = [m for m in every if is_in(m, asked.part)]
+    drawn = random.Random(asked.seed).sample(possible, min(asked.count, len(possible)))
+    reasons = equivalents()
+    chosen = [m for m in drawn if (f"{m.path}: {m.old} -> {m.new}", m.text) not in reasons]
+    killed = 0
+    for number, (mutation, found, seconds) in enumerate(try_all(chosen, asked.jobs), 1):
+        killed += found
+        verdict = "found" if found else "SURVIVED"
+        print(f"{number}/{len(chosen)} {verdict} in {seconds:.0f} s: {mutation}", flush=True)
+    percent = 100 * killed / max(len(chosen), 1)
+    same = len(drawn) - len(chosen)
+    print(f"{killed} of {len(chosen)} mutations found ({percent:.0f} %), {same} equivalent left out")
     return 0 if percent >= asked.least else 1
 
 
