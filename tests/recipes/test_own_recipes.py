@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every recipe of the project, once: its rules, values, idempotence and soundness.
+"""Every recipe of an operator or a network, once: its rules, shapes and values.
 
-This is the one place that runs all recipes; other tests use samples of them.
+Other tests use samples of them.
 """
 
 from __future__ import annotations
@@ -12,39 +12,18 @@ import pytest
 
 from circlekit.ir.op import REGISTRY
 from circlekit.ir.shape_inference import check_shapes
-from circlekit.passes.engine.registry import all_passes
 from circlekit.recipes.dredd import run_case
 from circlekit.recipes.dredd_cases import cases_of
 from circlekit.recipes.load import load_recipe
-from circlekit.testing.check_pass import check_pass
 
 ROOT = Path(__file__).parents[2] / "recipes"
-PASSES = ROOT / "passes"
 
 MAX_COLUMNS = 120
 MAX_LINES = 60
 
-NEEDS_DATA = "freeze_batchnorm"
-"""Reads a file of recorded data, which a recipe cannot contain; its own tests write one."""
-
-NAMES_OPERATORS = "remove_nodes_of"
-"""Its setting names operators that must exist, so that it cannot run on its own result."""
-
-UNCONDITIONAL = {"decompose_hardswish", "decompose_softmax", "remove_dead", "remove_duplicate_const"}
-"""Passes without conditions: no near miss exists."""
-
-TESTED = all_passes().keys() - {NEEDS_DATA, NAMES_OPERATORS}
-
-
-def pass_of(path: Path) -> str | None:
-    """Return the pass in the file name ``PASS.ck`` or ``PASS-CONDITION.ck`` of a recipe, or None."""
-    name = path.stem.partition("-")[0]
-    return name if path.parent == PASSES and name in TESTED else None
-
-
 RECIPES = sorted(ROOT.rglob("*.ck"))
-OTHERS = [path for path in RECIPES if pass_of(path) is None]
-"""Recipes of operators and networks, and of several passes together."""
+MODELS = [path for path in RECIPES if path.parent.name != "passes"]
+"""Recipes of operators and networks; tests/passes/test_recipes_of_passes.py runs those of passes."""
 
 
 def test_every_recipe_is_short() -> None:
@@ -56,12 +35,7 @@ def test_every_recipe_is_short() -> None:
         assert max(map(len, lines)) <= MAX_COLUMNS, path
 
 
-@pytest.mark.parametrize("name", sorted(TESTED))
-def test_recipes_of_pass(name: str) -> None:
-    check_pass(name, PASSES, needs_near_miss=name not in UNCONDITIONAL)
-
-
-@pytest.mark.parametrize("path", OTHERS, ids=lambda p: f"{p.parent.name}/{p.stem}")
+@pytest.mark.parametrize("path", MODELS, ids=lambda p: f"{p.parent.name}/{p.stem}")
 def test_recipe_of_model(path: Path) -> None:
     """Shapes equal the inferred ones, the rules hold, and values equal LiteRT's."""
     check_shapes(load_recipe(path))
