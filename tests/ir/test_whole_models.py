@@ -6,13 +6,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from circlekit.errors import CirclekitError
-from circlekit.io.read.file_references import locator, resolver
 from circlekit.io.read.load import load
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.model_equality import difference
 from circlekit.ir.shape_inference import infer_shapes
-from circlekit.ir.text import parse_model, print_model
+from circlekit.ir.text import parse_model
 from circlekit.ir.verifier import check
 from tests.ir.recipes import RECIPES, reparsed, same_clone
 
@@ -52,13 +51,6 @@ def test_real_models(model_path: Path) -> None:
     check(model)
     reparsed(model)
     same_clone(model)
-
-
-def test_real_models_by_reference(model_path: Path) -> None:
-    model = load(model_path)
-    text = print_model(model, locator(model, "net"))
-    assert "base64" not in text.split("graph ", 1)[1]
-    assert difference(model, parse_model(text, resolve=resolver(model_path, "net"))) is None
 
 
 def test_real_models_agree_with_their_shapes(model_path: Path) -> None:
