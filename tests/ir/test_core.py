@@ -83,8 +83,12 @@ def test_fields() -> None:
     op.inputs[0] = None
     with pytest.raises(ModelError, match="FullyConnected lacks its operand input"):
         _ = op.input
-    assert FullyConnected.bias.optional
-    assert FullyConnected.input.index == 0
+    assert FullyConnected.operands[2] is vars(FullyConnected)["bias"]
+    assert [(s.index, s.optional, s.variadic) for s in FullyConnected.operands] == [
+        (0, False, False),
+        (1, False, False),
+        (2, True, False),
+    ]
 
 
 MISTAKES: dict[str, tuple[Any, str]] = {

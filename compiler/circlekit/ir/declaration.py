@@ -30,13 +30,15 @@ Inferred = TensorType | tuple[TensorType, ...]
 
 
 class Operand:
-    """An operand of a declaration.  ``dtypes``: those it may have, any if empty; ``index``: its position."""
+    """An operand of a declaration.  ``dtypes``: those it may have, any if empty; ``index``: its position.
 
-    optional = False
-    variadic = False
+    ``optional``: it may be absent.  ``variadic``: it stands for all remaining operands.
+    """
 
-    def __init__(self, dtypes: tuple[DType, ...]) -> None:
+    def __init__(self, dtypes: tuple[DType, ...], optional: bool = False, variadic: bool = False) -> None:
         self.dtypes = dtypes
+        self.optional = optional
+        self.variadic = variadic
         self.name = ""
         self.index = 0
 

@@ -7,7 +7,7 @@ Operands and attributes are fields of operators: ``conv.filter`` is a Value, ``c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar, cast, overload
+from typing import Any, TypeVar, cast
 
 from circlekit.errors import ModelError
 from circlekit.ir.core import Graph, Op, Run, Value
@@ -69,59 +69,25 @@ class OpaqueOp(Op):
 T = TypeVar("T")
 
 
-class RequiredOperand(Operand):
-    """An operand that must be present; reading the field gives its Value."""
+class OperandField(Operand):
+    """An operand; reading the field gives its Value, None if absent, or a tuple of all remaining Values."""
 
-    @overload
-    def __get__(self, op: None, owner: type[Op]) -> RequiredOperand: ...
-    @overload
-    def __get__(self, op: Op, owner: type[Op]) -> Value: ...
-    def __get__(self, op: Op | None, owner: type[Op]) -> Value | RequiredOperand:
+    def __get__(self, op: Op | None, owner: type[Op]) -> Any:
+        """ModelError for an operand that is absent but not optional."""
         if op is None:
             return self
+        if self.variadic:
+            return tuple(v for v in op.inputs[self.index :] if v is not None)
         value = op.inputs[self.index] if self.index < len(op.inputs) else None
-        if value is None:
+        if value is None and not self.optional:
             raise ModelError(f"{type(op).__name__} lacks its operand {self.name}")
         return value
 
-    def __set__(self, op: Op, value: Value) -> None:
-        op.set_input(self.index, value)
-
-
-class OptionalOperand(Operand):
-    """An operand that may be absent; reading the field gives a Value or None."""
-
-    optional = True
-
-    @overload
-    def __get__(self, op: None, owner: type[Op]) -> OptionalOperand: ...
-    @overload
-    def __get__(self, op: Op, owner: type[Op]) -> Value | None: ...
-    def __get__(self, op: Op | None, owner: type[Op]) -> Value | OptionalOperand | None:
-        if op is None:
-            return self
-        return op.inputs[self.index] if self.index < len(op.inputs) else None
-
     def __set__(self, op: Op, value: Value | None) -> None:
+        if self.variadic:
+            kind = type(op).__name__
+            raise ModelError(f"the operands {self.name} of {kind} are changed one by one: set_input")
         op.set_input(self.index, value)
-
-
-class VariadicOperand(Operand):
-    """All remaining operands; reading the field gives a tuple of Values."""
-
-    variadic = True
-
-    @overload
-    def __get__(self, op: None, owner: type[Op]) -> VariadicOperand: ...
-    @overload
-    def __get__(self, op: Op, owner: type[Op]) -> tuple[Value, ...]: ...
-    def __get__(self, op: Op | None, owner: type[Op]) -> tuple[Value, ...] | VariadicOperand:
-        if op is None:
-            return self
-        return tuple(v for v in op.inputs[self.index :] if v is not None)
-
-    def __set__(self, op: Op, value: object) -> None:
-        raise ModelError(f"the operands {self.name} of {type(op).__name__} are changed one by one: set_input")
 
 
 class AttributeField(Attribute):
@@ -139,19 +105,22 @@ class AttributeField(Attribute):
         op.touch()
 
 
-def operand(*dtypes: DType) -> RequiredOperand:
+# These functions return fields, typed as what reading the field of an operator gives.
+
+
+def operand(*dtypes: DType) -> Value:
     """Declare a required operand.  A literal in the text form takes the first of ``dtypes`` that fits it."""
-    return RequiredOperand(dtypes)
+    return cast("Value", OperandField(dtypes))
 
 
-def optional_operand(*dtypes: DType) -> OptionalOperand:
+def optional_operand(*dtypes: DType) -> Value | None:
     """Declare an operand that may be absent (index -1 in the file, or beyond the end)."""
-    return OptionalOperand(dtypes)
+    return cast("Value | None", OperandField(dtypes, optional=True))
 
 
-def variadic_operand(*dtypes: DType) -> VariadicOperand:
+def variadic_operand(*dtypes: DType) -> tuple[Value, ...]:
     """Declare that all remaining operands are of one kind (CONCATENATION, PACK, ADD_N)."""
-    return VariadicOperand(dtypes)
+    return cast("tuple[Value, ...]", OperandField(dtypes, variadic=True))
 
 
 def attribute(default: T, field: str | None = None, quantized_only: bool = False) -> T:
