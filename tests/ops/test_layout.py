@@ -17,7 +17,6 @@ from circlekit.ir.op import REGISTRY, Op
 from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.arithmetic import activation, binary, cast
 from circlekit.ops.arithmetic import comparison as compare
-from circlekit.ops.elementwise import Binary, Unary
 from circlekit.ops.movement import gather, join, shape, slice
 from circlekit.ops.reduction import reduce
 from tests.ops.litert import const, kernel_results, var
@@ -134,6 +133,7 @@ def test_quantization_does_not_depend_on_the_layout() -> None:
         slice.StridedSlice(var(X), ints([0, 0]), ints([1, 0]), ints([1, 1]), ellipsis_mask=2),
         slice.Pad(var(X), Value("p", i32, (4, 2))),
         slice.Slice(var(X), Value("b", i32, (4,)), ints([1, 1, 1, 1])),
+        shape.BroadcastTo(var(X), ints([1, 2, 3, 4, 6])),
         join.Split(Value("axis", i32, ()), var(X), num_splits=1),
         gather.Gather(var(X), ints([[0]]), axis=1),
         shape.BroadcastTo(var(ROW[0]), ints([2, 3, 4, 6])),
@@ -146,15 +146,22 @@ def test_what_cannot_be_permuted(op: Op) -> None:
     assert op.permuted((0, 2, 3, 1)) is None
 
 
+def test_axes_out_of_range_cannot_be_permuted() -> None:
+    op = join.Concatenation(var(X), var(X), axis=1)
+    for axis, new_axis in ((3, 2), (-4, 0), (4, None), (-5, None)):
+        op.axis = axis
+        assert op.permuted((0, 2, 3, 1)) == (None if new_axis is None else {"axis": new_axis})
+
+
 def test_every_operator_that_can_be_permuted_is_tried() -> None:
-    """Operators that work per element share one implementation; all others have a case above."""
-    shared = {Unary.permuted, Binary.permuted}
-    tried = {type(op).permuted for op, _ in CASES.values()} | {
-        cast.Dequantize.permuted,
-        cast.Quantize.permuted,
-    }
+    """Operators per element share one implementation; each other way to be permuted has a case above."""
+    tried = {way_to_permute(type(op)) for op, _ in CASES.values()}
     own = {k for k in REGISTRY.values() if k.__module__.split(".")[-1] in FAMILIES and k.layout_operands}
-    assert sorted(k.__name__ for k in own if k.permuted not in shared | tried) == []
+    assert sorted(k.__name__ for k in own if way_to_permute(k) not in tried) == []
+
+
+def way_to_permute(kind: type[Op]) -> object:
+    return kind.permuted, kind.axis_numbers, kind.per_axis_operands
 
 
 FAMILIES = {

@@ -112,11 +112,17 @@ class Declaration:
     """The last operator version that LiteRT's reference kernels implement; None: all versions."""
     versions: ClassVar[Mapping[DType, int]] = {}
     """Operator versions that follow from the dtype of operand number ``typed_by``; 1 for other dtypes."""
+    rank_versions: ClassVar[Mapping[int, int]] = {}
+    """Operator versions that follow from the rank of operand number ``typed_by``, by the lowest such rank."""
     typed_by: ClassVar[int] = 0
     fuses_activation: ClassVar[bool] = False
     """It has an attribute ``act`` that runtimes apply to its result."""
     layout_operands: ClassVar[tuple[str, ...]] = ()
     """The operands with data in the layout of the result; the others are parameters (axes, paddings)."""
+    per_axis_operands: ClassVar[tuple[str, ...]] = ()
+    """The parameters with one element, or one row, for each axis of the data."""
+    axis_numbers: ClassVar[tuple[str, ...]] = ()
+    """The parameters and attributes that are numbers of its axes; negative ones count from the end."""
 
     def __init_subclass__(
         cls,
@@ -157,7 +163,9 @@ class Declaration:
 
     def infer(self) -> Inferred:
         """Return the types of the results; ShapeError if the operands do not fit."""
-        raise UnsupportedError(f"{self.code} has no shape rule")
+        if self.result_names:
+            raise UnsupportedError(f"{self.code} has no shape rule")
+        return ()
 
     def inferred(self) -> tuple[TensorType, ...]:
         """Return the result of ``infer`` as a tuple; ModelError if a graph attribute is missing."""
@@ -187,7 +195,10 @@ class Declaration:
         Source: TFLite tools/versioning/op_version.cc.
         """
         value = self.inputs[self.typed_by] if self.typed_by < len(self.inputs) else None
-        return 1 if value is None else self.versions.get(value.dtype, 1)
+        if value is None:
+            return 1
+        by_rank = [version for rank, version in self.rank_versions.items() if (value.rank or 0) >= rank]
+        return max(self.versions.get(value.dtype, 1), *by_rank, 1)
 
     def macs(self) -> int:
         """Return the multiply-accumulates of one run; unknown dimensions count as 1."""
@@ -200,7 +211,26 @@ class Declaration:
         transpose(result, perm).  The returned dict has the attributes (by name) and the constants of
         parameter operands (by name, as arrays) that must change; None if it is impossible.
         """
-        return None
+        if not self.layout_operands:
+            return None
+        changes: dict[str, Any] = {}
+        new_axes = np.argsort(perm)
+        for name in (*self.per_axis_operands, *self.axis_numbers):
+            parameter = getattr(self, name)
+            is_attribute = isinstance(parameter, int)
+            data = np.array(parameter) if is_attribute else parameter.data if parameter.is_plain else None
+            if data is None:
+                return None
+            if name in self.per_axis_operands:
+                if data.shape[:1] != new_axes.shape:
+                    return None
+                changes[name] = np.ascontiguousarray(data[list(perm)])
+            elif np.any((data < -len(perm)) | (data >= len(perm))):
+                return None
+            else:
+                moved = new_axes[data]
+                changes[name] = int(moved) if is_attribute else np.asarray(moved, data.dtype)
+        return changes
 
 
 DECLARATIONS: dict[str, type[Any]] = {}

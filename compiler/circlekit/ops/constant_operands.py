@@ -19,7 +19,6 @@ from circlekit.ir.dtypes import DType
 from circlekit.ir.resource_limits import need_memory
 from circlekit.ir.sparsity import level_numbers, sparsity_fault
 from circlekit.ir.value import Array, Value
-from circlekit.ops.dimensions import normalized_axis
 
 
 def plain_data(value: Value) -> Array | None:
@@ -56,31 +55,6 @@ def vector_length(value: Value) -> int | None:
 def int_list(array: Array) -> list[int]:
     """Return the elements of ``array`` as a flat list of int."""
     return [int(x) for x in array.reshape(-1)]
-
-
-# -- permuted data -----------------------------------------------------------------------------
-
-
-def axis_after_transpose(axis: int, perm: Sequence[int]) -> int:
-    """Return the position of axis ``axis`` (may be negative) after a transpose by ``perm``."""
-    return list(perm).index(normalized_axis(axis, len(perm)))
-
-
-def permuted_rows(value: Value, perm: Sequence[int]) -> Array | None:
-    """Return a constant of one row per axis with its rows permuted; None for other values."""
-    data = plain_data(value)
-    if data is None or data.ndim == 0 or data.shape[0] != len(perm):
-        return None
-    return np.ascontiguousarray(data[list(perm)])
-
-
-def permuted_axes(value: Value, perm: Sequence[int]) -> Array | None:
-    """Return a constant list of axes renumbered for a transpose by ``perm``; None if it is not constant."""
-    data = plain_data(value)
-    if data is None:
-        return None
-    axes = [axis_after_transpose(a, perm) for a in int_list(data)]
-    return np.asarray(axes, data.dtype).reshape(data.shape)
 
 
 def constant_elements(value: Value) -> Array:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -19,14 +19,7 @@ from circlekit.ops.operand_dtypes import NUMBERS, REAL
 from circlekit.ops.quantization import is_quantized_8_or_16_bits, zero_point_of
 
 
-class PerElement(Op):
-    """An operator that gives permuted results for permuted data operands."""
-
-    def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
-        return {}
-
-
-class Unary(PerElement, elementwise=True, layout_operands=("input",)):
+class Unary(Op, elementwise=True, layout_operands=("input",)):
     """A function of each element.
 
     A subclass gives ``function`` (a ufunc) or ``compute`` for floats and plain integers, and
@@ -65,7 +58,7 @@ class Unary(PerElement, elementwise=True, layout_operands=("input",)):
         raise NotImplementedError
 
 
-class Binary(PerElement, elementwise=True, layout_operands=("lhs", "rhs")):
+class Binary(Op, elementwise=True, layout_operands=("lhs", "rhs")):
     """A function of each pair of elements of two operands that broadcast.
 
     A subclass gives ``function`` (a ufunc) or ``compute`` for floats and plain integers, and

@@ -10,11 +10,11 @@ import numpy as np
 
 from circlekit.errors import UnsupportedError
 from circlekit.ir.dtypes import DType, f16, i8, i16, u8
-from circlekit.ir.op import attribute, operand
+from circlekit.ir.op import Op, attribute, operand
 from circlekit.ir.value import Array, TensorType
 from circlekit.ops.checks import require_numpy_kind, require_same_dtype
 from circlekit.ops.dimensions import broadcast_shapes
-from circlekit.ops.elementwise import PerElement, Unary
+from circlekit.ops.elementwise import Unary
 from circlekit.ops.numerics.fixed_point import (
     clamp_to_dtype,
     multiply_by_quantized_multiplier,
@@ -108,7 +108,7 @@ class Elu(Unary, code="ELU", options=None, reference_version=0, quantized_dtypes
         return real_function(x, self.input, self.output, in_float64(self.compute))
 
 
-class PRelu(PerElement, code="PRELU", options=None, layout_operands=("input", "alpha")):
+class PRelu(Op, code="PRELU", options=None, layout_operands=("input", "alpha")):
     """x for x >= 0, else alpha * x; ``alpha`` broadcasts to the input.
 
     For int16 input, alpha is int8.

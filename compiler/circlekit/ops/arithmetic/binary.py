@@ -13,11 +13,11 @@ import numpy as np
 from circlekit.errors import ModelError, ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, f16, i8, i16, i64, u8, u32
 from circlekit.ir.enums import Activation
-from circlekit.ir.op import attribute, operand, variadic_operand
+from circlekit.ir.op import Op, attribute, operand, variadic_operand
 from circlekit.ir.value import Array, TensorType, Value
 from circlekit.ops.checks import reject_quantized, require_numpy_kind, require_same_dtype
 from circlekit.ops.dimensions import merge_dims
-from circlekit.ops.elementwise import Binary, PerElement
+from circlekit.ops.elementwise import Binary
 from circlekit.ops.fused_activation import apply_fused_activation
 from circlekit.ops.numerics.fixed_point import (
     QuantizedMultiplier,
@@ -265,7 +265,7 @@ class Atan2(Binary, code="ATAN2", options="ATan2Options", kinds="f", function=np
     rhs = operand(*REAL)
 
 
-class AddN(PerElement, code="ADD_N", layout_operands=("terms",)):
+class AddN(Op, code="ADD_N", layout_operands=("terms",)):
     """The sum of tensors of one shape; infinities become the largest finite numbers after each addition."""
 
     terms = variadic_operand(*NUMBERS)

@@ -16,7 +16,7 @@ from circlekit.ir.value import Array, TensorType, format_shape
 from circlekit.ops.checks import require_numpy_kind, require_rank, require_same_dtype
 from circlekit.ops.constant_operands import int_list
 from circlekit.ops.dimensions import broadcast_shapes, dims_differ
-from circlekit.ops.elementwise import Binary, PerElement
+from circlekit.ops.elementwise import Binary
 from circlekit.ops.operand_dtypes import COMPLEX, INTEGERS, NUMBERS
 from circlekit.ops.quantization import per_tensor_quantization
 
@@ -76,7 +76,7 @@ class RightShift(Binary, code="RIGHT_SHIFT", kinds="iu"):
         return np.asarray(x >> np.clip(y, 0, 8 * y.dtype.itemsize - 1).astype(y.dtype))
 
 
-class Bucketize(PerElement, code="BUCKETIZE", layout_operands=("input",)):
+class Bucketize(Op, code="BUCKETIZE", layout_operands=("input",)):
     """The number of sorted ``boundaries`` that are not above each element."""
 
     input = operand(f32, f64, i32, i64)

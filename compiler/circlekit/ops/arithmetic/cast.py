@@ -9,9 +9,9 @@ import numpy as np
 
 from circlekit.errors import ModelError, ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, bf16, f16, f32, f64, i8, i16, i32, u8, u16, u32
-from circlekit.ir.op import attribute, operand
+from circlekit.ir.op import Op, attribute, operand
 from circlekit.ir.value import Array, Quantization, TensorType, Value
-from circlekit.ops.elementwise import PerElement, Unary
+from circlekit.ops.elementwise import Unary
 from circlekit.ops.numerics.fixed_point import (
     quantize_multiplier,
     requantize,
@@ -31,7 +31,7 @@ UNPACKED_DTYPES: dict[DType, type[np.integer[Any]]] = {
 """The numpy dtypes in which kernels hold integers of fewer than 8 bits."""
 
 
-class Cast(PerElement, code="CAST", layout_operands=("input",)):
+class Cast(Op, code="CAST", layout_operands=("input",)):
     """The numbers converted to another dtype: the declared one of the result, or else ``out_data_type``.
 
     Float to integer truncates towards zero and saturates, NaN gives the largest integer.  Integers wrap.
@@ -118,7 +118,7 @@ REQUANTIZED = {i8: (i8, u8, i16), u8: (i8, u8, i16), i16: (i8, i16, i32), i32: (
 """The dtypes to which LiteRT requantizes integers, by their dtype."""
 
 
-class Quantize(PerElement, code="QUANTIZE", layout_operands=("input",)):
+class Quantize(Op, code="QUANTIZE", layout_operands=("input",)):
     """round(x / scale) + zero_point, halves away from zero, clamped to the dtype of the result.
 
     NaN, and quotients outside of int32, give -2^31, to which the zero point is added modulo 2^32: as on x86.
@@ -167,7 +167,7 @@ class Quantize(PerElement, code="QUANTIZE", layout_operands=("input",)):
         return 2 if self.output.dtype is i16 else 1
 
 
-class Dequantize(PerElement, code="DEQUANTIZE", layout_operands=("input",)):
+class Dequantize(Op, code="DEQUANTIZE", layout_operands=("input",)):
     """scale * (x - zero_point); of float16 or bfloat16, the same number as float32."""
 
     input = operand(i8, u8, i16, i32, f16, bf16, *UNPACKED_DTYPES, DType.MXINT8, DType.MXFP4)

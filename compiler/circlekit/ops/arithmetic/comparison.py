@@ -14,7 +14,7 @@ from circlekit.ir.value import Array, Shape, TensorType, Value, format_shape
 from circlekit.ops.checks import require_same_dtype
 from circlekit.ops.constant_operands import plain_data
 from circlekit.ops.dimensions import broadcast_shapes
-from circlekit.ops.elementwise import Binary, PerElement, Unary
+from circlekit.ops.elementwise import Binary, Unary
 from circlekit.ops.numerics.fixed_point import multiply_by_quantized_multiplier, quantize_multiplier
 from circlekit.ops.numerics.lookup_tables import in_blocks, tabulated
 from circlekit.ops.operand_dtypes import ANY, NUMBERS
@@ -154,7 +154,7 @@ class Select(Op, code="SELECT", layout_operands=("condition", "x", "y")):
         return 3 if 5 in [v.rank for v in (self.condition, self.x, self.y)] else 1
 
 
-class SelectV2(PerElement, code="SELECT_V2", layout_operands=("condition", "x", "y")):
+class SelectV2(Op, code="SELECT_V2", layout_operands=("condition", "x", "y")):
     """x where the condition is true, else y; all three broadcast."""
 
     condition = operand(boolean)

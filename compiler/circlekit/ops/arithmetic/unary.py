@@ -14,7 +14,7 @@ from circlekit.ir.op import Op, operand
 from circlekit.ir.value import Array, TensorType, format_shape
 from circlekit.ops.checks import require_float, require_length
 from circlekit.ops.constant_operands import int_list, static_int_vector
-from circlekit.ops.elementwise import PerElement, Unary
+from circlekit.ops.elementwise import Unary
 from circlekit.ops.numerics.fixed_point import (
     QuantizedMultiplier,
     clamp_to_dtype,
@@ -152,7 +152,7 @@ class ZerosLike(Unary, code="ZEROS_LIKE", kinds="fiu"):
         return np.zeros_like(x)
 
 
-class OfComplex(PerElement, layout_operands=("input",)):
+class OfComplex(Op, layout_operands=("input",)):
     """One real number for each complex one."""
 
     input = operand(*COMPLEX)

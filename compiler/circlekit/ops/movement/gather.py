@@ -18,10 +18,7 @@ from circlekit.ir.op import Op, attribute, operand
 from circlekit.ir.value import Array, Shape, TensorType, format_shape
 from circlekit.ops.checks import require_integer_dtype, require_same_dtype
 from circlekit.ops.constant_operands import (
-    axis_after_transpose,
     int_list,
-    permuted_axes,
-    permuted_rows,
     static_int,
     static_int_vector,
     vector_length,
@@ -39,7 +36,7 @@ def require_in_range(op: Op, indices: Array, sizes: Any) -> None:
         raise ModelError(f"{op.code}: index {found} is out of range for {np.asarray(sizes).tolist()} entries")
 
 
-class Gather(Op, code="GATHER", data_movement=True, layout_operands=("params",)):
+class Gather(Op, code="GATHER", data_movement=True, layout_operands=("params",), axis_numbers=("axis",)):
     """Slices of ``params`` along ``axis``, by number; both operands share the first ``batch_dims`` axes."""
 
     params = operand(*ANY)
@@ -82,9 +79,7 @@ class Gather(Op, code="GATHER", data_movement=True, layout_operands=("params",))
         return np.asarray(taken.reshape(*head, *outer, *indices.shape[batch:], *inner))
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
-        if self.indices.rank != 1 or self.batch_dims:
-            return None
-        return {"axis": axis_after_transpose(self.axis, perm)}
+        return None if self.indices.rank != 1 or self.batch_dims else super().permuted(perm)
 
     def required_version(self) -> int:
         if self.params.dtype is DType.INT4:
@@ -212,6 +207,7 @@ class ReverseV2(Op, code="REVERSE_V2", versions={boolean: 2, i8: 3}, data_moveme
     axis = operand(i32)
 
     layout_operands = ("input",)
+    axis_numbers = ("axis",)
 
     def infer(self) -> TensorType:
         axes = static_int_vector(self.axis)
@@ -223,10 +219,6 @@ class ReverseV2(Op, code="REVERSE_V2", versions={boolean: 2, i8: 3}, data_moveme
     def kernel(self, input: Array, axis: Array) -> Array:
         return np.flip(input, tuple(int_list(axis)))
 
-    def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
-        axes = permuted_axes(self.axis, perm)
-        return None if axes is None else {"axis": axes}
-
 
 class ReverseSequence(Op, code="REVERSE_SEQUENCE", data_movement=True, layout_operands=("input",)):
     """``input`` with the first ``seq_lengths[b]`` elements along ``seq_dim`` reversed, per batch index b."""
@@ -236,6 +228,8 @@ class ReverseSequence(Op, code="REVERSE_SEQUENCE", data_movement=True, layout_op
 
     seq_dim: int = attribute(0)
     batch_dim: int = attribute(0)
+
+    axis_numbers = ("seq_dim", "batch_dim")
 
     def infer(self) -> TensorType:
         shape = self.input.shape
@@ -253,12 +247,6 @@ class ReverseSequence(Op, code="REVERSE_SEQUENCE", data_movement=True, layout_op
         positions = np.arange(data.shape[1])
         order = np.where(positions < lengths, lengths - 1 - positions, positions)
         return np.moveaxis(data[np.arange(data.shape[0])[:, None], order], (0, 1), axes)
-
-    def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
-        return {
-            "seq_dim": axis_after_transpose(self.seq_dim, perm),
-            "batch_dim": axis_after_transpose(self.batch_dim, perm),
-        }
 
 
 class ScatterNd(Op, code="SCATTER_ND"):
@@ -322,6 +310,7 @@ class DynamicUpdateSlice(Op, code="DYNAMIC_UPDATE_SLICE", versions={f16: 3, i16:
     start_indices = operand(i32, i64)
 
     layout_operands = ("input", "update")
+    per_axis_operands = ("start_indices",)
 
     def infer(self) -> TensorType:
         require_same_dtype("input", self.input, "update", self.update)
@@ -340,10 +329,6 @@ class DynamicUpdateSlice(Op, code="DYNAMIC_UPDATE_SLICE", versions={f16: 3, i16:
             boxes.append(slice(first, first + length))
         out[tuple(boxes)] = update
         return out
-
-    def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
-        rows = permuted_rows(self.start_indices, perm)
-        return None if rows is None else {"start_indices": rows}
 
     def required_version(self) -> int:
         return max(super().required_version(), 2 if self.start_indices.dtype is i64 else 1)

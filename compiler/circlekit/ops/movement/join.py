@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,9 +15,7 @@ from circlekit.ir.op import Op, attribute, operand, variadic_operand
 from circlekit.ir.value import Array, TensorType, Value, format_shape
 from circlekit.ops.checks import reject_quantized, require_same_dtype
 from circlekit.ops.constant_operands import (
-    axis_after_transpose,
     int_list,
-    permuted_axes,
     static_int,
     static_int_vector,
 )
@@ -60,7 +58,9 @@ def merged_shape(values: tuple[Value, ...], skip: int | None) -> list[int | None
     return merged
 
 
-class Concatenation(Op, code="CONCATENATION", data_movement=True, layout_operands=("values",)):
+class Concatenation(
+    Op, code="CONCATENATION", data_movement=True, layout_operands=("values",), axis_numbers=("axis",)
+):
     """The operands, concatenated along ``axis``.
 
     As in LiteRT, uint8 operands are rescaled in float32 if their quantization differs from the result's, int8
@@ -108,9 +108,6 @@ class Concatenation(Op, code="CONCATENATION", data_movement=True, layout_operand
         scale = scale_of(value) * (np.float32(1) / scale_of(self.output))
         bias = np.float32(-zero_point_of(value)) * scale
         return clamp_to_dtype(round_half_away(x.astype(np.float32) * scale + bias), self.output)
-
-    def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
-        return {"axis": axis_after_transpose(self.axis, perm)}
 
 
 class Pack(Op, code="PACK", data_movement=True, versions={i8: 2, i16: 3, u32: 4}):
@@ -177,7 +174,7 @@ def part_count(count: int) -> int:
     return count
 
 
-class SplitOperator(Op, layout_operands=("value",)):
+class SplitOperator(Op, layout_operands=("value",), axis_numbers=("split_dim",)):
     """``value`` split into ``num_splits`` parts along axis ``split_dim``."""
 
     value: Value
@@ -197,10 +194,6 @@ class SplitOperator(Op, layout_operands=("value",)):
         at = normalized_axis(axis, len(shape))
         parts = self.part_sizes(shape[at])
         return tuple(rearranged_type(self.value, (*shape[:at], p, *shape[at + 1 :])) for p in parts)
-
-    def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
-        axis = permuted_axes(self.split_dim, perm)
-        return None if axis is None else {"split_dim": axis}
 
 
 class Split(SplitOperator, code="SPLIT", variadic_results=True, typed_by=1, data_movement=True):

@@ -19,7 +19,6 @@ from circlekit.ir.value import Shape as Dims
 from circlekit.ops.checks import require_int_list, require_rank, require_same_dtype
 from circlekit.ops.constant_operands import (
     int_list,
-    permuted_rows,
     plain_data,
     static_int,
     static_int_vector,
@@ -163,6 +162,7 @@ class Transpose(Op, code="TRANSPOSE", reference_version=8, data_movement=True):
     perm = operand(i32, i64)
 
     versions: ClassVar = {i8: 2, boolean: 3, i16: 5}
+    rank_versions: ClassVar = {5: 4, 6: 6}
 
     def infer(self) -> TensorType:
         require_rank(self.perm, "perm", 1)
@@ -175,10 +175,6 @@ class Transpose(Op, code="TRANSPOSE", reference_version=8, data_movement=True):
 
     def kernel(self, input: Array, perm: Array) -> Array:
         return np.transpose(input, checked_perm(int_list(perm), input.ndim))
-
-    def required_version(self) -> int:
-        rank = self.input.rank or 0
-        return max(super().required_version(), 6 if rank > 5 else 4 if rank > 4 else 1)
 
 
 def checked_perm(perm: Sequence[int], rank: int) -> list[int]:
@@ -195,6 +191,9 @@ class BroadcastTo(Op, code="BROADCAST_TO", data_movement=True, layout_operands=(
     input = operand(*ANY)
     shape = operand(i32, i64)
 
+    versions: ClassVar = {**dict.fromkeys(DType, 2), i8: 3, i16: 3}
+    per_axis_operands = ("shape",)
+
     def infer(self) -> TensorType:
         target = static_int_vector(self.shape)
         if target is None:
@@ -208,11 +207,7 @@ class BroadcastTo(Op, code="BROADCAST_TO", data_movement=True, layout_operands=(
         return np.broadcast_to(input, int_list(shape))
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
-        rows = permuted_rows(self.shape, perm)
-        return None if rows is None or self.input.rank != len(perm) else {"shape": rows}
-
-    def required_version(self) -> int:
-        return 3 if self.input.dtype in (i8, i16) else 2
+        return super().permuted(perm) if self.input.rank == len(perm) else None
 
 
 class Tile(Op, code="TILE", versions={i8: 3, DType.STRING: 2}, reference_version=2, data_movement=True):
@@ -222,6 +217,7 @@ class Tile(Op, code="TILE", versions={i8: 3, DType.STRING: 2}, reference_version
     multiples = operand(i32, i64)
 
     layout_operands = ("input",)
+    per_axis_operands = ("multiples",)
 
     def infer(self) -> TensorType:
         shape, multiples = self.input.shape, static_int_vector(self.multiples)
@@ -235,10 +231,6 @@ class Tile(Op, code="TILE", versions={i8: 3, DType.STRING: 2}, reference_version
 
     def kernel(self, input: Array, multiples: Array) -> Array:
         return np.tile(input, int_list(multiples))
-
-    def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
-        rows = permuted_rows(self.multiples, perm)
-        return None if rows is None else {"multiples": rows}
 
 
 class Fill(Op, code="FILL", typed_by=1, versions={boolean: 2, DType.STRING: 2, i8: 3, i16: 3, f16: 4}):

@@ -14,7 +14,7 @@ from circlekit.ir.enums import MirrorPadMode
 from circlekit.ir.op import Op, attribute, operand
 from circlekit.ir.value import Array, TensorType, format_shape
 from circlekit.ops.checks import require_length, require_rank, require_same_dtype
-from circlekit.ops.constant_operands import int_list, permuted_rows, static_int_vector, vector_length
+from circlekit.ops.constant_operands import int_list, static_int_vector, vector_length
 from circlekit.ops.dimensions import Dim, unknown_dims
 from circlekit.ops.operand_dtypes import ANY
 from circlekit.ops.quantization import rearranged_type, zero_point_of
@@ -28,6 +28,8 @@ class Slice(Op, code="SLICE", data_movement=True, layout_operands=("input",)):
     size = operand(i32, i64)
 
     versions: ClassVar = {i8: 2, DType.STRING: 3, i16: 4, u32: 6, DType.INT4: 7, f16: 8}
+    rank_versions: ClassVar = {5: 5}
+    per_axis_operands = ("begin", "size")
 
     def infer(self) -> TensorType:
         shape = self.input.shape
@@ -48,14 +50,6 @@ class Slice(Op, code="SLICE", data_movement=True, layout_operands=("input",)):
         index.append(Ellipsis)  # keeps a scalar an array
         view: Array = input[tuple(index)]
         return view
-
-    def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
-        begin, size = permuted_rows(self.begin, perm), permuted_rows(self.size, perm)
-        return None if begin is None or size is None else {"begin": begin, "size": size}
-
-    def required_version(self) -> int:
-        version = super().required_version()
-        return max(version, 5) if (self.input.rank or 0) > 4 else version
 
 
 def _slice_dim(dim: Dim, begin: Dim, size: Dim) -> Dim:
@@ -103,6 +97,7 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
     offset: bool = attribute(False)
 
     versions: ClassVar = {i8: 2, boolean: 3, DType.STRING: 5, u32: 7}
+    rank_versions: ClassVar = {5: 4}
     layout_operands = ("input",)
 
     def infer(self) -> TensorType:
@@ -223,18 +218,20 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
             return 7
         if self.ellipsis_mask or self.new_axis_mask:
             return 6
-        rank = self.input.rank or 0
-        return max(super().required_version(), 4 if rank > 4 else 1)
+        return super().required_version()
 
 
 # -- padding -----------------------------------------------------------------------------------
 
 
-class Padded(Op, versions={i8: 2, i16: 3, boolean: 5}, layout_operands=("input",)):
+class Padded(Op, layout_operands=("input",), per_axis_operands=("paddings",)):
     """``input`` with elements added before and after it along every axis: ``paddings`` is [rank, 2]."""
 
     input = operand(*ANY)
     paddings = operand(i32, i64)
+
+    versions: ClassVar = {i8: 2, i16: 3, boolean: 5}
+    rank_versions: ClassVar = {5: 4}
 
     def infer(self) -> TensorType:
         shape, numbers, rows = self.input.shape, static_int_vector(self.paddings), self.paddings.shape
@@ -258,14 +255,6 @@ class Padded(Op, versions={i8: 2, i16: 3, boolean: 5}, layout_operands=("input",
         """Raise ShapeError if an axis of ``dim`` elements cannot be padded by ``before`` and ``after``."""
         if before < 0 or after < 0:
             raise ShapeError(f"paddings: expected 0 or more, got {before} and {after}")
-
-    def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
-        rows = permuted_rows(self.paddings, perm)
-        return None if rows is None else {"paddings": rows}
-
-    def required_version(self) -> int:
-        version = super().required_version()
-        return max(version, 4) if (self.input.rank or 0) > 4 else version
 
 
 class Pad(Padded, code="PAD"):
@@ -296,7 +285,7 @@ def pad_constant(input: Array, paddings: Array, value: Any) -> Array:
     return out
 
 
-class MirrorPad(Padded, code="MIRROR_PAD", data_movement=True, versions={i8: 2, i16: 3}):
+class MirrorPad(Padded, code="MIRROR_PAD", data_movement=True, versions={i8: 2, i16: 3}, rank_versions={}):
     """Padding with mirrored data; SYMMETRIC repeats the element at the edge, REFLECT does not."""
 
     mode: MirrorPadMode = attribute(MirrorPadMode.REFLECT)
@@ -317,6 +306,3 @@ class MirrorPad(Padded, code="MIRROR_PAD", data_movement=True, versions={i8: 2, 
             return input
         mode: Any = "reflect" if self.mode is MirrorPadMode.REFLECT else "symmetric"
         return np.pad(input, paddings.reshape(-1, 2), mode=mode)
-
-    def required_version(self) -> int:
-        return Op.required_version(self)

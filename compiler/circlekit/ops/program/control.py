@@ -90,9 +90,6 @@ class CallOnce(Op, code="CALL_ONCE", results=(), pure=False):
 
     init: Graph = graph_attribute(field="init_subgraph_index")
 
-    def infer(self) -> tuple[TensorType, ...]:
-        return ()
-
     def call(self, run: Run, *args: Array) -> Sequence[Array]:
         initialized = state_of(self, run).initialized
         if self.init not in initialized:

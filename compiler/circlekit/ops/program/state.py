@@ -161,9 +161,6 @@ class AssignVariable(Op, code="ASSIGN_VARIABLE", results=(), pure=False, statefu
     resource_id = operand(DType.RESOURCE, DType.INT32)
     value = operand(*ANY)
 
-    def infer(self) -> Inferred:
-        return ()
-
     def call(self, run: Run, *args: Array) -> Sequence[Array]:
         state_of(self, run).variables[handle_number(self, args[0])] = np.array(args[1])
         return ()
@@ -207,9 +204,6 @@ class HashtableImport(
     resource_id = operand(DType.RESOURCE)
     keys = operand(i64, DType.STRING)
     values = operand(i64, DType.STRING)
-
-    def infer(self) -> Inferred:
-        return ()
 
     def call(self, run: Run, *args: Array) -> Sequence[Array]:
         table = table_of(self, run, args[0])

@@ -15,9 +15,7 @@ from circlekit.ir.op import Op, attribute, operand
 from circlekit.ir.value import Array, TensorType
 from circlekit.ops.checks import no_quantized_kernel, reject_quantized, require_numpy_kind
 from circlekit.ops.constant_operands import (
-    axis_after_transpose,
     int_list,
-    permuted_axes,
     static_int,
     static_int_vector,
 )
@@ -43,7 +41,7 @@ Axes = tuple[int, ...]
 """Reduced axes, each once, counted from the front."""
 
 
-class Reduction(Op, layout_operands=("input",)):
+class Reduction(Op, layout_operands=("input",), axis_numbers=("axis",)):
     """One result for all elements along ``axis``: one axis or several, in any order, or none.
 
     ``keep_dims``: reduced dimensions stay in the result as 1.
@@ -92,8 +90,7 @@ class Reduction(Op, layout_operands=("input",)):
         return np.asarray(np.sum(x, axis=axes, dtype=np.int32, keepdims=self.keep_dims))
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
-        axes = permuted_axes(self.axis, perm) if self.keep_dims else None
-        return None if axes is None else {"axis": axes}
+        return super().permuted(perm) if self.keep_dims else None
 
 
 def elements_per_result(x: Array, axes: Axes) -> int:
@@ -269,7 +266,7 @@ class ArgMin(ArgExtreme, code="ARG_MIN", reference_version=2, find=np.argmin, na
     """The index of the least element."""
 
 
-class Cumsum(Op, code="CUMSUM", layout_operands=("input",)):
+class Cumsum(Op, code="CUMSUM", layout_operands=("input",), axis_numbers=("axis",)):
     """The sum of all elements up to each one along an axis.
 
     ``exclusive``: without the element itself; ``reverse``: from the end.
@@ -298,10 +295,3 @@ class Cumsum(Op, code="CUMSUM", layout_operands=("input",)):
             data = np.concatenate([np.zeros_like(data[:1]), data[:-1]])
         sums = np.cumsum(data, axis=0, dtype=input.dtype)
         return np.moveaxis(sums[::-1] if self.reverse else sums, 0, at)
-
-    def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
-        axis = static_int(self.axis, "axis")
-        if axis is None:
-            return None
-        data = self.axis.array()
-        return {"axis": np.full(data.shape, axis_after_transpose(axis, perm), data.dtype)}
