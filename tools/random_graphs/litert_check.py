@@ -3,23 +3,12 @@
 
 from __future__ import annotations
 
-import atexit
-from functools import cache
-
-from circlekit.equivalence.litert import LiteRTProcess, tflite_of
+from circlekit.equivalence.litert import run_litert_forked, tflite_of
 from circlekit.errors import CirclekitError
 from circlekit.ir.graph import Model
 from circlekit.ops.numerics.output_stage import Kernels
 from tools.random_graphs.checks import Fault, Original
 from tools.random_graphs.litert_undefined import undefined
-
-
-@cache
-def litert_process() -> LiteRTProcess:
-    """Return the LiteRT process of this worker; some models abort LiteRT."""
-    process = LiteRTProcess()
-    atexit.register(process.close)
-    return process
 
 
 def check_litert(original: Original, model: Model) -> bool:
@@ -37,13 +26,12 @@ def check_litert(original: Original, model: Model) -> bool:
 
 
 def _check(original: Original, model: Model, kernels: Kernels) -> bool:
-    litert = litert_process()
     try:
-        wanted = litert.run(tflite_of(original.model), original.inputs, kernels)
+        wanted = run_litert_forked(tflite_of(original.model), original.inputs, kernels)
     except CirclekitError:
         return False
     try:
-        found = litert.run(tflite_of(model), original.inputs, kernels)
+        found = run_litert_forked(tflite_of(model), original.inputs, kernels)
     except CirclekitError as error:
         raise Fault(f"LiteRT {type(error).__name__}", str(error)) from error
     for inputs, a, b, has_nan in zip(original.inputs, found, wanted, original.has_nan, strict=True):

@@ -27,9 +27,6 @@ from circlekit.ir.value import Array
 T = TypeVar("T")
 FilePath = str | os.PathLike[str]
 ReadItems = Callable[[Path, h5py.File], Iterator[Item]]
-Tolerance = float | Callable[[Array], float]
-"""The largest absolute difference of equal numbers, or a function of the reference array that returns it."""
-
 KNOWN_FILTERS = frozenset({1, 2, 3, 4, 5, 6, 32000})
 """HDF5's own: deflate, shuffle, fletcher32, szip, nbit, scaleoffset, lzf.  For others it loads plugins."""
 
@@ -203,7 +200,7 @@ def _elements(path: Path, group: h5py.Group, key: str) -> Array:
         raise FormatError(f"{place} claims {amount(size)}, of which the file stores {amount(stored)}")
     hold_memory(size)
     array: Array = dataset[()]
-    return array
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
 def _order(key: str) -> tuple[bool, int, str]:
@@ -215,10 +212,11 @@ def _order(key: str) -> tuple[bool, int, str]:
 # -- comparison --------------------------------------------------------------------------------
 
 
-def compare_files(left: FilePath, right: FilePath, tolerance: Tolerance) -> list[Outcome]:
+def compare_files(left: FilePath, right: FilePath, tolerance: float) -> list[Outcome]:
     """Return one outcome for each name in either file, in the order of ``left``, the reference.
 
-    The byte order does not matter, and a name may end in the ``:0`` that ONE appends.
+    ``tolerance``: the largest absolute difference of equal numbers.  The byte order does not matter, and a
+    name may end in the ``:0`` that ONE appends.
     """
     a, b = _by_name(left), _by_name(right)
     found = []
@@ -226,8 +224,7 @@ def compare_files(left: FilePath, right: FilePath, tolerance: Tolerance) -> list
         if name not in a or name not in b:
             found.append(Outcome(name, reason=f"missing in {os.fspath(right if name in a else left)}"))
         else:
-            limit = tolerance(a[name]) if callable(tolerance) else tolerance
-            found.append(compare_arrays(name, a[name], b[name], limit))
+            found.append(compare_arrays(name, a[name], b[name], tolerance))
     return found
 
 
@@ -237,5 +234,5 @@ def _by_name(path: FilePath) -> dict[str, Array]:
         name = name.removesuffix(":0")
         if name in arrays:
             raise FormatError(f"{os.fspath(path)} has two arrays named {name}")
-        arrays[name] = array.astype(array.dtype.newbyteorder("="))
+        arrays[name] = array
     return arrays

@@ -2,25 +2,21 @@
 """LiteRT as an independent runtime: run a TFLite model with its kernels and compare the outputs with ours.
 
 LiteRT (package ``ai_edge_litert``) is an optional dependency: ask ``is_available`` first.  All functions take
-the bytes of a TFLite file.  ``LiteRTProcess`` runs models that may abort LiteRT, such as damaged or random
-ones, in a process of its own.
+the bytes of a TFLite file.  Models that may abort LiteRT, such as damaged or random ones, are run in a forked
+process.
 """
 
 from __future__ import annotations
 
-import faulthandler
-import multiprocessing
-import os
+import signal
 from collections.abc import Sequence
-from contextlib import suppress
 from importlib.util import find_spec
-from multiprocessing.connection import Connection
-from multiprocessing.context import SpawnProcess
 from typing import Any
 
 import numpy as np
 
-from circlekit.equivalence.model_comparison import largest_magnitude, worst_difference
+from circlekit.equivalence.model_comparison import allowed_difference, compare_arrays
+from circlekit.equivalence.sandbox import ProcessLost, run_forked
 from circlekit.errors import EquivalenceError, UnsupportedError
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.graph import Model
@@ -32,7 +28,7 @@ TOLERANCE = 1e-5
 """Largest difference of float results from LiteRT's reference kernels, as a part of the largest magnitude."""
 
 TIMEOUT_SECONDS = 60.0
-"""How long ``LiteRTProcess`` waits for one model."""
+"""How long one model may run in a process of its own."""
 
 _LACKS_KERNEL = "Didn't find op"
 _UNSUPPORTED = (_LACKS_KERNEL, "unresolved custom op", "Unresolved custom op", "Unsupported data type")
@@ -123,20 +119,14 @@ def differences(
     names: Sequence[str], ours: Sequence[Array], theirs: Sequence[Array], tolerance: float | None = None
 ) -> list[str]:
     """Return a sentence for each output that differs; ``tolerance``: a part of the largest magnitude."""
+    part = TOLERANCE if tolerance is None else tolerance
     found = []
     for name, a, b in zip(names, ours, theirs, strict=True):
-        if a.dtype != b.dtype or a.shape != b.shape:
-            found.append(f"%{name} is {a.dtype}{list(a.shape)}, by LiteRT {b.dtype}{list(b.shape)}")
-            continue
-        if is_text(a):
-            if a.tolist() != b.tolist():
-                found.append(f"%{name}, LiteRT's and ours: {b.tolist()} and {a.tolist()}")
-            continue
-        part = TOLERANCE if tolerance is None else tolerance
-        allowed = part * largest_magnitude(b) if b.dtype.kind in "fc" else 0.0
-        worst = worst_difference(b, a, allowed)
-        if worst is not None and not worst.equal:
-            found.append(f"%{name}, LiteRT's and ours: {worst}")
+        if is_text(a) and is_text(b):
+            a, b = a.astype(object), b.astype(object)
+        outcome = compare_arrays(name, b, a, allowed_difference(b, part))
+        if not outcome.equal:
+            found.append(f"%{name}, LiteRT's and ours: {outcome.reason or outcome.worst}")
     return found
 
 
@@ -145,83 +135,45 @@ def is_text(array: Array) -> bool:
     return array.dtype.kind in "OSU"
 
 
-# -- a process of its own ----------------------------------------------------------------------
+# -- in a process of its own -------------------------------------------------------------------
 
 
-class LiteRTProcess:
-    """LiteRT in another process, which is started at first use and again after a model has ended it."""
+def run_litert_forked(
+    data: bytes,
+    steps: Sequence[Sequence[Array]],
+    kernels: Kernels = Kernels.REFERENCE,
+    seconds: float = TIMEOUT_SECONDS,
+) -> list[list[Array]]:
+    """Do what ``run_steps`` does; EquivalenceError also where LiteRT crashes or takes too long."""
+    import ai_edge_litert.interpreter  # noqa: F401  # optional; forked processes do not import it again
 
-    def __init__(self, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
-        self.timeout_seconds = timeout_seconds
-        self._process: SpawnProcess | None = None
-        self._pipe: Connection | None = None
-
-    def run(
-        self, data: bytes, steps: Sequence[Sequence[Array]], kernels: Kernels = Kernels.REFERENCE
-    ) -> list[list[Array]]:
-        """Do what ``run_steps`` does; EquivalenceError also where LiteRT crashes or takes too long."""
-        answer = self._ask((data, steps, kernels))
-        if isinstance(answer, Exception):
-            raise answer
-        result: list[list[Array]] = answer
-        return result
-
-    def accepts(self, data: bytes) -> bool:
-        """Return whether LiteRT's flatbuffer verifier accepts a file, even if LiteRT then crashes."""
-        return "not a valid Flatbuffer" not in str(self._ask((data, None, Kernels.OPTIMIZED)))
-
-    def _ask(self, request: Any) -> Any:
-        if self._process is None or self._pipe is None:
-            context = multiprocessing.get_context("spawn")
-            self._pipe, theirs = context.Pipe()
-            self._process = context.Process(target=_serve, args=(theirs,), daemon=True)
-            self._process.start()
-            theirs.close()
-        try:
-            self._pipe.send(request)
-            if self._pipe.poll(self.timeout_seconds):
-                return self._pipe.recv()
-        except (EOFError, OSError):
-            self._process.join()
-            return EquivalenceError(f"LiteRT crashes on the model (exit code {self.close()})")
-        self.close()
-        return EquivalenceError(f"LiteRT takes longer than {self.timeout_seconds} s")
-
-    def close(self) -> int | None:
-        """End the process and return its exit code; None where there was no process."""
-        process, self._process = self._process, None
-        pipe, self._pipe = self._pipe, None
-        if process is None or pipe is None:
-            return None
-        process.kill()
-        process.join()
-        pipe.close()
-        return process.exitcode
-
-    def __enter__(self) -> LiteRTProcess:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
+    try:
+        (outputs,) = run_forked(lambda: [run_steps(data, steps, kernels)], seconds)
+    except ProcessLost as lost:
+        if lost.code == -signal.SIGKILL:
+            raise EquivalenceError(f"LiteRT takes longer than {seconds} s") from None
+        raise EquivalenceError(f"LiteRT crashes on the model ({lost})") from None
+    return outputs
 
 
 def accepted_files(files: Sequence[bytes]) -> list[bool]:
-    """Return for each of ``files`` whether LiteRT's flatbuffer verifier accepts it."""
-    with LiteRTProcess() as litert:
-        return [litert.accepts(data) for data in files]
+    """Return for each file whether LiteRT's flatbuffer verifier accepts it, even if LiteRT then crashes."""
+    import ai_edge_litert.interpreter  # noqa: F401  # optional; forked processes do not import it again
+
+    found: list[bool] = []
+    while len(found) < len(files):
+        rest = files[len(found) :]
+        try:
+            for is_accepted in run_forked(lambda: map(_is_accepted, rest), TIMEOUT_SECONDS):  # noqa: B023
+                found.append(is_accepted)  # noqa: PERF402
+        except ProcessLost:
+            found.append(True)
+    return found
 
 
-def _serve(pipe: Connection) -> None:
-    """Answer requests (file, input sets or None, kernels) with outputs, or with the exception."""
-    faulthandler.disable()
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # LiteRT also prints the errors that it raises
-    with suppress(EOFError):
-        while True:
-            data, steps, kernels = pipe.recv()
-            try:
-                if steps is None:
-                    pipe.send(make_interpreter(data, kernels) and None)
-                else:
-                    pipe.send(run_steps(data, steps, kernels))
-            except Exception as error:
-                pipe.send(EquivalenceError(str(error)) if steps is None else error)
+def _is_accepted(data: bytes) -> bool:
+    try:
+        make_interpreter(data, Kernels.OPTIMIZED)
+    except (ValueError, RuntimeError) as error:
+        return "not a valid Flatbuffer" not in str(error)
+    return True

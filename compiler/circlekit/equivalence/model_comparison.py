@@ -111,10 +111,14 @@ def _wide_dtype(array: Array) -> type[np.complex128 | np.float64]:
     return np.complex128 if array.dtype.kind == "c" else np.float64
 
 
-def allowed_difference(reference: Array) -> float:
-    """Return the absolute difference that rounding explains in a result equal to ``reference``."""
-    fraction = TOLERANCE.get(str(reference.real.dtype), 0.0)
-    if not fraction:
+def allowed_difference(reference: Array, fraction: float | None = None) -> float:
+    """Return the absolute difference that rounding explains in a float result equal to ``reference``.
+
+    ``fraction``: of the largest magnitude; by default the TOLERANCE of the dtype.
+    """
+    if fraction is None:
+        fraction = TOLERANCE.get(str(reference.real.dtype), 0.0)
+    if not fraction or reference.dtype.kind not in "fc":
         return 0.0
     return max(fraction * largest_magnitude(reference), float(np.finfo(reference.dtype).tiny))
 

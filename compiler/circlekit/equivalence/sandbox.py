@@ -1,30 +1,79 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read arrays with a C library in a separate process.
-
-A damaged file can make a library crash or loop forever, which Python cannot catch.  Here only the other
-process ends, and the file is refused.
-"""
+"""Call C libraries in a forked process, which alone ends when the library crashes or loops forever."""
 
 from __future__ import annotations
 
 import faulthandler
-import json
 import math
 import multiprocessing
+import os
 import signal
 import time
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-import numpy as np
-
-from circlekit.errors import CirclekitError, FileError, FormatError, LimitError
-from circlekit.ir.array_bytes import bytes_of
+from circlekit.errors import FormatError, LimitError
 from circlekit.ir.resource_limits import limits
 from circlekit.ir.value import Array
+
+T = TypeVar("T")
+
+
+class ProcessLost(Exception):
+    """The other process ended before its work did, or was silent for too long (``code`` -SIGKILL)."""
+
+    def __init__(self, code: int | None) -> None:
+        super().__init__(f"exit code {code}")
+        self.code = code
+
+
+def run_forked(work: Callable[[], Iterable[T]], seconds: float) -> Iterator[T]:
+    """Yield what ``work`` yields in a forked process, and raise the exception that ends it.
+
+    ProcessLost if the process ends without either, or sends nothing for ``seconds``.
+    """
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_serve, args=(work, sender))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # threads of libraries are not forked; the work does not need them
+        process.start()
+    sender.close()
+    try:
+        while receiver.poll(seconds):
+            answer = receiver.recv()
+            if answer is None:
+                return
+            if isinstance(answer, Exception):
+                raise answer
+            (item,) = answer
+            yield item
+    except (EOFError, OSError):  # the process ended, between or within answers
+        pass
+    finally:
+        receiver.close()
+        process.kill()
+        process.join()
+    raise ProcessLost(process.exitcode)
+
+
+def _serve(work: Callable[[], Iterable[object]], sender: Connection) -> None:
+    """Send a tuple with each item of ``work``, and then None or the exception that ended it."""
+    faulthandler.disable()
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # libraries also print the errors that they raise
+    end = None
+    try:
+        for item in work():
+            sender.send((item,))
+    except Exception as error:
+        end = error
+    sender.send(end)
+
+
+# -- reading files of arrays -------------------------------------------------------------------
 
 CPU_SECONDS = 3
 """Processor time for reading one array, beside what a large file takes."""
@@ -44,8 +93,6 @@ LARGEST_COMPRESSION = 1100
 SPARE_BYTES = 1 << 28
 """Memory that the process may use beside the arrays."""
 
-_ERRORS = {kind.__name__: kind for kind in (FileError, FormatError, LimitError)}
-
 
 class Item(NamedTuple):
     """One array with its name and the number of its group."""
@@ -61,52 +108,25 @@ def read_sandboxed(items: Callable[[], Iterable[Item]], what: str, size: int) ->
     ``what``: the name of the file for messages; ``size``: its bytes.  Errors of ``items`` are raised here;
     FormatError if the process crashes or exceeds its limits.
     """
+
+    def limited_items() -> Iterator[Item]:
+        _limit_memory(size)
+        try:
+            for number, item in enumerate(items()):
+                if number < size // SMALLEST_ARRAY_BYTES:
+                    _limit_time(size)
+                yield item
+        except MemoryError:
+            raise LimitError(f"reading {size} bytes takes too much memory") from None
+
     if "fork" not in multiprocessing.get_all_start_methods():
         return list(items())
-    context = multiprocessing.get_context("fork")
-    receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_serve, args=(items, sender, size))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # numpy's threads are not forked; reading does not need them
-        process.start()
-    sender.close()
-    found: list[Item] | None = None
     try:
-        found = _receive(receiver)
-    except EOFError:
-        pass
-    finally:
-        receiver.close()
-        process.kill()
-        process.join()
-    if found is None:
-        too_long = process.exitcode in (-signal.SIGXCPU, -signal.SIGKILL)
+        return list(run_forked(limited_items, SILENCE_SECONDS))
+    except ProcessLost as lost:
+        too_long = lost.code in (-signal.SIGXCPU, -signal.SIGKILL)
         reason = "reading it does not end" if too_long else "the library that reads it crashed"
-        raise FormatError(f"{what} is damaged: {reason}")
-    return found
-
-
-# -- the other process ---------------------------------------------------------------------------
-
-
-def _serve(items: Callable[[], Iterable[Item]], sender: Connection, size: int) -> None:
-    """Send for each item a header and its elements, and at last an empty header or the error."""
-    faulthandler.disable()
-    _limit_memory(size)
-    end = {}
-    try:
-        for number, item in enumerate(items()):
-            if number < size // SMALLEST_ARRAY_BYTES:
-                _limit_time(size)
-            array = np.ascontiguousarray(item.array)
-            header = (item.group, item.name, array.dtype.str, item.array.shape)
-            sender.send_bytes(json.dumps(header).encode())
-            sender.send_bytes(bytes_of(array))
-    except CirclekitError as error:
-        end = {"error": type(error).__name__, "message": error.message}
-    except MemoryError:
-        end = {"error": LimitError.__name__, "message": f"reading {size} bytes takes too much memory"}
-    sender.send_bytes(json.dumps(end).encode())
+        raise FormatError(f"{what} is damaged: {reason}") from None
 
 
 def _limit_memory(size: int) -> None:
@@ -132,28 +152,3 @@ def _limit_time(size: int) -> None:
     seconds = math.ceil(time.process_time()) + CPU_SECONDS + size // BYTES_PER_SECOND
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     resource.setrlimit(resource.RLIMIT_CPU, (seconds if hard == -1 else min(seconds, hard), hard))
-
-
-# -- this process --------------------------------------------------------------------------------
-
-
-def _receive(receiver: Connection) -> list[Item]:
-    """Return all items; raise the error that the other process sends, EOFError if it ends or is silent."""
-    found: list[Item] = []
-    while True:
-        _wait(receiver)
-        header = json.loads(receiver.recv_bytes())
-        if isinstance(header, dict):
-            if header:
-                raise _ERRORS.get(header["error"], FormatError)(header["message"])
-            return found
-        group, name, dtype, shape = header
-        array = np.empty(shape, dtype)
-        _wait(receiver)
-        receiver.recv_bytes_into(bytes_of(array))
-        found.append(Item(group, name, array))
-
-
-def _wait(receiver: Connection) -> None:
-    if not receiver.poll(SILENCE_SECONDS):
-        raise EOFError

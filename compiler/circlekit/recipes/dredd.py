@@ -19,10 +19,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-
 from circlekit.equivalence import hdf5, litert
 from circlekit.equivalence.model_comparison import (
+    allowed_difference,
     compare_arrays,
     interface_differences,
     interface_of,
@@ -240,7 +239,7 @@ class _Test:
                 f"{name}: the output is missing after the passes" for name in before if name not in after
             ]
             for name in before.keys() & after.keys():
-                allowed = _absolute(tolerance, before[name])
+                allowed = allowed_difference(before[name], tolerance)
                 outcome = compare_arrays(name, before[name], after[name], allowed)
                 wrong += [] if outcome.equal else [str(outcome)]
             if wrong:
@@ -285,16 +284,6 @@ def _unlisted(model: Model) -> Model:
         graph.table = []
         graph.extra.pop("unused", None)
     return copy
-
-
-def _absolute(tolerance: float | None, reference: Array) -> float | None:
-    """Convert a tolerance relative to the largest magnitude to an absolute one; None stays None."""
-    if tolerance is None:
-        return None
-    if reference.dtype.kind != "f":
-        return 0.0
-    finite = np.abs(reference[np.isfinite(reference)])
-    return tolerance * float(finite.max(initial=0.0))
 
 
 def _refusals(model: Model, passes: Sequence[str], context: Context) -> list[str]:

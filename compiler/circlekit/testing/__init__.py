@@ -2,21 +2,21 @@
 """Tools for authors of passes and operators, used by circlekit's own tests.
 
 ``check_pass`` tests a pass with its recipes.  ``random_model`` generates models.  ``run_litert`` and
-``LiteRTProcess`` run a model in LiteRT.  ``format_columns`` prints a table.
+``run_litert_forked`` run a model in LiteRT.  ``format_columns`` prints a table.
 """
 
-from circlekit.equivalence.litert import LiteRTProcess, is_available, run_litert, tflite_of
+from circlekit.equivalence.litert import is_available, run_litert, run_litert_forked, tflite_of
 from circlekit.ir.text.columns import format_columns
 from circlekit.testing.check_pass import PassTestError, check_pass
 from circlekit.testing.random_models import random_model
 
 __all__ = [
-    "LiteRTProcess",
     "PassTestError",
     "check_pass",
     "format_columns",
     "is_available",
     "random_model",
     "run_litert",
+    "run_litert_forked",
     "tflite_of",
 ]
