@@ -46,7 +46,7 @@ def compare(code: str, dtype: DType, index: int, scales: tuple[float, ...] = (),
     zeros = [draw_zero(rng, dtype) for _ in range(3)]
     kind = REGISTRY[code]
     compared = issubclass(kind, Comparison)
-    scales = scales or tuple(draw_scale(rng, high=0.99 if compared else 3.0) for _ in range(3))
+    scales = scales or tuple(draw_scale(rng, high=300.0 if compared else 3.0) for _ in range(3))
     if "DIV" in code or "MOD" in code:
         y = away_from(y, zeros[1] if code == "DIV" else 0)
     shape = np.broadcast_shapes(left, right)

@@ -15,14 +15,22 @@ from circlekit.ops.checks import require_same_dtype
 from circlekit.ops.constant_operands import plain_data
 from circlekit.ops.dimensions import broadcast_shapes
 from circlekit.ops.elementwise import Binary, Unary
-from circlekit.ops.numerics.fixed_point import multiply_by_quantized_multiplier, quantize_multiplier
+from circlekit.ops.numerics.fixed_point import (
+    quantize_multiplier,
+    rounding_divide_by_pot_on_x86,
+    saturating_rounding_doubling_high_mul,
+)
 from circlekit.ops.numerics.lookup_tables import in_blocks, tabulated
 from circlekit.ops.operand_dtypes import ANY, NUMBERS
 from circlekit.ops.quantization import per_tensor_quantization, scale_of, zero_point_of
 
 
 class Comparison(Binary, versions={i8: 2}):
-    """One bool for each pair of elements.  Quantized data is compared as real numbers in steps of 1/256."""
+    """One bool for each pair of elements.  Quantized data is compared as real numbers in steps of 1/256.
+
+    LiteRT assumes scales below 1: numbers of a larger scale are only compared by their sign, or not even that,
+    and the same here.
+    """
 
     def infer(self) -> TensorType:
         return TensorType(boolean, super().infer().shape)
@@ -37,7 +45,9 @@ class Comparison(Binary, versions={i8: 2}):
         by = quantize_multiplier(scale_of(value))
 
         def scaled(part: Array) -> Array:
-            return multiply_by_quantized_multiplier((part.astype(np.int32) - zero_point_of(value)) << 8, by)
+            distance = (part.astype(np.int64) - zero_point_of(value)) << 8
+            product = saturating_rounding_doubling_high_mul(distance, by.mantissa)
+            return rounding_divide_by_pot_on_x86(product, -by.shift)
 
         return tabulated(x, scaled)
 

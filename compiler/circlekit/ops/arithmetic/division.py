@@ -17,8 +17,8 @@ from circlekit.ops.numerics.fixed_point import (
     get_reciprocal,
     quantize_multiplier,
     quantized_activation_range,
+    rounding_divide_by_pot_on_x86,
     saturating_rounding_doubling_high_mul,
-    wrap_int32,
 )
 from circlekit.ops.numerics.lookup_tables import in_blocks
 from circlekit.ops.quantization import scale_of, zero_point_of
@@ -50,11 +50,7 @@ class Div(BinaryWithActivation, code="DIV"):
         headroom = 31 - bit_length(np.where(x < 0, ~x, x))
         quotient = saturating_rounding_doubling_high_mul(x << headroom, inverse)
         product = saturating_rounding_doubling_high_mul(quotient, by.mantissa)
-        # Halves away from zero.  C leaves shifts of 32 and more undefined, which LiteRT meets in quotients
-        # near 0: x86 takes the exponent modulo 32 (modulo 64 for the 64-bit mask).
-        exponent = inverse_shift + headroom - by.shift
-        mask = wrap_int32((np.int64(1) << (exponent & 63)) - 1)
-        scaled = (product >> (exponent & 31)) + ((product & mask) > (mask >> 1) + (product < 0))
+        scaled = rounding_divide_by_pot_on_x86(product, inverse_shift + headroom - by.shift)
         limits = quantized_activation_range(self.act, self.output)
         return np.asarray(np.clip(scaled + zero_point_of(self.output), *limits), self.output.dtype.numpy)
 

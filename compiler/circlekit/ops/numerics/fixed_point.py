@@ -84,6 +84,16 @@ def rounding_divide_by_pot(x: ArrayLike, exponent: ArrayLike) -> Ints:
     return np.asarray((x + half + below_zero) >> exponent)
 
 
+def rounding_divide_by_pot_on_x86(x: Ints, exponent: Ints) -> Ints:
+    """Return int32 numbers ``x`` divided by 2^exponent, halves away from zero, as LiteRT's code on x86 does.
+
+    C leaves shifts by negative numbers, or by 32 and more, undefined, and LiteRT does not avoid them: x86 takes
+    the exponent modulo 32 (modulo 64 for the 64-bit mask of the remainder).
+    """
+    mask = wrap_int32(~(np.int64(-1) << (exponent & 63)))
+    return np.asarray((x >> (exponent & 31)) + ((x & mask) > (mask >> 1) + (x < 0)), np.int64)
+
+
 def saturating_left_shift(x: ArrayLike, exponent: ArrayLike, bits: int = 32) -> Ints:
     """Return x * 2^exponent, saturated to signed integers of ``bits`` bits."""
     limit = 1 << (bits - 1)
