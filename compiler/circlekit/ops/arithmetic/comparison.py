@@ -28,8 +28,7 @@ from circlekit.ops.quantization import per_tensor_quantization, scale_of, zero_p
 class Comparison(Binary, versions={i8: 2}):
     """One bool for each pair of elements.  Quantized data is compared as real numbers in steps of 1/256.
 
-    LiteRT assumes scales below 1: numbers of a larger scale are only compared by their sign, or not even that,
-    and the same here.
+    LiteRT assumes scales below 1.  It compares numbers of larger scales wrongly, and so does this.
     """
 
     def infer(self) -> TensorType:

@@ -87,8 +87,8 @@ def rounding_divide_by_pot(x: ArrayLike, exponent: ArrayLike) -> Ints:
 def rounding_divide_by_pot_on_x86(x: Ints, exponent: Ints) -> Ints:
     """Return int32 numbers ``x`` divided by 2^exponent, halves away from zero, as LiteRT's code on x86 does.
 
-    C leaves shifts by negative numbers, or by 32 and more, undefined, and LiteRT does not avoid them: x86 takes
-    the exponent modulo 32 (modulo 64 for the 64-bit mask of the remainder).
+    LiteRT meets exponents below 0 and above 31, for which C leaves shifts undefined: x86 takes the exponent
+    modulo 32 (modulo 64 for the 64-bit mask of the remainder).
     """
     mask = wrap_int32(~(np.int64(-1) << (exponent & 63)))
     return np.asarray((x >> (exponent & 31)) + ((x & mask) > (mask >> 1) + (x < 0)), np.int64)
