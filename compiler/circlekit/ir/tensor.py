@@ -25,7 +25,7 @@ LARGEST_DIMENSION = 2**31 - 1
 """File formats store a dimension as int32."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TensorType:
     """Element type, shape and quantization of a result.  ``shape``: None where the rank is unknown."""
 
@@ -33,7 +33,7 @@ class TensorType:
     shape: Shape | None
     quantization: Quantization | None = None
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return self.dtype.short + format_shape(self.shape)
 
 
