@@ -53,6 +53,19 @@ def test_like_copies_only_attributes_that_the_new_operator_has() -> None:
     assert (changes, model.main.ops[0].attribute_items()["act"].name) == (1, "RELU")
 
 
+def test_one_picture_of_operators_with_different_operands() -> None:
+    kind = rewrite(
+        "y = Squeeze|Reshape(x, p?)\nz = Neg(y)", "m = Neg(x)\nz = Squeeze|Reshape(m, p?)  {like y}"
+    )
+    squeezed = graph("%y = Squeeze(%x) {squeeze_dims: [0]} %z = Neg(%y)", "%x: f32[1,2,1]")
+    reshaped = graph("%y = Reshape(%x, [6]) {new_shape: [6]} %z = Neg(%y)")
+    for text, name, shape in ((squeezed, "Squeeze", (2, 1)), (reshaped, "Reshape", (6,))):
+        model, changes, _ = run(kind, text)
+        assert changes == 1
+        assert [type(op).__name__ for op in model.main] == ["Neg", name]
+        assert model.main.outputs[0].shape == shape
+
+
 def test_constants_are_named_after_the_result_and_the_operand() -> None:
     def constants(self: Rewrite, c: np.ndarray[Any, Any]) -> dict[str, Any]:
         return {"d": c * 2}

@@ -67,13 +67,19 @@ def test_members_without_a_class_statement() -> None:
         """op(op(x))  ==  op(x)."""
 
         name = "test_idempotent"
-        rules = tuple(Twice.member(op=op) for op in ("Relu", "Abs"))
+        rules = Twice.members(op=("Relu", "Abs"))
 
     assert [rule.__name__ for rule in Idempotent.rules] == ["Twice_Relu", "Twice_Abs"]
     assert Idempotent.rules[0].__module__ == __name__
     model = parse_model("graph g(%x: f32[2]) -> %o { %a = Relu(%x) %b = Relu(%a) %o = Abs(%b) }")
     assert Idempotent().run(model, Context()) == 1
     assert [op.code for op in model.main] == ["RELU", "ABS"]
+
+
+def test_members_are_all_combinations() -> None:
+    found = [rule.__doc__ for rule in Inverse.members(one=("Exp", "Neg"), other=("Log", "Abs"))]
+    pairs = ("Exp(Log", "Exp(Abs", "Neg(Log", "Neg(Abs")
+    assert found == [f"{pair}(x))  ==  x." for pair in pairs]
 
 
 def test_parameter_value_may_contain_parameters_or_be_a_number() -> None:

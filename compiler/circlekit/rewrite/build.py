@@ -42,7 +42,7 @@ class Builder:
         operands = [self._operand(kind, i, pattern) for i, pattern in enumerate(node.operands)]
         while operands and operands[-1] is None:
             operands.pop()
-        op = kind(*operands, **self._attributes(node))
+        op = kind(*operands, **self._attributes(node, kind))
         self.ops.append(op)
         fault = next(operand_faults(op), None)
         if fault is not None:
@@ -72,10 +72,10 @@ class Builder:
     def _constant(self, operand: str, array: Array) -> Value:
         return Value.constant(self.graph.unique_name(f"{self.base_name}/{operand}"), moved_to_file(array))
 
-    def _attributes(self, node: Node) -> dict[str, Any]:
+    def _attributes(self, node: Node, kind: type[Op]) -> dict[str, Any]:
         values: dict[str, Any] = {}
         if node.like is not None:
-            known = {a.name for a in node.kinds[0].attributes}
+            known = {a.name for a in kind.attributes}
             values = {n: v for n, v in self.match.ops[node.like].attribute_items().items() if n in known}
         for name, pattern in node.attributes.items():
             value = (pattern.choices or (None,))[0]

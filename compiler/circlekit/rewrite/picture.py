@@ -5,7 +5,7 @@ Names without a producer in the picture are its inputs.  The grammar is that of 
 
     w: const f32[*, O, _, 3]    a constant of dtype f32; O is equal to every other O, _ is any dimension,
                                 a leading * is any number of ones (or all is a scalar), ``O|1`` is O or 1
-    b?: const                   an operand that may be absent
+    b?: const                   an operand that may be absent; of several kinds of operator, some may lack it
     0.5   [0, 2, 3, 1]          a constant with these elements (a number matches any shape of one element)
     {act: any = a}              any value, which is bound to the name ``a``;  {act: RELU|RELU6} one of these
     {like y}                    in after: all attributes of ``y``, and, of several kinds, the kind of ``y``
@@ -150,7 +150,8 @@ class _Reader:
             most = None if specs and specs[-1].variadic else len(specs)
             least = sum(1 for s in specs if not s.optional and not s.variadic)
             count = len(call.operands)
-            if kind is not OpaqueOp and (count < least or (most is not None and count > most)):
+            required = sum(not node.optional for node in call.operands) if len(kinds) > 1 else count
+            if kind is not OpaqueOp and (count < least or (most is not None and required > most)):
                 names = ", ".join(s.name + ("?" if s.optional else "") for s in specs)
                 self.source.fail(f"{kind.__name__} has the operands ({names}), got {count}", call.kinds[0])
         operands = tuple(self._operand(kinds, i, node) for i, node in enumerate(call.operands))
@@ -189,7 +190,7 @@ class _Reader:
         if node.name is None:
             return OperandPattern(None, literal=node.literal, const=True)
         spec = kinds[0].operands[min(index, len(kinds[0].operands) - 1)] if kinds[0].operands else None
-        if node.optional and spec is not None and not spec.optional:
+        if node.optional and len(kinds) == 1 and spec is not None and not spec.optional:
             self.source.fail(f"the operand {spec.name} of {kinds[0].__name__} is not optional", node.token)
         if node.type is None:
             return OperandPattern(node.name, optional=node.optional, const=node.const)

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import re
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -78,6 +79,11 @@ class Rewrite(GraphPass):
         name = "_".join([cls.__name__, *(re.sub(r"\W+", "_", text).strip("_") for text in texts)])
         body = {"__module__": cls.__module__}
         return types.new_class(name, (cls,), words, lambda namespace: namespace.update(body))
+
+    @classmethod
+    def members(cls, **words: Sequence[str]) -> tuple[type[Rewrite], ...]:
+        """Return a subclass of a template for each combination of the values of its ``$words``."""
+        return tuple(cls.member(**dict(zip(words, texts, strict=True))) for texts in product(*words.values()))
 
     @classmethod
     def definition(cls) -> Definition:
