@@ -150,7 +150,9 @@ class _Reader:
             most = None if specs and specs[-1].variadic else len(specs)
             least = sum(1 for s in specs if not s.optional and not s.variadic)
             count = len(call.operands)
-            required = sum(not node.optional for node in call.operands) if len(kinds) > 1 else count
+            required = count
+            while len(kinds) > 1 and required and call.operands[required - 1].optional:
+                required -= 1
             if kind is not OpaqueOp and (count < least or (most is not None and required > most)):
                 names = ", ".join(s.name + ("?" if s.optional else "") for s in specs)
                 self.source.fail(f"{kind.__name__} has the operands ({names}), got {count}", call.kinds[0])
