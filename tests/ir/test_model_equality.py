@@ -20,7 +20,7 @@ from circlekit.ir.verifier import verify
 from tests.ir.recipes import everything, graph_text, same_clone
 
 TEXT = (
-    'model circle {description: "d"}\nmetadata "m" "1"\nsignature "s" @main (a: %x) -> (b: %y)\n'
+    'model circle {description: "d"}\nmetadata "m" "1"\nsignature "s" @main (a: %x, b: %x) -> (b: %y)\n'
     + graph_text(
         "%w = const i8[2] quant(scale: [0.5, 0.25]) [1, 2]",
         "%1 = Add(%x, %x)",
@@ -64,6 +64,10 @@ def set_custom_code(m: Model) -> None:
     op = m.main.ops[2]
     assert isinstance(op, OpaqueOp)
     op.custom_code = None
+
+
+def reorder_ports(m: Model) -> None:
+    m.signatures[0].inputs = dict(reversed(m.signatures[0].inputs.items()))
 
 
 CHANGES: dict[str, tuple[Callable[[Model], object], str]] = {
@@ -110,6 +114,7 @@ CHANGES: dict[str, tuple[Callable[[Model], object], str]] = {
     ),
     "no data": (lambda m: setattr(named(m, "w"), "data", None), "%w > constant: True and False"),
     "key": (lambda m: setattr(m.signatures[0], "key", "t"), "signatures > 0 > key: 's' and 't'"),
+    "port order": (reorder_ports, "signatures > 0 > order > 0: 'a' and 'b'"),
     "port": (lambda m: m.signatures[0].inputs.clear(), "signatures > 0 > inputs > a: in one model only"),
     "port value": (
         lambda m: m.signatures[0].inputs.update(a=named(m, "y")),
