@@ -11,7 +11,7 @@ Sources: TFLite lstm, unidirectional_sequence_lstm, bidirectional_sequence_lstm.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -19,30 +19,42 @@ from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import f32, i8, i16, i32
 from circlekit.ir.enums import Activation, LSTMKernelType
 from circlekit.ir.op import attribute, operand, optional_operand
-from circlekit.ir.value import Array, Shape, TensorType
+from circlekit.ir.value import Array, TensorType
 from circlekit.ops.checks import require_rank
 from circlekit.ops.dimensions import Dim
 from circlekit.ops.operand_dtypes import REAL
-from circlekit.ops.program.state import Stateful
-from circlekit.ops.quantization import is_hybrid
-from circlekit.ops.recurrent.lstm_float import FloatLstm, LstmSettings, basic_step
+from circlekit.ops.recurrent.lstm_float import GATES, FloatLstm, basic_step
 from circlekit.ops.recurrent.lstm_integer import Int16GatesLstm, basic_integer_step
 from circlekit.ops.recurrent.lstm_rounded import INTERMEDIATES, RoundedProductsLstm
-from circlekit.ops.recurrent.sequence import (
-    Bidirectional,
-    State,
-    Weight,
-    Weights,
-    hybrid_version,
-    named_weights,
-    run_sequence,
-    to_layout_of,
-    to_time_major,
-)
+from circlekit.ops.recurrent.sequence import RecurrentLayer, Step, Weight, Weights
 
 
-class FullLstm(Stateful, states=("output_state", "cell_state")):
-    """Operands of a full LSTM: weights [cells, inputs] and [cells, outputs], vectors [cells]."""
+class LstmLayer(RecurrentLayer):
+    """An LSTM: in each direction weights [cells, inputs] and [cells, outputs], and vectors [cells].
+
+    The state is output_state [batch, outputs] and cell_state [batch, cells].
+    """
+
+    act: Activation = attribute(Activation.NONE, field="fused_activation_function")
+    cell_clip: float = attribute(0.0)
+    proj_clip: float = attribute(0.0)
+
+    typed_by = 2
+
+    def units(self, direction: str) -> Dim:
+        weights = getattr(self, f"{direction}recurrent_to_output_weights")
+        ranks = (2,) if direction else (1, 2)  # a vector is a diagonal matrix
+        shape = require_rank(weights, "recurrent_to_output_weights", *ranks)
+        return None if shape is None else shape[-1]
+
+    def cell(self, weights: Weights, x: Array, aux: Array | None) -> Step:
+        if x.dtype != np.float32:
+            raise self.no_kernel()
+        return FloatLstm(self, weights, x, aux).step
+
+
+class FullLstm(LstmLayer, states=("output_state", "cell_state")):
+    """The operands of an LSTM in one direction."""
 
     input = operand(*REAL)
     input_to_input_weights = optional_operand(*REAL)
@@ -69,43 +81,26 @@ class FullLstm(Stateful, states=("output_state", "cell_state")):
     cell_layer_norm_coefficients = optional_operand(*REAL)
     output_layer_norm_coefficients = optional_operand(*REAL)
 
-    act: Activation = attribute(Activation.NONE, field="fused_activation_function")
-    cell_clip: float = attribute(0.0)
-    proj_clip: float = attribute(0.0)
-
-    ranks: ClassVar[tuple[int, ...]] = (2,)
-    asymmetric_quantize_inputs: bool
     time_major: bool = True
 
     def infer(self) -> TensorType | tuple[TensorType, ...]:
-        recurrent, state = self.recurrent_to_output_weights, self.output_state
-        if recurrent is None or state is None or self.cell_state is None:
+        state = self.output_state
+        if self.recurrent_to_output_weights is None or state is None or self.cell_state is None:
             raise ShapeError(f"{self.code}: expected recurrent weights and both states to be present")
-        shape = require_rank(self.input, "input", *self.ranks)
-        kernel = require_rank(recurrent, "recurrent_to_output_weights", 1, 2)
-        outputs = None if kernel is None else kernel[-1]
-        result: Shape | None = None if shape is None else (*shape[:-1], outputs)
+        (inferred,) = self.result_types()
         quantization = state.quantization if self.input.dtype.is_integer else None
-        return TensorType(self.input.dtype, result, quantization)
+        return TensorType(inferred.dtype, inferred.shape, quantization)
 
-    def step(self, *args: Array | None) -> tuple[Sequence[Array], Sequence[Array | None]]:
-        weights = named_weights(self, args)
-        x = weights["input"].array
-        sequence = to_time_major(x, self.time_major)
-        old = [weights[name].array for name in self.states]
-        state: State = tuple(s.reshape(sequence.shape[1], -1) for s in old)
-        if x.dtype == np.float32:
-            settings = LstmSettings(self.act, self.cell_clip, self.proj_clip, self.asymmetric_quantize_inputs)
-            step = FloatLstm(weights, settings, sequence).step
-        elif x.dtype != np.int8:
-            raise UnsupportedError(f"{self.code} on {self.input.dtype.short} has no kernel")
-        elif self.code == "LSTM" and len(self.extra.get("intermediates", ())) == INTERMEDIATES:
-            step = RoundedProductsLstm(self, weights, sequence).step
-        else:
-            step = Int16GatesLstm(self, weights, sequence, self.time_major).step
-        out, state = run_sequence(step, len(sequence), state)
-        new = [s.reshape(before.shape) for s, before in zip(state, old, strict=True)]
-        return (to_layout_of(x, out, self.time_major),), new
+    def cell(self, weights: Weights, x: Array, aux: Array | None) -> Step:
+        if x.dtype != np.int8:
+            return super().cell(weights, x, aux)
+        if self.code == "LSTM" and len(self.extra.get("intermediates", ())) == INTERMEDIATES:
+            return RoundedProductsLstm(self, weights, x).step
+        return Int16GatesLstm(self, weights, x).step
+
+    def required_version(self) -> int:
+        has_int16_data = self.input.dtype is i16 and self.input_to_forget_weights.dtype is i8
+        return 5 if has_int16_data else super().required_version()
 
 
 class UnidirectionalSequenceLstm(
@@ -113,6 +108,7 @@ class UnidirectionalSequenceLstm(
     code="UNIDIRECTIONAL_SEQUENCE_LSTM",
     options="UnidirectionalSequenceLSTMOptions",
     reference_version=3,
+    ranks=(2, 3),
 ):
     """An LSTM over a sequence, [time, batch, inputs] or [batch, time, inputs]."""
 
@@ -120,19 +116,11 @@ class UnidirectionalSequenceLstm(
     asymmetric_quantize_inputs: bool = attribute(False, quantized_only=True)
     diagonal_recurrent_tensors: bool = attribute(False)
 
-    ranks = (2, 3)
-
     def required_version(self) -> int:
-        if self.input.dtype is i16 and self.input_to_forget_weights.dtype is i8:
-            return 5
-        if self.diagonal_recurrent_tensors:
-            return 4
-        if is_hybrid(self.input, self.input_to_forget_weights):
-            return 3 if self.asymmetric_quantize_inputs else 2
-        return 1
+        return max(super().required_version(), 4 if self.diagonal_recurrent_tensors else 1)
 
 
-class Lstm(FullLstm, code="LSTM", options="LSTMOptions", variadic_results=True):
+class Lstm(FullLstm, code="LSTM", options="LSTMOptions", variadic_results=True, ranks=(2,)):
     """One step of an LSTM, [batch, inputs].
 
     The BASIC form has five operands, at the first five positions: input, last output, weights [4 cells,
@@ -165,12 +153,9 @@ class Lstm(FullLstm, code="LSTM", options="LSTMOptions", variadic_results=True):
         return ("input_to_input_weights", "input_to_output_weights") if self.is_basic else super().states
 
     def step(self, *args: Any) -> tuple[Sequence[Array], Sequence[Array | None]]:
-        return self.basic(*args[:5]) if self.is_basic else super().step(*args)
-
-    def basic(
-        self, data: Array, last: Array, weights: Array, bias: Array, cell: Array
-    ) -> tuple[Sequence[Array], Sequence[Array | None]]:
-        """Return results and states of the basic form."""
+        if not self.is_basic:
+            return super().step(*args)
+        data, last, weights, bias, cell = args[:5]
         joined = np.concatenate([data, last], axis=-1)
         if data.dtype == np.float32:
             out, new, sums = basic_step(joined, weights, bias, cell)
@@ -182,95 +167,43 @@ class Lstm(FullLstm, code="LSTM", options="LSTMOptions", variadic_results=True):
         return (out, new, joined, sums), (out, new)
 
     def required_version(self) -> int:
-        if self.is_basic:
-            return 2
-        if self.input.dtype is i16 and self.input_to_forget_weights.dtype is i8:
-            return 5
-        if is_hybrid(self.input, self.input_to_forget_weights):
-            return 4 if self.asymmetric_quantize_inputs else 3
-        return 1
+        version = super().required_version()
+        return 2 if self.is_basic else version + (version in (2, 3))
+
+
+def _directions() -> dict[str, Any]:
+    """Return the operands of an LSTM from weights to projection, for each direction.
+
+    Only those of the input gate, of peepholes and of the projection are optional.
+    """
+    declared: dict[str, Any] = {}
+    for direction in ("fw_", "bw_"):
+        for spec in FullLstm.operands[1:18]:
+            is_optional = "to_input_" in spec.name or spec.name.startswith(("input_gate", "cell_to", "proj"))
+            declared[direction + spec.name] = (optional_operand if is_optional else operand)(*spec.dtypes)
+    return declared
 
 
 class BidirectionalSequenceLstm(
-    Bidirectional,
+    LstmLayer,
     code="BIDIRECTIONAL_SEQUENCE_LSTM",
     options="BidirectionalSequenceLSTMOptions",
     variadic_results=True,
+    directions=("fw_", "bw_"),
+    states=("fw_output_state", "fw_cell_state", "bw_output_state", "bw_cell_state"),
 ):
-    """Two LSTMs over a sequence, forwards and backwards (see ``Bidirectional``)."""
+    """Two LSTMs over a sequence, forwards and backwards."""
 
     input = operand(*REAL)
-    fw_input_to_input_weights = optional_operand(*REAL)
-    fw_input_to_forget_weights = operand(*REAL)
-    fw_input_to_cell_weights = operand(*REAL)
-    fw_input_to_output_weights = operand(*REAL)
-    fw_recurrent_to_input_weights = optional_operand(*REAL)
-    fw_recurrent_to_forget_weights = operand(*REAL)
-    fw_recurrent_to_cell_weights = operand(*REAL)
-    fw_recurrent_to_output_weights = operand(*REAL)
-    fw_cell_to_input_weights = optional_operand(*REAL)
-    fw_cell_to_forget_weights = optional_operand(*REAL)
-    fw_cell_to_output_weights = optional_operand(*REAL)
-    fw_input_gate_bias = optional_operand(*REAL, i32)
-    fw_forget_gate_bias = operand(*REAL, i32)
-    fw_cell_gate_bias = operand(*REAL, i32)
-    fw_output_gate_bias = operand(*REAL, i32)
-    fw_projection_weights = optional_operand(*REAL)
-    fw_projection_bias = optional_operand(*REAL, i32)
-    bw_input_to_input_weights = optional_operand(*REAL)
-    bw_input_to_forget_weights = operand(*REAL)
-    bw_input_to_cell_weights = operand(*REAL)
-    bw_input_to_output_weights = operand(*REAL)
-    bw_recurrent_to_input_weights = optional_operand(*REAL)
-    bw_recurrent_to_forget_weights = operand(*REAL)
-    bw_recurrent_to_cell_weights = operand(*REAL)
-    bw_recurrent_to_output_weights = operand(*REAL)
-    bw_cell_to_input_weights = optional_operand(*REAL)
-    bw_cell_to_forget_weights = optional_operand(*REAL)
-    bw_cell_to_output_weights = optional_operand(*REAL)
-    bw_input_gate_bias = optional_operand(*REAL, i32)
-    bw_forget_gate_bias = operand(*REAL, i32)
-    bw_cell_gate_bias = operand(*REAL, i32)
-    bw_output_gate_bias = operand(*REAL, i32)
-    bw_projection_weights = optional_operand(*REAL)
-    bw_projection_bias = optional_operand(*REAL, i32)
+    vars().update(_directions())
     fw_output_state = operand(*REAL)
     fw_cell_state = operand(*REAL)
     bw_output_state = operand(*REAL)
     bw_cell_state = operand(*REAL)
     aux_input = optional_operand(*REAL)
-    fw_aux_input_to_input_weights = optional_operand(*REAL)
-    fw_aux_input_to_forget_weights = optional_operand(*REAL)
-    fw_aux_input_to_cell_weights = optional_operand(*REAL)
-    fw_aux_input_to_output_weights = optional_operand(*REAL)
-    bw_aux_input_to_input_weights = optional_operand(*REAL)
-    bw_aux_input_to_forget_weights = optional_operand(*REAL)
-    bw_aux_input_to_cell_weights = optional_operand(*REAL)
-    bw_aux_input_to_output_weights = optional_operand(*REAL)
+    vars().update({f"fw_aux_input_to_{gate}_weights": optional_operand(*REAL) for gate in GATES})
+    vars().update({f"bw_aux_input_to_{gate}_weights": optional_operand(*REAL) for gate in GATES})
 
-    act: Activation = attribute(Activation.NONE, field="fused_activation_function")
-    cell_clip: float = attribute(0.0)
-    proj_clip: float = attribute(0.0)
     merge_outputs: bool = attribute(False)
     time_major: bool = attribute(True)
     asymmetric_quantize_inputs: bool = attribute(False, quantized_only=True)
-
-    states = ("fw_output_state", "fw_cell_state", "bw_output_state", "bw_cell_state")
-
-    def widths(self) -> list[Dim]:
-        weights = (self.fw_recurrent_to_output_weights, self.bw_recurrent_to_output_weights)
-        shapes = [require_rank(w, "recurrent_to_output_weights", 2) for w in weights]
-        return [None if shape is None else shape[1] for shape in shapes]
-
-    def has_aux_weights(self) -> bool:
-        return self.fw_aux_input_to_forget_weights is not None
-
-    def run_direction(
-        self, weights: Weights, x: Array, aux: Array | None, backwards: bool
-    ) -> tuple[Array, State]:
-        settings = LstmSettings(self.act, self.cell_clip, self.proj_clip, self.asymmetric_quantize_inputs)
-        state = tuple(weights[f"{n}_state"].array.reshape(x.shape[1], -1) for n in ("output", "cell"))
-        return run_sequence(FloatLstm(weights, settings, x, aux).step, len(x), state, backwards)
-
-    def required_version(self) -> int:
-        return hybrid_version(self.input, self.fw_input_to_output_weights, self.asymmetric_quantize_inputs)

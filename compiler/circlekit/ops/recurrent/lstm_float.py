@@ -6,27 +6,17 @@ Source: TFLite lstm_eval.cc (float and hybrid), lstm.cc and reference/lstm_cell.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
 from circlekit.errors import ModelError
-from circlekit.ir.enums import Activation
 from circlekit.ir.value import Array
 from circlekit.ops.fused_activation import apply_activation
 from circlekit.ops.recurrent.sequence import StackedWeights, State, Weight, Weights
 
 GATES = ("input", "forget", "cell", "output")
 """Gates in the order of the operands; the cell gate computes the candidate of the cell state."""
-
-
-class LstmSettings(NamedTuple):
-    """Attributes of an LSTM: activation of candidate and cell state, limits (0: none), hybrid form."""
-
-    act: Activation
-    cell_clip: float
-    proj_clip: float
-    asymmetric: bool
 
 
 class FloatLstm:
@@ -36,9 +26,9 @@ class FloatLstm:
     weights, layer normalization of the gates, and a projection of the output are optional.
     """
 
-    def __init__(self, weights: Weights, settings: LstmSettings, x: Array, aux: Array | None = None) -> None:
+    def __init__(self, op: Any, weights: Weights, x: Array, aux: Array | None) -> None:
+        self.op = op
         self.weights = weights
-        self.settings = settings
         self.gates = present_gates(weights)
         self.has_norm = "forget_layer_norm_coefficients" in weights
         self.recurrent = self._stacked("recurrent_to_{}_weights")
@@ -52,13 +42,13 @@ class FloatLstm:
 
     def _stacked(self, names: str) -> StackedWeights:
         stacked = [gate_weight(self.weights, names, gate) for gate in self.gates]
-        return StackedWeights(stacked, self.settings.asymmetric)
+        return StackedWeights(stacked, self.op.asymmetric_quantize_inputs)
 
     def step(self, t: int, state: State) -> State:
         """Return hidden [batch, outputs] and cell state [batch, cells] after time step ``t``."""
         hidden, cell = state
         sums = dict(zip(self.gates, self.driven[:, t] + self.recurrent.products(hidden), strict=True))
-        act, limit = self.settings.act, self.settings.cell_clip
+        act, limit = self.op.act, self.op.cell_clip
         forget = sigmoid(self._gate("forget", sums["forget"], cell))
         update = sigmoid(self._gate("input", sums["input"], cell)) if "input" in sums else 1 - forget
         candidate = apply_activation(self._gate("cell", sums["cell"], cell), act)
@@ -80,10 +70,10 @@ class FloatLstm:
         return total
 
     def _projected(self, output: Array) -> Array:
-        projection, limit = self.weights.get("projection_weights"), self.settings.proj_clip
+        projection, limit = self.weights.get("projection_weights"), self.op.proj_clip
         if projection is None:
             return output
-        out = StackedWeights([projection], self.settings.asymmetric).products(output)[0]
+        out = StackedWeights([projection], self.op.asymmetric_quantize_inputs).products(output)[0]
         if "projection_bias" in self.weights:
             out = out + self.weights["projection_bias"].array
         return np.asarray(np.clip(out, -limit, limit) if limit > 0 else out)

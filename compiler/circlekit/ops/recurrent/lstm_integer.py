@@ -38,18 +38,36 @@ INT16 = (-(1 << 15), (1 << 15) - 1)
 INT8 = (-128, 127)
 
 
+class RescaledProduct:
+    """The product of (x - ``zero_point``) with 8-bit weights, plus a bias, in units of ``scale``.
+
+    ``data_scale``, ``zero_point``: quantization of x, 8-bit integers [rows, n].
+    """
+
+    def __init__(
+        self, weights: Weight, data_scale: np.float32, zero_point: int, scale: np.float32,
+        bias: Weight | None = None,
+    ) -> None:  # fmt: skip
+        self.matrix = exact(weights.array)
+        self.bias = -zero_point * weights.array.astype(np.int64).sum(axis=1)
+        if bias is not None:
+            self.bias = self.bias + bias.array
+        self.multiplier = quantize_multiplier(weights.scale * data_scale / scale)
+
+    def __call__(self, x: Array) -> Ints:
+        sums = integer_product(x, self.matrix).astype(np.int64) + self.bias
+        return multiply_by_quantized_multiplier(wrap_int32(sums), self.multiplier)
+
+
 class IntegerGate(NamedTuple):
     """One gate.  Its sums have scale 2^-12 (Q3) or, with layer normalization, that of its intermediate.
 
-    ``driven`` [time, batch, cells]: the part of the sums without recurrence.  ``recurrent`` and its bias
-    make 32-bit sums of the hidden state, ``peephole`` those of the cell state; ``*_multiplier`` rescale them
-    to the scale of the gate's sums.
+    ``driven`` [time, batch, cells]: the part of the sums without recurrence; ``peephole_multiplier`` rescales
+    products of the peephole weights with the cell state.
     """
 
     driven: Ints
-    recurrent: Array
-    recurrent_bias: Ints
-    recurrent_multiplier: QuantizedMultiplier
+    recurrent: RescaledProduct
     peephole: Ints | None
     peephole_multiplier: QuantizedMultiplier
     norm: Weight | None
@@ -63,14 +81,14 @@ class Int16GatesLstm:
     normalization), and scale and zero point of the hidden state before the projection.
     """
 
-    def __init__(self, op: Any, weights: Weights, x: Array, time_major: bool) -> None:
+    def __init__(self, op: Any, weights: Weights, x: Array) -> None:
         values = intermediates(op, 5)
         cell_scale, state = weights["cell_state"].scale, weights["output_state"]
         exponent = float(np.log2(cell_scale))
         self.cell_exponent = round(exponent)
         if abs(exponent - self.cell_exponent) > 1e-3:
             raise ModelError(f"cell_state: expected a scale that is a power of two, got {cell_scale}")
-        self.time_major = time_major
+        self.time_major = op.time_major
         self.cell_clip = int(np.clip(np.float32(op.cell_clip) / cell_scale, *INT16))
         self.proj_clip = int(np.clip(np.float32(op.proj_clip) / scale_of(op.results[0]), *INT8))
         self.state_zero = state.zero_point
@@ -78,33 +96,27 @@ class Int16GatesLstm:
                       if g in present_gates(weights)}  # fmt: skip
         hidden_scale, self.hidden_zero = scale_of(values[4]), zero_point_of(values[4])
         self.hidden_multiplier = quantize_multiplier(np.float32(2**-15 / float(hidden_scale) * 2**-15))
-        projection, bias = weights.get("projection_weights"), weights.get("projection_bias")
-        self.projection: Array | None = None
-        if projection is not None:
-            self.projection = exact(projection.array)
-            self.projection_bias = folded_bias(bias, projection, self.hidden_zero)
-            self.projection_multiplier = quantize_multiplier(projection.scale * hidden_scale / state.scale)
+        matrix, bias = weights.get("projection_weights"), weights.get("projection_bias")
+        self.projection: RescaledProduct | None = None
+        if matrix is not None:  # the hidden state is stored with the opposite zero point
+            self.projection = RescaledProduct(matrix, hidden_scale, -self.hidden_zero, state.scale, bias)
 
     def _gate(self, gate: str, intermediate: Value, weights: Weights, x: Array) -> IntegerGate:
         data, state = weights["input"], weights["output_state"]
         norm = weights.get(f"{gate}_layer_norm_coefficients")
         scale = np.float32(2**-12) if norm is None else scale_of(intermediate)
+        bias = gate_weight(weights, "{}_gate_bias", gate)
         inputs = gate_weight(weights, "input_to_{}_weights", gate)
         recurrent = gate_weight(weights, "recurrent_to_{}_weights", gate)
-        bias = gate_weight(weights, "{}_gate_bias", gate)
-        sums = integer_product(x.reshape(-1, x.shape[-1]), inputs.array).astype(np.int64)
-        sums = sums + folded_bias(bias if norm is None else None, inputs, -data.zero_point)
-        by = quantize_multiplier(inputs.scale * data.scale / scale)
-        driven = np.clip(multiply_by_quantized_multiplier(wrap_int32(sums), by), *INT16)
+        product = RescaledProduct(inputs, data.scale, data.zero_point, scale, bias if norm is None else None)
+        driven = np.clip(product(x.reshape(-1, x.shape[-1])), *INT16)
         peephole = weights.get(f"cell_to_{gate}_weights")
         peephole_scale = 1.0
         if peephole is not None:
             peephole_scale = 2.0**self.cell_exponent * float(peephole.scale) / float(scale)
         return IntegerGate(
             driven=driven.reshape(*x.shape[:2], -1),
-            recurrent=exact(recurrent.array),
-            recurrent_bias=folded_bias(None, recurrent, -state.zero_point),
-            recurrent_multiplier=quantize_multiplier(recurrent.scale * state.scale / scale),
+            recurrent=RescaledProduct(recurrent, state.scale, state.zero_point, scale),
             peephole=None if peephole is None else peephole.array.astype(np.int64),
             peephole_multiplier=quantize_multiplier(np.float32(peephole_scale)),
             norm=norm,
@@ -114,25 +126,23 @@ class Int16GatesLstm:
     def step(self, t: int, state: State) -> State:
         """Return hidden state (int8 range) and cell state (int16 range) after time step ``t``."""
         hidden, cell = state
-        forget = _logistic(self._sums("forget", t, hidden, cell))
+        forget = _logistic()[self._sums("forget", t, hidden, cell)]
         update = (1 << 15) - 1 - forget
         if "input" in self.gates:
-            update = _logistic(self._sums("input", t, hidden, cell))
-        candidate = _tanh(self._sums("cell", t, hidden, cell), 3)
+            update = _logistic()[self._sums("input", t, hidden, cell)]
+        candidate = _tanh(3)[self._sums("cell", t, hidden, cell)]
         kept = wrap_int16(rounding_divide_by_pot(forget * cell, 15))
         added = wrap_int16(rounding_divide_by_pot(update * candidate, 30 + self.cell_exponent))
         cell = np.clip(kept + added, *INT16)
         if self.cell_clip > 0:
             cell = np.clip(cell, -self.cell_clip, self.cell_clip)
-        output = _logistic(self._sums("output", t, hidden, cell))
-        return self._projected(output * _tanh(cell, 15 + self.cell_exponent)), cell
+        output = _logistic()[self._sums("output", t, hidden, cell)]
+        return self._projected(output * _tanh(15 + self.cell_exponent)[cell]), cell
 
     def _sums(self, name: str, t: int, hidden: Array, cell: Array) -> Ints:
         """Return the argument of the gate's activation, in Q3."""
         gate = self.gates[name]
-        sums = integer_product(hidden, gate.recurrent).astype(np.int64) + gate.recurrent_bias
-        scaled = multiply_by_quantized_multiplier(wrap_int32(sums), gate.recurrent_multiplier)
-        total = np.clip(scaled + gate.driven[t], *INT16)
+        total = np.clip(gate.recurrent(hidden) + gate.driven[t], *INT16)
         if gate.peephole is not None:
             total = self._add_peephole(total, gate, gate.peephole, hidden.shape[1], cell)
         return total if gate.norm is None else _normalized(total, gate.norm, gate.norm_bias)
@@ -157,10 +167,8 @@ class Int16GatesLstm:
         hidden = multiply_by_quantized_multiplier(output, self.hidden_multiplier)
         if self.projection is None:
             return np.clip(hidden + self.hidden_zero, *INT8)
-        hidden = np.clip(hidden - self.hidden_zero, *INT8)
-        sums = integer_product(hidden, self.projection).astype(np.int64) + self.projection_bias
-        scaled = multiply_by_quantized_multiplier(wrap_int32(sums), self.projection_multiplier)
-        out = np.clip(scaled + self.state_zero, *INT8)
+        projected = self.projection(np.clip(hidden - self.hidden_zero, *INT8))
+        out = np.clip(projected + self.state_zero, *INT8)
         return np.clip(out, -self.proj_clip, self.proj_clip) if self.proj_clip > 0 else out
 
 
@@ -170,12 +178,6 @@ def intermediates(op: Op, count: int) -> list[Value]:
     if len(values) != count:
         raise UnsupportedError(f"{op.code} on int8: expected {count} intermediates, got {len(values)}")
     return values
-
-
-def folded_bias(bias: Weight | None, weights: Weight, offset: int) -> Ints:
-    """Return the bias plus the product of ``weights`` with a constant ``offset`` in each input."""
-    total: Ints = offset * weights.array.astype(np.int64).sum(axis=1)
-    return total if bias is None else total + bias.array
 
 
 def _normalized(sums: Ints, norm: Weight, bias: Array) -> Ints:
@@ -205,21 +207,15 @@ def wrap_int16(x: Ints) -> Ints:
 
 
 @cache
-def _logistic_table() -> Ints:
-    return logistic(np.arange(-(1 << 15), 1 << 15), 3, 16)
+def _logistic() -> Ints:
+    """Return the table of 1 / (1 + e^-x) in Q0 of all int16 ``x`` in Q3; x < 0 from the end."""
+    return logistic(np.arange(1 << 16).astype(np.int16), 3, 16)
 
 
 @cache
-def _tanh_table(integer_bits: int) -> Ints:
-    return tanh(np.arange(-(1 << 15), 1 << 15), integer_bits, 16)
-
-
-def _logistic(x: Ints) -> Ints:
-    return np.asarray(_logistic_table()[x + (1 << 15)])
-
-
-def _tanh(x: Ints, integer_bits: int) -> Ints:
-    return np.asarray(_tanh_table(integer_bits)[x + (1 << 15)])
+def _tanh(integer_bits: int) -> Ints:
+    """Return the table of tanh(x) in Q0 of all int16 ``x`` in Q(``integer_bits``); x < 0 from the end."""
+    return tanh(np.arange(1 << 16).astype(np.int16), integer_bits, 16)
 
 
 def basic_integer_step(
@@ -236,9 +232,9 @@ def basic_integer_step(
     sums = multiply_by_quantized_multiplier_half_up(wrap_int32(products + bias.array), by)
     sums = np.clip(sums, *INT16)
     update, candidate, forget, output = np.split(sums, 4, axis=-1)
-    added = rounding_divide_by_pot(_product_q0(_logistic(update), _tanh(candidate, 3)), 4)
-    new = np.clip(added + _product_q0(_logistic(forget), cell), *INT16)
-    made = _product_q0(_logistic(output), _tanh(saturating_left_shift(new, 1, 16), 3))
+    added = rounding_divide_by_pot(_product_q0(_logistic()[update], _tanh(3)[candidate]), 4)
+    new = np.clip(added + _product_q0(_logistic()[forget], cell), *INT16)
+    made = _product_q0(_logistic()[output], _tanh(3)[saturating_left_shift(new, 1, 16)])
     out = np.clip(rounding_divide_by_pot(made, 8), *INT8) + 128
     return out.astype(np.uint8), new.astype(np.int16), sums.astype(np.int16)
 

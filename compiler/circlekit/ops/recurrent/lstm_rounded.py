@@ -26,9 +26,8 @@ from circlekit.ops.numerics.fixed_point import (
     rounding_divide_by_pot,
 )
 from circlekit.ops.numerics.float_functions import fdlibm_tanh
-from circlekit.ops.numerics.quantized_layers import exact, integer_product
 from circlekit.ops.quantization import scale_of, zero_point_of
-from circlekit.ops.recurrent.lstm_integer import INT8, INT16, intermediates, wrap_int16
+from circlekit.ops.recurrent.lstm_integer import INT8, INT16, RescaledProduct, intermediates, wrap_int16
 from circlekit.ops.recurrent.sequence import State, Weight, Weights
 
 INTERMEDIATES = 12
@@ -81,14 +80,13 @@ class RoundedProductsLstm:
 
     def _product(self, side: str, gate: str, x: Array) -> Ints:
         """Return ``x`` [batch, n] times the weights, rounded to 8 bits, then in the scale of the sums."""
-        weights = self.weights[f"{side}_to_{gate}_weights"]
         data = self.weights["input" if side == "input" else "output_state"]
         first = FIRST_INTERMEDIATE[gate]
         own = self.intermediates[first + (1 if side == "input" else 2)]
         zero = zero_point_of(own)
-        by = quantize_multiplier(weights.scale * data.scale / scale_of(own))
-        sums = integer_product(x.astype(np.int32) - data.zero_point, exact(weights.array)).astype(np.int64)
-        rounded = np.clip(multiply_by_quantized_multiplier(sums, by) + zero, *INT8)
+        weights = self.weights[f"{side}_to_{gate}_weights"]
+        product = RescaledProduct(weights, data.scale, data.zero_point, scale_of(own))
+        rounded = np.clip(product(x) + zero, *INT8)
         to_sums = quantize_multiplier(scale_of(own) / scale_of(self.intermediates[first]))
         if (side, gate) == ("recurrent", "output"):  # LiteRT takes parameters of other gates
             forget = quantize_multiplier(scale_of(self.intermediates[5]) / scale_of(self.intermediates[3]))

@@ -8,7 +8,7 @@ luci-interpreter GRU, which fuses Keras' GRU.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -31,40 +31,46 @@ from circlekit.ops.program.state import Stateful
 from circlekit.ops.quantization import is_hybrid, scale_of, zero_point_of
 from circlekit.ops.recurrent.lstm_float import sigmoid
 from circlekit.ops.recurrent.sequence import (
-    Bidirectional,
+    RecurrentLayer,
     StackedWeights,
     State,
     Step,
     Weight,
     Weights,
-    hybrid_version,
-    require_float_input,
-    run_sequence,
-    to_layout_of,
-    to_time_major,
 )
 
 
-def rnn_step(driven: Array, recurrent: Weight, act: Activation, asymmetric: bool) -> Step:
-    """Return the step of an RNN; ``driven`` [time, batch, units]: inputs times weights plus bias."""
-    stacked = StackedWeights([recurrent], asymmetric)
-
-    def step(t: int, state: State) -> State:
-        return (np.asarray(apply_activation(driven[t] + stacked.products(state[0])[0], act)),)
-
-    return step
-
-
-def driven_by(x: Array, weights: Weight, asymmetric: bool) -> Array:
-    """Return [time, batch, units]: ``x`` [time, batch, n] times the weights."""
-    return np.asarray(StackedWeights([weights], asymmetric).sequence_products(x)[0])
-
-
-class OneGate(Stateful, states=("hidden_state",)):
-    """An RNN whose new state is act(input_weights x + recurrent_weights state + bias).
+class RnnLayer(RecurrentLayer):
+    """An RNN, whose new state is act(input_weights x + recurrent_weights state + bias) in each direction.
 
     Weights are [units, inputs] and [units, units], of floats or 8-bit integers (hybrid).
     """
+
+    act: Activation
+
+    def units(self, direction: str) -> Dim:
+        weights = require_rank(getattr(self, f"{direction}input_weights"), "input_weights", 2)
+        return None if weights is None else weights[0]
+
+    def cell(self, weights: Weights, x: Array, aux: Array | None) -> Step:
+        if x.dtype != np.float32:
+            raise self.no_kernel()
+
+        def stacked(name: str) -> StackedWeights:
+            return StackedWeights([weights[name]], self.asymmetric_quantize_inputs)
+
+        def step(t: int, state: State) -> State:
+            return (np.asarray(apply_activation(driven[t] + recurrent.products(state[0])[0], self.act)),)
+
+        driven, recurrent = stacked("input_weights").sequence_products(x)[0], stacked("recurrent_weights")
+        if aux is not None:
+            driven = driven + stacked("aux_input_weights").sequence_products(aux)[0]
+        driven = driven + weights["bias"].array
+        return step
+
+
+class OneDirection(RnnLayer, states=("hidden_state",)):
+    """The operands of an RNN in one direction."""
 
     input = operand(*REAL)
     input_weights = operand(*REAL)
@@ -72,38 +78,19 @@ class OneGate(Stateful, states=("hidden_state",)):
     bias = operand(*REAL, i32)
     hidden_state = operand(*REAL)
 
-    ranks: ClassVar[tuple[int, ...]] = (3,)
     time_major: bool = True
-    act: Activation
-    asymmetric_quantize_inputs: bool
-
-    def infer(self) -> TensorType:
-        shape = require_rank(self.input, "input", *self.ranks)
-        weights = require_rank(self.input_weights, "input_weights", 2)
-        units = None if weights is None else weights[0]
-        return TensorType(self.input.dtype, None if shape is None else (*shape[:-1], units))
-
-    def step(self, *args: Array) -> tuple[Sequence[Array], Sequence[Array]]:
-        x, weights, recurrent, bias, hidden = args
-        require_float_input(self, x)
-        sequence, asymmetric = to_time_major(x, self.time_major), self.asymmetric_quantize_inputs
-        driven = driven_by(sequence, Weight(self.input_weights, weights), asymmetric) + bias
-        step = rnn_step(driven, Weight(self.recurrent_weights, recurrent), self.act, asymmetric)
-        out, (last,) = run_sequence(step, len(sequence), (hidden.reshape(sequence.shape[1], -1),))
-        return (to_layout_of(x, out, self.time_major),), (last.reshape(hidden.shape),)
-
-    def required_version(self) -> int:
-        return hybrid_version(self.input, self.input_weights, self.asymmetric_quantize_inputs)
 
 
-class Rnn(OneGate, code="RNN", options="RNNOptions", ranks=(2,)):
+class Rnn(OneDirection, code="RNN", options="RNNOptions", ranks=(2,)):
     """One step, [batch, inputs]."""
 
     act: Activation = attribute(Activation.NONE, field="fused_activation_function")
     asymmetric_quantize_inputs: bool = attribute(False, quantized_only=True)
 
 
-class UnidirectionalSequenceRnn(OneGate, code="UNIDIRECTIONAL_SEQUENCE_RNN", options="SequenceRNNOptions"):
+class UnidirectionalSequenceRnn(
+    OneDirection, code="UNIDIRECTIONAL_SEQUENCE_RNN", options="SequenceRNNOptions"
+):
     """A sequence, [time, batch, inputs] or [batch, time, inputs]."""
 
     time_major: bool = attribute(False)
@@ -112,12 +99,14 @@ class UnidirectionalSequenceRnn(OneGate, code="UNIDIRECTIONAL_SEQUENCE_RNN", opt
 
 
 class BidirectionalSequenceRnn(
-    Bidirectional,
+    RnnLayer,
     code="BIDIRECTIONAL_SEQUENCE_RNN",
     options="BidirectionalSequenceRNNOptions",
     variadic_results=True,
+    directions=("fw_", "bw_"),
+    states=("fw_hidden_state", "bw_hidden_state"),
 ):
-    """Two RNNs over a sequence, forwards and backwards (see ``Bidirectional``).
+    """Two RNNs over a sequence, forwards and backwards.
 
     As in LiteRT, a second input without weights is ignored if the data is batch-major, and with 8-bit weights
     time-major data of n steps is run n times, each from the last state of the run before.
@@ -141,35 +130,15 @@ class BidirectionalSequenceRnn(
     merge_outputs: bool = attribute(False)
     asymmetric_quantize_inputs: bool = attribute(False, quantized_only=True)
 
-    states = ("fw_hidden_state", "bw_hidden_state")
+    def second_input(self, present: Weights) -> Array | None:
+        is_ignored = not self.time_major and "fw_aux_input_weights" not in present
+        return None if is_ignored else super().second_input(present)
 
-    def widths(self) -> list[Dim]:
-        shapes = [require_rank(w, "input_weights", 2) for w in (self.fw_input_weights, self.bw_input_weights)]
-        return [None if shape is None else shape[0] for shape in shapes]
-
-    def has_aux_weights(self) -> bool:
-        return self.fw_aux_input_weights is not None
-
-    def direction_inputs(self, x: Array, second: Array | None) -> list[tuple[Array, Array | None]]:
-        ignored = not self.time_major and not self.has_aux_weights()
-        return super().direction_inputs(x, None if ignored else second)
-
-    def run_direction(
-        self, weights: Weights, x: Array, aux: Array | None, backwards: bool
-    ) -> tuple[Array, State]:
-        asymmetric, recurrent = self.asymmetric_quantize_inputs, weights["recurrent_weights"]
-        driven = driven_by(x, weights["input_weights"], asymmetric)
-        if aux is not None:
-            driven = driven + driven_by(aux, weights["aux_input_weights"], asymmetric)
-        step = rnn_step(driven + weights["bias"].array, recurrent, self.act, asymmetric)
-        state: State = (weights["hidden_state"].array.reshape(x.shape[1], -1),)
-        out = np.empty(driven.shape, np.float32)
-        for _ in range(len(x) if self.time_major and recurrent.is_hybrid else 1):
-            out, state = run_sequence(step, len(x), state, backwards)
+    def run(self, step: Step, steps: int, state: State, backwards: bool) -> tuple[Array, State]:
+        is_repeated = self.time_major and is_hybrid(self.input, self.fw_recurrent_weights)
+        for _ in range(max(steps, 1) if is_repeated else 1):
+            out, state = super().run(step, steps, state, backwards)
         return out, state
-
-    def required_version(self) -> int:
-        return hybrid_version(self.input, self.fw_input_weights, self.asymmetric_quantize_inputs)
 
 
 class Gru(Op, code="GRU", options="GRUOptions", formats=frozenset({"circle"})):

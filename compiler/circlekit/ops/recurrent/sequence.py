@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sequences of recurrent cells: weights, the order of time and batch, the loop over time, both directions.
+"""Recurrent layers: weights, the order of time and batch, the loop over time, one or both directions.
 
 Weights are float matrices, or 8-bit ones for float data (the hybrid form); then each row of the data is
 quantized to 8 bits before the product.  Source: TFLite portable_tensor_utils.cc.
@@ -7,14 +7,14 @@ quantized to 8 bits before the product.  Source: TFLite portable_tensor_utils.cc
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from circlekit.errors import ModelError, UnsupportedError
 from circlekit.ir.dtypes import f32, i8
-from circlekit.ir.op import Op
 from circlekit.ir.value import Array, TensorType, Value
 from circlekit.ops.checks import require_rank
 from circlekit.ops.dimensions import Dim
@@ -51,12 +51,6 @@ class Weight(NamedTuple):
 
 Weights = Mapping[str, Weight]
 """The operands that are present, by name."""
-
-
-def named_weights(op: Op, arrays: Sequence[Array | None]) -> dict[str, Weight]:
-    """Return the operands of ``op`` that are present, by name, with their ``arrays``."""
-    items = zip(op.operands, op.inputs, arrays, strict=False)
-    return {spec.name: Weight(v, a) for spec, v, a in items if v is not None and a is not None}
 
 
 class StackedWeights:
@@ -98,13 +92,6 @@ class StackedWeights:
         return products.reshape(self.count, *x.shape[:2], -1)
 
 
-def hybrid_version(data: Value, weights: Value | None, asymmetric: bool) -> int:
-    """Return operator version 1 for float weights, 2 for int8 ones, 3 with asymmetric quantization."""
-    if weights is None or weights.dtype is not i8 or data.dtype is not f32:
-        return 1
-    return 3 if asymmetric else 2
-
-
 State = tuple[Array, ...]
 """State of a cell between two steps; first the hidden state [batch, outputs], which is also the output."""
 
@@ -112,93 +99,100 @@ Step = Callable[[int, State], State]
 """Computes the state after time step t from the state before it."""
 
 
-def to_time_major(x: Array, time_major: bool) -> Array:
-    """Return ``x`` as [time, batch, inputs]; rank 2 is a single time step."""
-    if x.ndim == 2:
-        return x[None]
-    return x if time_major else x.swapaxes(0, 1)
+class RecurrentLayer(Stateful):
+    """A cell that runs over a sequence, forwards or in both directions.
 
-
-def to_layout_of(x: Array, outputs: Array, time_major: bool) -> Array:
-    """Return ``outputs`` [time, batch, n] in the layout of the input ``x``."""
-    if x.ndim == 2:
-        return np.asarray(outputs[0])
-    return outputs if time_major else np.ascontiguousarray(outputs.swapaxes(0, 1))
-
-
-def run_sequence(step: Step, steps: int, state: State, backwards: bool = False) -> tuple[Array, State]:
-    """Run a cell over ``steps`` time steps; return its outputs [time, batch, n] and the last state."""
-    outputs = np.empty((steps, *state[0].shape), state[0].dtype)
-    current = state
-    for t in reversed(range(steps)) if backwards else range(steps):
-        current = step(t, current)
-        outputs[t] = current[0]
-    return outputs, tuple(a.astype(s.dtype) for a, s in zip(current, state, strict=True))
-
-
-def require_float_input(op: Op, x: Array) -> None:
-    """Raise UnsupportedError unless the input has float32 elements."""
-    if x.dtype != np.float32:
-        raise UnsupportedError(f"{op.code} on {x.dtype} has no kernel")
-
-
-class Bidirectional(Stateful):
-    """A recurrent layer that runs forwards and backwards: two results, or one that concatenates them.
-
-    Operand names begin with ``fw_`` or ``bw_``.  ``aux_input`` is a second input of both directions if they
-    have weights for it, else the input of the backward direction.
+    The input is [time, batch, inputs], or [batch, time, inputs] unless ``time_major``, or of rank 2: a single
+    time step.  ``directions``: prefixes of the names of operands, one for each direction; the second one runs
+    backwards.  There is one result for each direction, or with ``merge_outputs`` their concatenation.
+    ``aux_input`` is a second input of both directions if they have weights for it, else the input of the
+    backward direction.
     """
 
-    input: Value
-    aux_input: Value | None
-    merge_outputs: bool
+    input: Any
     time_major: bool
+    merge_outputs: bool
+    asymmetric_quantize_inputs: bool
 
-    def widths(self) -> list[Dim]:
-        """Return the number of outputs of each direction."""
-        raise NotImplementedError
+    ranks: ClassVar[tuple[int, ...]] = (3,)
+    directions: ClassVar[tuple[str, ...]] = ("",)
+    typed_by = 1  # the weights
 
-    def infer(self) -> tuple[TensorType, ...]:
-        shape, widths = require_rank(self.input, "input", 3), self.widths()
-        if self.merge_outputs:
+    @abstractmethod
+    def units(self, direction: str) -> Dim:
+        """Return the number of outputs of the direction with this prefix."""
+
+    @abstractmethod
+    def cell(self, weights: Weights, x: Array, aux: Array | None) -> Step:
+        """Return the step of the cell over ``x`` [time, batch, inputs], and ``aux`` of the same times.
+
+        ``weights``: the operands of one direction, without its prefix, and those of no direction.
+        """
+
+    def infer(self) -> TensorType | tuple[TensorType, ...]:
+        return self.result_types()
+
+    def result_types(self) -> tuple[TensorType, ...]:
+        """Return the types of the results, one for each direction or one for all."""
+        shape, widths = require_rank(self.input, "input", *self.ranks), [*map(self.units, self.directions)]
+        if len(widths) > 1 and self.merge_outputs:
             widths = [None if None in widths else sum(w for w in widths if w is not None)]
         dtype = self.input.dtype
         return tuple(TensorType(dtype, None if shape is None else (*shape[:-1], w)) for w in widths)
 
-    def has_aux_weights(self) -> bool:
-        """Whether the directions have weights for the second input."""
-        raise NotImplementedError
+    def step(self, *args: Array | None) -> tuple[Sequence[Array], Sequence[Array | None]]:
+        given = zip(self.operands, self.inputs, args, strict=False)
+        present = {o.name: Weight(v, a) for o, v, a in given if v is not None and a is not None}
+        data = present["input"].array
+        x, aux = self._time_major(data), self.second_input(present)
+        has_aux_weights = any(name.startswith("fw_aux_input") for name in present)
+        outputs, states = [], []
+        for direction in self.directions:
+            own = {name.removeprefix(direction): weight for name, weight in present.items()}
+            old = [present[name].array for name in self.states if name.startswith(direction)]
+            if aux is None or has_aux_weights:
+                step = self.cell(own, x, aux)
+            else:
+                step = self.cell(own, aux if direction == "bw_" else x, None)
+            out, new = self.run(
+                step, len(x), tuple(s.reshape(x.shape[1], -1) for s in old), direction == "bw_"
+            )
+            outputs.append(self._in_layout_of(data, out))
+            states += [s.reshape(before.shape) for s, before in zip(new, old, strict=True)]
+        is_merged = len(outputs) > 1 and self.merge_outputs
+        return [np.concatenate(outputs, axis=-1)] if is_merged else outputs, states
 
-    def run_direction(
-        self, weights: Weights, x: Array, aux: Array | None, backwards: bool
-    ) -> tuple[Array, State]:
-        """Return outputs and last state of one direction; ``weights`` have names without prefix."""
-        raise NotImplementedError
+    def second_input(self, present: Weights) -> Array | None:
+        """Return ``aux_input`` [time, batch, n]; None if it is absent."""
+        return self._time_major(present["aux_input"].array) if "aux_input" in present else None
 
-    def direction_inputs(self, x: Array, second: Array | None) -> list[tuple[Array, Array | None]]:
-        """Return input and second input of each direction, all of them [time, batch, n]."""
-        if second is None:
-            return [(x, None), (x, None)]
-        if self.has_aux_weights():
-            return [(x, second), (x, second)]
-        return [(x, None), (second, None)]
+    def _time_major(self, x: Array) -> Array:
+        if x.ndim == 2:
+            return x[None]
+        return x if self.time_major else x.swapaxes(0, 1)
 
-    def step(self, *args: Array | None) -> tuple[Sequence[Array], Sequence[Array]]:
-        operands = named_weights(self, args)
-        x = operands["input"].array
-        require_float_input(self, x)
-        second = operands.get("aux_input")
-        inputs = self.direction_inputs(
-            to_time_major(x, self.time_major),
-            None if second is None else to_time_major(second.array, self.time_major),
-        )
-        outputs: list[Array] = []
-        states: list[Array] = []
-        for prefix, (data, aux) in zip(("fw_", "bw_"), inputs, strict=True):
-            weights = {n.removeprefix(prefix): w for n, w in operands.items() if n.startswith(prefix)}
-            out, state = self.run_direction(weights, data, aux, prefix == "bw_")
-            outputs.append(to_layout_of(x, out, self.time_major))
-            states += state
-        old = [operands[name].array for name in self.states]
-        states = [new.reshape(before.shape) for new, before in zip(states, old, strict=True)]
-        return [np.concatenate(outputs, axis=-1)] if self.merge_outputs else outputs, states
+    def _in_layout_of(self, x: Array, outputs: Array) -> Array:
+        """Return ``outputs`` [time, batch, n] in the layout of the input ``x``."""
+        if x.ndim == 2:
+            return np.asarray(outputs[0])
+        return outputs if self.time_major else np.ascontiguousarray(outputs.swapaxes(0, 1))
+
+    def run(self, step: Step, steps: int, state: State, backwards: bool) -> tuple[Array, State]:
+        """Run a cell over ``steps`` time steps; return its outputs [time, batch, n] and the last state."""
+        outputs = np.empty((steps, *state[0].shape), state[0].dtype)
+        current = state
+        for t in reversed(range(steps)) if backwards else range(steps):
+            current = step(t, current)
+            outputs[t] = current[0]
+        return outputs, tuple(a.astype(s.dtype) for a, s in zip(current, state, strict=True))
+
+    def no_kernel(self) -> UnsupportedError:
+        """Return the error for data of a dtype that the layer has no kernel for."""
+        return UnsupportedError(f"{self.code} on {self.input.dtype.short} has no kernel")
+
+    def required_version(self) -> int:
+        """Return 1 for float weights, 2 for int8 ones with float data, 3 with asymmetric quantization."""
+        weights = self.inputs[self.typed_by]
+        if weights is None or weights.dtype is not i8 or self.input.dtype is not f32:
+            return 1
+        return 3 if self.asymmetric_quantize_inputs else 2
