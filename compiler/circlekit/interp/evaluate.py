@@ -16,7 +16,7 @@ from circlekit.interp.fast import FastKernel
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op, OpaqueOp, Run
 from circlekit.ir.value import Array, Value, format_shape
-from circlekit.ops.program.custom import CUSTOM_KERNELS, UNSUPPORTED
+from circlekit.ops.program.custom import CUSTOM_KERNELS, why_unsupported
 
 CustomKernel = Callable[..., Any]
 """``kernel(op, *operands)``, None for an absent operand; returns the result, or a sequence of them."""
@@ -113,8 +113,9 @@ def _is_rank_known(value: Value) -> bool:
 def _custom_results(op: OpaqueOp, operands: Sequence[Array | None]) -> Sequence[Any]:
     name = f"custom operator {op.custom_code}" if op.custom_code else f"operator {op.code}"
     kernel = _custom_kernels.get(op.custom_code or "")
-    if op.code in UNSUPPORTED:
-        raise UnsupportedError(f"{name} has no kernel: {UNSUPPORTED[op.code]}")
+    reason = why_unsupported(op.code)
+    if reason is not None:
+        raise UnsupportedError(f"{name} has no kernel: {reason}")
     if kernel is None:
         raise UnsupportedError(f"{name} has no kernel; circlekit.register_custom adds one")
     try:

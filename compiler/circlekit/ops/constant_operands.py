@@ -18,7 +18,8 @@ from circlekit.errors import ModelError, ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType
 from circlekit.ir.resource_limits import need_memory
 from circlekit.ir.sparsity import level_numbers, sparsity_fault
-from circlekit.ir.value import Array, Value
+from circlekit.ir.value import Array, Shape, Value
+from circlekit.ops.dimensions import unknown_dims
 
 
 def plain_data(value: Value) -> Array | None:
@@ -50,6 +51,12 @@ def static_int(value: Value, name: str) -> int | None:
 def vector_length(value: Value) -> int | None:
     """Return the number of elements of an operand of rank 1; None where it is unknown."""
     return value.shape[0] if value.shape is not None and len(value.shape) == 1 else None
+
+
+def listed_shape(value: Value) -> Shape | None:
+    """Return the dimensions that ``value`` lists; all are unknown, or the rank too, if it is not constant."""
+    dims = static_int_vector(value)
+    return unknown_dims(vector_length(value)) if dims is None else tuple(dims)
 
 
 def int_list(array: Array) -> list[int]:

@@ -149,7 +149,7 @@ def test_an_index_outside_is_an_error(index: int) -> None:
         ),
         (lambda x: Gather(x, ints([0]), axis=2), "axis 2 is out of range for rank"),
         (lambda x: GatherNd(x, ints([[0, 0, 0]])), "indices: expected at most 2 coordinates, got 3"),
-        (lambda x: EmbeddingLookup(ints([[0]]), x), r"lookup: expected rank 1, got shape \[1,1\]"),
+        (lambda x: EmbeddingLookup(ints([[0]]), x), r"expected lookup of rank 1, got shape \[1,1\]"),
         (lambda x: ReverseV2(x, ints([2])), "axis 2 is out of range for rank"),
         (lambda x: ReverseSequence(x, ints([1]), seq_dim=1), "dimensions 2 and 1 differ"),
         (lambda x: TopKV2(x, ints(4)), r"k: expected at most the last dimension of \[2,3\], got 4"),

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from flatbuffers import flexbuffers
 
-from circlekit.errors import ModelError, ShapeError, UnsupportedError
+from circlekit.errors import LimitError, ModelError, ShapeError, UnsupportedError
 from circlekit.interp import evaluate
 from circlekit.ir.dtypes import f32
 from circlekit.ir.op import OpaqueOp
@@ -70,7 +70,7 @@ def test_matmul(a: bool, b: bool) -> None:
         "MatMul", [x.T if a else x, y.T if b else y], [("f4", 3, 5)], transpose_a=a, transpose_b=b
     )
     assert_close(out, np.einsum("ij,jk->ik", x, y))
-    with pytest.raises(ShapeError, match="MatMul: expected two matrices, got ranks 1 and 2"):
+    with pytest.raises(ShapeError, match="expected two matrices, got ranks 1 and 2"):
         custom("MatMul", [x[0], y], [("f4", 5)])
 
 
@@ -100,7 +100,7 @@ def test_split_v() -> None:
     shapes = [("f4", 2, n) for n in (2, 4, 1)]
     parts = custom("SplitV", [x, np.array([2, -1, 1]), np.array(-1)], shapes, num_split=3)
     np.testing.assert_array_equal(np.concatenate(parts, axis=1), x)
-    with pytest.raises(ShapeError, match=r"SplitV: expected sizes with a sum of 7, got \[2, 4\]"):
+    with pytest.raises(ShapeError, match=r"expected a sum of 7, got \[2, 4\]"):
         custom("SplitV", [x, np.array([2, 4]), np.array(1)], shapes[:2])
     with pytest.raises(ModelError, match="at most one -1"):
         custom("SplitV", [x, np.array([-1, -1]), np.array(1)], shapes[:2])
@@ -136,6 +136,38 @@ def test_max_pool_with_argmax(padding: str, batched: bool) -> None:
     np.testing.assert_array_equal(out, wanted)
     images = where if batched else where + np.arange(2).reshape(2, 1, 1, 1) * x[0].size
     np.testing.assert_array_equal(x.reshape(-1)[images], wanted)
+
+
+def test_argmax_of_the_least_numbers_is_an_element_of_the_window() -> None:
+    x = np.full((1, 3, 3, 1), -np.inf, np.float32)
+    options = {"ksize": [1, 3, 3, 1], "strides": [1, 1, 1, 1], "padding": "SAME"}
+    for data in (x, np.full(x.shape, -128, np.int8)):
+        shapes = [(data.dtype.str, *x.shape), ("i8", *x.shape)]
+        out, where = custom("MaxPoolWithArgmax", [data], shapes, **options)
+        np.testing.assert_array_equal(out, data)
+        assert where.reshape(-1).tolist() == [0, 0, 1, 0, 0, 1, 3, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"ksize": [1, 2, 2]}, "ksize, strides: expected four positive numbers each"),
+        ({"strides": [1, 2, 2]}, "ksize, strides: expected four positive numbers each"),
+        ({"strides": [1, 0, 1, 1]}, "ksize, strides: expected four positive numbers each"),
+        ({"padding": "FULL"}, "padding: expected SAME or VALID, got 'FULL'"),
+        ({"padding": 1}, "option padding: expected str, got 1"),
+    ],
+)
+def test_wrong_options_of_max_pool_with_argmax(change: dict[str, Any], sentence: str) -> None:
+    options = {"ksize": [1, 2, 2, 1], "strides": [1, 1, 1, 1], "padding": "SAME", **change}
+    with pytest.raises(ModelError, match=sentence):
+        custom("MaxPoolWithArgmax", [numbers(1, 3, 3, 1)], [("f4", 1, 3, 3, 1)], **options)
+
+
+def test_windows_of_max_pool_with_argmax_are_limited() -> None:
+    options = {"ksize": [1, 1 << 19, 1 << 19, 1], "strides": [1, 1, 1, 1], "padding": "SAME"}
+    with pytest.raises(LimitError, match="the windows of MaxPoolWithArgmax"):
+        custom("MaxPoolWithArgmax", [numbers(1, 3, 3, 1)], [("f4", 1, 3, 3, 1)], **options)
 
 
 def test_unknown_names() -> None:

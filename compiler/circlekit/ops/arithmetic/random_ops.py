@@ -20,8 +20,7 @@ from circlekit.ir.dtypes import f32, i32, i64
 from circlekit.ir.op import Op, Run, attribute, operand
 from circlekit.ir.value import Array, TensorType
 from circlekit.ops.checks import require_rank
-from circlekit.ops.constant_operands import int_list, static_int, static_int_vector, vector_length
-from circlekit.ops.dimensions import unknown_dims
+from circlekit.ops.constant_operands import int_list, listed_shape, static_int
 from circlekit.ops.operand_dtypes import INDICES
 from circlekit.ops.program.state import state_of
 
@@ -90,9 +89,7 @@ class RandomFloats(Random):
     """The function from random words to numbers."""
 
     def infer(self) -> TensorType:
-        dims = static_int_vector(self.shape)
-        shape = unknown_dims(vector_length(self.shape)) if dims is None else tuple(dims)
-        return TensorType(f32, shape)
+        return TensorType(f32, listed_shape(self.shape))
 
     def call(self, run: Run, *args: Array) -> Sequence[Array]:
         shape = tuple(int_list(args[0]))

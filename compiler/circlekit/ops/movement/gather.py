@@ -7,23 +7,23 @@ dynamic_update_slice.
 
 from __future__ import annotations
 
-from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from circlekit.errors import ModelError, ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, bf16, boolean, f16, f32, i8, i16, i32, i64
 from circlekit.ir.op import Op, attribute, operand
-from circlekit.ir.value import Array, Shape, TensorType, format_shape
-from circlekit.ops.checks import require_integer_dtype, require_same_dtype
+from circlekit.ir.value import Array, TensorType, format_shape
+from circlekit.ops.checks import require_integer_dtype, require_rank, require_same_dtype
 from circlekit.ops.constant_operands import (
     int_list,
+    listed_shape,
     static_int,
     static_int_vector,
     vector_length,
 )
-from circlekit.ops.dimensions import merge_dims, normalized_axis, unknown_dims
+from circlekit.ops.dimensions import merge_dims, normalized_axis
 from circlekit.ops.operand_dtypes import ANY, NUMBERS
 from circlekit.ops.quantization import is_per_channel, rearranged_type, scale_of
 
@@ -44,6 +44,8 @@ class Gather(Op, code="GATHER", data_movement=True, layout_operands=("params",),
 
     axis: int = attribute(0)
     batch_dims: int = attribute(0)
+
+    versions: ClassVar = {i8: 2, boolean: 3, i16: 4, DType.INT4: 7}
 
     def infer(self) -> TensorType:
         params, indices = self.params.shape, self.indices.shape
@@ -69,27 +71,23 @@ class Gather(Op, code="GATHER", data_movement=True, layout_operands=("params",),
         axis, batch = self.axis_and_batch(params.ndim, indices.ndim)
         require_in_range(self, indices, params.shape[axis])
         if batch == 0:
-            index: Any = (*[slice(None)] * axis, indices, ...)  # the dots keep a scalar an array
-            return np.asarray(params[index])
-        head, outer, inner = params.shape[:batch], params.shape[batch:axis], params.shape[axis + 1 :]
-        flat = params.reshape(prod(head), prod(outer), params.shape[axis], prod(inner))
-        rows = indices.reshape(prod(head), 1, -1) if indices.size else indices.reshape(prod(head), 1, 0)
-        first, second = np.ogrid[: prod(head), : prod(outer)]
-        taken = flat[first[..., None], second[..., None], rows]
-        return np.asarray(taken.reshape(*head, *outer, *indices.shape[batch:], *inner))
+            return np.take(params, indices, axis)
+        entries = (1,) * (indices.ndim - batch)  # one dimension for each axis of an entry of the batch
+        batches = [g.reshape(g.shape + entries) for g in np.ogrid[tuple(map(slice, params.shape[:batch]))]]
+        index: Any = (*batches, indices)
+        taken = np.moveaxis(params, axis, batch)[index]
+        outer = range(indices.ndim, indices.ndim + axis - batch)
+        return np.moveaxis(taken, outer, range(batch, axis))
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
         return None if self.indices.rank != 1 or self.batch_dims else super().permuted(perm)
 
     def required_version(self) -> int:
-        if self.params.dtype is DType.INT4:
-            return 7
-        if self.indices.dtype is i16:
-            return 6
-        return 5 if self.batch_dims else {i16: 4, boolean: 3, i8: 2}.get(self.params.dtype, 1)
+        minimum = 6 if self.indices.dtype is i16 else 5 if self.batch_dims else 1
+        return max(super().required_version(), minimum)
 
 
-class GatherNd(Op, code="GATHER_ND", data_movement=True):
+class GatherNd(Op, code="GATHER_ND", versions={DType.STRING: 2, i16: 3, boolean: 5}, data_movement=True):
     """Slices of ``params`` by index vectors, the last axis of ``indices``, over its leading axes."""
 
     params = operand(*ANY)
@@ -115,11 +113,7 @@ class GatherNd(Op, code="GATHER_ND", data_movement=True):
         return np.asarray(params[tuple(np.moveaxis(indices, -1, 0))])
 
     def required_version(self) -> int:
-        if self.params.dtype is boolean:
-            return 5
-        if self.indices.dtype is i16:
-            return 4
-        return {i16: 3, DType.STRING: 2}.get(self.params.dtype, 1)
+        return max(super().required_version(), 4 if self.indices.dtype is i16 else 1)
 
 
 class OneHot(Op, code="ONE_HOT"):
@@ -157,9 +151,8 @@ class EmbeddingLookup(Op, code="EMBEDDING_LOOKUP", options=None):
     value = operand(*ANY)
 
     def infer(self) -> TensorType:
-        lookup, value = self.lookup.shape, self.value.shape
-        if lookup is not None and len(lookup) != 1:
-            raise ShapeError(f"lookup: expected rank 1, got shape {format_shape(lookup)}")
+        require_rank(self.lookup, "lookup", 1)
+        value = self.value.shape
         if value is not None and len(value) < 2:
             raise ShapeError(f"value: expected rank 2 or more, got shape {format_shape(value)}")
         shape = None if value is None else (vector_length(self.lookup), *value[1:])
@@ -177,10 +170,8 @@ class EmbeddingLookup(Op, code="EMBEDDING_LOOKUP", options=None):
             raise UnsupportedError(f"EMBEDDING_LOOKUP from {kinds} has no kernel")
         require_in_range(self, lookup, value.shape[0])
         rows = np.take(value, lookup, axis=0)
-        return self.dequantized(rows, lookup) if self.is_hybrid() else rows
-
-    def dequantized(self, rows: Array, lookup: Array) -> Array:
-        """Return quantized ``rows`` times their scales, computed in float32, in the result's dtype."""
+        if not self.is_hybrid():
+            return rows
         scale_of(self.value)  # raises an error if there is none
         quantization = self.value.quantization
         assert quantization is not None  # it has a scale
@@ -258,9 +249,7 @@ class ScatterNd(Op, code="SCATTER_ND"):
 
     def infer(self) -> TensorType:
         require_integer_dtype(self.indices, "indices")
-        dims = static_int_vector(self.shape)
-        shape: Shape | None = unknown_dims(vector_length(self.shape)) if dims is None else tuple(dims)
-        return rearranged_type(self.updates, shape)
+        return rearranged_type(self.updates, listed_shape(self.shape))
 
     def kernel(self, indices: Array, updates: Array, shape: Array) -> Array:
         out = np.zeros(int_list(shape), updates.dtype)
@@ -269,7 +258,7 @@ class ScatterNd(Op, code="SCATTER_ND"):
         return out
 
 
-class TopKV2(Op, code="TOPK_V2", results=("values", "indices")):
+class TopKV2(Op, code="TOPK_V2", results=("values", "indices"), versions={i8: 2, i16: 3}):
     """The ``k`` largest elements along the last axis in descending order, and their indices.
 
     Equal elements keep their order.
@@ -297,9 +286,7 @@ class TopKV2(Op, code="TOPK_V2", results=("values", "indices")):
         return values, indices.astype(self.results[1].dtype.numpy)
 
     def required_version(self) -> int:
-        if i16 in (self.input.dtype, self.k.dtype, self.results[1].dtype):
-            return 3
-        return 2 if self.input.dtype is i8 else 1
+        return 3 if i16 in (self.k.dtype, self.results[1].dtype) else super().required_version()
 
 
 class DynamicUpdateSlice(Op, code="DYNAMIC_UPDATE_SLICE", versions={f16: 3, i16: 4, DType.INT4: 5, bf16: 6}):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -32,18 +33,16 @@ from circlekit.ops.quantization import (
 )
 
 
-def require_operands(op: Op, values: tuple[Value, ...]) -> None:
-    """Raise ShapeError unless there is at least one operand and all have the same dtype."""
+def common_shape(op: Op, values: tuple[Value, ...], skip: int | None) -> list[Dim] | None:
+    """Return the dimensions that ``values`` share, on all axes but ``skip``; None if no rank is known.
+
+    ShapeError unless ``op`` has an operand, and all have the same dtype and fitting shapes.
+    """
     if not values:
         raise ShapeError(f"{op.code}: expected at least one operand, got none")
-    for i, value in enumerate(values[1:], 1):
-        require_same_dtype("operand 0", values[0], f"operand {i}", value)
-
-
-def merged_shape(values: tuple[Value, ...], skip: int | None) -> list[int | None] | None:
-    """Return the dimensions that ``values`` share, on all axes but ``skip``; None if no rank is known."""
-    merged: list[int | None] | None = None
-    for value in values:
+    merged: list[Dim] | None = None
+    for index, value in enumerate(values):
+        require_same_dtype("operand 0", values[0], f"operand {index}", value)
         if value.shape is None:
             continue
         if merged is None:
@@ -77,8 +76,7 @@ class Concatenation(
 
     def infer(self) -> TensorType:
         values = self.values
-        require_operands(self, values)
-        shape = merged_shape(values, self.axis)
+        shape = common_shape(self, values, self.axis)
         if shape is None:
             return rearranged_type(values[0], None)
         axis = normalized_axis(self.axis, len(shape))
@@ -120,10 +118,9 @@ class Pack(Op, code="PACK", data_movement=True, versions={i8: 2, i16: 3, u32: 4}
 
     def infer(self) -> TensorType:
         values = self.values
-        require_operands(self, values)
         if self.values_count != len(values):
             raise ShapeError(f"values_count: expected {len(values)}, got {self.values_count}")
-        shape = merged_shape(values, None)
+        shape = common_shape(self, values, None)
         if shape is None:
             return rearranged_type(values[0], None)
         at = normalized_axis(self.axis, len(shape) + 1)
@@ -182,15 +179,14 @@ class SplitOperator(Op, layout_operands=("value",), axis_numbers=("split_dim",))
 
     num_splits: int = attribute(0)
 
+    @abstractmethod
     def part_sizes(self, size: Dim) -> Sequence[Dim]:
         """Return the sizes of the parts of a dimension of ``size``, None for unknown ones."""
-        raise NotImplementedError
 
     def infer(self) -> tuple[TensorType, ...]:
         shape, axis = self.value.shape, static_int(self.split_dim, "split_dim")
         if shape is None or axis is None:
-            self.part_sizes(None)  # checks the other parameters
-            return (rearranged_type(self.value, unknown_dims(self.value.rank)),) * part_count(self.num_splits)
+            return (rearranged_type(self.value, unknown_dims(self.value.rank)),) * len(self.part_sizes(None))
         at = normalized_axis(axis, len(shape))
         parts = self.part_sizes(shape[at])
         return tuple(rearranged_type(self.value, (*shape[:at], p, *shape[at + 1 :])) for p in parts)
@@ -232,9 +228,14 @@ class SplitV(SplitOperator, code="SPLIT_V", variadic_results=True, versions={i8:
         return _resolved_sizes(sizes, size)
 
     def kernel(self, value: Array, size_splits: Array, split_dim: Array) -> tuple[Array, ...]:
-        axis = normalized_axis(int(split_dim.reshape(-1)[0]), value.ndim)
-        sizes = _resolved_sizes(int_list(size_splits), value.shape[axis])
-        return tuple(np.split(value, np.cumsum([s or 0 for s in sizes])[:-1], axis=axis))
+        return tuple(split_by_sizes(value, size_splits, split_dim))
+
+
+def split_by_sizes(x: Array, size_splits: Array, split_dim: Array) -> list[Array]:
+    """Return ``x`` split into parts of ``size_splits`` along ``split_dim``; one size may be -1, the rest."""
+    axis = normalized_axis(int(split_dim.reshape(-1)[0]), x.ndim)
+    sizes = _resolved_sizes(int_list(size_splits), x.shape[axis])
+    return np.split(x, np.cumsum([size or 0 for size in sizes])[:-1], axis=axis)
 
 
 def _resolved_sizes(sizes: Sequence[int], size: Dim) -> list[Dim]:

@@ -19,6 +19,7 @@ from circlekit.ir.value import Shape as Dims
 from circlekit.ops.checks import require_int_list, require_rank, require_same_dtype
 from circlekit.ops.constant_operands import (
     int_list,
+    listed_shape,
     plain_data,
     static_int,
     static_int_vector,
@@ -26,7 +27,7 @@ from circlekit.ops.constant_operands import (
 )
 from circlekit.ops.dimensions import broadcast_shapes, dims_differ, normalized_axis, product, unknown_dims
 from circlekit.ops.operand_dtypes import ANY, NUMBERS
-from circlekit.ops.quantization import per_tensor_quantization, rearranged_type
+from circlekit.ops.quantization import rearranged_type
 
 
 class Reshape(Op, code="RESHAPE", data_movement=True):
@@ -195,13 +196,12 @@ class BroadcastTo(Op, code="BROADCAST_TO", data_movement=True, layout_operands=(
     per_axis_operands = ("shape",)
 
     def infer(self) -> TensorType:
-        target = static_int_vector(self.shape)
-        if target is None:
-            return rearranged_type(self.input, unknown_dims(vector_length(self.shape)))
-        common = broadcast_shapes(self.input.shape, tuple(target))
-        if common is not None and (len(common) > len(target) or any(map(dims_differ, common, target))):
-            raise ShapeError(f"shape {format_shape(self.input.shape)} does not broadcast to {target}")
-        return rearranged_type(self.input, tuple(target))
+        dims = listed_shape(self.shape)
+        common = broadcast_shapes(self.input.shape, dims)
+        if common and dims is not None and (len(common) > len(dims) or any(map(dims_differ, common, dims))):
+            pair = f"{format_shape(self.input.shape)} does not broadcast to {format_shape(dims)}"
+            raise ShapeError(f"shape {pair}")
+        return rearranged_type(self.input, dims)
 
     def kernel(self, input: Array, shape: Array) -> Array:
         return np.broadcast_to(input, int_list(shape))
@@ -242,9 +242,7 @@ class Fill(Op, code="FILL", typed_by=1, versions={boolean: 2, DType.STRING: 2, i
     def infer(self) -> TensorType:
         if self.value.rank not in (0, None):
             raise ShapeError(f"value: expected a scalar, got shape {format_shape(self.value.shape)}")
-        dims = static_int_vector(self.dims)
-        shape = unknown_dims(vector_length(self.dims)) if dims is None else tuple(dims)
-        return TensorType(self.value.dtype, shape, per_tensor_quantization(self.value))
+        return rearranged_type(self.value, listed_shape(self.dims))
 
     def kernel(self, dims: Array, value: Array) -> Array:
         return np.full(int_list(dims), value, value.dtype)

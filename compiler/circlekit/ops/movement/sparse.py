@@ -16,8 +16,7 @@ from circlekit.ir.enums import CombinerType
 from circlekit.ir.op import Op, attribute, operand
 from circlekit.ir.value import Array, TensorType, format_shape
 from circlekit.ops.checks import require_rank, require_same_dtype
-from circlekit.ops.constant_operands import int_list, static_int_vector, vector_length
-from circlekit.ops.dimensions import unknown_dims
+from circlekit.ops.constant_operands import int_list, listed_shape, vector_length
 from circlekit.ops.movement.gather import require_in_range
 from circlekit.ops.operand_dtypes import ANY, NUMBERS
 
@@ -36,9 +35,7 @@ class SparseToDense(Op, code="SPARSE_TO_DENSE", typed_by=2, versions={i64: 2, i8
         require_same_dtype("values", self.values, "default_value", self.default_value)
         require_rank(self.indices, "indices", 0, 1, 2)
         require_rank(self.values, "values", 0, 1)
-        dims = static_int_vector(self.output_shape)
-        shape = unknown_dims(vector_length(self.output_shape)) if dims is None else tuple(dims)
-        return TensorType(self.values.dtype, shape)
+        return TensorType(self.values.dtype, listed_shape(self.output_shape))
 
     def kernel(self, indices: Array, output_shape: Array, values: Array, default_value: Array) -> Array:
         shape = tuple(int_list(output_shape))
@@ -80,12 +77,10 @@ class EmbeddingLookupSparse(Op, code="EMBEDDING_LOOKUP_SPARSE"):
     combiner: CombinerType = attribute(CombinerType.SUM)
 
     def infer(self) -> TensorType:
-        shape, count = self.value.shape, vector_length(self.dense_shape)
-        dims = static_int_vector(self.dense_shape)
-        if shape is None or count is None:
+        shape, dense_shape = self.value.shape, listed_shape(self.dense_shape)
+        if shape is None or dense_shape is None:
             return TensorType(self.value.dtype, None)
-        buckets = (None,) * (count - 1) if dims is None else tuple(dims[:-1])
-        return TensorType(self.value.dtype, (*buckets, *shape[1:]))
+        return TensorType(self.value.dtype, (*dense_shape[:-1], *shape[1:]))
 
     def kernel(self, ids: Array, indices: Array, dense_shape: Array, weights: Array, value: Array) -> Array:
         require_in_range(self, ids, len(value))

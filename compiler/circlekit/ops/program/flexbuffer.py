@@ -7,8 +7,9 @@ and the slot holds the distance.  Source: FlexBuffers' internals in the document
 
 from __future__ import annotations
 
-import struct
 from typing import Any
+
+import numpy as np
 
 from circlekit.errors import ModelError
 from circlekit.ir.op import Op
@@ -16,10 +17,6 @@ from circlekit.ir.op import Op
 NULL, INT, UINT, FLOAT, KEY, STRING = range(6)
 INDIRECT_INT, INDIRECT_UINT, INDIRECT_FLOAT, MAP, VECTOR, VECTOR_INT = range(6, 12)
 VECTOR_STRING, VECTOR_INT2, VECTOR_FLOAT4, BLOB, BOOL, VECTOR_BOOL = 15, 16, 24, 25, 26, 36
-
-_SIGNED = {1: "<b", 2: "<h", 4: "<i", 8: "<q"}
-_UNSIGNED = {1: "<B", 2: "<H", 4: "<I", 8: "<Q"}
-_FLOATS = {2: "<e", 4: "<f", 8: "<d"}
 
 MAX_DEPTH = 64
 """Largest nesting of values."""
@@ -46,7 +43,7 @@ def read_flexbuffer(data: bytes) -> Any:
     if len(data) < 3:
         raise ModelError(f"FlexBuffer: expected at least 3 bytes, got {len(data)}")
     width = data[-1]
-    if width not in _UNSIGNED:
+    if width not in (1, 2, 4, 8):
         raise ModelError(f"FlexBuffer: expected a slot of 1, 2, 4 or 8 bytes, got {width}")
     return _Reader(data).value(len(data) - 2 - width, width, data[-2], 0)
 
@@ -56,17 +53,13 @@ class _Reader:
         self.data = data
         self.budget = 4 * len(data)  # vectors may be shared: limits the time that a malformed file can take
 
-    def number(self, form: str, at: int) -> Any:
-        if not 0 <= at <= len(self.data) - struct.calcsize(form):
-            raise ModelError(f"FlexBuffer: offset {at} is outside of {len(self.data)} bytes")
-        return struct.unpack_from(form, self.data, at)[0]
+    def bytes_at(self, at: int, size: int) -> bytes:
+        if not 0 <= at <= at + size <= len(self.data):
+            raise ModelError(f"FlexBuffer: {size} bytes at {at} exceed its {len(self.data)} bytes")
+        return self.data[at : at + size]
 
     def unsigned(self, at: int, width: int) -> int:
-        return int(self.number(_UNSIGNED[width], at))
-
-    def pointed(self, at: int, width: int) -> int:
-        """Return the position that the slot at ``at`` refers to."""
-        return at - self.unsigned(at, width)
+        return int.from_bytes(self.bytes_at(at, width), "little")
 
     def value(self, at: int, width: int, packed: int, depth: int) -> Any:
         """Return the value of a slot; ``packed``: its type, and the width of the slots that it refers to."""
@@ -77,30 +70,24 @@ class _Reader:
             return None
         if kind in (INT, UINT, FLOAT, BOOL):
             return self.scalar(at, width, kind)
-        target = self.pointed(at, width)
+        target = at - self.unsigned(at, width)
         if kind in (INDIRECT_INT, INDIRECT_UINT, INDIRECT_FLOAT):
             return self.scalar(target, inner, kind - INDIRECT_INT + INT)
         if kind == KEY:
             return self.key(target)
         if kind in (STRING, BLOB):
-            raw = self.slice(target, self.unsigned(target - inner, inner))
+            raw = self.bytes_at(target, self.unsigned(target - inner, inner))
             return raw.decode("utf-8", "replace") if kind == STRING else raw
-        if kind in (MAP, VECTOR):
-            return self.collection(target, inner, kind, depth)
-        return self.typed(target, inner, kind, depth)
+        return self.elements(target, inner, kind, depth)
 
     def scalar(self, at: int, width: int, kind: int) -> Any:
+        raw = self.bytes_at(at, width)
         if kind == FLOAT:
-            if width not in _FLOATS:
+            if width == 1:
                 raise ModelError("FlexBuffer: expected a float of 2, 4 or 8 bytes, got one byte")
-            return float(self.number(_FLOATS[width], at))
-        number = int(self.number((_SIGNED if kind == INT else _UNSIGNED)[width], at))
+            return float(np.frombuffer(raw, f"<f{width}")[0])
+        number = int.from_bytes(raw, "little", signed=kind == INT)
         return bool(number) if kind == BOOL else number
-
-    def slice(self, at: int, size: int) -> bytes:
-        if not 0 <= at <= at + size <= len(self.data):
-            raise ModelError(f"FlexBuffer: {size} bytes at {at} exceed its {len(self.data)} bytes")
-        return self.data[at : at + size]
 
     def key(self, at: int) -> str:
         end = self.data.find(b"\0", max(at, 0))
@@ -108,34 +95,28 @@ class _Reader:
             raise ModelError("FlexBuffer: expected a key that ends with a zero byte")
         return self.data[at:end].decode("utf-8", "replace")
 
-    def spend(self, count: int) -> None:
+    def elements(self, at: int, width: int, kind: int, depth: int) -> Any:
+        """Return a map, or a vector of any values (``VECTOR``) or of values of one type.
+
+        The length is stored before the elements, except in vectors of 2 to 4 numbers of one type; the types
+        follow the elements where they may differ.
+        """
+        is_fixed = VECTOR_INT2 <= kind <= VECTOR_FLOAT4
+        if not (is_fixed or VECTOR_INT <= kind <= VECTOR_STRING or kind in (MAP, VECTOR, VECTOR_BOOL)):
+            raise ModelError(f"FlexBuffer: unknown type {kind}")
+        count = (kind - VECTOR_INT2) // 3 + 2 if is_fixed else self.unsigned(at - width, width)
         self.budget -= count
         if self.budget < 0:
             raise ModelError("FlexBuffer: it has more elements than bytes")
-
-    def collection(self, at: int, width: int, kind: int, depth: int) -> Any:
-        count = self.unsigned(at - width, width)
-        self.spend(count)
-        types = self.slice(at + count * width, count)
-        values = [self.value(at + i * width, width, types[i], depth + 1) for i in range(count)]
-        if kind == VECTOR:
-            return values
-        keys = self.pointed(at - 3 * width, width)
-        key_width = self.unsigned(at - 2 * width, width)
-        if key_width not in _UNSIGNED:
-            raise ModelError(f"FlexBuffer: expected a slot of 1, 2, 4 or 8 bytes, got {key_width}")
-        names = [self.key(self.pointed(keys + i * key_width, key_width)) for i in range(count)]
-        return dict(zip(names, values, strict=True))
-
-    def typed(self, at: int, width: int, kind: int, depth: int) -> list[Any]:
-        """Return a vector whose elements have one type; vectors of 2 to 4 have no stored length."""
-        if VECTOR_INT2 <= kind <= VECTOR_FLOAT4:
-            element, count = (kind - VECTOR_INT2) % 3 + INT, (kind - VECTOR_INT2) // 3 + 2
-        elif VECTOR_INT <= kind <= VECTOR_STRING or kind == VECTOR_BOOL:
-            element = BOOL if kind == VECTOR_BOOL else kind - VECTOR_INT + INT
-            count = self.unsigned(at - width, width)
+        if kind in (MAP, VECTOR):
+            types = self.bytes_at(at + count * width, count)
         else:
-            raise ModelError(f"FlexBuffer: unknown type {kind}")
-        self.spend(count)
-        packed = element << 2
-        return [self.value(at + i * width, width, packed, depth + 1) for i in range(count)]
+            number = INT + (kind - VECTOR_INT2) % 3 if is_fixed else INT + kind - VECTOR_INT
+            types = bytes([(BOOL if kind == VECTOR_BOOL else number) << 2]) * count
+        values = [self.value(at + i * width, width, types[i], depth + 1) for i in range(count)]
+        if kind != MAP:
+            return values
+        keys = at - 3 * width - self.unsigned(at - 3 * width, width)
+        key_width = self.unsigned(at - 2 * width, width)
+        slots = [keys + i * key_width for i in range(count)]
+        return {self.key(at - self.unsigned(at, key_width)): v for at, v in zip(slots, values, strict=True)}
