@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import mkdocs_gen_files
 
-from circlekit.io.check.findings import RULES
+from circlekit.io.findings import RULES
 from circlekit.passes.engine.describe import page
 from circlekit.passes.engine.registry import all_passes
 

@@ -142,7 +142,7 @@ def put(place: str, value: Any) -> Callable[[File], None]:
         ),
         ("metadata[0].buffer", 3, "metadata[0].buffer: index 3"),
         ("signatureDefs[0].subgraphIndex", 1, "signature_defs[0].subgraph_index: index 1"),
-        ("signatureDefs[0].inputs[0].tensorIndex", 2, "signature_defs[0].inputs[0]: index 2"),
+        ("signatureDefs[0].inputs[0].tensorIndex", 2, "signature_defs[0].inputs[0].tensor_index: index 2"),
         ("buffers[1].offset", 1000, "buffers[1]: "),
         ("subgraphs", [], "subgraphs: expected one graph or more, got none"),
     ],
@@ -165,7 +165,7 @@ def test_tensor_of_huge_shape_without_data() -> None:
 
 def test_invalid_graph_index_of_a_declared_operator_is_refused() -> None:
     data = broken(put("subgraphs[0].operators[0].builtinOptions.condSubgraphIndex", 3))
-    assert "operators[0].cond_subgraph_index: index 3, there are 1 graphs" in message(data)
+    assert "operators[0].builtin_options.cond_subgraph_index: index 3, there are 1 graphs" in message(data)
 
 
 def test_unknown_tensor_type_is_refused() -> None:

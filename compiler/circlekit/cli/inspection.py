@@ -13,8 +13,8 @@ from typing import Any
 import circlekit.ops  # noqa: F401  # declares the operators, whose rules circle-verify checks
 from circlekit.cli.command import FAILED, Parser, printable, run_command
 from circlekit.io.check.check_file import check_bytes
-from circlekit.io.check.findings import Finding
 from circlekit.io.file_map import map_file
+from circlekit.io.findings import Finding
 from circlekit.io.read.flatbuffer_decoder import identify
 from circlekit.recipes.model_file import ModelFile, name_of, shape_of
 

@@ -66,6 +66,13 @@ class DType(Enum):
     def is_integer(self) -> bool:
         return self in _INTEGERS
 
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The smallest and the largest number of an integer type."""
+        if self.short.startswith("u"):
+            return 0, (1 << self.bits) - 1
+        return -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
+
     @staticmethod
     def of(numpy: DTypeLike) -> DType:
         """Return the element type of a numpy dtype; KeyError if no tensor can have it."""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -70,7 +70,8 @@ class _Verifier:
             yield Finding("model", "a graph is listed twice")
         for graph in self.model.graphs:
             yield from self._graph(graph)
-        yield from self._calls()
+        for graph, callee in recursive_calls(self.model):
+            yield Finding(f"graph {graph.name}", f"it calls graph {callee.name}, which calls it")
         yield from self._signatures()
 
     def _graph(self, graph: Graph) -> Iterator[Finding]:
@@ -140,19 +141,6 @@ class _Verifier:
             if message:
                 yield Finding(f"{where} > outputs", message)
 
-    def _calls(self) -> Iterator[Finding]:
-        """No graph calls itself, directly or through others."""
-        calls = {
-            id(g): list({id(c): c for op in _walk(g) for c in op.called_graphs()}.values())
-            for g in self.model.graphs
-        }
-        ordered = postorder(self.model.graphs, lambda graph: reversed(calls.get(id(graph), [])))
-        position = {id(graph): index for index, graph in enumerate(ordered)}
-        for index, graph in enumerate(ordered):
-            for callee in calls.get(id(graph), ()):
-                if position[id(callee)] >= index:
-                    yield Finding(f"graph {graph.name}", f"it calls graph {callee.name}, which calls it")
-
     def _signatures(self) -> Iterator[Finding]:
         for signature in self.model.signatures:
             where = f"signature {signature.key}"
@@ -160,6 +148,19 @@ class _Verifier:
                 yield Finding(where, f"its graph {signature.graph.name} is not in the model")
             yield from _ports(signature, where, "input", signature.inputs, signature.graph.inputs)
             yield from _ports(signature, where, "output", signature.outputs, signature.graph.outputs)
+
+
+def recursive_calls(model: Model) -> Iterator[tuple[Graph, Graph]]:
+    """Yield (caller, callee) for a call in each cycle of graphs that call each other."""
+    calls = {
+        id(g): list({id(c): c for op in _walk(g) for c in op.called_graphs()}.values()) for g in model.graphs
+    }
+    ordered = postorder(model.graphs, lambda graph: reversed(calls.get(id(graph), [])))
+    position = {id(graph): index for index, graph in enumerate(ordered)}
+    for index, graph in enumerate(ordered):
+        for callee in calls.get(id(graph), ()):
+            if position[id(callee)] >= index:
+                yield graph, callee
 
 
 def _ports(
@@ -267,9 +268,6 @@ def op_faults(op: Op, graphs: Set[int]) -> Iterator[str]:
                 yield f"its options name {graph.name}, which is not a graph of the model"
         return
     yield from operand_faults(op)
-    count = len(op.result_names)
-    if len(op.results) != count and not op.variadic_results:
-        yield f"it has {len(op.results)} results, its declaration has {count}"
     for spec in op.attributes:
         if spec.name in op.attribute_values or spec.is_graph:
             fault = _attribute_fault(spec, op.attribute_values.get(spec.name, spec.default), graphs)
@@ -278,22 +276,35 @@ def op_faults(op: Op, graphs: Set[int]) -> Iterator[str]:
 
 
 def operand_faults(op: Op) -> Iterator[str]:
-    """Yield how the number and the dtypes of the operands differ from the declaration."""
+    """Yield how operands (number and dtypes) and results (number) differ from the declaration."""
+    for _, message in arity_faults(type(op), op.inputs, len(op.results)):
+        yield message
     specs = op.operands
     is_variadic = bool(specs) and specs[-1].variadic
-    if len(op.inputs) > len(specs) and not is_variadic:
-        yield f"it has {len(op.inputs)} operands, its declaration has {len(specs)}"
-    for index, spec in enumerate(specs):
-        if not spec.optional and not spec.variadic and (index >= len(op.inputs) or op.inputs[index] is None):
-            yield f"it lacks its operand {spec.name}"
-    for index, value in enumerate(op.inputs[: len(specs)] if not is_variadic else op.inputs):
+    for index, value in enumerate(op.inputs if is_variadic else op.inputs[: len(specs)]):
         spec = specs[min(index, len(specs) - 1)]
-        if value is None:
-            if spec.variadic:
-                yield f"operand {index} of {spec.name} is absent"
-        elif spec.dtypes and not _is_acceptable(value.dtype, spec.dtypes):
+        if value is not None and spec.dtypes and not _is_acceptable(value.dtype, spec.dtypes):
             expected = " or ".join(d.short for d in spec.dtypes)
             yield f"{spec.name} %{value.name} is {value.dtype.short}, expected {expected}"
+
+
+def arity_faults(kind: type[Op], operands: Sequence[Value | None], results: int) -> Iterator[tuple[str, str]]:
+    """Yield how the numbers of operands and results differ from the declaration.
+
+    Each fault is the field of the schema's Operator, such as ``inputs[2]``, and a sentence.
+    """
+    specs = kind.operands
+    if len(operands) > len(specs) and not (specs and specs[-1].variadic):
+        yield "inputs", f"it has {len(operands)} operands, its declaration has {len(specs)}"
+    for index, spec in enumerate(specs):
+        if spec.variadic:
+            for later in range(index, len(operands)):
+                if operands[later] is None:
+                    yield f"inputs[{later}]", f"operand {later} of {spec.name} is absent"
+        elif not spec.optional and (index >= len(operands) or operands[index] is None):
+            yield f"inputs[{index}]", f"it lacks its operand {spec.name}"
+    if results != len(kind.result_names) and not kind.variadic_results:
+        yield "outputs", f"it has {results} results, its declaration has {len(kind.result_names)}"
 
 
 def _is_acceptable(dtype: DType, declared: tuple[DType, ...]) -> bool:

@@ -50,9 +50,7 @@ def dtype_limits(dtype: DType) -> tuple[int, int]:
     """Return the smallest and the largest integer of ``dtype``; ModelError unless it is an integer type."""
     if dtype.bits == 0 or not dtype.is_integer:
         raise ModelError(f"expected an integer dtype for quantized data, got {dtype.short}")
-    if dtype.short.startswith("u"):
-        return 0, (1 << dtype.bits) - 1
-    return -(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1
+    return dtype.limits
 
 
 def have_same_quantization(a: Value, b: Value) -> bool:

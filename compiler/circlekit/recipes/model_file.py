@@ -18,8 +18,8 @@ import numpy as np
 import circlekit.ops  # noqa: F401  # the rules of operators must be there
 from circlekit.errors import FormatError
 from circlekit.io.check.check_file import check_bytes
-from circlekit.io.check.findings import Finding
 from circlekit.io.file_map import map_file
+from circlekit.io.findings import Finding
 from circlekit.io.operator_fields import code_key
 from circlekit.io.read.flatbuffer_decoder import decode, identify
 from circlekit.io.read.load import unidentified

@@ -20,7 +20,8 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from circlekit.errors import FormatError, FormatWarning
+from circlekit.errors import FormatWarning
+from circlekit.io.findings import InvalidFile
 from circlekit.io.schema import IDENTIFIERS, Field, Kind, Table, Tree, table
 
 HEADER_BYTES = 8
@@ -122,7 +123,7 @@ class Decoder:
         return text[1:] or "the root"
 
     def fail(self, what: str, leaf: str = "") -> NoReturn:
-        raise FormatError(f"{self.name}: {self.where(leaf)}: {what}")
+        raise InvalidFile.of(self.name, "flatbuffer", self.where(leaf), what)
 
     def lose(self, what: str, leaf: str) -> None:
         """Report that a field, or a part of it, is lost."""

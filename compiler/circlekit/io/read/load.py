@@ -11,9 +11,10 @@ from typing import NoReturn
 
 import numpy as np
 
-from circlekit.errors import FormatError, FormatWarning, UnsupportedError
+from circlekit.errors import FormatError, FormatWarning
 from circlekit.io.attached_zip import attached_archive
 from circlekit.io.file_map import FileMap, map_file
+from circlekit.io.findings import InvalidFile, UnknownType
 from circlekit.io.origin import Origin, Place, absent, place_of
 from circlekit.io.read.flatbuffer_decoder import decode, identify
 from circlekit.io.read.load_ops import OpLoader
@@ -70,29 +71,29 @@ class Loader:
         self.buffers = [self.buffer(i, b) for i, b in enumerate(tree.get("buffers", ()))]
         places = {place_of(b): len(b) for b in self.buffers if b is not None and len(b)}
         if sum(places.values()) > len(data):  # copies of overlapping buffers could outgrow the file
-            self.fail("buffers", "they overlap")
+            self.fail("buffer-region", "buffers", "expected buffers that do not overlap")
         self.used_buffers: set[int] = {0}
         self.trees: list[Tree] = tree.get("subgraphs", [])
         self.has_rank = any(t.get("has_rank") for g in self.trees for t in g.get("tensors", ()))
         self.values: list[list[Value]] = []
 
-    def fail(self, path: str, what: str) -> NoReturn:
-        raise FormatError(f"{self.name}: {path}: {what}")
+    def fail(self, rule: str, path: str, what: str) -> NoReturn:
+        raise InvalidFile.of(self.name, rule, path, what)
 
     def warn(self, path: str, what: str) -> None:
         warnings.warn(f"{self.name}: {path}: {what}", FormatWarning, stacklevel=2)
 
     def index(self, value: int, among: int, path: str, what: str) -> int:
-        """Return ``value`` if it is an index into ``among`` elements of a list of ``what``, else fail."""
+        """Return ``value`` if it is an index into ``among`` elements of a list of ``what``s, else fail."""
         if not 0 <= value < among:
-            self.fail(path, f"index {value}, there are {among} {what}")
+            self.fail(f"{what}-index", path, f"index {value}, there are {among} {what}s")
         return value
 
     # -- the model -----------------------------------------------------------------------------
 
     def model(self) -> Model:
         if not self.trees:
-            self.fail("subgraphs", "expected one graph or more, got none")
+            self.fail("subgraphs", "subgraphs", "expected one graph or more, got none")
         graphs = [Graph(tree.get("name", "")) for tree in self.trees]
         codes = self.tree.get("operator_codes", [])
         operators = OpLoader(self.data, self.name, self.format, codes, graphs)
@@ -103,7 +104,8 @@ class Loader:
             self.values.append(values)
             self.link_scales(values, path)
             self.fill(graph, tree, values, path)
-            operators.load(graph, tree.get("operators", ()), values, path)
+            for i, op in enumerate(tree.get("operators", ())):
+                graph.append(operators.op(op, values, f"{path}.operators[{i}]"))
             self.note_unused(graph, values)
         model = Model(graphs, self.format)
         model.signatures = self.signatures(graphs)
@@ -119,7 +121,7 @@ class Loader:
         copies: dict[Place, bytes] = {}
         for number, item in enumerate(tree.get("metadata", ())):
             path = f"metadata[{number}].buffer"
-            index = self.index(item.get("buffer", 0), len(self.buffers), path, "buffers")
+            index = self.index(item.get("buffer", 0), len(self.buffers), path, "buffer")
             data = self.buffers[index]
             named.append((item.get("name", ""), index))
             if data is None or not len(data):
@@ -151,17 +153,17 @@ class Loader:
         out = []
         for number, tree in enumerate(self.tree.get("signature_defs", ())):
             path = f"signature_defs[{number}]"
-            graph = self.index(tree.get("subgraph_index", 0), len(graphs), path + ".subgraph_index", "graphs")
+            graph = self.index(tree.get("subgraph_index", 0), len(graphs), path + ".subgraph_index", "graph")
             sides: list[dict[str, Value]] = []
             for side in ("inputs", "outputs"):
                 values: dict[str, Value] = {}
                 for i, item in enumerate(tree.get(side, ())):
-                    index = item.get("tensor_index", 0)
-                    name = item.get("name", "")
+                    name, where = item.get("name", ""), f"{path}.{side}[{i}]"
                     if name in values:
-                        self.warn(f"{path}.{side}[{i}]", f"{name!r} was there before; the one before is lost")
-                    index = self.index(index, len(self.values[graph]), f"{path}.{side}[{i}]", "tensors")
-                    values[name] = self.values[graph][index]
+                        self.warn(where, f"{name!r} was there before; the one before is lost")
+                    known = self.values[graph]
+                    where += ".tensor_index"
+                    values[name] = known[self.index(item.get("tensor_index", 0), len(known), where, "tensor")]
                 sides.append(values)
             if "deprecated_tag" in tree:
                 self.warn(f"{path}.deprecated_tag", f"{tree['deprecated_tag']!r} is lost")
@@ -175,7 +177,7 @@ class Loader:
         for side in ("inputs", "outputs"):
             indices = [int(i) for i in tree.get(side, ())]
             for i, index in enumerate(indices):
-                self.index(index, len(values), f"{path}.{side}[{i}]", "tensors")
+                self.index(index, len(values), f"{path}.{side}[{i}]", "tensor")
             setattr(graph, side, [values[i] for i in indices])
         graph.table = list(values)
         missing = absent(tree, ("tensors", "inputs", "outputs", "operators", "name"))
@@ -203,7 +205,7 @@ class Loader:
             for name in TENSOR_FIELDS & details.keys():
                 where = f"{path}.tensors[{number}].quantization.details.{name}"
                 if details[name] >= 0:
-                    details[name] = values[self.index(details[name], len(values), where, "tensors")]
+                    details[name] = values[self.index(details[name], len(values), where, "tensor")]
             value.quantization = replace(quantization, details=details)
 
     @staticmethod
@@ -230,7 +232,7 @@ class Loader:
         if offset <= 1 or (data is not None and len(data)):
             return data
         if offset + size > len(self.data):
-            self.fail(f"buffers[{number}]", f"{size} bytes at {offset} end beyond the file")
+            self.fail("buffer-region", f"buffers[{number}]", f"{size} bytes at {offset} end beyond the file")
         self.far = True
         return np.frombuffer(self.data, np.uint8, size, offset) if size else None
 
@@ -239,9 +241,9 @@ class Loader:
         pop = tree.pop
         kind = pop("type", "FLOAT32")
         if not isinstance(kind, str):
-            raise UnsupportedError(f"{self.name}: {path}.type: the schema has no type {kind}")
+            raise UnknownType.of(self.name, "dtype", f"{path}.type", f"the schema has no type {kind}")
         dtype = DType[kind]
-        index = self.index(pop("buffer", 0), len(self.buffers), path + ".buffer", "buffers")
+        index = self.index(pop("buffer", 0), len(self.buffers), path + ".buffer", "buffer")
         self.used_buffers.add(index)
         data = self.buffers[index] if index else None  # buffer 0 means no data, whatever it contains
         is_const = data is not None and len(data) > 0
@@ -269,13 +271,13 @@ class Loader:
         ranked = tree.pop("has_rank", False)
         numbers = [] if stored is None else stored.tolist()
         if len(numbers) > MAX_RANK:
-            self.fail(path + ".shape", f"expected at most {MAX_RANK} dimensions, got {len(numbers)}")
+            self.fail("shape", path + ".shape", f"expected at most {MAX_RANK} dimensions, got {len(numbers)}")
         if stored is None:
             tree["absent"] = ("shape",)
         try:
             shape = shape_of(numbers, None if is_const or signature is None else signature.tolist())
         except FormatError as error:
-            self.fail(path + ".shape", error.message)
+            self.fail("shape", path + ".shape", error.message)
         if self.has_rank and not ranked:
             if not numbers and not is_const:
                 tree.pop("shape", None)
@@ -296,13 +298,13 @@ class Loader:
         if kind is None or "sparsity" in value.extra or compression != "NONE":
             return data
         if not value.is_static:
-            self.fail(path, f"expected a known shape of a constant, got {value.shape}")
+            self.fail("data-size", path, f"expected a known shape of a constant, got {value.shape}")
         size = kind.itemsize
         for dimension in value.static_shape:
             size *= dimension
         if size != len(data):
-            shape = list(value.static_shape)
-            self.fail(path, f"expected {size} bytes for {value.dtype.short}{shape}, got {len(data)}")
+            expected = f"expected {size} bytes for {value.dtype.short}{list(value.static_shape)}"
+            self.fail("data-size", path, f"{expected}, got {len(data)}")
         return data.view(kind).reshape(value.static_shape)
 
 

@@ -8,13 +8,14 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from circlekit.errors import FormatError
+from circlekit.io.findings import InvalidFile
 from circlekit.io.operator_fields import OptionsPlan, attribute_of, code_key, options_plan, with_graphs
 from circlekit.io.origin import absent
 from circlekit.io.schema import Tree
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import REGISTRY, Op, OpaqueOp
 from circlekit.ir.value import Value
+from circlekit.ir.verifier import arity_faults
 
 
 class OpLoader:
@@ -35,18 +36,15 @@ class OpLoader:
         self.graphs = graphs
         self.used: set[int] = set()
 
-    def fail(self, path: str, what: str) -> NoReturn:
-        raise FormatError(f"{self.name}: {path}: {what}")
-
-    def load(self, graph: Graph, trees: Sequence[Tree], values: list[Value], path: str) -> None:
-        """Append the operators ``trees`` to ``graph``."""
-        for number, tree in enumerate(trees):
-            graph.append(self.op(tree, values, f"{path}.operators[{number}]"))
+    def fail(self, rule: str, path: str, what: str) -> NoReturn:
+        raise InvalidFile.of(self.name, rule, path, what)
 
     def op(self, tree: Tree, values: list[Value], path: str) -> Op:
+        """Return the operator of a table, whose fields without a place in the IR become ``extra``."""
         index = tree.pop("opcode_index", 0)
         if index >= len(self.codes):
-            self.fail(path + ".opcode_index", f"index {index}, there are {len(self.codes)} operator codes")
+            message = f"index {index}, there are {len(self.codes)} operator codes"
+            self.fail("operator-code", path + ".opcode_index", message)
         self.used.add(index)
         missing = absent(tree, ("inputs", "outputs"))
         operands = self.pick(tree.pop("inputs", ()), values, path, "inputs", 0)
@@ -54,7 +52,8 @@ class OpLoader:
         seen: set[int] = set()
         for i, value in enumerate(results):
             if value.producer is not None or id(value) in seen:
-                self.fail(f"{path}.outputs[{i}]", f"%{value.name} is the result of an operator already")
+                message = f"%{value.name} is the result of an operator already"
+                self.fail("one-producer", f"{path}.outputs[{i}]", message)
             seen.add(id(value))
         if "intermediates" in tree:
             tree["intermediates"] = self.pick(tree["intermediates"], values, path, "intermediates", 0)
@@ -80,7 +79,7 @@ class OpLoader:
         count = len(values)
         for i, index in enumerate(numbers):
             if not least - 1 <= index < count:
-                self.fail(f"{path}.{side}[{i}]", f"index {index}, there are {count} tensors")
+                self.fail("tensor-index", f"{path}.{side}[{i}]", f"index {index}, there are {count} tensors")
         return [values[i] if i >= 0 else None for i in numbers]
 
     def fetch_options(self, tree: Tree, path: str) -> None:
@@ -89,7 +88,8 @@ class OpLoader:
         if offset <= 1 or "custom_options" in tree:
             return
         if offset + size > len(self.data):
-            self.fail(path + ".large_custom_options_offset", f"{size} bytes at {offset} end beyond the file")
+            message = f"{size} bytes at {offset} end beyond the file"
+            self.fail("buffer-region", path + ".large_custom_options_offset", message)
         tree.pop("large_custom_options_size", None)
         del tree["large_custom_options_offset"]
         tree["custom_options"] = (
@@ -114,7 +114,7 @@ class OpLoader:
     ) -> Op | None:
         """Return an operator of its declared class; None if it has none or does not fit it."""
         kind = REGISTRY.get(self.keys[index][0])
-        if kind is None or not _fits(kind, operands, results):
+        if kind is None or any(arity_faults(kind, operands, len(results))):
             return None
         plan = options_plan(kind, self.format)  # type: ignore[arg-type]  # classes are hashable
         unions = [name for name in ("builtin_options", "builtin_options_2") if name in tree]
@@ -153,22 +153,7 @@ class OpLoader:
                 out[attribute.name] = attribute_of(slot, value, self.graphs)
             except LookupError:
                 if attribute.is_graph:
-                    self.fail(f"{path}.{field.name}", f"index {value}, there are {len(self.graphs)} graphs")
+                    message = f"index {value}, there are {len(self.graphs)} graphs"
+                    self.fail("graph-index", f"{path}.{plan.union}.{field.name}", message)
                 return None
         return out
-
-
-def _fits(kind: type[Op], operands: list[Value | None], results: list[Value]) -> bool:
-    """Return whether the declaration allows these numbers of operands and results."""
-    if not kind.variadic_results and len(results) != len(kind.result_names):
-        return False
-    specs = kind.operands
-    is_variadic = bool(specs) and specs[-1].variadic
-    if len(operands) > len(specs) and not is_variadic:
-        return False
-    for index, spec in enumerate(specs):
-        if spec.variadic:
-            return all(v is not None for v in operands[index:])
-        if not spec.optional and (index >= len(operands) or operands[index] is None):
-            return False
-    return True

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn
 
 from circlekit.errors import near_miss
-from circlekit.io.check.findings import ERROR
+from circlekit.io.findings import ERROR
 from circlekit.recipes.model_file import count_word
 from circlekit.recipes.rules.rule import Outcome, Subject, error_at, line_and_column
 

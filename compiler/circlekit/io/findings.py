@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules for model files, the severity of a violation, and the list of findings.
+"""The rules for model files, the severity of a violation, and the error for files that cannot be loaded.
 
 A file that violates a rule of severity ``refused`` cannot be loaded.  An ``error`` means that the file can be
 loaded, shown and written, but not run, or that two programs would read it differently.  A ``warning`` is
@@ -9,6 +9,8 @@ something unusual that runtimes accept.
 from __future__ import annotations
 
 from typing import Final, NamedTuple
+
+from circlekit.errors import FormatError, UnsupportedError
 
 REFUSED, ERROR, WARNING = "refused", "error", "warning"
 
@@ -81,16 +83,18 @@ class Finding(NamedTuple):
         return f"{self.path}: {self.message}"
 
 
-class Findings:
-    """Collects findings in the order in which they are added."""
+class InvalidFile(FormatError):
+    """A file that breaks a rule of severity ``refused``; ``finding``: which rule, and where."""
 
-    def __init__(self) -> None:
-        self.list: list[Finding] = []
+    finding: Finding
 
-    def add(self, rule: str, path: str, message: str) -> None:
-        assert rule in RULES, rule
-        self.list.append(Finding(rule, path, message))
+    @classmethod
+    def of(cls, name: str, rule: str, path: str, message: str) -> InvalidFile:
+        """Return the error for file ``name``; the other arguments are those of Finding."""
+        error = cls(f"{name}: {path}: {message}")
+        error.finding = Finding(rule, path, message)
+        return error
 
-    @property
-    def is_refused(self) -> bool:
-        return any(f.is_refused for f in self.list)
+
+class UnknownType(InvalidFile, UnsupportedError):
+    """A tensor of a type that the schema lacks."""
