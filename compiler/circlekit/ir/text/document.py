@@ -21,7 +21,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from circlekit.errors import near_miss
+from circlekit.ir.graph import Model
 from circlekit.ir.text.lexer import Source, Token
+from circlekit.ir.text.literal_parsing import Fail, bytes_of, tree_of
 from circlekit.ir.text.syntax import (
     Arguments,
     Call,
@@ -36,6 +39,8 @@ from circlekit.ir.text.syntax import (
     parse_type,
     separated,
 )
+
+FORMATS = ("circle", "tflite")
 
 
 @dataclass(eq=False, repr=False)
@@ -85,13 +90,10 @@ class RulesNode:
 
 @dataclass(eq=False, repr=False)
 class Document:
-    """A whole text.  ``options``: those of the model."""
+    """A whole text.  ``model``: without graphs and signatures, which the nodes describe."""
 
-    format: Token | None = None
-    options: dict[str, Literal] = field(default_factory=dict)
-    metadata: list[tuple[Token, Literal]] = field(default_factory=list)
+    model: Model
     signatures: list[SignatureNode] = field(default_factory=list)
-    extra: dict[str, Literal] | None = None
     graphs: list[GraphNode] = field(default_factory=list)
     rules: list[RulesNode] = field(default_factory=list)
 
@@ -100,11 +102,16 @@ _STATEMENTS = ("model", "metadata", "signature", "extra", "graph", "rules")
 
 
 def parse_document(source: Source) -> Document:
-    document = Document()
+    model = Model([])
+    document = Document(model)
+    given: set[str] = set()
     while source.peek.kind != "end":
         if not source.at(*_STATEMENTS):
             source.fail(f"expected one of {', '.join(_STATEMENTS)}, got {source.peek.text[:40]!r}")
         word = source.take()
+        if word.text in ("model", "extra") and word.text in given:
+            source.fail(f"{word.text} is given twice", word)
+        given.add(word.text)
         if word.text == "graph":
             document.graphs.append(_parse_graph(source))
         elif word.text == "signature":
@@ -113,19 +120,41 @@ def parse_document(source: Source) -> Document:
             outputs = _parse_ports(source) if source.accept("->") else []
             document.signatures.append(SignatureNode(key, graph, inputs, outputs))
         elif word.text == "metadata":
-            document.metadata.append((source.expect_kind("string"), parse_literal(source)))
+            key = source.expect_kind("string")
+            model.metadata.append((key.text, _metadata(parse_literal(source), source.fail_at(key))))
         elif word.text == "rules":
             document.rules.append(_parse_rules(source, word))
         elif word.text == "extra":
-            if document.extra is not None:
-                source.fail("extra is given twice", word)
-            document.extra = _parse_tree(source)
+            model.extra = tree_of(_parse_tree(source), source.fail_at(word))
         else:
-            if document.format is not None:
-                source.fail("a text holds one model", word)
-            document.format = source.expect_kind("name")
-            document.options = _parse_tree(source) if source.at("{") else {}
+            _parse_header(source, model)
     return document
+
+
+def _parse_header(source: Source, model: Model) -> None:
+    """Parse what follows the word ``model``."""
+    token = source.expect_kind("name")
+    fail = source.fail_at(token)
+    if token.text not in FORMATS:
+        fail(f"expected the format circle or tflite, got {token.text}")
+    model.format = token.text
+    options = tree_of(_parse_tree(source), fail) if source.at("{") else {}
+    kinds = {"version": (int, "whole number"), "description": (str, "text")}
+    for name, value in options.items():
+        if name not in kinds:
+            fail(f"a model has no {name}" + near_miss(name, kinds))
+        kind, description = kinds[name]
+        if type(value) is not kind:
+            fail(f"{name} of a model must be a {description}")
+        setattr(model, name, value)
+
+
+def _metadata(data: Literal, fail: Fail) -> bytes:
+    if type(data) is str:
+        return data.encode("utf-8", "surrogatepass")
+    if not isinstance(data, Arguments) or data.name != "base64" or len(data.positional) != 1:
+        fail('expected a text or base64("...") as metadata')
+    return bytes_of(data.positional[0], fail)
 
 
 def _parse_tree(source: Source) -> dict[str, Literal]:

@@ -183,9 +183,6 @@ def _float_elements(flat: list[int | float | bool], dtype: np.dtype[Any], fail: 
 
 # -- attributes of operators ------------------------------------------------------------------
 
-_LARGEST_FLOAT = 10**300
-"""Integers beyond this are clipped to it before they become floats: it is infinite in 32 bits."""
-
 
 def attribute_of(spec: Attribute, literal: Literal, graphs: Mapping[str, Graph], fail: Fail) -> Any:
     """Return the value of a literal for an attribute, which has the type of its default.
@@ -203,19 +200,13 @@ def attribute_of(spec: Attribute, literal: Literal, graphs: Mapping[str, Graph],
         return _member(spec, literal, BY_SHORT, fail)
     if isinstance(default, Enum):
         return _member(spec, literal, type(default).__members__, fail)
-    if isinstance(default, bool):
-        if not isinstance(literal, bool):
-            fail(f"{spec.name} must be true or false")
-        return literal
-    if isinstance(default, int | float):
-        return _number(spec, literal, isinstance(default, float), fail)
-    if isinstance(default, str):
-        if not isinstance(literal, str) or isinstance(literal, Symbol | GraphName):
-            fail(f"{spec.name} must be a text in quotes")
-        return literal
-    if isinstance(default, list | tuple) and not isinstance(literal, list):
-        fail(f"{spec.name} must be a list")
-    return _rounded(tree_of(literal, fail))
+    value = tree_of(literal, fail)
+    fault = spec.misfit(value)
+    if fault is not None:
+        fail(fault)
+    if isinstance(value, int) and abs(value) >= 1 << 63:
+        fail(f"{spec.name} does not fit 64 bits")
+    return _rounded(float(value) if isinstance(default, float) else value)
 
 
 def _member(spec: Attribute, literal: Literal, members: Mapping[str, Any], fail: Fail) -> Any:
@@ -223,20 +214,6 @@ def _member(spec: Attribute, literal: Literal, members: Mapping[str, Any], fail:
         near = near_miss(str(literal), members) or f"; expected one of {', '.join(members)}"
         fail(f"{spec.name} cannot be {literal}{near}")
     return members[literal]
-
-
-def _number(spec: Attribute, literal: Literal, is_float: bool, fail: Fail) -> int | float:
-    if isinstance(literal, bool) or not isinstance(literal, int | float):
-        fail(f"{spec.name} must be a number")
-    if is_float:
-        if isinstance(literal, int):
-            literal = float(min(max(literal, -_LARGEST_FLOAT), _LARGEST_FLOAT))
-        return float(format_float32(literal))
-    if isinstance(literal, float):
-        fail(f"{spec.name} must be a whole number, not {literal}")
-    if abs(literal) >= 1 << 63:
-        fail(f"{spec.name} does not fit 64 bits")
-    return literal
 
 
 def _rounded(data: Any) -> Any:

@@ -8,19 +8,34 @@ seeded by the names of graph and value, so that a renamed file has the same byte
 
 from __future__ import annotations
 
-from circlekit.errors import near_miss
-from circlekit.ir.graph import Graph, Model, Signature, postorder
-from circlekit.ir.op import REGISTRY
-from circlekit.ir.resource_limits import adding_up
-from circlekit.ir.text.builder import GraphBuilder, Scope
-from circlekit.ir.text.constant_data import Resolve
-from circlekit.ir.text.document import Document, SignatureNode, parse_document
-from circlekit.ir.text.lexer import Source
-from circlekit.ir.text.literal_parsing import Fail, bytes_of, tree_of
-from circlekit.ir.text.syntax import Arguments, Literal
-from circlekit.ir.value import Value
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
-FORMATS = ("circle", "tflite")
+from circlekit.errors import CirclekitError, near_miss
+from circlekit.ir.core import Graph, Op, Value
+from circlekit.ir.declaration import Operand
+from circlekit.ir.graph import Model, Signature, postorder
+from circlekit.ir.op import REGISTRY, OpaqueOp
+from circlekit.ir.resource_limits import adding_up
+from circlekit.ir.text.constant_data import Resolve, constant_array, dtype_alike, inline_array
+from circlekit.ir.text.document import Declaration, GraphNode, SignatureNode, parse_document
+from circlekit.ir.text.lexer import Source, Token
+from circlekit.ir.text.literal_parsing import attribute_of, literal_dtype, tree_of
+from circlekit.ir.text.syntax import AttributeNode, Call, Constant, Literal, OperandNode, TypeNode, ValueName
+from circlekit.ir.text.type_syntax import TypeSpec, name_of, read_type
+
+OPAQUE = "Opaque"
+"""How the text form names an operator without a declaration."""
+
+_PLAIN: dict[str, tuple[type, str]] = {
+    "version": (int, "a number"),
+    "extra": (dict, "{field: value, ...}"),
+    "code": (str, "a text"),
+    "custom_code": (str, "a text"),
+    "options": (dict, "{field: value, ...}"),
+}
+"""What the braces may have beside declared attributes: every operator the first two, ``Opaque`` all."""
 
 
 @adding_up()
@@ -36,56 +51,22 @@ def parse_model(text: str, label: str = "text", resolve: Resolve | None = None) 
     document = parse_document(source)
     if not document.graphs:
         source.fail("the text has no graph")
-    model = _header(source, document)
+    model = document.model
     model.source = label
-    graphs: dict[str, Graph] = {}
+    nodes: dict[str, GraphNode] = {}
     for node in document.graphs:
-        if node.name.text in graphs:
+        if node.name.text in nodes:
             source.fail(f"graph {node.name.text} is defined twice", node.name)
-        graphs[node.name.text] = Graph(node.name.text)
+        nodes[node.name.text] = node
+    graphs = {name: Graph(name) for name in nodes}
     model.graphs = list(graphs.values())
-    operators = {cls.__name__: cls for cls in REGISTRY.values()}
-    scope = Scope(source, operators, graphs, resolve)
     values: dict[str, dict[str, Value]] = {}
-    nodes = {node.name.text: node for node in document.graphs}
     for node in postorder(document.graphs, lambda n: [nodes[r] for r in n.references() if r in nodes]):
-        builder = GraphBuilder(scope, node, graphs[node.name.text])
+        builder = _GraphBuilder(source, node, graphs, resolve)
         builder.build()
         values[node.name.text] = builder.values
     model.signatures = [_signature(source, s, graphs, values) for s in document.signatures]
     return model
-
-
-def _header(source: Source, document: Document) -> Model:
-    model = Model([])
-    token = document.format
-    if token is not None:
-        if token.text not in FORMATS:
-            source.fail(f"expected the format circle or tflite, got {token.text}", token)
-        model.format = token.text
-        fail = source.fail_at(token)
-        options = tree_of(document.options, fail)
-        for name, kind, description in (("version", int, "whole number"), ("description", str, "text")):
-            value = options.pop(name, None)
-            if value is not None:
-                if type(value) is not kind:
-                    fail(f"{name} of a model must be a {description}")
-                setattr(model, name, value)
-        for name in options:
-            fail(f"a model has no {name}" + near_miss(name, ("version", "description")))
-    for key, data in document.metadata:
-        model.metadata.append((key.text, _metadata(data, source.fail_at(key))))
-    if document.extra is not None:
-        model.extra = tree_of(document.extra, source.fail_at(source.tokens[0]))
-    return model
-
-
-def _metadata(data: Literal, fail: Fail) -> bytes:
-    if type(data) is str:
-        return data.encode("utf-8", "surrogatepass")
-    if not isinstance(data, Arguments) or data.name != "base64" or len(data.positional) != 1:
-        fail('expected a text or base64("...") as metadata')
-    return bytes_of(data.positional[0], fail)
 
 
 def _signature(
@@ -106,3 +87,235 @@ def _signature(
             side[key] = known[token.text]
         sides.append(side)
     return Signature(node.key.text, graphs[node.graph.text], *sides)
+
+
+class _GraphBuilder:
+    """Fills one graph: resolves names, makes constants, checks and creates operators.
+
+    ``graphs``: all graphs of the text by label.  ``values``: by their names in the text; ``order``: in the
+    order of definition.  ``renamed``: values with another name in the model; ``inline``: literal operands.
+    """
+
+    def __init__(
+        self, source: Source, node: GraphNode, graphs: Mapping[str, Graph], resolve: Resolve | None
+    ) -> None:
+        self.source = source
+        self.node = node
+        self.graphs = graphs
+        self.resolve = resolve
+        self.graph = graphs[node.name.text]
+        self.operators = {cls.__name__: cls for cls in REGISTRY.values()}
+        self.values: dict[str, Value] = {}
+        self.order: list[Value] = []
+        self.renamed: list[tuple[Value, str]] = []
+        self.inline: list[Value] = []
+
+    def build(self) -> None:
+        self.graph.inputs = [
+            self.values[node.token.text]
+            if node.type is None and node.token.text in self.values
+            else self._declare(node.token, node.type)
+            for node in self.node.inputs
+        ]
+        for statement in self.node.statements:
+            if isinstance(statement, Constant):
+                self._constant(statement)
+            elif isinstance(statement, Declaration):
+                self._declare(statement.token, statement.type)
+            else:
+                self._call(statement)
+        self.graph.outputs = [self.value(token) for token in self.node.outputs]
+        if self.node.table is not None:
+            listed = [self.value(token) for token in self.node.table]
+            self.graph.table = listed or list(self.order)
+        fail = self.source.fail_at(self.node.name)
+        if self.node.extra is not None:
+            self.graph.extra = tree_of(self.node.extra, fail, self.values)
+        for value in self.order:  # names in the details of quantizations, now that all are known
+            if value.quantization is not None and value.quantization.details:
+                details = {
+                    key: tree_of(item, fail, self.values) if type(item) is ValueName else item
+                    for key, item in value.quantization.details.items()
+                }
+                value.quantization = replace(value.quantization, details=details)
+        self._set_names()
+
+    def _set_names(self) -> None:
+        """Make the names of inline constants unique, now that all others are known; apply ``named(...)``."""
+        taken = set(self.values)
+        for value in self.inline:
+            base, count = value.name, 0
+            while value.name in taken:
+                count += 1
+                value.name = f"{base}_{count}"
+            taken.add(value.name)
+        for value, name in self.renamed:
+            value.name = name
+        if self.node.named is not None:
+            self.graph.name = name_of(self.node.named, self.source.fail_at(self.node.named.token))
+
+    # -- values --------------------------------------------------------------------------------
+
+    def value(self, token: Token) -> Value:
+        """Return the value that ``token`` names."""
+        if token.kind != "value":
+            self.source.fail(f"a value of a graph is written %{token.text}", token)
+        found = self.values.get(token.text)
+        if found is None:
+            near = near_miss(token.text, self.values)
+            self.source.fail(f"%{token.text} is not defined before this place{near}", token)
+        return found
+
+    def _define(self, token: Token, value: Value, spec: TypeSpec | None) -> None:
+        """Enter a value by its name in the text; ``spec``: what the text says of it."""
+        if token.kind != "value":
+            self.source.fail(f"a value of a graph is written %{token.text}", token)
+        if token.text in self.values:
+            self.source.fail(f"%{token.text} is defined twice", token)
+        self.values[token.text] = value
+        self.order.append(value)
+        if spec is not None:
+            spec.dress(value)
+            if spec.name is not None:
+                self.renamed.append((value, spec.name))
+
+    def _declare(self, token: Token, type_: TypeNode | None) -> Value:
+        if type_ is None:
+            self.source.fail(f"%{token.text} needs a type, such as f32[1,8]", token)
+        spec = read_type(type_, self.source)
+        if spec.dtype is None or not spec.has_shape:
+            self.source.fail("expected a dtype and a shape, such as f32[1,8] or f32[*]", type_.token)
+        value = Value(token.text, spec.dtype, spec.shape)
+        self._define(token, value, spec)
+        return value
+
+    def _constant(self, node: Constant) -> None:
+        spec = read_type(node.type, self.source)
+        name = node.result.text
+        fail = self.source.fail_at(node.token)
+        dtype = spec.dtype or literal_dtype(node.payload, fail)
+        seed_names = (self.node.name.text, name)
+        shape, data = constant_array(node.payload, dtype, spec, seed_names, self.resolve, fail)
+        self._define(node.result, Value(name, dtype, shape, data), spec)
+
+    # -- operators -----------------------------------------------------------------------------
+
+    def _call(self, call: Call) -> None:
+        """Create an operator.  Results without a complete type are inferred; parts of a type override it."""
+        token = call.kinds[0]
+        if len(call.kinds) > 1 or call.like is not None:
+            self.source.fail("alternatives and `like` are allowed in pictures only", call.kinds[-1])
+        cls = OpaqueOp if token.text == OPAQUE else self._operator(token)
+        operands = self._operands(call, cls)
+        attributes = self._attributes(call, cls)
+        types = [read_type(t, self.source) for t in call.types]
+        if types and len(types) != len(call.results):
+            message = f"{len(call.results)} results have {len(types)} types"
+            self.source.fail(message, call.types[0].token)
+        stated = [Value("", t.dtype, t.shape) for t in types if t.dtype is not None and t.has_shape]
+        is_typed = len(stated) == len(call.results) and (bool(types) or cls is OpaqueOp)
+        if cls is OpaqueOp and not is_typed:
+            self.source.fail(f"the results of {OPAQUE} need types, they cannot be inferred", token)
+        try:
+            op = cls(*operands, results=stated if is_typed else None, **attributes)
+        except CirclekitError as error:
+            shown = self.source.error_at(token.at, error.message)
+            raise type(error)(shown.message, *error.where, *shown.where) from None
+        is_counted = is_typed and cls is not OpaqueOp and not cls.variadic_results
+        count = len(cls.result_names if is_counted else op.results)
+        if count != len(call.results):
+            self.source.fail(f"{token.text} has {count} results, got {len(call.results)}", token)
+        for index, (result, value) in enumerate(zip(call.results, op.results, strict=True)):
+            value.name = result.text
+            self._define(result, value, types[index] if types else None)
+        op.extra = self._plain(call, "extra") or {}
+        self.graph.append(op)
+        op.version = self._plain(call, "version")
+
+    def _operator(self, token: Token) -> type[Op]:
+        cls = self.operators.get(token.text)
+        if cls is None:
+            near = near_miss(token.text, self.operators)
+            if token.text.lower() == "custom":
+                near = f'; a custom operator is {OPAQUE}(...) {{code: "CUSTOM", custom_code: "NAME"}}'
+            if not self.operators:
+                near = "; none is declared yet, `import circlekit.ops` declares them"
+            self.source.fail(f"no operator is named {token.text}{near}", token)
+        return cls
+
+    def _operands(self, call: Call, cls: type[Op]) -> list[Value | None]:
+        """Return the operands; a literal becomes a constant, which gets a name from that of the result."""
+        declared: tuple[Operand, ...] = cls.operands
+        if cls is OpaqueOp:
+            declared = (Operand((), variadic=True),)
+            declared[0].name = "operand"
+        self._check_count(call, declared)
+        specs = [declared[min(index, len(declared) - 1)] for index in range(len(call.operands))]
+        operands = [self._reference(node) for node in call.operands]
+        values = list(operands)
+        for index, (node, spec) in enumerate(zip(call.operands, specs, strict=True)):
+            if node.literal is not None:
+                alike = None if cls is OpaqueOp else dtype_alike(cls, spec, values, specs)
+                fail = self.source.fail_at(node.token)
+                owner = call.results[0] if call.results else call.kinds[0]
+                array = inline_array(node.literal, spec.dtypes, alike, fail)
+                value = operands[index] = Value.constant(f"{owner.text}/{spec.name}", array)
+                self.inline.append(value)
+                self.order.append(value)
+        return operands
+
+    def _check_count(self, call: Call, specs: tuple[Operand, ...]) -> None:
+        """Fail unless the call has as many operands as the declaration allows."""
+        least = sum(not s.optional and not s.variadic for s in specs)
+        most = len(call.operands) if specs and specs[-1].variadic else len(specs)
+        if not least <= len(call.operands) <= most:
+            names = ", ".join(s.name + ("?" if s.optional else "..." if s.variadic else "") for s in specs)
+            expected = str(least) if least == len(specs) else f"from {least} to {len(specs)}"
+            message = f"{call.kinds[0].text} takes {expected} operands ({names}), got {len(call.operands)}"
+            self.source.fail(message, call.kinds[0])
+
+    def _reference(self, node: OperandNode) -> Value | None:
+        """Return the value of an operand; None for ``none`` and for a literal."""
+        if node.optional or node.const or node.type is not None:
+            self.source.fail("types and ? after an operand are allowed in pictures only", node.token)
+        if node.name is None or (node.token.kind == "name" and node.name == "none"):
+            return None
+        return self.value(node.token)
+
+    # -- braces --------------------------------------------------------------------------------
+
+    def _attributes(self, call: Call, cls: type[Op]) -> dict[str, Any]:
+        """Return the arguments for the constructor of the operator."""
+        specs = {a.name: a for a in cls.attributes}
+        attributes = {}
+        known = {*specs, *(_PLAIN if cls is OpaqueOp else ("version", "extra"))}
+        for name, node in call.attributes.items():
+            if name not in known:
+                hint = near_miss(name, specs) or f"; it has {', '.join(specs) or 'none'}"
+                self.source.fail(f"{call.kinds[0].text} has no attribute {name}{hint}", node.token)
+            if name in specs:
+                fail = self.source.fail_at(node.token)
+                attributes[name] = attribute_of(specs[name], self._single(node), self.graphs, fail)
+        if cls is OpaqueOp:
+            if "code" not in call.attributes:
+                self.source.fail(f'{OPAQUE} needs {{code: "NAME"}}', call.kinds[0])
+            attributes = {name: self._plain(call, name) for name in ("code", "custom_code")}
+            attributes["option_tree"] = self._plain(call, "options")
+        return attributes
+
+    def _plain(self, call: Call, name: str) -> Any:
+        """Return the value of an entry of ``_PLAIN``; None if it is absent."""
+        node = call.attributes.get(name)
+        if node is None:
+            return None
+        kind, description = _PLAIN[name]
+        fail = self.source.fail_at(node.token)
+        found = tree_of(self._single(node), fail, self.values, self.graphs)
+        if type(found) is not kind:
+            fail(f"{name} must be {description}")
+        return found
+
+    def _single(self, node: AttributeNode) -> Literal:
+        if len(node.choices) > 1 or node.bind is not None:
+            self.source.fail("alternatives and names of attributes are allowed in pictures only", node.token)
+        return node.choices[0]

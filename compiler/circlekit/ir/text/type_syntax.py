@@ -30,17 +30,15 @@ class TypeSpec:
     is_variable: bool = False
     extra: dict[str, Any] = field(default_factory=dict)
 
-    @property
-    def is_complete(self) -> bool:
-        return self.dtype is not None and self.has_shape
-
-    def dress(self, value: Value) -> Value:
-        """Set all other fields of ``value`` but its name."""
+    def dress(self, value: Value) -> None:
+        """Set what is written of the type of ``value``, and all other fields but its name and data."""
+        value.dtype = self.dtype or value.dtype
+        if self.has_shape:
+            value.shape = self.shape
         value.is_variable = self.is_variable
         value.extra = self.extra
         if self.quantization is not None:
             value.quantization = self.quantization
-        return value
 
 
 def read_type(node: TypeNode, source: Source) -> TypeSpec:
