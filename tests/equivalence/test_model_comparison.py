@@ -10,7 +10,6 @@ from circlekit.equivalence.model_comparison import (
     Comparison,
     Difference,
     Outcome,
-    OutputDifference,
     allowed_difference,
     compare_arrays,
     compare_outputs,
@@ -21,9 +20,9 @@ from circlekit.equivalence.model_comparison import (
 from circlekit.ir.text import parse_model
 
 
-def output(name: str, absolute: float, tolerance: float, reason: str = "") -> OutputDifference:
+def output(name: str, absolute: float, tolerance: float, reason: str = "") -> Outcome:
     worst = Difference((0,), 1.0, 1.0 + absolute, absolute, absolute, tolerance)
-    return OutputDifference(name, None if reason else worst, reason, "normal")
+    return Outcome(name, None if reason else worst, reason, "normal")
 
 
 @pytest.mark.parametrize(
@@ -33,10 +32,10 @@ def output(name: str, absolute: float, tolerance: float, reason: str = "") -> Ou
         ([output("a", 1e9, 1.0), output("b", 0.0, 0.0, "shapes differ")], "b"),
         ([output("a", 5.0, 1.0), output("b", 0.1, 0.0)], "b"),  # no difference is tolerated
         ([output("a", 0.0, 0.0), output("b", 0.1, 1.0)], "b"),
-        ([output("a", 0.1, 1.0), OutputDifference("b", None, "", "normal")], "a"),
+        ([output("a", 0.1, 1.0), Outcome("b", None, "", "normal")], "a"),
     ],
 )
-def test_the_worst_output(outputs: list[OutputDifference], worst: str) -> None:
+def test_the_worst_output(outputs: list[Outcome], worst: str) -> None:
     found = Comparison(outputs=outputs).worst
     assert found is not None
     assert found.name == worst
@@ -55,7 +54,7 @@ def test_lines() -> None:
     found = Comparison(["x was a, is b"], [output("y", 0.0, 1.0)], ["a note"])
     assert found.lines() == ["x was a, is b", "output %y on normal inputs: all elements are equal", "a note"]
     assert str(found).startswith("different\nx was a")
-    assert str(Comparison(outputs=[OutputDifference("y", None, "", "zero")])) == (
+    assert str(Comparison(outputs=[Outcome("y", None, "", "zero")])) == (
         "equal\noutput %y on zero inputs: empty"
     )
 
@@ -72,9 +71,9 @@ def test_outcomes_of_arrays() -> None:
 def test_noise_extends_the_tolerance_and_never_reduces_it() -> None:
     a = np.ones(1, np.float32)
     b = a + np.float32(0.25)
-    assert not compare_outputs("normal", ["y"], [a], [b])[0].equal
-    assert compare_outputs("normal", ["y"], [a], [b], [0.25])[0].equal
-    (small,) = compare_outputs("normal", ["y"], [a], [b], [0.0])
+    assert not compare_outputs("normal", {"y": a}, {"y": b})[0].equal
+    assert compare_outputs("normal", {"y": a}, {"y": b}, {"y": 0.25})[0].equal
+    (small,) = compare_outputs("normal", {"y": a}, {"y": b}, {"y": 0.0})
     assert small.worst is not None
     assert small.worst.tolerance == allowed_difference(a) == pytest.approx(1e-5)
 

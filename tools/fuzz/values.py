@@ -76,8 +76,9 @@ def is_rounding(verifier: Verifier, after: Model) -> bool:
             outputs = run.again(after)
         except CirclekitError:
             return False
-        noise = rounding_error(verifier.original, run, limit=1.0)
-        found = compare_outputs(run.kind, verifier.names, run.outputs, outputs, noise)
+        noise = dict(zip(verifier.names, rounding_error(verifier.original, run, limit=1.0), strict=True))
+        before, now = (dict(zip(verifier.names, arrays, strict=True)) for arrays in (run.outputs, outputs))
+        found = compare_outputs(run.kind, before, now, noise)
         if not all(output.equal for output in found):
             return False
     return True

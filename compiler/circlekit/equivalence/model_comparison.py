@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -50,19 +51,31 @@ class Outcome:
     """The comparison of two arrays of one name.
 
     ``reason``: why they cannot be compared (missing, dtype, shape), else "".  ``worst``: the largest
-    difference; None if the arrays are empty or cannot be compared.
+    difference; None if the arrays are empty or cannot be compared.  ``inputs``: for outputs of a model, the
+    name of the set of inputs.
     """
 
     name: str
     worst: Difference | None = None
     reason: str = ""
+    inputs: str = ""
 
     @property
     def equal(self) -> bool:
         return not self.reason and (self.worst is None or self.worst.equal)
 
+    @property
+    def excess(self) -> float:
+        """The difference in proportion to its tolerance; inf if the arrays cannot be compared."""
+        if self.reason:
+            return math.inf
+        if self.worst is None or self.worst.absolute == 0:
+            return 0.0
+        return self.worst.absolute / self.worst.tolerance if self.worst.tolerance else math.inf
+
     def __str__(self) -> str:
-        return f"{self.name}: {self.reason or self.worst or 'empty'}"
+        place = f"output %{self.name} on {self.inputs} inputs" if self.inputs else self.name
+        return f"{place}: {self.reason or self.worst or 'empty'}"
 
 
 def compare_arrays(name: str, left: Array, right: Array, tolerance: float | None = None) -> Outcome:
@@ -135,16 +148,6 @@ def is_telling(array: Array) -> bool:
 
 
 @dataclass
-class OutputDifference(Outcome):
-    """The comparison of one output on the set of inputs called ``inputs``."""
-
-    inputs: str = ""
-
-    def __str__(self) -> str:
-        return f"output %{self.name} on {self.inputs} inputs: {self.reason or self.worst or 'empty'}"
-
-
-@dataclass
 class Comparison:
     """The findings of a comparison.
 
@@ -153,7 +156,7 @@ class Comparison:
     """
 
     interface: list[str] = field(default_factory=list)
-    outputs: list[OutputDifference] = field(default_factory=list)
+    outputs: list[Outcome] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -164,9 +167,9 @@ class Comparison:
         return self.equal
 
     @property
-    def worst(self) -> OutputDifference | None:
+    def worst(self) -> Outcome | None:
         """The output with the largest difference in proportion to its tolerance."""
-        return max(self.outputs, key=_excess, default=None)
+        return max(self.outputs, key=lambda outcome: outcome.excess, default=None)
 
     def lines(self) -> list[str]:
         """Return the findings, one a line."""
@@ -174,16 +177,6 @@ class Comparison:
 
     def __str__(self) -> str:
         return "\n".join(["equal" if self.equal else "different", *self.lines()])
-
-
-def _excess(output: OutputDifference) -> float:
-    """Return the difference in proportion to its tolerance; inf if the arrays cannot be compared."""
-    if output.reason:
-        return float("inf")
-    worst = output.worst
-    if worst is None or worst.absolute == 0:
-        return 0.0
-    return worst.absolute / worst.tolerance if worst.tolerance else float("inf")
 
 
 # -- interface ---------------------------------------------------------------------------------
@@ -227,19 +220,18 @@ def interface_differences(before: Interface, after: Interface) -> list[str]:
 
 def compare_outputs(
     inputs: str,
-    names: Sequence[str],
-    before: Sequence[Array],
-    after: Sequence[Array],
-    noise: Sequence[float] | None = None,
-) -> list[OutputDifference]:
-    """Compare the outputs of two runs; ``inputs``: the name of their set of inputs.
+    before: Mapping[str, Array],
+    after: Mapping[str, Array],
+    noise: Mapping[str, float] | None = None,
+) -> list[Outcome]:
+    """Compare the outputs that two runs share, by name; ``inputs``: the name of their set of inputs.
 
     ``noise``: for each output an absolute difference that is tolerated if it exceeds the usual tolerance.
     """
     found = []
-    for name, a, b, excused in zip(names, before, after, noise or [0.0] * len(names), strict=True):
-        outcome = compare_arrays(name, a, b, max(allowed_difference(a), excused))
-        found.append(OutputDifference(name, outcome.worst, outcome.reason, inputs))
+    for name in (name for name in before if name in after):
+        tolerance = max(allowed_difference(before[name]), (noise or {}).get(name, 0.0))
+        found.append(replace(compare_arrays(name, before[name], after[name], tolerance), inputs=inputs))
     return found
 
 

@@ -60,20 +60,18 @@ def reference_runs(
     kernels = select_kernels(model, kernels)
     if inputs is not None:
         return [Run.of("given", model, inputs, kernels)], []
-    found = [_attempt(model, which, kernels) for which in input_sets(model.main)]
-    return [x for x in found if isinstance(x, Run)], [x for x in found if isinstance(x, str)]
-
-
-def _attempt(model: Model, which: InputSet, kernels: Kernels) -> Run | str:
-    """Return the run on a set, or a note that the model does not take it."""
-    try:
-        return _seeded_run(model, which, kernels)
-    except UnsupportedError as error:
-        raise error.note("so the model cannot be verified: verifying runs it before and after") from None
-    except CirclekitError as error:
-        if which.kind == "normal":
-            raise
-        return f"not compared on {which.label} inputs, which the model does not take: {error.message}"
+    runs, notes = [], []
+    for which in input_sets(model.main):
+        try:
+            runs.append(_seeded_run(model, which, kernels))
+        except UnsupportedError as error:  # noqa: PERF203  # a handful of sets
+            raise error.note("so the model cannot be verified: verifying runs it before and after") from None
+        except CirclekitError as error:
+            if which.kind == "normal":
+                raise
+            label = f"{which.label} inputs, which the model does not take"
+            notes.append(f"not compared on {label}: {error.message}")
+    return runs, notes
 
 
 def _seeded_run(model: Model, which: InputSet, kernels: Kernels) -> Run:
