@@ -13,7 +13,7 @@ import pytest
 from circlekit.cli import chefs, dredd, i5diff
 from circlekit.cli import terminal_output as display
 from circlekit.cli.circle2circle import main
-from circlekit.cli.command import INTERRUPTED, Parser, run_command
+from circlekit.cli.command import INTERRUPTED, Command, Parser
 from circlekit.errors import ShapeError
 
 RECIPE = """
@@ -24,15 +24,11 @@ graph main(%x: f32[2,3]) -> %y {
 """
 
 
-def parser() -> Parser:
-    return Parser("demo", "A command for tests.", "nothing")
-
-
 def failing(error: BaseException) -> int:
     def command(arguments: argparse.Namespace) -> int:
         raise error
 
-    return run_command(parser, command, [])
+    return Command("demo", "A command for tests.", "nothing", lambda parser: None, command)([])
 
 
 def test_interrupt_prints_no_traceback(capsys: pytest.CaptureFixture[str]) -> None:
@@ -133,9 +129,11 @@ def test_help_is_as_wide_as_the_terminal(
     columns: str, wide: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", columns)
-    demo = parser()
-    demo.add_argument("--flag", help="word " * 30)
-    assert run_command(lambda: demo, lambda arguments: 0, ["--help"]) == 0
+
+    def declare(parser: Parser) -> None:
+        parser.add_argument("--flag", help="word " * 30)
+
+    assert Command("demo", "", "", declare, lambda arguments: 0)(["--help"]) == 0
     longest = max(map(len, capsys.readouterr().out.splitlines()))
     assert (longest > 100) is wide
     assert longest < (40 if columns == "40" else 200)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import circlekit.ops  # noqa: F401  # declares the operators of the text
-from circlekit.equivalence.delta_debugging import Command, write_model
+from circlekit.equivalence.delta_debugging import ShowsFault, write_model
 from circlekit.errors import FileError
 from circlekit.ir.text import parse_model
 
@@ -24,13 +24,13 @@ MODEL = parse_model("graph main(%x: f32[1]) -> %y { %y = Relu(%x) }")
     ],
 )
 def test_the_place_of_the_model(words: list[str], line: list[str]) -> None:
-    assert Command(words, Path(), ".ck").line() == line
+    assert ShowsFault(words, Path(), ".ck").line() == line
 
 
 def test_the_exit_code_decides(tmp_path: Path) -> None:
     notes: list[str] = []
     look = "import sys; sys.exit('Relu' not in open(sys.argv[1]).read())"
-    command = Command([sys.executable, "-c", look], tmp_path, ".ck", note=notes.append)
+    command = ShowsFault([sys.executable, "-c", look], tmp_path, ".ck", note=notes.append)
     assert command(MODEL) is True
     assert command(parse_model("graph main(%x: f32[1]) -> %y { %y = Neg(%x) }")) is False
     assert notes == ["run 1, 1 operators", "run 2, 1 operators"]
@@ -38,12 +38,12 @@ def test_the_exit_code_decides(tmp_path: Path) -> None:
 
 def test_a_command_that_takes_too_long_says_no(tmp_path: Path) -> None:
     sleep = [sys.executable, "-c", "import time; time.sleep(60)"]
-    assert Command(sleep, tmp_path, ".ck", timeout=0.1)(MODEL) is False
+    assert ShowsFault(sleep, tmp_path, ".ck", timeout=0.1)(MODEL) is False
 
 
 def test_a_command_that_does_not_exist(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="cannot run no-such-command: No such file"):
-        Command(["no-such-command"], tmp_path, ".ck")(MODEL)
+        ShowsFault(["no-such-command"], tmp_path, ".ck")(MODEL)
 
 
 @pytest.mark.parametrize(("name", "magic"), [("a.tflite", b"TFL3"), ("a.circle", b"CIR0")])

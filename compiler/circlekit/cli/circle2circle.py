@@ -4,19 +4,19 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import warnings
-from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
-from circlekit.cli.command import Parser, add_limits, argument_type, flag_key, run_command
+from circlekit.api import Options, convert, read_pipeline
+from circlekit.cli.command import MODEL_HELP, Command, Parser, argument_type
+from circlekit.cli.terminal_output import ProgressLine, print_refusals, print_report
 from circlekit.errors import CirclekitError
 from circlekit.passes.engine.describe import section, summary, table
 from circlekit.passes.engine.registry import (
     Pipeline,
     all_passes,
-    load_plugins,
+    every_pass,
     pass_names,
     passes_with,
     unknown_name,
@@ -24,37 +24,18 @@ from circlekit.passes.engine.registry import (
 from circlekit.passes.pipelines import PIPELINES, in_order
 from circlekit.rewrite.base import Pass
 
-if TYPE_CHECKING:
-    from circlekit.api import Options
-    from circlekit.cli.terminal_output import ProgressLine
 
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command with the arguments ``argv``, by default those of the process; return its exit code."""
-    words = sys.argv[1:] if argv is None else list(argv)
-    return run_command(partial(_parser, words), _run, words)
-
-
-def _parser(words: Sequence[str] = ()) -> Parser:
-    """The parser; passes of other packages get flags if ``words`` have unknown flags or ask for a list."""
-    description = "Optimize a circle or TFLite model. The order of the flags has no effect."
-    parser = Parser("circle2circle", description, "input output")
-    parser.add_argument("input", nargs="?", help="a .circle or .tflite file, or a model as text")
+def _declare(parser: Parser) -> None:
+    parser.add_argument("input", nargs="?", help=MODEL_HELP)
     parser.add_argument("output", nargs="?", help="the file to write; its extension determines the format")
     parser.add_argument(
         "-o", dest="format", choices=("circle", "tflite"), help="format, for other extensions"
     )
     _add_flags(parser)
-    add_limits(parser)
     group = parser.add_argument_group("passes")
     own = all_passes()
     add_pass_flags(group, own)
-    flags = {flag_key(word.partition("=")[0]) for word in words if word.startswith("-")}
-    is_list = flags & {"-h", "--help", "--list-passes"}
-    if is_list or not flags <= {flag_key(flag) for flag in parser.flags}:
-        load_plugins()
-        add_pass_flags(group, {name: kind for name, kind in all_passes().items() if name not in own})
-    return parser
+    parser.load_flags = lambda: add_pass_flags(group, {n: p for n, p in every_pass().items() if n not in own})
 
 
 def _add_flags(parser: Parser) -> None:
@@ -99,10 +80,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.list_passes:
         return list_passes(arguments.verbose)
     if arguments.input is None or arguments.output is None:
-        _parser().error("expected an input and an output")
-    from circlekit.api import convert
-    from circlekit.cli.terminal_output import ProgressLine, print_refusals, print_report
-
+        arguments.refuse("expected an input and an output")
     with ProgressLine() as progress, warnings.catch_warnings():
         if arguments.mute_warnings:
             warnings.simplefilter("ignore")
@@ -116,8 +94,6 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _options(arguments: argparse.Namespace, progress: ProgressLine) -> Options:
-    from circlekit.api import Options, read_pipeline
-
     pipeline = Pipeline() if arguments.pipeline is None else read_pipeline(arguments.pipeline)
     return Options(
         passes=[*pipeline.passes, *arguments.passes, *asked_passes(arguments)],
@@ -190,9 +166,13 @@ def pass_name(text: str) -> str:
 
 def list_passes(in_full: bool) -> int:
     """Print a line for each pass, or all that is known about each."""
-    known = all_passes()
+    known = every_pass()
     if in_full:
         print("\n".join(line for name in in_order(known) for line in (*section(known[name]), "")))
     else:
         print(table(known))
     return 0
+
+
+DESCRIPTION = "Optimize a circle or TFLite model. The order of the flags has no effect."
+main = Command("circle2circle", DESCRIPTION, "input output", _declare, _run)

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import argparse
-from functools import partial
 
 from circlekit.api import load, run
-from circlekit.cli.command import Parser, add_limits, run_command
+from circlekit.cli.command import MODEL_HELP, Command, Parser
+from circlekit.equivalence import tensor_files
 
 DESCRIPTION = """Run a circle or TFLite model once.
 
@@ -16,19 +16,14 @@ N, counted from 0.  The files hold the elements in memory order, little-endian, 
 there are two HDF5 files instead, INPUT_PREFIX and OUTPUT_PREFIX, in ONE's layout (/name and /value)."""
 
 
-def _parser() -> Parser:
-    parser = Parser("circle-interpreter", DESCRIPTION, "model input_prefix output_prefix")
-    parser.add_argument("model", help="a .circle or .tflite file, or a model as text")
+def _declare(parser: Parser) -> None:
+    parser.add_argument("model", help=MODEL_HELP)
     parser.add_argument("input_prefix", help="beginning of the names of the input files")
     parser.add_argument("output_prefix", help="beginning of the names of the output files")
     parser.add_switch("--h5", help="read and write one HDF5 file each")
-    add_limits(parser)
-    return parser
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from circlekit.equivalence import tensor_files  # h5py is slow to import
-
     model = load(arguments.model)
     read_inputs = tensor_files.read_h5 if arguments.h5 else tensor_files.read_raw
     write_outputs = tensor_files.write_h5 if arguments.h5 else tensor_files.write_raw
@@ -37,4 +32,4 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-main = partial(run_command, _parser, _run)
+main = Command("circle-interpreter", DESCRIPTION, "model input_prefix output_prefix", _declare, _run)

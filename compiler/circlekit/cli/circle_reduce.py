@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from functools import partial
 from pathlib import Path
 
 from circlekit.api import load
 from circlekit.api.options import check_target
-from circlekit.cli.command import Parser, add_limits, count, positive_number, run_command
+from circlekit.cli.command import MODEL_HELP, Command, Parser, count, positive_number
 from circlekit.cli.terminal_output import ProgressLine
-from circlekit.equivalence.delta_debugging import Command, reduce_model, write_model
+from circlekit.equivalence.delta_debugging import ShowsFault, reduce_model, write_model
 from circlekit.errors import CirclekitError
 
 DESCRIPTION = """Make a model smaller as long as a command succeeds on it.
@@ -25,9 +24,8 @@ outputs, attributes, sizes and constants are removed until none of them can be. 
 recipe, a model as text that every command can read, or as .circle or .tflite if the name after -o ends so."""
 
 
-def _parser() -> Parser:
-    parser = Parser("circle-reduce", DESCRIPTION, "model -- command ...")
-    parser.add_argument("model", help="a .circle or .tflite file, or a model as text")
+def _declare(parser: Parser) -> None:
+    parser.add_argument("model", help=MODEL_HELP)
     parser.add_argument("command", nargs="+", help="exits with 0 for a model that shows the fault")
     parser.add_argument(
         "-o", dest="output", metavar="FILE", help="where to write the result (default: MODEL.reduced.ck)"
@@ -39,8 +37,6 @@ def _parser() -> Parser:
         "--timeout", type=positive_number, default=60, metavar="SECONDS",
         help="for one run; a longer one counts as failed (default: 60)",
     )  # fmt: skip
-    add_limits(parser)
-    return parser
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -49,7 +45,7 @@ def _run(arguments: argparse.Namespace) -> int:
     model = load(arguments.model)
     with tempfile.TemporaryDirectory() as folder, ProgressLine() as progress:
         suffix = Path(arguments.model).suffix
-        command = Command(arguments.command, Path(folder), suffix, arguments.timeout, progress)
+        command = ShowsFault(arguments.command, Path(folder), suffix, arguments.timeout, progress)
         if not command(model):
             raise CirclekitError(f"{' '.join(arguments.command)} fails on {arguments.model} itself")
         smallest = reduce_model(model, command, arguments.tries - command.runs)
@@ -58,4 +54,4 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-main = partial(run_command, _parser, _run)
+main = Command("circle-reduce", DESCRIPTION, "model -- command ...", _declare, _run)

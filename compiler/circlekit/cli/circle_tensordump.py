@@ -5,28 +5,23 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 from circlekit.api.options import check_apart
-from circlekit.cli.command import Parser, run_command
+from circlekit.cli.command import Command, Parser
 from circlekit.io.schema import Tree
 from circlekit.io.write.file_writer import write_file
-from circlekit.recipes.model_file import ModelFile, name_of
+from circlekit.recipes.model_file import ModelFile, data_of, hdf5_of, name_of
 
 
-def _parser() -> Parser:
-    parser = Parser("circle-tensordump", "Print or export the tensors of a circle file.", "circle")
+def _declare(parser: Parser) -> None:
     parser.add_argument("file", metavar="circle", help="the file to read")
     target = parser.add_mutually_exclusive_group(required=True)
     target.add_argument("--tensors", action="store_true", help="print them")
     target.add_argument("--tensors_to_hdf5", metavar="FILE", help="write them as groups of an HDF5 file")
-    return parser
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from circlekit.recipes.model_file import hdf5_of  # h5py is slow to import
-
     if arguments.tensors_to_hdf5 is not None:
         check_apart(arguments.file, arguments.tensors_to_hdf5)
         write_file(arguments.tensors_to_hdf5, [hdf5_of(ModelFile(arguments.file))])
@@ -40,8 +35,6 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _lines(model: ModelFile, tensor: Tree) -> Iterator[str]:
     """Yield ONE's lines for one tensor."""
-    from circlekit.recipes.model_file import data_of  # h5py is slow to import
-
     data = data_of(model, tensor)
     quantization = tensor.get("quantization")
     yield "-" * 70
@@ -69,4 +62,4 @@ def _numbers(array: Any) -> list[str]:
     return [f"{x:.6g}" if isinstance(x, float) else str(x) for x in array.reshape(-1).tolist()]
 
 
-main = partial(run_command, _parser, _run)
+main = Command("circle-tensordump", "Print or export the tensors of a circle file.", "circle", _declare, _run)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Code shared by all commands: argument parser, limits, exit codes, and escaping of terminal output."""
+"""Code shared by all commands: description, argument parser, exit codes, escaping of terminal output."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, NoReturn, TextIO
 
@@ -20,8 +21,14 @@ USAGE_ERROR = 2
 """Exit code for wrong arguments."""
 
 
+MODEL_HELP = "a .circle or .tflite file, or a model as text"
+
+
 class Parser(argparse.ArgumentParser):
-    """A parser in which ``-`` may stand for ``_`` in a flag, and which suggests the flag that was meant."""
+    """A parser in which ``-`` may stand for ``_`` in a flag, and which suggests the flag that was meant.
+
+    ``load_flags``: called before help is printed or an unknown flag is refused; it may add flags.
+    """
 
     def __init__(self, name: str, description: str, places: str) -> None:
         super().__init__(
@@ -32,9 +39,24 @@ class Parser(argparse.ArgumentParser):
         )
         if "\n" in description:
             self.formatter_class = argparse.RawDescriptionHelpFormatter
+        self.load_flags: Callable[[], None] = lambda: None
         self.add_switch("-V", "--verbose", help="show where in the code an error occurred")
         self.add_argument(
             "--version", action="version", version=f"{name} of circlekit {version('circlekit')}"
+        )
+        self.add_argument(
+            "--max-memory",
+            type=argument_type(parse_size),
+            metavar="SIZE",
+            help="limit for the values of a run, or the constants that are created, together: 512M, 8G"
+            " (default: half of the memory)",
+        )
+        self.add_argument(
+            "--max-calls",
+            type=count,
+            metavar="N",
+            help="limit for the subgraphs that the operators of one run execute, so that an endless WHILE"
+            " ends (default: 1000000)",
         )
 
     def add_switch(self, *flags: str, help: str) -> None:
@@ -42,13 +64,17 @@ class Parser(argparse.ArgumentParser):
         self.add_argument(*flags, action="store_true", help=help)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        declared = {flag_key(name): name for name in self.flags}
-        words = []
-        for word in sys.argv[1:] if args is None else args:
+        words = sys.argv[1:] if args is None else args
+        asked = {flag_key(word.partition("=")[0]) for word in words if word.startswith("-")}
+        if asked & {"-h", "--help"} or not asked <= {flag_key(flag) for flag in self.flags}:
+            self.load_flags()
+        declared = {flag_key(flag): flag for flag in self.flags}
+        spelled = []
+        for word in words:
             flag, sign, value = word.partition("=")
             is_flag = word.startswith("--")
-            words.append(declared.get(flag_key(flag), flag) + sign + value if is_flag else word)
-        return super().parse_known_args(words, namespace)
+            spelled.append(declared.get(flag_key(flag), flag) + sign + value if is_flag else word)
+        return super().parse_known_args(spelled, namespace)
 
     @property
     def flags(self) -> list[str]:
@@ -81,24 +107,6 @@ def flag_key(flag: str) -> str:
     return flag.replace("_", "-")
 
 
-def add_limits(parser: Parser) -> None:
-    """Add the flags of commands that run models or create constants; ``run_command`` applies them."""
-    parser.add_argument(
-        "--max-memory",
-        type=argument_type(parse_size),
-        metavar="SIZE",
-        help="limit for the values of a run, or the constants that are created, together: 512M, 8G"
-        " (default: half of the memory)",
-    )
-    parser.add_argument(
-        "--max-calls",
-        type=count,
-        metavar="N",
-        help="limit for the subgraphs that the operators of one run execute, so that an endless WHILE ends"
-        " (default: 1000000)",
-    )
-
-
 def argument_type(parse: Callable[[str], Any]) -> Callable[[str], Any]:
     """Return a type for argparse that shows the message of a ValueError of ``parse`` to the user."""
 
@@ -111,34 +119,25 @@ def argument_type(parse: Callable[[str], Any]) -> Callable[[str], Any]:
     return parse_argument
 
 
-def count(text: str) -> int:
-    """Parse a whole number that is not negative."""
-    if not (text.isascii() and text.isdigit()) or len(text) > 18:
-        raise argparse.ArgumentTypeError(f"expected a whole number, got {text[:40]!r}")
-    return int(text)
+def _number(kind: type[int] | type[float], expected: str, fits: Callable[[float], bool]) -> Any:
+    """Return a type for argparse: a finite number of a ``kind`` that ``fits``; ``expected`` says which."""
+
+    def parse(text: str) -> float:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = math.nan
+        if not fits(value) or value == math.inf:
+            raise argparse.ArgumentTypeError(f"expected {expected}, got {text[:40]!r}")
+        return value
+
+    return parse
 
 
-def non_negative_number(text: str) -> float:
-    """Parse a finite number that is not negative."""
-    value = _number(text)
-    if not 0 <= value < math.inf:
-        raise argparse.ArgumentTypeError(f"expected a number that is not negative, got {text[:40]!r}")
-    return value
-
-
-def positive_number(text: str) -> float:
-    """Parse a finite number above 0."""
-    value = _number(text)
-    if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"expected a number above 0, got {text[:40]!r}")
-    return value
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
+count = _number(int, "a whole number", lambda number: number >= 0)
+positive_count = _number(int, "a whole number above 0", lambda number: number > 0)
+non_negative_number = _number(float, "a number that is not negative", lambda number: number >= 0)
+positive_number = _number(float, "a number above 0", lambda number: number > 0)
 
 
 FAILED, INTERRUPTED, BROKEN_PIPE = 1, 130, 141
@@ -147,35 +146,55 @@ FAILED, INTERRUPTED, BROKEN_PIPE = 1, 130, 141
 MAX_LINE_CHARACTERS = 2000
 
 
-def run_command(
-    parser: Callable[[], Parser],
-    command: Callable[[argparse.Namespace], int],
-    argv: Sequence[str] | None = None,
-) -> int:
-    """Parse ``argv``, by default the arguments of the process, run ``command``, and return the exit code.
+@dataclass(frozen=True)
+class Command:
+    """A command: its arguments, and what it does with them.
 
-    An error is printed as its message, without a traceback.
+    ``places``: the positional arguments, for the usage.  ``declare`` adds all arguments to a parser.  ``run``
+    returns the exit code.  ``format``: of the files of a command that exists for circle and for TFLite; it is
+    in the parsed arguments.
     """
-    verbose = False
-    try:
-        arguments = parser().parse_args(argv)
-        verbose = arguments.verbose
-        limits = getattr(arguments, "max_memory", None), getattr(arguments, "max_calls", None)
-        with limited(*limits), _escaped_stdout():
-            code = command(arguments)
-        return _flush_stdout(code)
-    except SystemExit as exit:
-        return _flush_stdout(exit.code if isinstance(exit.code, int) else FAILED)
-    except OSError as error:  # errors of files are FileErrors, mostly; this is the standard output
-        if error.filename is None:
-            return _report_stdout(error)
-        print(f"error: {printable(str(error.filename))}: {error.strerror}", file=sys.stderr)
-        return FAILED
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except Exception as error:  # a fault in circlekit ends with a message and an exit code too
-        _print_error(error, verbose)
-        return FAILED
+
+    name: str
+    description: str
+    places: str
+    declare: Callable[[Parser], None]
+    run: Callable[[argparse.Namespace], int]
+    format: str = ""
+
+    def parser(self) -> Parser:
+        """Return a parser of the arguments; their attribute ``refuse`` ends the command for wrong usage."""
+        parser = Parser(self.name, self.description, self.places)
+        parser.set_defaults(refuse=parser.error)
+        if self.format:
+            parser.set_defaults(format=self.format)
+        self.declare(parser)
+        return parser
+
+    def __call__(self, argv: Sequence[str] | None = None) -> int:
+        """Run with the arguments ``argv``, by default those of the process; return the exit code.
+
+        An error is printed as its message, without a traceback.
+        """
+        verbose = False
+        try:
+            arguments = self.parser().parse_args(argv)
+            verbose = arguments.verbose
+            with limited(arguments.max_memory, arguments.max_calls), _escaped_stdout():
+                code = self.run(arguments)
+            return _flush_stdout(code)
+        except SystemExit as exit:
+            return _flush_stdout(exit.code if isinstance(exit.code, int) else FAILED)
+        except OSError as error:  # errors of files are FileErrors, mostly; this is the standard output
+            if error.filename is None:
+                return _report_stdout(error)
+            print(f"error: {printable(str(error.filename))}: {error.strerror}", file=sys.stderr)
+            return FAILED
+        except KeyboardInterrupt:
+            return INTERRUPTED
+        except Exception as error:  # a fault in circlekit ends with a message and an exit code too
+            _print_error(error, verbose)
+            return FAILED
 
 
 def _flush_stdout(code: int) -> int:

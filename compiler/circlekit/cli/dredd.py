@@ -6,12 +6,11 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from circlekit.cli.circle2circle import names
-from circlekit.cli.command import FAILED, Parser, add_limits, count, run_command
+from circlekit.cli.command import FAILED, Command, Parser, positive_count
 from circlekit.cli.terminal_output import ProgressLine
 from circlekit.equivalence.tensor_files import check_folder
 from circlekit.ir.text.columns import format_columns
@@ -24,12 +23,13 @@ MAX_NOTE_CHARACTERS = 110
 """Longer notes are cut in the table; the operands of some operators fill a screen."""
 
 
-def _parser() -> Parser:
-    description = (
-        "Make models from recipes, run passes on them, check rules, and compare all values before and after. "
-        "Exits with 0 if no test fails."
-    )
-    parser = Parser("dredd", description, "list_or_folder ...")
+DESCRIPTION = (
+    "Make models from recipes, run passes on them, check rules, and compare all values before and after. "
+    "Exits with 0 if no test fails."
+)
+
+
+def _declare(parser: Parser) -> None:
     parser.add_argument(
         "sources", nargs="+", metavar="list_or_folder", help="test.lst, a .tsv list, a folder, or a recipe"
     )
@@ -43,16 +43,10 @@ def _parser() -> Parser:
     parser.add_switch("--no-rules", help="ignore the test.rule of recipes in lists")
     parser.add_switch("--no-litert", help="do not compare with LiteRT")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the files of each test in DIR/NAME")
-    parser.add_argument("-j", dest="jobs", type=_jobs, metavar="N", help="processes (default: processors)")
+    parser.add_argument(
+        "-j", dest="jobs", type=positive_count, metavar="N", help="processes (default: processors)"
+    )
     parser.add_switch("--all", help="list the tests that passed too")
-    add_limits(parser)
-    return parser
-
-
-def _jobs(text: str) -> int:
-    if not count(text):
-        raise argparse.ArgumentTypeError("expected at least 1 process, got 0")
-    return int(text)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -114,4 +108,4 @@ def _row(result: Result) -> tuple[str, ...]:
     )
 
 
-main = partial(run_command, _parser, _run)
+main = Command("dredd", DESCRIPTION, "list_or_folder ...", _declare, _run)

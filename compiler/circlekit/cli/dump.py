@@ -6,13 +6,12 @@ from __future__ import annotations
 import argparse
 import struct
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from circlekit.api import load
-from circlekit.cli.command import Parser, run_command
+from circlekit.cli.command import Command, Parser
 from circlekit.errors import ModelError
 from circlekit.io.schema import Tree, number_of, table
 from circlekit.ir.text import print_model
@@ -153,26 +152,22 @@ DATA_FORMATS = {
 }
 
 
-def _command(name: str, format: str) -> partial[int]:
-    def parser() -> Parser:
-        parser = Parser(name, "Print a whole model file.", format)
-        parser.add_argument("file", metavar=format, help="the file to print")
-        parser.add_switch("--text", help="print the text form, which every command can read")
-        return parser
+def _declare(parser: Parser) -> None:
+    parser.add_argument("file", help="the file to print")
+    parser.add_switch("--text", help="print the text form, which every command can read")
 
-    def run(arguments: argparse.Namespace) -> int:
-        if arguments.text:
-            print(print_model(load(arguments.file)).rstrip("\n"))
-            return 0
-        for line in _dump(ModelFile(arguments.file)):
-            print(line)
+
+def _run(arguments: argparse.Namespace) -> int:
+    if arguments.text:
+        print(print_model(load(arguments.file)).rstrip("\n"))
         return 0
+    for line in _dump(ModelFile(arguments.file)):
+        print(line)
+    return 0
 
-    return partial(run_command, parser, run)
 
-
-circledump = _command("circledump", "circle")
-tfldump = _command("tfldump", "tflite")
+circledump = Command("circledump", "Print a whole model file.", "circle", _declare, _run)
+tfldump = Command("tfldump", "Print a whole model file.", "tflite", _declare, _run)
 
 
 def _dump(model: ModelFile) -> Iterator[str]:

@@ -4,25 +4,23 @@
 from __future__ import annotations
 
 import argparse
-from functools import partial
 
-from circlekit.cli.command import FAILED, Parser, add_limits, non_negative_number, run_command
+from circlekit.cli.command import FAILED, Command, Parser, non_negative_number
 
 TOLERANCE = 0.001
 """The default of ONE."""
 
 
-def _parser() -> Parser:
-    description = "Compare two HDF5 files by name and value. Exits with 0 if they are equal, else with 1."
-    parser = Parser("i5diff", description, "left right")
+DESCRIPTION = "Compare two HDF5 files by name and value. Exits with 0 if they are equal, else with 1."
+
+
+def _declare(parser: Parser) -> None:
     parser.add_argument("left", help="the reference")
     parser.add_argument("right", help="the file to compare with it")
     parser.add_argument(
         "-d", dest="tolerance", type=non_negative_number, default=TOLERANCE, metavar="TOL",
         help=f"largest absolute difference of equal numbers (default: {TOLERANCE})",
     )  # fmt: skip
-    add_limits(parser)
-    return parser
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -34,4 +32,4 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0 if all(entry.equal for entry in entries) else FAILED
 
 
-main = partial(run_command, _parser, _run)
+main = Command("i5diff", DESCRIPTION, "left right", _declare, _run)

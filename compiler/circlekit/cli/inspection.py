@@ -7,11 +7,10 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import circlekit.ops  # noqa: F401  # declares the operators, whose rules circle-verify checks
-from circlekit.cli.command import FAILED, Parser, printable, run_command
+from circlekit.cli.command import FAILED, Command, Parser, printable
 from circlekit.io.check.check_file import check_bytes
 from circlekit.io.file_map import map_file
 from circlekit.io.findings import Finding
@@ -24,41 +23,37 @@ JSON_SCHEMA_VERSION = 1
 """Increases when the JSON of circle-verify changes in a way that breaks readers; docs/guide/verify.md."""
 
 
-def _verify(name: str, format: str) -> partial[int]:
-    """Make a command that checks the bytes of a file, and unlike ONE's command the model in them too."""
+def _declare_verify(parser: Parser) -> None:
+    parser.add_argument("file", help="the file to check")
+    parser.add_switch("--strict", help="fail for warnings too")
+    parser.add_switch("--json", help="print the findings as JSON")
 
-    def parser() -> Parser:
-        parser = Parser(name, "Check the bytes of a model file and the model in them.", format)
-        parser.add_argument("file", metavar=format, help="the file to check")
-        parser.add_switch("--strict", help="fail for warnings too")
-        parser.add_switch("--json", help="print the findings as JSON")
-        return parser
 
-    def run(arguments: argparse.Namespace) -> int:
-        data = map_file(arguments.file)
-        found = identify(data)
-        if found in (None, format):
-            findings = check_bytes(data, arguments.file)
-        else:
-            findings = [Finding("format", "the file", f"expected a {format} file, got a {found} file")]
-        failed = any(arguments.strict or f.severity == "error" for f in findings)
-        if arguments.json:
-            tree = {"schema": JSON_SCHEMA_VERSION, "file": arguments.file, "format": format}
-            fields = ("severity", "rule", "path", "message")
-            listed = [{field: getattr(finding, field) for field in fields} for finding in findings]
-            _print_json({**tree, "pass": not failed, "findings": listed})
-            return FAILED if failed else 0
-        print(f"[ RUN       ] Check {printable(arguments.file)}")
-        for finding in findings:  # not to the standard output, which scripts search for PASS
-            print(f"{finding.severity}: {printable(str(finding), '')} [{finding.rule}]", file=sys.stderr)
-        print(f"[      {'FAIL' if failed else 'PASS'} ] Check {printable(arguments.file)}")
+def _verify(arguments: argparse.Namespace) -> int:
+    """Check the bytes of a file, and unlike ONE's command the model in them too."""
+    data, format = map_file(arguments.file), arguments.format
+    found = identify(data)
+    if found in (None, format):
+        findings = check_bytes(data, arguments.file)
+    else:
+        findings = [Finding("format", "the file", f"expected a {format} file, got a {found} file")]
+    failed = any(arguments.strict or f.severity == "error" for f in findings)
+    if arguments.json:
+        tree = {"schema": JSON_SCHEMA_VERSION, "file": arguments.file, "format": format}
+        fields = ("severity", "rule", "path", "message")
+        listed = [{field: getattr(finding, field) for field in fields} for finding in findings]
+        _print_json({**tree, "pass": not failed, "findings": listed})
         return FAILED if failed else 0
+    print(f"[ RUN       ] Check {printable(arguments.file)}")
+    for finding in findings:  # not to the standard output, which scripts search for PASS
+        print(f"{finding.severity}: {printable(str(finding), '')} [{finding.rule}]", file=sys.stderr)
+    print(f"[      {'FAIL' if failed else 'PASS'} ] Check {printable(arguments.file)}")
+    return FAILED if failed else 0
 
-    return partial(run_command, parser, run)
 
-
-circle_verify = _verify("circle-verify", "circle")
-tfl_verify = _verify("tfl-verify", "tflite")
+VERIFY = "Check the bytes of a model file and the model in them."
+circle_verify = Command("circle-verify", VERIFY, "circle", _declare_verify, _verify, "circle")
+tfl_verify = Command("tfl-verify", VERIFY, "tflite", _declare_verify, _verify, "tflite")
 
 
 # -- inspect -----------------------------------------------------------------------------------
@@ -77,39 +72,36 @@ VIEWS: dict[str, tuple[str, Callable[[ModelFile], Any], str]] = {
 """By flag: its help text, a function that returns names, pairs or a dict, and the text inside a pair."""
 
 
-def _inspect(name: str, format: str) -> partial[int]:
-    def parser() -> Parser:
-        parser = Parser(name, "Print what is in a model file, one item a line.", format)
-        parser.add_argument("file", metavar=format, help="the file to inspect")
-        parser.add_switch("--json", help="print a JSON object with a key for each flag")
-        for flag, (text, _, _) in VIEWS.items():
-            parser.add_argument(f"--{flag}", action="append_const", dest="views", const=flag, help=text)
-        return parser
+def _declare_inspect(parser: Parser) -> None:
+    parser.add_argument("file", help="the file to inspect")
+    parser.add_switch("--json", help="print a JSON object with a key for each flag")
+    for flag, (text, _, _) in VIEWS.items():
+        parser.add_argument(f"--{flag}", action="append_const", dest="views", const=flag, help=text)
 
-    def run(arguments: argparse.Namespace) -> int:
-        flags = dict.fromkeys(arguments.views or (VIEWS if arguments.json else ()))
-        if not flags:
-            parser().error(f"expected at least one of {', '.join('--' + flag for flag in VIEWS)}")
-        model = ModelFile(arguments.file)
-        if arguments.json:
-            _print_json({flag: VIEWS[flag][1](model) for flag in flags})
-            return 0
-        for flag, (_, get, separator) in VIEWS.items():
-            items = get(model) if flag in flags else []
-            for item in items.items() if isinstance(items, dict) else items:
-                if isinstance(item, str):
-                    print(item)
-                    continue
-                name, value = item
-                shown = f"[{','.join(map(str, value))}]" if isinstance(value, list) else value
-                print(f"{name}{separator}{shown}")
+
+def _inspect(arguments: argparse.Namespace) -> int:
+    flags = dict.fromkeys(arguments.views or (VIEWS if arguments.json else ()))
+    if not flags:
+        arguments.refuse(f"expected at least one of {', '.join('--' + flag for flag in VIEWS)}")
+    model = ModelFile(arguments.file)
+    if arguments.json:
+        _print_json({flag: VIEWS[flag][1](model) for flag in flags})
         return 0
+    for flag, (_, get, separator) in VIEWS.items():
+        items = get(model) if flag in flags else []
+        for item in items.items() if isinstance(items, dict) else items:
+            if isinstance(item, str):
+                print(item)
+                continue
+            name, value = item
+            shown = f"[{','.join(map(str, value))}]" if isinstance(value, list) else value
+            print(f"{name}{separator}{shown}")
+    return 0
 
-    return partial(run_command, parser, run)
 
-
-circle_inspect = _inspect("circle-inspect", "circle")
-tfl_inspect = _inspect("tfl-inspect", "tflite")
+INSPECT = "Print what is in a model file, one item a line."
+circle_inspect = Command("circle-inspect", INSPECT, "circle", _declare_inspect, _inspect)
+tfl_inspect = Command("tfl-inspect", INSPECT, "tflite", _declare_inspect, _inspect)
 
 
 def _print_json(tree: Any) -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reduce a model that shows a fault to a small one that still does: operators, sizes, attributes, constants.
 
-A function, or a user's command (``Command``), tests whether a model still shows the fault.
+A function, or a user's command (``ShowsFault``), tests whether a model still shows the fault.
 
 Source of the first step: Zeller and Hildebrandt, Simplifying and Isolating Failure-Inducing Input, 2002.
 """
@@ -210,7 +210,7 @@ def write_model(model: Model, path: Path) -> None:
         write_file(path, [print_model(model).encode()])
 
 
-class Command:
+class ShowsFault:
     """Runs a command on a model; true if the command ends with exit code 0.
 
     ``suffix``: the extension of the file for candidates, which is in ``folder``.  ``timeout``: seconds for
