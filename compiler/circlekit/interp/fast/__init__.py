@@ -17,7 +17,7 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Array
 from circlekit.ops.constant_operands import constant_elements
 from circlekit.ops.convolution.conv import DepthwiseConv2D, TransposeConv
-from circlekit.ops.convolution.correlation import ConvolutionLayer
+from circlekit.ops.convolution.convolution_layer import ConvolutionLayer
 
 FastKernel = Callable[..., Array]
 """Called like ``Op.kernel``, with one array per operand; returns the single result."""

@@ -11,7 +11,8 @@ import numpy as np
 from circlekit.interp.fast.layer import FastLayer
 from circlekit.interp.fast.requantization import repeats
 from circlekit.ir.value import Array
-from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv, run_time_shape
+from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv
+from circlekit.ops.convolution.convolution_layer import run_time_shape
 from circlekit.ops.convolution.correlation import Geometry
 
 CACHE_BLOCK_BYTES = 1 << 20

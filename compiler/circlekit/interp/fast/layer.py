@@ -10,7 +10,7 @@ from circlekit.interp.fast.requantization import ChannelVector, FastOutputStage
 from circlekit.ir.value import Array
 from circlekit.ops.checks import require_float
 from circlekit.ops.constant_operands import constant_elements
-from circlekit.ops.convolution.correlation import ConvolutionLayer
+from circlekit.ops.convolution.convolution_layer import ConvolutionLayer
 from circlekit.ops.fused_activation import apply_fused_activation
 from circlekit.ops.numerics.quantized_layers import greatest_magnitude, is_dynamically_quantized
 from circlekit.ops.quantization import zero_point_of

@@ -46,38 +46,23 @@ class _Pool2D(Op, versions={i16: 3, i8: 2}, fuses_activation=True):
         wide = window_size(w, self.filter_width, self.stride_w, 1, self.padding)
         return TensorType(self.input.dtype, (n, high, wide, depth))
 
-    def _axis(self, size: int, taps: int, stride: int) -> Geometry:
-        """Return the windows along one axis."""
-        return Geometry.of((size,), (taps,), (stride,), (1,), self.padding)
-
     def _reduce(self, input: Array, combine: np.ufunc, start: float) -> Array:
-        """Reduce ``start`` and the elements of each window inside of the image with ``combine``.
-
-        The windows are reduced along the height, then along the width.
-        """
-        images, high, wide, depth = input.shape
-        rows = self._axis(high, self.filter_height, self.stride_h)
-        columns = self._axis(wide, self.filter_width, self.stride_w)
-        lines = _slide(input.reshape(images, high, wide * depth), rows, combine, start)
-        lines = lines.reshape(images * rows.windows[0], wide, depth)
-        out = _slide(lines, columns, combine, start)
-        return out.reshape(images, rows.windows[0], columns.windows[0], depth)
+        """Reduce ``start`` and the elements of each window inside of the image with ``combine``."""
+        taps, strides = (self.filter_height, self.filter_width), (self.stride_h, self.stride_w)
+        geometry = Geometry.of(input.shape[1:3], taps, strides, (1, 1), self.padding)
+        if geometry.windows == (1, 1) and geometry.before == (0, 0):
+            window = input[:, : taps[0], : taps[1]]
+            return np.asarray(combine.reduce(window, axis=(1, 2), keepdims=True, initial=start))
+        out = np.full((len(input), *geometry.windows, input.shape[3]), start, input.dtype)
+        for _, windows, elements in geometry.overlaps():
+            combine(out[windows], input[elements], out=out[windows])
+        return out
 
     def _sum_and_count(self, input: Array) -> tuple[Array, Array]:
         """Return the sum of each window, and its number of elements inside of the image [OH, OW, 1]."""
         total = self._reduce(input, np.add, 0)
         ones = np.ones((1, *input.shape[1:3], 1), total.dtype)
         return total, self._reduce(ones, np.add, 0)[0]
-
-
-def _slide(x: Array, geometry: Geometry, combine: np.ufunc, start: float) -> Array:
-    """Combine ``start`` and the elements of each window along axis 1 of x [N, S, C]: [N, W, C]."""
-    if geometry.windows == (1,) and geometry.before == (0,):
-        return np.asarray(combine.reduce(x[:, : geometry.taps[0]], axis=1, keepdims=True, initial=start))
-    out = np.full((len(x), *geometry.windows, x.shape[2]), start, x.dtype)
-    for _, windows, elements in geometry.overlaps():
-        combine(out[windows], x[elements], out=out[windows])
-    return out
 
 
 class AveragePool2D(_Pool2D, code="AVERAGE_POOL_2D", options="Pool2DOptions"):

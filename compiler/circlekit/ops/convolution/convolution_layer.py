@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Base class of convolutions: shape rule, sums of products, bias, activation and quantization.
+
+Source: TFLite conv.cc, depthwise_conv.cc, transpose_conv.cc and their reference kernels; ONE's interpreter
+for int16 weights and for uint8 weights with a scale per channel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from circlekit.errors import ShapeError
+from circlekit.ir.dtypes import i16, u8
+from circlekit.ir.enums import Activation, Padding
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Shape, TensorType, Value, format_shape
+from circlekit.ops.checks import require_bias, require_float, require_rank, require_same_float
+from circlekit.ops.constant_operands import static_int_vector
+from circlekit.ops.convolution.correlation import Geometry, Ints, correlate, correlate_transposed
+from circlekit.ops.dimensions import Dim, dims_differ, element_count, merge_dims, product, window_size
+from circlekit.ops.fused_activation import apply_fused_activation
+from circlekit.ops.numerics.fixed_point import quantized_activation_range
+from circlekit.ops.numerics.output_stage import Arithmetic, OutputStage, rounds_up
+from circlekit.ops.numerics.quantized_layers import (
+    centered_weights,
+    channel_scales,
+    effective_scale,
+    greatest_magnitude,
+    has_int64_sums,
+    integer_bias,
+    is_dynamically_quantized,
+    quantize_rows,
+    weight_zero_points,
+)
+from circlekit.ops.quantization import zero_point_of
+
+
+class ConvolutionLayer(Op):
+    """A convolution of channels-last data with 2 or 3 spatial axes.
+
+    ``filter_layout``: the axes of the filter: O and I for the channels of result and input, then D, H and W.
+    ``is_transposed``: the layer is the gradient of a convolution with respect to its input; it has an operand
+    ``output_shape``.  The parameter ``depth`` of the methods is the number of input channels.
+    """
+
+    input: Any
+    filter: Any
+    bias: Any
+    output_shape: Any
+    padding: Padding
+    act: Any
+
+    filter_layout: ClassVar[str] = "OHWI"
+    is_transposed: ClassVar[bool] = False
+
+    @property
+    def channel_axis(self) -> int:
+        """The axis of the filter with the output channels."""
+        return self.filter_layout.index("O")
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """The strides along the spatial axes."""
+        return tuple(getattr(self, f"stride_{a.lower()}") for a in "DHW" if a in self.filter_layout)
+
+    @property
+    def dilations(self) -> tuple[int, ...]:
+        """The distances between filter taps along the spatial axes."""
+        return tuple(getattr(self, f"dilation_{a.lower()}", 1) for a in "DHW" if a in self.filter_layout)
+
+    def taps(self, filter: Shape) -> Shape:
+        """Return the dimensions of the spatial axes of a filter of this shape."""
+        return tuple(n for n, axis in zip(filter, self.filter_layout, strict=True) if axis in "DHW")
+
+    # -- shapes --------------------------------------------------------------------------------
+
+    def infer(self) -> TensorType:
+        rank = len(self.filter_layout)
+        shape = require_rank(self.input, "input", rank) or (None,) * rank
+        filter = require_rank(self.filter, "filter", rank) or (None,) * rank
+        require_same_float(self)
+        self.check_channels(shape[-1], dict(zip(self.filter_layout, filter, strict=True)))
+        out_depth = filter[self.channel_axis]
+        require_bias(self.bias, out_depth)
+        if self.is_transposed:
+            if min(self.strides) < 1:
+                raise ShapeError(f"expected strides of at least 1, got {self.strides}")
+            inferred = (shape[0], *[None] * (rank - 2), out_depth)
+            result = merged_shape(static_output_shape(self.output_shape, rank), inferred)
+            return TensorType(self.input.dtype, result)
+        axes = zip(shape[1:-1], self.taps(filter), self.strides, self.dilations, strict=True)
+        size = (window_size(*axis, self.padding) for axis in axes)
+        return TensorType(self.input.dtype, (shape[0], *size, out_depth))
+
+    def check_channels(self, depth: Dim, filter: Mapping[str, Dim]) -> None:
+        """ShapeError unless ``depth`` fits the dimensions of the filter, given by their axes."""
+        if dims_differ(depth, filter["I"]):
+            raise ShapeError(f"input has {depth} channels, expected {filter['I']}, as the filter has")
+
+    def geometry(self, data: Ints, filter: Ints, output: Ints = ()) -> Geometry:
+        """Return the windows for data, a filter and, if transposed, a result of the given shapes."""
+        taps: Any = self.taps(filter)
+        numbers = taps, self.strides, self.dilations, self.padding
+        if self.is_transposed:
+            return Geometry.transposed(data[1:-1], output[1:-1], *numbers)
+        return Geometry.of(data[1:-1], *numbers)
+
+    def macs(self) -> int:
+        data, other = (self.input, "I") if self.is_transposed else (self.output, "O")
+        filter = self.filter.shape
+        each = filter and [n for n, a in zip(filter, self.filter_layout, strict=True) if a != other]
+        return element_count(data.shape) * element_count(each)
+
+    # -- kernels -------------------------------------------------------------------------------
+
+    def quantizes_asymmetrically(self, depth: int, filter: Array) -> bool:
+        """Return whether float data is quantized with a zero point before it meets integer weights."""
+        return True
+
+    def optimized_rounding(self, depth: int, filter: Array) -> bool | NDArray[np.bool_]:
+        """Return for which output channels LiteRT's optimized kernel rounds unlike its reference kernel."""
+        return True
+
+    def sums(self, data: Array, filter: Array, output_shape: Array | None = None) -> Array:
+        """Return the sums of products of float arrays; transposed convolutions need ``output_shape``."""
+        weights = filter.transpose([self.filter_layout.index(a) for a in "ODHWI" if a in self.filter_layout])
+        if output_shape is None:
+            return correlate(data, weights, self.geometry(data.shape, filter.shape))
+        shape = run_time_shape(output_shape, (len(data), *[None] * (data.ndim - 2), len(weights)))
+        return correlate_transposed(data, weights, self.geometry(data.shape, filter.shape, shape))
+
+    def convolve(
+        self, data: Array, filter: Array, bias: Array | None, output_shape: Array | None = None
+    ) -> Array:
+        """Return the result of the layer for float, quantized or float data with integer weights."""
+        if filter.dtype.kind == "f" or data.ndim == 5:
+            require_float(self, data, filter, bias)
+            return activated(self.sums(data, filter, output_shape), bias, self.act)
+        if is_dynamically_quantized(self, self.input, self.filter):
+            return self._dynamically_quantized(data, filter, bias, output_shape)
+        stage = self.output_stage(data.shape[-1], filter, bias)
+        weights = self.exact_filter(filter)
+        centered = data.astype(weights.dtype)
+        centered -= zero_point_of(self.input)
+        return stage(self.sums(centered, weights, output_shape))
+
+    def exact_filter(self, filter: Array) -> Array:
+        """Return the filter minus its zero points, in a float dtype with exact sums of products."""
+        zero_points = weight_zero_points(self.filter, filter.shape[self.channel_axis])
+        magnitude = greatest_magnitude(self.input, zero_point_of(self.input))
+        return centered_weights(filter, zero_points, self.channel_axis, magnitude)
+
+    def output_stage(self, depth: int, filter: Array, bias: Array | None) -> OutputStage:
+        """Return the function that turns the exact sums of an integer layer into its result.
+
+        The product of the scales is rounded to float32 for uint8 data and for int16 weights.  Only circle has
+        int16 weights; for them, ONE's interpreter clamps results to -32767 or more.
+        """
+        low, high = quantized_activation_range(self.act, self.output)
+        if self.filter.dtype is i16:
+            low = max(low, 1 - (1 << 15))
+        rounded = self.input.dtype is u8 or self.filter.dtype is i16
+        channels = filter.shape[self.channel_axis]
+        return OutputStage(
+            integer_bias(self, self.input, bias),
+            effective_scale(self.input, self.filter, self.output, channels, rounded),
+            zero_point_of(self.output),
+            (low, high),
+            self.input.dtype.numpy,
+            Arithmetic.WIDE_FIXED_POINT if has_int64_sums(self, self.input) else Arithmetic.FIXED_POINT,
+            self.optimized_rounding(depth, filter) if rounds_up() else False,
+        )
+
+    def _dynamically_quantized(
+        self, data: Array, filter: Array, bias: Array | None, output_shape: Array | None
+    ) -> Array:
+        """Quantize float data to 8 bits, each image separately; multiply; scale the sums back to floats.
+
+        LiteRT's symmetric kernel on x86 is wrong for weights of -128, which its converter never produces.
+        """
+        images = quantize_rows(
+            data.reshape(len(data), -1), self.quantizes_asymmetrically(data.shape[-1], filter)
+        )
+        signed = filter.view(np.int8)
+        weights = centered_weights(signed, np.zeros((), np.int64), self.channel_axis, 255)
+        numbers = (images.data - images.offset).reshape(data.shape).astype(weights.dtype, copy=False)
+        out = self.sums(numbers, weights, output_shape).astype(np.float32, copy=False)
+        out *= channel_scales(self.filter, filter.shape[self.channel_axis])
+        out *= images.scale.reshape(-1, 1, 1, 1)
+        return activated(out, bias, self.act)
+
+
+def activated(sums: Array, bias: Array | None, act: Activation) -> Array:
+    """Add the bias to float sums, in place, and return them with the activation applied."""
+    if bias is not None:
+        sums += bias.reshape(-1)
+    return apply_fused_activation(sums, act)
+
+
+def static_output_shape(operand: Value, rank: int) -> Shape:
+    """Return the dimensions in a constant shape operand; ``rank`` unknown ones if it is not constant."""
+    numbers = static_int_vector(operand)
+    if numbers is None:
+        count = product(operand.shape) if operand.shape is not None else None
+        if dims_differ(count, rank):
+            raise ShapeError(f"output_shape has {count} elements, expected {rank}")
+        return (None,) * rank
+    if len(numbers) != rank or min(numbers) < 0:
+        raise ShapeError(f"output_shape is {numbers}, expected {rank} dimensions")
+    return tuple(numbers)
+
+
+def run_time_shape(output_shape: Array, known: Shape) -> tuple[int, ...]:
+    """Return the dimensions in a shape operand; ShapeError unless they agree with the ``known`` ones."""
+    if output_shape.size != len(known):
+        raise ShapeError(f"output_shape has {output_shape.size} elements, expected {len(known)}")
+    shape = tuple(output_shape.reshape(-1).tolist())
+    merged_shape(shape, known)
+    return shape
+
+
+def merged_shape(shape: Shape, inferred: Shape) -> Shape:
+    """Return ``shape`` with its unknown dimensions taken from ``inferred``; ShapeError if they disagree."""
+    try:
+        return tuple(merge_dims(a, b) for a, b in zip(shape, inferred, strict=True))
+    except ShapeError:
+        found, expected = format_shape(shape), format_shape(inferred)
+        raise ShapeError(f"output_shape is {found}, expected {expected} from input and filter") from None
