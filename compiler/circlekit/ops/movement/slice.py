@@ -137,7 +137,7 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
         bits = [1 << i for i in range(len(begin))]
         if sum(bool(self.ellipsis_mask & bit) for bit in bits) > 1:
             raise ShapeError(f"ellipsis_mask: expected at most one ellipsis, got {self.ellipsis_mask:#b}")
-        implicit = self.implicit_axes(len(begin), rank)
+        implicit = rank - sum(not (self.new_axis_mask | self.ellipsis_mask) & bit for bit in bits)
         if implicit < 0:
             raise ShapeError(f"begin has {-implicit} elements too many for an input of rank {rank}")
         slices: list[AxisSlice | None] = []
@@ -154,11 +154,6 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
                 )
         return slices if self.ellipsis_mask & sum(bits) else slices + [WHOLE_AXIS] * implicit
 
-    def implicit_axes(self, count: int, rank: int) -> int:
-        """Return how many axes have no entry of their own among ``count`` entries."""
-        bits = [1 << i for i in range(count)]
-        return rank - sum(not (self.new_axis_mask | self.ellipsis_mask) & bit for bit in bits)
-
     def index_range(self, part: AxisSlice, size: int) -> range:
         """Return the indices that ``part`` selects of a dimension of ``size``."""
         if part.stride == 0:
@@ -174,14 +169,14 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
         return range(*slice(part.begin, end, part.stride).indices(size))
 
     def kernel(self, input: Array, begin: Array, end: Array, strides: Array) -> Array:
-        ellipsis = self.ellipsis_mask & ((1 << begin.size) - 1)
-        if ellipsis and self.implicit_axes(begin.size, input.ndim) == 0:
+        slices = self.axis_slices(int_list(begin), int_list(end), int_list(strides), input.ndim)
+        if len(slices) < begin.size:
             raise UnsupportedError(
                 "STRIDED_SLICE with an ellipsis for no axis has no kernel: LiteRT lets it replace an axis"
             )
         index: list[Any] = []
         sizes = iter(input.shape)
-        for part in self.axis_slices(int_list(begin), int_list(end), int_list(strides), input.ndim):
+        for part in slices:
             if part is None:
                 index.append(None)
                 continue
@@ -212,13 +207,8 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
         }
 
     def required_version(self) -> int:
-        if self.offset:
-            return 8
-        if self.input.dtype is u32:
-            return 7
-        if self.ellipsis_mask or self.new_axis_mask:
-            return 6
-        return super().required_version()
+        minimum = 8 if self.offset else 6 if self.ellipsis_mask or self.new_axis_mask else 1
+        return max(super().required_version(), minimum)
 
 
 # -- padding -----------------------------------------------------------------------------------
@@ -239,8 +229,7 @@ class Padded(Op, layout_operands=("input",), per_axis_operands=("paddings",)):
             raise ShapeError(f"paddings: expected shape [rank,2], got {format_shape(rows)}")
         pairs = None if numbers is None else list(zip(numbers[::2], numbers[1::2], strict=True))
         if shape is None or pairs is None:
-            known = len(pairs) if pairs is not None else None
-            rank = self.input.rank or known or (rows[0] if rows else None)
+            rank = self.input.rank if shape is not None or rows is None else rows[0]
             return rearranged_type(self.input, unknown_dims(rank))
         if len(pairs) != len(shape):
             raise ShapeError(f"paddings: expected {len(shape)} rows, got {len(pairs)}")

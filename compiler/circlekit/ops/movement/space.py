@@ -7,6 +7,7 @@ resize_nearest_neighbor.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from math import prod
 from typing import NamedTuple
 
@@ -44,12 +45,12 @@ class BlockMove(Op, versions={i8: 2}):
     def infer(self) -> TensorType:
         if self.block_size < 1:
             raise ShapeError(f"block_size: expected at least 1, got {self.block_size}")
-        shape = require_rank(self.input, "input", 4)
-        return rearranged_type(self.input, unknown_dims(4) if shape is None else self.result_shape(*shape))
+        shape = require_rank(self.input, "input", 4) or (None,) * 4
+        return rearranged_type(self.input, self.result_shape(*shape))
 
+    @abstractmethod
     def result_shape(self, n: Dim, h: Dim, w: Dim, c: Dim) -> Shape:
         """Return the shape of the result for an input of [n, h, w, c]."""
-        raise UnsupportedError(f"{self.code} has no shape rule")
 
 
 class DepthToSpace(BlockMove, code="DEPTH_TO_SPACE", reference_version=1, data_movement=True):
@@ -63,7 +64,7 @@ class DepthToSpace(BlockMove, code="DEPTH_TO_SPACE", reference_version=1, data_m
         n, h, w, c = input.shape
         b = self.block_size
         blocks = input.reshape(n, h, w, b, b, c // (b * b)).transpose(0, 1, 3, 2, 4, 5)
-        return np.asarray(blocks.reshape(n, h * b, w * b, c // (b * b)))
+        return np.asarray(blocks.reshape(self.result_shape(*input.shape)))
 
 
 class SpaceToDepth(BlockMove, code="SPACE_TO_DEPTH", data_movement=True):
@@ -77,7 +78,7 @@ class SpaceToDepth(BlockMove, code="SPACE_TO_DEPTH", data_movement=True):
         n, h, w, c = input.shape
         b = self.block_size
         blocks = input.reshape(n, h // b, b, w // b, b, c).transpose(0, 1, 3, 2, 4, 5)
-        return np.asarray(blocks.reshape(n, h // b, w // b, b * b * c))
+        return np.asarray(blocks.reshape(self.result_shape(*input.shape)))
 
 
 # -- batch -------------------------------------------------------------------------------------
@@ -93,29 +94,21 @@ class BatchMove(Op, versions={i8: 2, i16: 4}):
         version = super().required_version()
         return max(version, 3) if self.input.rank not in (4, None) else version
 
-    def parameters(self, rows: list[int] | None) -> tuple[list[int], list[tuple[int, int]]] | None:
-        """Return block sizes and pairs of ``rows``; None if they are not constant."""
-        blocks = static_int_vector(self.block_shape)
-        if blocks is None or rows is None:
-            return None
-        if min(blocks, default=1) < 1 or len(rows) != 2 * len(blocks) or min(rows, default=0) < 0:
-            raise ShapeError(f"expected positive blocks, two numbers >= 0 for each, got {blocks} and {rows}")
-        return blocks, list(zip(rows[::2], rows[1::2], strict=True))
-
-    def inferred_shape(self, rows: list[int] | None) -> TensorType:
-        """Return the type of the result; ``rows`` is the third operand, flattened, None if not constant."""
-        shape, parameters = self.input.shape, self.parameters(rows)
-        if shape is None or parameters is None:
+    def infer(self) -> TensorType:
+        shape, blocks = self.input.shape, static_int_vector(self.block_shape)
+        edges = static_int_vector(self.inputs[2])  # paddings or crops
+        if shape is None or blocks is None or edges is None:
             return rearranged_type(self.input, unknown_dims(self.input.rank))
-        if len(shape) < len(parameters[0]) + 1:
-            raise ShapeError(
-                f"input: expected {len(parameters[0])} axes of space, got shape {format_shape(shape)}"
-            )
-        return rearranged_type(self.input, self.result_shape(shape, *parameters))
+        if min(blocks, default=1) < 1 or len(edges) != 2 * len(blocks) or min(edges, default=0) < 0:
+            raise ShapeError(f"expected positive blocks, two numbers >= 0 for each, got {blocks} and {edges}")
+        if len(shape) <= len(blocks):
+            raise ShapeError(f"input: expected {len(blocks)} axes of space, got shape {format_shape(shape)}")
+        pairs = [edges[i : i + 2] for i in range(0, len(edges), 2)]
+        return rearranged_type(self.input, self.result_shape(shape, blocks, pairs))
 
-    def result_shape(self, shape: Shape, blocks: list[int], pairs: list[tuple[int, int]]) -> Shape:
+    @abstractmethod
+    def result_shape(self, shape: Shape, blocks: list[int], pairs: list[list[int]]) -> Shape:
         """Return the shape of the result; ``pairs``: (before, after) per axis of space."""
-        raise UnsupportedError(f"{self.code} has no shape rule")
 
 
 class SpaceToBatchND(BatchMove, code="SPACE_TO_BATCH_ND"):
@@ -123,10 +116,7 @@ class SpaceToBatchND(BatchMove, code="SPACE_TO_BATCH_ND"):
 
     paddings = operand(i32)
 
-    def infer(self) -> TensorType:
-        return self.inferred_shape(static_int_vector(self.paddings))
-
-    def result_shape(self, shape: Shape, blocks: list[int], pairs: list[tuple[int, int]]) -> Shape:
+    def result_shape(self, shape: Shape, blocks: list[int], pairs: list[list[int]]) -> Shape:
         spaces = []
         for dim, block, (before, after) in zip(shape[1:], blocks, pairs, strict=False):
             spaces.append(_divided("padded space", None if dim is None else dim + before + after, block))
@@ -137,14 +127,11 @@ class SpaceToBatchND(BatchMove, code="SPACE_TO_BATCH_ND"):
         count = len(blocks)
         depth = [(0, 0)] * (input.ndim - 1 - count)
         data = np.pad(input, [(0, 0), *pairs, *depth], constant_values=zero_point_of(self.output))
-        split = [data.shape[0]]
-        for dim, block in zip(data.shape[1:], blocks, strict=False):
-            split += [dim // block, block]
-        spaces, positions = range(1, 2 * count, 2), range(2, 2 * count + 1, 2)
-        tail = range(1 + 2 * count, 1 + 2 * count + len(depth))
-        moved = data.reshape(*split, *data.shape[1 + count :]).transpose(*positions, 0, *spaces, *tail)
-        out = moved.reshape(data.shape[0] * prod(blocks), *split[1::2], *data.shape[1 + count :])
-        return np.asarray(out)
+        spaces = [n for dim, b in zip(data.shape[1:], blocks, strict=False) for n in (dim // b, b)]
+        split = data.reshape(len(data), *spaces, *data.shape[1 + count :])
+        tail = range(1 + 2 * count, split.ndim)
+        moved = split.transpose(*range(2, 2 * count + 1, 2), 0, *range(1, 2 * count, 2), *tail)
+        return np.asarray(moved.reshape(self.result_shape(input.shape, blocks, pairs)))
 
 
 class BatchToSpaceND(BatchMove, code="BATCH_TO_SPACE_ND", data_movement=True):
@@ -152,10 +139,7 @@ class BatchToSpaceND(BatchMove, code="BATCH_TO_SPACE_ND", data_movement=True):
 
     crops = operand(i32)
 
-    def infer(self) -> TensorType:
-        return self.inferred_shape(static_int_vector(self.crops))
-
-    def result_shape(self, shape: Shape, blocks: list[int], pairs: list[tuple[int, int]]) -> Shape:
+    def result_shape(self, shape: Shape, blocks: list[int], pairs: list[list[int]]) -> Shape:
         spaces = []
         for dim, block, (before, after) in zip(shape[1:], blocks, pairs, strict=False):
             if dim is not None and dim * block < before + after:
@@ -168,12 +152,10 @@ class BatchToSpaceND(BatchMove, code="BATCH_TO_SPACE_ND", data_movement=True):
         count = len(blocks)
         batch = input.shape[0] // prod(blocks)
         split = input.reshape(*blocks, batch, *input.shape[1:])
-        order = [count]
-        for i in range(count):
-            order += [count + 1 + i, i]
-        tail = range(2 * count + 1, split.ndim)
+        order = [axis for i in range(count) for axis in (count + 1 + i, i)]
+        moved = split.transpose(count, *order, *range(2 * count + 1, split.ndim))
         spaces = [d * b for d, b in zip(input.shape[1:], blocks, strict=False)]
-        whole = split.transpose(*order, *tail).reshape(batch, *spaces, *input.shape[1 + count :])
+        whole = moved.reshape(batch, *spaces, *input.shape[1 + count :])
         kept = [slice(None)] + [slice(a, d - b) for d, (a, b) in zip(spaces, pairs, strict=True)]
         return np.asarray(whole[tuple(kept)])
 
@@ -181,7 +163,7 @@ class BatchToSpaceND(BatchMove, code="BATCH_TO_SPACE_ND", data_movement=True):
 # -- resizing ----------------------------------------------------------------------------------
 
 
-class Resize(Op):
+class Resize(Op, versions={i8: 2, i16: 4}):
     """[N,H,W,C] resized to the height and width of ``size``.
 
     ``align_corners`` aligns the centers of the corner pixels, ``half_pixel_centers`` the edges of the images.
@@ -201,8 +183,7 @@ class Resize(Op):
         return rearranged_type(self.input, (n, height, width, c))
 
     def required_version(self) -> int:
-        dtype = self.input.dtype
-        return 4 if dtype is i16 else 3 if self.half_pixel_centers else 2 if dtype is i8 else 1
+        return max(super().required_version(), 3 if self.half_pixel_centers else 1)
 
     def scale(self, in_size: int, out_size: int) -> np.float32:
         """Return input pixels per output pixel along one axis, in float32 as LiteRT does."""

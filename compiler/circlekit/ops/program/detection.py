@@ -78,28 +78,21 @@ class NonMaxSuppressionV4(Op, code="NON_MAX_SUPPRESSION_V4", results=("selected_
     iou_threshold = operand(f32)
     score_threshold = operand(f32)
 
-    def size(self) -> int | None:
-        """Return max_output_size if it is constant."""
+    def infer(self) -> tuple[TensorType, ...]:
         require_rank(self.boxes, "boxes", 2)
         require_rank(self.scores, "scores", 1)
-        return static_int(self.max_output_size, "max_output_size")
+        size = static_int(self.max_output_size, "max_output_size")
+        per_box = [TensorType(dtype, (size,)) for dtype in (i32, f32)]
+        return *per_box[: len(self.result_names) - 1], TensorType(i32, ())
 
-    def infer(self) -> tuple[TensorType, ...]:
-        return TensorType(i32, (self.size(),)), TensorType(i32, ())
-
-    def selected(self, *args: Array) -> tuple[Array, Array, int]:
-        """Return indices and scores of the selected boxes, and max_output_size."""
-        boxes, scores, size = args[:3]
-        count = int(size.reshape(-1)[0])
-        iou, least = (a.astype(np.float32).reshape(-1)[0] for a in args[3:5])
-        sigma = float(args[5].reshape(-1)[0]) if len(args) > 5 else 0.0
-        if count < 0 or sigma < 0:
-            raise ModelError(f"{self.code}: expected size and sigma of 0 or more, got {count} and {sigma}")
-        return *suppress(boxes, scores, count, iou, least, sigma), count
-
-    def kernel(self, *args: Any) -> tuple[Array, ...]:
-        indices, _, size = self.selected(*args)
-        return padded(indices, size), np.array(len(indices), np.int32)
+    def kernel(self, boxes: Array, scores: Array, *parameters: Array) -> tuple[Array, ...]:
+        size, iou, least, *soft = (a.reshape(-1)[0] for a in parameters)
+        sigma = soft[0] if soft else 0.0
+        if size < 0 or sigma < 0:
+            raise ModelError(f"{self.code}: expected size and sigma of 0 or more, got {size} and {sigma}")
+        found = suppress(boxes, scores, size, iou, least, sigma)
+        count = np.array(len(found[0]), np.int32)
+        return *(padded(a, size) for a in found[: len(self.result_names) - 1]), count
 
 
 class NonMaxSuppressionV5(
@@ -110,14 +103,6 @@ class NonMaxSuppressionV5(
     """Like V4, with the scores too; ``soft_nms_sigma`` > 0 selects soft NMS, where overlaps lower scores."""
 
     soft_nms_sigma = operand(f32)
-
-    def infer(self) -> tuple[TensorType, ...]:
-        size = self.size()
-        return TensorType(i32, (size,)), TensorType(f32, (size,)), TensorType(i32, ())
-
-    def kernel(self, *args: Any) -> tuple[Array, ...]:
-        indices, scores, size = self.selected(*args)
-        return padded(indices, size), padded(scores, size), np.array(len(indices), np.int32)
 
 
 # -- TFLite_Detection_PostProcess --------------------------------------------------------------
