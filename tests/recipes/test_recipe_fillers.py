@@ -155,10 +155,10 @@ def test_four_bit_constants_survive_a_round_trip(dtype: DType) -> None:
 
 def test_resampled() -> None:
     array = np.random.default_rng(0).normal(3, 2, 4000).astype(np.float32)
-    found = gaussian(np.frombuffer(array.tobytes(), np.uint8), DType.FLOAT32, "w", 4000)
+    found = gaussian(np.frombuffer(array.tobytes(), np.uint8), DType.FLOAT32, 4000)
     assert found is not None
     assert [round(float(x), 1) for x in found.args] == [3.0, 2.0]
-    assert gaussian(np.zeros(400, np.uint8), DType.FLOAT32, "w", 100) is None
+    assert gaussian(np.zeros(400, np.uint8), DType.FLOAT32, 100) is None
 
 
 KEYS = "'fortran_order': False, 'shape'"

@@ -21,8 +21,9 @@ from pathlib import Path
 
 from circlekit.errors import CirclekitError, FileError, near_miss
 from circlekit.io.file_map import map_file, translated
+from circlekit.ir.text.lexer import error_at
 from circlekit.recipes.rules.one_rules import parse_one_rules
-from circlekit.recipes.rules.rule import Rule, error_at
+from circlekit.recipes.rules.rule import Rule
 from circlekit.recipes.rules.rule_blocks import RuleBlock, parse_text_rules
 
 ONE_RECIPE, ONE_RULES, TEXT = "test.recipe", "test.rule", ".ck"

@@ -15,9 +15,8 @@ from circlekit.io.write.flatbuffer_encoder import INLINE_LIMIT, encode
 from circlekit.ir.graph import Model
 from circlekit.ir.resource_limits import adding_up
 from circlekit.ir.text import parse_model
+from circlekit.ir.text.lexer import error_at
 from circlekit.recipes.prototext.filler_data import Files
-from circlekit.recipes.prototext.prototext_parser import TextSource
-from circlekit.recipes.prototext.recipe_reader import read_tree, recipe_format
 
 _FIELD = re.compile(r"(?:\s|#[^\n]*\n)*(?!extra\b)[A-Za-z_]\w*\s*[:{<]")
 """The start of a ``test.recipe``: a field.  In the text form, only the statement ``extra`` starts alike."""
@@ -69,15 +68,16 @@ def read_recipe(
     files = _files_of(folder)
     if not is_test_recipe(text):
         return parse_model(text, label, lambda name, offset, size: files(name)[offset : offset + size])
-    source = TextSource(text, label)
+    from circlekit.recipes.prototext import recipe_reader  # protobuf is slow to import
+
     if fmt is None or not sure:
-        fmt = recipe_format(source) or fmt or "tflite"
-    tree, is_far = read_tree(source, fmt, files)
+        fmt = recipe_reader.recipe_format(text) or fmt or "tflite"
+    tree, is_far = recipe_reader.read_tree(text, label, fmt, files)
     try:
         pieces = encode(tree, fmt, 0 if is_far else INLINE_LIMIT).pieces()
         return load_bytes(b"".join(pieces), label)
     except CirclekitError as error:
-        raise source.error_at(0, error.message.removeprefix(f"{label}: ")) from error
+        raise error_at(label, text, 0, error.message.removeprefix(f"{label}: ")) from error
 
 
 def _format_of_folder(path: Path) -> str | None:

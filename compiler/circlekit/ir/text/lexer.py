@@ -78,17 +78,7 @@ class Source:
             raise self.error_at(at, "the string has an unknown escape") from None
 
     def error_at(self, at: int, message: str) -> ParseError:
-        """Return a ParseError with line, column, the line itself, and a caret under the place."""
-        before = self.text[:at]
-        line = before.count("\n")
-        column = at - (before.rfind("\n") + 1)
-        shown = self.text.split("\n")[line]
-        message = f"{self.label}:{self.first_line + line}:{column + 1}: {message}"
-        if len(shown) > 2 * _SHOWN_CHARACTERS:  # a constant can be one very long line
-            start = max(column - _SHOWN_CHARACTERS, 0)
-            shown, column = shown[start : column + _SHOWN_CHARACTERS], column - start
-        caret = re.sub(r"[^\t]", " ", shown[:column]) + "^"
-        return ParseError(message, shown, caret)
+        return error_at(self.label, self.text, at, message, self.first_line)
 
     def fail(self, message: str, token: Token | None = None) -> NoReturn:
         raise self.error_at((token or self.peek).at, message)
@@ -132,6 +122,20 @@ class Source:
         if self.peek.kind not in kinds:
             self.fail(f"expected a {' or '.join(kinds)}, got {self.peek.text!r}")
         return self.take()
+
+
+def error_at(label: str, text: str, at: int, message: str, first_line: int = 1) -> ParseError:
+    """Return a ParseError with line, column, the line itself, and a caret under the place."""
+    before = text[:at]
+    line = before.count("\n")
+    column = at - (before.rfind("\n") + 1)
+    shown = text.split("\n")[line]
+    message = f"{label}:{first_line + line}:{column + 1}: {message}"
+    if len(shown) > 2 * _SHOWN_CHARACTERS:  # a constant can be one very long line
+        start = max(column - _SHOWN_CHARACTERS, 0)
+        shown, column = shown[start : column + _SHOWN_CHARACTERS], column - start
+    caret = re.sub(r"[^\t]", " ", shown[:column]) + "^"
+    return ParseError(message, shown, caret)
 
 
 def quoted(sigil: str, name: str) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 import struct
 from collections.abc import Callable, Sequence
 from io import BytesIO
@@ -28,7 +29,6 @@ from circlekit.ir.dtypes import DType
 from circlekit.ir.resource_limits import hold_memory, need_memory
 from circlekit.ir.text.fillers import fill
 from circlekit.ir.value import Array
-from circlekit.recipes.prototext.prototext_parser import float_of
 
 Files = Callable[[str], bytes]
 """Returns the content of a file that a recipe names."""
@@ -174,10 +174,16 @@ def _numbers(args: Sequence[str], dtype: DType, kind: np.dtype[np.generic]) -> A
 
 
 def _float(text: str) -> float:
+    """Return a number as C++ reads it: ``1``, ``-.5e3``, ``0.1f``, ``inf``, ``nan``, ``0x1f``."""
+    body = text.strip()
+    if re.fullmatch(r"[-+]?0[xX][0-9a-fA-F]{1,16}", body):
+        return float(int(body, 16))
+    if body[-1:] in "fF" and body[-3:].lower() != "inf":
+        body = body[:-1]
     try:
-        return float_of(text)
-    except ValueError as error:
-        raise ModelError(str(error)) from None
+        return float(body if "_" not in body else "")
+    except ValueError:
+        raise ModelError(f"expected a number, got {text[:40]!r}") from None
 
 
 def _whole(text: str) -> int:

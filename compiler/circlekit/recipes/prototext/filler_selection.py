@@ -107,7 +107,7 @@ def _is_uniform(array: Array) -> bool:
     return bool((bits == bits[0]).all())
 
 
-def gaussian(data: Array, dtype: DType, name: str, count: int | None) -> Filling | None:
+def gaussian(data: Array, dtype: DType, count: int | None) -> Filling | None:
     """Return a gaussian filler with the mean and deviation of ``data``; None if small or uniform."""
     array = None if count is None else _array(data, dtype, count)
     if array is None or array.dtype.kind == "b" or array.size <= MAX_LISTED or _is_uniform(array):
@@ -118,6 +118,3 @@ def gaussian(data: Array, dtype: DType, name: str, count: int | None) -> Filling
     return Filling(
         "gaussian", [repr(float(np.float32(numbers.mean()))), repr(float(np.float32(numbers.std())))]
     )
-
-
-__all__ = ["Filling", "Folder", "Keep", "filling", "gaussian"]

@@ -12,14 +12,13 @@ tables of this module are the exceptions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from circlekit.io.operator_fields import FlexValue
-from circlekit.io.schema import SCALARS, Enumeration, Field, Kind, enumeration, table
-from circlekit.io.tables import ENUMS, TABLES
-from circlekit.recipes.prototext.prototext_parser import FieldType, MessageType
+from circlekit.io.operator_fields import FlexValue, flexbuffer_map
+from circlekit.io.schema import Enumeration, Tree, enumeration
+from circlekit.io.tables import ENUMS, TABLES, UNIONS
 
 SPELLINGS: Final = {
     "BATCH_MATMUL": "BatchMatMul", "BCQ_FULLY_CONNECTED": "BCQFullyConnected", "BCQ_GATHER": "BCQGather",
@@ -81,17 +80,6 @@ Options = Mapping[str, Any]
 FLOAT32, INT32, INT64 = 0, 2, 4
 """Element types in the options of custom operators."""
 
-CUSTOM_FIELDS: Final[Mapping[str, tuple[tuple[str, str, Any], ...]]] = {
-    "all_options": (("keep_dims", "bool", False),),
-    "matmul_options": (("transpose_a", "bool", False), ("transpose_b", "bool", False)),
-    "max_pool_with_argmax_options": (
-        ("padding", "Padding", "VALID"), ("stride_w", "int", 1), ("stride_h", "int", 1),
-        ("filter_width", "int", 1), ("filter_height", "int", 1), ("output_type", "TensorType", "INT64"),
-        ("include_batch_in_index", "bool", False),
-    ),
-}  # fmt: skip
-"""Options without a table in the schema: (field, type, default)."""
-
 
 def _max_pool_with_argmax(options: Options) -> dict[str, FlexValue]:
     return {
@@ -151,18 +139,8 @@ def option_table(code: str) -> str | None:
     return OPTION_TABLES.get(code) or _tables().get(code.replace("_", "").lower())
 
 
-def option_default(table: str, name: str, schema_default: Any) -> Any:
-    """Return the value of an options field that a recipe does not mention."""
-    return DEFAULTS.get((table, name), DEFAULTS.get(("", name), schema_default))
-
-
-def option_name(table: str, name: str) -> str:
-    """Return the name in recipes of a field of an options table."""
-    return RENAMED.get((table, name), RENAMED.get(("", name), name))
-
-
 _GRAPH = "operand*:Operand operation*:Operation input*:string output*:string name:string"
-_GRAPH_MORE = "data_format:DataFormat debug_metadata_index:int=-1"
+_GRAPH_MORE = "data_format:DataFormat debug_metadata_index:int"
 _MESSAGES: Final = {
     "ModelRecipe": f"{_GRAPH} version:uint=1 graph*:Graph signature_def*:SignatureDef ext_offset:bool=false"
     " | description:string model_version:uint metadata*:Metadata keep_versions:bool=false"
@@ -173,7 +151,7 @@ _MESSAGES: Final = {
     "Metadata": "name:string data:string base64:string",
     "Operand": "name:string type:TensorType shape:Shape filler:Filler quant:Quantization sparsity:Sparsity"
     " is_variable:bool=false shape_signature:Signature make_sparse:bool=false mx_quant:MXQuantization"
-    " | named:string has_rank:bool=false variant_tensors*:VariantSubType compression_type:CompressionType",
+    " | named:string has_rank:bool variant_tensors*:VariantSubType compression_type:CompressionType",
     "Shape": "dim*:uint",
     "Signature": "dim*:int",
     "Filler": "tag:string arg*:string",
@@ -185,16 +163,27 @@ _MESSAGES: Final = {
     "VariantSubType": "type:TensorType shape:Shape has_rank:bool=false",
     "Operation": "type:string input*:string output*:string version:int=1 custom_code:string extype:string"
     " | custom_options:string intermediate*:string mutating_variable_inputs*:bool no_options:bool=false"
-    " debug_metadata_index:int=-1",
+    " debug_metadata_index:int",
+    "all_options": "keep_dims:bool=false",
+    "matmul_options": "transpose_a:bool=false transpose_b:bool=false",
+    "max_pool_with_argmax_options": "padding:Padding=VALID stride_w:int=1 stride_h:int=1 filter_width:int=1"
+    " filter_height:int=1 output_type:TensorType=INT64 include_batch_in_index:bool=false",
 }
 
-INDEX_VECTORS: Final = {"INT32VEC": "Int32Vector", "UINT16VEC": "Uint16Vector", "UINT8VEC": "Uint8Vector"}
-"""Names in recipes of the members of the union SparseIndexVector."""
+INDEX_VECTORS: Final = {
+    "INT32VEC": ("Int32Vector", 2**31),
+    "UINT16VEC": ("Uint16Vector", 2**16),
+    "UINT8VEC": ("Uint8Vector", 2**8),
+}
+"""Members of the union SparseIndexVector, by name: the table, and the end of its range of indices."""
 
 _INDEX_TYPES = ("SparseIdxVecType_NONE", *INDEX_VECTORS)
 _INDEX_ENUM = Enumeration(
     "SparseIndexVecType", dict(enumerate(_INDEX_TYPES)), {n: i for i, n in enumerate(_INDEX_TYPES)}
 )
+
+VERSIONS: Final = {"tflite": 3, "circle": 0}
+"""The schema version of a model whose recipe does not specify one, by format."""
 
 CIRCLE_ONLY: Final = frozenset({"UINT4", "MXINT8", "MXFP4", "mx_quant", "adjoint_lhs", "adjoint_rhs"}).union(
     {f"GGML_Q{q}" for q in ("4_0", "4_1", "8_0", "8_1")},
@@ -207,75 +196,88 @@ CIRCLE_ONLY: Final = frozenset({"UINT4", "MXINT8", "MXFP4", "mx_quant", "adjoint
 """Words that occur only in recipes for circle."""
 
 
+EMPTY: Final = "empty_vectors"
+"""Field of every message with the names of repeated fields that are there without values.  It is not in ONE's
+language; protobuf does not tell them from absent ones."""
+
+
+class RecipeField(NamedTuple):
+    """A field of a message.
+
+    type: A scalar, enum or table of the schema, "string", or a message of recipes.
+    default: The value that a recipe without the field means; None if it means no value.
+    stored: Name of the field in trees, which is the schema's for fields of its tables.
+    schema_default: The value that a tree without the field means.
+    """
+
+    name: str
+    type: str
+    repeated: bool
+    default: Any
+    stored: str
+    schema_default: Any = None
+
+
 @cache
-def message_type(name: str, fmt: str) -> MessageType:
-    """Return the message type ``name`` of recipes for format ``fmt``."""
-    if name not in _MESSAGES:
-        return _table_type(name, fmt)
-    fields: dict[str, FieldType] = {}
-    for word in _MESSAGES[name].replace("|", " ").split():
+def recipe_messages(fmt: str) -> Mapping[str, tuple[RecipeField, ...]]:
+    """Return the fields of every message in recipes for format ``fmt``."""
+    messages: dict[str, tuple[RecipeField, ...]] = {}
+    waiting = [*_MESSAGES]
+    while waiting:
+        name = waiting.pop()
+        messages[name] = fields = (
+            *(_declared(name, fmt) if name in _MESSAGES else _of_table(name, fmt)),
+            RecipeField(EMPTY, "string", True, None, EMPTY),
+        )
+        waiting += [field.type for field in fields if field.type in TABLES and field.type not in messages]
+    return messages
+
+
+def _declared(message: str, fmt: str) -> Iterator[RecipeField]:
+    """Yield the fields of a message of ``_MESSAGES``."""
+    for word in _MESSAGES[message].replace("|", " ").split():
         head, _, type_ = word.partition(":")
-        type_, _, default = type_.partition("=")
-        fields[head.rstrip("*")] = _field_type(type_, head.endswith("*"), _default(default), fmt)
-    if name == "Operation":
-        fields |= _option_fields(fmt)
-    return MessageType(name, fields)
+        type_, _, text = type_.partition("=")
+        name = head.rstrip("*")
+        default: Any = int(text) if text.isdigit() else {"": None, "false": False}.get(text, text)
+        yield RecipeField(name, type_, head.endswith("*"), default, name)
+    if message == "Operation":
+        tables = {option_field(c): option_table(c) for c in enumeration("BuiltinOperator", fmt).numbers}
+        tables |= {name: name for name in _MESSAGES if name.endswith("_options")}
+        yield from (RecipeField(n, table, False, None, n) for n, table in tables.items() if table is not None)
 
 
-def _default(text: str) -> Any:
-    return {"": None, "false": False}.get(text) if not text.lstrip("-").isdigit() else int(text)
+def _of_table(table: str, fmt: str) -> Iterator[RecipeField]:
+    """Yield the fields of a table of the schema."""
+    for stored, type_, schema_default, only in TABLES[table]:
+        if only not in ("", fmt) or type_ in UNIONS:
+            continue
+        name = RENAMED.get((table, stored), RENAMED.get(("", stored), stored))
+        default = DEFAULTS.get((table, stored), DEFAULTS.get(("", stored), schema_default))
+        names = [name, *([ALIASES[stored]] if stored in ALIASES else ())]
+        first, *others = names[::-1] if fmt == "circle" else names
+        repeated, type_ = type_.startswith("[") and type_ != "[ubyte]", type_
+        plain = type_.strip("[]") if repeated else type_
+        yield RecipeField(first, plain, repeated, default, stored, schema_default)
+        yield from (RecipeField(other, plain, repeated, None, stored) for other in others)
 
 
-def _field_type(type_: str, repeated: bool, default: Any, fmt: str, stored: str = "") -> FieldType:
-    if type_ == "string":
-        return FieldType("string", repeated, default)
-    if type_ in SCALARS:
-        kind = "bool" if type_ == "bool" else SCALARS[type_]
-        return FieldType(kind, repeated, default, stored=stored)
-    if type_ in ENUMS or type_ == "SparseIndexVecType":
-        enum = _INDEX_ENUM if type_ == "SparseIndexVecType" else enumeration(type_, fmt)
-        return FieldType("enum", repeated, default, enum, stored=stored)
-    return FieldType("message", repeated, message=lambda: message_type(type_, fmt), stored=stored)
+def message_defaults(name: str, fmt: str) -> Tree:
+    """Return the tree of a message without fields."""
+    fields = recipe_messages(fmt)[name]
+    return {"": name, **{f.stored: f.default for f in fields if f.default is not None}}
 
 
-def _table_type(name: str, fmt: str) -> MessageType:
-    """Return the message type of a table of the schema, or of the options of a custom operator."""
-    fields: dict[str, FieldType] = {}
-    for own, type_, default in CUSTOM_FIELDS.get(name, ()):
-        fields[own] = _field_type(type_, False, default, fmt)
-    for item in table(name, fmt).fields if name in TABLES else ():
-        made = _schema_field(name, item, fmt)
-        fields[option_name(name, item.name)] = made
-        if item.name in ALIASES:
-            fields[ALIASES[item.name]] = made
-    return MessageType(name, fields)
+def enum_of(type_: str, fmt: str) -> Enumeration | None:
+    """Return the enum that a field of this type has; None for other types."""
+    if type_ == "SparseIndexVecType":
+        return _INDEX_ENUM
+    return enumeration(type_, fmt) if type_ in ENUMS else None
 
 
-def _schema_field(owner: str, item: Field, fmt: str) -> FieldType:
-    repeated = item.kind in (Kind.VECTOR, Kind.TABLES)
-    if item.kind is Kind.STRING:
-        return FieldType("string", stored=item.name)
-    if item.kind in (Kind.TABLE, Kind.TABLES):
-        return FieldType("message", repeated, message=lambda: message_type(item.table, fmt), stored=item.name)
-    default = None if repeated else option_default(owner, item.name, item.default)
-    if item.enum is not None:
-        return FieldType("enum", repeated, default, item.enum, stored=item.name)
-    return FieldType("bool" if item.code == "?" else item.code, repeated, default, stored=item.name)
-
-
-def _option_fields(fmt: str) -> dict[str, FieldType]:
-    """Return the fields for the options of all operators."""
-    fields: dict[str, FieldType] = {}
-    for code in enumeration("BuiltinOperator", fmt).numbers:
-        name = option_table(code)
-        if name is not None:
-            fields[option_field(code)] = _field_type(name, False, None, fmt)
-    for name in CUSTOM_FIELDS:
-        fields[name] = _field_type(name, False, None, fmt)
-    return fields
-
-
-@cache
-def schema_defaults(name: str, fmt: str) -> Mapping[str, Any]:
-    """Return the defaults of the scalar fields of a table, by name."""
-    return {item.name: item.default for item in table(name, fmt).fields if item.kind is Kind.SCALAR}
+def custom_options(custom_code: str, fmt: str, given: Tree | None = None) -> bytes:
+    """Return the options of a custom operator of ``CUSTOM``: ``given``, or the defaults."""
+    field, entries = CUSTOM[custom_code]
+    operation = {item.name: item.type for item in recipe_messages(fmt)["Operation"]}
+    options = given or (message_defaults(operation[field], fmt) if field else {})
+    return flexbuffer_map(entries(options))

@@ -3,58 +3,71 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from math import prod
+
 import numpy as np
 
-from circlekit.errors import near_miss
-from circlekit.io.operator_fields import PLACEHOLDER, flexbuffer_map
+from circlekit.errors import LimitError, ModelError, near_miss
+from circlekit.io.operator_fields import PLACEHOLDER
 from circlekit.io.schema import Tree, enumeration, options_field
 from circlekit.ir.dtypes import DType
-from circlekit.ir.text.lexer import Token
-from circlekit.recipes.prototext.filler_data import Files
+from circlekit.ir.text.fillers import seed_of
+from circlekit.recipes.prototext.filler_data import FILLERS, Files, filled, sparse_tree, stored_count
 from circlekit.recipes.prototext.message_types import (
     CIRCLE_ONLY,
     CUSTOM,
-    message_type,
+    INDEX_VECTORS,
+    VERSIONS,
+    custom_options,
+    message_defaults,
     operator_types,
     option_field,
     option_table,
 )
-from circlekit.recipes.prototext.operand_reader import OperandReader
-from circlekit.recipes.prototext.prototext_parser import Item, Message, TextSource, parse_message
+from circlekit.recipes.prototext.protobuf_text import RecipeText
 
 Key = tuple[str, str, int]
 """Operator, custom code, version (0 if all versions share a code)."""
 
+MAX_DIMENSION = 2**31 - 1
 
-def recipe_format(source: TextSource) -> str | None:
+_WORD = re.compile(r"""#.*|["']((?:[^"'\\\n]|\\.)*)["']|(\w+)""")
+
+
+def recipe_format(text: str) -> str | None:
     """Return "circle" if the recipe has words that only circle has, else None."""
-    words = (t.text for t in source.tokens if t.kind in ("name", "string"))
+    words = (match[1] or match[2] for match in _WORD.finditer(text))
     return "circle" if any(word in CIRCLE_ONLY for word in words) else None
 
 
-def read_tree(source: TextSource, fmt: str, files: Files) -> tuple[Tree, bool]:
+def read_tree(text: str, label: str, fmt: str, files: Files) -> tuple[Tree, bool]:
     """Return the tree of the model, and whether its constants are to be external data.
 
     ``files`` returns the content of a file that a filler names.
     """
-    recipe = parse_message(source, message_type("ModelRecipe", fmt))
-    return RecipeReader(source, fmt, files, recipe).model(), recipe.get("ext_offset")
+    recipe = RecipeText(text, label, fmt)
+    return _RecipeReader(recipe, files).model(), recipe.tree["ext_offset"]
 
 
-class RecipeReader(OperandReader):
+class _RecipeReader:
     """Makes the tree of one recipe.
 
-    types: Code of the schema for every type of operator.
+    files: Returns the content of a file that a filler names.
+    buffers: The trees of all buffers so far; the first is empty.
     indices: Index of each operand, by name, for each graph.
     codes: Index of each operator code.
     """
 
-    def __init__(self, source: TextSource, fmt: str, files: Files, recipe: Message) -> None:
-        super().__init__(source, files)
-        self.format = fmt
-        self.recipe = recipe
-        self.graphs = [recipe, *recipe.values("graph")]
-        self.types = operator_types(fmt)
+    def __init__(self, recipe: RecipeText, files: Files) -> None:
+        self.fail = recipe.fail
+        self.recipe = recipe.tree
+        self.format = recipe.format
+        self.files = files
+        self.graphs = [recipe.tree, *recipe.tree.get("graph", ())]
+        self.types = operator_types(recipe.format)
+        self.buffers: list[Tree] = [{}]
         self.indices: list[dict[str, int]] = []
         self.codes: dict[Key, int] = {}
 
@@ -62,48 +75,49 @@ class RecipeReader(OperandReader):
 
     def model(self) -> Tree:
         recipe = self.recipe
-        codes = self.operator_codes()
-        tree: Tree = {"version": recipe.get("model_version"), "description": recipe.get("description")}
-        if tree["version"] is None:
-            tree["version"] = 3 if self.format == "tflite" else 0
-        tree["operator_codes"] = codes
-        tree["subgraphs"] = [self.graph(graph, i) for i, graph in enumerate(self.graphs)]
-        tree["signature_defs"] = [self.signature(s.value) for s in recipe.all("signature_def")]
-        if "metadata" in recipe:
-            tree["metadata"] = [self.metadata(m.value) for m in recipe.all("metadata")]
-        tree["buffers"] = self.buffers
-        return tree
+        return {
+            "version": recipe.get("model_version", VERSIONS[self.format]),
+            "description": recipe.get("description"),
+            "operator_codes": self.operator_codes(),
+            "subgraphs": [self.graph(graph, number) for number, graph in enumerate(self.graphs)],
+            "signature_defs": [self.signature(item) for item in recipe.get("signature_def", ())],
+            "metadata": [self.metadata(item) for item in recipe.get("metadata", ())] or None,
+            "buffers": self.buffers,
+        }
 
-    def metadata(self, message: Message) -> Tree:
-        data = (message.get("data") or "").encode("utf-8", "surrogateescape")
-        if "base64" in message:
-            data = self.filler("base64", [message.get("base64")], message.place("base64"), DType.UINT8, 0, 0)
+    def metadata(self, recipe: Tree) -> Tree:
+        data = recipe.get("data", "").encode("utf-8", "surrogateescape")
+        if "base64" in recipe:
+            data = self.base64(recipe, "base64")
+        return {"name": recipe.get("name", ""), "buffer": self.add_buffer(data)}
+
+    def add_buffer(self, data: bytes = b"") -> int:
         self.buffers.append({"data": np.frombuffer(data, np.uint8)} if data else {})
-        return {"name": message.get("name") or "", "buffer": len(self.buffers) - 1}
+        return len(self.buffers) - 1
 
-    def signature(self, message: Message) -> Tree:
-        index: int = message.get("subgraph_index")
-        if index >= len(self.graphs):
-            self.fail(self.no_graph(index), message.place("subgraph_index"))
-        tree: Tree = {"signature_key": message.get("signature_key") or "", "subgraph_index": index}
+    def signature(self, recipe: Tree) -> Tree:
+        index: int = recipe["subgraph_index"]
+        self.check_graph(index, recipe, "subgraph_index")
+        tree: Tree = {"signature_key": recipe.get("signature_key", ""), "subgraph_index": index}
         for side in ("inputs", "outputs"):
-            tree[side] = [self.tensor_map(m.value, index) for m in message.all(side)]
+            tree[side] = [self.tensor_map(item, self.indices[index]) for item in recipe.get(side, ())]
         return tree
 
-    def no_graph(self, index: int) -> str:
-        return f"expected an index of one of the {len(self.graphs)} graphs, got {index}"
+    def check_graph(self, index: int, recipe: Tree, field: str) -> None:
+        if not index < len(self.graphs):
+            message = f"expected an index of one of the {len(self.graphs)} graphs, got {index}"
+            self.fail(message, recipe, field)
 
-    def tensor_map(self, message: Message, graph: int) -> Tree:
-        known = self.indices[graph]
-        index = message.get("tensor_index")
-        if "tensor" in message:
-            index = self.find(message.all("tensor")[0], known, optional=False)
+    def tensor_map(self, recipe: Tree, known: dict[str, int]) -> Tree:
+        index = recipe.get("tensor_index")
+        if "tensor" in recipe:
+            index = self.find([recipe["tensor"]], known, recipe, "tensor")[0]
         elif index is None:
-            self.fail("expected a tensor or a tensor_index in the signature's port", message.token)
+            self.fail("expected a tensor or a tensor_index in the signature's port", recipe)
         elif index >= len(known):
-            sentence = f"expected an index of one of the {len(known)} operands, got {index}"
-            self.fail(sentence, message.place("tensor_index"))
-        return {"name": message.get("name") or "", "tensor_index": index}
+            message = f"expected an index of one of the {len(known)} operands, got {index}"
+            self.fail(message, recipe, "tensor_index")
+        return {"name": recipe.get("name", ""), "tensor_index": index}
 
     # -- operator codes ------------------------------------------------------------------------
 
@@ -111,143 +125,210 @@ class RecipeReader(OperandReader):
         """Return one code for each operator, with its highest version: by number, custom operators last."""
         versions: dict[Key, int] = {}
         for graph in self.graphs:
-            for operation in graph.values("operation"):
-                key, version = self.key(operation), operation.get("version")
+            for operation in graph.get("operation", ()):
+                key, version = self.key(operation), operation["version"]
                 versions[key] = max(versions.get(key, version), version)
         numbers = enumeration("BuiltinOperator", self.format).numbers
         ordered = sorted(versions, key=lambda key: (key[1] != "", numbers[key[0]], key))
         self.codes = {key: index for index, key in enumerate(ordered)}
-        codes = []
-        for key in ordered:
-            code: Tree = {
+        return [
+            {
                 "deprecated_builtin_code": min(numbers[key[0]], PLACEHOLDER),
                 "builtin_code": key[0],
+                "version": versions[key],
+                "custom_code": key[1] or None,
             }
-            code["version"] = versions[key]
-            if key[1]:
-                code["custom_code"] = key[1]
-            codes.append(code)
-        return codes
+            for key in ordered
+        ]
 
-    def key(self, operation: Message) -> Key:
-        version = operation.get("version") if self.recipe.get("keep_versions") else 0
-        custom = operation.get("custom_code") or ""
-        type_ = operation.get("type")
+    def key(self, operation: Tree) -> Key:
+        version = operation["version"] if self.recipe["keep_versions"] else 0
+        custom, type_ = operation.get("custom_code", ""), operation.get("type")
         if type_ is None:
-            self.fail("expected a type in the operation", operation.token)
+            self.fail("expected a type in the operation", operation)
         if type_ == "Custom" or operation.get("extype") == "Custom":
             if not custom:
-                self.fail("expected a custom_code in the custom operation", operation.place("type"))
+                self.fail("expected a custom_code in the custom operation", operation, "type")
             return "CUSTOM", custom, version
-        code = self.types.get(type_)
-        if code is None:
+        if type_ not in self.types:
             near = near_miss(type_, [*self.types, "Custom"])
-            self.fail(f"no operator is named {type_}{near}", operation.place("type"))
-        return code, custom, version
+            self.fail(f"no operator is named {type_}{near}", operation, "type")
+        return self.types[type_], custom, version
 
     # -- graphs --------------------------------------------------------------------------------
 
-    def graph(self, message: Message, number: int) -> Tree:
-        name = message.get("name")
-        if name is None:
-            name = f"sub_{number}" if number else "main"
-        sides = {side: [i.value for i in message.all(side)] for side in ("input", "output")}
-        empty = {name: len(self.buffers) + i for i, name in enumerate(sides["input"] + sides["output"])}
-        self.buffers += [{} for _ in sides["input"] + sides["output"]]
+    def graph(self, recipe: Tree, number: int) -> Tree:
+        name = recipe.get("name", f"sub_{number}" if number else "main")
+        sides = [*recipe.get("input", ()), *recipe.get("output", ())]
+        empty = {side: self.add_buffer() for side in sides}
         known: dict[str, int] = {}
         tensors = []
-        for item in message.all("operand"):
-            self.declare(item.value, known)
-            tensors.append(self.tensor(item.value, name, empty))
+        for operand in recipe.get("operand", ()):
+            if "name" not in operand or "type" not in operand:
+                self.fail("expected a name and a type in the operand", operand)
+            if operand["name"] in known:
+                self.fail(f"{operand['name']} is the name of an earlier operand", operand, "name")
+            known[operand["name"]] = len(known)
+            tensors.append(self.tensor(operand, name, empty))
         self.indices.append(known)
         tree: Tree = {"tensors": tensors, "name": name}
         for side in ("input", "output"):
-            tree[side + "s"] = [self.find(item, known, optional=False) for item in message.all(side)]
-        for item in message.all("input"):
-            if "data" in self.buffers[tensors[known[item.value]]["buffer"]]:
-                self.fail(f"expected an input without a filler, got the constant {item.value}", item.token)
-        made: dict[int, Token] = {}
-        tree["operators"] = [self.operator(o.value, known, made) for o in message.all("operation")]
-        for field in ("data_format", "debug_metadata_index"):
-            if field in message:
-                tree[field] = message.get(field)
+            tree[side + "s"] = self.find(recipe.get(side, ()), known, recipe, side)
+        for number, index in enumerate(tree["inputs"]):
+            if "data" in self.buffers[tensors[index]["buffer"]]:
+                message = f"expected an input without a filler, got the constant {recipe['input'][number]}"
+                self.fail(message, recipe, "input", number)
+        made: set[int] = set()
+        tree["operators"] = [self.operator(item, known, made) for item in recipe.get("operation", ())]
+        return tree | _present(recipe, "data_format", "debug_metadata_index")
+
+    def find(
+        self, names: Sequence[str], known: dict[str, int], recipe: Tree, field: str, optional: bool = False
+    ) -> list[int]:
+        """Return the indices of operands.  ``optional``: an empty name gives -1, an omitted operand."""
+        for number, name in enumerate(names):
+            if name not in known and (name or not optional):
+                expected = (
+                    f"no operand is named {name}"
+                    if name
+                    else "expected the name of an operand, got an empty one"
+                )
+                self.fail(f"{expected}{near_miss(name, known)}", recipe, field, number)
+        return [known.get(name, -1) for name in names]
+
+    # -- operands ------------------------------------------------------------------------------
+
+    def tensor(self, recipe: Tree, graph: str, empty: dict[str, int]) -> Tree:
+        """Return the tree of an operand of ``graph``.  ``empty``: buffers of inputs and outputs, by name."""
+        name, dims = recipe["name"], self.shape(recipe)
+        tree: Tree = {"name": recipe.get("named", name), "type": recipe["type"], "shape": dims}
+        tree |= _present(recipe, "is_variable", "has_rank", "compression_type")
+        if "shape_signature" in recipe:
+            tree["shape_signature"] = signature = recipe["shape_signature"].get("dim", [])
+            if signature and len(signature) != len(dims or ()):
+                message = f"expected {len(dims or ())} dimensions, as the shape has, got {len(signature)}"
+                self.fail(message, recipe, "shape_signature")
+        if "quant" in recipe or "mx_quant" in recipe:
+            tree["quantization"] = _quantization(recipe)
+        if "sparsity" in recipe:
+            tree["sparsity"] = self.sparsity(recipe["sparsity"])
+        if "variant_tensors" in recipe:
+            variants = recipe["variant_tensors"]
+            tree["variant_tensors"] = [{**variant, "shape": self.shape(variant)} for variant in variants]
+        if "filler" in recipe:
+            tree["buffer"] = self.add_buffer(self.data(recipe, tree, graph))
+        else:
+            tree["buffer"] = empty[name] if name in empty else self.add_buffer()
         return tree
 
-    def declare(self, operand: Message, known: dict[str, int]) -> None:
-        if "name" not in operand or "type" not in operand:
-            self.fail("expected a name and a type in the operand", operand.token)
-        name = operand.get("name")
-        if name in known:
-            self.fail(f"{name} is the name of an earlier operand", operand.place("name"))
-        known[name] = len(known)
+    def shape(self, recipe: Tree) -> list[int] | None:
+        dims: list[int] = recipe.get("shape", {}).get("dim", [])
+        for number, size in enumerate(dims):
+            if size > MAX_DIMENSION:
+                message = f"expected a dimension of at most {MAX_DIMENSION}, got {size}"
+                self.fail(message, recipe["shape"], "dim", number)
+        return dims if "shape" in recipe else None
 
-    def find(self, item: Item, known: dict[str, int], optional: bool) -> int:
-        """Return the index of the operand that a field names; -1 for the empty name of an omitted one."""
-        name: str = item.value
-        if name in known:
-            return known[name]
-        if name != "" or not optional:
-            what = (
-                f"no operand is named {name}" if name else "expected the name of an operand, got an empty one"
-            )
-            self.fail(f"{what}{near_miss(name, known)}", item.token)
-        return -1
+    def sparsity(self, recipe: Tree) -> Tree:
+        tree: Tree = {n: recipe.get(n, {}).get("dim", []) for n in ("traversal_order", "block_map")}
+        tree["dim_metadata"] = [self.dimension(item) for item in recipe.get("dim_metadata", ())]
+        return tree
+
+    def dimension(self, recipe: Tree) -> Tree:
+        tree: Tree = {"format": "DENSE", "dense_size": 0} | _present(recipe, "format", "dense_size")
+        for name in ("array_segments", "array_indices"):
+            type_ = recipe.get(name, {}).get("type")
+            if type_ not in INDEX_VECTORS:
+                continue
+            table, count = INDEX_VECTORS[type_]
+            values = np.array(recipe[name].get("dim", []), np.int64)
+            if values.size and not 0 <= values.min() <= values.max() < count:
+                found = values.tolist()[:8]
+                self.fail(f"expected indices from 0 to {count - 1}, got {found}", recipe[name])
+            tree[name] = {"": table, "values": values}
+        return tree
+
+    # -- constants -----------------------------------------------------------------------------
+
+    def data(self, recipe: Tree, tree: Tree, graph: str) -> bytes:
+        """Return the bytes of a constant; for a sparse one, add the sparsity to ``tree``."""
+        filler, dims, dtype = recipe["filler"], tree["shape"], DType[tree["type"]]
+        args, tag = filler.get("arg", []), filler.get("tag")
+        if tag not in FILLERS:
+            near = near_miss(tag or "", FILLERS) or f"; expected one of {', '.join(FILLERS)}"
+            message = f"no filler is named {tag}{near}" if tag else "expected a tag in the filler"
+            self.fail(message, filler, "tag")
+        count = prod(dims) if dims is not None else len(args)
+        if "sparsity" in tree:
+            count = stored_count(tree["sparsity"])
+        try:
+            data = filled(tag, args, dtype, count, seed_of(graph, recipe["name"]), self.files)
+        except (LimitError, ModelError) as error:
+            self.fail(error.message, filler, "tag")
+        if recipe["make_sparse"]:
+            if "sparsity" in tree or not dims or dtype not in (DType.FLOAT32, DType.FLOAT16):
+                found = f"{dtype.name}{dims}"
+                message = f"make_sparse: expected FLOAT32 or FLOAT16 of rank 1 or more, got {found}"
+                self.fail(message, recipe, "make_sparse")
+            tree["sparsity"], data = sparse_tree(np.frombuffer(data, dtype.numpy).reshape(dims))
+        return data
+
+    def base64(self, recipe: Tree, field: str) -> bytes:
+        try:
+            return filled("base64", [recipe[field]], DType.UINT8, 0, 0, self.files)
+        except ModelError as error:
+            self.fail(error.message, recipe, field)
 
     # -- operators -----------------------------------------------------------------------------
 
-    def operator(self, operation: Message, known: dict[str, int], made: dict[int, Token]) -> Tree:
-        key = self.key(operation)
+    def operator(self, recipe: Tree, known: dict[str, int], made: set[int]) -> Tree:
+        """Return the tree of an operator and add its results to ``made``, those of earlier operators."""
+        code, custom_code, _ = key = self.key(recipe)
         tree: Tree = {"opcode_index": self.codes[key]}
-        tree["inputs"] = [self.find(item, known, optional=True) for item in operation.all("input")]
-        tree["outputs"] = [self.find(item, known, optional=False) for item in operation.all("output")]
-        for index, item in zip(tree["outputs"], operation.all("output"), strict=True):
+        for field in ("input", "output", "intermediate"):
+            names = recipe.get(field)
+            if names is not None or field != "intermediate":
+                tree[field + "s"] = self.find(names or (), known, recipe, field, optional=field != "output")
+        for number, index in enumerate(tree["outputs"]):
             if index in made:
-                self.fail(f"{item.value} is the result of an earlier operation", item.token)
-            made[index] = item.token
-        if "intermediate" in operation:
-            tree["intermediates"] = [
-                self.find(i, known, optional=True) for i in operation.all("intermediate")
-            ]
-        if "mutating_variable_inputs" in operation:
-            tree["mutating_variable_inputs"] = operation.values("mutating_variable_inputs")
-        if "debug_metadata_index" in operation:
-            tree["debug_metadata_index"] = operation.get("debug_metadata_index")
-        if key[0] == "CUSTOM":
-            tree |= self.custom_options(operation, key[1])
-        elif not operation.get("no_options"):
-            tree |= self.options(operation, key[0])
-        return tree
+                message = f"{recipe['output'][number]} is the result of an earlier operation"
+                self.fail(message, recipe, "output", number)
+            made.add(index)
+        tree |= _present(recipe, "mutating_variable_inputs", "debug_metadata_index")
+        if code == "CUSTOM":
+            data = self.custom_options(recipe, custom_code)
+            return tree | ({"custom_options": np.frombuffer(data, np.uint8)} if data else {})
+        return tree if recipe["no_options"] else tree | self.options(recipe, code)
 
-    def options(self, operation: Message, code: str) -> Tree:
+    def options(self, recipe: Tree, code: str) -> Tree:
         """Return the options of a built-in operator: its own field, or the defaults."""
-        name = option_table(code)
-        union = None if name is None else options_field(name)
-        if name is None or union is None:
+        table = option_table(code)
+        union = None if table is None else options_field(table)
+        if table is None or union is None:
             return {}
         field = option_field(code)
-        message = (
-            operation.get(field)
-            if field in operation
-            else Message(message_type(name, self.format), operation.token)
-        )
-        options = self.table(message)
-        for key in options:
-            if key.endswith("_subgraph_index") and options[key] >= len(self.graphs):
-                self.fail(self.no_graph(options[key]), message.token)
+        options = recipe.get(field) or message_defaults(table, self.format)
+        for name, value in options.items():
+            if name.endswith("_subgraph_index"):
+                self.check_graph(value, recipe, field)
         return {union: options}
 
-    def custom_options(self, operation: Message, custom_code: str) -> Tree:
-        data = b""
-        if "custom_options" in operation:
-            at = operation.place("custom_options")
-            data = self.filler("base64", [operation.get("custom_options")], at, DType.UINT8, 0, 0)
-        elif custom_code in CUSTOM and not operation.get("no_options"):
-            field, entries = CUSTOM[custom_code]
-            options: Tree = {}
-            if field:
-                given = operation.get(field) if field in operation else None
-                type_ = operation.type.fields[field].message
-                assert type_ is not None  # options are messages
-                options = self.table(given or Message(type_(), operation.token))
-            data = flexbuffer_map(entries(options))
-        return {"custom_options": np.frombuffer(data, np.uint8)} if data else {}
+    def custom_options(self, recipe: Tree, custom_code: str) -> bytes:
+        if "custom_options" in recipe:
+            return self.base64(recipe, "custom_options")
+        if custom_code not in CUSTOM or recipe["no_options"]:
+            return b""
+        given = recipe.get(CUSTOM[custom_code][0])
+        return custom_options(custom_code, self.format, given)
+
+
+def _quantization(recipe: Tree) -> Tree:
+    quant = recipe.get("quant", {})
+    tree = _present(quant, "min", "max", "scale", "zero_point", "quantized_dimension")
+    details = [quant.get(kind) for kind in ("custom", "blockwise", "multi_axis")]
+    return tree | {"details": next(filter(None, [recipe.get("mx_quant"), *details]), None)}
+
+
+def _present(tree: Tree, *fields: str) -> Tree:
+    """Return those of the fields that the tree has."""
+    return {name: tree[name] for name in fields if name in tree}

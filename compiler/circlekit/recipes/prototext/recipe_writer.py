@@ -4,25 +4,35 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from math import prod
 from typing import Any
 
+import numpy as np
+
 from circlekit.errors import UnsupportedError
-from circlekit.io.operator_fields import code_key, flexbuffer_map
+from circlekit.io.operator_fields import code_key
 from circlekit.io.schema import Tree
-from circlekit.recipes.prototext.filler_selection import Keep
+from circlekit.ir.dtypes import DType
+from circlekit.ir.value import Array
+from circlekit.recipes.prototext.filler_data import stored_count
+from circlekit.recipes.prototext.filler_selection import Filling, Keep, filling, gaussian
 from circlekit.recipes.prototext.message_types import (
     CUSTOM,
-    message_type,
+    INDEX_VECTORS,
+    VERSIONS,
+    custom_options,
     option_field,
     option_table,
     type_of,
 )
-from circlekit.recipes.prototext.operand_writer import Block, OperandWriter
-from circlekit.recipes.prototext.prototext_parser import FieldType
+from circlekit.recipes.prototext.protobuf_text import format_recipe
 
-VERSIONS = {"tflite": 3, "circle": 0}
-"""The schema version of a model whose recipe does not specify one, by format."""
+_DETAILS = {
+    "CustomQuantization": "custom",
+    "BlockwiseQuantization": "blockwise",
+    "MultiAxisQuantization": "multi_axis",
+}
 
 
 def recipe_text(
@@ -36,150 +46,194 @@ def recipe_text(
 
     Raises UnsupportedError for a model that recipes cannot express.
     """
-    return RecipeWriter(tree, data, fmt, keep, resample).recipe().text()
+    return format_recipe(_RecipeWriter(tree, data, fmt, keep, resample).recipe(), fmt)
 
 
-class RecipeWriter(OperandWriter):
-    """Makes the text of one decoded file.  ``names``: the operands of each graph."""
+class _RecipeWriter:
+    """Makes the tree of the message ModelRecipe for one decoded file.
+
+    far: Whether the file stores constants behind the flatbuffer (external data).
+    fills: Fillers of the buffers so far.
+    names: The operands of each graph.
+    """
 
     def __init__(self, tree: Tree, data: memoryview, fmt: str, keep: Keep | None, resample: bool) -> None:
-        super().__init__(tree, data, fmt, keep, resample)
         self.tree = tree
+        self.data = data
+        self.format = fmt
+        self.keep = keep
+        self.resample = resample
+        self.far = False
+        self.buffers = [self.buffer(b) for b in tree.get("buffers", ())]
+        self.fills: dict[tuple[int, str, int | None], Filling] = {}
         self.codes = [code_key(code, fmt) for code in tree.get("operator_codes", ())]
-        self.names: list[list[str]] = []
+        self.names = [_unique(graph.get("tensors", ())) for graph in tree["subgraphs"]]
+
+    def buffer(self, tree: Tree) -> Array | None:
+        """Return the bytes of a buffer, in the flatbuffer or external; None if it has no data."""
+        data: Array | None = tree.get("data")
+        if tree.get("offset", 0) > 1:
+            self.far = True
+            data = np.frombuffer(self.data, np.uint8, tree.get("size", 0), tree["offset"])
+        return data if data is not None and len(data) else None
 
     # -- the model -----------------------------------------------------------------------------
 
-    def recipe(self) -> Block:
-        graphs = self.tree["subgraphs"]
-        self.names = [_unique(graph.get("tensors", ())) for graph in graphs]
-        out = Block()
-        for number, graph in enumerate(graphs[1:], 1):
-            inner = Block()
-            self.graph(inner, graph, number)
-            out.message("graph", inner)
-        self.graph(out, graphs[0], 0)
-        for signature in self.tree.get("signature_defs", ()):
-            self.signature(out, signature)
-        if self.far:
-            out.add("ext_offset", True)
-        if self.tree.get("version", 0) != VERSIONS[self.format]:
-            out.add("model_version", self.tree.get("version", 0))
-        if self.tree.get("description") is not None:
-            out.add("description", self.tree["description"])
-        if len({key[:2] for key in self.used()}) < len(self.used()):
-            out.add("keep_versions", True)
-        for item in self.tree.get("metadata", ()):
-            self.metadata(out, item)
+    def recipe(self) -> Tree:
+        tree = self.tree
+        main, *others = [self.graph(g, names) for g, names in zip(tree["subgraphs"], self.names, strict=True)]
+        used = {
+            self.codes[op.get("opcode_index", 0)] for g in tree["subgraphs"] for op in g.get("operators", ())
+        }
+        version = tree.get("version", 0)
+        return main | {
+            "graph": others,
+            "signature_def": [self.signature(item) for item in tree.get("signature_defs", ())],
+            "ext_offset": self.far,
+            "model_version": version if version != VERSIONS[self.format] else None,
+            "description": tree.get("description"),
+            "keep_versions": len({key[:2] for key in used}) < len(used),
+            "metadata": [self.metadata(item) for item in tree.get("metadata", ())],
+        }
+
+    def metadata(self, tree: Tree) -> Tree:
+        data = self.buffers[tree.get("buffer", 0)]
+        content = b"" if data is None else data.tobytes()
+        out = {"name": tree.get("name", "")}
+        try:
+            return out | {"data": content.decode()}
+        except UnicodeDecodeError:
+            return out | {"base64": base64.b64encode(content).decode("ascii")}
+
+    def signature(self, tree: Tree) -> Tree:
+        graph = tree.get("subgraph_index", 0)
+        out: Tree = {"signature_key": tree.get("signature_key", ""), "subgraph_index": graph}
+        for side in ("inputs", "outputs"):
+            out[side] = [
+                {"name": item.get("name", ""), "tensor": self.names[graph][item.get("tensor_index", 0)]}
+                for item in tree.get(side, ())
+            ]
         return out
 
-    def used(self) -> set[tuple[str, str | None, int]]:
-        """Return the operator codes that operators have."""
-        ops = (op for graph in self.tree["subgraphs"] for op in graph.get("operators", ()))
-        return {self.codes[op.get("opcode_index", 0)] for op in ops}
+    def graph(self, tree: Tree, names: Sequence[str]) -> Tree:
+        return {
+            "operand": [self.operand(t, n) for t, n in zip(tree.get("tensors", ()), names, strict=True)],
+            "operation": [self.operation(op, names) for op in tree.get("operators", ())],
+            "input": _operands(tree, "inputs", names) or None,
+            "output": _operands(tree, "outputs", names) or None,
+            "name": tree.get("name", ""),
+            "data_format": tree.get("data_format"),
+            "debug_metadata_index": tree.get("debug_metadata_index"),
+        }
 
-    def metadata(self, out: Block, item: Tree) -> None:
-        block = Block()
-        block.add("name", item.get("name", ""))
-        data = self.buffers[item.get("buffer", 0)]
-        text = b"" if data is None else data.tobytes()
-        try:
-            block.add("data", text.decode())
-        except UnicodeDecodeError:
-            block.add("base64", base64.b64encode(text).decode("ascii"))
-        out.message("metadata", block)
+    # -- operands ------------------------------------------------------------------------------
 
-    def signature(self, out: Block, tree: Tree) -> None:
-        block = Block()
-        graph = tree.get("subgraph_index", 0)
-        for side in ("inputs", "outputs"):
-            for item in tree.get(side, ()):
-                port = Block()
-                port.add("name", item.get("name", ""))
-                port.add("tensor", self.names[graph][item.get("tensor_index", 0)])
-                block.message(side, port)
-        block.add("signature_key", tree.get("signature_key", ""))
-        block.add("subgraph_index", graph)
-        out.message("signature_def", block)
+    def operand(self, tree: Tree, name: str) -> Tree:
+        if tree.get("external_buffer"):
+            raise UnsupportedError(f"%{name}: a recipe cannot express external_buffer")
+        data = self.buffers[tree.get("buffer", 0)]
+        out = {
+            "name": name,
+            "named": tree.get("name", "") if tree.get("name", "") != name else None,
+            "type": tree.get("type", "FLOAT32"),
+            "shape": _dims(tree, "shape"),
+            "filler": None if data is None else self.filler(tree, data, name),
+            "sparsity": self.sparsity(tree["sparsity"]) if "sparsity" in tree else None,
+            "is_variable": tree.get("is_variable", False),
+            "shape_signature": _dims(tree, "shape_signature"),
+            "has_rank": tree.get("has_rank"),
+            "compression_type": tree.get("compression_type"),
+            "variant_tensors": [
+                {"type": "FLOAT32", **variant, "shape": _dims(variant, "shape")}
+                for variant in tree.get("variant_tensors", ())
+            ],
+        }
+        return out | (_quantization(tree["quantization"]) if "quantization" in tree else {})
 
-    # -- graphs --------------------------------------------------------------------------------
+    def filler(self, tree: Tree, data: Array, name: str) -> Tree:
+        dtype = DType[tree.get("type", "FLOAT32")]
+        count: int | None = prod(tree["shape"].tolist()) if "shape" in tree else None
+        if "sparsity" in tree:
+            count = stored_count({"dim_metadata": _dimensions(tree["sparsity"])})
+        key = (tree.get("buffer", 0), dtype.name, count)
+        found = self.fills.get(key)
+        if found is None:
+            found = gaussian(data, dtype, count) if self.resample else None
+            found = found or filling(data, dtype, name, count, self.keep)
+            if found.tag != "gaussian":
+                self.fills[key] = found
+        return {"tag": found.tag, "arg": found.args or None}
 
-    def graph(self, out: Block, tree: Tree, number: int) -> None:
-        names = self.names[number]
-        for tensor, name in zip(tree.get("tensors", ()), names, strict=True):
-            out.message("operand", self.operand(tensor, name))
-        for op in tree.get("operators", ()):
-            out.message("operation", self.operation(op, names))
-        for side in ("input", "output"):
-            out.add(side, *(names[i] for i in tree.get(side + "s", ())))
-        out.add("name", tree.get("name", ""))
-        if "data_format" in tree:
-            out.add("data_format", tree["data_format"], word=True)
-        if "debug_metadata_index" in tree:
-            out.add("debug_metadata_index", tree["debug_metadata_index"])
+    def sparsity(self, tree: Tree) -> Tree:
+        words = {table: word for word, (table, _) in INDEX_VECTORS.items()}
+        dimensions = _dimensions(tree)
+        for item in dimensions:
+            for name in {"array_segments", "array_indices"} & item.keys():
+                vector = item[name]
+                item[name] = (_dims(vector, "values") or {}) | {"type": words[vector[""]]}
+        return {
+            "traversal_order": _dims(tree, "traversal_order"),
+            "block_map": _dims(tree, "block_map"),
+            "dim_metadata": dimensions,
+        }
 
     # -- operations ----------------------------------------------------------------------------
 
-    def operation(self, tree: Tree, names: list[str]) -> Block:
+    def operation(self, tree: Tree, names: Sequence[str]) -> Tree:
         code, custom, version = self.codes[tree.get("opcode_index", 0)]
         if code.startswith("UNKNOWN_"):
             raise UnsupportedError(f"a recipe cannot express an operator that the schema lacks, {code}")
-        out = Block()
-        out.add("type", type_of(code))
-        for field in ("input", "output", "intermediate"):
-            operands = [names[i] if i >= 0 else "" for i in tree.get(field + "s", ())]
-            if field == "intermediate" and "intermediates" in tree:
-                out.vector(field, operands)
-            else:
-                out.add(field, *operands)
-        if version != 1:
-            out.add("version", version)
-        if custom is not None:
-            out.add("custom_code", custom)
+        out: Tree = {"type": type_of(code), "version": version, "custom_code": custom}
+        for field in ("input", "output"):
+            out[field] = _operands(tree, field + "s", names) or None
+        if "intermediates" in tree:
+            out["intermediate"] = _operands(tree, "intermediates", names)
+        for field in ("mutating_variable_inputs", "debug_metadata_index"):
+            out[field] = tree.get(field)
         if code == "CUSTOM":
-            self.custom_options(out, tree, custom or "")
-        else:
-            self.options(out, tree, code)
-        if "mutating_variable_inputs" in tree:
-            out.vector("mutating_variable_inputs", [bool(x) for x in tree["mutating_variable_inputs"]])
-        if "debug_metadata_index" in tree:
-            out.add("debug_metadata_index", tree["debug_metadata_index"])
-        return out
-
-    def options(self, out: Block, tree: Tree, code: str) -> None:
+            return out | self.custom_options(tree, custom or "")
         options = tree.get("builtin_options") or tree.get("builtin_options_2")
         table = option_table(code)
         if options is None:
-            if table is not None:
-                out.add("no_options", True)
-            return
+            return out | {"no_options": table is not None}
         if options[""] != table:
             raise UnsupportedError(f"a recipe cannot express {code} with the options {options['']}")
-        block = self.table(options, message_type(options[""], self.format))
-        if block.lines:
-            out.message(option_field(code), block)
+        return out | {option_field(code): options}
 
-    def custom_options(self, out: Block, tree: Tree, custom: str) -> None:
+    def custom_options(self, tree: Tree, custom: str) -> Tree:
         data: Any = tree.get("custom_options")
         if tree.get("large_custom_options_offset", 0) > 1:
             start = tree["large_custom_options_offset"]
             data = self.data[start : start + tree.get("large_custom_options_size", 0)]
         stored = b"" if data is None else bytes(data)
-        if stored == self.default_options(custom):
-            return
-        if stored:
-            out.add("custom_options", base64.b64encode(stored).decode("ascii"))
-        else:
-            out.add("no_options", True)
+        if stored == (custom_options(custom, self.format) if custom in CUSTOM else b""):
+            return {}
+        return (
+            {"custom_options": base64.b64encode(stored).decode("ascii")} if stored else {"no_options": True}
+        )
 
-    def default_options(self, custom: str) -> bytes:
-        """Return the custom options that the reader assumes for a recipe without options."""
-        if custom not in CUSTOM:
-            return b""
-        field, entries = CUSTOM[custom]
-        type_ = message_type("Operation", self.format).fields[field].message if field else None
-        fields: Mapping[str, FieldType] = type_().fields if type_ is not None else {}
-        return flexbuffer_map(entries({spec.stored or name: spec.default for name, spec in fields.items()}))
+
+def _dims(tree: Tree, field: str) -> Tree | None:
+    return {"dim": tree[field] if len(tree[field]) else None} if field in tree else None
+
+
+def _operands(tree: Tree, field: str, names: Sequence[str]) -> list[str]:
+    """Return the names of operands; "" for an omitted one."""
+    return [names[i] if i >= 0 else "" for i in tree.get(field, ())]
+
+
+def _dimensions(tree: Tree) -> list[Tree]:
+    return [{"format": "DENSE", "dense_size": 0, **item} for item in tree.get("dim_metadata", ())]
+
+
+def _quantization(tree: Tree) -> Tree:
+    """Return the fields of an operand with the quantization of a tensor."""
+    details: Tree = tree.get("details") or {}
+    kind = details.get("", "")
+    quant = {name: value for name, value in tree.items() if name != "details"}
+    if kind == "MXQuantization":
+        return {"mx_quant": details, "quant": quant or None}
+    return {"quant": quant | ({_DETAILS[kind]: details} if kind in _DETAILS else {})}
 
 
 def _unique(tensors: Sequence[Tree]) -> list[str]:

@@ -17,8 +17,9 @@ from typing import Any, NamedTuple, NoReturn
 
 from circlekit.errors import near_miss
 from circlekit.io.findings import ERROR
+from circlekit.ir.text.lexer import error_at
 from circlekit.recipes.model_file import count_word
-from circlekit.recipes.rules.rule import Outcome, Subject, error_at, line_and_column
+from circlekit.recipes.rules.rule import Outcome, Subject, line_and_column
 
 FORM = "a rule is RULE \"NAME\" $(function argument) 'CONDITION' VALUE"
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, NamedTuple, NoReturn, Protocol
 
 import circlekit.ops  # noqa: F401  # kinds are known by their declarations
-from circlekit.errors import ParseError, near_miss
+from circlekit.errors import near_miss
 from circlekit.io.schema import FORMATS, enumeration
 from circlekit.ir.graph import Model
 from circlekit.ir.op import REGISTRY
@@ -55,13 +55,6 @@ class Rule(Protocol):
 
     def check(self, subject: Subject) -> Outcome:
         """Check the rule; CirclekitError if that is impossible."""
-
-
-def error_at(label: str, text: str, at: int, message: str) -> ParseError:
-    """Return an error with file, line, column and a caret, for texts that the lexer does not read."""
-    line, column = line_and_column(text, at)
-    shown = text.split("\n")[line - 1]
-    return ParseError(f"{label}:{line}:{column}: {message}", shown, " " * (column - 1) + "^")
 
 
 def line_and_column(text: str, at: int) -> tuple[int, int]:

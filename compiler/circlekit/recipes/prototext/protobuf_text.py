@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read and write texts of protobuf as trees, with the ``protobuf`` library.
+
+A tree has the value of every field under its ``stored`` name: str for strings and enums, lists for repeated
+fields, trees for messages, and the name of the message under the key "".
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, NoReturn
+
+import numpy as np
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
+
+from circlekit.errors import ParseError, near_miss
+from circlekit.io.schema import Tree
+from circlekit.ir.text.lexer import error_at
+from circlekit.recipes.prototext.message_types import EMPTY, RecipeField, enum_of, recipe_messages
+
+Path = tuple[tuple[str, int], ...]
+"""A place in a text: the name of a field and its number among those of that name, from the outside in."""
+
+Places = dict[Path, text_format.ParseError]
+"""Errors of the library, for their line and column."""
+
+_UNKNOWN_NAME = re.compile(r'(?:Message|Enum) type "(\w+)[.\w]*" has no (field|value) named "?(\w+)"?\.')
+_MAX_ERROR = 300
+"""Characters of a message of the library that are shown: it may quote a token of any length."""
+
+_Type = descriptor_pb2.FieldDescriptorProto
+_TYPES = {
+    "bool": _Type.TYPE_BOOL, "int": _Type.TYPE_INT32, "uint": _Type.TYPE_UINT32, "long": _Type.TYPE_INT64,
+    "ulong": _Type.TYPE_UINT64, "float": _Type.TYPE_FLOAT, "string": _Type.TYPE_BYTES,
+    "[ubyte]": _Type.TYPE_BYTES,
+}  # fmt: skip
+"""Scalar types.  Strings are bytes, since those of models need not be UTF-8."""
+
+
+@cache
+def _recipe_class(fmt: str) -> Any:
+    """Return the library's class of the message ModelRecipe for a format."""
+    file = descriptor_pb2.FileDescriptorProto(name=f"{fmt}.proto", syntax="proto2")
+    messages = recipe_messages(fmt)
+    for name, fields in messages.items():
+        message = file.message_type.add(name=name)
+        for number, field in enumerate(fields, 1):
+            label = _Type.LABEL_REPEATED if field.repeated else _Type.LABEL_OPTIONAL
+            item = message.field.add(name=field.name, number=number, label=label)
+            if field.type in _TYPES:
+                item.type = _TYPES[field.type]
+            elif field.type in messages:
+                item.type, item.type_name = _Type.TYPE_MESSAGE, f".{field.type}"
+            else:
+                item.type, item.type_name = _Type.TYPE_ENUM, f".{field.type}.Value"
+    for type_ in sorted({field.type for fields in messages.values() for field in fields}):
+        enum = enum_of(type_, fmt)
+        if enum is not None:  # in a message of its own, since names of values are unique in their message
+            value_type = file.message_type.add(name=type_).enum_type.add(name="Value")
+            for name, value in enum.numbers.items():
+                value_type.value.add(name=name, number=value)
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("ModelRecipe"))
+
+
+# -- reading -----------------------------------------------------------------------------------
+
+
+class RecipeText:
+    """A parsed recipe.  ``tree``: the message ModelRecipe.  Raises ParseError for an invalid text."""
+
+    def __init__(self, text: str, label: str, fmt: str) -> None:
+        self.text = text
+        self.label = label
+        self.format = fmt
+        message = _recipe_class(fmt)()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of unknown escapes, which stay as they are
+                text_format.Parse(text, message)
+        except text_format.ParseError as error:
+            raise self._error_at(error, self._sentence(error)) from None
+        self.tree = _tree_of(message, fmt)
+
+    def fail(self, message: str, tree: Tree, field: str = "", index: int = 0) -> NoReturn:
+        """Raise a ParseError at ``field`` of ``tree``, which is a part of the recipe.
+
+        The place is that of the message itself if it lacks the field.
+        """
+        places: Places = {}
+        _add_places(text_format.Tokenizer(self.text.split("\n")), (), places)
+        path = next(_paths(self.tree, tree, ()), ())
+        raise self._error_at(places.get((*path, (field, index))) or places.get(path), message)
+
+    def _error_at(self, place: text_format.ParseError | None, message: str) -> ParseError:
+        line, column = (place.GetLine() or 1, place.GetColumn() or 1) if place is not None else (1, 1)
+        start = sum(len(text) + 1 for text in self.text.split("\n")[: line - 1])
+        return error_at(self.label, self.text, start + column - 1, message)
+
+    def _sentence(self, error: text_format.ParseError) -> str:
+        """Return the library's message without the place, and with similar names if a name is unknown."""
+        line = self.text.split("\n")[(error.GetLine() or 1) - 1]
+        text = (
+            str(error).removeprefix(f"{error.GetLine()}:{error.GetColumn()} : ").removeprefix(f"'{line}': ")
+        )
+        match = _UNKNOWN_NAME.search(text)
+        if match is None:
+            return (text[0].lower() + text[1:_MAX_ERROR]).rstrip(".")
+        owner, kind, name = match.groups()
+        enum = enum_of(owner, self.format)
+        known = [f.name for f in recipe_messages(self.format)[owner]] if enum is None else [*enum.numbers]
+        near = near_miss(name, known) or f"; expected one of {', '.join(known[:12])}"
+        return f"{owner} has no {kind} {name[:40]}{near}"
+
+
+def _tree_of(message: Any, fmt: str) -> Tree:
+    name: str = message.DESCRIPTOR.name
+    tree: Tree = {"": name}
+    for field in recipe_messages(fmt)[name]:
+        value = getattr(message, field.name)
+        if field.repeated:
+            if len(value):
+                tree[field.stored] = [_value_of(item, field, fmt) for item in value]
+        elif message.HasField(field.name):
+            tree[field.stored] = _value_of(value, field, fmt)
+        elif field.default is not None:
+            tree[field.stored] = field.default
+    stored = {field.name: field.stored for field in recipe_messages(fmt)[name] if field.repeated}
+    return tree | {stored[item]: [] for item in tree.pop(EMPTY, ()) if item in stored}
+
+
+def _value_of(value: Any, field: RecipeField, fmt: str) -> Any:
+    if isinstance(value, bytes):
+        return (
+            value.decode("utf-8", "surrogateescape")
+            if field.type == "string"
+            else np.frombuffer(value, np.uint8)
+        )
+    enum = enum_of(field.type, fmt)
+    if enum is not None:
+        return enum.names[value]
+    return _tree_of(value, fmt) if hasattr(value, "DESCRIPTOR") else value
+
+
+def _add_places(
+    tokens: text_format.Tokenizer, outside: Path, places: dict[Path, text_format.ParseError]
+) -> None:
+    """Add the place of each value of one message of a valid text, and those of the messages in it."""
+    counts: Counter[str] = Counter()
+    while not (tokens.AtEnd() or tokens.TryConsume("}") or tokens.TryConsume(">")):
+        place = tokens.ParseError("")
+        name = tokens.ConsumeIdentifier()
+        tokens.TryConsume(":")
+        is_list = tokens.TryConsume("[")
+        while not (is_list and tokens.TryConsume("]")):
+            path = (*outside, (name, counts[name]))
+            counts[name] += 1
+            if tokens.TryConsume("{") or tokens.TryConsume("<"):
+                places[path] = place
+                _add_places(tokens, path, places)
+            else:
+                places[path] = tokens.ParseError("")
+                tokens.NextToken()
+                while tokens.token.startswith(('"', "'")):  # a text in several parts
+                    tokens.NextToken()
+            if not is_list:
+                break
+            tokens.TryConsume(",")
+        _ = tokens.TryConsume(",") or tokens.TryConsume(";")
+
+
+def _paths(tree: Tree, wanted: Tree, path: Path) -> Iterator[Path]:
+    """Yield the path of the very tree ``wanted`` below ``tree``."""
+    if tree is wanted:
+        yield path
+    for name, value in tree.items():
+        for index, item in enumerate(value if isinstance(value, list) else [value]):
+            if isinstance(item, dict):
+                yield from _paths(item, wanted, (*path, (name, index)))
+
+
+# -- writing -----------------------------------------------------------------------------------
+
+
+def format_recipe(tree: Tree, fmt: str) -> str:
+    """Return the text of a tree of the message ModelRecipe; fields that have their default are left out."""
+    message = _recipe_class(fmt)()
+    _fill(message, tree, fmt)
+    text: str = text_format.MessageToString(message, as_utf8=True, use_short_repeated_primitives=True)
+    return text
+
+
+def _fill(message: Any, tree: Tree, fmt: str) -> None:
+    done = set()
+    for field in recipe_messages(fmt)[message.DESCRIPTOR.name]:
+        value = tree.get(field.stored, field.schema_default)
+        if value is None or field.stored in done:
+            continue
+        done.add(field.stored)
+        if field.repeated:
+            items = getattr(message, field.name)
+            if field.type in recipe_messages(fmt):
+                for item in value:
+                    _fill(items.add(), item, fmt)
+            elif len(value):
+                items.extend(_stored(item, field, fmt) for item in value)
+            else:
+                getattr(message, EMPTY).append(field.name.encode())
+        elif isinstance(value, dict):
+            getattr(message, field.name).SetInParent()
+            _fill(getattr(message, field.name), value, fmt)
+        elif not _same(value, field.default):
+            setattr(message, field.name, _stored(value, field, fmt))
+
+
+def _stored(value: Any, field: RecipeField, fmt: str) -> Any:
+    """Return a value as the library stores it."""
+    if field.type == "string":
+        return value.encode("utf-8", "surrogateescape")
+    if field.type == "[ubyte]":
+        return bytes(value)
+    enum = enum_of(field.type, fmt)
+    if enum is not None:
+        return enum.numbers.get(value, value)
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _same(value: Any, default: Any) -> bool:
+    """Return whether a field has its default; floats are compared as float32, bit for bit."""
+    if isinstance(value, float) and isinstance(default, int | float):
+        return bool(np.float32(value).tobytes() == np.float32(default).tobytes())
+    return bool(value == default) if default is not None else False
