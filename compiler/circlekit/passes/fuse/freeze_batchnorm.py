@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,17 +14,17 @@ from circlekit.interp.interpreter import Interpreter
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
-from circlekit.ops.arithmetic.binary import Mul, SquaredDifference, Sub
-from circlekit.ops.arithmetic.unary import Square
-from circlekit.ops.constant_operands import static_int_vector
+from circlekit.ops.constant_operands import int_list
+from circlekit.ops.dimensions import normalized_axis
 from circlekit.ops.reduction.reduce import Mean
 from circlekit.passes.fold.remove_dead import RemoveDead
 from circlekit.passes.graph_transforms import FoldBatchNorms
 from circlekit.rewrite.base import Context, Option, Pass
+from circlekit.rewrite.match import Matcher
+from circlekit.rewrite.picture import parse_picture
 
 
-@dataclass(eq=False, repr=False)
-class TrainingNorm:
+class TrainingNorm(NamedTuple):
     """``mean`` and ``variance`` of ``input`` over all dimensions but the channels, including the batch."""
 
     input: Value
@@ -31,73 +32,49 @@ class TrainingNorm:
     variance: Value
 
 
-def training_norms(graph: Graph) -> Iterator[TrainingNorm]:
-    """Yield the mean and the variance of each batch norm in training mode, in the order of the graph."""
-    for op in graph:
-        if isinstance(op, Mean) and _is_over_batch(op):
-            found = _variance_of(op)
-            if found is not None:
-                yield TrainingNorm(op.input, op.output, found.output)
+MEAN = "m = Mean(x, a: const) {keep_dims: any}"
+PICTURES = (
+    *(
+        f"{MEAN}  {square}  v = Mean(q, b: const) {{keep_dims: any}}"
+        for square in (
+            "q = SquaredDifference(x, m)",
+            "d = Sub(x, m)  q = Square(d)",
+            "d = Sub(m, x)  q = Square(d)",
+            "d = Sub(x, m)  q = Mul(d, d)",
+            "d = Sub(m, x)  q = Mul(d, d)",
+        )
+    ),
+    *(
+        f"{MEAN}  {square}  n = Mean(q, b: const) {{keep_dims: any}}  {product}  v = Sub(n, p)"
+        for square in ("q = Square(x)", "q = Mul(x, x)")
+        for product in ("p = Square(m)", "p = Mul(m, m)")
+    ),
+)
+"""The mean, and the variance as mean((x - mean)^2) or mean(x^2) - mean^2."""
 
 
-def _is_over_batch(op: Mean) -> bool:
-    """Whether the mean is over the first dimension and all others but one, the channels."""
-    rank, axes = op.input.rank, static_int_vector(op.axis)
-    if rank is None or rank < 2 or axes is None:
+@cache
+def _matchers() -> list[Matcher]:
+    return [Matcher(parse_picture(text, "a batch norm in training mode")) for text in PICTURES]
+
+
+def training_norms(graph: Graph) -> Collection[TrainingNorm]:
+    """Return the mean and the variance of each batch norm in training mode, in the order of the graph."""
+    found: dict[Value, TrainingNorm] = {}
+    matchers = _matchers() if Mean in graph.kinds else []
+    for match in (match for op in graph for matcher in matchers for match in matcher.matches(op)):
+        norm = TrainingNorm(match.value("x"), match.value("m"), match.value("v"))
+        if _is_over_batch(norm.input, match.value("a").array(), match.value("b").array()):
+            found.setdefault(norm.mean, norm)
+    return found.values()
+
+
+def _is_over_batch(x: Value, one: Array, two: Array) -> bool:
+    """Whether both means are over the first dimension of ``x`` and all others but one, the channels."""
+    if x.rank is None:
         return False
-    reduced = set(op.normalized_axes(axes, rank))
-    return 0 in reduced and len(reduced) == rank - 1
-
-
-def _variance_of(mean: Mean) -> Op | None:
-    """The operator that computes the variance: mean((x - mean)^2), or mean(x^2) - mean^2."""
-    for user in mean.output.users:
-        square = _squared_deviation(user, mean)
-        if square is not None:
-            for reader in square.output.users:
-                if _has_axes_of(reader, mean):
-                    return reader
-        if _is_square_of(user, mean.output):
-            for reader in user.output.users:
-                is_difference = isinstance(reader, Sub) and reader.inputs[1] is user.output
-                if is_difference and _is_mean_of_squares(reader.inputs[0], mean):
-                    return reader
-    return None
-
-
-def _has_axes_of(op: Op | None, mean: Mean) -> bool:
-    """Whether ``op`` is a mean over the same dimensions as ``mean``."""
-    if not isinstance(op, Mean) or not _is_over_batch(op) or op.input.rank != mean.input.rank:
-        return False
-    rank = mean.input.rank or 0
-    one, two = (sorted(m.normalized_axes(static_int_vector(m.axis) or [], rank)) for m in (op, mean))
-    return one == two
-
-
-def _is_mean_of_squares(value: Value | None, mean: Mean) -> bool:
-    """Whether ``value`` is the mean of the squares of the operand of ``mean``."""
-    maker = None if value is None else value.producer
-    if not isinstance(maker, Mean) or not _has_axes_of(maker, mean):
-        return False
-    squares = maker.input.producer
-    return squares is not None and _is_square_of(squares, mean.input)
-
-
-def _squared_deviation(op: Op, mean: Mean) -> Op | None:
-    """The operator that computes (x - mean)^2, where ``op`` is a user of the mean."""
-    if set(op.inputs) != {mean.input, mean.output}:
-        return None
-    if isinstance(op, SquaredDifference):
-        return op
-    if isinstance(op, Sub):
-        return next((user for user in op.output.users if _is_square_of(user, op.output)), None)
-    return None
-
-
-def _is_square_of(op: Op, value: Value) -> bool:
-    if isinstance(op, Square):
-        return op.inputs[0] is value
-    return isinstance(op, Mul) and op.inputs[0] is op.inputs[1] is value
+    axes, same = ({normalized_axis(axis, x.rank) for axis in int_list(array)} for array in (one, two))
+    return axes == same and 0 in axes and len(axes) + 1 == x.rank
 
 
 Records = Sequence[Sequence[Array] | Mapping[str, Array]]
@@ -145,13 +122,13 @@ class FreezeBatchNorm(Pass):
                 )
 
     def run(self, model: Model, context: Context) -> int:
-        norms = list(training_norms(model.main))
+        norms = training_norms(model.main)
         if not norms:
             return 0
         records: Records | None = self.setting(context, "freeze_batchnorm")
         if not records:
             raise RewriteError(
-                f"freeze_batchnorm needs data: %{norms[0].mean.name} is computed from the batch"
+                f"freeze_batchnorm needs data: %{next(iter(norms)).mean.name} is computed from the batch"
             )
         values = [value for norm in norms for value in (norm.mean, norm.variance)]
         decay, warmup = self.setting(context, "freeze_decay"), self.setting(context, "freeze_warmup")

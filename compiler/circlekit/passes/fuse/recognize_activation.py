@@ -73,10 +73,7 @@ class FuseGelu(Rules):
     """x * (1 + erf(x * sqrt(1/2))) / 2  ==  gelu(x), in any order of the factors; also its form with tanh."""
 
     name = "fuse_gelu"
-    rules = (
-        *(_Erf.member(end=end) for end in GELU_ENDS),
-        *(_Tanh.member(cube=cube, end=end) for cube in CUBES for end in GELU_ENDS),
-    )
+    rules = (*_Erf.members(end=GELU_ENDS), *_Tanh.members(cube=CUBES, end=GELU_ENDS))
 
 
 class ReplaceWithFcGeluFc(Rewrite):
@@ -151,11 +148,11 @@ class FuseHardSwish(Rules):
 
     name = "fuse_hardswish"
     undoes = frozenset({"decompose_hardswish"})
-    rules = tuple(_HardSwish.member(relu6=relu6, end=end) for relu6 in RELU6_FORMS for end in HARD_SWISH_ENDS)
+    rules = _HardSwish.members(relu6=RELU6_FORMS, end=HARD_SWISH_ENDS)
 
 
 class _PRelu(Rewrite):
-    """relu(x) $sign alpha * (negative part of x)."""
+    """relu(x) plus or minus alpha * (negative part of x)."""
 
     before = """
         r = Relu(x: f32)
@@ -170,24 +167,23 @@ class _PRelu(Rewrite):
         return keeps_shape(match.value("x"), match.value("alpha"))
 
 
-class _NegatedSlope(_PRelu):
+NEGATIVE_PARTS = (
+    "a = Abs(x)  d = Sub(x, a)  m = Mul(d, alpha: const f32)  n = Mul(m, 0.5)",
+    "a = Abs(x)  d = Sub(x, a)  h = Mul(d, 0.5)  n = Mul(h, alpha: const f32)",
+    "m = Minimum(x, 0.0)  n = Mul(m, alpha: const f32)",
+)
+"""alpha * min(x, 0); x - |x| is twice that minimum."""
+
+OPPOSITE = "m = Neg(x)  p = Relu(m)  n = Mul(p, alpha: const f32)"
+
+
+class _NegatedSlope(_PRelu, arithmetic="Add", negative=OPPOSITE):
     """relu(x) + relu(-x) * -alpha, as Keras exports it."""
 
-    before = """
-        r = Relu(x: f32)
-        m = Neg(x)
-        p = Relu(m)
-        n = Mul(p, alpha: const f32)
-        z = Add(r, n)
-    """
     after = "z = PRelu(x, slope)"
 
     def constants(self, alpha: Array) -> dict[str, Array]:
         return {"slope": -alpha}
-
-
-MINUS_ABS = "a = Abs(x)  d = Sub(x, a)"
-"""d = x - |x|, which is twice the negative part."""
 
 
 class FusePRelu(Rules):
@@ -195,26 +191,8 @@ class FusePRelu(Rules):
 
     name = "fuse_prelu"
     rules = (
-        _PRelu.member(
-            sign="+",
-            arithmetic="Add",
-            negative=f"{MINUS_ABS}  m = Mul(d, alpha: const f32)  n = Mul(m, 0.5)",
-        ),
-        _PRelu.member(
-            sign="+",
-            arithmetic="Add",
-            negative=f"{MINUS_ABS}  h = Mul(d, 0.5)  n = Mul(h, alpha: const f32)",
-        ),
-        _PRelu.member(
-            sign="+",
-            arithmetic="Add",
-            negative="m = Minimum(x, 0.0)  n = Mul(m, alpha: const f32)",
-        ),
-        _PRelu.member(
-            sign="-",
-            arithmetic="Sub",
-            negative="m = Neg(x)  p = Relu(m)  n = Mul(p, alpha: const f32)",
-        ),
+        *_PRelu.members(arithmetic=("Add",), negative=NEGATIVE_PARTS),
+        _PRelu.member(arithmetic="Sub", negative=OPPOSITE),
         _NegatedSlope,
     )
 

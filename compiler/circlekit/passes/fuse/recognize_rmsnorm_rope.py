@@ -55,7 +55,7 @@ class FuseRmsNorm(Rules):
 
     name = "fuse_rmsnorm"
     formats = frozenset({"circle"})
-    rules = tuple(_Form.member(square=s, division=d) for s in SQUARES for d in DIVISIONS)
+    rules = _Form.members(square=SQUARES, division=DIVISIONS)
 
 
 class FuseMulWithRmsNorm(Rewrite):
@@ -150,14 +150,9 @@ class FuseLayerNorm(Rules):
 
     name = "fuse_layernorm"
     formats = frozenset({"circle"})
-    rules = tuple(
-        template.member(square=square, factor=factor, difference=difference)
-        for square in LAYER_NORM_SQUARES
-        for factor in FACTORS
-        for template, difference in (
-            *((_LayerNorm, text) for text in WITHOUT_BETA),
-            (_LayerNormWithBeta, WITH_BETA),
-        )
+    rules = (
+        *_LayerNorm.members(square=LAYER_NORM_SQUARES, factor=FACTORS, difference=WITHOUT_BETA),
+        *_LayerNormWithBeta.members(square=LAYER_NORM_SQUARES, factor=FACTORS, difference=(WITH_BETA,)),
     )
 
 
@@ -230,4 +225,4 @@ class FuseRope(Rules):
 
     name = "fuse_rope"
     formats = frozenset({"circle"})
-    rules = tuple(_Rope.member(halves=halves) for halves in HALVES)
+    rules = _Rope.members(halves=HALVES)
