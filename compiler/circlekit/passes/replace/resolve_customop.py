@@ -14,6 +14,7 @@ from circlekit.ir.value import Value, format_shape
 from circlekit.ops.dimensions import broadcast_shapes
 from circlekit.ops.movement.join import SplitV
 from circlekit.ops.program.flexbuffer import options_of
+from circlekit.passes.support.insertion import Inserter
 from circlekit.rewrite.base import Context, GraphPass
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
@@ -70,15 +71,18 @@ class ResolveFormerCustomOp(Rewrite):
 
 
 class _MatMul(Rewrite):
-    """mat_mul(x, y)  ==  fully_connected(x, y) if the option transpose_b is true and transpose_a is false.
+    """mat_mul(x, y)  ==  fully_connected($operands), with the options ``transposed`` of MatMul.
 
-    ``transposed``: transpose_a and transpose_b; FULLY_CONNECTED multiplies by transposed weights.
+    ``transposed``: transpose_a and transpose_b.  FULLY_CONNECTED multiplies by transposed weights.
     """
 
-    transposed: ClassVar[tuple[bool, bool]] = (False, True)
+    transposed: ClassVar[tuple[bool, bool]]
 
     before = 'z = Custom("MatMul", x: f32[_, _], y: f32[_, _])'
-    after = "z = FullyConnected(x, y)"
+    after = """
+        $moves
+        z = FullyConnected($operands)
+    """
 
     @condition
     def has_these_options(self, match: Match) -> str | None:
@@ -87,45 +91,19 @@ class _MatMul(Rewrite):
         return None if found == self.transposed else f"%{match.value('z').name}: has other transpose options"
 
 
-class _Plain(_MatMul):
-    """mat_mul(x, y)  ==  fully_connected(x, transpose(y))."""
-
-    transposed = (False, False)
-
-    after = """
-        w = Transpose(y, [1, 0])
-        z = FullyConnected(x, w)
-    """
-
-
-class _BothTransposed(_MatMul):
-    """mat_mul(x, y) with both operands transposed  ==  fully_connected(transpose(x), y)."""
-
-    transposed = (True, True)
-
-    after = """
-        t = Transpose(x, [1, 0])
-        z = FullyConnected(t, y)
-    """
-
-
-class _LeftTransposed(_MatMul):
-    """mat_mul(x, y) with x transposed  ==  fully_connected(transpose(x), transpose(y))."""
-
-    transposed = (True, False)
-
-    after = """
-        t = Transpose(x, [1, 0])
-        w = Transpose(y, [1, 0])
-        z = FullyConnected(t, w)
-    """
+LEFT, RIGHT = "t = Transpose(x, [1, 0])", "w = Transpose(y, [1, 0])"
 
 
 class ResolveCustomMatMul(Rules):
     """Replace TensorFlow's MatMul by FULLY_CONNECTED with the second operand, transposed, as weights."""
 
     name = "resolve_customop_matmul"
-    rules = (_MatMul, _Plain, _BothTransposed, _LeftTransposed)
+    rules = (
+        _MatMul.member(transposed=(False, True), moves="", operands="x, y"),
+        _MatMul.member(transposed=(False, False), moves=RIGHT, operands="x, w"),
+        _MatMul.member(transposed=(True, True), moves=LEFT, operands="t, y"),
+        _MatMul.member(transposed=(True, False), moves=f"{LEFT}\n{RIGHT}", operands="t, w"),
+    )
 
 
 class ResolveCustomBatchMatMul(Rewrite):
@@ -166,13 +144,8 @@ class ResolveCustomSplitV(GraphPass):
             return False
         if not context.accepts(self.name, op, None, 2):
             return False
-        split = SplitV(value, sizes, axis, results=[], num_splits=len(op.results))
-        graph.insert_before(op, split)
-        for result in list(op.results):
-            result.producer = None
-            split.add_result(result)
-        op.results = []
-        graph.remove(op)
+        parts = [Value("", v.dtype, v.shape) for v in op.results]
+        Inserter(graph, op).replace(SplitV(value, sizes, axis, results=parts, num_splits=len(parts)))
         return True
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from circlekit.ir.dtypes import f32
 from circlekit.ir.enums import Activation, Padding
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
@@ -18,9 +17,10 @@ from circlekit.ops.convolution.pool import MaxPool2D
 from circlekit.ops.dimensions import normalized_axis
 from circlekit.ops.movement.join import Split, SplitV
 from circlekit.ops.movement.shape import Transpose, checked_perm
-from circlekit.ops.movement.slice import Pad, PadV2
 from circlekit.passes.support.conditions import is_determined, same_quantization
+from circlekit.passes.support.insertion import Inserter
 from circlekit.rewrite.base import Context, GraphPass
+from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, condition
 
 
@@ -105,37 +105,26 @@ class SubstituteTransposeToReshape(
 NEVER_NEGATIVE = (Relu, Relu6, Relu0To1, Logistic, Abs, Exp, Square)
 
 
-class SubstitutePadV2ToPad(GraphPass):
+class SubstitutePadV2ToPad(Rewrite):
     """max_pool(padv2(x, c))  ==  max_pool(pad(x)) for x >= 0 >= c, where every window contains elements of x.
 
-    The maximum is then an element of x in both cases.  Transposes may stand before and behind the PADV2.  A
-    plain pass, because all users are checked, through any number of Transposes.
+    The maximum is then an element of x in both cases.  Transposes may stand before and behind the PADV2.
     """
 
     name = "substitute_padv2_to_pad"
 
-    def run_graph(self, graph: Graph, context: Context) -> int:
-        count = 0
-        for op in graph.ops:
-            if isinstance(op, PadV2) and context.accepts(self.name, op, _obstacle(graph, op), 2):
-                pad = Pad(op.input, op.paddings)
-                pad.take_result(0, op.output)
-                graph.insert_before(op, pad)
-                graph.remove(op)
-                count += 1
-        return count
+    before = "y = PadV2(x: f32[_, _, _, _], paddings: const, c: const f32[*, 1])"
+    after = "y = Pad(x, paddings)"
 
+    @condition
+    def nothing_is_negative(self, match: Match, x: Value, c: Array) -> str | None:
+        if c.max() > 0:
+            return f"%{match.value('c').name}: expected 0 or less, got {c.max():g}"
+        return None if _is_never_negative(x) else f"%{x.name}: may be negative, so 0 may be greater"
 
-def _obstacle(graph: Graph, op: PadV2) -> str | None:
-    name, value, paddings = f"%{op.output.name}", op.constant_values, op.paddings
-    if op.input.dtype is not f32 or not value.is_plain or not paddings.is_plain or op.input.rank != 4:
-        return f"{name}: expected f32 of rank 4 with constant paddings and a constant value"
-    if float(value.array().reshape(-1)[0]) > 0:
-        return f"%{value.name}: expected 0 or less, got {float(value.array().reshape(-1)[0]):g}"
-    if not _is_never_negative(op.input):
-        return f"%{op.input.name}: may be negative, so 0 may be greater"
-    edges = [tuple(int(n) for n in pair) for pair in paddings.array().tolist()]
-    return _reader_obstacle(graph, op.output, edges)
+    @condition
+    def windows_reach_x(self, y: Value, paddings: Array) -> str | None:
+        return _reader_obstacle(y, [tuple(pair) for pair in paddings.tolist()])
 
 
 def _is_never_negative(value: Value) -> bool:
@@ -148,14 +137,15 @@ def _is_never_negative(value: Value) -> bool:
     )
 
 
-def _reader_obstacle(graph: Graph, value: Value, edges: list[tuple[int, ...]]) -> str | None:
+def _reader_obstacle(value: Value, edges: list[tuple[int, ...]]) -> str | None:
     """Return why a user would compute other values, or None; ``edges``: padding of each axis of ``value``."""
-    if graph.is_output(value):
+    graph = None if value.producer is None else value.producer.graph
+    if graph is not None and graph.is_output(value):
         return f"%{value.name}: is an output of the graph"
     for user in value.users:
         if isinstance(user, Transpose) and user.perm.is_plain:
             perm = [normalized_axis(int(a), 4) for a in user.perm.array()]
-            sentence = _reader_obstacle(graph, user.output, [edges[a] for a in perm])
+            sentence = _reader_obstacle(user.output, [edges[a] for a in perm])
         else:
             sentence = _pool_obstacle(user, value, edges)
         if sentence is not None:
@@ -178,30 +168,17 @@ class SubstituteSplitVToSplit(GraphPass):
     name = "substitute_splitv_to_split"
 
     def run_graph(self, graph: Graph, context: Context) -> int:
-        return sum(self._replace(graph, op, context) for op in graph.ops if isinstance(op, SplitV))
+        count = 0
+        for op in graph.ops:
+            if isinstance(op, SplitV) and context.accepts(self.name, op, _size_refusal(op), 2):
+                Inserter(graph, op).replace(Split(op.split_dim, op.value, num_splits=len(op.results)))
+                count += 1
+        return count
 
-    def _replace(self, graph: Graph, op: SplitV, context: Context) -> bool:
-        lengths = self._lengths(op)
-        if lengths is None or len(set(lengths)) != 1:
-            context.refuse(
-                self.name, op, f"%{op.output.name}: expected parts of equal size, got {lengths}", 2
-            )
-            return False
-        split = Split(op.split_dim, op.value, results=[], num_splits=len(op.results))
-        graph.insert_before(op, split)
-        results = list(op.results)
-        for value in results:
-            value.producer = None
-            split.add_result(value)
-        op.results = []
-        graph.remove(op)
-        return True
 
-    @staticmethod
-    def _lengths(op: SplitV) -> list[int] | None:
-        """The size of each part along the axis; None if it is unknown."""
-        axis = static_int_vector(op.split_dim)
-        if axis is None or op.value.shape is None or not fits(op):
-            return None
-        sizes = [v.shape[axis[0]] if v.shape is not None else None for v in op.results]
-        return None if None in sizes else [int(s) for s in sizes if s is not None]
+def _size_refusal(op: SplitV) -> str | None:
+    axis = static_int_vector(op.split_dim) if fits(op) else None
+    sizes = [v.shape[axis[0]] if axis and v.shape else None for v in op.results]
+    if None not in sizes and len({*sizes}) == 1:
+        return None
+    return f"%{op.output.name}: expected parts of equal size, got {sizes}"

@@ -41,3 +41,8 @@ class Inserter:
             assert new.producer is not None  # it has just been inserted
             new.producer.take_result(new.result_index, old)
         self.graph.remove(self.op)
+
+    def replace(self, op: Op) -> None:
+        """Insert ``op``, which then produces the results of the replaced operator."""
+        self.graph.insert_before(self.op, op)
+        self.finish(*op.results)
