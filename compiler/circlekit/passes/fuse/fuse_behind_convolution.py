@@ -94,7 +94,7 @@ def _is_possible(new: Padding, old: Padding, out: int, kernel: int, stride: int,
     """Whether a transposed convolution of ``rows`` rows may have ``out`` rows of output.
 
     Either the sizes match exactly, or the old padding is VALID and every input row still reaches the output.
-    LiteRT requires the former; where TFLite is written, legal/fit_tconv undoes the latter.
+    LiteRT requires the former; where TFLite is written, FitTransposeConv undoes the latter.
     """
     if forward_size(new, out, kernel, stride) == rows:
         return True

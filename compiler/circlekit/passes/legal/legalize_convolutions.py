@@ -3,97 +3,69 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Iterator
 
 import numpy as np
 
-from circlekit.ir.dtypes import f32
 from circlekit.ir.enums import Padding
 from circlekit.ir.graph import Graph
-from circlekit.ir.shape_inference import fits
-from circlekit.ir.value import LARGEST_DIMENSION, Array, Value
-from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv
-from circlekit.ops.movement.slice import Slice
-from circlekit.passes.engine.legalize import Legalization, has
+from circlekit.ir.value import LARGEST_DIMENSION, Array
+from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D
+from circlekit.passes.engine.legalize import Lowering
 from circlekit.passes.fuse.fuse_behind_convolution import forward_size, leading_pad
-from circlekit.rewrite.base import Context
-from circlekit.rewrite.rewrite import Rewrite
+from circlekit.rewrite.match import Match
+from circlekit.rewrite.rewrite import condition
 
 
-class ZeroBias(Rewrite):
+class CompleteConvBias(Lowering):
     """conv(x, w)  ==  conv(x, w, 0)."""
 
-    before = "z = Conv2D(x: f32, w: f32[O, _, _, _])"
-    after = "z = Conv2D(x, w, b)    {like z}"
-
-    def constants(self, O: int) -> dict[str, Array]:
-        return {"b": np.zeros(O, np.float32)}
-
-
-class DepthwiseZeroBias(ZeroBias):
-    """dwconv(x, w)  ==  dwconv(x, w, 0)."""
-
-    before = "z = DepthwiseConv2D(x: f32, w: f32[1, _, _, O])"
-    after = "z = DepthwiseConv2D(x, w, b)    {like z}"
-
-
-class CompleteConvBias(Legalization):
-    """conv(x, w)  ==  conv(x, w, 0), for TFLite."""
-
-    targets = frozenset({"tflite"})
-    rules: ClassVar[tuple[type[Rewrite], ...]] = (ZeroBias, DepthwiseZeroBias)
+    before = "z = Conv2D|DepthwiseConv2D(x: f32, w: f32[A, _, _, B])"
+    after = "z = Conv2D|DepthwiseConv2D(x, w, b)    {like z}"
 
     def may_change(self, graph: Graph) -> bool:
         kinds = (Conv2D, DepthwiseConv2D)
         return any(isinstance(op, kinds) and op.bias is None for op in graph)
 
-    def run_graph(self, graph: Graph, context: Context) -> int:
-        return sum(rule().run_graph(graph, context) for rule in self.rules)
+    def constants(self, match: Match, A: int, B: int) -> dict[str, Array]:
+        return {"b": np.zeros(B if isinstance(match.ops["z"], DepthwiseConv2D) else A, np.float32)}
 
 
-class FitTransposeConv(Legalization):
+class FitTransposeConv(Lowering):
     """tconv(x, any output size)  ==  slice(tconv(x, the output size for VALID padding))."""
 
-    targets = frozenset({"tflite"})
+    quantized = True  # data are f32, only the filter may be quantized
 
-    def may_change(self, graph: Graph) -> bool:
-        return has(graph, TransposeConv)
+    before = """
+        z = TransposeConv(shape: const[4], w: [_, KH, KW, _], x: f32[_, H, W, _], b?)
+            {padding: any = padding, stride_h: any = stride_h, stride_w: any = stride_w}
+    """
+    after = """
+        y = TransposeConv(wide, w, x, b)    {like z, padding: VALID}
+        z = Slice(y, begin, size)
+    """
 
-    def run_graph(self, graph: Graph, context: Context) -> int:
-        return sum(self._fit(graph, op) for op in graph.ops if isinstance(op, TransposeConv))
+    @condition
+    def has_another_size(self, match: Match, padding: Padding) -> str | None:
+        axes = list(_axes(match))
+        if all(forward_size(padding, out, taps, step) == rows for rows, out, taps, step in axes):
+            return "has a size that LiteRT accepts"
+        for rows, out, taps, step in axes:
+            full = (rows - 1) * step + taps
+            if leading_pad(padding, out, taps, step) + out > full or full > LARGEST_DIMENSION:
+                return f"expected at most {full} rows or columns, and {LARGEST_DIMENSION}, got {out}"
+        return None
 
-    @staticmethod
-    def _fit(graph: Graph, op: TransposeConv) -> bool:
-        values = (op.input, op.filter, op.output)
-        if op.output_shape.data is None or op.input.dtype is not f32 or not all(v.is_static for v in values):
-            return False
-        x, w, y = (v.static_shape for v in values)
-        if {len(x), len(w), len(y)} != {4} or not fits(op):  # an invalid operator stays as it is
-            return False
-        steps = (1, op.stride_h, op.stride_w)
-        axes = [(x[i], y[i], w[i], steps[i]) for i in (1, 2)]
-        if all(forward_size(op.padding, out, taps, step) == rows for rows, out, taps, step in axes):
-            return False
-        begin = [leading_pad(op.padding, out, taps, step) for _, out, taps, step in axes]
+    def constants(self, match: Match, padding: Padding, shape: Array) -> dict[str, Array]:
+        axes = list(_axes(match))
         full = [(rows - 1) * step + taps for rows, _, taps, step in axes]
-        if max(full) > LARGEST_DIMENSION:
-            return False
-        if any(b + out > all_ for b, (_, out, _, _), all_ in zip(begin, axes, full, strict=True)):
-            return False
-        _widen(graph, op, begin, (y[0], full[0], full[1], y[3]))
-        return True
+        begin = [leading_pad(padding, out, taps, step) for _, out, taps, step in axes]
+        vectors = {"wide": [shape[0], *full, shape[3]], "begin": [0, *begin, 0], "size": shape}
+        return {name: np.array(numbers, np.int32) for name, numbers in vectors.items()}
 
 
-def _widen(graph: Graph, op: TransposeConv, begin: list[int], shape: tuple[int, ...]) -> None:
-    """Change the output size of ``op`` to ``shape``, and add a Slice that cuts the old output out of it."""
-    result = op.output
-    wide = Value(graph.unique_name(f"{result.name}/TransposeConv"), result.dtype, shape)
-
-    def vector(name: str, *numbers: int) -> Value:
-        return Value.constant(graph.unique_name(f"{result.name}/{name}"), np.array(numbers, np.int32))
-
-    op.take_result(0, wide)
-    op.output_shape = vector("output_shape", *shape)
-    op.padding = Padding.VALID
-    cut = Slice(wide, vector("begin", 0, *begin, 0), vector("size", *result.static_shape), results=[result])
-    graph.insert_after(op, cut)
+def _axes(match: Match) -> Iterator[tuple[int, int, int, int]]:
+    """Yield the size of the input and of the output, the filter size and the stride of each image axis."""
+    shape = match.value("shape").array()
+    for axis, data, taps, stride in ((1, "H", "KH", "stride_h"), (2, "W", "KW", "stride_w")):
+        yield match.dims[data], int(shape[axis]), match.dims[taps], match.attributes[stride]
