@@ -23,26 +23,17 @@ def padding_of(pads: Array, crops: Array, block: Array, inner: Padding, w: Value
     """
     out = []
     for pad, crop, step, size in zip(pads, crops, block, w.static_shape[1:3], strict=False):
-        extra = (int(size) - 1) * int(step) if inner is Padding.SAME else 0
-        before = (int(size) - 1) // 2 * int(step) if inner is Padding.SAME else 0
-        out.append((int(pad[0] - crop[0]) + before, int(pad[1] - crop[1]) + extra - before))
+        added = int(size) - 1 if inner is Padding.SAME else 0
+        first = added // 2
+        out.append((int(pad[0] - crop[0] + first * step), int(pad[1] - crop[1] + (added - first) * step)))
     return out
-
-
-def padding_kind(pads: Pads, filter_shape: tuple[int, ...], block: Array) -> Padding | None:
-    """The padding attribute that gives ``pads`` for a filter dilated by ``block``; None if there is none."""
-    total = [(size - 1) * int(step) for size, step in zip(filter_shape[1:3], block, strict=True)]
-    if not any(side for pair in pads for side in pair):
-        return Padding.VALID
-    same = [(t // 2, t - t // 2) for t in total]
-    return Padding.SAME if pads == same else None
 
 
 class _Blocks(Rewrite):
     """Conditions and constants of a convolution between space-to-batch and batch-to-space.
 
     ``static``: the values whose shapes must be static.  ``block_dims``: how many dimensions the block has.
-    ``explicit``: whether any padding is accepted, for which ``after`` has a Pad.
+    ``explicit``: whether any padding is accepted, for which ``after`` has a Pad; else only SAME and VALID.
     """
 
     static: ClassVar[str] = "w"
@@ -75,7 +66,11 @@ class _Blocks(Rewrite):
         """The padding attribute of the new convolution."""
         if self.explicit:
             return Padding.VALID if all(side >= 0 for pair in pads for side in pair) else None
-        return padding_kind(pads, match.value("w").static_shape, block)
+        if not any(side for pair in pads for side in pair):
+            return Padding.VALID
+        sizes = match.value("w").static_shape[1:3]
+        spans = [(size - 1) * int(step) for size, step in zip(sizes, block, strict=True)]
+        return Padding.SAME if pads == [(span // 2, span - span // 2) for span in spans] else None
 
     def block_and_padding(self, match: Match, inner: Padding) -> tuple[Array, Pads]:
         """The block and the total padding along both dimensions of the image."""
@@ -99,19 +94,8 @@ class _Dilated(_Blocks):
         z = BatchToSpaceND(y, same_block: const, crops: const)
     """
     after = """
-        z = Conv2D|DepthwiseConv2D(x, w, b)
-            {like y, padding: padding, dilation_h: rate_h, dilation_w: rate_w}
-    """
-
-
-class _Padded(_Dilated):
-    """The same with an explicit Pad, where the padding is neither SAME nor VALID."""
-
-    explicit = True
-
-    after = """
-        p = Pad(x, all)
-        z = Conv2D|DepthwiseConv2D(p, w, b)
+        $pad
+        z = Conv2D|DepthwiseConv2D($padded, w, b)
             {like y, padding: padding, dilation_h: rate_h, dilation_w: rate_w}
     """
 
@@ -120,7 +104,10 @@ class FuseSpaceToBatchWithConv(Rules):
     """Merge SPACE_TO_BATCH_ND, a convolution and BATCH_TO_SPACE_ND into a dilated convolution."""
 
     name = "fuse_space_to_batch_with_conv"
-    rules = (_Dilated, _Padded)
+    rules = (
+        _Dilated.member(pad="", padded="x"),
+        _Dilated.member(pad="p = Pad(x, all)", padded="p", explicit=True),
+    )
 
 
 class _Dilated1D(_Blocks):
@@ -139,7 +126,8 @@ class _Dilated1D(_Blocks):
     """
     after = """
         i = Reshape(x, high)            {new_shape: new_high}
-        o = Conv2D|DepthwiseConv2D(i, w, b)
+        $pad
+        o = Conv2D|DepthwiseConv2D($padded, w, b)
             {like y, padding: padding, dilation_h: rate_h, dilation_w: rate_w}
         z = Reshape(o, flat)            {new_shape: new_flat}
     """
@@ -170,20 +158,6 @@ class _Dilated1D(_Blocks):
         return {**super().constants(match, inner), **shapes, "new_high": high, "new_flat": z}
 
 
-class _Padded1D(_Dilated1D):
-    """The same with an explicit Pad, where the padding is neither SAME nor VALID."""
-
-    explicit = True
-
-    after = """
-        i = Reshape(x, high)            {new_shape: new_high}
-        p = Pad(i, all)
-        o = Conv2D|DepthwiseConv2D(p, w, b)
-            {like y, padding: padding, dilation_h: rate_h, dilation_w: rate_w}
-        z = Reshape(o, flat)            {new_shape: new_flat}
-    """
-
-
 def _height_axis(flat: Shape | None, high: Shape | None) -> int | None:
     """The axis of the 1 that ``high`` has in addition to ``flat``, [N, W, C]; None if there is none."""
     if flat is None or high is None or len(flat) != 3:
@@ -199,6 +173,10 @@ class FuseSpaceToBatchWithConv1D(Rules):
     """Merge SPACE_TO_BATCH_ND, a convolution of height 1 and BATCH_TO_SPACE_ND into a dilated convolution."""
 
     name = "fuse_space_to_batch_with_conv1d"
-    rules = tuple(
-        template.member(**words) for template in (_Dilated1D, _Padded1D) for words in (EXPANDED, RESHAPED)
+    rules = (
+        *(_Dilated1D.member(pad="", padded="i", **words) for words in (EXPANDED, RESHAPED)),
+        *(
+            _Dilated1D.member(pad="p = Pad(i, all)", padded="p", explicit=True, **words)
+            for words in (EXPANDED, RESHAPED)
+        ),
     )
