@@ -24,11 +24,9 @@ def has_kernel(code: str) -> bool:
     return kind is not None and any(getattr(kind, form) is not getattr(Op, form) for form in forms)
 
 
-def test_the_schema_is_covered_exactly() -> None:
-    assert len(CODES) > 200
+def test_every_operator_of_the_schema_has_a_kernel_or_a_reason() -> None:
     missing = {code for code in CODES if not has_kernel(code)} - {"CUSTOM"}
     assert [code for code in missing if why_unsupported(code) is None] == []
-    assert {code for code in missing if not code.startswith("STABLEHLO_")} == set(UNSUPPORTED) - {"STABLEHLO"}
     assert set(REGISTRY) - set(CODES) <= {c for c in REGISTRY if c.startswith("TEST_")}
 
 
@@ -43,12 +41,5 @@ def test_a_refusal_names_operator_and_place(code: str) -> None:
     assert f"at main > op 0 {code}" in str(caught.value)
 
 
-def test_custom_operators_that_are_known() -> None:
-    """Custom operators of ONE, of LiteRT, and those that training leaves (with or without Flex prefix)."""
-    wanted = "AddV2 All BatchMatMulV2 BroadcastTo Erf MatMul MatrixBandPart MaxPoolWithArgmax SplitV"
-    left = (
-        "CheckNumerics CheckNumericsV2 Identity PlaceholderWithDefault PreventGradient Snapshot StopGradient"
-    )
-    plain = {*wanted.split(), "TFLite_Detection_PostProcess", *left.split()}
-    flex = {f"Flex{name}" for name in left.split()}
-    assert set(CUSTOM_KERNELS) == plain | flex
+def test_custom_operators_of_training_are_known_with_and_without_flex_prefix() -> None:
+    assert {"Identity", "FlexIdentity", "StopGradient", "FlexStopGradient"} <= set(CUSTOM_KERNELS)
