@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 import circlekit
-from circlekit.api.options import read_pipeline
+from circlekit.api.rewriting import read_pipeline
 from circlekit.equivalence import hdf5, tensor_files
 from circlekit.equivalence.hdf5 import compare_files
 from circlekit.errors import CirclekitError

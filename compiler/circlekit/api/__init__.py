@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 from circlekit.api.models import FilePath, ModelFile, compare, load, parse, run, save
-from circlekit.api.options import Options, read_pipeline
-from circlekit.api.rewriting import convert, optimize
+from circlekit.api.rewriting import Options, convert, optimize, read_pipeline
 
 __all__ = [
     "FilePath",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models: loaded, saved, parsed, run and compared."""
+"""Models: loaded, saved, parsed, run and compared; checks of the paths that are written to."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from circlekit.equivalence.reference_runs import Inputs
 from circlekit.equivalence.verify import compare_models
 from circlekit.errors import FileError, ModelError
 from circlekit.interp.interpreter import run as run_model
-from circlekit.io.file_map import map_file, read_all
+from circlekit.io.file_map import map_file, read_all, translated
 from circlekit.io.read.load import load_bytes
 from circlekit.io.schema import EXTENSIONS
+from circlekit.io.write.file_writer import need_folder
 from circlekit.io.write.save import format_of
 from circlekit.io.write.save import save as save_file
 from circlekit.ir.graph import Model
@@ -129,3 +130,35 @@ def check_model(model: object) -> None:
     """ModelError if ``model`` is not a Model."""
     if not isinstance(model, Model):
         raise ModelError(f"expected a Model, got {type(model).__name__}; circlekit.load gives one")
+
+
+# -- paths to write -----------------------------------------------------------------------------
+
+
+def target_format(target: FilePath, format: str | None) -> str:
+    """Return the format to write: ``format``, or the one of the extension; FileError if they disagree."""
+    if not os.fspath(target):
+        raise FileError("a file without a name cannot be written")
+    named = format_of(target)
+    if format is None and named is None:
+        raise FileError(f"{os.fspath(target)}: expected the extension .circle or .tflite, or a format")
+    if format is not None and named is not None and format != named:
+        raise FileError(f"{os.fspath(target)}: the extension is for {named}, but the format is {format}")
+    return str(format or named)
+
+
+def check_target(target: FilePath) -> None:
+    """FileError for a path that cannot be written."""
+    path = Path(target)
+    with translated(path, "written"):
+        if path.is_dir():
+            raise FileError(f"expected the name of a file, {path} is a directory")
+        need_folder(path)
+
+
+def check_apart(source: FilePath, target: FilePath) -> None:
+    """FileError if ``target`` is the file ``source`` itself, which must not be overwritten."""
+    with translated(target, "written"):
+        is_same = Path(source).exists() and Path(target).exists() and Path(source).samefile(target)
+    if is_same:
+        raise FileError(f"{os.fspath(target)} is the input model; choose another file to write")

@@ -4,39 +4,81 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from circlekit.api.models import FilePath, check_model, read
-from circlekit.api.options import (
-    Options,
-    as_pipeline,
-    blaming_model,
-    check_options,
-    check_structure,
-    check_target,
-    load_records,
-    target_format,
-)
+from circlekit.api.models import FilePath, check_model, check_target, read, target_format
 from circlekit.equivalence.bisect import find_culprit
-from circlekit.equivalence.tensor_files import write_record
+from circlekit.equivalence.tensor_files import check_folder, write_record
 from circlekit.equivalence.verify import Verifier, watch
-from circlekit.errors import EquivalenceError
+from circlekit.errors import CirclekitError, EquivalenceError, ModelError, ParseError, RewriteError
+from circlekit.io.file_map import map_file
 from circlekit.io.write.file_writer import write_file
 from circlekit.io.write.save import check_format
 from circlekit.io.write.save import save as save_file
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
-from circlekit.ir.shape_inference import settle_ranks
+from circlekit.ir.shape_inference import check_shapes, settle_ranks
 from circlekit.ir.text.printer import print_model
-from circlekit.ir.verifier import check_order
+from circlekit.ir.verifier import check_order, verify
 from circlekit.passes.engine.describe import explain_pass
 from circlekit.passes.engine.driver import Report, run_passes, summarize
 from circlekit.passes.engine.legalize import legalize
 from circlekit.passes.engine.origin_tables import add_profile
-from circlekit.passes.engine.registry import Pipeline, all_passes, only_pipelines, select_passes
+from circlekit.passes.engine.registry import (
+    Pipeline,
+    all_options,
+    all_passes,
+    check_settings,
+    find_pass,
+    only_pipelines,
+    parse_pipeline,
+    pass_names,
+    select_passes,
+)
 from circlekit.rewrite.base import Context
+
+
+@dataclass(frozen=True)
+class Options:
+    """What ``convert`` does to a model.  Fields without a description are as for ``optimize``.
+
+    ``validate``: check the structure of the model and the shapes of its operators before and after the work.
+    ``profile``: write into the metadata ONE's tables of which operators each operator was made from.
+    ``keep_activations``: keep a fused activation that ONE's runtime would ignore.
+    ``progress``: called with the name of each step that starts.
+    """
+
+    passes: Sequence[str] = ()
+    disable: Collection[str] = ()
+    verify: bool = False
+    record: FilePath | None = None
+    explain: str | None = None
+    bisect: FilePath | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    validate: bool = True
+    profile: bool = False
+    keep_activations: bool = False
+    progress: Callable[[str], None] | None = None
+
+    def announce(self, step: str) -> None:
+        """Report that ``step`` starts."""
+        if self.progress is not None:
+            self.progress(step)
+
+
+def read_pipeline(path: FilePath) -> Pipeline:
+    """Read a pipeline from a TOML file, in the form that ``parse_pipeline`` describes.
+
+    FileError, ParseError, or RewriteError for names that do not exist.
+    """
+    try:
+        text = bytes(map_file(path)).decode()
+    except UnicodeDecodeError as error:
+        raise ParseError(f"{os.fspath(path)}: expected text in UTF-8: {error}") from None
+    return parse_pipeline(text, os.fspath(path))
 
 
 def optimize(
@@ -67,19 +109,20 @@ def optimize(
     changed; ``convert`` refuses such a file.
     """
     check_model(model)
-    asked = as_pipeline(passes, disable, settings or {})
+    if not isinstance(passes, Pipeline):
+        passes = Pipeline([passes] if isinstance(passes, str) else list(passes))
     options = Options(
-        asked.passes,
-        asked.disable,
+        passes.passes,
+        [*passes.disable, *disable],
         verify,
         record,
         explain,
         bisect=bisect,
-        settings=asked.settings,
+        settings={**passes.settings, **(settings or {})},
         validate=False,
     )
     check_format(format or model.format)
-    check_options(options)
+    options = checked_options(options)
     original = clone(model) if bisect is not None else model
     verifier = _verifier(model, options)
     with _bisecting(original, options, format or model.format):
@@ -97,10 +140,9 @@ def convert(
     ``options``: by default no pass runs and only the format changes.  Wrong options and unusable paths are
     errors before any work; on an error nothing is written.  ``after`` in the report is the written model.
     """
-    options = options or Options()
     format = target_format(target, format)
     check_target(target)
-    check_options(options)
+    options = checked_options(options or Options())
     options.announce("read")
     model, size = read(source)
     if options.validate:
@@ -140,7 +182,7 @@ def _bisecting(model: Model, options: Options, format: str) -> Iterator[None]:
             model,
             select_passes(options.passes, options.disable, format),
             format,
-            settings=load_records(options.settings),
+            settings=options.settings,
             exact=only_pipelines(options.passes),
         )
         if culprit is None:
@@ -172,8 +214,7 @@ def _optimize(
         settle_ranks(model)
     elif passes:
         check_order(model)
-    settings = load_records(options.settings)
-    context = Context(format, settings=settings, exact=only_pipelines(options.passes))
+    context = Context(format, settings=options.settings, exact=only_pipelines(options.passes))
     records = run_passes(model, passes, context, check_values, options.announce)
     report = Report(before, summarize(model), records)
     if verifier is not None:
@@ -183,5 +224,66 @@ def _optimize(
         report.notes += item.notes(model, context, changes.get(name))
     if options.explain is not None:
         options.announce(f"explain {options.explain}")
-        report.refusals = explain_pass(model, options.explain, format, settings)
+        report.refusals = explain_pass(model, options.explain, format, options.settings)
     return report
+
+
+# -- checks ------------------------------------------------------------------------------------
+
+
+def checked_options(options: Options) -> Options:
+    """Return ``options`` with the records in the files that settings name.
+
+    RewriteError for unknown names and unused settings, FileError for unusable records or record folders.
+    """
+    names = pass_names(options.passes, options.disable)
+    check_settings(options.settings)
+    known = all_passes()
+    for setting in options.settings:
+        owner = next(n for n, item in known.items() if any(o.name == setting for o in item.options))
+        if owner not in names:
+            raise RewriteError(
+                f"{setting} is a setting of the pass {owner}, which is not run; add {owner} to the passes"
+            )
+    if options.explain is not None:
+        find_pass(options.explain)
+    if options.record is not None:
+        check_folder(options.record)
+    settings = dict(options.settings)
+    for name, option in (all_options() if settings else {}).items():
+        if option.records and isinstance(settings.get(name), str | os.PathLike):
+            from circlekit.equivalence.hdf5 import read_records  # h5py is slow to import
+
+            settings[name] = read_records(settings[name])
+    return replace(options, settings=settings)
+
+
+def check_structure(model: Model, name: str) -> None:
+    """ModelError if ``model`` breaks a structural rule, ShapeError if an operator does not fit its types.
+
+    ``name``: of the model, for the message.
+    """
+    findings = verify(model)
+    if findings:
+        more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
+        raise ModelError(f"{name}: {findings[0]}{more}", *map(str, findings[1:]))
+    check_shapes(model)
+
+
+@contextmanager
+def blaming_model(model: Model, name: str) -> Iterator[None]:
+    """Turn any error of the work inside into a ModelError if ``model`` breaks a structural rule.
+
+    Passes rely on these rules, so a model that breaks one may lead to any exception.
+    """
+    fault = ""
+    try:
+        check_structure(model, name)
+    except CirclekitError as unsound:
+        fault = unsound.message
+    try:
+        yield
+    except Exception as error:
+        if not fault or isinstance(error, CirclekitError | MemoryError):
+            raise
+        raise ModelError(f"the passes failed on an invalid model: {fault}") from error

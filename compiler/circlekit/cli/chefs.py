@@ -7,7 +7,7 @@ import argparse
 import sys
 
 from circlekit.api import load, save
-from circlekit.api.options import check_apart, check_target, target_format
+from circlekit.api.models import check_apart, check_target, target_format
 from circlekit.cli.command import Command, Parser
 from circlekit.errors import FileError
 from circlekit.io.file_map import read_all

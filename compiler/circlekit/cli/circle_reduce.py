@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from circlekit.api import load
-from circlekit.api.options import check_target
+from circlekit.api.models import check_target
 from circlekit.cli.command import MODEL_HELP, Command, Parser, count, positive_number
 from circlekit.cli.terminal_output import ProgressLine
 from circlekit.equivalence.delta_debugging import ShowsFault, reduce_model, write_model

@@ -7,7 +7,7 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
-from circlekit.api.options import check_apart
+from circlekit.api.models import check_apart
 from circlekit.cli.command import Command, Parser
 from circlekit.io.schema import Tree
 from circlekit.io.write.file_writer import write_file

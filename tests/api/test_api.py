@@ -17,7 +17,7 @@ import pytest
 
 import circlekit
 import circlekit.errors
-from circlekit.api.options import blaming_model
+from circlekit.api.rewriting import blaming_model
 from circlekit.errors import CirclekitError, EquivalenceError, FileError, RewriteError, UnsupportedError
 from circlekit.ir.model_equality import difference
 from circlekit.ir.text import parse_model, print_model
