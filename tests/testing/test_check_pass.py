@@ -11,6 +11,7 @@ import pytest
 from circlekit.ir.graph import Graph
 from circlekit.ops.arithmetic.binary import Add, Sub
 from circlekit.ops.arithmetic.unary import Neg
+from circlekit.passes.engine.registry import all_passes
 from circlekit.rewrite import Rewrite
 from circlekit.rewrite.base import PASSES, Context, GraphPass
 from circlekit.testing import PassTestError, check_pass
@@ -28,7 +29,7 @@ rules { unchanged() }
 @pytest.fixture(autouse=True)
 def forget_passes() -> Iterator[None]:
     """Passes defined by a test do not stay registered."""
-    known = dict(PASSES)
+    known = all_passes()
     yield
     for name in PASSES.keys() - known.keys():
         del PASSES[name]

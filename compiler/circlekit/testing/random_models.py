@@ -22,6 +22,7 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.cast import Cast
 from circlekit.passes.engine.describe import rules_of
 from circlekit.rewrite.base import Pass
+from circlekit.rewrite.match import unify
 from circlekit.rewrite.picture import Node, OperandPattern, Picture
 from circlekit.testing.model_builder import ModelBuilder, Rejected
 from circlekit.testing.random_operators import (
@@ -63,7 +64,8 @@ def pictures_of(passes: Iterable[type[Pass]]) -> tuple[Picture, ...]:
 
 def add_instance(m: ModelBuilder, picture: Picture) -> Value:
     """Append the operators of ``picture`` and return its result; Rejected if they do not fit."""
-    return _Instance(m, picture).build()
+    instance = _Instance(m, picture)
+    return [instance.node(node, i == instance.mutated) for i, node in enumerate(picture.nodes)][-1]
 
 
 class _Instance:
@@ -77,10 +79,6 @@ class _Instance:
         self.bound: dict[str, Any] = {}
         self.dtype = OTHER_DTYPES[m.below(len(OTHER_DTYPES))] if m.chance(0.15) else f32
         self.mutated = m.below(len(picture.nodes)) if m.chance(MUTATION_PROBABILITY) else -1
-
-    def build(self) -> Value:
-        results = [self.node(node, i == self.mutated) for i, node in enumerate(self.picture.nodes)]
-        return results[-1]
 
     def node(self, node: Node, is_mutated: bool) -> Value:
         """Append the operator of ``node`` with the first operands that fit."""
@@ -160,15 +158,11 @@ class _Instance:
             m.add(Cast(m.pick(), in_data_type=f32, out_data_type=dtype))
         same = m.shape(data) if data is not None and m.chance(0.5) else None
 
-        def fits(v: Value) -> bool:
-            shape = m.shape(v)
-            return same in (None, shape) and (
-                pattern.dims is None or self.bind(pattern.dims, shape, dry_run=True)
-            )
+        def sizes(v: Value) -> dict[str, int] | None:
+            return self.dims if pattern.dims is None else unify(pattern.dims, m.shape(v), self.dims)
 
-        value = m.pick(fits, dtype)
-        if pattern.dims is not None:
-            self.bind(pattern.dims, m.shape(value))
+        value = m.pick(lambda v: same in (None, m.shape(v)) and sizes(v) is not None, dtype)
+        self.dims = sizes(value) or {}
         return value
 
     def constant(
@@ -204,28 +198,6 @@ class _Instance:
             else:
                 shape.append(self.dims.setdefault(letter, size))
         return (*lead, *shape)
-
-    def bind(self, dims: tuple[int | str, ...], shape: tuple[int, ...], dry_run: bool = False) -> bool:
-        """Return whether ``shape`` agrees with ``dims``; note the sizes of letters unless ``dry_run``."""
-        if dims[:1] == ("*",):
-            dims = dims[1:]
-            shape = shape[len(shape) - len(dims) :]
-        if len(dims) != len(shape):
-            return False
-        found = dict(self.dims)
-        for want, size in zip(dims, shape, strict=True):
-            if isinstance(want, int):
-                if want != size:
-                    return False
-                continue
-            letter, _, other = want.partition("|")
-            if letter == "_" or (other and size == int(other)):
-                continue
-            if found.setdefault(letter, size) != size:
-                return False
-        if not dry_run:
-            self.dims = found
-        return True
 
     # -- attributes ----------------------------------------------------------------------------
 
