@@ -11,13 +11,13 @@ import pytest
 
 from circlekit.io.read.flatbuffer_decoder import decode
 from circlekit.passes.engine.registry import all_passes
-from circlekit.recipes.process_pool import Tell
 from tools.fuzz.case import KINDS, Job, case_of, make_case
 from tools.fuzz.mutate_model import encode_shared
 from tools.fuzz.pool import MEMORY_BYTES, Result, outcome_of, run_all, run_case, run_jobs, time_limit
 from tools.fuzz.report import Tally
 from tools.fuzz.run_model import FAULT, REFUSED, SAVED, ModelRun, Outcome, TimeLimitExceeded
 from tools.fuzz.seeds import Seeds, all_seeds
+from tools.workers import Tell
 
 CORPUS = sorted((Path(__file__).parent / "corpus").iterdir())
 CASES = dict.fromkeys(KINDS, 40) | {"structured": 80, "blind": 80}

@@ -15,7 +15,6 @@ from circlekit.ir.resource_limits import Limits
 from circlekit.recipes import dredd_runs
 from circlekit.recipes.dredd import FAILED, MISSING, PASSED, Result, run_case
 from circlekit.recipes.dredd_cases import Case, cases_of
-from circlekit.recipes.process_pool import Tell
 from tests.recipes.breaking import breaking_pass, die
 
 MODEL = """graph main(%x: f32[2,3]) -> %y {
@@ -188,14 +187,15 @@ def test_results_are_independent_of_the_number_of_processes(tmp_path: Path) -> N
 
 @pytest.mark.usefixtures("parallel")
 def test_case_that_crashes_its_process_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cases = many(tmp_path, 3)
+    cases = many(tmp_path, 8)  # more than two processes are given at a time
     monkeypatch.setattr(dredd_runs, "_run_job", die_for_m01)
     found = dict(dredd_runs.run_cases(cases, None, False, 2))
+    assert len(found) == len(cases)
     assert {found[i].name for i in range(len(cases)) if found[i].failures} == {"m01"}
     assert found[1].failures == ["the process of the test crashed"]
 
 
-def die_for_m01(with_litert: bool, limits: Limits, job: dredd_runs.Job, tell: Tell) -> tuple[int, Result]:
+def die_for_m01(with_litert: bool, limits: Limits, job: dredd_runs.Job) -> tuple[int, Result]:
     index, case, _ = job
     if case.name == "m01":
         die()

@@ -22,9 +22,9 @@ from pathlib import Path
 
 from circlekit.equivalence.delta_debugging import reduce_model
 from circlekit.ir.text import print_model
-from circlekit.recipes.process_pool import Loss, Tell, Workers, silence_stderr
 from tools.random_graphs.examine import PASSES, Finding, Result, examine, reproduces
 from tools.random_graphs.graphs import make, random_steps
+from tools.workers import Loss, Tell, Workers, silence_stderr
 
 SEEDS_PER_RUN = 1_000_003
 """The seeds of a run start at its seed times this, so that two runs share none."""

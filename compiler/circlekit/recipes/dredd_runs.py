@@ -3,17 +3,18 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 
 from circlekit.ir.resource_limits import Limits, limited, limits
 from circlekit.recipes.dredd import Result, run_case
 from circlekit.recipes.dredd_cases import Case
-from circlekit.recipes.process_pool import Loss, Tell, Workers
 
 MAX_SERIAL = 8
 """Up to this many tests run in the calling process, since starting other processes would take longer."""
@@ -38,21 +39,40 @@ def run_cases(
     if processes <= 1 or len(cases) <= MAX_SERIAL:
         yield from map(work, jobs)
         return
-    # A fork would copy locks that numpy's threads hold.
-    workers = Workers(work, _lost, seconds=math.inf, method="spawn")
-    yield from workers.results(jobs, min(processes, len(cases)))
+    while jobs:
+        with _pool(processes) as pool:
+            futures = {pool.submit(work, job): job for job in jobs}
+            for future in as_completed(futures):
+                if not isinstance(future.exception(), BrokenProcessPool):
+                    yield future.result()
+        unfinished = [
+            job for future, job in futures.items() if isinstance(future.exception(), BrokenProcessPool)
+        ]
+        # The one that crashed is among those that were handed out: one to each process, and as many and one
+        # more in the queue.
+        suspects, jobs = unfinished[: 2 * processes + 1], unfinished[2 * processes + 1 :]
+        yield from (_run_alone(work, job) for job in suspects)
 
 
-def _run_job(with_litert: bool, limits: Limits, job: Job, tell: Tell | None = None) -> tuple[int, Result]:
+def _pool(processes: int) -> ProcessPoolExecutor:
+    """Return a pool of new processes: a fork would copy locks that numpy's threads hold."""
+    return ProcessPoolExecutor(processes, get_context("spawn"))
+
+
+def _run_alone(work: Callable[[Job], tuple[int, Result]], job: Job) -> tuple[int, Result]:
+    """Run a test in a process of its own."""
+    with _pool(1) as pool:
+        try:
+            return pool.submit(work, job).result()
+        except BrokenProcessPool:
+            return job[0], Result(job[1].name, failures=["the process of the test crashed"])
+
+
+def _run_job(with_litert: bool, limits: Limits, job: Job) -> tuple[int, Result]:
     """Run one test within the limits of the calling process."""
     index, case, folder = job
     with limited(limits.memory, limits.calls):
         return index, run_case(case, folder, with_litert)
-
-
-def _lost(loss: Loss[Job]) -> tuple[int, Result]:
-    index, case, _ = loss.job
-    return index, Result(case.name, failures=["the process of the test crashed"])
 
 
 def _folders(cases: Sequence[Case], keep: Path | None) -> list[Path | None]:

@@ -42,8 +42,7 @@ class Workers(Generic[J, R]):
 
     ``work`` runs one job; an exception that it does not catch ends its process.  ``lost`` returns the result
     of a lost job.  ``prepare`` is called at the start of each process.  ``seconds``: time limit of a job.
-    ``ahead``: jobs that a process is given at a time; more than one where they are short.  ``method``: "fork"
-    for processes that share what the caller has imported and made, else "spawn": ``work`` is then pickled.
+    ``ahead``: jobs that a process is given at a time; more than one where they are short.
     """
 
     work: Callable[[J, Tell], R]
@@ -51,7 +50,6 @@ class Workers(Generic[J, R]):
     prepare: Callable[[], None] = faulthandler.disable
     seconds: float = 60.0
     ahead: int = 1
-    method: str = "fork"
 
     def results(self, jobs: Iterable[J], processes: int) -> Iterator[R]:
         """Yield the result of every job, in any order."""
@@ -84,10 +82,10 @@ class _Worker(Generic[J, R]):
 
     def __init__(self, settings: Workers[J, R]) -> None:
         self.settings = settings
-        context = multiprocessing.get_context(settings.method)
+        context = multiprocessing.get_context("fork")  # shares what the caller has imported and made
         self.pipe, theirs = context.Pipe()
         arguments = (theirs, settings.work, settings.prepare, os.getpid())
-        self.process = context.Process(target=_serve, args=arguments)  # type: ignore[attr-defined]
+        self.process = context.Process(target=_serve, args=arguments)
         self.process.start()
         theirs.close()
         self.jobs: deque[J] = deque()

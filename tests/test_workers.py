@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from circlekit.recipes.process_pool import Loss, Tell, Workers
+from tools.workers import Loss, Tell, Workers
 
 
 def square(job: int, tell: Tell) -> str:
