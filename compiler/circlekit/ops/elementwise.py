@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
@@ -14,7 +15,7 @@ from circlekit.ir.value import Array, TensorType
 from circlekit.ops.checks import no_quantized_kernel, require_numpy_kind, require_same_dtype
 from circlekit.ops.dimensions import broadcast_shapes
 from circlekit.ops.numerics.float_functions import rounded_for
-from circlekit.ops.numerics.lookup_tables import tabulated
+from circlekit.ops.numerics.lookup_tables import in_float64, real_function
 from circlekit.ops.operand_dtypes import NUMBERS, REAL
 from circlekit.ops.quantization import is_quantized_8_or_16_bits, zero_point_of
 
@@ -22,16 +23,16 @@ from circlekit.ops.quantization import is_quantized_8_or_16_bits, zero_point_of
 class Unary(Op, elementwise=True, layout_operands=("input",)):
     """A function of each element.
 
-    A subclass gives ``function`` (a ufunc) or ``compute`` for floats and plain integers, and
-    ``quantized`` for data quantized in 8 or 16 bits.  ``kinds``: numpy kinds that ``compute`` takes.
-    ``quantized_dtypes``: the dtypes that LiteRT has quantized kernels for.  ``rejects_negative``: quantized
-    data must not represent negative numbers.
+    A subclass gives ``function`` or ``compute`` for floats and plain integers; ``quantized`` computes data
+    quantized in 8 or 16 bits, by default the same function of real numbers.  ``kinds``: numpy kinds that
+    ``compute`` takes.  ``quantized_dtypes``: the dtypes that LiteRT has quantized kernels for.
+    ``rejects_negative``: quantized data must not represent negative numbers.
     """
 
     input = operand(*REAL)
 
     kinds: ClassVar[str] = "f"
-    function: ClassVar[np.ufunc | None] = None
+    function: ClassVar[Callable[..., Array] | None] = None
     quantized_dtypes: ClassVar[tuple[DType, ...]] = ()
     rejects_negative: ClassVar[bool] = False
 
@@ -44,47 +45,51 @@ class Unary(Op, elementwise=True, layout_operands=("input",)):
                 raise no_quantized_kernel(self, self.input)
             if self.rejects_negative and np.any(input < zero_point_of(self.input)):
                 raise ModelError(f"{self.code}: expected no negative number")
-            return tabulated(input, self.quantized)
+            return self.quantized(input)
         require_numpy_kind(self, input, self.kinds)
         return rounded_for(self.compute(input), self.output)
 
     def compute(self, x: Array) -> Array:
         """Return the results for floats or plain integers, in the dtype of ``x``."""
-        assert self.function is not None  # a subclass has it or overrides compute
-        return np.asarray(self.function(x))
+        function = type(self).function
+        assert function is not None  # a subclass has it or overrides compute
+        return np.asarray(function(x))
 
     def quantized(self, x: Array) -> Array:
         """Return the results, quantized as the output, for ``x`` quantized as the input in 8 or 16 bits."""
-        raise NotImplementedError
+        return real_function(x, self.input, self.output, in_float64(self.compute))
 
 
 class Binary(Op, elementwise=True, layout_operands=("lhs", "rhs")):
     """A function of each pair of elements of two operands that broadcast.
 
-    A subclass gives ``function`` (a ufunc) or ``compute`` for floats and plain integers, and
-    ``quantized`` for data quantized in 8 or 16 bits.  ``kinds``: numpy kinds that ``compute`` takes.
+    A subclass gives ``function`` or ``compute`` for floats and plain integers, and ``quantized`` for data
+    quantized in 8 or 16 bits.  ``kinds``: numpy kinds that ``compute`` takes.  ``ignores_scales``: LiteRT
+    computes quantized integers of these dtypes like plain ones, whatever their scales.
     """
 
     lhs = operand(*NUMBERS)
     rhs = operand(*NUMBERS)
 
     kinds: ClassVar[str] = "fiu"
-    function: ClassVar[np.ufunc | None] = None
+    function: ClassVar[Callable[..., Array] | None] = None
+    ignores_scales: ClassVar[tuple[DType, ...]] = ()
 
     def infer(self) -> TensorType:
         require_same_dtype("lhs", self.lhs, "rhs", self.rhs)
         return TensorType(self.lhs.dtype, broadcast_shapes(self.lhs.shape, self.rhs.shape))
 
     def kernel(self, lhs: Array, rhs: Array) -> Array:
-        if is_quantized_8_or_16_bits(self.lhs):
+        if is_quantized_8_or_16_bits(self.lhs) and self.lhs.dtype not in self.ignores_scales:
             return self.quantized(lhs, rhs)
         require_numpy_kind(self, lhs, self.kinds)
         return rounded_for(self.compute(lhs, rhs), self.output)
 
     def compute(self, x: Array, y: Array) -> Array:
         """Return the broadcast results for floats or plain integers of one dtype."""
-        assert self.function is not None  # a subclass has it or overrides compute
-        return np.asarray(self.function(x, y))
+        function = type(self).function
+        assert function is not None  # a subclass has it or overrides compute
+        return np.asarray(function(x, y))
 
     def quantized(self, x: Array, y: Array) -> Array:
         """Return the results, quantized as the output, for operands quantized in 8 or 16 bits."""

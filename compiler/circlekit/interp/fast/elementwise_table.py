@@ -10,7 +10,6 @@ import numpy as np
 from circlekit.errors import ModelError
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
-from circlekit.ops.numerics.lookup_tables import in_blocks
 from circlekit.ops.quantization import is_per_channel, is_quantized_8_or_16_bits
 
 INDEX_BITS = 16
@@ -56,13 +55,7 @@ class ElementwiseTable:
         unsigned = [a.view(f"u{a.itemsize}") for a in operands]
         if len(unsigned) == 1:
             return self.table.take(unsigned[0], mode="clip")
-        return in_blocks(unsigned[0], unsigned[1], self._of_pairs)
-
-    def _of_pairs(self, x: Array, y: Array) -> Array:
-        assert self.table is not None
-        index = x.astype(np.uint16)
-        index <<= 8
-        index |= y
+        index: Array = unsigned[0].astype(np.uint16) << 8 | unsigned[1]
         return self.table.take(index, mode="clip")
 
     def _all_results(self) -> Array:

@@ -26,7 +26,6 @@ from circlekit.ops.numerics.fixed_point import (
 )
 from circlekit.ops.numerics.float_functions import eigen_tanh_plus_one, erfc, fdlibm_tanh, normal_cdf
 from circlekit.ops.numerics.lookup_tables import (
-    in_blocks,
     in_float64,
     logistic_int16,
     real_function,
@@ -104,9 +103,6 @@ class Elu(Unary, code="ELU", options=None, reference_version=0, quantized_dtypes
     def compute(self, x: Array) -> Array:
         return np.where(x < 0, np.expm1(x), x)
 
-    def quantized(self, x: Array) -> Array:
-        return real_function(x, self.input, self.output, in_float64(self.compute))
-
 
 class PRelu(Op, code="PRELU", options=None, layout_operands=("input", "alpha")):
     """x for x >= 0, else alpha * x; ``alpha`` broadcasts to the input.
@@ -124,7 +120,7 @@ class PRelu(Op, code="PRELU", options=None, layout_operands=("input", "alpha")):
 
     def kernel(self, input: Array, alpha: Array) -> Array:
         if is_quantized_8_or_16_bits(self.input):
-            return in_blocks(input, alpha, self.quantized)
+            return self.quantized(input, alpha)
         require_numpy_kind(self, input, "f")
         return np.where(input >= 0, input, input * alpha)
 

@@ -20,14 +20,13 @@ from circlekit.ops.dimensions import merge_dims
 from circlekit.ops.elementwise import Binary
 from circlekit.ops.fused_activation import apply_fused_activation
 from circlekit.ops.numerics.fixed_point import (
-    QuantizedMultiplier,
+    clamp_to_dtype,
     multiply_by_quantized_multiplier,
     quantize_multiplier,
     quantized_activation_range,
-    requantize,
     rounding_divide_by_pot,
 )
-from circlekit.ops.numerics.lookup_tables import check_power_of_two, in_blocks, tabulated
+from circlekit.ops.numerics.lookup_tables import check_power_of_two
 from circlekit.ops.operand_dtypes import COMPLEX, NUMBERS, REAL
 from circlekit.ops.quantization import (
     is_quantized,
@@ -48,11 +47,11 @@ class BinaryWithActivation(Binary, fuses_activation=True):
             return out
         return apply_fused_activation(out, self.act)
 
-    def requantized(self, accumulators: Array, by: QuantizedMultiplier) -> Array:
-        """Return int32 ``accumulators`` times ``by`` as the quantized result, activation applied."""
-        limits, dtype = quantized_activation_range(self.act, self.output), self.output.dtype.numpy
-        assert dtype is not None  # it is quantized
-        return requantize(accumulators, by, zero_point_of(self.output), limits, dtype)
+    def requantized(self, accumulators: Array, real: float) -> Array:
+        """Return int32 ``accumulators`` times ``real`` as the quantized result, activation applied."""
+        scaled = multiply_by_quantized_multiplier(accumulators, quantize_multiplier(real))
+        limits = quantized_activation_range(self.act, self.output)
+        return np.asarray(np.clip(scaled + zero_point_of(self.output), *limits), self.output.dtype.numpy)
 
 
 def centred(x: Array, value: Value) -> Array:
@@ -60,14 +59,20 @@ def centred(x: Array, value: Value) -> Array:
     return x.astype(np.int32) - zero_point_of(value)
 
 
-def widened(x: Array, value: Value, bits: int, by: QuantizedMultiplier) -> Array:
-    """Return (x - zero point) * 2^bits * ``by`` for elements ``x`` of ``value``, as int32."""
+def in_one_scale(op: Binary, x: Array, y: Array, bits: int) -> tuple[Array, Array, float]:
+    """Return the operands minus their zero points, int32 in units of a common scale / 2^bits, and this scale.
 
-    def scaled(part: Array) -> Array:
-        centred_ = part.astype(np.int64) - zero_point_of(value)
-        return multiply_by_quantized_multiplier(centred_ << bits, by).astype(np.int32)
-
-    return tabulated(x, scaled)
+    It is twice the larger scale of both.
+    """
+    scales = [float(scale_of(v)) for v in (op.lhs, op.rhs)]
+    common = 2 * max(scales)
+    first, second = (
+        multiply_by_quantized_multiplier(centred(a, value).astype(np.int64) << bits, by).astype(np.int32)
+        for a, value, by in zip(
+            (x, y), (op.lhs, op.rhs), [quantize_multiplier(s / common) for s in scales], strict=True
+        )
+    )
+    return first, second, common
 
 
 class AddOrSub(BinaryWithActivation, kinds="fiuc"):
@@ -93,12 +98,10 @@ class AddOrSub(BinaryWithActivation, kinds="fiuc"):
             limits = quantized_activation_range(self.act, self.output)
             return np.asarray(np.clip(first + self.sign * second, *limits), np.int16)
         bits = 15 if x.dtype == np.int16 else 20
-        lhs_scale, rhs_scale, output_scale = (float(scale_of(v)) for v in (self.lhs, self.rhs, self.output))
-        unit = 2 * max(lhs_scale, rhs_scale)
-        first = widened(x, self.lhs, bits, quantize_multiplier(lhs_scale / unit))
-        second = widened(y, self.rhs, bits, quantize_multiplier(rhs_scale / unit))
-        by = quantize_multiplier(unit / ((1 << bits) * output_scale))
-        return in_blocks(first, second, lambda a, b: self.requantized(a + self.sign * b, by))
+        first, second, common = in_one_scale(self, x, y, bits)
+        return self.requantized(
+            first + self.sign * second, common / ((1 << bits) * float(scale_of(self.output)))
+        )
 
     def _power_of_two_shifts(self) -> list[int] | None:
         """Return the right shift of each operand where all scales are powers of two; else None."""
@@ -169,8 +172,7 @@ class Mul(BinaryWithActivation, code="MUL", commutative=True, reference_version=
             limits = quantized_activation_range(self.act, self.output)
             shifted = rounding_divide_by_pot(fraction, 8) + zero_point_of(self.output)
             return np.clip(shifted, *limits).astype(self.output.dtype.numpy)
-        by = quantize_multiplier(self.rescale())
-        return in_blocks(x, y, lambda a, b: self.requantized(centred(a, self.lhs) * centred(b, self.rhs), by))
+        return self.requantized(centred(x, self.lhs) * centred(y, self.rhs), self.rescale())
 
     def required_version(self) -> int:
         dtype = self.lhs.dtype
@@ -196,12 +198,11 @@ class MaximumMinimum(Binary, options="MaximumMinimumOptions", versions={i8: 2, i
     Quantized integers are compared as integers whatever their scales, as in LiteRT.
     """
 
+    ignores_scales = (i8, u8, i16)
+
     def infer(self) -> TensorType:
         inferred = super().infer()
         return TensorType(inferred.dtype, inferred.shape, self.lhs.quantization)
-
-    def quantized(self, x: Array, y: Array) -> Array:
-        return self.compute(x, y)
 
     def required_version(self) -> int:
         if self.lhs.dtype is not i16 and self.broadcasts_beyond_4d():
@@ -249,13 +250,10 @@ class SquaredDifference(Binary, code="SQUARED_DIFFERENCE", commutative=True, ver
     def quantized(self, x: Array, y: Array) -> Array:
         if self.lhs.dtype is not i8:
             return super().quantized(x, y)
-        lhs_scale, rhs_scale, output_scale = (float(scale_of(v)) for v in (self.lhs, self.rhs, self.output))
-        unit = 2 * max(lhs_scale, rhs_scale)
-        first = widened(x, self.lhs, 7, quantize_multiplier(lhs_scale / unit))
-        second = widened(y, self.rhs, 7, quantize_multiplier(rhs_scale / unit))
-        by = quantize_multiplier(unit * unit / ((1 << 14) * output_scale))
-        zero, limits, dtype = zero_point_of(self.output), (-128, 127), np.dtype(np.int8)
-        return in_blocks(first, second, lambda a, b: requantize((a - b) * (a - b), by, zero, limits, dtype))
+        first, second, common = in_one_scale(self, x, y, 7)
+        by = quantize_multiplier(common * common / ((1 << 14) * float(scale_of(self.output))))
+        square = (first - second) * (first - second)
+        return clamp_to_dtype(multiply_by_quantized_multiplier(square, by), self.output)
 
 
 class Atan2(Binary, code="ATAN2", options="ATan2Options", kinds="f", function=np.arctan2):

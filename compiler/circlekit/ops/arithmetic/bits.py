@@ -56,14 +56,11 @@ class Bitcast(Op, code="BITCAST"):
         return data.view(kind)[..., 0] if before < after else data.view(kind)
 
 
-class BitwiseXor(Binary, code="BITWISE_XOR", commutative=True, kinds="iu"):
+class BitwiseXor(Binary, code="BITWISE_XOR", commutative=True, kinds="iu", function=np.bitwise_xor):
     """Bitwise exclusive or."""
 
     lhs = operand(*INTEGERS)
     rhs = operand(*INTEGERS)
-
-    def compute(self, x: Array, y: Array) -> Array:
-        return np.asarray(x ^ y)
 
 
 class RightShift(Binary, code="RIGHT_SHIFT", kinds="iu"):

@@ -13,13 +13,13 @@ from circlekit.ir.op import Op, attribute, operand
 from circlekit.ir.value import Array, Quantization, TensorType, Value
 from circlekit.ops.elementwise import Unary
 from circlekit.ops.numerics.fixed_point import (
+    clamp_to_dtype,
+    multiply_by_quantized_multiplier,
     quantize_multiplier,
-    requantize,
     round_half_away,
     wrap_int32,
 )
 from circlekit.ops.numerics.float_functions import round_to_bfloat16
-from circlekit.ops.numerics.lookup_tables import tabulated
 from circlekit.ops.operand_dtypes import ANY, REAL
 from circlekit.ops.quantization import dtype_limits, is_per_channel, is_quantized, scale_of, zero_point_of
 
@@ -140,7 +140,9 @@ class Quantize(Op, code="QUANTIZE", layout_operands=("input",)):
         if dtype not in REQUANTIZED.get(self.input.dtype, ()):
             pair = f"{self.input.dtype.short} to {dtype.short}"
             raise UnsupportedError(f"QUANTIZE from {pair} has no kernel, and none in LiteRT")
-        return self._requantized(input) if input.dtype.itemsize > 2 else tabulated(input, self._requantized)
+        by = quantize_multiplier(float(scale_of(self.input)) / float(scale_of(self.output)))
+        distance = (input.astype(np.int64) - zero_point_of(self.input)).astype(np.int32)
+        return clamp_to_dtype(multiply_by_quantized_multiplier(distance, by), self.output)
 
     def _rounded(self, x: Array) -> Array:
         dtype = self.output.dtype
@@ -152,12 +154,6 @@ class Quantize(Op, code="QUANTIZE", layout_operands=("input",)):
             out = np.where(wraps, wrap_int32(zero - (1 << 31)).astype(np.float32), out)
         low, high = dtype_limits(dtype)
         return np.asarray(np.clip(out, low, high), UNPACKED_DTYPES.get(dtype, dtype.numpy))
-
-    def _requantized(self, x: Array) -> Array:
-        by = quantize_multiplier(float(scale_of(self.input)) / float(scale_of(self.output)))
-        distance = (x.astype(np.int64) - zero_point_of(self.input)).astype(np.int32)
-        limits, dtype = dtype_limits(self.output.dtype), np.dtype(self.output.dtype.numpy)
-        return requantize(distance, by, zero_point_of(self.output), limits, dtype)
 
     def required_version(self) -> int:
         if DType.INT4 in (self.input.dtype, self.output.dtype):

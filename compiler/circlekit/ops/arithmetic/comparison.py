@@ -20,7 +20,6 @@ from circlekit.ops.numerics.fixed_point import (
     rounding_divide_by_pot_on_x86,
     saturating_rounding_doubling_high_mul,
 )
-from circlekit.ops.numerics.lookup_tables import in_blocks, tabulated
 from circlekit.ops.operand_dtypes import ANY, NUMBERS
 from circlekit.ops.quantization import per_tensor_quantization, scale_of, zero_point_of
 
@@ -38,24 +37,22 @@ class Comparison(Binary, versions={i8: 2}):
         return np.asarray(super().compute(x, y), np.bool_)
 
     def quantized(self, x: Array, y: Array) -> Array:
-        return in_blocks(self._in_256ths(x, self.lhs), self._in_256ths(y, self.rhs), self.compute)
+        return self.compute(_in_256ths(x, self.lhs), _in_256ths(y, self.rhs))
 
-    def _in_256ths(self, x: Array, value: Value) -> Array:
-        by = quantize_multiplier(scale_of(value))
 
-        def scaled(part: Array) -> Array:
-            distance = (part.astype(np.int64) - zero_point_of(value)) << 8
-            product = saturating_rounding_doubling_high_mul(distance, by.mantissa)
-            return rounding_divide_by_pot_on_x86(product, -by.shift)
-
-        return tabulated(x, scaled)
+def _in_256ths(x: Array, value: Value) -> Array:
+    """Return the real numbers of elements ``x`` of ``value`` in units of 1/256."""
+    by = quantize_multiplier(scale_of(value))
+    distance = (x.astype(np.int64) - zero_point_of(value)) << 8
+    return rounding_divide_by_pot_on_x86(
+        saturating_rounding_doubling_high_mul(distance, by.mantissa), -by.shift
+    )
 
 
 class Ordering(Comparison):
     """An ordering of two elements.  LiteRT compares int16 as plain integers, whatever their scales."""
 
-    def quantized(self, x: Array, y: Array) -> Array:
-        return self.compute(x, y) if self.lhs.dtype is i16 else super().quantized(x, y)
+    ignores_scales = (i16,)
 
 
 class Less(Ordering, code="LESS", versions={i8: 2, i16: 3}, function=np.less):
@@ -116,36 +113,37 @@ class LogicalNot(Unary, code="LOGICAL_NOT", kinds="b", function=np.logical_not):
     input = operand(boolean)
 
 
-def _check_selection(condition: Value, x: Value, y: Value) -> None:
-    require_same_dtype("x", x, "y", y)
-    if condition.dtype is not boolean:
-        raise ShapeError(f"expected condition of bool, got {condition.dtype.short}")
-
-
-class Select(Op, code="SELECT", layout_operands=("condition", "x", "y")):
-    """x where the condition is true, else y, both of one shape.
-
-    The condition has that shape too, or is a scalar, or is a vector that selects along axis 0.
-    """
+class Selection(Op, layout_operands=("condition", "x", "y")):
+    """x where the condition is true, else y."""
 
     condition = operand(boolean)
     x = operand(*ANY)
     y = operand(*ANY)
 
+    def selected_type(self, *shapes: Shape | None) -> TensorType:
+        """Return the type of the result, to whose shape ``shapes`` broadcast."""
+        require_same_dtype("x", self.x, "y", self.y)
+        if self.condition.dtype is not boolean:
+            raise ShapeError(f"expected condition of bool, got {self.condition.dtype.short}")
+        shape = broadcast_shapes(*shapes) if shapes else None
+        return TensorType(self.x.dtype, shape, per_tensor_quantization(self.x))
+
+
+class Select(Selection, code="SELECT"):
+    """x where the condition is true, else y, both of one shape.
+
+    The condition has that shape too, or is a scalar, or is a vector that selects along axis 0.
+    """
+
     def infer(self) -> TensorType:
-        _check_selection(self.condition, self.x, self.y)
         shapes = [self.x.shape, self.y.shape]
         known = [s for s in shapes if s is not None]
         if len({len(s) for s in known}) > 1:
-            raise ShapeError(
-                f"expected x and y of one shape, got {format_shape(shapes[0])} and {format_shape(shapes[1])}"
-            )
-        condition = self.condition.shape
-        if not self.selects_rows() and condition is not None and len(condition):
-            known.append(condition)
-        return TensorType(
-            self.x.dtype, broadcast_shapes(*known) if known else None, per_tensor_quantization(self.x)
-        )
+            x, y = map(format_shape, shapes)
+            raise ShapeError(f"expected x and y of one shape, got {x} and {y}")
+        if not self.selects_rows() and self.condition.shape:
+            known.append(self.condition.shape)
+        return self.selected_type(*known)
 
     def selects_rows(self) -> bool:
         """Whether the condition is a vector along axis 0 of x and y of a higher rank."""
@@ -163,17 +161,11 @@ class Select(Op, code="SELECT", layout_operands=("condition", "x", "y")):
         return 3 if 5 in [v.rank for v in (self.condition, self.x, self.y)] else 1
 
 
-class SelectV2(Op, code="SELECT_V2", layout_operands=("condition", "x", "y")):
+class SelectV2(Selection, code="SELECT_V2"):
     """x where the condition is true, else y; all three broadcast."""
 
-    condition = operand(boolean)
-    x = operand(*ANY)
-    y = operand(*ANY)
-
     def infer(self) -> TensorType:
-        _check_selection(self.condition, self.x, self.y)
-        shape = broadcast_shapes(self.condition.shape, self.x.shape, self.y.shape)
-        return TensorType(self.x.dtype, shape, per_tensor_quantization(self.x))
+        return self.selected_type(self.condition.shape, self.x.shape, self.y.shape)
 
     def kernel(self, condition: Array, x: Array, y: Array) -> Array:
         return np.where(condition, x, y)

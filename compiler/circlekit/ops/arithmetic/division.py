@@ -6,13 +6,12 @@ from __future__ import annotations
 import numpy as np
 
 from circlekit.errors import ModelError
-from circlekit.ir.dtypes import DType, i8, i16
+from circlekit.ir.dtypes import DType, i8, i16, u8
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array
 from circlekit.ops.arithmetic.binary import BinaryWithActivation, centred
 from circlekit.ops.elementwise import Binary
 from circlekit.ops.numerics.fixed_point import (
-    QuantizedMultiplier,
     bit_length,
     get_reciprocal,
     quantize_multiplier,
@@ -20,7 +19,6 @@ from circlekit.ops.numerics.fixed_point import (
     rounding_divide_by_pot_on_x86,
     saturating_rounding_doubling_high_mul,
 )
-from circlekit.ops.numerics.lookup_tables import in_blocks
 from circlekit.ops.quantization import scale_of, zero_point_of
 
 
@@ -42,9 +40,7 @@ class Div(BinaryWithActivation, code="DIV"):
             raise ModelError("DIV: expected no divisor 0.0 for quantized numbers")
         scales = [scale_of(v) for v in (self.lhs, self.rhs, self.output)]
         by = quantize_multiplier(scales[0] / (scales[1] * scales[2]))
-        return in_blocks(x, y, lambda a, b: self._divided(centred(a, self.lhs), centred(b, self.rhs), by))
-
-    def _divided(self, x: Array, y: Array, by: QuantizedMultiplier) -> Array:
+        x, y = centred(x, self.lhs), centred(y, self.rhs)
         inverse, inverse_shift = get_reciprocal(np.abs(y))
         x = (x * np.where(y < 0, -1, 1)).astype(np.int64)
         headroom = 31 - bit_length(np.where(x < 0, ~x, x))
@@ -65,22 +61,20 @@ def require_nonzero_divisors(op: Op, divisors: Array) -> None:
 
 
 class FloorDiv(Binary, code="FLOOR_DIV", versions={DType.FLOAT32: 2, i8: 3, i16: 3}):
-    """floor(lhs / rhs); of quantized integers too, whatever their scales, as in LiteRT."""
+    """floor(lhs / rhs)."""
+
+    ignores_scales = (i8, u8, i16)
 
     def compute(self, x: Array, y: Array) -> Array:
         require_nonzero_divisors(self, y)
         return np.asarray(np.floor(x / y) if x.dtype.kind == "f" else x // y)
 
-    def quantized(self, x: Array, y: Array) -> Array:
-        return self.compute(x, y)
-
 
 class FloorMod(Binary, code="FLOOR_MOD", versions={i8: 2, i16: 2}):
-    """lhs - floor(lhs / rhs) * rhs: the remainder with the sign of rhs, whatever the scales."""
+    """lhs - floor(lhs / rhs) * rhs: the remainder with the sign of rhs."""
+
+    ignores_scales = (i8, u8, i16)
 
     def compute(self, x: Array, y: Array) -> Array:
         require_nonzero_divisors(self, y)
         return np.asarray(np.mod(x, y))
-
-    def quantized(self, x: Array, y: Array) -> Array:
-        return self.compute(x, y)

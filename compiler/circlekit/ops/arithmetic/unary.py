@@ -58,9 +58,6 @@ class Neg(Unary, code="NEG", kinds="fi", function=np.negative, quantized_dtypes=
 class Exp(Unary, code="EXP", versions={i8: 2, i16: 2}, function=np.exp, quantized_dtypes=(i8, i16)):
     """e to the power of x."""
 
-    def quantized(self, x: Array) -> Array:
-        return real_function(x, self.input, self.output, in_float64(np.exp))
-
 
 class Log(Unary, code="LOG", options=None, versions={i8: 2, i16: 2}, function=np.log):
     """The natural logarithm; quantized, that of numbers up to 0 is the least number of the result."""
@@ -143,16 +140,13 @@ class Sign(Unary, code="SIGN", versions={i32: 2}, kinds="fi", function=np.sign):
     input = operand(*NUMBERS)
 
 
-class ZerosLike(Unary, code="ZEROS_LIKE", kinds="fiu"):
+class ZerosLike(Unary, code="ZEROS_LIKE", kinds="fiu", function=np.zeros_like):
     """Zeros in the shape of the operand."""
 
     input = operand(*NUMBERS)
 
-    def compute(self, x: Array) -> Array:
-        return np.zeros_like(x)
 
-
-class OfComplex(Op, layout_operands=("input",)):
+class OfComplex(Unary, kinds="c"):
     """One real number for each complex one."""
 
     input = operand(*COMPLEX)
@@ -165,25 +159,16 @@ class OfComplex(Op, layout_operands=("input",)):
         return TensorType(dtype, self.input.shape)
 
 
-class Real(OfComplex, code="REAL", options=None):
+class Real(OfComplex, code="REAL", options=None, function=np.real):
     """The real part."""
 
-    def kernel(self, input: Array) -> Array:
-        return np.array(input.real)
 
-
-class Imag(OfComplex, code="IMAG", options=None):
+class Imag(OfComplex, code="IMAG", options=None, function=np.imag):
     """The imaginary part."""
 
-    def kernel(self, input: Array) -> Array:
-        return np.array(input.imag)
 
-
-class ComplexAbs(OfComplex, code="COMPLEX_ABS", options=None):
+class ComplexAbs(OfComplex, code="COMPLEX_ABS", options=None, function=np.abs):
     """The magnitude."""
-
-    def kernel(self, input: Array) -> Array:
-        return np.abs(input)
 
 
 class Rfft2d(Op, code="RFFT2D"):

@@ -16,7 +16,7 @@ where they have one.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -134,13 +134,6 @@ def multiply_by_quantized_multiplier_int64(x: Array, by: QuantizedMultiplier) ->
     out += np.int64(1) << (total - 1)
     out >>= total
     return wrap_int32(out)
-
-
-def requantize(
-    x: Array, by: QuantizedMultiplier, zero_point: int, limits: tuple[int, int], dtype: np.dtype[Any]
-) -> Array:
-    """Return int32 numbers ``x`` times ``by`` plus ``zero_point``, clamped to ``limits``, as ``dtype``."""
-    return np.clip(multiply_by_quantized_multiplier(x, by) + zero_point, *limits).astype(dtype)
 
 
 # -- ranges ------------------------------------------------------------------------------------

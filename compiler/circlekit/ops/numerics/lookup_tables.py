@@ -21,32 +21,6 @@ from circlekit.ops.quantization import dtype_limits, scale_of, zero_point_of
 Function = Callable[[Array], Array]
 Interval = tuple[np.floating[Any], np.floating[Any]]
 
-CACHE_BLOCK_ELEMENTS = 1 << 14
-"""Elements computed at a time where temporary arrays are int64: they stay in the cache."""
-
-
-def tabulated(x: Array, function: Function) -> Array:
-    """Return ``function(x)`` for 8-bit or 16-bit integers ``x`` and an elementwise ``function``.
-
-    If ``x`` has more elements than its dtype has values, the function is computed once for each value.
-    """
-    count = 1 << (8 * x.dtype.itemsize)
-    if x.size <= count:
-        return function(x)
-    unsigned = x.dtype.str.replace("i", "u")
-    return np.asarray(function(np.arange(count, dtype=unsigned).view(x.dtype))[x.view(unsigned)])
-
-
-def in_blocks(x: Array, y: Array, function: Callable[[Array, Array], Array]) -> Array:
-    """Return ``function(x, y)`` for arrays that broadcast and an elementwise ``function``, block by block."""
-    x, y = np.broadcast_arrays(x, y)
-    if x.size <= CACHE_BLOCK_ELEMENTS:
-        return function(x, y)
-    flat_x, flat_y = x.reshape(-1), y.reshape(-1)
-    blocks = [slice(s, s + CACHE_BLOCK_ELEMENTS) for s in range(0, x.size, CACHE_BLOCK_ELEMENTS)]
-    return np.concatenate([function(flat_x[b], flat_y[b]) for b in blocks]).reshape(x.shape)
-
-
 # -- tables of real functions ------------------------------------------------------------------
 
 
