@@ -68,9 +68,6 @@ def in_eights(channels: int) -> NDArray[np.bool_]:
     return np.arange(channels) < channels // 8 * 8
 
 
-BLOCK_ELEMENTS = 1 << 15
-"""Sums that are rescaled at a time: their 64-bit scratch stays in the cache."""
-
 INT32_END = 2.0**31
 
 
@@ -113,20 +110,12 @@ class OutputStage:
 
     def __call__(self, sums: Array) -> Array:
         """Requantize ``sums`` [.., C]: whole numbers of a float or integer type."""
-        rows = sums.reshape(-1, sums.shape[-1]) if sums.size else sums.reshape(0, 1)
-        out = np.empty(rows.shape, self.dtype)
-        step = max(1, BLOCK_ELEMENTS // rows.shape[1])
-        for start in range(0, len(rows), step):
-            out[start : start + step] = self._requantized(rows[start : start + step])
-        return out.reshape(sums.shape)
-
-    def _requantized(self, sums: Array) -> Array:
         wide = sums.astype(np.int64)
         if self.bias is not None:
             wide += self.bias
         if self.arithmetic in (Arithmetic.FIXED_POINT, Arithmetic.DOUBLE):
             wide = wrap_int32(wide)  # int32 sums overflow silently
-        return np.asarray(np.clip(self._scaled(wide) + self.zero_point, *self.limits))
+        return np.clip(self._scaled(wide) + self.zero_point, *self.limits).astype(self.dtype)
 
     def _scaled(self, sums: Ints) -> Array:
         if self.arithmetic in (Arithmetic.DOUBLE, Arithmetic.WIDE_DOUBLE):
