@@ -18,6 +18,8 @@ cannot reach the sink are on the source's side.
 
 from __future__ import annotations
 
+import heapq
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -31,30 +33,17 @@ class Network:
 
     Arc a and its reverse are ``a`` and ``a ^ 1``; ``arcs``: those of each node; ``heads``, ``capacity``: of
     each arc.
-    ``height``: a lower bound of the distance to the sink in residual arcs; ``count`` if it is unreachable.
-    ``at_height``, ``active``: the nodes, and those with excess, by height; entries may be out of date.
-    ``top``: the greatest height with an active node.  ``current``: the arc at which each node continues.
-    ``work``: operations since the last global relabelling.
     """
 
     def __init__(self) -> None:
         self.arcs: list[list[int]] = [[], []]
         self.heads: list[int] = []
         self.capacity: list[int] = []
-        self.count = 2
-        self.height: list[int] = []
-        self.excess: list[int] = []
-        self.current: list[int] = []
-        self.at_height: list[list[int]] = []
-        self.active: list[list[int]] = []
-        self.top = 0
-        self.work = 0
 
     def add_node(self) -> int:
         """Add a node and return its number."""
         self.arcs.append([])
-        self.count += 1
-        return self.count - 1
+        return len(self.arcs) - 1
 
     def add_edge(self, tail: int, head: int, capacity: int) -> None:
         """Add an edge that costs ``capacity`` if the source's side has ``tail`` and not ``head``."""
@@ -68,113 +57,58 @@ class Network:
 
         Call it once: it changes the capacities.
         """
-        self.excess = [0] * self.count
+        heads, capacity, count = self.heads, self.capacity, len(self.arcs)
+        excess = [0] * count
+
+        def push(arc: int, amount: int) -> None:
+            capacity[arc] -= amount
+            capacity[arc ^ 1] += amount
+            excess[heads[arc ^ 1]] -= amount
+            excess[heads[arc]] += amount
+
         for arc in self.arcs[SOURCE]:
-            amount, head = self.capacity[arc], self.heads[arc]
-            self.capacity[arc] = 0
-            self.capacity[arc ^ 1] += amount
-            self.excess[head] += amount
-        self.relabel_all()
-        budget = self.count + len(self.heads)
-        while (node := self.next_active()) is not None:
-            self.discharge(node)
-            if self.work > budget:
-                self.relabel_all()
-        self.relabel_all()
-        return [height < self.count for height in self.height]
-
-    def next_active(self) -> int | None:
-        """Remove and return an active node of greatest height, None if there is none."""
-        while self.top > 0:
-            nodes = self.active[self.top]
-            while nodes:
-                node = nodes.pop()
-                if self.height[node] == self.top and self.excess[node]:
-                    return node
-            self.top -= 1
-        return None
-
-    def relabel_all(self) -> None:
-        """Set every height to the exact distance, by a breadth-first search from the sink."""
-        heads, capacity, count = self.heads, self.capacity, self.count
-        height = [count] * count
-        height[SINK] = 0
-        layers = [[SINK]]
-        while layers[-1]:
-            layer: list[int] = []
-            for node in layers[-1]:
-                for arc in self.arcs[node]:
-                    tail = heads[arc]
-                    if height[tail] == count and capacity[arc ^ 1] and tail != SOURCE:
-                        height[tail] = len(layers)
-                        layer.append(tail)
-            layers.append(layer)
-        self.height = height
-        self.at_height = layers
-        self.active = [[n for n in layer if self.excess[n]] for layer in layers]
-        self.active[0] = []
-        self.top = len(layers) - 1
-        self.current = [0] * count
-        self.work = 0
-
-    def discharge(self, node: int) -> None:
-        """Push the excess of ``node``, relabelling it as needed, until none is left or it is cut off."""
-        heads, capacity, height = self.heads, self.capacity, self.height
-        arcs = self.arcs[node]
-        while self.excess[node] and height[node] < self.count:
-            expected = height[node] - 1
-            position = self.current[node]
-            while position < len(arcs):
-                arc = arcs[position]
+            push(arc, capacity[arc])
+        work = limit = count + len(heads)  # arcs seen since the last global relabelling, which is due
+        height: list[int] = []  # lower bounds of the distance to the sink; count if there is no way
+        population: Counter[int] = Counter()  # number of nodes by height
+        active: list[tuple[int, int]] = []  # nodes with excess; the first in order is highest
+        while active or work >= limit:
+            if work >= limit:
+                height, work = self.distances(), 0
+                population = Counter(height)
+                active = [(-height[n], n) for n in range(SINK + 1, count) if excess[n] and height[n] < count]
+                heapq.heapify(active)
+                continue
+            level, node = heapq.heappop(active)
+            arcs = self.arcs[node]
+            work += len(arcs)
+            for arc in arcs:
                 head = heads[arc]
-                if capacity[arc] and height[head] == expected:
-                    self.push(node, arc, head)
-                    if not self.excess[node]:
-                        break
-                position += 1
-            self.work += position - self.current[node] + 1
-            self.current[node] = position
-            if position == len(arcs):
-                self.raise_node(node)
+                if capacity[arc] and excess[node] and height[head] == -level - 1:
+                    if head != SINK and not excess[head]:
+                        heapq.heappush(active, (-height[head], head))
+                    push(arc, min(excess[node], capacity[arc]))
+            if excess[node]:
+                population[-level] -= 1
+                lowest = min(height[heads[arc]] for arc in arcs if capacity[arc])
+                # a height without nodes is a gap that no excess can cross
+                height[node] = min(lowest + 1, count) if population[-level] else count
+                population[height[node]] += 1
+                if height[node] < count:
+                    heapq.heappush(active, (-height[node], node))
+        return [distance < count for distance in self.distances()]
 
-    def push(self, node: int, arc: int, head: int) -> None:
-        amount = min(self.excess[node], self.capacity[arc])
-        self.capacity[arc] -= amount
-        self.capacity[arc ^ 1] += amount
-        self.excess[node] -= amount
-        if head != SINK and not self.excess[head]:
-            self.active[self.height[head]].append(head)
-        self.excess[head] += amount
-
-    def raise_node(self, node: int) -> None:
-        """Relabel ``node`` to one above its lowest residual neighbour."""
-        heads, capacity, height = self.heads, self.capacity, self.height
-        old = height[node]
-        lowest = min((height[heads[a]] for a in self.arcs[node] if capacity[a]), default=self.count)
-        self.work += len(self.arcs[node])
-        self.current[node] = 0
-        height[node] = min(lowest + 1, self.count)
-        if height[node] < self.count:
-            while len(self.at_height) <= height[node]:
-                self.at_height.append([])
-                self.active.append([])
-            self.at_height[height[node]].append(node)
-            self.top = max(self.top, height[node])
-        self.close_gap(old)
-
-    def close_gap(self, level: int) -> None:
-        """If no node is left at height ``level``, mark those above it as unable to reach the sink."""
-        nodes = self.at_height[level]
-        while nodes and self.height[nodes[-1]] != level:
-            nodes.pop()
-        if nodes:
-            return
-        for above in range(level + 1, len(self.at_height)):
-            for node in self.at_height[above]:
-                if self.height[node] == above:
-                    self.height[node] = self.count
-        del self.at_height[level + 1 :], self.active[level + 1 :]
-        self.top = min(self.top, level)
+    def distances(self) -> list[int]:
+        """Return for each node the residual arcs on the way to the sink; the number of nodes without a way."""
+        found = [len(self.arcs)] * len(self.arcs)
+        found[SINK] = 0
+        for node in (queue := [SINK]):
+            for arc in self.arcs[node]:
+                tail = self.heads[arc]
+                if found[tail] == len(self.arcs) and self.capacity[arc ^ 1] and tail != SOURCE:
+                    found[tail] = found[node] + 1
+                    queue.append(tail)
+        return found
 
 
 FIXED = (-1, -2)
