@@ -216,15 +216,36 @@ def branches(graph: str, count: int) -> str:
 
 
 def test_number_of_inlined_copies_is_limited() -> None:
-    """A graph that is run 32 times runs another one 32 times: 1024 copies."""
+    """A graph that is called 32 times gets 32 copies of another one."""
     text = f"""
         graph main(%x: f32[4]) -> %z {{ {branches("g", 32)} }}
         graph g(%x: f32[4]) -> %z {{ {branches("h", 32)} }}
         graph h(%x: f32[4]) -> %z {{ %z = Neg(%x) }}
         graph no(%x: f32[4]) -> %z {{ %z = Relu(%x) }}
     """
-    check_pass(
-        text,
-        "remove_constant_if",
-        refused="g has 34 operators and is called in 32 places; expected at most 1000 operators in all",
-    )
+    model, context = parse_model(text), Context(refusals=[])
+    assert all_passes()["remove_constant_if"]().run(model, context) == 32
+    assert [graph.name for graph in model.graphs] == ["main", "g", "no"]
+    assert [refusal.sentence for refusal in context.refusals or ()] == [
+        f"%y{i}: g has 34 operators and is called in 32 places; expected at most 1000 operators in all"
+        for i in range(1, 33)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("size", "count", "signature", "is_inlined"),
+    [(1001, 1, False, True), (500, 2, False, True), (501, 2, False, False), (501, 1, True, False)],
+)
+def test_largest_inlined_branch(size: int, count: int, signature: bool, is_inlined: bool) -> None:
+    """Only a branch with one caller may have any size; a signature is a caller too."""
+    operators = "\n".join(f"%y{i + 1} = Neg(%y{i})" for i in range(size))
+    text = f"""
+        graph main(%x: f32[4]) -> %z {{ {branches("g", count)} }}
+        graph g(%y0: f32[4]) -> %y{size} {{ {operators} }}
+        graph no(%x: f32[4]) -> %z {{ %z = Relu(%x) }}
+    """
+    model = parse_model(f'signature "s" @g (x: %y0) -> (y: %y{size})\n' * signature + text)
+    changes = all_passes()["remove_constant_if"]().run(model, Context())
+    assert changes == (count if is_inlined else 0)
+    assert len(model.main) == 2 + count * (size if is_inlined else 1)
+    assert len(model.graphs) == (1 if is_inlined else 3)
