@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import pkgutil
-from abc import abstractmethod
 from collections.abc import Collection
 from functools import cache
 from importlib import import_module
@@ -12,10 +11,8 @@ from typing import ClassVar
 
 import circlekit.passes.legal as home
 from circlekit.ir.clone import clone
-from circlekit.ir.graph import Graph, Model
-from circlekit.ir.op import Op
+from circlekit.ir.graph import Model
 from circlekit.rewrite.base import Context, GraphPass
-from circlekit.rewrite.definition import may_match
 from circlekit.rewrite.rewrite import Rewrite
 
 LEGALIZATIONS: list[type[Legalization]] = []
@@ -32,10 +29,6 @@ class Legalization(GraphPass):
     targets: ClassVar[frozenset[str]] = frozenset()
     lowers: ClassVar[str] = ""
 
-    @abstractmethod
-    def may_change(self, graph: Graph) -> bool:
-        """Return False if there is certainly nothing to change in ``graph``; must be cheap."""
-
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         is_base = not cls.targets or (issubclass(cls, Rewrite) and not cls.before)
@@ -44,18 +37,16 @@ class Legalization(GraphPass):
 
 
 def legalize(model: Model, format: str, keep: Collection[str] = ()) -> Model:
-    """Return a copy of ``model`` without operators that ``format`` lacks, or ``model`` if there are none.
+    """Return a copy of ``model`` without operators that ``format`` lacks.
 
     Constants are shared with ``model``.  Operators that no Legalization lowers are left as they are.
     ``keep``: what not to replace, as the classes name it in ``lowers``.
     """
     _import_all()
-    applicable = [kind() for kind in LEGALIZATIONS if format in kind.targets and kind.lowers not in keep]
-    if not any(each.may_change(graph) for each in applicable for graph in model.graphs):
-        return model
     copy = clone(model)
-    for each in applicable:
-        each.run(copy, Context(format=format))
+    for kind in LEGALIZATIONS:
+        if format in kind.targets and kind.lowers not in keep:
+            kind().run(copy, Context(format=format))
     return copy
 
 
@@ -66,15 +57,7 @@ def _import_all() -> None:
         import_module(module.name)
 
 
-def has(graph: Graph, kind: type[Op]) -> bool:
-    """Return whether ``graph`` has an operator of class ``kind``."""
-    return any(issubclass(each, kind) for each in graph.kinds)
-
-
 class Lowering(Legalization, Rewrite):
     """A legalization for TFLite that is declared by a picture."""
 
     targets = frozenset({"tflite"})
-
-    def may_change(self, graph: Graph) -> bool:
-        return may_match(self.before, graph.kinds)

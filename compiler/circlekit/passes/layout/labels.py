@@ -99,7 +99,7 @@ class Network:
         return [distance < count for distance in self.distances()]
 
     def distances(self) -> list[int]:
-        """Return for each node the number of residual arcs to the sink; the number of nodes if it is cut off."""
+        """Return the distance of each node from the sink in residual arcs; the number of nodes if cut off."""
         found = [len(self.arcs)] * len(self.arcs)
         found[SINK] = 0
         for node in (queue := [SINK]):

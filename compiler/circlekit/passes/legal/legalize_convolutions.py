@@ -8,9 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from circlekit.ir.enums import Padding
-from circlekit.ir.graph import Graph
 from circlekit.ir.value import LARGEST_DIMENSION, Array
-from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D
+from circlekit.ops.convolution.conv import DepthwiseConv2D
 from circlekit.passes.engine.legalize import Lowering
 from circlekit.passes.fuse.fuse_behind_convolution import forward_size, leading_pad
 from circlekit.rewrite.match import Match
@@ -22,10 +21,6 @@ class CompleteConvBias(Lowering):
 
     before = "z = Conv2D|DepthwiseConv2D(x: f32, w: f32[A, _, _, B])"
     after = "z = Conv2D|DepthwiseConv2D(x, w, b)    {like z}"
-
-    def may_change(self, graph: Graph) -> bool:
-        kinds = (Conv2D, DepthwiseConv2D)
-        return any(isinstance(op, kinds) and op.bias is None for op in graph)
 
     def constants(self, match: Match, A: int, B: int) -> dict[str, Array]:
         return {"b": np.zeros(B if isinstance(match.ops["z"], DepthwiseConv2D) else A, np.float32)}

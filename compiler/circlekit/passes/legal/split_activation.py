@@ -21,7 +21,7 @@ from circlekit.ops.convolution.conv import TransposeConv
 from circlekit.ops.movement.join import Concatenation
 from circlekit.ops.numerics.fixed_point import quantized_activation_range
 from circlekit.ops.quantization import dtype_limits
-from circlekit.passes.engine.legalize import Legalization, has
+from circlekit.passes.engine.legalize import Legalization
 from circlekit.rewrite.base import Context
 
 OPERATORS: dict[Activation, type[Op]] = {
@@ -37,17 +37,11 @@ class SplitActivation(Legalization):
 
     kind: ClassVar[type[Op]]
 
-    def may_change(self, graph: Graph) -> bool:
-        return has(graph, self.kind) and bool(self._ops(graph))
-
     def run_graph(self, graph: Graph, context: Context) -> int:
-        ops = self._ops(graph)
+        ops = [op for op in graph.ops if isinstance(op, self.kind) and _activation(op) in OPERATORS]
         for op in ops:
             _split(graph, op)
         return len(ops)
-
-    def _ops(self, graph: Graph) -> list[Op]:
-        return [op for op in graph.ops if isinstance(op, self.kind) and _activation(op) in OPERATORS]
 
 
 class SplitTransposeConvActivation(SplitActivation):
