@@ -261,7 +261,7 @@ def test_a_convolution_without_bias_gets_zeros_for_tflite(op: str) -> None:
         ("Concatenation(%x, %x) {axis: 3, act: RELU}", ("circle", "tflite")),
     ],
 )
-def test_model_changes_only_for_a_format_that_needs_it(op: str, formats: tuple[str, ...], format: str) -> None:
+def test_model_changes_only_where_needed(op: str, formats: tuple[str, ...], format: str) -> None:
     model = parse_model(f"""
         graph main(%x: f32[1,3,3,2]) -> %y {{
           %w = const f32[2,1,1,2] gaussian(0, 1)
