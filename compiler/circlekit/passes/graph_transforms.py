@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from circlekit.ir.graph import Model
 from circlekit.passes.engine.driver import run_passes
+from circlekit.passes.pipelines import FOLD_BATCHNORM
 from circlekit.rewrite.base import Context, Pass
 
 
@@ -37,23 +38,4 @@ class FoldBatchNorms(PassSequence):
     """Fold batch norms, in one operator or several, into the layer that computes their input."""
 
     name = "fold_batch_norms"
-    members = (
-        "fold_constants",
-        "remove_identity",
-        "remove_unnecessary_cast",
-        "fuse_space_to_batch_with_conv",
-        "fuse_space_to_batch_with_conv1d",
-        "normalize_batchnorm",
-        "forward_batchnorm",
-        "forward_batchnorm_over_add",
-        "forward_batchnorm_over_concat",
-        "forward_number",
-        "fuse_mul_with_conv",
-        "fuse_mul_with_dwconv",
-        "fuse_mul_with_tconv",
-        "fuse_mul_with_fullyconnected",
-        "fuse_add_with_conv",
-        "fuse_add_with_dwconv",
-        "fuse_add_with_tconv",
-        "fuse_add_with_fully_connected",
-    )
+    members = ("fold_constants", "remove_identity", "remove_unnecessary_cast", *FOLD_BATCHNORM)

@@ -19,17 +19,22 @@ class Phase(NamedTuple):
     passes: tuple[str, ...]
 
 
+RESOLVE_CUSTOM = (
+    "resolve_customop_add",
+    "resolve_customop_batchmatmul",
+    "resolve_customop_matmul",
+    "resolve_customop_max_pool_with_argmax",
+    "resolve_customop_splitv",
+    "resolve_former_customop",
+)
+"""Passes that replace custom operators by builtin ones."""
+
 CLEAN_UP_IMPORT = Phase(
     "clean up the import",
     "Exporters leave custom operators that have a builtin form, and operators that do nothing. The other "
     "phases look for builtin operators that are next to each other.",
     (
-        "resolve_customop_add",
-        "resolve_customop_batchmatmul",
-        "resolve_customop_matmul",
-        "resolve_customop_max_pool_with_argmax",
-        "resolve_customop_splitv",
-        "resolve_former_customop",
+        *RESOLVE_CUSTOM,
         "remove_identity",
         "remove_unnecessary_cast",
     ),
@@ -100,6 +105,29 @@ FUSE_NORMALIZATION = Phase(
     ),
 )
 
+FOLD_BATCHNORM = (
+    "fuse_space_to_batch_with_conv",
+    "fuse_space_to_batch_with_conv1d",
+    "normalize_batchnorm",
+    "forward_batchnorm",
+    "forward_batchnorm_over_add",
+    "forward_batchnorm_over_concat",
+    "forward_number",
+    "fuse_batchnorm_with_conv",
+    "fuse_batchnorm_with_dwconv",
+    "fuse_batchnorm_with_tconv",
+    "fuse_mul_with_conv",
+    "fuse_mul_with_dwconv",
+    "fuse_mul_with_tconv",
+    "fuse_mul_with_div",
+    "fuse_mul_with_fullyconnected",
+    "fuse_add_with_conv",
+    "fuse_add_with_dwconv",
+    "fuse_add_with_tconv",
+    "fuse_add_with_fully_connected",
+)
+"""Passes that move constant factors and offsets of channels into the layer before or behind them."""
+
 FUSE = Phase(
     "fuse into layers",
     "Factors and offsets of channels move next to a convolution or a fully connected layer and into its "
@@ -114,25 +142,7 @@ FUSE = Phase(
         "replace_non_const_fc_with_batch_matmul",
         "fuse_slice_with_tconv",
         "fuse_pixel_shuffle",
-        "fuse_space_to_batch_with_conv",
-        "fuse_space_to_batch_with_conv1d",
-        "normalize_batchnorm",
-        "forward_batchnorm",
-        "forward_batchnorm_over_add",
-        "forward_batchnorm_over_concat",
-        "forward_number",
-        "fuse_batchnorm_with_conv",
-        "fuse_batchnorm_with_dwconv",
-        "fuse_batchnorm_with_tconv",
-        "fuse_mul_with_conv",
-        "fuse_mul_with_dwconv",
-        "fuse_mul_with_tconv",
-        "fuse_mul_with_div",
-        "fuse_mul_with_fullyconnected",
-        "fuse_add_with_conv",
-        "fuse_add_with_dwconv",
-        "fuse_add_with_tconv",
-        "fuse_add_with_fully_connected",
+        *FOLD_BATCHNORM,
         "fuse_add_to_conv_bias",
         "fuse_mul_to_conv_weights",
         "fuse_preactivation_batchnorm",

@@ -17,6 +17,7 @@ from circlekit.passes.layout.apply import Applier, Constants
 from circlekit.passes.layout.axes import Perm, inverse
 from circlekit.passes.layout.labels import FIXED
 from circlekit.passes.layout.region import Finder, Region, constant_perm
+from circlekit.passes.pipelines import RESOLVE_CUSTOM
 from circlekit.rewrite.base import Context, GraphPass
 
 TO_NHWC: Perm = (0, 2, 3, 1)
@@ -136,17 +137,6 @@ MOVED = frozenset(
 """Operators that always become NHWC: those of ONE's pass of this name."""
 
 
-RESOLVED = (
-    "resolve_customop_add",
-    "resolve_customop_batchmatmul",
-    "resolve_customop_matmul",
-    "resolve_customop_max_pool_with_argmax",
-    "resolve_customop_splitv",
-    "resolve_former_customop",
-)
-"""Passes that run first, because custom operators cannot move."""
-
-
 class ConvertNchwToNhwc(GraphPass):
     """Operators on NCHW data work on NHWC data where they can; transposes remain only around the others.
 
@@ -162,7 +152,7 @@ class ConvertNchwToNhwc(GraphPass):
 
     def run(self, model: Model, context: Context) -> int:
         has_custom = any(op.code == "CUSTOM" for op in model.ops())
-        records = run_passes(model, RESOLVED, context) if has_custom else []
+        records = run_passes(model, RESOLVE_CUSTOM, context) if has_custom else []
         return sum(record.changes for record in records) + super().run(model, context)
 
     def run_graph(self, graph: Graph, context: Context) -> int:
