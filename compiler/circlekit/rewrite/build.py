@@ -36,14 +36,17 @@ class Builder:
 
     def op(self, node: Node) -> Op:
         """Create the operator of ``node``, which is not yet in the graph; ModelError if it is not valid."""
-        kind = node.kinds[0]
-        if node.like is not None and type(self.match.ops[node.like]) in node.kinds:
-            kind = type(self.match.ops[node.like])
+        kind, declared = node.kinds[0], None
+        if node.like is not None and type(like := self.match.ops[node.like]) in node.kinds:
+            kind = type(like)  # some operators, such as QUANTIZE, have results of a declared type
+            declared = [Value("", v.dtype, v.shape, None, v.quantization) for v in like.results]
         operands = [self._operand(kind, i, pattern) for i, pattern in enumerate(node.operands)]
         while operands and operands[-1] is None:
             operands.pop()
-        op = kind(*operands, **self._attributes(node, kind))
+        op = kind(*operands, results=declared, **self._attributes(node, kind))
         self.ops.append(op)
+        for value, found in zip(op.results, op.inferred() if declared else (), strict=False):
+            value.dtype, value.shape = found.dtype, found.shape
         fault = next(operand_faults(op), None)
         if fault is not None:
             raise ModelError(fault)

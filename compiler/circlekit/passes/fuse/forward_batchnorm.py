@@ -232,8 +232,7 @@ def _forward(graph: Graph, op: Add | Mul, concat: Concatenation, constant: Value
     joined = graph.insert_before(op, Concatenation(*values, axis=concat.axis))
     joined.output.name = graph.unique_name(op.output.name)
     graph.replace(op.output, joined.output)
-    remove_unused(graph, op)
-    remove_unused(graph, concat)
+    remove_unused(graph, *op.results, *concat.results)
 
 
 class _Factor(Rewrite):

@@ -18,6 +18,7 @@ from circlekit.passes.layout.axes import Perm, inverse
 from circlekit.passes.layout.labels import FIXED
 from circlekit.passes.layout.region import Finder, Region, constant_perm
 from circlekit.passes.pipelines import RESOLVE_CUSTOM
+from circlekit.passes.support.conditions import remove_unused
 from circlekit.rewrite.base import Context, GraphPass
 
 TO_NHWC: Perm = (0, 2, 3, 1)
@@ -107,7 +108,7 @@ def _move(graph: Graph, op: Reduction, constants: Constants) -> None:
     dropped = op.input
     op.input = source
     op.axis = constants.new(op.axis.name, np.array([TO_NHWC.index(a) for a in axes], np.int32))
-    _remove_unused(graph, dropped)
+    remove_unused(graph, dropped)
     left = [axis for axis in TO_NHWC if axis not in axes]
     if left == sorted(left):
         return
@@ -119,12 +120,6 @@ def _move(graph: Graph, op: Reduction, constants: Constants) -> None:
     op.take_result(0, made)
     back = inverse(order)
     graph.insert_after(op, Transpose(made, constants.vector("perm", back), results=[result]))
-
-
-def _remove_unused(graph: Graph, value: Value) -> None:
-    """Remove the transpose that produces ``value`` if it has no use left."""
-    if isinstance(value.producer, Transpose) and not value.use_count and not graph.is_output(value):
-        graph.remove(value.producer)
 
 
 MOVED = frozenset(

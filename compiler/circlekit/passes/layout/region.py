@@ -102,7 +102,7 @@ class Finder:
     ``sides``: the side of every value found.  ``fixed``: why an operator next to a region is not a variable.
     """
 
-    def __init__(self, graph: Graph, perm: Perm, explain: bool = False) -> None:
+    def __init__(self, graph: Graph, perm: Perm) -> None:
         self.graph = graph
         self.perms = (perm, inverse(perm))
         self.rank = len(perm)

@@ -15,7 +15,7 @@ from circlekit.ops.dimensions import broadcast_shapes, normalized_axis
 from circlekit.ops.movement.shape import Reshape, Transpose
 from circlekit.ops.reduction.reduce import Mean
 from circlekit.passes.remove.remove_reshape_around_elementwise import move, only_operand
-from circlekit.passes.support.conditions import drop_unread, is_determined, same_quantization
+from circlekit.passes.support.conditions import is_determined, remove_unused, same_quantization
 from circlekit.rewrite.base import Context, GraphPass
 
 
@@ -119,7 +119,7 @@ class ForwardReshapeToUnaryOp(SinkPass):
             inner.shape = op.inferred()[0].shape
         else:
             move(graph, op, {value: source}, source.shape, value)
-        drop_unread(graph, moved)
+        remove_unused(graph, *moved)
 
 
 def _source(value: Value) -> Value:
@@ -191,7 +191,7 @@ class ForwardTranspose(SinkPass):
         name = graph.unique_name(f"{result.name}/{type(op).__name__}")
         inner = Value(name, result.dtype, shape, None, result.quantization)
         put_behind(graph, op, Transpose(inner, permutation, results=[]), inner)
-        drop_unread(graph, moved)
+        remove_unused(graph, *moved)
 
 
 def is_movable_constant(value: Value) -> bool:

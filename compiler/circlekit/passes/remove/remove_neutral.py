@@ -15,22 +15,17 @@ from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
-class _Identity(Rewrite):
+class Removed(Rewrite):
     """$call  ==  x."""
 
     quantized = True
 
-    before = "y = $call  $attributes"
+    before = "y = $call"
     after = "x"
 
 
-class _SameShape(Rewrite):
+class _SameShape(Removed, call="BroadcastTo|Tile(x, shape: const)"):
     """broadcast_to(x, the shape of x)  ==  x, and the same for tile."""
-
-    quantized = True
-
-    before = "y = BroadcastTo|Tile(x, shape: const)"
-    after = "x"
 
     @condition
     def static_shape(self, x: Value, y: Value) -> str | None:
@@ -62,11 +57,11 @@ class RemoveIdentity(Rules):
 
     name = "remove_identity"
     rules = (
-        _Identity.member(call="Squeeze(x)", attributes="{squeeze_dims: any}"),
-        _Identity.member(call="Concatenation(x)", attributes="{axis: any}"),
-        _Identity.member(call="AddN(x)", attributes=""),
+        Removed.member(call="Squeeze(x)  {squeeze_dims: any}"),
+        Removed.member(call="Concatenation(x)  {axis: any}"),
+        Removed.member(call="AddN(x)"),
         _SameShape,
-        _Identity.member(call=f'Custom("{"|".join(IDENTITIES)}", x)', attributes=""),
+        Removed.member(call=f'Custom("{"|".join(IDENTITIES)}", x)'),
         _OneChoice.member(choice="true", chosen="x"),
         _OneChoice.member(choice="false", chosen="y"),
     )
@@ -106,15 +101,6 @@ class RemoveUnnecessaryDiv(_NeutralConstant, example="x / 1", operator="Div", at
     number = 1
 
 
-class SameType(Rewrite):
-    """cast(x) to the dtype of x  ==  x."""
-
-    quantized = True
-
-    before = "y = Cast(x)  {in_data_type: any, out_data_type: any}"
-    after = "x"
-
-
 class ThereAndBack(Rewrite):
     """cast(cast(x))  ==  x, where the first dtype represents every number of the second."""
 
@@ -150,7 +136,7 @@ class RemoveUnnecessaryCast(Rules):
     """Remove casts to the same dtype, and casts to a wider one and back."""
 
     name = "remove_unnecessary_cast"
-    rules = (SameType, ThereAndBack)
+    rules = (Removed.member(call="Cast(x)  {in_data_type: any, out_data_type: any}"), ThereAndBack)
 
 
 class _SecondIsRedundant(Rewrite):

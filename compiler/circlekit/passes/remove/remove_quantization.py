@@ -5,22 +5,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from circlekit.ir.graph import Graph
 from circlekit.ir.value import Value
-from circlekit.ops.arithmetic.cast import Dequantize, Quantize
+from circlekit.ops.arithmetic.cast import Dequantize
 from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected
-from circlekit.passes.support.conditions import remove_unused
-from circlekit.rewrite.base import Context, GraphPass
-from circlekit.rewrite.rewrite import Rewrite, condition
-
-
-class SameGrid(Rewrite):
-    """quantize(x)  ==  x if x has the dtype, scale and zero point of the result."""
-
-    quantized = True
-
-    before = "z = Quantize(x)"
-    after = "x"
+from circlekit.passes.remove.remove_neutral import Removed
+from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
 class BackAgain(Rewrite):
@@ -50,43 +39,35 @@ class BackAgain(Rewrite):
         return f"%{x.name}: expected scales above 0 for which all values are finite in float32"
 
 
-class RemoveRedundantQuantize(GraphPass):
-    """Remove QUANTIZE to the parameters of its operand, and the first of two in a row that round alike.
+class SecondGrid(Rewrite):
+    """quantize(quantize(x))  ==  quantize(x) of one scale, where the first range contains the second."""
 
-    These have the same scale, and the range of the first contains that of the second.  They are no picture,
-    because a picture cannot create a QUANTIZE: only its result says to which grid it rounds.
+    quantized = True
+    shared = ("y",)
+
+    before = """
+        y = Quantize(x)
+        z = Quantize(y)
     """
+    after = "z = Quantize(x)  {like z}"
+
+    @condition
+    def rounds_alike(self, y: Value, z: Value) -> str | None:
+        first, second = _steps(y), _steps(z)
+        if first is None or second is None or first[0] != second[0]:
+            return f"%{y.name}: expected the grid of %{z.name}, got another one"
+        if first[1] <= second[1] and first[2] >= second[2]:
+            return None
+        return (
+            f"%{y.name}: is clamped to steps from {first[1]} to {first[2]}, the range of %{z.name} is larger"
+        )
+
+
+class RemoveRedundantQuantize(Rules):
+    """Remove QUANTIZE to the parameters of its operand, and the first of two in a row that round alike."""
 
     name = "remove_redundant_quantize"
-
-    def run_graph(self, graph: Graph, context: Context) -> int:
-        skipped = sum(self._skip(graph, op, context) for op in graph.ops if isinstance(op, Quantize))
-        return skipped + sum(rule().run_graph(graph, context) for rule in (SameGrid, BackAgain))
-
-    def _skip(self, graph: Graph, second: Quantize, context: Context) -> int:
-        """Let ``second`` read the operand of the QUANTIZE before it, as long as that changes no value."""
-        count = 0
-        while isinstance(first := second.input.producer, Quantize):
-            sentence = _limits_more(first.output, second.output)
-            if not context.accepts(self.name, second, sentence, 4):
-                break
-            second.set_input(0, first.input)
-            remove_unused(graph, first)
-            count += 1
-        return count
-
-
-SameGrid.name = BackAgain.name = RemoveRedundantQuantize.name  # for their refusals
-
-
-def _limits_more(y: Value, z: Value) -> str | None:
-    """Why quantizing to ``y`` and then to ``z`` differs from quantizing to ``z``."""
-    first, second = _steps(y), _steps(z)
-    if first is None or second is None or first[0] != second[0]:
-        return f"%{y.name}: expected the grid of %{z.name}, got another one"
-    if first[1] <= second[1] and first[2] >= second[2]:
-        return None
-    return f"%{y.name}: is clamped to steps from {first[1]} to {first[2]}, the range of %{z.name} is larger"
+    rules = (SecondGrid, Removed.member(call="Quantize(x)"), BackAgain)
 
 
 def _steps(value: Value) -> tuple[float, int, int] | None:
@@ -99,38 +80,35 @@ def _steps(value: Value) -> tuple[float, int, int] | None:
     return float(parameters.scale[0]), int(limits.min) - zero, int(limits.max) - zero
 
 
-class RemoveQdqForMpo(GraphPass):
-    """dq(q2(dq(q1(product))))  becomes  dq(q2(product)): values are no longer rounded to the first grid.
+class RemoveQdqForMpo(Rewrite):
+    """quantize(dequantize(quantize(x)))  becomes  quantize(x), for an x that a matrix product computes.
 
-    ``product`` is a FULLY_CONNECTED or a BATCH_MATMUL.  A plain pass, because a picture cannot create a
-    QUANTIZE: only its result says to which grid it rounds.
+    Values are no longer rounded to the first grid.
     """
 
     name = "remove_qdq_for_mpo"
     changes_values = True
+    quantized = True
+    shared = ("q", "d")
 
-    def run_graph(self, graph: Graph, context: Context) -> int:
-        return sum(self._remove(graph, op, context) for op in graph.ops if isinstance(op, Quantize))
+    before = """
+        q = Quantize(x)
+        d = Dequantize(q)
+        z = Quantize(d)
+    """
+    after = "z = Quantize(x)  {like z}"
 
-    def _remove(self, graph: Graph, second: Quantize, context: Context) -> bool:
-        back = second.input.producer
-        first = back.input.producer if isinstance(back, Dequantize) else None
-        if back is None or not isinstance(first, Quantize):
-            return False
-        source, sentence, progress = first.input, None, 4
-        if not isinstance(source.producer, FullyConnected | BatchMatMul):
-            found = "an input" if source.producer is None else type(source.producer).__name__
-            sentence, progress = (
-                f"%{source.name}: comes from {found}, expected FullyConnected or BatchMatMul",
-                3,
-            )
-        elif any(not isinstance(user, Dequantize) for user in second.output.users):
-            sentence = f"%{second.output.name}: has users other than Dequantize"
-        if not context.accepts(self.name, second, sentence, progress):
-            return False
-        second.set_input(0, source)
-        remove_unused(graph, back)
-        return True
+    @condition
+    def is_a_product(self, x: Value) -> str | None:
+        if isinstance(x.producer, FullyConnected | BatchMatMul):
+            return None
+        found = "an input" if x.producer is None else type(x.producer).__name__
+        return f"%{x.name}: comes from {found}, expected FullyConnected or BatchMatMul"
+
+    @condition
+    def is_dequantized(self, z: Value) -> str | None:
+        is_only_use = all(isinstance(user, Dequantize) for user in z.users)
+        return None if is_only_use else f"%{z.name}: has users other than Dequantize"
 
 
 class RemoveQuantDequant(Rewrite):
@@ -148,12 +126,8 @@ class RemoveQuantDequant(Rewrite):
     after = "x"
 
 
-class RemoveFakeQuant(Rewrite):
+class RemoveFakeQuant(Removed, call="FakeQuant(x)  {min: any, max: any, num_bits: any, narrow_range: any}"):
     """fake_quant(x)  becomes  x: values are no longer rounded to the grid or clamped to its range."""
 
     name = "remove_fakequant"
     changes_values = True
-    quantized = True
-
-    before = "y = FakeQuant(x)  {min: any, max: any, num_bits: any, narrow_range: any}"
-    after = "x"

@@ -9,6 +9,7 @@ import numpy as np
 
 from circlekit.ir.graph import Graph
 from circlekit.ir.value import Value, format_shape
+from circlekit.passes.remove.remove_neutral import Removed
 from circlekit.passes.remove.remove_reshape_around_elementwise import RemoveReshapeAroundUnaryOp
 from circlekit.passes.support.conditions import same_quantization, same_shape
 from circlekit.rewrite.base import Context
@@ -44,13 +45,8 @@ class RemoveRedundantReshape(Rules):
     )
 
 
-class ToTheSameShape(Rewrite):
+class ToTheSameShape(Removed, call="Reshape(x, shape?)  {new_shape: any}"):
     """reshape(x, the shape of x)  ==  x."""
-
-    quantized = True
-
-    before = "y = Reshape(x, shape?)  {new_shape: any}"
-    after = "x"
 
     @condition
     def one_shape(self, x: Value, y: Value) -> str | None:

@@ -14,7 +14,7 @@ from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Shape, Value, format_shape
 from circlekit.ops.movement.shape import Reshape
-from circlekit.passes.support.conditions import drop_unread, same_shape
+from circlekit.passes.support.conditions import remove_unused, same_shape
 from circlekit.rewrite.base import Context, GraphPass
 
 MAX_BROADCAST_RANK = 4
@@ -224,7 +224,7 @@ class RemoveReshapeAroundUnaryOp(GraphPass):
         end, new = last.input, dict(zip(region.starts, sources, strict=True))
         for op in region.ops:
             move(graph, op, new, sources[0].shape, region.starts[0])
-        drop_unread(graph, region.starts)
+        remove_unused(graph, *region.starts)
         # end is an interior value, so it can also replace an output of the graph
         if same_shape(end, last.output) is None and end.quantization == last.output.quantization:
             graph.replace(last.output, end)

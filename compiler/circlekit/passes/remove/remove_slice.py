@@ -7,6 +7,7 @@ import numpy as np
 
 from circlekit.ir.value import Array, Value, format_shape
 from circlekit.ops.movement.slice import StridedSlice
+from circlekit.passes.remove.remove_neutral import Removed
 from circlekit.passes.support.conditions import all_equal, same_quantization
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
@@ -18,13 +19,8 @@ PADS = (
 )
 
 
-class _NoWidth(Rewrite):
+class _NoWidth(Removed, call="$pad"):
     """pad(x, 0)  ==  x."""
-
-    quantized = True
-
-    before = "y = $pad"
-    after = "x"
 
     @condition
     def no_border(self, match: Match) -> str | None:
@@ -126,14 +122,10 @@ class RemoveUnnecessaryPad(Rules):
     )
 
 
-class RemoveUnnecessarySlice(Rewrite):
+class RemoveUnnecessarySlice(Removed, call="Slice(x, begin: const, size: const)"):
     """slice(x, 0, all)  ==  x."""
 
     name = "remove_unnecessary_slice"
-    quantized = True
-
-    before = "y = Slice(x, begin: const, size: const)"
-    after = "x"
 
     @condition
     def takes_everything(self, x: Value, y: Value, begin: Array, size: Array) -> str | None:
@@ -147,20 +139,14 @@ class RemoveUnnecessarySlice(Rewrite):
         return None
 
 
-class _OnePart(Rewrite):
-    """split(x) into one part  ==  x."""
-
-    quantized = True
-
-    before = "y = $split  {num_splits: 1}"
-    after = "x"
-
-
 class RemoveUnnecessarySplit(Rules):
     """Remove SPLIT and SPLIT_V into one part."""
 
     name = "remove_unnecessary_split"
-    rules = (_OnePart.member(split="Split(axis, x)"), _OnePart.member(split="SplitV(x, sizes, axis)"))
+    rules = (
+        Removed.member(call="Split(axis, x)  {num_splits: 1}"),
+        Removed.member(call="SplitV(x, sizes, axis)  {num_splits: 1}"),
+    )
 
 
 class RemoveUnnecessaryStridedSlice(Rewrite):

@@ -10,6 +10,7 @@ import numpy as np
 
 from circlekit.ir.value import Array, Value, format_shape
 from circlekit.ops.dimensions import normalized_axis
+from circlekit.passes.remove.remove_neutral import Removed
 from circlekit.passes.support.conditions import same_quantization
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
@@ -57,13 +58,8 @@ class ElementOrder:
         return places == sorted(places)
 
 
-class IdentityPerm(Rewrite):
+class IdentityPerm(Removed, call="Transpose(x, perm: const)"):
     """transpose(x, [0, 1, 2, ...])  ==  x."""
-
-    quantized = True
-
-    before = "y = Transpose(x, perm: const)"
-    after = "x"
 
     @condition
     def moves_nothing(self, y: Value, perm: Array) -> str | None:

@@ -46,7 +46,7 @@ class ReplaceNonConstFullyConnected(GraphPass):
         inserter.finish(_product(inserter, op))
         for maker in operands:
             if isinstance(maker, Transpose):
-                remove_unused(graph, maker)
+                remove_unused(graph, *maker.results)
         return True
 
     def obstacle(self, op: FullyConnected) -> str | None:

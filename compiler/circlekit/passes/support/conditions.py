@@ -6,10 +6,7 @@ Each condition returns None, or the sentence of the refusal.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from circlekit.ir.graph import Graph
-from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Shape, Value, format_shape
 
 
@@ -66,20 +63,13 @@ def keeps_shape(x: Value, constant: Value) -> str | None:
     return f"%{constant.name}: shape {format_shape(other)} broadcasts %{x.name} of {format_shape(shape)}"
 
 
-def remove_unused(graph: Graph, op: Op) -> None:
-    """Remove ``op``, and recursively the producers of its operands, if nothing uses their results."""
-    doomed = [op]
-    while doomed:
-        op = doomed.pop()
-        if op.graph is not graph or not op.pure or any(v.use_count or graph.is_output(v) for v in op.results):
+def remove_unused(graph: Graph, *values: Value) -> None:
+    """Remove the producers of ``values``, and recursively those of their operands, if nothing uses them."""
+    todo = list(values)
+    while todo:
+        op = todo.pop().producer
+        if op is None or op.graph is not graph or not op.pure:
             continue
-        makers = [v.producer for v in op.inputs if v is not None and v.producer is not None]
-        graph.remove(op)
-        doomed += makers
-
-
-def drop_unread(graph: Graph, values: Iterable[Value]) -> None:
-    """Remove the producers of those ``values`` that have no users any more."""
-    for value in dict.fromkeys(values):
-        if value.producer is not None and not value.use_count and not graph.is_output(value):
-            graph.remove(value.producer)
+        if not any(v.use_count or graph.is_output(v) for v in op.results):
+            todo += [v for v in op.inputs if v is not None]
+            graph.remove(op)
