@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from circlekit import compare
 from circlekit.equivalence.model_comparison import TOLERANCE
-from circlekit.equivalence.reference_runs import LIMIT, reference_runs, rounding_error
-from circlekit.equivalence.verify import compare_models
+from circlekit.equivalence.verify import LIMIT, reference_runs, rounding_error
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model
@@ -44,7 +44,7 @@ def test_noise_is_what_one_unit_in_the_weights_does() -> None:
 
 def test_rounding_that_the_model_amplifies_is_excused() -> None:
     model = amplifier()
-    found = compare_models(model, with_factor(model, 2.0**-23))
+    found = compare(model, with_factor(model, 2.0**-23))
     assert found.equal
     worst = found.outputs[0].worst
     assert worst is not None
@@ -54,8 +54,8 @@ def test_rounding_that_the_model_amplifies_is_excused() -> None:
 def test_a_wrong_factor_is_not_excused() -> None:
     for relative in (2 * F32, 1e-3, -1e-3):
         steady = parse_model("graph main(%x: f32[64]) -> %y {\n%y = Mul(%x, 1.1)\n}")
-        assert not compare_models(steady, with_factor(steady, relative)).equal
-    assert not compare_models(amplifier(), with_factor(amplifier(), 1e-4)).equal
+        assert not compare(steady, with_factor(steady, relative)).equal
+    assert not compare(amplifier(), with_factor(amplifier(), 1e-4)).equal
 
 
 def test_what_is_no_float_gets_no_slack() -> None:

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import circlekit
-from circlekit.equivalence.verify import Verifier, compare_models
+from circlekit import compare
+from circlekit.equivalence.verify import Verifier
 from circlekit.errors import CirclekitError, EquivalenceError, UnsupportedError
 from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model
@@ -35,7 +36,7 @@ def net(*changes: tuple[str, str]) -> Model:
 
 
 def test_a_model_equals_itself_on_every_set_of_inputs() -> None:
-    found = compare_models(net(), net())
+    found = compare(net(), net())
     assert found.equal
     assert found
     assert len({(o.inputs, o.name) for o in found.outputs}) == len(found.outputs)
@@ -44,8 +45,8 @@ def test_a_model_equals_itself_on_every_set_of_inputs() -> None:
 
 
 def test_a_rounding_difference_is_none_and_a_real_one_is_named() -> None:
-    assert compare_models(net(), net(("0.5", "0.5000001"))).equal
-    found = compare_models(net(), net(("0.5", "0.501")))
+    assert compare(net(), net(("0.5", "0.5000001"))).equal
+    found = compare(net(), net(("0.5", "0.501")))
     assert not found.equal
     assert found.worst is not None
     assert found.worst.name == "y"
@@ -55,12 +56,12 @@ def test_a_rounding_difference_is_none_and_a_real_one_is_named() -> None:
 
 
 def test_a_difference_at_the_bend_of_an_activation_is_found() -> None:
-    assert not compare_models(net(), net(("Relu(", "Relu6("))).equal
+    assert not compare(net(), net(("Relu(", "Relu6("))).equal
 
 
 def test_given_inputs_take_the_place_of_the_seeded_ones() -> None:
     inputs = {"k": np.ones(3, np.float32), "x": np.full((2, 3), 2, np.float32)}
-    found = compare_models(net(), net(("Relu(", "Relu6(")), inputs)
+    found = compare(net(), net(("Relu(", "Relu6(")), inputs)
     assert found.equal
     assert {o.inputs for o in found.outputs} == {"given"}
 
@@ -74,7 +75,7 @@ def test_given_inputs_take_the_place_of_the_seeded_ones() -> None:
     ],
 )
 def test_interfaces_must_be_the_same(change: tuple[str, str], sentence: str) -> None:
-    found = compare_models(net(), net(change))
+    found = compare(net(), net(change))
     assert not found.equal
     assert sentence in found.interface
     assert all(output.equal for output in found.outputs)
@@ -82,10 +83,10 @@ def test_interfaces_must_be_the_same(change: tuple[str, str], sentence: str) -> 
 
 def test_an_output_that_is_always_zero_proves_little() -> None:
     dead = ("Relu(%x)", "Mul(%x, [0.0, 0.0, 0.0])")
-    found = compare_models(net(dead), net(dead))
+    found = compare(net(dead), net(dead))
     assert found.equal
     assert found.notes == ["output %z is NaN, infinite or zero on all inputs: its equality proves little"]
-    assert not compare_models(net(), net()).notes
+    assert not compare(net(), net()).notes
 
 
 def test_unknown_dimensions_are_two_where_the_model_takes_that() -> None:
@@ -97,13 +98,13 @@ def test_unknown_dimensions_are_two_where_the_model_takes_that() -> None:
     plain, batched = (
         parse_model(text.format(c=c)) for c in ("[[1.0, 1.0, 1.0]]", "[[1.0, 1.0, 1.0], [2.0, 1.0, 1.0]]")
     )
-    assert not compare_models(plain, batched).equal
+    assert not compare(plain, batched).equal
     only_one = parse_model("""
         graph main(%x: f32[?,3]) -> %y {
           %y = Reshape(%x, [3]) : f32[3]
         }
     """)
-    assert compare_models(only_one, only_one).equal
+    assert compare(only_one, only_one).equal
 
 
 def test_boundary_inputs_that_the_model_cannot_take_are_noted() -> None:
@@ -113,7 +114,7 @@ def test_boundary_inputs_that_the_model_cannot_take_are_noted() -> None:
         }
     """)
     with pytest.raises(CirclekitError):
-        compare_models(reshaped, reshaped)
+        compare(reshaped, reshaped)
 
 
 # -- verify ------------------------------------------------------------------------------------

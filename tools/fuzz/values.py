@@ -8,8 +8,7 @@ import math
 import numpy as np
 
 from circlekit.equivalence.model_comparison import compare_outputs, interface_differences, interface_of
-from circlekit.equivalence.reference_runs import reference_runs, rounding_error
-from circlekit.equivalence.verify import Verifier
+from circlekit.equivalence.verify import Verifier, reference_runs, rounding_error
 from circlekit.errors import CirclekitError, EquivalenceError
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array

@@ -10,8 +10,7 @@ from typing import BinaryIO
 
 import circlekit.ops  # noqa: F401  # declares the operators that ``parse`` knows
 from circlekit.equivalence.model_comparison import Comparison
-from circlekit.equivalence.reference_runs import Inputs
-from circlekit.equivalence.verify import compare_models
+from circlekit.equivalence.verify import Inputs, Verifier
 from circlekit.errors import FileError, ModelError
 from circlekit.interp.interpreter import run as run_model
 from circlekit.io.file_map import map_file, read_all, translated
@@ -123,7 +122,7 @@ def compare(a: Model, b: Model, inputs: Inputs | None = None) -> Comparison:
     """
     check_model(a)
     check_model(b)
-    return compare_models(a, b, inputs)
+    return Verifier(a, inputs).compare(b)
 
 
 def check_model(model: object) -> None:

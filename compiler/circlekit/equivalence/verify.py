@@ -1,10 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare models by value, and verify a model after each pass that rewrites it."""
+"""Run models on sets of inputs, compare them by value, and verify a model after each pass that rewrites it.
+
+A rewrite that folds a factor into weights rounds each weight once more, by at most half a unit in the last
+place.  A deep model can amplify that beyond any fixed tolerance.  The rounding error is estimated as the
+effect of moving all weights of the model by one unit in the last place.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from circlekit.equivalence.model_comparison import (
     Comparison,
@@ -14,28 +21,119 @@ from circlekit.equivalence.model_comparison import (
     interface_of,
     weak_outputs,
 )
-from circlekit.equivalence.reference_runs import Inputs, reference_runs, rounding_error
-from circlekit.equivalence.seeded_inputs import seed_notes
+from circlekit.equivalence.seeded_inputs import InputSet, input_sets, make_inputs, seed_notes, with_seeds
 from circlekit.equivalence.submodel import entry_views
-from circlekit.errors import CirclekitError, EquivalenceError
-from circlekit.interp.interpreter import select_kernels
+from circlekit.errors import CirclekitError, EquivalenceError, UnsupportedError
+from circlekit.interp.interpreter import run, select_kernels
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
+from circlekit.ir.text.fillers import seed_of
+from circlekit.ir.value import Array
 from circlekit.ops.numerics.output_stage import Kernels
 from circlekit.passes.engine.registry import find_pass
 
+Inputs = Sequence[Array] | Mapping[str, Array]
 
-def compare_models(
-    a: Model, b: Model, inputs: Inputs | None = None, kernels: Kernels | None = None
-) -> Comparison:
-    """Compare interface and outputs of ``b`` with those of ``a``, the reference.
 
-    ``inputs``: arrays in graph order or by name; by default three kinds of seeded sets (normal, boundary,
-    zero), for the main graph and for each graph that a signature names.  If the interfaces differ, values
-    are compared only if ``b`` takes the same inputs, and outputs are paired by name.  ``kernels``: those of
-    the whole model if ``a`` is a part of one.
+@dataclass
+class Run:
+    """The outputs of a model on one set of inputs.
+
+    ``kind``: the label of the set, or "given".  ``kernels``: the kernels that computed integers; a model
+    that is compared with this one must use the same.
     """
-    return Verifier(a, inputs, kernels).compare(b)
+
+    kind: str
+    inputs: Inputs
+    outputs: list[Array]
+    kernels: Kernels = Kernels.REFERENCE
+
+    @staticmethod
+    def of(kind: str, model: Model, inputs: Inputs, kernels: Kernels) -> Run:
+        first = Run(kind, inputs, [], kernels)
+        return replace(first, outputs=first.again(model))
+
+    def again(self, model: Model) -> list[Array]:
+        """Return the outputs of another ``model`` on the same inputs, with the same kernels."""
+        with np.errstate(all="ignore"):  # boundary inputs may overflow
+            return run(with_seeds(model), self.inputs, kernels=self.kernels)
+
+
+def reference_runs(
+    model: Model, inputs: Inputs | None = None, kernels: Kernels | None = None
+) -> tuple[list[Run], list[str]]:
+    """Run ``model`` on ``inputs``, or on every seeded set; return notes on sets that it cannot take too.
+
+    ``kernels``: those of the whole model if ``model`` is a part of one.  UnsupportedError if an operator
+    has no kernel; the error of the run if it fails on normal inputs.
+    """
+    kernels = select_kernels(model, kernels)
+    if inputs is not None:
+        return [Run.of("given", model, inputs, kernels)], []
+    runs, notes = [], []
+    for which in input_sets(model.main):
+        try:
+            runs.append(_seeded_run(model, which, kernels))
+        except UnsupportedError as error:  # noqa: PERF203  # a handful of sets
+            raise error.note("so the model cannot be verified: verifying runs it before and after") from None
+        except CirclekitError as error:
+            if which.kind == "normal":
+                raise
+            label = f"{which.label} inputs, which the model does not take"
+            notes.append(f"not compared on {label}: {error.message}")
+    return runs, notes
+
+
+def _seeded_run(model: Model, which: InputSet, kernels: Kernels) -> Run:
+    """Run with unknown dimensions of 2, which tells a broadcast from a batch, or of 1 if that fails."""
+    try:
+        return Run.of(which.label, model, make_inputs(model.main, which, unknown=2), kernels)
+    except UnsupportedError:
+        raise
+    except CirclekitError:
+        return Run.of(which.label, model, make_inputs(model.main, which), kernels)
+
+
+SAFETY_FACTOR = 4.0
+"""Tolerated difference as a multiple of the measured one, which is a sample, not a bound."""
+
+LIMIT = 1e-4
+"""Largest difference that is excused, relative to the largest magnitude of the output."""
+
+
+def rounding_error(model: Model, run: Run, limit: float = LIMIT) -> list[float]:
+    """Return the absolute difference that rounding may make in each output; 0 if it is not float.
+
+    Runs ``model`` once more on the inputs of ``run``, every float constant moved by one unit in the last
+    place, up or down (seeded).  ``limit``: the largest result, relative to the output's largest magnitude.
+    """
+    moved = clone(model)
+    for graph in moved.graphs:
+        for value in list(graph.values()):
+            if value.data is not None and value.is_plain and value.data.dtype.kind == "f":
+                value.data = _moved(value.data, seed_of(graph.name, value.name))
+    after = run.again(moved)
+    return [_excused(a, b, limit) for a, b in zip(run.outputs, after, strict=True)]
+
+
+def _moved(data: Array, seed: int) -> Array:
+    """Return each element's upper or lower neighbor; zeros, NaN and infinities stay."""
+    up = np.random.Generator(np.random.PCG64(seed)).integers(0, 2, data.shape, dtype=np.int8) == 1
+    with np.errstate(all="ignore"):
+        neighbors = np.nextafter(data, np.where(up, np.inf, -np.inf).astype(data.dtype))
+    keep = (data == 0) | ~np.isfinite(data) | ~np.isfinite(neighbors)
+    return np.where(keep, data, neighbors)
+
+
+def _excused(reference: Array, moved: Array, limit: float) -> float:
+    if reference.dtype.kind != "f" or reference.shape != moved.shape:
+        return 0.0
+    both = np.isfinite(reference) & np.isfinite(moved)
+    if not both.any():
+        return 0.0
+    exact = reference[both].astype(np.float64)
+    error = float(np.abs(exact - moved[both]).max())
+    return min(SAFETY_FACTOR * error, limit * float(np.abs(exact).max()))
 
 
 def watch(verifier: Verifier, model: Model, name: str) -> None:
@@ -52,8 +150,12 @@ def watch(verifier: Verifier, model: Model, name: str) -> None:
 class Verifier:
     """Runs a model once, and compares others with it.
 
-    ``original``: a copy of the reference.  ``kernels``: those of the whole model.  ``names``: of its outputs.
-    ``runs``: its run on each set of inputs.  ``latest``: the outputs of the last compared model on the same
+    ``inputs``: arrays in graph order or by name; by default three kinds of seeded sets (normal, boundary,
+    zero), for the main graph and for each graph that a signature names.  ``kernels``: those of the whole
+    model if this one is a part of one.
+
+    ``original``: a copy of the reference.  ``names``: of its outputs.  ``runs``: its run on each set of
+    inputs.  ``latest``: the outputs of the last compared model on the same
     sets.  ``notes``: what was not compared.  ``others``: one verifier for each other graph that a signature
     names, or None if the graph cannot be run; none for given ``inputs``.
     """
@@ -63,17 +165,16 @@ class Verifier:
 
     def _start(self, model: Model, inputs: Inputs | None = None, kernels: Kernels | None = None) -> None:
         self.original = clone(model)
-        self.kernels = select_kernels(model, kernels)
         self.interface = interface_of(model)
         self.names = [value.name for value in model.main.outputs]
-        self.runs, self.notes = reference_runs(model, inputs, self.kernels)
+        self.runs, self.notes = reference_runs(model, inputs, kernels)
         self.latest = [run.outputs for run in self.runs]
         self.notes += [*seed_notes(model), *weak_outputs(model.main, self.latest)]
         self.others = [self._other(view) for view in entry_views(model)] if inputs is None else []
 
     def _other(self, view: Model) -> Verifier | None:
         try:
-            return Verifier(view, kernels=self.kernels)
+            return Verifier(view, kernels=self.runs[0].kernels)
         except CirclekitError as error:
             self.notes.append(f"the graph {view.main.name} is not verified: {error.message}")
             return None
@@ -109,7 +210,10 @@ class Verifier:
                 verifier.check(view, f"{step}, in the graph {view.main.name},")
 
     def compare(self, model: Model) -> Comparison:
-        """Return every difference of ``model`` from the reference."""
+        """Return every difference of ``model`` from the reference.
+
+        If the interfaces differ, outputs are compared only if ``model`` takes the same inputs, and by name.
+        """
         found = Comparison(interface_differences(self.interface, interface_of(model)), notes=[*self.notes])
         taken = [[(v.name, v.dtype, v.rank) for v in each.main.inputs] for each in (self.original, model)]
         if taken[0] == taken[1]:
@@ -132,15 +236,15 @@ class Verifier:
 
     def _compare_outputs(self, model: Model) -> list[Outcome]:
         """Run ``model`` on every set of inputs; tolerate what rounding can do to the reference."""
-        self.latest = [run.again(model) for run in self.runs]
+        self.latest = [past.again(model) for past in self.runs]
         names = [value.name for value in model.main.outputs]
         found = []
-        for run, latest in zip(self.runs, self.latest, strict=True):
-            before = dict(zip(self.names, run.outputs, strict=True))
+        for past, latest in zip(self.runs, self.latest, strict=True):
+            before = dict(zip(self.names, past.outputs, strict=True))
             after = dict(zip(names, latest, strict=True))
-            outcomes = compare_outputs(run.kind, before, after)
+            outcomes = compare_outputs(past.kind, before, after)
             if not all(outcome.equal for outcome in outcomes):
-                noise = dict(zip(self.names, rounding_error(self.original, run), strict=True))
-                outcomes = compare_outputs(run.kind, before, after, noise)
+                noise = dict(zip(self.names, rounding_error(self.original, past), strict=True))
+                outcomes = compare_outputs(past.kind, before, after, noise)
             found += outcomes
         return found

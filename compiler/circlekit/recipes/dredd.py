@@ -27,10 +27,9 @@ from circlekit.equivalence.model_comparison import (
     interface_of,
     weak_outputs,
 )
-from circlekit.equivalence.reference_runs import Run, reference_runs
 from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
 from circlekit.equivalence.tensor_files import EXPECTED, INPUT, OPTIMIZED
-from circlekit.equivalence.verify import Verifier
+from circlekit.equivalence.verify import Run, Verifier, reference_runs
 from circlekit.errors import CirclekitError, EquivalenceError, ModelError, UnsupportedError
 from circlekit.io.read.load import load
 from circlekit.io.write.file_writer import write_file
