@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from circlekit.equivalence.model_comparison import TOLERANCE, Difference, is_telling, worst_difference
+from circlekit.equivalence.model_comparison import TOLERANCE, Difference, worst_difference
 from circlekit.ir.value import Array
 
 
@@ -82,10 +82,3 @@ def test_complex_is_compared_by_magnitude() -> None:
     left = np.array([3 + 4j], np.complex64)
     assert worst(left, left + np.complex64(1e-6j)).equal
     assert worst(left, left + np.complex64(1j)).absolute == pytest.approx(1)
-
-
-@pytest.mark.parametrize(
-    ("value", "says_something"), [(0, False), (np.nan, False), (np.inf, False), (2, True)]
-)
-def test_telling(value: float, says_something: bool) -> None:
-    assert is_telling(np.array([0, value, np.nan], np.float32)) is says_something

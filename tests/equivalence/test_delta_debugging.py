@@ -136,6 +136,28 @@ def test_rounder_constants(data: list[float], simpler: list[list[float]]) -> Non
     assert [array.tolist() for array in found] == simpler
 
 
-def test_chunks_have_about_one_length() -> None:
-    assert delta_debugging._chunks(range(7), 3) == [[0, 1], [2, 3], [4, 5, 6]]
-    assert delta_debugging._chunks([4, 5], 2) == [[4], [5]]
+def kept_operators(needed: set[int]) -> list[list[int]]:
+    """The selections of seven operators that are tried, if ``needed`` are needed to show the fault."""
+    tried: list[list[int]] = []
+
+    class Reducer(delta_debugging._Reducer):
+        def attempt(self, make: object, *args: object, **keywords: object) -> bool:
+            kept = args[1]
+            assert isinstance(kept, list)
+            tried.append(kept)
+            return needed <= set(kept)
+
+    reducer = Reducer(parse_model(CHAIN), lambda model: True, 1000)
+    assert reducer.select(lambda model, kept: model, 7) is (len(needed) < 7)
+    return tried
+
+
+def test_parts_and_then_all_but_a_part_are_tried() -> None:
+    assert kept_operators({5})[:3] == [[0, 1, 2], [3, 4, 5, 6], [3, 4]]
+    assert kept_operators({5})[-1] == [5]
+    found = kept_operators({0, 6})
+    assert found[:6] == [[0, 1, 2], [3, 4, 5, 6], [0], [1, 2], [3, 4], [5, 6]]
+    assert found[6:8] == [[1, 2, 3, 4, 5, 6], [0, 3, 4, 5, 6]]
+    assert found[8:11] == [[0], [3, 4], [5, 6]], "three parts remain"
+    assert [0, 6] in found
+    assert all(len(kept) < 7 for kept in kept_operators(set(range(7))))

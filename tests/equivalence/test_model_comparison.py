@@ -118,3 +118,12 @@ def test_an_output_is_weak_only_if_no_run_tells() -> None:
         "output %y is NaN, infinite or zero on all inputs: its equality proves little"
     ]
     assert weak_outputs(graph, [[zero, one], [one, zero]]) == []
+
+
+@pytest.mark.parametrize(("value", "is_weak"), [(0, True), (np.nan, True), (np.inf, True), (2, False)])
+def test_an_output_of_zeros_nan_and_infinities_is_weak(value: float, is_weak: bool) -> None:
+    graph = parse_model("graph main(%x: f32[3]) -> %y { %y = Neg(%x) }").main
+    for dtype in (np.float32, np.complex64):
+        assert bool(weak_outputs(graph, [[np.array([0, value, np.nan], dtype)]])) is is_weak
+    assert not weak_outputs(graph, [[np.array([False, True])]])
+    assert weak_outputs(graph, [[np.array([0, 0], np.int8)]])

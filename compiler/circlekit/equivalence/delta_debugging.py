@@ -97,29 +97,32 @@ class _Reducer:
 
     def inline_calls(self) -> bool:
         """Replace operators that call graphs by one of these graphs."""
-        changed = False
-        while any(self.attempt(submodel.inlined, self.model, *call) for call in _calls(self.model)):
-            changed = True
-        return changed
+        calls = [
+            (index, number, callee)
+            for index, graph in enumerate(self.model.graphs)
+            for number, op in enumerate(graph)
+            for callee in range(len(op.called_graphs()))
+        ]
+        return any(self.attempt(submodel.inlined, self.model, *call) for call in calls)
 
     def remove_ops_of_callees(self) -> bool:
         """Remove operators of the other graphs one by one: the interfaces of these graphs must stay."""
-        changed = False
-        for graph in range(1, len(self.model.graphs)):
-            if graph >= len(self.model.graphs):
-                break
-            for number in reversed(range(len(self.model.graphs[graph]))):
-                changed |= self.attempt(submodel.without_op, self.model, graph, number)
-                if graph >= len(self.model.graphs):
-                    break
-        return changed
+        places = [
+            (graph, number)
+            for graph in range(1, len(self.model.graphs))
+            for number in reversed(range(len(self.model.graphs[graph])))
+        ]
+        # a place that does not exist any more is no candidate
+        removed = [self.attempt(submodel.without_op, self.model, *place) for place in places]
+        return any(removed)
 
     def select(self, select: Callable[[Model, Sequence[int]], Model], count: int) -> bool:
         """Delta debugging: try each part alone, then all but one part, with ever smaller parts."""
         start = self.model
         kept, parts = list(range(count)), 2
         while len(kept) > 1:
-            chunks = _chunks(kept, min(parts, len(kept)))
+            bounds = [len(kept) * part // parts for part in range(parts + 1)]
+            chunks = [kept[a:b] for a, b in pairwise(bounds)]
             complements = [sorted({*kept} - {*chunk}) for chunk in chunks] if parts > 2 else []
             found = next((s for s in [*chunks, *complements] if self.attempt(select, start, s)), None)
             if found is not None:
@@ -163,22 +166,6 @@ class _Reducer:
                         for array in _rounder(value.array())
                     )
         return changed
-
-
-def _calls(model: Model) -> list[tuple[int, int, int]]:
-    """Return (graph, operator, number of the called graph) for every call of a graph."""
-    return [
-        (index, number, callee)
-        for index, graph in enumerate(model.graphs)
-        for number, op in enumerate(graph)
-        for callee in range(len(op.called_graphs()))
-    ]
-
-
-def _chunks(items: Sequence[int], count: int) -> list[list[int]]:
-    """Cut ``items`` into ``count`` parts of about the same length."""
-    bounds = [len(items) * part // count for part in range(count + 1)]
-    return [list(items[a:b]) for a, b in pairwise(bounds)]
 
 
 def _rounder(data: Array) -> Iterator[Array]:

@@ -141,12 +141,6 @@ def largest_magnitude(array: Array) -> float:
     return float(np.abs(array[np.isfinite(array)]).max(initial=0.0))
 
 
-def is_telling(array: Array) -> bool:
-    """Whether equality with this array proves anything: it is not all NaN, infinite or zero."""
-    finite = np.isfinite(array) if array.dtype.kind in "fc" else np.ones(array.shape, np.bool_)
-    return bool(np.any(finite & (array != 0)))
-
-
 @dataclass
 class Comparison:
     """The findings of a comparison.
@@ -237,6 +231,11 @@ def compare_outputs(
 
 def weak_outputs(graph: Graph, runs: Sequence[Sequence[Array]]) -> list[str]:
     """Return a sentence for every output that was NaN, infinite or zero throughout in every run."""
+
+    def is_telling(array: Array) -> bool:
+        finite = np.isfinite(array) if array.dtype.kind in "fc" else True
+        return bool(np.any(finite & (array != 0)))
+
     return [
         f"output %{value.name} is NaN, infinite or zero on all inputs: its equality proves little"
         for index, value in enumerate(graph.outputs)
