@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import circlekit.ops  # noqa: F401  # operators are declared by being imported
-from circlekit.cli import circle_tensordump, dump
+from circlekit.cli import dump, inspection
 from circlekit.io.read.load import load
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.model_equality import difference
@@ -115,7 +115,7 @@ def test_truncated_tables_are_reported(path: Path, capsys: Output) -> None:
 
 
 def test_tensordump_prints_lines(path: Path, capsys: Output) -> None:
-    assert circle_tensordump.main(["--tensors", str(path)]) == 0
+    assert inspection.circle_tensordump(["--tensors", str(path)]) == 0
     blocks = capsys.readouterr().out.split("-" * 70 + "\n")
     assert [b.partition("\n")[0] for b in blocks[1:]] == ["[x]", "[w]", "[a/b]", "[y]", "[s]", "[r]"]
     assert blocks[2].splitlines() == [
@@ -138,7 +138,7 @@ def test_tensordump_prints_lines(path: Path, capsys: Output) -> None:
 
 def test_tensordump_writes_hdf5_groups(path: Path, tmp_path: Path) -> None:
     target = tmp_path / "tensors.h5"
-    assert circle_tensordump.main([str(path), "--tensors_to_hdf5", str(target)]) == 0
+    assert inspection.circle_tensordump([str(path), "--tensors_to_hdf5", str(target)]) == 0
     with h5py.File(target) as file:
         assert sorted(file) == ["a_b", "r", "s", "w", "x", "y"]
         weights = file["w/weights"][()]
@@ -151,6 +151,6 @@ def test_tensordump_writes_hdf5_groups(path: Path, tmp_path: Path) -> None:
 
 
 def test_tensordump_requires_one_target(path: Path, capsys: Output) -> None:
-    assert circle_tensordump.main([str(path)]) == 2
-    assert circle_tensordump.main([str(path), "--tensors", "--tensors_to_hdf5", "x"]) == 2
+    assert inspection.circle_tensordump([str(path)]) == 2
+    assert inspection.circle_tensordump([str(path), "--tensors", "--tensors_to_hdf5", "x"]) == 2
     assert "--tensors" in capsys.readouterr().err

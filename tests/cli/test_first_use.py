@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import circlekit
-from circlekit.cli import chefs, circle2circle, circle_reduce, circle_tensordump, dredd, dump, inspection
+from circlekit.cli import chefs, circle2circle, circle_reduce, dredd, dump, inspection
 from tests.cli.test_scripts import run_script
 
 Main = Callable[[Sequence[str] | None], int]
@@ -29,7 +29,7 @@ def net(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("main", "words"),
     [
-        (circle_tensordump.main, ["--tensors_to_hdf5"]),
+        (inspection.circle_tensordump, ["--tensors_to_hdf5"]),
         (chefs.circlechef_reverse, []),
         (chefs.tflchef_reverse, []),
     ],

@@ -16,7 +16,6 @@ from circlekit.cli import (
     circle2circle,
     circle_interpreter,
     circle_reduce,
-    circle_tensordump,
     conversion,
     dump,
     inspection,
@@ -113,7 +112,7 @@ def test_control_characters_in_names_are_escaped(name: str, tmp_path: Path, caps
         (inspection.circle_verify, [file]),
         (inspection.circle_inspect, ["--tensor_shape", "--constants", file]),
         (dump.circledump, [file]),
-        (circle_tensordump.main, ["--tensors", file]),
+        (inspection.circle_tensordump, ["--tensors", file]),
         (circle2circle.main, [file, str(tmp_path / "o.circle"), "--O1", "--explain", "fuse_add_with_conv"]),
         (circle_reduce.main, [file, "--tries", "1", "--", "true"]),
     ]
@@ -131,7 +130,7 @@ def test_names_are_not_used_as_paths(name: str, tmp_path: Path) -> None:
     file = named(name, folder / "m.circle")
     record = ["--O1", "--record", str(folder / "rec")]
     assert circle2circle.main([file, str(folder / "o.circle"), *record]) == 0
-    assert circle_tensordump.main(["--tensors_to_hdf5", str(folder / "t.h5"), file]) == 0
+    assert inspection.circle_tensordump(["--tensors_to_hdf5", str(folder / "t.h5"), file]) == 0
     inputs = str(folder / "rec" / "input.h5")
     assert circle_interpreter.main(["--h5", file, inputs, str(folder / "o.h5")]) == 0
     with h5py.File(folder / "o.h5") as recorded:

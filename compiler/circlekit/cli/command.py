@@ -252,6 +252,11 @@ def printable(text: str, kept: str = "\n\t") -> str:
     return "".join(c if c.isprintable() or c in kept else c.encode("unicode_escape").decode() for c in text)
 
 
+def number_text(number: Any) -> str:
+    """Format a number as C++ streams do: floats with six significant digits."""
+    return f"{number:.6g}" if isinstance(number, float) else str(number)
+
+
 def shortened(text: str, limit: int = MAX_LINE_CHARACTERS) -> str:
     """Cut every line of ``text`` after ``limit`` characters; shapes and names may be of any length."""
     lines = text.split("\n")

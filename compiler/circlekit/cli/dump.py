@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from circlekit.api import load
-from circlekit.cli.command import Command, Parser
+from circlekit.cli.command import Command, Parser, number_text
 from circlekit.errors import ModelError
 from circlekit.io.schema import Tree, number_of, table
 from circlekit.ir.text import print_model
@@ -82,12 +82,10 @@ def option_line(op: Tree, fmt: str) -> Iterator[str]:
 
 def _fields(options: Tree, fmt: str) -> Iterator[tuple[str, str]]:
     name = options[""]
-    fields = [f.name for f in table(name, fmt).fields]
     defaults = {f.name: f.default for f in table(name, fmt).fields}
-    for field in sorted(fields, key=lambda f: ORDER.index(f) if f in ORDER else len(ORDER)):
-        value = options.get(field, defaults[field])
+    for field in sorted(defaults, key=lambda f: ORDER.index(f) if f in ORDER else len(ORDER)):
         label = OWN_LABELS.get((name, field)) or LABELS.get(field, field)
-        yield label, _shown(value, name in AS_WORDS)
+        yield label, _shown(options.get(field, defaults[field]), name in AS_WORDS)
 
 
 def _shown(value: Any, words: bool) -> str:
@@ -95,11 +93,9 @@ def _shown(value: Any, words: bool) -> str:
         return ""
     if isinstance(value, bool | np.bool_):
         return str(bool(value)).lower() if words else str(int(value))
-    if isinstance(value, float | np.floating):
-        return f"{float(value):.6g}"
     if isinstance(value, list | np.ndarray):
         return ", ".join(_shown(x, words) for x in value)
-    return str(value)
+    return number_text(float(value) if isinstance(value, np.floating) else value)
 
 
 def _custom(data: bytes) -> Iterator[str]:
@@ -270,10 +266,9 @@ def _graph(model: ModelFile, graph: Tree, number: int) -> Iterator[str]:
 
 
 def _tensor(tensor: Tree, label: str) -> Iterator[str]:
-    shape = [int(d) for d in tensor.get("shape", (-1,))]
-    parts = [f"({_listed(shape)})"]
+    parts = [f"({_shown(list(tensor.get('shape', (-1,))), False)})"]
     if "shape_signature" in tensor:
-        parts.append(f"({_listed(int(d) for d in tensor['shape_signature'])})")
+        parts.append(f"({_shown(tensor['shape_signature'], False)})")
     parts.append(f"B({tensor.get('buffer', 0)})")
     if tensor.get("is_variable", False):
         parts.append("(variable)")
@@ -283,13 +278,9 @@ def _tensor(tensor: Tree, label: str) -> Iterator[str]:
     yield ""
 
 
-def _listed(numbers: Any) -> str:
-    return ", ".join(map(str, numbers))
-
-
 def _vector(vector: Any) -> str:
-    """Format up to MAX_ELEMENTS elements; floats with six significant digits."""
-    texts = [f"{x:.6g}" if isinstance(x, float) else str(x) for x in vector[:MAX_ELEMENTS].tolist()]
+    """Format up to MAX_ELEMENTS elements."""
+    texts = [number_text(x) for x in vector[:MAX_ELEMENTS].tolist()]
     return ", ".join(texts) if len(vector) <= MAX_ELEMENTS else f"({len(vector)}) {', '.join(texts)} ... "
 
 
