@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -37,37 +37,37 @@ SHORTENED_LIMIT = 4
 """Shortened constants show this many elements."""
 
 
-class Style:
-    """How a line refers to graphs and values; this base class is for shortened lines."""
+class Names:
+    """How the text refers to values and graphs.
 
-    lossless = False
-    """Whether parsing the line must give the same operator."""
+    ``labels``: the name in the text of each value and graph, by its id; by default the name in the model.
+    ``lossless``: whether parsing the text must give the same model; if not, it is shortened for people.
+    """
+
+    def __init__(self, labels: Mapping[int, str] | None = None, lossless: bool = False) -> None:
+        self.labels = labels or {}
+        self.lossless = lossless
+
+    def label(self, thing: Value | Graph) -> str:
+        return self.labels.get(id(thing), thing.name)
+
+    def refer(self, thing: Value | Graph) -> str:
+        """Return ``%value`` or ``@graph``."""
+        return quoted("%" if isinstance(thing, Value) else "@", self.label(thing))
 
     def operand(self, value: Value | None) -> str:
-        """Return a small constant as a literal, else the name."""
+        """Return the name; in shortened text a literal for a small constant."""
         if value is None:
             return "none"
         data = value.data
-        if data is not None and data.size <= INLINE_LIMIT and not _is_raw(value, data):
+        if not self.lossless and data is not None and data.size <= INLINE_LIMIT and not _is_raw(value, data):
             texts = elements(data)
             if texts is not None:
                 return format_nested(texts, data.shape)
-        return self.result(value)
-
-    def result(self, value: Value) -> str:
-        return quoted("%", self.label(value))
-
-    def label(self, value: Value) -> str:
-        return value.name
-
-    def graph(self, graph: Graph) -> str:
-        return quoted("@", graph.name)
-
-    def mentioned(self, thing: Value | Graph) -> str:
-        return self.graph(thing) if isinstance(thing, Graph) else self.result(thing)
+        return self.refer(value)
 
 
-_PERSON = Style()
+_SHORT = Names()
 
 
 # -- operators ---------------------------------------------------------------------------------
@@ -79,36 +79,36 @@ def print_op(op: Op) -> str:
     return f"{call} : {types}" if types else call
 
 
-def op_parts(op: Op, style: Style = _PERSON) -> tuple[str, str]:
+def op_parts(op: Op, names: Names = _SHORT) -> tuple[str, str]:
     """Return the call, and the types of its results."""
-    operands = ", ".join(map(style.operand, op.inputs))
-    results = ", ".join(map(style.result, op.results))
-    items = _attributes(op, style)
+    operands = ", ".join(map(names.operand, op.inputs))
+    results = ", ".join(map(names.refer, op.results))
+    items = _attributes(op, names)
     attributes = f" {{{', '.join(items)}}}" if items else ""
     kind = "Opaque" if isinstance(op, OpaqueOp) else type(op).__name__
     call = f"{results}{' = ' if results else ''}{kind}({operands}){attributes}"
-    return call, ", ".join(type_text(v, style) for v in op.results)
+    return call, ", ".join(type_text(v, names) for v in op.results)
 
 
-def _attributes(op: Op, style: Style) -> list[str]:
+def _attributes(op: Op, names: Names) -> list[str]:
     items = []
     if isinstance(op, OpaqueOp):
         items.append(f"code: {quote(op.code)}")
         if op.custom_code is not None:
             items.append(f"custom_code: {quote(op.custom_code)}")
-        if op.option_tree is not None and style.lossless:
-            items.append(f"options: {format_tree(op.option_tree, style.mentioned)}")
+        if op.option_tree is not None and names.lossless:
+            items.append(f"options: {format_tree(op.option_tree, names.refer)}")
     for spec in op.attributes:
         value = op.attribute_values.get(spec.name, spec.default)
-        if spec.quantized_only and not style.lossless and all(v.quantization is None for v in op.results):
+        if spec.quantized_only and not names.lossless and all(v.quantization is None for v in op.results):
             continue
         if not same_attribute(value, spec.default):
-            items.append(f"{spec.name}: {format_attribute(value, style.graph)}")
-    if style.lossless:
+            items.append(f"{spec.name}: {format_attribute(value, names.refer)}")
+    if names.lossless:
         if op.version is not None and op.version != required_version(op):
             items.append(f"version: {op.version}")
         if extra := plain_items(op.extra):
-            items.append(f"extra: {format_tree(extra, style.mentioned)}")
+            items.append(f"extra: {format_tree(extra, names.refer)}")
     return items
 
 
@@ -123,23 +123,23 @@ def required_version(op: Op) -> int | None:
 # -- types -------------------------------------------------------------------------------------
 
 
-def type_text(value: Value, style: Style) -> str:
+def type_text(value: Value, names: Names) -> str:
     """Return the type of ``value`` and, if lossless, all other fields but the constant."""
     parts = [f"{value.dtype.short}{format_shape(value.shape)}"]
     if value.quantization is not None:
-        parts.append(_quantization(value.quantization, style))
-    if style.lossless:
+        parts.append(_quantization(value.quantization, names))
+    if names.lossless:
         if extra := plain_items(value.extra):
-            parts.append(f"extra({format_items(extra, style.mentioned)})")
-        if style.label(value) != value.name:
+            parts.append(f"extra({format_items(extra, names.refer)})")
+        if names.label(value) != value.name:
             parts.append(f"named({quote(value.name)})")
     if value.is_variable:
         parts.append("variable")
     return " ".join(parts)
 
 
-def _quantization(quantization: Quantization, style: Style) -> str:
-    if not style.lossless and quantization.scale.size > INLINE_LIMIT:
+def _quantization(quantization: Quantization, names: Names) -> str:
+    if not names.lossless and quantization.scale.size > INLINE_LIMIT:
         return f"quant(axis: {quantization.quantized_dimension})"
     items = []
     scale, zero_point = quantization.scale, quantization.zero_point
@@ -154,7 +154,7 @@ def _quantization(quantization: Quantization, style: Style) -> str:
         if bound is not None:
             items.append(f"{name}: {_vector(bound)}")
     if quantization.details is not None:
-        items.append(f"details: {format_tree(quantization.details, style.mentioned)}")
+        items.append(f"details: {format_tree(quantization.details, names.refer)}")
     return f"quant({', '.join(items)})"
 
 

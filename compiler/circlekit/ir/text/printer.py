@@ -3,16 +3,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from operator import is_
 from typing import Any
 
 from circlekit.ir.display import to_text
 from circlekit.ir.graph import Graph, Model, Signature
 from circlekit.ir.op import Op
-from circlekit.ir.text.lexer import quote, quoted
-from circlekit.ir.text.lines import Locate, Style, op_parts, payload, print_op, type_text
+from circlekit.ir.text.lexer import quote
+from circlekit.ir.text.lines import Locate, Names, op_parts, payload, print_op, type_text
 from circlekit.ir.text.literal_printing import (
     format_base64,
     format_flat,
@@ -22,7 +24,7 @@ from circlekit.ir.text.literal_printing import (
 )
 from circlekit.ir.value import Value
 
-__all__ = ["Labels", "Locate", "print_graph", "print_model", "print_op"]
+__all__ = ["Locate", "print_graph", "print_model", "print_op"]
 
 ALIGN_LIMIT = 78
 """Types are aligned in one column; this is the last column for it."""
@@ -34,14 +36,20 @@ def print_model(model: Model, locate: Locate | None = None, shorten: bool = Fals
     ``locate``: where large constants lie, to be printed by reference instead of in base64.  ``shorten``: show
     the first elements of large constants only; such a text cannot be parsed.
     """
-    labels = Labels(model.graphs)
+    graph_labels = _unique(model.graphs, "graph")
+    names = {id(g): _GraphNames(g, graph_labels) for g in model.graphs}
     lines = [_header(model)]
     lines += [f"metadata {quote(name)} {_metadata(data)}" for name, data in model.metadata]
-    lines += [_signature(s, labels) for s in model.signatures]
+    lines += [_signature(s, names.get(id(s.graph)) or _GraphNames(s.graph)) for s in model.signatures]
     if extra := plain_items(model.extra):
         lines.append(f"extra {format_tree(extra)}")
-    blocks = ["\n".join(lines), *(print_graph(g, labels, locate, shorten) for g in model.graphs)]
-    return "\n\n".join(blocks) + "\n"
+    graphs = (_graph_text(g, names[id(g)], locate, shorten) for g in model.graphs)
+    return "\n\n".join(["\n".join(lines), *graphs]) + "\n"
+
+
+def print_graph(graph: Graph, locate: Locate | None = None, shorten: bool = False) -> str:
+    """Return the text form of one graph; arguments as in ``print_model``."""
+    return _graph_text(graph, _GraphNames(graph), locate, shorten)
 
 
 def _header(model: Model) -> str:
@@ -63,109 +71,66 @@ def _metadata(data: bytes) -> str:
     return f"base64({format_base64(data)})"
 
 
-def _signature(signature: Signature, labels: Labels) -> str:
-    names = labels.of(signature.graph)
-
+def _signature(signature: Signature, names: Names) -> str:
     def ports(values: Mapping[str, Value]) -> str:
-        return "(" + ", ".join(f"{format_key(k)}: {names.result(v)}" for k, v in values.items()) + ")"
+        return "(" + ", ".join(f"{format_key(k)}: {names.refer(v)}" for k, v in values.items()) + ")"
 
-    head = f"signature {quote(signature.key)} {labels.graph(signature.graph)}"
+    head = f"signature {quote(signature.key)} {names.refer(signature.graph)}"
     return f"{head} {ports(signature.inputs)} -> {ports(signature.outputs)}"
 
 
 # -- names -------------------------------------------------------------------------------------
 
 
-class Names(Style):
-    """Labels of the values of one graph: their names, made unique and not empty."""
+class _GraphNames(Names):
+    """Labels of the values of one graph: their names, made unique and not empty.
 
-    lossless = True
+    ``values``: all that the text must define, including those that only uninterpreted fields mention.
+    """
 
-    def __init__(self, graph: Graph, graph_labels: Mapping[int, str]) -> None:
-        self.values = [*dict.fromkeys([*graph.values(), *_mentioned(graph)])]
-        scales = [scale for value in self.values for scale in value.scale_values]
-        self.values = [*dict.fromkeys([*self.values, *scales])]
-        self.labels = _unique([(id(v), v.name) for v in self.values], "value")
-        self.graph_labels = graph_labels
-
-    def operand(self, value: Value | None) -> str:
-        return "none" if value is None else self.result(value)
-
-    def label(self, value: Value) -> str:
-        return self.labels.get(id(value), value.name)
-
-    def graph(self, graph: Graph) -> str:
-        return quoted("@", self.graph_labels.get(id(graph), graph.name))
+    def __init__(self, graph: Graph, graph_labels: Mapping[int, str] | None = None) -> None:
+        extras = (_mentioned(thing.extra) for thing in (graph, *graph))
+        values = dict.fromkeys((*graph.values(), *chain.from_iterable(extras)))
+        scales = chain.from_iterable(value.scale_values for value in values)
+        self.values = [*(values | dict.fromkeys(scales))]
+        super().__init__({**_unique(self.values, "value"), **(graph_labels or {})}, lossless=True)
 
 
-class Labels:
-    """Labels of the graphs of a model, and of their values."""
-
-    def __init__(self, graphs: Sequence[Graph]) -> None:
-        self.graphs = _unique([(id(g), g.name) for g in graphs], "graph")
-        self._names: dict[int, Names] = {}
-
-    def of(self, graph: Graph) -> Names:
-        names = self._names.get(id(graph))
-        if names is None:
-            names = self._names[id(graph)] = Names(graph, self.graphs)
-        return names
-
-    def label(self, graph: Graph) -> str:
-        return self.graphs.get(id(graph), graph.name)
-
-    def graph(self, graph: Graph) -> str:
-        return quoted("@", self.label(graph))
+def _mentioned(data: Any) -> Iterator[Value]:
+    """Yield the values in a field that the IR does not interpret."""
+    if isinstance(data, Value):
+        yield data
+    elif isinstance(data, Mapping | list | tuple):
+        for item in data.values() if isinstance(data, Mapping) else data:
+            yield from _mentioned(item)
 
 
-def _unique(named: list[tuple[int, str]], nameless: str) -> dict[int, str]:
-    """Return a label for each id: its name if none before has it, else the name and a number."""
+def _unique(things: Sequence[Value] | Sequence[Graph], nameless: str) -> dict[int, str]:
+    """Return a label for each id: the name if none before has it, else the name and a number."""
     labels: dict[int, str] = {}
     taken: set[str] = set()
-    for key, name in named:
-        if name and name not in taken:
-            taken.add(name)
-            labels[key] = name
-    counts: dict[str, int] = {}
-    for key, name in named:
-        if key not in labels:
-            base = name or nameless
-            count = counts.get(base, 0)
-            label = base
+    for thing in things:
+        if thing.name and thing.name not in taken:
+            taken.add(thing.name)
+            labels[id(thing)] = thing.name
+    counts: Counter[str] = Counter()
+    for thing in things:
+        if id(thing) not in labels:
+            label = base = thing.name or nameless
             while label in taken:
-                count += 1
-                label = f"{base}_{count}"
-            counts[base] = count
+                counts[base] += 1
+                label = f"{base}_{counts[base]}"
             taken.add(label)
-            labels[key] = label
+            labels[id(thing)] = label
     return labels
-
-
-def _mentioned(graph: Graph) -> Iterator[Value]:
-    """Yield the values in fields that the IR does not interpret."""
-    pending: list[Any] = [op.extra for op in graph if op.extra]
-    pending += [graph.extra] if graph.extra else []
-    pending.reverse()
-    while pending:
-        data = pending.pop()
-        if isinstance(data, Value):
-            yield data
-        elif isinstance(data, Mapping):
-            pending += reversed(list(data.values()))
-        elif isinstance(data, list | tuple):
-            pending += reversed(data)
 
 
 # -- graphs ------------------------------------------------------------------------------------
 
 
-def print_graph(
-    graph: Graph, labels: Labels | None = None, locate: Locate | None = None, shorten: bool = False
-) -> str:
+def _graph_text(graph: Graph, names: _GraphNames, locate: Locate | None, shorten: bool) -> str:
     """Return a graph's text: its head, values without a producer (constants, variables), then operators."""
-    labels = labels or Labels([graph])
-    names = labels.of(graph)
-    lines = [_head(graph, labels, names)]
+    lines = [_head(graph, names)]
     defined = [*dict.fromkeys(graph.inputs)]
     inputs = set(defined)
     loose = [
@@ -179,32 +144,31 @@ def print_graph(
         defined += op.results
     lines += [f"  {line}" for line in _aligned(calls)]
     if extra := plain_items(graph.extra):
-        lines.append(f"  extra {format_tree(extra, names.mentioned)}")
+        lines.append(f"  extra {format_tree(extra, names.refer)}")
     if graph.table:
         ordered = len(graph.table) == len(defined) and all(map(is_, graph.table, defined))
-        listed = format_flat(names.result(v) for v in graph.table)
+        listed = format_flat(map(names.refer, graph.table))
         lines.append("  table" if ordered else f"  table {listed}")
     return "\n".join([*lines, "}"])
 
 
-def _head(graph: Graph, labels: Labels, names: Names) -> str:
-    label = labels.label(graph)
-    seen: set[int] = set()
-    inputs = []
-    for value in graph.inputs:
-        again = id(value) in seen
-        seen.add(id(value))
-        inputs.append(names.result(value) if again else f"{names.result(value)}: {type_text(value, names)}")
-    outputs = ", ".join(names.result(v) for v in graph.outputs)
-    head = f"graph {format_key(label)}({', '.join(inputs)})" + (f" -> {outputs}" if outputs else "")
-    return head + ("" if label == graph.name else f" named({quote(graph.name)})") + " {"
+def _head(graph: Graph, names: Names) -> str:
+    inputs: dict[int, str] = {}
+    shown = []
+    for value in graph.inputs:  # an input that is listed again has no type
+        shown.append(inputs.get(id(value)) or f"{names.refer(value)}: {type_text(value, names)}")
+        inputs[id(value)] = names.refer(value)
+    outputs = f" -> {', '.join(map(names.refer, graph.outputs))}" if graph.outputs else ""
+    label = names.label(graph)
+    named = "" if label == graph.name else f" named({quote(graph.name)})"
+    return f"graph {format_key(label)}({', '.join(shown)}){outputs}{named} {{"
 
 
 def _declaration(value: Value, names: Names, locate: Locate | None, shorten: bool) -> str:
     if value.data is None:
-        return f"{names.result(value)}: {type_text(value, names)}"
+        return f"{names.refer(value)}: {type_text(value, names)}"
     elements = payload(value, value.data, locate, shorten)
-    return f"{names.result(value)} = const {type_text(value, names)} {elements}"
+    return f"{names.refer(value)} = const {type_text(value, names)} {elements}"
 
 
 def _aligned(lines: list[tuple[str, str]]) -> Iterator[str]:
