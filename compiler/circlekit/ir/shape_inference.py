@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
 from circlekit.errors import CirclekitError, ModelError, ShapeError, UnsupportedError
 from circlekit.ir.graph import Graph, Model, postorder
 from circlekit.ir.location import place
@@ -16,7 +19,13 @@ def infer_shapes(model: Model) -> int:
     Known dimensions stay.  ShapeError, with the place, if an operator's shape rule refuses its operands or
     contradicts a dtype or dimension that the model states.  Operators without a rule are skipped.
     """
-    return sum(_refine(op, model) for graph in callees_first(model) for op in graph)
+    refined = 0
+    for op in (op for graph in callees_first(model) for op in graph):
+        with _placed(op, model):
+            for value, shape in _merged_shapes(op):
+                refined += shape != value.shape
+                value.shape = shape
+    return refined
 
 
 def check_shapes(model: Model) -> None:
@@ -24,20 +33,20 @@ def check_shapes(model: Model) -> None:
 
     A conflict is ignored if an operand or result has the shape [], which may stand for an unknown rank.
     """
-    for graph in model.graphs:
-        for op in graph:
-            _refine(op, model, keep=True)
+    for op in model.ops():
+        with _placed(op, model):
+            check_op(op)
 
 
-def settle_ranks(model: Model, strict: bool = True) -> None:
-    """Decide for each shape [] of a file whether it is a scalar or an unknown rank, and set the shape.
-
-    A result gets the inferred shape; an operand that its operator refuses as a scalar has an unknown rank.
-    ``strict``: ShapeError, with the place, if an operator does not fit its operands and results after that.
-    """
-    for graph in callees_first(model):
-        for op in graph:
-            _settle(op, model, strict)
+@contextmanager
+def _placed(op: Op, model: Model) -> Iterator[None]:
+    """Add the place of ``op`` to errors; ignore that it has no shape rule."""
+    try:
+        yield
+    except UnsupportedError:
+        return
+    except CirclekitError as error:
+        raise error.note(place(op, model)) from None
 
 
 def callees_first(model: Model) -> list[Graph]:
@@ -45,30 +54,19 @@ def callees_first(model: Model) -> list[Graph]:
     return postorder(model.graphs, lambda graph: [g for op in graph for g in op.called_graphs()])
 
 
-def _refine(op: Op, model: Model, keep: bool = False) -> int:
-    """Return how many results were refined, or could be if ``keep``; add the place to errors."""
-    try:
-        return check_op(op) if keep else _refined(op, keep=False)
-    except UnsupportedError:
-        return 0
-    except CirclekitError as error:
-        raise error.note(place(op, model)) from None
-
-
-def check_op(op: Op) -> int:
-    """Return how many results could be refined; nothing changes.
+def check_op(op: Op) -> None:
+    """Check one operator, and change nothing.
 
     ShapeError if the operator's shape rule refuses its operands or contradicts its results, unless one of
     them has the shape []; UnsupportedError if it has no shape rule.
     """
     try:
-        return _refined(op, keep=True)
+        _merged_shapes(op)
     except UnsupportedError:
         raise
     except CirclekitError:
-        if any(_may_be_unranked(v) for v in (*op.inputs, *op.results)):
-            return 0
-        raise
+        if not any(_may_be_unranked(v) for v in (*op.inputs, *op.results)):
+            raise
 
 
 def fits(op: Op) -> bool:
@@ -82,24 +80,26 @@ def fits(op: Op) -> bool:
     return True
 
 
-def _refined(op: Op, keep: bool) -> int:
-    return sum(_merge(value, t, keep) for value, t in zip(op.results, result_types(op), strict=True))
+def settle_ranks(model: Model, strict: bool = True) -> None:
+    """Decide for each shape [] of a file whether it is a scalar or an unknown rank, and set the shape.
+
+    A result gets the inferred shape; an operand that its operator refuses as a scalar has an unknown rank.
+    ``strict``: ShapeError, with the place, if an operator does not fit its operands and results after that.
+    """
+    for op in (op for graph in callees_first(model) for op in graph):
+        with _placed(op, model) if strict else suppress(CirclekitError):
+            _settle(op)
 
 
-def _settle(op: Op, model: Model, strict: bool) -> None:
-    """Choose the ranks of operands and results of ``op`` so that they fit its shape rule."""
+def _settle(op: Op) -> None:
     try:
-        for value, inferred in zip(op.results, _unranked_types(op), strict=True):
-            if _may_be_unranked(value):
-                value.shape = inferred.shape
-            _merge(value, inferred, keep=True)
-    except UnsupportedError:
-        for value in op.results:
-            if _may_be_unranked(value):
-                value.shape = None
-    except CirclekitError as error:
-        if strict:
-            raise error.note(place(op, model)) from None
+        types = _unranked_types(op)
+    except UnsupportedError:  # no shape rule
+        types = tuple(TensorType(v.dtype, None) for v in op.results)
+    for value, inferred in zip(op.results, types, strict=True):
+        if _may_be_unranked(value):
+            value.shape = inferred.shape
+        _merged_shape(value, inferred)
 
 
 def _unranked_types(op: Op) -> tuple[TensorType, ...]:
@@ -128,29 +128,26 @@ def _may_be_unranked(value: Value | None) -> bool:
     return value is not None and value.shape == () and value.data is None
 
 
-def _merge(value: Value, inferred: TensorType, keep: bool) -> bool:
-    """Merge an inferred type into a value; return whether it was refined (or could be, if ``keep``)."""
+def _merged_shapes(op: Op) -> list[tuple[Value, Shape | None]]:
+    """Return each result with its shape; ShapeError if the shape rule contradicts what the model states."""
+    return [(v, _merged_shape(v, t)) for v, t in zip(op.results, result_types(op), strict=True)]
+
+
+def _merged_shape(value: Value, inferred: TensorType) -> Shape | None:
+    """Return the dimensions that are known of ``value`` or inferred; ShapeError on a conflict."""
+    stated, found = value.shape, inferred.shape
     if value.dtype is not inferred.dtype:
-        found = f"%{value.name} is {value.dtype.short}"
-        raise ShapeError(f"{found}, its operator infers {inferred.dtype.short}")
-    shape = _merged(value.shape, inferred.shape)
-    if shape is None and value.shape is not None and inferred.shape is not None:
-        found = f"%{value.name} has shape {format_shape(value.shape)}"
-        raise ShapeError(f"{found}, its operator infers {format_shape(inferred.shape)}")
-    if shape == value.shape:
-        return False
+        raise ShapeError(f"%{value.name} is {value.dtype.short}, its operator infers {inferred.dtype.short}")
+    if stated is None or found is None:
+        shape = found if stated is None else stated
+    elif len(stated) == len(found) and all(
+        x == y for x, y in zip(stated, found, strict=True) if None not in (x, y)
+    ):
+        shape = tuple(y if x is None else x for x, y in zip(stated, found, strict=True))
+    else:
+        has = f"%{value.name} has shape {format_shape(stated)}"
+        raise ShapeError(f"{has}, its operator infers {format_shape(found)}")
     misfit = value.quantization.misfit(shape) if value.quantization is not None else None
-    if misfit is not None:
+    if misfit is not None and shape != stated:
         raise ShapeError(f"%{value.name} does not fit its operator: {misfit}")
-    if not keep:
-        value.shape = shape
-    return True
-
-
-def _merged(a: Shape | None, b: Shape | None) -> Shape | None:
-    """Return the dimensions known in ``a`` or ``b``; None on a conflict, or if both ranks are unknown."""
-    if a is None or b is None:
-        return b if a is None else a
-    if len(a) != len(b) or any(x != y for x, y in zip(a, b, strict=True) if None not in (x, y)):
-        return None
-    return tuple(y if x is None else x for x, y in zip(a, b, strict=True))
+    return shape
