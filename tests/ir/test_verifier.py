@@ -149,7 +149,7 @@ CASES: dict[str, tuple[Callable[[Model], object], str]] = {
     ),
     "result twice": (
         duplicate_result,
-        "graph main > op 1 Reshape: %1 is the result of an earlier operator too",
+        "graph main > op 1 Reshape: result 0 %1 names another producer or index",
     ),
     "constant result": (
         lambda m: setattr(named(m, "1"), "data", np.zeros((1, 4), np.float32)),
@@ -187,7 +187,11 @@ CASES: dict[str, tuple[Callable[[Model], object], str]] = {
     "recursion": (call_itself, "graph main: it calls graph main, which calls it"),
     "negative": (
         lambda m: setattr(named(m, "1"), "shape", (-1, 4)),
-        "graph main > %1: shape [-1,4] has a negative dimension",
+        "graph main > %1: its shape is [-1,4], expected dimensions from 0 to 2147483647",
+    ),
+    "large dimension": (
+        lambda m: setattr(named(m, "1"), "shape", (1, 2**31)),
+        "graph main > %1: its shape is [1,2147483648], expected dimensions from 0",
     ),
     "data dtype": (
         lambda m: setattr(named(m, "w"), "data", np.zeros(4, np.int32)),

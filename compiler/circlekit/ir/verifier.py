@@ -4,17 +4,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from itertools import pairwise
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence, Set
+from itertools import chain, pairwise
+from typing import NamedTuple
 
 import numpy as np
 
 from circlekit.errors import ModelError
-from circlekit.ir.dtypes import DType
-from circlekit.ir.graph import Graph, Model, Signature, postorder
+from circlekit.ir.graph import Graph, Model, postorder
 from circlekit.ir.location import kind_of
-from circlekit.ir.op import Attribute, Op, OpaqueOp
+from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.value import LARGEST_DIMENSION, Array, Quantization, Value, format_shape
 
 
@@ -69,85 +68,43 @@ class _Verifier:
         if len(self.graphs) != len(self.model.graphs):
             yield Finding("model", "a graph is listed twice")
         for graph in self.model.graphs:
-            yield from self._graph(graph)
+            yield from self._graph(graph, f"graph {graph.name}")
         for graph, callee in recursive_calls(self.model):
             yield Finding(f"graph {graph.name}", f"it calls graph {callee.name}, which calls it")
         yield from self._signatures()
 
-    def _graph(self, graph: Graph) -> Iterator[Finding]:
-        where = f"graph {graph.name}"
+    def _graph(self, graph: Graph, where: str) -> Iterator[Finding]:
         ops = list(_walk(graph))
         if len(ops) != len(graph) or any(a.next is not b or b.previous is not a for a, b in pairwise(ops)):
             yield Finding(where, "its list of operators is broken")
             return
-        yield from self._interface(graph, where)
+        yield from (Finding(where, message) for message in _interface_faults(graph))
         for value in graph.values():
-            for message in value_faults(value):
-                yield Finding(f"{where} > %{value.name}", message)
-            yield from self._home(graph, value, where)
-        yield from self._operators(graph, ops, where)
-
-    def _interface(self, graph: Graph, where: str) -> Iterator[Finding]:
-        names: dict[str, Value] = {}
-        for side, values in (("input", graph.inputs), ("output", graph.outputs)):
-            for index, value in enumerate(values):
-                if not value.name:
-                    yield Finding(where, f"{side} {index} has no name")
-                elif names.setdefault(value.name, value) is not value:
-                    yield Finding(where, f"two values of its inputs and outputs are named %{value.name}")
-        for value, count in Counter(graph.inputs).items():
-            if count > 1:
-                yield Finding(where, f"%{value.name} is {count} of its inputs")
-        for value in graph.inputs:
-            if value.is_const:
-                yield Finding(where, f"input %{value.name} is a constant")
-            if value.producer is not None:
-                yield Finding(where, f"input %{value.name} is the result of an operator")
-
-    def _home(self, graph: Graph, value: Value, where: str) -> Iterator[Finding]:
-        """A value is in one graph only, and all its uses are operands of operators in a graph."""
-        home = self.home.setdefault(id(value), graph)
-        if home is not graph:
-            yield Finding(where, f"%{value.name} is a value of graph {home.name}")
-        for op, index in value.uses:
-            if index >= len(op.inputs) or op.inputs[index] is not value:
-                yield Finding(f"{where} > %{value.name}", f"it lists a use by {op!r}, which does not use it")
-            elif op.graph is None:
-                yield Finding(f"{where} > %{value.name}", f"it is used by {op!r}, which is in no graph")
-
-    def _operators(self, graph: Graph, ops: list[Op], where: str) -> Iterator[Finding]:
-        """Every operand is defined before its use, and producers and results agree."""
+            yield from (Finding(f"{where} > %{value.name}", message) for message in value_faults(value))
+            home = self.home.setdefault(id(value), graph)
+            if home is not graph:
+                yield Finding(where, f"%{value.name} is a value of graph {home.name}")
         position = {id(op): index for index, op in enumerate(ops)}
-        inputs = {id(v) for v in graph.inputs}
-        seen: set[int] = set()
         for index, op in enumerate(ops):
-            here = f"{where} > op {index} {kind_of(op)}"
-            if op.graph is not graph:
-                yield Finding(here, "its graph is not set to this one")
-            for number, value in enumerate(op.inputs):
-                if value is not None and (op, number) not in value._uses:
-                    yield Finding(here, f"%{value.name} does not list this use")
-            for value in op.inputs:
-                message = _missing(value, inputs, position, index)
-                if message:
-                    yield Finding(here, message)
-            for message in _result_faults(op, seen):
-                yield Finding(here, message)
-            seen.update(map(id, op.results))
-            for message in op_faults(op, self.graphs):
-                yield Finding(here, message)
+            faults = chain(_link_faults(op, graph, position), op_faults(op, self.graphs))
+            yield from (Finding(f"{where} > op {index} {kind_of(op)}", message) for message in faults)
         for value in graph.outputs:
-            message = _missing(value, inputs, position, len(ops))
+            message = _undefined(value, graph, position, len(ops))
             if message:
                 yield Finding(f"{where} > outputs", message)
 
     def _signatures(self) -> Iterator[Finding]:
         for signature in self.model.signatures:
             where = f"signature {signature.key}"
-            if id(signature.graph) not in self.graphs:
-                yield Finding(where, f"its graph {signature.graph.name} is not in the model")
-            yield from _ports(signature, where, "input", signature.inputs, signature.graph.inputs)
-            yield from _ports(signature, where, "output", signature.outputs, signature.graph.outputs)
+            graph = signature.graph
+            if id(graph) not in self.graphs:
+                yield Finding(where, f"its graph {graph.name} is not in the model")
+            for key, value in signature.inputs.items():
+                if not graph.is_input(value):
+                    yield Finding(f"{where} > {key}", f"%{value.name} is not an input of graph {graph.name}")
+            for key, value in signature.outputs.items():
+                if not graph.is_output(value):
+                    yield Finding(f"{where} > {key}", f"%{value.name} is not an output of graph {graph.name}")
 
 
 def recursive_calls(model: Model) -> Iterator[tuple[Graph, Graph]]:
@@ -163,35 +120,46 @@ def recursive_calls(model: Model) -> Iterator[tuple[Graph, Graph]]:
                 yield graph, callee
 
 
-def _ports(
-    signature: Signature, where: str, side: str, ports: Mapping[str, Value], values: Iterable[Value]
-) -> Iterator[Finding]:
-    known = {id(v) for v in values}
-    for key, value in ports.items():
-        if id(value) not in known:
-            message = f"%{value.name} is not an {side} of graph {signature.graph.name}"
-            yield Finding(f"{where} > {key}", message)
+def _interface_faults(graph: Graph) -> Iterator[str]:
+    """Yield what is wrong with the inputs and outputs of a graph."""
+    names: dict[str, Value] = {}
+    for side, values in (("input", graph.inputs), ("output", graph.outputs)):
+        for index, value in enumerate(values):
+            if not value.name:
+                yield f"{side} {index} has no name"
+            elif names.setdefault(value.name, value) is not value:
+                yield f"two values of its inputs and outputs are named %{value.name}"
+    for value, count in Counter(graph.inputs).items():
+        if count > 1:
+            yield f"%{value.name} is {count} of its inputs"
+        if value.is_const:
+            yield f"input %{value.name} is a constant"
+        if value.producer is not None:
+            yield f"input %{value.name} is the result of an operator"
 
 
-def _result_faults(op: Op, seen: Set[int]) -> Iterator[str]:
-    """``seen``: ids of the results of earlier operators."""
+def _link_faults(op: Op, graph: Graph, position: Mapping[int, int]) -> Iterator[str]:
+    """Yield where an operator does not agree with its graph, its operands and its results."""
+    if op.graph is not graph:
+        yield "its graph is not set to this one"
+    for number, value in enumerate(op.inputs):
+        if value is not None and (op, number) not in value._uses:
+            yield f"%{value.name} does not list this use"
+        message = None if value is None else _undefined(value, graph, position, position[id(op)])
+        if message:
+            yield message
     for number, value in enumerate(op.results):
         if value.producer is not op or value.result_index != number:
             yield f"result {number} %{value.name} names another producer or index"
-        if id(value) in seen:
-            yield f"%{value.name} is the result of an earlier operator too"
         if value.is_const:
             yield f"its result %{value.name} is a constant"
 
 
-def _missing(value: Value | None, inputs: set[int], position: Mapping[int, int], index: int) -> str | None:
+def _undefined(value: Value, graph: Graph, position: Mapping[int, int], index: int) -> str | None:
     """Return why ``value`` is undefined when operator ``index`` runs; None if it is defined."""
-    if value is None:
-        return None
     if value.producer is None:
-        if id(value) in inputs or value.is_const or value.is_variable:
-            return None
-        return f"nothing produces %{value.name}"
+        is_given = graph.is_input(value) or value.is_const or value.is_variable
+        return None if is_given else f"nothing produces %{value.name}"
     if id(value.producer) not in position:
         return f"%{value.name} is the result of an operator that is not in this graph"
     return _early(value, position, index)
@@ -217,16 +185,19 @@ def _walk(graph: Graph) -> Iterator[Op]:
 
 
 def value_faults(value: Value) -> Iterator[str]:
-    """Yield what is wrong with a value."""
-    shape = value.shape or ()
-    if any(d is not None and d < 0 for d in shape):
-        yield f"shape {format_shape(value.shape)} has a negative dimension"
-    if any(d is not None and d > LARGEST_DIMENSION for d in shape):
-        yield f"shape {format_shape(value.shape)} has a dimension above {LARGEST_DIMENSION}"
+    """Yield what is wrong with a value: its shape, its data, its quantization, its uses."""
+    if any(d is not None and not 0 <= d <= LARGEST_DIMENSION for d in value.shape or ()):
+        found = format_shape(value.shape)
+        yield f"its shape is {found}, expected dimensions from 0 to {LARGEST_DIMENSION}"
     if value.data is not None:
         yield from _data_faults(value, value.data)
     if value.quantization is not None:
         yield from _quantization_faults(value, value.quantization)
+    for op, index in value.uses:
+        if index >= len(op.inputs) or op.inputs[index] is not value:
+            yield f"it lists a use by {op!r}, which does not use it"
+        elif op.graph is None:
+            yield f"it is used by {op!r}, which is in no graph"
 
 
 def _data_faults(value: Value, data: Array) -> Iterator[str]:
@@ -269,21 +240,37 @@ def op_faults(op: Op, graphs: Set[int]) -> Iterator[str]:
         return
     yield from operand_faults(op)
     for spec in op.attributes:
-        if spec.name in op.attribute_values or spec.is_graph:
-            fault = _attribute_fault(spec, op.attribute_values.get(spec.name, spec.default), graphs)
+        value = op.attribute_values.get(spec.name, spec.default)
+        if not spec.is_graph:
+            fault = spec.misfit(value)
             if fault:
                 yield fault
+        elif id(value) not in graphs:
+            name = value.name if isinstance(value, Graph) else value
+            yield f"{spec.name} is {name}, which is not a graph of the model"
 
 
 def operand_faults(op: Op) -> Iterator[str]:
-    """Yield how operands (number and dtypes) and results (number) differ from the declaration."""
+    """Yield how operands (number and dtypes) and results (number) differ from the declaration.
+
+    Another width of a declared integer or float is no fault: a file with a width that no known kernel takes
+    is kept, only running it is refused.
+    """
     for _, message in arity_faults(type(op), op.inputs, len(op.results)):
         yield message
-    specs = op.operands
-    is_variadic = bool(specs) and specs[-1].variadic
-    for index, value in enumerate(op.inputs if is_variadic else op.inputs[: len(specs)]):
-        spec = specs[min(index, len(specs) - 1)]
-        if value is not None and spec.dtypes and not _is_acceptable(value.dtype, spec.dtypes):
+    for index, value in enumerate(op.inputs):
+        spec = op.operands[min(index, len(op.operands) - 1)] if op.operands else None
+        if (
+            value is not None
+            and spec is not None
+            and spec.dtypes
+            and not any(
+                value.dtype is d
+                or (value.dtype.is_integer and d.is_integer)
+                or (value.dtype.is_float and d.is_float)
+                for d in spec.dtypes
+            )
+        ):
             expected = " or ".join(d.short for d in spec.dtypes)
             yield f"{spec.name} %{value.name} is {value.dtype.short}, expected {expected}"
 
@@ -305,22 +292,3 @@ def arity_faults(kind: type[Op], operands: Sequence[Value | None], results: int)
             yield f"inputs[{index}]", f"it lacks its operand {spec.name}"
     if results != len(kind.result_names) and not kind.variadic_results:
         yield "outputs", f"it has {results} results, its declaration has {len(kind.result_names)}"
-
-
-def _is_acceptable(dtype: DType, declared: tuple[DType, ...]) -> bool:
-    """Whether an operand may have ``dtype``: a declared one, or another width of a declared integer or float.
-
-    A file with a width that no known kernel takes is kept; only running it is refused.
-    """
-    return dtype in declared or any(
-        (dtype.is_integer and d.is_integer) or (dtype.is_float and d.is_float) for d in declared
-    )
-
-
-def _attribute_fault(spec: Attribute, value: Any, graphs: Set[int]) -> str | None:
-    if spec.is_graph:
-        if isinstance(value, Graph) and id(value) in graphs:
-            return None
-        name = value.name if isinstance(value, Graph) else value
-        return f"{spec.name} is {name}, which is not a graph of the model"
-    return spec.misfit(value)
