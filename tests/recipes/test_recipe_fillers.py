@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from io import BytesIO
+from typing import Any
 
 import numpy as np
 import pytest
 
 from circlekit.errors import LimitError, ModelError
 from circlekit.ir.dtypes import DType
-from circlekit.recipes.prototext.filler_data import filled, string_data, strings_of
-from circlekit.recipes.prototext.filler_selection import Folder, filling, gaussian
+from circlekit.recipes.prototext.filler_data import Folder, filled, filler_of
 
 INTEGERS = (DType.UINT8, DType.INT8, DType.INT16, DType.INT32, DType.INT64)
 FLOATS = (DType.FLOAT32, DType.FLOAT16)
@@ -95,10 +96,28 @@ def test_strings() -> None:
     data = fill("explicit", ["Hello", "é"], DType.STRING, 3)
     assert np.frombuffer(data, "<i4", 5).tolist() == [3, 20, 25, 27, 27]
     assert data[20:] == "Helloé".encode()
-    assert strings_of(data) == [b"Hello", "é".encode(), b""]
-    assert strings_of(b"") is None
-    assert strings_of(data + b"x") is None
-    assert strings_of(string_data([])) == []
+
+
+@pytest.mark.parametrize(
+    ("data", "count", "found"),
+    [
+        (fill("explicit", ["a", "é"], DType.STRING, 2), 2, {"tag": "explicit", "arg": ["a", "é"]}),
+        (fill("explicit", [], DType.STRING, 64), 64, {"tag": "explicit", "arg": [""] * 64}),
+        (fill("explicit", [], DType.STRING, 65), 65, None),
+        (fill("explicit", ["a"], DType.STRING, 1), 2, None),
+        (fill("explicit", ["a"], DType.STRING, 1) + b"x", 1, None),
+        (b"ab", 1, None),
+    ],
+)
+def test_strings_are_listed_if_the_list_gives_the_same_bytes(
+    data: bytes, count: int, found: dict[str, object] | None
+) -> None:
+    encoded = {"tag": "base64", "arg": [b64encode(data).decode()]}
+    assert written(data, DType.STRING, count) == (found or encoded)
+
+
+def written(data: bytes, dtype: DType, count: int | None, resample: bool = False) -> Any:
+    return filler_of(np.frombuffer(data, np.uint8), dtype, count, None, resample)
 
 
 def npy(array: np.typing.NDArray[np.generic]) -> bytes:
@@ -109,12 +128,17 @@ def npy(array: np.typing.NDArray[np.generic]) -> bytes:
 
 def test_files() -> None:
     array = np.arange(6, dtype=np.float32).reshape(2, 3)
-    assert filled("file", ["w.npy"], DType.FLOAT32, 6, 0, lambda _: npy(array)) == array.tobytes()
+    for stored in (array, np.asfortranarray(array), array.astype(">f4")):
+        files = {"w.npy": npy(stored)}
+        assert filled("file", ["w.npy"], DType.FLOAT32, 6, 0, files.__getitem__) == array.tobytes()
+    raw = np.arange(3, dtype=np.uint8)
+    assert filled("file", ["w.npy"], DType.INT4, 6, 0, lambda _: npy(raw)) == raw.tobytes()
+    with pytest.raises(ModelError, match="expected one name, got 2 arguments"):
+        filled("file", ["w.npy", "v.npy"], DType.FLOAT32, 6, 0, no_files)
     for wrong, message in (
         (npy(array.astype(np.float64)), "expected 6 elements of f32, got 6 of float64"),
         (npy(array[:1]), "got 3 of float32"),
-        (npy(np.asfortranarray(array)), "in C order"),
-        (npy(array)[:-1], "in C order"),
+        (npy(array)[:-1], "w.npy: expected an .npy file"),
         (b"nonsense", "w.npy: expected an .npy file"),
         (np.array([{}], object).tobytes(), "w.npy: expected an .npy file"),
     ):
@@ -140,25 +164,63 @@ def test_constants_survive_a_round_trip_through_fillers(
 ) -> None:
     folder, dtype = Folder("r"), DType.of(array.dtype)
     data = np.frombuffer(array.tobytes(), np.uint8)
-    found = filling(data, dtype, "w", array.size, folder.keep)
-    assert found.tag == tag
-    assert filled(found.tag, found.args, dtype, array.size, 0, folder.files.__getitem__) == array.tobytes()
-    assert filling(data, dtype, "w", array.size, None).tag in (tag, "base64")
+    found = filler_of(data, dtype, array.size, folder, resample=False)
+    assert found["tag"] == tag
+    files = folder.files.__getitem__
+    assert filled(found["tag"], found["arg"], dtype, array.size, 0, files) == array.tobytes()
+    assert written(array.tobytes(), dtype, array.size)["tag"] == ("base64" if tag == "file" else tag)
 
 
-@pytest.mark.parametrize("dtype", [DType.INT4, DType.UINT4])
-def test_four_bit_constants_survive_a_round_trip(dtype: DType) -> None:
-    for data in (bytes([0x21, 0x0F]), bytes([0x21, 0xFF])):  # the second has data after its end
-        found = filling(np.frombuffer(data, np.uint8), dtype, "w", 3, None)
-        assert fill(found.tag, found.args, dtype, 3) == data
+def test_folder_numbers_its_files_and_knows_where_their_elements_are() -> None:
+    folder = Folder("r")
+    array = np.arange(70, dtype=np.int16)
+    for number in range(2):
+        found = filler_of(array.view(np.uint8), DType.INT16, 70, folder, resample=False)
+        assert found == {"tag": "file", "arg": [f"r.{number}.npy"]}
+        content = folder.files[f"r.{number}.npy"]
+        assert np.load(BytesIO(content)).tolist() == array.tolist()
+        assert content[folder.offsets[f"r.{number}.npy"] :] == array.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("array", "count", "tag"),
+    [
+        (np.arange(64, dtype=np.uint8), 64, "explicit"),
+        (np.arange(65, dtype=np.uint8), 65, "base64"),
+        (np.full(4, 7, np.uint8), 4, "explicit"),
+        (np.full(5, 7, np.uint8), 5, "constant"),
+        (np.full(5, 7, np.uint8), 4, "base64"),  # not the size that the shape says
+        (np.full(5, 7, np.uint8), None, "base64"),
+    ],
+)
+def test_short_and_uniform_constants_are_listed(
+    array: np.typing.NDArray[np.uint8], count: int | None, tag: str
+) -> None:
+    assert written(array.tobytes(), DType.UINT8, count)["tag"] == tag
+
+
+def test_truth_values_are_written_as_numbers() -> None:
+    assert written(bytes([1, 0]), DType.BOOL, 2) == {"tag": "explicit", "arg": ["1", "0"]}
+    assert written(bytes([1, 2]), DType.BOOL, 2)["tag"] == "base64"
+
+
+@pytest.mark.parametrize("dtype", [DType.INT4, DType.UINT4, DType.INT2])
+def test_packed_constants_survive_a_round_trip(dtype: DType) -> None:
+    for data in (bytes([0x21, 0x0F]), bytes([0x21, 0xFF])):  # one of them has data after its end
+        count = 3 if dtype.bits == 4 else 6
+        found = written(data, dtype, count)
+        assert fill(found["tag"], found["arg"], dtype, count) == data
+    assert written(bytes([0x21, 0x0F]), dtype, count)["tag"] == "explicit"
 
 
 def test_resampled() -> None:
     array = np.random.default_rng(0).normal(3, 2, 4000).astype(np.float32)
-    found = gaussian(np.frombuffer(array.tobytes(), np.uint8), DType.FLOAT32, 4000)
-    assert found is not None
-    assert [round(float(x), 1) for x in found.args] == [3.0, 2.0]
-    assert gaussian(np.zeros(400, np.uint8), DType.FLOAT32, 100) is None
+    found = written(array.tobytes(), DType.FLOAT32, 4000, resample=True)
+    assert found["tag"] == "gaussian"
+    assert [round(float(x), 1) for x in found["arg"]] == [3.0, 2.0]
+    for plain in (np.zeros(100, np.float32), array[:64], np.append(array, np.float32(np.inf))):
+        assert written(plain.tobytes(), DType.FLOAT32, plain.size, resample=True)["tag"] != "gaussian"
+    assert written(bytes([1, 0] * 50), DType.BOOL, 100, resample=True)["tag"] == "base64"
 
 
 KEYS = "'fortran_order': False, 'shape'"
@@ -167,7 +229,6 @@ KEYS = "'fortran_order': False, 'shape'"
 @pytest.mark.parametrize(
     "header",
     [
-        f"{{'descr': '|S0', {KEYS}: (0,)}}",
         f"{{'descr': '|O', {KEYS}: (0,)}}",
         f"{{'descr': [('a', '<f4')], {KEYS}: (4,)}}",
         f"{{'descr': ['<f4'], {KEYS}: (4,)}}",

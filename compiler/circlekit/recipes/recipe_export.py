@@ -15,7 +15,7 @@ from circlekit.ir.graph import Model
 from circlekit.ir.text import print_model
 from circlekit.ir.value import Value
 from circlekit.passes.engine.legalize import legalize
-from circlekit.recipes.prototext.filler_selection import Folder
+from circlekit.recipes.prototext.filler_data import Folder
 from circlekit.recipes.prototext.recipe_writer import recipe_text
 
 TEXT_FORM = ".ck"
@@ -39,7 +39,7 @@ def write_recipe(model: Model, path: str | os.PathLike[str], fmt: str, resample:
     else:
         data = memoryview(to_bytes(model, fmt))
         assert identify(data) == fmt
-        text = recipe_text(decode(data, fmt), data, fmt, folder.keep, resample)
+        text = recipe_text(decode(data, fmt), data, fmt, folder, resample)
     for name, content in folder.files.items():
         write_file(target.parent / name, [content])
     write_file(target, [text.encode("utf-8", "surrogateescape")])
@@ -53,7 +53,7 @@ def _text_form(model: Model, folder: Folder) -> str:
         if value.data is None:
             return None
         if id(value) not in kept:
-            name = folder.keep(value.name, value.data)
+            name = folder.keep(value.data)
             kept[id(value)] = (name, folder.offsets[name])
         return kept[id(value)]
 

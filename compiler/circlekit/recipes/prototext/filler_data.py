@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fillers of ``test.recipe``: make the bytes of a constant from a tag and arguments; and sparse constants.
+"""Fillers of ``test.recipe``: a tag and arguments for the bytes of a constant, read and written.
 
 - ``constant``: all elements are equal to the first argument.
 - ``explicit``: the arguments are the elements.
@@ -14,46 +14,49 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-import struct
 from collections.abc import Callable, Sequence
 from io import BytesIO
-from itertools import pairwise
-from math import prod
 from tokenize import TokenError
 
 import numpy as np
 
-from circlekit.errors import ModelError
+from circlekit.errors import ModelError, near_miss
 from circlekit.io.schema import Tree
 from circlekit.ir.dtypes import DType
 from circlekit.ir.resource_limits import hold_memory, need_memory
 from circlekit.ir.text.fillers import fill
+from circlekit.ir.text.literal_printing import elements
 from circlekit.ir.value import Array
+from circlekit.ops.constant_operands import decode_strings, encode_strings, packed, unpacked
 
 Files = Callable[[str], bytes]
 """Returns the content of a file that a recipe names."""
 
-PACKED = {DType.INT4: np.dtype("i1"), DType.UINT4: np.dtype("u1")}
-_LIMITS = {DType.INT4: (-8, 7), DType.UINT4: (0, 15)}
 SCRATCH_BYTES = 8
 """Scratch memory per element while a constant is made."""
 
-INVALID_HEADER = (ValueError, EOFError, TypeError, SyntaxError, TokenError, RecursionError, MemoryError)
-"""What numpy raises for an invalid header of an .npy file, which is a Python literal."""
+INVALID_NPY = (ValueError, EOFError, TypeError, SyntaxError, TokenError, RecursionError, MemoryError)
+"""What numpy raises for an invalid .npy file, whose header is a Python literal."""
 
 EMPTY_STRING_BYTES = 64
 """Memory of an empty string while a tensor of strings is made."""
+
+MAX_LISTED = 64
+"""Constants of at most this many elements, or bytes, are written into the recipe."""
 
 FILLERS = ("constant", "explicit", "gaussian", "base64", "file")
 
 TRUE = frozenset({"t", "true", "1"})
 FALSE = frozenset({"f", "false", "0"})
 
+# -- data from fillers -------------------------------------------------------------------------
+
 
 def filled(tag: str, args: Sequence[str], dtype: DType, count: int, seed: int, files: Files) -> bytes:
     """Return the data of ``count`` elements; ModelError for invalid arguments."""
     if tag not in FILLERS:
-        raise ModelError(f"no filler is named {tag}")
+        near = near_miss(tag, FILLERS) or f"; expected one of {', '.join(FILLERS)}"
+        raise ModelError(f"no filler is named {tag}{near}")
     if tag == "base64":
         try:
             return base64.b64decode("".join(args), validate=True)
@@ -61,116 +64,79 @@ def filled(tag: str, args: Sequence[str], dtype: DType, count: int, seed: int, f
             raise ModelError(f"expected base64: {error}") from None
     if tag == "file":
         return _from_file(args, dtype, count, files)
-    if dtype is DType.STRING:
-        return _strings(tag, args, count)
-    kind = PACKED.get(dtype, dtype.numpy)
-    if kind is None or kind.kind == "c":
+    if tag == "explicit" and len(args) > count:
+        raise ModelError(f"expected at most {count} elements, as the shape has, got {len(args)}")
+    if tag == "explicit" and dtype is DType.STRING:
+        need_memory(count * EMPTY_STRING_BYTES, f"{count} strings")
+        hold_memory(4 * count)
+        texts = [text.encode("utf-8", "surrogateescape") for text in args]
+        return encode_strings(texts + [b""] * (count - len(texts))).tobytes()
+    is_known = dtype.is_integer or (dtype.numpy is not None and dtype.numpy.kind in "fb")
+    if not is_known:
         raise ModelError(f"{tag} cannot make {dtype.name}")
-    if tag != "gaussian":  # fill() checks the memory of gaussian
-        need_memory(count * (SCRATCH_BYTES + kind.itemsize), f"{count} elements of {tag}")
-        hold_memory(count * kind.itemsize)
-    if tag == "gaussian":
-        array = _gaussian(args, dtype, kind, count, seed)
-    elif tag == "explicit":  # zeros for missing arguments
-        _check_count(args, count)
-        array = np.zeros(count, kind)
-        array[: len(args)] = _numbers(args, dtype, kind)
-    elif args:  # ONE's recipes may have more arguments than the one of constant
-        array = np.full(count, _numbers(args[:1], dtype, kind)[0], kind)
-    else:
+    array = _gaussian(args, dtype, count, seed) if tag == "gaussian" else _listed(tag, args, dtype, count)
+    return (array if dtype.numpy is not None else packed(array, dtype)).tobytes()
+
+
+def _listed(tag: str, args: Sequence[str], dtype: DType, count: int) -> Array:
+    """Return the elements of the fillers ``constant`` and ``explicit``; zeros for missing arguments."""
+    kind = dtype.numpy if dtype.numpy is not None else np.dtype(np.int8)
+    need_memory(count * (SCRATCH_BYTES + kind.itemsize), f"{count} elements of {tag}")
+    hold_memory(count * kind.itemsize)
+    if tag == "constant" and not args:
         raise ModelError("constant: expected an argument, got none")
-    return packed(array) if dtype in PACKED else array.tobytes()
+    given = args[:1] if tag == "constant" else args  # ONE's recipes may have more arguments of constant
+    if dtype is DType.BOOL:
+        numbers: list[float] = [_bool(text) for text in given]
+    else:
+        numbers = [_whole(text, dtype) if dtype.is_integer else _float(text) for text in given]
+    with np.errstate(over="ignore"):
+        array = np.array(numbers, kind)
+    if tag == "constant":
+        return np.full(count, array[0])
+    return np.pad(array, (0, count - len(array)))
 
 
-def packed(array: Array) -> bytes:
-    """Pack elements of four bits, two to a byte, the first in the lower half."""
-    low = array.reshape(-1).astype(np.uint8) & 15
-    low = np.append(low, np.zeros(low.size % 2, np.uint8))
-    return (low[0::2] | low[1::2] << 4).tobytes()
-
-
-def string_data(texts: Sequence[bytes]) -> bytes:
-    """Return the buffer of a tensor of strings: count, start of each, end of the last (int32), bytes."""
-    ends = np.cumsum([4 * (len(texts) + 2), *map(len, texts)])
-    return struct.pack(f"<{len(texts) + 2}i", len(texts), *ends.tolist()) + b"".join(texts)
-
-
-def strings_of(data: bytes) -> list[bytes] | None:
-    """Return the strings of a buffer that ``string_data`` would make; None for any other buffer."""
-    if len(data) < 8:
-        return None
-    (count,) = struct.unpack_from("<i", data)
-    if not 0 <= count <= len(data) // 4 - 2:
-        return None
-    places = struct.unpack_from(f"<{count + 1}i", data, 4)
-    texts = [data[max(a, 0) : max(b, 0)] for a, b in pairwise(places)]
-    return texts if string_data(texts) == data else None
-
-
-# -- the fillers -------------------------------------------------------------------------------
+def _gaussian(args: Sequence[str], dtype: DType, count: int, seed: int) -> Array:
+    """Return normal numbers of given mean and standard deviation; integers are truncated and clipped."""
+    if len(args) != 2:
+        raise ModelError(f"gaussian: expected a mean and a standard deviation, got {len(args)} arguments")
+    if dtype is DType.BOOL:
+        raise ModelError("gaussian cannot make BOOL")
+    values = fill("gaussian", [_float(a) for a in args], {}, DType.FLOAT64, [count], seed)
+    if not dtype.is_integer:
+        with np.errstate(over="ignore"):
+            return values.astype(dtype.numpy)
+    if np.isnan(values).any():
+        raise ModelError(f"gaussian cannot make {dtype.name} of nan")
+    low, high = map(float, dtype.limits)
+    highest = high if dtype.bits < 64 else float(np.nextafter(high, 0))  # no float64 is 2**63 - 1
+    return np.clip(np.trunc(values), low, highest).astype(np.int8 if dtype.numpy is None else dtype.numpy)
 
 
 def _from_file(args: Sequence[str], dtype: DType, count: int, files: Files) -> bytes:
+    """Return the array of an ``.npy`` file in C order; ModelError for any other file."""
     if len(args) != 1:
         raise ModelError(f"file: expected one name, got {len(args)} arguments")
-    array = array_in_file(files(args[0]), args[0])
+    name, data = args[0], files(args[0])
+    try:
+        array = np.lib.format.read_array(BytesIO(data), allow_pickle=False)
+    except INVALID_NPY as error:
+        reason = str(error).partition("\n")[0][:200]
+        raise ModelError(f"{name}: expected an .npy file: {reason}") from None
     if dtype.numpy is None:
         return array.tobytes()
     if array.dtype.newbyteorder("<") != dtype.numpy or array.size != count:
         found = f"{array.size} of {array.dtype}"
-        raise ModelError(f"{args[0]}: expected {count} elements of {dtype.short}, got {found}")
+        raise ModelError(f"{name}: expected {count} elements of {dtype.short}, got {found}")
     return array.astype(dtype.numpy, copy=False).tobytes()
 
 
-def array_in_file(data: bytes, name: str) -> Array:
-    """Return the array of an ``.npy`` file in C order as a view; ModelError for any other file."""
-    header, stream = np.lib.format, BytesIO(data)
-    try:
-        version = header.read_magic(stream)
-        read = header.read_array_header_1_0 if version == (1, 0) else header.read_array_header_2_0
-        shape, fortran, dtype = read(stream)
-    except INVALID_HEADER as error:
-        reason = str(error).partition("\n")[0][:200]
-        raise ModelError(f"{name}: expected an .npy file: {reason}") from None
-    is_plain = dtype.kind in "fiubc" and not fortran and min(shape, default=0) >= 0
-    if not is_plain or prod(shape) * dtype.itemsize != len(data) - stream.tell():
-        raise ModelError(f"{name}: expected an .npy file of {list(shape)} numbers in C order")
-    return np.frombuffer(data, dtype, offset=stream.tell())
-
-
-def _strings(tag: str, args: Sequence[str], count: int) -> bytes:
-    if tag != "explicit":
-        raise ModelError(f"{tag} cannot make STRING")
-    _check_count(args, count)
-    need_memory(count * EMPTY_STRING_BYTES, f"{count} strings")
-    hold_memory(4 * count)
-    texts = [text.encode("utf-8", "surrogateescape") for text in args]
-    return string_data(texts + [b""] * (count - len(texts)))
-
-
-def _check_count(args: Sequence[str], count: int) -> None:
-    if len(args) > count:
-        raise ModelError(f"expected at most {count} elements, as the shape has, got {len(args)}")
-
-
-def _numbers(args: Sequence[str], dtype: DType, kind: np.dtype[np.generic]) -> Array:
-    """Return the arguments as an array; ModelError for numbers that the type cannot represent."""
-    if kind.kind == "b":
-        words = [text.strip().lower() for text in args]
-        wrong = [w for w in words if w not in TRUE | FALSE and not w.lstrip("-").isdigit()]
-        if wrong:
-            raise ModelError(f"expected true or false, got {wrong[0]!r}")
-        return np.array([w in TRUE or (w not in FALSE and int(w) != 0) for w in words], kind)
-    if kind.kind == "f":
-        with np.errstate(over="ignore"):
-            return np.array([_float(text) for text in args], np.float64).astype(kind)
-    values = [_whole(text) for text in args]
-    info = np.iinfo(kind)  # type: ignore[type-var]  # the kind is i or u
-    low, high = _LIMITS.get(dtype, (info.min, info.max))
-    for value in values:
-        if not low <= value <= high:
-            raise ModelError(f"{dtype.name}: expected numbers from {low} to {high}, got {value}")
-    return np.array(values, kind)
+def _bool(text: str) -> bool:
+    word = text.strip().lower()
+    if word not in TRUE | FALSE and not word.lstrip("-").isdigit():
+        raise ModelError(f"expected true or false, got {word!r}")
+    return word in TRUE or (word not in FALSE and int(word) != 0)
 
 
 def _float(text: str) -> float:
@@ -186,33 +152,108 @@ def _float(text: str) -> float:
         raise ModelError(f"expected a number, got {text[:40]!r}") from None
 
 
-def _whole(text: str) -> int:
-    """Return an integer; a fraction is truncated, as in ONE."""
+def _whole(text: str, dtype: DType) -> int:
+    """Return an integer of the range of ``dtype``; a fraction is truncated, as in ONE."""
     body = text.strip()
     if len(body) <= 40 and body.lstrip("+-").isdigit():
-        return int(body)
-    number = _float(text)
-    if number != number or abs(number) > 2**64:
-        raise ModelError(f"expected an integer, got {text[:40]!r}")
-    return int(number)
+        number = int(body)
+    else:
+        value = _float(text)
+        if value != value or abs(value) > 2**64:
+            raise ModelError(f"expected an integer, got {text[:40]!r}")
+        number = int(value)
+    low, high = dtype.limits
+    if not low <= number <= high:
+        raise ModelError(f"{dtype.name}: expected numbers from {low} to {high}, got {number}")
+    return number
 
 
-def _gaussian(args: Sequence[str], dtype: DType, kind: np.dtype[np.generic], count: int, seed: int) -> Array:
-    """Return normal numbers of given mean and standard deviation; integers are truncated and clipped."""
-    if len(args) != 2:
-        raise ModelError(f"gaussian: expected a mean and a standard deviation, got {len(args)} arguments")
-    if kind.kind == "b":
-        raise ModelError("gaussian cannot make BOOL")
-    values = fill("gaussian", [_float(a) for a in args], {}, DType.FLOAT64, [count], seed)
-    if kind.kind == "f":
-        with np.errstate(over="ignore"):
-            return values.astype(kind)
-    if np.isnan(values).any():
-        raise ModelError(f"gaussian cannot make {dtype.name} of nan")
-    info = np.iinfo(kind)  # type: ignore[type-var]  # the kind is i or u
-    low, high = _LIMITS.get(dtype, (info.min, info.max))
-    top = float(high) if info.bits < 64 else float(np.nextafter(float(high), 0))
-    return np.clip(np.trunc(values), float(low), top).astype(kind)
+# -- fillers from data -------------------------------------------------------------------------
+
+
+class Folder:
+    """The ``.npy`` files of one recipe, in memory.
+
+    files: Content of each file.  offsets: Position of the elements in each file, behind its header.
+    """
+
+    def __init__(self, stem: str) -> None:
+        self.stem = stem
+        self.files: dict[str, bytes] = {}
+        self.offsets: dict[str, int] = {}
+
+    def keep(self, array: Array) -> str:
+        """Add an array and return the name of its file."""
+        file = f"{self.stem}.{len(self.files)}.npy"
+        stream = BytesIO()
+        np.lib.format.write_array(stream, np.ascontiguousarray(array), (1, 0), allow_pickle=False)
+        self.files[file] = stream.getvalue()
+        self.offsets[file] = len(self.files[file]) - array.nbytes
+        return file
+
+
+def filler_of(data: Array, dtype: DType, count: int | None, folder: Folder | None, resample: bool) -> Tree:
+    """Return the filler for a constant of the bytes ``data``, as tag and arguments.
+
+    count: Its elements, None if unknown.
+    folder: Gets large constants; without it they are written as base64.
+    resample: Replace large constants by normal numbers of the same mean and standard deviation.
+    """
+    if count is not None and dtype is DType.STRING:
+        strings = _strings(data)
+        if strings is not None and len(strings) == count <= MAX_LISTED:
+            return {"tag": "explicit", "arg": [text.decode("utf-8", "surrogateescape") for text in strings]}
+    array = None if count is None else _elements(data, dtype, count)
+    if array is not None:
+        listed = _listing(array)
+        if listed is not None:
+            return listed
+        if resample and array.dtype.kind != "b" and array.size > MAX_LISTED and not _is_uniform(array):
+            numbers = array.astype(np.float64)
+            if np.isfinite(numbers).all():
+                moments = [float(np.float32(numbers.mean())), float(np.float32(numbers.std()))]
+                return {"tag": "gaussian", "arg": [repr(moment) for moment in moments]}
+    if folder is None or len(data) <= MAX_LISTED:
+        return {"tag": "base64", "arg": [base64.b64encode(data.tobytes()).decode("ascii")]}
+    return {"tag": "file", "arg": [folder.keep(data if array is None or dtype.numpy is None else array)]}
+
+
+def _listing(array: Array) -> Tree | None:
+    """Return the elements as a list, or as one argument if all are equal; None if that is too long."""
+    is_constant = array.size > 4 and _is_uniform(array)
+    if not is_constant and array.size > MAX_LISTED:
+        return None
+    shown = array[:1] if is_constant else array
+    texts = elements(shown.astype(np.uint8) if array.dtype.kind == "b" else shown)  # ONE reads numbers only
+    return None if texts is None else {"tag": "constant" if is_constant else "explicit", "arg": texts}
+
+
+def _strings(data: Array) -> list[bytes] | None:
+    """Return the strings of a buffer that ``encode_strings`` would make; None for any other buffer."""
+    try:
+        strings: list[bytes] = decode_strings(data).tolist()
+    except ModelError:
+        return None
+    return strings if np.array_equal(encode_strings(strings), data) else None
+
+
+def _elements(data: Array, dtype: DType, count: int) -> Array | None:
+    """Return the elements; None if their number or type is one that fillers cannot make."""
+    if dtype.is_integer and dtype.numpy is None:
+        numbers = unpacked(data, dtype)[:count]
+        return numbers if np.array_equal(packed(numbers, dtype), data) else None
+    kind = dtype.numpy
+    if kind is None or kind.kind not in "fiub" or count * kind.itemsize != len(data):
+        return None
+    return None if kind.kind == "b" and (data > 1).any() else data.view(kind)
+
+
+def _is_uniform(array: Array) -> bool:
+    bits = array.view(f"u{array.dtype.itemsize}") if array.dtype.kind != "b" else array
+    return bool((bits == bits[0]).all())
+
+
+# -- sparse constants --------------------------------------------------------------------------
 
 
 def sparse_tree(dense: Array) -> tuple[Tree, bytes]:

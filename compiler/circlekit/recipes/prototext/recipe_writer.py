@@ -15,8 +15,7 @@ from circlekit.io.operator_fields import code_key
 from circlekit.io.schema import Tree
 from circlekit.ir.dtypes import DType
 from circlekit.ir.value import Array
-from circlekit.recipes.prototext.filler_data import stored_count
-from circlekit.recipes.prototext.filler_selection import Filling, Keep, filling, gaussian
+from circlekit.recipes.prototext.filler_data import Folder, filler_of, stored_count
 from circlekit.recipes.prototext.message_types import (
     CUSTOM,
     INDEX_VECTORS,
@@ -36,17 +35,17 @@ _DETAILS = {
 
 
 def recipe_text(
-    tree: Tree, data: memoryview, fmt: str, keep: Keep | None = None, resample: bool = False
+    tree: Tree, data: memoryview, fmt: str, folder: Folder | None = None, resample: bool = False
 ) -> str:
     """Return the recipe of a decoded file.
 
     data: The file, for external data.
-    keep: Puts large constants into files; without it they are in the text, in base64.
+    folder: Gets large constants; without it they are in the text, in base64.
     resample: Replace large constants by normal numbers of the same mean and standard deviation.
 
     Raises UnsupportedError for a model that recipes cannot express.
     """
-    return format_recipe(_RecipeWriter(tree, data, fmt, keep, resample).recipe(), fmt)
+    return format_recipe(_RecipeWriter(tree, data, fmt, folder, resample).recipe(), fmt)
 
 
 class _RecipeWriter:
@@ -57,15 +56,15 @@ class _RecipeWriter:
     names: The operands of each graph.
     """
 
-    def __init__(self, tree: Tree, data: memoryview, fmt: str, keep: Keep | None, resample: bool) -> None:
+    def __init__(self, tree: Tree, data: memoryview, fmt: str, folder: Folder | None, resample: bool) -> None:
         self.tree = tree
         self.data = data
         self.format = fmt
-        self.keep = keep
+        self.folder = folder
         self.resample = resample
         self.far = False
         self.buffers = [self.buffer(b) for b in tree.get("buffers", ())]
-        self.fills: dict[tuple[int, str, int | None], Filling] = {}
+        self.fills: dict[tuple[int, str, int | None], Tree] = {}
         self.codes = [code_key(code, fmt) for code in tree.get("operator_codes", ())]
         self.names = [_unique(graph.get("tensors", ())) for graph in tree["subgraphs"]]
 
@@ -137,7 +136,7 @@ class _RecipeWriter:
             "named": tree.get("name", "") if tree.get("name", "") != name else None,
             "type": tree.get("type", "FLOAT32"),
             "shape": _dims(tree, "shape"),
-            "filler": None if data is None else self.filler(tree, data, name),
+            "filler": None if data is None else self.filler(tree, data),
             "sparsity": self.sparsity(tree["sparsity"]) if "sparsity" in tree else None,
             "is_variable": tree.get("is_variable", False),
             "shape_signature": _dims(tree, "shape_signature"),
@@ -150,19 +149,15 @@ class _RecipeWriter:
         }
         return out | (_quantization(tree["quantization"]) if "quantization" in tree else {})
 
-    def filler(self, tree: Tree, data: Array, name: str) -> Tree:
+    def filler(self, tree: Tree, data: Array) -> Tree:
         dtype = DType[tree.get("type", "FLOAT32")]
         count: int | None = prod(tree["shape"].tolist()) if "shape" in tree else None
         if "sparsity" in tree:
             count = stored_count({"dim_metadata": _dimensions(tree["sparsity"])})
         key = (tree.get("buffer", 0), dtype.name, count)
-        found = self.fills.get(key)
-        if found is None:
-            found = gaussian(data, dtype, count) if self.resample else None
-            found = found or filling(data, dtype, name, count, self.keep)
-            if found.tag != "gaussian":
-                self.fills[key] = found
-        return {"tag": found.tag, "arg": found.args or None}
+        if key not in self.fills:
+            self.fills[key] = filler_of(data, dtype, count, self.folder, self.resample)
+        return self.fills[key]
 
     def sparsity(self, tree: Tree) -> Tree:
         words = {table: word for word, (table, _) in INDEX_VECTORS.items()}
