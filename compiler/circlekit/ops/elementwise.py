@@ -15,7 +15,7 @@ from circlekit.ir.value import Array, TensorType
 from circlekit.ops.checks import no_quantized_kernel, require_numpy_kind, require_same_dtype
 from circlekit.ops.dimensions import broadcast_shapes
 from circlekit.ops.numerics.float_functions import rounded_for
-from circlekit.ops.numerics.lookup_tables import in_float64, real_function
+from circlekit.ops.numerics.lookup_tables import real_function
 from circlekit.ops.operand_dtypes import NUMBERS, REAL
 from circlekit.ops.quantization import is_quantized_8_or_16_bits, zero_point_of
 
@@ -57,7 +57,11 @@ class Unary(Op, elementwise=True, layout_operands=("input",)):
 
     def quantized(self, x: Array) -> Array:
         """Return the results, quantized as the output, for ``x`` quantized as the input in 8 or 16 bits."""
-        return real_function(x, self.input, self.output, in_float64(self.compute))
+        return real_function(x, self.input, self.output, self.real)
+
+    def real(self, x: Array) -> Array:
+        """Return the results for real numbers, float32 in and out, as LiteRT computes them for a table."""
+        return np.asarray(self.compute(x.astype(np.float64)), np.float32)
 
 
 class Binary(Op, elementwise=True, layout_operands=("lhs", "rhs")):

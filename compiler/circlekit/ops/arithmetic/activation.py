@@ -16,9 +16,10 @@ from circlekit.ops.checks import require_numpy_kind, require_same_dtype
 from circlekit.ops.dimensions import broadcast_shapes
 from circlekit.ops.elementwise import Unary
 from circlekit.ops.numerics.fixed_point import (
+    centred,
     clamp_to_dtype,
-    multiply_by_quantized_multiplier,
     quantize_multiplier,
+    rescaled,
     round_half_away,
     rounding_divide_by_pot,
     saturating_left_shift,
@@ -26,9 +27,7 @@ from circlekit.ops.numerics.fixed_point import (
 )
 from circlekit.ops.numerics.float_functions import eigen_tanh_plus_one, erfc, fdlibm_tanh, normal_cdf
 from circlekit.ops.numerics.lookup_tables import (
-    in_float64,
     logistic_int16,
-    real_function,
     require_output_scale,
     tanh_int16,
 )
@@ -53,9 +52,7 @@ class Clamped(Unary):
         least = max(least, zero + int(round_half_away(np.float32(low) / scale)))
         if high is not None:
             most = min(most, zero + int(round_half_away(np.float32(high) / scale)))
-        by = quantize_multiplier(scale_of(self.input) / scale)
-        centred = x.astype(np.int32) - zero_point_of(self.input)
-        scaled = multiply_by_quantized_multiplier(centred, by) + zero
+        scaled = rescaled(centred(x, self.input), scale_of(self.input) / scale) + zero
         return np.minimum(np.maximum(scaled, least), most).astype(x.dtype)
 
 
@@ -88,13 +85,11 @@ class LeakyRelu(Unary, code="LEAKY_RELU", versions={i16: 2}, quantized_dtypes=(i
         return np.where(x > 0, x, x * x.dtype.type(self.alpha))
 
     def quantized(self, x: Array) -> Array:
-        ratio = scale_of(self.input) / scale_of(self.output)
         slope = scale_of(self.input) * np.float32(self.alpha) / scale_of(self.output)
-        positive, negative = quantize_multiplier(ratio), quantize_multiplier(np.abs(slope))
-        centred = x.astype(np.int32) - zero_point_of(self.input)
-        below = multiply_by_quantized_multiplier(centred, negative) * (-1 if slope < 0 else 1)
-        above = multiply_by_quantized_multiplier(centred, positive)
-        return clamp_to_dtype(np.where(centred >= 0, above, below), self.output)
+        distance = centred(x, self.input)
+        below = rescaled(distance, np.abs(slope)) * (-1 if slope < 0 else 1)
+        above = rescaled(distance, scale_of(self.input) / scale_of(self.output))
+        return clamp_to_dtype(np.where(distance >= 0, above, below), self.output)
 
 
 class Elu(Unary, code="ELU", options=None, reference_version=0, quantized_dtypes=(i8,)):
@@ -127,13 +122,10 @@ class PRelu(Op, code="PRELU", options=None, layout_operands=("input", "alpha")):
     def quantized(self, x: Array, alpha: Array) -> Array:
         """Return the results for data quantized in 8 or 16 bits."""
         scales = [scale_of(v) for v in (self.input, self.alpha, self.output)]
-        positive = quantize_multiplier(scales[0] / scales[2])
-        negative = quantize_multiplier(scales[0] * scales[1] / scales[2])
-        centred = x.astype(np.int32) - zero_point_of(self.input)
-        product = centred * (alpha.astype(np.int32) - zero_point_of(self.alpha))
-        above = multiply_by_quantized_multiplier(centred, positive)
-        below = multiply_by_quantized_multiplier(product, negative)
-        return clamp_to_dtype(np.where(centred >= 0, above, below), self.output)
+        distance = centred(x, self.input)
+        above = rescaled(distance, scales[0] / scales[2])
+        below = rescaled(distance * centred(alpha, self.alpha), scales[0] * scales[1] / scales[2])
+        return clamp_to_dtype(np.where(distance >= 0, above, below), self.output)
 
 
 SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
@@ -159,15 +151,12 @@ class Gelu(Unary, code="GELU", versions={f16: 3, i8: 2, u8: 2}, reference_versio
         one_plus_tanh = eigen_tanh_plus_one(inner) if real is np.float32 else 1 + np.tanh(inner)
         return np.asarray(one_plus_tanh * (x * real(0.5)))
 
-    def quantized(self, x: Array) -> Array:
-        def gelu(real: Array) -> Array:
-            half = np.float32(0.5) * real
-            if not self.approximate:
-                return np.asarray(half * in_float64(erfc)(real * np.float32(-(0.5**0.5))))
-            inner = np.float32(SQRT_2_OVER_PI) * (real + np.float32(0.044715) * real * real * real)
-            return np.asarray(half * (1 + fdlibm_tanh(inner)))
-
-        return real_function(x, self.input, self.output, gelu)
+    def real(self, x: Array) -> Array:
+        half = np.float32(0.5) * x
+        if not self.approximate:
+            return np.asarray(half * erfc(x * np.float32(-(0.5**0.5))).astype(np.float32))
+        inner = np.float32(SQRT_2_OVER_PI) * (x + np.float32(0.044715) * x * x * x)
+        return np.asarray(half * (1 + fdlibm_tanh(inner)))
 
 
 class HardSwish(Unary, code="HARD_SWISH", quantized_dtypes=(i8, u8)):
@@ -183,7 +172,7 @@ class HardSwish(Unary, code="HARD_SWISH", quantized_dtypes=(i8, u8)):
         relu_by = quantize_multiplier(fine_scale / (np.float32(3) / np.float32(32768)))
         if output_by.shift > 0:
             raise UnsupportedError("HARD_SWISH with a result far finer than its input has no kernel")
-        value = (x.astype(np.int64) - zero_point_of(self.input)) << 7
+        value = centred(x, self.input).astype(np.int64) << 7
         product = saturating_rounding_doubling_high_mul(value, _mantissa_int16(output_by.mantissa), 16)
         gate = value  # x / 3, saturated
         if relu_by.shift > 0:
@@ -218,7 +207,10 @@ class Logistic(Unary, code="LOGISTIC", options=None, versions={i8: 2, i16: 3}):
             require_output_scale(self, 2.0**-15)
             return logistic_int16(x, self.input)
         require_output_scale(self, 2.0**-8)
-        return real_function(x, self.input, self.output, lambda real: 1 / (1 + in_float64(np.exp)(-real)))
+        return super().quantized(x)
+
+    def real(self, x: Array) -> Array:
+        return np.asarray(1 / (1 + np.exp(-x.astype(np.float64)).astype(np.float32)))
 
 
 class Tanh(Unary, code="TANH", options=None, versions={i8: 2, i16: 3}, function=np.tanh):
@@ -230,4 +222,7 @@ class Tanh(Unary, code="TANH", options=None, versions={i8: 2, i16: 3}, function=
         if self.input.dtype is i16:
             require_output_scale(self, 2.0**-15)
             return tanh_int16(x, self.input)
-        return real_function(x, self.input, self.output, fdlibm_tanh)
+        return super().quantized(x)
+
+    def real(self, x: Array) -> Array:
+        return fdlibm_tanh(x)

@@ -14,16 +14,16 @@ from circlekit.errors import ModelError, ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, f16, i8, i16, i64, u8, u32
 from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op, attribute, operand, variadic_operand
-from circlekit.ir.value import Array, TensorType, Value
+from circlekit.ir.value import Array, TensorType
 from circlekit.ops.checks import reject_quantized, require_numpy_kind, require_same_dtype
 from circlekit.ops.dimensions import merge_dims
 from circlekit.ops.elementwise import Binary
 from circlekit.ops.fused_activation import apply_fused_activation
 from circlekit.ops.numerics.fixed_point import (
+    centred,
     clamp_to_dtype,
-    multiply_by_quantized_multiplier,
-    quantize_multiplier,
     quantized_activation_range,
+    rescaled,
     rounding_divide_by_pot,
 )
 from circlekit.ops.numerics.lookup_tables import check_power_of_two
@@ -49,14 +49,8 @@ class BinaryWithActivation(Binary, fuses_activation=True):
 
     def requantized(self, accumulators: Array, real: float) -> Array:
         """Return int32 ``accumulators`` times ``real`` as the quantized result, activation applied."""
-        scaled = multiply_by_quantized_multiplier(accumulators, quantize_multiplier(real))
-        limits = quantized_activation_range(self.act, self.output)
+        limits, scaled = quantized_activation_range(self.act, self.output), rescaled(accumulators, real)
         return np.asarray(np.clip(scaled + zero_point_of(self.output), *limits), self.output.dtype.numpy)
-
-
-def centred(x: Array, value: Value) -> Array:
-    """Return elements ``x`` of ``value`` minus its zero point, as int32."""
-    return x.astype(np.int32) - zero_point_of(value)
 
 
 def in_one_scale(op: Binary, x: Array, y: Array, bits: int) -> tuple[Array, Array, float]:
@@ -64,13 +58,10 @@ def in_one_scale(op: Binary, x: Array, y: Array, bits: int) -> tuple[Array, Arra
 
     It is twice the larger scale of both.
     """
-    scales = [float(scale_of(v)) for v in (op.lhs, op.rhs)]
-    common = 2 * max(scales)
+    common = 2 * max(float(scale_of(op.lhs)), float(scale_of(op.rhs)))
     first, second = (
-        multiply_by_quantized_multiplier(centred(a, value).astype(np.int64) << bits, by).astype(np.int32)
-        for a, value, by in zip(
-            (x, y), (op.lhs, op.rhs), [quantize_multiplier(s / common) for s in scales], strict=True
-        )
+        rescaled(centred(a, v).astype(np.int64) << bits, float(scale_of(v)) / common).astype(np.int32)
+        for a, v in ((x, op.lhs), (y, op.rhs))
     )
     return first, second, common
 
@@ -251,9 +242,8 @@ class SquaredDifference(Binary, code="SQUARED_DIFFERENCE", commutative=True, ver
         if self.lhs.dtype is not i8:
             return super().quantized(x, y)
         first, second, common = in_one_scale(self, x, y, 7)
-        by = quantize_multiplier(common * common / ((1 << 14) * float(scale_of(self.output))))
-        square = (first - second) * (first - second)
-        return clamp_to_dtype(multiply_by_quantized_multiplier(square, by), self.output)
+        real = common * common / ((1 << 14) * float(scale_of(self.output)))
+        return clamp_to_dtype(rescaled(np.square(first - second), real), self.output)
 
 
 class Atan2(Binary, code="ATAN2", options="ATan2Options", kinds="f", function=np.arctan2):

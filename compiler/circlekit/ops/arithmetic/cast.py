@@ -13,15 +13,15 @@ from circlekit.ir.op import Op, attribute, operand
 from circlekit.ir.value import Array, Quantization, TensorType, Value
 from circlekit.ops.elementwise import Unary
 from circlekit.ops.numerics.fixed_point import (
+    centred,
     clamp_to_dtype,
-    multiply_by_quantized_multiplier,
-    quantize_multiplier,
+    rescaled,
     round_half_away,
     wrap_int32,
 )
 from circlekit.ops.numerics.float_functions import round_to_bfloat16
 from circlekit.ops.operand_dtypes import ANY, REAL
-from circlekit.ops.quantization import dtype_limits, is_per_channel, is_quantized, scale_of, zero_point_of
+from circlekit.ops.quantization import dtype_limits, is_per_channel, is_quantized, scale_of
 
 UNPACKED_DTYPES: dict[DType, type[np.integer[Any]]] = {
     DType.INT4: np.int8,
@@ -140,9 +140,8 @@ class Quantize(Op, code="QUANTIZE", layout_operands=("input",)):
         if dtype not in REQUANTIZED.get(self.input.dtype, ()):
             pair = f"{self.input.dtype.short} to {dtype.short}"
             raise UnsupportedError(f"QUANTIZE from {pair} has no kernel, and none in LiteRT")
-        by = quantize_multiplier(float(scale_of(self.input)) / float(scale_of(self.output)))
-        distance = (input.astype(np.int64) - zero_point_of(self.input)).astype(np.int32)
-        return clamp_to_dtype(multiply_by_quantized_multiplier(distance, by), self.output)
+        real = float(scale_of(self.input)) / float(scale_of(self.output))
+        return clamp_to_dtype(rescaled(centred(input, self.input), real), self.output)
 
     def _rounded(self, x: Array) -> Array:
         dtype = self.output.dtype

@@ -16,12 +16,13 @@ from circlekit.ops.constant_operands import plain_data
 from circlekit.ops.dimensions import broadcast_shapes
 from circlekit.ops.elementwise import Binary, Unary
 from circlekit.ops.numerics.fixed_point import (
+    centred,
     quantize_multiplier,
     rounding_divide_by_pot_on_x86,
     saturating_rounding_doubling_high_mul,
 )
 from circlekit.ops.operand_dtypes import ANY, NUMBERS
-from circlekit.ops.quantization import per_tensor_quantization, scale_of, zero_point_of
+from circlekit.ops.quantization import per_tensor_quantization, scale_of
 
 
 class Comparison(Binary, versions={i8: 2}):
@@ -43,10 +44,8 @@ class Comparison(Binary, versions={i8: 2}):
 def _in_256ths(x: Array, value: Value) -> Array:
     """Return the real numbers of elements ``x`` of ``value`` in units of 1/256."""
     by = quantize_multiplier(scale_of(value))
-    distance = (x.astype(np.int64) - zero_point_of(value)) << 8
-    return rounding_divide_by_pot_on_x86(
-        saturating_rounding_doubling_high_mul(distance, by.mantissa), -by.shift
-    )
+    product = saturating_rounding_doubling_high_mul(centred(x, value) << 8, by.mantissa)
+    return rounding_divide_by_pot_on_x86(product, -by.shift)
 
 
 class Ordering(Comparison):

@@ -9,10 +9,11 @@ from circlekit.errors import ModelError
 from circlekit.ir.dtypes import DType, i8, i16, u8
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array
-from circlekit.ops.arithmetic.binary import BinaryWithActivation, centred
+from circlekit.ops.arithmetic.binary import BinaryWithActivation
 from circlekit.ops.elementwise import Binary
 from circlekit.ops.numerics.fixed_point import (
     bit_length,
+    centred,
     get_reciprocal,
     quantize_multiplier,
     quantized_activation_range,

@@ -17,12 +17,13 @@ from circlekit.ops.constant_operands import int_list, static_int_vector
 from circlekit.ops.elementwise import Unary
 from circlekit.ops.numerics.fixed_point import (
     QuantizedMultiplier,
+    centred,
     clamp_to_dtype,
     get_inv_sqrt_quantized_multiplier,
     multiply_by_quantized_multiplier,
     quantize_multiplier,
+    rescaled,
 )
-from circlekit.ops.numerics.lookup_tables import in_float64, real_function
 from circlekit.ops.operand_dtypes import COMPLEX, NUMBERS
 from circlekit.ops.quantization import dtype_limits, is_quantized, scale_of, zero_point_of
 
@@ -37,10 +38,7 @@ class Abs(Unary, code="ABS", reference_version=3, versions={i32: 5, i16: 4, i8: 
 
     def quantized(self, x: Array) -> Array:
         ratio = scale_of(self.input) / scale_of(self.output)
-        distance = np.abs(x.astype(np.int32) - zero_point_of(self.input))
-        if ratio != 1:
-            distance = multiply_by_quantized_multiplier(distance, quantize_multiplier(ratio))
-        return clamp_to_dtype(distance, self.output)
+        return clamp_to_dtype(rescaled(np.abs(centred(x, self.input)), ratio), self.output)
 
     def required_version(self) -> int:
         return 3 if self.input.dtype is i16 and is_quantized(self.input) else super().required_version()
@@ -64,14 +62,9 @@ class Log(Unary, code="LOG", options=None, versions={i8: 2, i16: 2}, function=np
 
     quantized_dtypes = (i8, i16)
 
-    def quantized(self, x: Array) -> Array:
+    def real(self, x: Array) -> Array:
         least_step = dtype_limits(self.output.dtype)[0] - zero_point_of(self.output)
-        least = np.float32(least_step) * scale_of(self.output)
-
-        def log(real: Array) -> Array:
-            return np.where(real <= 0, least, in_float64(np.log)(real))
-
-        return real_function(x, self.input, self.output, log)
+        return np.where(x <= 0, np.float32(least_step) * scale_of(self.output), super().real(x))
 
 
 class Sqrt(Unary, code="SQRT", options=None, versions={i8: 2, i16: 2}, function=np.sqrt):
@@ -81,7 +74,7 @@ class Sqrt(Unary, code="SQRT", options=None, versions={i8: 2, i16: 2}, function=
     rejects_negative = True
 
     def quantized(self, x: Array) -> Array:  # in float32 throughout, as in LiteRT
-        real = scale_of(self.input) * (x.astype(np.int32) - zero_point_of(self.input)).astype(np.float32)
+        real = scale_of(self.input) * centred(x, self.input).astype(np.float32)
         root = np.sqrt(np.maximum(real, np.float32(0))) / scale_of(self.output)
         return clamp_to_dtype(root.astype(np.int64), self.output)
 
@@ -95,19 +88,20 @@ class Rsqrt(Unary, code="RSQRT", options=None, versions={i8: 2, i16: 3}, quantiz
         return np.asarray(1 / np.sqrt(x))
 
     def quantized(self, x: Array) -> Array:
-        if self.input.dtype is i8:
-            # in fixed point, with 20 fraction bits between the two multiplications
-            distance = np.maximum(x.astype(np.int32) - zero_point_of(self.input), 0)
-            root = get_inv_sqrt_quantized_multiplier(distance)
-            root_by = QuantizedMultiplier(root.mantissa, root.shift + 20)
-            scaled = multiply_by_quantized_multiplier(np.ones_like(distance), root_by)
-            by = quantize_multiplier(1 / float(np.sqrt(scale_of(self.input)) * scale_of(self.output)))
-            result = multiply_by_quantized_multiplier(scaled, QuantizedMultiplier(by.mantissa, by.shift - 20))
-            return np.asarray(np.where(distance == 0, 127, clamp_to_dtype(result, self.output)), np.int8)
+        if self.input.dtype is i16:
+            return super().quantized(x)
+        # in fixed point, with 20 fraction bits between the two multiplications
+        distance = np.maximum(centred(x, self.input), 0)
+        root = get_inv_sqrt_quantized_multiplier(distance)
+        root_by = QuantizedMultiplier(root.mantissa, root.shift + 20)
+        scaled = multiply_by_quantized_multiplier(np.ones_like(distance), root_by)
+        by = quantize_multiplier(1 / float(np.sqrt(scale_of(self.input)) * scale_of(self.output)))
+        result = multiply_by_quantized_multiplier(scaled, QuantizedMultiplier(by.mantissa, by.shift - 20))
+        return np.asarray(np.where(distance == 0, 127, clamp_to_dtype(result, self.output)), np.int8)
+
+    def real(self, x: Array) -> Array:
         most = np.float32((1 << 15) - 1) * scale_of(self.output)
-        return real_function(
-            x, self.input, self.output, lambda r: np.where(r <= 0, most, 1 / np.sqrt(np.maximum(r, 0)))
-        )
+        return np.where(x <= 0, most, 1 / np.sqrt(np.maximum(x, 0)))
 
 
 class Square(Unary, code="SQUARE", function=np.square):

@@ -110,6 +110,11 @@ def multiply_by_quantized_multiplier(x: Array, by: QuantizedMultiplier) -> Ints:
     return rounding_divide_by_pot(out, right) if right.any() else out
 
 
+def rescaled(x: Array, real: ArrayLike) -> Ints:
+    """Return int32 numbers ``x`` times ``real``, as in LiteRT's reference kernels."""
+    return multiply_by_quantized_multiplier(x, quantize_multiplier(real))
+
+
 def multiply_by_quantized_multiplier_half_up(x: Array, by: QuantizedMultiplier) -> Ints:
     """Return int32 numbers ``x`` times ``by``, rounded twice, halves up, as in LiteRT's optimized kernels."""
     out, right = _product_before_right_shift(x, by), np.maximum(-by.shift, 0)
@@ -158,6 +163,11 @@ def quantized_activation_range(act: Activation, output: Value) -> tuple[int, int
         least if low is None else max(least, quantized(low)),
         most if high is None else min(most, quantized(high)),
     )
+
+
+def centred(x: Array, value: Value) -> Array:
+    """Return elements ``x`` of ``value`` minus its zero point, as int32."""
+    return np.asarray(x.astype(np.int32) - np.int32(zero_point_of(value)))
 
 
 def clamp_to_dtype(x: Array, output: Value) -> Array:

@@ -15,18 +15,13 @@ import numpy as np
 from circlekit.errors import UnsupportedError
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
-from circlekit.ops.numerics.fixed_point import Ints, round_half_away
+from circlekit.ops.numerics.fixed_point import Ints, centred, round_half_away
 from circlekit.ops.quantization import dtype_limits, scale_of, zero_point_of
 
 Function = Callable[[Array], Array]
 Interval = tuple[np.floating[Any], np.floating[Any]]
 
 # -- tables of real functions ------------------------------------------------------------------
-
-
-def in_float64(function: Function) -> Function:
-    """Return ``function`` computed in float64 and rounded to float32, like C's functions of float."""
-    return lambda x: np.asarray(function(x.astype(np.float64)), np.float32)
 
 
 def real_function(x: Array, input: Value, output: Value, transform: Function) -> Array:
@@ -36,7 +31,7 @@ def real_function(x: Array, input: Value, output: Value, transform: Function) ->
     """
     if x.dtype.itemsize == 1:
         inverse_scale = np.float32(1) / scale_of(output)
-        real = scale_of(input) * (x.astype(np.int32) - zero_point_of(input)).astype(np.float32)
+        real = scale_of(input) * centred(x, input).astype(np.float32)
         rounded = round_half_away(transform(real) * inverse_scale) + np.float32(zero_point_of(output))
         if x.dtype == np.uint8:
             rounded = np.where(rounded < 2.0**31, rounded, 0)  # x86 makes larger floats 0; int8 saturates

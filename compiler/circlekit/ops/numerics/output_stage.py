@@ -115,7 +115,7 @@ class OutputStage:
             wide += self.bias
         if self.arithmetic in (Arithmetic.FIXED_POINT, Arithmetic.DOUBLE):
             wide = wrap_int32(wide)  # int32 sums overflow silently
-        return np.clip(self._scaled(wide) + self.zero_point, *self.limits).astype(self.dtype)
+        return np.asarray(np.clip(self._scaled(wide) + self.zero_point, *self.limits), self.dtype)
 
     def _scaled(self, sums: Ints) -> Array:
         if self.arithmetic in (Arithmetic.DOUBLE, Arithmetic.WIDE_DOUBLE):
