@@ -110,13 +110,18 @@ CASES = [
         "3:21",
         "no filler is named gausian; did you mean gaussian?",
     ),
-    ("filler argument", line("%b = const f32[1] gaussian(sd: 1)"), "3:21", "gaussian has no argument sd"),
-    ("filler arguments", line("%b = const f32[1] zeros(1)"), "3:21", "zeros takes 0 arguments, got 1"),
+    (
+        "filler argument",
+        line("%b = const f32[1] gaussian(sd: 1)"),
+        "3:21",
+        "gaussian: got an unexpected keyword argument 'sd'",
+    ),
+    ("filler arguments", line("%b = const f32[1] zeros(1)"), "3:21", "zeros: too many positional arguments"),
     (
         "filler number",
         line("%b = const f32[1] constant()"),
         "3:21",
-        "argument value of constant must be a number",
+        "constant: missing a required argument: 'value'",
     ),
     ("huge", line("%b = const f32[2147483647,2147483647] zeros"), "3:41", "is too large"),
     (

@@ -8,13 +8,22 @@ its operands, its results and its graph, a Graph its operators as a linked list.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
 from circlekit.errors import ModelError, near_miss
 from circlekit.ir.declaration import Declaration
-from circlekit.ir.display import to_text
 from circlekit.ir.dtypes import DType
 from circlekit.ir.tensor import Array, Quantization, Shape, Tensor
+
+
+@singledispatch
+def to_text(thing: object) -> str:
+    """Return the text form of a model, graph or operator; its ``repr`` if ``ir.text`` is not imported.
+
+    The printer needs these classes, so they cannot import it; it registers its functions here.
+    """
+    return repr(thing)
 
 
 class Value(Tensor):

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from circlekit.ir.core import Graph, Op, Value
-from circlekit.ir.display import to_text
+from circlekit.ir.core import Graph, Op, Value, to_text
 
 __all__ = ["Graph", "Model", "Signature", "postorder"]
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from inspect import signature
 from math import prod
-from types import MappingProxyType
-from typing import NamedTuple
 
 import numpy as np
 
@@ -20,19 +19,11 @@ from circlekit.ir.dtypes import DType
 from circlekit.ir.resource_limits import hold_memory, need_memory
 from circlekit.ir.value import Array
 
-
-class Filler(NamedTuple):
-    """``make``: from size, seed and arguments to float64 numbers.  ``parameters``: names and defaults (None:
-    must be given).  ``scratch``: most bytes that making one element takes.
-    """
-
-    make: Callable[..., Array]
-    parameters: Mapping[str, float | None] = MappingProxyType({})
-    seeded: bool = False
-    scratch: int = 24
+SCRATCH_BYTES = 40
+"""Most bytes that making one element takes, besides the element."""
 
 
-def _gaussian(size: int, seed: int, mean: float, std: float) -> Array:
+def _gaussian(size: int, mean: float = 0.0, std: float = 1.0, *, seed: int) -> Array:
     """Irwin-Hall: the sum of twelve uniform 16-bit numbers minus its mean has variance 1 and ends at 6."""
     sums = np.zeros(size, np.int64)
     source = np.random.PCG64(seed)
@@ -43,29 +34,30 @@ def _gaussian(size: int, seed: int, mean: float, std: float) -> Array:
     return np.asarray((sums - 12 * 65535 / 2) / 65536 * std + mean)
 
 
-def _uniform(size: int, seed: int, low: float, high: float) -> Array:
+def _uniform(size: int, low: float = 0.0, high: float = 1.0, *, seed: int) -> Array:
     """From ``low`` up to, but not including, ``high``."""
     words = np.asarray(np.random.PCG64(seed).random_raw(size), np.uint64)
     unit = (words >> np.uint64(11)).astype(np.float64) / float(1 << 53)
     return np.asarray(unit * (high - low) + low)
 
 
-def _constant(size: int, seed: int, value: float) -> Array:
+def _constant(size: int, value: float) -> Array:
     return np.full(size, value, np.float64)
 
 
-def _arange(size: int, seed: int, start: float, step: float) -> Array:
+def _arange(size: int, start: float = 0.0, step: float = 1.0) -> Array:
     return np.arange(size, dtype=np.float64) * step + start
 
 
-FILLERS: dict[str, Filler] = {
-    "gaussian": Filler(_gaussian, {"mean": 0.0, "std": 1.0}, seeded=True, scratch=40),
-    "uniform": Filler(_uniform, {"low": 0.0, "high": 1.0}, seeded=True, scratch=32),
-    "constant": Filler(_constant, {"value": None}),
-    "zeros": Filler(lambda size, seed: np.zeros(size, np.float64)),
-    "ones": Filler(lambda size, seed: np.ones(size, np.float64)),
-    "arange": Filler(_arange, {"start": 0.0, "step": 1.0}),
+FILLERS: dict[str, Callable[..., Array]] = {
+    "gaussian": _gaussian,
+    "uniform": _uniform,
+    "constant": _constant,
+    "zeros": lambda size: np.zeros(size, np.float64),
+    "ones": lambda size: np.ones(size, np.float64),
+    "arange": _arange,
 }
+"""From the number of elements and the arguments in the text to float64 numbers."""
 
 
 def seed_of(*names: str) -> int:
@@ -87,44 +79,26 @@ def fill(
     and clipped to the range of the dtype.  An argument ``seed: 7`` overrides ``seed``.  LimitError for an
     array above the memory limit.
     """
-    filler = FILLERS[name]
     if dtype.numpy is None or dtype.numpy.kind not in "fiub":
         raise ModelError(f"a filler cannot make {dtype.short}; write raw(base64 text)")
     size = prod(shape)
-    need_memory(size * (filler.scratch + dtype.numpy.itemsize), f"{size} elements of {name}")
+    need_memory(size * (SCRATCH_BYTES + dtype.numpy.itemsize), f"{size} elements of {name}")
     hold_memory(size * dtype.numpy.itemsize)
-    arguments = _bind(name, filler, positional, named)
-    seed = int(arguments.pop("seed", seed))
-    values = filler.make(size, seed, **arguments)
-    return _cast(values, dtype, floor=name == "uniform").reshape(tuple(shape))
-
-
-def _bind(
-    name: str, filler: Filler, positional: Sequence[object], named: Mapping[str, object]
-) -> dict[str, float]:
-    if len(positional) > len(filler.parameters):
-        raise ModelError(f"{name} takes {len(filler.parameters)} arguments, got {len(positional)}")
-    given = dict(zip(filler.parameters, positional, strict=False))
-    allowed = {*filler.parameters, "seed"} if filler.seeded else {*filler.parameters}
-    for key, value in named.items():
-        if key not in allowed:
-            known = ", ".join(sorted(allowed)) or "none"
-            raise ModelError(f"{name} has no argument {key}; its arguments: {known}")
-        if key in given:
-            raise ModelError(f"argument {key} of {name} is given twice")
-        given[key] = value
-    arguments: dict[str, float] = {}
-    for key, default in {**filler.parameters, **given}.items():
-        value = given.get(key, default)
+    parameters = signature(FILLERS[name])
+    given = {"seed": seed, **named} if "seed" in parameters.parameters else named
+    try:
+        arguments = parameters.bind(size, *positional, **given).arguments
+    except TypeError as error:
+        raise ModelError(f"{name}: {error}") from None
+    for key, value in arguments.items():
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ModelError(f"argument {key} of {name} must be a number")
         if key == "seed" and (not isinstance(value, int) or value < 0):
             raise ModelError(f"the seed must be a whole number from 0 on, got {value}")
-        try:
-            arguments[key] = value if key == "seed" else float(value)
-        except OverflowError:
-            raise ModelError(f"argument {key} of {name} is too large") from None
-    return arguments
+        if isinstance(value, int) and abs(value) >= 1 << 1023:
+            raise ModelError(f"argument {key} of {name} is too large")
+        arguments[key] = value if key in ("size", "seed") else float(value)
+    return _cast(FILLERS[name](**arguments), dtype, floor=name == "uniform").reshape(tuple(shape))
 
 
 def _cast(values: Array, dtype: DType, floor: bool) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from math import prod
 from types import MappingProxyType
@@ -109,45 +109,30 @@ def array_of_bytes(data: Any, dtype: DType, shape: tuple[int, ...], fail: Fail) 
 
 def literal_dtype(literal: Literal, fail: Fail) -> DType:
     """Return the dtype of a literal without a declared one: f32 with a float in it, else i32, or bool."""
-    flat = list(_flatten(literal, fail))
-    if any(isinstance(x, float) for x in flat):
-        return DType.FLOAT32
-    if flat and all(isinstance(x, bool) for x in flat):
-        return DType.BOOL
-    return DType.INT32
+    kinds = {type(x) for x in _numbers(literal, fail).flat}
+    return DType.FLOAT32 if float in kinds else DType.BOOL if kinds == {bool} else DType.INT32
 
 
 def array_of(literal: Literal, dtype: DType, shape: tuple[int, ...] | None, fail: Fail) -> Array:
     """Return the array of a number or a list, nested like ``shape`` or flat; ``shape`` None: as nested."""
-    nesting = _nesting(literal, fail)
-    flat = list(_flatten(literal, fail))
+    numbers = _numbers(literal, fail)
     if shape is None:
-        shape = nesting
-    if nesting != shape and (len(nesting) > 1 or prod(shape) != len(flat)):
-        has = f"shape {list(nesting)}" if len(nesting) > 1 else f"{prod(nesting)} elements"
+        shape = numbers.shape
+    if numbers.shape != shape and (numbers.ndim > 1 or prod(shape) != numbers.size):
+        has = f"shape {list(numbers.shape)}" if numbers.ndim > 1 else f"{numbers.size} elements"
         fail(f"the literal has {has}, the type says {list(shape)}")
-    return _elements_of(flat, dtype, fail).reshape(shape)
+    return _elements_of(numbers.reshape(-1).tolist(), dtype, fail).reshape(shape)
 
 
-def _nesting(literal: Literal, fail: Fail) -> tuple[int, ...]:
-    """Return the shape that the nesting of a literal has."""
-    if not isinstance(literal, list):
-        return ()
-    inner = {_nesting(x, fail) for x in literal}
-    if len(inner) > 1:
-        fail("the inner lists differ in length")
-    return (len(literal), *(inner.pop() if inner else ()))
-
-
-def _flatten(literal: Literal, fail: Fail) -> Iterable[int | float | bool]:
-    if isinstance(literal, list):
-        for item in literal:
-            yield from _flatten(item, fail)
-    elif isinstance(literal, bool | int | float):
-        yield literal
-    else:
-        name = literal.name if isinstance(literal, Arguments) else literal
-        fail(f"expected a number, got {name}")
+def _numbers(literal: Literal, fail: Fail) -> Array:
+    """Return the numbers of a literal as Python objects, in an array of the shape of its nesting."""
+    numbers = np.array(literal, object)
+    for item in numbers.flat:
+        if isinstance(item, list):  # numpy stops where the lists begin to differ
+            fail("the inner lists differ in length")
+        if not isinstance(item, bool | int | float):
+            fail(f"expected a number, got {item.name if isinstance(item, Arguments) else item}")
+    return numbers
 
 
 def _elements_of(flat: list[int | float | bool], dtype: DType, fail: Fail) -> Array:

@@ -10,7 +10,7 @@ from itertools import chain
 from operator import is_
 from typing import Any
 
-from circlekit.ir.display import to_text
+from circlekit.ir.core import to_text
 from circlekit.ir.graph import Graph, Model, Signature
 from circlekit.ir.op import Op
 from circlekit.ir.text.lexer import quote
