@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-import numpy as np
-
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
@@ -18,6 +16,7 @@ from circlekit.passes.support.equality import (
     frozen,
     graph_constants,
 )
+from circlekit.passes.support.insertion import Inserter
 from circlekit.rewrite.base import Context, GraphPass
 
 
@@ -57,25 +56,13 @@ class CommonSubexpressionElimination(GraphPass):
                 removed += 1
             elif len(op.results) == 1 and op.output.is_static and not isinstance(op, Reshape):
                 context.rewrites(op)
-                _copy(graph, op, first)
+                copy = Inserter(graph, op)
+                copy.finish(copy.reshaped(first.output, op.output.static_shape))
                 removed += 1
             else:
                 names = f"%{op.output.name} and %{first.output.name}"
                 context.refuse(self.name, op, f"{names} are equal, but both are outputs of the graph")
         return removed
-
-
-def _copy(graph: Graph, op: Op, first: Op) -> None:
-    """Replace ``op``, which produces a graph output, by a Reshape of the result of ``first``."""
-    result = op.output
-    shape = Value.constant(graph.unique_name(f"{result.name}/shape"), np.array(result.static_shape, np.int32))
-    copy = Reshape(first.output, shape, results=[])
-    graph.insert_before(op, copy)
-    result.producer = None
-    op.results = [Value("", result.dtype, result.shape)]
-    op.results[0].producer = op
-    copy.add_result(result)
-    graph.remove(op)
 
 
 class ValueNumbers:

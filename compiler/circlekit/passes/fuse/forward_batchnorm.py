@@ -20,6 +20,7 @@ from circlekit.ops.movement.slice import Pad, StridedSlice
 from circlekit.ops.movement.space import Resize
 from circlekit.ops.reduction.reduce import Mean
 from circlekit.passes.support.conditions import remove_unused
+from circlekit.passes.support.insertion import Inserter
 from circlekit.passes.support.linear_producer import channel_refusal, producer_refusal
 from circlekit.rewrite.base import Context, GraphPass
 from circlekit.rewrite.match import Match
@@ -223,16 +224,13 @@ def _forward(graph: Graph, op: Add | Mul, concat: Concatenation, constant: Value
     numbers = constant.array().reshape(-1)
     sizes = [(v.shape or (None,))[-1] or 0 for v in concat.values]  # _refusal has checked that they are known
     parts = [numbers] * len(sizes) if numbers.size == 1 else np.split(numbers, np.cumsum(sizes)[:-1])
+    new = Inserter(graph, op)
     values = []
     for value, part in zip(concat.values, parts, strict=True):
-        number = Value.constant(graph.unique_name(f"{op.output.name}/part"), np.ascontiguousarray(part))
-        new: Op = type(op)(value, number, act=op.act)
-        values.append(graph.insert_before(op, new).output)
-        values[-1].name = graph.unique_name(f"{op.output.name}/of")
-    joined = graph.insert_before(op, Concatenation(*values, axis=concat.axis))
-    joined.output.name = graph.unique_name(op.output.name)
-    graph.replace(op.output, joined.output)
-    remove_unused(graph, *op.results, *concat.results)
+        number = new.constant("part", np.ascontiguousarray(part))
+        values.append(new.make(type(op)(value, number, act=op.act)))
+    new.finish(new.make(Concatenation(*values, axis=concat.axis)))
+    remove_unused(graph, *concat.results)
 
 
 class _Factor(Rewrite):

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fold per-channel sums and products before a convolution or fully connected layer into its constants."""
+"""Fold per-channel sums and products before a convolution or fully connected layer into its constants.
+
+One template for each kind of arithmetic; the layers, and what stands before them, are data.
+"""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -13,13 +16,24 @@ from circlekit.ops.arithmetic.binary import Sub
 from circlekit.ops.arithmetic.division import Div
 from circlekit.ops.convolution.conv import DepthwiseConv2D
 from circlekit.passes.support.conditions import keeps_shape
-from circlekit.passes.support.linear_producer import (
-    fold_bias,
-    per_channel,
-    transposed_constant,
-)
+from circlekit.passes.support.linear_producer import fold_bias, per_channel, transposed_constant
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
+
+IMAGE = {"data": "[_, _, _, I]", "numbers": "[*, I|1]"}
+DIRECT = {"move": "", "moved": "a", "again": "", "new": "x"}
+BEHIND_TRANSPOSE = {
+    "move": "t = Transpose(a, perm: const)",
+    "moved": "t",
+    "again": "y = Transpose(x, perm)",
+    "new": "y",
+}
+CONVOLUTIONS: tuple[dict[str, Any], ...] = (
+    {"layer": "Conv2D", "filter": "[O, _, _, I]", "spread": ("a",), **IMAGE, **DIRECT},
+    {"layer": "DepthwiseConv2D", "filter": "[1, _, _, O]", "spread": ("a",), **IMAGE, **DIRECT},
+    {"layer": "Conv2D", "filter": "[O, _, _, I]", "data": "", "numbers": "", **BEHIND_TRANSPOSE},
+)
+"""Words of the templates.  A Transpose stands between where images are stored with channels first."""
 
 
 class BeforeLinear(Rewrite):
@@ -29,41 +43,39 @@ class BeforeLinear(Rewrite):
     def does_not_broadcast_x(self, match: Match) -> str | None:
         return keeps_shape(match.value("x"), match.value("c"))
 
-
-class _TransposedInput(BeforeLinear):
-    """The same through a Transpose, as where images are stored with channels first."""
-
     @condition
-    def one_per_channel(self, match: Match, c: Array, perm: Array) -> str | None:
-        """The constant varies only along the axis that the Transpose moves to the end."""
-        if c.ndim <= perm.size == 4 and transposed_constant(c, perm).shape[:3] == (1, 1, 1):
+    def one_per_channel(self, match: Match) -> str | None:
+        """Behind a Transpose, the constant varies only along the axis that becomes the last one."""
+        c, perm = match.value("c"), match.values.get("perm")
+        if perm is None:
             return None
-        name, shape = match.value("c").name, format_shape(c.shape)
-        return f"%{name}: expected one number per channel behind the Transpose, got shape {shape}"
+        if (c.rank or 0) <= perm.numel == 4 and self.numbers(match).shape[:3] == (1, 1, 1):
+            return None
+        shape = format_shape(c.shape)
+        return f"%{c.name}: expected one number per channel behind the Transpose, got shape {shape}"
+
+    def numbers(self, match: Match) -> Array:
+        """The constant as the linear operator sees it, behind the Transpose if there is one."""
+        c, perm = match.value("c").array(), match.values.get("perm")
+        return c if perm is None else transposed_constant(c, perm.array())
+
+    def for_filter(self, values: Array, w: Array) -> Array:
+        """Repeat ``values`` per input channel to the last axis of ``w``, with a channel multiplier."""
+        return values.repeat(w.shape[-1] // max(values.size, 1))
 
 
-CONV = {"layer": "Conv2D", "call": "conv", "filter": "[O, _, _, I]"}
-DEPTHWISE = {"layer": "DepthwiseConv2D", "call": "dwconv", "filter": "[1, _, _, O]"}
-
-
-def _for_filter(values: Array, w: Array) -> Array:
-    """``values`` per input channel for each index of the last axis of ``w``, with a channel multiplier."""
-    return values.repeat(w.shape[3] // max(values.size, 1))
-
-
-# -- sums and differences ----------------------------------------------------------------------
-
-
-class _AddConv(BeforeLinear):
-    """$call(x + c, w) + b  ==  $call(x, w) + (b + sum(w * c)); with a difference, minus that sum."""
-
-    spread: ClassVar[tuple[str, ...]] = ("a",)
+class _Sum(BeforeLinear):
+    """$layer(x + c, w) + b  ==  $layer(x, w) + (b + sum(w * c)); with a difference, minus that sum."""
 
     before = """
-        a = Add|Sub(x: f32[_, _, _, I], c: const f32[*, I|1])
-        z = $layer(a, w: const f32$filter, b?: const f32[*, O])    {padding: any = padding}
+        a = Add|Sub(x: f32$data, c: const f32$numbers)
+        $move
+        z = $layer($moved, w: const f32$filter, b?: const f32[*, O])    {padding: any = padding}
     """
-    after = "z = $layer(x, w, b2)  {like z, padding: padding}"
+    after = """
+        $again
+        z = $layer($new, w, b2)         {like z, padding: padding}
+    """
 
     @condition
     def has_no_border(self, w: Array, z: Value, padding: Padding) -> str | None:
@@ -72,39 +84,20 @@ class _AddConv(BeforeLinear):
             return None
         return f"%{z.name}: expected VALID padding, got SAME, whose border of zeros does not get the offset"
 
-    def constants(self, match: Match, w: Array, c: Array, I: int, b: Array | None) -> dict[str, Array]:
-        offset = per_channel(c, I).astype(np.float64)
+    def constants(self, match: Match, w: Array, I: int, b: Array | None) -> dict[str, Array]:
+        offset = per_channel(self.numbers(match), I).astype(np.float64)
         if isinstance(match.ops["a"], Sub):
             offset = -offset
         axes = (0, 1, 2) if isinstance(match.ops["z"], DepthwiseConv2D) else (1, 2, 3)
-        sums = (w.astype(np.float64) * _for_filter(offset, w)).sum(axes)
+        sums = (w.astype(np.float64) * self.for_filter(offset, w)).sum(axes)
         return {"b2": fold_bias(b, None, sums.astype(w.dtype))}
-
-
-class _AddTransposeConv(_AddConv, _TransposedInput):
-    """conv(transpose(x + c), w)  ==  conv(transpose(x), w) + sum(w * c)."""
-
-    spread = ()
-
-    before = """
-        a = Add|Sub(x: f32, c: const f32)
-        t = Transpose(a, perm: const)
-        z = Conv2D(t, w: const f32[O, _, _, I], b?: const f32[*, O])    {padding: any = padding}
-    """
-    after = """
-        y = Transpose(x, perm)
-        z = Conv2D(y, w, b2)            {like z, padding: padding}
-    """
-
-    def constants(self, match: Match, w: Array, c: Array, I: int, b: Array | None) -> dict[str, Array]:
-        return super().constants(match, w, transposed_constant(c, match.value("perm").array()), I, b)
 
 
 class FuseAddToConvBias(Rules):
     """conv(x + c, w) + b  ==  conv(x, w) + (b + sum(w * c)), and the same for x - c; without padding."""
 
     name = "fuse_add_to_conv_bias"
-    rules = (_AddConv.member(**CONV), _AddConv.member(**DEPTHWISE), _AddTransposeConv)
+    rules = tuple(_Sum.member(**words) for words in CONVOLUTIONS)
 
 
 class FuseAddToFullyConnectedBias(BeforeLinear):
@@ -126,64 +119,38 @@ class FuseAddToFullyConnectedBias(BeforeLinear):
         return {"row": per_channel(c, I)}
 
 
-# -- products and quotients --------------------------------------------------------------------
-
-
-class _MulConv(BeforeLinear):
-    """$call(x * c, w)  ==  $call(x, w * c), and the same for x / c; zeros of the padding stay zeros."""
-
-    spread: ClassVar[tuple[str, ...]] = ("m",)
+class _Product(BeforeLinear):
+    """$layer(x * c, w)  ==  $layer(x, w * c), and the same for x / c; zeros of the padding stay zeros."""
 
     before = """
-        m = Mul|Div(x: f32[_, _, _, I], c: const f32[*, I|1])
-        z = $layer(m, w: const f32$filter, b?)
-    """
-    after = "z = $layer(x, w2, b)  {like z}"
-
-    def constants(self, match: Match, w: Array, c: Array, I: int) -> dict[str, Array]:
-        factor = per_channel(c, I)
-        if isinstance(match.ops["m"], Div):
-            factor = 1 / factor
-        return {"w2": w * _for_filter(factor, w)}
-
-
-class _MulTransposeConv(_MulConv, _TransposedInput):
-    """conv(transpose(x * c), w)  ==  conv(transpose(x), w * c)."""
-
-    spread = ()
-
-    before = """
-        m = Mul|Div(x: f32, c: const f32)
-        t = Transpose(m, perm: const)
-        z = Conv2D(t, w: const f32[O, _, _, I], b?)
+        a = $arithmetic(x: f32$data, c: const f32$numbers)
+        $move
+        z = $layer($moved, w: const f32$filter, b?)     $attributes
     """
     after = """
-        y = Transpose(x, perm)
-        z = Conv2D(y, w2, b)            {like z}
+        $again
+        z = $layer($new, w2, b)         {like z}
     """
 
-    def constants(self, match: Match, w: Array, c: Array, I: int) -> dict[str, Array]:
-        return super().constants(match, w, transposed_constant(c, match.value("perm").array()), I)
+    def constants(self, match: Match, w: Array, I: int) -> dict[str, Array]:
+        factor = per_channel(self.numbers(match), I)
+        if isinstance(match.ops["a"], Div):
+            factor = 1 / factor
+        return {"w2": w * self.for_filter(factor, w)}
 
 
 class FuseMulToConvWeights(Rules):
     """conv(x * c, w)  ==  conv(x, w * c), and the same for x / c, as where images are normalized."""
 
     name = "fuse_mul_to_conv_weights"
-    rules = (_MulConv.member(**CONV), _MulConv.member(**DEPTHWISE), _MulTransposeConv)
+    rules = tuple(_Product.member(arithmetic="Mul|Div", attributes="", **words) for words in CONVOLUTIONS)
 
 
-class FuseMulToFullyConnectedWeights(BeforeLinear):
+class FuseMulToFullyConnectedWeights(
+    _Product, arithmetic="Mul", layer="FullyConnected", data="", numbers="[*, I|1]", filter="[O, I]",
+    attributes="{weights_format: DEFAULT}", **DIRECT,
+):  # fmt: skip
     """fc(x * c, w)  ==  fc(x, w * c)."""
 
     name = "fuse_mul_to_fullyconnected_weights"
-    spread = ("m",)
-
-    before = """
-        m = Mul(x: f32, c: const f32[*, I|1])
-        z = FullyConnected(m, w: const f32[O, I], b?: const f32[*, O])     {weights_format: DEFAULT}
-    """
-    after = "z = FullyConnected(x, w2, b)  {like z}"
-
-    def constants(self, w: Array, c: Array, I: int) -> dict[str, Array]:
-        return {"w2": w * per_channel(c, I)}
+    spread = ("a",)

@@ -87,10 +87,8 @@ class FuseNeg(Rules):
 
     name = "fuse_neg"
     rules = (
-        _Term.member(old="Add", new="Sub", sign="+", opposite="-"),
-        _Term.member(old="Sub", new="Add", sign="-", opposite="+"),
-        _Product.member(old="Add", new="Sub", sign="+", opposite="-"),
-        _Product.member(old="Sub", new="Add", sign="-", opposite="+"),
+        *(form.member(old="Add", new="Sub", sign="+", opposite="-") for form in (_Term, _Product)),
+        *(form.member(old="Sub", new="Add", sign="-", opposite="+") for form in (_Term, _Product)),
         _Factor,
     )
 

@@ -108,18 +108,13 @@ def _sparsify(
 
 def _in_blocks(array: Array, block: Sequence[int], block_map: Sequence[int]) -> Array:
     """[dimensions in blocks..., sizes of blocks...]."""
-    split: list[int] = []
-    inner: dict[int, int] = {}
-    outer = []
-    for axis, size in enumerate(array.shape):
-        outer.append(len(split))
-        if axis in block_map:
-            step = block[list(block_map).index(axis)]
-            split += [size // step, step]
-            inner[axis] = len(split) - 1
-        else:
-            split.append(size)
-    return np.asarray(array.reshape(split).transpose([*outer, *(inner[axis] for axis in block_map)]))
+    sizes = dict(zip(block_map, block, strict=True))
+    counts = [size // sizes.get(axis, 1) for axis, size in enumerate(array.shape)]
+    split = [n for axis, count in enumerate(counts) for n in (count, sizes.get(axis, 1))]
+    inner = [2 * axis + 1 for axis in block_map]
+    others = [2 * axis + 1 for axis in range(array.ndim) if axis not in block_map]  # blocks of one element
+    moved = array.reshape(split).transpose([*range(0, len(split), 2), *inner, *others])
+    return np.asarray(moved.reshape(*counts, *block))
 
 
 def _levels(array: Array, kinds: Sequence[str]) -> tuple[Array, list[dict[str, Any]]]:

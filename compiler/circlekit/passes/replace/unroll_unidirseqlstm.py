@@ -42,7 +42,7 @@ class Step(Inserter):
         self.constants: dict[str, Value] = {}
         self.gates = [g for g in GATES if g != "input" or op.input_to_input_weights is not None]
         self.is_normalized = op.cell_layer_norm_coefficients is not None
-        self.is_diagonal = self.array("recurrent_to_output_weights").ndim == 1
+        self.is_diagonal = self.vector("recurrent_to_output_weights").rank == 1
 
     def step(self, driven: Value, hidden: Value | None, cell: Value | None) -> tuple[Value, Value]:
         """Insert one step and return its output and cell state; None stands for a state of zeros."""
@@ -109,17 +109,13 @@ class Step(Inserter):
 
     # -- constants -----------------------------------------------------------------------------
 
-    def array(self, name: str) -> Array:
-        """The operand of that name as an array."""
-        return self.vector(name).array()
-
     def vector(self, name: str) -> Value:
         """The operand of that name as a value."""
         value: Value = getattr(self.lstm, name)
         return value
 
     def stacked(self, form: str) -> Array:
-        return np.concatenate([self.array(form.format(gate)) for gate in self.gates])
+        return np.concatenate([self.vector(form.format(gate)).array() for gate in self.gates])
 
     def constant(self, name: str, array: Array) -> Value:
         if name not in self.constants:
@@ -162,10 +158,7 @@ def _unroll(graph: Graph, op: Lstm) -> None:
     for value in tuple(steps.results):
         hidden, cell = step.step(value, hidden, cell)
         outputs.append(hidden)
-    pack = Pack(*outputs, values_count=times, axis=axis)
-    pack.take_result(0, op.output)
-    graph.insert_before(op, pack)
-    graph.remove(op)
+    step.replace(Pack(*outputs, values_count=times, axis=axis))
 
 
 MAX_STEPS = 1 << 12
@@ -192,10 +185,8 @@ def _obstacle(op: Lstm) -> str | None:
 
 def _misfit(op: Lstm) -> str | None:
     """Return a sentence about the first weight or bias that is missing or has a wrong shape; else None."""
-    assert op.input_to_cell_weights is not None  # it is not optional
-    gates = [g for g in ("input", "forget", "cell", "output") if g != "input" or op.input_to_input_weights]
-    cells = op.input_to_cell_weights.static_shape[0]
-    inputs = op.input.static_shape[-1]
+    gates = [g for g in GATES if g != "input" or op.input_to_input_weights]
+    cells, inputs = op.input_to_cell_weights.static_shape[0], op.input.static_shape[-1]
     outputs = cells if op.projection_weights is None else op.projection_weights.static_shape[0]
     recurrent = op.recurrent_to_output_weights
     square = (cells,) if recurrent is not None and recurrent.rank == 1 else (cells, outputs)
