@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -19,18 +20,29 @@ MODEL = parse_model("graph main(%x: f32[1]) -> %y { %y = Relu(%x) }")
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["look", "-v"], ["look", "-v", "candidate.ck"]),
-        (["look", "{}", "-o", "{}.out"], ["look", "candidate.ck", "-o", "candidate.ck.out"]),
+        (["look", "-v"], ["look", "-v", "net.ck"]),
+        (["look", "{}", "-o", "{}.out"], ["look", "net.ck", "-o", "net.ck.out"]),
     ],
 )
-def test_the_place_of_the_model(words: list[str], line: list[str]) -> None:
-    assert ShowsFault(words, Path(), ".ck").line() == line
+def test_the_place_of_the_model(
+    words: list[str], line: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ran: list[list[str]] = []
+
+    def run(words: list[str], **keywords: object) -> subprocess.CompletedProcess[bytes]:
+        ran.append(words)
+        return subprocess.CompletedProcess(words, 0)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    assert ShowsFault(words, Path("net.ck"))(MODEL)
+    assert ran == [line]
 
 
 def test_the_exit_code_decides(tmp_path: Path) -> None:
     notes: list[str] = []
     look = "import sys; sys.exit('Relu' not in open(sys.argv[1]).read())"
-    command = ShowsFault([sys.executable, "-c", look], tmp_path, ".ck", note=notes.append)
+    command = ShowsFault([sys.executable, "-c", look], tmp_path / "net.ck", note=notes.append)
     assert command(MODEL) is True
     assert command(parse_model("graph main(%x: f32[1]) -> %y { %y = Neg(%x) }")) is False
     assert notes == ["run 1, 1 operators", "run 2, 1 operators"]
@@ -38,12 +50,12 @@ def test_the_exit_code_decides(tmp_path: Path) -> None:
 
 def test_a_command_that_takes_too_long_says_no(tmp_path: Path) -> None:
     sleep = [sys.executable, "-c", "import time; time.sleep(60)"]
-    assert ShowsFault(sleep, tmp_path, ".ck", timeout=0.1)(MODEL) is False
+    assert ShowsFault(sleep, tmp_path / "net.ck", timeout=0.1)(MODEL) is False
 
 
 def test_a_command_that_does_not_exist(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="cannot run no-such-command: No such file"):
-        ShowsFault(["no-such-command"], tmp_path, ".ck")(MODEL)
+        ShowsFault(["no-such-command"], tmp_path / "net.ck")(MODEL)
 
 
 @pytest.mark.parametrize(("name", "magic"), [("a.tflite", b"TFL3"), ("a.circle", b"CIR0")])

@@ -78,7 +78,10 @@ def _add_flags(parser: Parser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     if arguments.list_passes:
-        return list_passes(arguments.verbose)
+        known = every_pass()
+        in_full = "\n".join(line for name in in_order(known) for line in (*section(known[name]), ""))
+        print(in_full if arguments.verbose else table(known))
+        return 0
     if arguments.input is None or arguments.output is None:
         arguments.refuse("expected an input and an output")
     with ProgressLine() as progress, warnings.catch_warnings():
@@ -94,11 +97,15 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _options(arguments: argparse.Namespace, progress: ProgressLine) -> Options:
+    """Return the options; pipelines come before passes, and the order of flags has no influence."""
     pipeline = Pipeline() if arguments.pipeline is None else read_pipeline(arguments.pipeline)
+    settings = {n.removeprefix(PREFIX): v for n, v in vars(arguments).items() if n.startswith(PREFIX)}
+    flags = {*(arguments.flags or ()), *(settings.keys() & all_passes().keys())}
+    asked = [*sorted(flags & PIPELINES.keys()), *in_order(flags - PIPELINES.keys())]
     return Options(
-        passes=[*pipeline.passes, *arguments.passes, *asked_passes(arguments)],
+        passes=[*pipeline.passes, *arguments.passes, *asked],
         disable=[*pipeline.disable, *arguments.disable],
-        settings={**pipeline.settings, **settings_in(arguments)},
+        settings={**pipeline.settings, **settings},
         verify=arguments.verify,
         record=arguments.record,
         explain=arguments.explain,
@@ -131,18 +138,6 @@ def add_pass_flags(group: argparse._ArgumentGroup, passes: Mapping[str, type[Pas
             group.add_argument(f"--{option.name}", **keywords)
 
 
-def settings_in(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the settings of passes on the command line, by name."""
-    return {n.removeprefix(PREFIX): v for n, v in vars(arguments).items() if n.startswith(PREFIX)}
-
-
-def asked_passes(arguments: argparse.Namespace) -> list[str]:
-    """Return the requested pipelines, then the passes; the order of the flags has no influence."""
-    chosen = {*(arguments.flags or ()), *(settings_in(arguments).keys() & all_passes().keys())}
-    pipelines = sorted(chosen & PIPELINES.keys())
-    return [*pipelines, *in_order(chosen.difference(pipelines))]
-
-
 def names(text: str) -> list[str]:
     """Parse a list of passes and pipelines, separated by commas; ``-`` may stand for ``_``."""
     found = [name.strip().replace("-", "_") for name in text.split(",") if name.strip()]
@@ -162,16 +157,6 @@ def pass_name(text: str) -> str:
     if name not in known:
         raise argparse.ArgumentTypeError(unknown_name("pass", text, known))
     return name
-
-
-def list_passes(in_full: bool) -> int:
-    """Print a line for each pass, or all that is known about each."""
-    known = every_pass()
-    if in_full:
-        print("\n".join(line for name in in_order(known) for line in (*section(known[name]), "")))
-    else:
-        print(table(known))
-    return 0
 
 
 DESCRIPTION = "Optimize a circle or TFLite model. The order of the flags has no effect."

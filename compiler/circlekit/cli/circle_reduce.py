@@ -44,8 +44,8 @@ def _run(arguments: argparse.Namespace) -> int:
     check_target(output)
     model = load(arguments.model)
     with tempfile.TemporaryDirectory() as folder, ProgressLine() as progress:
-        suffix = Path(arguments.model).suffix
-        command = ShowsFault(arguments.command, Path(folder), suffix, arguments.timeout, progress)
+        candidate = Path(folder, f"candidate{Path(arguments.model).suffix}")
+        command = ShowsFault(arguments.command, candidate, arguments.timeout, progress)
         if not command(model):
             raise CirclekitError(f"{' '.join(arguments.command)} fails on {arguments.model} itself")
         smallest = reduce_model(model, command, arguments.tries - command.runs)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import ParamSpec
@@ -197,46 +198,35 @@ def write_model(model: Model, path: Path) -> None:
         write_file(path, [print_model(model).encode()])
 
 
+@dataclass
 class ShowsFault:
     """Runs a command on a model; true if the command ends with exit code 0.
 
-    ``suffix``: the extension of the file for candidates, which is in ``folder``.  ``timeout``: seconds for
-    one run; a longer one is ended and counts as false.  ``note``: called with a text before every run.
+    ``words``: the command.  ``path``: the file for candidates.  ``timeout``: seconds for one run; a longer
+    one is ended and counts as false.  ``note``: called with a text before every run.
     """
 
-    def __init__(
-        self,
-        words: Sequence[str],
-        folder: Path,
-        suffix: str,
-        timeout: float | None = None,
-        note: Callable[[str], None] | None = None,
-    ) -> None:
-        self.words = list(words)
-        self.path = folder / f"candidate{suffix}"
-        self.timeout = timeout
-        self.note = note
-        self.runs = 0
+    words: Sequence[str]
+    path: Path
+    timeout: float | None = None
+    note: Callable[[str], None] = lambda text: None
+    runs: int = 0
 
     def __call__(self, model: Model) -> bool:
         """FileError if the command does not exist."""
         self.runs += 1
-        if self.note is not None:
-            self.note(f"run {self.runs}, {len(model.main)} operators")
+        self.note(f"run {self.runs}, {len(model.main)} operators")
         write_model(model, self.path)
+        words = [word.replace(PLACE, str(self.path)) for word in self.words]
+        if words == [*self.words]:
+            words.append(str(self.path))
         silent = subprocess.DEVNULL
         try:
             done = subprocess.run(
-                self.line(), stdin=silent, stdout=silent, stderr=silent, timeout=self.timeout, check=False
+                words, stdin=silent, stdout=silent, stderr=silent, timeout=self.timeout, check=False
             )
         except subprocess.TimeoutExpired:
             return False
         except OSError as error:
             raise FileError(f"cannot run {self.words[0]}: {error.strerror}") from None
         return done.returncode == 0
-
-    def line(self) -> list[str]:
-        """Return the command with the path of the candidate."""
-        if any(PLACE in word for word in self.words):
-            return [word.replace(PLACE, str(self.path)) for word in self.words]
-        return [*self.words, str(self.path)]

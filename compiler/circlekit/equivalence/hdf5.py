@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from math import prod
 from pathlib import Path
 from typing import TypeVar
@@ -117,24 +116,17 @@ def _read(path: FilePath, items: ReadItems) -> list[Item]:
         size = path.stat().st_size
 
     def read_items() -> Iterator[Item]:
-        with adding_up(), _opened(path) as file:
-            yield from items(path, file)
+        try:
+            with adding_up(), h5py.File(path, "r") as file:
+                yield from items(path, file)
+        except PermissionError as error:
+            raise FileError(f"{path}: {error.strerror or 'permission denied'}") from None
+        except MemoryError:
+            raise LimitError(f"{path}: it claims more data than memory can hold") from None
+        except _DAMAGE as error:
+            raise FormatError(f"{path} is not a readable HDF5 file: {' '.join(str(error).split())}") from None
 
     return read_sandboxed(read_items, str(path), size)
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[h5py.File]:
-    """Open the file and translate h5py's errors."""
-    try:
-        with h5py.File(path, "r") as file:
-            yield file
-    except PermissionError as error:
-        raise FileError(f"{path}: {error.strerror or 'permission denied'}") from None
-    except MemoryError:
-        raise LimitError(f"{path}: it claims more data than memory can hold") from None
-    except _DAMAGE as error:
-        raise FormatError(f"{path} is not a readable HDF5 file: {' '.join(str(error).split())}") from None
 
 
 def _records(path: Path, file: h5py.File) -> Iterator[Item]:
@@ -219,20 +211,17 @@ def compare_files(left: FilePath, right: FilePath, tolerance: float) -> list[Out
     name may end in the ``:0`` that ONE appends.
     """
     a, b = _by_name(left), _by_name(right)
-    found = []
-    for name in dict.fromkeys([*a, *b]):
-        if name not in a or name not in b:
-            found.append(Outcome(name, reason=f"missing in {os.fspath(right if name in a else left)}"))
-        else:
-            found.append(compare_arrays(name, a[name], b[name], tolerance))
-    return found
+    return [
+        compare_arrays(name, a[name], b[name], tolerance)
+        if name in a and name in b
+        else Outcome(name, reason=f"missing in {os.fspath(right if name in a else left)}")
+        for name in {**a, **b}
+    ]
 
 
 def _by_name(path: FilePath) -> dict[str, Array]:
     arrays: dict[str, Array] = {}
     for name, array in read(path):
-        name = name.removesuffix(":0")
-        if name in arrays:
-            raise FormatError(f"{os.fspath(path)} has two arrays named {name}")
-        arrays[name] = array
+        if arrays.setdefault(name.removesuffix(":0"), array) is not array:
+            raise FormatError(f"{os.fspath(path)} has two arrays named {name.removesuffix(':0')}")
     return arrays

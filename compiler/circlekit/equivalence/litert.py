@@ -101,15 +101,15 @@ def run_interpreter(interpreter: Any, steps: Sequence[Sequence[Array]]) -> list[
         for detail, array in zip(details, inputs, strict=True):
             interpreter.set_tensor(detail["index"], np.ascontiguousarray(array).reshape(array.shape))
         interpreter.invoke()
-        outputs.append([_output(interpreter, detail) for detail in interpreter.get_output_details()])
+        outputs.append(
+            [
+                np.array(interpreter.get_tensor(detail["index"]))
+                if 0 not in detail["shape"]  # LiteRT refuses to return empty tensors
+                else np.zeros(tuple(detail["shape"]), detail["dtype"])
+                for detail in interpreter.get_output_details()
+            ]
+        )
     return outputs
-
-
-def _output(interpreter: Any, detail: dict[str, Any]) -> Array:
-    """Return a copy of an output tensor; LiteRT refuses to return empty ones."""
-    if 0 in detail["shape"]:
-        return np.zeros(tuple(detail["shape"]), detail["dtype"])
-    return np.array(interpreter.get_tensor(detail["index"]))
 
 
 # -- comparison --------------------------------------------------------------------------------

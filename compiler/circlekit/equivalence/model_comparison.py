@@ -165,12 +165,9 @@ class Comparison:
         """The output with the largest difference in proportion to its tolerance."""
         return max(self.outputs, key=lambda outcome: outcome.excess, default=None)
 
-    def lines(self) -> list[str]:
-        """Return the findings, one a line."""
-        return [*self.interface, *map(str, self.outputs), *self.notes]
-
     def __str__(self) -> str:
-        return "\n".join(["equal" if self.equal else "different", *self.lines()])
+        verdict = "equal" if self.equal else "different"
+        return "\n".join([verdict, *self.interface, *map(str, self.outputs), *self.notes])
 
 
 # -- interface ---------------------------------------------------------------------------------
