@@ -5,31 +5,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from circlekit.errors import ModelError, ShapeError, UnsupportedError
+from circlekit.errors import ModelError, ShapeError
 from circlekit.ir.dtypes import boolean
 from circlekit.ir.enums import CustomOptionsFormat
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op, Run, attribute, graph_attribute, operand, variadic_operand
-from circlekit.ir.value import Array, Shape, TensorType, Value
+from circlekit.ir.value import Array, TensorType, Value
 from circlekit.ops.operand_dtypes import ANY
 from circlekit.ops.program.state import state_of
 
 
-def _common_shape(a: Shape | None, b: Shape | None) -> Shape | None:
-    """Return the dimensions that two shapes share, None where they differ."""
-    if a is None or b is None or len(a) != len(b):
-        return None
-    return tuple(x if x == y else None for x, y in zip(a, b, strict=True))
+def _common_types(what: str, left: Sequence[Value], right: Sequence[Value]) -> tuple[TensorType, ...]:
+    """Return the types of ``left``, with the dimensions that the values of ``right`` share.
 
-
-def _require_same_types(what: str, left: Sequence[Value], right: Sequence[Value]) -> None:
-    """Raise ShapeError unless both have the same number of values, with the same dtypes."""
+    ShapeError unless both have the same number of values, with the same dtypes.
+    """
     if len(left) != len(right):
         raise ShapeError(f"{what}: expected equal numbers of values, got {len(left)} and {len(right)}")
+    types = []
     for a, b in zip(left, right, strict=True):
         if a.dtype is not b.dtype:
             pair = f"%{a.name}: {a.dtype.short} and %{b.name}: {b.dtype.short}"
             raise ShapeError(f"{what}: expected equal dtypes, got {pair}")
+        shape = None
+        if a.shape is not None and b.shape is not None and len(a.shape) == len(b.shape):
+            shape = tuple(x if x == y else None for x, y in zip(a.shape, b.shape, strict=True))
+        types.append(TensorType(a.dtype, shape, a.quantization))
+    return tuple(types)
 
 
 def _is_true(array: Array) -> bool:
@@ -47,13 +49,8 @@ class While(Op, code="WHILE", variadic_results=True, pure=False):
     body: Graph = graph_attribute(field="body_subgraph_index")
 
     def infer(self) -> tuple[TensorType, ...]:
-        values = self.input
-        _require_same_types("operands and inputs of the body", values, self.body.inputs)
-        _require_same_types("operands and outputs of the body", values, self.body.outputs)
-        pairs = zip(values, self.body.outputs, strict=True)
-        return tuple(
-            TensorType(v.dtype, _common_shape(v.shape, out.shape), v.quantization) for v, out in pairs
-        )
+        _common_types("operands and inputs of the body", self.input, self.body.inputs)
+        return _common_types("operands and outputs of the body", self.input, self.body.outputs)
 
     def call(self, run: Run, *args: Array) -> Sequence[Array]:
         state: Sequence[Array] = args
@@ -75,11 +72,8 @@ class If(Op, code="IF", variadic_results=True, pure=False):
         if self.condition.dtype is not boolean:
             raise ShapeError(f"condition: expected bool, got {self.condition.dtype.short}")
         for branch in (self.then_graph, self.else_graph):
-            _require_same_types("operands and inputs of a branch", self.input, branch.inputs)
-        then, other = self.then_graph.outputs, self.else_graph.outputs
-        _require_same_types("outputs of both branches", then, other)
-        pairs = zip(then, other, strict=True)
-        return tuple(TensorType(a.dtype, _common_shape(a.shape, b.shape), a.quantization) for a, b in pairs)
+            _common_types("operands and inputs of a branch", self.input, branch.inputs)
+        return _common_types("outputs of both branches", self.then_graph.outputs, self.else_graph.outputs)
 
     def call(self, run: Run, *args: Array) -> Sequence[Array]:
         return run(self.then_graph if _is_true(args[0]) else self.else_graph, args[1:])
@@ -98,33 +92,29 @@ class CallOnce(Op, code="CALL_ONCE", results=(), pure=False):
         return ()
 
 
-class Callee(Op, variadic_results=True):
-    """An operator whose results are the outputs of another graph for its operands."""
+class GraphCall(Op, variadic_results=True):
+    """An operator whose results are the outputs of its only graph attribute for its operands."""
 
     input = variadic_operand(*ANY)
 
-    def callee(self) -> Graph:
-        """Return the graph to run."""
-        raise UnsupportedError(f"{self.code} calls no graph")
-
     def infer(self) -> tuple[TensorType, ...]:
-        _require_same_types(f"operands and inputs of {self.callee().name}", self.input, self.callee().inputs)
-        return tuple(v.type for v in self.callee().outputs)
+        (graph,) = self.called_graphs()
+        _common_types(f"operands and inputs of {graph.name}", self.input, graph.inputs)
+        return tuple(v.type for v in graph.outputs)
 
     def call(self, run: Run, *args: Array) -> Sequence[Array]:
-        return run(self.callee(), args)
+        return run(self.called_graphs()[0], args)
 
 
-class Call(Callee, code="CALL", pure=False):
+class Call(GraphCall, code="CALL", pure=False):
     """The outputs of ``subgraph``.  LiteRT has no kernel for it."""
 
     subgraph: Graph = graph_attribute(field="subgraph")
 
-    def callee(self) -> Graph:
-        return self.subgraph
 
-
-class StablehloComposite(Callee, code="STABLEHLO_COMPOSITE", options="StableHLOCompositeOptions", pure=False):
+class StablehloComposite(
+    GraphCall, code="STABLEHLO_COMPOSITE", options="StableHLOCompositeOptions", pure=False
+):
     """A named operation, computed by the graph ``decomposition``."""
 
     name: str | None = attribute(None)
@@ -132,6 +122,3 @@ class StablehloComposite(Callee, code="STABLEHLO_COMPOSITE", options="StableHLOC
     composite_attributes: tuple[int, ...] | None = attribute(None)
     composite_attributes_format: CustomOptionsFormat = attribute(CustomOptionsFormat.FLEXBUFFERS)
     composite_version: int = attribute(0, field="version")
-
-    def callee(self) -> Graph:
-        return self.decomposition

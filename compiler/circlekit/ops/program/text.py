@@ -6,6 +6,7 @@ Source: TFLite skip_gram, lsh_projection; FarmHash, farmhashna (Fingerprint64).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -139,9 +140,9 @@ class SkipGram(Op, code="SKIP_GRAM"):
     def kernel(self, input: Array) -> Array:
         if input.size != 1:
             raise ModelError(f"SKIP_GRAM: expected one text, got {input.size}")
-        words = list(split_words(input.reshape(-1)[0]))
+        words = split_words(input.reshape(-1)[0])
         grams: list[bytes] = []
-        if len(words) >= self.ngram_size:
+        if len(words) >= self.ngram_size >= 0:
             size = 0
             for group in self.groups(words):  # their number is not limited by the input size
                 grams.append(b" ".join(group))
@@ -153,34 +154,24 @@ class SkipGram(Op, code="SKIP_GRAM"):
 
     def groups(self, words: list[bytes]) -> Iterator[list[bytes]]:
         """Yield the groups, a longer one before the shorter one that it starts with."""
-        chosen: list[int] = [0] * self.ngram_size
-        depth = 1
-        while depth >= 0:
-            if (
-                depth < self.ngram_size
-                and chosen[depth] + 1 < len(words)
-                and (depth == 0 or chosen[depth] - chosen[depth - 1] <= self.max_skip_size)
-            ):
-                chosen[depth] += 1
-                depth += 1
-                if depth < self.ngram_size:
-                    chosen[depth] = chosen[depth - 1]
-                continue
-            if depth == self.ngram_size or (self.include_all_ngrams and 0 < depth < self.ngram_size):
-                yield [words[i] for i in chosen[:depth]]
-            depth -= 1
+        waiting: list[tuple[list[int], bool]] = [([], False)]  # indices of words; whether they were extended
+        while waiting:
+            group, is_extended = waiting.pop()
+            if len(group) == self.ngram_size or (is_extended and group and self.include_all_ngrams):
+                yield [words[i] for i in group]
+            elif not is_extended:
+                last = -1 if not group else group[-1]
+                end = len(words) if not group else min(last + self.max_skip_size + 2, len(words))
+                waiting.append((group, True))
+                waiting += [([*group, i], False) for i in reversed(range(last + 1, end))]
 
 
-def split_words(text: bytes) -> Iterator[bytes]:
-    """Yield the words between white space; white space at the very start is part of the first word."""
-    start = 0
-    for place in range(1, len(text)):
-        if text[place : place + 1].isspace():
-            if place > start and not text[start : start + 1].isspace():
-                yield text[start:place]
-            start = place + 1
-    if len(text) > start:
-        yield text[start:]
+def split_words(text: bytes) -> list[bytes]:
+    """Return the words between white space, without a first word of several that starts with white space."""
+    first, *others = re.split(rb"(?<!\A)\s", text)
+    if others and first[:1].isspace():
+        first = b""
+    return [word for word in (first, *others) if word]
 
 
 class LshProjection(Op, code="LSH_PROJECTION", options="LSHProjectionOptions"):
