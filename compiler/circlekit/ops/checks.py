@@ -64,12 +64,6 @@ def require_same_float(op: Op) -> None:
             raise ShapeError(f"expected {names} of one dtype, got {kinds[0][1].short} and {dtype.short}")
 
 
-def require_integer_dtype(value: Value, name: str) -> None:
-    """ShapeError unless operand ``name`` has an integer dtype."""
-    if not value.dtype.is_integer:
-        raise ShapeError(f"expected integers for {name}, got {value.dtype.short}")
-
-
 def require_int_list(numbers: Iterable[Any], name: str) -> list[int]:
     """Return the elements of attribute ``name`` as int; ModelError for an element of another type."""
     listed = list(numbers)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,19 +20,36 @@ from circlekit.ops.operand_dtypes import NUMBERS, REAL
 from circlekit.ops.quantization import is_quantized_8_or_16_bits, zero_point_of
 
 
-class Unary(Op, elementwise=True, layout_operands=("input",)):
-    """A function of each element.
+class Elementwise(Op, elementwise=True):
+    """A function of each element of the operands.
 
-    A subclass gives ``function`` or ``compute`` for floats and plain integers; ``quantized`` computes data
-    quantized in 8 or 16 bits, by default the same function of real numbers.  ``kinds``: numpy kinds that
-    ``compute`` takes.  ``quantized_dtypes``: the dtypes that LiteRT has quantized kernels for.
-    ``rejects_negative``: quantized data must not represent negative numbers.
+    A subclass gives ``function`` or ``compute`` for floats and plain integers, and ``quantized`` for data
+    quantized in 8 or 16 bits.  ``kinds``: numpy kinds that ``compute`` takes.
+    """
+
+    kinds: ClassVar[str] = ""
+    function: ClassVar[Callable[..., Array] | None] = None
+
+    def compute(self, *args: Any, **kwargs: Any) -> Array:
+        """Return the results for floats or plain integers of one dtype, in that dtype."""
+        function = type(self).function
+        assert function is not None  # a subclass has it or overrides compute
+        return np.asarray(function(*args))
+
+    def quantized(self, *args: Any, **kwargs: Any) -> Array:
+        """Return the results, quantized as the output, for operands quantized in 8 or 16 bits."""
+        raise no_quantized_kernel(self, self.inputs[0] or self.output)
+
+
+class Unary(Elementwise, layout_operands=("input",), kinds="f"):
+    """A function of each element of one operand; quantized, by default the same function of real numbers.
+
+    ``quantized_dtypes``: the dtypes that LiteRT has quantized kernels for.  ``rejects_negative``: quantized
+    data must not represent negative numbers.
     """
 
     input = operand(*REAL)
 
-    kinds: ClassVar[str] = "f"
-    function: ClassVar[Callable[..., Array] | None] = None
     quantized_dtypes: ClassVar[tuple[DType, ...]] = ()
     rejects_negative: ClassVar[bool] = False
 
@@ -49,14 +66,7 @@ class Unary(Op, elementwise=True, layout_operands=("input",)):
         require_numpy_kind(self, input, self.kinds)
         return rounded_for(self.compute(input), self.output)
 
-    def compute(self, x: Array) -> Array:
-        """Return the results for floats or plain integers, in the dtype of ``x``."""
-        function = type(self).function
-        assert function is not None  # a subclass has it or overrides compute
-        return np.asarray(function(x))
-
     def quantized(self, x: Array) -> Array:
-        """Return the results, quantized as the output, for ``x`` quantized as the input in 8 or 16 bits."""
         return real_function(x, self.input, self.output, self.real)
 
     def real(self, x: Array) -> Array:
@@ -64,19 +74,16 @@ class Unary(Op, elementwise=True, layout_operands=("input",)):
         return np.asarray(self.compute(x.astype(np.float64)), np.float32)
 
 
-class Binary(Op, elementwise=True, layout_operands=("lhs", "rhs")):
+class Binary(Elementwise, layout_operands=("lhs", "rhs"), kinds="fiu"):
     """A function of each pair of elements of two operands that broadcast.
 
-    A subclass gives ``function`` or ``compute`` for floats and plain integers, and ``quantized`` for data
-    quantized in 8 or 16 bits.  ``kinds``: numpy kinds that ``compute`` takes.  ``ignores_scales``: LiteRT
-    computes quantized integers of these dtypes like plain ones, whatever their scales.
+    ``ignores_scales``: LiteRT computes quantized integers of these dtypes like plain ones, whatever their
+    scales.
     """
 
     lhs = operand(*NUMBERS)
     rhs = operand(*NUMBERS)
 
-    kinds: ClassVar[str] = "fiu"
-    function: ClassVar[Callable[..., Array] | None] = None
     ignores_scales: ClassVar[tuple[DType, ...]] = ()
 
     def infer(self) -> TensorType:
@@ -88,16 +95,6 @@ class Binary(Op, elementwise=True, layout_operands=("lhs", "rhs")):
             return self.quantized(lhs, rhs)
         require_numpy_kind(self, lhs, self.kinds)
         return rounded_for(self.compute(lhs, rhs), self.output)
-
-    def compute(self, x: Array, y: Array) -> Array:
-        """Return the broadcast results for floats or plain integers of one dtype."""
-        function = type(self).function
-        assert function is not None  # a subclass has it or overrides compute
-        return np.asarray(function(x, y))
-
-    def quantized(self, x: Array, y: Array) -> Array:
-        """Return the results, quantized as the output, for operands quantized in 8 or 16 bits."""
-        raise no_quantized_kernel(self, self.lhs)
 
     def broadcasts_beyond_4d(self) -> bool:
         """Whether the operands' shapes differ and one has more than four dimensions."""

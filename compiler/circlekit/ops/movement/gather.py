@@ -15,7 +15,7 @@ from circlekit.errors import ModelError, ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, bf16, boolean, f16, f32, i8, i16, i32, i64
 from circlekit.ir.op import Op, attribute, operand
 from circlekit.ir.value import Array, TensorType, format_shape
-from circlekit.ops.checks import require_integer_dtype, require_rank, require_same_dtype
+from circlekit.ops.checks import require_rank, require_same_dtype
 from circlekit.ops.constant_operands import (
     int_list,
     listed_shape,
@@ -29,7 +29,9 @@ from circlekit.ops.quantization import is_per_channel, rearranged_type, scale_of
 
 
 def require_in_range(op: Op, indices: Array, sizes: Any) -> None:
-    """Raise ModelError if an index is negative or not below ``sizes``, which broadcast to the indices."""
+    """Raise ModelError unless ``indices`` are integers from 0 to below ``sizes``, which broadcast to them."""
+    if indices.dtype.kind not in "iu":
+        raise ModelError(f"{op.code}: expected integers as indices, got {indices.dtype}")
     wrong = (indices < 0) | (indices >= sizes)
     if np.any(wrong):
         found = int(indices[wrong].reshape(-1)[0])
@@ -49,7 +51,6 @@ class Gather(Op, code="GATHER", data_movement=True, layout_operands=("params",),
 
     def infer(self) -> TensorType:
         params, indices = self.params.shape, self.indices.shape
-        require_integer_dtype(self.indices, "indices")
         if params is None or indices is None:
             return rearranged_type(self.params, None)
         axis, batch = self.axis_and_batch(len(params), len(indices))
@@ -95,7 +96,6 @@ class GatherNd(Op, code="GATHER_ND", versions={DType.STRING: 2, i16: 3, boolean:
 
     def infer(self) -> TensorType:
         params, indices = self.params.shape, self.indices.shape
-        require_integer_dtype(self.indices, "indices")
         if params is None or indices is None:
             return rearranged_type(self.params, None)
         if not indices or not params:
@@ -248,7 +248,6 @@ class ScatterNd(Op, code="SCATTER_ND"):
     shape = operand(i32, i64)
 
     def infer(self) -> TensorType:
-        require_integer_dtype(self.indices, "indices")
         return rearranged_type(self.updates, listed_shape(self.shape))
 
     def kernel(self, indices: Array, updates: Array, shape: Array) -> Array:

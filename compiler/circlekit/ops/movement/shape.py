@@ -6,6 +6,7 @@ Source: TFLite reshape, squeeze, expand_dims, shape, rank, transpose, broadcast_
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -266,15 +267,13 @@ class Range(Op, code="RANGE", versions={i64: 2}, reference_version=1):
     def length(self, start: Array, limit: Array, delta: Array) -> int:
         """Return the number of elements; ShapeError if ``limit`` is never reached."""
         first, end, step = (x.reshape(-1)[0] for x in (start, limit, delta))
-        if step == 0 or (first < end and step < 0) or (first > end and step > 0):
+        if start.dtype.kind != "f":
+            first, end, step = int(first), int(end), int(step)
+        with np.errstate(all="ignore"):
+            steps = (end - first) / step if step else math.nan
+        if not 0 <= steps < math.inf:
             raise ShapeError(f"a range from {first} to {end} by {step} never reaches its limit")
-        if start.dtype.kind == "f":
-            with np.errstate(all="ignore"):
-                length = np.ceil(np.abs((end - first) / step))
-            if not np.isfinite(length):
-                raise ShapeError(f"a range from {first} to {end} by {step} never reaches its limit")
-            return int(length)
-        return -(-abs(int(end) - int(first)) // abs(int(step)))
+        return int(np.ceil(steps)) if start.dtype.kind == "f" else -((first - end) // step)
 
     def kernel(self, start: Array, limit: Array, delta: Array) -> Array:
         if start.dtype.kind not in "fi":

@@ -157,37 +157,24 @@ def detection_postprocess(op: Op, *args: Array) -> list[Array]:
     if not 0 < options["nms_iou_threshold"] <= 1 or np.any(boxes[:, :2] > boxes[:, 2:]):
         raise ModelError("expected nms_iou_threshold from 0 to 1, and boxes without negative sizes")
     scores = predictions[0][:, predictions.shape[2] - options["num_classes"] :]
-    select = _select_per_class if options.get("use_regular_nms") else _select_boxes
-    rows, classes, positions, count = select(boxes, scores, options)
-    size = options["max_detections"] * options["max_classes_per_detection"]
+    limit, slots = options["max_detections"], options["max_classes_per_detection"]
+    if options.get("use_regular_nms"):  # boxes of each class suppress each other; the best of all classes
+        per_class = min(options.get("detections_per_class", 100), limit)
+        found = [suppress_class(boxes, s, per_class, options) for s in scores.T]
+        rows, classes = np.concatenate(found), np.repeat(np.arange(len(found)), [len(f) for f in found])
+        best = np.argsort(-scores[rows, classes], kind="stable")[:limit]
+        rows, classes, count = rows[best], classes[best], len(best)
+        positions = np.arange(count)
+    else:  # boxes suppress each other by the score of their best class; each has several classes
+        selected = suppress_class(boxes, scores.max(axis=1), limit, options)
+        per_box = min(slots, scores.shape[1])
+        rows, count = np.repeat(selected, per_box), len(selected)
+        classes = np.argsort(-scores, axis=1, kind="stable")[selected, :per_box].reshape(-1)
+        positions = (np.arange(count)[:, None] * slots + np.arange(per_box)).reshape(-1)
+    size = limit * slots
     need_memory(24 * size, f"{size} detections")
     out_boxes = np.zeros((1, size, 4), np.float32)
     out_classes, out_scores = (np.zeros((1, size), np.float32) for _ in range(2))
     out_boxes[0, positions], out_classes[0, positions] = boxes[rows], classes
     out_scores[0, positions] = scores[rows, classes]
     return [out_boxes, out_classes, out_scores, np.array([count], np.float32)]
-
-
-Selection = tuple[Array, Array, Array, int]
-"""Indices of boxes, their classes, their positions in the results, number of detections."""
-
-
-def _select_per_class(boxes: Array, scores: Array, options: dict[str, Any]) -> Selection:
-    """Suppress the boxes of each class separately and return the best of all."""
-    count = options["max_detections"]
-    per_class = min(options.get("detections_per_class", 100), count)
-    found = [suppress_class(boxes, scores[:, c], per_class, options) for c in range(scores.shape[1])]
-    rows = np.concatenate(found)
-    classes = np.repeat(np.arange(len(found)), [len(f) for f in found])
-    best = np.argsort(-scores[rows, classes], kind="stable")[:count]
-    return rows[best], classes[best], np.arange(len(best)), len(best)
-
-
-def _select_boxes(boxes: Array, scores: Array, options: dict[str, Any]) -> Selection:
-    """Suppress boxes by the score of their best class and return each with its best classes."""
-    slots = options["max_classes_per_detection"]
-    count = min(slots, scores.shape[1])
-    order = np.argsort(-scores, axis=1, kind="stable")[:, :count]
-    selected = suppress_class(boxes, scores.max(axis=1), options["max_detections"], options)
-    positions = np.arange(len(selected))[:, None] * slots + np.arange(count)
-    return np.repeat(selected, count), order[selected].reshape(-1), positions.reshape(-1), len(selected)

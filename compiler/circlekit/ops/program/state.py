@@ -8,6 +8,7 @@ resource_variable, static_hashtable.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -55,10 +56,6 @@ class State:
             array = self.tensors[value] = np.full(value.static_shape, zero, dtype)
         return read_only(array)
 
-    def write(self, value: Value, array: Array) -> None:
-        """Set the contents of a variable tensor to a copy of ``array``."""
-        self.tensors[value] = array.copy()
-
 
 def read_only(array: Array) -> Array:
     """Return a view of ``array`` that cannot be written."""
@@ -91,9 +88,9 @@ class Stateful(Op, pure=False, stateful=True):
 
     states: ClassVar[tuple[str, ...]] = ()
 
+    @abstractmethod
     def step(self, *args: Any) -> tuple[Sequence[Array], Sequence[Array | None]]:
         """Return the results, and the new contents of the ``states`` in the same order."""
-        raise UnsupportedError(f"{self.code} has no kernel")
 
     def kernel(self, *args: Any) -> Sequence[Array]:
         """Return the results for the given contents of the variable tensors."""
@@ -105,7 +102,7 @@ class Stateful(Op, pure=False, stateful=True):
         for name, array in zip(self.states, contents, strict=True):
             value: Value | None = getattr(self, name)
             if value is not None and value.is_variable and array is not None:
-                state.write(value, array)
+                state.tensors[value] = array.copy()
         return results
 
 
@@ -169,7 +166,19 @@ class AssignVariable(Op, code="ASSIGN_VARIABLE", results=(), pure=False, statefu
 # -- hash tables -------------------------------------------------------------------------------
 
 
-class Hashtable(Op, code="HASHTABLE", pure=False, stateful=True, reference_version=0):
+class TableOperator(Op, pure=False, stateful=True, reference_version=0):
+    """An operator that creates, fills or reads a hash table."""
+
+    def table(self, run: Run, handle: Array) -> dict[Any, Any]:
+        """Return the table of a handle; ModelError if it does not exist."""
+        tables = state_of(self, run).tables
+        number = handle_number(self, handle)
+        if number not in tables:
+            raise ModelError(f"{self.code}: table {number} is used before HASHTABLE creates it")
+        return tables[number]
+
+
+class Hashtable(TableOperator, code="HASHTABLE"):
     """The handle of table ``table_id``, from i64 to strings or from strings to i64."""
 
     table_id: int = attribute(0)
@@ -187,18 +196,7 @@ class Hashtable(Op, code="HASHTABLE", pure=False, stateful=True, reference_versi
         return (handle(self.table_id, self.output),)
 
 
-def table_of(op: Op, run: Run, array: Array) -> dict[Any, Any]:
-    """Return the table of a handle; ModelError if it does not exist."""
-    tables = state_of(op, run).tables
-    number = handle_number(op, array)
-    if number not in tables:
-        raise ModelError(f"{op.code}: table {number} is used before HASHTABLE creates it")
-    return tables[number]
-
-
-class HashtableImport(
-    Op, code="HASHTABLE_IMPORT", results=(), pure=False, stateful=True, reference_version=0
-):
+class HashtableImport(TableOperator, code="HASHTABLE_IMPORT", results=()):
     """Fills a table if it is empty; the first of equal keys is taken."""
 
     resource_id = operand(DType.RESOURCE)
@@ -206,14 +204,14 @@ class HashtableImport(
     values = operand(i64, DType.STRING)
 
     def call(self, run: Run, *args: Array) -> Sequence[Array]:
-        table = table_of(self, run, args[0])
+        table = self.table(run, args[0])
         if not table:
             keys, values = (a.reshape(-1).tolist() for a in args[1:])
             table.update(zip(reversed(keys), reversed(values), strict=True))
         return ()
 
 
-class HashtableFind(Op, code="HASHTABLE_FIND", pure=False, stateful=True, reference_version=0):
+class HashtableFind(TableOperator, code="HASHTABLE_FIND"):
     """The entries for ``keys``, or ``default_value`` for missing keys."""
 
     resource_id = operand(DType.RESOURCE)
@@ -224,7 +222,7 @@ class HashtableFind(Op, code="HASHTABLE_FIND", pure=False, stateful=True, refere
         return TensorType(self.default_value.dtype, self.keys.shape)
 
     def call(self, run: Run, *args: Array) -> Sequence[Array]:
-        table = table_of(self, run, args[0])
+        table = self.table(run, args[0])
         if not table:
             raise ModelError("HASHTABLE_FIND: the table is used before HASHTABLE_IMPORT fills it")
         default = args[2].reshape(-1)[0]
@@ -233,7 +231,7 @@ class HashtableFind(Op, code="HASHTABLE_FIND", pure=False, stateful=True, refere
         return (out.reshape(args[1].shape),)
 
 
-class HashtableSize(Op, code="HASHTABLE_SIZE", pure=False, stateful=True, reference_version=0):
+class HashtableSize(TableOperator, code="HASHTABLE_SIZE"):
     """The number of entries of a table, i64[1]."""
 
     resource_id = operand(DType.RESOURCE)
@@ -242,4 +240,4 @@ class HashtableSize(Op, code="HASHTABLE_SIZE", pure=False, stateful=True, refere
         return TensorType(i64, (1,))
 
     def call(self, run: Run, *args: Array) -> Sequence[Array]:
-        return (np.array([len(table_of(self, run, args[0]))], np.int64),)
+        return (np.array([len(self.table(run, args[0]))], np.int64),)

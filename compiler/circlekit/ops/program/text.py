@@ -30,33 +30,29 @@ K0, K1, K2 = np.uint64(0xC3A5C85C97CB3127), np.uint64(0xB492B66FBE98F273), np.ui
 def fingerprint64(rows: Array) -> Words:
     """Return uint64[n] for uint8 ``rows`` [n, length]; shorter strings than 4 bytes are not supported."""
     size = rows.shape[1]
-    factor = _uint64(int(K2) + size * 2)
+    factor = K2 + np.uint64(size * 2)
     with np.errstate(over="ignore"):
         if size < 8:
-            first, last = np.uint64(size) + (_half(rows, 0) << np.uint64(3)), _half(rows, size - 4)
-            return _hash_len_16(first, last, factor)
+            first, last = (_word(rows, at, 4).astype(np.uint64) for at in (0, size - 4))
+            return _hash_len_16(np.uint64(size) + (first << np.uint64(3)), last, factor)
         if size <= 16:
             a, b = _word(rows, 0) + K2, _word(rows, size - 8)
             return _hash_len_16(_rotate(b, 37) * factor + a, (_rotate(a, 25) + b) * factor, factor)
+        if size > 64:
+            return _hash_65_and_more(rows, size)
+        a, b = _word(rows, 0) * (K1 if size <= 32 else K2), _word(rows, 8)
+        c, d = _word(rows, size - 8) * factor, _word(rows, size - 16) * K2
+        y = _rotate(a + b, 43) + _rotate(c, 30) + d
+        z = _hash_len_16(y, a + _rotate(b + K2, 18) + c, factor)
         if size <= 32:
-            a, b = _word(rows, 0) * K1, _word(rows, 8)
-            c, d = _word(rows, size - 8) * factor, _word(rows, size - 16) * K2
-            return _hash_len_16(_rotate(a + b, 43) + _rotate(c, 30) + d, a + _rotate(b + K2, 18) + c, factor)
-        return _hash_33_to_64(rows, size, factor) if size <= 64 else _hash_65_and_more(rows, size)
+            return z
+        e, f = _word(rows, 16) * factor, _word(rows, 24)
+        g, h = (y + _word(rows, size - 32)) * factor, (z + _word(rows, size - 24)) * factor
+        return _hash_len_16(_rotate(e + f, 43) + _rotate(g, 30) + h, e + _rotate(f + a, 18) + g, factor)
 
 
-def _uint64(number: int) -> np.uint64:
-    word: np.uint64 = np.uint64(number & (1 << 64) - 1)
-    return word
-
-
-def _word(rows: Array, at: int) -> Words:
-    words: Words = np.ascontiguousarray(rows[:, at : at + 8]).view("<u8")[:, 0]
-    return words
-
-
-def _half(rows: Array, at: int) -> Words:
-    words: Words = np.ascontiguousarray(rows[:, at : at + 4]).view("<u4")[:, 0].astype(np.uint64)
+def _word(rows: Array, at: int, size: int = 8) -> Words:
+    words: Words = np.ascontiguousarray(rows[:, at : at + size]).view(f"<u{size}")[:, 0]
     return words
 
 
@@ -73,16 +69,6 @@ def _hash_len_16(u: Words, v: Words, factor: np.uint64 | Words) -> Words:
     return np.asarray(_shift_mix((v ^ a) * factor) * factor)
 
 
-def _hash_33_to_64(rows: Array, size: int, factor: np.uint64) -> Words:
-    a, b = _word(rows, 0) * K2, _word(rows, 8)
-    c, d = _word(rows, size - 8) * factor, _word(rows, size - 16) * K2
-    y = _rotate(a + b, 43) + _rotate(c, 30) + d
-    z = _hash_len_16(y, a + _rotate(b + K2, 18) + c, factor)
-    e, f = _word(rows, 16) * factor, _word(rows, 24)
-    g, h = (y + _word(rows, size - 32)) * factor, (z + _word(rows, size - 24)) * factor
-    return _hash_len_16(_rotate(e + f, 43) + _rotate(g, 30) + h, e + _rotate(f + a, 18) + g, factor)
-
-
 def _weak_hash_len_32_with_seeds(rows: Array, at: int, a: Words, b: Words) -> tuple[Words, Words]:
     w, x, y, z = (_word(rows, at + i) for i in (0, 8, 16, 24))
     a = a + w
@@ -94,7 +80,7 @@ def _weak_hash_len_32_with_seeds(rows: Array, at: int, a: Words, b: Words) -> tu
 
 def _hash_65_and_more(rows: Array, size: int) -> Words:
     x = np.full(len(rows), np.uint64(81)) * K2 + _word(rows, 0)
-    y = np.full(len(rows), _uint64(81 * int(K1) + 113))
+    y = np.full(len(rows), np.uint64(81)) * K1 + np.uint64(113)
     z = _shift_mix(y * K2 + np.uint64(113)) * K2
     v = w = (np.zeros(len(rows), np.uint64), np.zeros(len(rows), np.uint64))
     factor: np.uint64 | Words = K1

@@ -59,8 +59,7 @@ class Reduction(Op, layout_operands=("input",), axis_numbers=("axis",)):
     def infer(self) -> TensorType:
         shape, axes = self.input.shape, static_int_vector(self.axis)
         if shape is None or axes is None:
-            kept = shape is not None and self.keep_dims
-            return TensorType(self.input.dtype, unknown_dims(self.input.rank) if kept else None)
+            return TensorType(self.input.dtype, unknown_dims(self.input.rank) if self.keep_dims else None)
         gone = self.normalized_axes(axes, len(shape))
         if self.keep_dims:
             return TensorType(self.input.dtype, tuple(1 if i in gone else d for i, d in enumerate(shape)))
