@@ -31,10 +31,10 @@ def _undefined_slice(op: StridedSlice) -> str | None:
         return None
     if shape is None or begin is None or end is None or strides is None:
         return "sizes are not looked at, and these are not known"
-    if op.implicit_axes(count, len(shape)):
+    slices = op.axis_slices(begin, end, strides, len(shape))
+    if len(slices) > count - bool(op.ellipsis_mask & ((1 << count) - 1)):
         return "there is no size for an axis without an entry of begin"
-    parts = [p for p in op.axis_slices(begin, end, strides, len(shape)) if p is not None]
-    for part, dim in zip(parts, shape, strict=True):
+    for part, dim in zip((s for s in slices if s is not None), shape, strict=True):
         if part.shrink:
             continue
         if part.end is None:

@@ -47,8 +47,8 @@ def reduce_all(op: Op, x: Array, axes: Array) -> Array:
 
 def matrix_product(op: Op, x: Array, y: Array) -> Array:
     """Return products of the matrices in the last two axes, transposed or adjoint if the options say so."""
-    if min(x.ndim, y.ndim) < 2:
-        raise ShapeError(f"expected two matrices, got ranks {x.ndim} and {y.ndim}")
+    if isinstance(op, OpaqueOp) and op.custom_code == "MatMul" and (x.ndim, y.ndim) != (2, 2):
+        raise ShapeError(f"MatMul: expected two matrices, got ranks {x.ndim} and {y.ndim}")
     options = options_of(op)
     if options.get("transpose_a") or options.get("adj_x"):
         x = x.swapaxes(-1, -2)
