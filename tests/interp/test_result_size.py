@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from circlekit.errors import LimitError
-from circlekit.interp.execution_plan import ResultMemory, static_result_bytes, with_operands
+from circlekit.interp.execution_plan import ResultMemory, with_operands
 from circlekit.ir.dtypes import DType, f32, i32
 from circlekit.ir.op import Op, OpaqueOp, operand
 from circlekit.ir.resource_limits import limited
@@ -43,19 +43,19 @@ class Result(Op):
     ],
 )
 def test_static_bytes(dtype: DType, shape: Shape | None, size: int | None) -> None:
-    assert static_result_bytes(Result(Value("x", dtype, shape))) == size
+    assert ResultMemory(Result(Value("x", dtype, shape))).static_bytes == size
 
 
 def test_several_results_are_added_and_no_results_are_unknown() -> None:
     text = "graph main(%x: f32[4,6]) -> %a, %b { %a, %b = Split([1], %x) {num_splits: 2} }"
-    assert static_result_bytes(parse_model(text).main.ops[0]) == 96
-    assert static_result_bytes(AssignVariable(Value("r", i32, (1,)), Value("v", f32, (3,)))) is None
+    assert ResultMemory(parse_model(text).main.ops[0]).static_bytes == 96
+    assert ResultMemory(AssignVariable(Value("r", i32, (1,)), Value("v", f32, (3,)))).static_bytes is None
 
 
 def test_an_opaque_operator_counts_with_its_declared_results() -> None:
     results = [Value("y", f32, (3,)), Value("z", f32, (2,))]
     op = OpaqueOp(Value("x", f32, (3,)), code="CUSTOM", custom_code="Unheard", results=results)
-    assert static_result_bytes(op) == 20
+    assert ResultMemory(op).static_bytes == 20
     with limited(19), pytest.raises(LimitError, match=r"%y: f32\[3\], %z: f32\[2\] of CUSTOM would take 20"):
         ResultMemory(op).check([np.zeros(3, np.float32)])
     results[0].shape = (None,)
@@ -69,7 +69,7 @@ def fill() -> Op:
 
 def test_sizes_that_depend_on_operands() -> None:
     op, operands = fill(), [np.array([4, 5], np.int32), np.ones((), np.float32)]
-    assert static_result_bytes(op) is None
+    assert ResultMemory(op).static_bytes is None
     with limited(100):
         ResultMemory(op).check(operands, held_bytes=20)
         with pytest.raises(LimitError, match=r"f32\[4,5\] of FILL \(in addition to 21 bytes held by this"):

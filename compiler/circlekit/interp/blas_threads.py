@@ -9,13 +9,12 @@ wait takes longer than the product: with a load of 8 on two cores, models above 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 SMALL_MACS = 1 << 18
 """Multiply-accumulates of an operator up to which OpenBLAS itself uses one thread."""
@@ -24,62 +23,39 @@ LARGE_MACS = 1 << 26
 """Multiply-accumulates of an operator from which several threads pay."""
 
 
-class ThreadCount(NamedTuple):
-    """OpenBLAS's functions that read and write the number of its threads."""
-
-    read: Callable[[], int]
-    write: Callable[[int], None]
-
-
 @contextmanager
 def limited_blas_threads(largest_macs: int) -> Iterator[None]:
     """Let OpenBLAS use one thread within the block, in the whole process, if that is favorable.
 
     ``largest_macs``: multiply-accumulates of the largest operator.
     """
-    count = _thread_count() if SMALL_MACS < largest_macs < LARGE_MACS else None
-    before = 1 if count is None else count.read()
-    if count is None or before == 1:
+    before = blas_threads() if SMALL_MACS < largest_macs < LARGE_MACS else None
+    if before is None or before == 1:
         yield
         return
-    count.write(1)
+    _openblas_function("set")(1)
     try:
         yield
     finally:
-        count.write(before)
+        _openblas_function("set")(before)
 
 
 def blas_threads() -> int | None:
     """Return the number of threads that OpenBLAS may use now; None if numpy uses another library."""
-    count = _thread_count()
-    return None if count is None else count.read()
+    read = _openblas_function("get")
+    return None if read is None else int(read())
 
 
 @cache
-def _thread_count() -> ThreadCount | None:
-    for path in _openblas_libraries():
-        try:
-            library = ctypes.CDLL(path)
-        except OSError:
-            continue
-        for prefix in ("scipy_", ""):
-            for suffix in ("64_", "_64", ""):
-                names = [f"{prefix}openblas_{verb}_num_threads{suffix}" for verb in ("get", "set")]
-                functions: list[Any] = [getattr(library, name, None) for name in names]
-                if None not in functions:
-                    read, write = functions
-                    read.restype, read.argtypes = ctypes.c_int, []
-                    write.restype, write.argtypes = None, [ctypes.c_int]
-                    return ThreadCount(read, write)
-    return None
-
-
-def _openblas_libraries() -> list[str]:
-    """Return the OpenBLAS files that this process has loaded or, without /proc, those of numpy's wheel."""
+def _openblas_function(verb: str) -> Any:
+    """Return the function that gets or sets the number of threads; None without /proc or OpenBLAS."""
     maps = Path("/proc/self/maps")
-    if maps.exists():
-        with maps.open(errors="replace") as lines:
-            return sorted({line.split(maxsplit=5)[-1].rstrip() for line in lines if "openblas" in line})
-    package = Path(np.__file__).parent
-    folders = (package.parent / "numpy.libs", package / ".dylibs")
-    return sorted(str(p) for folder in folders for p in folder.glob("*openblas*"))
+    lines = maps.read_text(errors="replace").splitlines() if maps.exists() else []
+    paths = {line.split(maxsplit=5)[-1] for line in lines if "openblas" in line}
+    for path in sorted(p for p in paths if Path(p).exists()):  # a library may be replaced by an update
+        for prefix, suffix in product(("scipy_", ""), ("64_", "_64", "")):
+            name = f"{prefix}openblas_{verb}_num_threads{suffix}"
+            function = getattr(ctypes.CDLL(path), name, None)
+            if function is not None:
+                return function
+    return None

@@ -19,52 +19,41 @@ POINTER_BYTES = 8
 """Bytes of an array element that is a Python object: a string."""
 
 
-def static_result_bytes(op: Op) -> int | None:
-    """Return the bytes of the results if the declared shapes determine them, else None.
-
-    An operator without a shape rule (OpaqueOp) counts with the result types that the model declares.
-    """
-    types = [v.type for v in op.results] if isinstance(op, OpaqueOp) else _inferred_types(op)
-    return _total_bytes(types)
-
-
 class ResultMemory:
     """Check of the memory for the results of one operator, before they are computed.
 
-    Sizes that follow from the shapes of the operands are inferred again only when these shapes change.
+    ``static_bytes``: size of the results if the declared shapes determine it, else None; an operator without
+    a shape rule (OpaqueOp) counts with the result types that the model declares.  Sizes that follow from the
+    shapes of the operands are inferred again only when these shapes change.
     """
 
     def __init__(self, op: Op) -> None:
         self.op = op
-        self._static_bytes = static_result_bytes(op)
+        declared = [v.type for v in op.results] if isinstance(op, OpaqueOp) else _inferred_types(op)
+        self.static_bytes = _total_bytes(declared)
         self._shapes: list[tuple[int, ...] | None] | None = None
         self._shaped_bytes: int | None = None
 
     def check(self, operands: Sequence[Array | None], held_bytes: int = 0) -> None:
         """Raise LimitError if the results do not fit into memory beside ``held_bytes`` of the same run."""
-        size = self._static_bytes
+        size = self.static_bytes
         if size is None:
-            size = self._bytes_for_shapes(operands)
+            shapes = [None if a is None else a.shape for a in operands]
+            if shapes != self._shapes:
+                types = _inferred_types(with_operands(self.op, operands, constant=False))
+                self._shapes, self._shaped_bytes = shapes, _total_bytes(types)
+            size = self._shaped_bytes
         if size is None:  # it depends on elements of the operands
             size = _total_bytes(_inferred_types(with_operands(self.op, operands, constant=True)))
         if size is not None:
-            need_memory(held_bytes + size, lambda: _described(self.op, operands, held_bytes))
+            need_memory(held_bytes + size, lambda: self._described(operands, held_bytes))
 
-    def _bytes_for_shapes(self, operands: Sequence[Array | None]) -> int | None:
-        shapes = [None if a is None else a.shape for a in operands]
-        if shapes != self._shapes:
-            self._shapes = shapes
-            types = _inferred_types(with_operands(self.op, operands, constant=False))
-            self._shaped_bytes = _total_bytes(types)
-        return self._shaped_bytes
-
-
-def _described(op: Op, operands: Sequence[Array | None], held_bytes: int) -> str:
-    """Return the results of ``op`` with their types, and what else is in memory, for an error."""
-    types = _inferred_types(with_operands(op, operands, constant=True)) or [v.type for v in op.results]
-    results = ", ".join(f"%{v.name}: {t}" for v, t in zip(op.results, types, strict=False))
-    held = f" (in addition to {amount(held_bytes)} held by this run)" if held_bytes else ""
-    return f"{results} of {op.code}{held}"
+    def _described(self, operands: Sequence[Array | None], held_bytes: int) -> str:
+        """Return the results with their types, and what else is in memory, for an error."""
+        types = _inferred_types(with_operands(self.op, operands, constant=True))
+        pairs = zip(self.op.results, types or [v.type for v in self.op.results], strict=False)
+        held = f" (in addition to {amount(held_bytes)} held by this run)" if held_bytes else ""
+        return f"{', '.join(f'%{v.name}: {t}' for v, t in pairs)} of {self.op.code}{held}"
 
 
 def with_operands(op: Op, operands: Sequence[Array | None], constant: bool) -> Op:
@@ -72,18 +61,18 @@ def with_operands(op: Op, operands: Sequence[Array | None], constant: bool) -> O
 
     The copy is not registered as a user of any value.
     """
+
+    def given(value: Value | None, array: Array | None) -> Value | None:
+        if value is None or array is None:
+            return value
+        data = array if constant else value.data
+        return Value(value.name, value.dtype, array.shape, data, value.quantization)
+
     copy: Op = object.__new__(type(op))
     copy.__dict__.update(op.__dict__)
     values = [*op.inputs, *[None] * (len(operands) - len(op.inputs))]
-    copy.inputs = [_with_array(v, a, constant) for v, a in zip(values, operands, strict=False)]
+    copy.inputs = [given(v, a) for v, a in zip(values, operands, strict=False)]
     return copy
-
-
-def _with_array(value: Value | None, array: Array | None, constant: bool) -> Value | None:
-    if value is None or array is None:
-        return value
-    data = array if constant else value.data
-    return Value(value.name, value.dtype, array.shape, data, value.quantization)
 
 
 def _inferred_types(op: Op) -> Sequence[TensorType]:

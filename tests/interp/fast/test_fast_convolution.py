@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from circlekit.interp.fast import convolution, layer, prepare
+from circlekit.interp.fast import convolution, prepare
 from circlekit.ir.dtypes import DType, f32, i8, i16, u8
 from circlekit.ir.enums import Activation, Padding
 from circlekit.ir.op import Op
@@ -107,11 +107,27 @@ def test_integers(kind: type[Op], dtype: DType, flavor: Kernels, monkeypatch: py
     distinct = 0
     with following(flavor):
         for index in range(6):
-            monkeypatch.setattr(layer, "KEPT_BYTES", (0, 1 << 20)[index % 2])
+            monkeypatch.setattr(convolution, "KEPT_BYTES", (0, 1 << 20)[index % 2])
             rng = generator("fast", kind.__name__, dtype.short, index)
             op, arrays = integer_layer(kind, rng, dtype, index)
             distinct = max(distinct, len(np.unique(check_fast(op, *arrays))))
     assert distinct > 60
+
+
+@pytest.mark.parametrize(("depth", "is_exact"), [(16, True), (17, False)])
+def test_sums_of_all_taps_count(depth: int, is_exact: bool) -> None:
+    """Sums up to 2^21 are exact; those of a transposed convolution add 2 x 2 taps here."""
+    x = quantized(i8, (1, 2, 2, depth), 0.01, 127)  # data from -255 to 0
+    taps = np.full((3, 2, 2, depth), -128, np.int8)
+    to = np.array([1, 3, 3, 3], np.int32)
+    filter = quantized(i8, taps.shape, 0.001, 0, taps)
+    op = TransposeConv(
+        const(to), filter, x, padding=Padding.VALID, results=[quantized(i8, (1, 3, 3, 3), 1.0)]
+    )
+    kernel = prepare(op)
+    assert isinstance(kernel, convolution.FastConvolution)
+    assert kernel.stage is not None
+    assert kernel.stage.is_exact is is_exact
 
 
 @pytest.mark.parametrize("index", range(8))

@@ -27,7 +27,13 @@ def prepare(op: Op) -> FastKernel | None:
     """Return a kernel for ``op`` with its constants prepared, or None if ``op.kernel`` is to be used."""
     if has_table(op):
         return ElementwiseTable(op)
-    if not isinstance(op, ConvolutionLayer) or not _has_constant_weights(op):
+    if not isinstance(op, ConvolutionLayer):
+        return None
+    values = dict(op.operand_items())
+    shapes = [values[name].shape for name in ("input", "filter") if name in values]
+    if [len(shape or ()) for shape in shapes] != [4, 4]:
+        return None
+    if any(values[name].data is None for name in ("filter", "bias") if name in values):
         return None
     try:
         return _convolution(op)
@@ -35,22 +41,12 @@ def prepare(op: Op) -> FastKernel | None:
         return None
 
 
-def _has_constant_weights(op: ConvolutionLayer) -> bool:
-    """Whether filter and bias are constant, and data and filter have four dimensions."""
-    values = dict(op.operand_items())
-    shapes = [values[name].shape for name in ("input", "filter") if name in values]
-    if len(shapes) < 2 or any(shape is None or len(shape) != 4 for shape in shapes):
-        return False
-    return all(values[name].data is not None for name in ("filter", "bias") if name in values)
-
-
 def _convolution(op: ConvolutionLayer) -> FastKernel | None:
-    """A fast kernel for all but grouped convolutions, and but for filters that are empty or not finite."""
+    """Return a kernel for all but grouped convolutions and filters that are empty or not finite."""
     depth, filter = op.input.shape[3], constant_elements(op.filter)
     if depth is None or filter.size == 0 or not np.isfinite(filter).all():
         return None
-    if isinstance(op, TransposeConv):
-        return FastTransposeConv(op, depth) if depth == filter.shape[3] else None
     if isinstance(op, DepthwiseConv2D):
         return FastDepthwiseConv2D(op, depth) if filter.shape[3] % depth == 0 else None
-    return FastConv2D(op, depth) if depth == filter.shape[3] else None
+    kind = FastTransposeConv if isinstance(op, TransposeConv) else FastConv2D
+    return kind(op, depth) if depth == filter.shape[3] else None

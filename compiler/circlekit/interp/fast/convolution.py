@@ -8,12 +8,17 @@ from math import prod
 
 import numpy as np
 
-from circlekit.interp.fast.layer import FastLayer
-from circlekit.interp.fast.requantization import repeats
+from circlekit.errors import UnsupportedError
+from circlekit.interp.fast.requantization import ChannelVector, FastOutputStage, repeats
 from circlekit.ir.value import Array
+from circlekit.ops.checks import require_float
+from circlekit.ops.constant_operands import constant_elements
 from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv
-from circlekit.ops.convolution.convolution_layer import run_time_shape
+from circlekit.ops.convolution.convolution_layer import ConvolutionLayer, run_time_shape
 from circlekit.ops.convolution.correlation import Geometry
+from circlekit.ops.fused_activation import apply_fused_activation
+from circlekit.ops.numerics.quantized_layers import greatest_magnitude, is_dynamically_quantized
+from circlekit.ops.quantization import zero_point_of
 
 CACHE_BLOCK_BYTES = 1 << 20
 """Scratch memory of one block of patches and sums, so that it stays in the cache."""
@@ -22,8 +27,64 @@ LARGEST_SCRATCH_RATIO = 8
 """A transposed convolution runs in the plain kernel if its scratch exceeds its result by this factor."""
 
 
-class FastConvolution(FastLayer):
-    """Base class of the fast convolutions."""
+KEPT_BYTES = 1 << 20
+"""Prepared weights are kept up to this size; larger ones are prepared in every run."""
+
+
+class FastConvolution:
+    """Base class of convolutions on floats or integers, with constant filter and bias.
+
+    ``dtype``: the float type of its sums; ``result_dtype``: of its results; ``stage``: None for floats.
+    """
+
+    def __init__(self, op: ConvolutionLayer, depth: int) -> None:
+        """``depth``: channels of the input.  UnsupportedError for forms that have no fast kernel."""
+        self.op, self.zero_point = op, 0
+        filter = constant_elements(op.filter)
+        bias = None if op.bias is None else constant_elements(op.bias)
+        self.bias: ChannelVector | None = None
+        self.stage: FastOutputStage | None = None
+        self.is_float = filter.dtype.kind == "f"
+        exact = filter
+        if self.is_float:
+            require_float(op, filter, bias)
+            self.bias = None if bias is None else ChannelVector(bias)
+        elif is_dynamically_quantized(op, op.input, op.filter):
+            raise UnsupportedError(f"{op.code} with dynamic quantization has no fast kernel")
+        else:
+            self.zero_point, exact = zero_point_of(op.input), op.exact_filter(filter)
+            taps = tuple(axis for axis in range(4) if axis != op.channel_axis)
+            bound = greatest_magnitude(op.input, self.zero_point) * float(np.abs(exact).sum(axis=taps).max())
+            self.stage = FastOutputStage(op.output_stage(depth, filter, bias), bound)
+        weights = self.arranged(exact)
+        self.kept = weights if weights.nbytes <= KEPT_BYTES else None
+        self.dtype, self.result_dtype = exact.dtype, np.dtype(op.input.dtype.numpy)
+
+    def weights(self, filter: Array) -> Array:
+        """Return the weights as floats without zero points, in the form of ``arranged``."""
+        if self.kept is not None:
+            return self.kept
+        return self.arranged(filter if self.is_float else self.op.exact_filter(filter))
+
+    def arranged(self, filter: Array) -> Array:
+        """Return a float filter in the form that the layer takes it in."""
+        return filter
+
+    def centered(self, data: Array) -> Array:
+        """Return data as floats without zero point."""
+        if self.stage is None:
+            return data
+        floats = data.astype(self.dtype)
+        floats -= self.zero_point
+        return floats
+
+    def finish(self, sums: Array) -> Array:
+        """Add the bias to float sums [.., columns, C] and apply the activation, in place."""
+        if self.bias is not None:
+            bias = self.bias.of(*sums.shape[-2:])
+            long = sums.reshape(-1, bias.size)
+            long += bias
+        return apply_fused_activation(sums, self.op.act)
 
     def padded(self, image: Array, geometry: Geometry) -> Array:
         """Return an image [H, W, C] as floats minus the zero point, padded as its windows require."""
