@@ -81,7 +81,7 @@ def test_missing_recipe_is_reported_with_its_line(folder: Path) -> None:
         ("a.lst", "Add(Relu_000 PAS x)", "a.lst:1:1: expected PASS after Relu_000, got PAS"),
         ("a.lst", "\nAd(Relu_000)", "a.lst:2:1: no command is named Ad; did you mean Add?"),
         ("a.lst", "Add()", "a.lst:1:1: expected a recipe in Add"),
-        ("a.lst", "Add(R DTYPE uint8)", "DTYPE, which belongs in a list for the quantizer"),
+        ("a.lst", "Add(R DTYPE uint8)", "a.lst:1:1: expected PASS after R, got DTYPE"),
         ("a.lst", "Relu_000", "expected Add"),
         ("a.lst", "Add(R PASS x", "expected Add"),
         ("a.tsv", "Relu_000\tx", "a.tsv:1:1: expected recipe<tab>passes in the first line"),

@@ -203,9 +203,8 @@ class _Test:
         self.result.after = sum(1 for _ in back.ops())
         changes = sum(record.changes for record in records)
         subject = Subject(str(self.folder / name), back, changes, lambda: _refusals(model, passes, context))
-        outcomes = [rule.check(subject) for rule in rules.rules]
-        self.result.rules = len(outcomes)
-        failed = [str(outcome) for outcome in outcomes if not outcome.holds]
+        self.result.rules = len(rules.rules)
+        failed = [failure for rule in rules.rules if (failure := rule.failure(subject))]
         if failed:
             self.result.failures.append("\n".join([*failed, *_lines(subject.model)]))
         fired = [all_passes()[record.name] for record in records if record.changes]

@@ -143,46 +143,28 @@ def _tsv(text: str, label: str) -> Iterator[Entry]:
         at += len(line) + 1
 
 
-_COMMAND = re.compile(r"(?P<word>\w+)\s*\((?P<inside>[^()]*)\)")
-_BLANK = re.compile(r"(?:\s|#[^\n]*(?:\n|$))*")
-_QUANTIZER = ("DTYPE", "GRANULARITY")
+_COMMAND = re.compile(r"\s*(?:(?P<word>\w+)\s*\((?P<inside>[^()]*)\)|(?P<other>\S))")
 
 
 def _lst(text: str, label: str) -> Iterator[Entry]:
-    at = _skip(text, 0)
-    while at < len(text):
-        match = _COMMAND.match(text, at)
-        if match is None:
-            raise error_at(label, text, at, "expected Add(RECIPE PASS pass ...) or eval(RECIPE pass ...)")
-        yield _command(match, text, label)
-        at = _skip(text, match.end())
-
-
-def _skip(text: str, at: int) -> int:
-    match = _BLANK.match(text, at)
-    return at if match is None else match.end()
-
-
-def _command(match: re.Match[str], text: str, label: str) -> Entry:
-    def fail(message: str) -> CirclekitError:
-        return error_at(label, text, match.start(), message)
-
-    words = re.sub(r"#[^\n]*", "", match["inside"]).split()
-    if match["word"] not in ("Add", "eval"):
-        raise fail(f"no command is named {match['word']}{near_miss(match['word'], ('Add', 'eval'))}")
-    if not words:
-        raise fail(f"expected a recipe in {match['word']}")
-    recipe, *rest = words
-    if match["word"] == "Add" and rest:
-        if rest[0] in _QUANTIZER:
-            raise fail(
-                f"expected PASS after {recipe}, got {rest[0]}, which belongs in a list for the quantizer"
-            )
-        if rest[0] != "PASS":
-            raise fail(f"expected PASS after {recipe}, got {rest[0]}")
-        rest = rest[1:]
-    line = text.count("\n", 0, match.start()) + 1
-    return recipe, tuple(rest), match["word"] == "Add", f"{label}:{line}:1"
+    """Yield the entries of one of ONE's lists."""
+    plain = re.sub(r"#[^\n]*", lambda comment: " " * len(comment[0]), text)
+    for match in _COMMAND.finditer(plain):
+        if match["other"]:
+            expected = "expected Add(RECIPE PASS pass ...) or eval(RECIPE pass ...)"
+            raise error_at(label, text, match.start("other"), expected)
+        at, word, (recipe, *rest) = match.start("word"), match["word"], match["inside"].split() or [""]
+        if word not in ("Add", "eval"):
+            message = f"no command is named {word}{near_miss(word, ('Add', 'eval'))}"
+            raise error_at(label, text, at, message)
+        if not recipe:
+            raise error_at(label, text, at, f"expected a recipe in {word}")
+        if word == "Add" and rest:
+            if rest[0] != "PASS":
+                raise error_at(label, text, at, f"expected PASS after {recipe}, got {rest[0]}")
+            del rest[0]
+        line = text.count("\n", 0, at) + 1
+        yield recipe, tuple(rest), word == "Add", f"{label}:{line}:1"
 
 
 def _listed(entries: Iterable[Entry], folders: Iterable[str | Path], with_rules: bool) -> Iterator[Case]:

@@ -80,6 +80,11 @@ class Source:
     def error_at(self, at: int, message: str) -> ParseError:
         return error_at(self.label, self.text, at, message, self.first_line)
 
+    def place(self, token: Token) -> str:
+        """Return label, line and column."""
+        line, column = _line_and_column(self.text, token.at)
+        return f"{self.label}:{self.first_line + line}:{column + 1}"
+
     def fail(self, message: str, token: Token | None = None) -> NoReturn:
         raise self.error_at((token or self.peek).at, message)
 
@@ -126,9 +131,7 @@ class Source:
 
 def error_at(label: str, text: str, at: int, message: str, first_line: int = 1) -> ParseError:
     """Return a ParseError with line, column, the line itself, and a caret under the place."""
-    before = text[:at]
-    line = before.count("\n")
-    column = at - (before.rfind("\n") + 1)
+    line, column = _line_and_column(text, at)
     shown = text.split("\n")[line]
     message = f"{label}:{first_line + line}:{column + 1}: {message}"
     if len(shown) > 2 * _SHOWN_CHARACTERS:  # a constant can be one very long line
@@ -136,6 +139,11 @@ def error_at(label: str, text: str, at: int, message: str, first_line: int = 1) 
         shown, column = shown[start : column + _SHOWN_CHARACTERS], column - start
     caret = re.sub(r"[^\t]", " ", shown[:column]) + "^"
     return ParseError(message, shown, caret)
+
+
+def _line_and_column(text: str, at: int) -> tuple[int, int]:
+    """Return line and column, both from 0."""
+    return text.count("\n", 0, at), at - (text.rfind("\n", 0, at) + 1)
 
 
 def quoted(sigil: str, name: str) -> str:

@@ -11,15 +11,14 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple, NoReturn
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from circlekit.errors import near_miss
 from circlekit.io.findings import ERROR
-from circlekit.ir.text.lexer import error_at
+from circlekit.ir.text.lexer import Source, Token
 from circlekit.recipes.model_file import count_word
-from circlekit.recipes.rules.rule import Outcome, Subject, line_and_column
+from circlekit.recipes.rules.rule import Rule, Subject
 
 FORM = "a rule is RULE \"NAME\" $(function argument) 'CONDITION' VALUE"
 
@@ -56,25 +55,6 @@ CONDITIONS: dict[str, Callable[[Any, Any], bool]] = {
 }
 
 
-@dataclass(frozen=True)
-class OneRule:
-    """One rule; ``name`` is its name in reports."""
-
-    place: str
-    name: str
-    function: str
-    arguments: tuple[str, ...]
-    condition: str
-    expected: str
-
-    def check(self, subject: Subject) -> Outcome:
-        actual = FUNCTIONS[self.function][1](subject.facts, *self.arguments)
-        holds = actual != "" and compare(actual, self.condition, self.expected)
-        asked = " ".join((self.function, *self.arguments))
-        found = f"{asked}: expected {self.condition} {self.expected}, got {actual or 'nothing'}"
-        return Outcome(self.place, self.name, holds, found)
-
-
 def compare(actual: str, condition: str, expected: str) -> bool:
     """Return whether the condition holds, by the rules of ``expr``."""
     if _is_number(actual) and _is_number(expected):
@@ -89,103 +69,84 @@ def _is_number(text: str) -> bool:
 
 # -- parsing -----------------------------------------------------------------------------------
 
-_SKIP = re.compile(r"(?:[ \t\r]|\\\r?\n)*(?:#[^\n]*)?")
-_WORD = re.compile(r"""(?:[^\s'"\\$`;|&<>(){}]|\\[^\n]|'[^']*'|"(?:[^"\\$`]|\\.)*")+""")
+_TOKEN = re.compile(
+    r"""(?P<skip>[ \t\r]+|\\\r?\n|\#[^\n]*)
+    |(?P<line>\n)
+    |(?P<mark>\$\(|\))
+    |(?P<word>(?:[^\s'"\\$`;|&<>(){}]|\\[^\n]|'[^']*'|"(?:[^"\\$`]|\\.)*")+)
+    |(?P<other>.)""",
+    re.VERBOSE,
+)
 _PART = re.compile(
     r"""'(?P<single>[^']*)'|"(?P<double>(?:[^"\\]|\\.)*)"|\\(?P<escaped>.)|(?P<plain>.)""", re.S
 )
 
 
-class Word(NamedTuple):
-    text: str
-    at: int
+class _ShellText(Source):
+    """The words of a text in the language of shells, without quotes and escapes; $( and ) are marks."""
 
+    def _scan(self) -> list[Token]:
+        tokens = []
+        for match in _TOKEN.finditer(self.text):
+            kind, text = match.lastgroup or "", match.group()
+            if kind == "word":
+                text = "".join(map(_resolved, _PART.finditer(text)))
+            if kind != "skip":
+                tokens.append(Token(kind, "the end of the line" if kind == "line" else text, match.start()))
+        return [*tokens, Token("end", "the end of the line", len(self.text))]
 
-def parse_one_rules(text: str, label: str) -> list[OneRule]:
-    """Return the rules of a file, in order; ParseError with file, line and column for an invalid one."""
-    return _Reader(text, label).rules()
-
-
-class _Reader:
-    def __init__(self, text: str, label: str) -> None:
-        self.text = text
-        self.label = label
-        self.at = 0
-
-    def rules(self) -> list[OneRule]:
-        found: list[OneRule] = []
-        while True:
-            self.skip()
-            if self.at >= len(self.text):
-                return found
-            if self.text[self.at] == "\n":
-                self.at += 1
-            else:
-                found.append(self.rule())
-
-    def rule(self) -> OneRule:
-        word = self.word("RULE")
-        if word.text != "RULE":
-            self.fail(f"expected RULE, got {word.text!r}; {FORM}", word.at)
-        line, column = line_and_column(self.text, word.at)
-        name = self.word("the name of the rule")
-        function, arguments = self.call()
-        condition = self.word("a condition")
-        if condition.text not in CONDITIONS:
-            known = ", ".join(CONDITIONS)
-            self.fail(f"expected a condition, one of {known}, got {condition.text!r}", condition.at)
-        expected = self.word("a value")
-        self.skip()
-        if self.at < len(self.text) and self.text[self.at] != "\n":
-            self.fail(f"expected the end of the line, got {self.rest()!r}; {FORM}", self.at)
-        place = f"{self.label}:{line}:{column}"
-        return OneRule(place, name.text, function, arguments, condition.text, expected.text)
-
-    def call(self) -> tuple[str, tuple[str, ...]]:
-        self.skip()
-        if not self.text.startswith("$(", self.at):
-            self.fail(f"expected $(function), got {self.rest()!r}; {FORM}", self.at)
-        self.at += 2
-        name = self.word("a function")
-        arguments = []
-        self.skip()
-        while not self.text.startswith(")", self.at):
-            arguments.append(self.word("')'").text)
-            self.skip()
-        self.at += 1
-        if name.text not in FUNCTIONS:
-            near = near_miss(name.text, FUNCTIONS) or f"; expected one of {', '.join(FUNCTIONS)}"
-            self.fail(f"no function is named {name.text}{near}", name.at)
-        required = FUNCTIONS[name.text][0]
-        if len(arguments) != required:
-            self.fail(f"{name.text}: expected {required} arguments, got {len(arguments)}", name.at)
-        return name.text, tuple(arguments)
-
-    # -- words ---------------------------------------------------------------------------------
-
-    def skip(self) -> None:
-        """Skip blanks, continued lines and a comment, up to the end of the line."""
-        match = _SKIP.match(self.text, self.at)
-        if match is not None:
-            self.at = match.end()
-
-    def word(self, what: str) -> Word:
-        """Return the next word of the line, its quotes and escapes resolved."""
-        self.skip()
-        match = _WORD.match(self.text, self.at)
-        if match is None:
-            self.fail(f"expected {what}, got {self.rest() or 'the end of the line'!r}; {FORM}", self.at)
-        start, self.at = self.at, match.end()
-        return Word("".join(map(_resolved, _PART.finditer(match.group()))), start)
-
-    def rest(self) -> str:
-        return self.text[self.at :].partition("\n")[0][:40]
-
-    def fail(self, message: str, at: int) -> NoReturn:
-        raise error_at(self.label, self.text, at, message.replace("\n", "\\n"))
+    def word(self, expected: str) -> Token:
+        if self.peek.kind != "word":
+            self.fail(f"expected {expected}, got {self.peek.text!r}; {FORM}")
+        return self.take()
 
 
 def _resolved(part: re.Match[str]) -> str:
     if part.lastgroup == "double":
         return re.sub(r'\\([\\"$`])', r"\1", part.group("double"))
     return part.group(part.lastgroup or 0)
+
+
+def parse_one_rules(text: str, label: str) -> list[Rule]:
+    """Return the rules of a file, in order; ParseError with file, line and column for an invalid one."""
+    source = _ShellText(text, label)
+    found = []
+    while source.peek.kind != "end":
+        if source.peek.kind == "line":
+            source.take()
+        else:
+            found.append(_rule(source))
+    return found
+
+
+def _rule(source: _ShellText) -> Rule:
+    keyword = source.word("RULE")
+    if keyword.text != "RULE":
+        source.fail(f"expected RULE, got {keyword.text!r}; {FORM}", keyword)
+    name = source.word("the name of the rule").text
+    if not source.accept("$("):
+        source.fail(f"expected $(function), got {source.peek.text!r}; {FORM}")
+    function, arguments = source.word("a function"), []
+    while not source.accept(")"):
+        arguments.append(source.word("')'").text)
+    if function.text not in FUNCTIONS:
+        near = near_miss(function.text, FUNCTIONS) or f"; expected one of {', '.join(FUNCTIONS)}"
+        source.fail(f"no function is named {function.text}{near}".replace("\n", "\\n"), function)
+    count, value_of = FUNCTIONS[function.text]
+    if len(arguments) != count:
+        source.fail(f"{function.text}: expected {count} arguments, got {len(arguments)}", function)
+    condition = source.word("a condition")
+    if condition.text not in CONDITIONS:
+        known = ", ".join(CONDITIONS)
+        source.fail(f"expected a condition, one of {known}, got {condition.text!r}", condition)
+    expected = source.word("a value").text
+    if source.peek.kind not in ("line", "end"):
+        source.fail(f"expected the end of the line, got {source.peek.text!r}; {FORM}")
+    asked = " ".join((function.text, *arguments))
+
+    def violations(subject: Subject) -> Iterator[str]:
+        actual = value_of(subject.facts, *arguments)
+        if not actual or not compare(actual, condition.text, expected):
+            yield f"{asked}: expected {condition.text} {expected}, got {actual or 'nothing'}"
+
+    return Rule(source.place(keyword), name, violations)

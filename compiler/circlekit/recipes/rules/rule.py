@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, NoReturn, Protocol
+from typing import Any, NoReturn
 
 import circlekit.ops  # noqa: F401  # kinds are known by their declarations
 from circlekit.errors import near_miss
@@ -38,29 +38,25 @@ class Subject:
         return ModelFile(self.path)
 
 
-class Outcome(NamedTuple):
-    """``place``: file, line and column of the rule.  ``found``: the expected and the actual value."""
+Check = Callable[[Subject], Iterable[str]]
+"""Yields a sentence for each violation."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One condition of either language.
+
+    ``place``: file, line and column.  ``text``: the rule as it is written, or its name.
+    """
 
     place: str
-    rule: str
-    holds: bool
-    found: str
+    text: str
+    violations: Check
 
-    def __str__(self) -> str:
-        return f"{self.place}: {self.rule}: {self.found}"
-
-
-class Rule(Protocol):
-    """One condition of either language."""
-
-    def check(self, subject: Subject) -> Outcome:
-        """Check the rule; CirclekitError if that is impossible."""
-
-
-def line_and_column(text: str, at: int) -> tuple[int, int]:
-    """Return line and column, both from 1."""
-    before = text[:at]
-    return before.count("\n") + 1, at - before.rfind("\n")
+    def failure(self, subject: Subject) -> str:
+        """Return place, text and violations; "" if the rule holds.  CirclekitError if that is unknown."""
+        found = "; ".join(self.violations(subject))
+        return f"{self.place}: {self.text}: {found}" if found else ""
 
 
 class Call:
@@ -73,9 +69,7 @@ class Call:
 
     @property
     def place(self) -> str:
-        """File, line and column."""
-        line, column = line_and_column(self.source.text, self.node.token.at)
-        return f"{self.source.label}:{self.source.first_line + line - 1}:{column}"
+        return self.source.place(self.node.token)
 
     def fail(self, message: str) -> NoReturn:
         self.source.fail(message, self.node.token)

@@ -39,8 +39,8 @@ from circlekit.io.schema import FORMATS
 from circlekit.ir.text.document import parse_document
 from circlekit.ir.text.lexer import Source
 from circlekit.passes.engine.registry import all_options
-from circlekit.recipes.rules.rule import Call, Outcome, Rule, Subject, show
-from circlekit.recipes.rules.rule_checks import CHECKS, Check
+from circlekit.recipes.rules.rule import Call, Rule, show
+from circlekit.recipes.rules.rule_checks import CHECKS
 
 
 @dataclass
@@ -52,19 +52,6 @@ class RuleBlock:
     tolerance: float | None = None
     rules: list[Rule] = field(default_factory=list)
     settings: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class TextRule:
-    """One check of a block; ``text``: the call as it is written."""
-
-    place: str
-    text: str
-    failures: Check
-
-    def check(self, subject: Subject) -> Outcome:
-        found = list(self.failures(subject))
-        return Outcome(self.place, self.text, not found, "; ".join(found) or "holds")
 
 
 def parse_text_rules(text: str, label: str) -> list[RuleBlock]:
@@ -79,7 +66,7 @@ def parse_text_rules(text: str, label: str) -> list[RuleBlock]:
             if call.name in SETTINGS:
                 SETTINGS[call.name](block, call)
             elif call.name in CHECKS:
-                block.rules.append(TextRule(call.place, call.text(), CHECKS[call.name](call)))
+                block.rules.append(Rule(call.place, call.text(), CHECKS[call.name](call)))
             else:
                 known = [*SETTINGS, *CHECKS]
                 near = near_miss(call.name, known) or f"; expected one of {', '.join(known)}"

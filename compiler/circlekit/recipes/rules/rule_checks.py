@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
@@ -17,11 +17,7 @@ from circlekit.ir.text.literal_parsing import attribute_of
 from circlekit.ir.text.literal_printing import format_attribute, same_attribute
 from circlekit.ir.text.syntax import Literal, ValueName
 from circlekit.ir.value import Array, Value, format_shape
-from circlekit.recipes.rules.rule import Call, Subject, show
-
-Check = Callable[[Subject], Iterable[str]]
-"""Yields a sentence for each violation."""
-
+from circlekit.recipes.rules.rule import Call, Check, Subject, show
 
 # -- checks of operators -----------------------------------------------------------------------
 
