@@ -102,21 +102,18 @@ def _pass_step(name: str, common: Context) -> Step:
     return step
 
 
-def _fault(name: str, step: Step, model: Model, limit: int | None = None) -> tuple[str, str] | None:
-    """Return (kind, sentence) of what is wrong after ``limit`` rewrites of ``step``; None if nothing is."""
+def _fault(name: str, step: Step, model: Model, budget: Budget | None = None) -> tuple[str, str] | None:
+    """Return (kind, sentence) of what is wrong after the rewrites of ``budget``; None if nothing is."""
     verifier = Verifier(model)
     try:
-        changed = step(model, None if limit is None else Budget(limit))
+        changed = step(model, budget)
     except Exception as error:  # a pass may fail in any way
         return f"raises {type(error).__name__}", _sentence(error)
     try:
         check(changed)
-    except CirclekitError as error:
-        return "invalid", _sentence(error)
-    try:
         verifier.check(changed, name)
-    except EquivalenceError as error:
-        return "values", error.message
+    except CirclekitError as error:
+        return "values" if isinstance(error, EquivalenceError) else "invalid", _sentence(error)
     return None
 
 
@@ -131,36 +128,30 @@ def _sentence(error: Exception) -> str:
 def _narrow(name: str, step: Step, model: Model, sentence: str, tries: int) -> Culprit:
     """Find the wrong rewrite of a step that is wrong on ``model``, and the smallest model."""
     culprit = Culprit(name, sentence, model)
-    found = _fault(name, step, model)
+    counted = Budget()
+    found = _fault(name, step, model, counted)
     if found is None:  # wrong only together with the rounding of the passes before it
         return culprit
     kind, culprit.fault = found
-    counted = Budget()
-    _run(step, model, counted)
+    state = None
     if counted.made:
         culprit.total = counted.made
         # with this many rewrites the step is wrong, with one fewer it is not
         culprit.number = 1 + bisect_left(
-            range(1, culprit.total), True, key=lambda made: _fault(name, step, model, made) is not None
+            range(1, culprit.total),
+            True,
+            key=lambda made: _fault(name, step, model, Budget(made)) is not None,
         )
         until = Budget(culprit.number)
-        _run(step, model, until)
+        _, culprit.fault = _fault(name, step, model, until) or found
         culprit.op = until.last
-        found = _fault(name, step, model, culprit.number)
-        culprit.fault = found[1] if found else culprit.fault
+        if culprit.number > 1:
+            state = step(model, Budget(culprit.number - 1))
 
     def shows(candidate: Model) -> bool:
         found = _fault(name, step, candidate)
         return found is not None and found[0] == kind
 
     # the model as the wrong rewrite found it, if it shows the fault
-    state = _run(step, model, Budget(culprit.number - 1)) if culprit.number > 1 else None
     culprit.model = reduce_model(state if state is not None and shows(state) else model, shows, tries)
     return culprit
-
-
-def _run(step: Step, model: Model, budget: Budget) -> Model | None:
-    try:
-        return step(model, budget)
-    except Exception:  # an error of the step is the fault that is searched
-        return None

@@ -136,13 +136,8 @@ def index_bounds(graph: Graph) -> dict[int, int]:
     Integer operators between the input and the index operand (Cast, Reshape, arithmetic) are passed through:
     indices that stay below the bound at the input are valid in what exporters write.
     """
-    bounds: dict[int, int] = {}
-    for value in graph.inputs:
-        if value.dtype.is_integer:
-            sizes = list(_indexed_sizes(value))
-            if sizes:
-                bounds[id(value)] = min(sizes)
-    return bounds
+    sizes = {id(value): list(_indexed_sizes(value)) for value in graph.inputs if value.dtype.is_integer}
+    return {key: min(found) for key, found in sizes.items() if found}
 
 
 def _indexed_sizes(start: Value) -> Iterator[int]:
@@ -166,27 +161,22 @@ def _indexed_sizes(start: Value) -> Iterator[int]:
                     pending.append(result)
 
 
+TABLES = {"EMBEDDING_LOOKUP": (0, 1), "GATHER": (1, 0), "GATHER_ND": (1, 0)}
+"""Positions of the indices and of the table that they index, by operator."""
+
+
 def _indexed_size(op: Op, position: int) -> int | None:
     """Return the size that operand ``position`` indexes; None if it is no index, or the size is unknown."""
-    if op.code == "EMBEDDING_LOOKUP" and position == 0:
-        return _smallest(op.inputs[1], 0, 1)
-    if op.code == "GATHER" and position == 1:
-        table = op.inputs[0]
-        rank = table.rank if table is not None else None
-        axis = int(getattr(op, "axis", 0)) % (rank or 1)
-        return _smallest(table, axis, axis + 1)
-    if op.code == "GATHER_ND" and position == 1:
-        indices = op.inputs[1]
-        depth = indices.shape[-1] if indices is not None and indices.shape else None
-        return _smallest(op.inputs[0], 0, depth)
-    return None
-
-
-def _smallest(table: Value | None, start: int, end: int | None) -> int | None:
-    """Return the smallest known size among dimensions ``start`` to ``end`` of ``table``."""
-    if table is None or table.shape is None:
+    at, table = TABLES.get(op.code, (None, 0))
+    indices, data = (op.inputs[position], op.inputs[table]) if position == at else (None, None)
+    if indices is None or data is None or not data.shape:
         return None
-    return min((dim for dim in table.shape[start:end] if dim is not None), default=None)
+    sizes = data.shape[:1]
+    if op.code == "GATHER":
+        sizes = (data.shape[getattr(op, "axis", 0) % len(data.shape)],)
+    elif op.code == "GATHER_ND":
+        sizes = data.shape[: indices.shape[-1] if indices.shape else None]
+    return min((dim for dim in sizes if dim is not None), default=None)
 
 
 SEED = 1

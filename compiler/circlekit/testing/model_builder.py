@@ -136,15 +136,15 @@ class ModelBuilder:
     # -- operators -----------------------------------------------------------------------------
 
     def add(self, op: Op, keep: bool = True) -> Value:
-        """Append ``op`` if it runs and its results are moderate, and return its first result.
-
-        ``keep``: further operators may use the results.  Raises Rejected if the operator does not fit.
-        """
+        """Append ``op`` as ``put`` does, and return its first result."""
         self.put(op, keep)
         return op.output
 
     def put(self, op: Op, keep: bool = True) -> None:
-        """Append ``op`` as ``add`` does; ``op`` may have no results."""
+        """Append ``op``, which may have no results, if it runs and its results are moderate, else Rejected.
+
+        ``keep``: further operators may use the results.
+        """
         try:
             has_unknown_result = isinstance(op, OpaqueOp) and any(v.shape == () for v in op.results)
             if op.code in RANDOM_OPERATORS or has_unknown_result:
@@ -161,11 +161,8 @@ class ModelBuilder:
         for array in results:
             if not 0 < array.size <= MAX_ELEMENTS:
                 raise Rejected
-            if (
-                array.dtype.kind == "f"
-                and not self.allow_extremes
-                and not (np.abs(array) <= MAX_MAGNITUDE).all()
-            ):
+            is_limited = array.dtype.kind == "f" and not self.allow_extremes
+            if is_limited and not (np.abs(array) <= MAX_MAGNITUDE).all():
                 raise Rejected
         self.graph.append(op)
         self.arrays.update(zip(op.results, results, strict=True))

@@ -68,14 +68,19 @@ def make_operator(m: ModelBuilder, kind: type[Op]) -> Op:
         operands[:2] = [operands[1], operands[0]]
     while operands and operands[-1] is None:
         operands.pop()
-    given = random_attributes(m, kind, operands)
-    if data is None or data.quantization is None or kind.code == "DEQUANTIZE":
-        if kind.code == "QUANTIZE":
-            given["results"] = _quantize_result(m, data)
-        return kind(*operands, **given)
-    inferred = kind(*operands, **given).inferred()
-    results = [Value("", t.dtype, t.shape, None, _result_scale(m, data, t.dtype)) for t in inferred]
-    return kind(*operands, results=results, **given)
+    given = derived_attributes(m, kind, operands)
+    for attribute in kind.attributes:
+        if attribute.name not in given and not attribute.is_graph:
+            given[attribute.name] = random_attribute(m, attribute) if m.chance(0.5) else attribute.default
+    if data is not None and kind.code == "QUANTIZE":
+        dtype = QUANTIZED_DTYPES[m.below(3)] if data.quantization is None or m.chance(0.3) else data.dtype
+        given["results"] = [Value("", dtype, data.shape, None, _result_scale(m, data, dtype))]
+    elif data is not None and data.quantization is not None and kind.code != "DEQUANTIZE":
+        inferred = kind(*operands, **given).inferred()
+        given["results"] = [
+            Value("", t.dtype, t.shape, None, _result_scale(m, data, t.dtype)) for t in inferred
+        ]
+    return kind(*operands, **given)
 
 
 def is_parameter(spec: Operand) -> bool:
@@ -103,16 +108,9 @@ def _operand(
     return value
 
 
-def _quantize_result(m: ModelBuilder, data: Value | None) -> list[Value]:
-    assert data is not None
-    dtype = QUANTIZED_DTYPES[m.below(3)] if data.quantization is None or m.chance(0.3) else data.dtype
-    same = data.quantization is not None and dtype is data.dtype and m.chance(0.5)
-    scale = data.quantization if same else random_quantization(m, dtype)
-    return [Value("", dtype, data.shape, None, scale)]
-
-
 def _result_scale(m: ModelBuilder, data: Value, dtype: DType) -> Quantization | None:
-    if dtype is data.dtype and m.chance(0.8):
+    """Return the quantization of a result: that of the data, or a random one."""
+    if dtype is data.dtype and data.quantization is not None and m.chance(0.8):
         return data.quantization
     return random_quantization(m, dtype) if dtype in QUANTIZED_DTYPES else None
 
@@ -127,15 +125,6 @@ def random_quantization(m: ModelBuilder, dtype: DType) -> Quantization:
 
 
 # -- attributes --------------------------------------------------------------------------------
-
-
-def random_attributes(m: ModelBuilder, kind: type[Op], operands: Sequence[Value | None]) -> dict[str, Any]:
-    """Return values for the attributes of an operator with these operands."""
-    found = derived_attributes(m, kind, operands)
-    for spec in kind.attributes:
-        if spec.name not in found and not spec.is_graph:
-            found[spec.name] = random_attribute(m, spec) if m.chance(0.5) else spec.default
-    return found
 
 
 def derived_attributes(m: ModelBuilder, kind: type[Op], operands: Sequence[Value | None]) -> dict[str, Any]:
@@ -202,7 +191,10 @@ def proposal(
     if name in PARAMETERS and not dtype.is_float:
         return PARAMETERS[name](m, shape)
     if name == "filter":
-        return _numbers(m, dtype, _filter_shape(m, kind, shape), 0.5)
+        channels, height, width = shape[-1] if shape else 1, 1 + m.below(3), 1 + m.below(3)
+        is_depthwise = issubclass(kind, DepthwiseConv2D)
+        outer, inner = (1, channels * (1 + m.below(2))) if is_depthwise else (1 + m.below(4), channels)
+        return _numbers(m, dtype, (outer, height, width, inner), 0.5)
     if name in ("weights", "weight"):
         return _numbers(m, dtype, (1 + m.below(4), shape[-1] if shape else 1), 0.5)
     if name in ("bias", "gamma", "beta"):
@@ -239,13 +231,6 @@ def broadcast_shape(m: ModelBuilder, shape: Sequence[int]) -> Shape:
     if kind == 8:
         return tuple(d if m.chance(0.5) else 1 for d in shape)
     return (2, *shape) if m.chance(0.3) else tuple(2 if d == 1 and m.chance(0.5) else 1 for d in shape)
-
-
-def _filter_shape(m: ModelBuilder, kind: type[Op], shape: Shape) -> Shape:
-    channels = shape[-1] if shape else 1
-    if issubclass(kind, DepthwiseConv2D):
-        return 1, 1 + m.below(3), 1 + m.below(3), channels * (1 + m.below(2))
-    return 1 + m.below(4), 1 + m.below(3), 1 + m.below(3), channels
 
 
 def _transposed_size(m: ModelBuilder, shape: Shape, chosen: Mapping[str, Value | None]) -> Any:
