@@ -102,10 +102,6 @@ class Matcher:
         count = 0 if match is None else len({id(o) for o in match.ops.values()})
         return count, self.failure.sentence, self.failure.progress
 
-    def may_fit(self, root: Op) -> bool:
-        """Return False if there is certainly no match with this root; a cheap test."""
-        return self.explain or self._has_producers(self.picture.root, root)
-
     def refuse(self, progress: int, sentence: str, is_vague: bool = False) -> None:
         """Record a failure if it got further than the known one, or as far and is not vague."""
         known = self.failure

@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 import types
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from itertools import product
 from typing import Any, ClassVar, TypeVar
 
@@ -19,7 +18,7 @@ from circlekit.ir.scratch_files import with_results_in_files
 from circlekit.ir.shape_inference import check_op
 from circlekit.ir.text.lines import print_op
 from circlekit.ir.value import Value
-from circlekit.rewrite.base import Context, GraphPass, Refusal
+from circlekit.rewrite.base import Context, GraphPass
 from circlekit.rewrite.build import Builder, quantized_refusal, range_refusal, type_refusal
 from circlekit.rewrite.definition import Definition, define, fill_template, is_template, may_match
 from circlekit.rewrite.match import Match, Matcher, partial_matches
@@ -130,7 +129,7 @@ class Rewrite(GraphPass):
         root: Op | None = op
         changes = 0
         while root is not None and root.graph is graph and isinstance(root, self.old.root.kinds):
-            if not root.results or not matcher.may_fit(root):
+            if not root.results:
                 break
             value = root.output
             if not self._try(graph, root, matcher, context):
@@ -296,18 +295,7 @@ class Rules(GraphPass):
             rule.name = cls.name
 
     def run_graph(self, graph: Graph, context: Context) -> int:
-        if context.refusals is None:
-            return sum(rule().run_graph(graph, context) for rule in self.rules)
-        refusals: list[Refusal] = []
-        inner = replace(context, refusals=refusals)
-        changes = sum(rule().run_graph(graph, inner) for rule in self.rules)
-        best: dict[Op, Refusal] = {}  # the closest one for each operator that is still in the graph
-        for refusal in refusals:
-            known = best.get(refusal.op)
-            if refusal.op.graph is not None and (known is None or refusal.progress > known.progress):
-                best[refusal.op] = refusal
-        context.refusals += best.values()
-        return changes
+        return sum(rule().run_graph(graph, context) for rule in self.rules)
 
 
 def _shape_error(op: Op) -> str | None:

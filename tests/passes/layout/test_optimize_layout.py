@@ -13,7 +13,8 @@ from circlekit.io.read.load import load
 from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Quantization, Value
-from circlekit.passes.layout.axes import (
+from circlekit.passes.layout.optimize import OptimizeLayout
+from circlekit.passes.support.axes import (
     inverse,
     keeps_order,
     keeps_shape,
@@ -21,7 +22,6 @@ from circlekit.passes.layout.axes import (
     permuted_quantization,
     size_in_bytes,
 )
-from circlekit.passes.layout.optimize import OptimizeLayout
 from circlekit.rewrite.base import Context
 from tests.passes.kit import assert_close, check_pass, interface_of
 

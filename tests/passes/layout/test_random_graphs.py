@@ -12,10 +12,10 @@ from circlekit.interp.interpreter import run
 from circlekit.ir.graph import Model
 from circlekit.ir.text import print_model
 from circlekit.passes.layout.apply import Applier, Constants
-from circlekit.passes.layout.axes import size_in_bytes
 from circlekit.passes.layout.labels import Cost
 from circlekit.passes.layout.optimize import OptimizeLayout, improved, transposes_of
 from circlekit.passes.layout.region import Finder
+from circlekit.passes.support.axes import size_in_bytes
 from circlekit.rewrite.base import Context
 from tests.passes.kit import assert_close, interface_of, verify
 from tests.passes.layout.random_graphs import NHWC, Step, make_model, steps

@@ -11,6 +11,7 @@ from typing import Any
 
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
+from circlekit.ir.op import Op
 from circlekit.ir.text.columns import format_columns
 from circlekit.passes.engine.driver import run_passes
 from circlekit.passes.engine.registry import find_pass
@@ -158,10 +159,10 @@ def _missing_root(model: Model, item: type[Pass]) -> list[Refusal]:
 
 
 def _furthest(refusals: list[Refusal]) -> list[Refusal]:
-    """Return the refusals with the highest progress of each operator, without repetitions."""
-    reached: dict[int, int] = {}
+    """Return for each operator the first of the refusals with the highest progress."""
+    best: dict[Op, Refusal] = {}
     for refusal in refusals:
-        key = id(refusal.op)
-        reached[key] = max(reached.get(key, refusal.progress), refusal.progress)
-    best = {(id(r.op), r.sentence): r for r in reversed(refusals) if r.progress == reached[id(r.op)]}
-    return list(best.values())[::-1]
+        known = best.setdefault(refusal.op, refusal)
+        if refusal.progress > known.progress:
+            best[refusal.op] = refusal
+    return list(best.values())

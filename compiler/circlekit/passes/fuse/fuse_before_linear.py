@@ -15,8 +15,9 @@ from circlekit.ir.value import Array, Value, format_shape
 from circlekit.ops.arithmetic.binary import Sub
 from circlekit.ops.arithmetic.division import Div
 from circlekit.ops.convolution.conv import DepthwiseConv2D
+from circlekit.passes.support.axes import permuted_array
 from circlekit.passes.support.conditions import keeps_shape
-from circlekit.passes.support.linear_producer import fold_bias, per_channel, transposed_constant
+from circlekit.passes.support.linear_producer import fold_bias, per_channel
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
@@ -57,7 +58,7 @@ class BeforeLinear(Rewrite):
     def numbers(self, match: Match) -> Array:
         """The constant as the linear operator sees it, behind the Transpose if there is one."""
         c, perm = match.value("c").array(), match.values.get("perm")
-        return c if perm is None else transposed_constant(c, perm.array())
+        return c if perm is None else permuted_array(c, perm.array())
 
     def for_filter(self, values: Array, w: Array) -> Array:
         """Repeat ``values`` per input channel to the last axis of ``w``, with a channel multiplier."""

@@ -11,14 +11,15 @@ from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.ops.movement.shape import Reshape, Transpose
-from circlekit.passes.layout.axes import (
+from circlekit.passes.layout.region import Finder, Region, Tensor, Variable
+from circlekit.passes.support.axes import (
     Perm,
+    constant_perm,
     keeps_shape,
     permuted_constant,
     permuted_quantization,
     permuted_shape,
 )
-from circlekit.passes.layout.region import Finder, Region, Tensor, Variable, constant_perm
 
 
 class Constants:

@@ -14,10 +14,10 @@ from circlekit.ops.movement.shape import Transpose
 from circlekit.ops.reduction.reduce import Reduction
 from circlekit.passes.engine.driver import run_passes
 from circlekit.passes.layout.apply import Applier, Constants
-from circlekit.passes.layout.axes import Perm, inverse
 from circlekit.passes.layout.labels import FIXED
-from circlekit.passes.layout.region import Finder, Region, constant_perm
+from circlekit.passes.layout.region import Finder, Region
 from circlekit.passes.pipelines import RESOLVE_CUSTOM
+from circlekit.passes.support.axes import Perm, constant_perm, inverse
 from circlekit.passes.support.conditions import remove_unused
 from circlekit.rewrite.base import Context, GraphPass
 

@@ -7,8 +7,8 @@ from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ops.movement.shape import Transpose
 from circlekit.passes.layout.apply import Applier, Constants
-from circlekit.passes.layout.axes import Perm, inverse
-from circlekit.passes.layout.region import Finder, Region, constant_perm
+from circlekit.passes.layout.region import Finder, Region
+from circlekit.passes.support.axes import Perm, constant_perm, inverse
 from circlekit.rewrite.base import Context, GraphPass
 
 

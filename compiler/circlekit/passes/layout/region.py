@@ -17,10 +17,11 @@ from circlekit.errors import CirclekitError
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
-from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.movement.shape import Reshape, Transpose
-from circlekit.passes.layout.axes import (
+from circlekit.passes.layout.labels import FIXED, Cost, Demand, Problem
+from circlekit.passes.support.axes import (
     Perm,
+    constant_perm,
     inverse,
     is_movable,
     is_movable_constant,
@@ -30,21 +31,6 @@ from circlekit.passes.layout.axes import (
     permuted_shape,
     size_in_bytes,
 )
-from circlekit.passes.layout.labels import FIXED, Cost, Demand, Problem
-
-
-def constant_perm(op: Op) -> Perm | None:
-    """Return the permutation of a Transpose, without negative axes; None if it is unknown or the identity."""
-    if not isinstance(op, Transpose) or op.input.shape is None:
-        return None
-    numbers = static_int_vector(op.perm)
-    rank = len(op.input.shape)
-    if numbers is None or len(numbers) != rank:
-        return None
-    perm = tuple(axis + rank if axis < 0 else axis for axis in numbers)
-    if sorted(perm) != list(range(rank)) or perm == tuple(range(rank)):
-        return None
-    return perm
 
 
 @dataclass(eq=False, repr=False)

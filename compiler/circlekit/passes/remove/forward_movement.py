@@ -15,6 +15,13 @@ from circlekit.ops.dimensions import broadcast_shapes, normalized_axis
 from circlekit.ops.movement.shape import Reshape, Transpose
 from circlekit.ops.reduction.reduce import Mean
 from circlekit.passes.remove.remove_reshape_around_elementwise import move, only_operand
+from circlekit.passes.support.axes import (
+    constant_perm,
+    inverse,
+    is_movable_constant,
+    permuted_constant,
+    size_in_bytes,
+)
 from circlekit.passes.support.conditions import is_determined, remove_unused, same_quantization
 from circlekit.rewrite.base import Context, GraphPass
 
@@ -36,7 +43,7 @@ class SinkPass(GraphPass):
         if not moved or len(op.results) != 1:
             return 0
         sentence = interior_obstacle(graph, op, moved) or self.obstacle(op, moved)
-        if sentence is None and context.exact and _bits(op.output) > sum(map(_bits, moved)):
+        if sentence is None and context.exact and size_in_bytes(op.output) > sum(map(size_in_bytes, moved)):
             sentence = f"%{op.output.name}: is larger than %{moved[0].name}, so more data would be moved"
         if not context.accepts(self.name, op, sentence, 3):
             return 0
@@ -62,11 +69,6 @@ def interior_obstacle(graph: Graph, op: Op, moved: list[Value]) -> str | None:
         other = "is an output of the graph" if graph.is_output(first) else "has other users"
         return f"%{first.name}: {other}"
     return None
-
-
-def _bits(value: Value) -> int:
-    """Size in bits, with 1 for an unknown dimension, which is mostly the same on both sides."""
-    return value.dtype.bits * int(np.prod([d or 1 for d in value.shape or ()], dtype=np.int64))
 
 
 def put_behind(graph: Graph, op: Op, move: Op, inner: Value) -> None:
@@ -154,14 +156,15 @@ class ForwardTranspose(SinkPass):
         name = f"%{op.output.name}"
         if not op.elementwise:
             return f"{name}: expected an elementwise operator, got {type(op).__name__}"
-        perms = [_perm(v) for v in moved]
+        perms = [constant_perm(v.producer) for v in moved]
         if None in perms or any(p != perms[0] for p in perms):
-            return f"{name}: expected one constant perm for all operands, got {perms}"
+            found = [perm and list(perm) for perm in perms]
+            return f"{name}: expected one constant perm for all operands, got {found}"
         rescaled = next((s for v in moved if (s := same_quantization(_source(v), v)) is not None), None)
         if rescaled is not None:
             return rescaled
         for value in op.inputs:
-            if value is not None and value not in moved and not is_movable_constant(value):
+            if value is not None and value not in moved and not is_movable_constant(value, value.rank or 0):
                 return f"%{value.name}: expected a constant or the result of a Transpose"
         if any(v.rank != op.output.rank for v in moved):
             return f"{name}: expected the rank of %{moved[0].name}, got another one"
@@ -172,18 +175,16 @@ class ForwardTranspose(SinkPass):
     def swap(self, graph: Graph, op: Op, moved: list[Value]) -> None:
         first = moved[0].producer
         assert isinstance(first, Transpose)  # run_graph selects these
-        perm, permutation = _perm(moved[0]), first.perm
+        perm, permutation = constant_perm(first), first.perm
         assert perm is not None  # obstacle has checked it
-        inverse = tuple(int(a) for a in np.argsort(perm))
         for index, value in enumerate(list(op.inputs)):
             assert value is not None  # elementwise operators have no optional operands
             if isinstance(value.producer, Transpose):
                 op.set_input(index, _source(value))
             elif value.numel > 1:
-                data = value.array().reshape((1,) * (len(perm) - (value.rank or 0)) + value.static_shape)
-                name = graph.unique_name(f"{value.name}/Transpose")
-                back = np.ascontiguousarray(data.transpose(inverse))
-                op.set_input(index, Value.constant(name, back, value.quantization))
+                moved_back = permuted_constant(value, inverse(perm))
+                moved_back.name = graph.unique_name(f"{value.name}/Transpose")
+                op.set_input(index, moved_back)
         shape: tuple[int | None, ...] | None = ()
         for value in op.inputs:
             shape = None if value is None else broadcast_shapes(shape, value.shape)
@@ -192,16 +193,3 @@ class ForwardTranspose(SinkPass):
         inner = Value(name, result.dtype, shape, None, result.quantization)
         put_behind(graph, op, Transpose(inner, permutation, results=[]), inner)
         remove_unused(graph, *moved)
-
-
-def is_movable_constant(value: Value) -> bool:
-    """Whether ``value`` is a constant that can be transposed."""
-    per_channel = value.quantization is not None and value.quantization.is_per_channel
-    return value.is_plain and not value.is_variable and not per_channel
-
-
-def _perm(value: Value) -> list[int] | None:
-    op = value.producer
-    if not isinstance(op, Transpose) or not op.perm.is_plain:
-        return None
-    return [normalized_axis(int(a), op.perm.numel) for a in op.perm.array().reshape(-1)]

@@ -103,9 +103,3 @@ def fold_bias(bias: Array | None, scale: Array | None, shift: Array) -> Array:
         return np.ascontiguousarray(shift)
     exact = bias.reshape(-1).astype(np.float64) * (1.0 if scale is None else scale) + shift
     return exact.astype(bias.dtype)
-
-
-def transposed_constant(values: Array, perm: Array) -> Array:
-    """Extend ``values`` with leading dimensions of 1 to the rank of ``perm``, and transpose them by it."""
-    whole: Array = values.reshape((1,) * (perm.size - values.ndim) + values.shape)
-    return np.transpose(whole, [int(axis) % perm.size for axis in perm])

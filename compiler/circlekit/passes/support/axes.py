@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Apply a permutation of axes to shapes, quantization and constants."""
+"""Permutations of axes, and what they make of shapes, quantization and constants."""
 
 from __future__ import annotations
 
@@ -9,9 +9,21 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from circlekit.ir.value import Quantization, Shape, Value
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Quantization, Shape, Value
+from circlekit.ops.constant_operands import static_int_vector
+from circlekit.ops.movement.shape import Transpose
 
 Perm = tuple[int, ...]
+
+
+def constant_perm(op: Op | None) -> Perm | None:
+    """Return the permutation of a Transpose, without negative axes; None if it is unknown."""
+    if not isinstance(op, Transpose) or op.input.shape is None:
+        return None
+    rank = len(op.input.shape)
+    perm = tuple(axis + rank if axis < 0 else axis for axis in static_int_vector(op.perm) or ())
+    return perm if sorted(perm) == list(range(rank)) else None
 
 
 def inverse(perm: Perm) -> Perm:
@@ -69,15 +81,16 @@ def is_movable(value: Value) -> bool:
 
 def is_movable_constant(value: Value, rank: int) -> bool:
     """Return whether ``value`` is a constant of at most ``rank`` dimensions with plain elements."""
-    data = value.data
-    if data is None or not is_movable(value):
-        return False
-    return data.dtype == value.dtype.numpy and data.shape == value.shape and data.ndim <= rank
+    return value.is_plain and is_movable(value) and len(value.static_shape) <= rank
+
+
+def permuted_array(array: Array, perm: Sequence[int] | Array) -> Array:
+    """Return ``array`` transposed by ``perm``, after leading dimensions of 1 if its rank is lower."""
+    return np.transpose(array.reshape((1,) * (len(perm) - array.ndim) + array.shape), perm)
 
 
 def permuted_constant(value: Value, perm: Perm) -> Value:
     """Return ``value`` transposed, after leading dimensions of 1 if its rank is lower."""
     data = value.array()
-    missing = len(perm) - data.ndim
-    moved = np.ascontiguousarray(data.reshape((1,) * missing + data.shape).transpose(perm))
-    return Value.constant(value.name, moved, permuted_quantization(value.quantization, perm, missing))
+    quantization = permuted_quantization(value.quantization, perm, len(perm) - data.ndim)
+    return Value.constant(value.name, np.ascontiguousarray(permuted_array(data, perm)), quantization)
