@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from circlekit.errors import ShapeError, UnsupportedError
-from circlekit.ir.dtypes import f32, i8, i32
+from circlekit.ir.dtypes import DType, f32, i8, i32
 from circlekit.ir.enums import MirrorPadMode
 from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.movement.slice import MirrorPad, Pad, PadV2, Slice, StridedSlice
@@ -228,3 +228,10 @@ def test_versions() -> None:
         Pad(var(data("i2", 1)), rows.__class__.constant("", np.zeros((1, 2), np.int32))).required_version()
         == 3
     )
+
+
+def test_a_sliced_string_stays_an_array() -> None:
+    x = Value("x", DType.STRING, (2,))
+    op = StridedSlice(x, ints([1]), ints([2]), ints([1]), shrink_axis_mask=1)
+    (out,) = kernel_results(op, [np.array([b"one", b"two"], object)])
+    assert (out.shape, out.dtype, out.item()) == ((), object, b"two")

@@ -43,13 +43,10 @@ class Slice(Op, code="SLICE", data_movement=True, layout_operands=("input",)):
         return rearranged_type(self.input, tuple(_slice_dim(*d) for d in dims))
 
     def kernel(self, input: Array, begin: Array, size: Array) -> Array:
-        index: list[Any] = []
-        for dim, first, count in zip(input.shape, int_list(begin), int_list(size), strict=True):
-            length = _slice_dim(dim, first, count)
-            index.append(slice(first, first + (length or 0)))
-        index.append(Ellipsis)  # keeps a scalar an array
-        view: Array = input[tuple(index)]
-        return view
+        axes = zip(input.shape, int_list(begin), int_list(size), strict=True)
+        slices = (slice(first, first + (_slice_dim(dim, first, count) or 0)) for dim, first, count in axes)
+        index: Any = (*slices, ...)  # the dots keep a scalar an array
+        return np.asarray(input[index])
 
 
 def _slice_dim(dim: Dim, begin: Dim, size: Dim) -> Dim:
@@ -119,10 +116,10 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
             if part is None or part == WHOLE_AXIS:
                 dims.append(size)
                 continue
-            exact = None not in lists and size is not None  # the range also checks the index of a shrunk axis
-            length = len(self.index_range(part, size or 0)) if exact else None
+            exact = None not in lists and size is not None
+            index = self.axis_index(part, size or 0) if exact else None  # also checks that of a shrunk axis
             if not part.shrink:
-                dims.append(length)
+                dims.append(len(range(size or 0)[index]) if isinstance(index, slice) else None)
         return rearranged_type(self.input, tuple(dims))
 
     def axis_slices(
@@ -154,19 +151,19 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
                 )
         return slices if self.ellipsis_mask & sum(bits) else slices + [WHOLE_AXIS] * implicit
 
-    def index_range(self, part: AxisSlice, size: int) -> range:
-        """Return the indices that ``part`` selects of a dimension of ``size``."""
+    def axis_index(self, part: AxisSlice, size: int) -> int | slice:
+        """Return what ``part`` selects of a dimension of ``size``, as Python's index."""
         if part.stride == 0:
             raise ShapeError("strides: expected non-zero numbers, got 0")
         if part.shrink:
             at = part.begin or 0
             if not -size <= at < size:
                 raise ShapeError(f"index {at} is out of range for a dimension of {size}")
-            return range(at % size, at % size + 1)
+            return at
         end = part.end
         if self.offset and end is not None:
             end += slice(part.begin, None, part.stride).indices(size)[0]
-        return range(*slice(part.begin, end, part.stride).indices(size))
+        return slice(part.begin, end, part.stride)
 
     def kernel(self, input: Array, begin: Array, end: Array, strides: Array) -> Array:
         slices = self.axis_slices(int_list(begin), int_list(end), int_list(strides), input.ndim)
@@ -174,21 +171,10 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
             raise UnsupportedError(
                 "STRIDED_SLICE with an ellipsis for no axis has no kernel: LiteRT lets it replace an axis"
             )
-        index: list[Any] = []
         sizes = iter(input.shape)
-        for part in slices:
-            if part is None:
-                index.append(None)
-                continue
-            selected = self.index_range(part, next(sizes))
-            stop = selected.stop if selected.stop >= 0 else None  # -1 means before the first element
-            if not selected:
-                index.append(slice(0, 0))
-            else:
-                index.append(selected.start if part.shrink else slice(selected.start, stop, selected.step))
-        index.append(Ellipsis)  # keeps a scalar an array
-        view: Array = input[tuple(index)]
-        return view
+        indices = (None if part is None else self.axis_index(part, next(sizes)) for part in slices)
+        index: Any = (*indices, ...)  # the dots keep a scalar an array
+        return np.asarray(input[index])
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
         begin, end, strides = (static_int_vector(v) for v in (self.begin, self.end, self.strides))

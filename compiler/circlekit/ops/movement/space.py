@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -220,6 +220,14 @@ class Neighbors(NamedTuple):
     low_weight: Array
     high_weight: Array
 
+    @staticmethod
+    def of(position: Array, unit: np.number[Any], in_size: int) -> Neighbors:
+        """Return the pixels around each ``position``, and weights, both as multiples of 1 / ``unit``."""
+        low = np.maximum(position // unit, 0)
+        high = np.minimum(-(-position // unit), in_size - 1)
+        fraction = position - low * unit
+        return Neighbors(low.astype(np.int64), high.astype(np.int64), unit - fraction, fraction)
+
 
 class ResizeBilinear(Resize, code="RESIZE_BILINEAR"):
     """Four neighboring pixels, weighted by their distances.
@@ -229,17 +237,16 @@ class ResizeBilinear(Resize, code="RESIZE_BILINEAR"):
     """
 
     def kernel(self, input: Array, size: Array) -> Array:
-        height, width = int_list(size)
-        in_height, in_width = input.shape[1:3]
+        axes = list(zip(input.shape[1:3], int_list(size), strict=True))
         if input.dtype.kind == "f" or input.dtype == np.uint8:
-            rows, columns = self.neighbors(in_height, height), self.neighbors(in_width, width)
+            rows, columns = (self.neighbors(*sizes) for sizes in axes)
             if input.dtype.kind == "f":
                 return np.asarray(interpolated(input, rows, columns), input.dtype)
             total = interpolated_in_order(input, rows, columns)
             return np.asarray(total + np.float32(0.5), np.uint8)
         if input.dtype.name not in ("int8", "int16"):
             raise UnsupportedError(f"RESIZE_BILINEAR on {input.dtype} has no kernel")
-        rows, columns = self.fixed_neighbors(in_height, height), self.fixed_neighbors(in_width, width)
+        rows, columns = (self.fixed_neighbors(*sizes) for sizes in axes)
         total = interpolated(input, rows, columns)
         magnitude = (np.abs(total) + (1 << 19)) >> 20
         return np.asarray(np.where(total < 0, -magnitude, magnitude), input.dtype)
@@ -251,10 +258,7 @@ class ResizeBilinear(Resize, code="RESIZE_BILINEAR"):
             position = (position + np.float32(0.5)) * self.scale(in_size, out_size) - np.float32(0.5)
         else:
             position = position * self.scale(in_size, out_size)
-        low = np.maximum(np.floor(position).astype(np.int64), 0)
-        high = np.minimum(np.ceil(position).astype(np.int64), in_size - 1)
-        fraction = position - low.astype(np.float32)
-        return Neighbors(low, high, np.float32(1) - fraction, fraction)
+        return Neighbors.of(position, np.float32(1), in_size)
 
     def fixed_neighbors(self, in_size: int, out_size: int) -> Neighbors:
         """Return neighbors along one axis with integer weights, in units of 1/1024."""
@@ -265,10 +269,7 @@ class ResizeBilinear(Resize, code="RESIZE_BILINEAR"):
         position = np.arange(out_size, dtype=np.int64) * scale
         if self.half_pixel_centers:
             position = position + scale // 2 - 512
-        low = np.maximum(position // 1024, 0)
-        high = np.minimum((position + 1023) // 1024, in_size - 1)
-        fraction = position - 1024 * low
-        return Neighbors(low, high, 1024 - fraction, fraction)
+        return Neighbors.of(position, np.int64(1024), in_size)
 
 
 def interpolated(x: Array, rows: Neighbors, columns: Neighbors) -> Array:
