@@ -29,6 +29,7 @@ from circlekit.ops.numerics.quantized_layers import (
     centered_weights,
     channel_scales,
     effective_scale,
+    exact_floats,
     greatest_magnitude,
     has_int64_sums,
     integer_bias,
@@ -185,11 +186,11 @@ class ConvolutionLayer(Op):
         images = quantize_rows(
             data.reshape(len(data), -1), self.quantizes_asymmetrically(data.shape[-1], filter)
         )
-        signed = filter.view(np.int8)
-        weights = centered_weights(signed, np.zeros((), np.int64), self.channel_axis, 255)
-        numbers = (images.data - images.offset).reshape(data.shape).astype(weights.dtype, copy=False)
-        out = self.sums(numbers, weights, output_shape).astype(np.float32, copy=False)
-        out *= channel_scales(self.filter, filter.shape[self.channel_axis])
+        channels = filter.shape[self.channel_axis]
+        exact = exact_floats(filter.size / max(channels, 1) * 255 * 128)
+        numbers = (images.data - images.offset).reshape(data.shape).astype(exact)
+        out = self.sums(numbers, filter.view(np.int8).astype(exact), output_shape).astype(np.float32)
+        out *= channel_scales(self.filter, channels)
         out *= images.scale.reshape(-1, 1, 1, 1)
         return activated(out, bias, self.act)
 

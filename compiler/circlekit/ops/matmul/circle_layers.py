@@ -112,10 +112,10 @@ CODES_PER_WORD = 32
 """Columns that are packed into one int32 word."""
 
 
-def cluster_columns(clusters: Value) -> tuple[list[int], list[int]] | None:
-    """Return the bits and the rows of each cluster; None if they are not constant."""
+def row_count(clusters: Value) -> int | None:
+    """Return the number of rows of all clusters; None if they are not constant."""
     numbers = static_int_vector(clusters)
-    return None if numbers is None else bits_and_rows(numbers)
+    return None if numbers is None else sum(bits_and_rows(numbers)[1])
 
 
 def bits_and_rows(numbers: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -179,8 +179,7 @@ class BcqFullyConnected(
 
     def infer(self) -> TensorType:
         shape = require_rank(self.input, "input", 2)
-        clusters = cluster_columns(self.weights_clusters)
-        rows = None if clusters is None else sum(clusters[1])
+        rows = row_count(self.weights_clusters)
         require_bias(self.bias, rows)
         hidden = hidden_size(self.weights_hidden_size, self.weights_binary)
         if shape is not None and dims_differ(shape[0], hidden):
@@ -213,8 +212,7 @@ class BcqGather(Op, code="BCQ_GATHER", options="BCQGatherOptions", formats=froze
     axis: int = attribute(0)
 
     def infer(self) -> TensorType:
-        clusters, indices = cluster_columns(self.input_clusters), self.indices.shape
-        rows = None if clusters is None else sum(clusters[1])
+        rows, indices = row_count(self.input_clusters), self.indices.shape
         if indices is None:
             return TensorType(self.input_scales.dtype, None)
         table: Shape = (rows, hidden_size(self.input_hidden_size, self.input_binary))

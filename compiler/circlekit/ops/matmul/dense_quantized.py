@@ -12,11 +12,10 @@ import numpy as np
 
 from circlekit.errors import ModelError, UnsupportedError
 from circlekit.ir.dtypes import i8, i16, i32, u8
-from circlekit.ir.enums import Activation
 from circlekit.ir.value import Array, Value
 from circlekit.ops.constant_operands import constant_elements
-from circlekit.ops.fused_activation import apply_activation
-from circlekit.ops.numerics.fixed_point import Ints, quantized_activation_range
+from circlekit.ops.fused_activation import ACTIVATION_BOUNDS, apply_activation
+from circlekit.ops.numerics.fixed_point import quantized_activation_range
 from circlekit.ops.numerics.output_stage import Arithmetic, OutputStage, rounds_up
 from circlekit.ops.numerics.quantized_layers import (
     centered_weights,
@@ -26,15 +25,12 @@ from circlekit.ops.numerics.quantized_layers import (
     greatest_magnitude,
     has_int64_sums,
     integer_bias,
+    integer_product,
     is_dynamically_quantized,
     quantize_rows,
+    quantized_product,
 )
 from circlekit.ops.quantization import dtype_limits, is_per_channel, zero_point_of
-
-NO_ZERO_POINT: Ints = np.zeros((), np.int64)
-
-LEAST_ACTIVATION = {Activation.RELU: 0, Activation.RELU6: 0, Activation.RELU_N1_TO_1: -1}
-"""The least result of an activation."""
 
 # -- FULLY_CONNECTED ---------------------------------------------------------------------------
 
@@ -45,7 +41,7 @@ def quantized_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> Ar
         return _dynamically_quantized_dense(op, x, weights, bias)
     stage = dense_output_stage(op, bias, len(weights))
     # old models have signed weights with a zero point, per tensor
-    zero_point = NO_ZERO_POINT if is_per_channel(op.weights) else np.asarray(zero_point_of(op.weights))
+    zero_point = np.asarray(0 if is_per_channel(op.weights) else zero_point_of(op.weights))
     magnitude = greatest_magnitude(op.input, zero_point_of(op.input))
     exact = centered_weights(weights, zero_point, 0, magnitude)
     rows = x.astype(exact.dtype)
@@ -81,19 +77,17 @@ def dense_output_stage(op: Any, bias: Array | None, units: int) -> OutputStage:
 def _dynamically_quantized_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> Array:
     """Each row of floats is quantized to 8 bits.  LiteRT on x86 is wrong for weights of -128."""
     scales = block_scales(op)
+    rows = quantize_rows(x, op.asymmetric_quantize_inputs or scales is not None)
     if scales is not None:
-        rows = quantize_rows(x, asymmetric=True)
         blocks = (weights.reshape(*scales.shape, -1) * scales[..., None]).reshape(weights.shape)
         out = np.asarray((rows.data - rows.offset) @ blocks.T * rows.scale)
     else:
-        rows = quantize_rows(x, op.asymmetric_quantize_inputs)
-        exact = centered_weights(weights.view(np.int8), NO_ZERO_POINT, 0, 255)
-        sums = (rows.data - rows.offset).astype(exact.dtype, copy=False) @ exact.T
-        out = sums.astype(np.float32) * (rows.scale * channel_scales(op.weights, len(weights)))
+        out = quantized_product(rows, weights.view(np.int8), channel_scales(op.weights, len(weights)))
     if bias is not None:
         out += bias.reshape(-1)
-    if op.act in LEAST_ACTIVATION:
-        np.fmax(out, LEAST_ACTIVATION[op.act], out=out)  # NaN becomes the least number, as in LiteRT
+    least, _ = ACTIVATION_BOUNDS.get(op.act, (None, None))
+    if least is not None:
+        np.fmax(out, least, out=out)  # NaN becomes the least number, as in LiteRT
     return apply_activation(out, op.act, out=out)
 
 
@@ -127,12 +121,11 @@ def shuffled_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> tup
     tiles = weights.view(np.int8).reshape(units // 4, depth // 16, 4, 16)
     plain = tiles.transpose(0, 2, 1, 3).reshape(units, depth)
     flipped = x ^ 0x80
-    exact = centered_weights(plain, NO_ZERO_POINT, 0, 128)
     scale = effective_scale(op.input, op.weights, op.output, units, rounded=True)
     limits = quantized_activation_range(op.act, op.output)
     bias = integer_bias(op, op.input, bias)
     stage = OutputStage(bias, scale, 0, limits, np.dtype(np.int16), Arithmetic.FIXED_POINT)
-    out = stage(flipped.view(np.int8).astype(exact.dtype) @ exact.T)
+    out = stage(integer_product(flipped.view(np.int8), plain))
     workspace = flipped.reshape(len(x), depth // 16, 16).transpose(1, 0, 2)
     return out, np.ascontiguousarray(workspace).reshape(x.shape)
 
@@ -180,7 +173,7 @@ def dynamically_quantized_matmul(op: Any, x: Array, y: Array) -> Array:
 def _matmul_of_rows(op: Any, x: Array, y: Array) -> Array:
     scales = channel_scales(op.y, y.shape[-1])
     rows = quantize_rows(x.reshape(-1, x.shape[-1]), op.asymmetric_quantize_inputs)
-    exact = np.float32 if x.shape[-1] * 255 * 128 < 1 << 24 else np.float64
+    exact = exact_floats(x.shape[-1] * 255 * 128)
     weights = y.astype(exact)
     sums = np.matmul(rows.data.reshape(x.shape).astype(exact, copy=False), weights)
     matrix = _matrix_numbers(x.shape[:-2])

@@ -53,9 +53,14 @@ def quantize_rows(x: Array, asymmetric: bool) -> Rows:
     return Rows(np.where(empty, np.float32(0), data), scale, offset)
 
 
+def exact_floats(bound: float) -> np.dtype[Any]:
+    """Return the float type that holds all whole numbers up to ``bound``."""
+    return np.dtype(np.float32 if bound < 1 << 24 else np.float64)
+
+
 def exact(matrix: Array) -> Array:
     """Convert 8-bit integers [outputs, n] to floats in which products with 9-bit integers are exact."""
-    return matrix.astype(np.float32 if matrix.shape[-1] * 255 * 128 < 1 << 24 else np.float64)
+    return matrix.astype(exact_floats(matrix.shape[-1] * 255 * 128))
 
 
 def integer_product(a: Array, b: Array) -> Array:
@@ -145,14 +150,6 @@ def integer_bias(op: Op, data: Value, bias: Array | None) -> Ints | None:
 def has_int64_sums(op: Any, data: Value) -> bool:
     """Whether sums are int64: of int16 data, unless ``quantized_bias_type`` says int32."""
     return data.dtype is i16 and getattr(op, "quantized_bias_type", f32) is not i32
-
-
-# -- exact sums --------------------------------------------------------------------------------
-
-
-def exact_floats(bound: float) -> np.dtype[Any]:
-    """The float type that holds all whole numbers up to ``bound``."""
-    return np.dtype(np.float32 if bound < 1 << 24 else np.float64)
 
 
 def greatest_magnitude(value: Value, zero_point: int) -> int:
