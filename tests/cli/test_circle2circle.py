@@ -125,7 +125,7 @@ def test_input_and_output_may_be_one_path(recipe: Path, tmp_path: Path) -> None:
 
 
 def test_format_option_replaces_a_missing_extension(recipe: Path, tmp_path: Path) -> None:
-    assert main([str(recipe), str(tmp_path / "out"), "-o", "tflite"]) == 0
+    assert main([str(recipe), str(tmp_path / "out"), "--format", "tflite"]) == 0
     assert (tmp_path / "out").read_bytes()[4:8] == b"TFL3"
 
 
@@ -251,7 +251,7 @@ def test_invalid_input_gives_one_line_and_an_exit_code(
         ("no/such/out.circle", "no/such does not exist"),
         ("folder.circle", "expected the name of a file, "),
         ("out.onnx", "expected the extension .circle or .tflite, or a format"),
-        ("out.tflite -o circle", "the extension is for tflite, but the format is circle"),
+        ("out.tflite --format circle", "the extension is for tflite, but the format is circle"),
     ],
 )
 def test_invalid_output_is_refused_before_optimizing(
@@ -278,7 +278,7 @@ def test_invalid_output_is_refused_before_optimizing(
         (["--disable", "x"], "there is no pass 'x'"),
         (["--explain", "fuse_batchnorm"], "did you mean fuse_batchnorm_with_conv or fuse_batchnorm_with_dw"),
         (["one.circle"], "too many arguments: one.circle"),
-        (["-o", "onnx"], "invalid choice: 'onnx'"),
+        (["--format", "onnx"], "invalid choice: 'onnx'"),
     ],
     ids=lambda value: "_".join(value) if isinstance(value, list) else "",
 )

@@ -28,9 +28,7 @@ from circlekit.rewrite.base import Pass
 def _declare(parser: Parser) -> None:
     parser.add_argument("input", nargs="?", help=MODEL_HELP)
     parser.add_argument("output", nargs="?", help="the file to write; its extension determines the format")
-    parser.add_argument(
-        "-o", dest="format", choices=("circle", "tflite"), help="format, for other extensions"
-    )
+    parser.add_argument("--format", choices=("circle", "tflite"), help="of the output, for other extensions")
     _add_flags(parser)
     group = parser.add_argument_group("passes")
     own = all_passes()

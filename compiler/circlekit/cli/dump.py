@@ -162,8 +162,8 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-circledump = Command("circledump", "Print a whole model file.", "circle", _declare, _run)
-tfldump = Command("tfldump", "Print a whole model file.", "tflite", _declare, _run)
+circledump = Command("circledump", "Print a whole model file.", "model", _declare, _run)
+tfldump = Command("tfldump", "Print a whole model file.", "model", _declare, _run)
 
 
 def _dump(model: ModelFile) -> Iterator[str]:

@@ -14,7 +14,6 @@ from circlekit.api.models import check_apart
 from circlekit.cli.command import FAILED, Command, Parser, number_text, printable
 from circlekit.io.check.check_file import check_bytes
 from circlekit.io.file_map import map_file
-from circlekit.io.findings import Finding
 from circlekit.io.read.flatbuffer_decoder import identify
 from circlekit.io.schema import Tree
 from circlekit.io.write.file_writer import write_file
@@ -34,15 +33,11 @@ def _declare_verify(parser: Parser) -> None:
 
 def _verify(arguments: argparse.Namespace) -> int:
     """Check the bytes of a file, and unlike ONE's command the model in them too."""
-    data, format = map_file(arguments.file), arguments.format
-    found = identify(data)
-    if found in (None, format):
-        findings = check_bytes(data, arguments.file)
-    else:
-        findings = [Finding("format", "the file", f"expected a {format} file, got a {found} file")]
+    data = map_file(arguments.file)
+    findings = check_bytes(data, arguments.file)
     failed = any(arguments.strict or f.severity == "error" for f in findings)
     if arguments.json:
-        tree = {"schema": JSON_SCHEMA_VERSION, "file": arguments.file, "format": format}
+        tree = {"schema": JSON_SCHEMA_VERSION, "file": arguments.file, "format": identify(data)}
         fields = ("severity", "rule", "path", "message")
         listed = [{field: getattr(finding, field) for field in fields} for finding in findings]
         _print_json({**tree, "pass": not failed, "findings": listed})
@@ -55,8 +50,8 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 
 VERIFY = "Check the bytes of a model file and the model in them."
-circle_verify = Command("circle-verify", VERIFY, "circle", _declare_verify, _verify, "circle")
-tfl_verify = Command("tfl-verify", VERIFY, "tflite", _declare_verify, _verify, "tflite")
+circle_verify = Command("circle-verify", VERIFY, "model", _declare_verify, _verify)
+tfl_verify = Command("tfl-verify", VERIFY, "model", _declare_verify, _verify)
 
 
 # -- inspect -----------------------------------------------------------------------------------
@@ -103,8 +98,8 @@ def _inspect(arguments: argparse.Namespace) -> int:
 
 
 INSPECT = "Print what is in a model file, one item a line."
-circle_inspect = Command("circle-inspect", INSPECT, "circle", _declare_inspect, _inspect)
-tfl_inspect = Command("tfl-inspect", INSPECT, "tflite", _declare_inspect, _inspect)
+circle_inspect = Command("circle-inspect", INSPECT, "model", _declare_inspect, _inspect)
+tfl_inspect = Command("tfl-inspect", INSPECT, "model", _declare_inspect, _inspect)
 
 
 def _print_json(tree: Any) -> None:

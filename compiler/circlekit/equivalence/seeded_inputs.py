@@ -114,8 +114,7 @@ def _range(value: Value, bound: int | None) -> tuple[int, int]:
     """Return the lowest and the highest integer: those of the dtype for data, a small range for indices."""
     quantized = value.quantization is not None and value.quantization.scale.size > 0
     if bound is None and (quantized or value.dtype.bits == 8):
-        limits = np.iinfo(str(value.dtype.numpy))
-        return int(limits.min), int(limits.max)
+        return value.dtype.limits
     return 0, (SMALL_INTEGERS if bound is None else max(bound, 1)) - 1
 
 
@@ -126,8 +125,8 @@ def _stored_zero(value: Value) -> int:
     zero_point = int(value.quantization.zero_point[0])
     if value.dtype.numpy is None or value.dtype.numpy.kind not in "iu":
         return zero_point
-    limits = np.iinfo(str(value.dtype.numpy))
-    return min(max(zero_point, int(limits.min)), int(limits.max))
+    low, high = value.dtype.limits
+    return min(max(zero_point, low), high)
 
 
 def index_bounds(graph: Graph) -> dict[int, int]:
