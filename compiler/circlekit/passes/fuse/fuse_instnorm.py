@@ -40,7 +40,6 @@ class InstanceNorm(Rewrite):
     where there are any.  A Reshape ``s`` in front may append a dimension of 1 to the channels.
     """
 
-    formats = frozenset({"circle"})
     shared = ("m", "m2")
     max_epsilon: float = np.inf
 

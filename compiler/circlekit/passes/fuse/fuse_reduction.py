@@ -12,60 +12,44 @@ from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
-class _MeanOfMean(Rewrite):
-    """mean(mean(x, a), b)  ==  mean(x, a and b), where keep_dims is $first, then $second."""
+class FuseMeanWithMean(Rewrite):
+    """mean(mean(x, a), b)  ==  mean(x, a and b)."""
+
+    name = "fuse_mean_with_mean"
 
     before = """
-        y = Mean(x: f32, first: const)      {keep_dims: $first}
-        z = Mean(y, second: const)          {keep_dims: $second}
+        y = Mean(x: f32, first: const)      {keep_dims: any = kept}
+        z = Mean(y, second: const)          {keep_dims: any = keep}
     """
-    after = "z = Mean(x, axes)  {keep_dims: $second}"
+    after = "z = Mean(x, axes)  {keep_dims: keep}"
 
     @condition
-    def known_rank(self, x: Value) -> str | None:
-        return None if x.shape is not None else f"%{x.name}: expected a known rank"
+    def treats_all_axes_alike(
+        self, x: Value, y: Value, z: Value, match: Match, kept: bool, keep: bool
+    ) -> str | None:
+        """One mean over all axes keeps all of them with the size 1, or none."""
+        if x.shape is None:
+            return f"%{x.name}: expected a known rank"
+        first, second = self.axes(match)
+        if keep and not kept:
+            return f"%{y.name}: keep_dims is False, expected True"
+        if kept and not keep and first - second:
+            return f"%{z.name}: keeps the axes {sorted(first - second)}, along which %{x.name} is reduced"
+        return None
 
-    def constants(self, match: Match, x: Value, first: Array) -> dict[str, Array]:
-        axes = sorted(_axes(first, x.rank or 0) | self.second_axes(match, x.rank or 0))
-        return {"axes": np.asarray(axes, first.dtype)}
+    def constants(self, match: Match, first: Array) -> dict[str, Array]:
+        return {"axes": np.asarray(sorted(set.union(*self.axes(match))), first.dtype)}
 
-    def second_axes(self, match: Match, rank: int) -> set[int]:
-        """The axes of ``x``, of that rank, that the second mean reduces."""
-        return _axes(match.value("second").array(), rank)
-
-
-class _Kept(_MeanOfMean, first="true", second="true"):
-    pass
-
-
-class _BothDropped(_MeanOfMean, first="false", second="false"):
-    """mean(mean(x, a), b)  ==  mean(x, a and b), where b counts the dimensions that the first mean leaves."""
-
-    def second_axes(self, match: Match, rank: int) -> set[int]:
-        reduced = _axes(match.value("first").array(), rank)
-        left = [axis for axis in range(rank) if axis not in reduced]
-        return {left[axis] for axis in _axes(match.value("second").array(), len(left))}
-
-
-class _KeptThenDropped(_MeanOfMean, first="true", second="false"):
-    """mean(mean(x, a), b)  ==  mean(x, a and b), where the second drops the axes that the first keeps."""
-
-    @condition
-    def drops_all(self, z: Value, x: Value, first: Array, second: Array) -> str | None:
-        rank = x.rank or 0
-        kept = sorted(_axes(first, rank) - _axes(second, rank))
-        return f"%{z.name}: keeps the axes {kept}, along which %{x.name} is reduced" if kept else None
+    def axes(self, match: Match) -> tuple[set[int], set[int]]:
+        """The axes of ``x`` that each mean reduces; the second one may count only those that are left."""
+        rank = match.value("x").rank or 0
+        first = _axes(match.value("first").array(), rank)
+        left = [axis for axis in range(rank) if axis not in first or match.attributes["kept"]]
+        return first, {left[axis] for axis in _axes(match.value("second").array(), len(left))}
 
 
 def _axes(array: Array, rank: int) -> set[int]:
     return {normalized_axis(int(axis), rank) for axis in array.reshape(-1)}
-
-
-class FuseMeanWithMean(Rules):
-    """mean(mean(x, a), b)  ==  mean(x, a and b)."""
-
-    name = "fuse_mean_with_mean"
-    rules = (_Kept, _BothDropped, _KeptThenDropped)
 
 
 REDUCTIONS = "Mean|Sum|ReduceProd|ReduceMax|ReduceMin|ReduceAny|ReduceAll"
@@ -84,7 +68,7 @@ class _Dropped(Rewrite):
     def drops_exactly_these(self, x: Value, z: Value, axis: Array) -> str | None:
         if x.shape is None:
             return f"%{x.name}: expected a known rank"
-        reduced = {normalized_axis(int(a), len(x.shape)) for a in axis.reshape(-1)}
+        reduced = _axes(axis, len(x.shape))
         left = tuple(d for i, d in enumerate(x.shape) if i not in reduced)
         if provably_equal(left, z.shape):
             return None
@@ -115,9 +99,8 @@ class FuseTransposeWithMean(Rewrite):
 
     @condition
     def keeps_the_order(self, z: Value, perm: Array, axis: Array) -> str | None:
-        rank = perm.size
-        reduced = {normalized_axis(int(a), rank) for a in axis.reshape(-1)}
-        left = [normalized_axis(int(a), rank) for i, a in enumerate(perm) if i not in reduced]
+        reduced = _axes(axis, perm.size)
+        left = [normalized_axis(int(a), perm.size) for i, a in enumerate(perm) if i not in reduced]
         return None if left == sorted(left) else f"%{z.name}: leaves the axes {left} in another order"
 
     def constants(self, perm: Array, axis: Array) -> dict[str, Array]:

@@ -19,8 +19,6 @@ DIVISIONS = ("r = Rsqrt(a)  z = Mul(x, r)", "r = Sqrt(a)  z = Div(x, r)")
 class RmsNormForm(Rewrite):
     """Conditions of x / sqrt(mean(x^2) + epsilon) with a mean over the last axis."""
 
-    formats = frozenset({"circle"})
-
     @condition
     def mean_over_the_last_axis(self, x: Value, axes: Array) -> str | None:
         last = len(x.shape or ()) - 1
@@ -167,8 +165,6 @@ HALVES = (
 
 class _Rope(Rewrite):
     """x * cos + concat(-x[half:], x[:half]) * sin, with one of several ways to split x into halves."""
-
-    formats = frozenset({"circle"})
 
     before = """
         $halves
