@@ -285,9 +285,9 @@ class Rewrite(GraphPass):
 
 
 class Rules(GraphPass):
-    """A pass of several pictures that are tried in order; the classes of the pictures have no name."""
+    """A pass of several rules, mostly pictures, that are tried in order; their classes have no name."""
 
-    rules: ClassVar[tuple[type[Rewrite], ...]] = ()
+    rules: ClassVar[tuple[type[GraphPass], ...]] = ()
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

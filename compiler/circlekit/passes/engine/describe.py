@@ -103,9 +103,8 @@ def pipelines_of(name: str) -> str:
 
 def rules_of(item: type[Pass]) -> list[type[Rewrite]]:
     """Return the pictures of a pass; an empty list for a pass that is plain code."""
-    if issubclass(item, Rules):
-        return list(item.rules)
-    return [item] if issubclass(item, Rewrite) and item.before else []
+    rules = item.rules if issubclass(item, Rules) else (item,)
+    return [rule for rule in rules if issubclass(rule, Rewrite) and rule.before]
 
 
 def _picture(head: str, text: str) -> Iterator[str]:

@@ -11,7 +11,7 @@ import numpy as np
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
-from circlekit.ops.dimensions import broadcast_shapes, normalized_axis
+from circlekit.ops.dimensions import normalized_axis
 from circlekit.ops.movement.shape import Reshape, Transpose
 from circlekit.ops.reduction.reduce import Mean
 from circlekit.passes.remove.remove_reshape_around_elementwise import move, only_operand
@@ -185,11 +185,8 @@ class ForwardTranspose(SinkPass):
                 moved_back = permuted_constant(value, inverse(perm))
                 moved_back.name = graph.unique_name(f"{value.name}/Transpose")
                 op.set_input(index, moved_back)
-        shape: tuple[int | None, ...] | None = ()
-        for value in op.inputs:
-            shape = None if value is None else broadcast_shapes(shape, value.shape)
         result = op.output
         name = graph.unique_name(f"{result.name}/{type(op).__name__}")
-        inner = Value(name, result.dtype, shape, None, result.quantization)
+        inner = Value(name, result.dtype, op.inferred()[0].shape, None, result.quantization)
         put_behind(graph, op, Transpose(inner, permutation, results=[]), inner)
         remove_unused(graph, *moved)

@@ -7,12 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from circlekit.ir.graph import Graph
 from circlekit.ir.value import Value, format_shape
 from circlekit.passes.remove.remove_neutral import Removed
 from circlekit.passes.remove.remove_reshape_around_elementwise import RemoveReshapeAroundUnaryOp
 from circlekit.passes.support.conditions import same_quantization, same_shape
-from circlekit.rewrite.base import Context
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
@@ -67,13 +65,7 @@ class RemoveUnnecessaryReshape(Rules):
     """
 
     name = "remove_unnecessary_reshape"
-    rules = (ToTheSameShape,)
-
-    def run_graph(self, graph: Graph, context: Context) -> int:
-        return super().run_graph(graph, context) + ThereAndBack().run_graph(graph, context)
-
-
-ThereAndBack.name = RemoveUnnecessaryReshape.name  # for its refusals
+    rules = (ToTheSameShape, ThereAndBack)
 
 
 class RemoveReshapeBeforeFullyConnected(Rewrite):
