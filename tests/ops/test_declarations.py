@@ -166,7 +166,7 @@ def test_elementwise_operators_work_on_each_element_alone() -> None:
     assert {"RELU", "ADD", "LESS", "ABS", "FLOOR_MOD", "LOGICAL_NOT"} <= set(elementwise)
     for code in elementwise:
         op: Any = REGISTRY[code]
-        kinds = {f32: "f", boolean: "b", i32: "i"}
+        kinds = {f32: "f", boolean: "b", i32: "i", DType.COMPLEX64: "c"}
         dtype = next(d for d, kind in kinds.items() if d in op.operands[0].dtypes and kind in op.kinds)
         arrays = [np.array([[3, 1, 0], [2, 5, 1]]) + n for n, _ in enumerate(op.operands)]
         arrays = [a.astype(dtype.numpy) for a in arrays]
