@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants of parameter operands, and the same for permuted data."""
+"""Constants of parameter operands."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from circlekit.errors import ShapeError
 from circlekit.ir.dtypes import i32
 from circlekit.ir.value import Value
 from circlekit.ops.constant_operands import (
+    listed_shape,
     static_int,
     static_int_vector,
     vector_length,
@@ -36,3 +37,9 @@ def test_static_int() -> None:
 def test_vector_length() -> None:
     shapes = [(3,), (None,), (), (2, 3), None]
     assert [vector_length(Value("", i32, shape)) for shape in shapes] == [3, None, None, None, None]
+
+
+def test_listed_shape() -> None:
+    assert listed_shape(const([2, 3], np.int32)) == (2, 3)
+    assert listed_shape(Value("", i32, (2,))) == (None, None)
+    assert listed_shape(Value("", i32, (None,))) is None

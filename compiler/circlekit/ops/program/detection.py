@@ -59,13 +59,6 @@ def suppress(
     return np.array(selected, np.int32), np.array(selected_scores, np.float32)
 
 
-def padded(array: Array, size: int) -> Array:
-    """Return ``array`` with zeros appended up to ``size`` elements."""
-    out = np.zeros(size, array.dtype)
-    out[: len(array)] = array
-    return out
-
-
 class NonMaxSuppressionV4(Op, code="NON_MAX_SUPPRESSION_V4", results=("selected_indices", "selected_count")):
     """Indices of the selected boxes, i32[max_output_size] padded with zeros, and their number.
 
@@ -91,8 +84,9 @@ class NonMaxSuppressionV4(Op, code="NON_MAX_SUPPRESSION_V4", results=("selected_
         if size < 0 or sigma < 0:
             raise ModelError(f"{self.code}: expected size and sigma of 0 or more, got {size} and {sigma}")
         found = suppress(boxes, scores, size, iou, least, sigma)
-        count = np.array(len(found[0]), np.int32)
-        return *(padded(a, size) for a in found[: len(self.result_names) - 1]), count
+        count = len(found[0])
+        padded = [np.pad(a, (0, size - count)) for a in found[: len(self.result_names) - 1]]
+        return *padded, np.array(count, np.int32)
 
 
 class NonMaxSuppressionV5(

@@ -65,14 +65,11 @@ class Softmax(_LastAxis, code="SOFTMAX", versions={f16: 4, i16: 3, i8: 2}, refer
             if input.dtype == np.int16:
                 return softmax_16_bits(input, self.input, self.beta)
             return softmax_8_bits(input, self.input, self.output, self.beta)
-        if input.dtype == np.float16:
-            wide = input.astype(np.float32)
-            powers = np.exp((wide - wide.max(axis=-1, keepdims=True)) * np.float32(self.beta))
-            rounded = powers.astype(np.float16).astype(np.float32)  # the sum is of those not rounded
-            return np.asarray((rounded / powers.sum(axis=-1, keepdims=True)).astype(np.float16))
-        require_float(self, input)
-        powers = np.exp((input - input.max(axis=-1, keepdims=True)) * input.dtype.type(self.beta))
-        return np.asarray(powers / powers.sum(axis=-1, keepdims=True))
+        x = input.astype(np.float32) if input.dtype == np.float16 else input
+        require_float(self, x)
+        powers = np.exp((x - x.max(axis=-1, keepdims=True)) * x.dtype.type(self.beta))
+        total = powers.sum(axis=-1, keepdims=True)  # of numbers that are not rounded to float16
+        return np.asarray(powers.astype(input.dtype).astype(x.dtype) / total, input.dtype)
 
 
 class LogSoftmax(_LastAxis, code="LOG_SOFTMAX", versions={i8: 2}):
