@@ -129,7 +129,7 @@ def dtype_alike(
 
     ``values``: the operands, None for literals; ``specs``: their declarations.
     """
-    if any(attribute.is_graph for attribute in cls.attributes):
+    if not cls.operands or any(attribute.is_graph for attribute in cls.attributes):
         return None
     pairs = zip(values, specs, strict=True)
     return next((v.dtype for v, other in pairs if v is not None and other.dtypes == spec.dtypes), None)

@@ -24,9 +24,13 @@ from circlekit.ir.text.lexer import Source, Token
 from circlekit.ir.text.literal_parsing import attribute_of, literal_dtype, tree_of
 from circlekit.ir.text.syntax import AttributeNode, Call, Constant, Literal, OperandNode, TypeNode, ValueName
 from circlekit.ir.text.type_syntax import TypeSpec, name_of, read_type
+from circlekit.ir.verifier import arity_faults
 
 OPAQUE = "Opaque"
 """How the text form names an operator without a declaration."""
+
+_UNDECLARED = Operand(())
+_UNDECLARED.name = "operand"
 
 _PLAIN: dict[str, tuple[type, str]] = {
     "version": (int, "a number"),
@@ -207,6 +211,8 @@ class _GraphBuilder:
             self.source.fail("alternatives and `like` are allowed in pictures only", call.kinds[-1])
         cls = OpaqueOp if token.text == OPAQUE else self._operator(token)
         operands = self._operands(call, cls)
+        for _, message in arity_faults(cls, operands, len(call.results)) if cls is not OpaqueOp else ():
+            self.source.fail(f"{token.text}: {message}", token)
         attributes = self._attributes(call, cls)
         types = [read_type(t, self.source) for t in call.types]
         if types and len(types) != len(call.results):
@@ -221,10 +227,8 @@ class _GraphBuilder:
         except CirclekitError as error:
             shown = self.source.error_at(token.at, error.message)
             raise type(error)(shown.message, *error.where, *shown.where) from None
-        is_counted = is_typed and cls is not OpaqueOp and not cls.variadic_results
-        count = len(cls.result_names if is_counted else op.results)
-        if count != len(call.results):
-            self.source.fail(f"{token.text} has {count} results, got {len(call.results)}", token)
+        if len(op.results) != len(call.results):
+            self.source.fail(f"{token.text} has {len(op.results)} results, got {len(call.results)}", token)
         for index, (result, value) in enumerate(zip(call.results, op.results, strict=True)):
             value.name = result.text
             self._define(result, value, types[index] if types else None)
@@ -245,17 +249,13 @@ class _GraphBuilder:
 
     def _operands(self, call: Call, cls: type[Op]) -> list[Value | None]:
         """Return the operands; a literal becomes a constant, which gets a name from that of the result."""
-        declared: tuple[Operand, ...] = cls.operands
-        if cls is OpaqueOp:
-            declared = (Operand((), variadic=True),)
-            declared[0].name = "operand"
-        self._check_count(call, declared)
+        declared = cls.operands or (_UNDECLARED,)
         specs = [declared[min(index, len(declared) - 1)] for index in range(len(call.operands))]
         operands = [self._reference(node) for node in call.operands]
         values = list(operands)
         for index, (node, spec) in enumerate(zip(call.operands, specs, strict=True)):
             if node.literal is not None:
-                alike = None if cls is OpaqueOp else dtype_alike(cls, spec, values, specs)
+                alike = dtype_alike(cls, spec, values, specs)
                 fail = self.source.fail_at(node.token)
                 owner = call.results[0] if call.results else call.kinds[0]
                 array = inline_array(node.literal, spec.dtypes, alike, fail)
@@ -263,16 +263,6 @@ class _GraphBuilder:
                 self.inline.append(value)
                 self.order.append(value)
         return operands
-
-    def _check_count(self, call: Call, specs: tuple[Operand, ...]) -> None:
-        """Fail unless the call has as many operands as the declaration allows."""
-        least = sum(not s.optional and not s.variadic for s in specs)
-        most = len(call.operands) if specs and specs[-1].variadic else len(specs)
-        if not least <= len(call.operands) <= most:
-            names = ", ".join(s.name + ("?" if s.optional else "..." if s.variadic else "") for s in specs)
-            expected = str(least) if least == len(specs) else f"from {least} to {len(specs)}"
-            message = f"{call.kinds[0].text} takes {expected} operands ({names}), got {len(call.operands)}"
-            self.source.fail(message, call.kinds[0])
 
     def _reference(self, node: OperandNode) -> Value | None:
         """Return the value of an operand; None for ``none`` and for a literal."""
