@@ -16,7 +16,7 @@ A declaration enters ``op.REGISTRY`` when it is defined; no list has to mention 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -235,3 +235,24 @@ class Declaration:
 
 DECLARATIONS: dict[str, type[Any]] = {}
 """Every declared operator class (a subclass of Op) by its code in the schema (``TRANSPOSE_CONV``)."""
+
+
+def arity_faults(
+    kind: type[Declaration], operands: Sequence[object], results: int
+) -> Iterator[tuple[str, str]]:
+    """Yield how the numbers of operands and results differ from the declaration.
+
+    Each fault is the field of the schema's Operator, such as ``inputs[2]``, and a sentence.
+    """
+    specs = kind.operands
+    if len(operands) > len(specs) and not (specs and specs[-1].variadic):
+        yield "inputs", f"it has {len(operands)} operands, its declaration has {len(specs)}"
+    for index, spec in enumerate(specs):
+        if spec.variadic:
+            for later in range(index, len(operands)):
+                if operands[later] is None:
+                    yield f"inputs[{later}]", f"operand {later} of {spec.name} is absent"
+        elif not spec.optional and (index >= len(operands) or operands[index] is None):
+            yield f"inputs[{index}]", f"it lacks its operand {spec.name}"
+    if results != len(kind.result_names) and not kind.variadic_results:
+        yield "outputs", f"it has {results} results, its declaration has {len(kind.result_names)}"

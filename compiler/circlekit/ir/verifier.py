@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Set
 from itertools import chain, pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from circlekit.errors import ModelError
+from circlekit.ir.declaration import arity_faults
 from circlekit.ir.graph import Graph, Model, postorder
 from circlekit.ir.location import kind_of
 from circlekit.ir.op import Op, OpaqueOp
@@ -273,22 +274,3 @@ def operand_faults(op: Op) -> Iterator[str]:
         ):
             expected = " or ".join(d.short for d in spec.dtypes)
             yield f"{spec.name} %{value.name} is {value.dtype.short}, expected {expected}"
-
-
-def arity_faults(kind: type[Op], operands: Sequence[Value | None], results: int) -> Iterator[tuple[str, str]]:
-    """Yield how the numbers of operands and results differ from the declaration.
-
-    Each fault is the field of the schema's Operator, such as ``inputs[2]``, and a sentence.
-    """
-    specs = kind.operands
-    if len(operands) > len(specs) and not (specs and specs[-1].variadic):
-        yield "inputs", f"it has {len(operands)} operands, its declaration has {len(specs)}"
-    for index, spec in enumerate(specs):
-        if spec.variadic:
-            for later in range(index, len(operands)):
-                if operands[later] is None:
-                    yield f"inputs[{later}]", f"operand {later} of {spec.name} is absent"
-        elif not spec.optional and (index >= len(operands) or operands[index] is None):
-            yield f"inputs[{index}]", f"it lacks its operand {spec.name}"
-    if results != len(kind.result_names) and not kind.variadic_results:
-        yield "outputs", f"it has {results} results, its declaration has {len(kind.result_names)}"

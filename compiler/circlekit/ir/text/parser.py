@@ -14,7 +14,7 @@ from typing import Any
 
 from circlekit.errors import CirclekitError, near_miss
 from circlekit.ir.core import Graph, Op, Value
-from circlekit.ir.declaration import Operand
+from circlekit.ir.declaration import Operand, arity_faults
 from circlekit.ir.graph import Model, Signature, postorder
 from circlekit.ir.op import REGISTRY, OpaqueOp
 from circlekit.ir.resource_limits import adding_up
@@ -24,7 +24,6 @@ from circlekit.ir.text.lexer import Source, Token
 from circlekit.ir.text.literal_parsing import attribute_of, literal_dtype, tree_of
 from circlekit.ir.text.syntax import AttributeNode, Call, Constant, Literal, OperandNode, TypeNode, ValueName
 from circlekit.ir.text.type_syntax import TypeSpec, name_of, read_type
-from circlekit.ir.verifier import arity_faults
 
 OPAQUE = "Opaque"
 """How the text form names an operator without a declaration."""
