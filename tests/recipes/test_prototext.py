@@ -26,7 +26,7 @@ def test_fields_messages_separators_and_comments() -> None:
     )
     first, second = tree["operand"]
     assert first == {
-        "": "Operand", "name": "ab", "shape": {"": "Shape", "dim": [1, 2, 3, 16, 15]}, "is_variable": False,
+        "": "Operand", "name": "ab", "shape": [1, 2, 3, 16, 15], "is_variable": False,
         "make_sparse": False,
     }  # fmt: skip
     assert second["type"] == "INT8"
@@ -83,7 +83,7 @@ def test_strings_survive_a_round_trip(text: str) -> None:
 
 def test_trees_are_written_without_defaults() -> None:
     tree = {
-        "operand": [{"name": "a", "type": "INT8", "shape": {"dim": [2, 3]}, "is_variable": False}],
+        "operand": [{"name": "a", "type": "INT8", "shape": [2, 3], "is_variable": False}],
         "operation": [
             {"squeeze_options": {"squeeze_dims": np.array([1, 2])}, "intermediate": [], "version": 1}
         ],
@@ -114,8 +114,8 @@ def test_numbers_that_differ_from_a_recipes_default_are_written() -> None:
 TEXT = """# the places of fields
 operand { name: "x" }
 operand: <
-  name: "a" "b" ; shape { dim: [1,
-    2], dim: 3 } >
+  name: "a" "b" ; shape < > filler { arg: ["1",
+    "2"], arg: "3" } >
 graph { operand { name: "y" } }
 """
 
@@ -129,10 +129,10 @@ graph { operand { name: "y" } }
         (("operand", 0), "shape", 0, "2:1"),  # it has none
         (("operand", 1), "", 0, "3:1"),
         (("operand", 1), "name", 0, "4:9"),
-        (("operand", 1, "shape"), "", 0, "4:19"),
-        (("operand", 1, "shape"), "dim", 0, "4:33"),
-        (("operand", 1, "shape"), "dim", 1, "5:5"),
-        (("operand", 1, "shape"), "dim", 2, "5:14"),
+        (("operand", 1), "shape", 0, "4:19"),
+        (("operand", 1, "filler"), "arg", 0, "4:44"),
+        (("operand", 1, "filler"), "arg", 1, "5:5"),
+        (("operand", 1, "filler"), "arg", 2, "5:16"),
         (("graph", 0, "operand", 0), "name", 0, "6:25"),
     ],
 )

@@ -6,8 +6,7 @@ is a scalar or enum of the schema (``int``, ``Padding``), ``string``, another me
 schema.  The fields behind the bar are not in ONE's language; they make it possible to express every model.
 
 By default, the type of an operator is its code in camel case (``ARG_MAX``: ``ArgMax``), the field of its
-options is the code in lower case (``arg_max_options``), and its table is the one of the same name.  The
-tables of this module are the exceptions.
+options is the code in lower case (``arg_max_options``).  The tables of this module are the exceptions.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from typing import Any, Final, NamedTuple
 from circlekit.io.operator_fields import FlexValue, flexbuffer_map
 from circlekit.io.schema import Enumeration, Tree, enumeration
 from circlekit.io.tables import ENUMS, TABLES, UNIONS
+from circlekit.ir.op import REGISTRY
 
 SPELLINGS: Final = {
     "BATCH_MATMUL": "BatchMatMul", "BCQ_FULLY_CONNECTED": "BCQFullyConnected", "BCQ_GATHER": "BCQGather",
@@ -39,18 +39,6 @@ OPTION_FIELDS: Final = {
     "ONE_HOT": "onehot", "REVERSE_V2": "reversev2",
 }  # fmt: skip
 """Fields of options, without ``_options``, that are not the code in lower case."""
-
-OPTION_TABLES: Final = {
-    "AVERAGE_POOL_2D": "Pool2DOptions", "MAX_POOL_2D": "Pool2DOptions", "L2_POOL_2D": "Pool2DOptions",
-    "MAXIMUM": "MaximumMinimumOptions", "MINIMUM": "MaximumMinimumOptions",
-    "L2_NORMALIZATION": "L2NormOptions", "CONV_3D_TRANSPOSE": "Conv3DOptions",
-    "MEAN": "ReducerOptions", "SUM": "ReducerOptions", "REDUCE_PROD": "ReducerOptions",
-    "REDUCE_MAX": "ReducerOptions", "REDUCE_MIN": "ReducerOptions", "REDUCE_ANY": "ReducerOptions",
-    "REDUCE_ALL": "ReducerOptions", "UNIDIRECTIONAL_SEQUENCE_RNN": "SequenceRNNOptions",
-    "RANDOM_STANDARD_NORMAL": "RandomOptions", "RANDOM_UNIFORM": "RandomOptions",
-    "MULTINOMIAL": "RandomOptions",
-}  # fmt: skip
-"""Options tables that are not named after the operator."""
 
 RENAMED: Final = {
     ("", "fused_activation_function"): "activation",
@@ -129,14 +117,16 @@ def option_field(code: str) -> str:
     return OPTION_FIELDS.get(code, code.lower()) + "_options"
 
 
-@cache
-def _tables() -> Mapping[str, str]:
-    return {name.removesuffix("Options").lower(): name for name in TABLES if name.endswith("Options")}
-
-
 def option_table(code: str) -> str | None:
     """Return the schema's table for an operator's options; None if it has none."""
-    return OPTION_TABLES.get(code) or _tables().get(code.replace("_", "").lower())
+    known = REGISTRY.get(code)
+    return (known and known.options) or _tables().get(code.replace("_", "").lower())
+
+
+@cache
+def _tables() -> Mapping[str, str]:
+    """Return the options tables by the name of their operator, which those of undeclared operators have."""
+    return {name.removesuffix("Options").lower(): name for name in TABLES if name.endswith("Options")}
 
 
 _GRAPH = "operand*:Operand operation*:Operation input*:string output*:string name:string"
@@ -158,7 +148,8 @@ _MESSAGES: Final = {
     "Quantization": "min*:float max*:float scale*:float zero_point*:long quantized_dimension:int=0"
     " | custom:CustomQuantization blockwise:BlockwiseQuantization multi_axis:MultiAxisQuantization",
     "Sparsity": "traversal_order:Signature block_map:Signature dim_metadata*:DimMetaData",
-    "DimMetaData": "format:DimensionType dense_size:int array_segments:IndexVec array_indices:IndexVec",
+    "DimMetaData": "format:DimensionType=DENSE dense_size:int=0 array_segments:IndexVec"
+    " array_indices:IndexVec",
     "IndexVec": "dim*:int type:SparseIndexVecType",
     "VariantSubType": "type:TensorType shape:Shape has_rank:bool=false",
     "Operation": "type:string input*:string output*:string version:int=1 custom_code:string extype:string"
@@ -169,6 +160,9 @@ _MESSAGES: Final = {
     "max_pool_with_argmax_options": "padding:Padding=VALID stride_w:int=1 stride_h:int=1 filter_width:int=1"
     " filter_height:int=1 output_type:TensorType=INT64 include_batch_in_index:bool=false",
 }
+
+VECTOR_MESSAGES: Final = ("Shape", "Signature")
+"""Messages that are lists in trees: those of their only field, ``dim``."""
 
 INDEX_VECTORS: Final = {
     "INT32VEC": ("Int32Vector", 2**31),

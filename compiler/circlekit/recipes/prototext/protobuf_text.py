@@ -20,7 +20,13 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, te
 from circlekit.errors import ParseError, near_miss
 from circlekit.io.schema import Tree
 from circlekit.ir.text.lexer import error_at
-from circlekit.recipes.prototext.message_types import EMPTY, RecipeField, enum_of, recipe_messages
+from circlekit.recipes.prototext.message_types import (
+    EMPTY,
+    VECTOR_MESSAGES,
+    RecipeField,
+    enum_of,
+    recipe_messages,
+)
 
 Path = tuple[tuple[str, int], ...]
 """A place in a text: the name of a field and its number among those of that name, from the outside in."""
@@ -141,6 +147,8 @@ def _value_of(value: Any, field: RecipeField, fmt: str) -> Any:
             if field.type == "string"
             else np.frombuffer(value, np.uint8)
         )
+    if field.type in VECTOR_MESSAGES:
+        return list(value.dim)
     enum = enum_of(field.type, fmt)
     if enum is not None:
         return enum.names[value]
@@ -211,6 +219,9 @@ def _fill(message: Any, tree: Tree, fmt: str) -> None:
                 items.extend(_stored(item, field, fmt) for item in value)
             else:
                 getattr(message, EMPTY).append(field.name.encode())
+        elif field.type in VECTOR_MESSAGES:
+            getattr(message, field.name).SetInParent()
+            getattr(message, field.name).dim.extend(value)
         elif isinstance(value, dict):
             getattr(message, field.name).SetInParent()
             _fill(getattr(message, field.name), value, fmt)

@@ -204,7 +204,7 @@ class _RecipeReader:
         tree: Tree = {"name": recipe.get("named", name), "type": recipe["type"], "shape": dims}
         tree |= _present(recipe, "is_variable", "has_rank", "compression_type")
         if "shape_signature" in recipe:
-            tree["shape_signature"] = signature = recipe["shape_signature"].get("dim", [])
+            tree["shape_signature"] = signature = recipe["shape_signature"]
             if signature and len(signature) != len(dims or ()):
                 message = f"expected {len(dims or ())} dimensions, as the shape has, got {len(signature)}"
                 self.fail(message, recipe, "shape_signature")
@@ -222,20 +222,18 @@ class _RecipeReader:
         return tree
 
     def shape(self, recipe: Tree) -> list[int] | None:
-        dims: list[int] = recipe.get("shape", {}).get("dim", [])
-        for number, size in enumerate(dims):
-            if size > MAX_DIMENSION:
-                message = f"expected a dimension of at most {MAX_DIMENSION}, got {size}"
-                self.fail(message, recipe["shape"], "dim", number)
-        return dims if "shape" in recipe else None
+        dims: list[int] | None = recipe.get("shape")
+        if max(dims or (), default=0) > MAX_DIMENSION:
+            message = f"expected a dimension of at most {MAX_DIMENSION}, got {max(dims or ())}"
+            self.fail(message, recipe, "shape")
+        return dims
 
     def sparsity(self, recipe: Tree) -> Tree:
-        tree: Tree = {n: recipe.get(n, {}).get("dim", []) for n in ("traversal_order", "block_map")}
-        tree["dim_metadata"] = [self.dimension(item) for item in recipe.get("dim_metadata", ())]
-        return tree
+        dimensions = [self.dimension(item) for item in recipe.get("dim_metadata", ())]
+        return {"traversal_order": [], "block_map": [], **recipe, "dim_metadata": dimensions}
 
     def dimension(self, recipe: Tree) -> Tree:
-        tree: Tree = {"format": "DENSE", "dense_size": 0} | _present(recipe, "format", "dense_size")
+        tree = _present(recipe, "format", "dense_size")
         for name in ("array_segments", "array_indices"):
             type_ = recipe.get(name, {}).get("type")
             if type_ not in INDEX_VECTORS:

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import count
 from math import prod
 from typing import Any
 
@@ -135,28 +137,27 @@ class _RecipeWriter:
             "name": name,
             "named": tree.get("name", "") if tree.get("name", "") != name else None,
             "type": tree.get("type", "FLOAT32"),
-            "shape": _dims(tree, "shape"),
+            "shape": tree.get("shape"),
             "filler": None if data is None else self.filler(tree, data),
             "sparsity": self.sparsity(tree["sparsity"]) if "sparsity" in tree else None,
             "is_variable": tree.get("is_variable", False),
-            "shape_signature": _dims(tree, "shape_signature"),
+            "shape_signature": tree.get("shape_signature"),
             "has_rank": tree.get("has_rank"),
             "compression_type": tree.get("compression_type"),
             "variant_tensors": [
-                {"type": "FLOAT32", **variant, "shape": _dims(variant, "shape")}
-                for variant in tree.get("variant_tensors", ())
+                {"type": "FLOAT32", **variant} for variant in tree.get("variant_tensors", ())
             ],
         }
         return out | (_quantization(tree["quantization"]) if "quantization" in tree else {})
 
     def filler(self, tree: Tree, data: Array) -> Tree:
         dtype = DType[tree.get("type", "FLOAT32")]
-        count: int | None = prod(tree["shape"].tolist()) if "shape" in tree else None
+        size: int | None = prod(tree["shape"].tolist()) if "shape" in tree else None
         if "sparsity" in tree:
-            count = stored_count({"dim_metadata": _dimensions(tree["sparsity"])})
-        key = (tree.get("buffer", 0), dtype.name, count)
+            size = stored_count({"dim_metadata": _dimensions(tree["sparsity"])})
+        key = (tree.get("buffer", 0), dtype.name, size)
         if key not in self.fills:
-            self.fills[key] = filler_of(data, dtype, count, self.folder, self.resample)
+            self.fills[key] = filler_of(data, dtype, size, self.folder, self.resample)
         return self.fills[key]
 
     def sparsity(self, tree: Tree) -> Tree:
@@ -165,12 +166,8 @@ class _RecipeWriter:
         for item in dimensions:
             for name in {"array_segments", "array_indices"} & item.keys():
                 vector = item[name]
-                item[name] = (_dims(vector, "values") or {}) | {"type": words[vector[""]]}
-        return {
-            "traversal_order": _dims(tree, "traversal_order"),
-            "block_map": _dims(tree, "block_map"),
-            "dim_metadata": dimensions,
-        }
+                item[name] = {"dim": vector.get("values"), "type": words[vector[""]]}
+        return {**tree, "dim_metadata": dimensions}
 
     # -- operations ----------------------------------------------------------------------------
 
@@ -208,10 +205,6 @@ class _RecipeWriter:
         )
 
 
-def _dims(tree: Tree, field: str) -> Tree | None:
-    return {"dim": tree[field] if len(tree[field]) else None} if field in tree else None
-
-
 def _operands(tree: Tree, field: str, names: Sequence[str]) -> list[str]:
     """Return the names of operands; "" for an omitted one."""
     return [names[i] if i >= 0 else "" for i in tree.get(field, ())]
@@ -234,18 +227,13 @@ def _quantization(tree: Tree) -> Tree:
 def _unique(tensors: Sequence[Tree]) -> list[str]:
     """Return a unique name for every tensor: its own, or that with a number if an earlier tensor has it."""
     given = [tensor.get("name", "") for tensor in tensors]
-    taken = set(given)
-    seen: set[str] = set()
+    taken, seen = set(given), set[str]()
+    numbers: dict[str, Iterator[int]] = defaultdict(lambda: count(1))
     names = []
-    counts: dict[str, int] = {}
     for index, name in enumerate(given):
-        label = name
-        if not name or name in seen:
-            base = name or f"tensor_{index}"
-            label = base
-            while label in taken:
-                counts[base] = counts.get(base, 0) + 1
-                label = f"{base}_{counts[base]}"
+        base = label = name or f"tensor_{index}"
+        while label in (seen if name == label else taken):
+            label = f"{base}_{next(numbers[base])}"
         seen.add(label)
         taken.add(label)
         names.append(label)
