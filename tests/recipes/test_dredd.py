@@ -122,7 +122,6 @@ def test_changed_name_is_a_changed_interface(tmp_path: Path) -> None:
     with breaking_pass("rename", rename):
         result = run(tmp_path, "passes(rename)")
     assert "the interface changed: output 0 was %y: f32[2,4], is %z: f32[2,4]" in result.failures
-    assert result.failures[1] == "on normal inputs y: the output is missing after the passes"
 
 
 def test_invalid_model_is_not_run(tmp_path: Path) -> None:

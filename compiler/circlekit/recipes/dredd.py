@@ -91,11 +91,8 @@ def run_case(case: Case, folder: str | Path | None = None, with_litert: bool = T
     result = Result(case.name, case.passes)
     start = time.perf_counter()
     try:
-        if folder is None:
-            with tempfile.TemporaryDirectory(prefix="dredd-") as place:
-                _Test(case, result, Path(place), with_litert, keeps_values=False).run()
-        else:
-            _Test(case, result, Path(folder), with_litert, keeps_values=True).run()
+        with tempfile.TemporaryDirectory(prefix="dredd-") as temporary:
+            _Test(case, result, Path(folder or temporary), with_litert, folder is not None).run()
     except CirclekitError as error:
         result.failures.append(str(error))
     except Exception:  # a defect of circlekit fails this test and must not stop the others
@@ -215,33 +212,31 @@ class _Test:
             return
         changed = interface_differences(interface_of(base), interface_of(back))
         self.result.failures += [f"the interface changed: {sentence}" for sentence in changed]
-        wrong = self.compare(back, [v.name for v in base.main.outputs], rules.tolerance)
+        wrong = self.compare(base, back, rules.tolerance)
         if wrong:
             self.result.failures += [*wrong, *_guilty_pass(base, passes, context)]
         if self.with_litert and changes:
             self.compare_with_litert(back, "after", rules.tolerance)
 
-    def compare(self, model: Model, expected: Sequence[str], tolerance: float | None) -> list[str]:
+    def compare(self, base: Model, model: Model, tolerance: float | None) -> list[str]:
         """Run ``model`` on each set of inputs until outputs differ; return a sentence for each of those.
 
-        Outputs are compared by name.  ``expected``: the names of the outputs before the passes.
+        Outputs are compared by name.  ``base``: the model before the passes.
         """
-        names = [value.name for value in model.main.outputs]
+        names, expected = ([value.name for value in m.main.outputs] for m in (model, base))
         for run in self.runs:
             outputs = run.again(model)
             self.keep(run, OPTIMIZED, names, outputs)
             self.result.compared += len(outputs)
-            before = dict(zip(expected, run.outputs, strict=True))
             after = dict(zip(names, outputs, strict=True))
-            wrong = [
-                f"{name}: the output is missing after the passes" for name in before if name not in after
-            ]
-            for name in before.keys() & after.keys():
-                allowed = allowed_difference(before[name], tolerance)
-                outcome = compare_arrays(name, before[name], after[name], allowed)
-                wrong += [] if outcome.equal else [str(outcome)]
+            wrong = []
+            for name, reference in zip(expected, run.outputs, strict=True):
+                if name in after:
+                    allowed = allowed_difference(reference, tolerance)
+                    outcome = compare_arrays(name, reference, after[name], allowed)
+                    wrong += [] if outcome.equal else [f"on {run.kind} inputs {outcome}"]
             if wrong:
-                return [f"on {run.kind} inputs {sentence}" for sentence in sorted(wrong)]
+                return sorted(wrong)
         return []
 
     def compare_with_litert(self, model: Model, when: str, tolerance: float | None) -> None:
@@ -292,15 +287,9 @@ def _refusals(model: Model, passes: Sequence[str], context: Context) -> list[str
 
 def _guilty_pass(base: Model, passes: Sequence[str], context: Context) -> list[str]:
     """Return a sentence that names the first pass that changes a value, if one pass alone does."""
-    verifier = Verifier(base)
-    model = clone(base)
-
-    def check_values(name: str, changes: int) -> None:
-        if changes:
-            verifier.check(model, name)
-
+    verifier, model = Verifier(base), clone(base)
     try:
-        run_passes(model, passes, context, check_values)
+        run_passes(model, passes, context, lambda name, _: verifier.check(model, name))
     except EquivalenceError as error:
         return [error.message]
     return []
