@@ -9,7 +9,7 @@ from circlekit.errors import ParseError
 from circlekit.ir.model_equality import difference
 from circlekit.ir.text import parse_model
 from circlekit.recipes.rules.rule import Subject
-from circlekit.recipes.rules.rule_blocks import parse_text_rules
+from circlekit.recipes.rules.text_rules import parse_text_rules
 
 TEXT = """
 graph main(%x: f32[1,4]) -> %y {

@@ -48,7 +48,7 @@ from circlekit.passes.pipelines import PIPELINES
 from circlekit.recipes.dredd_cases import Case
 from circlekit.recipes.load import load_recipe
 from circlekit.recipes.rules.rule import Subject
-from circlekit.recipes.rules.rule_blocks import RuleBlock
+from circlekit.recipes.rules.text_rules import RuleBlock
 from circlekit.rewrite.base import Context
 
 PASSED, FAILED, MISSING = "passed", "failed", "missing"

@@ -24,7 +24,7 @@ from circlekit.io.file_map import map_file, translated
 from circlekit.ir.text.lexer import error_at
 from circlekit.recipes.rules.one_rules import parse_one_rules
 from circlekit.recipes.rules.rule import Rule
-from circlekit.recipes.rules.rule_blocks import RuleBlock, parse_text_rules
+from circlekit.recipes.rules.text_rules import RuleBlock, parse_text_rules
 
 ONE_RECIPE, ONE_RULES, TEXT = "test.recipe", "test.rule", ".ck"
 

@@ -19,7 +19,7 @@ from circlekit.passes.engine.registry import find_pass, pass_names, select_passe
 from circlekit.recipes.dredd import run_case
 from circlekit.recipes.dredd_cases import TEXT, Case, cases_of, recipes_in
 from circlekit.recipes.load import load_recipe
-from circlekit.recipes.rules.rule_blocks import RuleBlock
+from circlekit.recipes.rules.text_rules import RuleBlock
 from circlekit.rewrite.base import Context, Pass
 
 NEAR_MISS_RULE = "unchanged()"
