@@ -139,8 +139,6 @@ class PlannedOp:
     reads.
     """
 
-    __slots__ = ("absent", "fast_kernel", "memory", "op", "released")
-
     def __init__(self, op: Op) -> None:
         self.op = op
         self.absent = absent_operands(op)

@@ -44,10 +44,7 @@ class GraphRunner:
         self._plans: dict[Graph, ExecutionPlan] = {}
         self._observe: Observe | None = None
         self._on_value: OnValue | None = None
-        self._reset_counters()
-
-    def _reset_counters(self) -> None:
-        """Reset the counters: bytes of live results, calls of graphs by operators, depth of active calls."""
+        # bytes of live results, calls of graphs by operators, depth of active calls
         self._held_bytes = self._calls = self._depth = 0
 
     def run(
@@ -61,7 +58,7 @@ class GraphRunner:
 
         ``inputs``: checked arrays in graph order.
         """
-        self._reset_counters()
+        self._held_bytes = self._calls = self._depth = 0
         self._observe, self._on_value = observe, on_value
         try:
             # overflow and NaN are ordinary results, as in other runtimes
@@ -70,7 +67,9 @@ class GraphRunner:
                 following(self.kernels),
                 limited_blas_threads(self._plan(graph).largest_macs),
             ):
-                return [_exclusive(x) for x in self._run(graph, inputs)]
+                outputs = self._run(graph, inputs)
+                # a copy where the memory may belong to an input, a constant or the state
+                return [x if x.flags.carray and x.flags.owndata else x.copy() for x in outputs]
         finally:
             self._observe = self._on_value = None
 
@@ -147,9 +146,3 @@ class GraphRunner:
 def _owned_bytes(array: Array) -> int:
     """Bytes of the array's own memory; 0 for a view."""
     return array.nbytes if array.base is None else 0
-
-
-def _exclusive(array: Array) -> Array:
-    """Return ``array``, or a copy if its memory may belong to an input, a constant or the state."""
-    flags = array.flags
-    return array if flags.owndata and flags.writeable and flags.c_contiguous else array.copy()

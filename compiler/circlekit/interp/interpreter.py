@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from circlekit.errors import CirclekitError
 from circlekit.interp.evaluate import Inputs, model_inputs
 from circlekit.interp.graph_runner import GraphRunner, Observe, OnValue
 from circlekit.ir.graph import Model
-from circlekit.ir.op import Op
 from circlekit.ir.value import Array
 from circlekit.ops.numerics.output_stage import Kernels
 from circlekit.ops.program.state import State
@@ -21,19 +22,12 @@ def select_kernels(model: Model, requested: Kernels | str | None = None) -> Kern
     """
     if requested is not None:
         return Kernels(requested)
-    lacking = any(_exceeds_reference(op) for graph in model.graphs for op in graph)
-    return Kernels.OPTIMIZED if lacking else Kernels.REFERENCE
-
-
-def _exceeds_reference(op: Op) -> bool:
-    """Whether the operator's version is newer than LiteRT's reference kernel for it."""
-    last = op.reference_version
-    if last is None:
-        return False
-    try:
-        return (op.version or op.required_version()) > last
-    except CirclekitError:  # a malformed operator: the error is raised where the operator runs
-        return False
+    for op in (op for graph in model.graphs for op in graph):
+        last = op.reference_version
+        with suppress(CirclekitError):  # a malformed operator: the error is raised where the operator runs
+            if last is not None and (op.version or op.required_version()) > last:
+                return Kernels.OPTIMIZED
+    return Kernels.REFERENCE
 
 
 class Interpreter:
