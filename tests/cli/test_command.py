@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from circlekit.cli import chefs, dredd, i5diff
+from circlekit.cli import chefs, dredd, tensor_commands
 from circlekit.cli import terminal_output as display
 from circlekit.cli.circle2circle import main
 from circlekit.cli.command import INTERRUPTED, Command, Parser
@@ -58,7 +58,7 @@ TOO_LONG = "n" * 300
         (chefs.tflchef_reverse, ["net.ck", f"{TOO_LONG}.recipe"]),
         (dredd.main, [TOO_LONG]),
         (dredd.main, ["net.ck", "--keep", TOO_LONG]),
-        (i5diff.main, [TOO_LONG, "other.h5"]),
+        (tensor_commands.i5diff, [TOO_LONG, "other.h5"]),
     ],
 )
 def test_invalid_file_name_is_refused(

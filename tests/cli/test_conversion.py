@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import circlekit
-from circlekit.cli.conversion import circle2tflite, tflite2circle
+from circlekit.cli.circle2circle import circle2tflite, tflite2circle
 
 NORMS = """
 graph main(%x: f32[1,4,4,3], %t: f32[2,8]) -> %y, %z {

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from circlekit.cli.i5diff import main
+from circlekit.cli.tensor_commands import i5diff as main
 from circlekit.equivalence import hdf5
 
 

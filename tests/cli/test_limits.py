@@ -14,11 +14,10 @@ import circlekit.ops  # noqa: F401  # operators are declared by being imported
 from circlekit.cli import (
     chefs,
     circle2circle,
-    circle_interpreter,
     circle_reduce,
-    conversion,
     dump,
     inspection,
+    tensor_commands,
 )
 from circlekit.cli.command import printable, shortened
 from circlekit.io.write.save import to_bytes
@@ -41,7 +40,7 @@ def large(tmp_path: Path) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("main", [circle2circle.main, conversion.circle2tflite])
+@pytest.mark.parametrize("main", [circle2circle.main, circle2circle.circle2tflite])
 def test_too_large_run_is_refused(main: Main, large: str, tmp_path: Path, capsys: Output) -> None:
     target = str(tmp_path / ("out.circle" if main is circle2circle.main else "out.tflite"))
     assert main([large, target, "--verify", "--max-memory", "1M"]) == 1
@@ -53,11 +52,11 @@ def test_too_large_run_is_refused(main: Main, large: str, tmp_path: Path, capsys
 def test_interpreter_names_the_too_large_value(large: str, tmp_path: Path, capsys: Output) -> None:
     np.zeros((1024, 1024), np.float32).tofile(tmp_path / "in0")
     arguments = [large, str(tmp_path / "in"), str(tmp_path / "out")]
-    assert circle_interpreter.main([*arguments, "--max_memory=3M"]) == 1
+    assert tensor_commands.circle_interpreter([*arguments, "--max_memory=3M"]) == 1
     error = capsys.readouterr().err
     assert error.startswith("error: %y: f32[1024,1024] of NEG would take 4.0 MiB (4194304 bytes)")
     assert "> main > op 0 Neg" in error
-    assert circle_interpreter.main([*arguments, "--max-memory", "4M"]) == 0
+    assert tensor_commands.circle_interpreter([*arguments, "--max-memory", "4M"]) == 0
 
 
 def test_endless_loop_is_stopped(tmp_path: Path, capsys: Output) -> None:
@@ -132,7 +131,7 @@ def test_names_are_not_used_as_paths(name: str, tmp_path: Path) -> None:
     assert circle2circle.main([file, str(folder / "o.circle"), *record]) == 0
     assert inspection.circle_tensordump(["--tensors_to_hdf5", str(folder / "t.h5"), file]) == 0
     inputs = str(folder / "rec" / "input.h5")
-    assert circle_interpreter.main(["--h5", file, inputs, str(folder / "o.h5")]) == 0
+    assert tensor_commands.circle_interpreter(["--h5", file, inputs, str(folder / "o.h5")]) == 0
     with h5py.File(folder / "o.h5") as recorded:
         assert list(recorded["value"]) == ["0"]
     assert {p.name for p in tmp_path.iterdir()} == {"a"}

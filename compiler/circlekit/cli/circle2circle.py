@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circle2circle: optimize a model.  Every pass and every setting of a pass is a flag."""
+"""circle2circle, with a flag for every pass and every setting of a pass; circle2tflite and tflite2circle."""
 
 from __future__ import annotations
 
@@ -159,3 +159,38 @@ def pass_name(text: str) -> str:
 
 DESCRIPTION = "Optimize a circle or TFLite model. The order of the flags has no effect."
 main = Command("circle2circle", DESCRIPTION, "input output", _declare, _run)
+
+
+# -- circle2tflite, tflite2circle ---------------------------------------------------------------
+
+
+def _declare_conversion(parser: Parser) -> None:
+    parser.add_argument("input", help=MODEL_HELP)
+    parser.add_argument("output", help=f"the .{parser.get_default('format')} file to write")
+    parser.add_switch("--verify", help="compare the outputs before and after; fail if they differ")
+
+
+def _convert(arguments: argparse.Namespace) -> int:
+    with ProgressLine() as progress:
+        options = Options(verify=arguments.verify, progress=progress)
+        report = convert(arguments.input, arguments.output, options, arguments.format)
+    print_report(report)
+    return 0
+
+
+circle2tflite = Command(
+    "circle2tflite",
+    "Write a circle model as TFLite. What TFLite lacks is replaced by operators that it has.",
+    "input output",
+    _declare_conversion,
+    _convert,
+    "tflite",
+)
+tflite2circle = Command(
+    "tflite2circle",
+    "Write a TFLite model as circle.",
+    "input output",
+    _declare_conversion,
+    _convert,
+    "circle",
+)

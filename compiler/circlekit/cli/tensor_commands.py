@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""circle-interpreter runs a model on arrays in files; i5diff compares two HDF5 files of arrays."""
+
+from __future__ import annotations
+
+import argparse
+
+from circlekit.api import load, run
+from circlekit.cli.command import FAILED, MODEL_HELP, Command, Parser, non_negative_number
+from circlekit.equivalence import tensor_files
+
+INTERPRETER = """Run a circle or TFLite model once.
+
+Input N is read from the file INPUT_PREFIX followed by N, and output N is written to OUTPUT_PREFIX followed by
+N, counted from 0.  The files hold the elements in memory order, little-endian, without a header.  With --h5
+there are two HDF5 files instead, INPUT_PREFIX and OUTPUT_PREFIX, in ONE's layout (/name and /value)."""
+
+
+def _declare_interpreter(parser: Parser) -> None:
+    parser.add_argument("model", help=MODEL_HELP)
+    parser.add_argument("input_prefix", help="beginning of the names of the input files")
+    parser.add_argument("output_prefix", help="beginning of the names of the output files")
+    parser.add_switch("--h5", help="read and write one HDF5 file each")
+
+
+def _interpret(arguments: argparse.Namespace) -> int:
+    model = load(arguments.model)
+    read_inputs = tensor_files.read_h5 if arguments.h5 else tensor_files.read_raw
+    write_outputs = tensor_files.write_h5 if arguments.h5 else tensor_files.write_raw
+    outputs = run(model, read_inputs(arguments.input_prefix, model.main.inputs))
+    write_outputs(arguments.output_prefix, model.main.outputs, outputs)
+    return 0
+
+
+circle_interpreter = Command(
+    "circle-interpreter", INTERPRETER, "model input_prefix output_prefix", _declare_interpreter, _interpret
+)
+
+
+TOLERANCE = 0.001
+"""The default of ONE."""
+
+
+DIFFERENCE = "Compare two HDF5 files by name and value. Exits with 0 if they are equal, else with 1."
+
+
+def _declare_difference(parser: Parser) -> None:
+    parser.add_argument("left", help="the reference")
+    parser.add_argument("right", help="the file to compare with it")
+    parser.add_argument(
+        "-d", dest="tolerance", type=non_negative_number, default=TOLERANCE, metavar="TOL",
+        help=f"largest absolute difference of equal numbers (default: {TOLERANCE})",
+    )  # fmt: skip
+
+
+def _compare(arguments: argparse.Namespace) -> int:
+    from circlekit.equivalence.hdf5 import compare_files  # h5py is slow to import
+
+    entries = compare_files(arguments.left, arguments.right, arguments.tolerance)
+    for entry in entries:
+        print(f"{'equal' if entry.equal else 'DIFFERENT':9}  {entry}")
+    return 0 if all(entry.equal for entry in entries) else FAILED
+
+
+i5diff = Command("i5diff", DIFFERENCE, "left right", _declare_difference, _compare)
