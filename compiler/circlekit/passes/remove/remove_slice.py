@@ -98,9 +98,9 @@ class _SlicedBackByStrides(Rewrite):
             return f"%{x.name}: expected a static shape, got {format_shape(x.shape)}"
         assert isinstance(op, StridedSlice)  # as in the picture
         slices = op.axis_slices(begin.tolist(), end.tolist(), strides.tolist(), len(p.static_shape))
-        ranges = [op.index_range(part, dim) for part, dim in zip(slices, p.static_shape, strict=True) if part]
-        kept = [(r.start, r.stop, r.step) for r in ranges]
-        expected = [(a, a + d, 1) for a, d in zip(paddings[:, 0].tolist(), x.static_shape, strict=True)]
+        parts = zip(slices, p.static_shape, strict=True)
+        kept = [range(dim)[op.axis_index(part, dim)] for part, dim in parts if part]
+        expected = [range(a, a + d) for a, d in zip(paddings[:, 0].tolist(), x.static_shape, strict=True)]
         return None if kept == expected else f"%{op.output.name}: does not undo the padding of %{p.name}"
 
 
@@ -181,7 +181,7 @@ class RemoveUnnecessaryStridedSlice(Rewrite):
                 endless = part.end is None or (part.end >= 2**31 - 1 and not op.offset)
                 full = part.begin in (None, 0) and part.stride == 1 and endless
             else:
-                full = part.stride == 1 and op.index_range(part, dim) == range(dim)
+                full = part.stride == 1 and range(dim)[op.axis_index(part, dim)] == range(dim)
             if not full:
                 return f"%{name}: does not take all of axis {axis}"
         return None
