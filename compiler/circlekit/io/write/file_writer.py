@@ -156,25 +156,11 @@ Piece = bytes | bytearray | memoryview
 def write_pieces(descriptor: int, pieces: Iterable[Piece]) -> int:
     """Write ``pieces`` in order to an open file; return their total size in bytes."""
     size = 0
-    gathered = bytearray()
-    for piece in pieces:
-        is_small = len(piece) < BUFFER_BYTES
-        if is_small:
-            gathered += piece
-        if len(gathered) >= BUFFER_BYTES or not is_small:
-            size += _write(descriptor, gathered)
-            gathered = bytearray()
-        if not is_small:
-            size += _write(descriptor, piece)
-    return size + _write(descriptor, gathered)
-
-
-def _write(descriptor: int, piece: Piece) -> int:
-    view = memoryview(piece).cast("B")
-    done = 0
-    while done < len(view):
-        done += os.write(descriptor, view[done : done + WRITE_STEP_BYTES])
-    return done
+    with os.fdopen(descriptor, "wb", BUFFER_BYTES, closefd=False) as file:
+        for piece in pieces:
+            for start in range(0, len(piece), WRITE_STEP_BYTES):
+                size += file.write(memoryview(piece)[start : start + WRITE_STEP_BYTES])
+    return size
 
 
 def write_file(path: str | os.PathLike[str], pieces: Iterable[Piece], durable: bool = True) -> int:
