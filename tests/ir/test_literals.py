@@ -125,7 +125,7 @@ def test_quotes() -> None:
 def test_entries_that_are_not_printed() -> None:
     kept = {"a": 1, "list": [None, b""], "array": np.zeros(1, np.complex64)}
     dropped: dict[str, object] = {
-        "stored_code": 1, "buffer": 1, "absent": 1, "no_options": True, "far_options": True,
+        "stored_name": 1, "buffer": 1, "no_options": True, "far_options": True,
         "object": object(), "inner": [object()], "keys": {1: 2}, "objects": np.array([b""], object),
     }  # fmt: skip
     assert plain_items({**dropped, **kept}) == kept

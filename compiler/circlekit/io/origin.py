@@ -5,12 +5,10 @@ Keys that io adds to ``extra``, besides names of schema fields:
 
     Model   origin        Origin
     Graph   unused        values that no operator uses
-    any     absent        names of vectors and strings that the file lacks, where the IR has an empty one
     Op      options       fields of the options table that the operator's class does not declare
             no_options    True: the file has no options table for an operator that declares one
             far_options   True: the custom options are external data
             stored_version  version of an operator without a declaration
-            stored_code   index of the operator code, where an earlier code is equal
     Value   buffer        index of a buffer without data
             stored_name   (name given by load, name in the file) of a tensor without a name
             stored_quantization  the quantization table, where save would write the same meaning differently
@@ -21,9 +19,8 @@ vector of the flatbuffer; files beyond 2 GiB need it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from circlekit.io.file_map import FileMap
 from circlekit.io.schema import Tree
@@ -56,7 +53,6 @@ class Origin:
     buffers: tuple[Array | None, ...] = ()
     unused_buffers: frozenset[int] = frozenset()
     unused_codes: frozenset[int] = frozenset()
-    metadata: tuple[tuple[str, int], ...] = ()
     metadata_buffer: tuple[int, ...] | None = None
     far: bool = False
     has_rank: bool = False
@@ -70,13 +66,5 @@ class Origin:
         return self
 
 
-def absent(tree: Tree, names: Iterable[str]) -> tuple[str, ...]:
-    """Return those of ``names`` that ``tree`` lacks."""
-    return tuple(name for name in names if name not in tree)
-
-
-def drop_absent(tree: Tree, names: Iterable[str]) -> None:
-    """Remove fields that are empty and that the input file lacked."""
-    for name in names:
-        if name in tree and not len(tree[name]):
-            del tree[name]
+NO_ORIGIN: Final = Origin(format="", absent=("operator_codes", "metadata", "signature_defs", "buffers"))
+"""The origin of models that were not loaded from a file: vectors without elements are not written."""

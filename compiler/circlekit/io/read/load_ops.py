@@ -10,7 +10,6 @@ import numpy as np
 
 from circlekit.io.findings import InvalidFile
 from circlekit.io.operator_fields import OptionsPlan, attribute_of, code_key, options_plan, with_graphs
-from circlekit.io.origin import absent
 from circlekit.io.schema import Tree
 from circlekit.ir.declaration import arity_faults
 from circlekit.ir.graph import Graph
@@ -21,7 +20,7 @@ from circlekit.ir.value import Value
 class OpLoader:
     """Makes the operators of one file.
 
-    keys: Key of every operator code; ``repeated``: indices of codes that are equal to an earlier one.
+    keys: Key of every operator code.
     used: Indices of the operator codes that operators have.
     """
 
@@ -31,8 +30,6 @@ class OpLoader:
         self.format = fmt
         self.codes = codes
         self.keys = [code_key(code, fmt) for code in codes]
-        first = {key: index for index, key in reversed(list(enumerate(self.keys)))}
-        self.repeated = {index for index, key in enumerate(self.keys) if first[key] != index}
         self.graphs = graphs
         self.used: set[int] = set()
 
@@ -46,7 +43,6 @@ class OpLoader:
             message = f"index {index}, there are {len(self.codes)} operator codes"
             self.fail("operator-code", path + ".opcode_index", message)
         self.used.add(index)
-        missing = absent(tree, ("inputs", "outputs"))
         operands = self.pick(tree.pop("inputs", ()), values, path, "inputs", 0)
         results = [v for v in self.pick(tree.pop("outputs", ()), values, path, "outputs", 1) if v is not None]
         seen: set[int] = set()
@@ -62,12 +58,8 @@ class OpLoader:
         op = self.declared(index, tree, operands, results, path)
         op = op or self.opaque(index, tree, operands, results)
         op.version = self.keys[index][2]
-        if index in self.repeated:
-            tree["stored_code"] = index
         if isinstance(op, OpaqueOp):
             tree["stored_version"] = op.version
-        if missing:
-            tree["absent"] = missing
         op.extra = tree
         return op
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
@@ -73,26 +74,24 @@ class BufferTable:
     Buffers that are no longer used are dropped.  Indices are therefore known only after all data was added.
     """
 
-    def __init__(self, origin: Origin | None) -> None:
-        self.old: tuple[Array | None, ...] = origin.buffers if origin else ()
-        self.blobs: dict[int, ConstantBytes] = {}
+    def __init__(self, origin: Origin) -> None:
+        self.old = origin.buffers
         self.places: dict[Place, int] = {}
         for index, data in enumerate(self.old):
             if index and data is not None and len(data):  # buffer 0 means no data, whatever it contains
                 self.places.setdefault(place_of(data), index)
-        self.used: set[Key] = {EMPTY, *((0, i) for i in (origin.unused_buffers if origin else ()))}
+        self.lengths: defaultdict[int, list[int]] = defaultdict(list)
+        for (_, size), index in self.places.items():
+            self.lengths[size].append(index)
+        self.used: set[Key] = {EMPTY, *((0, index) for index in origin.unused_buffers)}
         self.new: list[ConstantBytes] = []
         self.alike: dict[int, dict[bytes, list[tuple[Key, ConstantBytes]]]] = {}
-        self.lengths: dict[int, list[int]] | None = None
 
     def data(self, data: Array, dtype: np.dtype[Any] | None = None) -> Key:
         """Return the buffer of constant data that is stored as ``dtype``."""
         blob = ConstantBytes(data, dtype)
         index = self.places.get(blob.place) if blob.place is not None else None
-        if index is None:
-            return self.add(blob)
-        self.blobs[index] = blob
-        return self.keep(index)
+        return self.add(blob) if index is None else self.keep(index)
 
     def empty(self, index: int | None) -> Key:
         """Return the buffer of a tensor without data: ``index`` if that one of the input file is empty."""
@@ -110,14 +109,10 @@ class BufferTable:
         """Return the buffer that has the same bytes, or a new one."""
         if not len(blob):
             return EMPTY
-        if self.lengths is None:
-            self.lengths = {}
-            for (_, size), index in self.places.items():
-                self.lengths.setdefault(size, []).append(index)
         samples = self.alike.get(len(blob))
         if samples is None:
             samples = self.alike[len(blob)] = {}
-            for index in self.lengths.get(len(blob), ()):
+            for index in self.lengths[len(blob)]:
                 other = ConstantBytes(self.old[index])
                 samples.setdefault(other.sample(), []).append(((0, index), other))
         bucket = samples.setdefault(blob.sample(), [])
@@ -134,8 +129,6 @@ class BufferTable:
         keys = sorted(self.used)
         trees: list[Tree] = []
         for origin, index in keys:
-            data: Array | ConstantBytes | None = self.new[index] if origin else self.blobs.get(index)
-            if data is None and index < len(self.old):
-                data = self.old[index]
+            data = self.new[index] if origin else self.old[index] if index < len(self.old) else None
             trees.append({} if data is None else {"data": data})
         return trees, {key: index for index, key in enumerate(keys)}

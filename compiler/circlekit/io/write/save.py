@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from circlekit.errors import FileError, ModelError, UnsupportedError
-from circlekit.io.origin import Origin, drop_absent
+from circlekit.io.origin import NO_ORIGIN, Origin
 from circlekit.io.schema import EXTENSIONS, FORMATS, Tree, enumeration, table
 from circlekit.io.tensor_fields import quantization_tree, shape_fields, with_indices
 from circlekit.io.write.buffer_table import BufferTable, ConstantBytes, Key
@@ -24,7 +24,7 @@ from circlekit.ir.value import Array, Value
 TFLITE_VERSION = 3
 """The only schema version that LiteRT accepts; circle files often have 0."""
 
-OWN_KEYS = frozenset({"buffer", "stored_name", "stored_quantization", "absent", "shape", "shape_signature"})
+OWN_KEYS = frozenset({"buffer", "stored_name", "stored_quantization", "shape", "shape_signature"})
 
 
 def save(model: Model, path: str | os.PathLike[str], format: str | None = None) -> int:
@@ -71,8 +71,6 @@ def encoded(model: Model, fmt: str, limit: int = INLINE_LIMIT) -> Encoded:
     check_format(fmt)
     saver = Saver(model, fmt)
     origin = saver.origin
-    if origin is None:
-        return encode(saver.tree(), fmt, limit)
     if origin.source is not None:
         origin.source.check()  # constants that were read from a file changed since would be wrong
     file = encode(saver.tree(), fmt, 0 if origin.far else limit)
@@ -93,14 +91,13 @@ class Saver:
     def __init__(self, model: Model, fmt: str) -> None:
         self.model = model
         self.format = fmt
-        origin = model.extra.get("origin")
-        self.origin = origin if isinstance(origin, Origin) else None
-        self.is_native = self.origin is not None and self.origin.format == fmt
+        self.origin: Origin = model.extra.get("origin") or NO_ORIGIN
+        self.is_native = self.origin.format == fmt
         self.buffers = BufferTable(self.origin)
         self.operators = OpSaver(fmt, self.origin, model)
-        is_ranked = self.origin is not None and self.origin.has_rank
         self.listed = {id(graph): list(graph.values()) for graph in model.graphs}
-        self.has_rank = is_ranked or any(v.shape is None for vs in self.listed.values() for v in vs)
+        every = (value for values in self.listed.values() for value in values)
+        self.has_rank = self.origin.has_rank or any(value.shape is None for value in every)
         self.signed: dict[int, list[Value]] = {}
         for signature in model.signatures:
             named = self.signed.setdefault(id(signature.graph), [])
@@ -111,7 +108,7 @@ class Saver:
     def tree(self) -> Tree:
         """Return the table Model."""
         model = self.model
-        tree: Tree = dict(self.origin.rest) if self.origin else {}
+        tree: Tree = dict(self.origin.rest)
         tree["version"] = model.version if self.is_native or self.format == "circle" else TFLITE_VERSION
         if model.description is not None:
             tree["description"] = model.description
@@ -119,32 +116,17 @@ class Saver:
         operators = [op for graph in tree["subgraphs"] for op in graph.get("operators", ())]
         tree["operator_codes"] = self.operators.operator_codes(operators)
         tree["signature_defs"] = self.signatures()
-        metadata = self.metadata()
-        tree["metadata"] = [{"name": name} for name, _ in metadata]
-        numbers = self.origin.metadata_buffer if self.origin else None
+        tree["metadata"] = [{"name": name} for name, _ in model.metadata]
+        keys = [self.buffers.add(ConstantBytes(data)) for _, data in model.metadata]
         tree["buffers"], index = self.buffers.trees()
-        for tensor, key in self.tensors:
+        for tensor, key in [*self.tensors, *zip(tree["metadata"], keys, strict=True)]:
             tensor["buffer"] = index[key]
-        for item, (_, key) in zip(tree["metadata"], metadata, strict=True):
-            item["buffer"] = index[key]
-        if numbers is not None:
-            tree["metadata_buffer"] = [index[0, n] for n in numbers if (0, n) in index]
-        vectors = ("operator_codes", "metadata", "signature_defs", "buffers")
-        drop_absent(tree, self.origin.absent if self.origin else vectors)
+        if self.origin.metadata_buffer is not None:
+            tree["metadata_buffer"] = [index[0, n] for n in self.origin.metadata_buffer if (0, n) in index]
+        for name in self.origin.absent:
+            if not tree.get(name, True):
+                del tree[name]
         return tree
-
-    def metadata(self) -> list[tuple[str, Key]]:
-        """Return (name, buffer) of every entry: the buffer of the input file if that still has its bytes."""
-        out = []
-        before = self.origin.metadata if self.origin else ()
-        for number, (name, data) in enumerate(self.model.metadata):
-            old_name, index = before[number] if number < len(before) else (None, 0)
-            stored = self.buffers.old[index] if old_name is not None else None
-            if old_name == name and memoryview(data) == (b"" if stored is None else stored.data):
-                out.append((name, self.buffers.keep(index)))
-            else:
-                out.append((name, self.buffers.add(ConstantBytes(data))))
-        return out
 
     def signatures(self) -> list[Tree]:
         numbers = {id(g): i for i, g in enumerate(self.model.graphs)}
@@ -170,7 +152,6 @@ class Saver:
         tree["outputs"] = [indices[id(v)] for v in graph.outputs]
         tree["tensors"] = [self.tensor(v, graph) for v in values]
         tree["operators"] = [self.operators.tree(op, indices) for op in graph]
-        drop_absent(tree, graph.extra.get("absent", ()))
         return tree
 
     def values(self, graph: Graph) -> list[Value]:
@@ -212,7 +193,6 @@ class Saver:
         quantization = quantization_tree(stored, extra.get("stored_quantization"))
         if quantization is not None:
             tree["quantization"] = quantization
-        drop_absent(tree, extra.get("absent", ()))
         self.check(tree, value, graph)
         self.tensors.append((tree, self.buffer(value)))
         return tree

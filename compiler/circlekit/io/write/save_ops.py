@@ -15,7 +15,7 @@ from circlekit.io.operator_fields import (
     stored_attribute,
     without_graphs,
 )
-from circlekit.io.origin import Origin, drop_absent
+from circlekit.io.origin import NO_ORIGIN, Origin
 from circlekit.io.schema import Tree, enumeration, options_field, table
 from circlekit.io.write.buffer_table import ConstantBytes
 from circlekit.io.write.flatbuffer_encoder import ExternalData
@@ -23,25 +23,25 @@ from circlekit.ir.graph import Model
 from circlekit.ir.location import place
 from circlekit.ir.op import Op, OpaqueOp
 
-OWN_KEYS = frozenset({"options", "no_options", "far_options", "stored_version", "stored_code", "absent"})
+OWN_KEYS = frozenset({"options", "no_options", "far_options", "stored_version"})
 
 
 class OpSaver:
     """Makes the trees of all operators of one file.
 
-    origin: The file that the model was loaded from if it has the same format.
+    origin: The file that the model was loaded from if it has the same format, else NO_ORIGIN.
     codes: Operator codes, beginning with those of the input file; ``found``: indices of those in use.
     """
 
-    def __init__(self, fmt: str, origin: Origin | None, model: Model) -> None:
+    def __init__(self, fmt: str, origin: Origin, model: Model) -> None:
         self.model = model
         self.format = fmt
-        self.origin = origin if origin is not None and origin.format == fmt else None
+        self.origin = origin if origin.format == fmt else NO_ORIGIN
         self.graphs = {id(graph): index for index, graph in enumerate(model.graphs)}
         self.codes: list[Tree] = []
         self.keys: dict[CodeKey, int] = {}
         self.found: set[int] = set()
-        for tree in self.origin.codes if self.origin else ():
+        for tree in self.origin.codes:
             self.keys.setdefault(code_key(tree, fmt), len(self.codes))
             self.codes.append(tree)
 
@@ -53,7 +53,6 @@ class OpSaver:
         tree["outputs"] = [indices[id(v)] for v in op.results]
         if "intermediates" in tree:
             tree["intermediates"] = [-1 if v is None else indices[id(v)] for v in tree["intermediates"]]
-        drop_absent(tree, op.extra.get("absent", ()))
         self.options(op, tree)
         if op.extra.get("far_options"):
             data = ConstantBytes(tree.pop("custom_options"))
@@ -65,8 +64,7 @@ class OpSaver:
 
     def operator_codes(self, trees: list[Tree]) -> list[Tree]:
         """Return the codes that are in use, and set the indices in ``trees`` to them."""
-        unused = self.origin.unused_codes if self.origin else frozenset()
-        kept = [i for i in range(len(self.codes)) if i in self.found or i in unused]
+        kept = sorted(self.found | self.origin.unused_codes)
         index = {old: new for new, old in enumerate(kept)}
         for tree in trees:
             tree["opcode_index"] = index[tree["opcode_index"]]
@@ -79,9 +77,6 @@ class OpSaver:
         custom = op.custom_code if isinstance(op, OpaqueOp) else None
         key = (op.code, custom or None, self.version(op))
         index = self.keys.get(key)
-        stored = op.extra.get("stored_code")
-        if stored is not None and stored < len(self.codes):
-            index = stored if code_key(self.codes[stored], self.format) == key else index
         if index is None:
             index = self.keys[key] = len(self.codes)
             self.codes.append(self.new_code(op, custom, key[2]))
@@ -93,14 +88,14 @@ class OpSaver:
         stored: int | None = op.version if op.version is not None else op.extra.get("stored_version")
         if stored is None:
             return op.required_version()
-        return stored if self.origin else max(stored, op.required_version())
+        return stored if self.origin.format else max(stored, op.required_version())
 
     def new_code(self, op: Op, custom: str | None, version: int) -> Tree:
         """Return the table of an operator code; UnsupportedError if the format lacks the operator."""
         number = enumeration("BuiltinOperator", self.format).numbers.get(op.code)
         if number is None and op.code.startswith("UNKNOWN_"):
             number = int(op.code.removeprefix("UNKNOWN_"))
-            if number < 0 and not self.origin:
+            if number < 0 and not self.origin.format:
                 number = None
         if number is None or self.format not in op.formats:
             raise UnsupportedError(f".{self.format} has no operator {op.code}", place(op, self.model))
