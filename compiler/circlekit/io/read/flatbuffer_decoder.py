@@ -36,9 +36,6 @@ MAX_TABLES = 4_000_000
 MAX_SHARED_TABLES = 100_000
 """Number of references to a table that an earlier element of its vector refers to; each is read again."""
 
-MIN_CHECKED_VECTOR = 256
-"""Vectors of at most this many tables are not checked for shared tables."""
-
 RUNTIME_TABLES = 1_000_000
 """Largest number of tables that the C++ verifier, and so LiteRT, accepts; shared tables count repeatedly."""
 
@@ -49,6 +46,7 @@ Note = Callable[[str, str], None]
 """Called with the path of a field and a sentence about the part of it that is lost."""
 
 _U32 = struct.Struct("<I")
+_I32 = struct.Struct("<i")
 
 
 class Layout(NamedTuple):
@@ -107,7 +105,6 @@ class Decoder:
         self.shared = 0
         self.layouts: dict[tuple[str, int], Layout] = {}
         self.strings: dict[int, str] = {}
-        self.words = np.frombuffer(data, dtype="<i4", count=self.size // 4)
 
     def root(self) -> Tree:
         if self.size < HEADER_BYTES:
@@ -159,39 +156,31 @@ class Decoder:
 
     def table_at(self, at: int, offset: int, spec: Table) -> Tree:
         """Read the table that the offset at ``at`` points to."""
-        position = self.target(at, offset)
         self.count(1)
-        return self.read(position, position - int(self.words[position >> 2]), spec)
+        return self.read(self.target(at, offset), spec)
 
     def tables_at(self, at: int, offset: int, spec: Table) -> list[Tree]:
         """Read a vector of tables."""
         start, count = self.vector(at, offset, 4)
         self.count(count)
-        self.path.append(0)
-        offsets = self.words[start >> 2 : (start >> 2) + count]
-        places = offsets.astype(np.int64)
-        places += np.arange(start, start + 4 * count, 4, dtype=np.int64)
-        bad = (offsets <= 0) | (places > self.size - 4) | (places & 3 != 0)
-        if bad.any():
-            index = int(np.argmax(bad))
-            self.path[-1] = index
-            self.target(start + 4 * index, int(offsets[index]) & 0xFFFFFFFF)
-        if count > MIN_CHECKED_VECTOR:
-            self.shared += count - len(np.unique(places))
-            if self.shared > MAX_SHARED_TABLES:
-                self.path.pop()
-                self.fail("the file refers to the same tables too often")
-        vtables = places - self.words[places >> 2]
+        offsets = np.frombuffer(self.data, "<u4", count, start).tolist() if count else []
         out = []
-        path, read = self.path, self.read
-        for index, (place, vtable) in enumerate(zip(places.tolist(), vtables.tolist(), strict=True)):
-            path[-1] = index
-            out.append(read(place, vtable, spec))
-        path.pop()
+        seen: set[int] = set()
+        self.path.append(0)
+        for index, distance in enumerate(offsets):
+            self.path[-1] = index
+            position = self.target(start + 4 * index, distance)
+            self.shared += position in seen
+            seen.add(position)
+            if self.shared > MAX_SHARED_TABLES:
+                self.fail("the file refers to the same tables too often")
+            out.append(self.read(position, spec))
+        self.path.pop()
         return out
 
-    def read(self, position: int, vtable: int, spec: Table) -> Tree:
-        """Read the table at ``position``, whose vtable is at ``vtable`` (not checked yet)."""
+    def read(self, position: int, spec: Table) -> Tree:
+        """Read the table at ``position``, which is aligned and inside the file."""
+        vtable = position - _I32.unpack_from(self.data, position)[0]
         layout = self.layouts.get((spec.name, vtable))
         if layout is None:
             layout = self.layout(vtable, spec)
