@@ -31,30 +31,23 @@ def attached_archive(data: memoryview) -> bytes:
     if end < tail_start or end + _END.size > len(data):
         return b""
     _, _, _, _, count, size, offset, comment = _END.unpack_from(data, end)
-    directory = end - size
+    at = directory = end - size
     if end + _END.size + comment != len(data) or directory < 0:
         return b""
-    entries = _entries(data[:end], directory, count)
     shift = directory - offset
-    start = min((place for _, place in entries), default=offset) + shift
+    places: dict[int, int] = {}
+    for _ in range(count):
+        if at + _ENTRY.size > end:
+            return b""
+        signature, *lengths, places[at + ENTRY_OFFSET_FIELD] = _ENTRY.unpack_from(data, at)
+        if signature != b"PK\1\2":
+            return b""
+        at += _ENTRY.size + sum(lengths)
+    start = min(places.values(), default=offset) + shift
     if not 0 <= start < directory or bytes(data[start : start + 4]) != b"PK\3\4":
         return b""
     archive = bytearray(data[start:])
-    for at, place in entries:
-        struct.pack_into("<I", archive, at - start + ENTRY_OFFSET_FIELD, place + shift - start)
+    for field, place in places.items():
+        struct.pack_into("<I", archive, field - start, place + shift - start)
     struct.pack_into("<I", archive, end - start + DIRECTORY_OFFSET_FIELD, directory - start)
     return bytes(archive)
-
-
-def _entries(data: memoryview, at: int, count: int) -> list[tuple[int, int]]:
-    """Return (position, offset of the file) of each directory entry from ``at``; empty if one is invalid."""
-    entries = []
-    for _ in range(count):
-        if at + _ENTRY.size > len(data):
-            return []
-        signature, name, extra, comment, offset = _ENTRY.unpack_from(data, at)
-        if signature != b"PK\1\2":
-            return []
-        entries.append((at, offset))
-        at += _ENTRY.size + name + extra + comment
-    return entries

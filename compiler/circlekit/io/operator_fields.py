@@ -24,23 +24,16 @@ PLACEHOLDER = 127
 """Value of the one-byte field for operators whose number does not fit into it."""
 
 
-def code_number(tree: Tree, fmt: str) -> int:
-    """Return the operator's number.  Old writers filled only the one-byte field, newer ones fill both."""
-    old: int = tree.get("deprecated_builtin_code", 0)
-    number = number_of("BuiltinOperator", fmt, tree.get("builtin_code", 0))
-    if not number:
-        return old
-    return number if number < 0 else max(number, old)
-
-
-def code_name(number: int, fmt: str) -> str:
-    """Return the schema's name of an operator; ``UNKNOWN_310`` for a number that the schema lacks."""
-    return enumeration("BuiltinOperator", fmt).names.get(number, f"UNKNOWN_{number}")
-
-
 def code_key(tree: Tree, fmt: str) -> CodeKey:
-    """Return the key of an operator code: equal keys mean the same operator and version."""
-    name = code_name(code_number(tree, fmt), fmt)
+    """Return the key of an operator code: equal keys mean the same operator and version.
+
+    Old writers filled only the one-byte field of the number, newer ones fill both.  The name is
+    ``UNKNOWN_310`` for a number that the schema lacks.
+    """
+    old: int = tree.get("deprecated_builtin_code", 0)
+    number = number_of("BuiltinOperator", fmt, tree.get("builtin_code", 0)) or old
+    number = number if number < 0 else max(number, old)
+    name = enumeration("BuiltinOperator", fmt).names.get(number, f"UNKNOWN_{number}")
     return name, tree.get("custom_code") or None, tree.get("version", 1)
 
 

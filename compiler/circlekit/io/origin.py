@@ -8,6 +8,7 @@ Keys that io adds to ``extra``, besides names of schema fields:
     Op      options       fields of the options table that the operator's class does not declare
             no_options    True: the file has no options table for an operator that declares one
             far_options   True: the custom options are external data
+            stored_code   index of the operator code
             stored_version  version of an operator without a declaration
     Value   buffer        index of a buffer without data
             stored_name   (name given by load, name in the file) of a tensor without a name

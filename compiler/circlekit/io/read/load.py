@@ -103,7 +103,7 @@ class Loader:
             values = [self.value(t, f"{path}.tensors[{i}]") for i, t in enumerate(tensors)]
             self.values.append(values)
             self.link_scales(values, path)
-            self.fill(graph, tree, values, path)
+            self.fill(graph, tree, values, path, operators)
             for i, op in enumerate(tree.get("operators", ())):
                 graph.append(operators.op(op, values, f"{path}.operators[{i}]"))
             self.note_unused(graph, values)
@@ -167,13 +167,11 @@ class Loader:
 
     # -- graphs --------------------------------------------------------------------------------
 
-    def fill(self, graph: Graph, tree: Tree, values: list[Value], path: str) -> None:
+    @staticmethod
+    def fill(graph: Graph, tree: Tree, values: list[Value], path: str, operators: OpLoader) -> None:
         """Set all fields of a graph except its operators."""
         for side in ("inputs", "outputs"):
-            indices = [int(i) for i in tree.get(side, ())]
-            for i, index in enumerate(indices):
-                self.index(index, len(values), f"{path}.{side}[{i}]", "tensor")
-            setattr(graph, side, [values[i] for i in indices])
+            setattr(graph, side, operators.pick(tree.get(side, ()), values, path, side, 1))
         graph.table = list(values)
         for name in ("data_format", "debug_metadata_index"):
             if name in tree:

@@ -58,6 +58,7 @@ class OpLoader:
         op = self.declared(index, tree, operands, results, path)
         op = op or self.opaque(index, tree, operands, results)
         op.version = self.keys[index][2]
+        tree["stored_code"] = index
         if isinstance(op, OpaqueOp):
             tree["stored_version"] = op.version
         op.extra = tree

@@ -11,18 +11,27 @@ from __future__ import annotations
 import math
 import struct
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from circlekit.errors import ModelError, UnsupportedError
+from circlekit.io.file_map import FileMap
+from circlekit.io.origin import Place
 from circlekit.io.schema import IDENTIFIERS, SIZES, Field, Kind, Table, Tree, table
 from circlekit.io.write.buffer_table import ConstantBytes, as_constant_bytes
-from circlekit.io.write.file_layout import Encoded, Reference, lay_out
+from circlekit.io.write.file_writer import Piece
 
 SMALLEST_FLOAT32 = 2.0**-150
 """Numbers of smaller magnitude are rounded to zero in float32."""
+
+ALIGNMENT_BYTES = 16
+"""Constant data starts at a multiple of this many bytes from the start of the file."""
+
+LENGTH_BYTES = 4
+"""Size of the element count that precedes the data of a flatbuffer vector."""
 
 INLINE_LIMIT = 2**31 - 1
 """Largest size of a flatbuffer in bytes; the constants of larger files are external data."""
@@ -32,11 +41,54 @@ _ZEROS = tuple(bytes(n) for n in range(8))
 _U64 = struct.Struct("<Q")
 
 
-@dataclass(eq=False, repr=False)
-class ExternalData:
-    """The value of a field that holds the position of ``data`` in the file; the writer fills it in."""
+class Payload(NamedTuple):
+    """Constant data at ``position`` of the file."""
 
+    position: int
     data: ConstantBytes
+    is_vector: bool
+
+    @property
+    def end(self) -> int:
+        return self.position + len(self.data)
+
+    def gap(self, start: int) -> bytes:
+        """The bytes from ``start`` to the data: zero padding, and the length of a vector."""
+        length = _U32.pack(len(self.data)) if self.is_vector else b""
+        return length.rjust(self.position - start, b"\0")
+
+
+@dataclass(eq=False, repr=False)
+class Encoded:
+    """A file to be written.
+
+    size: Bytes without ``tail``, which is appended as it is.
+    source: The map of the file that the model was loaded from, if constants are views of it.
+    """
+
+    skeleton: bytearray
+    payloads: list[Payload]
+    size: int
+    source: FileMap | None = None
+    tail: bytes = b""
+
+    def pieces(self) -> Iterator[Piece]:
+        """Yield the bytes of the file, in order.
+
+        Raises FileError if the source file was changed since it was loaded.  This is checked before the
+        first and after the last piece.
+        """
+        if self.source is not None:
+            self.source.check()
+        yield self.skeleton
+        end = len(self.skeleton)
+        for payload in self.payloads:
+            yield payload.gap(end)
+            yield from payload.data.chunks()
+            end = payload.end
+        yield self.tail
+        if self.source is not None:
+            self.source.check()
 
 
 class Layout(NamedTuple):
@@ -89,14 +141,15 @@ def _external(buffer: Tree) -> Tree:
     if data is None or not len(data):
         return buffer
     blob = as_constant_bytes(data)
-    return {"offset": ExternalData(blob), "size": len(blob)}
+    return {"offset": blob, "size": len(blob)}
 
 
 class Encoder:
     """Encodes one tree.
 
     pending: (position of an offset, field, value) of values that are still to be written.
-    far: Fields that refer to constant data.
+    far: (position of a field, constant data that it refers to, whether that is a flatbuffer vector); a field
+        that refers to other data holds its position in the file.
     """
 
     def __init__(self, fmt: str) -> None:
@@ -105,14 +158,31 @@ class Encoder:
         self.pending: deque[tuple[int, Field, Any]] = deque()
         self.vtables: dict[bytes, int] = {}
         self.layouts: dict[tuple[str, int], Layout] = {}
-        self.far: list[Reference] = []
+        self.far: list[tuple[int, ConstantBytes, bool]] = []
 
     def run(self, tree: Tree) -> Encoded:
         self.out += bytes(4) + IDENTIFIERS[self.format]
         self.write_table(0, tree, table("Model", self.format))
         while self.pending:
             self.write(*self.pending.popleft())
-        return lay_out(self.out, self.far)
+        return self.lay_out()
+
+    def lay_out(self) -> Encoded:
+        """Place constant data behind the skeleton; fields that refer to the same memory share one copy."""
+        payloads: dict[tuple[Place | int, bool], Payload] = {}
+        end = len(self.out)
+        for at, data, is_vector in self.far:
+            key = data.place or id(data), is_vector
+            payload = payloads.get(key)
+            if payload is None:
+                least = end + LENGTH_BYTES * is_vector
+                payload = payloads[key] = Payload(least + -least % ALIGNMENT_BYTES, data, is_vector)
+                end = payload.end
+            if is_vector:
+                _U32.pack_into(self.out, at, (payload.position - LENGTH_BYTES - at) & 0xFFFFFFFF)
+            else:
+                _U64.pack_into(self.out, at, payload.position)
+        return Encoded(self.out, list(payloads.values()), end)
 
     def align(self, size: int, ahead: int = 0) -> int:
         """Add zeros until the position ``ahead`` bytes later is a multiple of ``size``; return the end."""
@@ -174,8 +244,8 @@ class Encoder:
         if layout.is_wide:
             for index, slot in enumerate(layout.order):
                 value = values[slot]
-                if isinstance(value, ExternalData):
-                    self.far.append(Reference(start + 4 + 8 * index, value.data, False))
+                if isinstance(value, ConstantBytes):
+                    self.far.append((start + 4 + 8 * index, value, False))
                     values[slot] = 0
         self.out += layout.pack.pack(start - vtable, *[values[slot] for slot in layout.order])
 
@@ -220,7 +290,7 @@ class Encoder:
     def write_vector(self, at: int, item: Field, value: Any) -> None:
         """Write a vector of numbers; buffer data is only recorded, and placed later."""
         if item.is_data and len(value):
-            self.far.append(Reference(at, as_constant_bytes(value), True))
+            self.far.append((at, as_constant_bytes(value), True))
             return
         if item.enum is not None:
             value = [v if isinstance(v, int) else item.enum.numbers[v] for v in value]

@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from circlekit.errors import FileError, ModelError, UnsupportedError
+from circlekit.errors import ModelError, UnsupportedError
 from circlekit.io.origin import NO_ORIGIN, Origin
 from circlekit.io.schema import EXTENSIONS, FORMATS, Tree, enumeration, table
 from circlekit.io.tensor_fields import quantization_tree, shape_fields, with_indices
 from circlekit.io.write.buffer_table import BufferTable, ConstantBytes, Key
-from circlekit.io.write.file_layout import Encoded
 from circlekit.io.write.file_writer import write_file
-from circlekit.io.write.flatbuffer_encoder import INLINE_LIMIT, encode
+from circlekit.io.write.flatbuffer_encoder import INLINE_LIMIT, Encoded, encode
 from circlekit.io.write.save_ops import OpSaver
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Array, Value
@@ -42,12 +41,7 @@ def save(model: Model, path: str | os.PathLike[str], format: str | None = None) 
         durable = model.source is None or Path(model.source).samefile(path)
     except OSError:  # one of the files does not exist
         durable = True
-    try:
-        return write_file(path, file.pieces(), durable)
-    except FileError:
-        if file.source is not None:
-            file.source.check()  # an input file that was truncated meanwhile explains the error better
-        raise
+    return write_file(path, file.pieces(), durable)
 
 
 def format_of(path: str | os.PathLike[str]) -> str | None:

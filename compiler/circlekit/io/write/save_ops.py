@@ -8,7 +8,6 @@ from typing import Any
 from circlekit.errors import UnsupportedError
 from circlekit.io.operator_fields import (
     PLACEHOLDER,
-    CodeKey,
     OptionsPlan,
     code_key,
     options_plan,
@@ -18,19 +17,19 @@ from circlekit.io.operator_fields import (
 from circlekit.io.origin import NO_ORIGIN, Origin
 from circlekit.io.schema import Tree, enumeration, options_field, table
 from circlekit.io.write.buffer_table import ConstantBytes
-from circlekit.io.write.flatbuffer_encoder import ExternalData
 from circlekit.ir.graph import Model
 from circlekit.ir.location import place
 from circlekit.ir.op import Op, OpaqueOp
 
-OWN_KEYS = frozenset({"options", "no_options", "far_options", "stored_version"})
+OWN_KEYS = frozenset({"options", "no_options", "far_options", "stored_version", "stored_code"})
 
 
 class OpSaver:
     """Makes the trees of all operators of one file.
 
     origin: The file that the model was loaded from if it has the same format, else NO_ORIGIN.
-    codes: Operator codes, beginning with those of the input file; ``found``: indices of those in use.
+    codes: Operator codes, beginning with those of the input file, whose keys are ``stored``.
+    keys: The first code with each key; ``found``: indices of the codes in use.
     """
 
     def __init__(self, fmt: str, origin: Origin, model: Model) -> None:
@@ -38,12 +37,10 @@ class OpSaver:
         self.format = fmt
         self.origin = origin if origin.format == fmt else NO_ORIGIN
         self.graphs = {id(graph): index for index, graph in enumerate(model.graphs)}
-        self.codes: list[Tree] = []
-        self.keys: dict[CodeKey, int] = {}
+        self.codes: list[Tree] = list(self.origin.codes)
+        self.stored = [code_key(tree, fmt) for tree in self.codes]
+        self.keys = {key: index for index, key in reversed(list(enumerate(self.stored)))}
         self.found: set[int] = set()
-        for tree in self.origin.codes:
-            self.keys.setdefault(code_key(tree, fmt), len(self.codes))
-            self.codes.append(tree)
 
     def tree(self, op: Op, indices: dict[int, int]) -> Tree:
         """Return the tree of an operator; ``operator_codes`` later replaces its ``opcode_index``."""
@@ -57,7 +54,7 @@ class OpSaver:
         if op.extra.get("far_options"):
             data = ConstantBytes(tree.pop("custom_options"))
             tree |= {
-                "large_custom_options_offset": ExternalData(data),
+                "large_custom_options_offset": data,
                 "large_custom_options_size": len(data),
             }
         return tree
@@ -76,7 +73,8 @@ class OpSaver:
         """Return the index of the operator's code in ``codes``; add the code if it is new."""
         custom = op.custom_code if isinstance(op, OpaqueOp) else None
         key = (op.code, custom or None, self.version(op))
-        index = self.keys.get(key)
+        stored: int = op.extra.get("stored_code", 0)
+        index = stored if self.stored[stored : stored + 1] == [key] else self.keys.get(key)
         if index is None:
             index = self.keys[key] = len(self.codes)
             self.codes.append(self.new_code(op, custom, key[2]))
