@@ -7,8 +7,9 @@ from dataclasses import replace
 from enum import Enum
 from typing import Any
 
+import numpy as np
+
 from circlekit.io.origin import Origin
-from circlekit.io.tensor_fields import same_tree
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.value import Value, same_array
@@ -70,3 +71,14 @@ def _plain(item: Any, names: dict[int, Any]) -> Any:
     if isinstance(item, Origin) or type(item).__name__ == "Signature":
         return _plain(vars(item), names)
     return item.name if isinstance(item, Enum) else item
+
+
+def same_tree(a: Any, b: Any) -> bool:
+    """Return whether two trees are equal, arrays bit for bit."""
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and same_array(a, b)
+    if isinstance(a, dict):
+        return isinstance(b, dict) and a.keys() == b.keys() and all(same_tree(a[k], b[k]) for k in a)
+    if isinstance(a, list):
+        return isinstance(b, list) and len(a) == len(b) and all(map(same_tree, a, b))
+    return bool(a == b)

@@ -12,7 +12,7 @@ Keys that io adds to ``extra``, besides names of schema fields:
             stored_version  version of an operator without a declaration
     Value   buffer        index of a buffer without data
             stored_name   (name given by load, name in the file) of a tensor without a name
-            stored_quantization  the quantization table, where save would write the same meaning differently
+            stored_quantization  the quantization table
 
 External data is constant data that a file refers to by its position in the file instead of holding it in a
 vector of the flatbuffer; files beyond 2 GiB need it.

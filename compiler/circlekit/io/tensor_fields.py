@@ -5,13 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from circlekit.errors import FormatError
 from circlekit.io.schema import Tree
-from circlekit.ir.value import Quantization, Shape, Value, same_array
+from circlekit.ir.value import Quantization, Shape, Value
 
 # -- shapes ------------------------------------------------------------------------------------
 
@@ -82,18 +81,6 @@ def with_indices(quantization: Quantization | None, indices: dict[int, int]) -> 
     """Return ``quantization`` with values replaced by their index; ``indices`` is keyed by ``id(value)``."""
     if quantization is None or not quantization.details:
         return quantization
-    details = {
-        k: indices[id(v)] if isinstance(v, Value) else v for k, v in (quantization.details or {}).items()
-    }
+    stored = quantization.details.items()
+    details = {name: indices[id(v)] if isinstance(v, Value) else v for name, v in stored}
     return replace(quantization, details=details)
-
-
-def same_tree(a: Any, b: Any) -> bool:
-    """Return whether two trees are equal, arrays bit for bit."""
-    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
-        return isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and same_array(a, b)
-    if isinstance(a, dict):
-        return isinstance(b, dict) and a.keys() == b.keys() and all(same_tree(a[k], b[k]) for k in a)
-    if isinstance(a, list):
-        return isinstance(b, list) and len(a) == len(b) and all(map(same_tree, a, b))
-    return bool(a == b)

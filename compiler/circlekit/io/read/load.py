@@ -19,7 +19,7 @@ from circlekit.io.origin import Origin, Place, place_of
 from circlekit.io.read.flatbuffer_decoder import decode, identify
 from circlekit.io.read.load_ops import OpLoader
 from circlekit.io.schema import Tree
-from circlekit.io.tensor_fields import TENSOR_FIELDS, quantization_of, quantization_tree, same_tree, shape_of
+from circlekit.io.tensor_fields import TENSOR_FIELDS, quantization_of, shape_of
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model, Signature
 from circlekit.ir.value import MAX_RANK, Array, Shape, Value
@@ -248,10 +248,8 @@ class Loader:
         elif index:
             extra["buffer"] = index
         if "quantization" in tree:
-            stored = pop("quantization")
-            value.quantization = quantization_of(stored)
-            if not same_tree(quantization_tree(value.quantization, None), stored):
-                extra["stored_quantization"] = stored
+            extra["stored_quantization"] = pop("quantization")
+            value.quantization = quantization_of(extra["stored_quantization"])
         return value
 
     def shape(self, tree: Tree, is_const: bool, path: str) -> Shape | None:

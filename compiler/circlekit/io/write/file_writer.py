@@ -9,7 +9,6 @@ removes temporary files without a lock.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import re
 import stat
@@ -75,16 +74,15 @@ def _create(target: Path) -> tuple[int, Path]:
     mode = PRIVATE_MODE if target.exists() else NEW_FILE_MODE
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     stem = os.fsencode(target.name)[:MAX_STEM_BYTES].decode(errors="ignore")
-    for attempt in itertools.count():
+    attempt = 0
+    while True:
         path = target.with_name(f".{stem}.{os.getpid()}-{attempt}.circlekit")
-        try:
+        with contextlib.suppress(FileExistsError):
             descriptor = os.open(path, flags, mode)
-        except FileExistsError:
-            continue
-        if _lock(descriptor) is not False and _is_at(descriptor, path):
-            return descriptor, path
-        os.close(descriptor)  # another writer removed it as stale before it was locked
-    raise AssertionError
+            if _lock(descriptor) is not False and _is_at(descriptor, path):
+                return descriptor, path
+            os.close(descriptor)  # another writer removed it as stale before it was locked
+        attempt += 1
 
 
 def remove_stale(folder: Path) -> None:
