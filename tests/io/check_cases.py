@@ -155,6 +155,8 @@ def external(f: File) -> None:
     f.model.externalBuffers = [f.make("ExternalBuffer", id=5, offset=64, length=16)]
 
 
+LIMITS = ("scale", "zeroPoint", "min", "max")
+
 CASES: list[tuple[str, str, Change, Change]] = [
     (
         "subgraphs",
@@ -226,8 +228,8 @@ CASES: list[tuple[str, str, Change, Change]] = [
     (
         "shape-size",
         f"{GRAPH}.tensors[10].shape",
-        put("T10.shape", [2**31 - 1] * 3),
-        put("T10.shape", [2**31 - 1, 2**29]),
+        put("T10.shape", [2**30, 2**30, 2]),
+        put("T10.shape", [2**30, 2**31 - 1]),
     ),
     ("packed-size", f"{GRAPH}.tensors[7]", put("T7.shape", [5]), put("T7.shape", [4])),
     ("strings", f"{GRAPH}.tensors[6]", put("T6.shape", [3]), put("T6.shape", [2, 1])),
@@ -249,6 +251,12 @@ CASES: list[tuple[str, str, Change, Change]] = [
         f"{GRAPH}.tensors[2].quantization.quantized_dimension",
         put("T2.quantization.quantizedDimension", 2),
         put("T2.quantization.quantizedDimension", 1),
+    ),
+    (
+        "quantization",
+        f"{GRAPH}.tensors[2].quantization.quantized_dimension",
+        put("T2.quantization.quantizedDimension", -1),
+        put("T2.quantization.quantizedDimension", 0),
     ),
     (
         "quantization",
@@ -289,7 +297,9 @@ CASES: list[tuple[str, str, Change, Change]] = [
         put(LEVEL + "1].arrayIndices.values", [0, 1, 7][:2]),
     ),
     ("sparsity", SPARSE, put(LEVEL + "1].arrayIndices", None), put("T5.name", "s")),
-    ("sparsity", SPARSE, buffer(2, 4), buffer(2, 12)),
+    ("sparsity", SPARSE, buffer(2, 7), buffer(2, 8)),
+    ("sparsity", SPARSE, put("T5.shape", [2, -1]), put("T5.name", "s")),
+    ("sparsity", SPARSE, put("T5.type", 5), put("T5.type", 2)),
     (
         "external-buffer",
         f"{GRAPH}.tensors[4].external_buffer",
@@ -300,6 +310,12 @@ CASES: list[tuple[str, str, Change, Change]] = [
         "external-buffer",
         "external_buffers[0].group",
         both(external, put("externalBuffers[0].group", 1)),
+        external,
+    ),
+    (
+        "external-buffer",
+        "external_buffers[1].id",
+        both(external, lambda f: f.model.externalBuffers.append(f.model.externalBuffers[0])),
         external,
     ),
     ("operands", f"{OP}[0].inputs[1]", put("O0.inputs", [0]), put("O0.inputs", [0, 2])),
@@ -328,7 +344,8 @@ CASES: list[tuple[str, str, Change, Change]] = [
         both(put("O1.largeCustomOptionsOffset", 4000), put("O1.largeCustomOptionsSize", 9)),
         both(put("O1.largeCustomOptionsOffset", 96), put("O1.largeCustomOptionsSize", 9)),
     ),
-    ("kept-graph-index", f"{OP}[1].builtin_options.cond_subgraph_index", stray(7), stray(-1)),
+    ("kept-graph-index", f"{OP}[1].builtin_options.cond_subgraph_index", stray(3), stray(-1)),
+    ("kept-graph-index", f"{OP}[1].builtin_options.cond_subgraph_index", stray(-2), stray(2)),
     (
         "recursion",
         GRAPH,
@@ -357,6 +374,12 @@ CASES: list[tuple[str, str, Change, Change]] = [
         put("signatureDefs[0].outputs[0].tensorIndex", 3),
         put("signatureDefs[0].outputs", []),
     ),
+    (
+        "signature",
+        "signature_defs[0].inputs[1].name",
+        lambda f: f.model.signatureDefs[0].inputs.append(f.model.signatureDefs[0].inputs[0]),
+        put("signatureDefs[0].inputs[0].name", "out"),
+    ),
     ("operator-type", f"{OP}[2]", code(2, "EMBEDDING_LOOKUP"), code(2, "MAXIMUM")),
     ("operator-shape", f"{OP}[2]", put("T1.shape", [1, 3]), put("T1.shape", [1, 4])),
     ("options", f"{OP}[2].builtin_options", put("O2.builtinOptions", None), code(2, "MUL", "MulOptions")),
@@ -366,6 +389,18 @@ CASES: list[tuple[str, str, Change, Change]] = [
         "operator_codes[0].builtin_code",
         put("operatorCodes[0].deprecatedBuiltinCode", 3),
         put("operatorCodes[0].deprecatedBuiltinCode", 127),
+    ),
+    (
+        "code-fields",
+        "operator_codes[2].builtin_code",
+        put("operatorCodes[2].deprecatedBuiltinCode", 127),
+        put("operatorCodes[2].deprecatedBuiltinCode", 0),
+    ),
+    (
+        "enum",
+        "operator_codes[1].builtin_code",
+        both(put("operatorCodes[1].builtinCode", 310), put("operatorCodes[1].deprecatedBuiltinCode", 127)),
+        put("operatorCodes[1].deprecatedBuiltinCode", 127),
     ),
     (
         "enum",
@@ -394,6 +429,18 @@ CASES: list[tuple[str, str, Change, Change]] = [
     ),
     (
         "quantization-values",
+        f"{GRAPH}.tensors[2].quantization.scale[3]",
+        put("T2.quantization.scale[3]", float("inf")),
+        put("T2.quantization.scale[3]", 1e30),
+    ),
+    (
+        "quantization-values",
+        f"{GRAPH}.tensors[2].quantization.zero_point[0]",
+        put("T2.quantization.zeroPoint[0]", -129),
+        put("T2.quantization.zeroPoint[0]", -128),
+    ),
+    (
+        "quantization-values",
         f"{GRAPH}.tensors[2].quantization.zero_point[3]",
         put("T2.quantization.zeroPoint[3]", 128),
         put("T2.quantization.zeroPoint[3]", 127),
@@ -403,6 +450,12 @@ CASES: list[tuple[str, str, Change, Change]] = [
         f"{GRAPH}.tensors[2].quantization",
         put("T2.quantization.min", [-1.0]),
         both(put("T2.quantization.min", [-1.0]), put("T2.quantization.max", [1.0])),
+    ),
+    (
+        "min-max",
+        f"{GRAPH}.tensors[2].quantization",
+        both(put("T2.quantization.min", [-1.0] * 2), put("T2.quantization.max", [1.0] * 2)),
+        both(*(put(f"T2.quantization.{field}", [1.0] * 2 if "m" in field else []) for field in LIMITS)),
     ),
     ("variable", f"{GRAPH}.tensors[7]", put("T7.isVariable", True), put("T5.isVariable", False)),
     (

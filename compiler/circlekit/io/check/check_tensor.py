@@ -32,7 +32,7 @@ def tensor_findings(value: Value, tree: Tree, path: str, external: set[int]) -> 
         message = f"expected -1 or the dimensions of shape {shape}, got {signature}"
         yield Finding("shape-signature", f"{path}.shape_signature", message)
     count = prod(d for d in shape if d >= 0)
-    if count * max(value.dtype.bits, 1) >= MAX_TENSOR_BYTES * 8:
+    if count * value.dtype.bits >= MAX_TENSOR_BYTES * 8:
         yield Finding("shape-size", f"{path}.shape", f"expected fewer than 2^63 bytes, got {count} elements")
     if value.data is not None and value.data.size and tree.get("compression_type", "NONE") == "NONE":
         yield from _data_findings(value.dtype, shape, count, value.data, tree.get("sparsity"), path)
