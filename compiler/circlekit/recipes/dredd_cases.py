@@ -22,6 +22,7 @@ from pathlib import Path
 from circlekit.errors import CirclekitError, FileError, near_miss
 from circlekit.io.file_map import map_file, translated
 from circlekit.ir.text.lexer import error_at
+from circlekit.recipes.load import decoded
 from circlekit.recipes.rules.one_rules import parse_one_rules
 from circlekit.recipes.rules.rule import Rule
 from circlekit.recipes.rules.text_rules import RuleBlock, parse_text_rules
@@ -33,7 +34,7 @@ ONE_RECIPE, ONE_RULES, TEXT = "test.recipe", "test.rule", ".ck"
 class Case:
     """One test.
 
-    recipe: Path of the recipe; None if the list names one that does not exist: ``place`` then says where.
+    recipe: Path of the recipe; None if a list names one that does not exist.  place: Where, for the error.
     format: Format of the result; None for the format of the recipe.
     block: Number of the block of rules in the recipe's text; None for ``test.rule``, if ``has_rules``.
     """
@@ -85,8 +86,8 @@ def cases_of(
     if path.suffix not in (".lst", ".tsv"):
         return _cases_of_recipe(path, passes)
     text = read_text(path)
-    entries = _tsv(text, str(path)) if path.suffix == ".tsv" else _lst(text, str(path))
-    return list(_listed(entries, folders or [path.parent], with_rules))
+    cases = _tsv(text, str(path)) if path.suffix == ".tsv" else _lst(text, str(path))
+    return list(_found(cases, folders or [path.parent], with_rules))
 
 
 def recipes_in(folder: Path) -> list[Path]:
@@ -99,11 +100,8 @@ def name_of_recipe(path: Path) -> str:
 
 
 def read_text(path: Path) -> str:
-    """Return the content of a text file; FileError if it cannot be read or is not UTF-8."""
-    try:
-        return bytes(map_file(path)).decode()
-    except UnicodeDecodeError as error:
-        raise FileError(f"{path}: expected a text in UTF-8: {error}") from None
+    """Return the content of a text file; CirclekitError if it cannot be read or is not UTF-8."""
+    return decoded(map_file(path), str(path))
 
 
 def _cases_of_recipe(path: Path, passes: Sequence[str]) -> list[Case]:
@@ -120,15 +118,11 @@ def _cases_of_recipe(path: Path, passes: Sequence[str]) -> list[Case]:
     return [Case(n, path, tuple(passes), None, i) for i, n in enumerate(names)]
 
 
-# -- lists -------------------------------------------------------------------------------------
+# -- lists: their results are circle files, as in ONE, whatever a recipe makes ------------------
 
 
-Entry = tuple[str, tuple[str, ...], bool, str]
-"""Name of the recipe, passes, whether ``test.rule`` is checked, place in the list."""
-
-
-def _tsv(text: str, label: str) -> Iterator[Entry]:
-    """Yield the entries of a ``.tsv`` list; passes may be separated by spaces, too."""
+def _tsv(text: str, label: str) -> Iterator[Case]:
+    """Yield the cases of a ``.tsv`` list; passes may be separated by spaces, too."""
     at = 0
     for number, line in enumerate(text.split("\n"), 1):
         fields = [field.strip() for field in line.split("\t")]
@@ -139,15 +133,15 @@ def _tsv(text: str, label: str) -> Iterator[Entry]:
             if len(fields) > 2 or not fields[0]:
                 raise error_at(label, text, at, "expected recipe<tab>passes")
             passes = re.split(r"[,\s]+", fields[1]) if len(fields) > 1 and fields[1] else []
-            yield fields[0], tuple(passes), True, f"{label}:{number}:1"
+            yield Case(fields[0], None, tuple(passes), "circle", None, True, f"{label}:{number}:1")
         at += len(line) + 1
 
 
 _COMMAND = re.compile(r"\s*(?:(?P<word>\w+)\s*\((?P<inside>[^()]*)\)|(?P<other>\S))")
 
 
-def _lst(text: str, label: str) -> Iterator[Entry]:
-    """Yield the entries of one of ONE's lists."""
+def _lst(text: str, label: str) -> Iterator[Case]:
+    """Yield the cases of one of ONE's lists."""
     plain = re.sub(r"#[^\n]*", lambda comment: " " * len(comment[0]), text)
     for match in _COMMAND.finditer(plain):
         if match["other"]:
@@ -164,20 +158,18 @@ def _lst(text: str, label: str) -> Iterator[Entry]:
                 raise error_at(label, text, at, f"expected PASS after {recipe}, got {rest[0]}")
             del rest[0]
         line = text.count("\n", 0, at) + 1
-        yield recipe, tuple(rest), word == "Add", f"{label}:{line}:1"
+        yield Case(recipe, None, tuple(rest), "circle", None, word == "Add", f"{label}:{line}:1")
 
 
-def _listed(entries: Iterable[Entry], folders: Iterable[str | Path], with_rules: bool) -> Iterator[Case]:
-    """Yield the cases of a list.  The results are circle files, as in ONE, whatever a recipe makes."""
+def _found(cases: Iterable[Case], folders: Iterable[str | Path], with_rules: bool) -> Iterator[Case]:
+    """Add the recipes, which are in ``folders``, to the cases of a list."""
     known: dict[str, Path] = {}
     for folder in folders:
         if not Path(folder).is_dir():
             raise FileError(f"{folder}: expected a folder of recipes")
         for path in recipes_in(Path(folder)):
             known.setdefault(name_of_recipe(path), path)
-    for name, passes, has_rules, place in entries:
-        if name in known:
-            yield Case(name, known[name], passes, "circle", None, with_rules and has_rules)
-        else:
-            place = f"{place}: no recipe is named {name}{near_miss(name, known)}"
-            yield Case(name, None, passes, "circle", None, with_rules and has_rules, place)
+    for case in cases:
+        place = f"{case.place}: no recipe is named {case.name}{near_miss(case.name, known)}"
+        has_rules = with_rules and case.has_rules
+        yield replace(case, recipe=known.get(case.name), has_rules=has_rules, place=place)

@@ -127,11 +127,16 @@ class Call:
             self.fail(f"no operator is named {name}{near_miss(name, [*classes, *sorted(codes)])}")
         return name
 
+    def amounts(self) -> dict[str, tuple[str, int]]:
+        """Return the amounts of the arguments, which must all have names."""
+        self.positional(0, 0)
+        return {name: self.amount(literal) for name, literal in self.node.named.items()}
+
     def amount(self, literal: Literal) -> tuple[str, int]:
         """Return (condition, number) of ``3``, ``at_most(3)`` or ``at_least(3)``."""
-        condition, number = "exactly", literal
+        condition, number = "", literal
         if isinstance(literal, Arguments) and literal.name in ("at_most", "at_least"):
-            condition = literal.name
+            condition = literal.name.replace("_", " ") + " "
             number = literal.positional[0] if len(literal.positional) == 1 else literal
         if type(number) is not int or number < 0:
             self.fail(f"expected an integer, at_most(3) or at_least(1), got {show(literal)}")

@@ -10,28 +10,14 @@
 Each block is a test.  Every test also checks that the model is valid before and after the passes, keeps its
 interface, and computes the same values.
 
-    passes(NAME, ...)                run these passes, in this order, before the rules are checked
-    settings(NAME: "TEXT", ...)      options of the passes, written as on the command line
-    format(circle | tflite)          format of the result; by default that of the recipe
-    tolerance(1e-4)                  allowed difference of float results, relative to the largest magnitude
-    ops(KIND: AMOUNT, ...)           number of operators of a kind (class or schema's name) in all graphs
-    custom(NAME: AMOUNT, ...)        number of custom operators of a name
-    total(AMOUNT)                    number of operators in all graphs
-    order(KIND, ...)                 the kinds of all operators of the main graph, in order
-    value(%x, ...)                   %x exists, with dtype: f32, shape: [1,-1,3], const: true, op: Relu
-    quant(%x, ...)                   scale, zero_point and axis of %x; quant(%x, none): it is not quantized
-    attributes(%x, NAME: VALUE, ...) attributes of the operator that computes %x
-    absent(%x, ...)                  no graph has a value of this name
-    unchanged()                      the passes change nothing
-    refused("text")                  a near miss of the passes is refused with a sentence that has the text
-
-An AMOUNT is an integer, at_most(3) or at_least(1).  A dimension of -1 is unknown.
+``SETTINGS`` and ``CHECKS`` have the rules by name; docs/guide/recipe-rules.md describes each.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import eq, ge, le
 from typing import Any
 
 import numpy as np
@@ -125,30 +111,28 @@ SETTINGS: dict[str, Callable[[RuleBlock, Call], None]] = {
 # -- checks of operators -----------------------------------------------------------------------
 
 
+CONDITIONS: dict[str, Callable[[int, int], bool]] = {"": eq, "at most ": le, "at least ": ge}
+
+
 def _counted(amounts: Mapping[str, tuple[str, int]], count: Callable[[Model, str], int]) -> Check:
     """Compare ``count`` of the model and each key of ``amounts`` with its (condition, number)."""
 
     def check(subject: Subject) -> Iterator[str]:
         for what, (condition, number) in amounts.items():
             found = count(subject.model, what)
-            holds = {"exactly": found == number, "at_most": found <= number, "at_least": found >= number}
-            if not holds[condition]:
-                expected = f"{condition.replace('_', ' ')} {number}".removeprefix("exactly ")
-                yield f"expected {expected} {what}, got {found}"
+            if not CONDITIONS[condition](found, number):
+                yield f"expected {condition}{number} {what}, got {found}"
 
     return check
 
 
 def _ops(call: Call) -> Check:
-    call.positional(0, 0)
-    codes = {name: call.kind(name) for name in call.named()}
-    amounts = {name: call.amount(literal) for name, literal in call.named().items()}
-    return _counted(amounts, lambda model, name: sum(op.code == codes[name] for op in model.ops()))
+    codes = {name: call.kind(name) for name in call.amounts()}
+    return _counted(call.amounts(), lambda model, name: sum(op.code == codes[name] for op in model.ops()))
 
 
 def _custom(call: Call) -> Check:
-    call.positional(0, 0)
-    amounts = {f"custom {name}": call.amount(literal) for name, literal in call.named().items()}
+    amounts = {f"custom {name}": amount for name, amount in call.amounts().items()}
 
     def count(model: Model, what: str) -> int:
         return sum(isinstance(op, OpaqueOp) and f"custom {op.custom_code}" == what for op in model.ops())
