@@ -95,11 +95,9 @@ def saturated(x: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def _along_axis(values: Array, quantization: Quantization, rank: int) -> Array:
-    if values.size == 1:
-        return values.reshape(())
-    shape = [1] * rank
-    shape[quantization.quantized_dimension] = values.size
-    return values.reshape(shape)
+    return values.reshape(
+        () if values.size == 1 else (-1, *[1] * (rank - 1 - quantization.quantized_dimension))
+    )
 
 
 def quantization_arrays(value: Value, rank: int) -> tuple[Array, Array]:

@@ -8,7 +8,7 @@ reference/lstm_cell.h (basic).
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from circlekit.ops.numerics.fixed_point import (
     multiply_by_quantized_multiplier,
     multiply_by_quantized_multiplier_half_up,
     quantize_multiplier,
+    rescaled,
     rounding_divide_by_pot,
     saturating_left_shift,
     saturating_rounding_doubling_high_mul,
@@ -59,19 +60,25 @@ class RescaledProduct:
         return multiply_by_quantized_multiplier(wrap_int32(sums), self.multiplier)
 
 
-class IntegerGate(NamedTuple):
+class IntegerGate:
     """One gate.  Its sums have scale 2^-12 (Q3) or, with layer normalization, that of its intermediate.
 
-    ``driven`` [time, batch, cells]: the part of the sums without recurrence; ``peephole_multiplier`` rescales
-    products of the peephole weights with the cell state.
+    ``driven`` [time, batch, cells]: the part of the sums without recurrence.
     """
 
-    driven: Ints
-    recurrent: RescaledProduct
-    peephole: Ints | None
-    peephole_multiplier: QuantizedMultiplier
-    norm: Weight | None
-    norm_bias: Array
+    def __init__(self, gate: str, intermediate: Value, weights: Weights, x: Array) -> None:
+        data, state = weights["input"], weights["output_state"]
+        self.norm = weights.get(f"{gate}_layer_norm_coefficients")
+        self.bias = gate_weight(weights, "{}_gate_bias", gate)
+        self.scale = np.float32(2**-12) if self.norm is None else scale_of(intermediate)
+        inputs = gate_weight(weights, "input_to_{}_weights", gate)
+        recurrent = gate_weight(weights, "recurrent_to_{}_weights", gate)
+        bias = self.bias if self.norm is None else None
+        product = RescaledProduct(inputs, data.scale, data.zero_point, self.scale, bias)
+        driven = np.clip(product(x.reshape(-1, x.shape[-1])), *INT16)
+        self.driven = driven.reshape(*x.shape[:2], -1)
+        self.recurrent = RescaledProduct(recurrent, state.scale, state.zero_point, self.scale)
+        self.peephole = weights.get(f"cell_to_{gate}_weights")
 
 
 class Int16GatesLstm:
@@ -92,7 +99,7 @@ class Int16GatesLstm:
         self.cell_clip = int(np.clip(np.float32(op.cell_clip) / cell_scale, *INT16))
         self.proj_clip = int(np.clip(np.float32(op.proj_clip) / scale_of(op.results[0]), *INT8))
         self.state_zero = state.zero_point
-        self.gates = {g: self._gate(g, v, weights, x) for g, v in zip(GATES, values, strict=False)
+        self.gates = {g: IntegerGate(g, v, weights, x) for g, v in zip(GATES, values, strict=False)
                       if g in present_gates(weights)}  # fmt: skip
         hidden_scale, self.hidden_zero = scale_of(values[4]), zero_point_of(values[4])
         self.hidden_multiplier = quantize_multiplier(np.float32(2**-15 / float(hidden_scale) * 2**-15))
@@ -100,28 +107,6 @@ class Int16GatesLstm:
         self.projection: RescaledProduct | None = None
         if matrix is not None:  # the hidden state is stored with the opposite zero point
             self.projection = RescaledProduct(matrix, hidden_scale, -self.hidden_zero, state.scale, bias)
-
-    def _gate(self, gate: str, intermediate: Value, weights: Weights, x: Array) -> IntegerGate:
-        data, state = weights["input"], weights["output_state"]
-        norm = weights.get(f"{gate}_layer_norm_coefficients")
-        scale = np.float32(2**-12) if norm is None else scale_of(intermediate)
-        bias = gate_weight(weights, "{}_gate_bias", gate)
-        inputs = gate_weight(weights, "input_to_{}_weights", gate)
-        recurrent = gate_weight(weights, "recurrent_to_{}_weights", gate)
-        product = RescaledProduct(inputs, data.scale, data.zero_point, scale, bias if norm is None else None)
-        driven = np.clip(product(x.reshape(-1, x.shape[-1])), *INT16)
-        peephole = weights.get(f"cell_to_{gate}_weights")
-        peephole_scale = 1.0
-        if peephole is not None:
-            peephole_scale = 2.0**self.cell_exponent * float(peephole.scale) / float(scale)
-        return IntegerGate(
-            driven=driven.reshape(*x.shape[:2], -1),
-            recurrent=RescaledProduct(recurrent, state.scale, state.zero_point, scale),
-            peephole=None if peephole is None else peephole.array.astype(np.int64),
-            peephole_multiplier=quantize_multiplier(np.float32(peephole_scale)),
-            norm=norm,
-            norm_bias=bias.array,
-        )
 
     def step(self, t: int, state: State) -> State:
         """Return hidden state (int8 range) and cell state (int16 range) after time step ``t``."""
@@ -144,24 +129,25 @@ class Int16GatesLstm:
         gate = self.gates[name]
         total = np.clip(gate.recurrent(hidden) + gate.driven[t], *INT16)
         if gate.peephole is not None:
-            total = self._add_peephole(total, gate, gate.peephole, hidden.shape[1], cell)
-        return total if gate.norm is None else _normalized(total, gate.norm, gate.norm_bias)
+            self._add_peephole(total, gate.peephole, gate.scale, hidden.shape[1], cell)
+        return total if gate.norm is None else _normalized(total, gate.norm, gate.bias.array)
 
-    def _add_peephole(self, sums: Ints, gate: IntegerGate, weights: Ints, outputs: int, cell: Array) -> Ints:
-        """Add weights * cell state to the sums.
+    def _add_peephole(
+        self, sums: Ints, peephole: Weight, scale: np.float32, outputs: int, cell: Array
+    ) -> None:
+        """Add weights * cell state to the sums, of this scale, in place.
 
         With a projection, LiteRT confuses the numbers of cells and outputs: in time-major sequences it takes
         rows of ``outputs`` elements from the flattened cells, else only the first ``outputs`` cells.
         """
-        sums, batch = sums.copy(), len(sums)
+        batch, weights = len(sums), peephole.array.astype(np.int64)
         if self.time_major:
             part, cells = sums.reshape(-1)[: batch * outputs], cell.reshape(-1)[: batch * outputs]
             factors = np.tile(weights[:outputs], batch)[: len(part)]
         else:
             part, cells, factors = sums[:, :outputs], cell[:, :outputs], weights[:outputs]
-        added = multiply_by_quantized_multiplier(factors * cells, gate.peephole_multiplier)
-        part[...] = np.clip(part + added, *INT16)
-        return sums
+        real = np.float32(2.0**self.cell_exponent * float(peephole.scale) / float(scale))
+        part[...] = np.clip(part + rescaled(factors * cells, real), *INT16)
 
     def _projected(self, output: Ints) -> Ints:
         hidden = multiply_by_quantized_multiplier(output, self.hidden_multiplier)
