@@ -127,10 +127,10 @@ def test_known_custom_operators_are_pure() -> None:
 @pytest.mark.parametrize("batched", [False, True])
 def test_max_pool_with_argmax(padding: str, batched: bool) -> None:
     x = numbers(2, 7, 6, 3)
-    pool = MaxPool2D(var(x), filter_height=3, filter_width=2, stride_h=2, stride_w=2)
+    pool = MaxPool2D(var(x), filter_height=3, filter_width=2, stride_h=2, stride_w=1)
     pool.padding = type(pool.padding)[padding]
     (wanted,) = run_litert(graph_of(MaxPool2D(var(x), **pool.attribute_values)), [x])
-    options = {"ksize": [1, 3, 2, 1], "strides": [1, 2, 2, 1], "padding": padding}
+    options = {"ksize": [1, 3, 2, 1], "strides": [1, 2, 1, 1], "padding": padding}
     shapes = [(kind, *wanted.shape) for kind in ("f4", "i8")]
     out, where = custom("MaxPoolWithArgmax", [x], shapes, include_batch_in_index=batched, **options)
     np.testing.assert_array_equal(out, wanted)
@@ -164,10 +164,16 @@ def test_wrong_options_of_max_pool_with_argmax(change: dict[str, Any], sentence:
         custom("MaxPoolWithArgmax", [numbers(1, 3, 3, 1)], [("f4", 1, 3, 3, 1)], **options)
 
 
-def test_windows_of_max_pool_with_argmax_are_limited() -> None:
+def test_windows_of_max_pool_with_argmax_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     options = {"ksize": [1, 1 << 19, 1 << 19, 1], "strides": [1, 1, 1, 1], "padding": "SAME"}
     with pytest.raises(LimitError, match="the windows of MaxPoolWithArgmax"):
         custom("MaxPoolWithArgmax", [numbers(1, 3, 3, 1)], [("f4", 1, 3, 3, 1)], **options)
+    sizes: list[int] = []
+    monkeypatch.setattr("circlekit.ops.program.custom.need_memory", lambda size, what: sizes.append(size))
+    options = {"ksize": [1, 3, 2, 1], "strides": [1, 2, 1, 1], "padding": "SAME"}
+    custom("MaxPoolWithArgmax", [numbers(2, 5, 4, 3)], [("f4", 2, 3, 4, 3), ("i8", 2, 3, 4, 3)], **options)
+    padded, windows = 2 * 7 * 5 * 3, 2 * (3 * 4) * 3 * (3 * 2)
+    assert sizes == [(padded + windows) * (8 + 4)]  # an element and its position
 
 
 def test_unknown_names() -> None:

@@ -112,3 +112,12 @@ def test_layout() -> None:
     assert changed["axis"].dtype == np.int32
     assert changed["axis"].tolist() == [2, 1]
     assert Mean(x, Value("a", i32, (1,)), keep_dims=True).permuted((0, 3, 1, 2)) is None
+
+
+def test_index_of_extremes_without_nan() -> None:
+    inf, nan = np.inf, np.nan
+    for kind, most in ((ArgMax, -inf), (ArgMin, inf)):
+        x = np.array([[nan, most], [nan, nan], [most, most], [most, 0], [nan, -most]], np.float32)
+        op = kind(var(x), const(1, np.int32), output_type=i64)
+        (out,) = kernel_results(op, [x])
+        assert out.tolist() == [1, 0, 0, 1, 1]

@@ -106,14 +106,10 @@ def max_pool_with_argmax(op: Op, x: Array) -> Sequence[Array]:
     return windows.max(axis=(-2, -1)), index.astype(kind or np.int64)
 
 
-IDENTITIES = tuple(
-    prefix + name
-    for prefix in ("", "Flex")
-    for name in (
-        "CheckNumerics", "CheckNumericsV2", "Identity", "PlaceholderWithDefault", "PreventGradient",
-        "Snapshot", "StopGradient",
-    )
-)  # fmt: skip
+_TRAINING = (
+    "CheckNumerics CheckNumericsV2 Identity PlaceholderWithDefault PreventGradient Snapshot StopGradient"
+)
+IDENTITIES = tuple(prefix + name for prefix in ("", "Flex") for name in _TRAINING.split())
 """TensorFlow's operators that have an effect in training only: they return their operand."""
 
 CUSTOM_KERNELS: dict[str, Callable[..., Any]] = {

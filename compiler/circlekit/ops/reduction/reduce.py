@@ -222,9 +222,9 @@ class ReduceAll(Reduction, code="REDUCE_ALL", options="ReducerOptions", kinds="b
 
 
 class ArgExtreme(Op, versions={i8: 2, boolean: 3}):
-    """The index of the first extreme element along axis ``dimension``, which is removed.  NaN is ignored.
+    """The index of the first extreme element along axis ``dimension``, which is removed.
 
-    Where all elements are NaN the index is 0.
+    NaN is ignored; where all elements are NaN the index is 0.
     """
 
     input = operand(*NUMBERS, boolean)
@@ -232,10 +232,8 @@ class ArgExtreme(Op, versions={i8: 2, boolean: 3}):
 
     output_type: DType = attribute(DType.FLOAT32)
 
-    find: ClassVar[Any] = None
-    """The function that finds the first extreme element."""
-    nan_as: ClassVar[float] = 0.0
-    """What replaces NaN: the number that is extreme only where nothing else is."""
+    function: ClassVar[Any] = None
+    """The ufunc that returns the extreme of two elements, ignoring NaN."""
 
     def infer(self) -> TensorType:
         if self.output_type not in (i32, i64):
@@ -248,20 +246,15 @@ class ArgExtreme(Op, versions={i8: 2, boolean: 3}):
 
     def kernel(self, input: Array, dimension: Array) -> Array:
         axis = normalized_axis(int(dimension.reshape(-1)[0]), input.ndim)
-        nan = np.isnan(input) if input.dtype.kind == "f" else np.zeros((), np.bool_)
-        found = type(self).find(np.where(nan, self.nan_as, input) if nan.any() else input, axis=axis)
-        if nan.any():
-            # a NaN is found only where all numbers equal ``nan_as``: the first number is the result then
-            is_nan = np.squeeze(np.take_along_axis(nan, np.expand_dims(found, axis), axis), axis)
-            found = np.where(is_nan, np.argmin(nan, axis=axis), found)
-        return np.asarray(found, self.output_type.numpy)
+        extreme = self.function.reduce(input, axis=axis, keepdims=True)
+        return np.asarray(np.argmax(input == extreme, axis=axis), self.output_type.numpy)
 
 
-class ArgMax(ArgExtreme, code="ARG_MAX", reference_version=2, find=np.argmax, nan_as=-np.inf):
+class ArgMax(ArgExtreme, code="ARG_MAX", reference_version=2, function=np.fmax):
     """The index of the greatest element."""
 
 
-class ArgMin(ArgExtreme, code="ARG_MIN", reference_version=2, find=np.argmin, nan_as=np.inf):
+class ArgMin(ArgExtreme, code="ARG_MIN", reference_version=2, function=np.fmin):
     """The index of the least element."""
 
 
