@@ -192,6 +192,12 @@ def test_arrays_that_do_not_fit(text: str, dtype: DType, shape: tuple[int, ...] 
     assert message in str(error.value)
 
 
+def test_dimensions_are_limited() -> None:
+    assert array_of(literal("[" * 32 + "1" + "]" * 32), DType.INT8, None, fail).shape == (1,) * 32
+    with pytest.raises(ValueError, match="the literal has 33 dimensions, expected at most 32"):
+        array_of(literal("[" * 33 + "1" + "]" * 33), DType.INT8, None, fail)
+
+
 @pytest.mark.parametrize(
     ("text", "dtype", "limit"),
     [("[127, -128]", DType.INT8, [127, -128]), ("[65519]", DType.FLOAT16, [65504.0])],

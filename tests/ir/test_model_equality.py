@@ -60,6 +60,10 @@ def set_options(m: Model) -> None:
     op.option_tree = {"a": 1.0}
 
 
+def set_other_options(m: Model) -> None:
+    vars(m.main.ops[2])["option_tree"] = []
+
+
 def set_custom_code(m: Model) -> None:
     op = m.main.ops[2]
     assert isinstance(op, OpaqueOp)
@@ -100,6 +104,7 @@ CHANGES: dict[str, tuple[Callable[[Model], object], str]] = {
         "op 2 CUSTOM c > operands > 1: %w: const i8[2] and None",
     ),
     "options": (set_options, "op 2 CUSTOM c > options > a: 1 and 1.0"),
+    "options of another kind": (set_other_options, "op 2 CUSTOM c > options: {'a': 1} and []"),
     "custom code": (set_custom_code, "op 2 CUSTOM c > custom_code: 'c' and None"),
     "name": (lambda m: setattr(named(m, "x"), "name", "z"), "inputs > 0 %x > name: 'x' and 'z'"),
     "dtype": (lambda m: setattr(named(m, "x"), "dtype", DType.INT8), "%x > type: f32[1,4] and i8[1,4]"),

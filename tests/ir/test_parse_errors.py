@@ -185,9 +185,14 @@ def test_mistakes(text: str, place: str, message: str) -> None:
     assert caret == " " * (column + 1) + "^"
 
 
-def test_a_deep_literal_is_refused() -> None:
-    with pytest.raises(ParseError, match="nested more than"):
-        parse_model(line("%b = const f32[1] " + "[" * 5000))
+@pytest.mark.parametrize(("opened", "closed"), [("[", "]"), ("a(", ")"), ("{a: ", "}")])
+def test_nesting_is_limited(opened: str, closed: str) -> None:
+    """The braces of the graph count, too."""
+    with pytest.raises(ParseError) as deepest:
+        parse_model(line("%b = const f32[1] " + opened * 63 + "1" + closed * 63))
+    assert "nested" not in str(deepest.value)
+    with pytest.raises(ParseError, match="brackets are nested more than 64 levels deep"):
+        parse_model(line("%b = const f32[1] " + opened * 64))
 
 
 def test_a_number_of_many_digits_is_refused() -> None:

@@ -64,19 +64,10 @@ class _Cloner:
             self.graphs[id(graph)].extra = self._tree(graph.extra)
         new = copy(model)
         new.graphs = [self.graphs[id(g)] for g in model.graphs]
-        new.signatures = [self._signature(s) for s in model.signatures]
+        new.signatures = [Signature(**self._tree(vars(s))) for s in model.signatures]
         new.metadata = list(model.metadata)
         new.extra = self._tree(model.extra)
         return new
-
-    def _signature(self, signature: Signature) -> Signature:
-        inputs, outputs = (
-            {key: self.value(v) for key, v in side.items()} for side in (signature.inputs, signature.outputs)
-        )
-        return Signature(signature.key, self._mapped(signature.graph), inputs, outputs)
-
-    def _mapped(self, graph: Graph) -> Graph:
-        return self.graphs.get(id(graph), graph)
 
     def value(self, value: Value) -> Value:
         new = self.values.get(id(value))
@@ -137,4 +128,4 @@ class _Cloner:
             return tuple(self._tree(x) for x in data)
         if isinstance(data, Value):
             return self.value(data)
-        return self._mapped(data) if isinstance(data, Graph) else data
+        return self.graphs.get(id(data), data) if isinstance(data, Graph) else data

@@ -122,7 +122,7 @@ class Op(Declaration):
             if name not in specs:
                 hint = near_miss(name, specs) or f"; it has {', '.join(sorted(specs)) or 'no attributes'}"
                 raise ModelError(f"{type(self).__name__} has no attribute {name}{hint}")
-            fault = None if specs[name].is_graph else specs[name].misfit(content)
+            fault = specs[name].misfit(content)
             if fault is not None:
                 raise ModelError(f"{type(self).__name__}: {fault}")
         for index, operand in enumerate(operands):

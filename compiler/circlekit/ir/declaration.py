@@ -65,11 +65,13 @@ class Attribute:
         self.field = self.field or name
 
     def misfit(self, value: Any) -> str | None:
-        """Return why the attribute cannot have this value, which is not a graph; None if it can."""
+        """Return why the attribute cannot have this value; None if it can, and for graphs."""
         kinds, description = _EXPECTED.get(type(self.default), (object, ""))
         if isinstance(self.default, Named | DType):
             kinds, description = type(self.default), f"a member of {type(self.default).__name__}"
-        if kinds is object or (isinstance(value, kinds) and isinstance(value, bool) == (kinds is bool)):
+        if self.is_graph or kinds is object:
+            return None
+        if isinstance(value, kinds) and isinstance(value, bool) == (kinds is bool):
             return None
         return f"{self.name} is {value!r}, expected {description}"
 

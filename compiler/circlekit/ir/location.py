@@ -22,7 +22,9 @@ def place(op: Op, model: Model | None = None, operand: str = "") -> str:
     >  12  %11 = TransposeConv([1,8,8,8], %w, %10, %b)     : f32[1,8,8,8]
        13  %12 = Relu(%11)                                 : f32[1,8,8,8]
     """
-    number = index_of(op)
+    number, first = 0, op
+    while first.previous is not None:
+        number, first = number + 1, first.previous
     path = [model.source if model is not None else None, op.graph.name if op.graph is not None else None]
     path += [f"op {number} {kind_of(op)}", operand]
     near = [(number - 1, op.previous), (number, op), (number + 1, op.next)]
@@ -35,15 +37,6 @@ def place(op: Op, model: Model | None = None, operand: str = "") -> str:
         text = text if len(text) <= LONGEST_LINE else text[: LONGEST_LINE - 3] + "..."
         block.append(f"{'>' if n == number else ' '}  {n:{digits}}  {text}")
     return _INDENT.join(block)
-
-
-def index_of(op: Op) -> int:
-    """Return the position of ``op`` in its graph."""
-    index = 0
-    while op.previous is not None:
-        op = op.previous
-        index += 1
-    return index
 
 
 def kind_of(op: Op) -> str:

@@ -98,7 +98,7 @@ class AttributeField(Attribute):
 
     def __set__(self, op: Op, value: Any) -> None:
         """ModelError for a value of another type than the default's."""
-        fault = None if self.is_graph else self.misfit(value)
+        fault = self.misfit(value)
         if fault is not None:
             raise ModelError(f"{type(op).__name__}: {fault}")
         op.attribute_values[self.name] = value

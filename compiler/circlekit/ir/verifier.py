@@ -242,11 +242,10 @@ def op_faults(op: Op, graphs: Set[int]) -> Iterator[str]:
     yield from operand_faults(op)
     for spec in op.attributes:
         value = op.attribute_values.get(spec.name, spec.default)
-        if not spec.is_graph:
-            fault = spec.misfit(value)
-            if fault:
-                yield fault
-        elif id(value) not in graphs:
+        fault = spec.misfit(value)
+        if fault is not None:
+            yield fault
+        if spec.is_graph and id(value) not in graphs:
             name = value.name if isinstance(value, Graph) else value
             yield f"{spec.name} is {name}, which is not a graph of the model"
 

@@ -22,6 +22,7 @@ _TOKEN = re.compile(
     |(?P<mark>->|[()\[\]{{}},:=|?*])""",
     re.VERBOSE,
 )
+_MAX_NESTING = 64
 _SHOWN_CHARACTERS = 100
 """An error shows this many characters before and after the place."""
 
@@ -46,13 +47,16 @@ class Source:
 
     def _scan(self) -> list[Token]:
         tokens: list[Token] = []
-        at = 0
+        at = depth = 0
         for match in _TOKEN.finditer(self.text):
             start, end = match.span()
             if start != at:
                 break
             at = end
             kind = match.lastgroup or ""
+            depth += (match.group() in "([{") - (match.group() in ")]}")
+            if depth > _MAX_NESTING:  # the parser calls itself at every level
+                raise self.error_at(start, f"brackets are nested more than {_MAX_NESTING} levels deep")
             if kind in ("mark", "name", "number"):
                 tokens.append(Token(kind, match.group(), start))
             elif kind != "skip":

@@ -17,7 +17,7 @@ from circlekit.errors import near_miss
 from circlekit.ir.core import Graph, Value
 from circlekit.ir.declaration import Attribute
 from circlekit.ir.dtypes import BY_SHORT, DType
-from circlekit.ir.tensor import Array
+from circlekit.ir.tensor import MAX_RANK, Array
 from circlekit.ir.text.literal_printing import format_float32
 from circlekit.ir.text.syntax import Arguments, GraphName, Literal, Symbol, ValueName
 
@@ -127,6 +127,8 @@ def array_of(literal: Literal, dtype: DType, shape: tuple[int, ...] | None, fail
 def _numbers(literal: Literal, fail: Fail) -> Array:
     """Return the numbers of a literal as Python objects, in an array of the shape of its nesting."""
     numbers = np.array(literal, object)
+    if numbers.ndim > MAX_RANK:
+        fail(f"the literal has {numbers.ndim} dimensions, expected at most {MAX_RANK}")
     for item in numbers.flat:
         if isinstance(item, list):  # numpy stops where the lists begin to differ
             fail("the inner lists differ in length")

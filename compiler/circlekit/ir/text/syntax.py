@@ -231,7 +231,7 @@ def _parse_attributes(source: Source, call: Call) -> None:
             source.expect(",")
 
 
-def parse_arguments(source: Source, depth: int = 0) -> Arguments:
+def parse_arguments(source: Source) -> Arguments:
     token = source.expect_kind("name")
     arguments = Arguments(token.text, [], {}, token)
     source.expect("(")
@@ -242,23 +242,21 @@ def parse_arguments(source: Source, depth: int = 0) -> Arguments:
             source.take()
             if name.text in arguments.named:
                 source.fail(f"argument {name.text} is given twice", name)
-            arguments.named[name.text] = parse_literal(source, depth)
+            arguments.named[name.text] = parse_literal(source)
         else:
-            arguments.positional.append(parse_literal(source, depth))
+            arguments.positional.append(parse_literal(source))
 
     separated(source, ")", argument)
     return arguments
 
 
-def parse_literal(source: Source, depth: int = 0) -> Literal:
-    if depth > _MAX_NESTING:
-        source.fail(f"literals are nested more than {_MAX_NESTING} levels deep")
+def parse_literal(source: Source) -> Literal:
     if source.accept("["):
-        return separated(source, "]", lambda: parse_literal(source, depth + 1))
+        return separated(source, "]", lambda: parse_literal(source))
     if source.accept("{"):
-        return _parse_tree(source, depth + 1)
+        return _parse_tree(source)
     if source.peek.kind == "name" and source.ahead().kind == "mark" and source.ahead().text == "(":
-        return parse_arguments(source, depth + 1)
+        return parse_arguments(source)
     token = source.expect_kind("number", "string", "name", "graph", "value")
     if token.kind == "number":
         if len(token.text) > _MAX_NUMBER_CHARACTERS:
@@ -273,7 +271,7 @@ def parse_literal(source: Source, depth: int = 0) -> Literal:
     return kinds.get(token.kind, str)(token.text)
 
 
-def _parse_tree(source: Source, depth: int) -> dict[str, Literal]:
+def _parse_tree(source: Source) -> dict[str, Literal]:
     tree: dict[str, Literal] = {}
 
     def item() -> None:
@@ -281,11 +279,10 @@ def _parse_tree(source: Source, depth: int) -> dict[str, Literal]:
         if key.text in tree:
             source.fail(f"{key.text} is given twice", key)
         source.expect(":")
-        tree[key.text] = parse_literal(source, depth)
+        tree[key.text] = parse_literal(source)
 
     separated(source, "}", item)
     return tree
 
 
-_MAX_NESTING = 64
 _MAX_NUMBER_CHARACTERS = 1000

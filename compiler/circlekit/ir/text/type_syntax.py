@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -51,7 +51,17 @@ def read_type(node: TypeNode, source: Source) -> TypeSpec:
             source.fail(f"no dtype is named {node.dtype}{near}", node.token)
     spec = TypeSpec(dtype, node.dims is not None, _shape(node, source), node.token)
     for suffix in node.suffixes:
-        _suffix(spec, suffix, source)
+        fail = source.fail_at(suffix.token)
+        if suffix.name == "quant":
+            spec.quantization = _quantization(suffix, fail)
+        elif suffix.name == "variable":
+            spec.is_variable = True
+        elif suffix.name == "named":
+            spec.name = name_of(suffix, fail)
+        elif suffix.name == "extra" and not suffix.positional:
+            spec.extra = {key: tree_of(value, fail) for key, value in suffix.named.items()}
+        else:
+            fail(f"a type of a model has no {suffix.name}; it has quant, named, extra, variable")
     return spec
 
 
@@ -71,22 +81,6 @@ def _shape(node: TypeNode, source: Source) -> Shape | None:
         else:
             source.fail(f"expected a number or ? as dimension of a model, got {dim}", node.token)
     return tuple(dims)
-
-
-def _suffix(spec: TypeSpec, suffix: Arguments, source: Source) -> None:
-    def fail(message: str) -> NoReturn:
-        source.fail(message, suffix.token)
-
-    if suffix.name == "quant":
-        spec.quantization = _quantization(suffix, fail)
-    elif suffix.name == "variable":
-        spec.is_variable = True
-    elif suffix.name == "named":
-        spec.name = name_of(suffix, fail)
-    elif suffix.name == "extra" and not suffix.positional:
-        spec.extra = {key: tree_of(value, fail) for key, value in suffix.named.items()}
-    else:
-        fail(f"a type of a model has no {suffix.name}; it has quant, named, extra, variable")
 
 
 def name_of(suffix: Arguments, fail: Fail) -> str:
