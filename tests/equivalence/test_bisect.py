@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +11,6 @@ import pytest
 
 import circlekit
 from circlekit.cli.circle2circle import main as circle2circle
-from circlekit.cli.circle_reduce import main as circle_reduce
 from circlekit.equivalence.bisect import find_culprit
 from circlekit.errors import EquivalenceError
 from circlekit.ir.graph import Model
@@ -180,40 +178,3 @@ def test_from_python(tmp_path: Path) -> None:
     with pytest.raises(EquivalenceError, match="wrong_drops is wrong"):
         circlekit.optimize(parse_model(NET), ["wrong_drops"], bisect=tmp_path / "small.ck")
     assert len(circlekit.load(tmp_path / "small.ck").main) == 1
-
-
-# -- reduction ---------------------------------------------------------------------------------
-
-
-COMMAND = """
-import sys
-import tflite
-model = tflite.Model.GetRootAs(open(sys.argv[-1], "rb").read())
-graph = model.Subgraphs(0)
-ops = [graph.Operators(i) for i in range(graph.OperatorsLength())]
-codes = [model.OperatorCodes(op.OpcodeIndex()).BuiltinCode() for op in ops]
-sys.exit(0 if tflite.BuiltinOperator.TANH in codes else 1)
-"""
-
-
-@pytest.mark.slow
-def test_the_reducing_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    model, script = tmp_path / "net.tflite", tmp_path / "look.py"
-    circlekit.save(parse_model(NET.replace("graph main", "model tflite\n\ngraph main")), model)
-    script.write_text(COMMAND)
-    assert circle_reduce([str(model), "--", sys.executable, str(script)]) == 0
-    assert "12 operators became 1 in " in capsys.readouterr().out
-    assert [op.code for op in circlekit.load(f"{model}.reduced.ck").main] == ["TANH"]
-
-
-def test_a_command_that_says_no_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "net.ck").write_text(NET)
-    assert circle_reduce([str(tmp_path / "net.ck"), "--", "false"]) == 1
-    assert "false fails on " in capsys.readouterr().err
-    assert circle_reduce([str(tmp_path / "net.ck"), "--", "no-such-command"]) == 1
-    assert "cannot run no-such-command: " in capsys.readouterr().err
-    assert (
-        circle_reduce([str(tmp_path / "net.ck"), "-o", str(tmp_path / "a.tflite"), "--", "test", "-f", "{}"])
-        == 0
-    )
-    assert len(circlekit.load(tmp_path / "a.tflite").main) == 1

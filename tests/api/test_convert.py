@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From one file to another: formats, paths, options, steps, and what is refused before any work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+import circlekit
+from circlekit.api import Options
+from circlekit.api.models import check_apart, read, target_format
+from circlekit.api.rewriting import check_structure
+from circlekit.errors import CirclekitError, FileError, ModelError, ParseError, RewriteError, ShapeError
+from circlekit.ir.text import parse_model
+from circlekit.ir.value import Array
+from circlekit.passes.engine.registry import all_options
+from circlekit.rewrite.base import PASSES, Context, Option, Pass
+
+NET = """
+graph main(%x: f32[2,3]) -> %z {
+  %y = Mul(%x, [1.0, 1.0, 1.0])
+  %z = Relu(%y)
+}
+"""
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> Path:
+    path = tmp_path / "net.ck"
+    path.write_text(NET)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "format", "expected"),
+    [
+        ("a.circle", None, "circle"),
+        ("a.lite", None, "tflite"),
+        ("a.bin", "circle", "circle"),
+        ("a.tflite", "tflite", "tflite"),
+        ("a.bin", None, "a.bin: expected the extension .circle or .tflite, or a format"),
+        ("a.tflite", "circle", "a.tflite: the extension is for tflite, but the format is circle"),
+        ("", "circle", "a file without a name cannot be written"),
+    ],
+)
+def test_the_format_of_a_target(name: str, format: str | None, expected: str) -> None:
+    if " " not in expected:
+        assert target_format(name, format) == expected
+        return
+    with pytest.raises(FileError) as error:
+        target_format(name, format)
+    assert error.value.message == expected
+
+
+def test_the_format_of_a_saved_file(tmp_path: Path) -> None:
+    model = parse_model(NET)
+    for name, format, magic in (
+        ("a.tflite", None, b"TFL3"),
+        ("a", None, b"CIR0"),
+        ("a.bin", "tflite", b"TFL3"),
+        ("a.circle", "tflite", b"TFL3"),
+    ):
+        circlekit.save(model, tmp_path / name, format)
+        assert (tmp_path / name).read_bytes()[4:8] == magic
+    with pytest.raises(FileError, match=r"unknown extension \.bin"):
+        circlekit.save(model, tmp_path / "b.bin")
+
+
+@pytest.mark.parametrize("byte", [0, 8, 11, 31])
+def test_a_control_character_makes_a_file_no_text(byte: int) -> None:
+    with pytest.raises(CirclekitError, match="not a model"):
+        circlekit.load(b" " * 100 + bytes([byte]))
+
+
+def test_a_text_has_tabs_and_line_ends_and_no_size(net: Path, tmp_path: Path) -> None:
+    assert read(b"\t\r\n" + NET.encode() + b" " * 5000)[1] is None
+    circlekit.save(circlekit.load(net), tmp_path / "net.circle")
+    assert read(tmp_path / "net.circle")[1] == (tmp_path / "net.circle").stat().st_size
+    model, size = read(net)
+    assert (model.source, size) == (str(net), None)
+
+
+def test_a_name_is_taken_from_a_file_object(net: Path) -> None:
+    with net.open("rb") as file:
+        assert circlekit.load(file).source == str(net)
+
+
+def test_paths_of_one_file(net: Path, tmp_path: Path) -> None:
+    (tmp_path / "link.ck").symlink_to(net)
+    with pytest.raises(FileError, match=r"link.ck is the input model; choose another file to write"):
+        check_apart(net, tmp_path / "link.ck")
+    check_apart(net, tmp_path / "absent.ck")
+    check_apart(tmp_path / "absent.ck", net)
+
+
+def test_the_steps_of_a_conversion(net: Path, tmp_path: Path) -> None:
+    steps: list[str] = []
+    options = Options(["remove_unnecessary_mul"], verify=True, progress=steps.append)
+    report = circlekit.convert(net, tmp_path / "out.circle", options)
+    assert steps == ["read", "run the original", *steps[2:-1], "write"]
+    assert "verify remove_unnecessary_mul" in steps
+    assert report.verified
+    assert (report.before.op_count, report.after.op_count) == (2, 1)
+    steps.clear()
+    report = circlekit.convert(net, tmp_path / "out.circle", Options(progress=steps.append))
+    assert steps == ["read", "write"]
+    assert not report.verified
+    assert report.after.op_count == 2
+
+
+@pytest.mark.parametrize("option", ["verify", "record", "bisect"])
+def test_what_verifies(option: str, net: Path, tmp_path: Path) -> None:
+    value = {"verify": True, "record": tmp_path / "record", "bisect": tmp_path / "small.ck"}[option]
+    report = circlekit.optimize(circlekit.load(net), **{option: value})  # type: ignore[arg-type]
+    assert report.verified
+    assert (tmp_path / "record" / "expected.h5").exists() is (option == "record")
+    assert not circlekit.optimize(circlekit.load(net)).verified
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (Options(["nothing"]), "there is no pass or pipeline 'nothing'"),
+        (Options(disable=["nothing"]), "there is no pass 'nothing'"),
+        (Options(explain="nothing"), "there is no pass 'nothing'"),
+        (Options(settings={"nothing": 1}), "there is no setting of a pass 'nothing'"),
+        (
+            Options(["fold_cast"], settings={"change_outputs": "z"}),
+            "change_outputs is a setting of the pass change_outputs, which is not run",
+        ),
+    ],
+)
+def test_options_are_checked_first(options: Options, sentence: str, tmp_path: Path) -> None:
+    with pytest.raises(RewriteError, match=sentence):
+        circlekit.convert(tmp_path / "absent.circle", tmp_path / "out.circle", options)
+
+
+def test_a_setting_of_a_pass_that_runs(net: Path, tmp_path: Path) -> None:
+    options = Options(["change_outputs"], settings={"change_outputs": ["y"]})
+    circlekit.convert(net, tmp_path / "out.circle", options)
+    assert [v.name for v in circlekit.load(tmp_path / "out.circle").main.outputs] == ["y"]
+
+
+def test_a_pipeline_and_more(net: Path, tmp_path: Path) -> None:
+    path = tmp_path / "p.toml"
+    path.write_text('passes = ["O1"]\ndisable = ["remove_unnecessary_mul", "fold_constants"]\n')
+    pipeline = circlekit.read_pipeline(path)
+    report = circlekit.optimize(circlekit.load(net), pipeline, disable=["fuse_activation_function"])
+    assert not report.changes.keys() & {"remove_unnecessary_mul", "fuse_activation_function"}
+    path.write_bytes(b"\xff")
+    with pytest.raises(ParseError, match=r"p.toml: expected text in UTF-8"):
+        circlekit.read_pipeline(path)
+
+
+def test_every_finding_of_the_structure_is_told() -> None:
+    model = parse_model("graph main(%x: f32[2]) -> %y { %y = Relu(%x) }")
+    check_structure(model, "net")
+    model.main.ops[0].set_input(0, model.main.ops[0].output)
+    with pytest.raises(
+        ModelError, match=r"^net: .*: %y is used before operator 0 produces it$"
+    ):
+        check_structure(model, "net")
+    model.main.outputs = (*model.main.outputs, circlekit.Value("lost", model.main.inputs[0].dtype, (2,)))
+    with pytest.raises(ModelError, match=r"^net: .* \(and 1 more\)"):
+        check_structure(model, "net")
+    misfit = "graph main(%x: f32[2], %k: f32[3]) -> %y { %y = Add(%x, %k) : f32[2] }"
+    with pytest.raises(ShapeError):
+        check_structure(parse_model(misfit), "net")
+
+
+def test_an_invalid_model_is_converted_only_without_validation(tmp_path: Path) -> None:
+    source, target = tmp_path / "net.ck", tmp_path / "out.circle"
+    source.write_text("graph main(%x: f32[2], %k: f32[3]) -> %y { %y = Add(%x, %k) : f32[2] }")
+    with pytest.raises(ShapeError):
+        circlekit.convert(source, target)
+    assert not target.exists()
+    circlekit.convert(source, target, Options(validate=False))
+    assert target.exists()
+
+
+def test_records_of_a_setting_are_read_from_a_file(
+    net: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Sees(Pass):
+        """Note what it was given."""
+
+        options = (Option("samples", "a file", metavar="FILE", records=True),)
+
+        def run(self, model: circlekit.Model, context: Context) -> int:
+            seen.append(context.settings["samples"])
+            return 0
+
+    seen: list[list[list[Array]]] = []
+    monkeypatch.setattr(Sees, "name", "sees")
+    monkeypatch.setitem(PASSES, "sees", Sees)
+    assert all_options()["samples"].records
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["value/0/0"] = np.array([1, 2], np.float32)
+    circlekit.optimize(circlekit.load(net), ["sees"], settings={"samples": tmp_path / "a.h5"})
+    assert [[array.tolist() for array in record] for record in seen[0]] == [[[1.0, 2.0]]]

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""circle-reduce: a command decides, the smallest model is written, and the runs are counted."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import circlekit
+from circlekit.cli.circle_reduce import main as circle_reduce
+from circlekit.ir.text import parse_model
+
+NET = """
+graph main(%x: f32[2,9]) -> %d {
+  %a = Relu(%x)
+  %b = Tanh(%a)
+  %c = Mul(%b, [3.25, 3.0, 3.0, 3.0, 3.0, 3.0, 3.0, 3.0, 3.0])
+  %d = Neg(%c)
+}
+"""
+
+COMMAND = """
+import sys
+import tflite
+model = tflite.Model.GetRootAs(open(sys.argv[-1], "rb").read())
+graph = model.Subgraphs(0)
+ops = [graph.Operators(i) for i in range(graph.OperatorsLength())]
+codes = [model.OperatorCodes(op.OpcodeIndex()).BuiltinCode() for op in ops]
+sys.exit(0 if tflite.BuiltinOperator.TANH in codes else 1)
+"""
+
+
+@pytest.mark.slow
+def test_the_reducing_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model, script = tmp_path / "net.tflite", tmp_path / "look.py"
+    circlekit.save(parse_model(NET), model)
+    script.write_text(COMMAND)
+    assert circle_reduce([str(model), "--", sys.executable, str(script)]) == 0
+    assert "4 operators became 1 in " in capsys.readouterr().out
+    assert [op.code for op in circlekit.load(f"{model}.reduced.ck").main] == ["TANH"]
+
+
+def test_a_command_that_says_no_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "net.ck").write_text(NET)
+    assert circle_reduce([str(tmp_path / "net.ck"), "--", "false"]) == 1
+    assert "false fails on " in capsys.readouterr().err
+    assert circle_reduce([str(tmp_path / "net.ck"), "--", "no-such-command"]) == 1
+    assert "cannot run no-such-command: " in capsys.readouterr().err
+    assert (
+        circle_reduce([str(tmp_path / "net.ck"), "-o", str(tmp_path / "a.tflite"), "--", "test", "-f", "{}"])
+        == 0
+    )
+    assert len(circlekit.load(tmp_path / "a.tflite").main) == 1
