@@ -159,9 +159,7 @@ def test_every_finding_of_the_structure_is_told() -> None:
     model = parse_model("graph main(%x: f32[2]) -> %y { %y = Relu(%x) }")
     check_structure(model, "net")
     model.main.ops[0].set_input(0, model.main.ops[0].output)
-    with pytest.raises(
-        ModelError, match=r"^net: .*: %y is used before operator 0 produces it$"
-    ):
+    with pytest.raises(ModelError, match=r"^net: .*: %y is used before operator 0 produces it$"):
         check_structure(model, "net")
     model.main.outputs = (*model.main.outputs, circlekit.Value("lost", model.main.inputs[0].dtype, (2,)))
     with pytest.raises(ModelError, match=r"^net: .* \(and 1 more\)"):
