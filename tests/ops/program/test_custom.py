@@ -224,3 +224,45 @@ def test_options_are_a_map() -> None:
     op.extra["custom_options"] = np.frombuffer(bytes(flexbuffers.Dumps([1, 2])), np.uint8)
     with pytest.raises(ModelError, match="CUSTOM: expected a map of options, got list"):
         options_of(op)
+
+
+def nested(depth: int) -> Any:
+    return [nested(depth - 1)] if depth else 1
+
+
+def test_limits_of_flexbuffers() -> None:
+    assert read_flexbuffer(bytes(flexbuffers.Dumps(nested(64)))) == nested(64)
+    with pytest.raises(ModelError, match="expected at most 64 nested values"):
+        read_flexbuffer(bytes(flexbuffers.Dumps(nested(65))))
+    assert read_flexbuffer(b"\x07\x04\x01") == 7  # an integer of one byte
+    with pytest.raises(ModelError, match="expected at least 3 bytes, got 2"):
+        read_flexbuffer(b"\x04\x01")
+    with pytest.raises(ModelError, match="expected a slot of 1, 2, 4 or 8 bytes, got 3"):
+        read_flexbuffer(b"\x00\x00\x07\x04\x03")
+    with pytest.raises(ModelError, match="expected a float of 2, 4 or 8 bytes"):
+        read_flexbuffer(b"\x07\x0c\x01")
+    with pytest.raises(ModelError, match="1 bytes at -1 exceed its 3 bytes"):
+        read_flexbuffer(b"\x00\x14\x01")  # a text whose length is in front of the data
+    with pytest.raises(ModelError, match="unknown type 37"):
+        read_flexbuffer(b"\x01\x00\x01\x94\x01")
+    with pytest.raises(ModelError, match="expected a key that ends with a zero byte"):
+        read_flexbuffer(b"a\x01\x10\x01")
+
+
+def test_elements_of_a_flexbuffer_are_limited_by_its_size() -> None:
+    bools = bytes([200]) + bytes(1) + b"\x01\x90\x01"  # a vector of 200 bools that ends outside
+    with pytest.raises(ModelError, match="it has more elements than bytes"):
+        read_flexbuffer(bools)
+
+
+def test_typed_vectors_of_all_kinds() -> None:
+    for kind, data, wanted in (
+        (11, b"\x02\x05\xff\x02", [5, -1]),
+        (12, b"\x02\x05\xff\x02", [5, 255]),
+        (36, b"\x02\x00\x02\x02", [False, True]),
+        (16, b"\x05\xff\x02", [5, -1]),
+        (17, b"\x05\xff\x02", [5, 255]),
+        (19, b"\x05\xff\x01\x03", [5, -1, 1]),
+        (23, b"\x05\xff\x01\x02\x04", [5, 255, 1, 2]),
+    ):
+        assert read_flexbuffer(data + bytes([kind << 2, 1])) == wanted

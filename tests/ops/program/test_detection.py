@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from flatbuffers import flexbuffers
 
-from circlekit.errors import ModelError
+from circlekit.errors import ModelError, ShapeError
 from circlekit.interp import evaluate
 from circlekit.ir.dtypes import f32
 from circlekit.ir.op import OpaqueOp
@@ -148,3 +148,81 @@ def test_anchors_fit_the_boxes() -> None:
     op = detector([var(codes), var(likely), const(anchors[:7])])
     with pytest.raises(ModelError, match=r"box codes: expected shape \[1,7,4\], got \[1, 30, 4\]"):
         evaluate(op, [codes, likely, anchors[:7]])
+
+
+def test_ranks_of_detections() -> None:
+    codes, likely, anchors = scene(5)
+    for wrong in ([codes[0], likely], [codes, likely[0]], [np.repeat(codes, 2, axis=0), likely]):
+        op = detector([*map(var, wrong), const(anchors)])
+        with pytest.raises(ModelError, match="box codes: expected shape"):
+            evaluate(op, [*wrong, anchors])
+
+
+@pytest.mark.parametrize("threshold", [0.0, 1.01])
+def test_the_threshold_of_overlaps_is_a_fraction(threshold: float) -> None:
+    codes, likely, anchors = scene(5)
+    op = detector([var(codes), var(likely), const(anchors)], nms_iou_threshold=threshold)
+    with pytest.raises(ModelError, match="expected nms_iou_threshold from 0 to 1"):
+        evaluate(op, [codes, likely, anchors])
+
+
+def test_boxes_of_negative_size() -> None:
+    codes, likely, anchors = scene(5)
+    for axis in (2, 3):
+        wrong = anchors.copy()
+        wrong[3, axis] = -0.1
+        op = detector([var(codes), var(likely), const(wrong)])
+        with pytest.raises(ModelError, match="boxes without negative sizes"):
+            evaluate(op, [codes, likely, wrong])
+    op = detector([var(codes), var(likely), const(anchors)], nms_iou_threshold=1.0)
+    anchors[3, 2:] = 0
+    evaluate(op, [codes, likely, anchors])  # a box without area and the largest threshold are valid
+
+
+def test_up_to_100_detections_per_class() -> None:
+    codes = np.zeros((1, 120, 4), np.float32)
+    anchors = np.array([[i * 2, 0, 1, 1] for i in range(120)], np.float32)  # without overlaps
+    likely = np.linspace(0.5, 0.9, 120, dtype=np.float32).reshape(1, 120, 1)
+    for limit, wanted in ((99, 99), (110, 100)):
+        changes = {"num_classes": 1, "max_detections": limit, "detections_per_class": None}
+        op = detector([var(codes), var(likely), const(anchors)], use_regular_nms=True, **changes)
+        assert evaluate(op, [codes, likely, anchors])[3] == wanted
+
+
+def test_memory_of_detections(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes, likely, anchors = scene(5)
+    sizes: list[int] = []
+    monkeypatch.setattr("circlekit.ops.program.detection.need_memory", lambda size, what: sizes.append(size))
+    op = detector([var(codes), var(likely), const(anchors)], max_classes_per_detection=2)
+    out = evaluate(op, [codes, likely, anchors])
+    assert sizes == [sum(a.nbytes for a in out[:3])]
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"y_scale": None}, "option y_scale: expected float, got None"),
+        ({"nms_iou_threshold": "1"}, "option nms_iou_threshold: expected float, got '1'"),
+        ({"num_classes": 1.5}, "option num_classes: expected int, got 1.5"),
+    ],
+)
+def test_options_of_detections(change: dict[str, Any], sentence: str) -> None:
+    codes, likely, anchors = scene(5)
+    op = detector([var(codes), var(likely), const(anchors)], **change)
+    with pytest.raises(ModelError, match=sentence):
+        evaluate(op, [codes, likely, anchors])
+
+
+def test_types_of_selected_boxes() -> None:
+    b, s, size = var(boxes(1, 6)), var(scores(2, 6)), const(4, np.int32)
+    thresholds = [single(0.5), single(0.0)]
+    v4 = NonMaxSuppressionV4(b, s, size, *thresholds)
+    assert [str(v.type) for v in v4.results] == ["i32[4]", "i32[]"]
+    v5 = NonMaxSuppressionV5(b, s, size, *thresholds, single(0.0))
+    assert [str(v.type) for v in v5.results] == ["i32[4]", "f32[4]", "i32[]"]
+    for wrong in ((s, s), (b, b)):
+        with pytest.raises(ShapeError, match="of rank"):
+            NonMaxSuppressionV4(*wrong, size, *thresholds)
+    v5 = NonMaxSuppressionV5(b, s, size, *thresholds, var(np.array(0, np.float32)))
+    with pytest.raises(ModelError, match=r"got 4 and -1\.0"):
+        kernel_results(v5, [boxes(1, 6), scores(2, 6), np.array(-1, np.float32)])

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from circlekit.errors import ModelError, ShapeError
+from circlekit.errors import ModelError, ShapeError, UnsupportedError
 from circlekit.interp.interpreter import Interpreter
 from circlekit.ir.dtypes import DType, f32
 from circlekit.ir.enums import LSHProjectionType
@@ -14,7 +14,7 @@ from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Value
 from circlekit.ops.constant_operands import encode_strings
 from circlekit.ops.program.text import LshProjection, SkipGram
-from tests.ops.litert import check, const, run_litert, var
+from tests.ops.litert import check, const, kernel_results, run_litert, var
 
 TEXTS = [b"The quick brown fox jumps", b" spaces  before\tand   between ", b"one", b"", b"a b c d e f g"]
 
@@ -67,3 +67,42 @@ def test_lsh_projection_of_bytes(width: int) -> None:
 def test_the_projection_must_be_known() -> None:
     with pytest.raises(ShapeError, match="LSH_PROJECTION: expected type SPARSE or DENSE, got UNKNOWN"):
         LshProjection(Value("h", f32, (2, 3)), Value("x", f32, (2,)))
+
+
+def test_types_of_projections() -> None:
+    x = Value("x", f32, (6, 2))
+    for kind, shape, wanted in (
+        (LSHProjectionType.SPARSE, (4, 5), (4,)),
+        (LSHProjectionType.DENSE, (4, 5), (20,)),
+        (LSHProjectionType.DENSE, None, (None,)),
+    ):
+        assert LshProjection(Value("h", f32, shape), x, type=kind).output.shape == wanted
+    with pytest.raises(ShapeError, match="expected hash of rank 2"):
+        LshProjection(Value("h", f32, (4,)), x, type=LSHProjectionType.DENSE)
+
+
+def test_a_projection_has_up_to_32_bits() -> None:
+    x = np.arange(6, dtype=np.int32).reshape(3, 2)
+    for bits in (32, 33):
+        seeds = const(np.linspace(-1, 1, bits).reshape(1, bits), np.float32)
+        op = LshProjection(seeds, var(x), type=LSHProjectionType.DENSE)
+        if bits == 32:
+            check(op, x)
+        else:
+            with pytest.raises(UnsupportedError, match="with more than 32 bits"):
+                kernel_results(op, [x])
+
+
+def test_memory_of_skip_grams(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    monkeypatch.setattr("circlekit.ops.program.text.need_memory", lambda size, what: sizes.append(size))
+    op = SkipGram(Value("text", DType.STRING, (1,)), ngram_size=2)
+    kernel_results(op, [np.array([b"one two three"], object)])
+    assert sizes == [len(b"one two") + 64, len(b"one two") + len(b"two three") + 128]
+
+
+def test_no_groups_of_a_negative_size() -> None:
+    text = np.array([b"one two"], object)
+    for size, wanted in ((-1, []), (0, [b""]), (3, [])):
+        (out,) = kernel_results(SkipGram(Value("text", DType.STRING, (1,)), ngram_size=size), [text])
+        assert out.tolist() == wanted

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from circlekit.errors import CirclekitError, ModelError, ShapeError
+from circlekit.errors import CirclekitError, ModelError, ShapeError, UnsupportedError
 from circlekit.interp.graph_runner import GraphRunner
 from circlekit.interp.interpreter import Interpreter
-from circlekit.ir.dtypes import DType, f32, i64
+from circlekit.ir.dtypes import DType, f32, i8, i16, i64
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
-from circlekit.ir.value import Array, Value
+from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.arithmetic.binary import Add
 from circlekit.ops.constant_operands import encode_strings
 from circlekit.ops.program.control import CallOnce
@@ -154,3 +154,52 @@ def test_tables_that_are_not_there() -> None:
         Interpreter(Model([main])).run([])
     with pytest.raises(ShapeError, match="HASHTABLE: expected i64 to str or str to i64, got f32 to i64"):
         Hashtable(key_dtype=f32, value_dtype=i64)
+
+
+def test_tables_of_other_numbers() -> None:
+    op = HashtableSize(Hashtable(table_id=1, key_dtype=i64, value_dtype=DType.STRING).output)
+    with pytest.raises(ModelError, match="HASHTABLE_SIZE: table 2 is used before HASHTABLE creates it"):
+        op.call(GraphRunner(State()), np.array([2], np.int32))
+
+
+# -- variables ---------------------------------------------------------------------------------
+
+
+def test_handles_are_numbered_by_container_and_name() -> None:
+    run = GraphRunner(State())
+    names = [("", "a"), ("", "b"), ("box", "a"), (None, "a")]
+    handles = [VarHandle(container=c, shared_name=n).call(run)[0].tolist() for c, n in names]
+    assert handles == [[0], [1], [2], [0]]
+    declared = VarHandle(shared_name="b", results=[Value("h", DType.RESOURCE, ())])
+    assert declared.call(run)[0].shape == ()
+    assert declared.inferred()[0].shape == ()
+    assert VarHandle(shared_name="b").output.shape == (1,)
+
+
+def test_a_variable_tensor_starts_with_zeros() -> None:
+    state, zero = State(), Quantization(np.array([0.5], np.float32), np.array([3]))
+    assert state.read(Value("x", i8, (2,), None, zero)).tolist() == [3, 3]
+    assert state.read(Value("x", i16, (2,), None, zero)).tolist() == [0, 0]
+    value = Value("x", f32, (2, 1))
+    with pytest.raises(ValueError, match="read-only"):
+        state.read(value)[:] = 1
+    assert state.read(value).tolist() == [[0], [0]]
+    with pytest.raises(UnsupportedError, match="variable %x: no kernel for dtype i4"):
+        state.read(Value("x", DType.INT4, (2,)))
+
+
+def test_memory_of_a_variable_tensor(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    monkeypatch.setattr("circlekit.ops.program.state.need_memory", lambda size, what: sizes.append(size))
+    State().read(Value("x", f32, (2, 3)))
+    assert sizes == [24]
+
+
+def test_state_needs_an_interpreter() -> None:
+    with pytest.raises(UnsupportedError, match="VAR_HANDLE keeps state"):
+        VarHandle(shared_name="x").call(lambda graph, inputs: [])
+
+
+def test_a_read_variable_has_a_declared_type() -> None:
+    with pytest.raises(UnsupportedError, match="READ_VARIABLE: expected a declared result"):
+        ReadVariable(VarHandle(shared_name="x").output)
