@@ -24,8 +24,8 @@ from circlekit.io.schema import IDENTIFIERS, SIZES, Field, Kind, Table, Tree, ta
 from circlekit.io.write.buffer_table import ConstantBytes, as_constant_bytes
 from circlekit.io.write.file_writer import Piece
 
-SMALLEST_FLOAT32 = 2.0**-150
-"""Numbers of smaller magnitude are rounded to zero in float32."""
+LARGEST_ZERO = 2.0**-150
+"""Numbers of at most this magnitude are rounded to zero in float32."""
 
 ALIGNMENT_BYTES = 16
 """Constant data starts at a multiple of this many bytes from the start of the file."""
@@ -210,7 +210,7 @@ class Encoder:
             item = spec.by_name.get(name) or self.refuse(name, value, spec)
             kind, slot = item.kind, item.slot
             if kind is Kind.SCALAR:
-                if item.code == "f" and abs(value) < SMALLEST_FLOAT32:
+                if item.code == "f" and abs(value) <= LARGEST_ZERO:
                     value = math.copysign(0.0, value)
                 if value == item.default and str(value) != "-0.0":
                     continue
