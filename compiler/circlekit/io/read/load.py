@@ -271,10 +271,9 @@ class Loader:
             tree["has_rank"] = False
         if all(d == (1 if s is None else s) for d, s in zip(numbers, shape, strict=True)):
             tree.pop("shape", None)
-            if signature is not None and None in shape:
-                follows = [-1 if d is None else d for d in shape]
-                if signature.tolist() == follows:
-                    del tree["shape_signature"]
+            follows = [-1 if d is None else d for d in shape]
+            if signature is not None and None in shape and signature.tolist() == follows:
+                del tree["shape_signature"]
         return shape
 
     def constant(self, data: Array, value: Value, path: str) -> Array:
@@ -285,9 +284,7 @@ class Loader:
             return data
         if not value.is_static:
             self.fail("data-size", path, f"expected a known shape of a constant, got {value.shape}")
-        size = kind.itemsize
-        for dimension in value.static_shape:
-            size *= dimension
+        size = kind.itemsize * math.prod(value.static_shape)
         if size != len(data):
             expected = f"expected {size} bytes for {value.dtype.short}{list(value.static_shape)}"
             self.fail("data-size", path, f"{expected}, got {len(data)}")
