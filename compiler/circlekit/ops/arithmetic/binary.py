@@ -22,7 +22,6 @@ from circlekit.ops.fused_activation import apply_fused_activation
 from circlekit.ops.numerics.fixed_point import (
     centred,
     clamp_to_dtype,
-    quantized_activation_range,
     rescaled,
     rounding_divide_by_pot,
 )
@@ -32,7 +31,6 @@ from circlekit.ops.quantization import (
     is_quantized,
     is_quantized_8_or_16_bits,
     scale_of,
-    zero_point_of,
 )
 
 
@@ -46,11 +44,6 @@ class BinaryWithActivation(Binary, fuses_activation=True):
         if is_quantized_8_or_16_bits(self.lhs):
             return out
         return apply_fused_activation(out, self.act)
-
-    def requantized(self, accumulators: Array, real: float) -> Array:
-        """Return int32 ``accumulators`` times ``real`` as the quantized result, activation applied."""
-        limits, scaled = quantized_activation_range(self.act, self.output), rescaled(accumulators, real)
-        return np.asarray(np.clip(scaled + zero_point_of(self.output), *limits), self.output.dtype.numpy)
 
 
 def in_one_scale(op: Binary, x: Array, y: Array, bits: int) -> tuple[Array, Array, float]:
@@ -86,13 +79,11 @@ class AddOrSub(BinaryWithActivation, kinds="fiuc"):
         if shifts is not None:
             parts = zip((x, y), shifts, strict=True)
             first, second = (rounding_divide_by_pot(a, s) if s else a.astype(np.int32) for a, s in parts)
-            limits = quantized_activation_range(self.act, self.output)
-            return np.asarray(np.clip(first + self.sign * second, *limits), np.int16)
+            return clamp_to_dtype(first + self.sign * second, self.output, self.act)
         bits = 15 if x.dtype == np.int16 else 20
         first, second, common = in_one_scale(self, x, y, bits)
-        return self.requantized(
-            first + self.sign * second, common / ((1 << bits) * float(scale_of(self.output)))
-        )
+        real = common / ((1 << bits) * float(scale_of(self.output)))
+        return clamp_to_dtype(rescaled(first + self.sign * second, real), self.output, self.act)
 
     def _power_of_two_shifts(self) -> list[int] | None:
         """Return the right shift of each operand where all scales are powers of two; else None."""
@@ -160,10 +151,9 @@ class Mul(BinaryWithActivation, code="MUL", commutative=True, reference_version=
     def quantized(self, x: Array, y: Array) -> Array:
         if self._is_int16_to_8_bits():
             fraction = np.minimum((x.astype(np.int32) * y + (1 << 14)) >> 15, (1 << 15) - 1)
-            limits = quantized_activation_range(self.act, self.output)
-            shifted = rounding_divide_by_pot(fraction, 8) + zero_point_of(self.output)
-            return np.clip(shifted, *limits).astype(self.output.dtype.numpy)
-        return self.requantized(centred(x, self.lhs) * centred(y, self.rhs), self.rescale())
+            return clamp_to_dtype(rounding_divide_by_pot(fraction, 8), self.output, self.act)
+        product = centred(x, self.lhs) * centred(y, self.rhs)
+        return clamp_to_dtype(rescaled(product, self.rescale()), self.output, self.act)
 
     def required_version(self) -> int:
         dtype = self.lhs.dtype

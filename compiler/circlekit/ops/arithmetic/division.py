@@ -14,9 +14,9 @@ from circlekit.ops.elementwise import Binary
 from circlekit.ops.numerics.fixed_point import (
     bit_length,
     centred,
+    clamp_to_dtype,
     get_reciprocal,
     quantize_multiplier,
-    quantized_activation_range,
     rounding_divide_by_pot_on_x86,
     saturating_rounding_doubling_high_mul,
 )
@@ -48,8 +48,7 @@ class Div(BinaryWithActivation, code="DIV"):
         quotient = saturating_rounding_doubling_high_mul(x << headroom, inverse)
         product = saturating_rounding_doubling_high_mul(quotient, by.mantissa)
         scaled = rounding_divide_by_pot_on_x86(product, inverse_shift + headroom - by.shift)
-        limits = quantized_activation_range(self.act, self.output)
-        return np.asarray(np.clip(scaled + zero_point_of(self.output), *limits), self.output.dtype.numpy)
+        return clamp_to_dtype(scaled, self.output, self.act)
 
     def required_version(self) -> int:
         return 2 if self.broadcasts_beyond_4d() else 1

@@ -170,9 +170,10 @@ def centred(x: Array, value: Value) -> Array:
     return np.asarray(x.astype(np.int32) - np.int32(zero_point_of(value)))
 
 
-def clamp_to_dtype(x: Array, output: Value) -> Array:
-    """Return whole numbers ``x`` plus the zero point of ``output``, clamped and cast to its dtype."""
-    return np.asarray(np.clip(x + zero_point_of(output), *dtype_limits(output.dtype)), output.dtype.numpy)
+def clamp_to_dtype(x: Array, output: Value, act: Activation = Activation.NONE) -> Array:
+    """Return whole numbers ``x`` plus the zero point of ``output``, in its dtype and the range of ``act``."""
+    limits = quantized_activation_range(act, output)
+    return np.asarray(np.clip(x + zero_point_of(output), *limits), output.dtype.numpy)
 
 
 _mul = saturating_rounding_doubling_high_mul
