@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from circlekit.errors import ShapeError
+from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import f32
 from circlekit.ir.enums import Activation, Padding
 from circlekit.ir.value import Array, Value
@@ -64,3 +64,19 @@ def test_refusals() -> None:
         Conv3D(x, Value("", f32, (1, 1, 1, 2, 4)))
     with pytest.raises(ShapeError, match="input has 3 channels, expected 2, as the filter has"):
         Conv3DTranspose(const([1, 4, 4, 4, 4], np.int32), Value("", f32, (1, 1, 1, 4, 2)), x)
+    with pytest.raises(ShapeError, match=r"expected strides of at least 1, got \(1, 0, 1\)"):
+        Conv3DTranspose(const([1, 4, 4, 4, 4], np.int32), Value("", f32, (1, 1, 1, 4, 3)), x, stride_h=0)
+    op = Conv3D(x, Value("", f32, (1, 1, 1, 3, 4)))
+    with pytest.raises(UnsupportedError, match="CONV_3D on float32, int8 has no kernel"):
+        op.kernel(np.ones((1, 4, 4, 4, 3), np.float32), np.ones((1, 1, 1, 3, 4), np.int8))
+
+
+def test_macs() -> None:
+    """Each element of the result, or of a transposed one's input, meets all taps and the other channels."""
+    x = Value("", f32, (1, 4, 4, 4, 3))
+    assert Conv3D(x, Value("", f32, (2, 2, 2, 3, 5)), padding=Padding.VALID).macs() == 27 * 5 * 8 * 3
+    shape = const([1, 5, 5, 5, 7], np.int32)
+    op = Conv3DTranspose(shape, Value("", f32, (2, 2, 2, 7, 3)), x, padding=Padding.VALID)
+    assert op.macs() == 64 * 3 * 8 * 7
+    assert op.output.shape == (1, 5, 5, 5, 7)
+    assert Conv3D(x, Value("", f32, None)).macs() == 0

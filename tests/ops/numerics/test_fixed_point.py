@@ -19,6 +19,7 @@ from circlekit.ops.numerics.fixed_point import (
     quantize_multiplier,
     quantized_activation_range,
     rounding_divide_by_pot,
+    rounding_divide_by_pot_on_x86,
     saturating_left_shift,
     saturating_rounding_doubling_high_mul,
 )
@@ -135,3 +136,15 @@ def test_limits_of_types() -> None:
     assert dtype_limits(DType.UINT4) == (0, 15)
     with pytest.raises(ModelError, match="expected an integer dtype for quantized data, got f32"):
         dtype_limits(f32)
+
+
+@pytest.mark.parametrize("x", [-5, -4, -1, 0, 1, 3, 4, (1 << 31) - 1, -(1 << 31)])
+def test_division_on_x86(x: int) -> None:
+    """Shifts take the exponent modulo 32; the mask of the remainder is the low half of one of 64 bits."""
+    for exponent in (*range(31), -1, -2, 31, 32, 33, 63, 64, 65):
+        mask = ((1 << exponent % 64) - 1) & 0xFFFFFFFF
+        mask -= (mask >> 31) << 32
+        wanted = (x >> exponent % 32) + ((x & mask) > (mask >> 1) + (x < 0))
+        assert rounding_divide_by_pot_on_x86(np.array([x]), np.array(exponent)).tolist() == [wanted], exponent
+        if 0 <= exponent < 31:
+            assert wanted == rounding_divide_by_pot(x, exponent)

@@ -8,7 +8,7 @@ import pytest
 
 from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.interp import evaluate
-from circlekit.ir.dtypes import f32, i16
+from circlekit.ir.dtypes import f32, i8, i16
 from circlekit.ir.enums import Activation, LSTMKernelType
 from circlekit.ir.value import Array, Value
 from circlekit.ops.recurrent.lstm import BidirectionalSequenceLstm, Lstm, UnidirectionalSequenceLstm
@@ -206,3 +206,22 @@ def test_refusals_are_sentences() -> None:
     wide = UnidirectionalSequenceLstm(short, *operands(Maker(0, "int8"), FORMS[0], 3, 4, 2))
     assert wide.required_version() == 5
     assert not op.pure
+
+
+def test_optional_operands_of_both_directions() -> None:
+    """The input gate (coupled gates have none), peepholes, projections and the second input may be absent."""
+    optional = {spec.name for spec in BidirectionalSequenceLstm.operands if spec.optional}
+    one = {"input_to_input_weights", "recurrent_to_input_weights", "input_gate_bias", "projection_weights"}
+    one |= {"projection_bias"} | {f"cell_to_{gate}_weights" for gate in ("input", "forget", "output")}
+    one |= {f"aux_input_to_{gate}_weights" for gate in GATES}
+    assert optional == {"aux_input"} | {d + name for d in ("fw_", "bw_") for name in one}
+    assert len(BidirectionalSequenceLstm.operands) == 48
+
+
+def test_bidirectional_integers_have_no_kernel() -> None:
+    fw, bw = (operands(Maker(i), frozenset(), 5, 6, 3) for i in range(2))
+    rest = [*fw[:17], *bw[:17], *fw[17:19], *bw[17:19], *[None] * 9]
+    op = BidirectionalSequenceLstm(Value("x", i8, (4, 3, 5)), *rest)
+    arrays = [None if v is None or v.data is None else np.asarray(v.data) for v in op.inputs]
+    with pytest.raises(UnsupportedError, match="BIDIRECTIONAL_SEQUENCE_LSTM on i8 has no kernel"):
+        op.cell({}, np.zeros((4, 3, 5), np.int8), arrays[0])

@@ -197,7 +197,7 @@ def bit_length(x: Array) -> Ints:
 def exp_on_negative_values(x: Array, integer_bits: int, bits: int = 32) -> Ints:
     """Return e^x in Q0 for ``x`` <= 0 in Q(``integer_bits``).
 
-    A polynomial for the last quarter, times e^-(2^k) for each bit k above it.
+    A polynomial for the last quarter, times e^-(2^k) for each bit k above it, which is 0 from e^-32 on.
     """
     x = np.asarray(x, np.int64)
     fraction_bits = bits - 1 - integer_bits
@@ -210,8 +210,6 @@ def exp_on_negative_values(x: Array, integer_bits: int, bits: int = 32) -> Ints:
     for exponent in range(-2, integer_bits):
         factor = _constant(math.exp(-(2.0**exponent)), bits=bits)
         out = np.where(above & (1 << (fraction_bits + exponent)), _mul(out, factor, bits), out)
-    if integer_bits > 5:
-        out = np.where(x < -(32 << fraction_bits), 0, out)
     return np.where(x == 0, (1 << (bits - 1)) - 1, out)
 
 

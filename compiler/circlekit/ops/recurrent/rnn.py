@@ -136,7 +136,7 @@ class BidirectionalSequenceRnn(
 
     def run(self, step: Step, steps: int, state: State, backwards: bool) -> tuple[Array, State]:
         is_repeated = self.time_major and is_hybrid(self.input, self.fw_recurrent_weights)
-        for _ in range(max(steps, 1) if is_repeated else 1):
+        for _ in range(steps if is_repeated else 1):
             out, state = super().run(step, steps, state, backwards)
         return out, state
 
