@@ -29,7 +29,8 @@ def overlaps(boxes: Array, index: int) -> Array:
     sides = np.minimum(high, high[index]) - np.maximum(low, low[index])
     common = np.prod(np.maximum(sides, 0), axis=1)
     both = area + area[index] - common
-    return np.where((area <= 0) | (area[index] <= 0), 0, common / np.where(both == 0, 1, both))
+    has_area = ~((area <= 0) | (area[index] <= 0))
+    return np.asarray(np.divide(common, both, out=np.zeros_like(common), where=has_area))
 
 
 def suppress(
