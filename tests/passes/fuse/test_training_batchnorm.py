@@ -40,7 +40,13 @@ OF_SQUARES = NET.replace("%square = SquaredDifference(%c, %mean)", "%square = Sq
     "%variance = Mean(%square, [0,1,2]) {keep_dims: true}",
     "%q = Mean(%square, [0,1,2]) {keep_dims: true}\n %p = Square(%mean)\n %variance = Sub(%q, %p)",
 )
-FORMS = [NET, PLAIN, OF_SQUARES]
+FORMS = [
+    NET,
+    PLAIN,
+    PLAIN.replace("Sub(%c, %mean)", "Sub(%mean, %c)").replace("Mul(%square, %square)", "Square(%square)"),
+    OF_SQUARES,
+    OF_SQUARES.replace("Square(%c)", "Mul(%c, %c)").replace("Square(%mean)", "Mul(%mean, %mean)"),
+]
 
 
 def batches(count: int) -> list[Array]:
@@ -74,6 +80,11 @@ def test_training_batchnorm_is_reported_by_name(text: str) -> None:
 @pytest.mark.parametrize("axes", ["[1,2]", "[0,1,2,3]", "[1,2,3]"])
 def test_other_norms_are_not_reported(axes: str) -> None:
     assert circlekit.optimize(parse_model(NET.replace("[0,1,2]", axes)), ["remove_dead"]).notes == []
+
+
+def test_mean_and_variance_over_other_axes_are_not_reported() -> None:
+    text = NET.replace("Mean(%square, [0,1,2])", "Mean(%square, [0,1,3])")
+    assert circlekit.optimize(parse_model(text), ["remove_dead"]).notes == []
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ def _transposed_refusal(c: Array, x: Value, match: Match) -> str | None:
         return f"%{x.name}: expected a constant perm and a known number of channels"
     axis = checked_perm(perm, len(perm)).index(len(perm) - 1)
     expected = [channels if index == axis else 1 for index in range(len(perm))][len(perm) - c.ndim :]
-    if c.size == 1 or (c.ndim <= len(perm) and list(c.shape) == expected):
+    if c.size == 1 or list(c.shape) == expected:
         return None
     shape = format_shape(c.shape)
     name = match.value("y").name
