@@ -170,27 +170,24 @@ QUOTIENT_BY_DEVIATION = "d = Sub($x, m)  o = Sqrt(v)  r = Add(o, eps: const f32[
 AFFINE = "t = Mul(n, g: const f32)  $z = Add(t, b: const f32)"
 
 
-RESHAPED = "s = Reshape(x, to?) {new_shape: any}"
-RESHAPED_BACK = "z = Reshape(y, back?) {new_shape: any}"
+BETWEEN_RESHAPES = {
+    "x": "s", "first": "s = Reshape(x, to?) {new_shape: any}",
+    "z": "y", "last": "z = Reshape(y, back?) {new_shape: any}",
+}  # fmt: skip
+WITH_ACTIVATION = {"x": "x", "first": "", "z": "z", "last": "    {act: any = act}"}
 
 
 def _forms() -> Iterator[type[Rewrite]]:
-    """All forms: first those between two Reshapes, then those whose last operator may have an activation."""
+    """All forms: those between two Reshapes first, and those of more operators, which contain the others."""
     quotients = [*((InstanceNorm, q) for q in QUOTIENTS), (EpsilonAddedToDeviation, QUOTIENT_BY_DEVIATION)]
-    endings = [  # behind the variance; those of more operators first, which contain the others
+    endings = [
         *((InstanceNorm, ending) for ending in SUMS),
         *((kind, f"{quotient.replace('$n', 'n')}  {AFFINE}") for kind, quotient in quotients),
         *((kind, quotient.replace("$n", "$z")) for kind, quotient in quotients),
     ]
-    line = "\n        "  # one statement per line, as the pictures are shown to users
-    forms = [
-        kind.member(square=square.replace("  ", line), ending=ending.replace("  ", line))
-        for (kind, ending), square in product(endings, SQUARES)
-    ]
-    for form in forms:
-        yield form.member(x="s", z="y", first=RESHAPED, last=RESHAPED_BACK)
-    for form in forms:
-        yield form.member(x="x", z="z", first="", last="    {act: any = act}")
+    for words in (BETWEEN_RESHAPES, WITH_ACTIVATION):
+        for (kind, ending), square in product(endings, SQUARES):
+            yield kind.member(square=square, ending=ending, **words)
 
 
 class FuseInstNorm(Rules):

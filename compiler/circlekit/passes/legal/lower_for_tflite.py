@@ -65,19 +65,19 @@ class LowerInstanceNormNcw(LowerNormalization):
         return {**super().constants(x, epsilon), **column}
 
 
+ROOT_MEAN_SQUARE = """
+    q = Square(x)
+    m = Mean(q, [-1])                   {keep_dims: true}
+    e = Add(m, eps)
+    r = Rsqrt(e)
+"""
+
+
 class LowerPlainRmsNorm(LowerNormalization):
     """x * rsqrt(mean(x * x) + epsilon), where gamma is all ones."""
 
-    before = """
-        y = RmsNorm(x, gamma: const)    {epsilon: any = epsilon}
-    """
-    after = """
-        q = Square(x)
-        m = Mean(q, [-1])               {keep_dims: true}
-        e = Add(m, eps)
-        r = Rsqrt(e)
-        y = Mul(x, r)
-    """
+    before = "y = RmsNorm(x, gamma: const)      {epsilon: any = epsilon}"
+    after = ROOT_MEAN_SQUARE + "y = Mul(x, r)"
 
     @condition
     def only_ones(self, match: Match) -> str | None:
@@ -88,17 +88,8 @@ class LowerPlainRmsNorm(LowerNormalization):
 class LowerRmsNorm(LowerNormalization):
     """x * rsqrt(mean(x * x) + epsilon) * gamma."""
 
-    before = """
-        y = RmsNorm(x, gamma)           {epsilon: any = epsilon}
-    """
-    after = """
-        q = Square(x)
-        m = Mean(q, [-1])               {keep_dims: true}
-        e = Add(m, eps)
-        r = Rsqrt(e)
-        n = Mul(x, r)
-        y = Mul(n, gamma)
-    """
+    before = "y = RmsNorm(x, gamma)             {epsilon: any = epsilon}"
+    after = ROOT_MEAN_SQUARE + "n = Mul(x, r)  y = Mul(n, gamma)"
 
 
 NEOX = "y = RoPE(x: [_, _, _, D], sin, cos)   {mode: GPT_NEOX}"
