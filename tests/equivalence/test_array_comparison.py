@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from circlekit.equivalence.model_comparison import TOLERANCE, Difference, worst_difference
+from circlekit.equivalence.model_comparison import TOLERANCE, Difference, allowed_difference, worst_difference
 from circlekit.ir.value import Array
 
 
@@ -82,3 +82,25 @@ def test_complex_is_compared_by_magnitude() -> None:
     left = np.array([3 + 4j], np.complex64)
     assert worst(left, left + np.complex64(1e-6j)).equal
     assert worst(left, left + np.complex64(1j)).absolute == pytest.approx(1)
+
+
+def test_the_relative_difference() -> None:
+    assert worst(np.array([0.0]), np.array([1.0])).relative == np.inf
+    assert worst(np.array([0.0]), np.array([0.0])).relative == 0.0
+    assert worst(np.array([-4.0]), np.array([-5.0])).relative == 0.25
+    assert worst(np.array([3 + 4j]), np.array([4 + 4j])).relative == 0.2
+    assert worst(np.array([b"a"], object), np.array([b"b"], object)).relative == np.inf
+
+
+def test_the_sentence() -> None:
+    found = worst(np.array([[0.0, 8.0]]), np.array([[0.0, 6.0]]), 0.5)
+    assert str(found) == "[0,1]: 8.0 and 6.0 differ by 2 (0.25 of the value), 0.5 is allowed"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "fraction", "allowed"),
+    [("float32", 0.5, 2.0), ("complex64", 0.5, 2.0), ("int32", 0.5, 0.0), ("float32", 0.0, 0.0),
+     ("float64", None, 4e-9), ("int32", None, 0.0)],
+)  # fmt: skip
+def test_the_allowed_difference(dtype: str, fraction: float | None, allowed: float) -> None:
+    assert allowed_difference(np.array([1, -4], dtype), fraction) == pytest.approx(allowed)

@@ -138,3 +138,48 @@ def test_names_of_a_model(name: str) -> None:
     """Whatever values are called, there is a file for them."""
     assert hdf5.encode([(name, SECRET)])
     assert hdf5.encode_groups({"a": {"weights": SECRET}, name: {"weights": SECRET}})
+
+
+def test_numbers_are_in_order_before_names(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for key in ("x", "10", "9", "100"):
+            file[f"value/{key}"] = np.zeros(1, np.float32)
+    assert [name for name, _ in hdf5.read(tmp_path / "a.h5")] == ["9", "10", "100", "x"]
+
+
+@pytest.mark.parametrize(
+    ("count", "chunks", "is_refused"),
+    [
+        (1 << 24, None, False),
+        ((1 << 24) + 1, None, True),
+        (1 << 14, (1,), False),
+        ((1 << 14) + 1, (1,), True),
+        ((1 << 14) + 1, (2,), False),
+    ],
+)
+def test_bytes_and_chunks_that_are_not_stored(
+    count: int, chunks: tuple[int, ...] | None, is_refused: bool, tmp_path: Path
+) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_group("value").create_dataset("0", (count,), np.int8, chunks=chunks)
+    if is_refused:
+        with pytest.raises(FormatError, match="of which the file stores 0 bytes"):
+            hdf5.read(tmp_path / "a.h5")
+    else:
+        ((_, array),) = hdf5.read(tmp_path / "a.h5")
+        assert array.shape == (count,)
+
+
+@pytest.mark.parametrize(("limit", "is_refused"), [(12000, False), (11999, True)])
+def test_arrays_and_a_chunk_must_fit_into_memory_together(
+    limit: int, is_refused: bool, tmp_path: Path
+) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("value/0", data=np.zeros(1000, np.float32))
+        file.create_dataset("value/1", data=np.zeros(1000, np.float32), chunks=(1000,))
+    with limited(limit):
+        if is_refused:
+            with pytest.raises(LimitError):
+                hdf5.read(tmp_path / "a.h5")
+        else:
+            assert len(hdf5.read(tmp_path / "a.h5")) == 2

@@ -98,3 +98,54 @@ def test_a_crash_is_an_error_and_no_refusal_of_the_file(monkeypatch: pytest.Monk
     with pytest.raises(EquivalenceError, match=r"LiteRT crashes on the model \(exit code -6\)"):
         run_litert_forked(b"crash", [[X]])
     assert accepted_files([data, b"\0" * 64, b"crash", data, b"crash"]) == [True, False, True, True, True]
+
+
+class FakeInterpreter:
+    """Notes the calls of an interpreter with two inputs; the output is empty for an empty first input."""
+
+    def __init__(self) -> None:
+        self.calls: list[object] = []
+        self.shapes = [[2], [3]]
+
+    def get_input_details(self) -> list[dict[str, object]]:
+        return [
+            {"index": i, "shape": np.array(shape), "dtype": np.float32} for i, shape in enumerate(self.shapes)
+        ]
+
+    def get_output_details(self) -> list[dict[str, object]]:
+        return self.get_input_details()[:1]
+
+    def resize_tensor_input(self, index: int, shape: tuple[int, ...]) -> None:
+        self.shapes[index] = list(shape)
+        self.calls.append(("resize", index))
+
+    def allocate_tensors(self) -> None:
+        self.calls.append("allocate")
+
+    def set_tensor(self, index: int, array: Array) -> None:
+        assert array.flags.c_contiguous
+
+    def invoke(self) -> None:
+        self.calls.append("invoke")
+
+    def get_tensor(self, index: int) -> Array:
+        return np.ones(self.shapes[index], np.float32)
+
+
+def test_tensors_are_allocated_only_for_new_shapes() -> None:
+    """Allocation resets variables."""
+    fake = FakeInterpreter()
+    sizes = [(2, 3), (2, 3), (2, 4), (2, 4), (0, 4)]
+    outputs = litert.run_interpreter(fake, [[np.zeros(n, np.float32) for n in step] for step in sizes])
+    assert fake.calls == [
+        "allocate", "invoke", "invoke", ("resize", 1), "allocate", "invoke", "invoke",
+        ("resize", 0), "allocate", "invoke",
+    ]  # fmt: skip
+    assert [array.shape for (array,) in outputs] == [(2,), (2,), (2,), (2,), (0,)]
+
+
+@needs_litert
+def test_an_operator_without_a_reference_kernel_is_run_by_the_others() -> None:
+    elu = parse_model("graph main(%x: f32[2]) -> %y { %y = Elu(%x) }")
+    (output,) = run_litert(tflite_of(elu), [np.array([-1, 2], np.float32)])
+    assert output.tolist() == pytest.approx([np.expm1(-1), 2.0])

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from circlekit import compare
 from circlekit.equivalence.model_comparison import TOLERANCE
-from circlekit.equivalence.verify import LIMIT, reference_runs, rounding_error
+from circlekit.equivalence.verify import LIMIT, _excused, _moved, reference_runs, rounding_error
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model
@@ -61,3 +62,33 @@ def test_a_wrong_factor_is_not_excused() -> None:
 def test_what_is_no_float_gets_no_slack() -> None:
     model = parse_model("graph main(%x: i32[4]) -> %y {\n%y = Add(%x, 1)\n}")
     assert rounding_error(model, reference_runs(model)[0][0]) == [0.0]
+
+
+def test_weights_move_to_a_neighbor() -> None:
+    largest = np.finfo(np.float32).max
+    data = np.array([0.0, -0.0, np.nan, np.inf, -np.inf, *[1.0] * 50, *[-8.0] * 50], np.float32)
+    moved = _moved(data, 7)
+    assert moved.dtype == np.float32
+    assert np.array_equal(moved[:5], data[:5], equal_nan=True)
+    for part, value in ((moved[5:55], 1.0), (moved[55:], -8.0)):
+        up, down = (np.nextafter(np.float32(value), np.float32(end)) for end in (np.inf, -np.inf))
+        assert set(part.tolist()) == {float(up), float(down)}
+    ends = _moved(np.full(50, largest), 7)
+    assert set(ends.tolist()) == {float(largest), float(np.nextafter(largest, np.float32(0)))}
+
+
+@pytest.mark.parametrize(
+    ("reference", "moved", "excused"),
+    [
+        ([1.0, -100.0], [1.0 + 2**-10, -100.0], 4 * 2**-10),
+        ([1.0, -100.0], [2.0, -100.0], 0.02 * 100.0),
+        ([np.inf, 800.0], [0.0, 800.5], 2.0),
+        ([800.0, 800.0], [np.nan, 800.5], 2.0),
+        ([np.nan, np.inf], [1.0, 1.0], 0.0),
+        ([1.0], [1.0, 2.0], 0.0),
+        ([], [], 0.0),
+    ],
+)
+def test_what_is_excused(reference: list[float], moved: list[float], excused: float) -> None:
+    arrays = np.array(reference, np.float32), np.array(moved, np.float32)
+    assert _excused(*arrays, limit=0.02) == excused

@@ -163,3 +163,28 @@ def test_which_size_an_operator_indexes(call: str, bound: int | None) -> None:
     result = "" if " : " in call else " : f32[*]"
     graph = main_graph(text.replace("CALL", call + result))
     assert index_bounds(graph) == ({} if bound is None else {id(graph.inputs[2]): bound})
+
+
+@pytest.mark.parametrize(("sizes", "count"), [((1000, 24), 1), ((1009, 15), 2), ((1010, 15), 1), ((8, 8), 2)])
+def test_the_number_of_boundary_sets(sizes: tuple[int, int], count: int) -> None:
+    """As many as the smallest of at most 1024 elements needs to meet sixteen edges."""
+    inputs = [Value(f"x{size}", DType.FLOAT32, (size, None)) for size in sizes]
+    graph = Graph("g", [*inputs, Value("i", DType.INT32, (5000,))])
+    assert len(input_sets(graph)) == count + 2
+    assert {s.total for s in input_sets(graph) if s.kind == "boundary"} == {count}
+    assert len(input_sets(Graph("g", []))) == 3
+    assert len(input_sets(Graph("g", [Value("none", DType.FLOAT32, (0, 3))]))) == 6 + 2
+
+
+def test_complex_numbers_have_two_independent_parts() -> None:
+    array = make_input(Value("c", DType.COMPLEX64, (100,)), NORMAL)
+    assert not np.array_equal(array.real, array.imag)
+    assert 0 < abs(array.imag).max() < 6
+
+
+@pytest.mark.parametrize(
+    ("zero_point", "dtype", "stored"), [(300, DType.UINT8, 255), (-300, DType.INT8, -128)]
+)
+def test_a_zero_point_beyond_its_dtype_is_clipped(zero_point: int, dtype: DType, stored: int) -> None:
+    scale = Quantization(np.array([0.5], np.float32), np.array([zero_point], np.int64))
+    assert make_input(Value("x", dtype, (2,), None, scale), ZERO).tolist() == [stored] * 2

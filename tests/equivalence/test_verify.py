@@ -209,3 +209,55 @@ def test_inputs_without_a_result_are_no_want_of_a_kernel() -> None:
     report = circlekit.optimize(model, "O1", verify=True)
     (note,) = (n for n in report.notes if "does not take" in n)
     assert note.startswith("not compared on zero inputs, which the model does not take: DIV: expected")
+
+
+# -- passes that are meant to change something -------------------------------------------------
+
+
+def test_a_pass_that_is_meant_to_change_values_gives_a_new_reference() -> None:
+    model = net()
+    verifier = Verifier(model)
+    scale(model, 1.5)
+    verifier.accept(model, "quantize")
+    assert verifier.latest == [run.outputs for run in verifier.runs]
+    verifier.check(model, "next")
+    assert verifier.notes == ["quantize is meant to change values: passes before and after it are verified"]
+    with pytest.raises(EquivalenceError, match="undo changed output %y"):
+        verifier.check(net(), "undo")
+    rename(model)
+    with pytest.raises(EquivalenceError, match="again changed the interface"):
+        verifier.accept(model, "again")
+
+
+def test_a_pass_that_is_meant_to_change_the_interface_gives_a_new_reference() -> None:
+    model = net(("Relu(%x)", "Mul(%x, [0.0, 0.0, 0.0])"))
+    verifier = Verifier(model)
+    (weak,) = verifier.notes
+    rename(model)
+    verifier.restart(model, "rename")
+    verifier.check(model, "next")
+    assert verifier.notes == [
+        weak, "rename is meant to change the interface: passes after it are verified from there"
+    ]  # fmt: skip
+    assert verifier.names == ["other", "z"]
+
+
+def test_values_are_compared_only_for_the_same_inputs() -> None:
+    assert compare(net(), net(("%k", "%kk"))).outputs == []
+    other = net(("%k: f32[3]", "%k: f32[1,3]"))
+    assert compare(net(), other).outputs == []
+    missing = compare(net(), net(("-> %y, %z", "-> %z")))
+    assert {outcome.name for outcome in missing.outputs} == {"z"}
+    assert all(outcome.equal for outcome in missing.outputs)
+
+
+def test_other_graphs_are_compared_on_seeded_inputs_only() -> None:
+    text = """
+        signature "serve" @other (in: %p) -> (out: %q)
+        graph main(%x: f32[2]) -> %y { %y = Relu(%x) }
+        graph other(%p: f32[2]) -> %q { %q = Neg(%p) }
+    """
+    a, b = parse_model(text), parse_model(text.replace("Neg(", "Abs("))
+    assert {outcome.name for outcome in compare(a, b).outputs} == {"y", "q"}
+    assert not compare(a, b)
+    assert compare(a, b, [np.ones(2, np.float32)])

@@ -195,10 +195,9 @@ def _elements(path: Path, group: h5py.Group, key: str) -> Array:
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
-def _order(key: str) -> tuple[bool, int, str]:
-    """Sort key: numbers by value, then all other names."""
-    is_number = key.isascii() and key.isdigit() and len(key) < 19
-    return (not is_number, int(key) if is_number else 0, key)
+def _order(key: str) -> str:
+    """Return a sort key: numbers by value, mostly before all other names."""
+    return key.zfill(20) if key.isascii() and key.isdigit() else key
 
 
 # -- comparison --------------------------------------------------------------------------------

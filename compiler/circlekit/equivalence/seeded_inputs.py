@@ -58,7 +58,7 @@ def input_sets(graph: Graph) -> list[InputSet]:
     sizes = [prod(dim or 1 for dim in v.shape or ()) for v in graph.inputs if v.dtype.is_float]
     count = 1
     if sizes and sum(sizes) <= SMALL_MODEL_ELEMENTS:
-        count = -(-len(EDGES) // max(min(sizes), 1))
+        count = -(-len(EDGES) // min(sizes))
     boundary = [InputSet("boundary", number, count) for number in range(count)]
     return [InputSet("normal"), *boundary, InputSet("zero")]
 
