@@ -143,3 +143,34 @@ def test_errors_show_the_place(path: tuple[str | int, ...], field: str, index: i
         tree = tree[step]
     with pytest.raises(ParseError, match="^" + re.escape(f"t:{place}: wrong\n")):
         recipe.fail("wrong", tree, field, index)
+
+
+def test_unknown_names_are_reported_with_known_ones() -> None:
+    with pytest.raises(ParseError, match=r"Shape has no field zz; expected one of dim, empty_v") as error:
+        parse("operand { shape { zz: 1 } }")
+    assert error.value.message.startswith("t:1:19: ")
+    with pytest.raises(ParseError) as error:
+        parse("operand { " + "z" * 50 + ": 1 }")
+    _, _, known = error.value.message.partition(f"Operand has no field {'z' * 40}; expected one of ")
+    assert len(known.split(", ")) == 12
+
+
+def test_messages_of_the_library_are_cut() -> None:
+    with pytest.raises(ParseError) as error:
+        parse("operand { name: " + "z" * 1000 + " }")
+    assert error.value.message.startswith("t:1:17: expected string but found: 'zzz")
+    assert len(error.value.message) == len("t:1:17: ") + 300
+
+
+def test_bytes_are_written_as_text_and_read_as_an_array() -> None:
+    details = {"": "CustomQuantization", "custom": np.array([1, 255], np.uint8)}
+    written = format_recipe({"operand": [{"quant": {"custom": details}}]}, "tflite")
+    found = parse(written)["operand"][0]["quant"]["custom"]["custom"]
+    assert (found.dtype, found.tolist()) == (np.uint8, [1, 255])
+
+
+def test_fields_of_the_other_format_are_unknown() -> None:
+    text = "operand { quant { blockwise { block_shape: [2, 3] } } }"
+    assert parse(text)["operand"][0]["quant"]["blockwise"]["block_shape"] == [2, 3]
+    with pytest.raises(ParseError, match="BlockwiseQuantization has no field block_shape"):
+        parse(text, "circle")

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from pathlib import Path
 
 import pytest
 
-from circlekit.errors import ParseError
+from circlekit.errors import CirclekitError, ParseError
 from circlekit.recipes.load import read_recipe
 
 RECIPE = """
@@ -90,3 +91,75 @@ def test_recipe_cannot_name_a_file_outside_its_folder(name: str, tmp_path: Path)
     text = RECIPE.replace('"explicit" arg: "1" arg: "2"', f'"file" arg: "{name}"')
     with pytest.raises(ParseError, match="expected the name of a file beside the recipe"):
         read_recipe(text, "r", folder=tmp_path)
+
+
+ANY_OPERAND = 'operand { name: "c" type: %s %s filler { %s } }\n'
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "filler", "message"),
+    [
+        ("FLOAT32", "", 'tag: "explicit" arg: "1"', None),
+        ("FLOAT32", "shape_signature { }", 'tag: "explicit"', None),
+        ("FLOAT32", "shape { dim: 2 }", 'arg: "1"', "expected a tag in the filler"),
+        ("FLOAT32", "shape { dim: 2 } make_sparse: true", 'tag: "explicit"', None),
+        ("FLOAT16", "shape { dim: 2 } make_sparse: true", 'tag: "explicit"', None),
+        ("INT32", "shape { dim: 2 } make_sparse: true", 'tag: "explicit"', "rank 1 or more, got INT32[2]"),
+        ("FLOAT32", "shape { } make_sparse: true", 'tag: "explicit"', "rank 1 or more, got FLOAT32[]"),
+        ("FLOAT32", "make_sparse: true", 'tag: "explicit"', "rank 1 or more, got FLOAT32None"),
+    ],
+)  # fmt: skip
+def test_constants_need_a_tag_and_sparse_ones_a_shape(
+    dtype: str, shape: str, filler: str, message: str | None
+) -> None:
+    text = RECIPE + ANY_OPERAND % (dtype, shape, filler)
+    if message is None:
+        read_recipe(text, "r")
+        return
+    with pytest.raises(ParseError, match=r"^r:8:\d+: " + ".*" + re.escape(message)):
+        read_recipe(text, "r")
+
+
+SPARSE = """
+operand { name: "c" type: FLOAT32 shape { dim: 2 dim: 3 } filler { tag: "explicit" arg: "1" arg: "2" }
+sparsity { traversal_order { dim: 0 dim: 1 } dim_metadata { dense_size: 2 }
+dim_metadata { format: SPARSE_CSR array_segments { dim: 0 dim: 1 dim: 2 type: UINT8VEC }
+array_indices { dim: 2 dim: %d type: %s } } } }
+"""
+
+
+@pytest.mark.parametrize(
+    ("index", "type_", "most"),
+    [
+        (-1, "UINT8VEC", 255), (256, "UINT8VEC", 255), (65536, "UINT16VEC", 65535),
+        (-1, "INT32VEC", 2**31 - 1),
+    ],
+)  # fmt: skip
+def test_indices_of_sparse_constants_are_in_the_range_of_their_type(
+    index: int, type_: str, most: int
+) -> None:
+    for good in (0, min(most, 255)):
+        with contextlib.suppress(CirclekitError):  # a column that does not exist
+            read_recipe(RECIPE + SPARSE % (good, type_), "r")
+    read_recipe(RECIPE + SPARSE % (1, type_), "r")
+    message = f"r:12:1: expected indices from 0 to {most}, got [2, {index}]"
+    with pytest.raises(ParseError, match="^" + re.escape(message)):
+        read_recipe(RECIPE + SPARSE % (index, type_), "r")
+
+
+def test_ports_of_signatures_name_a_tensor_of_their_graph() -> None:
+    port = (
+        'signature_def { signature_key: "s" inputs { name: "a" tensor_index: %d } outputs { name: "b" %s } }'
+    )
+    model = read_recipe(RECIPE + port % (0, 'tensor: "y"'), "r")
+    assert [v.name for v in model.signatures[0].outputs.values()] == ["y"]
+    message = "r:8:69: expected an index of one of the 3 operands, got 3"
+    with pytest.raises(ParseError, match="^" + re.escape(message)):
+        read_recipe(RECIPE + port % (3, "tensor_index: 2"), "r")
+
+
+def test_dimensions_end_at_31_bits() -> None:
+    for size, fits in ((2**31 - 1, True), (2**31, False)):
+        text = RECIPE + f'operand {{ name: "c" type: FLOAT32 shape {{ dim: {size} }} }}'
+        with contextlib.nullcontext() if fits else pytest.raises(ParseError, match=f"got {size}"):
+            read_recipe(text, "r")

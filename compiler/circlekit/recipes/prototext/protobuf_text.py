@@ -104,13 +104,13 @@ class RecipeText:
         raise self._error_at(places.get((*path, (field, index))) or places.get(path), message)
 
     def _error_at(self, place: text_format.ParseError | None, message: str) -> ParseError:
-        line, column = (place.GetLine() or 1, place.GetColumn() or 1) if place is not None else (1, 1)
+        line, column = (1, 1) if place is None else (place.GetLine(), place.GetColumn())
         start = sum(len(text) + 1 for text in self.text.split("\n")[: line - 1])
         return error_at(self.label, self.text, start + column - 1, message)
 
     def _sentence(self, error: text_format.ParseError) -> str:
         """Return the library's message without the place, and with similar names if a name is unknown."""
-        line = self.text.split("\n")[(error.GetLine() or 1) - 1]
+        line = self.text.split("\n")[error.GetLine() - 1]
         text = (
             str(error).removeprefix(f"{error.GetLine()}:{error.GetColumn()} : ").removeprefix(f"'{line}': ")
         )
