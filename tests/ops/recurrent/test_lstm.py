@@ -225,3 +225,11 @@ def test_bidirectional_integers_have_no_kernel() -> None:
     arrays = [None if v is None or v.data is None else np.asarray(v.data) for v in op.inputs]
     with pytest.raises(UnsupportedError, match="BIDIRECTIONAL_SEQUENCE_LSTM on i8 has no kernel"):
         op.cell({}, np.zeros((4, 3, 5), np.int8), arrays[0])
+
+
+@pytest.mark.parametrize("absent", [0, 1, 2, 4])
+def test_a_basic_lstm_needs_its_operands(absent: int) -> None:
+    values: list[Value | None] = [Value("v", f32, (1, 4)) for _ in range(5)]
+    values[absent] = None
+    with pytest.raises(ShapeError, match="a basic LSTM: expected five operands"):
+        Lstm(*values, kernel_type=LSTMKernelType.BASIC)
