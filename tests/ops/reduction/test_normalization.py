@@ -10,7 +10,7 @@ import pytest
 
 from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.io.read.load import load
-from circlekit.ir.dtypes import f16, f32, i8, i16
+from circlekit.ir.dtypes import f16, f32, i8, i16, u8
 from circlekit.ir.enums import Activation, RoPEMode
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
@@ -205,3 +205,30 @@ def test_versions_and_formats() -> None:
     assert [Softmax(Value("", t, (2, 4))).required_version() for t in (f32, i8, i16, f16)] == [1, 2, 3, 4]
     assert [LogSoftmax(Value("", t, (2, 4))).required_version() for t in (f32, i8)] == [1, 2]
     assert {k.formats for k in (RmsNorm, InstanceNorm, RoPE)} == {frozenset({"circle"})}
+
+
+def test_unknown_shapes() -> None:
+    anything, vector = Value("", f32, None), Value("", f32, (4,))
+    assert Softmax(anything).output.shape is None
+    assert RmsNorm(anything, vector).output.shape is None
+    assert InstanceNorm(anything, vector, vector).output.shape is None
+    assert RoPE(anything, vector, vector).output.shape == (None,) * 4
+    assert RoPE(Value("", f32, (1, 2, 3, None)), vector, anything).output.shape == (1, 2, 3, None)
+    one = Value("", f32, (1,))
+    assert RmsNorm(Value("", f32, (2, 4)), one).output.shape == (2, 4)
+    assert InstanceNorm(Value("", f32, (2, 4, 5)), vector, one).output.shape == (2, 4, 5)
+    with pytest.raises(ShapeError, match="expected 1 or 5 elements in gamma, got 4"):
+        InstanceNorm(Value("", f32, (2, 3, 4, 5)), vector, one)
+
+
+def test_the_dtype_of_a_wide_softmax_is_declared() -> None:
+    for dtype, declared, wanted in ((i8, i16, i16), (u8, i16, i16), (i8, i8, i8), (f32, i16, f32)):
+        op = Softmax(Value("", dtype, (2, 4)), results=[Value("", declared, (2, 4))])
+        assert op.inferred()[0].dtype is wanted
+
+
+def test_local_response_at_the_edges() -> None:
+    x = np.array([1, 2, 3, 4], np.float32).reshape(1, 1, 1, 4)
+    op = LocalResponseNormalization(var(x), radius=1, bias=1.0, alpha=1.0, beta=-1.0)
+    (out,) = kernel_results(op, [x])  # channel c with c - 1, without c + 1
+    assert out.reshape(-1).tolist() == [2, 12, 42, 104]

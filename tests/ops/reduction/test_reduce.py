@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from circlekit.errors import ModelError, ShapeError
-from circlekit.ir.dtypes import DType, f32, i8, i32, i64
+from circlekit.errors import ModelError, ShapeError, UnsupportedError
+from circlekit.ir.dtypes import DType, boolean, f32, i8, i16, i32, i64
 from circlekit.ir.op import REGISTRY
 from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.reduction.reduce import ArgMax, ArgMin, Cumsum, Mean, ReduceMax, Sum
@@ -121,3 +121,51 @@ def test_index_of_extremes_without_nan() -> None:
         op = kind(var(x), const(1, np.int32), output_type=i64)
         (out,) = kernel_results(op, [x])
         assert out.tolist() == [1, 0, 0, 1, 1]
+
+
+def test_versions() -> None:
+    for code, versions in (
+        ("MEAN", {f32: 1, i8: 2, i16: 3}),
+        ("SUM", {f32: 1, i8: 2}),
+        ("REDUCE_PROD", {f32: 1, i8: 2, i16: 2}),
+        ("REDUCE_MAX", {f32: 1, i8: 2, i16: 3}),
+        ("REDUCE_MIN", {f32: 1, i8: 2, i16: 3}),
+    ):
+        made = {t: REGISTRY[code](Value("x", t, (2,)), ints([0])) for t in versions}
+        assert {t: op.required_version() for t, op in made.items()} == versions
+    for kind in (ArgMax, ArgMin):
+        made = {t: kind(Value("x", t, (2,)), ints(0), output_type=i32) for t in (f32, i8, boolean)}
+        assert [op.required_version() for op in made.values()] == [1, 2, 3]
+        assert kind.reference_version == 2
+
+
+def test_unknown_shapes() -> None:
+    x, axis = Value("x", f32, (None, 3, 4)), Value("axis", i32, ())
+    nothing = Value("x", f32, None)
+    assert Mean(nothing, ints([0]), keep_dims=True).output.shape is None
+    assert ArgMax(x, axis, output_type=i64).output.shape == (None, None)
+    assert ArgMax(nothing, ints(0), output_type=i64).output.shape is None
+    assert ArgMax(x, ints(1), output_type=i64).output.shape == (None, 4)
+    assert Cumsum(x, axis).output.shape == (None, 3, 4)
+
+
+def test_kinds_of_numbers() -> None:
+    flags = Value("x", boolean, (2,))
+    for code in ("MEAN", "CUMSUM"):
+        with pytest.raises(UnsupportedError, match=f"{code} on bool has no kernel"):
+            kernel_results(REGISTRY[code](flags, ints([0])), [np.ones(2, bool)])
+    for code, wanted in (("SUM", True), ("REDUCE_PROD", False), ("REDUCE_MAX", True), ("REDUCE_MIN", False)):
+        (out,) = kernel_results(REGISTRY[code](flags, ints([0])), [np.array([True, False])])
+        assert out.item() is wanted
+    for code, wanted in (("REDUCE_MAX", False), ("REDUCE_MIN", True)):  # of no element
+        (out,) = kernel_results(REGISTRY[code](Value("x", boolean, (0,)), ints([0])), [np.ones(0, bool)])
+        assert out.item() is wanted
+    quantized = Value("x", i8, (2,), None, Quantization(np.array([0.1], np.float32), np.array([3])))
+    with pytest.raises(UnsupportedError, match="CUMSUM on quantized i8"):
+        kernel_results(Cumsum(quantized, ints(0)), [np.ones(2, np.int8)])
+
+
+def test_mean_of_integers_rounds_towards_zero() -> None:
+    x = np.array([[7, 0], [-7, 0], [1, -4]], np.int32)
+    (out,) = kernel_results(Mean(var(x), ints([1])), [x])
+    assert out.tolist() == [3, -3, -1]

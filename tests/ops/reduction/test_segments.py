@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from circlekit.errors import ModelError, ShapeError
-from circlekit.ir.dtypes import f32
+from circlekit.errors import ModelError, ShapeError, UnsupportedError
+from circlekit.ir.dtypes import f32, i32
 from circlekit.ir.value import Array, Value
 from circlekit.ops.reduction.segments import (
     SegmentSum,
@@ -66,3 +66,28 @@ def test_ids_beyond_the_segments() -> None:
         ShapeError, match=r"expected the shape of segment_ids to be a prefix of \[2,3\], got \[3\]"
     ):
         UnsortedSegmentSum(x, ints([0, 1, 2]), ints(4))
+
+
+def test_shapes_of_segments() -> None:
+    x, ids, count = Value("x", f32, (None, 3, 4)), Value("ids", i32, (5, 3)), Value("count", i32, ())
+    assert UnsortedSegmentSum(x, ids, count).output.shape == (None, 4)
+    assert UnsortedSegmentSum(x, ids, ints(7)).output.shape == (7, 4)
+    assert UnsortedSegmentSum(x, Value("ids", i32, None), ints(7)).output.shape is None
+    assert UnsortedSegmentSum(Value("x", f32, None), ids, ints(7)).output.shape is None
+    assert SegmentSum(Value("x", f32, (0, 2)), ints([])).output.shape == (0, 2)
+    assert SegmentSum(Value("x", f32, None), ints([0])).output.shape is None
+    with pytest.raises(ShapeError, match="expected segment_ids of rank 1"):
+        SegmentSum(x, ids)
+    with pytest.raises(ShapeError, match="to be a prefix of"):
+        UnsortedSegmentSum(Value("x", f32, (5,)), ids, ints(7))
+    (out,) = kernel_results(SegmentSum(Value("x", f32, (0, 2)), ints([])), [np.zeros((0, 2), np.float32)])
+    assert out.shape == (0, 2)
+    with pytest.raises(ModelError, match="expected segment_ids that start at 0"):
+        kernel_results(SegmentSum(Value("x", f32, (2,)), ints([-1, 0])), [np.zeros(2, np.float32)])
+
+
+def test_kinds_of_segments() -> None:
+    x = np.zeros(2, np.uint8)
+    for op in (SegmentSum(var(x), ints([0, 0])), UnsortedSegmentSum(var(x), ints([0, 0]), ints(1))):
+        with pytest.raises(UnsupportedError, match=f"{op.code} on uint8 has no kernel"):
+            kernel_results(op, [x])

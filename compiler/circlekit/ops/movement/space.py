@@ -283,8 +283,9 @@ def interpolated(x: Array, rows: Neighbors, columns: Neighbors) -> Array:
 
 def interpolated_in_order(x: Array, rows: Neighbors, columns: Neighbors) -> Array:
     """Return the same sums, added in LiteRT's order, on whose last bit the rounding of uint8 depends."""
-    total: Array = np.zeros(1, np.float32)
-    for column, right in ((columns.low, columns.low_weight), (columns.high, columns.high_weight)):
-        for row, down in ((rows.low, rows.low_weight), (rows.high, rows.high_weight)):
-            total = total + x[:, row[:, None], column] * down[:, None, None] * right[:, None]
-    return total
+    terms = (
+        x[:, row[:, None], column] * down[:, None, None] * right[:, None]
+        for column, right in ((columns.low, columns.low_weight), (columns.high, columns.high_weight))
+        for row, down in ((rows.low, rows.low_weight), (rows.high, rows.high_weight))
+    )
+    return np.asarray(sum(terms))
