@@ -19,7 +19,9 @@ values; the bare word means the order of their first mention in the text.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from circlekit.errors import near_miss
 from circlekit.ir.graph import Model
@@ -36,9 +38,12 @@ from circlekit.ir.text.syntax import (
     parse_call,
     parse_literal,
     parse_statement,
+    parse_tree,
     parse_type,
     separated,
 )
+
+T = TypeVar("T")
 
 FORMATS = ("circle", "tflite")
 
@@ -81,21 +86,16 @@ class SignatureNode:
 
 
 @dataclass(eq=False, repr=False)
-class RulesNode:
-    """A block of rules: calls of functions that the checker of the rules defines."""
-
-    token: Token
-    calls: list[Arguments]
-
-
-@dataclass(eq=False, repr=False)
 class Document:
-    """A whole text.  ``model``: without graphs and signatures, which the nodes describe."""
+    """A whole text.  ``model``: without graphs and signatures, which the nodes describe.
+
+    ``rules``: for each block its calls of functions, which the checker of the rules defines.
+    """
 
     model: Model
     signatures: list[SignatureNode] = field(default_factory=list)
     graphs: list[GraphNode] = field(default_factory=list)
-    rules: list[RulesNode] = field(default_factory=list)
+    rules: list[list[Arguments]] = field(default_factory=list)
 
 
 _STATEMENTS = ("model", "metadata", "signature", "extra", "graph", "rules")
@@ -123,9 +123,9 @@ def parse_document(source: Source) -> Document:
             key = source.expect_kind("string")
             model.metadata.append((key.text, _metadata(parse_literal(source), source.fail_at(key))))
         elif word.text == "rules":
-            document.rules.append(_parse_rules(source, word))
+            document.rules.append(_parse_block(source, "block of rules", lambda: parse_arguments(source)))
         elif word.text == "extra":
-            model.extra = tree_of(_parse_tree(source), source.fail_at(word))
+            model.extra = tree_of(parse_tree(source), source.fail_at(word))
         else:
             _parse_header(source, model)
     return document
@@ -138,7 +138,7 @@ def _parse_header(source: Source, model: Model) -> None:
     if token.text not in FORMATS:
         fail(f"expected the format circle or tflite, got {token.text}")
     model.format = token.text
-    options = tree_of(_parse_tree(source), fail) if source.at("{") else {}
+    options = tree_of(parse_tree(source), fail) if source.at("{") else {}
     kinds = {"version": (int, "whole number"), "description": (str, "text")}
     for name, value in options.items():
         if name not in kinds:
@@ -157,22 +157,15 @@ def _metadata(data: Literal, fail: Fail) -> bytes:
     return bytes_of(data.positional[0], fail)
 
 
-def _parse_tree(source: Source) -> dict[str, Literal]:
-    if not source.at("{"):
-        source.fail(f"expected '{{', got {source.peek.text!r}")
-    tree = parse_literal(source)
-    assert isinstance(tree, dict)  # it starts with a brace
-    return tree
-
-
-def _parse_rules(source: Source, word: Token) -> RulesNode:
+def _parse_block(source: Source, what: str, item: Callable[[], T]) -> list[T]:
+    """Parse items in braces, which no commas separate."""
     opening = source.expect("{")
-    node = RulesNode(word, [])
+    items: list[T] = []
     while not source.accept("}"):
         if source.peek.kind == "end":
-            source.fail("these rules have no closing '}'", opening)
-        node.calls.append(parse_arguments(source))
-    return node
+            source.fail(f"this {what} has no closing '}}'", opening)
+        items.append(item())
+    return items
 
 
 def _parse_ports(source: Source) -> list[tuple[str, Token]]:
@@ -197,11 +190,7 @@ def _parse_graph(source: Source) -> GraphNode:
             node.outputs.append(source.expect_kind("value"))
     if source.at("named"):
         node.named = parse_arguments(source)
-    opening = source.expect("{")
-    while not source.accept("}"):
-        if source.peek.kind == "end":
-            source.fail("this graph has no closing '}'", opening)
-        _parse_line(source, node)
+    _parse_block(source, "graph", lambda: _parse_line(source, node))
     return node
 
 
@@ -229,7 +218,7 @@ def _parse_line(source: Source, node: GraphNode) -> None:
         if node.extra is not None:
             source.fail("extra is given twice", token)
         source.take()
-        node.extra = _parse_tree(source)
+        node.extra = parse_tree(source)
     elif token.kind == "name" and following.kind == "mark" and following.text in ("=", ",", ":"):
         source.fail(f"a value of a graph is written %{token.text}", token)
     else:

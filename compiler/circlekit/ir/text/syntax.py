@@ -253,8 +253,8 @@ def parse_arguments(source: Source) -> Arguments:
 def parse_literal(source: Source) -> Literal:
     if source.accept("["):
         return separated(source, "]", lambda: parse_literal(source))
-    if source.accept("{"):
-        return _parse_tree(source)
+    if source.at("{"):
+        return parse_tree(source)
     if source.peek.kind == "name" and source.ahead().kind == "mark" and source.ahead().text == "(":
         return parse_arguments(source)
     token = source.expect_kind("number", "string", "name", "graph", "value")
@@ -271,7 +271,8 @@ def parse_literal(source: Source) -> Literal:
     return kinds.get(token.kind, str)(token.text)
 
 
-def _parse_tree(source: Source) -> dict[str, Literal]:
+def parse_tree(source: Source) -> dict[str, Literal]:
+    source.expect("{")
     tree: dict[str, Literal] = {}
 
     def item() -> None:

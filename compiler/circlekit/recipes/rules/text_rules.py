@@ -53,10 +53,10 @@ def parse_text_rules(text: str, label: str) -> list[RuleBlock]:
     """Return the blocks of rules of a text, in order; ParseError for an invalid rule."""
     source = Source(text, label)
     blocks = []
-    for node in parse_document(source).rules:
+    for calls in parse_document(source).rules:
         block = RuleBlock()
         blocks.append(block)
-        for arguments in node.calls:
+        for arguments in calls:
             call = Call(source, arguments)
             if call.name in SETTINGS:
                 SETTINGS[call.name](block, call)
