@@ -53,6 +53,27 @@ def test_like_copies_only_attributes_that_the_new_operator_has() -> None:
     assert (changes, model.main.ops[0].attribute_items()["act"].name) == (1, "RELU")
 
 
+def test_like_declares_the_type_that_cannot_be_inferred() -> None:
+    """Only its result says to which grid QUANTIZE rounds; the shape is inferred."""
+    kind = rewrite("y = Neg(x)\nz = Quantize(y)", "q = Quantize(x) {like z}\nz = Neg(q)", quantized=True)
+    grid = "quant(scale: 0.5, zero_point: 3)"
+    model, changes, _ = run(kind, graph(f"%y = Neg(%x) %z = Quantize(%y) : i8[2,3] {grid}"))
+    assert changes == 1
+    quantize = model.main.ops[0]
+    assert type(quantize).__name__ == "Quantize"
+    assert quantize.output.quantization == model.main.outputs[0].quantization
+    assert str(quantize.output.type).startswith("i8[2,3]")
+
+
+def test_like_infers_the_shape_of_the_new_operands() -> None:
+    kind = rewrite(
+        "y = Reshape(x, s)  {new_shape: any}\nz = Neg(y)", "n = Neg(x) {like z}\nz = Reshape(n, s)"
+    )
+    model, changes, _ = run(kind, graph("%y = Reshape(%x, [6]) %z = Neg(%y)"))
+    assert changes == 1
+    assert [op.output.shape for op in model.main] == [(2, 3), (6,)]
+
+
 def test_one_picture_of_operators_with_different_operands() -> None:
     kind = rewrite(
         "y = Squeeze|Reshape(x, p?)\nz = Neg(y)", "m = Neg(x)\nz = Squeeze|Reshape(m, p?)  {like y}"

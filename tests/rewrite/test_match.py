@@ -187,6 +187,18 @@ CHAIN = "y = Abs(x)\nz = Relu(y)"
             "%z: act is NONE, expected RELU or RELU6",
         ),
         ("z = Sub(x, 2.0)", "%z = Sub(%x, 3.0)", 2, "%z/rhs: expected the constant 2.0"),
+        (
+            "z = Reshape(x)",
+            "%z = Reshape(%x, [6])",
+            1,
+            "%z: has an operand shape, the picture has no place for it",
+        ),
+        (
+            "y = Reshape(x)\nz = Relu(y)",
+            "%y = Reshape(%x, [6]) %z = Relu(%y)",
+            3,
+            "%y: has an operand shape, the picture has no place for it",
+        ),
     ],
 )
 def test_explanation_of_a_failed_match(picture: str, body: str, progress: int, sentence: str) -> None:

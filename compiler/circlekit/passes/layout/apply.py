@@ -14,7 +14,6 @@ from circlekit.ops.movement.shape import Reshape, Transpose
 from circlekit.passes.layout.region import Finder, Region, Tensor, Variable
 from circlekit.passes.support.axes import (
     Perm,
-    constant_perm,
     keeps_shape,
     permuted_constant,
     permuted_quantization,
@@ -136,9 +135,7 @@ class Applier:
             stub = Value("", copy.dtype, copy.shape, None, copy.quantization)
             copy.producer.take_result(copy.result_index, stub)
         if not self.finder.has_one_memory_order(tensor) or copy.shape is None or made.shape is None:
-            present = (m.perm for m in tensor.moves if isinstance(m, Transpose) and constant_perm(m) == perm)
-            operand = next(present, None) or self.constants.vector("perm", perm)
-            return Transpose(made, operand, results=[copy])
+            return Transpose(made, self.constants.vector("perm", perm), results=[copy])
         dims = zip(copy.shape, permuted_shape(made.shape, perm), strict=True)
         shape = [-1 if (d := there if here is None else here) is None else d for here, there in dims]
         return Reshape(made, self.constants.vector("shape", shape), results=[copy], new_shape=shape)
