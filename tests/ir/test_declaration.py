@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What follows from the traits of a declaration: operator versions and permuted parameters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from circlekit.errors import UnsupportedError
+from circlekit.ir.dtypes import f32, i8, i16, i32
+from circlekit.ir.op import Op, attribute, operand
+from circlekit.ir.value import TensorType, Value
+
+
+class Rolled(
+    Op,
+    versions={i8: 2, i16: 4},
+    rank_versions={3: 3, 5: 5},
+    layout_operands=("input",),
+    per_axis_operands=("shifts", "limits"),
+    axis_numbers=("axes", "last"),
+):
+    input = operand()
+    shifts = operand()
+    limits = operand()
+    axes = operand()
+
+    last: int = attribute(0)
+
+    def infer(self) -> TensorType:
+        return self.input.type
+
+
+def ints(numbers: Any) -> Value:
+    return Value.constant("", np.array(numbers, np.int32))
+
+
+def rolled(**changes: Any) -> Rolled:
+    names = {"input": Value("x", f32, (2, 3, 4)), "shifts": ints([5, 6, 7]), "limits": ints([[1], [2], [3]])}
+    values = {**names, "axes": ints([[0, -1]]), **changes}
+    last = values.pop("last", -2)
+    return Rolled(*values.values(), last=last)
+
+
+def test_parameters_follow_a_permutation() -> None:
+    changes = rolled().permuted((2, 0, 1))  # axis 0 becomes axis 1, 1 becomes 2, 2 becomes 0
+    assert changes is not None
+    last = changes.pop("last")
+    assert (last, type(last)) == (2, int)
+    found = {name: array.tolist() for name, array in changes.items()}
+    assert found == {"shifts": [7, 5, 6], "limits": [[3], [1], [2]], "axes": [[1, 0]]}
+    assert {array.dtype for array in changes.values()} == {np.dtype(np.int32)}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"shifts": Value("", i32, (3,))},
+        {"axes": Value("", i32, (1,))},
+        {"shifts": ints([5, 6])},
+        {"limits": ints(1)},
+        {"axes": ints([3])},
+        {"axes": ints([-4])},
+        {"last": 3},
+        {"last": -4},
+    ],
+)
+def test_parameters_that_cannot_follow(changes: dict[str, Any]) -> None:
+    assert rolled(**changes).permuted((2, 0, 1)) is None
+
+
+def test_the_ends_of_the_axes_follow() -> None:
+    changes = rolled(axes=ints([2, -3])).permuted((2, 0, 1))
+    assert changes is not None
+    assert changes["axes"].tolist() == [0, 1]
+
+
+class Plain(Op, results=()):
+    """An operator without results, operands in a layout, or a kernel."""
+
+
+def test_defaults() -> None:
+    assert Plain().permuted((1, 0)) is None
+    assert Plain().inferred() == ()
+    assert Plain().required_version() == 1
+    with pytest.raises(UnsupportedError, match="has no kernel"):
+        Plain().kernel()
+
+
+def test_versions_by_dtype_and_rank() -> None:
+    for dtype, rank, version in (
+        (f32, 2, 1),
+        (i8, 2, 2),
+        (f32, 3, 3),
+        (i8, 4, 3),
+        (i16, 4, 4),
+        (i16, 5, 5),
+        (f32, 6, 5),
+    ):
+        assert rolled(input=Value("x", dtype, (1,) * rank)).required_version() == version
+    assert rolled(input=Value("x", i8, None)).required_version() == 2
