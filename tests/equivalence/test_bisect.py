@@ -99,7 +99,23 @@ class Means(Pass):
         return 1
 
 
-WRONG = {"wrong_adds": AddsInsteadOfMultiplies, "wrong_drops": Drops, "wrong_raises": Raises, "means": Means}
+class Obeys(Pass):
+    """Doubles the weights if a setting, or the context, says so."""
+
+    def run(self, model: Model, context: Context) -> int:
+        if model.extra.pop("obeyed", None) or not (context.settings.get("double") or context.exact):
+            return 0
+        model.extra["obeyed"] = True
+        return Means().run(model, context)
+
+
+WRONG = {
+    "wrong_adds": AddsInsteadOfMultiplies,
+    "wrong_drops": Drops,
+    "wrong_raises": Raises,
+    "means": Means,
+    "obeys": Obeys,
+}
 
 
 @pytest.fixture(autouse=True)
@@ -178,3 +194,12 @@ def test_from_python(tmp_path: Path) -> None:
     with pytest.raises(EquivalenceError, match="wrong_drops is wrong"):
         circlekit.optimize(parse_model(NET), ["wrong_drops"], bisect=tmp_path / "small.ck")
     assert len(circlekit.load(tmp_path / "small.ck").main) == 1
+
+
+def test_settings_and_exactness_reach_the_passes() -> None:
+    assert find_culprit(parse_model(NET), ["obeys"], "circle") is None
+    for keywords in ({"settings": {"double": True}}, {"exact": True}):
+        culprit = find_culprit(parse_model(NET), ["obeys"], "circle", **keywords)
+        assert culprit is not None
+        assert culprit.step == "obeys"
+        assert (culprit.number, culprit.total) == (0, 0)

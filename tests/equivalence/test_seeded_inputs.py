@@ -155,6 +155,7 @@ def test_the_condition_of_a_branch_precedes_its_arguments() -> None:
         ("Gather(%t, %i)", 7),
         ("Gather(%t, %i) {axis: -1}", 4),
         ("Gather(%any, %i)", None),
+        ("Gather(%t, %i) {axis: 5}", 4),
         ("Gather(%t, [0]) : f32[1,3,4] %n = Neg(%i)", None),
     ],
 )
@@ -163,6 +164,12 @@ def test_which_size_an_operator_indexes(call: str, bound: int | None) -> None:
     result = "" if " : " in call else " : f32[*]"
     graph = main_graph(text.replace("CALL", call + result))
     assert index_bounds(graph) == ({} if bound is None else {id(graph.inputs[2]): bound})
+
+
+def test_an_absent_table_has_no_size() -> None:
+    graph = main_graph("graph main(%t: f32[7], %i: i32[2]) -> %y { %y = Gather(%t, %i) }")
+    graph.ops[0].set_input(0, None)
+    assert index_bounds(graph) == {}
 
 
 @pytest.mark.parametrize(("sizes", "count"), [((1000, 24), 1), ((1009, 15), 2), ((1010, 15), 1), ((8, 8), 2)])

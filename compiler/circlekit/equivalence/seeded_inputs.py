@@ -167,14 +167,15 @@ TABLES = {"EMBEDDING_LOOKUP": (0, 1), "GATHER": (1, 0), "GATHER_ND": (1, 0)}
 def _indexed_size(op: Op, position: int) -> int | None:
     """Return the size that operand ``position`` indexes; None if it is no index, or the size is unknown."""
     at, table = TABLES.get(op.code, (None, 0))
-    indices, data = (op.inputs[position], op.inputs[table]) if position == at else (None, None)
-    if indices is None or data is None or not data.shape:
+    data = op.inputs[table] if position == at else None
+    if data is None or not data.shape:
         return None
     sizes = data.shape[:1]
     if op.code == "GATHER":
         sizes = (data.shape[getattr(op, "axis", 0) % len(data.shape)],)
     elif op.code == "GATHER_ND":
-        sizes = data.shape[: indices.shape[-1] if indices.shape else None]
+        indices = op.inputs[position]
+        sizes = data.shape[: indices.shape[-1] if indices is not None and indices.shape else None]
     return min((dim for dim in sizes if dim is not None), default=None)
 
 
