@@ -286,3 +286,19 @@ def test_inline_copies_a_graph_before_an_operator() -> None:
     assert result is caller.ops[2].output
     assert result.producer is caller.ops[2]
     assert [op.output.name for op in callee] == ["a", "b"]
+
+
+def permuted(line: str) -> dict[str, object] | None:
+    """What an operator on ``%x`` must change when the last of four axes becomes the second."""
+    op = parse_model(graph_text(line, inputs="%x: f32[1,2,3,4]")).main.ops[0]
+    changes = op.permuted((0, 3, 1, 2))
+    return changes and {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in changes.items()}
+
+
+def test_parameters_of_permuted_data() -> None:
+    pad = permuted("%y = Pad(%x, [[0, 1], [2, 3], [4, 5], [6, 7]])")
+    assert pad == {"paddings": [[0, 1], [6, 7], [2, 3], [4, 5]]}
+    assert permuted("%y = Mean(%x, [1, -1]) {keep_dims: true}") == {"axis": [2, 1]}
+    assert permuted("%y = Concatenation(%x, %x) {axis: 2}") == {"axis": 3}
+    assert permuted("%y = Relu(%x)") == {}
+    assert permuted("%y = Reshape(%x, [24])") is None

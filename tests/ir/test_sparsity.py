@@ -41,6 +41,7 @@ MATRIX = sparsity(dense(2), csr([0, 1, 3], [2, 0, 1]))
         (sparsity(dense(2), dense(3)), (2, 3), 6),
         (sparsity(dense(3), dense(2), order=[1, 0]), (2, 3), 6),
         (sparsity(dense(2), csr([0, 0, 1], [1]), dense(4), blocks=[1]), (2, 8), 4),
+        (sparsity(dense(2), dense(2), dense(4), blocks=[1]), (2, 8), 16),
         (sparsity(csr([0, 0], []), dense(3)), (2, 3), 0),
     ],
 )
@@ -79,6 +80,12 @@ def test_without_fault(parameters: Any, shape: tuple[int, ...], stored: int) -> 
         (sparsity(csr([1, 1], [0])), (3,), 2, "has 2 segments, expected 2 ascending ones from 0"),
         (sparsity(dense(2), csr([0, 2, 1], [0, 1])), (2, 2), 2, "expected 3 ascending ones from 0"),
         (sparsity(csr([0, 3], [0, 1])), (3,), 3, "level 0 of the sparsity has 2 indices, its segments 3"),
+        (
+            sparsity(dense(1), csr([0, 1], [2]), dense(4), blocks=[1]),
+            (1, 8),
+            4,
+            "its dimension has 2 elements",
+        ),
         (sparsity(csr([0, 1], [3])), (3,), 3, "has indices from 3 to 3, its dimension has 3 elements"),
     ],
 )
