@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import pytest
 
+from circlekit.ir.text import parse_model
+from circlekit.passes.engine.registry import all_passes
+from circlekit.rewrite.base import Context
 from tests.passes.kit import check_pass, check_refusal
 
 PAD = "substitute_padv2_to_pad"
@@ -135,6 +138,22 @@ def test_computed_weights(text: str, kinds: list[str]) -> None:
 )
 def test_computed_weights_near_misses(text: str, sentence: str) -> None:
     check_refusal(text, FC, sentence)
+
+
+@pytest.mark.parametrize(
+    ("text", "changes"),
+    [
+        (layer(), 1),
+        (layer("FullyConnected(%x, %w, %b)"), 0),
+        (layer("FullyConnected(%x, %w) {act: RELU6}"), 0),
+        (layer(x="[2,5,3]"), 0),
+        (layer("FullyConnected(%x, %w) {keep_num_dims: true}", "[2,5,3]"), 1),
+        (layer("FullyConnected(%x, %w)", "[3]"), 0),
+        (layer("FullyConnected(%x, %t, %b)", w="[3,4]", before="%t = Transpose(%w, [1, 0])"), 1),
+    ],
+)
+def test_a_pipeline_does_not_add_operators(text: str, changes: int) -> None:
+    assert all_passes()[FC]().run(parse_model(text), Context(exact=True)) == changes
 
 
 def test_constant_weights_stay() -> None:

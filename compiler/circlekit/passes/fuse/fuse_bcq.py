@@ -159,6 +159,6 @@ def obstacle(op: FullyConnected | Gather, constant: Value, transposed: bool) -> 
             return f"{name}: has a bias, which is per column, or weights that are constant as well"
         return None
     shape = op.output.shape
-    if op.input.rank is None or shape is None or (len(shape) > 2 and shape.count(None) > 1):
+    if op.input.rank is None or shape is None or shape.count(None) > 1:
         return f"{name}: has operands or a result of unknown shape"
     return None

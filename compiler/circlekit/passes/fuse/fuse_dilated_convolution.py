@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from circlekit.ir.enums import Padding
-from circlekit.ir.value import Array, Shape, Value, format_shape
+from circlekit.ir.value import Array, Value, format_shape
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
@@ -136,33 +136,32 @@ class _Dilated1D(_Blocks):
     def is_one_block(self, match: Match, block: Array, same_block: Array) -> str | None:
         """The blocks are equal, and the image has a height of 1 on both sides of the convolution."""
         s, e, y, q = map(match.value, "seyq")
-        axis = _height_axis(s.shape, e.shape)
+        axis = _height_axis(s, e)
         sentence = super().is_one_block(match, block, same_block)
-        if sentence is not None or (axis is not None and axis == _height_axis(q.shape, y.shape)):
+        if sentence is not None or (axis is not None and axis == _height_axis(q, y)):
             return sentence
         return f"%{e.name}: expected %{s.name} with a height of 1, got shape {format_shape(e.shape)}"
 
     def block_and_padding(self, match: Match, inner: Padding) -> tuple[Array, Pads]:
         values = [match.value(name).array().reshape(-1) for name in ("block", "pads", "crops")]
         neutral = [np.ones(1, np.int64), np.zeros(2, np.int64), np.zeros(2, np.int64)]
-        is_first = _height_axis(match.value("s").shape, match.value("e").shape) == 1
+        is_first = _height_axis(match.value("s"), match.value("e")) == 1
         pairs = [(n, v) if is_first else (v, n) for n, v in zip(neutral, values, strict=True)]
         block, pads, crops = (np.stack(pair) for pair in pairs)
         return block.reshape(-1), padding_of(pads, crops, block.reshape(-1), inner, match.value("w"))
 
     def constants(self, match: Match, inner: Padding) -> dict[str, Any]:
         x, z = match.value("x").static_shape, match.value("z").static_shape
-        axis = _height_axis(match.value("s").shape, match.value("e").shape) or 1
+        axis = _height_axis(match.value("s"), match.value("e")) or 1
         high = (*x[:axis], 1, *x[axis:])
         shapes = {"high": np.array(high, np.int32), "flat": np.array(z, np.int32)}
         return {**super().constants(match, inner), **shapes, "new_high": high, "new_flat": z}
 
 
-def _height_axis(flat: Shape | None, high: Shape | None) -> int | None:
-    """The axis of the 1 that ``high`` has in addition to ``flat``, [N, W, C]; None if there is none."""
-    if flat is None or high is None or len(flat) != 3:
-        return None
-    return next((axis for axis in (1, 2) if high == (*flat[:axis], 1, *flat[axis:])), None)
+def _height_axis(low: Value, high: Value) -> int | None:
+    """The axis of the 1 that the image ``high`` has beyond ``low``, [N, W, C]; None if there is none."""
+    flat, shape = low.static_shape, high.static_shape
+    return next((axis for axis in (1, 2) if shape == (*flat[:axis], 1, *flat[axis:])), None)
 
 
 EXPANDED = {"insert": "ExpandDims(s, dim: const)", "drop": "Squeeze(y)    {squeeze_dims: any}"}

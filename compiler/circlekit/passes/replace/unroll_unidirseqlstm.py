@@ -11,25 +11,18 @@ import numpy as np
 from circlekit.ir.dtypes import f32
 from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Graph
-from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value, format_shape
-from circlekit.ops.arithmetic.activation import Logistic, Relu, Relu6, ReluN1To1, Tanh
+from circlekit.ops.arithmetic.activation import Logistic
 from circlekit.ops.arithmetic.binary import Add, Maximum, Minimum, Mul, Sub
 from circlekit.ops.arithmetic.unary import Rsqrt, Square
 from circlekit.ops.matmul.dense import FullyConnected
 from circlekit.ops.movement.join import Pack, Split, Unpack
 from circlekit.ops.recurrent.lstm import UnidirectionalSequenceLstm as Lstm
 from circlekit.ops.reduction.reduce import Mean
+from circlekit.passes.legal.split_activation import OPERATORS
 from circlekit.passes.support.insertion import Inserter
 from circlekit.rewrite.base import Context, GraphPass
 
-ACTIVATIONS: dict[Activation, type[Op] | None] = {
-    Activation.NONE: None,
-    Activation.RELU: Relu,
-    Activation.RELU6: Relu6,
-    Activation.RELU_N1_TO_1: ReluN1To1,
-    Activation.TANH: Tanh,
-}
 GATES = ("input", "forget", "output", "cell")
 
 
@@ -97,8 +90,8 @@ class Step(Inserter):
         return self.make(Add(scaled, self.vector(f"{name}_gate_bias")))
 
     def activated(self, value: Value) -> Value:
-        kind = ACTIVATIONS[self.lstm.act]
-        return value if kind is None else self.make(kind(value))
+        act = self.lstm.act
+        return value if act is Activation.NONE else self.make(OPERATORS[act](value))
 
     def clipped(self, value: Value, limit: float, name: str) -> Value:
         if limit <= 0:
@@ -180,7 +173,7 @@ def _obstacle(op: Lstm) -> str | None:
         is_zero = value.data is not None and not value.data.any()
         if name.endswith("state") and not (value.is_variable or is_zero):
             return f"{name} %{value.name} does not start at zero"
-    return _misfit(op) or (None if op.act in ACTIVATIONS else f"act is {op.act.name}")
+    return _misfit(op) or (None if op.act in (Activation.NONE, *OPERATORS) else f"act is {op.act.name}")
 
 
 def _misfit(op: Lstm) -> str | None:
