@@ -186,6 +186,18 @@ def test_options_table_that_the_file_lacks_stays_absent_until_an_attribute_chang
     assert options() == {"": "AddOptions", "fused_activation_function": "RELU"}
 
 
+def test_options_without_an_attribute_are_kept() -> None:
+    options = {"": "ResizeBilinearOptions", "new_height": 5, "align_corners": True}
+    op = {"inputs": [0, 1], "outputs": [2], "builtin_options": options}
+    tensors = [tensor("x", [1, 2, 2, 1]), tensor("size", [2], type="INT32"), tensor("y", [1, 5, 5, 1])]
+    codes = [{"builtin_code": "RESIZE_BILINEAR", "deprecated_builtin_code": 23}]
+    model = load_bytes(content(tensors, operators=[op], operator_codes=codes))
+    resize: Any = model.main.ops[0]
+    assert (resize.align_corners, resize.extra["options"]) == (True, {"new_height": 5})
+    stored = decode(memoryview(to_bytes(model)), "circle")["subgraphs"][0]["operators"][0]
+    assert stored["builtin_options"] == options
+
+
 def test_no_warning_without_lost_fields() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
