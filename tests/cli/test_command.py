@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from circlekit.cli import chefs, dredd, tensor_commands
+from circlekit.cli import chefs, command, dredd, tensor_commands
 from circlekit.cli import terminal_output as display
 from circlekit.cli.circle2circle import main
 from circlekit.cli.command import INTERRUPTED, Command, Parser
@@ -137,3 +137,66 @@ def test_help_is_as_wide_as_the_terminal(
     longest = max(map(len, capsys.readouterr().out.splitlines()))
     assert (longest > 100) is wide
     assert longest < (40 if columns == "40" else 200)
+
+
+@pytest.mark.parametrize(
+    ("parse", "good", "bad"),
+    [
+        (command.count, {"0": 0, "17": 17}, ["-1", "1.5", "x", "", "nan"]),
+        (command.positive_count, {"1": 1}, ["0", "-2", "inf"]),
+        (command.non_negative_number, {"0": 0.0, "1e-3": 0.001}, ["-1", "nan", "inf", "1e999", "x"]),
+        (command.positive_number, {"0.5": 0.5}, ["0", "-0.0", "-1", "nan", "inf"]),
+    ],
+)
+def test_numbers(parse: Callable[[str], float], good: dict[str, float], bad: list[str]) -> None:
+    for text, number in good.items():
+        assert parse(text) == number
+    for text in bad:
+        with pytest.raises(argparse.ArgumentTypeError, match=f"^expected a .*number.*, got '{text}'"):
+            parse(text)
+
+
+def test_numbers_are_formatted_as_in_cpp() -> None:
+    assert [command.number_text(x) for x in (0.1, 1 / 3, 2.0, 1e10, 7, True)] == [
+        "0.1", "0.333333", "2", "1e+10", "7", "True"
+    ]  # fmt: skip
+
+
+def test_lines_are_shortened_one_by_one() -> None:
+    text = "a" * 5 + "\n" + "b" * 6
+    assert command.shortened(text, 5) == "aaaaa\nbbbbb... (6 characters)"
+    assert command.shortened(text, 6) == text
+
+
+def test_flags_are_loaded_for_help_and_unknown_flags_only(capsys: pytest.CaptureFixture[str]) -> None:
+    loaded: list[str] = []
+
+    def declare(parser: Parser) -> None:
+        parser.add_switch("--known_flag", help="")
+
+        def load() -> None:
+            loaded.append("late")
+            parser.add_switch("--late_flag", help="")
+
+        parser.load_flags = load
+
+    def run(arguments: argparse.Namespace) -> int:
+        return 3 if getattr(arguments, "late_flag", False) else 0
+
+    demo = Command("demo", "", "", declare, run)
+    assert demo(["--known-flag", "--max_memory=1G"]) == 0
+    assert not loaded
+    assert demo(["--late-flag"]) == 3
+    assert demo(["--help"]) == 0
+    assert "--late_flag" in capsys.readouterr().out
+    assert demo(["--nothing-like-it"]) == 2
+    assert demo(["word"]) == 2
+    assert loaded == ["late"] * 3
+    assert capsys.readouterr().err.endswith("error: too many arguments: word (demo --help lists the flags)\n")
+
+
+def test_a_command_can_refuse_its_arguments(capsys: pytest.CaptureFixture[str]) -> None:
+    demo = Command("demo", "", "", lambda parser: None, lambda arguments: arguments.refuse("no"), "circle")
+    assert demo([]) == 2
+    assert capsys.readouterr().err == "error: no (demo --help lists the flags)\n"
+    assert demo.parser().parse_args([]).format == "circle"

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from circlekit.cli.dredd import main
+from circlekit.cli.dredd import _row, main
+from circlekit.recipes.dredd import Result
 
 MODEL = "graph main(%x: f32[2]) -> %y {\n  %z = Relu(%x) : f32[2]\n  %y = Relu(%z) : f32[2]\n}\n"
 
@@ -68,3 +69,11 @@ def test_keep_option_keeps_the_files(folder: Path) -> None:
 def test_wrong_usage(arguments: list[str], code: int, message: str, capsys: Output) -> None:
     assert main(arguments) == code
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("length", "shown"), [(110, "n" * 110), (111, "n" * 107 + "...")])
+def test_a_row_of_the_table(length: int, shown: str) -> None:
+    assert _row(Result("a", notes=["n" * length])) == ("a", "passed", "", "", "", "", shown)
+    result = Result("a", missing=["x", "y"], notes=["z"], before=3, after=1, rules=2, compared=4, litert=5)
+    assert _row(result) == ("a", "missing", "3 -> 1", "2", "4", "5", "no pass is named x, y; z")
+    assert _row(Result("a", failures=["f"], before=3))[1:3] == ("failed", "3")
