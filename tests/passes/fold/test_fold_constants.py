@@ -124,6 +124,20 @@ def test_refusals_give_a_reason(text: str, sentence: str) -> None:
     check_pass(model, "fold_constants", refused=sentence)
 
 
+@pytest.mark.parametrize(
+    ("call", "changes"),
+    [
+        ("BroadcastTo([1.0], [16384])", 1),
+        ("BroadcastTo([1.0], [16385])", 0),
+        ("Tile(%a, [4])", 1),
+        ("Tile(%a, [5])", 0),
+    ],
+)
+def test_results_above_64_kib_have_at_most_4_times_the_size_of_the_operands(call: str, changes: int) -> None:
+    text = f"graph main(%x: f32[1]) -> %y {{ %a = const f32[20000] zeros() %b = {call} %y = Add(%x, %b) }}"
+    assert FoldConstants().run(parse_model(text), Context()) == changes
+
+
 def test_result_above_the_size_limit_stays() -> None:
     text = "graph main(%x: f32[8]) -> %y { %b = Relu([1, 2, 3, 4, 5, 6, 7, 8.0]) %y = Add(%x, %b) }"
     refusals: list[str] = []
