@@ -9,6 +9,7 @@ import pytest
 
 from circlekit.errors import RewriteError
 from circlekit.ir.graph import Graph, Model
+from circlekit.ir.text import parse_model
 from circlekit.passes.engine.driver import MAX_ROUNDS, run_passes
 from circlekit.passes.engine.registry import all_passes, pass_names, select_passes
 from circlekit.passes.pipelines import ON_REQUEST, PIPELINES, Phase, in_order, pipeline_passes
@@ -183,3 +184,21 @@ def test_every_pass_has_a_docstring_and_a_unique_name() -> None:
         assert item.name == name
         assert (item.__doc__ or "").strip(), f"{name} has no docstring, its help line"
     assert all_passes() == dict(sorted(PASSES.items()))
+
+
+@pytest.mark.parametrize(("format", "version"), [("circle", None), ("tflite", 1)])
+@pytest.mark.parametrize("passes", [["remove_dead"], []])
+def test_versions_that_are_too_low_are_cleared_in_circle(
+    format: str, version: int | None, passes: list[str]
+) -> None:
+    """RELU of int8 needs version 2, which the saved file then gets."""
+    quantized = "i8[1,4] quant(scale: 1)"
+    model = parse_model(f"graph main(%x: {quantized}) -> %y {{ %y = Relu(%x) : {quantized} }}")
+    relu = model.main.ops[0]
+    assert relu.required_version() == 2
+    relu.version = 1
+    run_passes(model, passes, Context(format))
+    assert relu.version == version
+    relu.version = 2
+    run_passes(model, passes, Context(format))
+    assert relu.version == 2

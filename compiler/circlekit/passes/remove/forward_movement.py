@@ -38,17 +38,17 @@ class SinkPass(GraphPass):
     def run_graph(self, graph: Graph, context: Context) -> int:
         return sum(self._forward(graph, op, context) for op in graph.ops if op.graph is graph)
 
-    def _forward(self, graph: Graph, op: Op, context: Context) -> int:
+    def _forward(self, graph: Graph, op: Op, context: Context) -> bool:
         moved = [v for v in op.inputs if v is not None and isinstance(v.producer, self.kind)]
         if not moved or len(op.results) != 1:
-            return 0
+            return False
         sentence = interior_obstacle(graph, op, moved) or self.obstacle(op, moved)
         if sentence is None and context.exact and size_in_bytes(op.output) > sum(map(size_in_bytes, moved)):
             sentence = f"%{op.output.name}: is larger than %{moved[0].name}, so more data would be moved"
         if not context.accepts(self.name, op, sentence, 3):
-            return 0
+            return False
         self.swap(graph, op, moved)
-        return 1
+        return True
 
     @abstractmethod
     def obstacle(self, op: Op, moved: list[Value]) -> str | None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 import numpy as np
@@ -60,7 +61,7 @@ class _Floored(Rewrite):
 
 def mean_refusal(kept: float, scale: float) -> str | None:
     """Refuse unless keeping a part of ``kept`` of the elements, multiplied by ``scale``, keeps the mean."""
-    if abs(kept * scale - 1) < 1e-5:
+    if math.isclose(kept * scale, 1, rel_tol=1e-5):
         return None
     return (
         f"expected a factor of {1 / kept if kept else np.inf:g} for the kept part of {kept:g}, got {scale:g}"
