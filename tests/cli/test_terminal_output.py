@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reports, refusals and progress as they are printed."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+import circlekit
+from circlekit.cli import terminal_output
+from circlekit.cli.terminal_output import ProgressLine, print_refusals, print_report
+from circlekit.ir.text import parse_model
+from circlekit.rewrite.base import Refusal
+
+MODEL = parse_model("graph main(%x: f32[2]) -> %y { %z = Neg(%x) %y = Relu(%z) }")
+NEAR = Refusal("fold", "main", MODEL.main.ops[0], "too far")
+PARTIAL = Refusal("fold", "main", MODEL.main.ops[1], "half", is_partial=True)
+
+
+@pytest.mark.parametrize(
+    ("refusals", "head"),
+    [
+        ([], "fold found no near miss\n"),
+        ([NEAR], "fold almost matched in 1 place:\n  %z = Neg(%x) : f32[2]\n    too far\n"),
+        ([NEAR, NEAR], "fold almost matched in 2 places:\n"),
+        ([PARTIAL], "fold found no near miss; the closest partial matches are:\n  %y = Relu("),
+    ],
+)
+def test_refusals(refusals: list[Refusal], head: str, capsys: pytest.CaptureFixture[str]) -> None:
+    print_refusals("fold", refusals)
+    assert capsys.readouterr().out.startswith(head)
+
+
+def test_a_report(capsys: pytest.CaptureFixture[str]) -> None:
+    report = circlekit.optimize(circlekit.parse(str(MODEL)), [])
+    report.notes.append("take care")
+    print_report(report)
+    assert capsys.readouterr().out == f"{report}\nnote: take care\n"
+    report.notes.clear()
+    report.verified = True
+    print_report(report)
+    equal = "verified: the outputs before and after every pass are equal\n"
+    assert capsys.readouterr().out == f"{report}\n{equal}"
+
+
+@pytest.mark.parametrize(("seconds", "is_shown"), [(0.4, False), (0.5, True)])
+def test_progress_is_shown_after_half_a_second(
+    seconds: float, is_shown: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = iter([100.0, 100.0 + seconds, 100.0 + seconds])
+    monkeypatch.setattr(terminal_output, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    with ProgressLine() as progress:
+        progress("step")
+        assert (progress._progress is not None) is is_shown
+    assert ("step" in capsys.readouterr().err) is is_shown
