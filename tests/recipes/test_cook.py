@@ -204,6 +204,15 @@ def test_format_follows_from_the_operators_or_the_folder(tmp_path: Path) -> None
     path.write_text(unary('type: "Abs"'))
     assert load_recipe(path).format == "circle"
     assert load_recipe(path, "tflite").format == "tflite"
+    for depth, fmt in ((0, "circle"), (1, "circle"), (2, "tflite")):
+        folder = tmp_path.joinpath("CircleThings", *"abc"[: depth + 1])
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "test.recipe").write_text(path.read_text())
+        assert load_recipe(folder / "test.recipe").format == fmt
+    below = tmp_path / "TensorFlowLiteRecipes" / "test.recipe"
+    below.parent.mkdir()
+    below.write_text(unary('type: "Abs"', "MXINT8"))
+    assert load_recipe(below).format == "circle"
 
 
 @pytest.mark.parametrize(

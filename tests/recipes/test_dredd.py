@@ -79,6 +79,10 @@ def test_refusals_come_from_the_passes(tmp_path: Path) -> None:
     assert "the refusals are: %1: act is RELU" in result.failures[0]
 
 
+def test_litert_runs_the_result_only_if_the_passes_changed_it(tmp_path: Path) -> None:
+    assert run(tmp_path, "passes(remove_dead)").litert == 1
+
+
 def test_missing_pass_is_a_skip(tmp_path: Path) -> None:
     result = run(tmp_path, "passes(remove_dead, fold_moon) total(99)")
     assert (result.status, result.missing, result.failures) == (MISSING, ["fold_moon"], [])
