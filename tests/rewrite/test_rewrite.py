@@ -12,8 +12,8 @@ import circlekit
 from circlekit.errors import EquivalenceError, RewriteError
 from circlekit.ir.text import parse_model
 from circlekit.passes.engine.driver import run_passes
-from circlekit.rewrite import PASSES, Context, Rewrite, Rules
-from circlekit.rewrite.base import Budget
+from circlekit.rewrite import PASSES, Rewrite, Rules
+from circlekit.rewrite.base import Budget, Context, FoldedWork
 
 
 @pytest.fixture(autouse=True)
@@ -108,3 +108,11 @@ def test_a_budget_ends_the_rewrites() -> None:
     assert Double().run(model, Context(budget=budget)) == 1
     assert (budget.left, budget.made, len(model.main)) == (0, 1, 3)
     assert budget.last.startswith("%b = Neg(%a)")
+
+
+def test_a_fresh_context_has_used_nothing() -> None:
+    """Zero limits of folded work mean that no folding pass has set them yet."""
+    context = Context()
+    assert context.folded == FoldedWork(bytes=0, max_bytes=0, macs=0, max_macs=0)
+    assert Budget() == Budget(left=None, made=0, last="")
+    assert (context.refusals, context.budget, context.exact) == (None, None, False)
