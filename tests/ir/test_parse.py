@@ -181,3 +181,15 @@ def test_operands_for_other_graphs_are_of_any_dtype() -> None:
     first = parse_model(text).main.ops[0].inputs[0]
     assert first is not None
     assert first.dtype is DType.INT32
+
+
+def test_details_of_a_quantization_name_values_of_the_graph() -> None:
+    """Here the value is defined after its mention."""
+    details = '{"": "Blockwise", scales: %s, none: none, list: [1]}'
+    text = f"graph g() -> %w {{\n%w = const i8[1] quant(details: {details}) [1]\n%s = const f32[1] [0.5]\n}}"
+    weights = parse_model(text).main.outputs[0]
+    assert weights.quantization is not None
+    scales = weights.scale_values
+    assert [v.name for v in scales] == ["s"]
+    found = {"": "Blockwise", "scales": scales[0], "none": None, "list": [1]}
+    assert weights.quantization.details == found
