@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import pytest
 
+from circlekit.ir.text import parse_model
+from circlekit.passes.engine.registry import all_passes
+from circlekit.rewrite.base import Context
 from tests.passes.kit import check_pass, check_refusal
 
 TRANSPOSE, RESHAPE = "forward_transpose_op", "forward_reshape_to_unaryop"
@@ -129,3 +132,18 @@ def test_a_quantized_reshape_takes_the_parameters_of_the_result() -> None:
     check_pass(text, RESHAPE, ["Logistic", "Reshape", "Dequantize"])
     other = text.replace("i8[3,2] quant(scale: 0.05)", "i8[3,2] quant(scale: 0.1)")
     check_refusal(other, RESHAPE, "%t: has other quantization than %x, or an unknown shape")
+
+
+@pytest.mark.parametrize(
+    ("constant", "is_larger"), [("[[1.0, 2.0], [3.0, 4.0]]", True), ("[[1.0, 2.0]]", False)]
+)
+def test_pipelines_move_no_transpose_to_a_larger_result(constant: str, is_larger: bool) -> None:
+    body = f"%t = Transpose(%x, [1,0]) %y = Mul(%t, {constant}) %z = Neg(%y)"
+    text = f"graph main(%x: f32[2,1]) -> %z {{ {body} }}"
+    for exact in (False, True):
+        context = Context(exact=exact, refusals=[])
+        changes = all_passes()["forward_transpose_op"]().run(parse_model(text), context)
+        is_refused = exact and is_larger
+        assert (changes == 0) == is_refused
+        sentences = [refusal.sentence for refusal in context.refusals or ()]
+        assert any("is larger than %t, so more data would be moved" in s for s in sentences) == is_refused
