@@ -171,7 +171,7 @@ def signatures(f: File) -> None:
 @both
 def metadata(f: File) -> None:
     entry = f.make("Metadata", name="notes", buffer=f.buffer(b"some bytes"))
-    empty = f.make("Metadata", name="empty", buffer=0)
+    empty = f.make("Metadata", name="empty", buffer=f.buffer())
     f.model.metadata = [entry, empty, entry]
     f.model.metadataBuffer = [1]
     f.model.description = "described"

@@ -5,6 +5,7 @@ Keys that io adds to ``extra``, besides names of schema fields:
 
     Model   origin        Origin
     Graph   unused        values that no operator uses
+    any     absent        names of vectors and strings that the file lacks, where the IR has an empty one
     Op      options       fields of the options table that the operator's class does not declare
             no_options    True: the file has no options table for an operator that declares one
             far_options   True: the custom options are external data
@@ -20,6 +21,7 @@ vector of the flatbuffer; files beyond 2 GiB need it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -41,6 +43,7 @@ class Origin:
     """Lists of the input file that indices in it refer to, and fields of Model without a place in the IR.
 
     unused_buffers, unused_codes: Indices of those that nothing refers to; save keeps them.
+    metadata: Index of the buffer of every entry.
     far: Whether the file has external data.
     has_rank: Whether tensors of known rank are marked so.
     absent: Names of the vectors and strings of Model that the file lacks.
@@ -54,6 +57,7 @@ class Origin:
     buffers: tuple[Array | None, ...] = ()
     unused_buffers: frozenset[int] = frozenset()
     unused_codes: frozenset[int] = frozenset()
+    metadata: tuple[int, ...] = ()
     metadata_buffer: tuple[int, ...] | None = None
     far: bool = False
     has_rank: bool = False
@@ -69,3 +73,15 @@ class Origin:
 
 NO_ORIGIN: Final = Origin(format="", absent=("operator_codes", "metadata", "signature_defs", "buffers"))
 """The origin of models that were not loaded from a file: vectors without elements are not written."""
+
+
+def absent(tree: Tree, names: Iterable[str]) -> tuple[str, ...]:
+    """Return those of ``names`` that ``tree`` lacks."""
+    return tuple(name for name in names if name not in tree)
+
+
+def drop_absent(tree: Tree, names: Iterable[str]) -> None:
+    """Remove fields that are empty and that the input file lacked."""
+    for name in names:
+        if name in tree and not len(tree[name]):
+            del tree[name]

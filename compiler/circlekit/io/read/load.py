@@ -15,7 +15,7 @@ from circlekit.errors import FormatError, FormatWarning
 from circlekit.io.attached_zip import attached_archive
 from circlekit.io.file_map import FileMap, map_file
 from circlekit.io.findings import InvalidFile, UnknownType
-from circlekit.io.origin import Origin, Place, place_of
+from circlekit.io.origin import Origin, Place, absent, place_of
 from circlekit.io.read.flatbuffer_decoder import decode, identify
 from circlekit.io.read.load_ops import OpLoader
 from circlekit.io.schema import Tree
@@ -117,11 +117,13 @@ class Loader:
         tree = self.tree
         model.version = tree.get("version", 0)
         model.description = tree.get("description")
+        indices = []
         copies: dict[Place, bytes] = {}
         for number, item in enumerate(tree.get("metadata", ())):
             path = f"metadata[{number}].buffer"
             index = self.index(item.get("buffer", 0), len(self.buffers), path, "buffer")
             self.used_buffers.add(index)
+            indices.append(index)
             data = self.buffers[index]
             place = (0, 0) if data is None else place_of(data)
             if place not in copies:
@@ -135,10 +137,11 @@ class Loader:
             buffers=tuple(self.buffers),
             unused_buffers=frozenset(range(len(self.buffers))) - self.used_buffers,
             unused_codes=frozenset(range(len(operators.codes))) - operators.used,
+            metadata=tuple(indices),
             metadata_buffer=None if numbers is None else tuple(numbers.tolist()),
             far=self.far,
             has_rank=self.has_rank,
-            absent=tuple(name for name in MODEL_VECTORS if name not in tree),
+            absent=absent(tree, MODEL_VECTORS),
             archive=attached_archive(self.data),
             source=self.data.obj if isinstance(self.data.obj, FileMap) else None,
             rest={name: value for name, value in tree.items() if name not in known},
@@ -173,6 +176,9 @@ class Loader:
         for side in ("inputs", "outputs"):
             setattr(graph, side, operators.pick(tree.get(side, ()), values, path, side, 1))
         graph.table = list(values)
+        missing = absent(tree, ("tensors", "inputs", "outputs", "operators", "name"))
+        if missing:
+            graph.extra["absent"] = missing
         for name in ("data_format", "debug_metadata_index"):
             if name in tree:
                 graph.extra[name] = tree[name]
@@ -260,6 +266,8 @@ class Loader:
         numbers = [] if stored is None else stored.tolist()
         if len(numbers) > MAX_RANK:
             self.fail("shape", path + ".shape", f"expected at most {MAX_RANK} dimensions, got {len(numbers)}")
+        if stored is None:
+            tree["absent"] = ("shape",)
         try:
             shape = shape_of(numbers, None if is_const or signature is None else signature.tolist())
         except FormatError as error:

@@ -10,6 +10,7 @@ import numpy as np
 
 from circlekit.io.findings import InvalidFile
 from circlekit.io.operator_fields import OptionsPlan, attribute_of, code_key, options_plan, with_graphs
+from circlekit.io.origin import absent
 from circlekit.io.schema import Tree
 from circlekit.ir.declaration import arity_faults
 from circlekit.ir.graph import Graph
@@ -43,6 +44,7 @@ class OpLoader:
             message = f"index {index}, there are {len(self.codes)} operator codes"
             self.fail("operator-code", path + ".opcode_index", message)
         self.used.add(index)
+        missing = absent(tree, ("inputs", "outputs"))
         operands = self.pick(tree.pop("inputs", ()), values, path, "inputs", 0)
         results = [v for v in self.pick(tree.pop("outputs", ()), values, path, "outputs", 1) if v is not None]
         seen: set[int] = set()
@@ -59,6 +61,8 @@ class OpLoader:
         op = op or self.opaque(index, tree, operands, results)
         op.version = self.keys[index][2]
         tree["stored_code"] = index
+        if missing:
+            tree["absent"] = missing
         if isinstance(op, OpaqueOp):
             tree["stored_version"] = op.version
         op.extra = tree

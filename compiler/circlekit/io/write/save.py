@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from circlekit.errors import ModelError, UnsupportedError
-from circlekit.io.origin import NO_ORIGIN, Origin
+from circlekit.io.origin import NO_ORIGIN, Origin, drop_absent
 from circlekit.io.schema import EXTENSIONS, FORMATS, Tree, enumeration, table
 from circlekit.io.tensor_fields import quantization_tree, shape_fields, with_indices
 from circlekit.io.write.buffer_table import BufferTable, ConstantBytes, Key
@@ -23,7 +23,7 @@ from circlekit.ir.value import Array, Value
 TFLITE_VERSION = 3
 """The only schema version that LiteRT accepts; circle files often have 0."""
 
-OWN_KEYS = frozenset({"buffer", "stored_name", "stored_quantization", "shape", "shape_signature"})
+OWN_KEYS = frozenset({"buffer", "stored_name", "stored_quantization", "absent", "shape", "shape_signature"})
 
 
 def save(model: Model, path: str | os.PathLike[str], format: str | None = None) -> int:
@@ -111,16 +111,22 @@ class Saver:
         tree["operator_codes"] = self.operators.operator_codes(operators)
         tree["signature_defs"] = self.signatures()
         tree["metadata"] = [{"name": name} for name, _ in model.metadata]
-        keys = [self.buffers.add(ConstantBytes(data)) for _, data in model.metadata]
+        keys = [self.metadata_buffer(number, data) for number, (_, data) in enumerate(model.metadata)]
         tree["buffers"], index = self.buffers.trees()
         for tensor, key in [*self.tensors, *zip(tree["metadata"], keys, strict=True)]:
             tensor["buffer"] = index[key]
         if self.origin.metadata_buffer is not None:
             tree["metadata_buffer"] = [index[0, n] for n in self.origin.metadata_buffer if (0, n) in index]
-        for name in self.origin.absent:
-            if not tree.get(name, True):
-                del tree[name]
+        drop_absent(tree, self.origin.absent)
         return tree
+
+    def metadata_buffer(self, number: int, data: bytes) -> Key:
+        """Return the buffer of an entry: that of the input file if it still has the same bytes."""
+        index = self.origin.metadata[number] if number < len(self.origin.metadata) else 0
+        stored = self.buffers.old[index] if index else None
+        if index and memoryview(data) == (b"" if stored is None else stored.data):
+            return self.buffers.keep(index)
+        return self.buffers.add(ConstantBytes(data))
 
     def signatures(self) -> list[Tree]:
         numbers = {id(g): i for i, g in enumerate(self.model.graphs)}
@@ -146,6 +152,7 @@ class Saver:
         tree["outputs"] = [indices[id(v)] for v in graph.outputs]
         tree["tensors"] = [self.tensor(v, graph) for v in values]
         tree["operators"] = [self.operators.tree(op, indices) for op in graph]
+        drop_absent(tree, graph.extra.get("absent", ()))
         return tree
 
     def values(self, graph: Graph) -> list[Value]:
@@ -187,6 +194,7 @@ class Saver:
         quantization = quantization_tree(stored, extra.get("stored_quantization"))
         if quantization is not None:
             tree["quantization"] = quantization
+        drop_absent(tree, extra.get("absent", ()))
         self.check(tree, value, graph)
         self.tensors.append((tree, self.buffer(value)))
         return tree

@@ -14,14 +14,14 @@ from circlekit.io.operator_fields import (
     stored_attribute,
     without_graphs,
 )
-from circlekit.io.origin import NO_ORIGIN, Origin
+from circlekit.io.origin import NO_ORIGIN, Origin, drop_absent
 from circlekit.io.schema import Tree, enumeration, options_field, table
 from circlekit.io.write.buffer_table import ConstantBytes
 from circlekit.ir.graph import Model
 from circlekit.ir.location import place
 from circlekit.ir.op import Op, OpaqueOp
 
-OWN_KEYS = frozenset({"options", "no_options", "far_options", "stored_version", "stored_code"})
+OWN_KEYS = frozenset({"options", "no_options", "far_options", "stored_version", "stored_code", "absent"})
 
 
 class OpSaver:
@@ -50,6 +50,7 @@ class OpSaver:
         tree["outputs"] = [indices[id(v)] for v in op.results]
         if "intermediates" in tree:
             tree["intermediates"] = [-1 if v is None else indices[id(v)] for v in tree["intermediates"]]
+        drop_absent(tree, op.extra.get("absent", ()))
         self.options(op, tree)
         if op.extra.get("far_options"):
             data = ConstantBytes(tree.pop("custom_options"))

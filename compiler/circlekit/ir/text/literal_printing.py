@@ -130,7 +130,7 @@ def _format_array(array: Array) -> str:
 # -- what of ``extra`` is printed --------------------------------------------------------------
 
 _PLAIN = (bool, int, float, str, bytes, bytearray, memoryview, Value, np.bool_, np.integer, np.floating)
-_STORAGE_KEYS = frozenset({"buffer", "no_options", "far_options"})
+_STORAGE_KEYS = frozenset({"absent", "buffer", "no_options", "far_options"})
 """Keys by which a reader notes how the file stored the model, as all that start with ``stored_``."""
 
 
