@@ -81,7 +81,7 @@ def test_fields() -> None:
     assert op.inputs == [x, w, bias]
     assert list(op.operand_items()) == [("input", x), ("weights", w), ("bias", bias)]
     op.inputs[0] = None
-    with pytest.raises(ModelError, match="FullyConnected lacks its operand input"):
+    with pytest.raises(ModelError, match="FullyConnected has no operand input"):
         _ = op.input
     assert FullyConnected.operands[2] is vars(FullyConnected)["bias"]
     assert [(s.index, s.optional, s.variadic) for s in FullyConnected.operands] == [

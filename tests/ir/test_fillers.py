@@ -86,13 +86,13 @@ def test_every_filler_makes_no_elements(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "positional", "named", "message"),
     [
-        ("gaussian", (1, 2, 3), {}, "gaussian: too many positional arguments"),
-        ("gaussian", (1,), {"mean": 1}, "gaussian: multiple values for argument 'mean'"),
+        ("gaussian", (1, 2, 3), {}, "too many positional arguments"),
+        ("gaussian", (1,), {"mean": 1}, "multiple values for argument 'mean'"),
         ("gaussian", (), {"seed": -1}, "the seed must be a whole number"),
         ("gaussian", (), {"seed": 1.5}, "the seed must be a whole number"),
-        ("zeros", (), {"seed": 1}, "zeros: got an unexpected keyword argument 'seed'"),
+        ("zeros", (), {"seed": 1}, "got an unexpected keyword argument 'seed'"),
         ("constant", ("a",), {}, "argument value of constant must be a number"),
-        ("constant", (), {}, "constant: missing a required argument: 'value'"),
+        ("constant", (), {}, "missing a required argument: 'value'"),
         ("constant", (True,), {}, "argument value of constant must be a number"),
         ("constant", (2**1023,), {}, "argument value of constant is too large"),
     ],

@@ -157,15 +157,15 @@ CASES: dict[str, tuple[Callable[[Model], object], str]] = {
     ),
     "operand": (
         lambda m: m.main.ops[0].set_input(0, None),
-        "graph main > op 0 Add: it lacks its operand lhs",
+        "graph main > op 0 Add: the operand lhs is missing",
     ),
     "operands": (
         lambda m: m.main.ops[0].set_input(2, named(m, "w")),
-        "graph main > op 0 Add: it has 3 operands, its declaration has 2",
+        "graph main > op 0 Add: expected at most 2 operands (lhs, rhs), got 3",
     ),
     "variadic": (
         lambda m: m.main.ops[2].set_input(1, None),
-        "graph main > op 2 While: operand 1 of input is absent",
+        "graph main > op 2 While: element 1 of the operand input is absent",
     ),
     "operand dtype": (
         lambda m: m.main.ops[1].set_input(1, named(m, "w")),
@@ -173,7 +173,7 @@ CASES: dict[str, tuple[Callable[[Model], object], str]] = {
     ),
     "results": (
         lambda m: m.main.ops[0].add_result(Value("r", DType.FLOAT32, ())),
-        "graph main > op 0 Add: it has 2 results, its declaration has 1",
+        "graph main > op 0 Add: expected 1 results (output), got 2",
     ),
     "enum": (set_attribute("RELU"), "graph main > op 0 Add: act is 'RELU', expected a member of Activation"),
     "attribute of None": (

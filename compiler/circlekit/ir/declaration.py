@@ -248,13 +248,17 @@ def arity_faults(
     """
     specs = kind.operands
     if len(operands) > len(specs) and not (specs and specs[-1].variadic):
-        yield "inputs", f"it has {len(operands)} operands, its declaration has {len(specs)}"
+        names = ", ".join(spec.name for spec in specs)
+        yield "inputs", f"expected at most {len(specs)} operands ({names}), got {len(operands)}"
     for index, spec in enumerate(specs):
         if spec.variadic:
             for later in range(index, len(operands)):
                 if operands[later] is None:
-                    yield f"inputs[{later}]", f"operand {later} of {spec.name} is absent"
+                    yield f"inputs[{later}]", f"element {later - index} of the operand {spec.name} is absent"
         elif not spec.optional and (index >= len(operands) or operands[index] is None):
-            yield f"inputs[{index}]", f"it lacks its operand {spec.name}"
+            yield f"inputs[{index}]", f"the operand {spec.name} is missing"
     if results != len(kind.result_names) and not kind.variadic_results:
-        yield "outputs", f"it has {results} results, its declaration has {len(kind.result_names)}"
+        yield (
+            "outputs",
+            f"expected {len(kind.result_names)} results ({', '.join(kind.result_names)}), got {results}",
+        )

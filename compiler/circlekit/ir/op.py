@@ -80,7 +80,7 @@ class OperandField(Operand):
             return tuple(v for v in op.inputs[self.index :] if v is not None)
         value = op.inputs[self.index] if self.index < len(op.inputs) else None
         if value is None and not self.optional:
-            raise ModelError(f"{type(op).__name__} lacks its operand {self.name}")
+            raise ModelError(f"{type(op).__name__} has no operand {self.name}, which is required")
         return value
 
     def __set__(self, op: Op, value: Value | None) -> None:

@@ -89,7 +89,8 @@ def fill(
     try:
         arguments = parameters.bind(size, *positional, **given).arguments
     except TypeError as error:
-        raise ModelError(f"{name}: {error}") from None
+        names = ", ".join([*parameters.parameters][1:])
+        raise ModelError(f"expected {name}({names}): {error}") from None
     for key, value in arguments.items():
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ModelError(f"argument {key} of {name} must be a number")

@@ -263,7 +263,7 @@ class _RecipeReader:
             self.fail(error.message, filler, "tag")
         if recipe["make_sparse"]:
             if "sparsity" in tree or not dims or dtype not in (DType.FLOAT32, DType.FLOAT16):
-                found = f"{dtype.name}{dims}"
+                found = f"{dtype.name}{' without a shape' if dims is None else dims}"
                 message = f"make_sparse: expected FLOAT32 or FLOAT16 of rank 1 or more, got {found}"
                 self.fail(message, recipe, "make_sparse")
             tree["sparsity"], data = sparse_tree(np.frombuffer(data, dtype.numpy).reshape(dims))
