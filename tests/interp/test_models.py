@@ -86,5 +86,5 @@ CASES = sorted(TRAPS.glob("*/model.tflite"))
 @pytest.mark.skipif(not CASES, reason=f"no recorded cases at {TRAPS}")
 @pytest.mark.parametrize("path", CASES, ids=lambda p: p.parent.name)
 def test_trap(path: Path) -> None:
-    """The models on which the peer's passes were measured, unchanged."""
+    """The models on which ONE's passes were measured, unchanged."""
     check_recorded(path, path.with_name("io.npz"), LITERT_TOLERANCE)

@@ -21,6 +21,11 @@ from circlekit.errors import ParseError, RewriteError, near_miss
 from circlekit.passes.pipelines import PIPELINES, Phase
 from circlekit.rewrite.base import PASSES, Option, Pass
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 ENTRY_POINTS = "circlekit.passes"
 
 
@@ -162,9 +167,8 @@ def parse_pipeline(text: str, label: str) -> Pipeline:
 
     ParseError for invalid TOML and unknown keys, RewriteError for unknown passes and settings.
     """
-    toml: Any = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:
-        tree = toml.loads(text)
+        tree = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # numbers too long, lists nested too deeply
         raise ParseError(f"{label}: {error}") from None
     for key in tree:
