@@ -126,7 +126,7 @@ def compare(a: Model, b: Model, inputs: Inputs | None = None) -> Comparison:
 
 
 def check_model(model: object) -> None:
-    """ModelError if ``model`` is not a Model."""
+    """Raise ModelError if ``model`` is not a Model."""
     if not isinstance(model, Model):
         raise ModelError(f"expected a Model, got {type(model).__name__}; circlekit.load gives one")
 
@@ -147,7 +147,7 @@ def target_format(target: FilePath, format: str | None) -> str:
 
 
 def check_target(target: FilePath) -> None:
-    """FileError for a path that cannot be written."""
+    """Raise FileError for a path that cannot be written."""
     path = Path(target)
     with translated(path, "written"):
         if path.is_dir():
@@ -156,7 +156,7 @@ def check_target(target: FilePath) -> None:
 
 
 def check_apart(source: FilePath, target: FilePath) -> None:
-    """FileError if ``target`` is the file ``source`` itself, which must not be overwritten."""
+    """Raise FileError if ``target`` is the file ``source`` itself, which must not be overwritten."""
     with translated(target, "written"):
         is_same = Path(source).exists() and Path(target).exists() and Path(source).samefile(target)
     if is_same:

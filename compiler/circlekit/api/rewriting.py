@@ -259,7 +259,7 @@ def checked_options(options: Options) -> Options:
 
 
 def check_structure(model: Model, name: str) -> None:
-    """ModelError if ``model`` breaks a structural rule, ShapeError if an operator does not fit its types.
+    """Raise ModelError if ``model`` breaks a structural rule, ShapeError if a shape rule refuses it.
 
     ``name``: of the model, for the message.
     """

@@ -213,7 +213,7 @@ class ShowsFault:
     runs: int = 0
 
     def __call__(self, model: Model) -> bool:
-        """FileError if the command does not exist."""
+        """Raise FileError if the command does not exist."""
         self.runs += 1
         self.note(f"run {self.runs}, {len(model.main)} operators")
         write_model(model, self.path)

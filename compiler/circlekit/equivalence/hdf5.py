@@ -89,7 +89,7 @@ def read(path: FilePath) -> list[tuple[str, Array]]:
 
     The file may come from anywhere: data in other files is not read, memory is limited, and a crash or an
     endless loop of the HDF5 library is an error as any other.  FileError if the file cannot be read,
-    FormatError if it is not HDF5 or has another layout, LimitError if it is too large.
+    Raises FormatError if it is not HDF5 or has another layout, LimitError if it is too large.
     """
     return [(item.name, item.array) for item in _read(path, _named)]
 

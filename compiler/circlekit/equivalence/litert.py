@@ -66,7 +66,7 @@ def make_interpreter(data: bytes, kernels: Kernels = Kernels.REFERENCE) -> Any:
 def run_litert(data: bytes, inputs: Sequence[Array], kernels: Kernels = Kernels.REFERENCE) -> list[Array]:
     """Run the first graph once and return its outputs.
 
-    UnsupportedError where LiteRT lacks an operator or dtype, EquivalenceError where it refuses the model or
+    Raises UnsupportedError if LiteRT lacks an operator or dtype, EquivalenceError if it refuses the model or
     its inputs.
     """
     return run_steps(data, [inputs], kernels)[0]

@@ -106,7 +106,7 @@ def read_sandboxed(items: Callable[[], Iterable[Item]], what: str, size: int) ->
     """Return what ``items`` yields in a forked process; where the system cannot fork, in this one.
 
     ``what``: the name of the file for messages; ``size``: its bytes.  Errors of ``items`` are raised here;
-    FormatError if the process crashes or exceeds its limits.
+    Raises FormatError if the process crashes or exceeds its limits.
     """
 
     def limited_items() -> Iterator[Item]:

@@ -66,7 +66,7 @@ def input_sets(graph: Graph) -> list[InputSet]:
 def make_inputs(graph: Graph, which: InputSet, unknown: int = 1) -> list[Array]:
     """Return one array for each input of ``graph``; ``unknown``: the size of its unknown dimensions.
 
-    UnsupportedError for an input of unknown rank or of a dtype that numpy does not have.
+    Raises UnsupportedError for an input of unknown rank or of a dtype that numpy does not have.
     """
     bounds = index_bounds(graph)
     return [make_input(value, which, unknown, bounds.get(id(value))) for value in graph.inputs]

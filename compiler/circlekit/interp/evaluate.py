@@ -145,7 +145,7 @@ Inputs = Sequence[Array] | Mapping[str, Array]
 def model_inputs(model: Model, graph: int, inputs: Inputs) -> list[Array]:
     """Return ``inputs`` in the order of graph number ``graph``; errors name the file of the model.
 
-    ModelError if there is no such graph, ShapeError if the inputs do not match its declarations.
+    Raises ModelError if there is no such graph, ShapeError if the inputs do not match its declarations.
     """
     if not 0 <= graph < len(model.graphs):
         raise ModelError(f"expected a graph number below {len(model.graphs)}, got {graph}")

@@ -72,8 +72,8 @@ class Interpreter:
         ``observe`` is called with each operator and its results, ``on_value`` with name and elements of each
         input and result.  The outputs share no memory with inputs or constants.
 
-        ShapeError if the inputs do not match the graph, UnsupportedError for an operator without a kernel,
-        LimitError if the run needs more memory or graph calls than the limits allow.
+        Raises ShapeError if the inputs do not match the graph, UnsupportedError if an operator has no
+        kernel, LimitError if the run needs more memory or graph calls than the limits allow.
         """
         arrays = model_inputs(self.model, graph, inputs)
         return self._runner.run(self.model.graphs[graph], arrays, observe, on_value)

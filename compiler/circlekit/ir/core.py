@@ -99,7 +99,7 @@ class Op(Declaration):
     ) -> None:
         """``results``: the values to produce; by default new nameless ones of the inferred types.
 
-        ModelError for an operand that is not a Value and for an unknown attribute; ShapeError, from
+        Raises ModelError for an operand that is not a Value and for an unknown attribute; ShapeError, from
         ``infer``, if the operands do not fit.
         """
         self.graph = self.previous = self.next = self.version = None
@@ -136,7 +136,7 @@ class Op(Declaration):
     if not TYPE_CHECKING:  # type checkers know the attributes from the class
 
         def __setattr__(self, name: str, content: object) -> None:
-            """ModelError if ``name`` is neither an attribute of the operator nor a field of Op."""
+            """Raise ModelError if ``name`` is neither an attribute of the operator nor a field of Op."""
             if name not in _OP_FIELDS and not hasattr(type(self), name):
                 hint = near_miss(name, [a.name for a in self.attributes] + [o.name for o in self.operands])
                 raise ModelError(f"{type(self).__name__} has no attribute {name}{hint}")

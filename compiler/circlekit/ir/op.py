@@ -73,7 +73,7 @@ class OperandField(Operand):
     """An operand; reading the field gives its Value, None if absent, or a tuple of all remaining Values."""
 
     def __get__(self, op: Op | None, owner: type[Op]) -> Any:
-        """ModelError for an operand that is absent but not optional."""
+        """Raise ModelError for an operand that is absent but not optional."""
         if op is None:
             return self
         if self.variadic:
@@ -97,7 +97,7 @@ class AttributeField(Attribute):
         return self if op is None else op.attribute_values.get(self.name, self.default)
 
     def __set__(self, op: Op, value: Any) -> None:
-        """ModelError for a value of another type than the default's."""
+        """Raise ModelError for a value of another type than the default's."""
         fault = self.misfit(value)
         if fault is not None:
             raise ModelError(f"{type(op).__name__}: {fault}")

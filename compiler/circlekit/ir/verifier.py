@@ -42,7 +42,7 @@ def verify(model: Model) -> list[Finding]:
 
 
 def check_order(model: Model) -> None:
-    """ModelError if an operator uses a value that it or a later operator produces.
+    """Raise ModelError if an operator uses a value that it or a later operator produces.
 
     Passes walk from values to their producers, which would not end on a cycle.
     """

@@ -30,13 +30,13 @@ def require_rank(value: Value, name: str, *ranks: int) -> Shape | None:
 
 
 def require_length(shape: Shape | None, count: int, name: str) -> None:
-    """ShapeError unless ``shape``, that of operand ``name``, can be a vector of ``count`` elements."""
+    """Raise ShapeError unless ``shape``, that of operand ``name``, can be a vector of ``count`` elements."""
     if shape is not None and (len(shape) != 1 or shape[0] not in (None, count)):
         raise ShapeError(f"expected {name} of shape [{count}], got {format_shape(shape)}")
 
 
 def require_bias(bias: Value | None, channels: Dim) -> None:
-    """ShapeError unless ``bias`` is absent or has one element per channel."""
+    """Raise ShapeError unless ``bias`` is absent or has one element per channel."""
     if bias is None or bias.shape is None:
         return
     count = product(bias.shape)
@@ -48,7 +48,7 @@ def require_bias(bias: Value | None, channels: Dim) -> None:
 
 
 def require_same_dtype(first: str, a: Value, second: str, b: Value) -> None:
-    """ShapeError unless the operands named ``first`` and ``second`` have the same dtype."""
+    """Raise ShapeError unless the operands named ``first`` and ``second`` have the same dtype."""
     if a.dtype is not b.dtype:
         raise ShapeError(
             f"expected {first} and {second} of one dtype, got {a.dtype.short} and {b.dtype.short}"
@@ -56,7 +56,7 @@ def require_same_dtype(first: str, a: Value, second: str, b: Value) -> None:
 
 
 def require_same_float(op: Op) -> None:
-    """ShapeError where two operands have different floating-point dtypes."""
+    """Raise ShapeError if two operands have different floating-point dtypes."""
     kinds = [(name, v.dtype) for name, v in op.operand_items() if v.dtype.is_float]
     for name, dtype in kinds[1:]:
         if dtype is not kinds[0][1]:
@@ -77,13 +77,13 @@ def require_int_list(numbers: Iterable[Any], name: str) -> list[int]:
 
 
 def require_numpy_kind(op: Op, array: Array, kinds: str) -> None:
-    """UnsupportedError unless ``array.dtype.kind`` (f, i, u, b, c, O) is one of ``kinds``."""
+    """Raise UnsupportedError unless ``array.dtype.kind`` (f, i, u, b, c, O) is one of ``kinds``."""
     if array.dtype.kind not in kinds:
         raise UnsupportedError(f"{op.code} on {array.dtype} has no kernel")
 
 
 def require_float(op: Op, *arrays: Array | None) -> None:
-    """UnsupportedError unless all ``arrays`` that are not None are float32, or all are float64."""
+    """Raise UnsupportedError unless all ``arrays`` that are not None are float32, or all are float64."""
     kinds = {a.dtype.char for a in arrays if a is not None}
     if kinds != {"f"} and kinds != {"d"}:
         names = ", ".join(sorted({str(a.dtype) for a in arrays if a is not None}))
@@ -91,7 +91,7 @@ def require_float(op: Op, *arrays: Array | None) -> None:
 
 
 def reject_quantized(op: Op) -> None:
-    """UnsupportedError where an operand or a result of ``op`` is quantized."""
+    """Raise UnsupportedError if an operand or a result of ``op`` is quantized."""
     for value in (*op.inputs, *op.results):
         if value is not None and is_quantized(value):
             raise no_quantized_kernel(op, value)

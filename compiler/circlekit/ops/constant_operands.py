@@ -36,9 +36,9 @@ def static_int_vector(value: Value | None) -> list[int] | None:
 
 
 def static_int(value: Value, name: str) -> int | None:
-    """Return the only element of a constant integer operand; None where it is not constant.
+    """Return the only element of a constant integer operand; None if it is not constant.
 
-    ShapeError where it has another number of elements.
+    Raises ShapeError if it has more or fewer elements.
     """
     numbers = static_int_vector(value)
     if numbers is None:
@@ -49,12 +49,12 @@ def static_int(value: Value, name: str) -> int | None:
 
 
 def vector_length(value: Value) -> int | None:
-    """Return the number of elements of an operand of rank 1; None where it is unknown."""
+    """Return the number of elements of an operand of rank 1; None if it is unknown."""
     return value.shape[0] if value.shape is not None and len(value.shape) == 1 else None
 
 
 def listed_shape(value: Value) -> Shape | None:
-    """Return the dimensions that ``value`` lists; all are unknown, or the rank too, if it is not constant."""
+    """Return the shape that ``value`` lists; if it is not constant, only the rank, or None, is known."""
     dims = static_int_vector(value)
     return unknown_dims(vector_length(value)) if dims is None else tuple(dims)
 
@@ -68,7 +68,7 @@ def constant_elements(value: Value) -> Array:
     """Return the elements of a constant in its shape, as kernels take them.
 
     Packed integers become int8 or uint8, bfloat16 becomes float32, strings an object array of ``bytes``.
-    UnsupportedError for data that no kernel reads (compressed constants, microscaled types).
+    Raises UnsupportedError for data that no kernel reads (compressed constants, microscaled types).
     """
     data = value.array()
     dtype = value.dtype.numpy
@@ -93,9 +93,9 @@ def constant_elements(value: Value) -> Array:
 
 
 def unpacked(data: Array, dtype: DType, name: str = "a constant") -> Array:
-    """Return the numbers in the bytes of a tensor, flat, unused bits of the last byte included.
+    """Return the numbers stored in the bytes ``data``, as a flat array; padding at the end is not removed.
 
-    Integers of fewer than 8 bits fill a byte from the low bits on; they become int8 or uint8.
+    Integers of fewer than 8 bits fill a byte from its lowest bit on; they become int8 or uint8.
     """
     if data.nbytes * 8 % max(dtype.bits, 8):
         raise ModelError(f"expected whole {dtype.short} numbers in {name}, got {data.nbytes} bytes")
@@ -114,19 +114,19 @@ def unpacked(data: Array, dtype: DType, name: str = "a constant") -> Array:
 
 
 def packed(numbers: Array, dtype: DType) -> Array:
-    """Return the bytes of a tensor of integers of fewer than 8 bits: the inverse of ``unpacked``."""
-    each = 8 // dtype.bits
-    fields = np.zeros(-(-numbers.size // each) * each, np.uint8)
+    """Pack integers of fewer than 8 bits into bytes, uint8: the inverse of ``unpacked``."""
+    per_byte = 8 // dtype.bits
+    fields = np.zeros(-(-numbers.size // per_byte) * per_byte, np.uint8)
     fields[: numbers.size] = numbers.reshape(-1).astype(np.uint8) & ((1 << dtype.bits) - 1)
     shifts = np.arange(0, 8, dtype.bits, dtype=np.uint8)
-    return np.asarray(np.bitwise_or.reduce(fields.reshape(-1, each) << shifts, axis=1), np.uint8)
+    return np.asarray(np.bitwise_or.reduce(fields.reshape(-1, per_byte) << shifts, axis=1), np.uint8)
 
 
 # -- strings -----------------------------------------------------------------------------------
 
 
 def decode_strings(data: Array) -> Array:
-    """Return the strings of a tensor's bytes: int32 count, count + 1 int32 offsets, and the texts."""
+    """Decode a string tensor's bytes (int32 count, count + 1 int32 offsets, texts): an array of ``bytes``."""
     raw = data.tobytes()
     count = int(np.frombuffer(raw, "<i4", 1)[0]) if len(raw) >= 4 else 0
     if count < 0 or (count and len(raw) < 4 * (count + 2)):
@@ -140,7 +140,7 @@ def decode_strings(data: Array) -> Array:
 
 
 def encode_strings(strings: Sequence[bytes]) -> Array:
-    """Return the bytes of a tensor of ``strings``."""
+    """Encode ``strings`` as the bytes of a string tensor: the inverse of ``decode_strings``."""
     sizes = np.cumsum([0, *(len(s) for s in strings)]) + 4 * (len(strings) + 2)
     head = np.array([len(strings), *sizes], "<i4").tobytes()
     return np.frombuffer(head + b"".join(strings), np.uint8)
@@ -150,7 +150,7 @@ def encode_strings(strings: Sequence[bytes]) -> Array:
 
 
 def dense(stored: Array, shape: tuple[int, ...], sparsity: Mapping[str, Any]) -> Array:
-    """Return the array of ``shape`` with the nonzero elements ``stored`` where ``sparsity`` lists them.
+    """Return the array of ``shape`` with the elements ``stored`` at the positions that ``sparsity`` encodes.
 
     ``sparsity``: the schema's SparsityParameters.  A level is dense (every index) or compressed (segments of
     indices); levels of blocks come last.  ModelError if the levels do not fit the shape or each other.
@@ -169,30 +169,30 @@ def dense(stored: Array, shape: tuple[int, ...], sparsity: Mapping[str, Any]) ->
     levels = sparsity["dim_metadata"]
     rank = len(shape)
     position = np.zeros(1, np.int64)
-    columns: dict[int, Array] = {}
+    coordinates: dict[int, Array] = {}  # by axis, one index for each entry of the level
     for axis, level in zip(order, levels, strict=True):
-        owners, position, index = _level(level, position)
-        columns = {a: column[owners] for a, column in columns.items()}
-        columns[axis] = index
+        parents, position, index = _expand_level(level, position)
+        coordinates = {a: indices[parents] for a, indices in coordinates.items()}
+        coordinates[axis] = index
     for block, axis in enumerate(block_map):
         size = int(levels[order.index(rank + block)].get("dense_size", 0))
-        columns[axis] = columns[axis] * size + columns[rank + block]
-    out[tuple(columns[axis] for axis in range(rank))] = stored[: len(position)]
+        coordinates[axis] = coordinates[axis] * size + coordinates[rank + block]
+    out[tuple(coordinates[axis] for axis in range(rank))] = stored[: len(position)]
     return out
 
 
-def _level(level: Mapping[str, Any], position: Array) -> tuple[Array, Array, Array]:
-    """Expand one level below ``position``: parent number, position and index of each entry."""
+def _expand_level(level: Mapping[str, Any], position: Array) -> tuple[Array, Array, Array]:
+    """Return parent number, position and index of each entry of a level; ``position``: of the parents."""
     if level.get("format", "DENSE") == "DENSE":
         size = int(level.get("dense_size", 0))
-        owners = np.repeat(np.arange(len(position)), size)
+        parents = np.repeat(np.arange(len(position)), size)
         index = np.tile(np.arange(size), len(position))
-        return owners, position[owners] * size + index, index
+        return parents, position[parents] * size + index, index
     segments, indices = (level_numbers(level, name) for name in ("array_segments", "array_indices"))
-    assert segments is not None  # the levels have no fault
+    assert segments is not None  # checked by sparsity_fault
     assert indices is not None
     counts = segments[position + 1] - segments[position]
-    owners = np.repeat(np.arange(len(position)), counts)
+    parents = np.repeat(np.arange(len(position)), counts)
     starts = np.cumsum(counts) - counts
-    entries = segments[position][owners] + np.arange(len(owners)) - starts[owners]
-    return owners, entries, indices[entries]
+    entries = segments[position][parents] + np.arange(len(parents)) - starts[parents]
+    return parents, entries, indices[entries]

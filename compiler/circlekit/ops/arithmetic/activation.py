@@ -16,7 +16,7 @@ from circlekit.ops.checks import require_numpy_kind, require_same_dtype
 from circlekit.ops.dimensions import broadcast_shapes
 from circlekit.ops.elementwise import Unary
 from circlekit.ops.numerics.fixed_point import (
-    centred,
+    centered,
     clamp_to_dtype,
     quantize_multiplier,
     rescaled,
@@ -52,7 +52,7 @@ class Clamped(Unary):
         least = max(least, zero + int(round_half_away(np.float32(low) / scale)))
         if high is not None:
             most = min(most, zero + int(round_half_away(np.float32(high) / scale)))
-        scaled = rescaled(centred(x, self.input), scale_of(self.input) / scale) + zero
+        scaled = rescaled(centered(x, self.input), scale_of(self.input) / scale) + zero
         return np.minimum(np.maximum(scaled, least), most).astype(x.dtype)
 
 
@@ -86,7 +86,7 @@ class LeakyRelu(Unary, code="LEAKY_RELU", versions={i16: 2}, quantized_dtypes=(i
 
     def quantized(self, x: Array) -> Array:
         slope = scale_of(self.input) * np.float32(self.alpha) / scale_of(self.output)
-        distance = centred(x, self.input)
+        distance = centered(x, self.input)
         below = rescaled(distance, np.abs(slope)) * (-1 if slope < 0 else 1)
         above = rescaled(distance, scale_of(self.input) / scale_of(self.output))
         return clamp_to_dtype(np.where(distance >= 0, above, below), self.output)
@@ -122,9 +122,9 @@ class PRelu(Op, code="PRELU", options=None, layout_operands=("input", "alpha")):
     def quantized(self, x: Array, alpha: Array) -> Array:
         """Return the results for data quantized in 8 or 16 bits."""
         scales = [scale_of(v) for v in (self.input, self.alpha, self.output)]
-        distance = centred(x, self.input)
+        distance = centered(x, self.input)
         above = rescaled(distance, scales[0] / scales[2])
-        below = rescaled(distance * centred(alpha, self.alpha), scales[0] * scales[1] / scales[2])
+        below = rescaled(distance * centered(alpha, self.alpha), scales[0] * scales[1] / scales[2])
         return clamp_to_dtype(np.where(distance >= 0, above, below), self.output)
 
 
@@ -172,7 +172,7 @@ class HardSwish(Unary, code="HARD_SWISH", quantized_dtypes=(i8, u8)):
         relu_by = quantize_multiplier(fine_scale / (np.float32(3) / np.float32(32768)))
         if output_by.shift > 0:
             raise UnsupportedError("HARD_SWISH with a result far finer than its input has no kernel")
-        value = centred(x, self.input).astype(np.int64) << 7
+        value = centered(x, self.input).astype(np.int64) << 7
         product = saturating_rounding_doubling_high_mul(value, _mantissa_int16(output_by.mantissa), 16)
         gate = value  # x / 3, saturated
         if relu_by.shift > 0:

@@ -20,7 +20,7 @@ from circlekit.ops.dimensions import merge_dims
 from circlekit.ops.elementwise import Binary
 from circlekit.ops.fused_activation import apply_fused_activation
 from circlekit.ops.numerics.fixed_point import (
-    centred,
+    centered,
     clamp_to_dtype,
     rescaled,
     rounding_divide_by_pot,
@@ -53,7 +53,7 @@ def in_one_scale(op: Binary, x: Array, y: Array, bits: int) -> tuple[Array, Arra
     """
     common = 2 * max(float(scale_of(op.lhs)), float(scale_of(op.rhs)))
     first, second = (
-        rescaled(centred(a, v).astype(np.int64) << bits, float(scale_of(v)) / common).astype(np.int32)
+        rescaled(centered(a, v).astype(np.int64) << bits, float(scale_of(v)) / common).astype(np.int32)
         for a, v in ((x, op.lhs), (y, op.rhs))
     )
     return first, second, common
@@ -152,7 +152,7 @@ class Mul(BinaryWithActivation, code="MUL", commutative=True, reference_version=
         if self._is_int16_to_8_bits():
             fraction = np.minimum((x.astype(np.int32) * y + (1 << 14)) >> 15, (1 << 15) - 1)
             return clamp_to_dtype(rounding_divide_by_pot(fraction, 8), self.output, self.act)
-        product = centred(x, self.lhs) * centred(y, self.rhs)
+        product = centered(x, self.lhs) * centered(y, self.rhs)
         return clamp_to_dtype(rescaled(product, self.rescale()), self.output, self.act)
 
     def required_version(self) -> int:

@@ -13,7 +13,7 @@ from circlekit.ir.op import Op, attribute, operand
 from circlekit.ir.value import Array, Quantization, TensorType, Value
 from circlekit.ops.elementwise import Unary
 from circlekit.ops.numerics.fixed_point import (
-    centred,
+    centered,
     clamp_to_dtype,
     rescaled,
     round_half_away,
@@ -139,7 +139,7 @@ class Quantize(Op, code="QUANTIZE", layout_operands=("input",)):
             pair = f"{self.input.dtype.short} to {dtype.short}"
             raise UnsupportedError(f"QUANTIZE from {pair} has no kernel, and none in LiteRT")
         real = float(scale_of(self.input)) / float(scale_of(self.output))
-        return clamp_to_dtype(rescaled(centred(input, self.input), real), self.output)
+        return clamp_to_dtype(rescaled(centered(input, self.input), real), self.output)
 
     def _rounded(self, x: Array) -> Array:
         dtype = self.output.dtype

@@ -16,7 +16,7 @@ from circlekit.ops.constant_operands import plain_data
 from circlekit.ops.dimensions import broadcast_shapes
 from circlekit.ops.elementwise import Binary, Unary
 from circlekit.ops.numerics.fixed_point import (
-    centred,
+    centered,
     quantize_multiplier,
     rounding_divide_by_pot_on_x86,
     saturating_rounding_doubling_high_mul,
@@ -44,7 +44,7 @@ class Comparison(Binary, versions={i8: 2}):
 def _in_256ths(x: Array, value: Value) -> Array:
     """Return the real numbers of elements ``x`` of ``value`` in units of 1/256."""
     by = quantize_multiplier(scale_of(value))
-    product = saturating_rounding_doubling_high_mul(centred(x, value) << 8, by.mantissa)
+    product = saturating_rounding_doubling_high_mul(centered(x, value) << 8, by.mantissa)
     return rounding_divide_by_pot_on_x86(product, -by.shift)
 
 

@@ -13,7 +13,7 @@ from circlekit.ops.arithmetic.binary import BinaryWithActivation
 from circlekit.ops.elementwise import Binary
 from circlekit.ops.numerics.fixed_point import (
     bit_length,
-    centred,
+    centered,
     clamp_to_dtype,
     get_reciprocal,
     quantize_multiplier,
@@ -41,7 +41,7 @@ class Div(BinaryWithActivation, code="DIV"):
             raise ModelError("DIV: expected no divisor 0.0 for quantized numbers")
         scales = [scale_of(v) for v in (self.lhs, self.rhs, self.output)]
         by = quantize_multiplier(scales[0] / (scales[1] * scales[2]))
-        x, y = centred(x, self.lhs), centred(y, self.rhs)
+        x, y = centered(x, self.lhs), centered(y, self.rhs)
         inverse, inverse_shift = get_reciprocal(np.abs(y))
         x = (x * np.where(y < 0, -1, 1)).astype(np.int64)
         headroom = 31 - bit_length(np.where(x < 0, ~x, x))
@@ -55,7 +55,7 @@ class Div(BinaryWithActivation, code="DIV"):
 
 
 def require_nonzero_divisors(op: Op, divisors: Array) -> None:
-    """ModelError where an integer would be divided by zero."""
+    """Raise ModelError if an integer would be divided by zero."""
     if divisors.dtype.kind in "iu" and not np.all(divisors):
         raise ModelError(f"{op.code}: expected no divisor 0 for integers")
 

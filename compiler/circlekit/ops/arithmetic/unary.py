@@ -17,7 +17,7 @@ from circlekit.ops.constant_operands import int_list, static_int_vector
 from circlekit.ops.elementwise import Unary
 from circlekit.ops.numerics.fixed_point import (
     QuantizedMultiplier,
-    centred,
+    centered,
     clamp_to_dtype,
     get_inv_sqrt_quantized_multiplier,
     multiply_by_quantized_multiplier,
@@ -38,7 +38,7 @@ class Abs(Unary, code="ABS", reference_version=3, versions={i32: 5, i16: 4, i8: 
 
     def quantized(self, x: Array) -> Array:
         ratio = scale_of(self.input) / scale_of(self.output)
-        return clamp_to_dtype(rescaled(np.abs(centred(x, self.input)), ratio), self.output)
+        return clamp_to_dtype(rescaled(np.abs(centered(x, self.input)), ratio), self.output)
 
     def required_version(self) -> int:
         return 3 if self.input.dtype is i16 and is_quantized(self.input) else super().required_version()
@@ -74,7 +74,7 @@ class Sqrt(Unary, code="SQRT", options=None, versions={i8: 2, i16: 2}, function=
     rejects_negative = True
 
     def quantized(self, x: Array) -> Array:  # in float32 throughout, as in LiteRT
-        real = scale_of(self.input) * centred(x, self.input).astype(np.float32)
+        real = scale_of(self.input) * centered(x, self.input).astype(np.float32)
         root = np.sqrt(np.maximum(real, np.float32(0))) / scale_of(self.output)
         return clamp_to_dtype(root.astype(np.int64), self.output)
 
@@ -91,7 +91,7 @@ class Rsqrt(Unary, code="RSQRT", options=None, versions={i8: 2, i16: 3}, quantiz
         if self.input.dtype is i16:
             return super().quantized(x)
         # in fixed point, with 20 fraction bits between the two multiplications
-        distance = np.maximum(centred(x, self.input), 0)
+        distance = np.maximum(centered(x, self.input), 0)
         root = get_inv_sqrt_quantized_multiplier(distance)
         root_by = QuantizedMultiplier(root.mantissa, root.shift + 20)
         scaled = multiply_by_quantized_multiplier(np.ones_like(distance), root_by)

@@ -98,7 +98,7 @@ class ConvolutionLayer(Op):
         return TensorType(self.input.dtype, (shape[0], *size, out_depth))
 
     def check_channels(self, depth: Dim, filter: Mapping[str, Dim]) -> None:
-        """ShapeError unless ``depth`` fits the dimensions of the filter, given by their axes."""
+        """Raise ShapeError unless ``depth`` fits the dimensions of the filter, given by their axes."""
         if dims_differ(depth, filter["I"]):
             raise ShapeError(f"input has {depth} channels, expected {filter['I']}, as the filter has")
 

@@ -36,7 +36,7 @@ from circlekit.ops.quantization import (
 def common_shape(op: Op, values: tuple[Value, ...], skip: int | None) -> list[Dim] | None:
     """Return the dimensions that ``values`` share, on all axes but ``skip``; None if no rank is known.
 
-    ShapeError unless ``op`` has an operand, and all have the same dtype and fitting shapes.
+    Raises ShapeError unless ``op`` has an operand, and all have the same dtype and fitting shapes.
     """
     if not values:
         raise ShapeError(f"{op.code}: expected at least one operand, got none")

@@ -165,7 +165,7 @@ def quantized_activation_range(act: Activation, output: Value) -> tuple[int, int
     )
 
 
-def centred(x: Array, value: Value) -> Array:
+def centered(x: Array, value: Value) -> Array:
     """Return elements ``x`` of ``value`` minus its zero point, as int32."""
     return np.asarray(x.astype(np.int32) - np.int32(zero_point_of(value)))
 

@@ -15,7 +15,7 @@ import numpy as np
 from circlekit.errors import UnsupportedError
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
-from circlekit.ops.numerics.fixed_point import Ints, centred, round_half_away
+from circlekit.ops.numerics.fixed_point import Ints, centered, round_half_away
 from circlekit.ops.quantization import dtype_limits, scale_of, zero_point_of
 
 Function = Callable[[Array], Array]
@@ -31,7 +31,7 @@ def real_function(x: Array, input: Value, output: Value, transform: Function) ->
     """
     if x.dtype.itemsize == 1:
         inverse_scale = np.float32(1) / scale_of(output)
-        real = scale_of(input) * centred(x, input).astype(np.float32)
+        real = scale_of(input) * centered(x, input).astype(np.float32)
         rounded = round_half_away(transform(real) * inverse_scale) + np.float32(zero_point_of(output))
         if x.dtype == np.uint8:
             rounded = np.where(rounded < 2.0**31, rounded, 0)  # x86 makes larger floats 0; int8 saturates
@@ -133,12 +133,12 @@ def tanh_int16(x: Array, input: Value) -> Array:
     """Return 2 * sigmoid(2x) - 1 of int16 ``x``, quantized as ``input``, in units of 2^-15."""
     steps = _input_in_table_steps(x, input, (0, 1))
     result = _interpolated_sigmoid(np.abs(steps), 8, 0xFFFF << 8)
-    centred = np.where(steps >= 0, result - (1 << 23) + 128, (1 << 23) - result + 127)
-    return np.asarray(centred >> 8, np.int16)
+    centered = np.where(steps >= 0, result - (1 << 23) + 128, (1 << 23) - result + 127)
+    return np.asarray(centered >> 8, np.int16)
 
 
 def require_output_scale(op: Op, scale: float) -> None:
-    """UnsupportedError unless the result has this ``scale``, and data of int16 has no zero points."""
+    """Raise UnsupportedError unless the result has this ``scale``, and data of int16 has no zero points."""
     value, result = op.inputs[0], op.output
     assert value is not None  # required by the declaration
     if scale_of(result) != scale:

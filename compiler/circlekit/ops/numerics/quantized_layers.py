@@ -86,7 +86,7 @@ PACKED_WEIGHTS = (DType.INT4, DType.INT2)
 def is_dynamically_quantized(op: Op, data: Value, weights: Value) -> bool:
     """Whether float ``data`` meets integer ``weights`` (LiteRT's hybrid kernels).
 
-    UnsupportedError for integer data whose pair of dtypes has no kernel.
+    Raises UnsupportedError for integer data whose pair of dtypes has no kernel.
     """
     if data.dtype is f32 and weights.dtype in (i8, u8, *PACKED_WEIGHTS):
         return True

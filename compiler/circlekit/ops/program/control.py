@@ -18,7 +18,7 @@ from circlekit.ops.program.state import state_of
 def _common_types(what: str, left: Sequence[Value], right: Sequence[Value]) -> tuple[TensorType, ...]:
     """Return the types of ``left``, with the dimensions that the values of ``right`` share.
 
-    ShapeError unless both have the same number of values, with the same dtypes.
+    Raises ShapeError unless both have the same number of values, with the same dtypes.
     """
     if len(left) != len(right):
         raise ShapeError(f"{what}: expected equal numbers of values, got {len(left)} and {len(right)}")

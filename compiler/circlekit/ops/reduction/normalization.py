@@ -252,7 +252,7 @@ def _channel_axis(rank: int) -> int:
 
 
 def _require_per_channel(value: Value, name: str, channels: Dim) -> None:
-    """ShapeError unless ``value`` has one element, or one for each of ``channels``."""
+    """Raise ShapeError unless ``value`` has one element, or one for each of ``channels``."""
     shape = require_rank(value, name, 1)
     count = None if shape is None else product(shape)
     if count != 1 and dims_differ(count, channels):

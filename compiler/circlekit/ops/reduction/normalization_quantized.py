@@ -42,7 +42,7 @@ SUM_INTEGER_BITS = 12
 
 
 def require_dtypes(op: Op, data: Value, output: Value, pairs: tuple[tuple[DType, DType], ...]) -> None:
-    """UnsupportedError unless (``data``, ``output``) have one of the dtype ``pairs``."""
+    """Raise UnsupportedError unless (``data``, ``output``) have one of the dtype ``pairs``."""
     if (data.dtype, output.dtype) not in pairs:
         raise UnsupportedError(f"{op.code} from {data.dtype.short} to {output.dtype.short} has no kernel")
 
@@ -106,9 +106,9 @@ def softmax_16_bits(x: Array, input: Value, beta: float) -> Array:
     total = powers.sum(axis=-1, keepdims=True)
     headroom = 32 - bit_length(total)
     shifted = ((total << (headroom - 1)) + (1 << 13)) >> 14
-    centred = np.clip(shifted - ((1 << 15) + (1 << 16)), -32768, 32767).astype(np.int16)
+    centered = np.clip(shifted - ((1 << 15) + (1 << 16)), -32768, 32767).astype(np.int16)
     right = 31 - headroom
-    out = (powers * interpolated(centred, one_over_one_plus_x) + (np.int64(1) << (right - 1))) >> right
+    out = (powers * interpolated(centered, one_over_one_plus_x) + (np.int64(1) << (right - 1))) >> right
     return np.asarray(np.clip(out, 0, 32767), np.int16)
 
 
@@ -133,10 +133,10 @@ def log_softmax_8_bits(x: Array, input: Value) -> Array:
 
 def l2_normalization_8_bits(x: Array, input: Value) -> Array:
     """Return L2_NORMALIZATION of int8 or uint8; the result has the scale 1/128, the zero point 0 or 128."""
-    centred = x.astype(np.int64) - zero_point_of(input)
-    by = get_inv_sqrt_quantized_multiplier(np.square(centred).sum(axis=-1, keepdims=True))
+    centered = x.astype(np.int64) - zero_point_of(input)
+    by = get_inv_sqrt_quantized_multiplier(np.square(centered).sum(axis=-1, keepdims=True))
     if input.dtype is u8:
-        out = multiply_by_quantized_multiplier(128 * centred, by) + 128
+        out = multiply_by_quantized_multiplier(128 * centered, by) + 128
     else:
-        out = multiply_by_quantized_multiplier(centred, QuantizedMultiplier(by.mantissa, by.shift + 7))
+        out = multiply_by_quantized_multiplier(centered, QuantizedMultiplier(by.mantissa, by.shift + 7))
     return np.asarray(np.clip(out, *dtype_limits(input.dtype)), x.dtype)

@@ -113,11 +113,11 @@ class Mean(Reduction, code="MEAN", options="ReducerOptions", versions={i8: 2, i1
         total = self.int32_sums(x, axes)
         if count == 0:
             return total.astype(x.dtype)
-        centred = total - zero_point_of(self.input) * count
+        centered = total - zero_point_of(self.input) * count
         mantissa, exponent = quantize_multiplier(float(scale_of(self.input)) / float(scale_of(self.output)))
         shift = min(count.bit_length() - 1, 32, 31 + int(exponent))
         by = QuantizedMultiplier((mantissa << shift) // count, exponent - shift)
-        return clamp_to_dtype(multiply_by_quantized_multiplier(centred, by), self.output)
+        return clamp_to_dtype(multiply_by_quantized_multiplier(centered, by), self.output)
 
 
 class Sum(Reduction, code="SUM", options="ReducerOptions", versions={i8: 2}, kinds="fiub", function=np.add):
@@ -135,8 +135,8 @@ class Sum(Reduction, code="SUM", options="ReducerOptions", versions={i8: 2}, kin
             return np.zeros(total.shape, x.dtype)
         if x.dtype == np.uint8:
             by = quantize_multiplier(float(scale_of(self.input)) / float(scale_of(self.output)))
-            centred = total - zero_point_of(self.input) * count
-            return clamp_to_dtype(multiply_by_quantized_multiplier(centred, by), self.output)
+            centered = total - zero_point_of(self.input) * count
+            return clamp_to_dtype(multiply_by_quantized_multiplier(centered, by), self.output)
         scale = scale_of(self.input) / scale_of(self.output)
         bias = np.float32(-zero_point_of(self.input)) * scale * np.float32(count)
         rounded = round_half_away(total.astype(np.float32) * scale + bias)

@@ -19,7 +19,7 @@ from circlekit.ops.reduction.reduce import finite_limits
 
 
 def require_prefix(ids: Shape | None, data: Shape | None) -> None:
-    """ShapeError unless the shape of the ids is a prefix of the shape of the data."""
+    """Raise ShapeError unless the shape of the ids is a prefix of the shape of the data."""
     if ids is None or data is None:
         return
     if len(ids) > len(data) or any(dims_differ(a, b) for a, b in zip(ids, data, strict=False)):

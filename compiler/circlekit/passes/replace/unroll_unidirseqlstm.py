@@ -81,12 +81,13 @@ class Step(Inserter):
         if not self.is_normalized:
             return total
         last = self.constant("last", np.array([-1], np.int32))
-        centred = self.make(Sub(total, self.make(Mean(total, last, keep_dims=True))))
-        variance = self.make(Mean(self.make(Square(centred)), last, keep_dims=True))
+        centered = self.make(Sub(total, self.make(Mean(total, last, keep_dims=True))))
+        variance = self.make(Mean(self.make(Square(centered)), last, keep_dims=True))
         root = self.make(
             Rsqrt(self.make(Add(variance, self.constant("epsilon", np.array(1e-8, np.float32)))))
         )
-        scaled = self.make(Mul(self.make(Mul(centred, root)), self.vector(f"{name}_layer_norm_coefficients")))
+        normalized = self.make(Mul(centered, root))
+        scaled = self.make(Mul(normalized, self.vector(f"{name}_layer_norm_coefficients")))
         return self.make(Add(scaled, self.vector(f"{name}_gate_bias")))
 
     def activated(self, value: Value) -> Value:
