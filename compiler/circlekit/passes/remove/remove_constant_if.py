@@ -49,7 +49,7 @@ class RemoveConstantIf(Pass):
                 if not is_constant(op):
                     continue
                 branch = branch_of(op)
-                why = _obstacle(graph, op) or _size_obstacle(op, callers[branch])
+                why = _size_obstacle(op, callers[branch]) or _obstacle(graph, op)
                 if not context.accepts(self.name, op, why, 3):
                     continue
                 callers.update(inner for copied in branch for inner in copied.called_graphs())
