@@ -163,21 +163,22 @@ def _is_type_alias(node: ast.Assign) -> bool:
     return union and any(isinstance(t, ast.Name) and t.id[:1].isupper() for t in node.targets)
 
 
-def tests_of(mutation: Mutation) -> list[str]:
-    """The tests of the mutated part: those of the same module name, of the same folder, then all others."""
+def tests_of(mutation: Mutation) -> list[list[str]]:
+    """The tests of the mutated part, in groups: of the module, then of its folder and the part, then all."""
     folder = ROOT / "tests" / mutation.part
     if not folder.is_dir():
-        return sorted(str(p.relative_to(ROOT)) for p in (ROOT / "tests").glob("test_*.py"))
+        return [sorted(str(p.relative_to(ROOT)) for p in (ROOT / "tests").glob("test_*.py"))]
     stem = mutation.path.stem
     named = sorted(p for p in folder.rglob("test_*.py") if stem in p.stem)
     mirrored = ROOT / "tests" / mutation.path.relative_to(PACKAGE).parent
     nearest = [mirrored] if mirrored != folder and mirrored.is_dir() else []
-    return [str(p.relative_to(ROOT)) for p in [*named, *nearest, folder]]
+    groups = [named, [*nearest, *sorted(folder.glob("test_*.py"))], [folder]]
+    return [[str(path.relative_to(ROOT)) for path in group] for group in groups if group]
 
 
-def passes(tests: str, copy: Path) -> bool:
+def passes(tests: list[str], copy: Path) -> bool:
     """Whether ``tests`` pass on a copy of the package; a run that exceeds the time limit fails."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header", tests]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header", *tests]
     environment = {**os.environ, "PYTHONPATH": str(copy / "compiler"), "PYTHONDONTWRITEBYTECODE": "1"}
     try:
         done = subprocess.run(
@@ -230,10 +231,9 @@ def try_all(chosen: list[Mutation], jobs: int) -> Iterator[tuple[Mutation, bool,
             copy = Path(folder) / str(job)
             shutil.copytree(ROOT / "compiler", copy / "compiler", ignore=ignored)
             copies.put(copy)
-        folders = sorted({tests_of(mutation)[-1] for mutation in chosen})
-        broken = [tests for tests in folders if not passes(tests, copy)]
-        if broken:
-            sys.exit(f"the tests in {', '.join(broken)} fail without a mutation")
+        folders = sorted({path for mutation in chosen for path in tests_of(mutation)[-1]})
+        if not passes(folders, copy):
+            sys.exit(f"the tests in {', '.join(folders)} fail without a mutation")
         yield from pool.map(tried, chosen)
 
 
