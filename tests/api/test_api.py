@@ -160,7 +160,7 @@ MISTAKES: dict[str, tuple[Callable[[circlekit.Model, Path], object], str]] = {
     ),
     "path to optimize": (lambda m, _: circlekit.optimize("a.circle"), "expected a Model, got str"),  # type: ignore[arg-type]
     "path to compare": (lambda m, _: circlekit.compare(m, "a.circle"), "expected a Model, got str"),  # type: ignore[arg-type]
-    "model to parse": (lambda m, _: circlekit.parse(m), "expected a text, got Model"),  # type: ignore[arg-type]
+    "model to parse": (lambda m, _: circlekit.parse(m), "expected a string, got Model"),  # type: ignore[arg-type]
     "attribute": (
         lambda m, _: setattr(m.main.ops[0], "strid_h", 2),
         "TransposeConv has no attribute strid_h; did you mean stride_h?",

@@ -152,7 +152,8 @@ def test_numbers(parse: Callable[[str], float], good: dict[str, float], bad: lis
     for text, number in good.items():
         assert parse(text) == number
     for text in bad:
-        with pytest.raises(argparse.ArgumentTypeError, match=f"^expected a .*number.*, got '{text}'"):
+        expected = f"^expected an? .*(integer|number).*, got '{text}'"
+        with pytest.raises(argparse.ArgumentTypeError, match=expected):
             parse(text)
 
 

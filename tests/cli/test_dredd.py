@@ -61,7 +61,7 @@ def test_keep_option_keeps_the_files(folder: Path) -> None:
     ("arguments", "code", "message"),
     [
         (["/absent.lst"], 1, "/absent.lst"),
-        (["-j", "0", "x"], 2, "argument -j: expected a whole number above 0, got '0'"),
+        (["-j", "0", "x"], 2, "argument -j: expected an integer above 0, got '0'"),
         ([], 2, "list_or_folder"),
         (["x", "--kep", "y"], 2, "unknown flag --kep"),
     ],

@@ -20,7 +20,7 @@ def filled(name: str, *arguments: float, dtype: DType = DType.FLOAT32, count: in
 
 
 def test_gaussian_from_the_raw_stream_by_hand() -> None:
-    """The definition, in whole numbers of Python: the sum of twelve 16-bit pieces of three words."""
+    """The definition, in integers of Python: the sum of twelve 16-bit pieces of three words."""
     words = [int(w) for w in np.random.PCG64(1).random_raw(12)]
     wanted = []
     for i in range(4):
@@ -88,8 +88,8 @@ def test_every_filler_makes_no_elements(name: str) -> None:
     [
         ("gaussian", (1, 2, 3), {}, "too many positional arguments"),
         ("gaussian", (1,), {"mean": 1}, "multiple values for argument 'mean'"),
-        ("gaussian", (), {"seed": -1}, "the seed must be a whole number"),
-        ("gaussian", (), {"seed": 1.5}, "the seed must be a whole number"),
+        ("gaussian", (), {"seed": -1}, "the seed must be an integer"),
+        ("gaussian", (), {"seed": 1.5}, "the seed must be an integer"),
         ("zeros", (), {"seed": 1}, "got an unexpected keyword argument 'seed'"),
         ("constant", ("a",), {}, "argument value of constant must be a number"),
         ("constant", (), {}, "missing a required argument: 'value'"),

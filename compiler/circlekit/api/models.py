@@ -78,7 +78,7 @@ def parse(text: str) -> Model:
     Operators without a type for their results infer it; ShapeError if the operands do not fit.
     """
     if not isinstance(text, str):
-        raise ModelError(f"expected a text, got {type(text).__name__}; load reads bytes and files")
+        raise ModelError(f"expected a string, got {type(text).__name__}; load reads bytes and files")
     return parse_model(text)
 
 

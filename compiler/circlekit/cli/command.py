@@ -134,8 +134,8 @@ def _number(kind: type[int] | type[float], expected: str, fits: Callable[[float]
     return parse
 
 
-count = _number(int, "a whole number", lambda number: number >= 0)
-positive_count = _number(int, "a whole number above 0", lambda number: number > 0)
+count = _number(int, "an integer of at least 0", lambda number: number >= 0)
+positive_count = _number(int, "an integer above 0", lambda number: number > 0)
 non_negative_number = _number(float, "a number that is not negative", lambda number: number >= 0)
 positive_number = _number(float, "a number above 0", lambda number: number > 0)
 

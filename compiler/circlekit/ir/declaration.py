@@ -78,9 +78,9 @@ class Attribute:
 
 _EXPECTED: dict[type, tuple[Any, str]] = {  # by the type of the default: types of a value, and their name
     bool: (bool, "true or false"),
-    int: ((int, np.integer), "a whole number"),
+    int: ((int, np.integer), "an integer"),
     float: ((float, int, np.number), "a number"),
-    str: (str, "a text"),
+    str: (str, "a string"),
     list: ((list, tuple, np.ndarray), "a list"),
     tuple: ((list, tuple, np.ndarray), "a list"),
 }

@@ -11,7 +11,7 @@ from __future__ import annotations
 from circlekit.ir.dtypes import DType, bf16, boolean, f16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64
 
 INDICES = (i32, i64)
-"""Axes, shapes and other whole numbers."""
+"""Axes, shapes and other integers."""
 
 REAL = (f32, i8, u8, i16, f16, bf16, f64)
 """Real numbers: floats, and integers that are quantized."""

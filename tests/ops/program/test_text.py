@@ -38,7 +38,7 @@ def test_skip_gram_wants_one_text() -> None:
     value = Value("text", DType.STRING, (2,), encode_strings([b"a", b"b"]))
     graph = Graph("main", ())
     graph.append(SkipGram(value, ngram_size=1))
-    with pytest.raises(ModelError, match="SKIP_GRAM: expected one text, got 2"):
+    with pytest.raises(ModelError, match="SKIP_GRAM: expected one string, got 2"):
         Interpreter(Model([graph])).run([])
 
 

@@ -139,13 +139,13 @@ def _parse_header(source: Source, model: Model) -> None:
         fail(f"expected the format circle or tflite, got {token.text}")
     model.format = token.text
     options = tree_of(parse_tree(source), fail) if source.at("{") else {}
-    kinds = {"version": (int, "whole number"), "description": (str, "text")}
+    kinds = {"version": (int, "an integer"), "description": (str, "a string")}
     for name, value in options.items():
         if name not in kinds:
             fail(f"a model has no {name}" + near_miss(name, kinds))
         kind, description = kinds[name]
         if type(value) is not kind:
-            fail(f"{name} of a model must be a {description}")
+            fail(f"{name} of a model must be {description}")
         setattr(model, name, value)
 
 
@@ -153,7 +153,7 @@ def _metadata(data: Literal, fail: Fail) -> bytes:
     if type(data) is str:
         return data.encode("utf-8", "surrogatepass")
     if not isinstance(data, Arguments) or data.name != "base64" or len(data.positional) != 1:
-        fail('expected a text or base64("...") as metadata')
+        fail('expected a string or base64("...") as metadata')
     return bytes_of(data.positional[0], fail)
 
 

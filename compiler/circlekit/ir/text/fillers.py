@@ -95,7 +95,7 @@ def fill(
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ModelError(f"argument {key} of {name} must be a number")
         if key == "seed" and (not isinstance(value, int) or value < 0):
-            raise ModelError(f"the seed must be a whole number from 0 on, got {value}")
+            raise ModelError(f"the seed must be an integer of at least 0, got {value}")
         if isinstance(value, int) and abs(value) >= 1 << 1023:
             raise ModelError(f"argument {key} of {name} is too large")
         arguments[key] = value if key in ("size", "seed") else float(value)

@@ -42,7 +42,7 @@ def tree_of(
     if isinstance(literal, Symbol):
         if literal == "none":
             return None
-        fail(f"expected a literal, got {literal}; write texts in quotes")
+        fail(f"expected a literal, got {literal}; write strings in quotes")
     if isinstance(literal, list):
         return [tree_of(x, fail, values, graphs) for x in literal]
     if isinstance(literal, dict):
@@ -80,7 +80,7 @@ def _special(literal: Arguments, fail: Fail) -> Any:
     listed = arguments[2] if len(arguments) == 3 else [len(data) // dtype.numpy.itemsize]
     dims = [x for x in listed if isinstance(x, int) and x >= 0] if isinstance(listed, list) else []
     if not isinstance(listed, list) or len(dims) != len(listed):
-        fail("expected a shape: a list of whole numbers from 0 on")
+        fail("expected a shape: a list of integers of at least 0")
     return array_of_bytes(data, dtype, tuple(dims), fail)
 
 
@@ -150,7 +150,7 @@ def _elements_of(flat: list[int | float | bool], dtype: DType, fail: Fail) -> Ar
     info = np.iinfo(dtype.numpy)  # type: ignore[type-var]  # the kind is i or u
     for x in flat:
         if isinstance(x, float):
-            fail(f"expected a whole number for {dtype.short}, got {x}")
+            fail(f"expected an integer for {dtype.short}, got {x}")
         if not info.min <= x <= info.max:
             fail(f"{x} does not fit {dtype.short}")
     return np.array(flat, dtype.numpy)

@@ -34,8 +34,8 @@ _UNDECLARED.name = "operand"
 _PLAIN: dict[str, tuple[type, str]] = {
     "version": (int, "a number"),
     "extra": (dict, "{field: value, ...}"),
-    "code": (str, "a text"),
-    "custom_code": (str, "a text"),
+    "code": (str, "a string"),
+    "custom_code": (str, "a string"),
     "options": (dict, "{field: value, ...}"),
 }
 """What the braces may have beside declared attributes: every operator the first two, ``Opaque`` all."""

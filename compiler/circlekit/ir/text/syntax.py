@@ -204,7 +204,7 @@ def _parse_dim(source: Source) -> int | str:
         return "*"
     token = source.expect_kind("number", "name")
     if token.kind == "number" and not token.text.isdigit():
-        source.fail(f"expected a whole number as dimension, got {token.text[:40]}", token)
+        source.fail(f"expected an integer as dimension, got {token.text[:40]}", token)
     if token.kind == "number" and len(token.text) > _MAX_NUMBER_CHARACTERS:
         source.fail(f"a number has at most {_MAX_NUMBER_CHARACTERS} characters", token)
     if source.accept("|"):

@@ -86,7 +86,7 @@ def _shape(node: TypeNode, source: Source) -> Shape | None:
 def name_of(suffix: Arguments, fail: Fail) -> str:
     """Return the text of ``named("text")``."""
     if len(suffix.positional) != 1 or suffix.named or type(suffix.positional[0]) is not str:
-        fail(f"{suffix.name} takes one text in quotes")
+        fail(f"{suffix.name} takes one string in quotes")
     return suffix.positional[0]
 
 
@@ -104,7 +104,7 @@ def _quantization(suffix: Arguments, fail: Fail) -> Quantization:
     zeros: Literal = [0] * scale.size
     axis = given.get("axis", 0)
     if isinstance(axis, bool) or not isinstance(axis, int) or abs(axis) > LARGEST_DIMENSION:
-        fail("axis must be a whole number")
+        fail("axis must be an integer")
     details = tree_of(given["details"], fail, UNRESOLVED) if "details" in given else None
     if details is not None and not isinstance(details, dict):
         fail("details must be {field: value, ...}")

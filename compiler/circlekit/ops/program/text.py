@@ -125,7 +125,7 @@ class SkipGram(Op, code="SKIP_GRAM"):
 
     def kernel(self, input: Array) -> Array:
         if input.size != 1:
-            raise ModelError(f"SKIP_GRAM: expected one text, got {input.size}")
+            raise ModelError(f"SKIP_GRAM: expected one string, got {input.size}")
         words = split_words(input.reshape(-1)[0])
         grams: list[bytes] = []
         if len(words) >= self.ngram_size >= 0:

@@ -80,7 +80,7 @@ def _settings(block: RuleBlock, call: Call) -> None:
     call.positional(0, 0)
     options = all_options()
     for name, literal in call.named(options).items():
-        text = call.of(literal, str, "texts in quotes")
+        text = call.of(literal, str, "strings in quotes")
         try:
             block.settings[name] = options[name].parse(text)
         except ValueError as error:
@@ -287,7 +287,7 @@ def _unchanged(call: Call) -> Check:
 
 
 def _refused(call: Call) -> Check:
-    expected = call.of(call.positional(1, 1)[0], str, "a text in quotes")
+    expected = call.of(call.positional(1, 1)[0], str, "a string in quotes")
 
     def check(subject: Subject) -> Iterator[str]:
         sentences = subject.refusals()
