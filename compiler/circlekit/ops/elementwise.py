@@ -33,7 +33,7 @@ class Elementwise(Op, elementwise=True):
     def compute(self, *args: Any, **kwargs: Any) -> Array:
         """Return the results for floats or plain integers of one dtype, in that dtype."""
         function = type(self).function
-        assert function is not None  # a subclass has it or overrides compute
+        assert function is not None  # a subclass defines it or overrides compute
         return np.asarray(function(*args))
 
     def quantized(self, *args: Any, **kwargs: Any) -> Array:
@@ -42,10 +42,10 @@ class Elementwise(Op, elementwise=True):
 
 
 class Unary(Elementwise, layout_operands=("input",), kinds="f"):
-    """A function of each element of one operand; quantized, by default the same function of real numbers.
+    """A function of each element of one operand; by default, quantized elements are dequantized first.
 
-    ``quantized_dtypes``: the dtypes that LiteRT has quantized kernels for.  ``rejects_negative``: quantized
-    data must not represent negative numbers.
+    ``quantized_dtypes``: the dtypes that LiteRT has quantized kernels for.  ``rejects_negative``: the kernel
+    raises ModelError if quantized data represents a negative number.
     """
 
     input = operand(*REAL)
@@ -61,7 +61,7 @@ class Unary(Elementwise, layout_operands=("input",), kinds="f"):
             if self.input.dtype not in self.quantized_dtypes:
                 raise no_quantized_kernel(self, self.input)
             if self.rejects_negative and np.any(input < zero_point_of(self.input)):
-                raise ModelError(f"{self.code}: expected no negative number")
+                raise ModelError(f"{self.code}: expected numbers >= 0, got a negative number")
             return self.quantized(input)
         require_numpy_kind(self, input, self.kinds)
         return rounded_for(self.compute(input), self.output)
@@ -70,7 +70,7 @@ class Unary(Elementwise, layout_operands=("input",), kinds="f"):
         return real_function(x, self.input, self.output, self.real)
 
     def real(self, x: Array) -> Array:
-        """Return the results for real numbers, float32 in and out, as LiteRT computes them for a table."""
+        """Return the results for dequantized numbers, float32 to float32, as LiteRT computes its tables."""
         return np.asarray(self.compute(x.astype(np.float64)), np.float32)
 
 

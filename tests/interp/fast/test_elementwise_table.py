@@ -68,7 +68,7 @@ def test_a_function_that_is_undefined_for_some_arguments_has_no_table() -> None:
     for _ in range(2):
         np.testing.assert_array_equal(kernel(x), op.kernel(x))
     assert kernel.table is None
-    with pytest.raises(ModelError, match="SQRT: expected no negative number"):
+    with pytest.raises(ModelError, match="SQRT: expected numbers >= 0, got a negative number"):
         kernel(np.full(400, 2, np.int8))
 
 

@@ -92,11 +92,11 @@ def test_infer_of_unknown_dimensions() -> None:
 
 def test_refusals_are_sentences() -> None:
     x, flags = var(np.zeros((2, 3), np.float32)), var(np.zeros((2, 3), bool))
-    with pytest.raises(ShapeError, match="expected condition of bool, got f32"):
+    with pytest.raises(ShapeError, match="condition: expected bool, got f32"):
         Select(x, x, x)
     with pytest.raises(ShapeError, match="expected x and y of one dtype, got f32 and bool"):
         SelectV2(flags, x, flags)
-    with pytest.raises(ShapeError, match=r"expected x and y of one shape, got \[2,3\] and \[3\]"):
+    with pytest.raises(ShapeError, match=r"expected x and y of equal rank, got \[2,3\] and \[3\]"):
         Select(flags, x, var(np.zeros(3, np.float32)))
 
 

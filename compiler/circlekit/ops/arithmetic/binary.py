@@ -19,19 +19,10 @@ from circlekit.ops.checks import reject_quantized, require_numpy_kind, require_s
 from circlekit.ops.dimensions import merge_dims
 from circlekit.ops.elementwise import Binary
 from circlekit.ops.fused_activation import apply_fused_activation
-from circlekit.ops.numerics.fixed_point import (
-    centered,
-    clamp_to_dtype,
-    rescaled,
-    rounding_divide_by_pot,
-)
+from circlekit.ops.numerics.fixed_point import centered, clamp_to_dtype, rescaled, rounding_divide_by_pot
 from circlekit.ops.numerics.lookup_tables import check_power_of_two
 from circlekit.ops.operand_dtypes import COMPLEX, NUMBERS, REAL
-from circlekit.ops.quantization import (
-    is_quantized,
-    is_quantized_8_or_16_bits,
-    scale_of,
-)
+from circlekit.ops.quantization import is_quantized, is_quantized_8_or_16_bits, scale_of
 
 
 class BinaryWithActivation(Binary, fuses_activation=True):

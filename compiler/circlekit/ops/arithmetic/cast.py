@@ -12,13 +12,7 @@ from circlekit.ir.dtypes import DType, bf16, f16, f32, f64, i8, i16, i32, u8, u1
 from circlekit.ir.op import Op, attribute, operand
 from circlekit.ir.value import Array, Quantization, TensorType, Value
 from circlekit.ops.elementwise import Unary
-from circlekit.ops.numerics.fixed_point import (
-    centered,
-    clamp_to_dtype,
-    rescaled,
-    round_half_away,
-    wrap_int32,
-)
+from circlekit.ops.numerics.fixed_point import centered, clamp_to_dtype, rescaled, round_half_away, wrap_int32
 from circlekit.ops.numerics.float_functions import round_to_bfloat16
 from circlekit.ops.operand_dtypes import ANY, REAL
 from circlekit.ops.quantization import dtype_limits, is_per_channel, is_quantized, scale_of

@@ -26,9 +26,10 @@ from circlekit.ops.quantization import per_tensor_quantization, scale_of
 
 
 class Comparison(Binary, versions={i8: 2}):
-    """One bool for each pair of elements.  Quantized data is compared as real numbers in steps of 1/256.
+    """One bool for each pair of elements.
 
-    LiteRT assumes scales below 1.  It compares numbers of larger scales wrongly, and so does this.
+    Quantized elements are compared as real numbers rounded to multiples of 1/256.  LiteRT assumes scales
+    below 1; comparisons of elements with larger scales are wrong there, and here too.
     """
 
     def infer(self) -> TensorType:
@@ -42,14 +43,14 @@ class Comparison(Binary, versions={i8: 2}):
 
 
 def _in_256ths(x: Array, value: Value) -> Array:
-    """Return the real numbers of elements ``x`` of ``value`` in units of 1/256."""
-    by = quantize_multiplier(scale_of(value))
-    product = saturating_rounding_doubling_high_mul(centered(x, value) << 8, by.mantissa)
-    return rounding_divide_by_pot_on_x86(product, -by.shift)
+    """Dequantize elements ``x`` of ``value`` to multiples of 1/256, int64."""
+    multiplier = quantize_multiplier(scale_of(value))
+    product = saturating_rounding_doubling_high_mul(centered(x, value) << 8, multiplier.mantissa)
+    return rounding_divide_by_pot_on_x86(product, -multiplier.shift)
 
 
 class Ordering(Comparison):
-    """An ordering of two elements.  LiteRT compares int16 as plain integers, whatever their scales."""
+    """One of <, <=, >, >=.  LiteRT compares int16 as plain integers, whatever their scales."""
 
     ignores_scales = (i16,)
 
@@ -113,25 +114,25 @@ class LogicalNot(Unary, code="LOGICAL_NOT", kinds="b", function=np.logical_not):
 
 
 class Selection(Op, layout_operands=("condition", "x", "y")):
-    """x where the condition is true, else y."""
+    """Base class of SELECT and SELECT_V2."""
 
     condition = operand(boolean)
     x = operand(*ANY)
     y = operand(*ANY)
 
     def selected_type(self, *shapes: Shape | None) -> TensorType:
-        """Return the type of the result, to whose shape ``shapes`` broadcast."""
+        """Return the type of the result; ``shapes`` broadcast to its shape, which is unknown without any."""
         require_same_dtype("x", self.x, "y", self.y)
         if self.condition.dtype is not boolean:
-            raise ShapeError(f"expected condition of bool, got {self.condition.dtype.short}")
+            raise ShapeError(f"condition: expected bool, got {self.condition.dtype.short}")
         shape = broadcast_shapes(*shapes) if shapes else None
         return TensorType(self.x.dtype, shape, per_tensor_quantization(self.x))
 
 
 class Select(Selection, code="SELECT"):
-    """x where the condition is true, else y, both of one shape.
+    """x where the condition is true, else y; x and y have the same shape.
 
-    The condition has that shape too, or is a scalar, or is a vector that selects along axis 0.
+    The condition has that shape too, is a scalar, or is a vector with one bool per index of axis 0.
     """
 
     def infer(self) -> TensorType:
@@ -139,13 +140,13 @@ class Select(Selection, code="SELECT"):
         known = [s for s in shapes if s is not None]
         if len({len(s) for s in known}) > 1:
             x, y = map(format_shape, shapes)
-            raise ShapeError(f"expected x and y of one shape, got {x} and {y}")
+            raise ShapeError(f"expected x and y of equal rank, got {x} and {y}")
         if not self.selects_rows() and self.condition.shape:
             known.append(self.condition.shape)
         return self.selected_type(*known)
 
     def selects_rows(self) -> bool:
-        """Whether the condition is a vector along axis 0 of x and y of a higher rank."""
+        """Whether the condition is a vector along axis 0, and x and y have a higher rank."""
         return self.condition.rank == 1 and max(self.x.rank or 0, self.y.rank or 0) > 1
 
     def kernel(self, condition: Array, x: Array, y: Array) -> Array:
@@ -174,7 +175,7 @@ class SelectV2(Selection, code="SELECT_V2"):
 
 
 class Where(Op, code="WHERE"):
-    """The indices of all elements that are not zero, i64[count, rank], in row-major order."""
+    """The indices of all nonzero elements, i64[count, rank], in row-major order."""
 
     condition = operand(boolean, f32, i64, i32, i8, u8, u32)
 

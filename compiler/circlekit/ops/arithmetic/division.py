@@ -24,30 +24,31 @@ from circlekit.ops.quantization import scale_of, zero_point_of
 
 
 class Div(BinaryWithActivation, code="DIV"):
-    """lhs / rhs.  Plain integers round towards zero, quantized ones multiply with a reciprocal of 31 bits.
+    """lhs / rhs; plain integers are rounded towards zero.
 
-    A quantized quotient far below the scale of the result is wrong in LiteRT, and computed the same here.
+    Quantized numbers are multiplied by the 31-bit fixed-point reciprocal of rhs.  For quotients far below the
+    scale of the result this is wrong in LiteRT, and here too.
     """
 
     def compute(self, x: Array, y: Array) -> Array:
         if x.dtype.kind == "f":
             return np.asarray(x / y)
         require_nonzero_divisors(self, y)
-        floor = x // y
-        return np.asarray(floor + ((x % y != 0) & ((x < 0) != (y < 0))).astype(x.dtype))
+        is_rounded_down = (x % y != 0) & ((x < 0) != (y < 0))
+        return np.asarray(x // y + is_rounded_down.astype(x.dtype))
 
     def quantized(self, x: Array, y: Array) -> Array:
         if np.any(y == zero_point_of(self.rhs)):
-            raise ModelError("DIV: expected no divisor 0.0 for quantized numbers")
+            raise ModelError("DIV: expected quantized divisors other than 0.0, got 0.0")
         scales = [scale_of(v) for v in (self.lhs, self.rhs, self.output)]
-        by = quantize_multiplier(scales[0] / (scales[1] * scales[2]))
+        multiplier = quantize_multiplier(scales[0] / (scales[1] * scales[2]))
         x, y = centered(x, self.lhs), centered(y, self.rhs)
         inverse, inverse_shift = get_reciprocal(np.abs(y))
         x = (x * np.where(y < 0, -1, 1)).astype(np.int64)
         headroom = 31 - bit_length(np.where(x < 0, ~x, x))
         quotient = saturating_rounding_doubling_high_mul(x << headroom, inverse)
-        product = saturating_rounding_doubling_high_mul(quotient, by.mantissa)
-        scaled = rounding_divide_by_pot_on_x86(product, inverse_shift + headroom - by.shift)
+        product = saturating_rounding_doubling_high_mul(quotient, multiplier.mantissa)
+        scaled = rounding_divide_by_pot_on_x86(product, inverse_shift + headroom - multiplier.shift)
         return clamp_to_dtype(scaled, self.output, self.act)
 
     def required_version(self) -> int:
@@ -55,9 +56,9 @@ class Div(BinaryWithActivation, code="DIV"):
 
 
 def require_nonzero_divisors(op: Op, divisors: Array) -> None:
-    """Raise ModelError if an integer would be divided by zero."""
+    """Raise ModelError if integer ``divisors`` contain 0."""
     if divisors.dtype.kind in "iu" and not np.all(divisors):
-        raise ModelError(f"{op.code}: expected no divisor 0 for integers")
+        raise ModelError(f"{op.code}: expected integer divisors other than 0, got 0")
 
 
 class FloorDiv(Binary, code="FLOOR_DIV", versions={DType.FLOAT32: 2, i8: 3, i16: 3}):

@@ -2,8 +2,8 @@
 """Random numbers from Philox streams, the same numbers as LiteRT's.
 
 Each operator has its own stream, which continues where the last run ended.  LiteRT reads 32 bits of a seed.
-Where both seeds are 0 it draws seeds from the machine's entropy; here they follow from the name of the
-result, so that only the distribution is the same.
+If both seeds are 0, LiteRT draws seeds from the machine's entropy; here they are derived from the name of the
+result, so only the distribution is the same.
 Sources: TFLite random_ops; TSL philox_random.h, random_distributions_utils.h; Random123.
 """
 
@@ -26,7 +26,7 @@ from circlekit.ops.program.state import state_of
 
 UINT32_MASK = (1 << 32) - 1
 WORDS_PER_COUNTER = 4
-"""Number of 32-bit words that one counter gives."""
+"""Number of random 32-bit words that Philox makes from one counter."""
 
 
 def philox(seed: int, seed2: int, start: int, count: int) -> Array:
@@ -55,6 +55,13 @@ def uniform_floats(bits: Array) -> Array:
     return np.asarray(((bits & np.uint32(0x7FFFFF)) | np.uint32(0x3F800000)).view(np.float32) - np.float32(1))
 
 
+def uniform_doubles(bits: Array) -> Array:
+    """Return float64 in [0, 1) from 52 bits of each pair of words: 20 of the first, 32 of the second."""
+    pairs = bits.reshape(-1, 2).astype(np.uint64)
+    mantissa = ((pairs[:, 0] & np.uint64(0xFFFFF)) << np.uint64(32)) | pairs[:, 1]
+    return np.asarray((mantissa | np.uint64(1023 << 52)).view(np.float64) - 1.0)
+
+
 def normal_floats(bits: Array) -> Array:
     """Return standard normal float32 from pairs of words, by the Box-Muller transform."""
     pairs = uniform_floats(bits.reshape(-1, 2))
@@ -69,11 +76,12 @@ class Random(Op, pure=False, stateful=True):
     seed: int = attribute(0)
     seed2: int = attribute(0)
 
-    def draw(self, run: Run, count: int, skipped: int) -> Array:
-        """Return the words of ``count`` counters; the next run starts ``skipped`` counters later."""
+    def draw(self, run: Run, count: int, reserved: int) -> Array:
+        """Return the words of the next ``count`` counters; the run uses up ``reserved`` counters."""
         streams = state_of(self, run).streams
         start = streams.get(self, 0)
-        streams[self] = start + skipped
+        streams[self] = start + reserved
+        # the lower 32 bits, sign-extended
         seed, seed2 = (((s & UINT32_MASK) ^ 0x80000000) - 0x80000000 for s in (self.seed, self.seed2))
         if seed == 0 and seed2 == 0:
             seed2 = zlib.crc32(self.output.name.encode())
@@ -81,12 +89,12 @@ class Random(Op, pure=False, stateful=True):
 
 
 class RandomFloats(Random):
-    """float32 numbers; the operand is the shape of the result."""
+    """Random float32 numbers; the operand is the shape of the result."""
 
     shape = operand(*INDICES)
 
     distribution: ClassVar[Any] = None
-    """The function from random words to numbers."""
+    """Converts random words, uint32, to float32 numbers."""
 
     def infer(self) -> TensorType:
         return TensorType(f32, listed_shape(self.shape))
@@ -128,16 +136,13 @@ class Multinomial(Random, code="MULTINOMIAL", options="RandomOptions"):
     def call(self, run: Run, *args: Array) -> Sequence[Array]:
         logits, count = args[0], int(args[1].reshape(-1)[0])
         rows = len(logits)
-        skipped = rows * (-(-count // WORDS_PER_COUNTER) * WORDS_PER_COUNTER) * 2 * 256
-        bits = self.draw(run, -(-rows * count // 2), skipped)
-        pairs = bits.reshape(-1, 2).astype(np.uint64)
-        mantissa = ((pairs[:, 0] & np.uint64(0xFFFFF)) << np.uint64(32)) | pairs[:, 1]
-        uniform = (mantissa | np.uint64(1023 << 52)).view(np.float64) - 1.0  # in [0, 1), with 52 bits
-        places = uniform[: rows * count].reshape(rows, count)
+        padded_count = -(-count // WORDS_PER_COUNTER) * WORDS_PER_COUNTER
+        bits = self.draw(run, -(-rows * count // 2), rows * padded_count * 2 * 256)  # reserved as in LiteRT
+        uniform = uniform_doubles(bits)[: rows * count].reshape(rows, count)
         finite = np.isfinite(logits)
-        most = np.where(finite, logits, np.finfo(np.float32).min).max(axis=1, keepdims=True)
-        odds = np.where(finite, np.exp(logits - most.astype(np.float64)), 0)
-        limits = np.cumsum(odds, axis=1)
-        rows_of = zip(limits, places * limits[:, -1:], strict=True)
-        drawn = [np.searchsorted(a, b, side="right") for a, b in rows_of]
+        peak = np.where(finite, logits, np.finfo(np.float32).min).max(axis=1, keepdims=True)
+        weights = np.where(finite, np.exp(logits - peak.astype(np.float64)), 0)
+        cumulative = np.cumsum(weights, axis=1)
+        searches = zip(cumulative, uniform * cumulative[:, -1:], strict=True)
+        drawn = [np.searchsorted(sums, targets, side="right") for sums, targets in searches]
         return (np.array(drawn, self.output.dtype.numpy).reshape(rows, count),)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of one element, complex numbers and the Fourier transform.
+"""Elementwise operators of one operand, parts of complex numbers, and the Fourier transform.
 
 Source: TFLite elementwise, exp, neg, floor, ceil, round, sign, complex_support, rfft2d.
 """
@@ -45,7 +45,7 @@ class Abs(Unary, code="ABS", reference_version=3, versions={i32: 5, i16: 4, i8: 
 
 
 class Neg(Unary, code="NEG", kinds="fi", function=np.negative, quantized_dtypes=(i8, i16)):
-    """0 - x; of quantized integers too, whatever their scales and zero points, as in LiteRT."""
+    """-x.  Quantized integers are negated as stored, ignoring scales and zero points, as in LiteRT."""
 
     input = operand(*NUMBERS)
 
@@ -58,13 +58,13 @@ class Exp(Unary, code="EXP", versions={i8: 2, i16: 2}, function=np.exp, quantize
 
 
 class Log(Unary, code="LOG", options=None, versions={i8: 2, i16: 2}, function=np.log):
-    """The natural logarithm; quantized, that of numbers up to 0 is the least number of the result."""
+    """The natural logarithm.  Quantized, numbers <= 0 give the smallest integer of the result's dtype."""
 
     quantized_dtypes = (i8, i16)
 
     def real(self, x: Array) -> Array:
-        least_step = dtype_limits(self.output.dtype)[0] - zero_point_of(self.output)
-        return np.where(x <= 0, np.float32(least_step) * scale_of(self.output), super().real(x))
+        lowest = np.float32(dtype_limits(self.output.dtype)[0] - zero_point_of(self.output))
+        return np.where(x <= 0, lowest * scale_of(self.output), super().real(x))
 
 
 class Sqrt(Unary, code="SQRT", options=None, versions={i8: 2, i16: 2}, function=np.sqrt):
@@ -80,7 +80,7 @@ class Sqrt(Unary, code="SQRT", options=None, versions={i8: 2, i16: 2}, function=
 
 
 class Rsqrt(Unary, code="RSQRT", options=None, versions={i8: 2, i16: 3}, quantized_dtypes=(i8, i16)):
-    """1 / sqrt(x).  Quantized, 0 gives the largest integer."""
+    """1 / sqrt(x).  Quantized, 0 gives the largest integer of the dtype."""
 
     rejects_negative = True
 
@@ -90,18 +90,19 @@ class Rsqrt(Unary, code="RSQRT", options=None, versions={i8: 2, i16: 3}, quantiz
     def quantized(self, x: Array) -> Array:
         if self.input.dtype is i16:
             return super().quantized(x)
-        # in fixed point, with 20 fraction bits between the two multiplications
+        # fixed point: 1 / sqrt(distance) with 20 fraction bits, times 1 / (sqrt(scale) * scale of the output)
         distance = np.maximum(centered(x, self.input), 0)
         root = get_inv_sqrt_quantized_multiplier(distance)
-        root_by = QuantizedMultiplier(root.mantissa, root.shift + 20)
-        scaled = multiply_by_quantized_multiplier(np.ones_like(distance), root_by)
-        by = quantize_multiplier(1 / float(np.sqrt(scale_of(self.input)) * scale_of(self.output)))
-        result = multiply_by_quantized_multiplier(scaled, QuantizedMultiplier(by.mantissa, by.shift - 20))
+        root_with_20_bits = QuantizedMultiplier(root.mantissa, root.shift + 20)
+        scaled = multiply_by_quantized_multiplier(np.ones_like(distance), root_with_20_bits)
+        scale = float(np.sqrt(scale_of(self.input)) * scale_of(self.output))
+        mantissa, shift = quantize_multiplier(1 / scale)
+        result = multiply_by_quantized_multiplier(scaled, QuantizedMultiplier(mantissa, shift - 20))
         return np.asarray(np.where(distance == 0, 127, clamp_to_dtype(result, self.output)), np.int8)
 
     def real(self, x: Array) -> Array:
-        most = np.float32((1 << 15) - 1) * scale_of(self.output)
-        return np.where(x <= 0, most, 1 / np.sqrt(np.maximum(x, 0)))
+        largest = np.float32((1 << 15) - 1) * scale_of(self.output)
+        return np.where(x <= 0, largest, 1 / np.sqrt(np.maximum(x, 0)))
 
 
 class Square(Unary, code="SQUARE", function=np.square):
@@ -140,8 +141,8 @@ class ZerosLike(Unary, code="ZEROS_LIKE", kinds="fiu", function=np.zeros_like):
     input = operand(*NUMBERS)
 
 
-class OfComplex(Unary, kinds="c"):
-    """One real number for each complex one."""
+class ComplexToReal(Unary, kinds="c"):
+    """A real number for each complex number; complex64 gives float32, complex128 float64."""
 
     input = operand(*COMPLEX)
 
@@ -153,22 +154,23 @@ class OfComplex(Unary, kinds="c"):
         return TensorType(dtype, self.input.shape)
 
 
-class Real(OfComplex, code="REAL", options=None, function=np.real):
+class Real(ComplexToReal, code="REAL", options=None, function=np.real):
     """The real part."""
 
 
-class Imag(OfComplex, code="IMAG", options=None, function=np.imag):
+class Imag(ComplexToReal, code="IMAG", options=None, function=np.imag):
     """The imaginary part."""
 
 
-class ComplexAbs(OfComplex, code="COMPLEX_ABS", options=None, function=np.abs):
+class ComplexAbs(ComplexToReal, code="COMPLEX_ABS", options=None, function=np.abs):
     """The magnitude."""
 
 
 class Rfft2d(Op, code="RFFT2D"):
-    """The Fourier transform of real matrices, cropped or zero-padded to ``fft_length`` (powers of two).
+    """The 2-D Fourier transform of the last two axes, complex64.
 
-    The last axis keeps the frequencies from 0 to half its length.
+    The input is cropped or zero-padded to ``fft_length``, [height, width], both powers of two.  The
+    last axis of the result has the first width / 2 + 1 frequencies.
     """
 
     input = operand(f32)

@@ -15,11 +15,7 @@ from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op, attribute, operand, variadic_operand
 from circlekit.ir.value import Array, TensorType, Value, format_shape
 from circlekit.ops.checks import reject_quantized, require_same_dtype
-from circlekit.ops.constant_operands import (
-    int_list,
-    static_int,
-    static_int_vector,
-)
+from circlekit.ops.constant_operands import int_list, static_int, static_int_vector
 from circlekit.ops.dimensions import Dim, merge_dims, normalized_axis, unknown_dims
 from circlekit.ops.fused_activation import apply_activation
 from circlekit.ops.numerics.fixed_point import clamp_to_dtype, quantized_activation_range, round_half_away

@@ -30,14 +30,7 @@ from circlekit.ops.operand_dtypes import REAL
 from circlekit.ops.program.state import Stateful
 from circlekit.ops.quantization import is_hybrid, scale_of, zero_point_of
 from circlekit.ops.recurrent.lstm_float import sigmoid
-from circlekit.ops.recurrent.sequence import (
-    RecurrentLayer,
-    StackedWeights,
-    State,
-    Step,
-    Weight,
-    Weights,
-)
+from circlekit.ops.recurrent.sequence import RecurrentLayer, StackedWeights, State, Step, Weight, Weights
 
 
 class RnnLayer(RecurrentLayer):

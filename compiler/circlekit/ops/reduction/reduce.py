@@ -14,11 +14,7 @@ from circlekit.ir.dtypes import DType, boolean, i8, i16, i32, i64, u8
 from circlekit.ir.op import Op, attribute, operand
 from circlekit.ir.value import Array, TensorType
 from circlekit.ops.checks import no_quantized_kernel, reject_quantized, require_numpy_kind
-from circlekit.ops.constant_operands import (
-    int_list,
-    static_int,
-    static_int_vector,
-)
+from circlekit.ops.constant_operands import int_list, static_int, static_int_vector
 from circlekit.ops.dimensions import normalized_axis, unknown_dims
 from circlekit.ops.numerics.fixed_point import (
     QuantizedMultiplier,
