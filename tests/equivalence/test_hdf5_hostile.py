@@ -107,7 +107,7 @@ def test_many_arrays_count_together(tmp_path: Path) -> None:
     (tmp_path / "a.h5").write_bytes(hdf5.encode(arrays))
     with limited("4M"):
         assert len(hdf5.read(tmp_path / "a.h5")) == 4
-    with limited("3M"), pytest.raises(LimitError, match=r"/value/3 would take .* that are held"):
+    with limited("3M"), pytest.raises(LimitError, match=r"/value/3 would take .* in use"):
         hdf5.read(tmp_path / "a.h5")
 
 

@@ -71,7 +71,7 @@ def test_what_is_held_counts() -> None:
         with adding_up():
             hold_memory(600)
             need_memory(400, "this")
-            with pytest.raises(LimitError, match="401 bytes, besides 600 bytes that are held"):
+            with pytest.raises(LimitError, match="401 bytes in addition to the 600 bytes in use"):
                 need_memory(401, "this")
         need_memory(1000, "this")
 
@@ -102,6 +102,6 @@ def test_many_constants_count_together() -> None:
         parse_model(text)
     with (
         limited("8M"),
-        pytest.raises(ParseError, match=r"text:2[0-9]:.* that are held, the limit is 8.0 MiB"),
+        pytest.raises(ParseError, match=r"text:2[0-9]:.* in use, the limit is 8.0 MiB"),
     ):
         parse_model(text)

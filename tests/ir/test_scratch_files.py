@@ -115,7 +115,7 @@ def test_without_room_for_a_file_it_is_memory(how: str, monkeypatch: pytest.Monk
     elif how == "unknown":
         monkeypatch.delattr(os, "posix_fallocate", raising=False)
     else:
-        monkeypatch.setattr(large, "MAX_OPEN_FILES", 0)
+        monkeypatch.setattr(large, "MAX_DESCRIPTOR", 0)
     array = new_in_file((ROWS, 1024), F32)
     assert not is_paged(array)
     array[...] = 1

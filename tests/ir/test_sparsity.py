@@ -52,12 +52,12 @@ def test_without_fault(parameters: Any, shape: tuple[int, ...], stored: int) -> 
 @pytest.mark.parametrize(
     ("parameters", "shape", "stored", "fault"),
     [
-        (MATRIX, (2, 3), 2, "the sparsity places 3 elements, 2 are stored"),
-        (MATRIX, (2, 2), 3, "level 1 of the sparsity has indices from 0 to 2, its dimension has 2 elements"),
-        (MATRIX, (3, 3), 3, "level 0 of the sparsity has 2 entries, its dimension 3"),
-        (MATRIX, (6,), 3, "the sparsity has levels [0, 1], rank 1 and 0 blocks"),
-        (sparsity(dense(2), order=[1]), (2,), 2, "the sparsity has levels [1], rank 1 and 0 blocks"),
-        (sparsity(dense(2), order=[]), (2,), 2, "the sparsity has levels [], rank 1"),
+        (MATRIX, (2, 3), 2, "the sparsity places 3 elements, but only 2 are stored"),
+        (MATRIX, (2, 2), 3, "level 1 of the sparsity has indices from 0 to 2, expected 0 <= index < 2"),
+        (MATRIX, (3, 3), 3, "level 0 of the sparsity has dense size 2, expected 3"),
+        (MATRIX, (6,), 3, "has traversal order [0, 1] and 2 levels, expected a permutation of 0 to 0,"),
+        (sparsity(dense(2), order=[1]), (2,), 2, "has traversal order [1] and 1 levels"),
+        (sparsity(dense(2), order=[]), (2,), 2, "has traversal order [] and 1 levels"),
         (sparsity(dense(1), dense(2), blocks=[1]), (2,), 2, "the sparsity has blocks along [1]"),
         (sparsity(dense(1), dense(2), blocks=[-1]), (2,), 2, "the sparsity has blocks along [-1]"),
         (
@@ -79,14 +79,19 @@ def test_without_fault(parameters: Any, shape: tuple[int, ...], stored: int) -> 
         (sparsity(csr([0], [0])), (3,), 2, "has 1 segments, expected 2 ascending ones from 0"),
         (sparsity(csr([1, 1], [0])), (3,), 2, "has 2 segments, expected 2 ascending ones from 0"),
         (sparsity(dense(2), csr([0, 2, 1], [0, 1])), (2, 2), 2, "expected 3 ascending ones from 0"),
-        (sparsity(csr([0, 3], [0, 1])), (3,), 3, "level 0 of the sparsity has 2 indices, its segments 3"),
+        (
+            sparsity(csr([0, 3], [0, 1])),
+            (3,),
+            3,
+            "has 2 indices, expected the 3 of its segments",
+        ),
         (
             sparsity(dense(1), csr([0, 1], [2]), dense(4), blocks=[1]),
             (1, 8),
             4,
-            "its dimension has 2 elements",
+            "expected 0 <= index < 2",
         ),
-        (sparsity(csr([0, 1], [3])), (3,), 3, "has indices from 3 to 3, its dimension has 3 elements"),
+        (sparsity(csr([0, 1], [3])), (3,), 3, "has indices from 3 to 3, expected 0 <= index < 3"),
     ],
 )
 def test_faults(parameters: Any, shape: tuple[int, ...], stored: int, fault: str) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the class of an operator declares: operands, attributes, traits, shape rule and kernel.
+"""Declarations of operators: operands, attributes, traits, shape rule and kernel in one class.
 
     class TransposeConv(Op, code="TRANSPOSE_CONV"):
         output_shape = operand(i32)
@@ -30,7 +30,7 @@ Inferred = TensorType | tuple[TensorType, ...]
 
 
 class Operand:
-    """An operand of a declaration.  ``dtypes``: those it may have, any if empty; ``index``: its position.
+    """An operand of a declaration, at position ``index``.  ``dtypes``: the allowed ones; all if empty.
 
     ``optional``: it may be absent.  ``variadic``: it stands for all remaining operands.
     """
@@ -49,8 +49,8 @@ class Operand:
 class Attribute:
     """An attribute of a declaration.  ``field``: its name in the schema's options table.
 
-    ``is_graph``: a graph in the IR, the index of a subgraph in the file.  ``quantized_only``: it has no
-    effect on plain floats and integers.
+    ``is_graph``: its value is a graph (in the file, the index of a subgraph).  ``quantized_only``: it has no
+    effect on data that is not quantized.
     """
 
     def __init__(self, default: Any, field: str | None, graph: bool, quantized_only: bool = False) -> None:
@@ -65,18 +65,19 @@ class Attribute:
         self.field = self.field or name
 
     def misfit(self, value: Any) -> str | None:
-        """Return why the attribute cannot have this value; None if it can, and for graphs."""
+        """Return why ``value`` lacks the type of the default; None if it has it, and for any graph."""
         kinds, description = _EXPECTED.get(type(self.default), (object, ""))
         if isinstance(self.default, Named | DType):
             kinds, description = type(self.default), f"a member of {type(self.default).__name__}"
         if self.is_graph or kinds is object:
             return None
+        # True is an int in Python, but not in a model
         if isinstance(value, kinds) and isinstance(value, bool) == (kinds is bool):
             return None
         return f"{self.name} is {value!r}, expected {description}"
 
 
-_EXPECTED: dict[type, tuple[Any, str]] = {  # by the type of the default: types of a value, and their name
+_EXPECTED: dict[type, tuple[Any, str]] = {  # by the type of the default
     bool: (bool, "true or false"),
     int: ((int, np.integer), "an integer"),
     float: ((float, int, np.number), "a number"),
@@ -99,9 +100,9 @@ class Declaration:
     commutative: ClassVar[bool] = False
     """The first two operands may be exchanged."""
     pure: ClassVar[bool] = True
-    """Equal operands give equal results, without side effects: it may be folded, shared and removed."""
+    """Equal operands give equal results, without side effects: passes may fold, share and remove it."""
     elementwise: ClassVar[bool] = False
-    """A function of each element of one operand, or of each pair of elements of two that broadcast."""
+    """Each result element depends on one element of the operand, or on one of each of two that broadcast."""
     data_movement: ClassVar[bool] = False
     """Every element of a result is an element of the data operand (of one of the variadic operands)."""
     stateful: ClassVar[bool] = False
@@ -113,18 +114,18 @@ class Declaration:
     reference_version: ClassVar[int | None] = None
     """The last operator version that LiteRT's reference kernels implement; None: all versions."""
     versions: ClassVar[Mapping[DType, int]] = {}
-    """Operator versions that follow from the dtype of operand number ``typed_by``; 1 for other dtypes."""
+    """Operator version by the dtype of operand number ``typed_by``; 1 for other dtypes."""
     rank_versions: ClassVar[Mapping[int, int]] = {}
-    """Operator versions that follow from the rank of operand number ``typed_by``, by the lowest such rank."""
+    """``{5: 4}``: operator version 4 where operand number ``typed_by`` has rank 5 or more."""
     typed_by: ClassVar[int] = 0
     fuses_activation: ClassVar[bool] = False
     """It has an attribute ``act`` that runtimes apply to its result."""
     layout_operands: ClassVar[tuple[str, ...]] = ()
-    """The operands with data in the layout of the result; the others are parameters (axes, paddings)."""
+    """The operands that have the axes of the result; the others are parameters (axes, paddings)."""
     per_axis_operands: ClassVar[tuple[str, ...]] = ()
     """The parameters with one element, or one row, for each axis of the data."""
     axis_numbers: ClassVar[tuple[str, ...]] = ()
-    """The parameters and attributes that are numbers of its axes; negative ones count from the end."""
+    """The parameters and attributes that hold axes of the data; negative ones count from the end."""
 
     def __init_subclass__(
         cls,
@@ -140,7 +141,7 @@ class Declaration:
         ``options``: the schema's options table; by default the class name + ``Options``; None for none.
         """
         super().__init_subclass__()
-        members: dict[str, Any] = {}  # a field overridden by a subclass keeps the position it has in the base
+        members: dict[str, Any] = {}  # an overridden operand keeps its position in the base
         for base in reversed(cls.__mro__):
             if base is not object:
                 members.update(vars(base))
@@ -170,7 +171,10 @@ class Declaration:
         return ()
 
     def inferred(self) -> tuple[TensorType, ...]:
-        """Return the result of ``infer`` as a tuple; ModelError if a graph attribute is missing."""
+        """Return the result of ``infer`` as a tuple.
+
+        ModelError if a graph attribute is missing, ShapeError if the operands or the results are invalid.
+        """
         for spec in self.attributes:
             if spec.is_graph and getattr(self, spec.name) is None:
                 raise ModelError(f"{type(self).__name__} lacks its {spec.name}")
@@ -179,12 +183,12 @@ class Declaration:
         except (ValueError, IndexError, ArithmeticError) as error:  # constants that the rule does not expect
             raise ShapeError(f"{self.code} does not fit its operands: {error}") from error
         types = types if isinstance(types, tuple) else (types,)
-        for kind in types:
-            if kind.shape is not None and len(kind.shape) > MAX_RANK:
-                raise ShapeError(f"{self.code} gives rank {len(kind.shape)}, expected at most {MAX_RANK}")
-            if any(d is not None and not 0 <= d <= LARGEST_DIMENSION for d in kind.shape or ()):
+        for shape in (result.shape for result in types):
+            if shape is not None and len(shape) > MAX_RANK:
+                raise ShapeError(f"{self.code} gives rank {len(shape)}, expected at most {MAX_RANK}")
+            if any(d is not None and not 0 <= d <= LARGEST_DIMENSION for d in shape or ()):
                 limit = f"expected dimensions from 0 to {LARGEST_DIMENSION}"
-                raise ShapeError(f"{self.code} gives {format_shape(kind.shape)}, {limit}")
+                raise ShapeError(f"{self.code} gives {format_shape(shape)}, {limit}")
         return types
 
     def kernel(self, *args: Any, **kwargs: Any) -> Any:
@@ -207,11 +211,11 @@ class Declaration:
         return 0
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
-        """Return the changes that make this operator compute the same on data with permuted axes.
+        """Return what must change in this operator if the axes of its data are permuted; None if impossible.
 
         Every operand x of ``layout_operands`` becomes transpose(x, perm) and each result becomes
-        transpose(result, perm).  The returned dict has the attributes (by name) and the constants of
-        parameter operands (by name, as arrays) that must change; None if it is impossible.
+        transpose(result, perm).  The returned dict has the new attributes and the new constants of parameter
+        operands (arrays), by name.
         """
         if not self.layout_operands:
             return None
@@ -244,7 +248,7 @@ def arity_faults(
 ) -> Iterator[tuple[str, str]]:
     """Yield how the numbers of operands and results differ from the declaration.
 
-    Each fault is the field of the schema's Operator, such as ``inputs[2]``, and a sentence.
+    Each fault is a pair: the field of the schema's Operator, such as ``inputs[2]``, and a sentence.
     """
     specs = kind.operands
     if len(operands) > len(specs) and not (specs and specs[-1].variadic):
@@ -258,7 +262,5 @@ def arity_faults(
         elif not spec.optional and (index >= len(operands) or operands[index] is None):
             yield f"inputs[{index}]", f"the operand {spec.name} is missing"
     if results != len(kind.result_names) and not kind.variadic_results:
-        yield (
-            "outputs",
-            f"expected {len(kind.result_names)} results ({', '.join(kind.result_names)}), got {results}",
-        )
+        names = ", ".join(kind.result_names)
+        yield "outputs", f"expected {len(kind.result_names)} results ({names}), got {results}"

@@ -68,14 +68,14 @@ class DType(Enum):
 
     @property
     def limits(self) -> tuple[int, int]:
-        """The smallest and the largest number of an integer type."""
+        """The smallest and the largest number that an integer type holds."""
         if self.short.startswith("u"):
             return 0, (1 << self.bits) - 1
         return -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
 
     @staticmethod
     def of(numpy: DTypeLike) -> DType:
-        """Return the element type of a numpy dtype; KeyError if no tensor can have it."""
+        """Return the element type of a numpy dtype; KeyError if there is none."""
         return _BY_NUMPY[np.dtype(numpy)]
 
 

@@ -27,10 +27,10 @@ class Signature:
 
 @dataclass(eq=False, repr=False)
 class Model:
-    """Graphs (the first is the main one), signatures, metadata.
+    """A model: graphs (the first is the main one), signatures and metadata.
 
-    ``format``: "circle" or "tflite": what it came from and, unless told otherwise, will be written as.
-    ``source``: the path it came from, for messages; constants may be views of that file's memory map.
+    ``format``: "circle" or "tflite", the format that it was read from and is saved in by default.
+    ``source``: the path it was read from, for messages; constants may be views of that file's memory map.
     ``extra``: fields of the schema's Model that the IR does not interpret.
     """
 
@@ -67,7 +67,10 @@ class Model:
 
 
 def postorder(starts: Iterable[T], callees: Callable[[T], Iterable[T]]) -> list[T]:
-    """Return ``starts`` and everything called from them, each once, callees first unless they recurse."""
+    """Return ``starts`` and everything they call, directly or not: each once, callees before their callers.
+
+    Nodes that call each other in a cycle stand in any order.
+    """
     ordered: list[T] = []
     opened: set[int] = set()
     closed: set[int] = set()

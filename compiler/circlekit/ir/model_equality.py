@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare two models structurally, to the bit."""
+"""Compare two models structurally: equal down to the bits of constants, or a sentence that says where not."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ from circlekit.ir.value import Array, Quantization, TensorType, Value, same_arra
 def difference(a: Model, b: Model) -> str | None:
     """Return the first difference as a sentence with its place; None if the models are equal.
 
-    Everything is compared except ``source`` and entries of ``extra`` that only tell how a file stored the
-    model (see ``plain_items``).  Graphs are compared by position, operator versions as they would be written,
-    attributes with their defaults and floats in 32 bits, constants by their bits.
+    Everything is compared except ``source`` and entries of ``extra`` that only say how a file stored the
+    model (see ``plain_items``).  Graphs correspond by position.  An operator version or attribute that is not
+    set counts as its default; floats of attributes are compared in 32 bits, constants by their bits.
     """
     return next(_Comparison(a, b).models(a, b), None)
 
 
 class _Comparison:
-    """Every method yields the differences of two things; ``where``: their place.
+    """Each method yields sentences about the differences of ``a`` and ``b``; ``where``: their place.
 
-    ``pairs``: by the id of a value or graph of the first model, what corresponds to it in the second.
-    ``taken``: the ids of the values of the second model that correspond to one.
+    The caller stops at the first sentence, so code after a ``yield`` may assume that there was none.
+    ``pairs``: from ids of values and graphs of the first model to their counterparts in the second.
+    ``taken``: ids of the values of the second model that are a counterpart already.
     """
 
     def __init__(self, a: Model, b: Model) -> None:
@@ -81,7 +82,7 @@ class _Comparison:
                 yield f"{where}: graphs {a.name} and {b.name} differ in position"
         elif isinstance(a, Signature | Quantization):
             yield from self.fields(where, a, b)
-        elif repr(a) != repr(b) if isinstance(a, float) else a != b:
+        elif (repr(a) != repr(b)) if isinstance(a, float) else a != b:  # repr tells 0.0 from -0.0
             yield f"{where}: {a!r} and {b!r}"
 
     def _values(self, where: str, a: Value, b: Value) -> Iterator[str]:
@@ -107,7 +108,7 @@ class _Comparison:
 
 
 def _fields(thing: Any) -> dict[str, Any]:
-    """Return the fields of an object of the IR that are compared, attributes of operators excepted."""
+    """Return the fields of an IR object to compare; attributes of operators are compared apart from them."""
     if isinstance(thing, Signature):
         return {**vars(thing), "order": [*thing.inputs, *thing.outputs]}
     if isinstance(thing, Quantization):
@@ -128,7 +129,7 @@ def _fields(thing: Any) -> dict[str, Any]:
 
 
 def _unequal(a: Array, b: Array) -> str:
-    """Return how two arrays differ."""
+    """Return how two arrays differ: dtype and shape, or the number of unequal elements and the first two."""
     if a.shape != b.shape or a.dtype != b.dtype:
         return f"{a.dtype}{list(a.shape)} and {b.dtype}{list(b.shape)}"
     bits = [np.ascontiguousarray(x).reshape(-1).view(np.uint8) for x in (a, b)]

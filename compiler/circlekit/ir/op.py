@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators and all that a declaration of one is written with; operators without a declaration.
+"""The functions that declare operands and attributes of an operator class, and OpaqueOp.
 
-Operands and attributes are fields of operators: ``conv.filter`` is a Value, ``conv.stride_h`` an int.
+Declared operands and attributes are fields of an operator: ``conv.filter`` is a Value, ``conv.stride_h`` an
+int.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class OpaqueOp(Op):
     """An operator without a declaration, kept as the file had it; rewrites do not change it.
 
     ``code``: the schema's name, or ``UNKNOWN_310`` for a number that the schema does not have.
-    ``option_tree``: the decoded options table: ``{"": table name, field: value}``, with graphs in place of
+    ``option_tree``: the decoded options table, ``{"": table name, field: value}``, with graphs instead of
     their indices; None if there is none.
     """
 
@@ -59,7 +60,7 @@ class OpaqueOp(Op):
         self.option_tree = option_tree
 
     def called_graphs(self) -> list[Graph]:
-        """Return the graphs in its options, also those in lists."""
+        """Return the graphs in the options, alone or in lists."""
         found: list[Any] = []
         for item in (self.option_tree or {}).values():
             found += [x for x in (item if isinstance(item, list) else [item]) if isinstance(x, Graph)]
@@ -70,7 +71,7 @@ T = TypeVar("T")
 
 
 class OperandField(Operand):
-    """An operand; reading the field gives its Value, None if absent, or a tuple of all remaining Values."""
+    """An operand as a field: a Value, None if it is absent, a tuple of Values if it is variadic."""
 
     def __get__(self, op: Op | None, owner: type[Op]) -> Any:
         """Raise ModelError for an operand that is absent but not optional."""
@@ -86,12 +87,12 @@ class OperandField(Operand):
     def __set__(self, op: Op, value: Value | None) -> None:
         if self.variadic:
             kind = type(op).__name__
-            raise ModelError(f"the operands {self.name} of {kind} are changed one by one: set_input")
+            raise ModelError(f"{kind}.{self.name} is a list of operands: change one of them with set_input")
         op.set_input(self.index, value)
 
 
 class AttributeField(Attribute):
-    """An attribute; reading the field gives the operator's value or the default."""
+    """An attribute as a field: the operator's own value, or else the default."""
 
     def __get__(self, op: Op | None, owner: type[Op]) -> Any:
         return self if op is None else op.attribute_values.get(self.name, self.default)
@@ -105,7 +106,7 @@ class AttributeField(Attribute):
         op.touch()
 
 
-# These functions return fields, typed as what reading the field of an operator gives.
+# Each function returns a field, but is annotated with the type that the field has on an operator.
 
 
 def operand(*dtypes: DType) -> Value:
@@ -119,7 +120,7 @@ def optional_operand(*dtypes: DType) -> Value | None:
 
 
 def variadic_operand(*dtypes: DType) -> tuple[Value, ...]:
-    """Declare that all remaining operands are of one kind (CONCATENATION, PACK, ADD_N)."""
+    """Declare all remaining operands, any number of them (CONCATENATION, PACK, ADD_N)."""
     return cast("tuple[Value, ...]", OperandField(dtypes, variadic=True))
 
 

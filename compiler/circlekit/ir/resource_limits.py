@@ -23,16 +23,16 @@ from typing import NamedTuple
 from circlekit.errors import LimitError
 
 MEMORY_DIVISOR = 2
-"""By default, work may take the machine's memory divided by this."""
+"""The default memory limit is the machine's memory divided by this."""
 
 DEFAULT_MEMORY_BYTES = 4 << 30
-"""The default limit if the memory of the machine is unknown."""
+"""The default memory limit if the memory of the machine is unknown."""
 
 DEFAULT_CALLS = 1_000_000
-"""The default limit of graph calls; an iteration of WHILE takes two."""
+"""The default limit of graph calls in one run; an iteration of WHILE takes two."""
 
 MAX_CALL_DEPTH = 64
-"""Largest depth of nested graph calls, which Python's stack bounds too."""
+"""Largest depth of nested graph calls: the interpreter calls itself for each, on Python's stack."""
 
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 _CGROUP = Path("/sys/fs/cgroup/memory.max")
@@ -40,13 +40,16 @@ _CGROUP = Path("/sys/fs/cgroup/memory.max")
 
 @dataclass(eq=False, repr=False)
 class Tally:
-    """Bytes held together by several pieces of work."""
+    """Number of bytes reported to ``hold_memory`` in one ``adding_up`` block."""
 
     used: int = 0
 
 
 class Limits(NamedTuple):
-    """``memory``: bytes that may be held at once; ``calls``: graph calls in one run of a model."""
+    """``memory``: bytes that may be held at once; ``calls``: graph calls in one run of a model.
+
+    ``tally``: bytes that are held already; None outside of ``adding_up``, where none are counted.
+    """
 
     memory: int
     calls: int = DEFAULT_CALLS
@@ -57,7 +60,7 @@ _LIMITS: ContextVar[Limits | None] = ContextVar("circlekit_limits", default=None
 
 
 def limits() -> Limits:
-    """Return the limits that apply here."""
+    """Return the limits of the innermost ``limited`` block, or the default limits."""
     return _LIMITS.get() or _default()
 
 
@@ -83,7 +86,7 @@ def limited(memory: int | str | None = None, calls: int | None = None) -> Iterat
 
 @contextmanager
 def adding_up() -> Iterator[None]:
-    """Add up everything that is reported to ``hold_memory`` inside this block."""
+    """Apply the memory limit to the sum of all bytes reported to ``hold_memory`` inside this block."""
     token = _LIMITS.set(limits()._replace(tally=Tally()))
     try:
         yield
@@ -92,11 +95,11 @@ def adding_up() -> Iterator[None]:
 
 
 def need_memory(size: int, what: str | Callable[[], str]) -> None:
-    """Raise LimitError unless ``size`` more bytes are allowed; ``what``: purpose, or a function for it."""
+    """Raise LimitError unless ``size`` more bytes are allowed; ``what`` needs them (a text or a function)."""
     here = limits()
     used = here.tally.used if here.tally is not None else 0
     if used + size > here.memory:
-        held = f", besides {amount(used)} that are held" if used else ""
+        held = f" in addition to the {amount(used)} in use" if used else ""
         what = what if isinstance(what, str) else what()
         raise LimitError(f"{what} would take {amount(size)}{held}, the limit is {amount(here.memory)}")
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Large new constants in unlinked temporary files, which are mapped into memory.
+"""Keep large new constants in memory-mapped temporary files, so that they may be larger than memory.
 
-The system can write such pages to the file and reuse the memory, so that passes can compute constants larger
-than memory.  The file disappears with the last array in it, or with the process.
+The system can write mapped pages to the file and reuse their memory.  The files have no name: each disappears
+with the last array in it, or with the process.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from circlekit.ir.value import Array
 LARGE_BYTES = 8 << 20
 """Arrays of this size or more are kept in files."""
 
-MAX_OPEN_FILES = 512
-"""Each array keeps a file open; a process may have about a thousand."""
+MAX_DESCRIPTOR = 512
+"""Largest file descriptor to use: each array keeps a file open, and a process may open about 1000."""
 
 
 def new_in_file(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Return a new uninitialized array in a file; in memory if there is no room for a file."""
+    """Return a new uninitialized array in a file; in memory if no file can be made for it."""
     size = prod(shape) * dtype.itemsize
     # space is reserved first: writing to a mapped page on a full disk would kill the process
     reserve = getattr(os, "posix_fallocate", None)
     if reserve is not None and size and not dtype.hasobject:
         try:
             with tempfile.TemporaryFile(buffering=0) as file:
-                if file.fileno() <= MAX_OPEN_FILES:
+                if file.fileno() <= MAX_DESCRIPTOR:
                     reserve(file.fileno(), 0, size)
                     pages = mmap.mmap(file.fileno(), size)
                     return np.frombuffer(pages, dtype).reshape(shape)
@@ -42,8 +42,8 @@ def new_in_file(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
 
 
 def moved_to_file(array: Array) -> Array:
-    """Return ``array``, or a copy in a file if it is large and in memory."""
-    owner = array
+    """Return ``array`` if it is small or lies in a file already, else a copy in a file."""
+    owner = array  # the array whose memory this is a view of; its base is a memory map if it lies in a file
     while isinstance(owner.base, np.ndarray):
         owner = owner.base
     if array.nbytes < LARGE_BYTES or owner.nbytes < LARGE_BYTES or owner.base is not None:
@@ -60,12 +60,12 @@ def copied_to_file(array: Array) -> Array:
 
 
 def with_results_in_files(array: Array) -> Array:
-    """Return a view of ``array`` whose sums, products and so on are placed in files if they are large."""
+    """Return a view of ``array`` for which numpy's elementwise functions put large results into files."""
     return array.view(_FileResults) if array.nbytes >= LARGE_BYTES else array
 
 
 class _FileResults(np.ndarray[Any, Any]):
-    """An array for which numpy's elementwise functions return arrays in files."""
+    """The class of these views."""
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         operands = [_plain(x) for x in inputs]
@@ -82,9 +82,9 @@ def _plain(operand: Any) -> Any:
 
 
 def _place(ufunc: np.ufunc, operands: list[Any], kwargs: dict[str, Any]) -> Array | None:
-    """Return the array for the result of ``ufunc``; None if it is small.
+    """Return an array in a file for the result of ``ufunc``; None if the result is small.
 
-    The dtype is found by calling it on empty arrays; scalars stay, because they promote differently.
+    A call on empty arrays tells the dtype; scalars are not replaced, because numpy promotes them differently.
     """
     shape = np.broadcast_shapes(*(np.shape(x) for x in operands))
     none = [np.empty(0, np.asarray(x).dtype) if np.ndim(x) else x for x in operands]

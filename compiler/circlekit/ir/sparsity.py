@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Validate the sparsity parameters of a constant, in linear time.
+"""Check the sparsity parameters of a constant, in linear time.
 
-Source: TFLite's sparsity parameters.  A level is dense (every index of its dimension) or compressed (CSR):
-entry i of the level above has the indices from segment i up to segment i + 1.  Block dimensions are levels
-after the dimensions that they divide.
+Source: TFLite's SparsityParameters, a tree with a level per dimension, in traversal order.  A dense level has
+every index of its dimension.  A compressed level (CSR) lists them: entry i of the level above has
+``indices[segments[i]:segments[i + 1]]``.  A dimension in blocks has a second level: the index in its block.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from circlekit.ir.value import Array
 
 
 def sparsity_fault(sparsity: Mapping[str, Any], shape: Sequence[int], stored: int) -> str | None:
-    """Return why ``stored`` elements cannot be decoded to ``shape``; None if they can.
+    """Return why a constant of ``stored`` elements cannot be decoded to ``shape``; None if it can.
 
-    Parameters without a fault decode within the memory of the shape, the levels and the elements.
+    Decoding then takes no more memory than the dense constant, the levels and the stored elements.
     """
     order = [int(x) for x in sparsity.get("traversal_order", ())]
     block_map = [int(x) for x in sparsity.get("block_map", ())]
     levels = sparsity.get("dim_metadata", ())
     rank = len(shape)
     if sorted(order) != list(range(rank + len(block_map))) or len(levels) != len(order):
-        return f"the sparsity has levels {order[:16]}, rank {rank} and {len(block_map)} blocks"
+        expected = f"a permutation of 0 to {rank + len(block_map) - 1}, with one level each"
+        return f"the sparsity has traversal order {order[:16]} and {len(levels)} levels, expected {expected}"
     if any(not 0 <= axis < rank for axis in block_map) or len({*block_map}) < len(block_map):
         return f"the sparsity has blocks along {block_map[:16]}, expected one per axis of rank {rank}"
     blocks = [int(levels[order.index(rank + i)].get("dense_size", 0)) for i in range(len(block_map))]
@@ -42,16 +43,19 @@ def sparsity_fault(sparsity: Mapping[str, Any], shape: Sequence[int], stored: in
             return f"level {number} of the sparsity {found}"
         count = found
     if count > stored:
-        return f"the sparsity places {count} elements, {stored} are stored"
+        return f"the sparsity places {count} elements, but only {stored} are stored"
     return None
 
 
 def _entries(level: Mapping[str, Any], above: int, size: int) -> int | str:
-    """Return the number of entries of a level below ``above`` entries, or what is wrong with it."""
+    """Return the number of entries of a level, or a sentence about its fault.
+
+    ``above``: entries of the level above; ``size``: indices of the level's dimension.
+    """
     kind = level.get("format", "DENSE")
     if kind == "DENSE":
         dense_size = int(level.get("dense_size", 0))
-        return above * size if dense_size == size else f"has {dense_size} entries, its dimension {size}"
+        return above * size if dense_size == size else f"has dense size {dense_size}, expected {size}"
     if kind != "SPARSE_CSR":
         return f"has the unknown format {kind}"
     segments, indices = (level_numbers(level, name) for name in ("array_segments", "array_indices"))
@@ -61,9 +65,9 @@ def _entries(level: Mapping[str, Any], above: int, size: int) -> int | str:
         return f"has {len(segments)} segments, expected {above + 1} ascending ones from 0"
     count = int(segments[-1])
     if count > len(indices):
-        return f"has {len(indices)} indices, its segments {count}"
+        return f"has {len(indices)} indices, expected the {count} of its segments"
     if count and not 0 <= int(indices.min()) <= int(indices.max()) < size:
-        return f"has indices from {indices.min()} to {indices.max()}, its dimension has {size} elements"
+        return f"has indices from {indices.min()} to {indices.max()}, expected 0 <= index < {size}"
     return count
 
 

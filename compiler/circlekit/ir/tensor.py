@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of one tensor: element type, shape, quantization parameters and constant data."""
+"""The description of one tensor: element type, shape, quantization parameters and constant data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Shape = tuple[int | None, ...]
 """One size per dimension; None for an unknown size."""
 
 MAX_RANK = 32
-"""Largest rank that is read: all versions of numpy support it; no operator takes more than 8."""
+"""Largest supported rank: the limit of numpy 1; no operator takes more than 8."""
 
 LARGEST_DIMENSION = 2**31 - 1
 """File formats store a dimension as int32."""
@@ -27,7 +27,7 @@ LARGEST_DIMENSION = 2**31 - 1
 
 @dataclass(frozen=True, repr=False)
 class TensorType:
-    """Element type, shape and quantization of a result.  ``shape``: None where the rank is unknown."""
+    """Element type, shape and quantization of a tensor.  ``shape``: None if the rank is unknown."""
 
     dtype: DType
     shape: Shape | None
@@ -85,9 +85,9 @@ class Quantization:
 
 
 class Tensor:
-    """The tensor half of a Value: everything but its producer and its uses.
+    """Base of Value: everything except its producer and its uses.
 
-    ``shape``: a dimension is None where unknown, the whole is None where the rank is unknown.
+    ``shape``: a tuple, with None for an unknown dimension; None if the rank is unknown.
     ``data``: None, or the constant: an array of this shape, or, for a packed dtype or sparse data, the
     file's bytes as a rank-1 uint8 array.  It may be a read-only view of a memory map: never write into it.
     ``extra``: fields of the schema's Tensor that the IR does not interpret, by the schema's name.
@@ -133,7 +133,7 @@ class Tensor:
 
     @property
     def static_shape(self) -> tuple[int, ...]:
-        """The shape without unknown dimensions; ModelError if it has some."""
+        """The shape; ModelError if a dimension or the rank is unknown."""
         if self.shape is None or None in self.shape:
             raise ModelError(f"%{self.name} has shape {format_shape(self.shape)}, expected a static shape")
         return self.shape  # type: ignore[return-value]  # None was excluded
@@ -148,7 +148,7 @@ class Tensor:
         return prod(self.static_shape)
 
     def array(self) -> Array:
-        """Return the constant as an array of ``shape``; ModelError if this is not a constant."""
+        """Return ``data``; ModelError if this is not a constant."""
         if self.data is None:
             raise ModelError(f"%{self.name} is not a constant")
         return self.data
@@ -159,7 +159,7 @@ class Tensor:
 
 
 def same_array(a: Array | None, b: Array | None) -> bool:
-    """Whether dtype, shape and bits are equal: NaN equals itself, and 0.0 differs from -0.0."""
+    """Return whether dtype, shape and bits are equal: NaN equals itself, and 0.0 differs from -0.0."""
     if a is b:
         return True
     if a is None or b is None or a.dtype != b.dtype or a.shape != b.shape:
@@ -171,7 +171,7 @@ def same_array(a: Array | None, b: Array | None) -> bool:
 
 
 def format_shape(shape: Shape | None) -> str:
-    """``[1,?,3]``; ``[*]`` if the rank is unknown."""
+    """Format a shape: ``[1,?,3]``, or ``[*]`` if the rank is unknown."""
     if shape is None:
         return "[*]"
     more = f",... {len(shape)} dimensions" if len(shape) > 2 * MAX_RANK else ""

@@ -86,7 +86,7 @@ def test_blocks_of_sparse_data() -> None:
     sparsity = {"traversal_order": [0, 1, 2, 3], "block_map": [0, 1], "dim_metadata": levels}
     out = dense(np.arange(1, 9, dtype=np.int8), (4, 4), sparsity)
     np.testing.assert_array_equal(out, [[0] * 4, [0] * 4, [1, 2, 5, 6], [3, 4, 7, 8]])
-    with pytest.raises(ModelError, match="the sparsity has levels"):
+    with pytest.raises(ModelError, match="the sparsity has traversal order"):
         dense(np.zeros(1), (4,), sparsity)
 
 

@@ -25,18 +25,8 @@ from typing import TypeVar, Union
 from circlekit.ir.text.lexer import Source, Token
 
 T = TypeVar("T")
-Literal = Union[
-    int,
-    float,
-    str,
-    bool,
-    "Symbol",
-    "GraphName",
-    "ValueName",
-    "Arguments",
-    list["Literal"],
-    dict[str, "Literal"],
-]
+Literal = Union[int, float, bool, str, "Arguments", list["Literal"], dict[str, "Literal"]]
+"""A literal as parsed; strings in quotes are str, all other words one of the subclasses of str below."""
 
 
 class Symbol(str):
