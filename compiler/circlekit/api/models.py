@@ -16,7 +16,7 @@ from circlekit.interp.interpreter import run as run_model
 from circlekit.io.file_map import map_file, read_all, translated
 from circlekit.io.read.load import load_bytes
 from circlekit.io.schema import EXTENSIONS
-from circlekit.io.write.file_writer import need_folder
+from circlekit.io.write.file_writer import require_directory
 from circlekit.io.write.save import format_of
 from circlekit.io.write.save import save as save_file
 from circlekit.ir.graph import Model
@@ -152,7 +152,7 @@ def check_target(target: FilePath) -> None:
     with translated(path, "written"):
         if path.is_dir():
             raise FileError(f"expected the name of a file, {path} is a directory")
-        need_folder(path)
+        require_directory(path)
 
 
 def check_apart(source: FilePath, target: FilePath) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 
 from circlekit.errors import FileError, FormatError, ShapeError
 from circlekit.io.file_map import translated
-from circlekit.io.write.file_writer import need_folder, write_file
+from circlekit.io.write.file_writer import require_directory, write_file
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array, Value, format_shape
@@ -110,7 +110,7 @@ def check_folder(folder: str | os.PathLike[str]) -> Path:
     with translated(path, "written"):
         if path.exists() and not path.is_dir():
             raise FileError(f"{path}: expected a directory to record into, got a file")
-        need_folder(path)
+        require_directory(path)
     return path
 
 

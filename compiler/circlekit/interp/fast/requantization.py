@@ -13,7 +13,7 @@ import numpy as np
 
 from circlekit.ir.value import Array
 from circlekit.ops.numerics.output_stage import Arithmetic, OutputStage
-from circlekit.ops.numerics.quantized_layers import exact_floats
+from circlekit.ops.numerics.quantized_layers import exact_float_dtype
 
 EXACT_SUM = 2.0**21
 EXACT_WIDE_SUM = 2.0**36
@@ -36,7 +36,7 @@ class FastOutputStage:
         self.stage = stage
         bound += 0.0 if stage.bias is None else float(np.abs(stage.bias).max(initial=0))
         bias = np.zeros(1) if stage.bias is None else stage.bias
-        self.bias = ChannelVector(bias.astype(exact_floats(bound)))
+        self.bias = ChannelVector(bias.astype(exact_float_dtype(bound)))
         mantissa, shift = stage.multiplier
         left, right = np.maximum(shift, 0), np.maximum(-shift, 0)
         self.rounds_once = stage.arithmetic is Arithmetic.WIDE_FIXED_POINT

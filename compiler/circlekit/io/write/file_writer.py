@@ -29,7 +29,7 @@ NEW_FILE_MODE = 0o666
 """Permissions of a new file, before the umask."""
 
 PRIVATE_MODE = 0o600
-"""Permissions of the temporary file while it replaces another; it gets those of the other when complete."""
+"""Permissions of a temporary file that will replace an existing file; it gets that file's when complete."""
 
 MAX_STEM_BYTES = 100
 """Bytes of the target's name in the temporary name: file systems allow 143 to 255 bytes in all."""
@@ -42,8 +42,8 @@ TEMPORARY = re.compile(r"\..+\.\d+-\d+\.circlekit", re.DOTALL)
 def replacement(target: Path, durable: bool = True) -> Iterator[int]:
     """Yield a descriptor of a new file that becomes ``target`` when the block ends without an error.
 
-    On an error the new file is removed, and ``target`` stays as it was.  ``durable``: the data is on the disk
-    before the rename, and the rename when the block has ended, so that this also holds for a loss of power.
+    On an error the new file is removed, and ``target`` stays as it was.  ``durable``: data and rename are
+    flushed to the disk, so that a loss of power, too, leaves the old file or the new one.
 
     Raises OSError if the file cannot be made.
     """
@@ -60,7 +60,7 @@ def replacement(target: Path, durable: bool = True) -> Iterator[int]:
         raise
     os.close(descriptor)
     if durable:
-        with contextlib.suppress(OSError):  # some systems cannot do that for directories
+        with contextlib.suppress(OSError):  # some systems cannot flush directories
             descriptor = os.open(target.parent, os.O_RDONLY)
             try:
                 os.fsync(descriptor)
@@ -86,7 +86,7 @@ def _create(target: Path) -> tuple[int, Path]:
 
 
 def remove_stale(folder: Path) -> None:
-    """Remove temporary files of killed writers from ``folder``; files being written are locked, and stay."""
+    """Remove temporary files of killed writers from ``folder``; those of running writers are locked."""
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         stale = [entry.path for entry in entries if TEMPORARY.fullmatch(entry.name)]
         for path in stale:
@@ -98,7 +98,7 @@ def _remove_unlocked(path: Path) -> None:
     flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
         descriptor = os.open(path, os.O_WRONLY | flags)
-    except PermissionError:  # the writer had already made it read-only, as its target
+    except PermissionError:  # the writer had already made it read-only, like its target
         descriptor = os.open(path, os.O_RDONLY | flags)
     try:
         if _lock(descriptor) and _is_at(descriptor, path) and stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -129,7 +129,7 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 
 def _copy_permissions(descriptor: int, target: Path) -> None:
-    """Give the new file the permissions of the one that it replaces, and its owner if that is allowed."""
+    """Give the new file the permissions of the existing ``target``, and its owner if the system allows it."""
     try:
         old = target.stat()
     except FileNotFoundError:
@@ -143,7 +143,7 @@ def _copy_permissions(descriptor: int, target: Path) -> None:
 
 
 WRITE_STEP_BYTES = 1 << 18
-"""Bytes passed to one ``write``: mapped pages are still in the processor's cache when they are copied."""
+"""Largest number of bytes passed to one ``write``, so that mapped pages stay in the processor's cache."""
 
 BUFFER_BYTES = 1 << 16
 """Smaller pieces are gathered up to this size before they are written."""
@@ -165,8 +165,8 @@ def write_file(path: str | os.PathLike[str], pieces: Iterable[Piece], durable: b
     """Write a file that appears whole or not at all; return its size in bytes.
 
     ``path`` may be the file that ``pieces`` are views of.  A symbolic link is followed; a device or a pipe is
-    written directly.  ``durable``: when a file is replaced, the new one is on the disk before it takes the
-    name, so that a loss of power leaves one of the two.
+    written directly.  ``durable``: a file that replaces another is flushed to the disk first, so that a loss
+    of power leaves one of the two.
 
     Raises FileError if the file cannot be written.
     """
@@ -187,7 +187,7 @@ def write_file(path: str | os.PathLike[str], pieces: Iterable[Piece], durable: b
             return write_pieces(descriptor, pieces)
 
 
-def need_folder(path: Path) -> None:
+def require_directory(path: Path) -> None:
     """Raise FileError if the directory of ``path`` does not exist."""
     if not path.absolute().parent.is_dir():
         raise FileError(f"{path}: the directory {path.absolute().parent} does not exist")

@@ -19,7 +19,7 @@ from circlekit.ir.value import Array, format_shape
 from circlekit.ops.convolution.convolution_layer import ConvolutionLayer
 from circlekit.ops.convolution.correlation import correlate_depthwise
 from circlekit.ops.dimensions import Dim, dims_differ
-from circlekit.ops.numerics.output_stage import in_eights
+from circlekit.ops.numerics.output_stage import in_full_group_of_8
 from circlekit.ops.operand_dtypes import BIAS, REAL
 from circlekit.ops.quantization import is_hybrid, is_per_channel
 
@@ -34,8 +34,8 @@ class Convolution2D(ConvolutionLayer):
     stride_h: int = attribute(1)
 
 
-class GatheringConvolution(Convolution2D):
-    """CONV_2D and DEPTHWISE_CONV_2D, whose results gather the elements of a window."""
+class ForwardConvolution2D(Convolution2D):
+    """CONV_2D and DEPTHWISE_CONV_2D: each result is a sum over a window of the input."""
 
     input = operand(*REAL)
     filter = operand(*WEIGHTS)
@@ -48,8 +48,8 @@ class GatheringConvolution(Convolution2D):
         return self.convolve(input, filter, bias)
 
 
-class Conv2D(GatheringConvolution, code="CONV_2D", fuses_activation=True):
-    """Correlation with a filter [O,KH,KW,I / groups]; the number of groups follows from I."""
+class Conv2D(ForwardConvolution2D, code="CONV_2D", fuses_activation=True):
+    """Correlation with a filter [O,KH,KW,I / groups]; the channels of the input give the number of groups."""
 
     act: Activation = attribute(Activation.NONE, "fused_activation_function")
     dilation_w: int = attribute(1, "dilation_w_factor")
@@ -58,7 +58,7 @@ class Conv2D(GatheringConvolution, code="CONV_2D", fuses_activation=True):
 
     def check_channels(self, depth: Dim, filter: Mapping[str, Dim]) -> None:
         out_depth, per_group = filter["O"], filter["I"]
-        if not depth or per_group is None:  # zero channels can be divided into any number of groups
+        if not depth or per_group is None:  # zero channels fit any number of groups
             return
         if per_group == 0 or depth % per_group:
             raise ShapeError(f"input has {depth} channels, expected a multiple of the filter's {per_group}")
@@ -86,7 +86,7 @@ class Conv2D(GatheringConvolution, code="CONV_2D", fuses_activation=True):
 
 
 class DepthwiseConv2D(
-    GatheringConvolution,
+    ForwardConvolution2D,
     code="DEPTHWISE_CONV_2D",
     reference_version=6,
     fuses_activation=True,
@@ -115,7 +115,7 @@ class DepthwiseConv2D(
         return correlate_depthwise(data, filter, self.geometry(data.shape, filter.shape))
 
     def optimized_rounding(self, depth: int, filter: Array) -> bool | NDArray[np.bool_]:
-        return self.input.dtype is not u8 and in_eights(filter.shape[3])
+        return self.input.dtype is not u8 and in_full_group_of_8(filter.shape[3])
 
     def required_version(self) -> int:
         data, weights = self.input.dtype, self.filter.dtype
@@ -137,7 +137,7 @@ class TransposeConv(
 
     The product of input element y and filter tap k is added to output element y * stride - before + k, where
     ``before`` is the padding of a convolution of the *output*.  Products outside of ``output_shape`` are
-    dropped.  LiteRT 2 refuses an ``output_shape`` if that convolution would not give the size of the input.
+    dropped.  LiteRT 2 refuses an ``output_shape`` for which that convolution does not give the input's size.
     """
 
     output_shape = operand(i32)
@@ -152,7 +152,7 @@ class TransposeConv(
         return self.convolve(input, filter, bias, output_shape)
 
     def optimized_rounding(self, depth: int, filter: Array) -> bool | NDArray[np.bool_]:
-        return self.input.dtype is u8 or in_eights(filter.shape[0])
+        return self.input.dtype is u8 or in_full_group_of_8(filter.shape[0])
 
     def required_version(self) -> int:
         if (self.input.dtype, self.filter.dtype) == (i16, i8) and self.quantized_bias_type is not f32:

@@ -20,16 +20,17 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Shape, TensorType, Value, format_shape
 from circlekit.ops.checks import require_bias, require_float, require_rank, require_same_float
 from circlekit.ops.constant_operands import static_int_vector
-from circlekit.ops.convolution.correlation import Geometry, Ints, correlate, correlate_transposed
+from circlekit.ops.convolution.correlation import Geometry, correlate, correlate_transposed
 from circlekit.ops.dimensions import Dim, dims_differ, element_count, merge_dims, product, window_size
 from circlekit.ops.fused_activation import apply_fused_activation
 from circlekit.ops.numerics.fixed_point import quantized_activation_range
 from circlekit.ops.numerics.output_stage import Arithmetic, OutputStage, rounds_up
 from circlekit.ops.numerics.quantized_layers import (
+    LARGEST_HYBRID_PRODUCT,
     centered_weights,
     channel_scales,
     effective_scale,
-    exact_floats,
+    exact_float_dtype,
     greatest_magnitude,
     has_int64_sums,
     integer_bias,
@@ -43,9 +44,9 @@ from circlekit.ops.quantization import zero_point_of
 class ConvolutionLayer(Op):
     """A convolution of channels-last data with 2 or 3 spatial axes.
 
-    ``filter_layout``: the axes of the filter: O and I for the channels of result and input, then D, H and W.
-    ``is_transposed``: the layer is the gradient of a convolution with respect to its input; it has an operand
-    ``output_shape``.  The parameter ``depth`` of the methods is the number of input channels.
+    ``filter_layout``: one letter per axis of the filter.  O and I are output and input channels; D, H and W
+    are spatial.  ``is_transposed``: the layer is the gradient of a convolution with respect to its input, and
+    has an operand ``output_shape``.  The parameter ``depth`` of the methods is the number of input channels.
     """
 
     input: Any
@@ -102,8 +103,10 @@ class ConvolutionLayer(Op):
         if dims_differ(depth, filter["I"]):
             raise ShapeError(f"input has {depth} channels, expected {filter['I']}, as the filter has")
 
-    def geometry(self, data: Ints, filter: Ints, output: Ints = ()) -> Geometry:
-        """Return the windows for data, a filter and, if transposed, a result of the given shapes."""
+    def geometry(
+        self, data: tuple[int, ...], filter: tuple[int, ...], output: tuple[int, ...] = ()
+    ) -> Geometry:
+        """Return the windows for the shapes of data, filter and, if transposed, result."""
         taps: Any = self.taps(filter)
         numbers = taps, self.strides, self.dilations, self.padding
         if self.is_transposed:
@@ -119,15 +122,15 @@ class ConvolutionLayer(Op):
     # -- kernels -------------------------------------------------------------------------------
 
     def quantizes_asymmetrically(self, depth: int, filter: Array) -> bool:
-        """Return whether float data is quantized with a zero point before it meets integer weights."""
+        """Return whether float data of a hybrid layer is quantized with zero points."""
         return True
 
     def optimized_rounding(self, depth: int, filter: Array) -> bool | NDArray[np.bool_]:
-        """Return for which output channels LiteRT's optimized kernel rounds unlike its reference kernel."""
+        """Return for which output channels LiteRT's optimized kernel rounds halves up."""
         return True
 
     def sums(self, data: Array, filter: Array, output_shape: Array | None = None) -> Array:
-        """Return the sums of products of float arrays; transposed convolutions need ``output_shape``."""
+        """Return the convolution of float arrays without bias; ``output_shape`` only if transposed."""
         weights = filter.transpose([self.filter_layout.index(a) for a in "ODHWI" if a in self.filter_layout])
         if output_shape is None:
             return correlate(data, weights, self.geometry(data.shape, filter.shape))
@@ -137,7 +140,7 @@ class ConvolutionLayer(Op):
     def convolve(
         self, data: Array, filter: Array, bias: Array | None, output_shape: Array | None = None
     ) -> Array:
-        """Return the result of the layer for float, quantized or float data with integer weights."""
+        """Return the result of the layer: all float, all quantized, or float data and quantized weights."""
         if filter.dtype.kind == "f" or data.ndim == 5:
             require_float(self, data, filter, bias)
             return activated(self.sums(data, filter, output_shape), bias, self.act)
@@ -187,9 +190,9 @@ class ConvolutionLayer(Op):
             data.reshape(len(data), -1), self.quantizes_asymmetrically(data.shape[-1], filter)
         )
         channels = filter.shape[self.channel_axis]
-        exact = exact_floats(filter.size / max(channels, 1) * 255 * 128)
-        numbers = (images.data - images.offset).reshape(data.shape).astype(exact)
-        out = self.sums(numbers, filter.view(np.int8).astype(exact), output_shape).astype(np.float32)
+        dtype = exact_float_dtype(filter.size / max(channels, 1) * LARGEST_HYBRID_PRODUCT)
+        numbers = (images.data - images.offset).reshape(data.shape).astype(dtype)
+        out = self.sums(numbers, filter.view(np.int8).astype(dtype), output_shape).astype(np.float32)
         out *= channel_scales(self.filter, channels)
         out *= images.scale.reshape(-1, 1, 1, 1)
         return activated(out, bias, self.act)
@@ -211,12 +214,12 @@ def static_output_shape(operand: Value, rank: int) -> Shape:
             raise ShapeError(f"output_shape has {count} elements, expected {rank}")
         return (None,) * rank
     if len(numbers) != rank or min(numbers) < 0:
-        raise ShapeError(f"output_shape is {numbers}, expected {rank} dimensions")
+        raise ShapeError(f"output_shape is {numbers}, expected {rank} dimensions >= 0")
     return tuple(numbers)
 
 
 def run_time_shape(output_shape: Array, known: Shape) -> tuple[int, ...]:
-    """Return the dimensions in a shape operand; ShapeError unless they agree with the ``known`` ones."""
+    """Return the dimensions in a shape operand; ShapeError if they contradict the ``known`` ones."""
     if output_shape.size != len(known):
         raise ShapeError(f"output_shape has {output_shape.size} elements, expected {len(known)}")
     shape = tuple(output_shape.reshape(-1).tolist())

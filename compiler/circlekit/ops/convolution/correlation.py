@@ -4,6 +4,8 @@
 Along each spatial axis, tap ``k`` of window ``w`` reads element ``w * stride + k * dilation - before``.  A
 convolution gathers elements into windows, a transposed convolution scatters windows onto elements.  Both loop
 over the taps and make no padded copy of the data.
+
+In shapes, *S, *K and *W are the spatial axes of data, filter taps and windows.
 """
 
 from __future__ import annotations
@@ -19,27 +21,29 @@ from circlekit.ir.enums import Padding
 from circlekit.ir.value import Array
 from circlekit.ops.dimensions import conv_padding
 
-Ints = tuple[int, ...]
+PerAxis = tuple[int, ...]
+"""One number for each spatial axis."""
+
 Index = tuple[int | slice, ...]
 
 
 class Geometry(NamedTuple):
-    """Sliding windows over spatial axes; every field has one number per axis.
+    """Sliding windows over spatial axes.
 
     ``taps``: elements in a window; ``before``: padding in front of the first element; ``windows``: number of
     windows; ``size``: number of elements of the data.
     """
 
-    taps: tuple[int, ...]
-    strides: tuple[int, ...]
-    dilations: tuple[int, ...]
-    before: tuple[int, ...]
-    windows: tuple[int, ...]
-    size: tuple[int, ...]
+    taps: PerAxis
+    strides: PerAxis
+    dilations: PerAxis
+    before: PerAxis
+    windows: PerAxis
+    size: PerAxis
 
     @staticmethod
     @lru_cache(maxsize=1024)  # the layers of a model are the same in every run
-    def of(size: Ints, taps: Ints, strides: Ints, dilations: Ints, padding: Padding) -> Geometry:
+    def of(size: PerAxis, taps: PerAxis, strides: PerAxis, dilations: PerAxis, padding: Padding) -> Geometry:
         """Return the windows of a convolution over data of ``size``."""
         axes = [conv_padding(*axis, padding) for axis in zip(size, taps, strides, dilations, strict=True)]
         before, windows = [w.before for w in axes], [w.size for w in axes]
@@ -47,12 +51,11 @@ class Geometry(NamedTuple):
 
     @staticmethod
     def transposed(
-        windows: Ints, size: Ints, taps: Ints, strides: Ints, dilations: Ints, padding: Padding
+        windows: PerAxis, size: PerAxis, taps: PerAxis, strides: PerAxis, dilations: PerAxis, padding: Padding
     ) -> Geometry:
         """Return the windows of a transposed convolution from data [*windows] to a result [*size].
 
-        ``before`` is the padding of a convolution over the result, even if it would have another number of
-        windows.
+        ``before`` is the padding of a convolution over the result, even if that has other windows.
         """
         before = [0] * len(size)
         if padding is Padding.SAME:
@@ -61,9 +64,9 @@ class Geometry(NamedTuple):
         return Geometry(*(tuple(numbers) for numbers in (taps, strides, dilations, before, windows, size)))
 
     def overlaps(self) -> Iterator[tuple[Index, Index, Index]]:
-        """Yield, for each tap that reads data and not only padding, the tap, its windows and its elements.
+        """Yield the indices of each tap, the windows in which it reads data, and the elements that it reads.
 
-        They are indices of arrays [O, *K, I], [N, *W, C] and [N, *S, C].
+        They index arrays [O, *K, I], [N, *W, C] and [N, *S, C].  Taps that only read padding are left out.
         """
         per_axis = [list(_overlaps(*axis)) for axis in zip(*self, strict=True)]
         for chosen in product(*per_axis):
@@ -75,8 +78,8 @@ def _overlaps(
     taps: int, stride: int, dilation: int, before: int, windows: int, size: int
 ) -> Iterator[tuple[int, slice, slice]]:
     """Yield (tap, its windows, its elements) along one axis for each tap that reads data in any window."""
-    least = max(0, -(-(before - (windows - 1) * stride) // dilation))
-    for tap in range(least, min(taps, -(-(before + size) // dilation))):
+    first_tap = max(0, -(-(before - (windows - 1) * stride) // dilation))
+    for tap in range(first_tap, min(taps, -(-(before + size) // dilation))):
         offset = tap * dilation - before
         first = max(0, -(offset // stride))
         last = min(windows - 1, (size - 1 - offset) // stride)
@@ -86,7 +89,7 @@ def _overlaps(
 
 
 def correlate(x: Array, filter: Array, geometry: Geometry) -> Array:
-    """Correlate x [N, *S, I] with filter [O, *K, I / groups]: [N, *W, O]; padding is 0."""
+    """Correlate x [N, *S, I] with filter [O, *K, I / groups]; return [N, *W, O].  The padding is 0."""
     out = np.zeros((len(x), *geometry.windows, len(filter)), x.dtype)
     for tap, windows, elements in geometry.overlaps():
         out[windows] += channel_product(x[elements], filter[tap])
@@ -94,9 +97,9 @@ def correlate(x: Array, filter: Array, geometry: Geometry) -> Array:
 
 
 def correlate_transposed(x: Array, filter: Array, geometry: Geometry) -> Array:
-    """Scatter x [N, *W, I] through filter [O, *K, I] onto elements: [N, *S, O].
+    """Return [N, *S, O], the gradient of ``correlate`` with respect to its data, for x [N, *W, I].
 
-    The gradient of ``correlate`` with respect to its data.  Products outside of ``size`` are dropped.
+    The filter is [O, *K, I].  Products outside of the result are dropped.
     """
     out = np.zeros((len(x), *geometry.size, len(filter)), x.dtype)
     for tap, windows, elements in geometry.overlaps():
@@ -105,7 +108,7 @@ def correlate_transposed(x: Array, filter: Array, geometry: Geometry) -> Array:
 
 
 def correlate_depthwise(x: Array, filter: Array, geometry: Geometry) -> Array:
-    """Correlate each channel of x [N, *S, C] with its own M filters in [1, *K, C * M]: [N, *W, C * M]."""
+    """Return [N, *W, C * M]: each channel of x [N, *S, C] with its own M filters in [1, *K, C * M]."""
     multiplier = filter.shape[-1] // x.shape[-1]
     data = x if multiplier == 1 else x.repeat(multiplier, axis=-1)
     out = np.zeros((len(x), *geometry.windows, filter.shape[-1]), x.dtype)
@@ -115,7 +118,7 @@ def correlate_depthwise(x: Array, filter: Array, geometry: Geometry) -> Array:
 
 
 def channel_product(x: Array, weights: Array) -> Array:
-    """Multiply the channels of x [.., I] by weights [O, I / groups], each group by its own: [.., O]."""
+    """Return [.., O]: each group of channels of x [.., I] times its own rows of weights [O, I / groups]."""
     outputs, depth = weights.shape
     if x.size == 0 or weights.size == 0:
         return np.zeros((*x.shape[:-1], outputs), x.dtype)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Circle's layers on matrices: attention, and binary-coded quantized (BCQ) weights.
 
-A row of BCQ weights is a sum of ``bits`` code rows, which consist of +1 and -1, each multiplied by a scale.
-The rows are divided into clusters; the operand ``clusters`` [n, 2] has (bits, rows) for each.  The codes of a
-cluster are stored as ``bits`` planes of ``rows`` code rows.  A code row is packed into int32 words: a set bit
-means +1, and the lowest bit of the first word is column 0.  The scales of the code rows have the same order.
+A row of BCQ weights is a sum of ``bits`` code rows of +1 and -1, each multiplied by its own scale.  The rows
+are divided into clusters; the operand ``clusters`` [n, 2] has (bits, rows) of each cluster.  A cluster is
+stored as ``bits`` planes of ``rows`` code rows.  A code row is packed into int32 words: a set bit means +1,
+and the lowest bit of the first word is column 0.  The scales are stored in the order of the code rows.
 
 Source: onert's AttentionLayer; luci and onert for operands, clusters and shapes of BCQ weights; nntrainer's
 BCQTensor for the order of planes and rows; LUT-GEMM for the order of the bits, which ONE does not document.
@@ -30,7 +30,7 @@ from circlekit.ops.program.state import Stateful
 from circlekit.ops.reduction.normalization import rotated
 
 CACHE_BLOCK_POSITIONS = 32
-"""onert reads a multiple of this many positions of the caches."""
+"""onert rounds the number of cache positions that it reads up to a multiple of this."""
 
 
 class Attention(Stateful, code="ATTENTION", options="AttentionOptions", formats=frozenset({"circle"})):
@@ -77,7 +77,7 @@ class Attention(Stateful, code="ATTENTION", options="AttentionOptions", formats=
         return TensorType(self.input.dtype, shape)
 
     def macs(self) -> int:
-        """Return the multiplications of the projections only: those of the caches depend on the position."""
+        """Count the projections only: the products with the caches depend on the position."""
         return sum(element_count(w.shape) for w in (self.wq, self.wk, self.wv, self.wo))
 
     def step(
@@ -90,16 +90,16 @@ class Attention(Stateful, code="ATTENTION", options="AttentionOptions", formats=
                 f"{self.code} has a kernel for one token [1, 1, model] only, got {format_shape(input.shape)}"
             )
         heads, head = k_cache.shape[2:]
-        at, room = int(position.reshape(-1)[0]), min(k_cache.shape[1], v_cache.shape[1])
-        if not 0 <= at < room:
+        at, capacity = int(position.reshape(-1)[0]), min(k_cache.shape[1], v_cache.shape[1])
+        if not 0 <= at < capacity:
             raise ShapeError(
-                f"{self.code}: position {at} is outside of the caches, which have {room} positions"
+                f"{self.code}: position {at} is outside of the caches, which have {capacity} positions"
             )
         x, tables = input.reshape(-1), (sin.reshape(-1)[:head], cos.reshape(-1)[:head])
         query, key = (rotated((w @ x).reshape(heads, head), *tables, RoPEMode.GPT_NEOX) for w in (wq, wk))
         keys, values = k_cache.copy(), v_cache.copy()
         keys[0, at], values[0, at] = key, (wv @ x).reshape(heads, head)
-        length = min(-(-(at + 2) // CACHE_BLOCK_POSITIONS) * CACHE_BLOCK_POSITIONS, room, mask.shape[-1])
+        length = min(-(-(at + 2) // CACHE_BLOCK_POSITIONS) * CACHE_BLOCK_POSITIONS, capacity, mask.shape[-1])
         scores = np.einsum("hd,phd->hp", query, keys[0, :length]) / np.sqrt(np.float32(head))
         scores += mask.reshape(-1)[:length]
         weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
@@ -113,7 +113,7 @@ CODES_PER_WORD = 32
 
 
 def row_count(clusters: Value) -> int | None:
-    """Return the number of rows of all clusters; None if they are not constant."""
+    """Return the sum of the rows of all clusters; None if ``clusters`` is not constant."""
     numbers = static_int_vector(clusters)
     return None if numbers is None else sum(bits_and_rows(numbers)[1])
 
@@ -128,10 +128,9 @@ def bits_and_rows(numbers: Sequence[int]) -> tuple[list[int], list[int]]:
 def decoded(
     scales: Array, binary: Array, clusters: Array, hidden: int, indices: Array | None = None
 ) -> Array:
-    """Decode ``binary`` [codes, words]: return float32 weights [rows, hidden].
+    """Decode ``binary`` [code rows, words] to float32 weights [rows, hidden].
 
-    ``indices``: the rows to decode, by default all.  ShapeError if the numbers of codes, scales and clusters
-    do not agree.
+    ``indices``: the rows to decode, by default all.  ShapeError if the operands' sizes do not agree.
     """
     bits, rows = bits_and_rows(clusters.reshape(-1).tolist())
     codes = sum(b * r for b, r in zip(bits, rows, strict=True))
@@ -145,18 +144,17 @@ def decoded(
     out = np.zeros((chosen.size, hidden), np.float32)
     first_row = first_code = 0
     for b, r in zip(bits, rows, strict=True):
-        here = (chosen >= first_row) & (chosen < first_row + r)
-        places = first_code + chosen[here] - first_row
+        in_cluster = (chosen >= first_row) & (chosen < first_row + r)
         for plane in range(b):  # a few bits at most
-            at = places + plane * r
-            signs = np.unpackbits(code_bytes[at], axis=1, count=hidden, bitorder="little")
-            out[here] += (signs * np.float32(2) - 1) * scales.reshape(-1)[at, None]
+            code_rows = first_code + plane * r + chosen[in_cluster] - first_row
+            is_plus = np.unpackbits(code_bytes[code_rows], axis=1, count=hidden, bitorder="little")
+            out[in_cluster] += (is_plus * np.float32(2) - 1) * scales.reshape(-1)[code_rows, None]
         first_row, first_code = first_row + r, first_code + b * r
     return out
 
 
 def hidden_size(declared: int, binary: Value) -> int | None:
-    """Return the columns of the weights: ``declared``, or if that is 0, the columns of ``binary``."""
+    """Return the number of columns of the weights: ``declared``, or if it is 0, that of ``binary``."""
     words = None if binary.shape is None or len(binary.shape) != 2 else binary.shape[1]
     return declared or (None if words is None else words * CODES_PER_WORD)
 
@@ -164,7 +162,7 @@ def hidden_size(declared: int, binary: Value) -> int | None:
 class BcqFullyConnected(
     Op, code="BCQ_FULLY_CONNECTED", options="BCQFullyConnectedOptions", formats=frozenset({"circle"})
 ):
-    """Multiply binary-coded weights [rows, hidden] by ``input`` [hidden, n]; add a bias to each row."""
+    """Binary-coded weights [rows, hidden] times ``input`` [hidden, n], plus the bias of each row."""
 
     input = operand(f32)
     weights_scales = operand(f32)
@@ -201,7 +199,7 @@ class BcqFullyConnected(
 
 
 class BcqGather(Op, code="BCQ_GATHER", options="BCQGatherOptions", formats=frozenset({"circle"})):
-    """Gather slices of a binary-coded table [rows, hidden] along ``axis``."""
+    """Slices of a binary-coded table [rows, hidden] along ``axis``, decoded to float32."""
 
     input_scales = operand(f32)
     input_binary = operand(i32)

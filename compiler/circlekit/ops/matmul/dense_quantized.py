@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantized matrix products: integer data, or float rows that are quantized on the way (hybrid).
+"""Quantized matrix products of integer data, or of float data that the kernel quantizes (hybrid).
 
 Source: TFLite fully_connected.cc, batch_matmul.cc and their reference kernels.
 """
@@ -18,10 +18,11 @@ from circlekit.ops.fused_activation import ACTIVATION_BOUNDS, apply_activation
 from circlekit.ops.numerics.fixed_point import quantized_activation_range
 from circlekit.ops.numerics.output_stage import Arithmetic, OutputStage, rounds_up
 from circlekit.ops.numerics.quantized_layers import (
+    LARGEST_HYBRID_PRODUCT,
     centered_weights,
     channel_scales,
     effective_scale,
-    exact_floats,
+    exact_float_dtype,
     greatest_magnitude,
     has_int64_sums,
     integer_bias,
@@ -36,28 +37,28 @@ from circlekit.ops.quantization import dtype_limits, is_per_channel, zero_point_
 
 
 def quantized_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> Array:
-    """Multiply rows x [R, K] by the transpose of integer ``weights`` [U, K] and add ``bias``: [R, U]."""
+    """Return x [R, K] times the transpose of integer ``weights`` [U, K], plus ``bias``: [R, U]."""
     if is_dynamically_quantized(op, op.input, op.weights):
         return _dynamically_quantized_dense(op, x, weights, bias)
     stage = dense_output_stage(op, bias, len(weights))
     # old models have signed weights with a zero point, per tensor
     zero_point = np.asarray(0 if is_per_channel(op.weights) else zero_point_of(op.weights))
     magnitude = greatest_magnitude(op.input, zero_point_of(op.input))
-    exact = centered_weights(weights, zero_point, 0, magnitude)
-    rows = x.astype(exact.dtype)
+    exact_weights = centered_weights(weights, zero_point, 0, magnitude)
+    rows = x.astype(exact_weights.dtype)
     rows -= zero_point_of(op.input)
-    return stage(rows @ exact.T)
+    return stage(rows @ exact_weights.T)
 
 
 def dense_output_stage(op: Any, bias: Array | None, units: int) -> OutputStage:
     """Return the output stage of a FULLY_CONNECTED on integers.
 
-    LiteRT's reference kernel multiplies in double precision, except for int16 weights and sparse ones.
+    LiteRT's reference kernel scales the sums in double precision, except for int16 or sparse weights.
     """
     int64_sums = has_int64_sums(op, op.input)
     in_double = op.weights.dtype is not i16 and "sparsity" not in op.weights.extra
-    up = in_double and not int64_sums and rounds_up()
-    if in_double and not up:
+    half_up = in_double and not int64_sums and rounds_up()
+    if in_double and not half_up:
         rounded = False
         arithmetic = Arithmetic.WIDE_DOUBLE if int64_sums else Arithmetic.DOUBLE
     else:
@@ -70,12 +71,12 @@ def dense_output_stage(op: Any, bias: Array | None, units: int) -> OutputStage:
         quantized_activation_range(op.act, op.output),
         op.output.dtype.numpy,
         arithmetic,
-        up,
+        half_up,
     )
 
 
 def _dynamically_quantized_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> Array:
-    """Each row of floats is quantized to 8 bits.  LiteRT on x86 is wrong for weights of -128."""
+    """Quantize each row of floats to 8 bits and multiply.  LiteRT on x86 is wrong for weights of -128."""
     scales = block_scales(op)
     rows = quantize_rows(x, op.asymmetric_quantize_inputs or scales is not None)
     if scales is not None:
@@ -85,17 +86,17 @@ def _dynamically_quantized_dense(op: Any, x: Array, weights: Array, bias: Array 
         out = quantized_product(rows, weights.view(np.int8), channel_scales(op.weights, len(weights)))
     if bias is not None:
         out += bias.reshape(-1)
-    least, _ = ACTIVATION_BOUNDS.get(op.act, (None, None))
-    if least is not None:
-        np.fmax(out, least, out=out)  # NaN becomes the least number, as in LiteRT
+    lower_bound, _ = ACTIVATION_BOUNDS.get(op.act, (None, None))
+    if lower_bound is not None:
+        np.fmax(out, lower_bound, out=out)  # NaN becomes the lower bound, as in LiteRT
     return apply_activation(out, op.act, out=out)
 
 
 def block_scales(op: Any) -> Array | None:
     """Return the scales of blockwise quantized weights, float32 [U, blocks]; None for other weights.
 
-    Each scale is that of a block of K / blocks weights of a row; ModelError if the scales are not constant.
-    LiteRT's reference kernel ignores blocks; its optimized one does not, for rows of at least 32 and 4 units.
+    A block is K / blocks neighboring weights of one row; ModelError if the scales are not constant.  Only
+    LiteRT's optimized kernel uses block scales, for rows of 32 or more weights and 4 or more units.
     """
     details = op.weights.quantization.details if op.weights.quantization is not None else None
     if not details or details.get("") != "BlockwiseQuantization":
@@ -108,10 +109,10 @@ def block_scales(op: Any) -> Array | None:
 
 
 def shuffled_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> tuple[Array, Array]:
-    """Return the result for SHUFFLED4x16INT8 weights, and the data as the runtime shuffles it.
+    """Return the result for SHUFFLED4x16INT8 weights, int16 [R, U], and the shuffled data, uint8 [R, K].
 
-    Both zero points are 128: the weights are stored as uint8 with their sign bit flipped, in tiles of 4
-    rows by 16 columns.  LiteRT takes 1 or 4 rows of data.
+    Data and weights have the zero point 128.  The weights are stored as uint8 with their sign bit flipped, in
+    tiles of 4 rows by 16 columns.  LiteRT takes 1 or 4 rows of data.
     """
     units, depth = weights.shape
     if op.input.dtype is not u8 or units % 4 or depth % 16 or len(x) not in (1, 4):
@@ -134,17 +135,20 @@ def shuffled_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> tup
 
 
 def quantized_matmul(op: Any, x: Array, y: Array) -> Array:
-    """Multiply integers x [.., R, K] and y [.., K, C]: requantized, or int32 sums of the stored numbers."""
+    """Return x [.., R, K] times y [.., K, C], requantized.
+
+    An int32 result of int8 operands is the sum of products of the stored integers, without zero points.
+    """
     pair, output = (op.x.dtype, op.y.dtype), op.output.dtype
-    plain = output is i32 and pair == (i8, i8)
-    if not plain and (pair not in ((i8, i8), (i16, i16), (i16, i8)) or output is not op.x.dtype):
+    is_plain = output is i32 and pair == (i8, i8)
+    if not is_plain and (pair not in ((i8, i8), (i16, i16), (i16, i8)) or output is not op.x.dtype):
         names = f"{op.x.dtype.short} by {op.y.dtype.short} to {output.short}"
         raise UnsupportedError(f"{op.code} on {names} has no kernel")
-    zeros = (0, 0) if plain else (zero_point_of(op.x), zero_point_of(op.y))
+    zeros = (0, 0) if is_plain else (zero_point_of(op.x), zero_point_of(op.y))
     bound = x.shape[-1] * greatest_magnitude(op.x, zeros[0]) * greatest_magnitude(op.y, zeros[1])
-    exact = exact_floats(bound)
-    sums = (x.astype(exact) - exact.type(zeros[0])) @ (y.astype(exact) - exact.type(zeros[1]))
-    if plain:
+    dtype = exact_float_dtype(bound)
+    sums = (x.astype(dtype) - dtype.type(zeros[0])) @ (y.astype(dtype) - dtype.type(zeros[1]))
+    if is_plain:
         return np.asarray(sums.astype(np.int64).astype(np.int32))
     return OutputStage(
         None,
@@ -157,11 +161,11 @@ def quantized_matmul(op: Any, x: Array, y: Array) -> Array:
 
 
 def dynamically_quantized_matmul(op: Any, x: Array, y: Array) -> Array:
-    """Multiply floats x [.., R, K], quantized to 8 bits row by row, and int8 y [.., K, C].
+    """Return float x [.., R, K], quantized to 8 bits row by row, times int8 y [.., K, C].
 
-    LiteRT numbers matrices by the sum of their batch indices: with two batch axes greater than 1 it scales
-    rows by the parameters of other rows, and so does this.  If the last batch axis of y is 1, that of x is
-    taken as rows, unless x is transposed.
+    LiteRT looks up the scales of a matrix by the sum of its batch indices.  With two batch axes greater than
+    1 it therefore uses scales of other rows, and so does this function.  If the last batch axis of y is 1,
+    the last batch axis of x counts as rows, unless x is transposed.
     """
     if x.ndim > 2 and y.ndim > 2 and y.shape[-3] == 1 and not op.adj_x:
         rows_of_all = x.reshape(*x.shape[:-3], -1, x.shape[-1])
@@ -173,9 +177,8 @@ def dynamically_quantized_matmul(op: Any, x: Array, y: Array) -> Array:
 def _matmul_of_rows(op: Any, x: Array, y: Array) -> Array:
     scales = channel_scales(op.y, y.shape[-1])
     rows = quantize_rows(x.reshape(-1, x.shape[-1]), op.asymmetric_quantize_inputs)
-    exact = exact_floats(x.shape[-1] * 255 * 128)
-    weights = y.astype(exact)
-    sums = np.matmul(rows.data.reshape(x.shape).astype(exact, copy=False), weights)
+    weights = y.astype(exact_float_dtype(x.shape[-1] * LARGEST_HYBRID_PRODUCT))
+    sums = np.matmul(rows.data.reshape(x.shape).astype(weights.dtype, copy=False), weights)
     matrix = _matrix_numbers(x.shape[:-2])
     if op.asymmetric_quantize_inputs:
         column_sums = weights.sum(axis=-2).reshape(-1, 1, y.shape[-1])[_matrix_numbers(y.shape[:-2])]
@@ -186,5 +189,5 @@ def _matmul_of_rows(op: Any, x: Array, y: Array) -> Array:
 
 
 def _matrix_numbers(batch: tuple[int, ...]) -> Array:
-    """The number by which LiteRT finds the parameters of each matrix of ``batch``."""
+    """Return the number by which LiteRT looks up the scales of each matrix, int64 of shape ``batch``."""
     return np.asarray(np.indices(batch, sparse=False).sum(axis=0, dtype=np.int64)).reshape(batch)

@@ -63,7 +63,7 @@ def rounds_up() -> bool:
     return _FOLLOWED.get() is Kernels.OPTIMIZED
 
 
-def in_eights(channels: int) -> NDArray[np.bool_]:
+def in_full_group_of_8(channels: int) -> NDArray[np.bool_]:
     """Return a mask of the channels that are in a complete group of eight, counted from the first."""
     return np.arange(channels) < channels // 8 * 8
 

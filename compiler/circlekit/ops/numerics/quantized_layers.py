@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What quantized layers with weights share: dynamic quantization, parameters, and exact sums of products.
+"""Shared parts of quantized layers with weights: dynamic quantization, parameters, exact sums of products.
 
-Sums of products of integers are computed in floats, as BLAS has no integer product: float32 holds them
-exactly below 2^24, float64 below 2^53.  They are then the integers that LiteRT accumulates.
+BLAS has no integer product, so sums of products of integers are computed in floats: float32 is exact below
+2^24, float64 below 2^53.
 Source of dynamic quantization: TFLite portable_tensor_utils.cc (SymmetricQuantizeFloats,
 AsymmetricQuantizeFloats).
 """
@@ -33,60 +33,70 @@ class Rows(NamedTuple):
 
 
 def quantize_rows(x: Array, asymmetric: bool) -> Rows:
-    """Quantize float32 ``x`` [rows, n] to 8 bits, each row over its own range."""
+    """Quantize float32 ``x`` [rows, n] to 8 bits, each row over its own range.
+
+    Symmetric: -127 to 127 and offset 0.  Asymmetric: -128 to 127.  Rows of zeros get scale 1 and offset 0.
+    """
     if not asymmetric:
-        reach = np.abs(x).max(axis=1, keepdims=True, initial=0).astype(np.float32)
-        empty = reach == 0
-        safe = np.where(empty, np.float32(1), reach)
+        largest = np.abs(x).max(axis=1, keepdims=True, initial=0).astype(np.float32)
+        empty = largest == 0
+        safe = np.where(empty, np.float32(1), largest)
         data = np.clip(round_half_away(x * (np.float32(127) / safe)), -127, 127)
         scale = np.where(empty, np.float32(1), safe / np.float32(127))
         return Rows(np.where(empty, np.float32(0), data), scale, np.zeros_like(scale))
     low = np.minimum(x.min(axis=1, keepdims=True, initial=0), 0).astype(np.float64)
     high = np.maximum(x.max(axis=1, keepdims=True, initial=0), 0).astype(np.float64)
     empty = low == high
-    wide = np.where(empty, 1.0, (high - low) / 255)
-    from_low, from_high = -128 - low / wide, 127 - high / wide
-    zero = np.where(128 + np.abs(low / wide) < 127 + np.abs(high / wide), from_low, from_high)
+    step = np.where(empty, 1.0, (high - low) / 255)
+    from_low, from_high = -128 - low / step, 127 - high / step
+    zero = np.where(128 + np.abs(low / step) < 127 + np.abs(high / step), from_low, from_high)
     offset = np.where(empty, 0, np.clip(round_half_away(zero), -128, 127)).astype(np.float32)
-    scale = wide.astype(np.float32)  # 1 where empty
+    scale = step.astype(np.float32)
     data = np.clip(round_half_away(offset + x * (np.float32(1) / scale)), -128, 127)
     return Rows(np.where(empty, np.float32(0), data), scale, offset)
 
 
-def exact_floats(bound: float) -> np.dtype[Any]:
-    """Return the float type that holds all whole numbers up to ``bound``."""
+def exact_float_dtype(bound: float) -> np.dtype[Any]:
+    """Return float32 or float64, the narrower that holds all whole numbers up to ``bound``."""
     return np.dtype(np.float32 if bound < 1 << 24 else np.float64)
 
 
-def exact(matrix: Array) -> Array:
-    """Convert 8-bit integers [outputs, n] to floats in which products with 9-bit integers are exact."""
-    return matrix.astype(exact_floats(matrix.shape[-1] * 255 * 128))
+LARGEST_HYBRID_PRODUCT = 255 * 128
+"""Largest magnitude of the product of a difference of 8-bit integers and an int8 weight."""
+
+
+def to_exact_floats(matrix: Array) -> Array:
+    """Convert 8-bit integers [outputs, n] to floats in which ``integer_product`` is exact."""
+    return matrix.astype(exact_float_dtype(matrix.shape[-1] * LARGEST_HYBRID_PRODUCT))
 
 
 def integer_product(a: Array, b: Array) -> Array:
-    """Multiply rows ``a`` of 8-bit integers, or of their differences, by the transpose of ``b``, exactly."""
+    """Return ``a`` [rows, n] times the transpose of ``b`` [outputs, n], exactly, as floats.
+
+    ``a``: 8-bit integers or differences of them.  ``b``: 8-bit integers, or a result of ``to_exact_floats``.
+    """
     if b.dtype.kind != "f":
-        b = exact(b)
+        b = to_exact_floats(b)
     return np.asarray(a.astype(b.dtype) @ b.T)
 
 
 def quantized_product(rows: Rows, weights: Array, scale: np.float32 | Array) -> Array:
-    """Multiply ``rows`` [rows, n] by the transpose of ``weights`` [outputs, n] (int8, or ``exact``): float32.
+    """Return ``rows`` [rows, n] times the transpose of quantized ``weights`` [outputs, n], float32.
 
-    ``scale``: of the weights, one or one for each output.
+    ``weights``: int8, or the result of ``to_exact_floats``.  ``scale``: one, or one for each output.
     """
     total = integer_product(rows.data - rows.offset, weights).astype(np.float32)
     return np.asarray(total * (rows.scale * scale))
 
 
 PACKED_WEIGHTS = (DType.INT4, DType.INT2)
-"""Weights that kernels get as int8."""
+"""Packed dtypes of weights; kernels get them unpacked, as int8."""
 
 
 def is_dynamically_quantized(op: Op, data: Value, weights: Value) -> bool:
-    """Whether float ``data`` meets integer ``weights`` (LiteRT's hybrid kernels).
+    """Whether ``data`` is float and ``weights`` are integers (LiteRT's hybrid kernels).
 
-    Raises UnsupportedError for integer data whose pair of dtypes has no kernel.
+    Raises UnsupportedError if integer data has no kernel for the dtype of the weights.
     """
     if data.dtype is f32 and weights.dtype in (i8, u8, *PACKED_WEIGHTS):
         return True
@@ -101,7 +111,7 @@ def is_dynamically_quantized(op: Op, data: Value, weights: Value) -> bool:
 
 
 def channel_scales(weights: Value, channels: int) -> Array:
-    """Return the scales of ``weights``, float32: one, or one per channel; ModelError for another count."""
+    """Return the scales of ``weights``, float32 [1] or [channels]; ModelError for another number."""
     scale_of(weights)
     assert weights.quantization is not None  # it has a scale
     scales: Array = weights.quantization.scale
@@ -111,9 +121,9 @@ def channel_scales(weights: Value, channels: int) -> Array:
 
 
 def effective_scale(data: Value, weights: Value, output: Value, channels: int, rounded: bool) -> Array:
-    """Return the scale from sums of products to the result, float64: a scalar, or one per channel.
+    """Return data scale * weight scale / output scale, float64: a scalar, or one per channel.
 
-    ``rounded``: the product of both scales is rounded to float32 first.
+    ``rounded``: the product of the first two is rounded to float32.
     """
     scales = channel_scales(weights, channels)
     if rounded:
@@ -127,7 +137,7 @@ def effective_scale(data: Value, weights: Value, output: Value, channels: int, r
 def weight_zero_points(weights: Value, channels: int) -> Ints:
     """Return the zero points of ``weights``, a scalar or one per channel.
 
-    Signed weights have none: LiteRT takes them as symmetric, whatever the file says.
+    Zero for signed weights: LiteRT ignores the zero points that a file gives them.
     """
     quantization = weights.quantization
     if weights.dtype is not u8 or quantization is None or not quantization.zero_point.any():
@@ -148,12 +158,12 @@ def integer_bias(op: Op, data: Value, bias: Array | None) -> Ints | None:
 
 
 def has_int64_sums(op: Any, data: Value) -> bool:
-    """Whether sums are int64: of int16 data, unless ``quantized_bias_type`` says int32."""
+    """Whether sums are int64: if data is int16, unless the attribute ``quantized_bias_type`` is int32."""
     return data.dtype is i16 and getattr(op, "quantized_bias_type", f32) is not i32
 
 
 def greatest_magnitude(value: Value, zero_point: int) -> int:
-    """The greatest |x - zero_point| of integers of the dtype of ``value``."""
+    """Return the greatest |x - zero_point| of integers of the dtype of ``value``."""
     least, greatest = dtype_limits(value.dtype)
     return max(zero_point - least, greatest - zero_point)
 
@@ -161,11 +171,11 @@ def greatest_magnitude(value: Value, zero_point: int) -> int:
 def centered_weights(weights: Array, zero_points: Ints, axis: int, data_magnitude: float) -> Array:
     """Return integer ``weights`` minus their zero points, as floats that make sums of products exact.
 
-    ``zero_points``: a scalar, or one per index of ``axis``, that of the output channels.
-    ``data_magnitude``: no number that the weights are multiplied with is greater.
+    ``zero_points``: a scalar, or one per index of ``axis``, the axis of the output channels.
+    ``data_magnitude``: the largest magnitude of the data that the weights are multiplied with.
     """
     channels = np.moveaxis(weights, axis, -1) - zero_points.astype(np.int32)
     others = tuple(range(weights.ndim - 1))
     sums = np.abs(channels).sum(axis=others, dtype=np.int64)
     bound = data_magnitude * float(sums.max(initial=0))
-    return np.moveaxis(channels, -1, axis).astype(exact_floats(bound), order="C")
+    return np.moveaxis(channels, -1, axis).astype(exact_float_dtype(bound), order="C")

@@ -30,7 +30,7 @@ from circlekit.ops.numerics.fixed_point import (
     tanh,
     wrap_int32,
 )
-from circlekit.ops.numerics.quantized_layers import exact, integer_product
+from circlekit.ops.numerics.quantized_layers import integer_product, to_exact_floats
 from circlekit.ops.quantization import scale_of, zero_point_of
 from circlekit.ops.recurrent.lstm_float import GATES, gate_weight, present_gates
 from circlekit.ops.recurrent.sequence import State, Weight, Weights
@@ -49,7 +49,7 @@ class RescaledProduct:
         self, weights: Weight, data_scale: np.float32, zero_point: int, scale: np.float32,
         bias: Weight | None = None,
     ) -> None:  # fmt: skip
-        self.matrix = exact(weights.array)
+        self.matrix = to_exact_floats(weights.array)
         self.bias = -zero_point * weights.array.astype(np.int64).sum(axis=1)
         if bias is not None:
             self.bias = self.bias + bias.array

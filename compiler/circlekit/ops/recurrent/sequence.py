@@ -18,7 +18,7 @@ from circlekit.ir.dtypes import f32, i8
 from circlekit.ir.value import Array, TensorType, Value
 from circlekit.ops.checks import require_rank
 from circlekit.ops.dimensions import Dim
-from circlekit.ops.numerics.quantized_layers import exact, quantize_rows, quantized_product
+from circlekit.ops.numerics.quantized_layers import quantize_rows, quantized_product, to_exact_floats
 from circlekit.ops.program.state import Stateful
 from circlekit.ops.quantization import scale_of, zero_point_of
 
@@ -71,7 +71,7 @@ class StackedWeights:
         if self.is_diagonal:
             self.matrix = np.stack([w.dequantized() for w in weights])
         elif any(w.is_hybrid for w in weights):
-            self.matrix = exact(np.concatenate([w.array.view(np.int8) for w in weights]))
+            self.matrix = to_exact_floats(np.concatenate([w.array.view(np.int8) for w in weights]))
             self.scales = np.concatenate([np.full(len(w.array), w.scale) for w in weights])
         else:
             self.matrix = np.concatenate([w.array for w in weights])
