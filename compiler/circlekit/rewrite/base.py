@@ -97,7 +97,7 @@ class Context:
             if self.budget.left is not None:
                 self.budget.left -= 1
 
-    def accepts(self, pass_name: str, op: Op, sentence: str | None, progress: int) -> bool:
+    def accepts(self, pass_name: str, op: Op, sentence: str | None, progress: int = 0) -> bool:
         """Return whether ``op`` may be rewritten, and count the rewrite.
 
         ``sentence``: the obstacle, which is recorded as a near miss; None if there is none.

@@ -40,6 +40,7 @@ def sliced(
         ("[0,1,1,0]", "[1,8,8,3]", "SAME", (1, 8, 8, 3)),
         ("[0,1,1,1]", "[1,8,8,2]", "SAME", (1, 8, 8, 2)),
         ("[0,1,1,0]", "[-1,8,8,-1]", "SAME", (1, 8, 8, 3)),
+        ("[0,1,1,1]", "[1,8,8,-1]", "SAME", (1, 8, 8, 2)),
         ("[0,0,0,1]", "[1,10,10,1]", "VALID", (1, 10, 10, 1)),
     ],
 )
@@ -52,6 +53,22 @@ def test_a_padding_is_found(begin: str, size: str, padding: str, shape: tuple[in
     assert op.output_shape.array().tolist() == list(shape)
     assert (op.bias is None) == (bias == "")
     assert op.output.name == "z"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        sliced("[0,0,0,1]", "[1,8,8,2]", output="[1,8,8,3]", filter="f32[3,2,2,2]"),
+        sliced(
+            "[0,0,0,1]", "[1,7,7,2]", output="[1,7,7,3]", attributes="padding: SAME, stride_h: 2, stride_w: 2"
+        ),
+    ],
+    ids=["as many channels as rows of the filter", "SAME padding of an odd size"],
+)
+def test_slices_of_channels_keep_the_padding(text: str) -> None:
+    (op,) = check_pass(text, "fuse_slice_with_tconv", expect_ops=["TransposeConv"]).main.ops
+    assert isinstance(op, TransposeConv)
+    assert op.filter.static_shape[0] == 2
 
 
 def test_different_strides_and_kernels() -> None:
@@ -113,6 +130,10 @@ def test_activation_is_kept() -> None:
         ),
         (
             sliced("[1,1,1,0]", "[1,8,8,3]", output="[2,10,10,3]", input="f32[2,4,4,2]"),
+            "%z: slices the batch",
+        ),
+        (
+            sliced("[0,1,1,0]", "[1,8,8,3]", output="[2,10,10,3]", input="f32[2,4,4,2]"),
             "%z: slices the batch",
         ),
         (sliced("[0,1,1,0]", "[1,8,8,3]", result="%z, %y"), "%y: is an output of the graph"),

@@ -96,6 +96,8 @@ def layer(
         (layer("FullyConnected(%x, %w) {act: RELU6}"), ["BatchMatMul", "Relu6"]),
         (layer(x="[2,5,3]"), ["BatchMatMul", "Reshape"]),
         (layer(x="[2,5,6]"), ["Reshape", "BatchMatMul"]),
+        (layer(x="[?,5,3]"), ["BatchMatMul", "Reshape"]),
+        (layer(x="[?,5,6]", w="[?,3]"), ["Reshape", "BatchMatMul"]),
         (layer("FullyConnected(%x, %w, %b) {keep_num_dims: true}", "[2,5,3]"), ["BatchMatMul", "Add"]),
         (layer("FullyConnected(%x, %t)", w="[3,4]", before="%t = Transpose(%w, [1, 0])"), ["BatchMatMul"]),
         (

@@ -195,7 +195,7 @@ class ForwardBatchNormOverConcat(GraphPass):
             if not isinstance(concat := data.producer, Concatenation):
                 continue
             sentence = _refusal(graph, op, concat, constant)
-            if context.accepts(self.name, op, sentence, 4):
+            if context.accepts(self.name, op, sentence):
                 _forward(graph, op, concat, constant)
                 count += 1
         return count

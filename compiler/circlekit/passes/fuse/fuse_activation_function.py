@@ -43,10 +43,10 @@ class FuseActivationFunction(GraphPass):
         sources = None if value is None else _sources(value)
         if value is None or not sources:
             if context.partial_matches and value is not None:
-                context.refuse(self.name, relu, f"%{value.name}: its producer cannot fuse an activation", 1)
+                context.refuse(self.name, relu, f"%{value.name}: its producer cannot fuse an activation")
             return False
         why = next(filter(None, (_refusal(graph, relu, v) for v in sources)), None)
-        if not context.accepts(self.name, relu, why, 3):
+        if not context.accepts(self.name, relu, why):
             return False
         for maker in (v.producer for v in sources if v.producer is not None and v.producer.fuses_activation):
             maker.act = COMPOSED[relu.code, maker.act]  # type: ignore[attr-defined]

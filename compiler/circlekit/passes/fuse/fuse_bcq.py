@@ -40,10 +40,10 @@ class FuseBcq(Pass):
         if isinstance(info, str) or context.format != "circle":
             mark = model.main.outputs[0].name
             sentence = info if isinstance(info, str) else f"%{mark}: TFLite has no operators on binary codes"
-            context.refuse(self.name, first, sentence, 3)
+            context.refuse(self.name, first, sentence)
             return 0
         for sentence in info.wrong:
-            context.refuse(self.name, first, sentence, 2)
+            context.refuse(self.name, first, sentence)
         graphs = [_Graph(graph, info, context) for graph in model.graphs]
         done = sum(graph.run() for graph in graphs)
         if not done and (info.wrong or any(graph.refused for graph in graphs) or not context.may_rewrite):
@@ -80,7 +80,7 @@ class _Graph:
                 f"%{constant.name}: the codes are of other weights, with an error of {min(near, across):.0%}"
             )
         self.refused |= sentence is not None
-        if not self.context.accepts(FuseBcq.name, op, sentence, 3):
+        if not self.context.accepts(FuseBcq.name, op, sentence):
             return False
         new = Inserter(self.graph, op)
         if isinstance(op, Gather):

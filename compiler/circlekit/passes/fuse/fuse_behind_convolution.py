@@ -131,14 +131,16 @@ class FusePixelShuffle(Rewrite):
     @condition
     def expected_shapes(self, t: Value, r: Value, z: Value, O: int) -> str | None:
         """Each channel has square blocks, side by side."""
-        image, parts, result = t.shape or (), r.shape or (), z.shape or ()
-        if len(parts) != 6 or None in parts[1:] or parts[2] != parts[3] or parts[4:] != image[2:]:
-            return f"%{r.name}: expected square blocks of each channel, got shape {format_shape(r.shape)}"
-        channels, block, height, width = (int(parts[at] or 0) for at in (1, 2, 4, 5))
-        expected = (parts[0], channels, height * block, width * block)
-        if block < 2 or channels * block * block != O or result != expected:
-            return f"%{z.name}: expected shape {format_shape(expected)}, got {format_shape(z.shape)}"
-        return None
+        image, parts = t.shape or (), r.shape or ()
+        known = tuple(size for size in parts[1:] if size is not None)
+        if len(known) == 5:
+            channels, block, columns, height, width = known
+            if block == columns > 1 and channels * block * block == O and (height, width) == image[2:]:
+                expected = (parts[0], channels, height * block, width * block)
+                if z.shape == expected:
+                    return None
+                return f"%{z.name}: expected shape {format_shape(expected)}, got {format_shape(z.shape)}"
+        return f"%{r.name}: expected square blocks of each channel, got shape {format_shape(r.shape)}"
 
     def constants(self, w: Array, b: Array | None, r: Value, O: int) -> dict[str, Any]:
         block = int((r.shape or ())[2] or 0)

@@ -34,12 +34,12 @@ class ReplaceNonConstFullyConnected(GraphPass):
     def _replace(self, graph: Graph, op: FullyConnected, context: Context) -> bool:
         if op.weights.is_const:
             if context.partial_matches:
-                context.refuse(self.name, op, f"%{op.weights.name}: is constant", 1)
+                context.refuse(self.name, op, f"%{op.weights.name}: is constant")
             return False
         sentence = self.obstacle(op)
         if sentence is None and context.exact and growth(op) > 0:
             sentence = f"%{op.output.name}: would become {growth(op) + 1} operators"
-        if not context.accepts(self.name, op, sentence, 2):
+        if not context.accepts(self.name, op, sentence):
             return False
         operands = [v.producer for v in op.inputs if v is not None and v.producer is not None]
         inserter = Inserter(graph, op)
@@ -106,7 +106,7 @@ def swapped_source(value: Value) -> Value | None:
     perm = op.perm.array()
     axes = [normalized_axis(int(a), perm.size) for a in perm]
     expected = [*range(perm.size - 2), perm.size - 1, perm.size - 2]
-    return op.input if perm.size > 1 and axes == expected else None
+    return op.input if axes == expected else None
 
 
 def takes_matrices(op: FullyConnected) -> bool:

@@ -140,9 +140,9 @@ class ResolveCustomSplitV(GraphPass):
         sizes, axis = (_as_int32(graph, v) for v in rest) if rest else (None, None)
         if value is None or sizes is None or axis is None:
             sentence = f"%{op.output.name}: expected sizes and axis to be integer constants that fit int32"
-            context.refuse(self.name, op, sentence, 2)
+            context.refuse(self.name, op, sentence)
             return False
-        if not context.accepts(self.name, op, None, 2):
+        if not context.accepts(self.name, op, None):
             return False
         parts = [Value("", v.dtype, v.shape) for v in op.results]
         Inserter(graph, op).replace(SplitV(value, sizes, axis, results=parts, num_splits=len(parts)))

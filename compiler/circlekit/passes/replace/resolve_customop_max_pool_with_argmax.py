@@ -120,7 +120,7 @@ class ResolveCustomMaxPoolWithArgmax(GraphPass):
         return sum(self._resolve(graph, op, context) for op in found if op.results)
 
     def _resolve(self, graph: Graph, op: OpaqueOp, context: Context) -> bool:
-        if not context.accepts(self.name, op, _obstacle(op), 2):
+        if not context.accepts(self.name, op, _obstacle(op)):
             return False
         x = op.inputs[0]
         assert x is not None  # _obstacle has checked it

@@ -170,7 +170,7 @@ class SubstituteSplitVToSplit(GraphPass):
     def run_graph(self, graph: Graph, context: Context) -> int:
         count = 0
         for op in graph.ops:
-            if isinstance(op, SplitV) and context.accepts(self.name, op, _size_refusal(op), 2):
+            if isinstance(op, SplitV) and context.accepts(self.name, op, _size_refusal(op)):
                 Inserter(graph, op).replace(Split(op.split_dim, op.value, num_splits=len(op.results)))
                 count += 1
         return count

@@ -131,7 +131,7 @@ class UnrollUnidirSeqLstm(GraphPass):
         for op in graph.ops:
             if isinstance(op, Lstm):
                 why = _obstacle(op)
-                if context.accepts(self.name, op, why and f"%{op.output.name}: {why}", 3):
+                if context.accepts(self.name, op, why and f"%{op.output.name}: {why}"):
                     _unroll(graph, op)
                     count += 1
         return count
