@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import pytest
 
+from circlekit.ir.text import parse_model
+from circlekit.passes.engine.registry import all_passes
+from circlekit.rewrite.base import Context
 from tests.passes.kit import check_pass, check_refusal
 
 ADD_V2 = '{code: "CUSTOM", custom_code: "AddV2"}'
@@ -79,6 +82,17 @@ def test_gather_of_a_dequantized_table_reads_its_real_values(quantity: str) -> N
 )
 def test_gather_near_misses(text: str, sentence: str) -> None:
     check_refusal(text, "fold_dequantize", sentence)
+
+
+@pytest.mark.parametrize(("limit", "changes"), [(23, 0), (24, 1)])
+def test_table_is_dequantized_up_to_the_size_limit(
+    monkeypatch: pytest.MonkeyPatch, limit: int, changes: int
+) -> None:
+    monkeypatch.setattr("circlekit.passes.fold.fold_constants.MAX_FOLDED_BYTES", limit)
+    context = Context(refusals=[])
+    assert all_passes()["fold_dequantize"]().run(parse_model(lookup()), context) == changes
+    sentences = [r.sentence for r in context.refusals or ()]
+    assert sentences == ([] if changes else ["%k: would have 24 bytes, the limit is 23"])
 
 
 SPARSE = """graph main(%x: f32[2,4]) -> %y {

@@ -272,6 +272,41 @@ def test_total_number_of_multiplications_is_limited(monkeypatch: pytest.MonkeyPa
     }
 
 
+@pytest.mark.parametrize(("limit", "changes"), [(15, 1), (16, 2)])
+def test_number_of_multiplications_may_reach_the_limit(
+    monkeypatch: pytest.MonkeyPatch, limit: int, changes: int
+) -> None:
+    monkeypatch.setattr("circlekit.passes.fold.fold_constants.MAX_TOTAL_MACS", limit)
+    text = """graph main(%x: f32[2,2]) -> %p, %q {
+                %c = const f32[2,2] [1, 2, 3, 4]
+                %a = BatchMatMul(%c, %c) %b = BatchMatMul(%a, %a)
+                %p = Add(%x, %a) %q = Add(%x, %b)
+              }"""
+    assert FoldConstants().run(parse_model(text), Context()) == changes
+
+
+@pytest.mark.parametrize(
+    ("size", "max_bytes", "max_macs"),
+    [
+        (64, 134_217_728, 1_000_065_536),
+        (8_000_000, 134_217_728, 9_192_000_000),
+        (9_000_000, 144_000_000, 10_216_000_000),
+        (300_000_000, 4_294_967_296, 200_000_000_000),
+    ],
+)
+def test_limits_follow_from_the_size_of_the_constants(size: int, max_bytes: int, max_macs: int) -> None:
+    """Constants that share their elements count once."""
+    model = parse_model("graph main(%x: f32[1]) -> %y { %y = Concatenation(%x, %x, %x) {axis: 0} }")
+    shared = np.zeros(size - 4, np.uint8).view(np.float32)
+    for name, data in (("a", shared), ("b", shared), ("c", np.zeros(1, np.float32))):
+        value = Value(name, DType.FLOAT32, data.shape)
+        value.data = data
+        model.main.table.append(value)
+    context = Context()
+    FoldConstants().run(model, context)
+    assert (context.folded.max_bytes, context.folded.max_macs) == (max_bytes, max_macs)
+
+
 def test_result_with_mismatched_quantization_stays() -> None:
     text = """graph main(%x: f32[?]) -> %y {
                 %r = Opaque([1, 2], [3, 4]) {code: "CUSTOM", custom_code: "AddV2"}  : i32[*]
@@ -291,8 +326,28 @@ def test_result_with_mismatched_quantization_stays() -> None:
         assert (model.main.ops[0] is op) == (not changes)
 
 
-def test_huge_shapes_without_elements_stay() -> None:
+@pytest.mark.parametrize(
+    ("shape", "changes"),
+    [
+        ([0, 2147483647, 2147483647, 2147483647], 0),
+        ([0, 536870912, 536870912], 0),
+        ([0, 536870912, 536870911], 1),
+    ],
+)
+def test_huge_shapes_without_elements_stay(shape: list[int], changes: int) -> None:
     """Numpy cannot represent such arrays, though they take no memory."""
-    shape = [0, 2147483647, 2147483647, 2147483647]
     model = parse_model(f"graph main(%x: f32{shape}) -> %y {{ %y = Relu(%x) : f32{shape} }}")
+    assert FoldConstants().run(model, Context()) == changes
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "%a = Relu([1.0, 2.0]) %y = Add(%x, %a)",
+        "%a = RandomUniform([2]) {seed: 1, seed2: 2} : f32[2] %y = Add(%x, %a)",
+    ],
+)
+def test_results_that_are_variables_or_random_stay(text: str) -> None:
+    model = parse_model(f"graph main(%x: f32[2]) -> %y {{ {text} }}")
+    model.main.ops[0].output.is_variable = "Relu" in text
     assert FoldConstants().run(model, Context()) == 0

@@ -22,7 +22,7 @@ def padding_of(pads: Array, crops: Array, block: Array, inner: Padding, w: Value
     for ``block`` rows of the whole image.
     """
     out = []
-    for pad, crop, step, size in zip(pads, crops, block, w.static_shape[1:3], strict=False):
+    for pad, crop, step, size in zip(pads, crops, block, w.static_shape[1:], strict=False):
         added = int(size) - 1 if inner is Padding.SAME else 0
         first = added // 2
         out.append((int(pad[0] - crop[0] + first * step), int(pad[1] - crop[1] + (added - first) * step)))
