@@ -203,9 +203,15 @@ def is_found(mutation: Mutation, copy: Path) -> bool:
 
 
 def equivalents() -> dict[tuple[str, str], str]:
-    """Reasons by (path and replacement, line of source)."""
+    """Reasons by (path and replacement, line of source); the replacement ``*`` means every mutation."""
     entries = tomllib.loads(EQUIVALENT.read_text(encoding="utf-8"))["mutation"]
     return {(f"{e['path']}: {e['change']}", e["line"]): e["reason"] for e in entries}
+
+
+def is_equivalent(mutation: Mutation, reasons: dict[tuple[str, str], str]) -> bool:
+    """Whether a mutation is listed among those that change nothing."""
+    changes = (f"{mutation.old} -> {mutation.new}", "*")
+    return any((f"{mutation.path}: {change}", mutation.text) in reasons for change in changes)
 
 
 def is_in(mutation: Mutation, parts: list[str]) -> bool:
@@ -252,7 +258,7 @@ def main() -> int:
     possible = [m for m in every if is_in(m, asked.part)]
     drawn = random.Random(asked.seed).sample(possible, min(asked.count, len(possible)))
     reasons = equivalents()
-    chosen = [m for m in drawn if (f"{m.path}: {m.old} -> {m.new}", m.text) not in reasons]
+    chosen = [m for m in drawn if not is_equivalent(m, reasons)]
     killed = 0
     for number, (mutation, found, seconds) in enumerate(try_all(chosen, asked.jobs), 1):
         killed += found

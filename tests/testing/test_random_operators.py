@@ -17,7 +17,7 @@ from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import REGISTRY
 from circlekit.ir.value import Value
-from circlekit.testing.model_builder import ModelBuilder, Rejected, example
+from circlekit.testing.model_builder import ModelBuilder
 from circlekit.testing.random_operators import (
     PARAMETERS,
     broadcast_shape,
@@ -201,45 +201,3 @@ def test_operands_that_are_no_data() -> None:
     assert parameters("RESHAPE") == {"shape"}
     assert parameters("ADD") == set()
     assert parameters("TRANSPOSE_CONV") == {"output_shape", "filter", "bias"}
-
-
-# -- the builder -------------------------------------------------------------------------------
-
-
-def test_examples(m: ModelBuilder) -> None:
-    random = np.random.default_rng(0)
-    assert set(example((1000,), i32, random).tolist()) == {0, 1, 2, 3, 4}
-    assert set(example((100,), boolean, random).tolist()) == {False, True}
-    floats = example((None, 1000), f32, random, unknown=2)
-    assert floats.shape == (2, 1000)
-    edges = np.isin(floats, [0.0, 1.0, -1.0, 3.0, -3.0, 6.0])
-    assert 0.15 < edges.mean() < 0.25
-    assert 1.3 < floats[~edges].std() < 1.7
-
-
-@pytest.mark.parametrize(("size", "is_rejected"), [(0, True), (1, False), (4096, False), (4097, True)])
-def test_results_of_no_or_many_elements_are_rejected(size: int, is_rejected: bool, m: ModelBuilder) -> None:
-    op = REGISTRY["NEG"](m.constant(np.ones(size)))
-    if is_rejected:
-        with pytest.raises(Rejected):
-            m.add(op)
-    else:
-        assert m.add(op) in m.pool
-
-
-@pytest.mark.parametrize(
-    ("number", "extremes", "is_rejected"),
-    [(50.0, False, False), (51.0, False, True), (np.nan, False, True), (51.0, True, False)],
-)
-def test_large_results_are_rejected_but_for_extreme_models(
-    number: float, extremes: bool, is_rejected: bool, m: ModelBuilder
-) -> None:
-    m.allow_extremes = extremes
-    op = REGISTRY["NEG"](m.constant([number]))
-    if is_rejected:
-        with pytest.raises(Rejected):
-            m.put(op)
-        return
-    m.put(op, keep=False)
-    assert op.output not in m.pool
-    assert op.graph is m.graph
