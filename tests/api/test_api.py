@@ -17,7 +17,7 @@ import pytest
 
 import circlekit
 import circlekit.errors
-from circlekit.api.rewriting import blaming_model
+from circlekit.api.rewriting import Options, blaming_model
 from circlekit.errors import CirclekitError, EquivalenceError, FileError, RewriteError, UnsupportedError
 from circlekit.ir.model_equality import difference
 from circlekit.ir.text import parse_model, print_model
@@ -35,10 +35,12 @@ graph main(%x: f32[1,4,4,2]) -> %y {
 
 
 class Halve(Pass):
-    """Wrong on purpose: the first filter becomes half of itself."""
+    """Wrong on purpose: the first filter becomes half of itself in models of one format."""
+
+    format = "circle"
 
     def run(self, model: circlekit.Model, context: Context) -> int:
-        if model.extra.pop("halved", None):
+        if context.format != self.format or model.extra.pop("halved", None):
             return 0
         model.extra["halved"] = True
         weights = model.main.ops[0].inputs[1]
@@ -234,6 +236,35 @@ def test_record_implies_verify_and_leaves_nothing_on_failure(
     assert (tmp_path / "rec" / "opt.expected.h5").exists()
 
 
+@pytest.mark.parametrize("format", ["circle", "tflite"])
+def test_bisect_writes_the_smallest_model_that_shows_the_fault(
+    format: str, model: circlekit.Model, halve: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Halve, "format", format)
+    circlekit.save(model, tmp_path / "net.circle")
+    small = tmp_path / "small.ck"
+    sentence = f"wrote a model of 1 operators that shows it to {small}"
+    passes = ["fuse_mul_with_tconv", halve]
+    with pytest.raises(EquivalenceError, match="halve") as error:
+        circlekit.optimize(model, passes, bisect=small, format=None if format == "circle" else format)
+    assert sentence in str(error.value)
+    assert [op.code for op in circlekit.load(small).main] == ["TRANSPOSE_CONV"]
+    steps: list[str] = []
+    options = Options([halve], bisect=small, progress=steps.append)
+    with pytest.raises(EquivalenceError, match="halve") as error:
+        circlekit.convert(tmp_path / "net.circle", tmp_path / f"out.{format}", options)
+    assert sentence in str(error.value)
+    assert steps[-1] == "bisect"
+    assert not (tmp_path / f"out.{format}").exists()
+
+
+def test_bisect_of_another_error_keeps_the_error(model: circlekit.Model, tmp_path: Path) -> None:
+    model.main.ops[1].set_input(0, model.main.ops[2].output)
+    with pytest.raises(circlekit.errors.ModelError):
+        circlekit.optimize(model, bisect=tmp_path / "small.ck")
+    assert not (tmp_path / "small.ck").exists()
+
+
 def test_bad_requests_are_refused_before_the_work(model: circlekit.Model, tmp_path: Path) -> None:
     epoch = model.main.epoch
     with pytest.raises(RewriteError, match="no pass or pipeline 'O9'"):
@@ -269,14 +300,22 @@ def test_an_operator_without_results_has_no_macs() -> None:
     assert circlekit.optimize(model).before.macs == 0
 
 
-@pytest.mark.parametrize(("is_sound", "error"), [(True, IndexError), (False, circlekit.errors.ModelError)])
+@pytest.mark.parametrize(
+    ("is_sound", "raised", "error"),
+    [
+        (True, IndexError, IndexError),
+        (False, IndexError, circlekit.errors.ModelError),
+        (False, MemoryError, MemoryError),
+        (False, FileError, FileError),
+    ],
+)
 def test_what_goes_wrong_with_an_unsound_model_is_its_own_fault(
-    is_sound: bool, error: type[Exception], model: circlekit.Model
+    is_sound: bool, raised: type[Exception], error: type[Exception], model: circlekit.Model
 ) -> None:
     if not is_sound:
         model.main.ops[0].set_input(0, model.main.ops[0].output)
     with pytest.raises(error), blaming_model(model, "net.circle"):
-        raise IndexError
+        raise raised("by hand")
 
 
 def test_explain_gives_the_sentence_and_changes_nothing_more() -> None:

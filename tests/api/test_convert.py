@@ -100,8 +100,9 @@ def test_the_steps_of_a_conversion(net: Path, tmp_path: Path) -> None:
     steps: list[str] = []
     options = Options(["remove_unnecessary_mul"], verify=True, progress=steps.append)
     report = circlekit.convert(net, tmp_path / "out.circle", options)
-    assert steps == ["read", "run the original", *steps[2:-1], "write"]
-    assert "verify remove_unnecessary_mul" in steps
+    name = "remove_unnecessary_mul"  # it runs again until nothing changes
+    assert steps == ["read", "run the original", name, f"verify {name}", *steps[4:-1], "write"]
+    assert steps.count(f"verify {name}") == 1
     assert report.verified
     assert (report.before.op_count, report.after.op_count) == (2, 1)
     steps.clear()
@@ -111,12 +112,33 @@ def test_the_steps_of_a_conversion(net: Path, tmp_path: Path) -> None:
     assert report.after.op_count == 2
 
 
+def test_a_profile_names_the_operators_of_the_input(net: Path, tmp_path: Path) -> None:
+    for profile in (False, True):
+        options = Options(["remove_unnecessary_mul"], profile=profile)
+        circlekit.convert(net, tmp_path / "out.circle", options)
+        metadata = dict(circlekit.load(tmp_path / "out.circle").metadata)
+        assert ("ONE_op_table" in metadata) is profile
+    table = metadata["ONE_source_table"]
+    assert b"y\0" in bytes(table)  # the operator that the pass removed
+
+
+def test_an_activation_is_kept_on_request(tmp_path: Path) -> None:
+    source, target = tmp_path / "net.ck", tmp_path / "out.circle"
+    call = "TransposeConv([1,4,4,1], [[[[1.0]]]], %x) {act: RELU} : f32[1,4,4,1]"
+    source.write_text(f"graph main(%x: f32[1,4,4,1]) -> %y {{ %y = {call} }}")
+    for keep, codes in ((False, ["TRANSPOSE_CONV", "RELU"]), (True, ["TRANSPOSE_CONV"])):
+        circlekit.convert(source, target, Options(keep_activations=keep))
+        assert [op.code for op in circlekit.load(target).main] == codes
+
+
 @pytest.mark.parametrize("option", ["verify", "record", "bisect"])
 def test_what_verifies(option: str, net: Path, tmp_path: Path) -> None:
     value = {"verify": True, "record": tmp_path / "record", "bisect": tmp_path / "small.ck"}[option]
     report = circlekit.optimize(circlekit.load(net), **{option: value})  # type: ignore[arg-type]
     assert report.verified
     assert (tmp_path / "record" / "expected.h5").exists() is (option == "record")
+    circlekit.convert(net, tmp_path / "out.circle", Options(**{option: value}))  # type: ignore[arg-type]
+    assert (tmp_path / "record" / "opt.expected.h5").exists() is (option == "record")
     assert not circlekit.optimize(circlekit.load(net)).verified
 
 

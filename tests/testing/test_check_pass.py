@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from circlekit.ir.graph import Graph
 from circlekit.ops.arithmetic.binary import Add, Sub
 from circlekit.ops.arithmetic.unary import Neg
 from circlekit.passes.engine.registry import all_passes
+from circlekit.recipes.dredd import Result
 from circlekit.rewrite import Rewrite
 from circlekit.rewrite.base import PASSES, Context, GraphPass
 from circlekit.testing import PassTestError, check_pass
@@ -163,3 +165,37 @@ def test_missing_recipes() -> None:
 
     with pytest.raises(PassTestError, match=r"write idle_for_test.ck"):
         check_pass(Idle, [NEAR_MISS])
+
+
+@pytest.mark.parametrize(
+    ("note", "litert", "format", "fails"),
+    [
+        ("not run by LiteRT after: no SUB", 1, "tflite", True),
+        ("not run by LiteRT after: no SUB", 0, "tflite", False),
+        ("not run by LiteRT after: no SUB", 1, "circle", False),
+        ("not run by LiteRT before: no SUB", 1, "tflite", False),
+    ],
+)
+def test_litert_runs_what_it_ran_before(
+    note: str, litert: int, format: str, fails: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class NegateSub(_OnSub):
+        """a - b == a + -b."""
+
+        name = "negate_sub_for_test"
+
+        def change(self, graph: Graph, op: Sub) -> int:
+            negated = graph.insert_before(op, Neg(op.rhs))
+            added = graph.insert_before(op, Add(op.lhs, negated.output))
+            graph.replace(op.output, added.output)
+            graph.remove(op)
+            return 1
+
+    module = sys.modules["circlekit.testing.check_pass"]
+    monkeypatch.setattr(module, "run_case", lambda *_, **__: Result("", notes=[note], litert=litert))
+    recipe = POSITIVE.replace("order(Sub)", f"format({format})")
+    if fails:
+        with pytest.raises(PassTestError, match="LiteRT runs the model before the pass, but not after"):
+            check_pass(NegateSub, recipe, needs_near_miss=False)
+    else:
+        check_pass(NegateSub, recipe, needs_near_miss=False)

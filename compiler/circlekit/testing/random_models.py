@@ -100,11 +100,11 @@ class _Instance:
         names = [spec.name for spec in kind.operands]
         chosen: dict[int, Value | None] = {}
 
-        def rank(item: tuple[int, OperandPattern]) -> tuple[int, bool]:
+        def rank(item: tuple[int, OperandPattern]) -> tuple[bool, ...]:
             index, pattern = item
-            is_data = pattern.name is not None and not pattern.const and not pattern.optional
-            known = 0 if pattern.name in self.values else 1 if is_data else 2
-            return known, names[index : index + 1] == ["output_shape"]
+            is_parameter = pattern.name is None or pattern.const or pattern.optional
+            is_size = names[index : index + 1] == ["output_shape"]
+            return pattern.name not in self.values, is_parameter, is_size
 
         # known values first, then data; parameters, and last the size of the result, follow from these
         for index, pattern in sorted(enumerate(node.operands), key=rank):
