@@ -88,6 +88,37 @@ def test_shared_copy_is_counted_once() -> None:
     assert problem.cost([1, 1, 1]) == cost
 
 
+def test_costs_are_compared_in_order() -> None:
+    """One byte more is worse than any number of moves; then moves count, then the number of changes."""
+    fixed = [Demand(FIXED[0], [0], Cost(0, 5)), Demand(FIXED[1], [0], Cost(1, 0))]
+    assert Problem([0], fixed).solve() == [1]
+    assert Problem([0], fixed).solve(moves_first=True) == [0]
+    chain = [Demand(0, [1], Cost(1)), Demand(1, [2], Cost(1))]
+    for today, best in (([0, 1, 1], [1, 1, 1]), ([0, 0, 1], [0, 0, 0])):
+        assert Problem(today, chain).solve() == best
+
+
+@pytest.mark.parametrize(
+    ("cost", "is_better"),
+    [
+        (Cost(4, 2, 9), False),
+        (Cost(4, 2, 8), True),
+        (Cost(4, 2, 10), False),
+        (Cost(3, 2, 99), True),
+        (Cost(4, 1, 99), True),
+        (Cost(3, 1), True),
+        (Cost(3, 3), False),
+        (Cost(5, 1), False),
+    ],
+)
+def test_cost_improves_on(cost: Cost, is_better: bool) -> None:
+    assert cost.improves_on(Cost(4, 2, 9)) is is_better
+
+
+def test_costs_are_zero_unless_given() -> None:
+    assert Cost().plus(Cost(1, 2, 3)) == Cost(1, 2, 3)
+
+
 @pytest.mark.parametrize("kind", ["chain", "wide", "walls"])
 def test_a_large_problem(kind: str) -> None:
     """Many nodes are relabelled globally, and gaps close."""

@@ -76,7 +76,7 @@ class Network:
             if work >= limit:
                 height, work = self.distances(), 0
                 population = Counter(height)
-                active = [(-height[n], n) for n in range(SINK + 1, count) if excess[n] and height[n] < count]
+                active = [(-height[n], n) for n in range(2, count) if excess[n]]  # all but SOURCE and SINK
                 heapq.heapify(active)
                 continue
             level, node = heapq.heappop(active)
@@ -178,11 +178,10 @@ class Problem:
             else:
                 network.add_edge(SOURCE, node, 1)
         weights = self._weights(moves_first)
-        infinite = sum(weights) * 2 + len(nodes) + 1
         for demand, weight in zip(self.demands, weights, strict=True):
             consumers = list(dict.fromkeys(ends[c] for c in demand.consumers))
             for up in (True, False):
-                _add_demand(network, up, ends[demand.producer], consumers, weight, infinite)
+                _add_demand(network, up, ends[demand.producer], consumers, weight)
         cut = network.minimum_cut()
         return [int(cut[node]) for node in nodes]
 
@@ -195,9 +194,7 @@ class Problem:
         return [((a * totals[1] + b) * totals[2] + c) * room for a, b, c in ranked]
 
 
-def _add_demand(
-    network: Network, up: bool, producer: int, consumers: Sequence[int], weight: int, infinite: int
-) -> None:
+def _add_demand(network: Network, up: bool, producer: int, consumers: Sequence[int], weight: int) -> None:
     """Add one of the two terms of the energy of a tensor: for copies from label 0 to 1 (``up``), or back.
 
     The edges for copies from 1 to 0 are reversed.
@@ -220,4 +217,4 @@ def _add_demand(
         hub = network.add_node()
         connect(producer, hub, weight)
         for consumer in free:
-            connect(hub, consumer, infinite)
+            connect(hub, consumer, weight)

@@ -106,9 +106,8 @@ class Finder:
     def regions(self, transposes: list[Transpose]) -> Iterator[Region]:
         """Yield the regions of ``transposes``, which are by the permutation or its inverse."""
         for op in transposes:
-            perm = self.perm_of(op)
-            if perm is not None and op.input not in self.sides and self.is_pure_move(op):
-                yield self.region(op.input, self.perms.index(perm))
+            if op.input not in self.sides and self.is_pure_move(op):
+                yield self.region(op.input, self.perms.index(self.perm_of(op)))
 
     # -- transposes ----------------------------------------------------------------------------
 
@@ -121,7 +120,7 @@ class Finder:
             return None
         perm = self.perm_of(op)
         start = 1 - side if back else side
-        if perm is None or perm != self.perms[start] or not self.is_pure_move(op):
+        if perm != self.perms[start] or not self.is_pure_move(op):
             return None
         return 1 - side
 
@@ -133,14 +132,12 @@ class Finder:
         if before is None or after is None or len(before) != self.rank or None in before:
             return None
         found = [p for p in self.perms if permuted_shape(before, p) == after and keeps_order(before, p)]
-        return found[0] if found and before != after else None
+        return found[0] if found else None
 
     def is_pure_move(self, op: Transpose | Reshape) -> bool:
         """Return whether operand and result differ only in the order of axes and may be replaced."""
         source, result, perm = op.input, op.output, self.perm_of(op)
-        if perm is None or source.is_const or source.is_variable or result.is_variable:
-            return False
-        if not is_movable(source) or not is_movable(result) or not self.has_side(source):
+        if perm is None or not (is_movable(source) and is_movable(result) and self.has_side(source)):
             return False
         expected = permuted_quantization(source.quantization, perm)
         return source.dtype is result.dtype and result.quantization == expected

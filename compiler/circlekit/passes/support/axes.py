@@ -28,10 +28,7 @@ def constant_perm(op: Op | None) -> Perm | None:
 
 def inverse(perm: Perm) -> Perm:
     """Return the inverse permutation."""
-    back = [0] * len(perm)
-    for new, old in enumerate(perm):
-        back[old] = new
-    return tuple(back)
+    return tuple(perm.index(axis) for axis in range(len(perm)))
 
 
 def permuted_shape(shape: Sequence[int | None], perm: Perm) -> Shape:

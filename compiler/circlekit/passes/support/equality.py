@@ -75,7 +75,7 @@ def different_operators(graph: Graph) -> Iterator[tuple[Op, str, int]]:
     known: dict[tuple[str, int], Op] = {}
     for op in graph:
         values = [v for v in op.inputs if v is not None]
-        if not op.results or not values:
+        if not op.results:
             continue
         first = next((known[key] for v in values if (key := (op.code, id(v))) in known), None)
         for value in values:
