@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.passes.kit import check_pass
+from tests.passes.kit import check_pass, check_refusal
 
 ROW = "[1.5, -0.5, 2.0, 0.25]"
 COLUMN = "[[[1.5]], [[-0.5]], [[2.0]], [[0.25]]]"
@@ -36,6 +36,9 @@ def net(between: str, norm: str) -> str:
         ("Slice(%a, [0,1,1,0], [1,2,3,4])", ROW, ["Slice"]),
         ("Transpose(%a, [0,3,1,2])", COLUMN, ["Transpose"]),
         ("Transpose(%a, [3,0,1,2])", FIRST, ["Transpose"]),
+        ("Transpose(%a, [0,3,1,2])", "2.0", ["Transpose"]),
+        ("Reshape(%a, [1,144])", "2.0", ["Reshape"]),
+        ("StridedSlice(%a, [0,0,5,0], [1,6,-7,4], [1,2,-1,1])", ROW, ["StridedSlice"]),
         (POOL, ROW, ["AveragePool2D"]),
         ("Mean(%a, [1,2])", ROW, ["Mean"]),
         ("Mean(%a, [-2]) {keep_dims: true}", ROW, ["Mean"]),
@@ -62,11 +65,56 @@ def test_moves_across_data_movement_and_pooling(between: str, constant: str, lef
             "%y = Mul(%b, [1.0,2.0,3.0,4.0,5.0,6.0])",
             "one number per channel, along axis",
         ),
+        (
+            "StridedSlice(%a, [0,0,0,3], [1,6,6,-5], [1,1,1,-1])",
+            f"%y = Mul(%b, {ROW})",
+            "%b: reverses the channels",
+        ),
+        *(
+            (
+                "Slice(%a, [0,0,0,0], [1,6,4,4])",
+                f"%c = Mean(%b, [{axis}]) %y = Mul(%c, {ROW})",
+                "%c: expected the channels of [1,6,4,4], got shape [1,6,4]",
+            )
+            for axis in (3, -1)
+        ),
         (f"Pad(%a, {BORDER})", "%c = Mean(%b, [1,2]) %y = Add(%c, 2.0)", "%b: comes from Pad"),
     ],
 )
 def test_stays_behind_operators_that_mix_channels(between: str, norm: str, sentence: str) -> None:
     check_pass(net(between, norm), "forward_batchnorm", refused=sentence)
+
+
+def joined(
+    parts: str = "%a, %b", norm: str = "Mul(%c, 2.0)", type: str = "f32[1,4,4,5]", outputs: str = "%y"
+) -> str:
+    return f"""
+    graph main(%x: f32[1,4,4,3], %wide: f32[1,4,4,?], %any: f32[*], %i: i32[1,4,4,5]) -> {outputs} {{
+      %a = Conv2D(%x, [[[[1.0, 2, 3]]], [[[4.0, 5, 6]]]], none)
+      %b = Conv2D(%x, [[[[1.0, 2, 3]]], [[[4.0, 5, 6]]], [[[7.0, 8, 9]]]], none)
+      %c = Concatenation({parts}) {{axis: 3}}  : {type}
+      %y = {norm}
+      %z = Neg(%c)
+    }}
+    """
+
+
+def test_a_number_moves_into_all_parts_of_a_concatenation() -> None:
+    text = joined().replace("%z = Neg(%c)", "").replace(", %wide: f32[1,4,4,?], %any: f32[*]", "")
+    check_pass(text, "forward_batchnorm_over_concat", ["Conv2D", "Conv2D", "Mul", "Mul", "Concatenation"])
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (joined(outputs="%y, %z"), "%c: has other users, or is an output of the graph"),
+        (joined("%a, %wide").replace("%z = Neg(%c)", ""), "%c: has parts of unknown size"),
+        (joined("%a, %any").replace("%z = Neg(%c)", ""), "%c: has parts of unknown size"),
+        (joined("%i, %i", "Mul(%c, 2)", "i32[1,4,4,10]"), "%c: expected f32, got i32"),
+    ],
+)
+def test_stays_behind_concatenations(text: str, sentence: str) -> None:
+    check_refusal(text, "forward_batchnorm_over_concat", sentence)
 
 
 @pytest.mark.parametrize("padding", ["SAME", "VALID"])

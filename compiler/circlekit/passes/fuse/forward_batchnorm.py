@@ -76,7 +76,7 @@ class ForwardBatchNorm(Rewrite):
         return _order_refusal(match.ops["y"], x, y) or channel_refusal(c, y)
 
     def constants(self, match: Match, c: Array, x: Value) -> dict[str, Array]:
-        row = _repeated(c, x) if isinstance(match.ops["y"], Reshape) and c.size > 1 else None
+        row = _repeated(c, x) if isinstance(match.ops["y"], Reshape) else None
         return {"d": c.reshape(-1) if row is None else row}
 
 
@@ -206,7 +206,7 @@ def _refusal(graph: Graph, op: Add | Mul, concat: Concatenation, constant: Value
     y = concat.output
     if not constant.is_const:
         return f"%{constant.name}: is not constant"
-    if y.dtype is not f32 or constant.dtype is not f32:
+    if y.dtype is not f32:
         return f"%{y.name}: expected f32, got {y.dtype.short}"
     if y.use_count > 1 or graph.is_output(y):
         return f"%{y.name}: has other users, or is an output of the graph"
