@@ -12,14 +12,17 @@ from circle_schema.v0_10 import circle
 
 import circlekit
 from circlekit.ir.clone import clone
-from circlekit.ir.dtypes import f32, i32
-from circlekit.ir.enums import Activation
+from circlekit.ir.dtypes import DType, f32, i32, i64
+from circlekit.ir.enums import Activation, WeightsFormat
 from circlekit.ir.graph import Graph, Model, Signature
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.ir.verifier import check
+from circlekit.ops.arithmetic.unary import Neg
 from circlekit.ops.matmul.dense import FullyConnected
 from circlekit.ops.movement.gather import Gather
+from circlekit.passes.fuse.fuse_bcq import FuseBcq
+from circlekit.rewrite.base import Context
 from tests.ops.matmul.bcq_codes import codes, read_plainly
 
 CLUSTERS = [[3, 2], [1, 4], [2, 3]]
@@ -149,3 +152,56 @@ def test_pass_does_nothing_for_tflite() -> None:
     model = model_of(FullyConnected(x, Value.constant("w", weights)), [x], bundle)
     assert circlekit.optimize(model, ["fuse_bcq"], format="tflite").changes == {}
     assert len(model.main.outputs) == 10
+
+
+@pytest.mark.parametrize(
+    ("shape", "weights_format", "sentence"),
+    [
+        ((3, HIDDEN), WeightsFormat.SHUFFLED16x1FLOAT32, "expected weights of format DEFAULT"),
+        (None, WeightsFormat.DEFAULT, "has operands or a result of unknown shape"),
+        ((None, None, HIDDEN), WeightsFormat.DEFAULT, "has operands or a result of unknown shape"),
+        ((None, 3, HIDDEN), WeightsFormat.DEFAULT, None),
+    ],
+)
+def test_layers_whose_shape_or_weights_do_not_fit_stay(
+    shape: tuple[int | None, ...] | None, weights_format: WeightsFormat, sentence: str | None
+) -> None:
+    weights, bundle = weights_and_bundle()
+    x = Value("x", f32, shape)
+    result = Value("y", f32, None if shape is None else (*shape[:-1], ROWS))
+    op = FullyConnected(
+        x, Value.constant("w", weights), weights_format=weights_format, keep_num_dims=True, results=[result]
+    )
+    context = Context(refusals=[])
+    assert FuseBcq().run(model_of(op, [x], bundle), context) == (0 if sentence else 2)
+    sentences = [r.sentence for r in context.refusals or ()]
+    assert len(sentences) == bool(sentence)
+    assert sentence is None or sentence in sentences[0]
+
+
+def test_codes_without_users_are_removed() -> None:
+    _, bundle = weights_and_bundle()
+    x = Value("x", f32, (3,))
+    model = model_of(Neg(x), [x], bundle)
+    assert FuseBcq().run(model, Context()) == 1
+    assert [value.name for value in model.main.outputs] == ["y"]
+
+
+@pytest.mark.parametrize(("dtype", "shape"), [(i64, (4,)), (i32, None)])
+def test_gather_with_other_indices_stays(dtype: DType, shape: tuple[int, ...] | None) -> None:
+    weights, bundle = weights_and_bundle()
+    indices = Value("i", dtype, shape)
+    op = Gather(Value.constant("w", weights), indices, axis=0, results=[Value("y", f32, None)])
+    context = Context(refusals=[])
+    assert FuseBcq().run(model_of(op, [indices], bundle), context) == 0
+    assert "expected indices of i32 with a known rank" in (context.refusals or [])[0].sentence
+
+
+def test_coded_input_of_constant_weights_stays() -> None:
+    weights, bundle = weights_and_bundle()
+    x = Value("x", f32, (3,))
+    other = Value.constant("v", RNG.standard_normal((5, HIDDEN)).astype(np.float32))
+    context = Context(refusals=[])
+    model = model_of(FullyConnected(Value.constant("w", weights), other), [x], bundle)
+    assert FuseBcq().run(model, context) == 0
+    assert "weights that are constant as well" in (context.refusals or [])[0].sentence

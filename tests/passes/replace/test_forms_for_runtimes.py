@@ -15,7 +15,8 @@ from circlekit.errors import RewriteError
 from circlekit.ir.enums import WeightsFormat
 from circlekit.ir.text import parse_model
 from circlekit.ops.constant_operands import constant_elements
-from tests.passes.kit import check_pass, check_refusal
+from circlekit.rewrite.base import Context
+from tests.passes.kit import apply, check_pass, check_refusal
 
 # -- expand_broadcast_const --------------------------------------------------------------------
 
@@ -324,10 +325,35 @@ def test_lstm_with_optional_operands_is_unrolled(form: str, time_major: bool) ->
     assert "UNIDIRECTIONAL_SEQUENCE_LSTM" not in [op.code for op in model.main]
 
 
+STATE = "%h = const f32[2,3] uniform(0.5, 1)"
+
+
+def test_a_constant_state_of_zeros_is_unrolled() -> None:
+    text = lstm("2,2,2", 2).replace("%h: f32[2,3] variable", "%h = const f32[2,3] zeros")
+    assert apply(parse_model(text), "unroll_unidirseqlstm", Context()) == 1
+
+
+@pytest.mark.parametrize("time_major", [False, True])
+def test_longest_sequence_that_is_unrolled(monkeypatch: pytest.MonkeyPatch, time_major: bool) -> None:
+    monkeypatch.setattr("circlekit.passes.replace.unroll_unidirseqlstm.MAX_STEPS", 3)
+    for steps, changes in ((3, 1), (4, 0)):
+        shape = f"{steps},5,2" if time_major else f"5,{steps},2"
+        text = lstm(shape, 5, f"act: TANH, time_major: {str(time_major).lower()}")
+        assert apply(parse_model(text), "unroll_unidirseqlstm", Context()) == changes
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
         (lstm("2,?,2", 2), "expected an input without unknown dimensions"),
+        (lstm("2,0,2", 2), "expected an input without unknown dimensions or 0"),
+        (lstm("2,2,2", 2).replace("f32[2,2,2]", "f32[*]"), "expected an input of f32 and rank 3, got f32[*]"),
+        (lstm("2,2", 2), "expected an input of f32 and rank 3, got f32[2,2]"),
+        (lstm("2,2,2", 2).replace("f32[2,2,2]", "i8[2,2,2]"), "rank 3, got i8[2,2,2]"),
+        (lstm("2,2,2", 2).replace("%wf = const f32", "%wf = const f16"), "%wf is not a constant of f32"),
+        (lstm("2,2,2", 2).replace("%h: f32[2,3] variable", STATE), "%h does not start at zero"),
+        (lstm("2,2,2", 2).replace("%bf, %bc", "none, %bc"), "has no forget_gate_bias"),
+        (lstm("2,2,2", 2, "act: SIGN_BIT"), "act is SIGN_BIT"),
         (lstm("2,2,2", 2, peephole="%x"), "cell_to_forget_weights %x is not a constant of f32"),
         (lstm("2,2,2", 2, peephole="%wi"), "cell_to_forget_weights expected shape [3], got [3,2]"),
     ],
