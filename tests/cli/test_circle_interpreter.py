@@ -61,7 +61,7 @@ def test_hdf5_files_in_and_out(model: Path, named: bool) -> None:
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"1234567", "in0 has 7 bytes, elements of %x have 4"),
+        (b"1234567", "in0 has 7 bytes, expected a multiple of 4 for %x"),
         (b"12345678", r"in0 holds 2 elements, input %x is f32[?,3]"),
         (None, "in0: No such file or directory; expected the elements of input %x"),
     ],

@@ -50,7 +50,7 @@ def test_an_unknown_dimension_follows_from_the_size(
     ("kind", "size", "error", "sentence"),
     [
         (value("x"), None, FileError, "x0: No such file or directory; expected the elements of input %x"),
-        (value("x"), 23, ShapeError, "x0 has 23 bytes, elements of %x have 4"),
+        (value("x"), 23, ShapeError, "x0 has 23 bytes, expected a multiple of 4 for %x"),
         (value("x"), 20, ShapeError, "x0 holds 5 elements, input %x is f32[2,3]"),
         (value("x", shape=(None, 4)), 20, ShapeError, "x0 holds 5 elements, input %x is f32[?,4]"),
         (value("x", shape=(None, None)), 16, ShapeError, "x0 holds 4 elements, input %x is f32[?,?]"),

@@ -97,11 +97,11 @@ CASES: dict[str, tuple[Callable[[Model], object], str]] = {
     "nameless output": (lambda m: setattr(named(m, "y"), "name", ""), "graph main: output 0 has no name"),
     "names": (
         lambda m: setattr(named(m, "y"), "name", "x"),
-        "graph main: two values of its inputs and outputs are named %x",
+        "graph main: two different inputs or outputs are named %x",
     ),
     "input twice": (
         lambda m: setattr(m.main, "inputs", [named(m, "x")] * 2),
-        "graph main: %x is 2 of its inputs",
+        "graph main: %x is listed 2 times as input",
     ),
     "constant input": (
         lambda m: setattr(named(m, "x"), "data", np.zeros((1, 4), np.float32)),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LiteRT as an independent runtime: run a TFLite model with its kernels and compare the outputs with ours.
+"""Run a TFLite model with LiteRT, an independent runtime, and compare its outputs with ours.
 
 LiteRT (package ``ai_edge_litert``) is an optional dependency: ask ``is_available`` first.  All functions take
 the bytes of a TFLite file.  Models that may abort LiteRT, such as damaged or random ones, are run in a forked
@@ -25,10 +25,10 @@ from circlekit.ops.numerics.output_stage import Kernels
 from circlekit.passes.engine.legalize import legalize
 
 TOLERANCE = 1e-5
-"""Largest difference of float results from LiteRT's reference kernels, as a part of the largest magnitude."""
+"""Largest difference of float results from LiteRT's, as a fraction of the largest magnitude in an output."""
 
 TIMEOUT_SECONDS = 60.0
-"""How long one model may run in a process of its own."""
+"""Time limit of one model in a forked process."""
 
 _LACKS_KERNEL = "Didn't find op"
 _UNSUPPORTED = (_LACKS_KERNEL, "unresolved custom op", "Unresolved custom op", "Unsupported data type")
@@ -40,12 +40,12 @@ def is_available() -> bool:
 
 
 def tflite_of(model: Model) -> bytes:
-    """Return ``model`` as a TFLite file; UnsupportedError where the format cannot express it."""
+    """Return ``model`` as a TFLite file; UnsupportedError if the format cannot express it."""
     return to_bytes(legalize(model, "tflite"), "tflite")
 
 
 def make_interpreter(data: bytes, kernels: Kernels = Kernels.REFERENCE) -> Any:
-    """Return LiteRT's interpreter of a file, with one thread, without delegates; ValueError where it refuses.
+    """Return LiteRT's interpreter of a file: one thread, no delegates; ValueError if it refuses the file.
 
     The optimized kernels are used where the reference set lacks an operator or a version of it.
     """
@@ -75,7 +75,7 @@ def run_litert(data: bytes, inputs: Sequence[Array], kernels: Kernels = Kernels.
 def run_steps(
     data: bytes, steps: Sequence[Sequence[Array]], kernels: Kernels = Kernels.REFERENCE
 ) -> list[list[Array]]:
-    """Run the first graph once for each set of inputs, keeping variables; errors as ``run_litert``."""
+    """Run the first graph once per set of inputs; variables keep their state.  Errors: see ``run_litert``."""
     try:
         return run_interpreter(make_interpreter(data, kernels), steps)
     except (ValueError, RuntimeError) as error:
@@ -86,9 +86,9 @@ def run_steps(
 
 
 def run_interpreter(interpreter: Any, steps: Sequence[Sequence[Array]]) -> list[list[Array]]:
-    """Run a new interpreter of LiteRT once for each set of inputs; raises its ValueError or RuntimeError."""
+    """Do what ``run_steps`` does with an interpreter that has not run yet; ValueError or RuntimeError."""
     outputs = []
-    needs_allocation = True  # only if the shapes changed: it resets the variables
+    needs_allocation = True  # afterwards only for new shapes, because it resets the variables
     for inputs in steps:
         details = interpreter.get_input_details()
         for detail, array in zip(details, inputs, strict=True):
@@ -118,13 +118,13 @@ def run_interpreter(interpreter: Any, steps: Sequence[Sequence[Array]]) -> list[
 def differences(
     names: Sequence[str], ours: Sequence[Array], theirs: Sequence[Array], tolerance: float | None = None
 ) -> list[str]:
-    """Return a sentence for each output that differs; ``tolerance``: a part of the largest magnitude."""
-    part = TOLERANCE if tolerance is None else tolerance
+    """Return a sentence for each output that differs; ``tolerance``: see TOLERANCE, its default."""
+    fraction = TOLERANCE if tolerance is None else tolerance
     found = []
     for name, a, b in zip(names, ours, theirs, strict=True):
         if is_text(a) and is_text(b):
             a, b = a.astype(object), b.astype(object)
-        outcome = compare_arrays(name, b, a, allowed_difference(b, part))
+        outcome = compare_arrays(name, b, a, allowed_difference(b, fraction))
         if not outcome.equal:
             found.append(f"%{name}, LiteRT's and ours: {outcome.reason or outcome.worst}")
     return found
@@ -135,7 +135,7 @@ def is_text(array: Array) -> bool:
     return array.dtype.kind in "OSU"
 
 
-# -- in a process of its own -------------------------------------------------------------------
+# -- in a forked process ------------------------------------------------------------------------
 
 
 def run_litert_forked(
@@ -144,7 +144,7 @@ def run_litert_forked(
     kernels: Kernels = Kernels.REFERENCE,
     seconds: float = TIMEOUT_SECONDS,
 ) -> list[list[Array]]:
-    """Do what ``run_steps`` does; EquivalenceError also where LiteRT crashes or takes too long."""
+    """Do what ``run_steps`` does; EquivalenceError also if LiteRT crashes or takes too long."""
     import ai_edge_litert.interpreter  # noqa: F401  # optional; forked processes do not import it again
 
     try:
@@ -167,7 +167,7 @@ def accepted_files(files: Sequence[bytes]) -> list[bool]:
             for is_accepted in run_forked(lambda: map(_is_accepted, rest), TIMEOUT_SECONDS):  # noqa: B023
                 found.append(is_accepted)  # noqa: PERF402
         except ProcessLost:
-            found.append(True)
+            found.append(True)  # the crash came after the verifier
     return found
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs and outputs of runs in files: raw elements, one file for each (as ONE's interpreter), or HDF5.
+"""Read and write inputs and outputs of runs: a raw file per tensor, as ONE's interpreter does, or HDF5.
 
-A record is a folder with the inputs and outputs that were compared.  ``DIR/input.h5``, ``DIR/expected.h5``
-(outputs before) and ``DIR/opt.expected.h5`` (outputs after) hold the normal inputs; ``DIR/boundary``,
-``DIR/zero``... the same three files for the other sets of inputs.
+A record is a folder with the inputs and outputs that were compared: ``input.h5``, ``expected.h5``
+(outputs before the passes) and ``opt.expected.h5`` (after) for the normal inputs; its folders ``boundary``,
+``zero``... have the same three files for the other sets of inputs.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ Prefix = str | os.PathLike[str]
 def read_raw(prefix: Prefix, values: Sequence[Value]) -> list[Array]:
     """Read the elements of each of ``values`` from the files ``<prefix>0``, ``<prefix>1``...
 
-    One unknown dimension follows from the size of the file.  FileError if a file cannot be read, ShapeError
-    if it does not hold the elements of its value.
+    The size of the file determines an unknown dimension, if there is only one.  FileError if a file cannot be
+    read, ShapeError if its size does not fit the dtype and shape of the value.
     """
     return [_read(Path(f"{os.fspath(prefix)}{index}"), value) for index, value in enumerate(values)]
 
@@ -51,13 +51,14 @@ def _read(path: Path, value: Value) -> Array:
     if numpy is None:
         raise ShapeError(f"input %{value.name} is {value.dtype.short}, which cannot be read from raw files")
     if len(content) % numpy.itemsize:
-        raise ShapeError(f"{path} has {len(content)} bytes, elements of %{value.name} have {numpy.itemsize}")
+        expected = f"a multiple of {numpy.itemsize} for %{value.name}"
+        raise ShapeError(f"{path} has {len(content)} bytes, expected {expected}")
     count = len(content) // numpy.itemsize
     return np.frombuffer(content, numpy).reshape(_shape(path, value, count, "elements"))
 
 
 def _shape(path: Path, value: Value, count: int, what: str) -> tuple[int, ...]:
-    """Return the shape of ``value`` with ``count`` elements."""
+    """Return the shape of ``value`` with ``count`` elements; ShapeError unless there is exactly one."""
     if value.shape is None:
         return (count,)
     unknown = value.shape.count(None)
@@ -70,7 +71,7 @@ def _shape(path: Path, value: Value, count: int, what: str) -> tuple[int, ...]:
 
 
 def write_raw(prefix: Prefix, values: Sequence[Value], arrays: Sequence[Array]) -> None:
-    """Write the elements of each array to ``<prefix>0``, ``<prefix>1``..., whole or not at all."""
+    """Write the elements of each array to ``<prefix>0``, ``<prefix>1``...; no file is left half-written."""
     for index, array in enumerate(arrays):
         content: Any = array
         if array.dtype == object:
@@ -81,7 +82,10 @@ def write_raw(prefix: Prefix, values: Sequence[Value], arrays: Sequence[Array]) 
 
 
 def read_h5(path: Prefix, values: Sequence[Value]) -> Mapping[str, Array] | list[Array]:
-    """Read arrays from an HDF5 file: by name if it has the names of ``values``, else in order."""
+    """Read the arrays of an HDF5 file: a dict if their names are those of ``values``, else a list in order.
+
+    FormatError if their number is not that of ``values``.
+    """
     from circlekit.equivalence import hdf5  # imports h5py, which takes a tenth of a second
 
     found = hdf5.read(path)
@@ -95,7 +99,7 @@ def read_h5(path: Prefix, values: Sequence[Value]) -> Mapping[str, Array] | list
 
 
 def write_h5(path: Prefix, values: Sequence[Value], arrays: Sequence[Array]) -> None:
-    """Write all ``arrays``, named as ``values``, to one HDF5 file."""
+    """Write ``arrays`` with the names of ``values`` to one HDF5 file."""
     from circlekit.equivalence import hdf5  # imports h5py, which takes a tenth of a second
 
     write_file(path, [hdf5.encode([(v.name, a) for v, a in zip(values, arrays, strict=True)])])
@@ -115,7 +119,7 @@ def check_folder(folder: str | os.PathLike[str]) -> Path:
 
 
 def write_record(folder: str | os.PathLike[str], model: Model, verifier: Verifier) -> list[Path]:
-    """Write what ``verifier`` compared, under the names of ``model``; return the files in order."""
+    """Write what ``verifier`` compared, with the tensor names of ``model``; return the paths of the files."""
     written = []
     for run, latest in zip(verifier.runs, verifier.latest, strict=True):
         place = check_folder(folder) / ("" if run.kind == verifier.runs[0].kind else run.kind)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Execution plan of a graph: its operators in order, the size of their results, and last uses of values."""
+"""Execution plan of a graph: operators in order, sizes of their results, and when a value is last used."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ POINTER_BYTES = 8
 class ResultMemory:
     """Check of the memory for the results of one operator, before they are computed.
 
-    ``static_bytes``: size of the results if the declared shapes determine it, else None; an operator without
-    a shape rule (OpaqueOp) counts with the result types that the model declares.  Sizes that follow from the
-    shapes of the operands are inferred again only when these shapes change.
+    ``static_bytes``: size of the results if the shapes in the model determine it, else None; the result types
+    of an operator without a shape rule (OpaqueOp) are those in the model.  A size that depends on the shapes
+    of the operands at run time is inferred again only when these shapes change.
     """
 
     def __init__(self, op: Op) -> None:
@@ -35,7 +35,7 @@ class ResultMemory:
         self._shaped_bytes: int | None = None
 
     def check(self, operands: Sequence[Array | None], held_bytes: int = 0) -> None:
-        """Raise LimitError if the results do not fit into memory beside ``held_bytes`` of the same run."""
+        """Raise LimitError if the results exceed the limit together with ``held_bytes`` of the same run."""
         size = self.static_bytes
         if size is None:
             shapes = [None if a is None else a.shape for a in operands]
@@ -76,7 +76,7 @@ def with_operands(op: Op, operands: Sequence[Array | None], constant: bool) -> O
 
 
 def _inferred_types(op: Op) -> Sequence[TensorType]:
-    """Result types by the shape rule; none if the rule rejects the operands, as the kernel then does too."""
+    """Return result types by the shape rule; () if it rejects the operands, as the kernel then does too."""
     try:
         return op.inferred()
     except (CirclekitError, ValueError, IndexError, ArithmeticError):
@@ -100,10 +100,10 @@ def _total_bytes(types: Sequence[TensorType]) -> int | None:
 
 
 class ExecutionPlan:
-    """Operators of a graph with their specialised kernels, lifetimes of values, and decoded constants.
+    """Operators of a graph with their fast paths, lifetimes of values, and decoded constants.
 
-    It is valid as long as ``graph.epoch`` is ``epoch``: changed operators make a new plan necessary, new
-    contents of a constant do not.  ``largest_macs``: multiply-accumulates of the largest operator.
+    It is valid while ``graph.epoch`` equals ``epoch``: changed operators need a new plan, new contents of
+    a constant do not.  ``largest_macs``: multiply-accumulates of the largest operator.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -111,7 +111,7 @@ class ExecutionPlan:
         self.operators = [PlannedOp(op) for op in graph]
         self.largest_macs = max((op.macs() for op in graph if op.results), default=0)
         self._constants: dict[Value, Array] = {}
-        # each operator releases the values that no later operator reads, except graph outputs
+        # each operator releases the values that it uses or produces last, except graph outputs
         last: dict[Value, PlannedOp] = {}
         for planned in self.operators:
             for value in (*planned.op.inputs, *planned.op.results):
@@ -134,9 +134,8 @@ class ExecutionPlan:
 class PlannedOp:
     """One operator of a plan.
 
-    ``absent``: declared operands that the operator omits at its end; ``fast_kernel``: replaces ``op.kernel``
-    where there is one; ``memory``: check of the results' size; ``released``: values that no later operator
-    reads.
+    ``absent``: number of trailing operands that it omits; ``fast_kernel``: called instead of ``op.kernel`` if
+    not None; ``memory``: check of the results' size; ``released``: values that no later operator uses.
     """
 
     def __init__(self, op: Op) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interpreter of a model, and the choice of LiteRT's reference or optimized kernels."""
+"""Run models; choose which of LiteRT's kernel sets, reference or optimized, the results follow."""
 
 from __future__ import annotations
 
@@ -33,11 +33,10 @@ def select_kernels(model: Model, requested: Kernels | str | None = None) -> Kern
 class Interpreter:
     """Runs one model, any number of times; each thread needs an interpreter of its own.
 
-    Variables and hash tables keep their contents from run to run, until ``reset``.  The interpreter notices
-    operators that are added, removed or changed, but not new contents of a constant: make a new interpreter
-    after one of these.
+    Variables and hash tables keep their contents from run to run, until ``reset``.  The model may be changed
+    between runs, except for the contents of its constants: these need a new interpreter.
 
-    ``kernels``: the flavor of LiteRT's kernels whose integer results to reproduce; by default the one that
+    ``kernels``: the set of LiteRT's kernels whose integer results to reproduce; by default the one that
     LiteRT would use for this model (see ``select_kernels``).
     """
 
@@ -47,7 +46,7 @@ class Interpreter:
 
     @property
     def kernels(self) -> Kernels:
-        """The flavor of LiteRT's kernels that the interpreter follows."""
+        """The set of LiteRT's kernels whose results are reproduced."""
         return self._runner.kernels
 
     @property

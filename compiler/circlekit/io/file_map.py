@@ -41,19 +41,19 @@ class FileMap(mmap.mmap):
         return new
 
     def check(self) -> None:
-        """Raise FileError if the file was written to or truncated since it was mapped: the map shows that."""
+        """Raise FileError if the file was changed since it was mapped, because its bytes then changed too."""
         if _stamp(self.descriptor) != self.stamp:
             raise FileError(f"{self.name}: the file was changed after it was read; load it again")
 
 
 def _stamp(descriptor: int) -> tuple[int, ...]:
-    """Return device, inode, size and time of change: another tuple for another or a changed file."""
+    """Return device, inode, size and time of change, which tell whether a file is the same and unchanged."""
     status = os.fstat(descriptor)
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def map_file(path: str | os.PathLike[str]) -> memoryview:
-    """Return the bytes of a file as a read-only map, or of a pipe as a copy; FileError if it has none."""
+    """Return the bytes of a file as a read-only map, or of a pipe as a copy; FileError if that fails."""
     with translated(path, "read"), Path(path).open("rb") as file:
         status = os.fstat(file.fileno())
         if stat.S_ISCHR(status.st_mode) or stat.S_ISBLK(status.st_mode):
@@ -66,7 +66,7 @@ def map_file(path: str | os.PathLike[str]) -> memoryview:
 
 
 def read_all(stream: BinaryIO, name: str) -> memoryview:
-    """Read a stream to its end; LimitError if that takes more memory than allowed (a pipe may be endless)."""
+    """Read a stream to its end; LimitError if it has more bytes than the memory limit."""
     content = bytearray()
     while piece := stream.read(PIPE_STEP_BYTES):
         need_memory(len(content) + len(piece), f"{name}: the data read from it")

@@ -71,13 +71,11 @@ class Quantization:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Quantization):
             return NotImplemented
+        arrays = ("scale", "zero_point", "min", "max")
         return (
             self.quantized_dimension == other.quantized_dimension
             and self.details == other.details
-            and all(
-                same_array(getattr(self, name), getattr(other, name))
-                for name in ("scale", "zero_point", "min", "max")
-            )
+            and all(same_array(getattr(self, name), getattr(other, name)) for name in arrays)
         )
 
     def __hash__(self) -> int:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Verify models: the links between values, operators and graphs, and the rules of each value and operator."""
+"""Verify models: links between values, operators and graphs; types, data and operands of each."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from circlekit.errors import ModelError
 from circlekit.ir.declaration import arity_faults
+from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model, postorder
 from circlekit.ir.location import kind_of
 from circlekit.ir.op import Op, OpaqueOp
@@ -19,7 +20,7 @@ from circlekit.ir.value import LARGEST_DIMENSION, Array, Quantization, Value, fo
 
 
 class Finding(NamedTuple):
-    """A broken rule.  ``place``: such as ``graph main > op 12 Conv2D > bias``."""
+    """A fault of a model.  ``place``: such as ``graph main > op 12 Conv2D > bias``."""
 
     place: str
     message: str
@@ -29,7 +30,7 @@ class Finding(NamedTuple):
 
 
 def check(model: Model) -> None:
-    """ModelError with all findings, if any."""
+    """Raise ModelError with all faults if there are any."""
     findings = verify(model)
     if findings:
         count = "one rule" if len(findings) == 1 else f"{len(findings)} rules"
@@ -37,7 +38,7 @@ def check(model: Model) -> None:
 
 
 def verify(model: Model) -> list[Finding]:
-    """Return every finding, in the order of the model; an empty list if the model is valid."""
+    """Return all faults, in the order of the model; an empty list if it is valid."""
     return list(_Verifier(model).findings())
 
 
@@ -56,7 +57,7 @@ def check_order(model: Model) -> None:
 
 
 class _Verifier:
-    """``home``: the first graph in which each value (by id) was found."""
+    """``home``: for each value (by id) the first graph that has it."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -109,7 +110,7 @@ class _Verifier:
 
 
 def recursive_calls(model: Model) -> Iterator[tuple[Graph, Graph]]:
-    """Yield (caller, callee) for a call in each cycle of graphs that call each other."""
+    """Yield (caller, callee) for one call or more in each cycle of graphs that call each other."""
     calls = {
         id(g): list({id(c): c for op in _walk(g) for c in op.called_graphs()}.values()) for g in model.graphs
     }
@@ -129,10 +130,10 @@ def _interface_faults(graph: Graph) -> Iterator[str]:
             if not value.name:
                 yield f"{side} {index} has no name"
             elif names.setdefault(value.name, value) is not value:
-                yield f"two values of its inputs and outputs are named %{value.name}"
+                yield f"two different inputs or outputs are named %{value.name}"
     for value, count in Counter(graph.inputs).items():
         if count > 1:
-            yield f"%{value.name} is {count} of its inputs"
+            yield f"%{value.name} is listed {count} times as input"
         if value.is_const:
             yield f"input %{value.name} is a constant"
         if value.producer is not None:
@@ -140,7 +141,7 @@ def _interface_faults(graph: Graph) -> Iterator[str]:
 
 
 def _link_faults(op: Op, graph: Graph, position: Mapping[int, int]) -> Iterator[str]:
-    """Yield where an operator does not agree with its graph, its operands and its results."""
+    """Yield faults of the links from an operator to its graph, operands and results, and back."""
     if op.graph is not graph:
         yield "its graph is not set to this one"
     for number, value in enumerate(op.inputs):
@@ -253,23 +254,17 @@ def op_faults(op: Op, graphs: Set[int]) -> Iterator[str]:
 def operand_faults(op: Op) -> Iterator[str]:
     """Yield how operands (number and dtypes) and results (number) differ from the declaration.
 
-    Another width of a declared integer or float is no fault: a file with a width that no known kernel takes
-    is kept, only running it is refused.
+    An integer or float of another width than declared is no fault: the model is kept, but may not run.
     """
     for _, message in arity_faults(type(op), op.inputs, len(op.results)):
         yield message
-    for index, value in enumerate(op.inputs):
-        spec = op.operands[min(index, len(op.operands) - 1)] if op.operands else None
-        if (
-            value is not None
-            and spec is not None
-            and spec.dtypes
-            and not any(
-                value.dtype is d
-                or (value.dtype.is_integer and d.is_integer)
-                or (value.dtype.is_float and d.is_float)
-                for d in spec.dtypes
-            )
-        ):
+    for index, value in enumerate(op.inputs if op.operands else ()):
+        spec = op.operands[min(index, len(op.operands) - 1)]
+        if value is not None and not any(_is_same_kind(value.dtype, d) for d in spec.dtypes or [value.dtype]):
             expected = " or ".join(d.short for d in spec.dtypes)
             yield f"{spec.name} %{value.name} is {value.dtype.short}, expected {expected}"
+
+
+def _is_same_kind(a: DType, b: DType) -> bool:
+    """Return whether two dtypes are equal, both integers, or both floats."""
+    return a is b or (a.is_integer and b.is_integer) or (a.is_float and b.is_float)

@@ -78,7 +78,8 @@ def test_both_operands_cannot_be_shifted(code: str) -> None:
     operands = [quantized(i16, (2,), 2.0**-12) for _ in range(2)]
     op = REGISTRY[code](*operands, results=[quantized(i16, (2,), 2.0**-10)])
     with pytest.raises(
-        UnsupportedError, match=r"2\^-12 and 2\^-12: expected the larger one for the result, got 2\^-10"
+        UnsupportedError,
+        match=r"2\^-12 and 2\^-12: expected the larger one as result scale, got 2\^-10",
     ):
         kernel_results(op, [x, x])
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Make the array of a constant from the text after ``const TYPE``, or from a literal used as an operand.
 
-The shape of a literal operand, as in ``Mul(%x, [2.0, 1.5])``, is that of the nesting.  The dtype is the first
+A literal operand, as in ``Mul(%x, [2.0, 1.5])``, has the shape of its nested lists.  Its dtype is the first
 of these that can hold the numbers (a number with a point or an exponent fits float types only):
 
-1.  the dtype of the first other operand that is declared with the same dtypes, unless the operator passes
-    its operands on to graphs, where they may have any dtypes;
+1.  the dtype of another operand: the first that is declared with the same dtypes (not for operators that call
+    graphs, whose operands have unrelated dtypes);
 2.  the declared dtypes of the operand, in their order;
-3.  if it declares none: f32 for a list with a float, else i32, or bool for true and false.
+3.  if it declares none: bool for true and false, f32 if there is a float, else i32.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from circlekit.ir.text.type_syntax import TypeSpec
 from circlekit.ir.value import Array, Shape, format_shape
 
 Resolve = Callable[[str, int, int], Any]
-"""Returns the bytes at (file, offset, size); the caller of the parser decides which files a text may name."""
+"""Returns the bytes at (file, offset, size), or refuses a file that the text may not read."""
 
 LARGEST_ELEMENTS = 1 << 48
-"""Largest product of a constant's dimensions other than 0: numpy does not allow larger shapes."""
+"""Bound of the product of a constant's dimensions, zeros left out: numpy refuses larger shapes."""
 
 _BYTES = ("base64", "raw", "file")
 
@@ -45,9 +45,10 @@ def constant_array(
     resolve: Resolve | None,
     fail: Fail,
 ) -> tuple[Shape | None, Array]:
-    """Return shape and data.  ``names``: the seed of a filler is made from them.
+    """Return shape and data of a constant; ``spec``: its type, ``names``: they make the seed of a filler.
 
-    ``raw(...)`` and ``file(..., raw: true)`` are the bytes of a packed or sparse constant, rank-1 uint8.
+    The data of ``raw(...)`` and ``file(..., raw: true)``, bytes of a packed or sparse constant, is rank-1
+    uint8; other data has ``dtype`` and the shape.
     """
     call = Arguments(payload, [], {}, spec.token) if isinstance(payload, Symbol) else payload
     if not isinstance(call, Arguments):
@@ -85,18 +86,14 @@ def _static(spec: TypeSpec, fail: Fail) -> tuple[int, ...]:
 
 
 def _bytes(call: Arguments, resolve: Resolve | None, fail: Fail) -> tuple[Any, bool]:
-    """Return the bytes of ``base64``, ``raw`` or ``file``, and whether they are raw."""
+    """Return the bytes of ``base64``, ``raw`` or ``file``, and whether they are raw (packed or sparse)."""
     if call.name != "file":
         if len(call.positional) != 1 or call.named:
             fail(f"{call.name} takes one base64 string")
         return bytes_of(call.positional[0], fail), call.name == "raw"
-    arguments = call.positional
-    raw = call.named.get("raw", False)
-    if (
-        [type(x) for x in arguments] != [str, int, int]
-        or {*call.named} - {"raw"}
-        or not isinstance(raw, bool)
-    ):
+    arguments, raw = call.positional, call.named.get("raw", False)
+    types = [type(x) for x in arguments]
+    if types != [str, int, int] or {*call.named} - {"raw"} or not isinstance(raw, bool):
         fail('expected file("name", offset, size)')
     if resolve is None:
         fail("this text refers to a file, which is not allowed here")
@@ -110,24 +107,27 @@ def _bytes(call: Arguments, resolve: Resolve | None, fail: Fail) -> tuple[Any, b
 
 
 _KINDS = {DType.FLOAT32: "f", DType.INT32: "iuf", DType.BOOL: "b"}
-"""The numpy kinds that can hold a literal whose default dtype is f32, i32 or bool."""
+"""The kinds of numpy dtypes that can hold a literal, by its ``literal_dtype``."""
 
 
 def inline_array(literal: Literal, allowed: Sequence[DType], alike: DType | None, fail: Fail) -> Array:
-    """Return the array of a literal.  ``allowed``: the declared dtypes; ``alike``: see ``dtype_alike``."""
-    own = literal_dtype(literal, fail)
-    first = [] if alike is None else [alike]
-    candidates = [*first, *allowed] if allowed else [alike or own, own]
-    dtype = next((d for d in candidates if _holds(d, own)), candidates[0])
+    """Return the array of a literal operand, with the dtype that the text on top of this module describes.
+
+    ``allowed``: its declared dtypes; ``alike``: that of another operand, from ``dtype_alike``.
+    """
+    default = literal_dtype(literal, fail)
+    candidates = [*([] if alike is None else [alike]), *(allowed or [default])]
+    dtype = next((d for d in candidates if _holds(d, default)), candidates[0])
     return array_of(literal, dtype, None, fail)
 
 
 def dtype_alike(
     cls: type[Op], spec: Operand, values: Sequence[Value | None], specs: Sequence[Operand]
 ) -> DType | None:
-    """Return the dtype of the first operand that is not a literal and declares the dtypes of ``spec``.
+    """Return the dtype of the first operand that is not a literal and has the declared dtypes of ``spec``.
 
-    ``values``: the operands, None for literals; ``specs``: their declarations.
+    ``values``: the operands, None for literals; ``specs``: their declarations.  None if there is no such
+    operand, or if the operator calls graphs.
     """
     if not cls.operands or any(attribute.is_graph for attribute in cls.attributes):
         return None
@@ -135,5 +135,5 @@ def dtype_alike(
     return next((v.dtype for v, other in pairs if v is not None and other.dtypes == spec.dtypes), None)
 
 
-def _holds(dtype: DType, own: DType) -> bool:
-    return dtype.numpy is not None and np.dtype(dtype.numpy).kind in _KINDS[own]
+def _holds(dtype: DType, default: DType) -> bool:
+    return dtype.numpy is not None and dtype.numpy.kind in _KINDS[default]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Seeded generators of constants: ``gaussian(0, 0.1)``, ``zeros``.
+"""Fillers make constants from a seed: ``gaussian(0, 0.1)``, ``zeros``.
 
-The bytes are the same on every machine and in every version: random bits are the raw stream of PCG64, and
-the operations on them are exact in integers or rounded by IEEE 754 (+ and *, no logarithm or cosine).
+The same text gives the same bytes on every machine and in every version: random bits are the raw stream of
+PCG64, and integer arithmetic, + and * of IEEE 754 (no logarithm, no cosine) make the numbers from them.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from circlekit.ir.dtypes import DType
 from circlekit.ir.resource_limits import hold_memory, need_memory
 from circlekit.ir.value import Array
 
-SCRATCH_BYTES = 40
-"""Most bytes that making one element takes, besides the element."""
+SCRATCH_BYTES_PER_ELEMENT = 40
+"""Upper bound of the temporary memory of any filler."""
 
 
 def _gaussian(size: int, mean: float = 0.0, std: float = 1.0, *, seed: int) -> Array:
-    """Irwin-Hall: the sum of twelve uniform 16-bit numbers minus its mean has variance 1 and ends at 6."""
+    """Return nearly normal numbers within mean +- 6 std: sums of twelve uniform numbers (Irwin-Hall)."""
     sums = np.zeros(size, np.int64)
     source = np.random.PCG64(seed)
     for _ in range(3):
@@ -35,7 +35,7 @@ def _gaussian(size: int, mean: float = 0.0, std: float = 1.0, *, seed: int) -> A
 
 
 def _uniform(size: int, low: float = 0.0, high: float = 1.0, *, seed: int) -> Array:
-    """From ``low`` up to, but not including, ``high``."""
+    """Return numbers from ``low`` up to, but not including, ``high``."""
     words = np.asarray(np.random.PCG64(seed).random_raw(size), np.uint64)
     unit = (words >> np.uint64(11)).astype(np.float64) / float(1 << 53)
     return np.asarray(unit * (high - low) + low)
@@ -57,7 +57,7 @@ FILLERS: dict[str, Callable[..., Array]] = {
     "ones": lambda size: np.ones(size, np.float64),
     "arange": _arange,
 }
-"""From the number of elements and the arguments in the text to float64 numbers."""
+"""By name: a function of the number of elements and the arguments in the text, to a float64 array."""
 
 
 def seed_of(*names: str) -> int:
@@ -73,16 +73,16 @@ def fill(
     shape: Sequence[int],
     seed: int,
 ) -> Array:
-    """Return the array of filler ``name``; ModelError for arguments that do not fit.
+    """Return the array of filler ``name``, of ``dtype`` and ``shape``.
 
-    Integer dtypes: rounded down for ``uniform`` (so that ``high`` is excluded), to nearest for the others,
-    and clipped to the range of the dtype.  An argument ``seed: 7`` overrides ``seed``.  LimitError for an
-    array above the memory limit.
+    Integers are rounded (``uniform``: down, so that ``high`` is excluded; others: to nearest) and clipped to
+    the range of the dtype.  An argument ``seed: 7`` overrides ``seed``.  ModelError for arguments or
+    a dtype that the filler does not take, LimitError for an array above the memory limit.
     """
     if dtype.numpy is None or dtype.numpy.kind not in "fiub":
         raise ModelError(f"a filler cannot make {dtype.short}; write raw(base64 text)")
     size = prod(shape)
-    need_memory(size * (SCRATCH_BYTES + dtype.numpy.itemsize), f"{size} elements of {name}")
+    need_memory(size * (SCRATCH_BYTES_PER_ELEMENT + dtype.numpy.itemsize), f"{size} elements of {name}")
     hold_memory(size * dtype.numpy.itemsize)
     parameters = signature(FILLERS[name])
     given = {"seed": seed, **named} if "seed" in parameters.parameters else named

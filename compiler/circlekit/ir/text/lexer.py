@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tokens of the text form, and errors that point at one."""
+"""Split the text form into tokens, and make errors that point at a place in the text."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SHOWN_CHARACTERS = 100
 
 
 class Token(NamedTuple):
-    """``kind``: value (%x), graph (@g), string, number, name, mark, end.  ``text`` lacks % @ and quotes."""
+    """``kind``: value, graph, string, number, name, mark, end; ``text``: without % @ "; ``at``: offset."""
 
     kind: str
     text: str
@@ -36,7 +36,10 @@ class Token(NamedTuple):
 
 
 class Source:
-    """A text with a cursor over its tokens.  ``label`` names it in errors (a file, a class)."""
+    """A text with a cursor over its tokens; all errors are ParseErrors with the place in the text.
+
+    ``label``: the name of the text in errors (a file, a class); ``first_line``: the number of its first line.
+    """
 
     def __init__(self, text: str, label: str = "text", first_line: int = 1) -> None:
         self.text = text
@@ -85,7 +88,7 @@ class Source:
         return error_at(self.label, self.text, at, message, self.first_line)
 
     def place(self, token: Token) -> str:
-        """Return label, line and column."""
+        """Return ``label:line:column`` of a token, counted from 1."""
         line, column = _line_and_column(self.text, token.at)
         return f"{self.label}:{self.first_line + line}:{column + 1}"
 
@@ -112,7 +115,7 @@ class Source:
 
     def at(self, *texts: str) -> bool:
         """Return whether the next token is one of these marks or names."""
-        token = self.tokens[self.position]
+        token = self.peek
         return token.text in texts and token.kind in ("mark", "name")
 
     def accept(self, *texts: str) -> bool:

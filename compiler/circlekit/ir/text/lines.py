@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Print one operator, type or constant: shortened for reading, or without loss for a whole model."""
+"""Print one operator, type or constant, either shortened for people or without loss for the parser."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from circlekit.ir.text.literal_printing import (
 from circlekit.ir.value import Array, Quantization, Value, format_shape
 
 Locate = Callable[[Value], "tuple[str, int] | None"]
-"""Returns where a constant's bytes are: (file, offset), or None if they are in no file."""
+"""Returns the place of a constant's bytes, (file, offset); None if they are in no file."""
 
 LIST_LIMIT = 32
 """Constants of up to this many elements are printed as lists, larger ones as bytes or by reference."""
@@ -38,10 +38,10 @@ SHORTENED_LIMIT = 4
 
 
 class Names:
-    """How the text refers to values and graphs.
+    """How a text refers to values and graphs.
 
-    ``labels``: the name in the text of each value and graph, by its id; by default the name in the model.
-    ``lossless``: whether parsing the text must give the same model; if not, it is shortened for people.
+    ``labels``: from the id of a value or graph to its name in the text; by default this is its own name.
+    ``lossless``: whether parsing the text must give the same model; else it is shortened for people.
     """
 
     def __init__(self, labels: Mapping[int, str] | None = None, lossless: bool = False) -> None:
@@ -56,7 +56,7 @@ class Names:
         return quoted("%" if isinstance(thing, Value) else "@", self.label(thing))
 
     def operand(self, value: Value | None) -> str:
-        """Return the name; in shortened text a literal for a small constant."""
+        """Return ``%value``, or in shortened text the elements of a small constant."""
         if value is None:
             return "none"
         data = value.data
@@ -74,13 +74,13 @@ _SHORT = Names()
 
 
 def print_op(op: Op) -> str:
-    """Return one shortened line: small constants are shown instead of their names."""
+    """Return one shortened line; small constants stand in place of their names."""
     call, types = op_parts(op)
     return f"{call} : {types}" if types else call
 
 
 def op_parts(op: Op, names: Names = _SHORT) -> tuple[str, str]:
-    """Return the call, and the types of its results."""
+    """Return the two parts of a line: ``%y = Add(%a, %b) {act: RELU}``, and the types of its results."""
     operands = ", ".join(map(names.operand, op.inputs))
     results = ", ".join(map(names.refer, op.results))
     items = _attributes(op, names)
@@ -113,7 +113,7 @@ def _attributes(op: Op, names: Names) -> list[str]:
 
 
 def required_version(op: Op) -> int | None:
-    """Return the version that follows from the operator; None if the operator is invalid."""
+    """Return ``op.required_version()``; None if the operator is invalid."""
     try:
         return op.required_version()
     except CirclekitError:
@@ -124,7 +124,7 @@ def required_version(op: Op) -> int | None:
 
 
 def type_text(value: Value, names: Names) -> str:
-    """Return the type of ``value`` and, if lossless, all other fields but the constant."""
+    """Return the type of ``value``; lossless: also every other field except its constant data."""
     parts = [f"{value.dtype.short}{format_shape(value.shape)}"]
     if value.quantization is not None:
         parts.append(_quantization(value.quantization, names))
@@ -169,17 +169,20 @@ def _vector(array: Array) -> str:
 
 
 def _is_raw(value: Value, data: Array) -> bool:
-    """Whether the data is the bytes of the file, not an array of the value's dtype and shape."""
+    """Return whether ``data`` is bytes (packed or sparse), not an array of the value's dtype and shape."""
     return value.dtype.numpy is None or data.dtype != value.dtype.numpy or data.shape != value.shape
 
 
 def _is_zero(data: Array) -> bool:
-    """Whether all bits are zero."""
+    """Return whether all bits are zero."""
     return data.dtype.kind in "fiub" and not np.ascontiguousarray(data).reshape(-1).view(np.uint8).any()
 
 
 def payload(value: Value, data: Array, locate: Locate | None, shorten: bool = False) -> str:
-    """Return the text after ``const TYPE``; ``data``: that of ``value``; ``shorten``: see ``print_model``."""
+    """Return what follows ``const TYPE``: the elements, their bytes, or a reference to a file.
+
+    ``data``: ``value.data``; ``locate`` and ``shorten``: see ``print_model``.
+    """
     raw = _is_raw(value, data)
     if shorten and data.size > INLINE_LIMIT:
         if raw:

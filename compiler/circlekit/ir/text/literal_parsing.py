@@ -27,7 +27,7 @@ Fail = Callable[[str], NoReturn]
 """Raises a ParseError with this message at the place of the literal."""
 
 UNRESOLVED: Mapping[str, Value] = MappingProxyType({})
-"""Passed to ``tree_of`` as ``values`` while not all values are known: names of values stay ValueName."""
+"""The ``values`` to pass to ``tree_of`` before all values are known: it then keeps each name as ValueName."""
 
 # -- plain data --------------------------------------------------------------------------------
 
@@ -38,7 +38,7 @@ def tree_of(
     values: Mapping[str, Value] | None = None,
     graphs: Mapping[str, Graph] | None = None,
 ) -> Any:
-    """Return the data that ``format_tree`` printed.  ``values`` and ``graphs``: those in scope, by name."""
+    """Return a literal as plain data (the inverse of format_tree); it may name ``values`` and ``graphs``."""
     if isinstance(literal, Symbol):
         if literal == "none":
             return None
@@ -65,12 +65,12 @@ def _named(name: str, shown: str, known: Mapping[str, T], fail: Fail) -> T:
 
 
 def _special(literal: Arguments, fail: Fail) -> Any:
-    """Return the bytes of ``base64(text)`` or the array of ``array(dtype, elements or text[, shape])``."""
+    """Return the bytes of ``base64(string)`` or the array of ``array(dtype, list or base64[, shape])``."""
     arguments = literal.positional
     if literal.name == "base64" and len(arguments) == 1:
         return bytes_of(arguments[0], fail)
     if literal.name != "array" or len(arguments) not in (2, 3):
-        fail(f"expected base64(text) or array(dtype, elements), got {literal.name}(...)")
+        fail(f"expected base64(string) or array(dtype, elements), got {literal.name}(...)")
     dtype = BY_SHORT.get(str(arguments[0]))
     if dtype is None or dtype.numpy is None:
         fail(f"expected the dtype of an array, got {arguments[0]}")
@@ -98,34 +98,34 @@ def bytes_of(literal: Literal, fail: Fail) -> bytes:
 
 
 def array_of_bytes(data: Any, dtype: DType, shape: tuple[int, ...], fail: Fail) -> Array:
-    """Return an array that is a view of the bytes of a buffer."""
+    """Return a view of the bytes of ``data`` as an array."""
     assert dtype.numpy is not None  # packed types stay bytes
     expected = prod(shape) * dtype.numpy.itemsize
     size = memoryview(data).nbytes
     if size != expected:
-        fail(f"the data has {size} bytes, {dtype.short}{list(shape)} has {expected}")
+        fail(f"expected {expected} bytes for {dtype.short}{list(shape)}, got {size}")
     return np.frombuffer(data, dtype.numpy).reshape(shape)
 
 
 def literal_dtype(literal: Literal, fail: Fail) -> DType:
-    """Return the dtype of a literal without a declared one: f32 with a float in it, else i32, or bool."""
+    """Return the default dtype of a literal: f32 if it has a float, bool if it has only bools, else i32."""
     kinds = {type(x) for x in _numbers(literal, fail).flat}
     return DType.FLOAT32 if float in kinds else DType.BOOL if kinds == {bool} else DType.INT32
 
 
 def array_of(literal: Literal, dtype: DType, shape: tuple[int, ...] | None, fail: Fail) -> Array:
-    """Return the array of a number or a list, nested like ``shape`` or flat; ``shape`` None: as nested."""
+    """Return the array of a number or a list, flat or nested; ``shape`` None: that of the nested lists."""
     numbers = _numbers(literal, fail)
     if shape is None:
         shape = numbers.shape
     if numbers.shape != shape and (numbers.ndim > 1 or prod(shape) != numbers.size):
         has = f"shape {list(numbers.shape)}" if numbers.ndim > 1 else f"{numbers.size} elements"
-        fail(f"the literal has {has}, the type says {list(shape)}")
+        fail(f"expected shape {list(shape)}, got a literal of {has}")
     return _elements_of(numbers.reshape(-1).tolist(), dtype, fail).reshape(shape)
 
 
 def _numbers(literal: Literal, fail: Fail) -> Array:
-    """Return the numbers of a literal as Python objects, in an array of the shape of its nesting."""
+    """Return the numbers of nested lists as an object array of the same nesting."""
     numbers = np.array(literal, object)
     if numbers.ndim > MAX_RANK:
         fail(f"the literal has {numbers.ndim} dimensions, expected at most {MAX_RANK}")
@@ -138,7 +138,7 @@ def _numbers(literal: Literal, fail: Fail) -> Array:
 
 
 def _elements_of(flat: list[int | float | bool], dtype: DType, fail: Fail) -> Array:
-    """Return the numbers as a flat array; they must fit ``dtype`` exactly, floats to rounding."""
+    """Return the numbers as a flat array; integers must be in the range of ``dtype``, floats are rounded."""
     if dtype.numpy is None or dtype.numpy.kind not in "fiub":
         fail(f"a constant of {dtype.short} has no elements to write; use raw(base64 text)")
     if dtype.numpy.kind == "b":
@@ -172,9 +172,9 @@ def _float_elements(flat: list[int | float | bool], dtype: np.dtype[Any], fail: 
 
 
 def attribute_of(spec: Attribute, literal: Literal, graphs: Mapping[str, Graph], fail: Fail) -> Any:
-    """Return the value of a literal for an attribute, which has the type of its default.
+    """Return a literal as the value of attribute ``spec``; the default of ``spec`` decides on the type.
 
-    Floats are rounded to 32 bits, as files store them; sequences become tuples.
+    Floats are rounded to 32 bits, as files store them; lists become tuples.
     """
     default = spec.default
     if spec.is_graph:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parse the text form of a model.
 
-A text may come from anywhere: the parser opens no file, and limits memory.  Types of results that are left
-out, or that lack dtype or shape, are inferred.  A text without ``model`` is a circle model.  Fillers are
-seeded by the names of graph and value, so that a renamed file has the same bytes.
+The text need not be trusted: the parser opens no file, and limits memory.  Result types are inferred where
+the text omits them, or their dtype or shape.  A text without a ``model`` line is a circle model.  Fillers are
+seeded by the names of graph and value, so the name of the file has no effect on the constants.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from circlekit.ir.text.syntax import AttributeNode, Call, Constant, Literal, Ope
 from circlekit.ir.text.type_syntax import TypeSpec, name_of, read_type
 
 OPAQUE = "Opaque"
-"""How the text form names an operator without a declaration."""
+"""The name, in the text form, of an operator without a declaration."""
 
 _UNDECLARED = Operand(())
 _UNDECLARED.name = "operand"
@@ -38,17 +38,16 @@ _PLAIN: dict[str, tuple[type, str]] = {
     "custom_code": (str, "a string"),
     "options": (dict, "{field: value, ...}"),
 }
-"""What the braces may have beside declared attributes: every operator the first two, ``Opaque`` all."""
+"""Entries in braces other than declared attributes: the first two for any operator, all for ``Opaque``."""
 
 
 @adding_up()
 def parse_model(text: str, label: str = "text", resolve: Resolve | None = None) -> Model:
     """Return the model that ``text`` describes; ParseError with a caret under the place of an error.
 
-    ``label``: the name of the text in errors, such as its path.  ``resolve``: returns the bytes of constants
-    in files; without it a text that refers to a file is refused.  Operators must have been declared
-    (``import circlekit.ops``).  ShapeError if an operator does not fit its operands; LimitError if all
-    constants together exceed the memory limit.
+    ``label``: the name of the text in errors, such as its path.  ``resolve``: reads constants from files;
+    without it a text that refers to a file is refused.  ``circlekit.ops`` must have been imported.
+    ShapeError if an operator does not fit its operands, LimitError if all constants exceed the memory limit.
     """
     source = Source(text, label)
     document = parse_document(source)
@@ -95,8 +94,9 @@ def _signature(
 class _GraphBuilder:
     """Fills one graph: resolves names, makes constants, checks and creates operators.
 
-    ``graphs``: all graphs of the text by label.  ``values``: by their names in the text; ``order``: in the
-    order of definition.  ``renamed``: values with another name in the model; ``inline``: literal operands.
+    ``graphs``: all graphs of the text by label.  ``values``: the graph's values by their names in the text;
+    ``order``: all its values in order of definition; ``renamed``: values and their names in the model, where
+    these differ; ``inline``: the constants of literal operands.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class _GraphBuilder:
         return found
 
     def _define(self, token: Token, value: Value, spec: TypeSpec | None) -> None:
-        """Enter a value by its name in the text; ``spec``: what the text says of it."""
+        """Enter a value by its name in the text; ``spec``: its type in the text, None if left out."""
         if token.kind != "value":
             self.source.fail(f"a value of a graph is written %{token.text}", token)
         if token.text in self.values:
@@ -178,7 +178,7 @@ class _GraphBuilder:
         self.values[token.text] = value
         self.order.append(value)
         if spec is not None:
-            spec.dress(value)
+            spec.apply_to(value)
             if spec.name is not None:
                 self.renamed.append((value, spec.name))
 
@@ -204,7 +204,7 @@ class _GraphBuilder:
     # -- operators -----------------------------------------------------------------------------
 
     def _call(self, call: Call) -> None:
-        """Create an operator.  Results without a complete type are inferred; parts of a type override it."""
+        """Create an operator.  Result types are inferred unless the text has all dtypes and shapes."""
         token = call.kinds[0]
         if len(call.kinds) > 1 or call.like is not None:
             self.source.fail("alternatives and `like` are allowed in pictures only", call.kinds[-1])
@@ -215,7 +215,7 @@ class _GraphBuilder:
         attributes = self._attributes(call, cls)
         types = [read_type(t, self.source) for t in call.types]
         if types and len(types) != len(call.results):
-            message = f"{len(call.results)} results have {len(types)} types"
+            message = f"expected {len(call.results)} types, one for each result, got {len(types)}"
             self.source.fail(message, call.types[0].token)
         stated = [Value("", t.dtype, t.shape) for t in types if t.dtype is not None and t.has_shape]
         is_typed = len(stated) == len(call.results) and (bool(types) or cls is OpaqueOp)
@@ -247,7 +247,7 @@ class _GraphBuilder:
         return cls
 
     def _operands(self, call: Call, cls: type[Op]) -> list[Value | None]:
-        """Return the operands; a literal becomes a constant, which gets a name from that of the result."""
+        """Return the operands; a literal becomes a constant named after the result and the operand."""
         declared = cls.operands or (_UNDECLARED,)
         specs = [declared[min(index, len(declared) - 1)] for index in range(len(call.operands))]
         operands = [self._reference(node) for node in call.operands]
@@ -274,7 +274,7 @@ class _GraphBuilder:
     # -- braces --------------------------------------------------------------------------------
 
     def _attributes(self, call: Call, cls: type[Op]) -> dict[str, Any]:
-        """Return the arguments for the constructor of the operator."""
+        """Return the keyword arguments for the constructor of the operator."""
         specs = {a.name: a for a in cls.attributes}
         attributes = {}
         known = {*specs, *(_PLAIN if cls is OpaqueOp else ("version", "extra"))}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Print models; parsing the text gives the same model to the last bit."""
+"""Print models as text; parsing the text gives the same model, bit for bit."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from circlekit.ir.value import Value
 __all__ = ["Locate", "print_graph", "print_model", "print_op"]
 
 ALIGN_LIMIT = 78
-"""Types are aligned in one column; this is the last column for it."""
+"""Result types are aligned in one column, at most this one; longer lines do not count."""
 
 
 def print_model(model: Model, locate: Locate | None = None, shorten: bool = False) -> str:
     """Return the text form of a model.
 
-    ``locate``: where large constants lie, to be printed by reference instead of in base64.  ``shorten``: show
-    the first elements of large constants only; such a text cannot be parsed.
+    ``locate``: the text refers to the files that it returns instead of containing base64.  ``shorten``: show
+    only the first elements of large constants; such a text cannot be parsed.
     """
     graph_labels = _unique(model.graphs, "graph")
     names = {id(g): _GraphNames(g, graph_labels) for g in model.graphs}
@@ -60,7 +60,7 @@ def _header(model: Model) -> str:
 
 
 def _metadata(data: bytes) -> str:
-    """Return metadata as a string if it is text (zeros at its end are usual), else as base64."""
+    """Return metadata as a string if it is text, perhaps padded with zeros, else as base64."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
@@ -85,7 +85,7 @@ def _signature(signature: Signature, names: Names) -> str:
 class _GraphNames(Names):
     """Labels of the values of one graph: their names, made unique and not empty.
 
-    ``values``: all that the text must define, including those that only uninterpreted fields mention.
+    ``values``: all that the text must define, including those that only ``extra`` or quantizations refer to.
     """
 
     def __init__(self, graph: Graph, graph_labels: Mapping[int, str] | None = None) -> None:
@@ -97,7 +97,7 @@ class _GraphNames(Names):
 
 
 def _mentioned(data: Any) -> Iterator[Value]:
-    """Yield the values in a field that the IR does not interpret."""
+    """Yield the values inside of ``extra``."""
     if isinstance(data, Value):
         yield data
     elif isinstance(data, Mapping | list | tuple):
@@ -106,7 +106,7 @@ def _mentioned(data: Any) -> Iterator[Value]:
 
 
 def _unique(things: Sequence[Value] | Sequence[Graph], nameless: str) -> dict[int, str]:
-    """Return a label for each id: the name if none before has it, else the name and a number."""
+    """Return a label for each id: the name for the first thing with it, else the name with a number."""
     labels: dict[int, str] = {}
     taken: set[str] = set()
     for thing in things:
@@ -129,13 +129,12 @@ def _unique(things: Sequence[Value] | Sequence[Graph], nameless: str) -> dict[in
 
 
 def _graph_text(graph: Graph, names: _GraphNames, locate: Locate | None, shorten: bool) -> str:
-    """Return a graph's text: its head, values without a producer (constants, variables), then operators."""
+    """Return the text of a graph: head, values without a producer, operators, ``extra``, ``table``."""
     lines = [_head(graph, names)]
     defined = [*dict.fromkeys(graph.inputs)]
     inputs = set(defined)
-    loose = [
-        v for v in names.values if v not in inputs and (v.producer is None or v.producer.graph is not graph)
-    ]
+    others = (v for v in names.values if v not in inputs)
+    loose = [v for v in others if v.producer is None or v.producer.graph is not graph]
     lines += [f"  {_declaration(v, names, locate, shorten)}" for v in loose]
     defined += loose
     calls = []
@@ -145,7 +144,7 @@ def _graph_text(graph: Graph, names: _GraphNames, locate: Locate | None, shorten
     lines += [f"  {line}" for line in _aligned(calls)]
     if extra := plain_items(graph.extra):
         lines.append(f"  extra {format_tree(extra, names.refer)}")
-    if graph.table:
+    if graph.table:  # the order of tensors in the file; not listed if it is that of the definitions
         ordered = len(graph.table) == len(defined) and all(map(is_, graph.table, defined))
         listed = format_flat(map(names.refer, graph.table))
         lines.append("  table" if ordered else f"  table {listed}")

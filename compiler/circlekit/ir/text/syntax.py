@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The statements of the text form as a tree: models, recipes and pictures share this grammar.
+"""Parse statements of the text form to a tree: models, recipes and pictures share this grammar.
 
     statement := ref {"," ref} "=" (constant | call)
     constant  := "const" type literal
@@ -13,7 +13,7 @@
                | name "(" argument {"," argument} ")" | "{" {(name | string) ":" literal} "}"
     ref       := "%" name, or a bare name (in pictures)
 
-The users of the tree (``ir.text``, ``rewrite.picture``) define which operators, types and fillers exist.
+Readers of the tree (``ir.text``, ``rewrite.picture``) decide which operators, dtypes and fillers exist.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Arguments:
 
 @dataclass(eq=False, repr=False)
 class TypeNode:
-    """A type.  ``dims``: None if not written; each is an int, "?", "*" or a name."""
+    """A type.  ``dims``: None if left out; each is an int, "?", "*" or a name (pictures)."""
 
     dtype: str | None
     dims: list[int | str] | None
@@ -81,7 +81,7 @@ class OperandNode:
 
 @dataclass(eq=False, repr=False)
 class AttributeNode:
-    """An attribute.  ``choices``: the alternatives; ``bind``: the name given to the value."""
+    """An attribute.  ``choices``: its value, or in pictures alternatives; ``bind``: a name for it."""
 
     token: Token
     choices: list[Literal]
@@ -171,8 +171,7 @@ def parse_type(source: Source) -> TypeNode:
     if dtype == "_":
         dtype = None
     dims: list[int | str] | None = None
-    if source.at("["):
-        source.take()
+    if source.accept("["):
         dims = separated(source, "]", lambda: _parse_dim(source))
     suffixes: list[Arguments] = []
     while source.peek.kind == "name" and source.ahead().text == "(" and source.peek.text in _SUFFIXES:

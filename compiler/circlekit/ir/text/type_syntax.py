@@ -19,7 +19,7 @@ from circlekit.ir.value import LARGEST_DIMENSION, MAX_RANK, Array, Quantization,
 
 @dataclass
 class TypeSpec:
-    """The content of a type.  ``dtype``: None if left out; ``has_shape``: whether dimensions are written."""
+    """A type as written.  ``dtype``: None if left out; ``has_shape``: whether a shape or ``[*]`` is there."""
 
     dtype: DType | None
     has_shape: bool
@@ -30,8 +30,8 @@ class TypeSpec:
     is_variable: bool = False
     extra: dict[str, Any] = field(default_factory=dict)
 
-    def dress(self, value: Value) -> None:
-        """Set what is written of the type of ``value``, and all other fields but its name and data."""
+    def apply_to(self, value: Value) -> None:
+        """Set all fields but name and data; dtype, shape and quantization only if they are written."""
         value.dtype = self.dtype or value.dtype
         if self.has_shape:
             value.shape = self.shape
@@ -42,7 +42,7 @@ class TypeSpec:
 
 
 def read_type(node: TypeNode, source: Source) -> TypeSpec:
-    """Return the content of a type; ParseError for what only pictures allow."""
+    """Return the meaning of a type; ParseError if it is invalid or allowed in pictures only."""
     dtype = None
     if node.dtype is not None:
         dtype = BY_SHORT.get(node.dtype)
@@ -61,7 +61,7 @@ def read_type(node: TypeNode, source: Source) -> TypeSpec:
         elif suffix.name == "extra" and not suffix.positional:
             spec.extra = {key: tree_of(value, fail) for key, value in suffix.named.items()}
         else:
-            fail(f"a type of a model has no {suffix.name}; it has quant, named, extra, variable")
+            fail(f"expected quant, named, extra or variable after a type, got {suffix.name}")
     return spec
 
 
@@ -119,7 +119,7 @@ def _quantization(suffix: Arguments, fail: Fail) -> Quantization:
 
 
 def _vector(literal: Literal, dtype: DType, fail: Fail) -> Array:
-    """Return a rank-1 array of a number or a list of numbers."""
+    """Return the rank-1 array of a number, a list of numbers, or ``array(...)``."""
     if isinstance(literal, Arguments):
         array = tree_of(literal, fail)
         if not isinstance(array, np.ndarray) or array.dtype != dtype.numpy or array.ndim != 1:

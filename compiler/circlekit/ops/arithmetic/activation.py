@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Activation functions.  Source: TFLite activations."""
+"""Operators that are activation functions, such as RELU and GELU.  Source: TFLite activations."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from circlekit.ops.quantization import dtype_limits, is_quantized_8_or_16_bits, 
 
 
 class Clamped(Unary):
-    """x limited to ``bounds``.  Quantized: x is requantized, then clamped to the quantized bounds."""
+    """x clamped to ``bounds`` (None: no upper bound).  Quantized: requantized, then clamped."""
 
     bounds: ClassVar[tuple[float, float | None]] = (0.0, None)
     quantized_dtypes: ClassVar[tuple[DType, ...]] = (i8, u8)
@@ -162,15 +162,16 @@ class HardSwish(Unary, code="HARD_SWISH", quantized_dtypes=(i8, u8)):
         return np.asarray(x * np.clip(x + 3, 0, 6) / 6, x.dtype)
 
     def quantized(self, x: Array) -> Array:
-        # in 16-bit fixed point, with 7 more bits than the input: min(max(x + 3, 0), 6) / 6 times x
+        # in 16-bit fixed point, with 7 more bits than the input: gate = x / 3, saturated to [-1, 1];
+        # x * (gate + 1) / 2 = x * min(max(x + 3, 0), 6) / 6
         fine_scale = scale_of(self.input) / np.float32(128)
         output_by = quantize_multiplier(fine_scale / scale_of(self.output))
         relu_by = quantize_multiplier(fine_scale / (np.float32(3) / np.float32(32768)))
         if output_by.shift > 0:
-            raise UnsupportedError("HARD_SWISH with a result far finer than its input has no kernel")
+            raise UnsupportedError("HARD_SWISH: expected an output scale above input scale / 128")
         value = centered(x, self.input).astype(np.int64) << 7
         product = saturating_rounding_doubling_high_mul(value, _mantissa_int16(output_by.mantissa), 16)
-        gate = value  # x / 3, saturated
+        gate = value
         if relu_by.shift > 0:
             gate = saturating_left_shift(gate, relu_by.shift - 1, 16)
         gate = saturating_rounding_doubling_high_mul(gate, _mantissa_int16(relu_by.mantissa), 16)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arithmetic on two operands that broadcast.  Integers wrap around.
+"""Arithmetic operators on two operands that broadcast, and ADD_N.  Integers wrap around.
 
 Source: TFLite add, sub, mul, maximum_minimum, pow, squared_difference, atan2, add_n.
 """
@@ -38,9 +38,9 @@ class BinaryWithActivation(Binary, fuses_activation=True):
 
 
 def in_one_scale(op: Binary, x: Array, y: Array, bits: int) -> tuple[Array, Array, float]:
-    """Return the operands minus their zero points, int32 in units of a common scale / 2^bits, and this scale.
+    """Return both operands rescaled to ``common / 2^bits``, without zero points, as int32; and ``common``.
 
-    It is twice the larger scale of both.
+    ``common`` is twice the larger scale of the operands.
     """
     common = 2 * max(float(scale_of(op.lhs)), float(scale_of(op.rhs)))
     first, second = (
@@ -53,9 +53,9 @@ def in_one_scale(op: Binary, x: Array, y: Array, bits: int) -> tuple[Array, Arra
 class AddOrSub(BinaryWithActivation, kinds="fiuc"):
     """ADD and SUB.
 
-    Quantized: both operands are rescaled to twice the larger scale, with 20 more bits (int16: 15).  But
-    int16 with ``pot_scale_int16`` and scales that are powers of two is only shifted: one operand has the
-    scale of the result, the other one a smaller scale.
+    Quantized: both operands are rescaled to twice the larger scale, with 20 (int16: 15) fractional bits.
+    Exception: int16 with ``pot_scale_int16`` where all scales are powers of two.  One operand then must have
+    the scale of the result, and the other one, with a smaller or equal scale, is shifted to it.
     """
 
     lhs = operand(*NUMBERS, *COMPLEX, DType.STRING)
@@ -77,7 +77,7 @@ class AddOrSub(BinaryWithActivation, kinds="fiuc"):
         return clamp_to_dtype(rescaled(first + self.sign * second, real), self.output, self.act)
 
     def _power_of_two_shifts(self) -> list[int] | None:
-        """Return the right shift of each operand where all scales are powers of two; else None."""
+        """Return the right shift of each operand for int16 with power-of-two scales; None for all others."""
         if self.lhs.dtype is not i16 or not self.pot_scale_int16:
             return None
         powers = [check_power_of_two(scale_of(v)) for v in (self.lhs, self.rhs, self.output)]
@@ -88,7 +88,7 @@ class AddOrSub(BinaryWithActivation, kinds="fiuc"):
         if min(shifts) != 0:
             raise UnsupportedError(
                 f"{self.code} of int16 with scales 2^{known[0]} and 2^{known[1]}: "
-                f"expected the larger one for the result, got 2^{known[2]}"
+                f"expected the larger one as result scale, got 2^{known[2]}"
             )
         return shifts
 
@@ -122,7 +122,7 @@ class Sub(AddOrSub, code="SUB", function=np.subtract, sign=-1):
 class Mul(BinaryWithActivation, code="MUL", commutative=True, reference_version=7, kinds="fiuc"):
     """lhs * rhs.
 
-    int16 operands may have an 8-bit result: both operands then are fractions with 15 bits.
+    int16 operands may have an 8-bit result: they then are in units of 2^-15, whatever their scales.
     """
 
     lhs = operand(*NUMBERS, *COMPLEX)
@@ -199,8 +199,8 @@ class Minimum(MaximumMinimum, code="MINIMUM", options="MaximumMinimumOptions", c
 class Pow(Binary, code="POW"):
     """lhs to the power of rhs.
 
-    An int32 result out of range becomes the least int32, as on x86, except where a single exponent applies to
-    all elements: LiteRT then multiplies, and the result wraps.
+    An int32 result out of range becomes the least int32, as on x86.  But for a single positive exponent
+    LiteRT multiplies integers, so the result wraps around.
     """
 
     def compute(self, x: Array, y: Array) -> Array:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bits, buckets, diagonals and distinct elements.
+"""Operators on bits, buckets, diagonals and distinct elements; broadcast shapes.
 
 Source: TFLite bitcast, bitwise_xor, right_shift, bucketize, matrix_diag, matrix_set_diag, unique,
 broadcast_args.
@@ -22,7 +22,7 @@ from circlekit.ops.quantization import per_tensor_quantization
 
 
 class Bitcast(Op, code="BITCAST"):
-    """The same bytes as elements of another dtype, that of the result.
+    """The bytes of the input as elements of the declared dtype of the result.
 
     Smaller elements add a last axis, larger elements remove it.
     """
@@ -31,7 +31,7 @@ class Bitcast(Op, code="BITCAST"):
 
     def infer(self) -> Inferred:
         if not self.results:
-            raise UnsupportedError("BITCAST: expected a declared result, which its dtype follows from")
+            raise UnsupportedError("BITCAST needs the dtype of its result, which cannot be inferred")
         dtype, shape = self.output.dtype, self.input.shape
         before, after = self.input.dtype.bits // 8, dtype.bits // 8
         if shape is None or not before or not after:
@@ -74,7 +74,7 @@ class RightShift(Binary, code="RIGHT_SHIFT", kinds="iu"):
 
 
 class Bucketize(Op, code="BUCKETIZE", layout_operands=("input",)):
-    """The number of sorted ``boundaries`` that are not above each element."""
+    """For each element, how many of the ascending ``boundaries`` are less than or equal to it."""
 
     input = operand(f32, f64, i32, i64)
 
@@ -93,7 +93,7 @@ class Bucketize(Op, code="BUCKETIZE", layout_operands=("input",)):
 
 
 class MatrixDiag(Op, code="MATRIX_DIAG"):
-    """Matrices with the last axis as their diagonals, zeros elsewhere."""
+    """Square matrices whose diagonals are the vectors along the last axis, zeros elsewhere."""
 
     input = operand(*NUMBERS, boolean)
 
@@ -126,16 +126,15 @@ class MatrixSetDiag(Op, code="MATRIX_SET_DIAG"):
     def kernel(self, input: Array, diagonal: Array) -> Array:
         size = min(input.shape[-2:])
         if diagonal.shape != (*input.shape[:-2], size):
-            raise ShapeError(
-                f"expected a diagonal of shape {[*input.shape[:-2], size]}, got {list(diagonal.shape)}"
-            )
+            expected = [*input.shape[:-2], size]
+            raise ShapeError(f"expected a diagonal of shape {expected}, got {list(diagonal.shape)}")
         out: Array = input.copy()
         out[..., np.arange(size), np.arange(size)] = diagonal
         return out
 
 
 class Unique(Op, code="UNIQUE", results=("output", "indices")):
-    """The distinct elements of a vector in order of first occurrence, and each element's index in them."""
+    """The distinct elements of a vector in order of first occurrence; for each element, its index there."""
 
     input = operand(*NUMBERS)
 

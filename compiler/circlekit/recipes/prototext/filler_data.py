@@ -32,8 +32,8 @@ from circlekit.ops.constant_operands import decode_strings, encode_strings, pack
 Files = Callable[[str], bytes]
 """Returns the content of a file that a recipe names."""
 
-SCRATCH_BYTES = 8
-"""Scratch memory per element while a constant is made."""
+SCRATCH_BYTES_PER_ELEMENT = 8
+"""Temporary memory while a constant is made."""
 
 INVALID_NPY = (ValueError, EOFError, TypeError, SyntaxError, TokenError, RecursionError, MemoryError)
 """What numpy raises for an invalid .npy file, whose header is a Python literal."""
@@ -81,7 +81,7 @@ def filled(tag: str, args: Sequence[str], dtype: DType, count: int, seed: int, f
 def _listed(tag: str, args: Sequence[str], dtype: DType, count: int) -> Array:
     """Return the elements of the fillers ``constant`` and ``explicit``; zeros for missing arguments."""
     kind = dtype.numpy if dtype.numpy is not None else np.dtype(np.int8)
-    need_memory(count * (SCRATCH_BYTES + kind.itemsize), f"{count} elements of {tag}")
+    need_memory(count * (SCRATCH_BYTES_PER_ELEMENT + kind.itemsize), f"{count} elements of {tag}")
     hold_memory(count * kind.itemsize)
     if tag == "constant" and not args:
         raise ModelError("constant: expected an argument, got none")
