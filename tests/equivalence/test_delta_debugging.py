@@ -132,7 +132,7 @@ def test_the_search_ends_if_nothing_can_go() -> None:
     ],
 )
 def test_rounder_constants(data: list[float], simpler: list[list[float]]) -> None:
-    found: list[Array] = list(delta_debugging._rounder(np.array(data, np.float64)))
+    found: list[Array] = list(delta_debugging._simpler_constants(np.array(data, np.float64)))
     assert [array.tolist() for array in found] == simpler
 
 

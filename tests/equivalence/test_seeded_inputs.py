@@ -8,7 +8,7 @@ import pytest
 
 from circlekit.equivalence.seeded_inputs import (
     EDGES,
-    SMALL_INTEGERS,
+    UNBOUNDED_INTEGERS_END,
     InputSet,
     index_bounds,
     input_sets,
@@ -79,7 +79,7 @@ def test_quantized_data_uses_its_whole_range() -> None:
 
 def test_other_integers_stay_small() -> None:
     array = make_input(Value("x", DType.INT32, (1000,)), NORMAL)
-    assert (array.min(), array.max()) == (0, SMALL_INTEGERS - 1)
+    assert (array.min(), array.max()) == (0, UNBOUNDED_INTEGERS_END - 1)
 
 
 def test_what_no_array_can_hold_is_refused() -> None:

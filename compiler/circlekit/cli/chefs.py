@@ -63,10 +63,10 @@ def _reverse(arguments: argparse.Namespace) -> int:
 
 
 def _commands(prefix: str, format: str) -> tuple[Command, Command, Command]:
-    """Return the commands that read the standard input, that read a file, and that make a recipe."""
+    """Return three commands: recipe to model on standard streams, the same on files, and model to recipe."""
     file = f"Make the {format} model that a recipe describes."
-    stream = f"Make the {format} model of a recipe: standard input to standard output."
-    reverse = "Make a recipe from which a model can be made again."
+    stream = f"Read a recipe from the standard input; write its {format} model to the standard output."
+    reverse = "Make a recipe that describes a model."
     return (
         Command(prefix, stream, "", lambda parser: None, _cook_stream, format),
         Command(f"{prefix}-file", file, "recipe output", _declare_file, _cook_file, format),

@@ -40,7 +40,7 @@ LABELS = {
 }
 """ONE's labels of fields, the same for all operators."""
 
-OWN_LABELS = {
+TABLE_LABELS = {
     ("SVDFOptions", "fused_activation_function"): "activation",
     ("BCQGatherOptions", "input_hidden_size"): "weights_hidden_size",
     ("ConcatenationOptions", "axis"): "Axis",
@@ -53,14 +53,14 @@ OWN_LABELS = {
 }
 """ONE's labels of fields in one table only."""
 
-ORDER = (
+FIELD_ORDER = (
     "padding", "stride_w", "stride_h", "filter_width", "filter_height", "depth_multiplier",
     "dilation_w_factor", "dilation_h_factor", "rank", "epsilon", "weights_format",
     "fused_activation_function", "keep_num_dims", "axis",
 )  # fmt: skip
 """Fields that come first, in this order; the others follow in the order of the schema."""
 
-AS_WORDS = frozenset(
+BOOLEANS_AS_WORDS = frozenset(
     {
         "BatchMatMulOptions", "FakeQuantOptions", "GeluOptions", "ResizeBilinearOptions",
         "ResizeNearestNeighborOptions",
@@ -70,50 +70,52 @@ AS_WORDS = frozenset(
 
 
 def option_line(op: Tree, fmt: str) -> Iterator[str]:
-    """Yield the line for the decoded operator ``op``, or none if it has no options."""
+    """Yield the line with the options of the decoded operator ``op``; nothing if it has none."""
     for union in ("builtin_options", "builtin_options_2"):
         if union in op:
             items = [f"{label}({value})" for label, value in _fields(op[union], fmt)]
             if items:
                 yield f"    {' '.join(items)} "
     if len(op.get("custom_options", ())):
-        yield f"    {' '.join(_custom(bytes(op['custom_options'])))} "
+        yield f"    {' '.join(_custom_fields(bytes(op['custom_options'])))} "
 
 
 def _fields(options: Tree, fmt: str) -> Iterator[tuple[str, str]]:
     name = options[""]
     defaults = {f.name: f.default for f in table(name, fmt).fields}
-    for field in sorted(defaults, key=lambda f: ORDER.index(f) if f in ORDER else len(ORDER)):
-        label = OWN_LABELS.get((name, field)) or LABELS.get(field, field)
-        yield label, _shown(options.get(field, defaults[field]), name in AS_WORDS)
+    for field in sorted(defaults, key=lambda f: (*FIELD_ORDER, f).index(f)):
+        label = TABLE_LABELS.get((name, field)) or LABELS.get(field, field)
+        yield label, _formatted(options.get(field, defaults[field]), name in BOOLEANS_AS_WORDS)
 
 
-def _shown(value: Any, words: bool) -> str:
+def _formatted(value: Any, words: bool) -> str:
+    """Format the value of a field; ``words``: booleans as true and false, not 1 and 0."""
     if value is None:
         return ""
     if isinstance(value, bool | np.bool_):
         return str(bool(value)).lower() if words else str(int(value))
     if isinstance(value, list | np.ndarray):
-        return ", ".join(_shown(x, words) for x in value)
+        return ", ".join(_formatted(x, words) for x in value)
     return number_text(float(value) if isinstance(value, np.floating) else value)
 
 
-def _custom(data: bytes) -> Iterator[str]:
+def _custom_fields(data: bytes) -> Iterator[str]:
+    """Yield the fields of custom options that are a FlexBuffer map, else a note."""
     try:
         tree = read_flexbuffer(data)
     except ModelError:
         tree = None
     if isinstance(tree, dict):
-        yield from (f"{key}({_shown(value, True)})" for key, value in tree.items())
+        yield from (f"{key}({_formatted(value, True)})" for key, value in tree.items())
     else:
         yield "Unknown custom option format"
 
 
 def metadata_lines(name: str, data: bytes) -> Iterator[str]:
-    """Yield a line for each entry of a table of ONE; nothing for other metadata.
+    """Yield a line for each entry of ONE's metadata tables; nothing for other metadata.
 
-    A table is the number of its entries, and of each a number, a length, and a text with a zero at its end
-    (source table) or numbers (op table).
+    A table has the number of entries; then for each entry a node id, a length, and a zero-terminated text of
+    that length (source table) or as many node ids (op table).  All numbers are little-endian uint32.
     """
     heads = {"source_table": "node_id : node_name", "op_table": "node_id : origin_ids"}
     kind = name.removeprefix("ONE_")
@@ -137,10 +139,10 @@ def metadata_lines(name: str, data: bytes) -> Iterator[str]:
 
 RULER, LINE = "=" * 67, "-" * 67
 MAX_ELEMENTS = 4
-"""Elements of a vector, or bytes of a buffer, that are shown without an ellipsis."""
+"""Longer vectors and buffers are shown in part, with an ellipsis."""
 
 MAX_BYTES = 16
-"""Bytes that are shown of a longer buffer."""
+"""Number of bytes shown of a buffer of more than MAX_ELEMENTS bytes."""
 
 DATA_FORMATS = {
     "CHANNELS_LAST": "CHANNEL_LAST (NHWC for 2d, NDHWC for 3d data)",
@@ -167,7 +169,7 @@ tfldump = Command("tfldump", "Print a whole model file.", "model", _declare, _ru
 
 
 def _dump(model: ModelFile) -> Iterator[str]:
-    model_version = model.tree.get("version", 0)  # decodes the file: an error comes before the first line
+    model_version = model.tree.get("version", 0)  # decodes the file, so errors precede the first line
     yield RULER
     yield f"Model version: {model_version}"
     yield f" # sub graphs: {len(model.graphs)}"
@@ -198,7 +200,7 @@ def _dump(model: ModelFile) -> Iterator[str]:
 
 
 def _bytes(data: memoryview) -> str:
-    """Format bytes as C++ streams do in hexadecimal: 00 for zero, else 0x1."""
+    """Format bytes as C++ streams print hexadecimal: 00 for zero, else as 0x1."""
     shown = data[:MAX_BYTES] if len(data) > MAX_ELEMENTS else data
     texts = [hex(byte) if byte else "00" for byte in shown]
     return " ".join([*texts, "..."] if len(data) > MAX_ELEMENTS else texts)
@@ -266,9 +268,9 @@ def _graph(model: ModelFile, graph: Tree, number: int) -> Iterator[str]:
 
 
 def _tensor(tensor: Tree, label: str) -> Iterator[str]:
-    parts = [f"({_shown(list(tensor.get('shape', (-1,))), False)})"]
+    parts = [f"({_formatted(list(tensor.get('shape', (-1,))), False)})"]
     if "shape_signature" in tensor:
-        parts.append(f"({_shown(tensor['shape_signature'], False)})")
+        parts.append(f"({_formatted(tensor['shape_signature'], False)})")
     parts.append(f"B({tensor.get('buffer', 0)})")
     if tensor.get("is_variable", False):
         parts.append("(variable)")
@@ -279,7 +281,7 @@ def _tensor(tensor: Tree, label: str) -> Iterator[str]:
 
 
 def _vector(vector: Any) -> str:
-    """Format up to MAX_ELEMENTS elements."""
+    """Format an array: all elements, or its length and the first MAX_ELEMENTS."""
     texts = [number_text(x) for x in vector[:MAX_ELEMENTS].tolist()]
     return ", ".join(texts) if len(vector) <= MAX_ELEMENTS else f"({len(vector)}) {', '.join(texts)} ... "
 

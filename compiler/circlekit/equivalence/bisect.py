@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from circlekit.equivalence.delta_debugging import TRIES, reduce_model
+from circlekit.equivalence.delta_debugging import MAX_TRIES, reduce_model
 from circlekit.equivalence.verify import Verifier, watch
 from circlekit.errors import CirclekitError, EquivalenceError
 from circlekit.ir.clone import clone
@@ -51,7 +51,7 @@ def find_culprit(
     model: Model,
     passes: Sequence[Phase | str],
     format: str,
-    tries: int = TRIES,
+    tries: int = MAX_TRIES,
     settings: Mapping[str, Any] | None = None,
     exact: bool = False,
 ) -> Culprit | None:

@@ -30,24 +30,24 @@ from circlekit.ir.verifier import verify
 
 P = ParamSpec("P")
 
-TRIES = 2000
-"""Largest number of models that are tested, since each test may run a slow command."""
+MAX_TRIES = 2000
+"""Default limit on the number of models tested: each test may run a slow command."""
 
 Shows = Callable[[Model], bool]
-"""The interestingness test of a valid model; a CirclekitError counts as false, a FileError is raised."""
+"""Whether a valid model shows the fault.  A CirclekitError counts as false, but a FileError is raised."""
 
 
-def reduce_model(model: Model, shows: Shows, tries: int = TRIES) -> Model:
+def reduce_model(model: Model, shows: Shows, tries: int = MAX_TRIES) -> Model:
     """Return a model for which ``shows`` is true and to which no reduction step applies any more.
 
-    ``shows`` must be true for ``model``, which stays as it is.  After ``tries`` tests the smallest model so
-    far is returned.
+    ``shows`` must be true for ``model``, which is not changed.  After ``tries`` tests, return the smallest
+    model so far.
     """
     return _Reducer(model, shows, tries).run()
 
 
 class _Reducer:
-    """``model``: the smallest so far.  Each step returns whether it found a smaller one."""
+    """``model``: the smallest so far.  ``left``: tests left.  A step returns whether it changed ``model``."""
 
     def __init__(self, model: Model, shows: Shows, tries: int) -> None:
         self.model = model
@@ -66,12 +66,12 @@ class _Reducer:
             lambda: self.select(submodel.with_outputs, len(self.model.main.outputs)),
             self.reset_attributes, self.shrink_sizes, self.simplify_constants,
         )  # fmt: skip
-        while sum(step() for step in steps) and self.left > 0:
+        while sum(step() for step in steps) and self.left > 0:  # a sum, as ``any`` would skip steps
             pass
         return self.model
 
     def attempt(self, make: Callable[P, Model], *args: P.args, **keywords: P.kwargs) -> bool:
-        """Take the model that ``make`` returns if it is valid, different, and ``shows`` is true."""
+        """Keep the model that ``make`` returns if it is valid and different and shows the fault."""
         if self.left <= 0:
             return False
         try:
@@ -79,7 +79,7 @@ class _Reducer:
             if verify(candidate):
                 return False
             check_shapes(candidate)
-        except (CirclekitError, ValueError, IndexError, ArithmeticError):  # shape rules may see any operands
+        except (CirclekitError, ValueError, IndexError, ArithmeticError):  # from steps and shape rules
             return False
         if difference(self.model, candidate) is None:
             return False
@@ -97,7 +97,7 @@ class _Reducer:
     # -- operators and outputs -----------------------------------------------------------------
 
     def inline_calls(self) -> bool:
-        """Replace operators that call graphs by one of these graphs."""
+        """Replace an operator that calls graphs by the operators of one of these graphs."""
         calls = [
             (index, number, callee)
             for index, graph in enumerate(self.model.graphs)
@@ -113,12 +113,12 @@ class _Reducer:
             for graph in range(1, len(self.model.graphs))
             for number in reversed(range(len(self.model.graphs[graph])))
         ]
-        # a place that does not exist any more is no candidate
+        # ``attempt`` returns False for a place that no longer exists
         removed = [self.attempt(submodel.without_op, self.model, *place) for place in places]
         return any(removed)
 
     def select(self, select: Callable[[Model, Sequence[int]], Model], count: int) -> bool:
-        """Delta debugging: try each part alone, then all but one part, with ever smaller parts."""
+        """Delta debugging of ``count`` items: try each part alone, then all but one; then smaller parts."""
         start = self.model
         kept, parts = list(range(count)), 2
         while len(kept) > 1:
@@ -164,12 +164,12 @@ class _Reducer:
                 if value.array().dtype.kind == "f" and value.array().size:
                     changed |= any(
                         self.attempt(submodel.with_constant, self.model, index, value.name, array)
-                        for array in _rounder(value.array())
+                        for array in _simpler_constants(value.array())
                     )
         return changed
 
 
-def _rounder(data: Array) -> Iterator[Array]:
+def _simpler_constants(data: Array) -> Iterator[Array]:
     """Yield contents for a constant that are simpler than ``data``, the simplest first."""
     with np.errstate(all="ignore"):
         candidates = [
@@ -186,8 +186,8 @@ def _rounder(data: Array) -> Iterator[Array]:
             yield candidate
 
 
-PLACE = "{}"
-"""Replaced by the path of the model in the words of a command; without it the path is appended."""
+PATH_PLACEHOLDER = "{}"
+"""Replaced by the path of the model in a command; if no word contains it, the path is appended."""
 
 
 def write_model(model: Model, path: Path) -> None:
@@ -202,8 +202,8 @@ def write_model(model: Model, path: Path) -> None:
 class ShowsFault:
     """Runs a command on a model; true if the command ends with exit code 0.
 
-    ``words``: the command.  ``path``: the file for candidates.  ``timeout``: seconds for one run; a longer
-    one is ended and counts as false.  ``note``: called with a text before every run.
+    ``words``: the command.  ``path``: the file to which each model is written.  ``timeout``: seconds after
+    which a run is ended and counts as false.  ``note``: called with a line of progress before every run.
     """
 
     words: Sequence[str]
@@ -217,7 +217,7 @@ class ShowsFault:
         self.runs += 1
         self.note(f"run {self.runs}, {len(model.main)} operators")
         write_model(model, self.path)
-        words = [word.replace(PLACE, str(self.path)) for word in self.words]
+        words = [word.replace(PATH_PLACEHOLDER, str(self.path)) for word in self.words]
         if words == [*self.words]:
             words.append(str(self.path))
         silent = subprocess.DEVNULL

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Make seeded inputs for a graph (normal, boundary and zero), and seeds for random operators.
 
-The values of an input depend only on its name, dtype, shape and the set: they are the same on every machine,
-whatever the other inputs of the model are.
+The values of an input depend only on its name, dtype and shape and on the set: they are the same on every
+machine, whatever the other inputs of the model are.
 
-Without a seed, the interpreter derives random numbers from the name of the result, which a rewrite may change
-(for example, when it inlines a branch of IF).  All such operators get the same seed, because nothing else of
-an operator survives every rewrite.
+For a random operator without a seed, the interpreter uses the name of the result, which a rewrite may change
+(for example, when it inlines a branch of IF).  All such operators get one seed, because they have no property
+that every rewrite keeps and that could tell them apart.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from circlekit.ir.text.fillers import fill
 from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.random_ops import UINT32_MASK, Random
 
-SMALL_INTEGERS = 4
-"""Integers that are neither quantized nor known to be indices are below this: they may be sizes."""
+UNBOUNDED_INTEGERS_END = 4
+"""Integers that are neither quantized nor known to be indices are from 0 to below this; they may be sizes."""
 
 EDGES = (0.0, -0.0, 1.0, -1.0, 3.0, -3.0, 6.0, -6.0, 0.5, -0.5, 1e-3, -1e-3, 1e-30, -1e-30, 100.0, -100.0)
 """Where activations change (0, 1, 3, 6), where an epsilon shows (1e-30), and values large against both.
 
-Larger ones would measure how a model amplifies rounding, not whether a rewrite is correct.
+Larger values would measure how much a model amplifies rounding errors, not whether a rewrite is correct.
 """
 
 SMALL_MODEL_ELEMENTS = 1024
-"""A model with at most this many input elements gets every edge at every small input."""
+"""A model with at most this many input elements gets enough boundary sets for each input to see all edges."""
 
 
 class InputSet(NamedTuple):
-    """``kind``: normal, boundary or zero.  This is set ``number`` of ``total`` of its kind."""
+    """Set ``number`` (from 0) of ``total`` sets of inputs of a ``kind``: normal, boundary or zero."""
 
     kind: str
     number: int = 0
@@ -54,7 +54,7 @@ class InputSet(NamedTuple):
 
 
 def input_sets(graph: Graph) -> list[InputSet]:
-    """Return the sets for ``graph``: several boundary sets if one has too few elements for all edges."""
+    """Return the input sets for ``graph``: several boundary sets if one is too small for all edges."""
     sizes = [prod(dim or 1 for dim in v.shape or ()) for v in graph.inputs if v.dtype.is_float]
     count = 1
     if sizes and sum(sizes) <= SMALL_MODEL_ELEMENTS:
@@ -115,7 +115,7 @@ def _range(value: Value, bound: int | None) -> tuple[int, int]:
     quantized = value.quantization is not None and value.quantization.scale.size > 0
     if bound is None and (quantized or value.dtype.bits == 8):
         return value.dtype.limits
-    return 0, (SMALL_INTEGERS if bound is None else max(bound, 1)) - 1
+    return 0, (UNBOUNDED_INTEGERS_END if bound is None else max(bound, 1)) - 1
 
 
 def _stored_zero(value: Value) -> int:
@@ -130,10 +130,10 @@ def _stored_zero(value: Value) -> int:
 
 
 def index_bounds(graph: Graph) -> dict[int, int]:
-    """Return the smallest size that each input indexes, by the ``id`` of the input; others are left out.
+    """Return the smallest size that each input indexes, by the ``id`` of the input; omit other inputs.
 
-    Integer operators between the input and the index operand (Cast, Reshape, arithmetic) are passed through:
-    indices that stay below the bound at the input are valid in what exporters write.
+    Integer operators between input and index operand (Cast, Reshape, arithmetic) are assumed to keep indices
+    below the bound, as they do in the models of exporters.
     """
     sizes = {id(value): list(_indexed_sizes(value)) for value in graph.inputs if value.dtype.is_integer}
     return {key: min(found) for key, found in sizes.items() if found}
@@ -152,7 +152,7 @@ def _indexed_sizes(start: Value) -> Iterator[int]:
                 continue
             following = list(op.results)
             for graph in op.called_graphs():
-                at = position - (len(op.inputs) - len(graph.inputs))  # a condition precedes the arguments
+                at = position - (len(op.inputs) - len(graph.inputs))  # without the condition of IF
                 following += graph.inputs[at : at + 1] if at >= 0 else ()
             for result in following:
                 if result.dtype.is_integer and id(result) not in seen:
@@ -165,7 +165,7 @@ TABLES = {"EMBEDDING_LOOKUP": (0, 1), "GATHER": (1, 0), "GATHER_ND": (1, 0)}
 
 
 def _indexed_size(op: Op, position: int) -> int | None:
-    """Return the size that operand ``position`` indexes; None if it is no index, or the size is unknown."""
+    """Return the size that operand ``position`` indexes; None if it is no index operand or is unknown."""
     at, table = TABLES.get(op.code, (None, 0))
     data = op.inputs[table] if position == at else None
     if data is None or not data.shape:
@@ -183,7 +183,7 @@ SEED = 1
 
 
 def with_seeds(model: Model) -> Model:
-    """Return ``model``, or a copy in which every random operator has a seed."""
+    """Return ``model`` if every random operator has a seed, else a copy in which every one has."""
     if not any(_unseeded(model)):
         return model
     copy = clone(model)

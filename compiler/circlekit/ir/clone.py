@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copy models and graphs; copies share constant data, nothing else."""
+"""Copy models and graphs.  A copy shares only the arrays of constants with the original."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def clone(model: Model) -> Model:
 def inline(source: Graph, anchor: Op, arguments: Sequence[Value]) -> list[Value]:
     """Insert a copy of the operators of ``source`` before ``anchor``; return the copies of its outputs.
 
-    ``arguments`` replace the inputs of ``source``.  Values get names that are unique in ``anchor``'s graph.
+    ``arguments`` replace the inputs of ``source``.  The copied values get names that are unique in the graph
+    of ``anchor``.
     """
     graph = anchor.graph
     assert graph is not None  # the anchor is in a graph
@@ -47,7 +48,7 @@ def inline(source: Graph, anchor: Op, arguments: Sequence[Value]) -> list[Value]
 
 
 class _Cloner:
-    """``values``, ``ops``, ``graphs``: the copy of each original, by its id."""
+    """Copies each object once.  ``values``, ``ops``, ``graphs``: the copies, by ``id`` of the original."""
 
     def __init__(self) -> None:
         self.values: dict[int, Value] = {}
@@ -76,7 +77,7 @@ class _Cloner:
             new.is_variable = value.is_variable
             new.result_index = value.result_index
             self.values[id(value)] = new
-            if value.quantization is not None and value.scale_values:
+            if value.quantization is not None and value.scale_values:  # scales of blocks are values
                 details = self._tree(value.quantization.details)
                 new.quantization = replace(value.quantization, details=details)
         return new
@@ -119,7 +120,7 @@ class _Cloner:
             new._uses = {(ops[id(op)], i): None for op, i in value._uses if id(op) in ops}
 
     def _tree(self, data: Any) -> Any:
-        """Copy lists, tuples and dicts, replace values and graphs by their copies, share everything else."""
+        """Copy lists, tuples, dicts, and the values and graphs in them; share everything else."""
         if type(data) is dict:
             return {key: self._tree(x) for key, x in data.items()}
         if type(data) is list:

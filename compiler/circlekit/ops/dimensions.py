@@ -44,7 +44,7 @@ def merge_dims(a: Dim, b: Dim) -> Dim:
 
 
 def dims_differ(a: Dim, b: Dim) -> bool:
-    """Whether both dimensions are known and not equal."""
+    """Whether both dimensions are known and different."""
     return a is not None and b is not None and a != b
 
 
@@ -61,7 +61,7 @@ def product(dims: Sequence[Dim]) -> Dim:
 
 
 def element_count(dims: Sequence[Dim] | None) -> int:
-    """Return the product of ``dims``, unknown dimensions counted as 1; 0 where the rank is unknown."""
+    """Return the product of the known ``dims``; 0 if the rank is unknown."""
     return 0 if dims is None else product([1 if dim is None else dim for dim in dims]) or 0
 
 
@@ -73,7 +73,7 @@ def unknown_dims(count: int | None) -> Shape | None:
 
 
 def normalized_axis(axis: int, rank: int) -> int:
-    """Return ``axis`` counted from the front; ShapeError where it is outside of ``rank``."""
+    """Return ``axis`` counted from the front; ShapeError unless -rank <= axis < rank."""
     if not -rank <= axis < rank:
         raise ShapeError(f"axis {axis} is out of range for rank {rank}")
     return axis % rank
@@ -88,13 +88,14 @@ class Window(NamedTuple):
 
 
 LARGEST_WINDOW = 1 << 20
-"""Largest span and stride along one axis, in elements; larger ones come from damaged files."""
+"""Largest span and stride of a window along one axis, in elements; only damaged files have larger ones."""
 
 
 def window_size(size: Dim, taps: Dim, stride: int, dilation: int, padding: Padding) -> Dim:
-    """Return the output size of a window of ``taps`` elements over ``size``; None where it is unknown.
+    """Return the number of windows of ``taps`` elements along an axis of ``size``; None if it is unknown.
 
     SAME: ceil(size / stride).  VALID: ceil((size - span + 1) / stride), span = (taps - 1) * dilation + 1.
+    Raises ShapeError for stride, dilation or span out of range, and for a span above ``size`` with VALID.
     """
     if not 1 <= stride <= LARGEST_WINDOW or dilation < 1:
         raise ShapeError(
@@ -117,7 +118,7 @@ def window_size(size: Dim, taps: Dim, stride: int, dilation: int, padding: Paddi
 
 
 def conv_padding(size: int, taps: int, stride: int, dilation: int, padding: Padding) -> Window:
-    """Return output size and zero padding of one axis; an odd total puts the extra element after the data.
+    """Return output size and padding of one axis; an odd total puts the extra element after the data.
 
     Source: TFLite kernels/padding.h.
     """

@@ -29,17 +29,17 @@ from circlekit.ops.quantization import is_per_channel, rearranged_type, scale_of
 
 
 def require_in_range(op: Op, indices: Array, sizes: Any) -> None:
-    """Raise ModelError unless ``indices`` are integers from 0 to below ``sizes``, which broadcast to them."""
+    """Raise ModelError unless ``indices`` are integers with 0 <= index < size; ``sizes`` are broadcast."""
     if indices.dtype.kind not in "iu":
         raise ModelError(f"{op.code}: expected integers as indices, got {indices.dtype}")
     wrong = (indices < 0) | (indices >= sizes)
     if np.any(wrong):
-        found = int(indices[wrong].reshape(-1)[0])
-        raise ModelError(f"{op.code}: index {found} is out of range for {np.asarray(sizes).tolist()} entries")
+        first = int(indices[wrong].reshape(-1)[0])
+        raise ModelError(f"{op.code}: index {first} is out of range for {np.asarray(sizes).tolist()} entries")
 
 
 class Gather(Op, code="GATHER", data_movement=True, layout_operands=("params",), axis_numbers=("axis",)):
-    """Slices of ``params`` along ``axis``, by number; both operands share the first ``batch_dims`` axes."""
+    """Slices of ``params`` at ``indices`` along ``axis``; both share the first ``batch_dims`` axes."""
 
     params = operand(*ANY)
     indices = operand(i32, i64, i16)
@@ -59,7 +59,7 @@ class Gather(Op, code="GATHER", data_movement=True, layout_operands=("params",),
         return rearranged_type(self.params, shape)
 
     def axis_and_batch(self, rank: int, index_rank: int) -> tuple[int, int]:
-        """Return axis and number of batch dimensions, neither negative."""
+        """Return the axis and the number of batch dimensions, both counted from the front."""
         axis = normalized_axis(self.axis, rank)
         batch = self.batch_dims + index_rank if self.batch_dims < 0 else self.batch_dims
         if not 0 <= batch <= min(axis, index_rank):
@@ -73,9 +73,9 @@ class Gather(Op, code="GATHER", data_movement=True, layout_operands=("params",),
         require_in_range(self, indices, params.shape[axis])
         if batch == 0:
             return np.take(params, indices, axis)
-        entries = (1,) * (indices.ndim - batch)  # one dimension for each axis of an entry of the batch
-        batches = [g.reshape(g.shape + entries) for g in np.ogrid[tuple(map(slice, params.shape[:batch]))]]
-        index: Any = (*batches, indices)
+        trailing = (1,) * (indices.ndim - batch)  # so that the batch numbers broadcast with ``indices``
+        grids = np.ogrid[tuple(map(slice, params.shape[:batch]))]
+        index: Any = (*(grid.reshape(grid.shape + trailing) for grid in grids), indices)
         taken = np.moveaxis(params, axis, batch)[index]
         outer = range(indices.ndim, indices.ndim + axis - batch)
         return np.moveaxis(taken, outer, range(batch, axis))
@@ -89,7 +89,7 @@ class Gather(Op, code="GATHER", data_movement=True, layout_operands=("params",),
 
 
 class GatherNd(Op, code="GATHER_ND", versions={DType.STRING: 2, i16: 3, boolean: 5}, data_movement=True):
-    """Slices of ``params`` by index vectors, the last axis of ``indices``, over its leading axes."""
+    """Slices of ``params``: each vector along the last axis of ``indices`` indexes the leading axes."""
 
     params = operand(*ANY)
     indices = operand(i32, i64, i16)
@@ -117,7 +117,7 @@ class GatherNd(Op, code="GATHER_ND", versions={DType.STRING: 2, i16: 3, boolean:
 
 
 class OneHot(Op, code="ONE_HOT"):
-    """``on_value`` where the position along the new ``axis`` is the index, ``off_value`` elsewhere."""
+    """``on_value`` where the position along the new ``axis`` equals the index, ``off_value`` elsewhere."""
 
     indices = operand(i32, i64)
     depth = operand(i32)
@@ -142,7 +142,7 @@ class OneHot(Op, code="ONE_HOT"):
 
 
 class EmbeddingLookup(Op, code="EMBEDDING_LOOKUP", options=None):
-    """Rows of ``value`` by number; the hybrid form dequantizes quantized rows to floats.
+    """The rows of ``value`` at ``lookup``; the hybrid form dequantizes them to floats.
 
     The hybrid form reads rows of uint8 as int8, as LiteRT does.
     """
@@ -192,7 +192,7 @@ class EmbeddingLookup(Op, code="EMBEDDING_LOOKUP", options=None):
 
 
 class ReverseV2(Op, code="REVERSE_V2", versions={boolean: 2, i8: 3}, data_movement=True):
-    """``input`` reversed along the axes."""
+    """``input`` reversed along each axis that ``axis`` lists."""
 
     input = operand(*ANY)
     axis = operand(i32)
@@ -241,7 +241,7 @@ class ReverseSequence(Op, code="REVERSE_SEQUENCE", data_movement=True, layout_op
 
 
 class ScatterNd(Op, code="SCATTER_ND"):
-    """Zeros of ``shape`` with each of ``updates`` added at its index vector; integers wrap around."""
+    """Zeros of ``shape``, with ``updates`` added at the index vectors ``indices``; integers wrap around."""
 
     indices = operand(i32, i64)
     updates = operand(*ANY)
@@ -278,7 +278,7 @@ class TopKV2(Op, code="TOPK_V2", results=("values", "indices"), versions={i8: 2,
 
     def kernel(self, input: Array, k: Array) -> tuple[Array, Array]:
         count = int(k.reshape(-1)[0])
-        # sorted ascending and stable on the reversed rows, then reversed: equal elements keep their order
+        # a stable ascending sort of the reversed row, reversed again, keeps the order of equal elements
         order = input.shape[-1] - 1 - np.argsort(input[..., ::-1], axis=-1, kind="stable")[..., ::-1]
         indices = order[..., :count]
         values = np.take_along_axis(input, indices, axis=-1)
@@ -309,11 +309,11 @@ class DynamicUpdateSlice(Op, code="DYNAMIC_UPDATE_SLICE", versions={f16: 3, i16:
 
     def kernel(self, input: Array, update: Array, start_indices: Array) -> Array:
         out: Array = input.copy()
-        boxes = []
+        ranges = []
         for dim, length, start in zip(input.shape, update.shape, int_list(start_indices), strict=True):
             first = min(max(start, 0), dim - length)
-            boxes.append(slice(first, first + length))
-        out[tuple(boxes)] = update
+            ranges.append(slice(first, first + length))
+        out[tuple(ranges)] = update
         return out
 
     def required_version(self) -> int:

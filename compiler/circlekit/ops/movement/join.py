@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors joined and split.  Source: TFLite concatenation, pack, unpack, split, split_v."""
+"""Operators that join and split tensors.  Source: TFLite concatenation, pack, unpack, split, split_v."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from circlekit.ops.quantization import (
 def common_shape(op: Op, values: tuple[Value, ...], skip: int | None) -> list[Dim] | None:
     """Return the dimensions that ``values`` share, on all axes but ``skip``; None if no rank is known.
 
-    Raises ShapeError unless ``op`` has an operand, and all have the same dtype and fitting shapes.
+    Raises ShapeError if there are no values, their dtypes differ, or their shapes do not fit.
     """
     if not values:
         raise ShapeError(f"{op.code}: expected at least one operand, got none")
@@ -153,15 +153,15 @@ class Unpack(Op, code="UNPACK", variadic_results=True, data_movement=True):
 
     def kernel(self, input: Array) -> tuple[Array, ...]:
         parts = np.moveaxis(input, self.axis, 0)
-        return tuple(parts[i, ...] for i in range(len(parts)))  # the dots keep a scalar an array
+        return tuple(parts[i, ...] for i in range(len(parts)))  # ``...``: a slice of rank 0 stays an array
 
 
 MAX_PARTS = 1 << 16
-"""Largest number of results of one operator; more come from damaged files."""
+"""Largest number of results of one operator; only damaged files have more."""
 
 
 def part_count(count: int) -> int:
-    """Return ``count``; ShapeError if an operator cannot have so many results."""
+    """Return ``count``, a number of results; ShapeError if it exceeds MAX_PARTS."""
     if count > MAX_PARTS:
         raise ShapeError(f"expected at most {MAX_PARTS} parts, got {count}")
     return count
@@ -177,7 +177,7 @@ class SplitOperator(Op, layout_operands=("value",), axis_numbers=("split_dim",))
 
     @abstractmethod
     def part_sizes(self, size: Dim) -> Sequence[Dim]:
-        """Return the sizes of the parts of a dimension of ``size``, None for unknown ones."""
+        """Return the sizes of the parts of a dimension of ``size``; None for an unknown size."""
 
     def infer(self) -> tuple[TensorType, ...]:
         shape, axis = self.value.shape, static_int(self.split_dim, "split_dim")
@@ -209,7 +209,7 @@ class Split(SplitOperator, code="SPLIT", variadic_results=True, typed_by=1, data
 
 
 class SplitV(SplitOperator, code="SPLIT_V", variadic_results=True, versions={i8: 2}, data_movement=True):
-    """``value`` split into parts of ``size_splits`` along axis ``split_dim``; one size may be -1."""
+    """``value`` split into parts of ``size_splits`` along axis ``split_dim``; a size of -1 means the rest."""
 
     value = operand(*ANY)
     size_splits = operand(i32, i64)
@@ -228,14 +228,14 @@ class SplitV(SplitOperator, code="SPLIT_V", variadic_results=True, versions={i8:
 
 
 def split_by_sizes(x: Array, size_splits: Array, split_dim: Array) -> list[Array]:
-    """Return ``x`` split into parts of ``size_splits`` along ``split_dim``; one size may be -1, the rest."""
+    """Return ``x`` split into parts of ``size_splits`` along ``split_dim``; a size of -1 means the rest."""
     axis = normalized_axis(int(split_dim.reshape(-1)[0]), x.ndim)
     sizes = _resolved_sizes(int_list(size_splits), x.shape[axis])
     return np.split(x, np.cumsum([size or 0 for size in sizes])[:-1], axis=axis)
 
 
 def _resolved_sizes(sizes: Sequence[int], size: Dim) -> list[Dim]:
-    """Return ``sizes`` with -1 replaced by the rest of ``size``, None if that is unknown."""
+    """Return ``sizes`` with -1 replaced by the rest of ``size`` (None if ``size`` is unknown)."""
     fixed = sum(s for s in sizes if s != -1)
     if sizes.count(-1) > 1 or min(sizes, default=0) < -1:
         raise ShapeError(f"size_splits: expected at most one -1 and no other negative, got {sizes}")

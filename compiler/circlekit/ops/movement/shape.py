@@ -32,9 +32,9 @@ from circlekit.ops.quantization import rearranged_type
 
 
 class Reshape(Op, code="RESHAPE", data_movement=True):
-    """Elements of ``input`` in another shape; one dimension may be -1 and follows from the others.
+    """``input`` in another shape; one dimension may be -1 and is computed from the others.
 
-    The new shape is the operand, or the attribute if the operand is absent (where ``[0]`` means a scalar).
+    The new shape is the operand or, if that is absent, the attribute, in which ``[0]`` means a scalar.
     """
 
     input = operand(*ANY)
@@ -59,7 +59,7 @@ class Reshape(Op, code="RESHAPE", data_movement=True):
         return [] if new_shape == [0] else new_shape
 
     def resolved_shape(self, requested: Sequence[int], shape: Dims | None) -> Dims:
-        """Return ``requested`` with -1 replaced; ShapeError if it does not hold the elements of ``shape``."""
+        """Return ``requested`` with -1 replaced; ShapeError unless it has as many elements as ``shape``."""
         if requested.count(-1) > 1 or any(d < -1 for d in requested):
             raise ShapeError(
                 f"shape: expected at most one -1 and no other negative number, got {list(requested)}"
@@ -280,4 +280,4 @@ class Range(Op, code="RANGE", versions={i64: 2}, reference_version=1):
             raise UnsupportedError(f"RANGE on {start.dtype} has no kernel")
         steps = np.full(self.length(start, limit, delta), delta.reshape(-1)[0], start.dtype)
         steps[:1] = start.reshape(-1)[0]
-        return np.cumsum(steps, dtype=start.dtype)  # a running sum, with the rounding of LiteRT's
+        return np.cumsum(steps, dtype=start.dtype)  # a running sum rounds as LiteRT does

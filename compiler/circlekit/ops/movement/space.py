@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Blocks of pixels moved between space, depth and batch, and resizing of images, all in NHWC.
+"""Moves of blocks of pixels between space, depth and batch, and resizing of images, all in NHWC.
 
 Source: TFLite depth_to_space, space_to_depth, space_to_batch_nd, batch_to_space_nd, resize_bilinear,
 resize_nearest_neighbor.
@@ -85,7 +85,7 @@ class SpaceToDepth(BlockMove, code="SPACE_TO_DEPTH", data_movement=True):
 
 
 class BatchMove(Op, versions={i8: 2, i16: 4}):
-    """Blocks of [N, space..., depth], moved between space and batch; ``block_shape``: one size per axis."""
+    """Blocks of [N, space..., depth], moved between space and batch; one block size per spatial axis."""
 
     input = operand(*ANY)
     block_shape = operand(i32)
@@ -100,15 +100,15 @@ class BatchMove(Op, versions={i8: 2, i16: 4}):
         if shape is None or blocks is None or edges is None:
             return rearranged_type(self.input, unknown_dims(self.input.rank))
         if min(blocks, default=1) < 1 or len(edges) != 2 * len(blocks) or min(edges, default=0) < 0:
-            raise ShapeError(f"expected positive blocks, two numbers >= 0 for each, got {blocks} and {edges}")
+            raise ShapeError(f"expected blocks >= 1, two paddings or crops >= 0 each, got {blocks}, {edges}")
         if len(shape) <= len(blocks):
-            raise ShapeError(f"input: expected {len(blocks)} axes of space, got shape {format_shape(shape)}")
+            raise ShapeError(f"input: expected {len(blocks)} spatial axes, got shape {format_shape(shape)}")
         pairs = [edges[i : i + 2] for i in range(0, len(edges), 2)]
         return rearranged_type(self.input, self.result_shape(shape, blocks, pairs))
 
     @abstractmethod
     def result_shape(self, shape: Shape, blocks: list[int], pairs: list[list[int]]) -> Shape:
-        """Return the shape of the result; ``pairs``: (before, after) per axis of space."""
+        """Return the shape of the result; ``pairs``: (before, after) per spatial axis."""
 
 
 class SpaceToBatchND(BatchMove, code="SPACE_TO_BATCH_ND"):
@@ -205,7 +205,7 @@ class ResizeNearestNeighbor(Resize, code="RESIZE_NEAREST_NEIGHBOR", data_movemen
         center = np.float32(0.5 if self.half_pixel_centers else 0)
         position = (np.arange(out_size, dtype=np.float32) + center) * self.scale(in_size, out_size)
         if self.align_corners:
-            position = position + np.float32(0.5)  # rounds to nearest below: no position is negative
+            position = position + np.float32(0.5)  # with floor: to the nearest, as no position is negative
         return np.asarray(np.clip(np.floor(position), 0, in_size - 1), np.int64)
 
     def required_version(self) -> int:
@@ -213,7 +213,7 @@ class ResizeNearestNeighbor(Resize, code="RESIZE_NEAREST_NEIGHBOR", data_movemen
 
 
 class Neighbors(NamedTuple):
-    """Two input pixels for each output pixel along one axis, and the weights of both."""
+    """For each output pixel along one axis: the two input pixels around it, and their weights."""
 
     low: Array
     high: Array
@@ -222,7 +222,7 @@ class Neighbors(NamedTuple):
 
     @staticmethod
     def of(position: Array, unit: np.number[Any], in_size: int) -> Neighbors:
-        """Return the pixels around each ``position``, and weights, both as multiples of 1 / ``unit``."""
+        """Return the neighbors of ``position``; positions and weights are in units of 1 / ``unit`` pixel."""
         low = np.maximum(position // unit, 0)
         high = np.minimum(-(-position // unit), in_size - 1)
         fraction = position - low * unit
@@ -248,7 +248,7 @@ class ResizeBilinear(Resize, code="RESIZE_BILINEAR"):
             raise UnsupportedError(f"RESIZE_BILINEAR on {input.dtype} has no kernel")
         rows, columns = (self.fixed_neighbors(*sizes) for sizes in axes)
         total = interpolated(input, rows, columns)
-        magnitude = (np.abs(total) + (1 << 19)) >> 20
+        magnitude = (np.abs(total) + (1 << 19)) >> 20  # 10 fractional bits per axis
         return np.asarray(np.where(total < 0, -magnitude, magnitude), input.dtype)
 
     def neighbors(self, in_size: int, out_size: int) -> Neighbors:
@@ -282,7 +282,7 @@ def interpolated(x: Array, rows: Neighbors, columns: Neighbors) -> Array:
 
 
 def interpolated_in_order(x: Array, rows: Neighbors, columns: Neighbors) -> Array:
-    """Return the same sums, added in LiteRT's order, on whose last bit the rounding of uint8 depends."""
+    """Return the same sums, added in LiteRT's order: their last bit decides how uint8 is rounded."""
     terms = (
         x[:, row[:, None], column] * down[:, None, None] * right[:, None]
         for column, right in ((columns.low, columns.low_weight), (columns.high, columns.high_weight))

@@ -41,7 +41,8 @@ class SparseToDense(Op, code="SPARSE_TO_DENSE", typed_by=2, versions={i64: 2, i8
         shape = tuple(int_list(output_shape))
         places = indices.reshape(-1, 1) if indices.ndim < 2 else indices
         if places.shape[1] != len(shape):
-            raise ShapeError(f"indices of shape {format_shape(indices.shape)} do not fit rank {len(shape)}")
+            found = format_shape(indices.shape)
+            raise ShapeError(f"expected indices of {len(shape)} coordinates, got shape {found}")
         require_in_range(self, places, shape)
         out = np.full(shape, default_value.reshape(-1)[0], values.dtype)
         steps = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
@@ -62,10 +63,10 @@ class Densify(Op, code="DENSIFY", data_movement=True):
 
 
 class EmbeddingLookupSparse(Op, code="EMBEDDING_LOOKUP_SPARSE"):
-    """Weighted sums of the rows ``ids`` of ``value``, one sum per bucket of ``indices`` [n, rank].
+    """Sums of rows of ``value``: row ``ids[i]`` times ``weights[i]`` is added to bucket ``indices[i, :-1]``.
 
-    All columns of an index but the last are its bucket, a position in ``dense_shape[:-1]``; the indices are
-    sorted by bucket.  MEAN divides by the sum of the weights, SQRTN by the root of the sum of their squares.
+    The result has one entry per bucket, a position in ``dense_shape[:-1]``; ``indices`` [n, rank] is sorted
+    by bucket.  MEAN divides by the sum of the weights, SQRTN by the root of the sum of their squares.
     """
 
     ids = operand(i32)
@@ -105,7 +106,7 @@ class EmbeddingLookupSparse(Op, code="EMBEDDING_LOOKUP_SPARSE"):
 
 
 class HashtableLookup(Op, code="HASHTABLE_LOOKUP", options=None, results=("output", "hits")):
-    """The rows of ``value`` whose sorted ``key`` equals ``lookup``, zeros if none does; hits: u8, 0 or 1."""
+    """The row of ``value`` whose ``key`` equals each ``lookup``, or zeros; keys are sorted; ``hits``: u8."""
 
     lookup = operand(i32)
     key = operand(i32)

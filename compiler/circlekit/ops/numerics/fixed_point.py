@@ -9,8 +9,8 @@ return int64, which holds every intermediate result.
 A number in Q(n) is a signed integer of ``bits`` bits (16 or 32) with n integer bits and bits - 1 - n fraction
 bits; 1.0 in Q0 is the largest integer.
 
-Source: TFLite kernels/internal/common.h and quantization_util.cc, gemmlowp fixedpoint.h.  Names are theirs
-where they have one.
+Source: TFLite kernels/internal/common.h and quantization_util.cc, gemmlowp fixedpoint.h, whose names the
+functions have.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Ints = NDArray[np.int64]
 
 
 class QuantizedMultiplier(NamedTuple):
-    """Real factors ``mantissa`` / 2^31 * 2^``shift``; mantissas are 0, or 2^30 to 2^31 - 1.
+    """Real factors ``mantissa`` / 2^31 * 2^``shift``; a mantissa is 0, or from 2^30 to 2^31 - 1.
 
     Both are int64: rank 0 for one factor, rank 1 for one factor per channel (the last axis).
     """
@@ -66,9 +66,9 @@ def wrap_int32(x: Array) -> Ints:
 
 
 def saturating_rounding_doubling_high_mul(a: ArrayLike, b: ArrayLike, bits: int = 32) -> Ints:
-    """Return round(a * b / 2^(bits - 1)), halves up, saturated for the product of two least numbers.
+    """Return the product of two Q0 numbers in Q0: round(a * b / 2^(bits - 1)), halves up.
 
-    The product of two Q0 numbers of ``bits`` bits (16 or 32) in Q0.
+    It is saturated: the square of the smallest number of ``bits`` bits (16 or 32) would overflow.
     """
     out: Ints = np.multiply(np.asarray(a, np.int64), np.asarray(b, np.int64))
     out += 1 << (bits - 2)
@@ -87,8 +87,8 @@ def rounding_divide_by_pot(x: ArrayLike, exponent: ArrayLike) -> Ints:
 def rounding_divide_by_pot_on_x86(x: Ints, exponent: Ints) -> Ints:
     """Return int32 numbers ``x`` divided by 2^exponent, halves away from zero, as LiteRT's code on x86 does.
 
-    LiteRT meets exponents below 0 and above 31, for which C leaves shifts undefined: x86 takes the exponent
-    modulo 32 (modulo 64 for the 64-bit mask of the remainder).
+    In C, shifts by exponents below 0 or above 31 are undefined, but LiteRT executes them: x86 takes the
+    exponent modulo 32 (modulo 64 for the 64-bit mask of the remainder).
     """
     mask = wrap_int32(~(np.int64(-1) << (exponent & 63)))
     return np.asarray((x >> (exponent & 31)) + ((x & mask) > (mask >> 1) + (x < 0)), np.int64)
@@ -181,13 +181,13 @@ _mul = saturating_rounding_doubling_high_mul
 
 
 def _constant(real: float, integer_bits: int = 0, bits: int = 32) -> int:
-    """Return ``real`` in Q(n); one of 16 bits is rounded from its 32-bit form, halves away from zero."""
+    """Return ``real`` in Q(``integer_bits``); for 16 bits it is rounded to 32 bits first, as in gemmlowp."""
     wide = math.floor(abs(real) * 2.0 ** (31 - integer_bits) + 0.5)
     return int(math.copysign(wide if bits == 32 else (wide + (1 << 15)) >> 16, real))
 
 
 def bit_length(x: Array) -> Ints:
-    """Return the number of bits of each element of ``x``, from 0 to 2^53 - 1."""
+    """Return the number of bits of each element of ``x``; elements are from 0 to 2^53 - 1."""
     return np.frexp(np.asarray(x, np.float64))[1].astype(np.int64)
 
 
@@ -197,7 +197,7 @@ def bit_length(x: Array) -> Ints:
 def exp_on_negative_values(x: Array, integer_bits: int, bits: int = 32) -> Ints:
     """Return e^x in Q0 for ``x`` <= 0 in Q(``integer_bits``).
 
-    A polynomial for the last quarter, times e^-(2^k) for each bit k above it, which is 0 from e^-32 on.
+    x = remainder - powers: a polynomial for the remainder in [-1/4, 0), a factor e^-(2^k) for each power 2^k.
     """
     x = np.asarray(x, np.int64)
     fraction_bits = bits - 1 - integer_bits
@@ -206,10 +206,10 @@ def exp_on_negative_values(x: Array, integer_bits: int, bits: int = 32) -> Ints:
     out = _exp_on_interval_between_negative_one_quarter_and_0(
         saturating_left_shift(remainder, integer_bits, bits), bits
     )
-    above = remainder - x
+    powers = remainder - x
     for exponent in range(-2, integer_bits):
         factor = _constant(math.exp(-(2.0**exponent)), bits=bits)
-        out = np.where(above & (1 << (fraction_bits + exponent)), _mul(out, factor, bits), out)
+        out = np.where(powers & (1 << (fraction_bits + exponent)), _mul(out, factor, bits), out)
     return np.where(x == 0, (1 << (bits - 1)) - 1, out)
 
 
@@ -289,8 +289,8 @@ def get_inv_sqrt_quantized_multiplier(x: Array) -> QuantizedMultiplier:
 def log_x_for_x_greater_than_or_equal_to_1(x: Array, integer_bits: int, output_bits: int) -> Ints:
     """Return log(x) in Q(``output_bits``) for ``x`` >= 1 in Q(``integer_bits``), 32 bits.
 
-    x = r * 2^k with r near sqrt(sqrt(1/2)) and k a whole number plus or minus a quarter; log(r) is a
-    quotient of polynomials.
+    x = r * 2^k, where r is near sqrt(sqrt(1/2)) and k is an integer plus or minus 1/4; log(r) is approximated
+    by a quotient of polynomials.
     """
     x = np.asarray(x, np.int64)
     bits = output_bits + 1

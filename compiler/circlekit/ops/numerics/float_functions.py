@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of floats that numpy lacks, or computes with other last bits than LiteRT; bfloat16."""
+"""Float functions that numpy lacks or rounds differently than LiteRT, and rounding to bfloat16."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def round_to_bfloat16(x: Array) -> Array:
 
 
 def rounded_for(array: Array, value: Value) -> Array:
-    """Return ``array`` as a result ``value`` holds it: rounded where the dtype of ``value`` is bfloat16."""
+    """Return ``array`` rounded to bfloat16 if that is the dtype of ``value``, else as it is."""
     return round_to_bfloat16(array) if value.dtype is bf16 else np.asarray(array)
 
 
@@ -77,17 +77,16 @@ def normal_cdf(x: Floats) -> Floats:
 # -- hyperbolic tangent ------------------------------------------------------------------------
 
 _EIGEN_LIMIT = np.float32(7.90738964)
-"""Beyond this the quotient is 1 as nearly as it gets."""
+"""Larger magnitudes are clamped to this, where the quotient is nearest to 1."""
 _EIGEN_NUMERATOR = tuple(map(np.float32, (1.39455363e-8, 2.10273356e-5, 3.52075673e-3, 1.34021610e-1)))
 _EIGEN_DENOMINATOR = tuple(map(np.float32, (8.01577698e-7, 3.32695141e-4, 2.59725451e-2, 4.67354834e-1, 1)))
 
 
 def eigen_tanh_plus_one(x: Floats) -> Floats:
-    """Return 1 + tanh(x) to the last bit as LiteRT's GELU has it, which uses Eigen's float tanh.
+    """Return 1 + tanh(x), bit for bit as LiteRT's GELU computes it with Eigen's float tanh.
 
-    For x far below 0 the result is little more than the rounding error of tanh, so only the same quotient of
-    polynomials in the same order gives the same numbers.  Source: Eigen's generic_fast_tanh_float (x86,
-    without fused multiply-add).
+    For x far below 0 the result is little more than the rounding error of tanh, so the same polynomials must
+    be evaluated in the same order.  Source: Eigen's generic_fast_tanh_float (x86, no fused multiply-add).
     """
     x = np.clip(x, -_EIGEN_LIMIT, _EIGEN_LIMIT)
     square = x * x
@@ -107,10 +106,10 @@ _EXPM1_SERIES = tuple(
 
 
 def fdlibm_tanh(x: Floats) -> Floats:
-    """Return tanh(x) to the last bit as the C libraries derived from fdlibm have it (glibc up to 2.40).
+    """Return tanh(x), bit for bit as C libraries derived from fdlibm compute it (glibc up to 2.40).
 
-    LiteRT calls the C library; where it truncates results to integers, the last bit counts.
-    Source: fdlibm s_tanhf.c, by way of e^x - 1.
+    LiteRT calls the C library; where it truncates results to integers, the last bit decides.
+    Source: fdlibm s_tanhf.c, which uses e^x - 1.
     """
     size = np.minimum(np.abs(x), np.float32(22))
     large = size >= 1
@@ -120,7 +119,7 @@ def fdlibm_tanh(x: Floats) -> Floats:
 
 
 def _fdlibm_expm1(x: Floats) -> Floats:
-    """Return e^x - 1 for -2 < x <= 44: x = k ln 2 + remainder, ``lost`` is the remainder's rounding error."""
+    """Return e^x - 1 for -2 < x <= 44.  x = k ln 2 + remainder, whose rounding error is ``lost``."""
     k = np.trunc(x * np.float32(1 / np.log(2)) + np.copysign(HALF, x))
     k = np.where(np.abs(x) < np.float32(1.5 * np.log(2)), np.sign(x), k)
     k = np.where(np.abs(x) > np.float32(0.5 * np.log(2)), k, np.float32(0))

@@ -169,7 +169,7 @@ def greatest_magnitude(value: Value, zero_point: int) -> int:
 
 
 def centered_weights(weights: Array, zero_points: Ints, axis: int, data_magnitude: float) -> Array:
-    """Return integer ``weights`` minus their zero points, as floats that make sums of products exact.
+    """Return integer ``weights`` minus their zero points, in a float dtype with exact sums of products.
 
     ``zero_points``: a scalar, or one per index of ``axis``, the axis of the output channels.
     ``data_magnitude``: the largest magnitude of the data that the weights are multiplied with.

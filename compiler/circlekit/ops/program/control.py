@@ -41,7 +41,7 @@ def _is_true(array: Array) -> bool:
 
 
 class While(Op, code="WHILE", variadic_results=True, pure=False):
-    """``body``, applied to the operands repeatedly while ``cond`` is true for them."""
+    """The operands after repeated replacement by the outputs of ``body``, while ``cond`` is true for them."""
 
     input = variadic_operand(*ANY)
 
@@ -80,7 +80,7 @@ class If(Op, code="IF", variadic_results=True, pure=False):
 
 
 class CallOnce(Op, code="CALL_ONCE", results=(), pure=False):
-    """Runs a graph that initializes resources, once until the state is reset."""
+    """Runs the graph ``init``, which initializes resources, the first time after each reset of the state."""
 
     init: Graph = graph_attribute(field="init_subgraph_index")
 
@@ -93,7 +93,7 @@ class CallOnce(Op, code="CALL_ONCE", results=(), pure=False):
 
 
 class GraphCall(Op, variadic_results=True):
-    """An operator whose results are the outputs of its only graph attribute for its operands."""
+    """Base class of operators that call one graph, their only graph attribute, with their operands."""
 
     input = variadic_operand(*ANY)
 
@@ -107,7 +107,7 @@ class GraphCall(Op, variadic_results=True):
 
 
 class Call(GraphCall, code="CALL", pure=False):
-    """The outputs of ``subgraph``.  LiteRT has no kernel for it."""
+    """The outputs of ``subgraph`` for the operands.  LiteRT has no kernel for it."""
 
     subgraph: Graph = graph_attribute(field="subgraph")
 
@@ -115,7 +115,7 @@ class Call(GraphCall, code="CALL", pure=False):
 class StablehloComposite(
     GraphCall, code="STABLEHLO_COMPOSITE", options="StableHLOCompositeOptions", pure=False
 ):
-    """A named operation, computed by the graph ``decomposition``."""
+    """The outputs of the graph ``decomposition``, which defines the composite operator ``name``."""
 
     name: str | None = attribute(None)
     decomposition: Graph = graph_attribute(field="decomposition_subgraph_index")

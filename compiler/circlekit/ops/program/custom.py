@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels of custom operators: TensorFlow's, where converters keep them as custom, and LiteRT's own.
+"""Kernels of custom operators: TensorFlow operators that converters keep as custom, and LiteRT's own.
 
-They follow TensorFlow's definitions; attributes are read from the options, a FlexBuffer map.
+Attributes are read from the options, a FlexBuffer map.  Source: TensorFlow's definitions of the operators.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ UNSUPPORTED = {
     "RUN_MODEL": "it runs another model file",
     "STABLEHLO": "StableHLO operators are kept unchanged, for runtimes that compile them",
 }
-"""Why a built-in operator has no kernel, by its code in the schema, or by the prefix of several codes."""
+"""Why a built-in operator has no kernel, by its code in the schema (STABLEHLO: every code that begins so)."""
 
 
 def why_unsupported(code: str) -> str | None:
-    """Return why the built-in operator ``code`` has no kernel; None for other operators."""
+    """Return why the built-in operator ``code`` has no kernel; None for a code that is not in UNSUPPORTED."""
     return UNSUPPORTED.get("STABLEHLO" if code.startswith("STABLEHLO_") else code)
 
 
@@ -46,7 +46,7 @@ def reduce_all(op: Op, x: Array, axes: Array) -> Array:
 
 
 def matrix_product(op: Op, x: Array, y: Array) -> Array:
-    """Return products of the matrices in the last two axes, transposed or adjoint if the options say so."""
+    """Return products of the matrices in the last two axes, transposed or adjoint as the options say."""
     if isinstance(op, OpaqueOp) and op.custom_code == "MatMul" and (x.ndim, y.ndim) != (2, 2):
         raise ShapeError(f"MatMul: expected two matrices, got ranks {x.ndim} and {y.ndim}")
     options = options_of(op)
@@ -67,7 +67,7 @@ def matrix_band_part(op: Op, x: Array, lower: Array, upper: Array) -> Array:
 
 
 def window_options(op: Op) -> tuple[list[int], list[int], Padding, bool]:
-    """Return window and strides of MaxPoolWithArgmax, each [N,H,W,C], padding, include_batch_in_index."""
+    """Return ksize and strides (each [N,H,W,C]), padding and include_batch_in_index of MaxPoolWithArgmax."""
     options = options_of(op, ksize=list, strides=list, padding=str)
     taps, strides = options["ksize"], options["strides"]
     if len(taps) != 4 or len(strides) != 4 or any(type(n) is not int or n < 1 for n in (*taps, *strides)):
@@ -96,7 +96,7 @@ def max_pool_with_argmax(op: Op, x: Array) -> Sequence[Array]:
     windows = np.lib.stride_tricks.sliding_window_view(data, (taps[1], taps[2]), (1, 2))
     windows = windows[:, :: strides[1], :: strides[2]][:, : rows.size, : columns.size]
     best = windows.reshape(*windows.shape[:4], -1).argmax(axis=-1)
-    # a position in the padding stands for the first element: all elements of the window are the lowest number
+    # the best position is in the padding only if all elements have the lowest value: 0 instead
     y = np.maximum(np.arange(rows.size)[:, None, None] * strides[1] - rows.before + best // taps[2], 0)
     x_ = np.maximum(np.arange(columns.size)[:, None] * strides[2] - columns.before + best % taps[2], 0)
     index = (y * width + x_) * channels + np.arange(channels)
@@ -125,9 +125,9 @@ CUSTOM_KERNELS: dict[str, Callable[..., Any]] = {
     "SplitV": lambda op, x, sizes, axis: split_by_sizes(x, sizes, axis),
     "TFLite_Detection_PostProcess": detection_postprocess,
 }
-"""Built-in kernels by custom code; they get the operator and its operands."""
+"""Built-in kernels by custom code, called with the operator and its operands."""
 
 
 def is_pure(op: Op) -> bool:
-    """Whether ``op`` has no side effect and depends on its operands only, as built-in custom operators do."""
+    """Whether ``op`` has no side effects and depends only on its operands; custom code is, if built in."""
     return op.pure or (isinstance(op, OpaqueOp) and op.code == "CUSTOM" and op.custom_code in CUSTOM_KERNELS)
