@@ -107,3 +107,8 @@ def test_hashtable_lookup(dtype: str) -> None:
     lookup, keys = np.array([1234, -292, -11, 0], np.int32), np.array([-11, 0, 1234], np.int32)
     table = data(dtype, 3, 2)
     check(HashtableLookup(var(lookup), var(keys), var(table)), lookup, keys, table)
+
+
+def test_a_sparse_scalar_is_its_only_element() -> None:
+    out = dense(np.array([7.0]), (), {"traversal_order": [], "dim_metadata": []})
+    assert (out.shape, out.item()) == ((), 7.0)
