@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from circlekit.errors import RewriteError
 from circlekit.ir.text import parse_model
 from circlekit.passes.engine.describe import (
     MAX_PARTIAL_MATCHES,
@@ -50,6 +51,16 @@ def test_missing_operator_is_reported_at_the_first_computed_output() -> None:
 def test_no_partial_match_after_a_change() -> None:
     body = "%m = Minimum(%x, 6.0)\n%y = Relu(%m)\n%n = Minimum(%x, 6.0)\n%z = Tanh(%n)"
     assert explained(body, outputs="%y, %z") == []
+
+
+def test_pass_without_pictures_misses_no_operator() -> None:
+    assert explained("%y = Tanh(%x)", "remove_dead") == []
+
+
+def test_settings_reach_the_pass() -> None:
+    model = parse_model("graph main(%x: f32[2,3]) -> %y { %a = Neg(%x) %y = Tanh(%a) }")
+    with pytest.raises(RewriteError, match="no operator is a EXP"):
+        explain_pass(model, "remove_nodes_of", "circle", {"remove_nodes_of": ["EXP"]})
 
 
 def test_one_refusal_for_each_operator() -> None:

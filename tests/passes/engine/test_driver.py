@@ -11,7 +11,7 @@ from circlekit.errors import RewriteError
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.text import parse_model
 from circlekit.passes.engine.driver import MAX_ROUNDS, run_passes
-from circlekit.passes.engine.registry import all_passes, pass_names, select_passes
+from circlekit.passes.engine.registry import all_passes, only_pipelines, pass_names, select_passes
 from circlekit.passes.pipelines import ON_REQUEST, PIPELINES, Phase, in_order, pipeline_passes
 from circlekit.rewrite.base import PASSES, Context, Pass
 
@@ -105,6 +105,18 @@ def test_unknown_pass_is_refused_with_a_suggestion(model: Model) -> None:
         run_passes(model, ["remove_deed"], Context())
     with pytest.raises(RewriteError, match=r"no pass or pipeline 'zzzz'$"):
         pass_names("zzzz")
+
+
+def test_three_similar_names_are_suggested() -> None:
+    with pytest.raises(RewriteError, match=r"did you mean \w+ or \w+ or \w+\?$"):
+        pass_names("remove_unnecessary")
+
+
+def test_only_pipelines() -> None:
+    assert only_pipelines("O1")
+    assert only_pipelines(["O1"])
+    assert not only_pipelines(["O1", "remove_dead"])
+    assert not only_pipelines("remove_dead")
 
 
 def test_names_of_pipelines_stand_for_their_passes() -> None:

@@ -403,3 +403,17 @@ def test_a_reshape_to_other_axes_stays() -> None:
     """
     model = check_pass(text, "optimize_layout")
     assert "Reshape" in kinds(model)
+
+
+@pytest.mark.parametrize("source", ["f32[60]", "f32[*]", "f32[?,12,5]", "f32[1,3,20,1,1]"])
+def test_a_reshape_from_another_rank_stays(source: str) -> None:
+    model = parse_model(
+        f"""graph main(%x: {source}) -> %y {{
+              %r = Reshape(%x, [1, 3, 4, 5]) : f32[1,3,4,5]
+              %t = Transpose(%r, {NHWC})
+              %n = Relu(%t)
+              %y = Transpose(%n, {NCHW})
+            }}"""
+    )
+    OptimizeLayout().run(model, Context())
+    assert kinds(model) == ["Reshape", "Relu"]

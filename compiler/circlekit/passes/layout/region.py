@@ -43,7 +43,7 @@ class Tensor:
 
     root: Value
     sides: dict[Value, int]
-    ops_after: int = 0
+    ops_after: int
     moves: list[Transpose | Reshape] = field(default_factory=list)
 
     @property
@@ -129,7 +129,7 @@ class Finder:
         if not isinstance(op, Reshape):
             return constant_perm(op)
         before, after = op.input.shape, op.output.shape
-        if before is None or after is None or len(before) != self.rank or None in before:
+        if before is None or len(before) != self.rank or None in before:
             return None
         found = [p for p in self.perms if permuted_shape(before, p) == after and keeps_order(before, p)]
         return found[0] if found else None
