@@ -11,13 +11,13 @@ from circlekit.ir.enums import Padding
 from circlekit.ir.value import MAX_RANK, Shape, format_shape
 
 Dim = int | None
-"""One dimension; None where it is unknown."""
+"""One dimension; None if it is unknown."""
 
 
 def broadcast_shapes(*shapes: Shape | None) -> Shape | None:
     """Return the shape that ``shapes`` broadcast to, aligned at the last axis; None if a rank is unknown.
 
-    An unknown dimension broadcast with a known one above 1 gives the known one.  ShapeError where two
+    An unknown dimension broadcast with a known one above 1 gives the known one.  ShapeError if two
     dimensions do not broadcast.
     """
     result: Shape = ()
@@ -35,7 +35,7 @@ def broadcast_shapes(*shapes: Shape | None) -> Shape | None:
 
 
 def merge_dims(a: Dim, b: Dim) -> Dim:
-    """Return the dimension that both ``a`` and ``b`` stand for; ShapeError where they differ."""
+    """Return the dimension that both ``a`` and ``b`` stand for; ShapeError if they differ."""
     if a is None or b is None:
         return b if a is None else a
     if a != b:
@@ -49,7 +49,7 @@ def dims_differ(a: Dim, b: Dim) -> bool:
 
 
 def product(dims: Sequence[Dim]) -> Dim:
-    """Return the product of ``dims``; None where one is unknown, unless another is 0."""
+    """Return the product of ``dims``; None if one is unknown, unless another is 0."""
     if 0 in dims:
         return 0
     result = 1
@@ -66,7 +66,7 @@ def element_count(dims: Sequence[Dim] | None) -> int:
 
 
 def unknown_dims(count: int | None) -> Shape | None:
-    """Return a shape of ``count`` unknown dimensions; None where ``count`` is None."""
+    """Return a shape of ``count`` unknown dimensions; None if ``count`` is None."""
     if count is not None and count > MAX_RANK:
         raise ShapeError(f"expected at most {MAX_RANK} dimensions, got {count}")
     return None if count is None else (None,) * count

@@ -31,7 +31,7 @@ def is_per_channel(value: Value) -> bool:
 
 
 def scale_of(value: Value) -> np.float32:
-    """Return the scale of a value (the first one, per channel); ModelError where it has none."""
+    """Return the scale of a value (the first one, per channel); ModelError if it has none."""
     quantization = value.quantization
     if quantization is None or not quantization.scale.size:
         raise ModelError(f"expected quantization, %{value.name} is {value.dtype.short} without a scale")

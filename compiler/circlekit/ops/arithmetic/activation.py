@@ -43,13 +43,13 @@ class Clamped(Unary):
 
     def quantized(self, x: Array) -> Array:
         scale, zero = scale_of(self.output), zero_point_of(self.output)
-        least, most = dtype_limits(self.output.dtype)
+        lowest, highest = dtype_limits(self.output.dtype)
         low, high = self.bounds
-        least = max(least, zero + int(round_half_away(np.float32(low) / scale)))
+        lowest = max(lowest, zero + int(round_half_away(np.float32(low) / scale)))
         if high is not None:
-            most = min(most, zero + int(round_half_away(np.float32(high) / scale)))
+            highest = min(highest, zero + int(round_half_away(np.float32(high) / scale)))
         scaled = rescaled(centered(x, self.input), scale_of(self.input) / scale) + zero
-        return np.minimum(np.maximum(scaled, least), most).astype(x.dtype)
+        return np.minimum(np.maximum(scaled, lowest), highest).astype(x.dtype)
 
 
 class Relu(Clamped, code="RELU", options=None, versions={i8: 2, u8: 2, i16: 3}):

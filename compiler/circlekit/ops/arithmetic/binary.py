@@ -158,7 +158,7 @@ class Mul(BinaryWithActivation, code="MUL", commutative=True, reference_version=
         return 2 if dtype is i8 else 1
 
     def rescale(self) -> float:
-        """Return lhs scale * rhs scale / output scale, computed in float32; 0 where one has no scale."""
+        """Return lhs scale * rhs scale / output scale, computed in float32; 0 if one has no scale."""
         values = (self.lhs, self.rhs, self.output)
         scales = [v.quantization.scale[0] for v in values if is_quantized(v) and v.quantization]
         return 0.0 if len(scales) < 3 or 0.0 in scales else float(scales[0] * scales[1] / scales[2])
@@ -199,7 +199,7 @@ class Minimum(MaximumMinimum, code="MINIMUM", options="MaximumMinimumOptions", c
 class Pow(Binary, code="POW"):
     """lhs to the power of rhs.
 
-    An int32 result out of range becomes the least int32, as on x86.  But for a single positive exponent
+    An int32 result out of range becomes the lowest int32, as on x86.  But for a single positive exponent
     LiteRT multiplies integers, so the result wraps around.
     """
 

@@ -189,11 +189,11 @@ class FakeQuant(Unary, code="FAKE_QUANT"):
 
     def compute(self, x: Array) -> Array:
         low, high = np.float32(self.narrow_range), np.float32(2**self.num_bits - 1)
-        least, most = np.float32(self.min), np.float32(self.max)
-        scale = (most - least) / (high - low)
-        zero = np.clip(round_half_away(low - least / scale), low, high)
+        lowest, highest = np.float32(self.min), np.float32(self.max)
+        scale = (highest - lowest) / (high - low)
+        zero = np.clip(round_half_away(low - lowest / scale), low, high)
         first, last = (low - zero) * scale, (high - zero) * scale
-        clamped = np.minimum(np.fmax(x, first), last)  # NaN gives the least
+        clamped = np.minimum(np.fmax(x, first), last)  # NaN gives ``first``
         steps = round_half_away((clamped - first) * (np.float32(1) / scale))
         return np.asarray(steps * scale + first, x.dtype)
 

@@ -149,10 +149,10 @@ def quantized_activation_range(act: Activation, output: Value) -> tuple[int, int
 
     Activations without bounds (TANH) do not limit it, as in TFLite's CalculateActivationRangeQuantized.
     """
-    least, most = dtype_limits(output.dtype)
+    lowest, highest = dtype_limits(output.dtype)
     low, high = ACTIVATION_BOUNDS.get(act, (None, None))
     if low is None and high is None:
-        return least, most
+        return lowest, highest
     scale, zero = scale_of(output), zero_point_of(output)
 
     def quantized(real: float) -> int:
@@ -160,8 +160,8 @@ def quantized_activation_range(act: Activation, output: Value) -> tuple[int, int
         return zero + int(math.copysign(math.floor(abs(steps) + 0.5), steps))
 
     return (
-        least if low is None else max(least, quantized(low)),
-        most if high is None else min(most, quantized(high)),
+        lowest if low is None else max(lowest, quantized(low)),
+        highest if high is None else min(highest, quantized(high)),
     )
 
 

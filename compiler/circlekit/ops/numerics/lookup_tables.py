@@ -37,9 +37,9 @@ def real_function(x: Array, input: Value, output: Value, transform: Function) ->
             rounded = np.where(rounded < 2.0**31, rounded, 0)  # x86 makes larger floats 0; int8 saturates
         return np.asarray(np.clip(rounded, *dtype_limits(output.dtype)), output.dtype.numpy)
     ends = (-(1 << 15), (1 << 15) - 1)
-    least, most = (scale_of(input) * np.float32(n - zero_point_of(input)) for n in ends)
+    lowest, highest = (scale_of(input) * np.float32(n - zero_point_of(input)) for n in ends)
     low, high = (scale_of(output) * np.float32(n - zero_point_of(output)) for n in ends)
-    table = interpolation_table((least, most), (low, high), transform)
+    table = interpolation_table((lowest, highest), (low, high), transform)
     return interpolated(x, table)
 
 
@@ -50,15 +50,15 @@ def interpolation_table(domain: Interval, image: Interval, transform: Function) 
     of ``domain``.
     """
     real = type(domain[0])
-    least, most = domain
-    step = (most - least) / real(512)
+    lowest, highest = domain
+    step = (highest - lowest) / real(512)
     inverse = real(1 << 16) / (image[1] - image[0])
     count = np.arange(513, dtype=real)
-    at, middle = transform(least + count * step), transform(least + count[:512] * step + step / real(2))
+    at, middle = transform(lowest + count * step), transform(lowest + count[:512] * step + step / real(2))
     sample = round_half_away(at * inverse)
     between = round_half_away((at[1:] * inverse + sample[:512]) / real(2))
     bias = round_half_away((between - round_half_away(middle * inverse)) / real(2))
-    last = round_half_away(transform(np.full(1, most)) * inverse)
+    last = round_half_away(transform(np.full(1, highest)) * inverse)
     table = np.clip(np.concatenate([sample[:512] - bias, last]), real(-(1 << 15)), real((1 << 15) - 1))
     return np.where(np.isnan(table), 0, table).astype(np.int16)
 

@@ -164,8 +164,8 @@ def has_int64_sums(op: Any, data: Value) -> bool:
 
 def greatest_magnitude(value: Value, zero_point: int) -> int:
     """Return the greatest |x - zero_point| of integers of the dtype of ``value``."""
-    least, greatest = dtype_limits(value.dtype)
-    return max(zero_point - least, greatest - zero_point)
+    lowest, highest = dtype_limits(value.dtype)
+    return max(zero_point - lowest, highest - zero_point)
 
 
 def centered_weights(weights: Array, zero_points: Ints, axis: int, data_magnitude: float) -> Array:

@@ -51,25 +51,25 @@ class ExpTable(NamedTuple):
     """Exponentials of the differences -d from the maximum, d = 0 ... 255, of 8-bit data.
 
     ``scaled``: -d times the scale in Q5.  ``exps``: their exponentials in Q0, ``addends``: those in Q12; both
-    are 0 below ``least``.  ``by``: the multiplier from -d to Q5.
+    are 0 below ``lowest``.  ``by``: the multiplier from -d to Q5.
     """
 
     scaled: Ints
     exps: Ints
     addends: Ints
     by: QuantizedMultiplier
-    least: int
+    lowest: int
 
 
 def exp_table(scale: float) -> ExpTable:
     """Return the table for 8-bit numbers with ``scale`` (times beta)."""
     by = quantize_multiplier(min(scale * 2.0 ** (31 - INPUT_INTEGER_BITS), 2.0**31 - 1))
-    least = -(((1 << INPUT_INTEGER_BITS) - 1) << (31 - INPUT_INTEGER_BITS) >> int(by.shift))
+    lowest = -(((1 << INPUT_INTEGER_BITS) - 1) << (31 - INPUT_INTEGER_BITS) >> int(by.shift))
     differences = -np.arange(256)
-    counts = differences >= least
+    counts = differences >= lowest
     scaled = multiply_by_quantized_multiplier(differences, by)
     exps = np.where(counts, exp_on_negative_values(np.where(counts, scaled, 0), INPUT_INTEGER_BITS), 0)
-    return ExpTable(scaled, exps, rounding_divide_by_pot(exps, SUM_INTEGER_BITS), by, least)
+    return ExpTable(scaled, exps, rounding_divide_by_pot(exps, SUM_INTEGER_BITS), by, lowest)
 
 
 def below_maximum(x: Array) -> Array:
@@ -89,9 +89,9 @@ def softmax_8_bits(x: Array, input: Value, output: Value, beta: float) -> Array:
     # 1 / total is inverse * 2^-shift in units of Q12; the fraction bits beyond those of the result go, too
     shift = shift + SUM_INTEGER_BITS - output.dtype.bits
     product = saturating_rounding_doubling_high_mul(table.exps[distance], inverse)
-    least, most = dtype_limits(output.dtype)
+    lowest, highest = dtype_limits(output.dtype)
     shifted = (product + ((np.int64(1) << shift) >> 1)) >> shift
-    return np.asarray(np.clip(shifted + least, least, most), output.dtype.numpy)
+    return np.asarray(np.clip(shifted + lowest, lowest, highest), output.dtype.numpy)
 
 
 def softmax_16_bits(x: Array, input: Value, beta: float) -> Array:
@@ -122,10 +122,10 @@ def log_softmax_8_bits(x: Array, input: Value) -> Array:
     total = table.addends[distance].sum(axis=-1, keepdims=True)
     log_sum = log_x_for_x_greater_than_or_equal_to_1(total, SUM_INTEGER_BITS, INPUT_INTEGER_BITS)
     inverse_by = quantize_multiplier(2.0 ** (31 - int(table.by.shift)) / float(table.by.mantissa))
-    least = np.maximum(table.least - 1, multiply_by_quantized_multiplier(log_sum - (1 << 31), inverse_by))
+    lowest = np.maximum(table.lowest - 1, multiply_by_quantized_multiplier(log_sum - (1 << 31), inverse_by))
     low, high = dtype_limits(input.dtype)
     out = rounding_divide_by_pot(table.scaled[distance] - log_sum, 31 - INPUT_INTEGER_BITS - 4) + high
-    return np.asarray(np.clip(np.where(-distance > least, out, low), low, high), x.dtype)
+    return np.asarray(np.clip(np.where(-distance > lowest, out, low), low, high), x.dtype)
 
 
 # -- L2_NORMALIZATION --------------------------------------------------------------------------

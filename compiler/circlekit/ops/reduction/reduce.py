@@ -198,11 +198,11 @@ def finite_limits(dtype: np.dtype[Any]) -> tuple[Any, Any]:
 
 
 class ReduceMax(ReduceExtreme, code="REDUCE_MAX", options="ReducerOptions", function=np.fmax):
-    """The greatest element."""
+    """The largest element."""
 
 
 class ReduceMin(ReduceExtreme, code="REDUCE_MIN", options="ReducerOptions", function=np.fmin, start=1):
-    """The least element."""
+    """The smallest element."""
 
 
 class ReduceAny(Reduction, code="REDUCE_ANY", options="ReducerOptions", kinds="b", function=np.logical_or):
@@ -247,11 +247,11 @@ class ArgExtreme(Op, versions={i8: 2, boolean: 3}):
 
 
 class ArgMax(ArgExtreme, code="ARG_MAX", reference_version=2, function=np.fmax):
-    """The index of the greatest element."""
+    """The index of the largest element."""
 
 
 class ArgMin(ArgExtreme, code="ARG_MIN", reference_version=2, function=np.fmin):
-    """The index of the least element."""
+    """The index of the smallest element."""
 
 
 class Cumsum(Op, code="CUMSUM", layout_operands=("input",), axis_numbers=("axis",)):

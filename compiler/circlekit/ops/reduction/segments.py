@@ -95,8 +95,8 @@ class UnsortedSegmentProd(UnsortedSegment, code="UNSORTED_SEGMENT_PROD", combine
 
 
 class UnsortedSegmentMax(UnsortedSegment, code="UNSORTED_SEGMENT_MAX", combine=np.fmax, start=0):
-    """The greatest number of each segment, NaN ignored; the least number of the dtype if it is empty."""
+    """The largest number of each segment, NaN ignored; the lowest of the dtype if it is empty."""
 
 
 class UnsortedSegmentMin(UnsortedSegment, code="UNSORTED_SEGMENT_MIN", combine=np.fmin, start=1):
-    """The least number of each segment, NaN ignored; the greatest number of the dtype if it is empty."""
+    """The smallest number of each segment, NaN ignored; the highest of the dtype if it is empty."""

@@ -76,7 +76,7 @@ def passes_with(names: Iterable[str]) -> dict[str, type[Pass]]:
 
 
 def find_pass(name: str) -> type[Pass]:
-    """Return the pass called ``name``; RewriteError where there is none."""
+    """Return the pass called ``name``; RewriteError if there is none."""
     known = passes_with([name])
     if name not in known:
         raise RewriteError(unknown_name("pass", name, known))
