@@ -108,7 +108,7 @@ def test_weights_on_the_left(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("columns", [False, True])
-@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("axis", [0, 1, -1])
 @pytest.mark.parametrize("shape", [(4,), (2, 3), ()])
 def test_gather(columns: bool, axis: int, shape: tuple[int, ...], tmp_path: Path) -> None:
     """``columns``: the codes are those of the table's transpose."""
@@ -152,6 +152,9 @@ def test_pass_does_nothing_for_tflite() -> None:
     model = model_of(FullyConnected(x, Value.constant("w", weights)), [x], bundle)
     assert circlekit.optimize(model, ["fuse_bcq"], format="tflite").changes == {}
     assert len(model.main.outputs) == 10
+    context = Context("tflite", refusals=[])
+    assert FuseBcq().run(model, context) == 0
+    assert [r.sentence for r in context.refusals or ()] == ["%mark: TFLite has no operators on binary codes"]
 
 
 @pytest.mark.parametrize(

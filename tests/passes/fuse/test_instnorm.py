@@ -11,7 +11,7 @@ import pytest
 import circlekit
 from circlekit.ir.text import parse_model
 from circlekit.ops.reduction.normalization import InstanceNorm
-from tests.passes.kit import check_pass
+from tests.passes.kit import check_pass, check_refusal
 
 SQUARES = (
     "%q = SquaredDifference(%x, %m)",
@@ -151,6 +151,27 @@ def test_between_reshapes(axes: str) -> None:
 )
 def test_near_misses(text: str, sentence: str) -> None:
     check_pass(text, "fuse_instnorm", refused=sentence)
+
+
+@pytest.mark.parametrize(
+    ("shape", "reshaped", "axes"),
+    [
+        ("[2,3,5]", "[2,3,5,1]", "[2]"),
+        ("[2,4,5,3]", "[2,4,5,1,3]", "[1,2]"),
+        ("[2,4,5,3]", "[2,4,15,1,1]", "[1,2]"),
+    ],
+)
+def test_other_reshapes_in_front_stay(shape: str, reshaped: str, axes: str) -> None:
+    text = norm(SCALED + SUMS[3], SQUARES[1], gamma="0.5", beta="0.25", axes=(axes, axes), shape=shape)
+    text = text.replace("%x", "%s").replace("(%s: f32", "(%x: f32").replace("-> %z", "-> %y")
+    text = text.replace("%m =", f"%s = Reshape(%x, {reshaped})\n%m =", 1)
+    sentence = f"%s: expected [N,H,W,C,1], got shape {reshaped}"
+    check_refusal(text[:-1] + f"%y = Reshape(%z, {shape})\n}}", "fuse_instnorm", sentence)
+
+
+def test_an_epsilon_of_0_is_fused() -> None:
+    model = parse_model(norm(SCALED.replace("1e-3", "0.0") + SUMS[0]))
+    assert circlekit.optimize(model, ["fuse_instnorm"]).changes == {"fuse_instnorm": 1}
 
 
 def test_parameters_per_row_stay_after_it() -> None:

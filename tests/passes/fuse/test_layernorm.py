@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from circlekit.passes.pipelines import pipeline_passes
-from tests.passes.kit import check_pass
+from tests.passes.kit import check_pass, check_refusal
 
 SQUARES = ("%q = SquaredDifference(%x, %m)", "%e = Sub(%x, %m) %q = Square(%e)")
 SCALES = ("%r = Rsqrt(%a) %f = Mul(%r, %g)", "%f = Rsqrt(%a)")
@@ -46,3 +46,22 @@ def test_layer_norm(square: str, scale: str, total: str) -> None:
 def test_mean_may_have_other_users() -> None:
     text = norm(SQUARES[0], SCALES[0], next(iter(SUMS))).replace("-> %z", "-> %z, %m")
     check_pass(text, "fuse_layernorm", ["Mean", "Sub", "RmsNorm"], tolerance=3e-5)
+
+
+@pytest.mark.parametrize(
+    ("x", "gamma", "scale", "sentence"),
+    [
+        ("f32[2,3,8]", "f32[3,8]", SCALES[0], "%g: expected one number per channel, got shape [3,8]"),
+        ("f32[2,8,8]", "f32[8,1]", SCALES[0], "%g: expected one number per channel, got shape [8,1]"),
+        ("f32[2,3,?]", "f32[8]", SCALES[1], "%x: expected one number per channel, got shape []"),
+    ],
+)
+def test_other_factors_stay(x: str, gamma: str, scale: str, sentence: str) -> None:
+    text = norm(SQUARES[0], scale, next(iter(SUMS)))
+    text = text.replace("f32[2,3,8]", x).replace("%g = const f32[8]", f"%g = const {gamma}")
+    check_refusal(text, "fuse_layernorm", sentence)
+
+
+def test_variance_over_another_axis_stays() -> None:
+    text = norm(SQUARES[0], SCALES[0], next(iter(SUMS))).replace("Mean(%q, [2])", "Mean(%q, [1])")
+    check_refusal(text, "fuse_layernorm", "%x: expected a mean over the last axis alone, got axes [1]")

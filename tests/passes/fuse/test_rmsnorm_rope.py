@@ -11,7 +11,7 @@ from circlekit.ir.text import parse_model
 from circlekit.ops.reduction.normalization import RmsNorm
 from circlekit.passes.engine.describe import explain_pass
 from circlekit.passes.engine.registry import all_passes
-from tests.passes.kit import check_pass
+from tests.passes.kit import check_pass, check_refusal
 
 SQUARES = ["Mul(%x, %x)", "Square(%x)", "Pow(%x, 2.0)"]
 DIVISIONS = [
@@ -57,6 +57,7 @@ def test_other_forms_of_rmsnorm(form: str) -> None:
     [
         (rms(axes="[1]"), "expected a mean over the last axis alone, got axes [1]"),
         (rms(axes="[1,2]"), "expected a mean over the last axis alone, got axes [1, 2]"),
+        (rms(axes="[2,1]"), "expected a mean over the last axis alone, got axes [2, 1]"),
         (rms(epsilon="%e"), "%e: is not constant"),
         (rms(epsilon="0.0"), "expected an epsilon above 0 for RMS_NORM, got 0.0"),
         (
@@ -72,6 +73,11 @@ def test_other_forms_of_rmsnorm(form: str) -> None:
 )
 def test_rmsnorm_near_misses(text: str, sentence: str) -> None:
     check_pass(text, "fuse_rmsnorm", refused=sentence)
+
+
+def test_mean_of_unknown_rank_is_refused() -> None:
+    text = rms().replace("f32[2,3,8]", "f32[*]")
+    check_refusal(text, "fuse_rmsnorm", "%x: expected a mean over the last axis alone, got axes [-1]")
 
 
 def test_mean_without_keep_dims_is_refused() -> None:
@@ -150,6 +156,20 @@ def test_rope(halves: str) -> None:
 @pytest.mark.parametrize("tables", ["f32[8]", "f32[1,8]"])
 def test_rope_with_one_row_of_lower_rank(tables: str) -> None:
     check_pass(rope(tables=tables), "fuse_rope", expect_ops=["RoPE"])
+
+
+def test_rope_joined_along_axis_3() -> None:
+    check_pass(rope(join="%c = Concatenation(%n, %lo) {axis: 3}"), "fuse_rope", expect_ops=["RoPE"])
+
+
+@pytest.mark.parametrize("shape", ["*", "?,2,3,8", "2,3,8", "1,1,2,3,8"])
+def test_rope_needs_a_static_shape_of_rank_4(shape: str) -> None:
+    text = rope(SPLIT.replace("3,", "-1,"), x=f"f32[{shape}]")
+    check_refusal(text, "fuse_rope", "%x: expected a static shape of rank 4")
+
+
+def test_rope_needs_tables_of_known_shape() -> None:
+    check_refusal(rope(SPLIT, tables="f32[*]"), "fuse_rope", "expected a row of 8, got shape [*]")
 
 
 def test_rope_in_the_other_order() -> None:

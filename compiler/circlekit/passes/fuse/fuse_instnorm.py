@@ -60,7 +60,7 @@ class InstanceNorm(Rewrite):
         if x.rank not in (3, 4) or channels_of(x) is None:
             shape = format_shape(x.shape)
             return f"%{x.name}: expected [N,H,W,C] or [N,C,W] with a known C, got shape {shape}"
-        if s is not None and (x.shape is None or x.rank == 3 or s.shape != (*x.shape, 1)):
+        if s is not None and (x.rank == 3 or s.shape != (*(x.shape or ()), 1)):
             return f"%{s.name}: expected [N,H,W,C,1], got shape {format_shape(s.shape)}"
         return None
 
