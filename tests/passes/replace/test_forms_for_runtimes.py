@@ -15,6 +15,7 @@ from circlekit.errors import RewriteError
 from circlekit.ir.enums import WeightsFormat
 from circlekit.ir.text import parse_model
 from circlekit.ops.constant_operands import constant_elements
+from circlekit.passes.replace.sparsify_tensor import _vector
 from circlekit.rewrite.base import Context
 from tests.passes.kit import apply, check_pass, check_refusal
 
@@ -207,12 +208,31 @@ def test_litert_reads_sparse_weights(tmp_path: Path) -> None:
         ({}, "needs sparsify_block_size"),
         ({"sparsify_block_size": [3, 1]}, r"blocks of \[3, 1\] do not fit \[4, 8\]"),
         ({"sparsify_block_size": [1]}, "1 block sizes|2 block sizes"),
+        ({"sparsify_block_size": [2, 2], "sparsify_traversal_order": [0, 1, 2]}, "traversal order of 4"),
+        ({"sparsify_block_size": [2, 2], "sparsify_format": ["d"]}, "2 formats"),
+        ({"sparsify_block_size": [2, 2], "sparsify_block_map": [0, 2]}, "do not fit"),
+        ({"sparsify_block_size": [2, 0]}, "do not fit"),
         ({"sparsify_block_size": [2, 2], "sparsify_tensor": "v"}, "no operator reads a constant %v"),
     ],
 )
 def test_invalid_blocks_are_refused(settings: dict[str, object], sentence: str) -> None:
     with pytest.raises(RewriteError, match=sentence):
         circlekit.optimize(sparse_model(), ["sparsify_tensor"], settings={"sparsify_tensor": "w", **settings})
+
+
+@pytest.mark.parametrize(
+    ("largest", "kind"), [(0, "Uint16Vector"), (65535, "Uint16Vector"), (65536, "Int32Vector")]
+)
+def test_numbers_of_levels_have_16_or_32_bits(largest: int, kind: str) -> None:
+    found = _vector(np.array([1, largest]))
+    assert (found[""], found["values"].tolist()) == (kind, [1, largest])
+
+
+def test_constants_of_other_dtypes_stay_dense() -> None:
+    model = parse_model("graph main(%x: i64[4]) -> %y { %w = const i64[4] [1, 2, 3, 4] %y = Add(%x, %w) }")
+    settings = {"sparsify_tensor": "w", "sparsify_block_size": [2]}
+    with pytest.raises(RewriteError, match="expected f32, i32 or i8, got i64"):
+        circlekit.optimize(model, ["sparsify_tensor"], settings=settings)
 
 
 # -- unroll_unidirseqlstm ----------------------------------------------------------------------

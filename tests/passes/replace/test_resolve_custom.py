@@ -191,6 +191,33 @@ def test_max_pool_with_argmax_padded() -> None:
     check_pass(wide, PASS, parts(2))
 
 
+def test_max_pool_with_argmax_of_the_whole_image() -> None:
+    check_pass(pool("[1,3,2,1]", "[1,1,1,1]"), PASS, parts(1))
+
+
+@pytest.mark.parametrize(
+    ("limit", "number", "sentence"),
+    [
+        ("MAX_EXACT_INTEGER", 252, None),
+        (
+            "MAX_EXACT_INTEGER",
+            251,
+            "expected at most 251 elements, whose positions are exact in f32, got 252",
+        ),
+        ("MAX_WINDOW_OR_CHANNELS", 6, None),
+        ("MAX_WINDOW_OR_CHANNELS", 5, "windows of 6 in 3 channels, expected at most 5 of either"),
+    ],
+)
+def test_limits_of_max_pool_with_argmax(
+    monkeypatch: pytest.MonkeyPatch, limit: str, number: int, sentence: str | None
+) -> None:
+    monkeypatch.setattr(f"circlekit.passes.replace.{PASS}.{limit}", number)
+    if sentence is None:
+        check_pass(pool(), PASS, parts(3))
+    else:
+        check_refusal(pool(), PASS, sentence)
+
+
 def test_max_pool_with_unused_positions() -> None:
     check_pass(pool(outputs="%y"), PASS, ["MaxPool2D"])
 
@@ -204,6 +231,15 @@ def test_max_pool_with_unused_positions() -> None:
             "expected at most 16777216 elements, whose positions are exact in f32, got 16781312",
         ),
         (pool(places="i16"), "expected f32 data and positions of i32 or i64"),
+        (pool("[6,7,3]", "[2,3,3]"), "%y: expected a static [N,H,W,C], got [6,7,3]"),
+        (pool().replace("(%x)", "(%x, %x)"), "%y: expected a static [N,H,W,C], got no input"),
+        (pool().replace("%x: f32", "%x: f16"), "expected f32 data and positions of i32 or i64"),
+        (
+            pool(outputs="%y").replace("%y, %p =", "%y =").replace(", i64[2,2,3,3]", ""),
+            "expected f32 data and positions of i32 or i64",
+        ),
+        (pool(taps=(1, 3, 2, 2)), "expected windows within one image and channel"),
+        (pool(strides=(1, 2, 2, 2)), "expected windows within one image and channel"),
         (pool(strides=(2, 2, 2, 1)), "expected windows within one image and channel"),
     ],
 )
