@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import circlekit.ops  # noqa: F401  # declares the operators of the texts
 from circlekit.equivalence import delta_debugging
 from circlekit.equivalence.delta_debugging import reduce_model
 from circlekit.errors import FileError, ModelError

@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import circlekit.ops  # noqa: F401  # declares the operators of the texts
 from circlekit.equivalence.model_comparison import (
     Comparison,
     Difference,

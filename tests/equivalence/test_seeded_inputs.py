@@ -8,7 +8,6 @@ import pytest
 
 from circlekit.equivalence.seeded_inputs import (
     EDGES,
-    UNBOUNDED_INTEGERS_END,
     InputSet,
     index_bounds,
     input_sets,
@@ -79,7 +78,7 @@ def test_quantized_data_uses_its_whole_range() -> None:
 
 def test_other_integers_stay_small() -> None:
     array = make_input(Value("x", DType.INT32, (1000,)), NORMAL)
-    assert (array.min(), array.max()) == (0, UNBOUNDED_INTEGERS_END - 1)
+    assert (array.min(), array.max()) == (0, 3)
 
 
 def test_what_no_array_can_hold_is_refused() -> None:
@@ -186,11 +185,13 @@ def test_the_number_of_boundary_sets(sizes: tuple[int, int], count: int) -> None
 def test_complex_numbers_have_two_independent_parts() -> None:
     array = make_input(Value("c", DType.COMPLEX64, (100,)), NORMAL)
     assert not np.array_equal(array.real, array.imag)
-    assert 0 < abs(array.imag).max() < 6
+    assert abs(array.imag.mean()) < 0.3
+    assert 0.8 < array.imag.std() < 1.2
 
 
 @pytest.mark.parametrize(
-    ("zero_point", "dtype", "stored"), [(300, DType.UINT8, 255), (-300, DType.INT8, -128)]
+    ("zero_point", "dtype", "stored"),
+    [(300, DType.UINT8, 255), (-300, DType.INT8, -128), (300, DType.FLOAT32, 300)],
 )
 def test_a_zero_point_beyond_its_dtype_is_clipped(zero_point: int, dtype: DType, stored: int) -> None:
     scale = Quantization(np.array([0.5], np.float32), np.array([zero_point], np.int64))

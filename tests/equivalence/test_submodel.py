@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+import circlekit.ops  # noqa: F401  # declares the operators of the texts
 from circlekit.equivalence import submodel
 from circlekit.errors import ShapeError
 from circlekit.ir.graph import Model
