@@ -54,7 +54,7 @@ def vector_length(value: Value) -> int | None:
 
 
 def listed_shape(value: Value) -> Shape | None:
-    """Return the shape that ``value`` lists; if it is not constant, only the rank, or None, is known."""
+    """Return the shape that ``value`` lists; if it is not constant, unknown dimensions, or None."""
     dims = static_int_vector(value)
     return unknown_dims(vector_length(value)) if dims is None else tuple(dims)
 

@@ -121,7 +121,7 @@ class Selection(Op, layout_operands=("condition", "x", "y")):
     y = operand(*ANY)
 
     def selected_type(self, *shapes: Shape | None) -> TensorType:
-        """Return the type of the result; ``shapes`` broadcast to its shape, which is unknown without any."""
+        """Return the type of the result, of the shape to which ``shapes`` broadcast (unknown without any)."""
         require_same_dtype("x", self.x, "y", self.y)
         if self.condition.dtype is not boolean:
             raise ShapeError(f"condition: expected bool, got {self.condition.dtype.short}")

@@ -136,7 +136,7 @@ def shuffled_16x1(weights: Array) -> Array:
 class BatchMatMul(Op, code="BATCH_MATMUL", versions={i16: 3, i8: 2}):
     """x times y over the last two axes, each transposed first by its ``adj``; the other axes broadcast.
 
-    Where float x meets int8 y and has several batch axes beyond 1, LiteRT takes scales of other rows.
+    If x is float, y int8, and x has several batch axes greater than 1, LiteRT uses scales of other rows.
     """
 
     x = operand(*REAL, i32, *CARRIED, DType.MXFP4, DType.MXINT8)

@@ -106,7 +106,7 @@ class EmbeddingLookupSparse(Op, code="EMBEDDING_LOOKUP_SPARSE"):
 
 
 class HashtableLookup(Op, code="HASHTABLE_LOOKUP", options=None, results=("output", "hits")):
-    """The row of ``value`` whose ``key`` equals each ``lookup``, or zeros; keys are sorted; ``hits``: u8."""
+    """The row of ``value`` at each ``lookup`` in the sorted ``key``, or zeros; ``hits``: u8, 1 if found."""
 
     lookup = operand(i32)
     key = operand(i32)
