@@ -60,3 +60,10 @@ def test_html_of_the_report_has_the_table_passes_and_notes() -> None:
     found = report._repr_html_()
     assert "<tr><td>ADD</td><td>1</td><td>0</td></tr>" in found
     assert found.endswith("<ul><li>fuse_it: 2</li><li>verified</li><li>%x is &lt;odd&gt;</li></ul>")
+
+
+def test_operators_that_only_one_model_has() -> None:
+    assert Report(Summary({"ADD": 1}, 0, 0), Summary({"MUL": 1}, 0, 0)).rows()[0] == [
+        ("ADD", "1", "0"),
+        ("MUL", "0", "1"),
+    ]

@@ -417,3 +417,21 @@ def test_a_reshape_from_another_rank_stays(source: str) -> None:
     )
     OptimizeLayout().run(model, Context())
     assert kinds(model) == ["Reshape", "Relu"]
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        (
+            f"""graph main(%x: f32[1,2,3,4]) -> %y {{
+                  %a = Transpose(%x, {NHWC})
+                  %y = Transpose(%a, {NCHW})
+                }}""",
+            ["Transpose", "Transpose"],
+        ),
+        (pooled(f"%y = Transpose(%m, {NHWC})", outputs="%y, %n"), ["MaxPool2D", "Transpose", "Transpose"]),
+        (pooled(f"%y = Transpose(%m, {NHWC})"), ["MaxPool2D"]),
+    ],
+)
+def test_an_input_or_output_is_not_merged_with_an_equal_output(text: str, left: list[str]) -> None:
+    check_pass(text, LAYOUT, left)
