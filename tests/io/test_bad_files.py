@@ -204,7 +204,7 @@ def test_repeated_name_in_a_signature_warns() -> None:
     def repeat(f: File) -> None:
         f.model.signatureDefs[0].inputs *= 2
 
-    with pytest.warns(FormatWarning, match=r"signature_defs\[0\].inputs\[1\]: 'a' was there before"):
+    with pytest.warns(FormatWarning, match=r"signature_defs\[0\].inputs\[1\]: 'a' is listed twice"):
         load_bytes(broken(repeat))
 
 

@@ -44,7 +44,7 @@ class Origin:
 
     unused_buffers, unused_codes: Indices of those that nothing refers to; save keeps them.
     metadata: Index of the buffer of every entry.
-    far: Whether the file has external data.
+    has_external_data: Whether the file has external data.
     has_rank: Whether tensors of known rank are marked so.
     absent: Names of the vectors and strings of Model that the file lacks.
     archive: A zip archive behind the flatbuffer.
@@ -59,7 +59,7 @@ class Origin:
     unused_codes: frozenset[int] = frozenset()
     metadata: tuple[int, ...] = ()
     metadata_buffer: tuple[int, ...] | None = None
-    far: bool = False
+    has_external_data: bool = False
     has_rank: bool = False
     absent: tuple[str, ...] = ()
     archive: bytes = b""

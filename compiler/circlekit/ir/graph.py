@@ -67,10 +67,7 @@ class Model:
 
 
 def postorder(starts: Iterable[T], callees: Callable[[T], Iterable[T]]) -> list[T]:
-    """Return ``starts`` and everything they call, directly or not: each once, callees before their callers.
-
-    Nodes that call each other in a cycle stand in any order.
-    """
+    """Return ``starts`` and all they call, directly or not, each once; callees first except in cycles."""
     ordered: list[T] = []
     opened: set[int] = set()
     closed: set[int] = set()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files to models.  The decoder checks every offset, this module every index; constants stay in the file."""
+"""Load files as models.  The decoder checks every offset, this module every index."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from circlekit.io.schema import Tree
 from circlekit.io.tensor_fields import TENSOR_FIELDS, quantization_of, shape_of
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model, Signature
-from circlekit.ir.value import MAX_RANK, Array, Shape, Value
+from circlekit.ir.value import MAX_RANK, Array, Shape, Value, format_shape
 
 MODEL_VECTORS = ("operator_codes", "subgraphs", "description", "buffers", "metadata", "signature_defs")
 
@@ -48,7 +48,7 @@ def load_bytes(data: bytes | bytearray | memoryview, name: str = "<bytes>") -> M
 
 
 def unidentified(data: memoryview) -> str:
-    """Return the error message for bytes of neither format."""
+    """Return the error message for bytes that are neither a circle nor a TFLite file."""
     if len(data) < 8:
         return "not a model: it is empty" if not data else f"not a model: it ends after {len(data)} bytes"
     return f"not a model: expected b'TFL3' or b'CIR0' in bytes 4 to 8, got {bytes(data[4:8])!r}"
@@ -57,9 +57,10 @@ def unidentified(data: memoryview) -> str:
 class Loader:
     """Makes the model of one decoded file.
 
-    far: Whether the file has external data.
-    trees: The trees of the graphs; ``values``: the values of each graph.
-    has_rank: Whether tensors without ``has_rank`` have an unknown rank.
+    has_external_data: Whether any constant data is external (see ``io.origin``).
+    trees: The decoded tables of the graphs; ``values``: the values of each graph.
+    has_rank: Whether any tensor is marked with ``has_rank``.  If so, unmarked tensors without dimensions have
+        an unknown rank, else they are scalars.
     """
 
     def __init__(self, data: memoryview, fmt: str, tree: Tree, name: str) -> None:
@@ -67,7 +68,7 @@ class Loader:
         self.format = fmt
         self.tree = tree
         self.name = name
-        self.far = False
+        self.has_external_data = False
         self.buffers = [self.buffer(i, b) for i, b in enumerate(tree.get("buffers", ()))]
         places = {place_of(b): len(b) for b in self.buffers if b is not None and len(b)}
         if sum(places.values()) > len(data):  # copies of overlapping buffers could outgrow the file
@@ -103,7 +104,7 @@ class Loader:
             values = [self.value(t, f"{path}.tensors[{i}]") for i, t in enumerate(tensors)]
             self.values.append(values)
             self.link_scales(values, path)
-            self.fill(graph, tree, values, path, operators)
+            self.set_fields(graph, tree, values, path, operators)
             for i, op in enumerate(tree.get("operators", ())):
                 graph.append(operators.op(op, values, f"{path}.operators[{i}]"))
             self.note_unused(graph, values)
@@ -113,7 +114,7 @@ class Loader:
         return model
 
     def describe(self, model: Model, operators: OpLoader) -> None:
-        """Set the fields of Model itself, and keep the lists of the file as its origin."""
+        """Set the fields of Model except graphs and signatures; keep the lists of the file in ``origin``."""
         tree = self.tree
         model.version = tree.get("version", 0)
         model.description = tree.get("description")
@@ -139,7 +140,7 @@ class Loader:
             unused_codes=frozenset(range(len(operators.codes))) - operators.used,
             metadata=tuple(indices),
             metadata_buffer=None if numbers is None else tuple(numbers.tolist()),
-            far=self.far,
+            has_external_data=self.has_external_data,
             has_rank=self.has_rank,
             absent=absent(tree, MODEL_VECTORS),
             archive=attached_archive(self.data),
@@ -158,7 +159,7 @@ class Loader:
                 for i, item in enumerate(tree.get(side, ())):
                     name, where = item.get("name", ""), f"{path}.{side}[{i}]"
                     if name in values:
-                        self.warn(where, f"{name!r} was there before; the one before is lost")
+                        self.warn(where, f"{name!r} is listed twice; the first is lost")
                     known = self.values[graph]
                     where += ".tensor_index"
                     values[name] = known[self.index(item.get("tensor_index", 0), len(known), where, "tensor")]
@@ -171,10 +172,10 @@ class Loader:
     # -- graphs --------------------------------------------------------------------------------
 
     @staticmethod
-    def fill(graph: Graph, tree: Tree, values: list[Value], path: str, operators: OpLoader) -> None:
+    def set_fields(graph: Graph, tree: Tree, values: list[Value], path: str, operators: OpLoader) -> None:
         """Set all fields of a graph except its operators."""
         for side in ("inputs", "outputs"):
-            setattr(graph, side, operators.pick(tree.get(side, ()), values, path, side, 1))
+            setattr(graph, side, operators.pick(tree.get(side, ()), values, path, side, 0))
         graph.table = list(values)
         missing = absent(tree, ("tensors", "inputs", "outputs", "operators", "name"))
         if missing:
@@ -192,7 +193,7 @@ class Loader:
                 value.extra["stored_name"] = (value.name, value.extra.pop("name"))
 
     def link_scales(self, values: list[Value], path: str) -> None:
-        """Replace the indices of tensors in the details of quantizations by the values."""
+        """Replace tensor indices in the details of quantizations by values."""
         for number, value in enumerate(values):
             quantization = value.quantization
             if quantization is None or not quantization.details:
@@ -206,7 +207,7 @@ class Loader:
 
     @staticmethod
     def note_unused(graph: Graph, values: list[Value]) -> None:
-        """Record unused values; a tensor without elements that no operator computes becomes a constant."""
+        """Record unused values; make a constant of each tensor without elements that nothing produces."""
         inputs, outputs = ({id(v) for v in side} for side in (graph.inputs, graph.outputs))
         unused = []
         for value in values:
@@ -229,11 +230,11 @@ class Loader:
             return data
         if offset + size > len(self.data):
             self.fail("buffer-region", f"buffers[{number}]", f"{size} bytes at {offset} end beyond the file")
-        self.far = True
+        self.has_external_data = True
         return np.frombuffer(self.data, np.uint8, size, offset) if size else None
 
     def value(self, tree: Tree, path: str) -> Value:
-        """Return the value of a tensor.  Fields without a place in the IR become ``extra``."""
+        """Return the value of a tensor.  Its fields that the IR does not interpret become ``extra``."""
         pop = tree.pop
         kind = pop("type", "FLOAT32")
         if not isinstance(kind, str):
@@ -259,7 +260,7 @@ class Loader:
         return value
 
     def shape(self, tree: Tree, is_const: bool, path: str) -> Shape | None:
-        """Return the shape; stored fields that do not follow from it stay in ``tree``."""
+        """Return the shape; remove the fields of ``tree`` that save can derive from it."""
         stored = tree.get("shape")
         signature = tree.get("shape_signature")
         ranked = tree.pop("has_rank", False)
@@ -277,21 +278,22 @@ class Loader:
                 tree.pop("shape", None)
                 return None
             tree["has_rank"] = False
-        if all(d == (1 if s is None else s) for d, s in zip(numbers, shape, strict=True)):
+        if numbers == [1 if d is None else d for d in shape]:
             tree.pop("shape", None)
-            follows = [-1 if d is None else d for d in shape]
-            if signature is not None and None in shape and signature.tolist() == follows:
+            derived = [-1 if d is None else d for d in shape]
+            if signature is not None and None in shape and signature.tolist() == derived:
                 del tree["shape_signature"]
         return shape
 
     def constant(self, data: Array, value: Value, path: str) -> Array:
-        """Return the data as an array of the value's type, or as bytes if numpy has no such type."""
+        """Return the data as an array of the value's type, or bytes if it is packed, sparse or compressed."""
         kind = value.dtype.numpy
         compression = value.extra.get("compression_type", "NONE")
         if kind is None or "sparsity" in value.extra or compression != "NONE":
             return data
         if not value.is_static:
-            self.fail("data-size", path, f"expected a known shape of a constant, got {value.shape}")
+            shape = format_shape(value.shape)
+            self.fail("data-size", path, f"expected a static shape for a constant, got {shape}")
         size = kind.itemsize * math.prod(value.static_shape)
         if size != len(data):
             expected = f"expected {size} bytes for {value.dtype.short}{list(value.static_shape)}"
@@ -300,6 +302,7 @@ class Loader:
 
 
 def _is_empty(value: Value) -> bool:
-    """Return whether a value has no elements and a shape that numpy can represent."""
+    """Return whether a value has no elements and numpy can make its array."""
     shape = value.shape or ()
+    # numpy requires fewer than 2^63 bytes even without the dimensions that are 0; elements have at most 16
     return 0 in shape and None not in shape and math.prod(d for d in shape if d) < 2**58

@@ -45,8 +45,8 @@ class OpLoader:
             self.fail("operator-code", path + ".opcode_index", message)
         self.used.add(index)
         missing = absent(tree, ("inputs", "outputs"))
-        operands = self.pick(tree.pop("inputs", ()), values, path, "inputs", 0)
-        results = [v for v in self.pick(tree.pop("outputs", ()), values, path, "outputs", 1) if v is not None]
+        operands = self.pick(tree.pop("inputs", ()), values, path, "inputs", -1)
+        results = [v for v in self.pick(tree.pop("outputs", ()), values, path, "outputs", 0) if v is not None]
         seen: set[int] = set()
         for i, value in enumerate(results):
             if value.producer is not None or id(value) in seen:
@@ -54,7 +54,7 @@ class OpLoader:
                 self.fail("one-producer", f"{path}.outputs[{i}]", message)
             seen.add(id(value))
         if "intermediates" in tree:
-            tree["intermediates"] = self.pick(tree["intermediates"], values, path, "intermediates", 0)
+            tree["intermediates"] = self.pick(tree["intermediates"], values, path, "intermediates", -1)
         if "large_custom_options_offset" in tree:
             self.fetch_options(tree, path)
         op = self.declared(index, tree, operands, results, path)
@@ -69,13 +69,13 @@ class OpLoader:
         return op
 
     def pick(
-        self, indices: Sequence[int], values: list[Value], path: str, side: str, least: int
+        self, indices: Sequence[int], values: list[Value], path: str, side: str, lowest: int
     ) -> list[Value | None]:
-        """Return the values of ``indices``; None for -1, which is allowed if ``least`` is 0."""
+        """Return the values of ``indices``, from ``lowest`` (-1 or 0) up; None for -1."""
         numbers: list[int] = indices.tolist() if len(indices) else []  # type: ignore[attr-defined]
         count = len(values)
         for i, index in enumerate(numbers):
-            if not least - 1 <= index < count:
+            if not lowest <= index < count:
                 self.fail("tensor-index", f"{path}.{side}[{i}]", f"index {index}, there are {count} tensors")
         return [values[i] if i >= 0 else None for i in numbers]
 

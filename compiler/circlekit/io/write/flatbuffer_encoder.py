@@ -148,8 +148,8 @@ class Encoder:
     """Encodes one tree.
 
     pending: (position of an offset, field, value) of values that are still to be written.
-    far: (position of a field, constant data that it refers to, whether that is a flatbuffer vector); a field
-        that refers to other data holds its position in the file.
+    constants: (position of a field, constant data that it refers to, whether this is written as a flatbuffer
+        vector); if it is not, it is external data, and the field holds its position in the file.
     """
 
     def __init__(self, fmt: str) -> None:
@@ -158,7 +158,7 @@ class Encoder:
         self.pending: deque[tuple[int, Field, Any]] = deque()
         self.vtables: dict[bytes, int] = {}
         self.layouts: dict[tuple[str, int], Layout] = {}
-        self.far: list[tuple[int, ConstantBytes, bool]] = []
+        self.constants: list[tuple[int, ConstantBytes, bool]] = []
 
     def run(self, tree: Tree) -> Encoded:
         self.out += bytes(4) + IDENTIFIERS[self.format]
@@ -171,7 +171,7 @@ class Encoder:
         """Place constant data behind the skeleton; fields that refer to the same memory share one copy."""
         payloads: dict[tuple[Place | int, bool], Payload] = {}
         end = len(self.out)
-        for at, data, is_vector in self.far:
+        for at, data, is_vector in self.constants:
             key = data.place or id(data), is_vector
             payload = payloads.get(key)
             if payload is None:
@@ -245,7 +245,7 @@ class Encoder:
             for index, slot in enumerate(layout.order):
                 value = values[slot]
                 if isinstance(value, ConstantBytes):
-                    self.far.append((start + 4 + 8 * index, value, False))
+                    self.constants.append((start + 4 + 8 * index, value, False))
                     values[slot] = 0
         self.out += layout.pack.pack(start - vtable, *[values[slot] for slot in layout.order])
 
@@ -290,7 +290,7 @@ class Encoder:
     def write_vector(self, at: int, item: Field, value: Any) -> None:
         """Write a vector of numbers; buffer data is only recorded, and placed later."""
         if item.is_data and len(value):
-            self.far.append((at, as_constant_bytes(value), True))
+            self.constants.append((at, as_constant_bytes(value), True))
             return
         if item.enum is not None:
             value = [v if isinstance(v, int) else item.enum.numbers[v] for v in value]

@@ -67,7 +67,7 @@ def encoded(model: Model, fmt: str, limit: int = INLINE_LIMIT) -> Encoded:
     origin = saver.origin
     if origin.source is not None:
         origin.source.check()  # constants that were read from a file changed since would be wrong
-    file = encode(saver.tree(), fmt, 0 if origin.far else limit)
+    file = encode(saver.tree(), fmt, 0 if origin.has_external_data else limit)
     file.source, file.tail = origin.source, origin.archive
     return file
 

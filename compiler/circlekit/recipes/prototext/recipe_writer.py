@@ -53,7 +53,7 @@ def recipe_text(
 class _RecipeWriter:
     """Makes the tree of the message ModelRecipe for one decoded file.
 
-    far: Whether the file stores constants behind the flatbuffer (external data).
+    has_external_data: Whether the file stores constants behind the flatbuffer (external data).
     fills: Fillers of the buffers so far.
     names: The operands of each graph.
     """
@@ -64,7 +64,7 @@ class _RecipeWriter:
         self.format = fmt
         self.folder = folder
         self.resample = resample
-        self.far = False
+        self.has_external_data = False
         self.buffers = [self.buffer(b) for b in tree.get("buffers", ())]
         self.fills: dict[tuple[int, str, int | None], Tree] = {}
         self.codes = [code_key(code, fmt) for code in tree.get("operator_codes", ())]
@@ -74,7 +74,7 @@ class _RecipeWriter:
         """Return the bytes of a buffer, in the flatbuffer or external; None if it has no data."""
         data: Array | None = tree.get("data")
         if tree.get("offset", 0) > 1:
-            self.far = True
+            self.has_external_data = True
             data = np.frombuffer(self.data, np.uint8, tree.get("size", 0), tree["offset"])
         return data if data is not None and len(data) else None
 
@@ -90,7 +90,7 @@ class _RecipeWriter:
         return main | {
             "graph": others,
             "signature_def": [self.signature(item) for item in tree.get("signature_defs", ())],
-            "ext_offset": self.far,
+            "ext_offset": self.has_external_data,
             "model_version": version if version != VERSIONS[self.format] else None,
             "description": tree.get("description"),
             "keep_versions": len({key[:2] for key in used}) < len(used),
