@@ -55,6 +55,17 @@ def test_fused_into_the_convolution_after() -> None:
     check_pass(net(NO_CONV, POSITIVE, behind=mean), PASS, ["Neg", "Add", "Mean", "Conv2D"])
 
 
+def test_mean_over_a_single_channel_too() -> None:
+    text = """graph main(%x: f32[1,6,6,1]) -> %z {
+      %c = Neg(%x)
+      %m = Mul(%c, [2.0])
+      %r = Add(%m, [0.5]) {act: RELU}
+      %p = Mean(%r, [1, 2, 3]) {keep_dims: true}
+      %z = Conv2D(%p, [[[[3.0]]], [[[-2.0]]]])
+    }"""
+    check_pass(text, PASS, ["Neg", "Add", "Mean", "Conv2D"])
+
+
 def test_shared_constant_is_not_modified() -> None:
     text = net(NO_CONV, "%k", "%k").replace("%c = Neg", f"%k = const f32[3] {POSITIVE}\n%c = Neg")
     check_pass(text, PASS, ["Neg", "Add", "Conv2D"])

@@ -8,7 +8,6 @@ from typing import ClassVar
 import numpy as np
 
 from circlekit.ir.value import Array, Value
-from circlekit.ops.dimensions import normalized_axis
 from circlekit.passes.support.linear_producer import (
     channel_refusal,
     fold_bias,
@@ -167,11 +166,6 @@ class IntoConvBehindMean(IntoConvBehind):
         q = Mean(s, axes)                           {keep_dims: true}
         z = Conv2D(q, w2, b)                        {like z}
     """
-
-    @condition
-    def keeps_channels(self, axes: Array) -> str | None:
-        reduced = {normalized_axis(int(a), 4) for a in axes.reshape(-1)}
-        return "expected a mean over the image, got one over the channels too" if 3 in reduced else None
 
 
 class FusePreActivationBatchNorm(Rules):

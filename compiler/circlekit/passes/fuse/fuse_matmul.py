@@ -71,7 +71,7 @@ class _FlattenedRows(_Rows):
 def first_axis(perm: Array, value: Value, size: int) -> int | None:
     """The axis from which on ``value`` has ``size`` elements, if ``perm`` keeps all axes before it."""
     shape = value.shape
-    if shape is None or perm.size != len(shape):
+    if shape is None:
         return None
     for first in range(1, len(shape)):
         if normalized_axis(int(perm[first - 1]), len(shape)) != first - 1:
