@@ -13,7 +13,8 @@ from circlekit.io.read.load import load
 from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Quantization, Value
-from circlekit.passes.layout.optimize import OptimizeLayout
+from circlekit.passes.layout.optimize import OptimizeLayout, transposes_of
+from circlekit.passes.layout.region import Finder
 from circlekit.passes.support.axes import (
     inverse,
     keeps_order,
@@ -435,3 +436,19 @@ def test_a_reshape_from_another_rank_stays(source: str) -> None:
 )
 def test_an_input_or_output_is_not_merged_with_an_equal_output(text: str, left: list[str]) -> None:
     check_pass(text, LAYOUT, left)
+
+
+@pytest.mark.parametrize(("shape", "size"), [("[1,1,1,3]", 0), ("[1,2,2,3]", 48), ("[?,?,1,1]", 4)])
+def test_cost_of_copies(shape: str, size: int) -> None:
+    """A Reshape moves no bytes; it cannot express two unknown dimensions."""
+    model = parse_model(
+        f"""graph main(%x: f32{shape}) -> %y {{
+              %a = Transpose(%x, {NCHW})
+              %b = Relu(%a)
+              %y = Transpose(%b, {NHWC})
+            }}"""
+    )
+    finder = Finder(model.main, (0, 2, 3, 1))
+    (moves,) = transposes_of(model.main).values()
+    (region,) = finder.regions(moves)
+    assert [finder.cost(tensor)[:2] for tensor in region.tensors] == [(size, 1)] * 2

@@ -283,8 +283,7 @@ class Finder:
     def has_one_memory_order(self, tensor: Tensor) -> bool:
         """Return whether the elements are in the same memory order on both sides."""
         shape = tensor.root.shape
-        if shape is None or shape.count(None) > 1:  # a Reshape cannot express it
-            return False
+        assert shape is not None  # it has a side
         return keeps_order(shape, self.perms[tensor.side])
 
     def cost(self, tensor: Tensor) -> Cost:

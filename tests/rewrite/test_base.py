@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The context of passes: refusals, budgets and settings; the registration of passes."""
+
+from __future__ import annotations
+
+import pytest
+
+from circlekit.errors import RewriteError
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.op import Op
+from circlekit.ir.text import parse_model
+from circlekit.rewrite.base import PASSES, Budget, Context, GraphPass, Option, Refusal
+
+
+@pytest.fixture
+def op() -> Op:
+    return parse_model("graph g(%x: f32[2]) -> %y { %y = Neg(%x) }").main.ops[0]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "left", "accepted", "after"),
+    [
+        (None, None, True, (None, 1)),
+        (None, 2, True, (1, 1)),
+        (None, 1, True, (0, 1)),
+        (None, 0, False, (0, 0)),
+        ("no", None, False, (None, 0)),
+        ("no", 1, False, (1, 0)),
+    ],
+)
+def test_accepted_rewrites_are_counted(
+    op: Op, sentence: str | None, left: int | None, accepted: bool, after: tuple[int | None, int]
+) -> None:
+    budget = Budget(left)
+    context = Context(budget=budget, refusals=[])
+    assert context.accepts("some_pass", op, sentence, 2) is accepted
+    assert (budget.left, budget.made) == after
+    assert budget.last.startswith("%y = Neg(%x)") is accepted
+    expected = [] if sentence is None else [Refusal("some_pass", "g", op, "%y: no", 2)]
+    assert context.refusals == expected
+
+
+def test_rewrites_without_a_budget(op: Op) -> None:
+    context = Context()
+    assert context.may_rewrite
+    assert context.accepts("some_pass", op, None)
+    assert not context.accepts("some_pass", op, "no")
+
+
+def test_start_of_the_latest_rewrite(op: Op) -> None:
+    budget = Budget()
+    context = Context(budget=budget)
+    context.rewrites("text of an operator")
+    assert budget.last == "text of an operator"
+    context.rewrites(None)
+    assert (budget.last, budget.made) == ("", 2)
+
+
+def test_refusals_name_their_value(op: Op) -> None:
+    context = Context(refusals=[])
+    context.refuse("p", op, "is too large")
+    context.refuse("p", op, "%x: is too large")
+    assert context.refusals == [Refusal("p", "g", op, f"%{name}: is too large") for name in "yx"]
+    partial = Context(refusals=[], partial_matches=True)
+    partial.refuse("p", op, "no", 3)
+    assert partial.refusals == [Refusal("p", "g", op, "%y: no", 3, is_partial=True)]
+
+
+def test_refusals_of_operators_without_results_or_graph() -> None:
+    check = parse_model(
+        'graph g(%x: f32[2]) -> %x { Opaque(%x) {code: "CUSTOM", custom_code: "Assert"} }'
+    ).main.ops[0]
+    context = Context(refusals=[])
+    context.refuse("p", check, "no")
+    assert check.graph is not None
+    check.graph.remove(check)
+    context.refuse("p", check, "no")
+    assert context.refusals == [Refusal("p", graph, check, "no") for graph in ("g", "")]
+
+
+def test_settings_have_defaults() -> None:
+    class Counting(GraphPass):
+        """Made for a test."""
+
+        options = (Option("step", "how far", "N", int, default=3), Option("other", "nothing"))
+
+        def run_graph(self, graph: Graph, context: Context) -> int:
+            return int(self.setting(context, "step"))
+
+    model = Model([Graph("a"), Graph("b")])
+    assert Counting().run(model, Context()) == 6
+    assert Counting().run(model, Context(settings={"step": 5})) == 10
+    assert "" not in PASSES
+
+
+def test_two_passes_of_one_name_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def define(module: str, qualname: str) -> type:
+        body = {"name": "made_twice", "__module__": module, "__qualname__": qualname}
+        return type("Made", (GraphPass,), body)
+
+    try:
+        define("here", "Made")
+        again = define("here", "Made")
+        assert PASSES["made_twice"] is again
+        for module, qualname in (("there", "Made"), ("here", "Other")):
+            with pytest.raises(RewriteError, match=f"{module}: the pass made_twice is defined in here"):
+                define(module, qualname)
+    finally:
+        PASSES.pop("made_twice", None)
