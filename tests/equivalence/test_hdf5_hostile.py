@@ -6,6 +6,7 @@ from __future__ import annotations
 import resource
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -75,15 +76,26 @@ def test_a_linked_group_of_values(tmp_path: Path) -> None:
             read(tmp_path / "a.h5")
 
 
-def test_compression_that_hdf5_does_not_have(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "given", [("compression", "gzip"), ("compression", "lzf"), ("shuffle", True), ("fletcher32", True)]
+)
+def test_compression_that_hdf5_has(given: tuple[str, Any], tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_group("value").create_dataset("0", data=np.arange(4), chunks=(4,), **dict([given]))
+    ((_, array),) = hdf5.read(tmp_path / "a.h5")
+    assert array.tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("number", [7, 32001, 32015])
+def test_compression_that_hdf5_does_not_have(number: int, tmp_path: Path) -> None:
     """HDF5 would look for a library to load."""
     with h5py.File(tmp_path / "a.h5", "w") as file:
         properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
         properties.set_chunk((4,))
-        properties.set_filter(32015, h5py.h5z.FLAG_OPTIONAL, ())
+        properties.set_filter(number, h5py.h5z.FLAG_OPTIONAL, ())
         space = h5py.h5s.create_simple((4,))
         h5py.h5d.create(file.create_group("value").id, b"0", h5py.h5t.IEEE_F32LE, space, properties)
-    with pytest.raises(FormatError, match="compressed by filter 32015"):
+    with pytest.raises(FormatError, match=f"compressed by filter {number}"):
         hdf5.read(tmp_path / "a.h5")
 
 

@@ -18,6 +18,7 @@ from circlekit.io.write.save import to_bytes
 from circlekit.ir.model_equality import difference
 from circlekit.ir.op import OpaqueOp
 from circlekit.recipes.load import is_test_recipe, load_recipe, read_recipe
+from circlekit.recipes.prototext.recipe_reader import read_tree
 from circlekit.recipes.recipe_export import write_recipe
 from tests.io.oracles import CIRCLE, TFLITE
 
@@ -257,3 +258,17 @@ def test_same_bytes_in_every_process(tmp_path: Path) -> None:
         command = [sys.executable, "-c", COOK, str(file)]
         found.add(subprocess.run(command, env=environment, check=True, capture_output=True).stdout)
     assert len(found) == 1
+
+
+def test_codes_are_ordered_by_number_and_custom_ones_come_last() -> None:
+    operations = ('type: "Custom" custom_code: "Mine"', 'type: "Sin"', 'type: "Abs"')
+    operands = "".join(f'operand {{ name: "{n}" type: FLOAT32 shape {{ dim: 1 }} }}' for n in "xabc")
+    lines = "".join(
+        f'operation {{ {op} input: "x" output: "{n}" }}' for op, n in zip(operations, "abc", strict=True)
+    )
+    more = 'metadata { name: "t" data: "text" } metadata { name: "b" base64: "AAE=" }'
+    text = f'{operands}{lines} input: "x" output: "c" {more}'
+    tree, _ = read_tree(text, "r", "tflite", lambda name: b"")
+    assert [code["builtin_code"] for code in tree["operator_codes"]] == ["SIN", "ABS", "CUSTOM"]
+    data = [bytes(tree["buffers"][item["buffer"]]["data"]) for item in tree["metadata"]]
+    assert data == [b"text", b"\0\1"]

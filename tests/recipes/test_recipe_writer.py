@@ -108,3 +108,15 @@ def test_models_that_recipes_cannot_express_are_refused(
 ) -> None:
     with pytest.raises(UnsupportedError, match=message):
         write(graph, **model)
+
+
+def test_sparse_dimensions() -> None:
+    indices = {"": "Uint8Vector", "values": np.array([0, 1], np.uint8)}
+    sparse = {"format": "SPARSE_CSR", "array_segments": indices, "array_indices": indices}
+    dims: list[dict[str, Any]] = [{}, {"dense_size": 3}, sparse]
+    found = write({"tensors": [{"name": "x", "sparsity": {"dim_metadata": dims}}]})
+    assert found.split("sparsity ")[1].startswith(
+        "{ dim_metadata { } dim_metadata { dense_size: 3 } "
+        "dim_metadata { format: SPARSE_CSR array_segments { dim: [0, 1] type: UINT8VEC } "
+        "array_indices { dim: [0, 1] type: UINT8VEC } } } }"
+    )
