@@ -84,3 +84,24 @@ def test_chain_of_activations() -> None:
 def test_activation_that_relu_cannot_join_stays() -> None:
     text = graph("%y = Add(%x, %o) {act: TANH}\n%z = Relu(%y)")
     assert any("%y: act is TANH" in s for s in refusals(text, NAME))
+
+
+GRID = "quant(scale: 0.5, zero_point: 3)"
+
+
+def quantized(result: str) -> str:
+    return f"""graph main(%x: i8[4] {GRID}, %o: i8[4] {GRID}) -> %z {{
+      %y = Add(%x, %o) : i8[4] {GRID}
+      %z = Relu(%y) : i8[4] {result}
+    }}"""
+
+
+def test_quantized_values_need_one_grid() -> None:
+    check_pass(quantized(GRID), NAME, expect_ops=["Add"])
+    other = quantized("quant(scale: 0.5, zero_point: 4)")
+    check_pass(other, NAME, refused="%z: has other quantization parameters than %y")
+
+
+def test_integers_without_quantization_stay() -> None:
+    text = graph("%y = Add(%x, %o)\n%z = Relu(%y)", type="i8[4]")
+    assert any("%y: expected f32 or quantized values, got i8" in s for s in refusals(text, NAME))

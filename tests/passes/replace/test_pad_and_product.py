@@ -35,6 +35,10 @@ def test_padv2_before_a_max_pool(source: str) -> None:
     check_pass(pooled(source), PAD, [kind, "Pad", "MaxPool2D"])
 
 
+def test_padv2_by_zeros_before_a_max_pool() -> None:
+    check_pass(pooled(value="0.0"), PAD, ["Relu", "Pad", "MaxPool2D"])
+
+
 def test_padv2_before_transposes_and_a_max_pool() -> None:
     text = pooled(
         pool="Transpose(%p, [0,2,1,3])\n%z = MaxPool2D(%y) {padding: VALID,filter_width: 3,filter_height: 2}"
@@ -54,6 +58,7 @@ def test_padv2_before_transposes_and_a_max_pool() -> None:
         (pooled("Neg(%x)"), "%r: may be negative, so 0 may be greater"),
         (pooled("Add(%x, 1.0)"), "%r: may be negative, so 0 may be greater"),
         (pooled(value="5.0"), "expected 0 or less, got 5"),
+        (pooled(value="0.5"), "expected 0 or less, got 0.5"),
         (pooled(paddings="[[1,0],[1,1],[1,0],[0,0]]"), "some windows of %y are inside the padding of axis 0"),
         (pooled(paddings="[[0,0],[1,1],[1,0],[0,1]]"), "some windows of %y are inside the padding of axis 3"),
         (pooled(paddings="[[0,0],[3,1],[1,0],[0,0]]"), "some windows of %y are inside the padding of axis 1"),

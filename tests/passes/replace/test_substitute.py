@@ -69,6 +69,11 @@ def test_one_unknown_dimension_is_accepted_two_are_refused() -> None:
     check_pass(two, "substitute_squeeze_to_reshape", refused="has more than one unknown dimension: [?,?,1]")
 
 
+def test_reversing_a_single_element_is_a_reshape() -> None:
+    text = graph("%z = StridedSlice(%x, [0,0], [-2,1], [-1,1])", type="f32[1,1]")
+    check_pass(text, "substitute_strided_slice_to_reshape", expect_ops=["Reshape"])
+
+
 def test_pack_of_two_stays() -> None:
     text = graph("%z = Pack(%x, %o) {values_count: 2, axis: 1}")
     check_pass(text, "substitute_pack_to_reshape", expect_ops=["Pack"])
