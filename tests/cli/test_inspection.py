@@ -110,7 +110,9 @@ def test_verify_fails_on_data_that_is_not_a_model(circle: str, capsys: Output) -
     assert "PASS" not in out
     assert err.startswith("error: ")
     assert inspection.circle_verify(["--json", circle]) == 1
-    tree = json.loads(capsys.readouterr().out)
+    text = capsys.readouterr().out
+    assert text.startswith('{\n  "schema": 1,\n')
+    tree = json.loads(text)
     assert (tree["pass"], [f["rule"] for f in tree["findings"]]) == (False, ["flatbuffer"])
 
 
