@@ -14,6 +14,7 @@ from circlekit.cli.circle2circle import main
 from circlekit.errors import RewriteError, ShapeError
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Array
+from circlekit.passes.fuse.freeze_batchnorm import FreezeBatchNorm
 
 NET = """
 graph main(%x: f32[4,6,6,3]) -> %y {
@@ -178,3 +179,13 @@ def test_wrong_usage_is_reported() -> None:
     with pytest.raises(ShapeError) as info:
         circlekit.optimize(parse_model(NET), ["freeze_batchnorm"], settings=wrong)
     assert "in record 0 of the data for freeze_batchnorm" in str(info.value)
+
+
+@pytest.mark.parametrize(("text", "is_valid"), [("-0.1", False), ("0", True), ("0.5", True), ("1", False)])
+def test_decay_is_from_0_to_below_1(text: str, is_valid: bool) -> None:
+    parse = next(option.parse for option in FreezeBatchNorm.options if option.name == "freeze_decay")
+    if is_valid:
+        assert parse(text) == float(text)
+    else:
+        with pytest.raises(ValueError, match="expected a number from 0 to below 1"):
+            parse(text)

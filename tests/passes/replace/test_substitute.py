@@ -143,3 +143,12 @@ def test_splits_into_equal_parts() -> None:
 def test_computed_axis_is_refused() -> None:
     text = graph("%s = Slice(%dyn, [0], [1])\n%z = ExpandDims(%x, %s) : f32[1,2,1,3,1]")
     check_refusal(text, "substitute_expand_dims_to_reshape", "%s: is not constant")
+
+
+def test_computed_axis_of_a_split_is_refused() -> None:
+    text = graph(
+        "%s = Slice(%dyn, [0], [1])\n"
+        "%a, %b = SplitV(%x, [1, 1], %s) {num_splits: 2} : f32[1,1,3,1], f32[1,1,3,1]",
+        "%a, %b",
+    )
+    check_refusal(text, "substitute_splitv_to_split", "expected parts of equal size, got [None, None]")

@@ -159,7 +159,7 @@ def averages(
             interpreter.run(record, observe=observe)
         except CirclekitError as error:
             raise error.note(f"in record {count} of the data for freeze_batchnorm") from None
-        kept = count / (count + 1) if count < max(warmup, 1) else decay
+        kept = count / (count + 1) if count < warmup else decay
         for index, array in latest.items():
             before = totals[index]
             totals[index] = array if before is None else kept * before + (1 - kept) * array

@@ -14,7 +14,6 @@ from circlekit.ops.arithmetic.activation import Logistic, Relu, Relu0To1, Relu6
 from circlekit.ops.arithmetic.unary import Abs, Exp, Square
 from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.convolution.pool import MaxPool2D
-from circlekit.ops.dimensions import normalized_axis
 from circlekit.ops.movement.join import Split, SplitV
 from circlekit.ops.movement.shape import Transpose, checked_perm
 from circlekit.passes.support.conditions import is_determined, same_quantization
@@ -144,7 +143,7 @@ def _reader_obstacle(value: Value, edges: list[tuple[int, ...]]) -> str | None:
         return f"%{value.name}: is an output of the graph"
     for user in value.users:
         if isinstance(user, Transpose) and user.perm.is_plain:
-            perm = [normalized_axis(int(a), 4) for a in user.perm.array()]
+            perm = user.perm.array().tolist()
             sentence = _reader_obstacle(user.output, [edges[a] for a in perm])
         else:
             sentence = _pool_obstacle(user, value, edges)
