@@ -79,12 +79,13 @@ class Applier:
         made = self.value_on(tensor, home)
         copy = self.value_on(tensor, 1 - home) if is_copied else None
         fits = Reshape if self.finder.has_one_memory_order(tensor) else Transpose
-        kept = [m for m in tensor.moves if m.input is made and m.output is copy and isinstance(m, fits)][:1]
+        mover: Op | None = next(
+            (m for m in tensor.moves if m.input is made and m.output is copy and isinstance(m, fits)), None
+        )
         producer = tensor.root.producer
         if made is not tensor.root and producer is not None:
             producer.take_result(tensor.root.result_index, made)
         users = self.rewire(tensor, home, made, copy, chosen)
-        mover: Op | None = kept[0] if kept else None
         if copy is not None and mover is None:
             mover = self.mover(tensor, self.finder.perms[home], made, copy)
         for move in reversed(tensor.moves):
