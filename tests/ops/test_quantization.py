@@ -49,7 +49,7 @@ def test_parameters() -> None:
     assert [float(scale_of(v)) for v in (PER_TENSOR, PER_CHANNEL)] == [0.5, 0.5]
     assert [zero_point_of(v) for v in (PER_TENSOR, PER_CHANNEL, value(i8, [0.5]), PLAIN)] == [3, 3, 0, 0]
     assert zero_point_of(value(f32, [0.5], [3])) == 0
-    with pytest.raises(ModelError, match="expected quantization, %x is i8 without a scale"):
+    with pytest.raises(ModelError, match="%x: expected a scale, got i8 without quantization"):
         scale_of(PLAIN)
     assert per_tensor_quantization(PER_TENSOR) is PER_TENSOR.quantization
     assert per_tensor_quantization(PER_CHANNEL) is per_tensor_quantization(PLAIN) is None

@@ -22,7 +22,7 @@ from circlekit.ops.quantization import is_quantized
 
 
 def require_rank(value: Value, name: str, *ranks: int) -> Shape | None:
-    """Return the shape of operand ``name`` (None if unknown); ShapeError if its rank is none of ``ranks``."""
+    """Return the shape of operand ``name`` or None if unknown.  Raise ShapeError for other ranks."""
     if value.shape is None or len(value.shape) in ranks:
         return value.shape
     expected = " or ".join(str(r) for r in ranks)
@@ -30,7 +30,7 @@ def require_rank(value: Value, name: str, *ranks: int) -> Shape | None:
 
 
 def require_length(shape: Shape | None, count: int, name: str) -> None:
-    """Raise ShapeError unless ``shape``, that of operand ``name``, can be a vector of ``count`` elements."""
+    """Raise ShapeError if ``shape``, the shape of operand ``name``, is known and differs from [``count``]."""
     if shape is not None and (len(shape) != 1 or shape[0] not in (None, count)):
         raise ShapeError(f"expected {name} of shape [{count}], got {format_shape(shape)}")
 
@@ -65,7 +65,7 @@ def require_same_float(op: Op) -> None:
 
 
 def require_int_list(numbers: Iterable[Any], name: str) -> list[int]:
-    """Return the elements of attribute ``name`` as int; ModelError for an element of another type."""
+    """Return the elements of attribute ``name`` as int.  Raise ModelError if one is not an integer."""
     listed = list(numbers)
     for number in listed:
         if not isinstance(number, int | np.integer) or isinstance(number, bool):
@@ -73,7 +73,7 @@ def require_int_list(numbers: Iterable[Any], name: str) -> list[int]:
     return [int(number) for number in listed]
 
 
-# -- what a kernel implements ------------------------------------------------------------------
+# -- forms that have no kernel -----------------------------------------------------------------
 
 
 def require_numpy_kind(op: Op, array: Array, kinds: str) -> None:
@@ -83,7 +83,7 @@ def require_numpy_kind(op: Op, array: Array, kinds: str) -> None:
 
 
 def require_float(op: Op, *arrays: Array | None) -> None:
-    """Raise UnsupportedError unless all ``arrays`` that are not None are float32, or all are float64."""
+    """Raise UnsupportedError unless ``arrays`` are all float32 or all float64; None is skipped."""
     kinds = {a.dtype.char for a in arrays if a is not None}
     if kinds != {"f"} and kinds != {"d"}:
         names = ", ".join(sorted({str(a.dtype) for a in arrays if a is not None}))

@@ -31,23 +31,23 @@ def is_per_channel(value: Value) -> bool:
 
 
 def scale_of(value: Value) -> np.float32:
-    """Return the scale of a value (the first one, per channel); ModelError if it has none."""
+    """Return the scale of a value, the first one if it has several.  Raise ModelError if it has none."""
     quantization = value.quantization
     if quantization is None or not quantization.scale.size:
-        raise ModelError(f"expected quantization, %{value.name} is {value.dtype.short} without a scale")
+        raise ModelError(f"%{value.name}: expected a scale, got {value.dtype.short} without quantization")
     first: np.float32 = quantization.scale[0]
     return first
 
 
 def zero_point_of(value: Value) -> int:
-    """Return the integer that represents 0.0 (the first one, per channel); 0 without quantization."""
+    """Return the zero point, the integer that stands for 0.0: the first of several, 0 if there is none."""
     if not is_quantized(value) or value.quantization is None or not value.quantization.zero_point.size:
         return 0
     return int(value.quantization.zero_point[0])
 
 
 def dtype_limits(dtype: DType) -> tuple[int, int]:
-    """Return the smallest and the largest integer of ``dtype``; ModelError unless it is an integer type."""
+    """Return the smallest and the largest integer of ``dtype``.  Raise ModelError for other dtypes."""
     if dtype.bits == 0 or not dtype.is_integer:
         raise ModelError(f"expected an integer dtype for quantized data, got {dtype.short}")
     return dtype.limits
@@ -56,7 +56,7 @@ def dtype_limits(dtype: DType) -> tuple[int, int]:
 def have_same_quantization(a: Value, b: Value) -> bool:
     """Whether equal integers in ``a`` and ``b`` represent equal real numbers.
 
-    True where neither is quantized in 8 or 16 bits.
+    It is true if neither value is quantized in 8 or 16 bits.
     """
     if not (is_quantized_8_or_16_bits(a) or is_quantized_8_or_16_bits(b)):
         return True
@@ -70,11 +70,11 @@ def have_same_quantization(a: Value, b: Value) -> bool:
 
 
 def per_tensor_quantization(value: Value) -> Quantization | None:
-    """Return the quantization of ``value`` if it has one scale, which any reordering of elements keeps."""
+    """Return the quantization of ``value`` if it has exactly one scale, else None."""
     quantization = value.quantization
     return None if quantization is None or quantization.scale.size != 1 else quantization
 
 
 def rearranged_type(value: Value, shape: Shape | None) -> TensorType:
-    """Return the type of a result of ``shape`` that holds elements of ``value`` in another order."""
+    """Return the type of a result of ``shape`` that holds elements of ``value``, in any order."""
     return TensorType(value.dtype, shape, per_tensor_quantization(value))

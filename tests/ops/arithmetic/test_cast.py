@@ -115,8 +115,8 @@ def test_refusals_are_sentences() -> None:
         Quantize(x)
     with pytest.raises(ShapeError, match="expected input of quantized integers or f16, got f32"):
         Dequantize(x)
-    with pytest.raises(ModelError, match="%q is i8 without a scale"):
+    with pytest.raises(ModelError, match="%q: expected a scale, got i8 without quantization"):
         kernel_results(Dequantize(Value("q", i8, (2,))), [np.zeros(2, np.int8)])
     requantize = Quantize(Value("q", i16, (2,)), results=[Value("r", u8, (2,), None, per_tensor(1, 0))])
-    with pytest.raises(UnsupportedError, match="QUANTIZE from i16 to u8 has no kernel, and none in LiteRT"):
+    with pytest.raises(UnsupportedError, match="QUANTIZE from i16 to u8 has no kernel, nor has LiteRT one"):
         kernel_results(requantize, [np.zeros(2, np.int16)])

@@ -329,7 +329,7 @@ def test_forms_without_kernel(data: DType, filter: DType, bias: DType, sentence:
 def test_a_scale_is_wanted() -> None:
     one = layer("conv", "no scale")
     op = one.op(Value("", i8, one.input), weights(one, i8, False), None)
-    with pytest.raises(ModelError, match="is i8 without a scale"):
+    with pytest.raises(ModelError, match="expected a scale, got i8 without"):
         kernel_results(op, [np.zeros(one.input, np.int8)])
     filter = weights(one, i8, False)
     filter.quantization = Quantization(np.ones(one.channels + 1, np.float32), np.zeros(1, np.int64))

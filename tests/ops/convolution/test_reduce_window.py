@@ -47,9 +47,9 @@ def test_reduce_truth(function: ReduceWindowFunction, start: bool) -> None:
 
 def test_windows_have_a_number_for_each_axis() -> None:
     x = Value("x", f32, (6, 7))
-    with pytest.raises(ShapeError, match=r"window_strides is \[1\], expected 1 or more for each axis"):
+    with pytest.raises(ShapeError, match=r"window_strides: .* each axis of .*, got \[1\]"):
         ReduceWindow(x, const(0, np.float32), *[const(n, np.int64) for n in ([2, 2], [1], [1, 1])])
-    with pytest.raises(ShapeError, match=r"dilations is \[0, 1\]"):
+    with pytest.raises(ShapeError, match=r"dilations: .* got \[0, 1\]"):
         Dilate(x, const([0, 1], np.int32), const(0, np.float32))
     lists = [const(n, np.int64) for n in ([2, 2], [1, 1], [1, 1])]
     op = ReduceWindow(x, const(0, np.float32), *lists)

@@ -82,9 +82,9 @@ def test_fully_connected_unknown_dimensions(
 
 def test_fully_connected_refuses() -> None:
     w = Value("", f32, (4, 6))
-    with pytest.raises(ShapeError, match="input has 10 elements, no multiple of the 6 columns"):
+    with pytest.raises(ShapeError, match="input: expected a multiple of 6 elements, got 10"):
         FullyConnected(Value("", f32, (2, 5)), w)
-    with pytest.raises(ShapeError, match=r"input has shape \[3,12\], its last dimension must be 6"):
+    with pytest.raises(ShapeError, match=r"input: expected 6 columns, got shape \[3,12\]"):
         FullyConnected(Value("", f32, (3, 12)), w, keep_num_dims=True)
     with pytest.raises(ShapeError, match="expected bias of 4 elements, one per channel of the result, got 3"):
         FullyConnected(Value("", f32, (2, 6)), w, Value("", f32, (3,)))
@@ -125,9 +125,9 @@ def test_batch_matmul_of_itself() -> None:
 
 
 def test_batch_matmul_refuses() -> None:
-    with pytest.raises(ShapeError, match="x has 5 columns, y has 4 rows"):
+    with pytest.raises(ShapeError, match="y: expected 5 rows, one per column of x, got 4"):
         BatchMatMul(Value("", f32, (2, 4, 5)), Value("", f32, (2, 4, 5)))
-    with pytest.raises(ShapeError, match=r"x has shape \[5\], expected a rank of at least 2"):
+    with pytest.raises(ShapeError, match=r"x: expected rank 2 or more, got shape \[5\]"):
         BatchMatMul(Value("", f32, (5,)), Value("", f32, (5, 4)))
     with pytest.raises(ShapeError, match=r"shapes \[2\] and \[3\] do not broadcast"):
         BatchMatMul(Value("", f32, (2, 4, 5)), Value("", f32, (3, 5, 4)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Print arrays and plain data as literals of the text form; ``literal_parsing`` gives the same bits back."""
+"""Print arrays and plain data as literals of the text form; ``literal_parsing`` reads back the same bits."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ LONGEST_ARRAY_LIST = 64
 
 
 def elements(array: Array) -> list[str] | None:
-    """Return one literal per element in C order; None if literals cannot give the same bits back.
+    """Return one literal per element in C order; None if they cannot be parsed back to the same bits.
 
-    Floats are the shortest decimals that do.
+    Floats are printed as the shortest decimals with the same bits.  Complex numbers give None.
     """
     flat = np.ascontiguousarray(array).reshape(-1)
     kind = flat.dtype.kind
@@ -43,11 +43,11 @@ def _floats(flat: Array) -> list[str] | None:
         texts = [repr(x) for x in flat.tolist()]
     else:
         texts = [repr(float(str(x))) for x in flat]
-    back = np.array([float(t) for t in texts], np.float64)
+    doubles = np.array([float(t) for t in texts], np.float64)
     with np.errstate(over="ignore"):
-        bits = back.astype(flat.dtype)
+        parsed = doubles.astype(flat.dtype)
     unsigned = np.dtype(f"u{flat.dtype.itemsize}")
-    for index in np.flatnonzero(bits.view(unsigned) != flat.view(unsigned)).tolist():
+    for index in np.flatnonzero(parsed.view(unsigned) != flat.view(unsigned)).tolist():
         if np.isnan(flat[index]):
             return None  # a NaN with a payload or a sign
         texts[index] = repr(float(flat[index]))
@@ -55,7 +55,7 @@ def _floats(flat: Array) -> list[str] | None:
 
 
 def format_float32(value: float) -> str:
-    """Return the shortest decimal with the same float32."""
+    """Return the shortest decimal that is parsed to the same float32 as ``value``."""
     with np.errstate(over="ignore"):
         return repr(float(str(np.float32(value))))
 
@@ -109,7 +109,7 @@ def format_tree(data: Any, reference: Reference | None = None) -> str:
 
 
 def format_items(data: Mapping[str, Any], reference: Reference | None = None) -> str:
-    """Return the content of the braces of a dict."""
+    """Return the items of a dict, without the braces around them."""
     return ", ".join(f"{format_key(k)}: {format_tree(v, reference)}" for k, v in data.items())
 
 
@@ -127,17 +127,17 @@ def _format_array(array: Array) -> str:
     return f"array({dtype}, {format_base64(array.tobytes())}{shape})"
 
 
-# -- what of ``extra`` is printed --------------------------------------------------------------
+# -- entries of ``extra`` that are printed -----------------------------------------------------
 
 _PLAIN = (bool, int, float, str, bytes, bytearray, memoryview, Value, np.bool_, np.integer, np.floating)
 _STORAGE_KEYS = frozenset({"absent", "buffer", "no_options", "far_options"})
-"""Keys by which a reader notes how the file stored the model, as all that start with ``stored_``."""
+"""Keys with which a reader records how the file stored the model; so do keys that start with ``stored_``."""
 
 
 def plain_items(extra: Mapping[str, Any]) -> dict[str, Any]:
     """Return the entries of ``extra`` that are printed and compared.
 
-    Others only tell how the file stored the model, or are objects of the reader.
+    The other entries record how the file stored the model, or are Python objects of the reader.
     """
     return {
         key: value
@@ -147,7 +147,7 @@ def plain_items(extra: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_plain(data: Any) -> bool:
-    """Whether ``format_tree`` can print it."""
+    """Whether ``format_tree`` can print ``data``."""
     if isinstance(data, Mapping):
         return all(isinstance(k, str) and _is_plain(x) for k, x in data.items())
     if isinstance(data, list | tuple):
@@ -164,7 +164,7 @@ _NUMBER = (int, float, np.number)
 
 
 def same_attribute(a: Any, b: Any) -> bool:
-    """Whether the file formats cannot tell two values apart: floats have 32 bits, lists equal tuples."""
+    """Whether two attribute values are stored equally: floats as float32; lists, tuples and arrays alike."""
     if a is b:
         return True
     if isinstance(a, _SEQUENCE) and isinstance(b, _SEQUENCE):

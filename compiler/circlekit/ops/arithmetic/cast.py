@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes of dtype.  Source: TFLite cast, quantize, dequantize, fake_quant."""
+"""Conversions between dtypes.  Source: TFLite cast, quantize, dequantize, fake_quant."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ UNPACKED_DTYPES: dict[DType, type[np.integer[Any]]] = {
 
 
 class Cast(Op, code="CAST", layout_operands=("input",)):
-    """The numbers converted to another dtype: the declared one of the result, or else ``out_data_type``.
+    """The input converted to the dtype that the result declares, or to ``out_data_type`` without a result.
 
-    Float to integer truncates towards zero and saturates, NaN gives the largest integer.  Integers wrap.
+    Floats become integers by truncation towards zero and saturation, NaN the largest integer.  Integers wrap.
     Kernels hold bfloat16 as float32, and integers of fewer than 8 bits as int8 or uint8.
     """
 
@@ -76,7 +76,7 @@ class Cast(Op, code="CAST", layout_operands=("input",)):
 
 
 def saturated(x: Array, dtype: np.dtype[Any]) -> Array:
-    """Return floats truncated to integers of ``dtype``, saturated; NaN gives the largest integer."""
+    """Return floats truncated to integers and saturated to ``dtype``; NaN gives the largest integer."""
     limits = np.iinfo(dtype)
     # max + 1 is a power of two, exact in float64; max itself may not be
     above = ~(x.astype(np.float64) < float(limits.max) + 1)
@@ -97,24 +97,24 @@ def _along_axis(values: Array, quantization: Quantization, rank: int) -> Array:
 def quantization_arrays(value: Value, rank: int) -> tuple[Array, Array]:
     """Return scale (float32) and zero point (int64), shaped to broadcast with a tensor of ``rank``.
 
-    Both have rank 0 if ``value`` is quantized per tensor.  ModelError without a scale.
+    Both have rank 0 if ``value`` is quantized per tensor.  Raise ModelError if it has no scale.
     """
     quantization = value.quantization
     if quantization is None or not quantization.scale.size:
-        raise ModelError(f"expected quantization, %{value.name} is {value.dtype.short} without a scale")
+        raise ModelError(f"%{value.name}: expected a scale, got {value.dtype.short} without quantization")
     zero = quantization.zero_point if quantization.zero_point.size else np.zeros(1, np.int64)
     return _along_axis(quantization.scale, quantization, rank), _along_axis(zero, quantization, rank)
 
 
 REQUANTIZED = {i8: (i8, u8, i16), u8: (i8, u8, i16), i16: (i8, i16, i32), i32: (i8, i16)}
-"""The dtypes to which LiteRT requantizes integers, by their dtype."""
+"""For each dtype of quantized integers, the dtypes to which LiteRT requantizes them."""
 
 
 class Quantize(Op, code="QUANTIZE", layout_operands=("input",)):
     """round(x / scale) + zero_point, halves away from zero, clamped to the dtype of the result.
 
-    NaN, and quotients outside of int32, give -2^31, to which the zero point is added modulo 2^32: as on x86.
-    Quantized integers are requantized: between 8 and 16 bits, 16 to 32, and 32 to 8 or 16.
+    NaN and quotients outside of int32 become -2^31, to which the zero point is added modulo 2^32, as on x86.
+    Quantized integers are requantized between the dtypes in ``REQUANTIZED``.
     """
 
     input = operand(*REAL, i32)
@@ -131,7 +131,7 @@ class Quantize(Op, code="QUANTIZE", layout_operands=("input",)):
             return self._rounded(input)
         if dtype not in REQUANTIZED.get(self.input.dtype, ()):
             pair = f"{self.input.dtype.short} to {dtype.short}"
-            raise UnsupportedError(f"QUANTIZE from {pair} has no kernel, and none in LiteRT")
+            raise UnsupportedError(f"QUANTIZE from {pair} has no kernel, nor has LiteRT one")
         real = float(scale_of(self.input)) / float(scale_of(self.output))
         return clamp_to_dtype(rescaled(centered(input, self.input), real), self.output)
 
@@ -155,7 +155,7 @@ class Quantize(Op, code="QUANTIZE", layout_operands=("input",)):
 
 
 class Dequantize(Op, code="DEQUANTIZE", layout_operands=("input",)):
-    """scale * (x - zero_point); of float16 or bfloat16, the same number as float32."""
+    """scale * (x - zero_point) as float32; float16 and bfloat16 are only converted to float32."""
 
     input = operand(i8, u8, i16, i32, f16, bf16, *UNPACKED_DTYPES, DType.MXINT8, DType.MXFP4)
 
@@ -180,7 +180,7 @@ class Dequantize(Op, code="DEQUANTIZE", layout_operands=("input",)):
 
 
 class FakeQuant(Unary, code="FAKE_QUANT"):
-    """x rounded to ``num_bits`` between ``min`` and ``max``, which are moved so that 0 is representable."""
+    """x rounded to 2^``num_bits`` steps from ``min`` to ``max``, both moved so that 0 is one of the steps."""
 
     min: float = attribute(0.0)
     max: float = attribute(0.0)

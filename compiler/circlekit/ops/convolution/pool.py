@@ -23,7 +23,7 @@ from circlekit.ops.fused_activation import apply_fused_activation
 from circlekit.ops.numerics.fixed_point import quantized_activation_range
 from circlekit.ops.operand_dtypes import NUMBERS, REAL
 
-INTEGERS = (i8, u8, i16)
+INTEGER_POOL_DTYPES = (i8, u8, i16)
 
 
 class _Pool2D(Op, versions={i16: 3, i8: 2}, fuses_activation=True):
@@ -41,13 +41,13 @@ class _Pool2D(Op, versions={i16: 3, i8: 2}, fuses_activation=True):
     def infer(self) -> TensorType:
         n, h, w, depth = require_rank(self.input, "input", 4) or (None,) * 4
         if self.filter_height < 1 or self.filter_width < 1:
-            raise ShapeError(f"filter is {self.filter_height} x {self.filter_width}, expected at least 1 x 1")
-        high = window_size(h, self.filter_height, self.stride_h, 1, self.padding)
-        wide = window_size(w, self.filter_width, self.stride_w, 1, self.padding)
-        return TensorType(self.input.dtype, (n, high, wide, depth))
+            raise ShapeError(f"filter: expected at least 1x1, got {self.filter_height}x{self.filter_width}")
+        rows = window_size(h, self.filter_height, self.stride_h, 1, self.padding)
+        columns = window_size(w, self.filter_width, self.stride_w, 1, self.padding)
+        return TensorType(self.input.dtype, (n, rows, columns, depth))
 
     def _reduce(self, input: Array, combine: np.ufunc, start: float) -> Array:
-        """Reduce ``start`` and the elements of each window inside of the image with ``combine``."""
+        """Return [N, OH, OW, C]: each window, without its padding, reduced by ``combine`` from ``start``."""
         taps, strides = (self.filter_height, self.filter_width), (self.stride_h, self.stride_w)
         geometry = Geometry.of(input.shape[1:3], taps, strides, (1, 1), self.padding)
         if geometry.windows == (1, 1) and geometry.before == (0, 0):
@@ -59,7 +59,7 @@ class _Pool2D(Op, versions={i16: 3, i8: 2}, fuses_activation=True):
         return out
 
     def _sum_and_count(self, input: Array) -> tuple[Array, Array]:
-        """Return the sum of each window, and its number of elements inside of the image [OH, OW, 1]."""
+        """Return the windows' sums [N, OH, OW, C] and their element counts without padding [OH, OW, 1]."""
         total = self._reduce(input, np.add, 0)
         ones = np.ones((1, *input.shape[1:3], 1), total.dtype)
         return total, self._reduce(ones, np.add, 0)[0]
@@ -69,7 +69,7 @@ class AveragePool2D(_Pool2D, code="AVERAGE_POOL_2D", options="Pool2DOptions"):
     """Mean of each window without its padding.  Integers are rounded, halves away from zero."""
 
     def kernel(self, input: Array) -> Array:
-        if self.input.dtype not in INTEGERS:
+        if self.input.dtype not in INTEGER_POOL_DTYPES:
             require_float(self, input)
             total, count = self._sum_and_count(input)
             return apply_fused_activation(total / count, self.act)
@@ -83,7 +83,7 @@ class MaxPool2D(_Pool2D, code="MAX_POOL_2D", options="Pool2DOptions"):
     """Largest element of each window; NaN is ignored, as in LiteRT."""
 
     def kernel(self, input: Array) -> Array:
-        if self.input.dtype in INTEGERS:
+        if self.input.dtype in INTEGER_POOL_DTYPES:
             out = self._reduce(input, np.maximum, np.iinfo(input.dtype).min)
             limits = quantized_activation_range(self.act, self.output)
             return np.asarray(np.clip(out, *limits), input.dtype)
@@ -101,11 +101,11 @@ class L2Pool2D(_Pool2D, code="L2_POOL_2D", options="Pool2DOptions", versions={})
 
 
 def require_one_per_axis(numbers: list[int] | None, shape: Shape | None, name: str) -> None:
-    """Raise ShapeError unless ``numbers`` is None or has a positive number for each axis of ``shape``."""
+    """Raise ShapeError unless ``numbers`` has a positive number for each axis of ``shape``, or is None."""
     if numbers is None:
         return
     if min(numbers, default=1) < 1 or (shape is not None and len(numbers) != len(shape)):
-        raise ShapeError(f"{name} is {numbers}, expected 1 or more for each axis of {format_shape(shape)}")
+        raise ShapeError(f"{name}: expected 1 or more for each axis of {format_shape(shape)}, got {numbers}")
 
 
 class Dilate(Op, code="DILATE"):
@@ -183,10 +183,10 @@ class ReduceWindow(Op, code="REDUCE_WINDOW"):
         views = np.lib.stride_tricks.sliding_window_view(input, spans)
         rank = input.ndim
         views = views[tuple(slice(None, None, s) for s in (*strides, *dilations))]
-        over = tuple(range(rank, 2 * rank))
+        window_axes = tuple(range(rank, 2 * rank))
         is_logical = combine in (np.logical_and, np.logical_or)
-        whole = combine.reduce(views, axis=over, dtype=None if is_logical else input.dtype)
-        return np.asarray(combine(init_value.reshape(-1)[0], whole)).astype(input.dtype)
+        reduced = combine.reduce(views, axis=window_axes, dtype=None if is_logical else input.dtype)
+        return np.asarray(combine(init_value.reshape(-1)[0], reduced)).astype(input.dtype)
 
 
 def window_count(size: int | None, taps: int, stride: int, dilation: int) -> int | None:

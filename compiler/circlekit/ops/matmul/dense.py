@@ -24,23 +24,23 @@ from circlekit.ops.matmul.dense_quantized import (
 from circlekit.ops.operand_dtypes import BIAS, REAL
 from circlekit.ops.quantization import is_hybrid, is_per_channel
 
-PACKED = (DType.INT4, DType.UINT4, DType.INT2, DType.MXFP4, DType.MXINT8)
-GGML = (DType.GGML_Q4_0, DType.GGML_Q4_1, DType.GGML_Q8_0, DType.GGML_Q8_1)
-CARRIED = (DType.INT4, DType.UINT4)
-"""Activations of some circle models; there is no kernel for them."""
+PACKED_WEIGHTS = (DType.INT4, DType.UINT4, DType.INT2, DType.MXFP4, DType.MXINT8)
+GGML_WEIGHTS = (DType.GGML_Q4_0, DType.GGML_Q4_1, DType.GGML_Q8_0, DType.GGML_Q8_1)
+ACTIVATIONS_4_BIT = (DType.INT4, DType.UINT4)
+"""Dtypes of activations in some circle models; they have no kernel."""
 
 
 class FullyConnected(Op, code="FULLY_CONNECTED", variadic_results=True, fuses_activation=True):
-    """input times the transpose of weights [U,K], plus bias.
+    """input times the transpose of weights [U,K], plus bias [U].
 
     The result is [size of input / K, U]; with ``keep_num_dims`` the last axis of input is K and becomes U.
-    Shuffled int8 weights have a second result: the data as the runtime shuffles it.
+    With shuffled int8 weights there is a second result, scratch memory for the shuffled input.
     LiteRT's reference kernels rescale integers in double precision, its optimized ones in fixed point.
     """
 
-    input = operand(*REAL, *CARRIED)
-    weights = operand(*REAL, *PACKED, *GGML)
-    bias = optional_operand(*BIAS, *CARRIED)
+    input = operand(*REAL, *ACTIVATIONS_4_BIT)
+    weights = operand(*REAL, *PACKED_WEIGHTS, *GGML_WEIGHTS)
+    bias = optional_operand(*BIAS, *ACTIVATIONS_4_BIT)
 
     act: Activation = attribute(Activation.NONE, "fused_activation_function")
     weights_format: WeightsFormat = attribute(WeightsFormat.DEFAULT)
@@ -64,13 +64,13 @@ class FullyConnected(Op, code="FULLY_CONNECTED", variadic_results=True, fuses_ac
             return None if self.keep_num_dims else (None, units)
         if self.keep_num_dims:
             if not shape or dims_differ(shape[-1], depth):
-                raise ShapeError(f"input has shape {format_shape(shape)}, its last dimension must be {depth}")
+                raise ShapeError(f"input: expected {depth} columns, got shape {format_shape(shape)}")
             return (*shape[:-1], units)
         size = product(shape)
         if not depth or size is None:
             return (product(shape[:-1]) if depth == 0 else None, units)
         if size % depth:
-            raise ShapeError(f"input has {size} elements, no multiple of the {depth} columns of weights")
+            raise ShapeError(f"input: expected a multiple of {depth} elements, got {size}")
         return (size // depth, units)
 
     def kernel(self, input: Array, weights: Array, bias: Array | None = None) -> Any:
@@ -85,12 +85,12 @@ class FullyConnected(Op, code="FULLY_CONNECTED", variadic_results=True, fuses_ac
             return out.reshape(shape), workspace.reshape(input.shape)
         if self.weights_format is WeightsFormat.SHUFFLED16x1FLOAT32:
             units, depth = weights.shape
-            if weights.dtype != np.float32 or units % ROWS:
+            if weights.dtype != np.float32 or units % BLOCK_ROWS:
                 found = f"{weights.dtype}[{units},{depth}]"
                 raise UnsupportedError(
                     f"{self.code} with SHUFFLED16x1FLOAT32 weights of {found} has no kernel"
                 )
-            weights = weights.reshape(-1, depth, ROWS).swapaxes(1, 2).reshape(units, depth)
+            weights = weights.reshape(-1, depth, BLOCK_ROWS).swapaxes(1, 2).reshape(units, depth)
         if weights.dtype.kind != "f":
             return quantized_dense(self, rows, weights, bias).reshape(shape)
         require_float(self, input, weights, bias)
@@ -123,23 +123,23 @@ class FullyConnected(Op, code="FULLY_CONNECTED", variadic_results=True, fuses_ac
         return next((version for version, holds in rules if holds), 1)
 
 
-ROWS = 16
-"""The rows of a block of weights in the format SHUFFLED16x1FLOAT32, of ONE's runtime."""
+BLOCK_ROWS = 16
+"""Number of weight rows in a block of the format SHUFFLED16x1FLOAT32 of ONE's runtime."""
 
 
 def shuffled_16x1(weights: Array) -> Array:
-    """[rows, columns], 16 rows at a time: of these the first column, then the second...; the same shape."""
-    rows, columns = weights.shape
-    return np.ascontiguousarray(weights.reshape(-1, ROWS, columns).swapaxes(1, 2)).reshape(rows, columns)
+    """Return weights [rows, columns] as SHUFFLED16x1FLOAT32: blocks of 16 rows, each stored by columns."""
+    blocks = weights.reshape(-1, BLOCK_ROWS, weights.shape[1])
+    return np.ascontiguousarray(blocks.swapaxes(1, 2)).reshape(weights.shape)
 
 
 class BatchMatMul(Op, code="BATCH_MATMUL", versions={i16: 3, i8: 2}):
     """x times y over the last two axes, each transposed first by its ``adj``; the other axes broadcast.
 
-    If x is float, y int8, and x has several batch axes greater than 1, LiteRT uses scales of other rows.
+    For float x and int8 y, LiteRT applies the scales of wrong rows if several batch axes of x exceed 1.
     """
 
-    x = operand(*REAL, i32, *CARRIED, DType.MXFP4, DType.MXINT8)
+    x = operand(*REAL, i32, *ACTIVATIONS_4_BIT, DType.MXFP4, DType.MXINT8)
     y = operand(*REAL, i32, DType.INT4, DType.MXFP4, DType.MXINT8)
 
     adj_x: bool = attribute(False)
@@ -159,8 +159,8 @@ class BatchMatMul(Op, code="BATCH_MATMUL", versions={i16: 3, i8: 2}):
 
     def _result_dtype(self) -> DType:
         """Return the dtype of x, or int32 for two int8 operands with an int32 result."""
-        sums = self.x.dtype is i8 and bool(self.results) and self.results[0].dtype is i32
-        return i32 if sums else self.x.dtype
+        is_unscaled = self.x.dtype is i8 and bool(self.results) and self.results[0].dtype is i32
+        return i32 if is_unscaled else self.x.dtype
 
     def kernel(self, x: Array, y: Array) -> Array:
         left = x.swapaxes(-1, -2) if self.adj_x else x
@@ -185,14 +185,14 @@ class BatchMatMul(Op, code="BATCH_MATMUL", versions={i16: 3, i8: 2}):
 
 
 def _different_depths(x: Shape, y: Shape) -> ShapeError:
-    return ShapeError(f"x has {x[-1]} columns, y has {y[-2]} rows; expected equal numbers")
+    return ShapeError(f"y: expected {x[-1]} rows, one per column of x, got {y[-2]}")
 
 
 def _matrices(value: Value, name: str, transposed: bool) -> Shape | None:
-    """The shape of operand ``name``, its last two axes exchanged if ``transposed``."""
+    """Return the shape of operand ``name``, with its last two axes exchanged if ``transposed``."""
     shape = value.shape
     if shape is None:
         return None
     if len(shape) < 2:
-        raise ShapeError(f"{name} has shape {format_shape(shape)}, expected a rank of at least 2")
+        raise ShapeError(f"{name}: expected rank 2 or more, got shape {format_shape(shape)}")
     return (*shape[:-2], shape[-1], shape[-2]) if transposed else shape

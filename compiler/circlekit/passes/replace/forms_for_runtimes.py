@@ -7,7 +7,7 @@ import numpy as np
 
 from circlekit.ir.enums import WeightsFormat
 from circlekit.ir.value import Array, Value, format_shape
-from circlekit.ops.matmul.dense import ROWS, shuffled_16x1
+from circlekit.ops.matmul.dense import BLOCK_ROWS, shuffled_16x1
 from circlekit.passes.support.linear_producer import per_channel
 from circlekit.rewrite.base import MAX_FOLDED_BYTES
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
@@ -129,7 +129,7 @@ class ShuffleWeightTo16x1Float32(Rewrite):
 
     @condition
     def whole_blocks(self, O: int) -> str | None:
-        return None if O % ROWS == 0 else f"expected weights with a multiple of {ROWS} rows, got {O}"
+        return f"expected weights with a multiple of {BLOCK_ROWS} rows, got {O}" if O % BLOCK_ROWS else None
 
     def constants(self, w: Array) -> dict[str, object]:
         return {"w2": shuffled_16x1(w), "format": WeightsFormat.SHUFFLED16x1FLOAT32}
